@@ -1,0 +1,331 @@
+/* gen.h -- the one header of gen: types first, then the prototypes of each room in the order of the data.
+ *
+ * recipe.c -> config.c -> graph.c -> fuse.c -> part.c -> plan.c -> emit.c; main.c shows the list as straight code.
+ * Memory: everything is allocated from one arena and never freed; gen is short-lived. */
+#ifndef GEN_H
+#define GEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- util.c: memory, text, errors ------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *file;    /* as typed by the user; NULL: the command line or a default */
+    int line;            /* 1-based; 0: no line */
+} Loc;
+
+/* A text that grows; text is always NUL-terminated after the first print. */
+typedef struct {
+    char *text;
+    size_t n, cap;
+} Str;
+
+void *arena_new(size_t bytes);                        /* zeroed; lives until exit */
+void *arena_grow(void *old, size_t old_bytes, size_t new_bytes);   /* copy of old in a larger zeroed block */
+char *text_copy(const char *s);
+char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
+const char *text_nearest(const char *name, const char *const *names, int n);   /* Damerau-Levenshtein, or NULL */
+bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable);  /* true: written */
+char *file_text(const char *path, size_t max, size_t *n);  /* NULL and errno on failure */
+const char *gen_root(void);                           /* folder that holds templates/, kernels/ ...; from /proc/self/exe */
+char *sha256_hex(const void *data, size_t n);
+
+/* The user's mistakes. err() collects nothing: it prints `file:line: message` and exits 1. err_add() prints one
+ * of several and err_flush() exits 1 if any was added, so that a recipe's mistakes are shown together (at most 20). */
+void err(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+void err_add(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void err_flush(void);
+void err_source(const char *file, const char *text);  /* text of a file, so that errors show the line */
+/* Our mistakes: names the place in gen and the last good dump, then aborts. */
+void bug_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4), noreturn));
+#define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
+void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
+
+/* ---- recipe.c: Lua file -> plain values ------------------------------------------------------------------- */
+
+typedef enum { RV_NIL, RV_BOOL, RV_INT, RV_FLOAT, RV_STRING, RV_TABLE, RV_OTHER } RvalKind;
+
+typedef struct Rval Rval;
+struct Rval {
+    RvalKind kind;
+    bool b;
+    int64_t i;
+    double f;
+    const char *s;           /* RV_STRING: NUL-terminated (a string with NUL inside is refused);
+                                RV_OTHER: the Lua type's name */
+    int nkeys;               /* RV_TABLE: named entries, in the order of the source where known, else by name */
+    const char **key;
+    Rval **value;
+    int nitems;              /* RV_TABLE: list part 1..n; holes are refused */
+    Rval **item;
+    Loc loc;
+};
+
+/* Runs the recipe in a closed Lua (no io, os, clock, random; instruction, memory and CPU limits). Overrides are
+ * "field.path=value" words of the command line, set over the table with loc.file = NULL. User errors end the program. */
+Rval *recipe_load(const char *path, char **override, int noverrides);
+
+/* ---- config.c: values -> Config --------------------------------------------------------------------------- */
+
+enum {
+#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
+#include "fields.def"
+#undef FIELD
+    NFIELDS
+};
+
+typedef enum { FT_INT, FT_FLOAT, FT_BOOL, FT_STRING, FT_CHOICE, FT_LIST } FieldType;
+
+typedef struct {
+    bool set;                /* by the recipe or the command line, not by the default */
+    int64_t i;               /* FT_INT, FT_BOOL, index of FT_CHOICE */
+    double f;
+    const char *s;           /* FT_STRING, the word of FT_CHOICE */
+    int n;                   /* FT_LIST of strings */
+    const char **list;
+    Loc loc;
+} FieldValue;
+
+typedef struct {
+    FieldValue v[NFIELDS];
+    int nrun;                /* run = {...}: defaults of run-time flags, checked against runtime/flags.def */
+    const char **run_name, **run_value;
+    const char *recipe;      /* path as typed */
+    const char *name;        /* of out/NAME */
+    const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
+} Config;
+
+Config *config_fill(Rval *recipe, const char *path);
+void check_config(Config *c);
+/* Every reader goes through these, so that a field nobody reads is found (config_unread, used by the tests). */
+int64_t config_int(Config *c, int field);
+double config_float(Config *c, int field);
+bool config_bool(Config *c, int field);
+const char *config_text(Config *c, int field);
+Loc config_loc(Config *c, int field);
+const char *config_print(Config *c);                        /* one `field = value   # file:line` a line */
+Config *config_parse(const char *text, const char *file);   /* print(parse(x)) == x */
+void config_fields(FILE *to);                               /* gen fields */
+void config_explain(FILE *to, const char *field);           /* gen explain FIELD; unknown: nearest name, exit 1 */
+const char *config_unread(Config *c);                       /* a set field that no room has read, or NULL */
+
+/* ---- targets.def ------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char *name;        /* value of the field target */
+    const char *backend;     /* cpu | cuda */
+    const char *about;
+    int64_t memory;          /* bytes a rank may plan with; 0: ask for the field memory.limit_gib */
+    int64_t reserve;         /* bytes kept back for the driver, libraries and the stack */
+    int align;               /* of every planned buffer, bytes */
+    double peak_fp32, peak_bf16;   /* FLOP/s of one rank's device, for estimates only */
+    const char *cflags;
+} Target;
+
+const Target *target_find(const char *name);
+int target_count(void);
+const Target *target_row(int i);
+
+/* ---- ir.c: what graph, fuse, part and plan work on -------------------------------------------------------- */
+
+typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U8, NDTYPES } Dtype;
+extern const char *const dtype_name[NDTYPES];
+extern const int dtype_bytes[NDTYPES];
+
+typedef struct {
+    int64_t n;
+    const char *sym;         /* how a reader would write it: "B", "3*C"; printed beside the number */
+} Dim;
+
+typedef enum {
+    VK_PARAM,                /* a weight; trained or frozen */
+    VK_STATE,                /* outlives a program: gradient, moment, master copy, table, running sum */
+    VK_INPUT,                /* written by the host before the program runs */
+    VK_TEMP                  /* defined and used inside one program */
+} ValueKind;
+
+#define PURPOSES(X) X(weights) X(gradients) X(optimiser) X(activations) X(workspace) X(communication) X(inputs)
+#define PURPOSE_ENUM(p) PU_##p,
+typedef enum { PURPOSES(PURPOSE_ENUM) NPURPOSES } Purpose;
+extern const char *const purpose_name[NPURPOSES];
+
+typedef enum { PL_NONE, PL_REP, PL_SHARD, PL_PARTIAL } Placement;   /* PL_NONE: before part */
+
+/* One tensor of a Hugging Face or PEFT file that lives in rows row0 .. row0+rows-1 of a parameter. */
+typedef struct {
+    const char *name;        /* file's name, "%d" stands for the layer */
+    int64_t row0, rows;
+    bool transposed;         /* the file holds (in, out), we hold (out, in) */
+} Piece;
+
+typedef struct Value Value;
+struct Value {
+    const char *name;        /* "b.n1": unique; without sigil */
+    ValueKind kind;
+    Purpose purpose;
+    Dtype dtype;
+    int rank;
+    Dim dim[5];
+    int64_t count;           /* 0: one tensor; n: an array [0..n-1], one a layer */
+    int64_t slots;           /* tensors really stored: element i lives in slot i % slots */
+    Loc loc;
+    /* parameters */
+    bool trained, decay, adapter;
+    const char *init;        /* "normal", "uniform", "ones", "zeros" */
+    double std;              /* of normal; bound of uniform */
+    int npieces;
+    Piece *piece;
+    const char *of;          /* gradient, moment, master: the parameter's name */
+    /* after part */
+    Placement place;
+    int axis;                /* PL_SHARD: the sharded axis */
+    /* after plan */
+    const char *arena;       /* "device" */
+    int64_t offset, stride;  /* bytes; stride between slots */
+    int first, last;         /* positions at which it is alive, both inclusive */
+    bool internal;           /* inside one group: never stored */
+};
+
+/* A use or definition of a value: %x, %x[3], %x[l], %x[l+1]. */
+typedef enum { IX_NONE, IX_CONST, IX_LOOP } IndexKind;
+typedef struct {
+    Value *v;
+    IndexKind index;
+    int64_t k;               /* the constant, or what is added to l */
+} Ref;
+
+enum {
+#define OP(name, nin, nout, attrs, flops, grad, doc) OP_##name,
+#include "ops.def"
+#undef OP
+    NOPS
+};
+
+typedef struct {
+    const char *key;
+    bool is_int;
+    int64_t i;
+    double f;
+} Attr;
+
+#define OP_IO 12
+typedef struct Op Op;
+struct Op {
+    int kind;                /* OP_... */
+    int nin, nout, nattr;
+    Ref in[OP_IO], out[OP_IO];
+    Attr attr[10];
+    int region;              /* 0: straight line; else the repeat region it belongs to */
+    int group;               /* after fuse: index of its group */
+    Loc loc;
+};
+
+/* Equal layers: the ops of a region run for l = 0..count-1, or backwards. Regions do not nest. */
+typedef struct {
+    int64_t count;
+    bool reverse;
+} Region;
+
+typedef struct {
+    int kernel;              /* row of kernels.def */
+    int first_op, nops;      /* ops[first_op ..] of the program */
+    int region;
+    int64_t workspace;       /* bytes asked for by the row */
+    Value *ws;               /* after plan: where it lives; NULL when 0 */
+    int pos;                 /* after plan: position in time */
+} Group;
+
+typedef struct {
+    const char *name;        /* "micro", "reduce", "update", "eval", "decode" */
+    const char *about;       /* one line for the reader of step.c */
+    int nops, capops;
+    Op *ops;
+    int nregions;            /* regions are 1..nregions */
+    Region region[8];
+    int ngroups;
+    Group *groups;
+} Program;
+
+typedef struct {
+    Config *cfg;
+    const char *room;        /* the last room that ran: "graph", "fuse", "part", "plan" */
+    const char *objective, *family;
+    const Target *target;
+    int64_t ranks;
+    int nvalues, capvalues;
+    Value **values;
+    int nprograms;
+    Program *programs[8];
+    /* after plan */
+    int64_t arena_bytes, lower_bound, persistent_bytes;
+    const char *plan_method;
+} Graph;
+
+Value *ir_value(Graph *g, const char *name);                 /* by name, or NULL */
+Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank, const Dim *dim, Loc loc);
+Ref ref(Value *v);                                           /* %v */
+Ref ref_at(Value *v, int64_t k);                             /* %v[k] */
+Ref ref_loop(Value *v, int64_t k);                           /* %v[l+k] */
+int64_t value_elements(const Value *v);                      /* of one slot */
+int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
+Program *ir_program(Graph *g, const char *name, const char *about);
+int ir_region(Program *p, int64_t count, bool reverse);
+Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */
+void op_in(Op *op, Ref r);
+void op_out(Op *op, Ref r);
+void op_int(Op *op, const char *key, int64_t i);
+void op_float(Op *op, const char *key, double f);
+const Attr *op_attr(const Op *op, const char *key);          /* or NULL */
+char *ir_print(const Graph *g);
+Graph *ir_parse(const char *text, const char *file);         /* user errors end the program with file:line */
+
+typedef struct {
+    const char *name;
+    int nin, nout;           /* -1: any number */
+    const char *attrs;       /* names, space-separated */
+    double (*flops)(const Op *op);
+    const char *doc;
+} OpRow;
+extern const OpRow op_row[NOPS];
+
+/* ---- the rooms -------------------------------------------------------------------------------------------- */
+
+Graph *graph_build(Config *c);
+void check_graph(const Graph *g);
+
+typedef struct {
+    const char *name;        /* of the C function */
+    const char *backend;     /* cpu | cuda */
+    const char *pattern;     /* op names in order, space-separated */
+    const char *file;        /* kernels/BACKEND/FILE */
+    const char *args;        /* what the emitted call passes, see kernels.def */
+    const char *inplace;     /* "o0=i2": that output may take the place of that input; "" none */
+    const char *(*fits)(const Graph *g, const Op *op);      /* NULL: always; else NULL or why not */
+    int64_t (*workspace)(const Graph *g, const Op *op);     /* NULL: none */
+    const char *doc;
+} KernelRow;
+extern const KernelRow kernel_row[];
+extern const int nkernels;
+int kernel_find(const char *name);
+
+void fuse_run(Graph *g);
+void check_fuse(const Graph *g);
+void part_run(Graph *g);
+void check_part(const Graph *g);
+void plan_run(Graph *g);
+void check_plan(const Graph *g);
+void emit_run(const Graph *g, const char *outdir);
+
+/* ---- commands beside the rooms ---------------------------------------------------------------------------- */
+
+void report_plan(const Graph *g, FILE *to);                  /* gen plan */
+void report_list(FILE *to);                                  /* gen list */
+int packing_main(int argc, char **argv);                     /* gen pack-buffers */
+int pack_main(int argc, char **argv);                        /* gen pack */
+
+#endif

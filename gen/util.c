@@ -1,0 +1,435 @@
+/* util.c -- memory, text, files and the two doors for errors.
+ *
+ * Keeps: one zeroed arena for the whole run, never freed; output that depends on its input alone.
+ * Method: err_add() collects, err_flush() sorts by place, so mistakes appear in the order of the source. */
+#define _GNU_SOURCE
+#include "gen.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 20, MAX_ERRORS = 20, MAX_SOURCES = 64, MAX_NAME = 64 };
+
+typedef struct {
+    Loc loc;
+    int order;               /* of being added, to keep the sort stable */
+    char *text;
+} Mistake;
+
+static char *chunk;          /* the part of the arena that is being filled */
+static size_t chunk_left;
+static Mistake mistakes[MAX_ERRORS];
+static int nmistakes;        /* may exceed MAX_ERRORS: the rest is only counted */
+static struct { const char *file, *text; } sources[MAX_SOURCES];
+static int nsources;
+static const char *good_room, *good_recipe;
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void *must(void *p)
+{
+    if (!p) {
+        fputs("gen: out of memory\n", stderr);
+        exit(1);
+    }
+    return p;
+}
+
+void *arena_new(size_t bytes)
+{
+    size_t need = (bytes + 15) & ~(size_t)15;
+    if (need < bytes)
+        bug("arena_new: %zu bytes", bytes);
+    if (need > CHUNK / 4)
+        return must(calloc(1, need));
+    if (need > chunk_left) {
+        chunk = must(calloc(1, CHUNK));
+        chunk_left = CHUNK;
+    }
+    char *p = chunk;
+    chunk += need;
+    chunk_left -= need;
+    return p;
+}
+
+void *arena_grow(void *old, size_t old_bytes, size_t new_bytes)
+{
+    void *p = arena_new(new_bytes);
+    if (old_bytes)
+        memcpy(p, old, old_bytes < new_bytes ? old_bytes : new_bytes);
+    return p;
+}
+
+/* ---- text ------------------------------------------------------------------------------------- */
+
+char *text_copy(const char *s)
+{
+    size_t n = strlen(s) + 1;
+    return memcpy(arena_new(n), s, n);
+}
+
+static char *print_va(const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (n < 0)
+        bug("bad format \"%s\"", fmt);
+    char *s = arena_new((size_t)n + 1);
+    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    return s;
+}
+
+char *text_print(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *s = print_va(fmt, ap);
+    va_end(ap);
+    return s;
+}
+
+void str_print(Str *s, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    if (n < 0)
+        bug("bad format \"%s\"", fmt);
+    if (s->n + (size_t)n + 1 > s->cap) {
+        size_t cap = 2 * (s->n + (size_t)n + 1) + 256;
+        s->text = arena_grow(s->text, s->n, cap);
+        s->cap = cap;
+    }
+    vsnprintf(s->text + s->n, (size_t)n + 1, fmt, ap);
+    s->n += (size_t)n;
+    va_end(ap);
+}
+
+char *text_bytes(int64_t bytes)
+{
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double x = (double)bytes;
+    int u = 0;
+    while ((x >= 1023.95 || x <= -1023.95) && u < 6) {
+        x /= 1024;
+        u++;
+    }
+    return u ? text_print("%.1f %s", x, unit[u]) : text_print("%lld B", (long long)bytes);
+}
+
+static int min3(int a, int b, int c)
+{
+    int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Damerau-Levenshtein distance (optimal string alignment), letters without case. */
+static int distance(const char *a, int n, const char *b, int m)
+{
+    int d[3][MAX_NAME + 1];
+    for (int j = 0; j <= m; j++)
+        d[0][j] = j;
+    for (int i = 1; i <= n; i++) {
+        int *now = d[i % 3], *up = d[(i + 2) % 3], *up2 = d[(i + 1) % 3];
+        now[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            now[j] = min3(now[j - 1] + 1, up[j] + 1, up[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2])
+                && y == tolower((unsigned char)a[i - 2]) && up2[j - 2] + 1 < now[j])
+                now[j] = up2[j - 2] + 1;
+        }
+    }
+    return d[n % 3][m];
+}
+
+const char *text_nearest(const char *name, const char *const *names, int n)
+{
+    size_t len = strlen(name);
+    if (len == 0 || len > MAX_NAME)
+        return NULL;
+    int best = len / 2 < 5 ? (int)len / 2 : 5;
+    const char *found = NULL;
+    for (int i = 0; i < n; i++) {
+        size_t m = strlen(names[i]);
+        if (m > MAX_NAME)
+            continue;
+        int d = distance(name, (int)len, names[i], (int)m);
+        if (d < best || (d == best && !found)) {
+            best = d;
+            found = names[i];
+        }
+    }
+    return found;
+}
+
+/* ---- files ------------------------------------------------------------------------------------ */
+
+char *file_text(const char *path, size_t max, size_t *n)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    struct stat st;
+    int why = 0;
+    if (fstat(fd, &st))
+        why = errno;
+    else if (!S_ISREG(st.st_mode))
+        why = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+    else if ((uint64_t)st.st_size > max)
+        why = EFBIG;
+    char *text = NULL;
+    size_t got = 0;
+    if (!why) {
+        text = arena_new((size_t)st.st_size + 1);
+        while (got < (size_t)st.st_size) {
+            ssize_t k = read(fd, text + got, (size_t)st.st_size - got);
+            if (k < 0 && errno == EINTR)
+                continue;
+            if (k < 0)
+                why = errno;
+            if (k <= 0)
+                break;
+            got += (size_t)k;
+        }
+    }
+    close(fd);
+    if (why) {
+        errno = why;
+        return NULL;
+    }
+    text[got] = 0;
+    if (n)
+        *n = got;
+    return text;
+}
+
+static bool same_content(const char *path, const char *text, size_t n, bool executable)
+{
+    struct stat st;
+    if (stat(path, &st) || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != n
+        || !(st.st_mode & S_IXUSR) != !executable)
+        return false;
+    size_t m;
+    char *old = file_text(path, n, &m);
+    return old && m == n && memcmp(old, text, n) == 0;
+}
+
+/* Creates the folders above path. */
+static void make_folders(const char *path)
+{
+    char *p = text_copy(path);
+    for (char *q = p + 1; *q; q++)
+        if (*q == '/') {
+            *q = 0;
+            if (mkdir(p, 0777) && errno != EEXIST)
+                err((Loc){0}, "cannot create the folder %s: %s", p, strerror(errno));
+            *q = '/';
+        }
+}
+
+bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable)
+{
+    if (same_content(path, text, n, executable))
+        return false;
+    make_folders(path);
+    char *temp = text_print("%s.%ld.tmp", path, (long)getpid());
+    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, executable ? 0777 : 0666);
+    bool ok = fd >= 0;
+    for (size_t at = 0; ok && at < n;) {
+        ssize_t k = write(fd, text + at, n - at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        ok = k > 0;
+        at += ok ? (size_t)k : 0;
+    }
+    int why = ok ? 0 : errno;
+    if (fd >= 0 && close(fd) && !why)
+        why = errno;
+    if (!why && rename(temp, path))
+        why = errno;
+    if (why) {
+        unlink(temp);
+        err((Loc){0}, "cannot write %s: %s", path, strerror(why));
+    }
+    return true;
+}
+
+static bool is_root(const char *dir)
+{
+    static const char *const must_have[] = {"templates", "kernels", "runtime", "recipes"};
+    for (size_t i = 0; i < sizeof must_have / sizeof *must_have; i++) {
+        struct stat st;
+        if (stat(text_print("%s/%s", dir, must_have[i]), &st) || !S_ISDIR(st.st_mode))
+            return false;
+    }
+    return true;
+}
+
+const char *gen_root(void)
+{
+    static const char *root;
+    if (root)
+        return root;
+    char buf[4096];
+    ssize_t n = readlink("/proc/self/exe", buf, sizeof buf - 1);
+    if (n <= 0)
+        err((Loc){0}, "cannot read /proc/self/exe: %s", strerror(errno));
+    buf[n] = 0;
+    for (char *cut; (cut = strrchr(buf, '/')) && cut != buf;) {
+        *cut = 0;
+        if (is_root(buf))
+            return root = text_copy(buf);
+    }
+    err((Loc){0}, "no folder above this program holds templates/, kernels/, runtime/ and recipes/: "
+                  "run the generator from inside its project");
+}
+
+char *sha256_hex(const void *data, size_t n)
+{
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned len = 0;
+    if (!EVP_Digest(data, n, md, &len, EVP_sha256(), NULL) || len != 32)
+        bug("SHA-256 is missing from libcrypto");
+    char *hex = arena_new(65);
+    for (unsigned i = 0; i < len; i++)
+        snprintf(hex + 2 * i, 3, "%02x", md[i]);
+    return hex;
+}
+
+/* ---- errors ----------------------------------------------------------------------------------- */
+
+void err_source(const char *file, const char *text)
+{
+    if (nsources < MAX_SOURCES) {
+        sources[nsources].file = file;
+        sources[nsources++].text = text;
+    }
+}
+
+/* The line that loc names, indented below the message, cut at 100 columns. */
+static void print_source_line(Loc loc)
+{
+    for (int i = 0; i < nsources; i++) {
+        if (strcmp(sources[i].file, loc.file))
+            continue;
+        const char *p = sources[i].text;
+        for (int line = 1; p && line < loc.line; line++) {
+            p = strchr(p, '\n');
+            p = p ? p + 1 : NULL;
+        }
+        if (!p)
+            return;
+        p += strspn(p, " \t");
+        size_t n = strcspn(p, "\r\n");
+        if (n == 0)
+            return;
+        fputs("    ", stderr);
+        for (size_t k = 0; k < n && k < 96; k++)
+            fputc((unsigned char)p[k] < ' ' ? '?' : p[k], stderr);
+        fputs(n > 96 ? "...\n" : "\n", stderr);
+        return;
+    }
+}
+
+/* The message's first line, the source line, then the message's further lines. */
+static void print_mistake(Loc loc, const char *text)
+{
+    size_t first = strcspn(text, "\n");
+    if (!loc.file)
+        fprintf(stderr, "gen: %.*s\n", (int)first, text);
+    else if (!loc.line)
+        fprintf(stderr, "%s: %.*s\n", loc.file, (int)first, text);
+    else {
+        fprintf(stderr, "%s:%d: %.*s\n", loc.file, loc.line, (int)first, text);
+        print_source_line(loc);
+    }
+    if (text[first])
+        fprintf(stderr, "%s\n", text + first + 1);
+}
+
+static int by_place(const void *pa, const void *pb)
+{
+    const Mistake *a = pa, *b = pb;
+    const char *fa = a->loc.file ? a->loc.file : "", *fb = b->loc.file ? b->loc.file : "";
+    int c = strcmp(fa, fb);
+    if (c)
+        return c;
+    if (a->loc.line != b->loc.line)
+        return a->loc.line < b->loc.line ? -1 : 1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static void print_mistakes(void)
+{
+    int n = nmistakes < MAX_ERRORS ? nmistakes : MAX_ERRORS;
+    qsort(mistakes, (size_t)n, sizeof *mistakes, by_place);
+    for (int i = 0; i < n; i++)
+        print_mistake(mistakes[i].loc, mistakes[i].text);
+    if (nmistakes > n)
+        fprintf(stderr, "gen: and %d more\n", nmistakes - n);
+}
+
+void err(Loc loc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = print_va(fmt, ap);
+    va_end(ap);
+    fflush(stdout);
+    print_mistakes();
+    print_mistake(loc, text);
+    exit(1);
+}
+
+void err_add(Loc loc, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = print_va(fmt, ap);
+    va_end(ap);
+    if (nmistakes < MAX_ERRORS)
+        mistakes[nmistakes] = (Mistake){loc, nmistakes, text};
+    nmistakes++;
+}
+
+void err_flush(void)
+{
+    if (!nmistakes)
+        return;
+    fflush(stdout);
+    print_mistakes();
+    exit(1);
+}
+
+void bug_after(const char *room, const char *recipe)
+{
+    good_room = room;
+    good_recipe = recipe;
+}
+
+void bug_at(const char *file, int line, const char *fmt, ...)
+{
+    const char *base = strrchr(file, '/');
+    fflush(stdout);
+    fprintf(stderr, "gen: bug: %s:%d: ", base ? base + 1 : file, line);
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    if (good_room)
+        fprintf(stderr, "; last good dump: gen -d %s %s", good_room, good_recipe);
+    fputc('\n', stderr);
+    abort();
+}
