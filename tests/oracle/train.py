@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Records reference training runs: tests/train/ref/CASE/ for each CASE named (all without names).
+
+In:    the table CASES; torch autograd over transformers / PEFT models, in fp64 (and once in fp32).
+Out:   model/ tokens.safetensors eval.safetensors expect.json final.safetensors or adapter_*/.
+Keeps: what a binary does by default; losses are divided by the window's target count."""
+import json
+import math
+import os
+import shutil
+import sys
+import warnings
+
+import numpy
+import peft
+import safetensors
+import torch
+import transformers
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import save_file
+from torch.nn import functional as F
+from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel,
+                          LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM)
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.trainer_pt_utils import get_parameter_names
+
+import data
+
+T, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 4, 2, 20, 48, 10, 5
+REF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "train", "ref")
+NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
+IDS = dict(vocab_size=data.VOCAB, bos_token_id=data.EOS, eos_token_id=data.EOS)
+
+
+def gpt2():
+    return GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=64, n_head=4, n_positions=64,
+                                      resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **IDS))
+
+
+def llama():
+    rope = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
+                high_freq_factor=4.0, original_max_position_embeddings=16)
+    return LlamaForCausalLM(LlamaConfig(
+        num_hidden_layers=2, hidden_size=64, intermediate_size=96, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=64, rms_norm_eps=1e-5,
+        tie_word_embeddings=False, rope_parameters=rope, **IDS))
+
+
+def qwen2(layers=2, tied=True):
+    return Qwen2ForCausalLM(Qwen2Config(
+        num_hidden_layers=layers, hidden_size=48, intermediate_size=80, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=64, rms_norm_eps=1e-6,
+        tie_word_embeddings=tied, rope_parameters=dict(rope_type="default", rope_theta=1e6), **IDS))
+
+
+# model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
+CASES = {
+    "gpt2_tiny": dict(model=gpt2, seed=42, lr=3e-3, clip=1.0),
+    "llama_tiny": dict(model=llama, seed=7, lr=3e-3, clip=0.5),
+    "qwen2_tiny": dict(model=qwen2, config4=True, seed=0, lr=3e-3, clip=1.5),
+    "qwen2_lora": dict(model="qwen2_tiny", seed=3, lr=1e-2, clip=1.0, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
+    "qwen2_rslora": dict(model=lambda: qwen2(1, False), seed=4294967294, lr=5e-3, clip=1.8, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, use_rslora=True,
+        target_modules=["q_proj", "v_proj"], modules_to_save=["lm_head"])),
+    "llama_rows": dict(model="llama_tiny", rows=True, seed=11, lr=3e-3, clip=1.5),
+}
+
+
+def rmsnorm(self, x):
+    """The library's RMSNorm without its cast to fp32, so that an fp64 run is fp64 throughout."""
+    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+def randomise(params, seed):
+    """Nothing is trivially zero or one: norms around 1, biases and matrices around 0."""
+    g = torch.Generator().manual_seed(seed)
+    for name, p in params:
+        z = torch.randn(p.shape, generator=g)
+        norm = p.ndim == 1 and name.endswith("weight")
+        p.data.copy_(1 + 0.1 * z if norm else (0.05 if p.ndim == 1 else 0.08) * z)
+
+
+def save_model(model, case, folder):
+    model.save_pretrained(folder)
+    if not case.get("config4"):
+        return
+    path = os.path.join(folder, "config.json")
+    with open(path) as f:
+        c = json.load(f)
+    rope = c.pop("rope_parameters")
+    c.pop("layer_types")
+    c.update(torch_dtype=c.pop("dtype"), rope_theta=rope["rope_theta"], rope_scaling=None,
+             transformers_version="4.44.0")
+    with open(path, "w") as f:
+        f.write(json.dumps(c, indent=2, sort_keys=True) + "\n")
+    again = AutoConfig.from_pretrained(folder)
+    assert again.rope_parameters["rope_theta"] == rope["rope_theta"], again
+
+
+def save_adapter(model, folder):
+    model.save_pretrained(folder)
+    os.remove(os.path.join(folder, "README.md"))
+    path = os.path.join(folder, "adapter_config.json")
+    with open(path) as f:
+        c = json.load(f)
+    c["base_model_name_or_path"] = ""
+    c["target_modules"].sort()
+    with open(path, "w") as f:
+        f.write(json.dumps(c, indent=2, sort_keys=True))
+
+
+def load(case, out, dtype):
+    model = AutoModelForCausalLM.from_pretrained(os.path.join(out, "model"), dtype=torch.float32,
+                                                 attn_implementation="sdpa")
+    if "lora" in case:
+        model = PeftModel.from_pretrained(model, os.path.join(out, "adapter_init"),
+                                          is_trainable=True)
+    return model.to(dtype).train()
+
+
+def batch(rows):
+    """Right-padded (B, longest) ids, mask, labels."""
+    n = max(len(ids) for ids, _ in rows)
+    pad = lambda v, fill: torch.tensor([r + [fill] * (n - len(r)) for r in v])
+    ids = [r[0] for r in rows]
+    return pad(ids, 0), pad([[1] * len(r) for r in ids], 0), pad([r[1] for r in rows], data.IGNORE)
+
+
+def ce_sums(model, rows):
+    """Sums over the targets of one micro-batch: CE (with graph), entropy, hits, count, CE a token."""
+    ids, mask, labels = batch(rows)
+    logits = model(input_ids=ids, attention_mask=mask).logits
+    ce = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=data.IGNORE,
+                         reduction="none")
+    on = labels != data.IGNORE
+    logp = logits.detach().log_softmax(-1)
+    entropy = -(logp.exp() * logp).sum(-1)[on].sum().item()
+    return ce.sum(), entropy, int((logits.argmax(-1) == labels)[on].sum()), int(on.sum()), ce
+
+
+def evaluate(model, rows):
+    """eval_loss_token: mean over targets. eval_loss: batch means weighted by rows."""
+    total = count = by_rows = 0
+    with torch.no_grad():
+        for b in range(0, len(rows), MICRO):
+            part = rows[b:b + MICRO]
+            s, _, _, n, _ = ce_sums(model, part)
+            total, count, by_rows = total + s.item(), count + n, by_rows + s.item() / n * len(part)
+    return {"eval_loss_token": total / count, "eval_loss": by_rows / len(rows)}
+
+
+def order(seed):
+    """Sample indices of the whole run: one mt19937 permutation an epoch, seeded seed + epoch."""
+    out = []
+    for epoch in range(math.ceil(STEPS * MICRO * ACCUM / SAMPLES)):
+        g = torch.Generator().manual_seed((seed + epoch) & 0xffffffff)
+        out += torch.randperm(SAMPLES, generator=g).tolist()
+    return out
+
+
+def named_trained(model):
+    return [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+
+
+def tensor_name(name):
+    return name.replace(".default", "").replace(".modules_to_save", "")
+
+
+def train(case, out, dtype):
+    model = load(case, out, dtype)
+    rows = data.samples(os.path.join(out, "tokens.safetensors"), T)
+    held = data.samples(os.path.join(out, "eval.safetensors"), T)
+    assert len(rows) == SAMPLES and len(held) == EVAL_SAMPLES
+    params = named_trained(model)
+    decays = set(get_parameter_names(model, [torch.nn.LayerNorm], NO_DECAY))
+    opt = torch.optim.AdamW([{"params": [p for n, p in params if n in decays], "weight_decay": 0.1},
+                             {"params": [p for n, p in params if n not in decays],
+                              "weight_decay": 0.0}],
+                            lr=case["lr"], betas=(0.9, 0.999), eps=1e-8, foreach=False)
+    sched = transformers.get_scheduler("linear", opt, WARMUP, STEPS)
+    run = {"initial": evaluate(model, held)}
+    with torch.no_grad():
+        run["probe"] = ce_sums(model, rows[:1])[4][0].tolist()
+    todo = order(case["seed"])
+    run["first_samples"] = todo[:MICRO * ACCUM]
+    run["steps"] = []
+    for step in range(STEPS):
+        window = [[rows[i] for i in todo[(step * ACCUM + m) * MICRO:][:MICRO]]
+                  for m in range(ACCUM)]
+        targets = sum(t != data.IGNORE for mb in window for _, ts in mb for t in ts)
+        loss = entropy = hits = 0.0
+        for mb in window:
+            s, e, h, _, _ = ce_sums(model, mb)
+            (s / targets).backward()
+            loss, entropy, hits = loss + s.item() / targets, entropy + e, hits + h
+        if step == 0:
+            run["grad_norms_step1"] = {tensor_name(n): p.grad.norm().item() for n, p in params}
+        norm = torch.nn.utils.clip_grad_norm_([p for _, p in params], case["clip"], foreach=False)
+        lr = sched.get_last_lr()[0]
+        opt.step()
+        sched.step()
+        opt.zero_grad()
+        run["steps"].append({"step": step + 1, "loss": loss, "grad_norm": norm.item(), "lr": lr,
+                             "targets": targets, "entropy": entropy / targets,
+                             "mean_token_accuracy": hits / targets})
+    run["final"] = evaluate(model, held)
+    run["no_decay"] = sorted(tensor_name(n) for n, _ in params if n not in decays)
+    return model, run
+
+
+def fp64_norms(on):
+    """Swaps the norms' forward; returns nothing, the fp32 run uses the library's own."""
+    for cls in (LlamaRMSNorm, Qwen2RMSNorm):
+        if on:
+            cls.library_forward, cls.forward = cls.forward, rmsnorm
+        else:
+            cls.forward = cls.library_forward
+
+
+def prepare(name, case, out):
+    """Initial files: token files, model folder (or a link to the shared one), initial adapter."""
+    make = data.make_rows if case.get("rows") else data.make_packed
+    make(os.path.join(out, "tokens.safetensors"), 1000 + case["seed"], SAMPLES, T)
+    make(os.path.join(out, "eval.safetensors"), 2000 + case["seed"], EVAL_SAMPLES, T)
+    folder = os.path.join(out, "model")
+    if isinstance(case["model"], str):
+        os.symlink(os.path.join("..", case["model"], "model"), folder)
+    else:
+        model = case["model"]()
+        randomise(model.named_parameters(), 100 + len(name))
+        save_model(model, case, folder)
+    if "lora" in case:
+        torch.manual_seed(case["seed"])
+        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **case["lora"]))
+        for n, p in model.named_parameters():
+            if "lora_B" in n:
+                torch.nn.init.normal_(p, std=0.02)
+        save_adapter(model, os.path.join(out, "adapter_init"))
+
+
+def record(name):
+    case, out = CASES[name], os.path.join(REF, name)
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    prepare(name, case, out)
+    single, run32 = train(case, out, torch.float32)
+    fp64_norms(True)
+    model, run = train(case, out, torch.float64)
+    fp64_norms(False)
+    drift = {tensor_name(n): (a - b).abs().max().item() for (n, a), (_, b) in
+             zip(named_trained(model), named_trained(single))}
+    model.float()
+    if "lora" in case:
+        save_adapter(model, os.path.join(out, "adapter_final"))
+    else:
+        save_file({n: p.detach() for n, p in model.named_parameters()},
+                  os.path.join(out, "final.safetensors"), metadata={"format": "pt"})
+    expect = {
+        "case": name,
+        "versions": {m.__name__: m.__version__ for m in
+                     (torch, transformers, peft, safetensors, numpy)},
+        "settings": {"T": T, "micro_batch": MICRO, "accum": ACCUM, "steps": STEPS,
+                     "samples": SAMPLES, "eval_samples": EVAL_SAMPLES, "seed": case["seed"],
+                     "order": "hf", "lr": case["lr"], "schedule": "linear", "warmup_steps": WARMUP,
+                     "optimizer": "adamw", "betas": [0.9, 0.999], "eps": 1e-8,
+                     "weight_decay": 0.1, "decay_rule": "hf5", "clip": case["clip"],
+                     "kind": "rows" if case.get("rows") else "packed", "lora": case.get("lora")},
+        "dtype": "float64", **run,
+        "float32": {"loss": [s["loss"] for s in run32["steps"]],
+                    "grad_norm": [s["grad_norm"] for s in run32["steps"]],
+                    "final": run32["final"], "final_max_abs_diff": drift},
+    }
+    with open(os.path.join(out, "expect.json"), "w") as f:
+        f.write(json.dumps(expect, indent=1) + "\n")
+    worst = max(abs(a["loss"] - b["loss"]) for a, b in zip(run["steps"], run32["steps"]))
+    clipped = sum(s["grad_norm"] > case["clip"] for s in run["steps"])
+    print(f"{name}: loss {run['steps'][0]['loss']:.4f} -> {run['steps'][-1]['loss']:.4f}, "
+          f"clipped {clipped}/{STEPS}, fp32 against fp64: loss {worst:.1e} weights {max(drift.values()):.1e}")
+    print("   grad norms", " ".join(f"{s['grad_norm']:.2f}" for s in run["steps"]))
+
+
+def main():
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning)
+    names = sys.argv[1:] or list(CASES)
+    for name in names:
+        if name not in CASES:
+            sys.exit(f"train.py: no case {name}; there are {' '.join(CASES)}")
+        record(name)
+
+
+if __name__ == "__main__":
+    main()
