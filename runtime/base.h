@@ -1,0 +1,44 @@
+/* base.h -- what every part of a training binary needs: who we are, how we end, checked system calls.
+ *
+ * Keeps: one line of explanation for every way to end; codes are those of exit_codes.def. */
+#ifndef DIECAST_BASE_H
+#define DIECAST_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+#define EXIT_CODE(name, code, restart, meaning) EXIT_##name = code,
+#include "exit_codes.def"
+#undef EXIT_CODE
+};
+
+/* The process among its ranks. Set once by comm_init(); before that rank 0 of 1. */
+typedef struct {
+    int rank, size;          /* of the world */
+    int local_rank, local_size;
+    char host[64];
+    int64_t step;            /* optimiser step being worked on; -1 before the first */
+} World;
+extern World world;
+
+/* One line `rank R (host) step S: message`, then the job ends with the code on every rank. Never returns. */
+void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+/* Called by die() before the process leaves, e.g. to abort the other ranks. */
+extern void (*die_hook)(int code);
+/* A line on stderr from rank 0 only / from any rank, prefixed `warning:`. */
+void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
+double clock_seconds(void);                            /* CLOCK_MONOTONIC */
+/* A zeroed, page-aligned (2 MiB when large) block that lives until exit; counted for the closing line. */
+void *arena_alloc(int64_t bytes, const char *what);
+int64_t arena_allocated(void);
+
+float bf16_to_float(uint16_t b);
+uint16_t float_to_bf16(float f);                       /* round to nearest even, NaN stays NaN */
+
+#endif

@@ -1,0 +1,62 @@
+/* model.h -- what the runtime knows of the model that this binary was built for: tables emitted into tensors.h.
+ *
+ * Keeps: the same tensor has the same name here, in Hugging Face files, in checkpoints and in messages. */
+#ifndef DIECAST_MODEL_H
+#define DIECAST_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum { EL_F32, EL_BF16, EL_F16 } ElementType;          /* of a weight in memory */
+typedef enum { INIT_ZEROS, INIT_ONES, INIT_NORMAL, INIT_UNIFORM } InitKind;
+
+/* One tensor of a Hugging Face or PEFT file, or, with layers > 0 and a %d in the name, the same tensor of every layer.
+ * In memory it is `rows` consecutive rows of a parameter that may hold several tensors (q, k and v, say): elements
+ * first + l * stride ... of each of the arrays below, which all have the same layout. */
+typedef struct {
+    const char *name;        /* file's name, with %d for the layer when layers > 0 */
+    int layers;
+    int rank;
+    int64_t shape[4];        /* as in memory: (out, in) */
+    bool transposed;         /* the file holds (in, out), e.g. GPT-2's Conv1D */
+    bool adapter;            /* lives in the PEFT adapter file, not in the model file */
+    bool trained, decay;
+    InitKind init;
+    float init_arg;          /* standard deviation of normal, bound of uniform */
+    int64_t first, stride;   /* in elements */
+    ElementType type;        /* of weight */
+    void *weight;            /* what the kernels read */
+    float *master;           /* fp32 copy that is trained; NULL when weight itself is fp32 or frozen */
+    float *exp_avg, *exp_avg_sq, *grad;   /* NULL when frozen */
+} Tensor;
+
+typedef struct {
+    const char *recipe;      /* "recipes/x.lua" */
+    const char *name, *hash; /* of the recipe; hash is hex sha256 */
+    const char *generator;   /* version of gen */
+    const char *objective, *family, *precision, *target;
+    const char *model_fields;  /* "model.hidden=64\n..." every field that must agree on resume, one a line */
+    const char *config_json; /* config.json of this model as Hugging Face writes it */
+    const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
+    const char *data_kind;   /* "packed" or "rows" */
+    int64_t vocab, T, micro, accum, ranks;
+    int64_t parameters, trained;          /* elements; a tied tensor once */
+    int64_t planned_bytes;
+    int ntensors;
+    Tensor *tensors;         /* one an actual tensor (layers expanded by model_expand) */
+} Model;
+
+/* Expands rows with layers > 0 into one Tensor a layer (names filled in, layers = 0). rows stay untouched; the list is
+ * malloc'ed once at start and lives until exit. */
+Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors);
+/* Random initialisation from (seed, name): Philox keyed by seed and a hash of the tensor's name, so that neither order
+ * nor layout matters. Fills weight and master. */
+void model_init(Model *m, uint64_t seed);
+/* weight <- master, rounded once (16-bit recipes), for every tensor that has a master. */
+void model_round(Model *m);
+/* Number of NaN or Inf weights; *where = the first tensor that has one. */
+int64_t model_nonfinite(const Model *m, const char **where);
+/* crc32c over all tensors in order of name: equal on every world size. */
+uint32_t model_crc(const Model *m);
+
+#endif
