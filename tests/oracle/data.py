@@ -1,7 +1,7 @@
 """Token files for the oracle: makes, reads and cuts them into samples.
 
 In:    a seed; or a token file (format "diecast-tokens-1", a safetensors file).
-Out:   tokens I32 [N], doc_offsets I64 [D+1], mask U8 [N] (rows: 1 = target); samples as id/label lists.
+Out:   tokens I32 [N], doc_offsets I64 [D+1], mask U8 [N] (1 = target); samples (ids, labels).
 Keeps: the byte vocabulary: ids 0..255 are bytes, 256 ends a document."""
 import hashlib
 import json

@@ -61,9 +61,10 @@ CASES = {
     "qwen2_tiny": dict(model=qwen2, config4=True, seed=0, lr=3e-3, clip=1.5),
     "qwen2_lora": dict(model="qwen2_tiny", seed=3, lr=1e-2, clip=1.0, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
-    "qwen2_rslora": dict(model=lambda: qwen2(1, False), seed=4294967294, lr=5e-3, clip=1.8, lora=dict(
-        r=4, lora_alpha=8, lora_dropout=0.0, use_rslora=True,
-        target_modules=["q_proj", "v_proj"], modules_to_save=["lm_head"])),
+    "qwen2_rslora": dict(model=lambda: qwen2(1, False), seed=4294967294, lr=5e-3, clip=1.8,
+                         lora=dict(r=4, lora_alpha=8, lora_dropout=0.0, use_rslora=True,
+                                   target_modules=["q_proj", "v_proj"],
+                                   modules_to_save=["lm_head"])),
     "llama_rows": dict(model="llama_tiny", rows=True, seed=11, lr=3e-3, clip=1.5),
 }
 
@@ -129,7 +130,7 @@ def batch(rows):
 
 
 def ce_sums(model, rows):
-    """Sums over the targets of one micro-batch: CE (with graph), entropy, hits, count, CE a token."""
+    """Over a micro-batch's targets: sum of CE (with graph), of entropy, hits, count; CE (B, T)."""
     ids, mask, labels = batch(rows)
     logits = model(input_ids=ids, attention_mask=mask).logits
     ce = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=data.IGNORE,
@@ -278,7 +279,8 @@ def record(name):
     worst = max(abs(a["loss"] - b["loss"]) for a, b in zip(run["steps"], run32["steps"]))
     clipped = sum(s["grad_norm"] > case["clip"] for s in run["steps"])
     print(f"{name}: loss {run['steps'][0]['loss']:.4f} -> {run['steps'][-1]['loss']:.4f}, "
-          f"clipped {clipped}/{STEPS}, fp32 against fp64: loss {worst:.1e} weights {max(drift.values()):.1e}")
+          f"clipped {clipped}/{STEPS}, fp32 against fp64: "
+          f"loss {worst:.1e} weights {max(drift.values()):.1e}")
     print("   grad norms", " ".join(f"{s['grad_norm']:.2f}" for s in run["steps"]))
 
 
