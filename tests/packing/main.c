@@ -1,0 +1,6 @@
+/* main.c -- `gen pack-buffers` on its own, for when the generator is not built yet. */
+#include "../../gen/packing.h"
+
+int main(int argc, char **argv) {
+    return packing_main(argc, argv);
+}
