@@ -30,6 +30,14 @@ typedef struct {
     float *exp_avg, *exp_avg_sq, *grad;   /* NULL when frozen */
 } Tensor;
 
+/* A LoRA pair and the weight it adds to: weight + scale * b a, b (out, r), a (r, in), weight (out, in) in memory. The
+ * names are those of tensors, with %d for the layer when layers > 0. */
+typedef struct {
+    const char *weight, *a, *b;
+    int layers;
+    float scale;             /* alpha / r, or alpha / sqrt(r) */
+} Merge;
+
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
@@ -44,6 +52,8 @@ typedef struct {
     int64_t planned_bytes;
     int ntensors;
     Tensor *tensors;         /* one an actual tensor (layers expanded by model_expand) */
+    int nmerges;             /* 0 without LoRA */
+    const Merge *merges;
 } Model;
 
 /* Expands rows with layers > 0 into one Tensor a layer (names filled in, layers = 0). rows stay untouched; the list is
@@ -56,7 +66,17 @@ void model_init(Model *m, uint64_t seed);
 void model_round(Model *m);
 /* Number of NaN or Inf weights; *where = the first tensor that has one. */
 int64_t model_nonfinite(const Model *m, const char **where);
-/* crc32c over all tensors in order of name: equal on every world size. */
+/* crc32c over name and values (fp32 copies where there are any) of all tensors in order of name: equal on every world
+ * size. */
 uint32_t model_crc(const Model *m);
+/* The same over the tensors outside the adapter only: the identity of the base of a LoRA run. */
+uint32_t model_base_crc(const Model *m);
+
+int64_t model_elements(const Tensor *t);
+const Tensor *model_find(const Model *m, const char *name);    /* NULL: none; O(n) */
+/* Elements begin .. begin+n-1 of a tensor, in the order of its file (which may be transposed), out of and into one of
+ * its arrays. array: t->weight with t->type, or an fp32 array with EL_F32. Any thread. */
+void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n, float *to);
+void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n, const float *from);
 
 #endif
