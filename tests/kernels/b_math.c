@@ -1,0 +1,107 @@
+/* b_math.c -- types.h, math.h and philox.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../../kernels/cpu/math.h"
+#include "../../kernels/cpu/philox.h"
+#include "harness.h"
+
+/* Error of got beyond slack, in units in the last place of the float nearest to want. */
+static double ulps(float got, double want, double slack)
+{
+    float near = (float)want;
+    if (isnan(want) || isinf(near) || isinf(want))
+        return isnan(want) ? (isnan(got) ? 0 : INFINITY) : (got == near ? 0 : INFINITY);
+    double ulp = fabs((double)nextafterf(fabsf(near), INFINITY) - fabs((double)near));
+    return fmax(fabs((double)got - want) - slack, 0) / ulp;
+}
+
+/* Every 997th float. */
+#define SWEEP(name, function, reference, bound, slack)                                        \
+    TEST(name)                                                                               \
+    {                                                                                        \
+        double worst = 0;                                                                    \
+        for (uint64_t u = (uint64_t)random_below(997); u < 0x100000000; u += 997) {          \
+            float x = bits_float((uint32_t)u);                                               \
+            double e = ulps(function(x), reference, slack);                                  \
+            worst = e > worst ? e : worst;                                                   \
+        }                                                                                    \
+        if (getenv("VERBOSE"))                                                               \
+            printf("# %s: %.3f ulp\n", #name, worst);                                        \
+        check_true("within " #bound " ulp", worst <= bound);                                 \
+    }
+SWEEP(math_exp, math_exp, exp((double)x), 2, 0)
+SWEEP(math_log, math_log, log((double)x), 2, 0)
+SWEEP(math_sigmoid, math_sigmoid, 1 / (1 + exp(-(double)x)), 4, 0x1p-126)
+
+TEST(math_specials)
+{
+    check_true("exp(0) == 1", math_exp(0) == 1);
+    check_true("exp(-inf) == 0", math_exp(-INFINITY) == 0);
+    check_true("exp(inf) == inf", math_exp(INFINITY) == INFINITY);
+    check_true("log(1) == 0", math_log(1) == 0);
+    check_true("log(0) == -inf", math_log(0) == -INFINITY);
+    check_true("log(-1) is NaN", isnan(math_log(-1)));
+}
+
+/* Known answers of the Random123 distribution's kat_vectors. */
+TEST(philox_known)
+{
+    static const uint32_t rows[3][10] = {
+        { 0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 },
+        { ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd },
+        { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0,
+          0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 },
+    };
+    for (int i = 0; i < 3; i++) {
+        uint32_t out[4];
+        philox(rows[i], rows[i] + 4, out);
+        check_same("philox", out, rows[i] + 6, sizeof out);
+    }
+}
+
+/* Rows of one sample are the same wherever the sample lies in the micro-batch; the row helper agrees with single draws. */
+TEST(dropout)
+{
+    enum { T = 5, N = 103 };
+    const float p = 0.3f;
+    uint32_t noise[4] = { random_u32(), random_u32(), 7, 40 }, later[4] = { noise[0], noise[1], 7, 42 };
+    float *a = NEW(float, N), *b = NEW(float, N);
+    int64_t kept = 0, differ = 0;
+    for (int64_t row = 0; row < 400 * T; row++) {
+        dropout_row(a, noise, 3, T, row + 2 * T, N, p);
+        dropout_row(b, later, 3, T, row, N, p);
+        check_same("sample 2 of 40.. is sample 0 of 42..", a, b, N * sizeof *a);
+        dropout_row(b, noise, 4, T, row + 2 * T, N, p);
+        for (int i = 0; i < N; i++) {
+            check_true("dropout_keep", dropout_keep(noise, 3, T, row + 2 * T, (uint32_t)i, p) == (a[i] != 0));
+            check_true("scale", a[i] == 0 || a[i] == 1 / (1 - p));
+            kept += a[i] != 0;
+            differ += a[i] != b[i];
+        }
+    }
+    double n = 400.0 * T * N;
+    check_true("share kept", fabs((double)kept / n - 0.7) < 6 * sqrt(0.21 / n));
+    check_true("sites are independent", fabs((double)differ / n - 0.42) < 6 * sqrt(0.25 / n));
+}
+
+TEST(act_round_trip)
+{
+    for (uint64_t u = (uint64_t)random_below(997); u < 0x100000000; u += 997) {
+        float x = bits_float((uint32_t)u), y = act_round(x);
+        if (isnan(x)) {
+            check_true("NaN stays", isnan(y));
+            continue;
+        }
+        check_true("idempotent", act_round(y) == y);
+        if (sizeof(act_t) == 2) {               /* the nearest of the two neighbours, even on ties */
+            float low = bits_float((uint32_t)u & 0xffff0000), high = bits_float(((uint32_t)u & 0xffff0000) + 0x10000);
+            double below = fabs((double)x - low), above = isinf(high) ? fabs(0x1p128 - fabs(x)) : fabs((double)high - x);
+            bool even = !(u >> 16 & 1);
+            check_true("nearest", isinf(x) || y == (below < above || (below == above && even) ? low : high));
+        } else {
+            check_true("exact", y == x);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+/* main.c -- runs the kernel tests that the other files of this folder registered.
+ *
+ * In:    arguments: a substring of test names, or --bench; SEED in the environment.
+ * Out:   `ok kernels/LABEL/name` or `not ok ...: why`, one line a test; exit 1 if any failed. LABEL is set by the build.
+ * Keeps: a test sees the same inputs whatever other tests run, and on each number of threads. */
+#include <math.h>
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "harness.h"
+
+enum { GUARD = 64, MAX_BUFFERS = 4096 };
+
+static Test *tests;                      /* sorted by name */
+static struct { unsigned char *at; int64_t bytes; } buffers[MAX_BUFFERS];
+static int nbuffers;
+static char why[512];                    /* of the first failure of the running test; empty: none so far */
+static uint64_t rng;                     /* splitmix64 */
+static uint64_t digest;                  /* of all checked results of the running body */
+static bool library;
+
+void harness_register(Test *t)
+{
+    Test **p = &tests;
+    while (*p && strcmp((*p)->name, t->name) < 0)
+        p = &(*p)->next;
+    t->next = *p;
+    *p = t;
+}
+
+void harness_library(void)
+{
+    library = true;
+}
+
+__attribute__((format(printf, 1, 2))) static void fail(const char *fmt, ...)
+{
+    if (why[0])
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+}
+
+static void hash(const void *data, int64_t bytes)
+{
+    const unsigned char *p = data;
+    for (int64_t i = 0; i < bytes; i++)
+        digest = (digest ^ p[i]) * 0x100000001b3;
+}
+
+/* Memory */
+
+void *new_bytes(int64_t bytes)
+{
+    if (nbuffers == MAX_BUFFERS)
+        abort();
+    int64_t padded = (bytes + 63) / 64 * 64;
+    unsigned char *p = aligned_alloc(64, (size_t)(padded + 2 * GUARD));
+    if (!p)
+        abort();
+    memset(p, 0xff, (size_t)(padded + 2 * GUARD));
+    buffers[nbuffers].at = p;
+    buffers[nbuffers++].bytes = bytes;
+    return p + GUARD;
+}
+
+static void free_buffers(void)
+{
+    for (int i = 0; i < nbuffers; i++) {
+        const unsigned char *p = buffers[i].at, *end = p + GUARD + buffers[i].bytes;
+        for (int k = 0; k < GUARD; k++)
+            if (p[k] != 0xff || end[k] != 0xff)
+                fail("buffer %d (%lld bytes): written outside", i, (long long)buffers[i].bytes);
+        free(buffers[i].at);
+    }
+    nbuffers = 0;
+}
+
+/* Random numbers */
+
+static uint64_t next_u64(void)
+{
+    uint64_t z = rng += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+uint32_t random_u32(void)
+{
+    return (uint32_t)(next_u64() >> 32);
+}
+
+int64_t random_below(int64_t n)
+{
+    return (int64_t)(next_u64() % (uint64_t)n);
+}
+
+double random_normal(void)
+{
+    double u = ((double)(next_u64() >> 11) + 1) * 0x1p-53, v = (double)(next_u64() >> 11) * 0x1p-53;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* Inputs */
+
+act_t *act_normal(int64_t n, double mean, double std)
+{
+    act_t *x = NEW(act_t, n);
+    for (int64_t i = 0; i < n; i++)
+        act_store(x + i, (float)(mean + std * random_normal()));
+    return x;
+}
+
+float *f32_normal(int64_t n, double mean, double std)
+{
+    float *x = NEW(float, n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)(mean + std * random_normal());
+    return x;
+}
+
+act_t *act_integers(int64_t n, int bound)
+{
+    act_t *x = NEW(act_t, n);
+    for (int64_t i = 0; i < n; i++)
+        act_store(x + i, (float)(random_below(2 * bound + 1) - bound));
+    return x;
+}
+
+float *f32_integers(int64_t n, int bound)
+{
+    float *x = NEW(float, n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)(random_below(2 * bound + 1) - bound);
+    return x;
+}
+
+int32_t *tokens_random(int64_t n, int64_t V)
+{
+    int32_t *x = NEW(int32_t, n);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (int32_t)random_below(V);
+    return x;
+}
+
+double *act_double(const act_t *x, int64_t n)
+{
+    double *y = NEW(double, n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = act_load(x + i);
+    return y;
+}
+
+double *f32_double(const float *x, int64_t n)
+{
+    double *y = NEW(double, n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i];
+    return y;
+}
+
+act_t *act_copy(const act_t *x, int64_t n)
+{
+    return memcpy(NEW(act_t, n), x, (size_t)n * sizeof(act_t));
+}
+
+float *f32_copy(const float *x, int64_t n)
+{
+    return memcpy(NEW(float, n), x, (size_t)n * sizeof(float));
+}
+
+/* Checks */
+
+static void compare(const char *what, const double *got, const double *ref, int64_t n, int64_t depth, double eps)
+{
+    double rms = 0, worst = 0;
+    int64_t at = -1;
+    for (int64_t i = 0; i < n; i++)
+        rms += ref[i] * ref[i];
+    rms = n ? sqrt(rms / (double)n) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double over = fabs(got[i] - ref[i]) / (eps * (4 + sqrt((double)depth)) * (fabs(ref[i]) + rms) + 1e-37);
+        if (!(over <= worst)) {             /* also true for NaN */
+            worst = over;
+            at = i;
+            if (isnan(over))
+                break;
+        }
+    }
+    if (getenv("VERBOSE"))
+        printf("# %s: %.2f of the tolerance\n", what, worst);
+    if (!(worst <= 1))
+        fail("%s[%lld of %lld]: want %.9g, got %.9g, %.1f times the tolerance", what, (long long)at, (long long)n,
+             ref[at], got[at], worst);
+}
+
+void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
+{
+    hash(got, n * (int64_t)sizeof *got);
+    compare(what, act_double(got, n), ref, n, depth, sizeof *got == 2 ? 0x1p-9 : 0x1p-24);
+}
+
+void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
+{
+    hash(got, n * (int64_t)sizeof *got);
+    compare(what, f32_double(got, n), ref, n, depth, 0x1p-24);
+}
+
+void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
+{
+    hash(got, n * (int64_t)sizeof *got);
+    compare(what, f32_double(got, n), ref, n, depth, sizeof(act_t) == 2 ? 0x1p-9 : 0x1p-24);
+}
+
+static void compare_exact(const char *what, const double *got, const double *want, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!(got[i] == want[i])) {
+            fail("%s[%lld of %lld]: want exactly %.9g, got %.9g", what, (long long)i, (long long)n, want[i], got[i]);
+            return;
+        }
+}
+
+void check_act_exact(const char *what, const act_t *got, const double *ref, int64_t n)
+{
+    double *want = NEW(double, n);
+    for (int64_t i = 0; i < n; i++)
+        want[i] = act_round((float)ref[i]);
+    hash(got, n * (int64_t)sizeof *got);
+    compare_exact(what, act_double(got, n), want, n);
+}
+
+void check_f32_exact(const char *what, const float *got, const double *ref, int64_t n)
+{
+    double *want = NEW(double, n);
+    for (int64_t i = 0; i < n; i++)
+        want[i] = (float)ref[i];
+    hash(got, n * (int64_t)sizeof *got);
+    compare_exact(what, f32_double(got, n), want, n);
+}
+
+void check_same(const char *what, const void *a, const void *b, int64_t bytes)
+{
+    hash(a, bytes);
+    const unsigned char *p = a, *q = b;
+    for (int64_t i = 0; i < bytes; i++)
+        if (p[i] != q[i]) {
+            fail("%s: byte %lld of %lld differs", what, (long long)i, (long long)bytes);
+            return;
+        }
+}
+
+void check_true(const char *what, bool ok)
+{
+    if (!ok)
+        fail("%s: false", what);
+}
+
+double dot(const double *a, const double *b, int64_t n)
+{
+    double s = 0;
+    for (int64_t i = 0; i < n; i++)
+        s += a[i] * b[i];
+    return s;
+}
+
+void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x, const double *grad, int64_t n)
+{
+    double rms = 0;
+    for (int64_t i = 0; i < n; i++)
+        rms += grad[i] * grad[i];
+    rms = sqrt(rms / (double)n);
+    for (int k = 0; k < 12; k++) {
+        int64_t i = random_below(n);
+        double keep = x[i], h = 1e-4 * (1 + fabs(keep));
+        x[i] = keep + h;
+        double up = loss(ctx);
+        x[i] = keep - h;
+        double down = loss(ctx);
+        x[i] = keep;
+        double slope = (up - down) / (2 * h);
+        if (!(fabs(slope - grad[i]) <= 1e-5 * (fabs(slope) + rms) + 1e-9))
+            fail("%s[%lld of %lld]: finite differences %.9g, gradient %.9g", what, (long long)i, (long long)n, slope,
+                 grad[i]);
+    }
+}
+
+/* Bench */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double bench_time(void (*run)(void *ctx), void *ctx)
+{
+    run(ctx);
+    double best = 1e30, begin = seconds();
+    for (int i = 0; i < 5 || (seconds() - begin < 0.5 && i < 100000); i++) {
+        double t = seconds();
+        run(ctx);
+        t = seconds() - t;
+        best = t < best ? t : best;
+    }
+    return best;
+}
+
+void bench_report(const char *what, double s, double bytes, double flops)
+{
+    printf("%-40s %10.2f us", what, 1e6 * s);
+    if (bytes > 0)
+        printf(" %8.1f GB/s", 1e-9 * bytes / s);
+    if (flops > 0)
+        printf(" %8.1f GFLOP/s", 1e-9 * flops / s);
+    printf("\n");
+}
+
+static void run_test(const Test *t, uint64_t seed)
+{
+    uint64_t first = 0, name = 0xcbf29ce484222325;
+    for (const char *p = t->name; *p; p++)
+        name = (name ^ (unsigned char)*p) * 0x100000001b3;
+    why[0] = 0;
+    library = false;
+    for (int threads = 1; threads <= 3 && !why[0]; threads++) {
+        omp_set_num_threads(threads);
+        rng = seed ^ name;
+        digest = 0xcbf29ce484222325;
+        t->body();
+        free_buffers();
+        if (threads == 1)
+            first = digest;
+        else if (digest != first && !library)
+            fail("results with %d threads differ from those with 1", threads);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool bench = argc > 1 && !strcmp(argv[1], "--bench");
+    const char *filter = argc > 1 + bench ? argv[1 + bench] : "";
+    const char *given = getenv("SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    int failed = 0, ran = 0;
+    if (!bench)
+        printf("# SEED=%llu\n", (unsigned long long)seed);
+    for (const Test *t = tests; t; t = t->next) {
+        if (t->bench != bench || !strstr(t->name, filter))
+            continue;
+        ran++;
+        if (bench) {
+            rng = seed;
+            t->body();
+            free_buffers();
+            continue;
+        }
+        run_test(t, seed);
+        if (why[0])
+            printf("not ok kernels/%s/%s: %s (SEED=%llu)\n", LABEL, t->name, why, (unsigned long long)seed);
+        else
+            printf("ok kernels/%s/%s\n", LABEL, t->name);
+        failed += why[0] != 0;
+        fflush(stdout);
+    }
+    return failed || !ran;
+}

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Every kernel of the CPU target against its double reference: fp32 and bf16, for plain AVX2 and for this machine.
+# SEED=n repeats a run; `run.sh --bench [substring]` prints speeds instead (this machine's instructions only).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=out/.test/kernels
+mkdir -p $out
+flags="-std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp
+       -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
+arches="x86-64-v3 native"
+[ "${1:-}" = --bench ] && arches=native
+
+{
+    echo "CFLAGS = $(echo $flags)"
+    echo "all:"
+    for arch in $arches; do
+        for act in fp32 bf16; do
+            define=$([ $act = bf16 ] && echo -DACT_BF16)
+            objects=
+            for source in tests/kernels/*.c; do
+                object=$out/$act-$arch-$(basename $source .c).o
+                objects="$objects $object"
+                echo "$object: $source tests/kernels/harness.h $(echo kernels/cpu/*.h)"
+                echo "	\$(CC) \$(CFLAGS) -march=$arch $define -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
+            done
+            echo "$out/$act-$arch: $objects"
+            echo "	\$(CC) -fopenmp -o \$@ $objects -ldnnl -lm"
+            echo "all: $out/$act-$arch"
+        done
+    done
+} >$out/Makefile
+make -s -j2 -f $out/Makefile all || { echo "not ok kernels/build: does not compile"; exit 1; }
+
+status=0
+for arch in $arches; do
+    for act in fp32 bf16; do
+        if [ "${1:-}" = --bench ]; then
+            echo "# $act $arch, $(nproc) threads"
+            $out/$act-$arch "$@" || status=1
+        else
+            $out/$act-$arch "$@" || status=1
+        fi
+    done
+done
+exit $status
