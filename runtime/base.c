@@ -1,0 +1,158 @@
+/* base.c -- ends, messages, memory and bf16.
+ *
+ * In:    base.h.  Out: one line on standard error for whatever goes wrong.
+ * Keeps: nothing is printed in pieces, so that lines of many ranks never mix. */
+#define _GNU_SOURCE
+#include "base.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINE = 4096 };
+#define HUGE_PAGE ((int64_t)2 << 20)
+
+World world = { .size = 1, .local_size = 1, .step = -1 };
+void (*die_hook)(int code);
+
+static atomic_flag dying = ATOMIC_FLAG_INIT;
+static pthread_t dying_thread;
+static _Atomic int64_t allocated;
+
+/* prefix, message and newline in one write; on a terminal over whatever progress line is there. */
+static void line_out(const char *prefix, const char *fmt, va_list ap)
+{
+    char line[LINE];
+    size_t n = (size_t)snprintf(line, sizeof line, "%s%s", isatty(2) ? "\r\033[K" : "", prefix);
+    int len = vsnprintf(line + n, sizeof line - n, fmt, ap);
+    n = len < 0 ? n : n + (size_t)len;
+    if (n > sizeof line - 2)
+        n = sizeof line - 2;
+    line[n++] = '\n';
+    for (size_t done = 0; done < n;) {
+        ssize_t w = write(2, line + done, n - done);
+        if (w < 0 && errno != EINTR)
+            return;
+        done += w > 0 ? (size_t)w : 0;
+    }
+}
+
+void die(int code, const char *fmt, ...)
+{
+    if (atomic_flag_test_and_set(&dying)) {
+        if (pthread_equal(dying_thread, pthread_self()))
+            _exit(code);                /* the hook itself failed */
+        for (;;)
+            pause();                    /* another thread is at it */
+    }
+    dying_thread = pthread_self();
+    if (!world.host[0] && gethostname(world.host, sizeof world.host - 1) != 0)
+        strcpy(world.host, "?");
+    char step[32] = "-", prefix[160];
+    if (world.step >= 0)
+        snprintf(step, sizeof step, "%lld", (long long)world.step);
+    snprintf(prefix, sizeof prefix, "rank %d (%s) step %s: ", world.rank, world.host, step);
+    va_list ap;
+    va_start(ap, fmt);
+    line_out(prefix, fmt, ap);
+    va_end(ap);
+    fflush(stdout);
+    if (die_hook)
+        die_hook(code);
+    _exit(code);
+}
+
+void note(const char *fmt, ...)
+{
+    if (world.rank != 0)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    line_out("", fmt, ap);
+    va_end(ap);
+}
+
+void warn(const char *fmt, ...)
+{
+    char prefix[40] = "warning: ";
+    if (world.size > 1)
+        snprintf(prefix, sizeof prefix, "warning: rank %d: ", world.rank);
+    va_list ap;
+    va_start(ap, fmt);
+    line_out(prefix, fmt, ap);
+    va_end(ap);
+}
+
+char *format(const char *fmt, ...)
+{
+    va_list ap;
+    char *text = NULL;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0)
+        die(EXIT_INTERNAL, "out of memory for a message");
+    va_end(ap);
+    return text;
+}
+
+double clock_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void *arena_alloc(int64_t bytes, const char *what)
+{
+    if (bytes < 0)
+        die(EXIT_INTERNAL, "arena %s: %lld bytes", what, (long long)bytes);
+    int64_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : sysconf(_SC_PAGESIZE);
+    int64_t size = (bytes + align - 1) / align * align;
+    int64_t total = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    char *p = MAP_FAILED;
+    if (size == 0)
+        size = align;
+    if (size <= total)
+        p = mmap(NULL, (size_t)(size + align), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        die(EXIT_CONFIG, "not enough memory for %s: %.3f GiB of %.3f GiB in this machine: lower "
+            "batch.micro or spread over more machines", what, (double)bytes / (1 << 30),
+            (double)total / (1 << 30));
+    int64_t skip = (align - (int64_t)((uintptr_t)p % (uintptr_t)align)) % align;
+    if (skip)
+        munmap(p, (size_t)skip);
+    if (align - skip)
+        munmap(p + skip + size, (size_t)(align - skip));
+    p += skip;
+    if (size >= HUGE_PAGE)
+        madvise(p, (size_t)size, MADV_HUGEPAGE);
+    atomic_fetch_add(&allocated, size);
+    return p;
+}
+
+int64_t arena_allocated(void)
+{
+    return allocated;
+}
+
+float bf16_to_float(uint16_t b)
+{
+    uint32_t u = (uint32_t)b << 16;
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+uint16_t float_to_bf16(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    if ((u & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(u >> 16 | 0x40);          /* NaN: stays one, quiet */
+    return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}

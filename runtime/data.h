@@ -1,0 +1,65 @@
+/* data.h -- batches from token files: the samples of a step are a function of (seed, step).
+ *
+ * In:    token files of one kind and one tokenizer, mapped.
+ * Out:   tokens and labels of a micro-batch; -1 is no target.
+ * Keeps: they depend on the global batch, not on how ranks and micro-batches split it. */
+#ifndef DIECAST_DATA_H
+#define DIECAST_DATA_H
+
+#include "model.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct DataFile DataFile;
+
+typedef struct {
+    int nfiles;
+    DataFile *file;
+    bool eval, rows;
+    int64_t n;                   /* samples of all files */
+    int64_t T, micro, accum, ranks, vocab;
+    int64_t G;                   /* samples a step: micro * accum * ranks; eval: micro * ranks */
+    uint64_t seed;
+    int64_t epoch;               /* whose permutation `order` is; -1 none yet */
+    int32_t *order;              /* n entries; NULL for eval */
+    char *tokenizer;             /* id of the tokenizer all files were made with */
+} Data;
+
+/* Opens comma-separated token files; checks every id, that every row has a target and fits T
+ * (EXIT_DATA, naming file and place), and that kind, vocabulary and tokenizers suit the model
+ * and each other (EXIT_MISMATCH). */
+void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval);
+/* EXIT_MISMATCH unless id is the tokenizer the files were made with; whose says where id comes
+ * from. */
+void data_check_tokenizer(const Data *d, const char *id, const char *whose);
+
+/* Micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = model's micro
+ * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
+ * randperm; the last step of an epoch is filled up from the start of the same permutation.
+ * Evaluation: step is the batch, in file order, micro 0; rows beyond the last sample have no
+ * targets. tokens, labels: (B, T) */
+void data_batch(Data *d, int64_t step, int64_t micro, int32_t *tokens, int32_t *labels);
+/* Targets of the whole step, all ranks and micro-batches. */
+int64_t data_targets(Data *d, int64_t step);
+/* Tokens of the whole step that are not padding. */
+int64_t data_tokens(Data *d, int64_t step);
+/* Real samples (not padding rows) of one micro-batch of this rank: B except at the end of an
+ * evaluation. */
+int64_t data_rows(const Data *d, int64_t step, int64_t micro);
+/* Index of the micro-batch's first row within the step's G samples. */
+int64_t data_sample0(const Data *d, int64_t step, int64_t micro);
+/* Steps of an epoch; evaluation: batches of a rank. */
+int64_t data_steps_per_epoch(const Data *d);
+/* What decides the samples besides the seed: files, tokenizer, kind, T. malloc'ed. */
+char *data_fingerprint(const Data *d);
+/* Sample indices of the step in order, for messages: at most max into out; returns G. */
+int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
+void data_close(Data *d);
+
+/* p[0..n-1] = the permutation of torch.randperm(n) after manual_seed(seed); n <=
+ * DATA_SAMPLES_MAX. */
+void data_permutation(int32_t *p, int64_t n, uint32_t seed);
+enum { DATA_SAMPLES_MAX = 214748364 };   /* 2^32 / 20: beyond it randperm changes its method */
+
+#endif

@@ -1,0 +1,73 @@
+/* log.h -- what a run tells: banner, progress, history.jsonl and the log of trainer_state.json.
+ *
+ * Keeps: records hold no times but the last of a run, so that a killed and resumed run writes the
+ *        same history as a straight one. All ranks call; only rank 0 prints and writes. */
+#ifndef DIECAST_LOG_H
+#define DIECAST_LOG_H
+
+#include "data.h"
+#include "flags.h"
+#include "model.h"
+#include <cjson/cJSON.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* One optimiser step, over all ranks and micro-batches. */
+typedef struct {
+    double loss;                 /* nats a target */
+    double grad_norm;            /* before clipping */
+    double lr;
+    int64_t targets, tokens;     /* data_targets, data_tokens */
+    double entropy, correct;     /* sums over targets; negative: not computed */
+} LogStep;
+
+typedef struct {
+    double loss;                 /* mean over batches weighted by their samples, as transformers */
+    double loss_token;           /* sum over all targets / targets */
+    double entropy, accuracy;    /* means over targets; negative: not computed */
+    double seconds;
+    int64_t samples, batches;    /* batches: of all ranks */
+} LogEval;
+
+typedef struct {
+    const Model *model;
+    const Flags *flags;
+    int64_t total, per_epoch;    /* steps */
+    FILE *history;               /* rank 0 only */
+    cJSON *records;              /* array: log_history, numbers in full */
+    /* Saved with checkpoints. */
+    double loss_all;             /* sum of the losses of all steps of the run, resumed parts included */
+    int64_t steps_all;
+    double loss, entropy, correct;   /* sums since the last record */
+    int64_t steps, targets;
+    int64_t tokens_all;          /* num_tokens */
+    /* For this process only. */
+    double start, mark, drawn;   /* clock at the first step done here, last line, last bar */
+    int64_t first, marked;       /* step at start and at the last line */
+    int64_t tokens_here, tokens_mark;
+    bool bar;                    /* standard error is a terminal */
+} Log;
+
+/* Everything a run should know about itself before it starts, on standard error. train, eval: NULL
+ * when there is none. */
+void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval);
+/* OUT/history.jsonl: records beyond step `resumed` go (temporary file, rename), the rest is read
+ * back; step 0 starts an empty one. EXIT_IO when it cannot be written. */
+void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
+              int64_t per_epoch, int64_t resumed);
+/* After step `step` (1-based): sums, progress, and a record when the step is a multiple of
+ * --log-every. */
+void log_step(Log *l, int64_t step, const LogStep *s);
+void log_eval(Log *l, int64_t step, const LogEval *e);
+/* The closing record (train_runtime, train_loss, ...). */
+void log_end(Log *l, int64_t step);
+void log_close(Log *l);
+
+/* trainer_state.json with exactly the keys transformers knows; the caller deletes it. */
+cJSON *log_state(const Log *l, int64_t step);
+/* The sums since the last record and over the run, as a member "log" of train_state.json. */
+void log_save(const Log *l, cJSON *train_state);
+/* NULL, or a malloc'ed message that names the member. Before log_open. */
+char *log_load(Log *l, const cJSON *train_state);
+
+#endif
