@@ -1,9 +1,8 @@
-/* comm.h -- the ranks together: MPI, or a world of one when compiled with -DDIECAST_RANKS=1 (no
- * MPI needed then).
+/* comm.h -- the ranks together: MPI, or a world of one without MPI under -DDIECAST_RANKS=1.
  *
  * Keeps: sums are a fixed binary tree over ranks, element by element: the same bits on every
- *        rank, whatever the timing, the bucket size or the MPI library. Only the main thread
- *        calls. */
+ *        rank, whatever the timing, the bucket size or the MPI library.
+ *        Only the main thread calls. */
 #ifndef DIECAST_COMM_H
 #define DIECAST_COMM_H
 
@@ -11,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { COMM_BUCKET = 1 << 20 };      /* elements: the largest bucket, 4 MiB */
+enum { COMM_BUCKET = 1 << 28 };      /* elements: the largest bucket, 1 GiB */
 
 /* First call of main. Fills world; a world other than built_for ranks, or other than the
  * launcher's, ends with EXIT_MISMATCH and the command that would be right, which is why it wants
@@ -21,9 +20,12 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv);
 /* "torchrun", "Open MPI", ... and the MPI library's own name, for the banner. */
 const char *comm_launcher(void);
 const char *comm_library(void);
+/* EXIT_CONFIG unless --local-rank (-1: not given) is the launcher's. */
+void comm_check_local_rank(int64_t given);
 int comm_restart(void);              /* how often the launcher has restarted this job */
-/* In place, buf[i] = tree sum of buf[i] over ranks; bucket elements (at most COMM_BUCKET) a
- * message round. Tree: ((0 + 1) + (2 + 3)) + ..., pairs at distance 1, 2, 4, ... */
+/* In place, buf[i] = tree sum of buf[i] over ranks; bucket elements (at most COMM_BUCKET) a round.
+ * Tree: ((0 + 1) + (2 + 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size
+ * reserves memory for it: call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
 void comm_allreduce_double(double *buf, int n);   /* the same tree; n at most COMM_DOUBLES */
 enum { COMM_DOUBLES = 256 };

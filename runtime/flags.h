@@ -1,5 +1,4 @@
-/* flags.h -- run-time flags: one struct from flags.def, filled from recipe defaults, then from
- * the command line.
+/* flags.h -- run-time flags by the rows of flags.def: recipe's defaults, then command line.
  *
  * Keeps: numbers read strictly and range-checked; anything unknown ends the program with
  *        EXIT_CONFIG. */

@@ -36,7 +36,7 @@ typedef struct {
     FILE *history;               /* rank 0 only */
     cJSON *records;              /* array: log_history, numbers in full */
     /* Saved with checkpoints. */
-    double loss_all;             /* sum of the losses of all steps of the run, resumed parts included */
+    double loss_all;             /* sum over all steps of the run, also before a resume */
     int64_t steps_all;
     double loss, entropy, correct;   /* sums since the last record */
     int64_t steps, targets;
