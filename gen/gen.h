@@ -46,6 +46,35 @@ void bug_at(const char *file, int line, const char *fmt, ...) __attribute__((for
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
 
+/* ---- source.c: where the keys of a Lua table stand -------------------------------------------------------- */
+
+typedef struct Ctor Ctor;
+
+typedef struct {
+    const char *key;         /* NULL: the next item of the list part */
+    int line;
+    Ctor *child;             /* the value, when it is written as { ... } */
+} CtorField;
+
+/* One table constructor { ... } of a Lua source. */
+struct Ctor {
+    int line;                /* of the { */
+    int n, cap;
+    CtorField *field;        /* in the order of the source */
+};
+
+typedef struct {
+    const char *file;
+    int nctors, capctors;
+    Ctor **ctor;             /* in the order of their { */
+    Ctor *returned;          /* of the last `return { ... }` or `return name`; NULL: something else is returned */
+    int return_line;         /* of the last return; 1: none */
+    int nsets, capsets;
+    CtorField *set;          /* assignments outside constructors: the last name before `=` */
+} Source;
+
+Source *source_scan(const char *file, const char *text, size_t n);   /* adds an error for a key set twice */
+
 /* ---- recipe.c: Lua file -> plain values ------------------------------------------------------------------- */
 
 typedef enum { RV_NIL, RV_BOOL, RV_INT, RV_FLOAT, RV_STRING, RV_TABLE, RV_OTHER } RvalKind;
@@ -100,14 +129,45 @@ typedef struct {
     const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
 } Config;
 
-Config *config_fill(Rval *recipe, const char *path);
-void check_config(Config *c);
+/* A row of fields.def. */
+typedef struct {
+    const char *path;
+    FieldType type;
+    const char *def;         /* as in the row: "" required, "?" filled by config_derive() */
+    double lo, hi;
+    const char *choices;     /* "a|b|c"; of target: the names of targets.def */
+    const char *unit, *doc;
+} FieldRow;
+extern const FieldRow field_row[NFIELDS];
+const char *field_choices(int field);
+
+/* A row of runtime/flags.def. */
+typedef struct {
+    const char *name;
+    FieldType type;          /* FT_BOOL, FT_INT, FT_FLOAT, FT_STRING */
+    double lo, hi;
+    const char *value;       /* its name in the help, or words between bars */
+    int recipe;              /* 0: not to be set by a recipe */
+    const char *doc;
+} RunFlag;
+extern const RunFlag run_flag[];
+extern const int nrun_flags;
+int run_flag_find(const char *name);                        /* -1: none */
+
+Config *config_fill(Rval *recipe, const char *path);        /* types and ranges, then config_derive() */
+void config_derive(Config *c);                              /* defaults that follow from other fields */
+void check_config(Config *c);                               /* rules between fields */
 /* Every reader goes through these, so that a field nobody reads is found (config_unread, used by the tests). */
 int64_t config_int(Config *c, int field);
 double config_float(Config *c, int field);
 bool config_bool(Config *c, int field);
 const char *config_text(Config *c, int field);
+bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
 Loc config_loc(Config *c, int field);
+char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
+/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
+const char *value_parse(FieldType type, const char **text, FieldValue *v);
+const char *config_hash(const Config *c);                   /* of the canonical text */
 const char *config_print(Config *c);                        /* one `field = value   # file:line` a line */
 Config *config_parse(const char *text, const char *file);   /* print(parse(x)) == x */
 void config_fields(FILE *to);                               /* gen fields */
@@ -213,7 +273,7 @@ typedef struct {
     double f;
 } Attr;
 
-#define OP_IO 12
+#define OP_IO 40         /* ops over all gradients have most */
 typedef struct Op Op;
 struct Op {
     int kind;                /* OP_... */
@@ -281,6 +341,7 @@ void op_out(Op *op, Ref r);
 void op_int(Op *op, const char *key, int64_t i);
 void op_float(Op *op, const char *key, double f);
 const Attr *op_attr(const Op *op, const char *key);          /* or NULL */
+char *text_float(double f);                                  /* 1.0, 0.125, 1e-05 */
 char *ir_print(const Graph *g);
 Graph *ir_parse(const char *text, const char *file);         /* user errors end the program with file:line */
 

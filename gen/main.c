@@ -1,0 +1,255 @@
+/* main.c -- the command line, and the rooms in the order of the data. */
+#include "gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "gen turns a recipe into the source of one training binary.\n"
+    "\n"
+    "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
+    "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower bound\n"
+    "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
+    "  gen list                                recipes and targets\n"
+    "  gen fields                              every field of a recipe\n"
+    "  gen explain FIELD                       one of them\n"
+    "  gen pack -o OUT.safetensors FILE ...    text or JSON Lines -> tokens (gen pack --help)\n"
+    "  gen pack-buffers FILE.csv [--capacity N]   place buffers of a table (id, lower, upper, size)\n"
+    "  gen --roundtrip RECIPE                  self-test: the text of every room reads back the same\n"
+    "  gen --help, gen --version\n"
+    "\n"
+    "A recipe is a Lua file that returns a table; README.md has the first steps.\n";
+
+static const char version[] = "diecast 0.1";
+static const char *const room_name[] = {"recipe", "config", "graph", "fuse", "part", "plan"};
+enum { ROOMS = sizeof room_name / sizeof *room_name };
+
+typedef struct {
+    const char *recipe, *out;        /* out NULL: out/NAME */
+    const char *stop;                /* room whose text is wanted; NULL: none */
+    bool roundtrip;
+    char **override;
+    int noverrides;
+} Command;
+
+/* ---- texts of the rooms ----------------------------------------------------------------------- */
+
+static void print_rval(Str *s, const Rval *r, const char *path)
+{
+    FieldValue v = {.i = r->kind == RV_BOOL ? r->b : r->i, .f = r->f, .s = r->s};
+    static const FieldType type[] = {[RV_BOOL] = FT_BOOL, [RV_INT] = FT_INT, [RV_FLOAT] = FT_FLOAT,
+                                     [RV_STRING] = FT_STRING};
+    if (r->kind == RV_TABLE) {
+        for (int i = 0; i < r->nitems; i++)
+            print_rval(s, r->item[i], text_print("%s[%d]", path, i + 1));
+        for (int i = 0; i < r->nkeys; i++)
+            print_rval(s, r->value[i], text_print("%s%s%s", path, *path ? "." : "", r->key[i]));
+        return;
+    }
+    const char *text = r->kind == RV_NIL ? "nil" : r->kind == RV_OTHER ? r->s : value_print(type[r->kind], &v);
+    if (r->loc.file)
+        str_print(s, "%s = %s  # %s:%d\n", path, text, r->loc.file, r->loc.line);
+    else
+        str_print(s, "%s = %s  # command line\n", path, text);
+}
+
+/* Ends the program when the texts differ, naming the first line that does. */
+static void same_text(const char *room, const char *a, const char *b)
+{
+    for (int line = 1;; line++) {
+        size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
+        if (n != m || strncmp(a, b, n) || a[n] != b[m]) {
+            printf("not the same: %s line %d\n  printed: %.*s\n  again:   %.*s\n", room, line, (int)n, a, (int)m, b);
+            exit(1);
+        }
+        if (!a[n])
+            break;
+        a += n + 1;
+        b += m + 1;
+    }
+    printf("same: %s\n", room);
+}
+
+/* After a room: its text if that is wanted (then the program ends), and the check that it reads back. */
+static void config_left(const Command *cmd, Config *c)
+{
+    bug_after("config", cmd->recipe);
+    if (cmd->stop && !strcmp(cmd->stop, "config")) {
+        fputs(config_print(c), stdout);
+        exit(0);
+    }
+    if (cmd->roundtrip)
+        same_text("config", config_print(c), config_print(config_parse(config_print(c), "config")));
+}
+
+static void graph_left(const Command *cmd, const Graph *g, const char *room)
+{
+    bug_after(room, cmd->recipe);
+    if (cmd->stop && !strcmp(cmd->stop, room)) {
+        fputs(ir_print(g), stdout);
+        exit(0);
+    }
+    if (cmd->roundtrip) {
+        const char *text = ir_print(g);
+        same_text(room, text, ir_print(ir_parse(text, room)));
+    }
+}
+
+/* ---- the rooms -------------------------------------------------------------------------------- */
+
+static Graph *run_rooms(const Command *cmd)
+{
+    Rval *recipe = recipe_load(cmd->recipe, cmd->override, cmd->noverrides);
+    if (cmd->stop && !strcmp(cmd->stop, "recipe")) {
+        err_flush();
+        Str s = {0};
+        print_rval(&s, recipe, "");
+        fputs(s.n ? s.text : "", stdout);
+        exit(0);
+    }
+    Config *c = config_fill(recipe, cmd->recipe);
+    check_config(c);
+    config_left(cmd, c);
+    Graph *g = graph_build(c);
+    check_graph(g);
+    graph_left(cmd, g, "graph");
+    fuse_run(g);
+    check_fuse(g);
+    graph_left(cmd, g, "fuse");
+    part_run(g);
+    check_part(g);
+    graph_left(cmd, g, "part");
+    plan_run(g);
+    check_plan(g);
+    graph_left(cmd, g, "plan");
+    return g;
+}
+
+static void generate(const Command *cmd)
+{
+    Graph *g = run_rooms(cmd);
+    if (cmd->roundtrip)
+        return;
+    const char *out = cmd->out ? cmd->out : text_print("out/%s", g->cfg->name);
+    emit_run(g, out);
+    const char *unread = config_unread(g->cfg);
+    if (unread)
+        bug("the recipe sets %s, which no room reads", unread);
+    printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out, g->target->name,
+           (long long)g->ranks, g->ranks == 1 ? "" : "s", text_bytes(g->arena_bytes), out);
+}
+
+static void plan(const Command *cmd)
+{
+    report_plan(run_rooms(cmd), stdout);
+}
+
+/* ---- the command line ------------------------------------------------------------------------- */
+
+/* Words after the command: options, one recipe, overrides. */
+static Command parse_words(int argc, char **argv)
+{
+    Command cmd = {.override = arena_new((size_t)argc * sizeof(char *) + 1)};
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        bool takes = !strcmp(word, "-o") || !strcmp(word, "-d");
+        if (takes && i + 1 == argc)
+            err((Loc){0}, "%s: want a %s after it", word, word[1] == 'o' ? "folder" : "room");
+        if (!strcmp(word, "-o"))
+            cmd.out = argv[++i];
+        else if (!strcmp(word, "-d"))
+            cmd.stop = argv[++i];
+        else if (!strcmp(word, "--roundtrip"))
+            cmd.roundtrip = true;
+        else if (*word == '-')
+            err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
+        else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
+            cmd.recipe = word;
+        else if (strchr(word, '='))
+            cmd.override[cmd.noverrides++] = argv[i];
+        else
+            err((Loc){0}, "%s: want one recipe, and field=value words; %s is the recipe", word, cmd.recipe);
+    }
+    if (!cmd.recipe)
+        err((Loc){0}, "want a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
+    for (int i = 0; cmd.stop && i < ROOMS; i++)
+        if (!strcmp(room_name[i], cmd.stop))
+            return cmd;
+    if (cmd.stop) {
+        const char *near = text_nearest(cmd.stop, room_name, ROOMS);
+        err((Loc){0}, "-d %s: no such room; %s", cmd.stop,
+            near ? text_print("did you mean %s?", near) : "want recipe, config, graph, fuse, part or plan");
+    }
+    return cmd;
+}
+
+static int run_plan(int argc, char **argv)
+{
+    Command cmd = parse_words(argc - 1, argv + 1);
+    plan(&cmd);
+    return 0;
+}
+
+static int run_list(int argc, char **argv)
+{
+    if (argc > 1)
+        err((Loc){0}, "list: takes no words, got %s", argv[1]);
+    report_list(stdout);
+    return 0;
+}
+
+static int run_fields(int argc, char **argv)
+{
+    if (argc > 1)
+        err((Loc){0}, "fields: takes no words, got %s; one field: gen explain %s", argv[1], argv[1]);
+    config_fields(stdout);
+    return 0;
+}
+
+static int run_explain(int argc, char **argv)
+{
+    if (argc != 2)
+        err((Loc){0}, "explain: want one field, for example: gen explain lora.rank");
+    config_explain(stdout, argv[1]);
+    return 0;
+}
+
+static const struct {
+    const char *word;
+    int (*run)(int argc, char **argv);
+} command[] = {
+    {"plan", run_plan}, {"list", run_list}, {"fields", run_fields}, {"explain", run_explain},
+    {"pack", pack_main}, {"pack-buffers", packing_main},
+};
+enum { COMMANDS = sizeof command / sizeof *command };
+
+/* A word that is neither a command nor looks like a recipe. */
+static void unknown_command(const char *word)
+{
+    const char *name[COMMANDS];
+    for (int i = 0; i < COMMANDS; i++)
+        name[i] = command[i].word;
+    const char *near = text_nearest(word, name, COMMANDS);
+    err((Loc){0}, "%s: neither a command nor a recipe (NAME.lua)%s", word,
+        near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        fputs(usage, argc < 2 ? stderr : stdout);
+        return argc < 2;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts(version);
+        return 0;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(command[i].word, argv[1]))
+            return command[i].run(argc - 1, argv + 1);
+    if (!strpbrk(argv[1], "-./="))
+        unknown_command(argv[1]);
+    Command cmd = parse_words(argc - 1, argv + 1);
+    generate(&cmd);
+    return 0;
+}

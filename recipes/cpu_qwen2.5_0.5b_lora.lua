@@ -1,0 +1,11 @@
+-- LoRA on Qwen2.5-0.5B in bf16; start it with --init-from the folder of the downloaded model.
+return {
+    about = "Qwen2.5-0.5B, LoRA rank 16 on all linear layers, bf16",
+    target = "cpu_v4",
+    precision = "bf16",
+    model = use "models/qwen2.5_0.5b",
+    seq = { max = 512 },
+    batch = { micro = 1 },
+    lora = { rank = 16, alpha = 32, targets = { "all-linear" } },
+    run = { steps = 100, lr = 2e-4, warmup = 10 },
+}
