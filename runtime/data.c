@@ -1,0 +1,282 @@
+/* data.c -- maps token files and lays their samples out over steps, ranks and micro-batches.
+ *
+ * In:    TokenFile.  Out: (B, T) tokens and labels, target counts, names for messages.
+ * Keeps: no state but the permutation of the epoch last asked for; a resumed run reads nothing
+ *        again.  Method: sample i of a packed file is tokens [i T, i T + T], of rows document i. */
+#define _GNU_SOURCE
+#include "data.h"
+#include "base.h"
+#include "tokenfile.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct DataFile {
+    TokenFile t;
+    int64_t first, n;            /* samples of the files before; of this one */
+};
+
+/* Tokens of a sample: `have` of them are inputs; one more follows them when `next`. */
+typedef struct {
+    const int32_t *token;
+    const uint8_t *mask;         /* or NULL: every token is a target */
+    int64_t have;
+    bool next;
+    int32_t pad;
+} Sample;
+
+/* Matsumoto and Nishimura, 1998; mt19937. */
+typedef struct {
+    uint32_t x[624];
+    int at;
+} Twister;
+
+static void twister_seed(Twister *t, uint32_t seed)
+{
+    t->x[0] = seed;
+    for (uint32_t i = 1; i < 624; i++)
+        t->x[i] = 1812433253u * (t->x[i - 1] ^ t->x[i - 1] >> 30) + i;
+    t->at = 624;
+}
+
+static uint32_t twister_next(Twister *t)
+{
+    if (t->at == 624) {
+        for (int i = 0; i < 624; i++) {
+            uint32_t y = (t->x[i] & 0x80000000u) | (t->x[(i + 1) % 624] & 0x7fffffffu);
+            t->x[i] = t->x[(i + 397) % 624] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+        }
+        t->at = 0;
+    }
+    uint32_t y = t->x[t->at++];
+    y ^= y >> 11;
+    y ^= y << 7 & 0x9d2c5680u;
+    y ^= y << 15 & 0xefc60000u;
+    return y ^ y >> 18;
+}
+
+void data_permutation(int32_t *p, int64_t n, uint32_t seed)
+{
+    Twister t;
+    twister_seed(&t, seed);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = (int32_t)i;
+    for (int64_t i = 0; i < n - 1; i++) {
+        int64_t j = i + twister_next(&t) % (uint32_t)(n - i);
+        int32_t swap = p[i];
+        p[i] = p[j];
+        p[j] = swap;
+    }
+}
+
+static Sample sample_at(const Data *d, int64_t i)
+{
+    int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (d->file[mid].first <= i)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    const DataFile *f = &d->file[lo];
+    int64_t begin = d->rows ? f->t.doc[i - f->first] : (i - f->first) * d->T;
+    return (Sample){
+        .token = f->t.tokens + begin,
+        .mask = f->t.mask ? f->t.mask + begin : NULL,
+        .have = d->rows ? f->t.doc[i - f->first + 1] - begin : d->T,
+        .next = !d->rows,
+        .pad = f->t.eos >= 0 ? (int32_t)f->t.eos : 0,
+    };
+}
+
+static int32_t label_at(const Sample *s, int64_t t)
+{
+    bool exists = t + 1 < s->have + s->next;
+    return exists && (!s->mask || s->mask[t + 1]) ? s->token[t + 1] : -1;
+}
+
+static int64_t sample_targets(const Sample *s)
+{
+    int64_t last = s->have + s->next - 1, n = 0;     /* labels 0 .. last-1 exist */
+    if (!s->mask)
+        return last;
+    for (int64_t t = 0; t < last; t++)
+        n += s->mask[t + 1] != 0;
+    return n;
+}
+
+/* The sample at place g of step's G, or -1: a padding row of an evaluation. */
+static int64_t place(Data *d, int64_t step, int64_t g)
+{
+    if (d->eval) {
+        int64_t i = step * d->G + g;
+        return i < d->n ? i : -1;
+    }
+    int64_t per = data_steps_per_epoch(d), epoch = step / per;
+    if (epoch != d->epoch) {
+        data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
+        d->epoch = epoch;
+    }
+    return d->order[(step % per * d->G + g) % d->n];
+}
+
+static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
+{
+    char *error = tokenfile_open(&f->t, path);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    if (strcmp(f->t.kind, m->data_kind) != 0)
+        die(EXIT_MISMATCH, "%s: kind %s, but this binary was built for data.kind = %s: pack it "
+            "again with gen pack --kind %s", path, f->t.kind, m->data_kind, m->data_kind);
+    if (f->t.vocab > m->vocab)
+        die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld", path, f->t.tokenizer,
+            (long long)f->t.vocab, (long long)m->vocab);
+    error = tokenfile_check_ids(&f->t, m->vocab);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    f->first = d->n;
+    f->n = d->rows ? f->t.ndocs : (f->t.ntokens - 1) / d->T;
+    d->n += f->n;
+    for (int64_t i = 0; d->rows && i < f->n; i++) {
+        int64_t length = f->t.doc[i + 1] - f->t.doc[i];
+        if (length > d->T)
+            die(EXIT_DATA, "%s: document %lld has %lld tokens, the model takes %lld: pack it again "
+                "with gen pack --max-length %lld", path, (long long)i, (long long)length,
+                (long long)d->T, (long long)d->T);
+    }
+}
+
+/* After all files are open: every row has something to learn from. */
+static void check_targets(const Data *d)
+{
+    for (int k = 0; k < d->nfiles; k++)
+        for (int64_t i = 0; i < d->file[k].n; i++) {
+            Sample s = sample_at(d, d->file[k].first + i);
+            if (sample_targets(&s) == 0)
+                die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it",
+                    d->file[k].t.path, d->rows ? "document" : "sample", (long long)i);
+        }
+}
+
+void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval)
+{
+    *d = (Data){ .eval = eval, .rows = strcmp(m->data_kind, "rows") == 0, .T = m->T,
+                 .micro = m->micro, .accum = eval ? 1 : m->accum, .ranks = m->ranks,
+                 .vocab = m->vocab, .seed = seed, .epoch = -1 };
+    d->G = d->micro * d->accum * d->ranks;
+    int commas = 0;
+    for (const char *c = paths; *c; c++)
+        commas += *c == ',';
+    d->file = calloc((size_t)commas + 1, sizeof *d->file);
+    char *list = format("%s", paths), *rest = list, *path;
+    while (d->file && (path = strsep(&rest, ",")))
+        if (*path) {
+            open_file(d, &d->file[d->nfiles], path, m);
+            d->nfiles++;
+        }
+    free(list);
+    if (!d->nfiles)
+        die(EXIT_CONFIG, "%s: want token files, got \"%s\"", eval ? "--eval-data" : "--data", paths);
+    d->tokenizer = d->file[0].t.tokenizer;
+    for (int k = 1; k < d->nfiles; k++)
+        data_check_tokenizer(d, d->file[k].t.tokenizer, d->file[k].t.path);
+    if (d->n == 0)
+        die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
+            (long long)d->file[0].t.ntokens, (long long)d->T + 1);
+    if (d->n > DATA_SAMPLES_MAX)
+        die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
+            DATA_SAMPLES_MAX);
+    check_targets(d);
+    if (!eval)
+        d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
+}
+
+void data_check_tokenizer(const Data *d, const char *id, const char *whose)
+{
+    if (strcmp(id, d->tokenizer) != 0)
+        die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s says %s", d->file[0].t.path,
+            d->tokenizer, whose, id);
+}
+
+void data_batch(Data *d, int64_t step, int64_t micro, int32_t *tokens, int32_t *labels)
+{
+    int64_t first = data_sample0(d, step, micro);
+    for (int64_t b = 0; b < d->micro; b++, tokens += d->T, labels += d->T) {
+        int64_t i = place(d, step, first + b);
+        Sample s = i < 0 ? sample_at(d, 0) : sample_at(d, i);
+        if (i < 0)
+            s.have = s.next = 0;
+        for (int64_t t = 0; t < d->T; t++) {
+            tokens[t] = t < s.have ? s.token[t] : s.pad;
+            labels[t] = label_at(&s, t);
+        }
+    }
+}
+
+int64_t data_targets(Data *d, int64_t step)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < d->G; g++) {
+        int64_t i = place(d, step, g);
+        if (i >= 0) {
+            Sample s = sample_at(d, i);
+            n += sample_targets(&s);
+        }
+    }
+    return n;
+}
+
+int64_t data_tokens(Data *d, int64_t step)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < d->G; g++) {
+        int64_t i = place(d, step, g);
+        n += i >= 0 ? sample_at(d, i).have : 0;
+    }
+    return n;
+}
+
+int64_t data_rows(const Data *d, int64_t step, int64_t micro)
+{
+    int64_t left = d->eval ? d->n - step * d->G - data_sample0(d, step, micro) : d->micro;
+    return left < 0 ? 0 : left < d->micro ? left : d->micro;
+}
+
+int64_t data_sample0(const Data *d, int64_t step, int64_t micro)
+{
+    (void)step;
+    return (micro * d->ranks + world.rank) * d->micro;
+}
+
+int64_t data_steps_per_epoch(const Data *d)
+{
+    return (d->n + d->G - 1) / d->G;
+}
+
+char *data_fingerprint(const Data *d)
+{
+    char *text = format("%s T=%lld samples=%lld tokenizer=%s", d->rows ? "rows" : "packed",
+                        (long long)d->T, (long long)d->n, d->tokenizer);
+    for (int k = 0; k < d->nfiles; k++) {
+        const TokenFile *t = &d->file[k].t;
+        char *longer = format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)
+{
+    for (int64_t g = 0; g < d->G && g < max; g++)
+        out[g] = place(d, step, g);
+    return d->G;
+}
+
+void data_close(Data *d)
+{
+    for (int k = 0; k < d->nfiles; k++)
+        tokenfile_close(&d->file[k].t);
+    free(d->file);
+    *d = (Data){ .epoch = -1 };
+}
