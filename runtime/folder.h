@@ -1,0 +1,41 @@
+/* folder.h -- folders of files that appear whole or not at all, and the list of what is in them.
+ *
+ * Keeps: NULL means done; else a malloc'ed "PATH: what: why" and nothing half done under a final
+ *        name. No symbolic link is followed when something is removed. */
+#ifndef DIECAST_FOLDER_H
+#define DIECAST_FOLDER_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A manifest is an object {"files": [{bytes, crc32c, name}], "tensors": [{crc32c, file, name}]};
+ * NULL where nobody wants one. Checksums are 8 hex digits. */
+cJSON *manifest_new(void);
+void manifest_file(cJSON *manifest, const char *name, uint64_t bytes, uint32_t crc);
+void manifest_tensor(cJSON *manifest, const char *file, const char *name, uint32_t crc);
+
+char *folder_join(const char *folder, const char *name);             /* malloc'ed; never NULL */
+bool folder_exists(const char *path);                                /* and is a folder */
+char *folder_make(const char *path);                                 /* must not exist */
+char *folder_sync(const char *path);                                 /* fsync of the folder itself */
+/* Removes a folder and the files in it; one that holds folders is left with what it holds. */
+char *folder_remove(const char *path);
+/* temp becomes final, also when final exists (which goes), then the parent is synced. The rename
+ * is the commit: before it the old final is whole, after it the new one. */
+char *folder_commit(const char *temp, const char *final);
+int64_t folder_free_bytes(const char *path);                         /* -1: unknown */
+
+/* Whole files, synced. json: as Hugging Face prints it. */
+char *folder_write_text(const char *folder, const char *name, const char *text, cJSON *manifest);
+char *folder_write_json(const char *folder, const char *name, const cJSON *json, cJSON *manifest);
+/* A JSON file of at most max bytes; NULL and *error when it is not there or not strict JSON. */
+cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error);
+/* Files of a model folder beside config.json and the weights (tokenizer, chat template, remote
+ * code), byte for byte. */
+char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);
+bool folder_is_extra(const char *name);
+/* crc32c and size of a regular file. */
+char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc);
+
+#endif

@@ -1,0 +1,24 @@
+/* hf_config.h -- config.json: does it describe the model of this binary, and what do its tensor names mean.
+ *
+ * In:    config.json of transformers 4.x or 5.x, any key missing.
+ * Keeps: messages malloc'ed, NULL means fine; keys that shape nothing are neither read nor changed. */
+#ifndef DIECAST_HF_CONFIG_H
+#define DIECAST_HF_CONFIG_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+/* The first key that differs with both values: "hidden_size is 128, this binary was built for 64". ours describes the
+ * binary. Also refuses quantised models. */
+char *hf_config_differs(const cJSON *ours, const cJSON *theirs);
+/* Sets the weights' dtype ("float32", "bfloat16", "float16") and the rotary base and scaling under the keys of both
+ * generations. */
+void hf_config_patch(cJSON *config, const char *dtype);
+
+/* Name of a file's tensor as this binary calls it; malloc'ed. */
+char *hf_tensor_name(const cJSON *config, const char *in_file);
+bool hf_tensor_skipped(const cJSON *config, const char *name);
+/* The tensor that `name` must equal because the config ties them; NULL when it does not. */
+const char *hf_tensor_tied(const cJSON *config, const char *name);
+
+#endif
