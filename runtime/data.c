@@ -150,7 +150,7 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 static void check_targets(const Data *d)
 {
     for (int k = 0; k < d->nfiles; k++)
-        for (int64_t i = 0; i < d->file[k].n; i++) {
+        for (int64_t i = 0; i < d->file[k].n && (d->rows || d->file[k].t.mask); i++) {
             Sample s = sample_at(d, d->file[k].first + i);
             if (sample_targets(&s) == 0)
                 die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it",
@@ -176,7 +176,7 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
         }
     free(list);
     if (!d->nfiles)
-        die(EXIT_CONFIG, "%s: want token files, got \"%s\"", eval ? "--eval-data" : "--data", paths);
+        die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
     d->tokenizer = d->file[0].t.tokenizer;
     for (int k = 1; k < d->nfiles; k++)
         data_check_tokenizer(d, d->file[k].t.tokenizer, d->file[k].t.path);

@@ -1,7 +1,7 @@
 /* log.h -- what a run tells: banner, progress, history.jsonl and the log of trainer_state.json.
  *
- * Keeps: records hold no times but the last of a run, so that a killed and resumed run writes the
- *        same history as a straight one. All ranks call; only rank 0 prints and writes. */
+ * Keeps: a killed and resumed run writes the same history as a straight one, times aside.
+ *        All ranks call; only rank 0 prints and writes. */
 #ifndef DIECAST_LOG_H
 #define DIECAST_LOG_H
 
@@ -42,17 +42,17 @@ typedef struct {
     int64_t steps, targets;
     int64_t tokens_all;          /* num_tokens */
     /* For this process only. */
-    double start, mark, drawn;   /* clock at the first step done here, last line, last bar */
-    int64_t first, marked;       /* step at start and at the last line */
-    int64_t tokens_here, tokens_mark;
+    double start, mark, drawn;   /* clock at log_open, at the last line, at the last bar */
+    int64_t first;               /* step at log_open */
+    int64_t tokens_mark;         /* tokens since the last line */
     bool bar;                    /* standard error is a terminal */
-} Log;
+} Log;                           /* all zero before the first call */
 
 /* Everything a run should know about itself before it starts, on standard error. train, eval: NULL
  * when there is none. */
 void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval);
-/* OUT/history.jsonl: records beyond step `resumed` go (temporary file, rename), the rest is read
- * back; step 0 starts an empty one. EXIT_IO when it cannot be written. */
+/* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),
+ * the rest is read back; resumed 0 starts an empty one. EXIT_IO when it cannot be written. */
 void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
               int64_t per_epoch, int64_t resumed);
 /* After step `step` (1-based): sums, progress, and a record when the step is a multiple of

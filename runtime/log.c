@@ -1,0 +1,360 @@
+/* log.c -- banner, progress on standard error, history.jsonl, trainer_state.json.
+ *
+ * In:    sums of every step.  Out: records with the keys and roundings of transformers.
+ * Keeps: history.jsonl has full precision, trainer_state.json the loss in 4 decimals. */
+#define _GNU_SOURCE
+#include "log.h"
+#include "base.h"
+#include "comm.h"
+#include "json.h"
+#include <errno.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HISTORY_MAX ((size_t)1 << 30)
+enum { BAR = 20 };
+
+static double rounded(double x, double steps)
+{
+    return nearbyint(x * steps) / steps;
+}
+
+static void add_float(cJSON *o, const char *key, double x)
+{
+    if (isfinite(x))
+        json_add_float(o, key, x);
+    else
+        cJSON_AddNullToObject(o, key);
+}
+
+static double epoch_at(const Log *l, int64_t step)
+{
+    return (double)step / (double)(l->per_epoch > 0 ? l->per_epoch : 1);
+}
+
+static void io(bool ok, const char *what)
+{
+    if (!ok)
+        die(EXIT_IO, "history.jsonl: %s: %s", what, strerror(errno));
+}
+
+/* A flat record as one line. */
+static void write_line(FILE *to, const cJSON *record)
+{
+    char text[64];
+    const char *between = "{";
+    for (const cJSON *item = record->child; item; item = item->next, between = ", ") {
+        fprintf(to, "%s\"%s\": ", between, item->string);
+        if (cJSON_IsNull(item)) {
+            fputs("null", to);
+        } else if (item->type & JSON_FLOAT) {
+            json_float_text(item->valuedouble, text);
+            fputs(text, to);
+        } else {
+            fprintf(to, "%.0f", item->valuedouble);
+        }
+    }
+    fputs("}\n", to);
+}
+
+static void keep(Log *l, cJSON *record, int64_t step)
+{
+    add_float(record, "epoch", epoch_at(l, step));
+    cJSON_AddNumberToObject(record, "step", (double)step);
+    cJSON_AddItemToArray(l->records, record);
+    write_line(l->history, record);
+    io(fflush(l->history) == 0, "write");
+}
+
+/* "1:02:03" */
+static void clock_text(char to[32], double seconds)
+{
+    long long s = isfinite(seconds) && seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
+    snprintf(to, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+}
+
+static void progress(Log *l, int64_t step, const LogStep *s, double loss, bool record)
+{
+    double now = clock_seconds();
+    if (l->bar ? now - l->drawn < 0.1 && step < l->total : !record)
+        return;
+    l->drawn = now;
+    char left[32], bar[BAR + 1];
+    clock_text(left, (now - l->start) / (double)(step - l->first) * (double)(l->total - step));
+    double rate = (double)l->tokens_mark / (now > l->mark ? now - l->mark : 1e-9);
+    if (record) {
+        l->mark = now;
+        l->tokens_mark = 0;
+    }
+    if (!l->bar) {
+        note("step %lld/%lld  loss %.4f  norm %.4g  lr %.3e  %.0f tokens/s  left %s",
+             (long long)step, (long long)l->total, loss, s->grad_norm, s->lr, rate, left);
+        return;
+    }
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i * l->total < step * BAR ? '#' : '.';
+    bar[BAR] = '\0';
+    fprintf(stderr, "\r%lld/%lld [%s] loss %.4f norm %.3g lr %.2e %.0f tok/s left %s\033[K%s",
+            (long long)step, (long long)l->total, bar, loss, s->grad_norm, s->lr, rate, left,
+            step == l->total ? "\n" : "");
+}
+
+/* One line of the file: a record to keep. */
+static bool wanted(const cJSON *record, int64_t resumed)
+{
+    const cJSON *step = json_get(record, "step");
+    return cJSON_IsNumber(step) && step->valuedouble <= (double)resumed
+        && !json_get(record, "train_runtime");
+}
+
+/* Reads the records up to `resumed` back and rewrites the file when it holds others. */
+static void read_back(Log *l, const char *path, int64_t resumed)
+{
+    size_t n;
+    char *error = NULL, *text = file_read(path, HISTORY_MAX, &n, &error);
+    if (!text) {
+        warn("%s: this run's history starts at step %lld", error, (long long)resumed);
+        free(error);
+        n = 0;
+    }
+    size_t kept = 0;
+    for (size_t at = 0; at < n;) {
+        char *newline = memchr(text + at, '\n', n - at);
+        size_t length = newline ? (size_t)(newline - text) - at : n - at;
+        cJSON *record = newline ? json_parse(text + at, length, &error) : NULL;
+        if (!record) {
+            free(newline ? error : NULL);
+            warn("%s: byte %zu: not a record; the rest is dropped", path, at);
+            break;
+        }
+        at += length + 1;
+        if (wanted(record, resumed)) {
+            cJSON_AddItemToArray(l->records, record);
+            kept += length + 1;
+        } else {
+            cJSON_Delete(record);
+        }
+    }
+    free(text);
+    if (kept == n && n)
+        return;
+    char *temporary = format("%s.tmp", path);
+    FILE *to = fopen(temporary, "w");
+    io(to != NULL, "open");
+    for (const cJSON *r = l->records->child; r; r = r->next)
+        write_line(to, r);
+    io(fflush(to) == 0 && fsync(fileno(to)) == 0, "write");
+    io(fclose(to) == 0 && rename(temporary, path) == 0, "rename");
+    free(temporary);
+}
+
+static void banner_data(const char *what, const Data *d)
+{
+    if (d)
+        note("  %-10s %lld samples of %lld tokens (%s) in %d file%s, %lld %s", what,
+             (long long)d->n, (long long)d->T, d->rows ? "rows" : "packed", d->nfiles,
+             d->nfiles == 1 ? "" : "s", (long long)data_steps_per_epoch(d),
+             d->eval ? "batches a rank" : "steps an epoch");
+}
+
+void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval)
+{
+    cpu_set_t cpus;
+    int ncpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
+    note("%s  %.12s  (%s, %s, %s)", m->recipe, m->hash, m->objective, m->family, m->generator);
+    note("  %-10s %d rank%s x %d thread%s on %d CPU%s of %s (launcher %s, MPI %s)", m->target,
+         world.size, world.size == 1 ? "" : "s", threads, threads == 1 ? "" : "s", ncpus,
+         ncpus == 1 ? "" : "s", world.host, comm_launcher(), comm_library());
+    note("  %-10s %s, %lld parameters, %lld trained, %.3f GiB planned a rank", "model",
+         m->precision, (long long)m->parameters, (long long)m->trained,
+         (double)m->planned_bytes / (1 << 30));
+    note("  %-10s %lld x %lld accumulated x %lld rank%s = %lld samples a step", "batch",
+         (long long)m->micro, (long long)m->accum, (long long)m->ranks, m->ranks == 1 ? "" : "s",
+         (long long)(m->micro * m->accum * m->ranks));
+    note("  %-10s %g (%s%s%s), weight decay %g, clip %g, seed %lld", "rate",
+         schedule_scaled(f->lr_scale, f->lr, m->ranks), f->schedule,
+         strcmp(f->lr_scale, "none") ? ", scaled " : "",
+         strcmp(f->lr_scale, "none") ? f->lr_scale : "", f->weight_decay, f->clip,
+         (long long)f->seed);
+    banner_data("data", train);
+    banner_data("validation", eval);
+}
+
+void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
+              int64_t per_epoch, int64_t resumed)
+{
+    l->model = m;
+    l->flags = f;
+    l->total = total;
+    l->per_epoch = per_epoch;
+    l->records = cJSON_CreateArray();
+    l->start = l->mark = clock_seconds();
+    l->first = resumed;
+    if (world.rank != 0)
+        return;
+    l->bar = isatty(2);
+    char *path = format("%s/history.jsonl", out);
+    if (resumed > 0)
+        read_back(l, path, resumed);
+    l->history = fopen(path, resumed > 0 ? "a" : "w");
+    io(l->history != NULL, "open");
+    free(path);
+}
+
+void log_step(Log *l, int64_t step, const LogStep *s)
+{
+    bool computed = s->entropy >= 0.0;
+    l->loss += s->loss;
+    l->loss_all += s->loss;
+    l->steps++;
+    l->steps_all++;
+    l->targets += s->targets;
+    l->tokens_all += s->tokens;
+    l->tokens_mark += s->tokens;
+    if (computed) {
+        l->entropy += s->entropy;
+        l->correct += s->correct;
+    }
+    bool due = step % l->flags->log_every == 0;
+    double loss = l->loss / (double)l->steps;
+    if (world.rank == 0) {
+        progress(l, step, s, loss, due);
+        if (due) {
+            cJSON *r = cJSON_CreateObject();
+            double targets = l->targets ? (double)l->targets : 1.0;
+            add_float(r, "loss", loss);
+            add_float(r, "grad_norm", s->grad_norm);
+            add_float(r, "learning_rate", s->lr);
+            if (computed) {
+                add_float(r, "entropy", l->entropy / targets);
+                add_float(r, "mean_token_accuracy", l->correct / targets);
+            }
+            cJSON_AddNumberToObject(r, "num_tokens", (double)l->tokens_all);
+            keep(l, r, step);
+        }
+    }
+    if (due) {
+        l->loss = l->entropy = l->correct = 0.0;
+        l->steps = l->targets = 0;
+    }
+}
+
+void log_eval(Log *l, int64_t step, const LogEval *e)
+{
+    if (world.rank != 0)
+        return;
+    double seconds = e->seconds > 0.0 ? e->seconds : 1e-9;
+    cJSON *r = cJSON_CreateObject();
+    add_float(r, "eval_loss", e->loss);
+    add_float(r, "eval_loss_token", e->loss_token);
+    if (e->entropy >= 0.0) {
+        add_float(r, "eval_entropy", e->entropy);
+        add_float(r, "eval_mean_token_accuracy", e->accuracy);
+    }
+    add_float(r, "eval_runtime", rounded(seconds, 1e4));
+    add_float(r, "eval_samples_per_second", rounded((double)e->samples / seconds, 1e3));
+    add_float(r, "eval_steps_per_second", rounded((double)e->batches / seconds, 1e3));
+    keep(l, r, step);
+    note("step %lld/%lld  eval loss %.4f  perplexity %.4g  %lld samples in %.1f s",
+         (long long)step, (long long)l->total, e->loss_token, exp(e->loss_token),
+         (long long)e->samples, e->seconds);
+}
+
+static double flops(const Log *l)
+{
+    return 6.0 * (double)l->model->parameters * (double)l->tokens_all;
+}
+
+void log_end(Log *l, int64_t step)
+{
+    if (world.rank != 0)
+        return;
+    double seconds = clock_seconds() - l->start, steps = (double)(step - l->first);
+    const Model *m = l->model;
+    cJSON *r = cJSON_CreateObject();
+    add_float(r, "train_runtime", rounded(seconds, 1e4));
+    add_float(r, "train_samples_per_second",
+              rounded(steps * (double)(m->micro * m->accum * m->ranks) / seconds, 1e3));
+    add_float(r, "train_steps_per_second", rounded(steps / seconds, 1e3));
+    add_float(r, "total_flos", flops(l));
+    add_float(r, "train_loss", l->steps_all ? l->loss_all / (double)l->steps_all : 0.0);
+    keep(l, r, step);
+    char text[32];
+    clock_text(text, seconds);
+    note("%lld steps in %s, mean loss %.4f", (long long)steps, text,
+         l->steps_all ? l->loss_all / (double)l->steps_all : 0.0);
+}
+
+void log_close(Log *l)
+{
+    if (l->history)
+        io(fsync(fileno(l->history)) == 0 && fclose(l->history) == 0, "close");
+    l->history = NULL;
+    cJSON_Delete(l->records);
+    l->records = NULL;
+}
+
+cJSON *log_state(const Log *l, int64_t step)
+{
+    cJSON *s = cJSON_CreateObject(), *history = cJSON_Duplicate(l->records, true);
+    for (cJSON *r = history->child; r; r = r->next) {
+        cJSON *loss = json_get(r, "loss");
+        if (cJSON_IsNumber(loss))
+            loss->valuedouble = rounded(loss->valuedouble, 1e4);
+    }
+    cJSON_AddNullToObject(s, "best_metric");
+    cJSON_AddNullToObject(s, "best_model_checkpoint");
+    add_float(s, "epoch", epoch_at(l, step));
+    cJSON_AddNumberToObject(s, "eval_steps", (double)l->flags->eval_every);
+    cJSON_AddNumberToObject(s, "global_step", (double)step);
+    cJSON_AddFalseToObject(s, "is_hyper_param_search");
+    cJSON_AddTrueToObject(s, "is_local_process_zero");
+    cJSON_AddTrueToObject(s, "is_world_process_zero");
+    cJSON_AddItemToObject(s, "log_history", history);
+    cJSON_AddNumberToObject(s, "logging_steps", (double)l->flags->log_every);
+    cJSON_AddNumberToObject(s, "max_steps", (double)l->total);
+    cJSON_AddNumberToObject(s, "num_input_tokens_seen", (double)l->tokens_all);
+    cJSON_AddNumberToObject(s, "num_train_epochs", ceil(epoch_at(l, l->total)));
+    cJSON_AddNumberToObject(s, "save_steps", (double)l->flags->save_every);
+    cJSON_AddItemToObject(s, "stateful_callbacks", cJSON_CreateObject());
+    add_float(s, "total_flos", flops(l));
+    cJSON_AddNumberToObject(s, "train_batch_size", (double)l->model->micro);
+    cJSON_AddNullToObject(s, "trial_name");
+    cJSON_AddNullToObject(s, "trial_params");
+    return s;
+}
+
+/* Members of "log" in train_state.json. */
+#define SAVED_FLOATS(X) X(loss_all) X(loss) X(entropy) X(correct)
+#define SAVED_INTS(X) X(steps_all) X(steps) X(targets) X(tokens_all)
+
+void log_save(const Log *l, cJSON *train_state)
+{
+    cJSON *o = cJSON_AddObjectToObject(train_state, "log");
+#define SAVE_FLOAT(name) add_float(o, #name, l->name);
+#define SAVE_INT(name) cJSON_AddNumberToObject(o, #name, (double)l->name);
+    SAVED_FLOATS(SAVE_FLOAT)
+    SAVED_INTS(SAVE_INT)
+}
+
+char *log_load(Log *l, const cJSON *train_state)
+{
+    const cJSON *o = json_get(train_state, "log"), *item;
+#define LOAD_FLOAT(name)                                                              \
+    item = json_get(o, #name);                                                        \
+    if (!cJSON_IsNumber(item))                                                        \
+        return format("train_state.json: log." #name ": want a number");              \
+    l->name = item->valuedouble;
+#define LOAD_INT(name)                                                                \
+    item = json_get(o, #name);                                                        \
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9e15    \
+        || item->valuedouble != floor(item->valuedouble))                             \
+        return format("train_state.json: log." #name ": want an integer");            \
+    l->name = (int64_t)item->valuedouble;
+    SAVED_FLOATS(LOAD_FLOAT)
+    SAVED_INTS(LOAD_INT)
+    return NULL;
+}
