@@ -1,0 +1,61 @@
+#!/bin/bash
+# Starts @NAME@ as the number of processes it was built for; every argument goes to the program.
+#
+#   ./run.sh --help
+#   MPIRUN=mpirun.mpich ./run.sh ...            another MPI's launcher (built with MPICC=mpicc.mpich)
+#   MPIRUN_FLAGS="--hostfile hosts" ./run.sh    several machines: flags for the launcher
+#   OMP_NUM_THREADS=4 ./run.sh ...              threads of a process; else its share of the cores
+#
+# Ask a run to save and stop with SIGUSR1 to this process; SIGTERM leaves Open MPI's ranks one second.
+# From the recipe: name, path, processes.
+set -u
+NAME=@NAME@
+RECIPE=@RECIPE@
+RANKS=@RANKS@
+
+here=$(cd "$(dirname "$0")" && pwd)
+if [ ! -x "$here/train" ]; then
+    echo "$here/train is not built: run make in $here (source: gen $RECIPE)" >&2
+    exit 80
+fi
+
+threads_available=$(nproc)
+share=$((threads_available / RANKS))
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
+
+if [ "$RANKS" = 1 ]; then
+    exec "$here/train" "$@"
+fi
+
+mpirun=${MPIRUN:-mpirun}
+if ! version=$("$mpirun" --version 2>&1); then
+    echo "$mpirun does not run; $NAME needs the MPI it was built with" >&2
+    exit 80
+fi
+flags=()
+case $version in
+*"Open MPI"*)
+    # Threads are placed by OpenMP: Open MPI would bind a whole rank to one core. Single copy is the
+    # slower way to move gradients on one machine.
+    flags+=(--bind-to none --mca btl_vader_single_copy_mechanism none)
+    [ "$(id -u)" = 0 ] && flags+=(--allow-run-as-root)
+    if [ -z "${MPIRUN_FLAGS:-}" ]; then
+        cores=$(lscpu -p=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l)
+        if [ "$RANKS" -gt "$threads_available" ]; then
+            echo "note: $RANKS processes share $threads_available CPUs: correct, but slow" >&2
+        fi
+        [ "$RANKS" -gt "$cores" ] && flags+=(--oversubscribe)
+        # Shared memory of a run that was killed stays behind: each run has a folder of its own, named
+        # by its process, and clears those whose process is gone.
+        for old in /dev/shm/diecast."$NAME".*; do
+            [ -O "$old" ] && ! kill -0 "${old##*.}" 2>/dev/null && rm -rf -- "$old"
+        done
+        scratch=/dev/shm/diecast.$NAME.$$
+        if mkdir -m 700 "$scratch" 2>/dev/null; then
+            flags+=(--mca btl_vader_backing_directory "$scratch")
+        fi
+    fi
+    ;;
+esac
+# shellcheck disable=SC2086      # MPIRUN_FLAGS holds several words
+exec "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} "$here/train" "$@"
