@@ -194,13 +194,19 @@ char *folder_write_text(const char *folder, const char *name, const char *text, 
     return error;
 }
 
-char *folder_write_json(const char *folder, const char *name, const cJSON *json, cJSON *manifest)
+char *folder_json_text(const cJSON *json)
 {
     char *text = NULL;
     size_t n;
     FILE *f = open_memstream(&text, &n);
     if (!f || !json_write_hf(f, json) || fclose(f))
-        die(EXIT_INTERNAL, "cannot print %s/%s", folder, name);
+        die(EXIT_INTERNAL, "cannot print a JSON value");
+    return text;
+}
+
+char *folder_write_json(const char *folder, const char *name, const cJSON *json, cJSON *manifest)
+{
+    char *text = folder_json_text(json);
     char *error = folder_write_text(folder, name, text, manifest);
     free(text);
     return error;

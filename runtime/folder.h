@@ -28,6 +28,7 @@ int64_t folder_free_bytes(const char *path);                         /* -1: unkn
 
 /* Whole files, synced. json: as Hugging Face prints it. */
 char *folder_write_text(const char *folder, const char *name, const char *text, cJSON *manifest);
+char *folder_json_text(const cJSON *json);                           /* malloc'ed; never NULL */
 char *folder_write_json(const char *folder, const char *name, const cJSON *json, cJSON *manifest);
 /* A JSON file of at most max bytes; NULL and *error when it is not there or not strict JSON. */
 cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error);
