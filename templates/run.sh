@@ -1,13 +1,13 @@
 #!/bin/bash
-# Starts @NAME@ as the number of processes it was built for; every argument goes to the program.
+# Starts the program beside this file as the processes it was built for and hands it every argument.
 #
 #   ./run.sh --help
-#   MPIRUN=mpirun.mpich ./run.sh ...            another MPI's launcher (built with MPICC=mpicc.mpich)
-#   MPIRUN_FLAGS="--hostfile hosts" ./run.sh    several machines: flags for the launcher
-#   OMP_NUM_THREADS=4 ./run.sh ...              threads of a process; else its share of the cores
+#   MPIRUN=mpirun.mpich ./run.sh ...          launcher of another MPI (make MPICC=mpicc.mpich)
+#   MPIRUN_FLAGS="--hostfile hosts" ./run.sh  several machines: flags for the launcher
+#   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process; else its share of the cores
 #
-# Ask a run to save and stop with SIGUSR1 to this process; SIGTERM leaves Open MPI's ranks one second.
-# From the recipe: name, path, processes.
+# Ask a run to save and stop with SIGUSR1 to this process: SIGTERM leaves Open MPI's ranks a second.
+# From the recipe come the three values below and nothing else.
 set -u
 NAME=@NAME@
 RECIPE=@RECIPE@
@@ -45,8 +45,8 @@ case $version in
             echo "note: $RANKS processes share $threads_available CPUs: correct, but slow" >&2
         fi
         [ "$RANKS" -gt "$cores" ] && flags+=(--oversubscribe)
-        # Shared memory of a run that was killed stays behind: each run has a folder of its own, named
-        # by its process, and clears those whose process is gone.
+        # Shared memory of a run that was killed stays behind: each run has a folder of its own,
+        # named by its process, and clears those whose process is gone.
         for old in /dev/shm/diecast."$NAME".*; do
             [ -O "$old" ] && ! kill -0 "${old##*.}" 2>/dev/null && rm -rf -- "$old"
         done
