@@ -34,7 +34,7 @@ enum { MAX_KEYS = NFIELDS + 200 };
 
 static bool was_read[NFIELDS];
 
-/* ---- tables ----------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------- */
 
 const char *field_choices(int field)
 {
@@ -62,7 +62,7 @@ static int field_find(const char *path)
     return -1;
 }
 
-/* The key of field i inside the table `section` ("" the recipe itself), or NULL: it is elsewhere. */
+/* The key of field i inside the table `section` ("": the recipe itself); NULL: it is elsewhere. */
 static const char *key_in(int i, const char *section)
 {
     const char *path = field_row[i].path, *dot = strchr(path, '.');
@@ -128,7 +128,7 @@ static char *with_commas(const char *choices)
     return s.text;
 }
 
-/* ---- one value -------------------------------------------------------------------------------- */
+/* ---- one value ----------------------------------------------------------------------------- */
 
 static const char *show(const Rval *r)
 {
@@ -170,7 +170,7 @@ static const char *take_number(FieldType type, double lo, double hi, const Rval 
     return NULL;
 }
 
-static const char *take_list(const Rval *r, FieldValue *v)
+static const char *take_list(const Rval *r, FieldValue *v, const char **got)
 {
     static const char wanted[] = "a list of strings such as {\"q_proj\", \"v_proj\"}";
     int n = 0;
@@ -185,22 +185,30 @@ static const char *take_list(const Rval *r, FieldValue *v)
     } else if (r->kind == RV_TABLE && !r->nkeys) {
         v->list = arena_new(((size_t)r->nitems + 1) * sizeof *v->list);
         for (n = 0; n < r->nitems; n++) {
-            if (r->item[n]->kind != RV_STRING)
-                return text_print("%s; item %d is %s", wanted, n + 1, show(r->item[n]));
+            if (r->item[n]->kind != RV_STRING) {
+                *got = text_print("%s as item %d", show(r->item[n]), n + 1);
+                return wanted;
+            }
             v->list[n] = r->item[n]->s;
         }
     } else
         return wanted;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
-            if (!strcmp(v->list[i], v->list[j]))
-                return text_print("%s, each once; \"%s\" is there twice", wanted, v->list[i]);
+            if (!strcmp(v->list[i], v->list[j])) {
+                FieldValue one = {.s = v->list[i]};
+                *got = text_print("%s twice", value_print(FT_STRING, &one));
+                return "each string once";
+            }
     v->n = n;
     return NULL;
 }
 
-static const char *take(FieldType type, double lo, double hi, const char *choices, const Rval *r, FieldValue *v)
+/* NULL: v holds the value; else what was wanted, and in *got what was there. */
+static const char *take(FieldType type, double lo, double hi, const char *choices, const Rval *r,
+                        FieldValue *v, const char **got)
 {
+    *got = show(r);
     switch (type) {
     case FT_INT:
     case FT_FLOAT:
@@ -209,7 +217,7 @@ static const char *take(FieldType type, double lo, double hi, const char *choice
         v->i = r->b;
         return r->kind == RV_BOOL ? NULL : "true or false";
     case FT_STRING:
-        v->s = r->s;                        /* a word of the command line has its text, whatever it looks like */
+        v->s = r->s; /* a word of the command line has its text, whatever it looks like */
         return r->kind == RV_STRING || (r->s && r->kind != RV_OTHER) ? NULL : "a string";
     case FT_CHOICE:
         v->s = r->s;
@@ -217,12 +225,12 @@ static const char *take(FieldType type, double lo, double hi, const char *choice
             return NULL;
         return text_print("one of %s", with_commas(choices));
     case FT_LIST:
-        return take_list(r, v);
+        return take_list(r, v, got);
     }
     return "another type";
 }
 
-/* ---- tables of the recipe --------------------------------------------------------------------- */
+/* ---- tables of the recipe ------------------------------------------------------------------ */
 
 static const char *join(const char *section, const char *key)
 {
@@ -232,6 +240,12 @@ static const char *join(const char *section, const char *key)
 static void unknown_key(Loc loc, const char *section, const char *key)
 {
     const char *path = join(section, key), *name[MAX_KEYS];
+    int whole = strchr(key, '.') ? field_find(key) : -1;
+    if (whole >= 0) {
+        size_t n = strcspn(key, ".");
+        err_add(loc, "%s: write it as %.*s = { %s = ... }", key, (int)n, key, key + n + 1);
+        return;
+    }
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if (!strcmp(foreign[i].name, key)) {
             err_add(loc, "%s: unknown key; here it is %s", path, foreign[i].ours);
@@ -271,9 +285,9 @@ static void fill_field(Config *c, int field, const Rval *r)
     }
     if (old->set && r->loc.file)            /* the command line goes first */
         return;
-    const char *wanted = take(row->type, row->lo, row->hi, field_choices(field), r, &v);
+    const char *got, *wanted = take(row->type, row->lo, row->hi, field_choices(field), r, &v, &got);
     if (wanted)
-        err_add(r->loc, "%s: want %s, got %s", row->path, wanted, show(r));
+        err_add(r->loc, "%s: want %s, got %s", row->path, wanted, got);
     else
         *old = v;
     old->set = true;                        /* a wrong value is not a missing one */
@@ -288,17 +302,19 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
     }
     const RunFlag *f = &run_flag[i];
     if (!f->recipe) {
-        err_add(r->loc, "run.%s: a recipe cannot set it: give --%s to the training binary", key, key);
+        err_add(r->loc, "run.%s: a recipe cannot set it: give --%s to the training binary", key,
+                key);
         return;
     }
     FieldValue v = {0};
     int64_t at;
-    bool words = f->type == FT_STRING && strchr(f->value, '|') && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    const char *wanted = take(f->type, f->lo, f->hi, "", r, &v);
+    bool words = f->type == FT_STRING && strchr(f->value, '|')
+                 && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    const char *got, *wanted = take(f->type, f->lo, f->hi, "", r, &v, &got);
     if (!wanted && words && !choice_find(f->value, v.s, &at))
         wanted = text_print("one of %s", with_commas(f->value));
     if (wanted) {
-        err_add(r->loc, "run.%s: want %s, got %s", key, wanted, show(r));
+        err_add(r->loc, "run.%s: want %s, got %s", key, wanted, got);
         return;
     }
     c->run_name[c->nrun] = f->name;
@@ -312,8 +328,8 @@ static void fill_table(Config *c, const char *section, const Rval *t)
         return;
     }
     if (t->nitems)
-        err_add(t->item[0]->loc, "%s: want field = value, got %s without a name", *section ? section : "the recipe",
-                show(t->item[0]));
+        err_add(t->item[0]->loc, "%s: want field = value, got %s without a name",
+                *section ? section : "the recipe", show(t->item[0]));
     for (int i = 0; i < t->nkeys; i++) {
         const char *key = t->key[i];
         int field = !*section && !strcmp(key, "ranks") ? F_gpus : field_find(join(section, key));
@@ -341,7 +357,8 @@ static Loc default_place(const Rval *recipe, int field)
 static void sort_run(Config *c)
 {
     for (int i = 1; i < c->nrun; i++)
-        for (int j = i; j && run_flag_find(c->run_name[j - 1]) > run_flag_find(c->run_name[j]); j--) {
+        for (int j = i; j && run_flag_find(c->run_name[j - 1]) > run_flag_find(c->run_name[j]);
+             j--) {
             const char *name = c->run_name[j], *value = c->run_value[j];
             c->run_name[j] = c->run_name[j - 1];
             c->run_value[j] = c->run_value[j - 1];
@@ -350,7 +367,7 @@ static void sort_run(Config *c)
         }
 }
 
-/* ---- readers ---------------------------------------------------------------------------------- */
+/* ---- readers ------------------------------------------------------------------------------- */
 
 static const FieldValue *read_field(const Config *c, int field, FieldType type)
 {
@@ -405,7 +422,7 @@ const char *config_unread(Config *c)
     return NULL;
 }
 
-/* ---- the room --------------------------------------------------------------------------------- */
+/* ---- the room ------------------------------------------------------------------------------ */
 
 Config *config_fill(Rval *recipe, const char *path)
 {

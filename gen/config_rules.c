@@ -1,14 +1,14 @@
-/* config_rules.c -- what fields have to do with each other: defaults that follow, combinations that do not hold.
+/* config_rules.c -- what fields have to do with each other: defaults that follow, combinations.
  *
  * In:    every field typed and in range.      Out: no default left open; no rule broken.
  * Keeps: a value that the recipe sets is never changed.
- * Method: one rule a function, in the order of fields.def; each message has the numbers and a way out. */
+ * Method: rules in the order of fields.def; each message has the numbers and a way out. */
 #include "gen.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* What a family may be told. Module names are the last part of the Hugging Face path, as PEFT takes them. */
+/* What a family may be told. Module names: the last part of the Hugging Face path, as in PEFT. */
 typedef struct {
     const char *name;
     bool fused_qkv;          /* heads share one matrix: no kv_heads, head_dim = hidden / heads */
@@ -49,7 +49,7 @@ static int words(const char *text, const char **word)
     return n;
 }
 
-/* ---- defaults that follow --------------------------------------------------------------------- */
+/* ---- defaults that follow ------------------------------------------------------------------ */
 
 static bool open_field(const Config *c, int field)
 {
@@ -91,8 +91,10 @@ static void derive_head_dim(Config *c)
         return;
     int64_t below = near_multiple(hidden, heads, false), above = near_multiple(hidden, heads, true);
     if (below != above)
-        err_add(c->v[F_model_hidden].loc, "model.hidden: %" PRId64 " is not a multiple of heads = %" PRId64
-                "; try hidden = %" PRId64, hidden, heads, hidden - below < above - hidden && below ? below : above);
+        err_add(c->v[F_model_hidden].loc,
+                "model.hidden: %" PRId64 " is not a multiple of heads = %" PRId64
+                "; try hidden = %" PRId64,
+                hidden, heads, hidden - below < above - hidden && below ? below : above);
     fill_int(c, F_model_head_dim, hidden / heads);
 }
 
@@ -105,8 +107,8 @@ void config_derive(Config *c)
     fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
     if (open_field(c, F_model_ffn) && !f->ffn_4x)
-        err_add(c->v[F_model_ffn].loc, "model.ffn: has to be set for the family %s: %s", f->name,
-                field_row[F_model_ffn].doc);
+        err_add(c->v[F_model_ffn].loc, "model.ffn: has to be set for %s: width inside the "
+                "feed-forward part", f->name);
     fill_int(c, F_model_ffn, 4 * c->v[F_model_hidden].i);
     fill_int(c, F_model_positions, c->v[F_seq_max].i);
     fill_text(c, F_model_norm_eps, f->norm_eps);
@@ -121,7 +123,7 @@ void config_derive(Config *c)
     err_flush();
 }
 
-/* ---- rules ------------------------------------------------------------------------------------ */
+/* ---- rules --------------------------------------------------------------------------------- */
 
 /* The place of the first of two fields that the recipe sets. */
 static Loc place(const Config *c, int a, int b)
@@ -134,15 +136,20 @@ static void check_name(const Config *c)
     const char *s = c->name;
     size_t ok = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
     if (!*s || s[ok] || strlen(s) > 100 || *s == '.' || *s == '-')
-        err_add(c->v[F_name].loc, "name: want up to 100 letters, digits and _ . - that begin with a letter, digit "
-                "or _, got %s", value_print(FT_STRING, &c->v[F_name]));
+        err_add(c->v[F_name].loc,
+                "name: want up to 100 letters, digits and _ . - that begin with a letter, digit "
+                "or _, got %s",
+                value_print(FT_STRING, &c->v[F_name]));
 }
 
 static void check_precision(const Config *c)
 {
-    if (!strcmp(c->v[F_precision].s, "fp16") && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
-        err_add(c->v[F_precision].loc, "precision: fp16 needs a GPU target; for target = \"%s\" try \"bf16\" or "
-                "\"fp32\"", c->v[F_target].s);
+    if (!strcmp(c->v[F_precision].s, "fp16")
+        && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
+        err_add(c->v[F_precision].loc,
+                "precision: fp16 needs a GPU target; for target = \"%s\" try \"bf16\" or "
+                "\"fp32\"",
+                c->v[F_target].s);
 }
 
 static void check_sizes(const Config *c)
@@ -150,20 +157,25 @@ static void check_sizes(const Config *c)
     int64_t T = c->v[F_seq_max].i, B = c->v[F_batch_micro].i;
     int64_t sequences = B * c->v[F_batch_accum].i * c->v[F_gpus].i;
     if (B * T > INT32_MAX)
-        err_add(place(c, F_batch_micro, F_seq_max), "batch.micro: %" PRId64 " sequences of %" PRId64 " tokens are %"
-                PRId64 " tokens, more than 2147483647; try batch.micro = %" PRId64, B, T, B * T,
-                INT32_MAX / T > 0 ? INT32_MAX / T : 1);
+        err_add(place(c, F_batch_micro, F_seq_max),
+                "batch.micro: %" PRId64 " sequences of %" PRId64 " tokens are %" PRId64
+                " tokens, more than 2147483647; try batch.micro = %" PRId64,
+                B, T, B * T, INT32_MAX / T > 0 ? INT32_MAX / T : 1);
     if (sequences > INT32_MAX)
-        err_add(place(c, F_batch_accum, F_gpus), "batch.accum: a global batch of micro * accum * gpus = %" PRId64
-                " * %" PRId64 " * %" PRId64 " = %" PRId64 " sequences is more than 2147483647", B,
-                c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
+        err_add(place(c, F_batch_accum, F_gpus),
+                "batch.accum: a global batch of micro * accum * gpus = %" PRId64 " * %" PRId64
+                " * %" PRId64 " = %" PRId64 " sequences is more than 2147483647",
+                B, c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
     if (T > c->v[F_model_positions].i)
-        err_add(place(c, F_seq_max, F_model_positions), "seq.max: %" PRId64 " tokens, but the model has %" PRId64
-                " positions; try seq.max = %" PRId64, T, c->v[F_model_positions].i, c->v[F_model_positions].i);
+        err_add(place(c, F_seq_max, F_model_positions),
+                "seq.max: %" PRId64 " tokens, but the model has %" PRId64
+                " positions; try seq.max = %" PRId64,
+                T, c->v[F_model_positions].i, c->v[F_model_positions].i);
     if (c->v[F_memory_loss_rows].i > B * T)
-        err_add(c->v[F_memory_loss_rows].loc, "memory.loss_rows: %" PRId64 " is more than batch.micro * seq.max = %"
-                PRId64 " * %" PRId64 " = %" PRId64 "; 0 lets the generator choose", c->v[F_memory_loss_rows].i, B, T,
-                B * T);
+        err_add(c->v[F_memory_loss_rows].loc,
+                "memory.loss_rows: %" PRId64 " is more than batch.micro * seq.max = %" PRId64
+                " * %" PRId64 " = %" PRId64 "; 0 lets the generator choose",
+                c->v[F_memory_loss_rows].i, B, T, B * T);
 }
 
 /* The divisor of n nearest to k. */
@@ -181,24 +193,30 @@ static int64_t near_divisor(int64_t n, int64_t k)
 
 static void check_heads(const Config *c, const FamilyRow *f)
 {
-    int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i, kv = c->v[F_model_kv_heads].i,
-            hd = c->v[F_model_head_dim].i;
+    int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i,
+            kv = c->v[F_model_kv_heads].i, hd = c->v[F_model_head_dim].i;
     if (f->fused_qkv && heads * hd != hidden)
-        err_add(place(c, F_model_head_dim, F_model_heads), "model.head_dim: heads * head_dim = %" PRId64 " * %" PRId64
-                " = %" PRId64 ", but hidden = %" PRId64 ", and %s needs them equal; leave head_dim out or try "
-                "hidden = %" PRId64, heads, hd, heads * hd, hidden, f->name, heads * hd);
+        err_add(place(c, F_model_head_dim, F_model_heads),
+                "model.head_dim: heads * head_dim = %" PRId64 " * %" PRId64 " = %" PRId64
+                ", but hidden = %" PRId64 ", and %s needs them equal; leave head_dim out or try "
+                "hidden = %" PRId64,
+                heads, hd, heads * hd, hidden, f->name, heads * hd);
     if (f->fused_qkv && kv != heads)
-        err_add(c->v[F_model_kv_heads].loc, "model.kv_heads: %s has as many as heads: leave it out, got %" PRId64,
-                f->name, kv);
+        err_add(c->v[F_model_kv_heads].loc,
+                "model.kv_heads: %s has as many as heads: leave it out, got %" PRId64, f->name, kv);
     else if (heads % kv)
-        err_add(place(c, F_model_kv_heads, F_model_heads), "model.kv_heads: heads = %" PRId64 " is not a multiple of "
-                "kv_heads = %" PRId64 "; try kv_heads = %" PRId64, heads, kv, near_divisor(heads, kv));
+        err_add(place(c, F_model_kv_heads, F_model_heads),
+                "model.kv_heads: heads = %" PRId64 " is not a multiple of "
+                "kv_heads = %" PRId64 "; try kv_heads = %" PRId64,
+                heads, kv, near_divisor(heads, kv));
     if (f->rope && hd % 2)
-        err_add(place(c, F_model_head_dim, F_model_heads), "model.head_dim: %" PRId64 " is odd; rotary embeddings "
-                "turn pairs: try %" PRId64, hd, hd + 1);
+        err_add(place(c, F_model_head_dim, F_model_heads),
+                "model.head_dim: %" PRId64 " is odd; rotary embeddings "
+                "turn pairs: try %" PRId64,
+                hd, hd + 1);
 }
 
-/* Fields that say nothing for this family or with the other settings would be ignored: refused instead. */
+/* Fields without effect for this family or with the other settings are refused, not ignored. */
 static void refuse_set(const Config *c, int first, int last, const char *why)
 {
     for (int i = first; i <= last; i++)
@@ -214,21 +232,26 @@ static void check_family(const Config *c, const FamilyRow *f)
                    text_print("%s has no rotary embedding; leave it out", f->name));
     else if (!scaled)
         refuse_set(c, F_model_rope_factor, F_model_rope_original_positions,
-                   "has no effect while model.rope_scaling is \"none\"; set it to \"llama3\" or leave this out");
+                   "has no effect while model.rope_scaling is \"none\"; set it to \"llama3\" or "
+                   "leave this out");
     if (scaled && c->v[F_model_rope_low_freq_factor].f >= c->v[F_model_rope_high_freq_factor].f)
-        err_add(place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
-                "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
-                c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
+        err_add(
+            place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
+            "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
+            c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
     if (!f->attention_bias)
-        refuse_set(c, F_model_attention_bias, F_model_attention_bias,
-                   text_print("only llama leaves a choice; %s has its own biases: leave it out", f->name));
+        refuse_set(
+            c, F_model_attention_bias, F_model_attention_bias,
+            text_print("only llama leaves a choice; %s has its own biases: leave it out", f->name));
     for (int i = F_model_bos; i <= F_model_eos; i++)
         if (c->v[i].i >= c->v[F_model_vocab].i)
-            err_add(c->v[i].loc, "%s: token %" PRId64 " is outside the vocabulary: want -1 to %" PRId64,
+            err_add(c->v[i].loc,
+                    "%s: token %" PRId64 " is outside the vocabulary: want -1 to %" PRId64,
                     field_row[i].path, c->v[i].i, c->v[F_model_vocab].i - 1);
 }
 
-static void check_modules(const Config *c, int field, const char *known, const char *also, const FamilyRow *f)
+static void check_modules(const Config *c, int field, const char *known, const char *also,
+                          const FamilyRow *f)
 {
     const char *word[MAX_WORDS + 1];
     int n = words(known, word);
@@ -243,17 +266,19 @@ static void check_modules(const Config *c, int field, const char *known, const c
             continue;
         FieldValue one = {.s = v->list[i]};
         const char *near = text_nearest(v->list[i], word, n);
-        err_add(v->loc, "%s: %s has no module %s%s; there are: %s%s%s", field_row[field].path, f->name,
-                value_print(FT_STRING, &one), near ? text_print("; did you mean \"%s\"?", near) : "", known,
-                also ? " " : "", also ? also : "");
+        err_add(v->loc, "%s: %s has no module %s; %s", field_row[field].path, f->name,
+                value_print(FT_STRING, &one),
+                near ? text_print("did you mean \"%s\"?", near)
+                     : text_print("there are: %s%s%s", known, also ? " " : "", also ? also : ""));
     }
 }
 
 static void check_lora(const Config *c, const FamilyRow *f)
 {
     if (!c->v[F_lora_rank].i) {
-        refuse_set(c, F_lora_alpha, F_lora_modules_to_save,
-                   "has no effect while lora.rank is 0; set lora.rank, for example 16, or leave this out");
+        refuse_set(
+            c, F_lora_alpha, F_lora_modules_to_save,
+            "has no effect while lora.rank is 0; set lora.rank, for example 16, or leave this out");
         return;
     }
     const FieldValue *targets = &c->v[F_lora_targets], *saved = &c->v[F_lora_modules_to_save];
@@ -265,8 +290,9 @@ static void check_lora(const Config *c, const FamilyRow *f)
         if (targets->n > 1 && !strcmp(targets->list[i], "all-linear"))
             err_add(targets->loc, "lora.targets: \"all-linear\" has to stand alone");
     if (saved->n && c->v[F_model_tied].i)
-        err_add(saved->loc, "lora.modules_to_save: model.tied = true makes embedding and head one matrix, which cannot "
-                "be trained beside adapters; leave this out");
+        err_add(saved->loc, "lora.modules_to_save: model.tied = true makes embedding and head one "
+                            "matrix, which cannot "
+                            "be trained beside adapters; leave this out");
 }
 
 void check_config(Config *c)

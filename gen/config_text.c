@@ -1,6 +1,6 @@
 /* config_text.c -- Config and the field reference as text.
  *
- * Keeps: print(parse(x)) == x; numbers in the fewest digits that read back the same; no locale, no date. */
+ * Keeps: print(parse(x)) == x; numbers in the fewest digits that read back the same; no locale. */
 #define _GNU_SOURCE
 #include "gen.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one value in Lua's spelling -------------------------------------------------------------- */
+/* ---- one value in Lua's spelling ----------------------------------------------------------- */
 
 static char *float_print(double f)
 {
@@ -152,7 +152,7 @@ const char *value_parse(FieldType type, const char **text, FieldValue *v)
     return "another type";
 }
 
-/* ---- the identity of a recipe ----------------------------------------------------------------- */
+/* ---- the identity of a recipe -------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
 {
@@ -165,7 +165,8 @@ const char *config_hash(const Config *c)
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
         if (i != F_name && i != F_about)
-            line[n++] = text_print("%s=%s\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
+            line[n++] = text_print("%s=%s\n", field_row[i].path,
+                                   value_print(field_row[i].type, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);
     qsort(line, (size_t)n, sizeof *line, by_text);
@@ -175,10 +176,10 @@ const char *config_hash(const Config *c)
     return sha256_hex(s.text, s.n);
 }
 
-/* ---- the whole Config ------------------------------------------------------------------------- */
+/* ---- the whole Config ---------------------------------------------------------------------- */
 
-/* `# config  hash H  recipe PATH`, then `field = value  # place`, the place being FILE:LINE, `default FILE:LINE` or
- * `command line`. */
+/* `# config  hash H  recipe PATH`, then `field = value  # place`, the place being FILE:LINE,
+ * `default FILE:LINE` or `command line`. */
 const char *config_print(Config *c)
 {
     Str s = {0};
@@ -224,7 +225,8 @@ static void parse_run(Config *c, const char *name, const char *p, Loc here)
     if (wrong || *p)
         err(here, "run.%s: want %s, got %s", name, wrong ? wrong : "the end of the line", p);
     c->run_name[c->nrun] = run_flag[k].name;
-    c->run_value[c->nrun++] = run_flag[k].type == FT_STRING ? v.s : value_print(run_flag[k].type, &v);
+    c->run_value[c->nrun++] = run_flag[k].type == FT_STRING ? v.s
+                                                            : value_print(run_flag[k].type, &v);
 }
 
 static void parse_line(Config *c, const char *line, Loc here)
@@ -288,7 +290,7 @@ Config *config_parse(const char *text, const char *file)
     return c;
 }
 
-/* ---- help ------------------------------------------------------------------------------------- */
+/* ---- help ---------------------------------------------------------------------------------- */
 
 static char *range_text(FieldType type, double lo, double hi, const char *choices)
 {
@@ -342,7 +344,8 @@ void config_fields(FILE *to)
         }
         print_field(to, i);
     }
-    fprintf(to, "\nDefaults of the training binary's flags, which keep their power over them: run = { lr = 1e-4, ... }\n\n");
+    fprintf(to, "\nDefaults of the training binary's flags, which keep their power over them: run "
+                "= { lr = 1e-4, ... }\n\n");
     for (int i = 0; i < nrun_flags; i++)
         if (run_flag[i].recipe)
             print_flag(to, &run_flag[i]);

@@ -98,6 +98,9 @@ struct Rval {
 /* Runs the recipe in a closed Lua (no io, os, clock, random; instruction, memory and CPU limits). Overrides are
  * "field.path=value" words of the command line, set over the table with loc.file = NULL. User errors end the program. */
 Rval *recipe_load(const char *path, char **override, int noverrides);
+struct lua_State;
+void environment_push(struct lua_State *L);              /* environment.c: a fresh table of globals */
+void recipe_override(Rval *recipe, const char *word);      /* override.c: "a.b=value" */
 
 /* ---- config.c: values -> Config --------------------------------------------------------------------------- */
 

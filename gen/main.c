@@ -8,14 +8,17 @@ static const char usage[] =
     "gen turns a recipe into the source of one training binary.\n"
     "\n"
     "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
-    "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower bound\n"
+    "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
+    "bound\n"
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
     "  gen list                                recipes and targets\n"
     "  gen fields                              every field of a recipe\n"
     "  gen explain FIELD                       one of them\n"
     "  gen pack -o OUT.safetensors FILE ...    text or JSON Lines -> tokens (gen pack --help)\n"
-    "  gen pack-buffers FILE.csv [--capacity N]   place buffers of a table (id, lower, upper, size)\n"
-    "  gen --roundtrip RECIPE                  self-test: the text of every room reads back the same\n"
+    "  gen pack-buffers FILE.csv [--capacity N]   place buffers of a table (id, lower, upper, "
+    "size)\n"
+    "  gen --roundtrip RECIPE                  self-test: the text of every room reads back the "
+    "same\n"
     "  gen --help, gen --version\n"
     "\n"
     "A recipe is a Lua file that returns a table; README.md has the first steps.\n";
@@ -32,7 +35,7 @@ typedef struct {
     int noverrides;
 } Command;
 
-/* ---- texts of the rooms ----------------------------------------------------------------------- */
+/* ---- texts of the rooms -------------------------------------------------------------------- */
 
 static void print_rval(Str *s, const Rval *r, const char *path)
 {
@@ -46,7 +49,9 @@ static void print_rval(Str *s, const Rval *r, const char *path)
             print_rval(s, r->value[i], text_print("%s%s%s", path, *path ? "." : "", r->key[i]));
         return;
     }
-    const char *text = r->kind == RV_NIL ? "nil" : r->kind == RV_OTHER ? r->s : value_print(type[r->kind], &v);
+    const char *text = r->kind == RV_NIL     ? "nil"
+                       : r->kind == RV_OTHER ? r->s
+                                             : value_print(type[r->kind], &v);
     if (r->loc.file)
         str_print(s, "%s = %s  # %s:%d\n", path, text, r->loc.file, r->loc.line);
     else
@@ -59,7 +64,8 @@ static void same_text(const char *room, const char *a, const char *b)
     for (int line = 1;; line++) {
         size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
         if (n != m || strncmp(a, b, n) || a[n] != b[m]) {
-            printf("not the same: %s line %d\n  printed: %.*s\n  again:   %.*s\n", room, line, (int)n, a, (int)m, b);
+            printf("not the same: %s line %d\n  printed: %.*s\n  again:   %.*s\n", room, line,
+                   (int)n, a, (int)m, b);
             exit(1);
         }
         if (!a[n])
@@ -70,7 +76,7 @@ static void same_text(const char *room, const char *a, const char *b)
     printf("same: %s\n", room);
 }
 
-/* After a room: its text if that is wanted (then the program ends), and the check that it reads back. */
+/* After a room: its text if that is wanted (the program ends), the check that it reads back. */
 static void config_left(const Command *cmd, Config *c)
 {
     bug_after("config", cmd->recipe);
@@ -95,7 +101,7 @@ static void graph_left(const Command *cmd, const Graph *g, const char *room)
     }
 }
 
-/* ---- the rooms -------------------------------------------------------------------------------- */
+/* ---- the rooms ----------------------------------------------------------------------------- */
 
 static Graph *run_rooms(const Command *cmd)
 {
@@ -144,7 +150,7 @@ static void plan(const Command *cmd)
     report_plan(run_rooms(cmd), stdout);
 }
 
-/* ---- the command line ------------------------------------------------------------------------- */
+/* ---- the command line ---------------------------------------------------------------------- */
 
 /* Words after the command: options, one recipe, overrides. */
 static Command parse_words(int argc, char **argv)
@@ -168,7 +174,8 @@ static Command parse_words(int argc, char **argv)
         else if (strchr(word, '='))
             cmd.override[cmd.noverrides++] = argv[i];
         else
-            err((Loc){0}, "%s: want one recipe, and field=value words; %s is the recipe", word, cmd.recipe);
+            err((Loc){0}, "%s: want one recipe, and field=value words; %s is the recipe", word,
+                cmd.recipe);
     }
     if (!cmd.recipe)
         err((Loc){0}, "want a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
@@ -178,7 +185,8 @@ static Command parse_words(int argc, char **argv)
     if (cmd.stop) {
         const char *near = text_nearest(cmd.stop, room_name, ROOMS);
         err((Loc){0}, "-d %s: no such room; %s", cmd.stop,
-            near ? text_print("did you mean %s?", near) : "want recipe, config, graph, fuse, part or plan");
+            near ? text_print("did you mean %s?", near)
+                 : "want recipe, config, graph, fuse, part or plan");
     }
     return cmd;
 }
@@ -201,7 +209,8 @@ static int run_list(int argc, char **argv)
 static int run_fields(int argc, char **argv)
 {
     if (argc > 1)
-        err((Loc){0}, "fields: takes no words, got %s; one field: gen explain %s", argv[1], argv[1]);
+        err((Loc){0}, "fields: takes no words, got %s; one field: gen explain %s", argv[1],
+            argv[1]);
     config_fields(stdout);
     return 0;
 }

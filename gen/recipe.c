@@ -1,8 +1,9 @@
 /* recipe.c -- runs a recipe in a closed Lua and turns the table it returns into plain values.
  *
- * In:     a Lua file, overrides of the command line.      Out: Rval with file and line of every value.
- * Keeps:  the same values on every machine: no io, os, clock, random or address is within reach, pairs() is sorted.
- * Method: limits on memory, instructions and CPU time; lines come from source.c, joined to tables by identity. */
+ * In:     a Lua file, overrides of the command line.     Out: Rval with the place of every value.
+ * Keeps:  the same values on every machine; what Lua may see is in environment.c.
+ * Method: limits on memory, instructions and CPU time; lines come from source.c, joined to tables
+ *         by identity. */
 #define _GNU_SOURCE
 #include "gen.h"
 
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
-#include <lualib.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,14 +19,14 @@
 #include <unistd.h>
 
 enum {
-    MAX_TEXT = 1 << 20,              /* bytes of one Lua file */
-    MAX_MEMORY = 64 << 20,           /* bytes that Lua may hold */
+    MAX_TEXT = 1 << 20,    /* bytes of one Lua file */
+    MAX_MEMORY = 64 << 20, /* bytes that Lua may hold */
     MAX_INSTRUCTIONS = 20000000,
-    HOOK_EVERY = 100000,             /* instructions */
-    MAX_CPU = 5,                     /* seconds; stops what the hook cannot see, such as string.find */
-    MAX_FILES = 100,                 /* read by `use`, each time counted */
+    HOOK_EVERY = 100000, /* instructions */
+    MAX_CPU = 5,         /* seconds; stops what the hook cannot see, such as string.find */
+    MAX_FILES = 100,     /* read by `use`, each time counted */
     MAX_EXTENDS = 1000,
-    MAX_DEPTH = 16                   /* of tables in tables */
+    MAX_DEPTH = 16 /* of tables in tables */
 };
 
 /* What a table field held when its place in the source was noted: a later assignment changes it. */
@@ -41,7 +41,7 @@ typedef struct {
 } Noted;
 
 typedef struct {
-    const void *table;               /* address; Lua's collector is off, so it is never used again */
+    const void *table; /* address; Lua's collector is off, so it is never used again */
     int n;
     Noted *field;
 } Note;
@@ -56,7 +56,7 @@ static Note *notes;
 static int nnotes, capnotes, nextends;
 static char cpu_message[256];
 
-/* ---- limits ----------------------------------------------------------------------------------- */
+/* ---- limits -------------------------------------------------------------------------------- */
 
 static void *limited_alloc(void *ud, void *ptr, size_t old, size_t new)
 {
@@ -78,25 +78,28 @@ static void *limited_alloc(void *ud, void *ptr, size_t old, size_t new)
 
 static void count_hook(lua_State *L, lua_Debug *ar)
 {
-    (void)ar;
     instructions += HOOK_EVERY;
-    if (instructions >= MAX_INSTRUCTIONS)
-        luaL_error(L, "the recipe runs for more than %d million Lua instructions; is there an endless loop?",
-                   MAX_INSTRUCTIONS / 1000000);
+    if (instructions < MAX_INSTRUCTIONS)
+        return;
+    lua_getinfo(L, "Sl", ar);
+    luaL_error(L, "%s:%d: the recipe runs for more than %d million Lua instructions; "
+               "is there an endless loop?", ar->short_src, ar->currentline,
+               MAX_INSTRUCTIONS / 1000000);
 }
 
 static void cpu_limit_reached(int sig)
 {
     (void)sig;
-    ssize_t k = write(STDERR_FILENO, cpu_message, strlen(cpu_message));
-    _exit(k < 0 ? 1 : 1);
+    if (write(STDERR_FILENO, cpu_message, strlen(cpu_message)) < 0)
+        _exit(1);                              /* nowhere to say it */
+    _exit(1);
 }
 
 static void limit_cpu(const char *path, struct rlimit *before)
 {
     struct rusage used;
-    snprintf(cpu_message, sizeof cpu_message, "%.180s: the recipe needs more than %d s of CPU time\n",
-             path, MAX_CPU);
+    snprintf(cpu_message, sizeof cpu_message,
+             "%.180s: the recipe needs more than %d s of CPU time\n", path, MAX_CPU);
     if (getrlimit(RLIMIT_CPU, before) || getrusage(RUSAGE_SELF, &used))
         bug("cannot read the CPU limit: %s", strerror(errno));
     struct rlimit lim = *before;
@@ -108,13 +111,14 @@ static void limit_cpu(const char *path, struct rlimit *before)
         bug("cannot limit CPU time: %s", strerror(errno));
 }
 
-/* ---- places ----------------------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------------- */
 
 /* Splits "#3:14: text" of a Lua message into its place and the text. */
 static Loc message_place(const char **text, Loc otherwise)
 {
     int file, line, used = 0;
-    if (sscanf(*text, "#%d:%d: %n", &file, &line, &used) == 2 && used && file >= 0 && file < nfiles) {
+    if (sscanf(*text, "#%d:%d: %n", &file, &line, &used) == 2 && used && file >= 0
+        && file < nfiles) {
         *text += used;
         return (Loc){files[file]->file, line};
     }
@@ -168,7 +172,8 @@ static Noted snapshot(lua_State *L, const char *key, int64_t item, Loc loc)
 
 static bool unchanged(const Noted *a, const Noted *b)
 {
-    return a->type == b->type && a->ref == b->ref && a->num == b->num
+    bool same = a->num == b->num || (isnan(a->num) && isnan(b->num));
+    return same && a->type == b->type && a->ref == b->ref
         && (!a->str || !strcmp(a->str, b->str));
 }
 
@@ -182,7 +187,7 @@ static void push_field(lua_State *L, int t, const char *key, int64_t item)
         lua_rawgeti(L, t, item);
 }
 
-/* Joins the table at the top of the stack, and the tables in it, to the constructor they were written as. */
+/* Joins the table at the top of the stack, and those in it, to the constructor they came from. */
 static void note_table(lua_State *L, const Source *src, const Ctor *c)
 {
     int t = lua_gettop(L);
@@ -224,7 +229,8 @@ static bool same_keys(lua_State *L, const Ctor *c)
     return n == c->n;
 }
 
-/* Joins the table at the top to the constructor with its keys that begins at or after line, else to any such. */
+/* Joins the table at the top to the constructor with just its keys that begins at or after line,
+ * else to any such. */
 static void note_by_keys(lua_State *L, const Source *src, int line)
 {
     if (note_of(lua_topointer(L, -1)))
@@ -270,7 +276,7 @@ static Loc place_of(lua_State *L, const void *table, const char *key, int64_t it
     return found;
 }
 
-/* ---- what a recipe can call ------------------------------------------------------------------- */
+/* ---- what a recipe can call ---------------------------------------------------------------- */
 
 static void load_file(lua_State *L, const char *shown, const char *path, Loc from);
 
@@ -311,11 +317,15 @@ static int lua_use(lua_State *L)
         err(loc, "use: want one name such as \"models/gpt2_124m\"");
     const char *word = text_copy(lua_tostring(L, 1));
     if (!*word || strlen(word) > 200 || *word == '/' || strstr(word, "..")
-        || word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
-        err(loc, "use \"%s\": want a name below recipes/ made of letters, digits and _ . + - /, without \"..\"",
+        || word[strspn(word,
+                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
+        err(loc,
+            "use \"%s\": want a name below recipes/ made of letters, digits and _ . + - /, without "
+            "\"..\"",
             word);
     const char *slash = strrchr(files[0]->file, '/');
-    const char *folder = slash ? text_print("%.*s", (int)(slash - files[0]->file), files[0]->file) : ".";
+    const char *folder = slash ? text_print("%.*s", (int)(slash - files[0]->file), files[0]->file)
+                               : ".";
     const char *shown = slash ? text_print("%s/%s.lua", folder, word) : text_print("%s.lua", word);
     const char *path = shown;
     if (access(path, F_OK)) {
@@ -326,8 +336,8 @@ static int lua_use(lua_State *L)
     }
     load_file(L, shown, path, loc);
     if (!lua_istable(L, -1))
-        err((Loc){shown, files[nfiles - 1]->return_line}, "want a file that returns a table, got %s",
-            luaL_typename(L, -1));
+        err((Loc){shown, files[nfiles - 1]->return_line},
+            "want a file that returns a table, got %s", luaL_typename(L, -1));
     return 1;
 }
 
@@ -402,7 +412,8 @@ static void copy_table(lua_State *L, int t, int depth)
 static void merge_tables(lua_State *L, int base, int changes, int depth)
 {
     check_depth(L, depth);
-    const Note *a = keep(note_of(lua_topointer(L, base))), *b = keep(note_of(lua_topointer(L, changes)));
+    const Note *a = keep(note_of(lua_topointer(L, base))),
+               *b = keep(note_of(lua_topointer(L, changes)));
     lua_newtable(L);
     int to = lua_gettop(L);
     copy_fields(L, base, to, depth);
@@ -411,7 +422,8 @@ static void merge_tables(lua_State *L, int base, int changes, int depth)
         int key = lua_gettop(L) - 1;
         lua_pushvalue(L, key);
         lua_rawget(L, base);
-        if (lua_istable(L, -1) && lua_istable(L, -2) && lua_rawlen(L, -1) == 0 && lua_rawlen(L, -2) == 0) {
+        if (lua_istable(L, -1) && lua_istable(L, -2) && lua_rawlen(L, -1) == 0
+            && lua_rawlen(L, -2) == 0) {
             merge_tables(L, key + 2, key + 1, depth + 1);
         } else {
             lua_pushvalue(L, key + 1);
@@ -425,7 +437,8 @@ static void merge_tables(lua_State *L, int base, int changes, int depth)
     note_merged(L, to, a, b);
 }
 
-/* extend(base, changes): a deep copy of base with the fields of changes set over it; lists are replaced whole. */
+/* extend(base, changes): a deep copy of base with the fields of changes set over it; lists are
+ * replaced whole. */
 static int lua_extend(lua_State *L)
 {
     int file;
@@ -440,161 +453,6 @@ static int lua_extend(lua_State *L)
     lua_pop(L, 1);
     merge_tables(L, 1, 2, 0);
     return 1;
-}
-
-static int key_order(lua_State *L, int a, int b)
-{
-    int ta = lua_type(L, a), tb = lua_type(L, b);
-    if (ta != tb)
-        return ta < tb ? -1 : 1;
-    return lua_compare(L, a, b, LUA_OPLT) ? -1 : 1;
-}
-
-static int pairs_next(lua_State *L)
-{
-    lua_Integer i = lua_tointeger(L, lua_upvalueindex(2)) + 1;
-    lua_pushinteger(L, i);
-    lua_replace(L, lua_upvalueindex(2));
-    lua_rawgeti(L, lua_upvalueindex(1), i);
-    if (lua_isnil(L, -1))
-        return 1;
-    lua_pushvalue(L, -1);
-    lua_gettable(L, 1);
-    return 2;
-}
-
-/* pairs(t) by ascending key, so that a recipe cannot depend on the order of a hash table. */
-static int sorted_pairs(lua_State *L)
-{
-    luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 1);
-    lua_newtable(L);
-    lua_Integer n = 0;
-    lua_pushnil(L);
-    while (lua_next(L, 1)) {
-        lua_pop(L, 1);
-        int kind = lua_type(L, -1);
-        if (kind != LUA_TSTRING && kind != LUA_TNUMBER)
-            return luaL_error(L, "pairs: keys have to be strings or numbers, got a %s", luaL_typename(L, -1));
-        lua_pushvalue(L, -1);
-        lua_rawseti(L, 2, ++n);
-    }
-    for (lua_Integer i = 2; i <= n; i++)           /* insertion sort: tables of a recipe are short */
-        for (lua_Integer j = i; j > 1; j--) {
-            lua_rawgeti(L, 2, j - 1);
-            lua_rawgeti(L, 2, j);
-            bool done = key_order(L, -2, -1) < 0;
-            if (done) {
-                lua_pop(L, 2);
-                break;
-            }
-            lua_rawseti(L, 2, j - 1);
-            lua_rawseti(L, 2, j);
-        }
-    lua_pushinteger(L, 0);
-    lua_pushcclosure(L, pairs_next, 2);
-    lua_pushvalue(L, 1);
-    return 2;
-}
-
-/* Refuses what would print an address. */
-static void plain_only(lua_State *L, int from, const char *who)
-{
-    for (int i = from; i <= lua_gettop(L); i++) {
-        int kind = lua_type(L, i);
-        if (kind != LUA_TSTRING && kind != LUA_TNUMBER && kind != LUA_TBOOLEAN && kind != LUA_TNIL)
-            luaL_error(L, "%s: a %s has no text that is the same on every run", who, luaL_typename(L, i));
-    }
-}
-
-static int plain_tostring(lua_State *L)
-{
-    plain_only(L, 1, "tostring");
-    luaL_tolstring(L, 1, NULL);
-    return 1;
-}
-
-static int plain_format(lua_State *L)
-{
-    plain_only(L, 1, "format");
-    if (strstr(luaL_checkstring(L, 1), "%p"))
-        return luaL_error(L, "format: %%p prints an address, which differs on every run");
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_insert(L, 1);
-    lua_call(L, lua_gettop(L) - 1, 1);
-    return 1;
-}
-
-static int unknown_name(lua_State *L)
-{
-    static const char *const closed[] = {"io", "os", "package", "require", "debug", "load", "loadstring",
-        "loadfile", "dofile", "print", "next", "pcall", "xpcall", "setmetatable", "getmetatable", "rawset",
-        "rawget", "coroutine", "collectgarbage", "utf8", "_G"};
-    static const char *const open[] = {"math", "string", "table", "ipairs", "pairs", "select", "tonumber",
-        "tostring", "type", "assert", "error", "use", "extend"};
-    if (lua_type(L, 2) != LUA_TSTRING)
-        return luaL_error(L, "unknown name");
-    const char *name = lua_tostring(L, 2);
-    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
-        if (!strcmp(name, closed[i]))
-            return luaL_error(L, "\"%s\" is not there: a recipe is only data and gives the same values everywhere",
-                              name);
-    const char *near = text_nearest(name, open, sizeof open / sizeof *open);
-    if (near)
-        return luaL_error(L, "unknown name \"%s\"; did you mean \"%s\"?", name, near);
-    return luaL_error(L, "unknown name \"%s\"", name);
-}
-
-/* ---- the closed environment ------------------------------------------------------------------- */
-
-/* Leaves in the table at the top only the words of `names`. */
-static void keep_only(lua_State *L, const char *const *names)
-{
-    lua_newtable(L);
-    for (; *names; names++) {
-        lua_getfield(L, -2, *names);
-        lua_setfield(L, -2, *names);
-    }
-    lua_remove(L, -2);
-}
-
-/* Pushes the table of globals. No random, clock, address or unsorted order: table.sort picks its pivot by clock. */
-static void push_environment(lua_State *L)
-{
-    static const char *const math_names[] = {"abs", "ceil", "floor", "fmod", "huge", "log", "exp", "max",
-        "maxinteger", "min", "mininteger", "modf", "pi", "sqrt", "tointeger", "type", "ult", "sin", "cos",
-        "tan", NULL};
-    static const char *const string_names[] = {"byte", "char", "find", "format", "gmatch", "gsub", "len",
-        "lower", "match", "rep", "reverse", "sub", "upper", NULL};
-    static const char *const table_names[] = {"concat", "insert", "remove", "unpack", NULL};
-    static const char *const base_names[] = {"ipairs", "select", "tonumber", "type", "assert", "error", NULL};
-    luaL_requiref(L, "_G", luaopen_base, 0);
-    keep_only(L, base_names);
-    int env = lua_gettop(L);
-    luaL_requiref(L, "math", luaopen_math, 0);
-    keep_only(L, math_names);
-    lua_setfield(L, env, "math");
-    luaL_requiref(L, "table", luaopen_table, 0);
-    keep_only(L, table_names);
-    lua_setfield(L, env, "table");
-    luaL_requiref(L, "string", luaopen_string, 0);
-    keep_only(L, string_names);
-    lua_getfield(L, -1, "format");
-    lua_pushcclosure(L, plain_format, 1);
-    lua_setfield(L, -2, "format");
-    lua_pushstring(L, "");                     /* ("x"):rep(3) sees the same functions */
-    lua_getmetatable(L, -1);
-    lua_pushvalue(L, -3);
-    lua_setfield(L, -2, "__index");
-    lua_pop(L, 2);
-    lua_setfield(L, env, "string");
-    const luaL_Reg ours[] = {{"pairs", sorted_pairs}, {"tostring", plain_tostring}, {"use", lua_use},
-                             {"extend", lua_extend}, {NULL, NULL}};
-    luaL_setfuncs(L, ours, 0);
-    lua_newtable(L);
-    lua_pushcfunction(L, unknown_name);
-    lua_setfield(L, -2, "__index");
-    lua_setmetatable(L, env);
 }
 
 /* Runs a file and pushes what it returns. path: where it is; shown: what messages call it. */
@@ -620,14 +478,16 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
     snprintf(chunk, sizeof chunk, "=#%d", file);
     if (luaL_loadbufferx(L, text, n, chunk, "t"))
         lua_error(L);
-    push_environment(L);
+    environment_push(L);
+    const luaL_Reg ours[] = {{"use", lua_use}, {"extend", lua_extend}, {NULL, NULL}};
+    luaL_setfuncs(L, ours, 0);
     lua_setupvalue(L, -2, 1);
     lua_call(L, 0, 1);
     nloading--;
     note_returned(L, src);
 }
 
-/* ---- Lua values -> Rval ----------------------------------------------------------------------- */
+/* ---- Lua values -> Rval -------------------------------------------------------------------- */
 
 typedef struct {
     const char *key;
@@ -675,13 +535,16 @@ static void convert_table(lua_State *L, Rval *r, const char *path, int depth)
             const char *key = text_copy(lua_tostring(L, -2));
             Loc at = place_of(L, self, key, 0, r->loc, &e[norder].order);
             e[norder].key = key;
-            e[norder++].value = convert(L, at, text_print("%s%s%s", path, *path ? "." : "", key), depth + 1);
+            e[norder++].value = convert(L, at, text_print("%s%s%s", path, *path ? "." : "", key),
+                                        depth + 1);
         } else
-            err(r->loc, "%s: a key is a %s; want a name", *path ? path : "the recipe", luaL_typename(L, -2));
+            err(r->loc, "%s: a key is a %s; want a name", *path ? path : "the recipe",
+                luaL_typename(L, -2));
         lua_pop(L, 1);
     }
     if (top != nitems)
-        err(r->loc, "%s: a list with holes: its keys are not 1, 2, 3, ...", *path ? path : "the recipe");
+        err(r->loc, "%s: a list with holes: its keys are not 1, 2, 3, ...",
+            *path ? path : "the recipe");
     qsort(e, (size_t)norder, sizeof *e, by_order);
     r->nkeys = norder;
     r->key = arena_new((size_t)norder * sizeof *r->key + 1);
@@ -737,71 +600,7 @@ static Rval *convert(lua_State *L, Loc loc, const char *path, int depth)
     return r;
 }
 
-/* ---- overrides -------------------------------------------------------------------------------- */
-
-static Rval *parse_word(const char *text)
-{
-    Rval *r = arena_new(sizeof *r);
-    char *end;
-    r->s = text;
-    r->kind = RV_STRING;
-    if (!strcmp(text, "true") || !strcmp(text, "false")) {
-        r->kind = RV_BOOL;
-        r->b = *text == 't';
-        return r;
-    }
-    if (!*text || !strchr("-0123456789.", *text) || text[strspn(text, "-+.0123456789eE")])
-        return r;
-    errno = 0;
-    long long i = strtoll(text, &end, 10);
-    if (end != text && !*end && !errno) {
-        r->kind = RV_INT;
-        r->i = i;
-        r->f = (double)i;
-        return r;
-    }
-    double f = strtod(text, &end);
-    if (end != text && !*end) {
-        r->kind = RV_FLOAT;
-        r->f = f;
-    }
-    return r;
-}
-
-static Rval *named(Rval *table, const char *key, Rval *fresh)
-{
-    int k = 0;
-    while (k < table->nkeys && strcmp(table->key[k], key))
-        k++;
-    if (k == table->nkeys) {
-        size_t old = (size_t)k * sizeof(void *);
-        table->key = arena_grow(table->key, old, old + sizeof(void *));
-        table->value = arena_grow(table->value, old, old + sizeof(void *));
-        table->key[table->nkeys] = key;
-        table->value[table->nkeys++] = fresh ? fresh : arena_new(sizeof(Rval));
-    } else if (fresh)
-        table->value[k] = fresh;
-    return table->value[k];
-}
-
-/* Sets "a.b=value" over the recipe. */
-static void apply_override(Rval *recipe, const char *word)
-{
-    const char *eq = strchr(word, '=');
-    if (!eq || eq == word)
-        err((Loc){0}, "%s: want field=value, for example batch.micro=4", word);
-    char *path = text_print("%.*s", (int)(eq - word), word);
-    Rval *t = recipe;
-    for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
-        *dot = 0;
-        t = named(t, path, NULL);
-        if (t->kind != RV_TABLE)
-            *t = (Rval){.kind = RV_TABLE};
-    }
-    named(t, path, parse_word(eq + 1));
-}
-
-/* ---- the room --------------------------------------------------------------------------------- */
+/* ---- the room ------------------------------------------------------------------------------ */
 
 typedef struct {
     const char *path;
@@ -842,7 +641,8 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     if (status == LUA_ERRMEM)
         err((Loc){path, 0}, "the recipe needs more than %d MiB of memory", MAX_MEMORY >> 20);
     if (status) {
-        const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "error() without a text";
+        const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1)
+                                                          : "error() without a text";
         Loc loc = message_place(&text, (Loc){path, 0});
         err(loc, "%s", text);
     }
@@ -851,6 +651,6 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
         bug("cannot lift the CPU limit: %s", strerror(errno));
     signal(SIGXCPU, SIG_DFL);
     for (int i = 0; i < noverrides; i++)
-        apply_override(job.result, override[i]);
+        recipe_override(job.result, override[i]);
     return job.result;
 }

@@ -2,7 +2,7 @@
  *
  * In:     the text of a recipe.        Out: its table constructors with the line of every key.
  * Keeps:  nothing is evaluated; a text that is not Lua gives some constructors, never an error.
- * Method: one pass over the tokens with a stack of what is open: braces, parentheses, brackets, blocks. */
+ * Method: one pass over the tokens with a stack of what is open: braces, brackets, blocks. */
 #include "gen.h"
 
 #include <ctype.h>
@@ -155,7 +155,7 @@ static Ctor *add_ctor(Source *s, int line)
     return s->ctor[s->nctors++] = c;
 }
 
-/* Adds the field that begins at t (already read). Returns the token after its `key =`, if it has one. */
+/* Adds the field that begins at t (already read). Returns the token after its `key =`, if any. */
 static Token begin_field(Lexer *x, const char *file, Ctor *c, Token t)
 {
     Lexer back = *x;
@@ -228,7 +228,8 @@ Source *source_scan(const char *file, const char *text, size_t n)
             wanted = &open->ctor->field[open->ctor->n - 1].child;
             if (t.kind == TK_END)
                 break;
-        } else if (t.c == '=' && (last.kind == TK_NAME || last.kind == TK_STRING || last.c == ']')) {
+        } else if (t.c == '='
+                   && (last.kind == TK_NAME || last.kind == TK_STRING || last.c == ']')) {
             if (last.text) {
                 *add_field(&s->set, &s->nsets, &s->capsets) =
                     (CtorField){last.text, last.line, NULL};

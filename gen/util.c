@@ -1,7 +1,7 @@
 /* util.c -- memory, text, files and the two doors for errors.
  *
  * Keeps: one zeroed arena for the whole run, never freed; output that depends on its input alone.
- * Method: err_add() collects, err_flush() sorts by place, so mistakes appear in the order of the source. */
+ * Method: err_add() collects, err_flush() sorts by place: mistakes appear in source order. */
 #define _GNU_SOURCE
 #include "gen.h"
 
@@ -31,7 +31,7 @@ static struct { const char *file, *text; } sources[MAX_SOURCES];
 static int nsources;
 static const char *good_room, *good_recipe;
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 static void *must(void *p)
 {
@@ -67,7 +67,7 @@ void *arena_grow(void *old, size_t old_bytes, size_t new_bytes)
     return p;
 }
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text ---------------------------------------------------------------------------------- */
 
 char *text_copy(const char *s)
 {
@@ -174,7 +174,7 @@ const char *text_nearest(const char *name, const char *const *names, int n)
     return found;
 }
 
-/* ---- files ------------------------------------------------------------------------------------ */
+/* ---- files --------------------------------------------------------------------------------- */
 
 char *file_text(const char *path, size_t max, size_t *n)
 {
@@ -308,7 +308,7 @@ char *sha256_hex(const void *data, size_t n)
     return hex;
 }
 
-/* ---- errors ----------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------- */
 
 void err_source(const char *file, const char *text)
 {
