@@ -8,6 +8,7 @@
 #include "json.h"
 
 #include "base.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,25 +51,6 @@ static void skip_space(Scan *s)
 {
     while (s->at < s->n && strchr(" \t\r\n", s->text[s->at]) && s->text[s->at])
         s->at++;
-}
-
-/* Length of the well-formed UTF-8 sequence at p (Unicode standard, table 3-7), 0: there is none. */
-static int utf8_length(const unsigned char *p, size_t n)
-{
-    if (p[0] < 0x80)
-        return 1;
-    int len = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : (p[0] & 0xf0) == 0xe0 ? 3
-            : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
-    if (!len || n < (size_t)len)
-        return 0;
-    unsigned lo = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
-    unsigned hi = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
-    if (p[1] < lo || p[1] > hi)
-        return 0;
-    for (int i = 2; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    return len;
 }
 
 static int hex_value(int c)
@@ -138,7 +120,7 @@ static bool scan_string(Scan *s, bool *escaped)
                 return false;
             continue;
         }
-        int len = utf8_length((const unsigned char *)s->text + s->at, s->n - s->at);
+        int bad, len = utf8_length(s->text + s->at, s->n - s->at, &bad);
         if (!len)
             return fail(s, "not UTF-8");
         s->at += (size_t)len;
@@ -186,21 +168,6 @@ static bool scan_number(Scan *s)
     return isfinite(strtod(copy, NULL)) || fail(s, "number too large for a double");
 }
 
-static size_t put_utf8(char *out, unsigned long c)
-{
-    if (c < 0x80)
-        return out[0] = (char)c, 1;
-    if (c < 0x800)
-        return out[0] = (char)(0xc0 | c >> 6), out[1] = (char)(0x80 | (c & 63)), 2;
-    if (c < 0x10000) {
-        out[0] = (char)(0xe0 | c >> 12), out[1] = (char)(0x80 | (c >> 6 & 63));
-        return out[2] = (char)(0x80 | (c & 63)), 3;
-    }
-    out[0] = (char)(0xf0 | c >> 18), out[1] = (char)(0x80 | (c >> 12 & 63));
-    out[2] = (char)(0x80 | (c >> 6 & 63)), out[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
 size_t json_unescape(const char *raw, size_t n, char *out)
 {
     static const char name[] = "\"\\/bfnrt", value[] = "\"\\/\b\f\n\r\t";
@@ -212,12 +179,12 @@ size_t json_unescape(const char *raw, size_t n, char *out)
         } else if (raw[s.at] != 'u') {
             out[len++] = value[strchr(name, raw[s.at++]) - name];
         } else {
-            unsigned long unit = (unsigned long)scan_unit(&s);
+            uint32_t unit = (uint32_t)scan_unit(&s);
             if (unit >= 0xd800 && unit <= 0xdbff) {
                 s.at++;
-                unit = 0x10000 + ((unit - 0xd800) << 10) + ((unsigned long)scan_unit(&s) - 0xdc00);
+                unit = 0x10000 + ((unit - 0xd800) << 10) + ((uint32_t)scan_unit(&s) - 0xdc00);
             }
-            len += put_utf8(out + len, unit);
+            len += utf8_put(out + len, unit);
         }
     }
     return len;
@@ -465,16 +432,14 @@ static void write_string(FILE *to, const char *s)
             putc(c, to);
             s++;
         } else {
-            int len = utf8_length((const unsigned char *)s, strlen(s));
-            unsigned long u = len < 2 ? c : c & (0x7fu >> len);
-            for (int i = 1; i < len; i++)
-                u = u << 6 | ((unsigned char)s[i] & 63);
-            s += len ? len : 1;
+            int bad, len = utf8_length(s, strlen(s), &bad);
+            uint32_t u = len ? utf8_value(s, len) : 0xfffd;
+            s += len ? len : bad;
             if (u >= 0x10000)
-                fprintf(to, "\\u%04lx\\u%04lx", 0xd800 + ((u - 0x10000) >> 10),
+                fprintf(to, "\\u%04x\\u%04x", 0xd800 + ((u - 0x10000) >> 10),
                         0xdc00 + (u & 0x3ff));
             else
-                fprintf(to, "\\u%04lx", u);
+                fprintf(to, "\\u%04x", u);
         }
     }
     putc('"', to);
