@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Makes tests/tokenizer/: small tokenizer.json files of each layout and the ids Hugging Face gives.
+
+Usage: tokenizer_ids.py OUT_FOLDER        (needs the package tokenizers; nothing is downloaded)
+Each layout is a byte-level BPE trained here on generated text; expected.json holds texts as hex, ids without
+and with special tokens, and the decoded text with and without special tokens.
+"""
+import json
+import os
+import random
+import sys
+import unicodedata
+
+import tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
+from tokenizers import pre_tokenizers as pre, processors, trainers
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+WORDS = """the and I to of you my a that in is not me it with be your for this his have thy as he thou so but him
+we our shall king lord good now will come more her from all are no which man do by let or what they if sir upon
+what's I'll don't he's we've they're you'd I'm IT'S where's speak proceed citizen rather hungry revenge people
+straße naïve café Ελλάδα Москва город 東京 漢字 かな 한국어 हिन्दी العربية 1597 2024 3.14 100,000 x=3; foo(bar) {a:1}
+++i http://example.org/~user?q=1&r=2 -- ... !? "quoted" (paren) [x] <tag> it's""".split()
+
+FIXED = [
+    "", " ", "  ", "\n", "\t", "\r\n", "a", "é", "e\u0301", "Hello  world's IT'S 2024\n\n x  = 3;\r\n\t foo   ",
+    "11 is greater than 8.", " Hello world", "Hello world", "   leading", "trailing   ", "a\n\n\nb", "a \n b", "a \n\n  \n b",
+    "\u180e\u180e a\u180eb", "x\u00a0y\u2003z\u3000w\u0085v\u2028u\u2029", "don\u2019t DON'T 'ſ 'S 'RE 're", "1234567890",
+    "\u0661\u0662\u0663\u0664 \u2160\u2161 \u00b2\u00b3 \u00bd", "a\u200db\u200cc", "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "\u1112\u1161\u11ab\u1100\u116e\u11a8\u110b\u1165", "\ud55c\uad6d\uc5b4", "q\u0307\u0323 q\u0323\u0307", "\u212b \u2126 \u00c5",
+    "\u0958 \u0915\u093c", "A\u030a\u0301", "\ufb01 \ufb03", "ZA\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307\u0308LGO",
+    "\u0000", "a\u0000b", "\u0001\u001f\u007f\u0080\u009f", "\ufeffbom", "\ufffd\ufffe\uffff", "\U0010ffff\U000e0001",
+    "<|endoftext|>", "a<|endoftext|>b", "<|endoftext|><|endoftext|>", "<|endoftext", " <|endoftext|> ", "<|<|endoftext|>|>",
+    "<|im_start|>user\nhi<|im_end|>\n", "<|begin_of_text|>x<|eot_id|>", "<extra>x</extra>", "thing things everything thing",
+    " mask  mask\nmask", "tab\t mask \tmask", "thing-thing thing_thing thing1", "éclair e\u0301clair", "a" * 300, "ab" * 200,
+    " " * 200 + "x", "\n" * 50, "- " * 60, "=" * 70, "'" * 9, "the the the the", "0" * 40, "東京" * 40, "\u0301" * 20,
+]
+
+
+def corpus(seed):
+    rng = random.Random(seed)
+    for _ in range(3000):
+        n = rng.randint(1, 14)
+        words = [WORDS[min(int(rng.expovariate(1 / 18)), len(WORDS) - 1)] for _ in range(n)]
+        yield rng.choice(["", " ", "\n", "\t"]) + rng.choice([" ", " ", "  "]).join(words) + rng.choice(".,;!?\n")
+
+
+def random_text(rng):
+    pools = [
+        lambda: rng.choice(" \t\n\r\u000b\u000c\u0085\u00a0\u1680\u180e\u2000\u200b\u2028\u202f\u205f\u3000  \n"),
+        lambda: rng.choice("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+        lambda: rng.choice("0123456789\u0660\u0967\u2167\u00bd\u2075\U0001d7ce"),
+        lambda: rng.choice("'\"!?.,;:-_()[]{}<>|/\\@#$%^&*+=~`\u2019\u201c\u2014\u20ac\u00a1"),
+        lambda: rng.choice("\u0300\u0301\u0308\u0323\u0327\u093c\u0bbe\u3099\u1161\u11a8\u1100\u200d\ufe0f\u0345"),
+        lambda: rng.choice("éèñöüßſKÅΩ漢字日本語한국어кириллицаελληνικάहिन्दीالعربيةไทย\u212a\U0001f600\U0001f3fd"),
+        lambda: rng.choice(["'s", "'T", "'Re", "'ve", "'m", "'LL", "'d", " the", " mask", "thing", "\r\n", "  ", "<|"]),
+        lambda: rng.choice(WORDS),
+        lambda: chr(rng.choice([rng.randrange(0x80, 0x800), rng.randrange(0x800, 0xd800), rng.randrange(0x10000, 0x30000)])),
+    ]
+    weights = [6, 6, 3, 3, 3, 3, 4, 4, 1]
+    text = "".join(rng.choices(pools, weights)[0]() for _ in range(rng.randint(1, 40)))
+    # code points without a name in this Unicode version may be classified differently by another
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
+
+
+def trained(model, pre_tokenizer, normalizer, size, alphabet=True):
+    t = Tokenizer(model)
+    if normalizer:
+        t.normalizer = normalizer
+    t.pre_tokenizer = pre_tokenizer
+    t.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False, special_tokens=[],
+                                  initial_alphabet=sorted(pre.ByteLevel.alphabet()) if alphabet else [])
+    t.train_from_iterator(corpus(7), trainer)
+    return t
+
+
+def split(pattern):
+    return pre.Sequence([pre.Split(Regex(pattern), "isolated", False),
+                         pre.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)])
+
+
+def gpt2():
+    t = trained(models.BPE(), pre.ByteLevel(add_prefix_space=False), None, 700)
+    t.post_processor = processors.ByteLevel(trim_offsets=False)
+    t.add_special_tokens([AddedToken("<|endoftext|>", normalized=True)])
+    return t, {"eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"}
+
+
+def llama3():
+    t = trained(models.BPE(ignore_merges=True), split(LLAMA3), None, 700)
+    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in names])
+    bos = t.token_to_id("<|begin_of_text|>")
+    t.post_processor = processors.Sequence([
+        processors.ByteLevel(trim_offsets=False),
+        processors.TemplateProcessing(single="<|begin_of_text|> $A", pair="<|begin_of_text|> $A <|begin_of_text|> $B:1",
+                                      special_tokens=[("<|begin_of_text|>", bos)])])
+    return t, {"eos_token": "<|eot_id|>", "bos_token": "<|begin_of_text|>"}
+
+
+def qwen2():
+    t = trained(models.BPE(), split(QWEN2), normalizers.NFC(), 700)
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]])
+    t.add_tokens([AddedToken("<extra>", normalized=False), AddedToken("</extra>", normalized=False)])
+    return t, {"eos_token": {"__type": "AddedToken", "content": "<|im_end|>", "lstrip": False}, "bos_token": None}
+
+
+def added():
+    """Every flag of an added token, over a normaliser."""
+    t = trained(models.BPE(), split(QWEN2), normalizers.Sequence([normalizers.NFC()]), 500)
+    t.add_tokens([
+        AddedToken("thing", single_word=True, normalized=False), AddedToken("mask", lstrip=True, normalized=False),
+        AddedToken("tab", rstrip=True, normalized=True), AddedToken("e\u0301clair", normalized=True),
+        AddedToken("things", normalized=True), AddedToken("the the", lstrip=True, rstrip=True, normalized=True),
+        AddedToken("é", single_word=True, normalized=False), AddedToken("<|", normalized=False),
+        AddedToken("<|endoftext", normalized=False), AddedToken("a b ü", normalized=False)])
+    t.add_special_tokens([AddedToken("<|endoftext|>", lstrip=True, rstrip=True, normalized=False)])
+    t.post_processor = processors.TemplateProcessing(single="$A <|endoftext|>",
+                                                     special_tokens=[("<|endoftext|>", t.token_to_id("<|endoftext|>"))])
+    return t, {"eos_token": "<|endoftext|>"}
+
+
+def unknown():
+    """A vocabulary without some bytes: an unknown token, fused; and a space put in front."""
+    t = trained(models.BPE(unk_token="?", fuse_unk=True), pre.ByteLevel(add_prefix_space=True), None, 300, alphabet=False)
+    return t, None
+
+
+def dropping():
+    """A vocabulary without some bytes and without an unknown token: they vanish."""
+    t = trained(models.BPE(), pre.ByteLevel(add_prefix_space=False), None, 300, alphabet=False)
+    return t, None
+
+
+def main(out):
+    for make in (gpt2, llama3, qwen2, added, unknown, dropping):
+        folder = os.path.join(out, make.__name__)
+        os.makedirs(folder, exist_ok=True)
+        t, config = make()
+        t.save(os.path.join(folder, "tokenizer.json"), pretty=False)
+        if config is not None:
+            with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+                json.dump(config, f, indent=2)
+                f.write("\n")
+        t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
+        rng = random.Random(make.__name__)
+        texts = FIXED + [random_text(rng) for _ in range(120)]
+        with open(os.path.join(folder, "expected.json"), "w") as f:
+            f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"cases": [\n' % tokenizers.__version__)
+            rows = []
+            for s in texts:
+                plain = t.encode(s, add_special_tokens=False).ids
+                full = t.encode(s, add_special_tokens=True).ids
+                rows.append(json.dumps({
+                    "text": s.encode().hex(), "ids": plain, "special_ids": full if full != plain else None,
+                    "decoded": t.decode(full, skip_special_tokens=False).encode().hex(),
+                    "decoded_skip": t.decode(full, skip_special_tokens=True).encode().hex()}))
+            f.write(",\n".join(rows) + "\n]}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

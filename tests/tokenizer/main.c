@@ -1,0 +1,311 @@
+/* main.c -- checks the tokenizer against recorded ids of Hugging Face tokenizers and against rules.
+ *
+ * In:    folders with tokenizer.json and expected.json (tests/oracle/tokenizer_ids.py).
+ * Out:   one line a test; exit 1 if one failed. */
+#define _GNU_SOURCE
+#include "../../runtime/base.h"
+#include "../../runtime/json.h"
+#include "../../runtime/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int failed;
+
+static void verdict(const char *name, const char *why)
+{
+    if (why)
+        printf("not ok %s: %s\n", name, why);
+    else
+        printf("ok %s\n", name);
+    failed |= why != NULL;
+}
+
+static char *from_hex(const cJSON *hex, size_t *n)
+{
+    const char *s = hex->valuestring;
+    *n = strlen(s) / 2;
+    char *out = malloc(*n + 1);
+    for (size_t i = 0; i < *n; i++) {
+        unsigned v = 0;
+        sscanf(s + 2 * i, "%2x", &v);
+        out[i] = (char)v;
+    }
+    out[*n] = 0;
+    return out;
+}
+
+static char *ids_text(const int32_t *ids, size_t n)
+{
+    char *text = calloc(1, 12 * n + 8), *p = text;
+    for (size_t i = 0; i < n && i < 60; i++)
+        p += sprintf(p, "%d ", ids[i]);
+    return text;
+}
+
+/* NULL, or how the ids of text differ from the recorded list. */
+static char *differ(const Tokenizer *t, const char *text, size_t n, bool specials, const cJSON *want)
+{
+    int32_t *ids;
+    size_t count;
+    char *error = tokenizer_encode(t, text, n, specials, &ids, &count);
+    if (error)
+        return error;
+    size_t nwant = (size_t)cJSON_GetArraySize(want), k = 0;
+    int32_t *list = calloc(nwant + 1, sizeof *list);
+    for (const cJSON *i = want->child; i; i = i->next)
+        list[k++] = i->valueint;
+    if (count != nwant || memcmp(list, ids, count * sizeof *ids))
+        error = format("want %s got %s", ids_text(list, nwant), ids_text(ids, count));
+    free(list);
+    free(ids);
+    return error;
+}
+
+/* Encoding up to a cut and behind it must give the ids of the whole. */
+static char *cut_differs(const Tokenizer *t, const char *text, size_t n)
+{
+    int32_t *whole, *a, *b;
+    size_t nw, na, nb, cut = tokenizer_cut(t, text, n);
+    if (!cut)
+        return NULL;
+    tokenizer_encode(t, text, n, false, &whole, &nw);
+    tokenizer_encode(t, text, cut, false, &a, &na);
+    tokenizer_encode(t, text + cut, n - cut, false, &b, &nb);
+    bool same = nw == na + nb && !memcmp(whole, a, na * sizeof *a) &&
+                !memcmp(whole + na, b, nb * sizeof *b);
+    free(whole);
+    free(a);
+    free(b);
+    return same ? NULL : format("cut at %zu of %zu changes the ids", cut, n);
+}
+
+static char *check_case(const Tokenizer *t, const cJSON *c)
+{
+    size_t n, nwant, nback;
+    char *text = from_hex(json_get(c, "text"), &n);
+    const cJSON *ids = json_get(c, "ids"), *full = json_get(c, "special_ids");
+    if (cJSON_IsNull(full))
+        full = ids;
+    char *error = differ(t, text, n, false, ids);
+    if (!error)
+        error = differ(t, text, n, true, full);
+    if (!error)
+        error = cut_differs(t, text, n);
+    for (int skip = 0; skip < 2 && !error; skip++) {
+        char *want = from_hex(json_get(c, skip ? "decoded_skip" : "decoded"), &nwant);
+        int32_t *list;
+        size_t count;
+        tokenizer_encode(t, text, n, true, &list, &count);
+        char *back = tokenizer_decode(t, list, count, skip, &nback);
+        if (nback != nwant || memcmp(back, want, nwant))
+            error = format("decode (skip %d): want \"%s\" got \"%s\"", skip, want, back);
+        free(back);
+        free(want);
+        free(list);
+    }
+    free(text);
+    return error;
+}
+
+static void check_folder(const char *folder)
+{
+    const char *name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
+    char *path = format("%s/tokenizer.json", folder), *error = NULL;
+    char *expected = format("%s/expected.json", folder);
+    char *test = format("%s equals Hugging Face", name);
+    size_t n, cases = 0, bad = 0;
+    Tokenizer *t = NULL;
+    error = tokenizer_load(&t, path);
+    char *text = error ? NULL : file_read(expected, 1 << 28, &n, &error);
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    if (json) {
+        for (const cJSON *c = json_get(json, "cases")->child; c; c = c->next, cases++) {
+            char *why = check_case(t, c);
+            bad += why != NULL;
+            if (why && !error)
+                error = format("case %zu (%s): %s", cases, json_get(c, "text")->valuestring, why);
+        }
+        if (!cases)
+            error = format("no cases");
+    }
+    verdict(test, error);
+    if (bad > 1)
+        printf("# %zu of %zu cases differ\n", bad, cases);
+}
+
+/* ---- the split vectors: every expected piece is a token of its own, taken whole --------------------------- */
+
+static const char *const alphabet_of[] = {[' '] = "\u0120", ['\n'] = "\u010a", ['\r'] = "\u010d", ['\t'] = "\u0109"};
+
+static void check_split(const char *name, const char *pre_tokenizer, const char *const *pieces)
+{
+    static const char text[] = "Hello  world's IT'S 2024\n\n x  = 3;\r\n\t foo   ";
+    char *vocab = format("{"), *want = strdup(""), *got = strdup("");
+    const char *seen[64];
+    int nseen = 0, order[64], n = 0;
+    for (; pieces[n]; n++) {
+        int k = 0;
+        while (k < nseen && strcmp(seen[k], pieces[n]))
+            k++;
+        order[n] = k;
+        if (k < nseen)
+            continue;
+        seen[nseen++] = pieces[n];
+        char *out = strdup("");
+        for (const char *p = pieces[n]; *p; p++)
+            out = (unsigned char)*p < sizeof alphabet_of / sizeof *alphabet_of && alphabet_of[(int)*p]
+                ? format("%s%s", out, alphabet_of[(int)*p]) : format("%s%c", out, *p);
+        vocab = format("%s%s\"%s\":%d", vocab, k ? "," : "", out, k);
+    }
+    char *json = format("{\"pre_tokenizer\":%s,\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,"
+                        "\"vocab\":%s},\"merges\":[]}}", pre_tokenizer, vocab);
+    Tokenizer *t = NULL;
+    int32_t *ids;
+    size_t count = 0;
+    char *error = tokenizer_parse(&t, json, strlen(json), NULL, 0);
+    if (!error)
+        error = tokenizer_encode(t, text, sizeof text - 1, false, &ids, &count);
+    for (int i = 0; i < n; i++)
+        want = format("%s%d ", want, order[i]);
+    for (size_t i = 0; i < count; i++)
+        got = format("%s%d ", got, ids[i]);
+    if (!error && strcmp(want, got))
+        error = format("want pieces %s got %s", want, got);
+    verdict(format("split vector of %s", name), error);
+    tokenizer_free(t);
+}
+
+#define SEQUENCE(number) "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":" \
+    "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" number                    \
+    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},"                  \
+    "\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"use_regex\":false}]}"
+
+static void check_splits(void)
+{
+    static const char *const gpt2[] = {"Hello", " ", " world", "'s", " IT", "'", "S", " 2024", "\n\n", " x",
+        " ", " =", " 3", ";", "\r\n\t", " foo", "   ", NULL};
+    static const char *const qwen2[] = {"Hello", " ", " world", "'s", " IT", "'S", " ", "2", "0", "2", "4",
+        "\n\n", " x", " ", " =", " ", "3", ";\r\n", "\t", " foo", "   ", NULL};
+    static const char *const llama3[] = {"Hello", " ", " world", "'s", " IT", "'S", " ", "202", "4", "\n\n",
+        " x", " ", " =", " ", "3", ";\r\n", "\t", " foo", "   ", NULL};
+    check_split("GPT-2", "{\"type\":\"ByteLevel\"}", gpt2);
+    check_split("Qwen2", SEQUENCE(""), qwen2);
+    check_split("Llama-3", SEQUENCE("{1,3}"), llama3);
+}
+
+/* ---- files that must be refused, and why ------------------------------------------------------------------ */
+
+#define FILE_OF(model, rest) "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{" model "}" rest "}"
+#define AB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"
+
+static const struct {
+    const char *name, *json, *why;
+} refused[] = {
+    {"empty vocabulary", FILE_OF("\"vocab\":{},\"merges\":[]", ""), "model.vocab: want an object token: id, not empty"},
+    {"negative id", FILE_OF("\"vocab\":{\"a\":-1},\"merges\":[]", ""), "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"id of 2^31", FILE_OF("\"vocab\":{\"a\":2147483648},\"merges\":[]", ""), "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"fraction as id", FILE_OF("\"vocab\":{\"a\":1.0},\"merges\":[]", ""), "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"id twice", FILE_OF("\"vocab\":{\"a\":1,\"b\":1},\"merges\":[]", ""), "model.vocab: id 1 belongs to two tokens"},
+    {"token twice", FILE_OF("\"vocab\":{\"a\":1,\"\\u0061\":2},\"merges\":[]", ""), "key given twice"},
+    {"merge of absent token", FILE_OF("\"vocab\":{\"a\":0},\"merges\":[\"a b\"]", ""), "model.merges[0]: the right token is not in the vocabulary"},
+    {"merge with absent result", FILE_OF("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\",\"b\"]]", ""), "model.merges[0]: the result is not in the vocabulary"},
+    {"merge of three", FILE_OF("\"vocab\":{\"a\":0},\"merges\":[\"a b c\"]", ""), "model.merges[0]: want two tokens"},
+    {"merges missing", FILE_OF("\"vocab\":{\"a\":0}", ""), "model.merges: want a list"},
+    {"dropout", FILE_OF(AB ",\"dropout\":0.1", ""), "model.dropout: not supported for byte-level BPE"},
+    {"byte_fallback", FILE_OF(AB ",\"byte_fallback\":true", ""), "model.byte_fallback: not supported for byte-level BPE"},
+    {"prefix", FILE_OF(AB ",\"continuing_subword_prefix\":\"##\"", ""), "model.continuing_subword_prefix: not supported for byte-level BPE"},
+    {"WordPiece", FILE_OF(AB ",\"type\":\"WordPiece\"", ""), "model.type: want BPE, got WordPiece"},
+    {"absent unknown token", FILE_OF(AB ",\"unk_token\":\"?\"", ""), "model.unk_token: ? is not in the vocabulary"},
+    {"added token under another id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}]"), "added_tokens: ab: id 7, the vocabulary has it under another"},
+    {"added token on a taken id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]"), "added_tokens: x: id 1, the vocabulary gives that id to another token"},
+    {"added id twice", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"x\"},{\"id\":7,\"content\":\"y\"}]"), "added_tokens: id 7 given twice"},
+    {"empty added token", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"\"}]"), "added_tokens[0]: want an id from 0 to 2^31-2 and a content, not empty"},
+    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Replace\"}"), "normalizer: want null or NFC, got Replace"},
+    {"unknown decoder", FILE_OF(AB, ",\"decoder\":{\"type\":\"Metaspace\"}"), "decoder: want ByteLevel, got Metaspace"},
+    {"unknown post-processor", FILE_OF(AB, ",\"post_processor\":{\"type\":\"BertProcessing\"}"), "post_processor: want ByteLevel, TemplateProcessing or Sequence, got BertProcessing"},
+    {"template beyond the vocabulary", FILE_OF(AB, ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"s\"}},{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"s\":{\"ids\":[99]}}}"), "post_processor: adds an id beyond the vocabulary"},
+    {"unknown pattern", "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a+)+b\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"use_regex\":false}]},\"model\":{" AB "}}", "pre_tokenizer: unknown split pattern (a+)+b"},
+    {"Metaspace", "{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"model\":{" AB "}}", "pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got Metaspace"},
+    {"no model", "{}", "model: want an object"},
+    {"no JSON", "{", "want a key in quotes"},
+};
+
+static void check_refused(void)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        Tokenizer *t = NULL;
+        char *error = tokenizer_parse(&t, refused[i].json, strlen(refused[i].json), NULL, 0);
+        const char *why = !error ? "accepted" : strstr(error, refused[i].why) ? NULL : error;
+        verdict(format("refuses: %s", refused[i].name), why);
+        free(error);
+        tokenizer_free(t);
+    }
+    Tokenizer *t = NULL;
+    char *error = tokenizer_parse(&t, FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]"),
+                                  strlen(FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]")), NULL, 0);
+    verdict("gaps in the ids are fine", error ? error : tokenizer_size(t) == 70001 ? NULL : "wrong size");
+    int32_t *ids;
+    size_t n;
+    error = tokenizer_encode(t, "aab\xff", 4, false, &ids, &n);
+    verdict("bad UTF-8 names its offset", error && !strcmp(error, "byte 3: not UTF-8") ? NULL : "other message");
+    tokenizer_free(t);
+}
+
+static void check_bytes(void)
+{
+    Tokenizer *t = NULL;
+    char text[256], *why = tokenizer_load(&t, "bytes");
+    int32_t *ids, end = 256;
+    size_t n, nback;
+    for (int i = 0; i < 256; i++)
+        text[i] = (char)i;
+    if (!why)
+        why = tokenizer_encode(t, text, 256, true, &ids, &n);
+    for (int i = 0; !why && i < 256; i++)
+        if (n != 256 || ids[i] != i)
+            why = format("byte %d", i);
+    if (!why) {
+        char *back = tokenizer_decode(t, ids, n, false, &nback);
+        why = nback == 256 && !memcmp(back, text, 256) ? NULL : "decode";
+    }
+    verdict("byte vocabulary: every byte and back", why);
+    char *back = tokenizer_decode(t, &end, 1, false, &nback);
+    verdict("byte vocabulary: end of text", !strcmp(back, "<|endoftext|>") && tokenizer_size(t) == 257 &&
+            tokenizer_eos(t) == 256 && !strcmp(tokenizer_id(t), "bytes") ? NULL : "differs");
+    tokenizer_free(t);
+}
+
+/* Long pieces: the heap must neither be slow nor differ from repeated halving. */
+static void check_long(void)
+{
+    static const char json[] = FILE_OF("\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2},\"merges\":[\"a a\",\"aa aa\"]", "");
+    enum { N = 1 << 20 };
+    Tokenizer *t = NULL;
+    char *text = malloc(N + 3), *why = tokenizer_parse(&t, json, sizeof json - 1, NULL, 0);
+    int32_t *ids = NULL;
+    size_t n = 0;
+    double from = clock_seconds();
+    memset(text, 'a', N + 3);
+    if (!why)
+        why = tokenizer_encode(t, text, N + 3, false, &ids, &n);
+    if (!why && (n != N / 4 + 2 || ids[0] != 2 || ids[n - 2] != 1 || ids[n - 1] != 0))
+        why = format("%zu ids", n);
+    if (!why && clock_seconds() - from > 5)
+        why = format("took %.1f s", clock_seconds() - from);
+    verdict("a piece of a million letters", why);
+    tokenizer_free(t);
+    free(text);
+    free(ids);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        check_folder(argv[i]);
+    check_splits();
+    check_refused();
+    check_bytes();
+    check_long();
+    return failed;
+}
