@@ -196,7 +196,7 @@ const Target *target_row(int i);
 
 /* ---- ir.c: what graph, fuse, part and plan work on -------------------------------------------------------- */
 
-typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U8, NDTYPES } Dtype;
+typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, NDTYPES } Dtype;
 extern const char *const dtype_name[NDTYPES];
 extern const int dtype_bytes[NDTYPES];
 
@@ -327,6 +327,8 @@ typedef struct {
     /* after plan */
     int64_t arena_bytes, lower_bound, persistent_bytes;
     const char *plan_method;
+    int ndumps;              /* the text after each room, for out/NAME/ir */
+    struct { const char *room, *text; } dump[8];
 } Graph;
 
 Value *ir_value(Graph *g, const char *name);                 /* by name, or NULL */

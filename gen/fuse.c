@@ -1,0 +1,203 @@
+/* fuse.c -- joins ops into groups, one kernel call each: rows of kernels/kernels.def.
+ *
+ * In:    programs of ops.   Out: groups; each op in exactly one.   Verified by check_fuse().
+ * Keeps: the order of ops; values that only live inside a group are marked internal and never stored.
+ * Method: at each op the longest pattern that matches the ops from there on, each feeding a later one of the group. */
+#include "gen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- columns of kernels.def: fits ---------------------------------------------------------------------------- */
+
+static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
+
+/* ---- columns of kernels.def: workspace, the same formulas as the NAME_workspace() beside each kernel -------------- */
+
+enum { GEMM_WORKSPACE = 24 << 20, REDUCE_PARTS = 32, NORM_PARTS = 256 };
+
+static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
+static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
+static int64_t attr(const Op *op, const char *key) { return op_attr(op, key)->i; }
+static int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static int64_t workspace_none(const Graph *g, const Op *op) { (void)g, (void)op; return 0; }
+static int64_t workspace_gemm(const Graph *g, const Op *op) { (void)g, (void)op; return GEMM_WORKSPACE; }
+static int64_t workspace_layernorm(const Graph *g, const Op *op) { (void)g; return 4 * REDUCE_PARTS * 2 * columns(op->in[1]); }
+static int64_t workspace_rmsnorm(const Graph *g, const Op *op) { (void)g; return 4 * REDUCE_PARTS * columns(op->in[1]); }
+static int64_t workspace_bias_grad(const Graph *g, const Op *op) { (void)g; return 4 * REDUCE_PARTS * columns(op->in[0]); }
+static int64_t workspace_grad_norm(const Graph *g, const Op *op) { (void)g, (void)op; return 8 * NORM_PARTS; }
+static int64_t workspace_attention(const Graph *g, const Op *op) { (void)g, (void)op; return 0; }
+
+static int64_t workspace_attention_bwd(const Graph *g, const Op *op)
+{
+    (void)g;
+    const Value *qkv = op->in[1].v;
+    return qkv->dtype == DT_F32 ? 0 : qkv->dim[0].n * qkv->dim[1].n * attr(op, "kv") * attr(op, "dim") * 2 * 4;
+}
+
+static int64_t workspace_attention_decode(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op->out[1].v->dim[1].n * attr(op, "heads") * 4;
+}
+
+static int64_t workspace_ce(const Graph *g, const Op *op)
+{
+    (void)g;
+    int bytes = dtype_bytes[op->in[0].v->dtype];
+    return GEMM_WORKSPACE + attr(op, "chunk") * op->in[1].v->dim[0].n * (4 + (bytes == 4 ? 0 : bytes));
+}
+
+static int64_t lora_bytes(const Op *op, Ref x)
+{
+    int64_t bytes = dtype_bytes[x.v->dtype];
+    return GEMM_WORKSPACE + rounded(rows(x) * attr(op, "parts") * attr(op, "rank") * bytes) +
+           (op_attr(op, "dropout") ? rounded(rows(x) * columns(x) * bytes) : 0);
+}
+
+static int64_t workspace_lora(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[1]); }
+static int64_t workspace_lora_bwd(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[2]); }
+
+const KernelRow kernel_row[] = {
+#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc) \
+    {#name, #backend, pattern, file, args, inplace, fits_##fits, workspace_##workspace, doc},
+#include "../kernels/kernels.def"
+#undef KERNEL
+};
+const int nkernels = sizeof kernel_row / sizeof kernel_row[0];
+
+/* ---- matching -------------------------------------------------------------------------------------------------- */
+
+/* Ops of the pattern starting at ops[i] of the program; 0: it does not match. */
+static int match(const Program *p, int i, const char *pattern)
+{
+    int n = 0;
+    while (*pattern) {
+        size_t len = strcspn(pattern, " ");
+        if (i + n >= p->nops || p->ops[i + n].region != p->ops[i].region)
+            return 0;
+        const char *name = op_row[p->ops[i + n].kind].name;
+        if (strlen(name) != len || strncmp(name, pattern, len))
+            return 0;
+        n++;
+        pattern += len + (pattern[len] == ' ');
+    }
+    return n;
+}
+
+static bool shares_operand(const Op *a, const Op *b)
+{
+    for (int i = 0; i < a->nin + a->nout; i++) {
+        const Value *v = i < a->nin ? a->in[i].v : a->out[i - a->nin].v;
+        for (int j = 0; j < b->nin; j++)
+            if (b->in[j].v == v)
+                return true;
+    }
+    return false;
+}
+
+/* A group is one piece of work: each op after the first reads something of an op before it. */
+static bool connected(const Program *p, int first, int n)
+{
+    for (int i = 1; i < n; i++) {
+        bool found = false;
+        for (int j = 0; j < i; j++)
+            found |= shares_operand(&p->ops[first + j], &p->ops[first + i]);
+        if (!found)
+            return false;
+    }
+    /* a sum behind a norm's gradient takes that gradient as its first operand */
+    const Op *last = &p->ops[first + n - 1];
+    return n < 2 || last->kind != OP_add || last->in[0].v == p->ops[first + n - 2].out[0].v;
+}
+
+static int choose(const Graph *g, const Program *p, int i, int *nops)
+{
+    int best = -1;
+    const char *why = "no row of kernels.def has it";
+    *nops = 0;
+    for (int k = 0; k < nkernels; k++) {
+        int n = match(p, i, kernel_row[k].pattern);
+        if (n <= *nops || strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
+            continue;
+        const char *reason = kernel_row[k].fits(g, &p->ops[i]);
+        if (reason) {
+            why = reason;
+            continue;
+        }
+        best = k;
+        *nops = n;
+    }
+    if (best < 0)
+        err(p->ops[i].loc, "no kernel of target %s fits op %s: %s", g->target->name, op_row[p->ops[i].kind].name, why);
+    return best;
+}
+
+/* Written in this group, read by nobody outside it. */
+static void mark_internal(const Graph *g, const Program *p, const Group *group)
+{
+    for (int i = 0; i < group->nops; i++)
+        for (int o = 0; o < p->ops[group->first_op + i].nout; o++) {
+            Value *v = p->ops[group->first_op + i].out[o].v;
+            bool inside = v->kind == VK_TEMP && group->nops > 1, read = false;
+            for (int j = 0; j < g->nprograms && inside; j++)
+                for (int k = 0; k < g->programs[j]->nops; k++)
+                    for (int n = 0; n < g->programs[j]->ops[k].nin; n++)
+                        if (g->programs[j]->ops[k].in[n].v == v) {
+                            bool same = g->programs[j] == p && k >= group->first_op && k < group->first_op + group->nops;
+                            inside &= same;
+                            read |= same;
+                        }
+            v->internal = inside && read;
+        }
+}
+
+int kernel_find(const char *name)
+{
+    for (int i = 0; i < nkernels; i++)
+        if (!strcmp(kernel_row[i].name, name))
+            return i;
+    return -1;
+}
+
+void fuse_run(Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++) {
+        Program *p = g->programs[i];
+        p->groups = arena_new(sizeof(Group) * (size_t)(p->nops + 1));
+        for (int first = 0, n; first < p->nops; first += n) {
+            int kernel = choose(g, p, first, &n);
+            Group *group = &p->groups[p->ngroups];
+            *group = (Group){.kernel = kernel, .first_op = first, .nops = n, .region = p->ops[first].region,
+                             .workspace = kernel_row[kernel].workspace(g, &p->ops[first])};
+            for (int k = 0; k < n; k++)
+                p->ops[first + k].group = p->ngroups;
+            p->ngroups++;
+        }
+    }
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++)
+            mark_internal(g, g->programs[i], &g->programs[i]->groups[k]);
+    g->room = "fuse";
+}
+
+void check_fuse(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        int next = 0;
+        for (int k = 0; k < p->ngroups; k++) {
+            const Group *group = &p->groups[k];
+            if (group->first_op != next || group->nops < 1)
+                bug("group %d of %s does not start at op %d", k, p->name, next);
+            if (match(p, next, kernel_row[group->kernel].pattern) != group->nops)
+                bug("group %d of %s is not what %s covers", k, p->name, kernel_row[group->kernel].name);
+            for (int j = 0; j < group->nops; j++, next++)
+                if (p->ops[next].group != k || p->ops[next].region != group->region)
+                    bug("op %d of %s is not in group %d", next, p->name, k);
+        }
+        if (next != p->nops)
+            bug("%d ops of %s are in no group", p->nops - next, p->name);
+    }
+}

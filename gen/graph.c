@@ -1,0 +1,455 @@
+/* graph.c -- the programs of a recipe: what is computed before training, in a step, in evaluation and in sampling.
+ *
+ * In:    Config.   Out: values and programs of ops.   Verified by check_graph().
+ * Keeps: constant shapes and dtypes; a temporary is defined once and before its uses; every trained parameter has one
+ *        gradient and one update; equal layers are one repeat region.
+ * Method: families.c writes a forward pass, gradient.c its backward pass; an objective is a row of `objectives`. */
+#include "graph.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- values ------------------------------------------------------------------------------------------------ */
+
+Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
+{
+    static const char *const prefix[] = {"b.", "r.", "e.", "d."};
+    const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
+    Value *v = ir_new(b->g, VK_TEMP, PU_activations, dt, text_print("%s%s", p, name), rank, d, b->loc);
+    if (!b->region)
+        return ref(v);
+    v->count = b->L;
+    return ref_loop(v, 0);
+}
+
+Op *build_op(Build *b, int kind) { return ir_op(b->p, kind, b->region, b->loc); }
+
+Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
+{
+    const char *name = text_print("%s.%s", prefix, param->name);
+    Value *v = ir_value(b->g, name);
+    if (!v) {
+        v = ir_new(b->g, VK_STATE, purpose, DT_F32, name, param->rank, param->dim, param->loc);
+        v->count = param->count;
+        v->slots = param->slots;
+        v->of = param->name;
+    }
+    return v;
+}
+
+static Value *input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
+{
+    Dim d[2] = {d0, d1};
+    return ir_new(b->g, VK_INPUT, PU_inputs, dt, name, rank, d, b->loc);
+}
+
+static Value *state(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)
+{
+    Dim d[2] = {d0, d1};
+    return ir_new(b->g, VK_STATE, purpose, dt, name, rank, d, b->loc);
+}
+
+/* The residual stream of a pass, one element a layer boundary: x[0] .. x[L]. */
+static Value *stream(Build *b, const char *name)
+{
+    Dim d[3] = {dim(b->B, "B"), dim(b->T, "T"), dim(b->C, "C")};
+    if (b->mode == MODE_DECODE)
+        d[0] = d[1] = dim(1, "1");
+    Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->act, name, 3, d, b->loc);
+    v->count = b->L + 1;
+    return v;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------- */
+
+/* Rows of logits computed at a time: the largest divisor of B*T whose logits stay below 32 MiB, at least 16 rows. */
+static int64_t loss_rows(Build *b)
+{
+    int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
+    if (!chunk)
+        for (chunk = rows; chunk > 16 && (rows % chunk || chunk * b->V * 4 > 32 << 20); chunk--)
+            ;
+    if (rows % chunk)
+        err(config_loc(b->c, F_memory_loss_rows), "memory.loss_rows: want a divisor of batch.micro * seq.max = %" PRId64
+            ", got %" PRId64, rows, chunk);
+    return chunk;
+}
+
+static void make_rope(Build *b)
+{
+    Config *c = b->c;
+    const char *scaling = config_text(c, F_model_rope_scaling);
+    b->loc = config_loc(c, F_model_rope_theta);
+    Dim T = dim(b->T, "T"), half = dim(b->D / 2, "D/2");
+    b->cos = state(b, "cos", PU_activations, DT_F32, 2, T, half);
+    b->sin = state(b, "sin", PU_activations, DT_F32, 2, T, half);
+    b->p = ir_program(b->g, "init", "once at start: tables that the layers read");
+    bool llama3 = !strcmp(scaling, "llama3");
+    Op *op = build_op(b, llama3 ? OP_rope_table_llama3 : OP_rope_table);
+    op_out(op, ref(b->cos)), op_out(op, ref(b->sin));
+    op_float(op, "theta", config_float(c, F_model_rope_theta));
+    if (llama3) {
+        op_float(op, "factor", config_float(c, F_model_rope_factor));
+        op_float(op, "low", config_float(c, F_model_rope_low_freq_factor));
+        op_float(op, "high", config_float(c, F_model_rope_high_freq_factor));
+        op_int(op, "original", config_int(c, F_model_rope_original_positions));
+    }
+}
+
+/* Embedding and all blocks; leaves the last residual stream in b->x. */
+static void forward(Build *b, Value *x)
+{
+    b->x = ref_at(x, 0);
+    family_embed(b);
+    b->region = ir_region(b->p, b->L, false);
+    b->x = ref_loop(x, 0);
+    family_block(b);
+    b->region = 0;
+    b->x = ref_at(x, b->L);
+}
+
+static void sum_loss(Build *b, Ref loss)
+{
+    Op *op = build_op(b, OP_loss_sum);
+    op_in(op, loss);
+    op_out(op, ref(ir_value(b->g, "loss")));
+}
+
+static Ref row_losses(Build *b)
+{
+    Dim d[2] = {dim(b->B, "B"), dim(b->T, "T")};
+    return build_temp(b, "losses", DT_F32, 2, d);
+}
+
+/* The head, the loss and both gradients in one op, so that no (B, T, V) value exists. */
+static void lm_loss_and_gradient(Build *b, Ref y, Ref dy)
+{
+    Value *head = family_head(b);
+    b->loc = config_loc(b->c, F_objective);
+    Ref loss = row_losses(b);
+    Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
+    op_in(op, y), op_in(op, ref(head)), op_in(op, ref(b->labels)), op_in(op, ref(b->scale));
+    op_out(op, loss), op_out(op, dy);
+    if (head->trained)
+        op_out(op, ref(gradient_of(b, head)));
+    op_int(op, "chunk", loss_rows(b));
+    if (head->trained)
+        op_int(op, "beta", gradient_beta(b, op->out[2].v));
+    sum_loss(b, loss);
+}
+
+static void lm_loss(Build *b, Ref y)
+{
+    Value *head = family_head(b);
+    b->loc = config_loc(b->c, F_objective);
+    Ref loss = row_losses(b);
+    Op *op = build_op(b, OP_ce);
+    op_in(op, y), op_in(op, ref(head)), op_in(op, ref(b->labels));
+    op_out(op, loss);
+    op_int(op, "chunk", loss_rows(b));
+    sum_loss(b, loss);
+}
+
+/* What a recipe trains for: how the loss of a micro-batch follows from the last hidden states (B, T, C). */
+static const struct {
+    const char *name;
+    void (*train)(Build *b, Ref y, Ref dy);
+    void (*eval)(Build *b, Ref y);
+} objectives[] = {
+    {"lm", lm_loss_and_gradient, lm_loss},
+};
+
+static int objective_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof objectives / sizeof objectives[0]; i++)
+        if (!strcmp(objectives[i].name, name))
+            return (int)i;
+    bug("no objective %s", name);
+}
+
+static void make_micro(Build *b, int objective)
+{
+    b->mode = MODE_TRAIN;
+    b->p = ir_program(b->g, "micro", "forward and backward of one micro-batch; adds to the gradients and to the loss");
+    gradient_start(b);
+    Value *x = stream(b, "x"), *dx = stream(b, "dx");
+    forward(b, x);
+    int embed_end = b->block_first, block_end = b->block_last;
+    Ref y = family_norm(b), dy = build_temp(b, "dnormf", b->act, 3, x->dim);
+    int norm_end = b->p->nops;
+    objectives[objective].train(b, y, dy);
+    gradient_set(y, dy);
+    gradient_walk(b, block_end, norm_end);
+
+    bool again = !strcmp(config_text(b->c, F_memory_recompute), "block");
+    b->region = ir_region(b->p, b->L, true);
+    int first = embed_end, last = block_end;
+    if (again) {
+        b->mode = MODE_AGAIN;
+        b->x = ref_loop(x, 0);
+        family_block(b);
+        first = b->block_first, last = b->block_last;
+        b->mode = MODE_TRAIN;
+    }
+    gradient_set(ref_loop(x, 1), ref_loop(dx, 1));
+    gradient_walk(b, first, last);
+    b->region = 0;
+    gradient_set(ref_at(x, 0), ref_at(dx, 0));
+    gradient_walk(b, 0, embed_end);
+}
+
+static void make_eval(Build *b, int objective)
+{
+    b->mode = MODE_EVAL;
+    b->p = ir_program(b->g, "eval", "the loss of one micro-batch");
+    forward(b, stream(b, "e.x"));
+    objectives[objective].eval(b, family_norm(b));
+}
+
+static void make_decode(Build *b)
+{
+    b->mode = MODE_DECODE;
+    b->loc = config_loc(b->c, F_seq_max);
+    Value *tokens = b->tokens;
+    b->tokens = input(b, "token", DT_I32, 1, dim(1, "1"), dim(0, ""));
+    b->place = input(b, "place", DT_I32, 1, dim(1, "1"), dim(0, ""));
+    b->p = ir_program(b->g, "decode", "one token at one place: the logits of the next");
+    forward(b, stream(b, "d.x"));
+    Ref y = family_norm(b);
+    Value *head = family_head(b);
+    Value *logits = state(b, "logits", PU_activations, DT_F32, 2, dim(1, "1"), dim(b->V, "V"));
+    Op *op = build_op(b, OP_logits);
+    op_in(op, y), op_in(op, ref(head));
+    op_out(op, ref(logits));
+    b->tokens = tokens;
+}
+
+static bool is_gradient(const Value *v) { return v->kind == VK_STATE && v->purpose == PU_gradients; }
+
+static void make_begin(Build *b)
+{
+    b->p = ir_program(b->g, "begin", "start of a step: gradients that micro-batches add to are cleared");
+    b->loc = config_loc(b->c, F_batch_accum);
+    Op *op = build_op(b, OP_zero);
+    for (int i = 0; i < b->g->nvalues; i++)
+        if (is_gradient(b->g->values[i]))
+            op_out(op, ref(b->g->values[i]));
+}
+
+static void make_reduce(Build *b)
+{
+    b->p = ir_program(b->g, "reduce", "after the last micro-batch: the norm of the whole gradient");
+    b->loc = config_loc(b->c, F_optim_decay_rule);
+    Value *norm = state(b, "norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
+    Op *op = build_op(b, OP_grad_norm);
+    for (int i = 0; i < b->g->nvalues; i++)
+        if (is_gradient(b->g->values[i]))
+            op_in(op, ref(b->g->values[i]));
+    op_out(op, ref(norm));
+}
+
+static void make_update(Build *b)
+{
+    b->p = ir_program(b->g, "update", "clip and AdamW, one call a parameter");
+    b->loc = config_loc(b->c, F_optim_decay_rule);
+    Value *hyper = input(b, "hyper", DT_F32, 1, dim(8, "8"), dim(0, ""));
+    Value *norm = ir_value(b->g, "norm");
+    int n = b->g->nvalues;
+    for (int i = 0; i < n; i++) {
+        Value *w = b->g->values[i];
+        if (w->kind != VK_PARAM || !w->trained)
+            continue;
+        bool mixed = w->dtype != DT_F32;
+        Value *master = mixed ? build_state(b, "master", w, PU_optimiser) : NULL;
+        Value *m = build_state(b, "m", w, PU_optimiser), *v = build_state(b, "v", w, PU_optimiser);
+        Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
+        op_in(op, ref(gradient_of(b, w))), op_in(op, ref(hyper)), op_in(op, ref(norm));
+        op_out(op, ref(w));
+        if (mixed)
+            op_out(op, ref(master));
+        op_out(op, ref(m)), op_out(op, ref(v));
+        op_int(op, "decay", w->decay);
+    }
+}
+
+/* ---- after building ---------------------------------------------------------------------------------------- */
+
+static bool is_used(const Graph *g, const Value *v)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            for (int k = 0; k < g->programs[i]->ops[j].nin; k++)
+                if (g->programs[i]->ops[j].in[k].v == v)
+                    return true;
+    return false;
+}
+
+static bool is_dead(const Graph *g, const Op *op)
+{
+    for (int i = 0; i < op->nout; i++)
+        if (op->out[i].v->kind != VK_TEMP || is_used(g, op->out[i].v))
+            return false;
+    return true;
+}
+
+/* Ops whose results nobody reads go, and the values that nobody names any more. */
+static void remove_dead(Graph *g)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < g->nprograms; i++) {
+            Program *p = g->programs[i];
+            for (int j = p->nops - 1; j >= 0; j--)
+                if (is_dead(g, &p->ops[j])) {
+                    memmove(&p->ops[j], &p->ops[j + 1], sizeof(Op) * (size_t)(p->nops - j - 1));
+                    p->nops--;
+                    changed = true;
+                }
+        }
+    }
+    int kept = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        Value *v = g->values[i];
+        bool named = is_used(g, v);
+        for (int j = 0; j < g->nprograms && !named; j++)
+            for (int k = 0; k < g->programs[j]->nops && !named; k++)
+                for (int o = 0; o < g->programs[j]->ops[k].nout; o++)
+                    named |= g->programs[j]->ops[k].out[o].v == v;
+        if (named || v->kind == VK_PARAM)
+            g->values[kept++] = v;
+    }
+    g->nvalues = kept;
+}
+
+/* An array of one tensor a layer needs one slot only when all of its uses are in one region and element l+1 is not
+ * written before the last use of element l. */
+static void set_slots(Graph *g)
+{
+    for (int i = 0; i < g->nvalues; i++) {
+        Value *v = g->values[i];
+        if (v->kind != VK_TEMP || !v->count)
+            continue;
+        int region = 0, regions = 0;
+        for (int j = 0; j < g->nprograms; j++)
+            for (int k = 0; k < g->programs[j]->nops; k++) {
+                const Op *op = &g->programs[j]->ops[k];
+                for (int n = 0; n < op->nin + op->nout; n++)
+                    if ((n < op->nin ? op->in[n] : op->out[n - op->nin]).v == v && op->region && op->region != region) {
+                        region = op->region;
+                        regions++;
+                    }
+            }
+        v->slots = regions > 1 ? v->count : 1;
+    }
+}
+
+Graph *graph_build(Config *c)
+{
+    Graph *g = arena_new(sizeof *g);
+    g->cfg = c;
+    g->room = "graph";
+    g->objective = config_text(c, F_objective);
+    g->family = config_text(c, F_model_family);
+    g->target = target_find(config_text(c, F_target));
+    g->ranks = config_int(c, F_gpus);
+    Build b = {.g = g, .c = c, .mode = MODE_TRAIN};
+    family_shapes(&b);
+    int objective = objective_find(g->objective);
+    if (!b.family->positions)
+        make_rope(&b);
+    b.loc = config_loc(c, F_batch_micro);
+    Dim B = dim(b.B, "B"), T = dim(b.T, "T"), one = dim(1, "1"), none = dim(0, "");
+    b.tokens = input(&b, "tokens", DT_I32, 2, B, T);
+    b.labels = input(&b, "labels", DT_I32, 2, B, T);
+    b.scale = input(&b, "scale", DT_F32, 1, one, none);
+    b.noise = input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
+    state(&b, "loss", PU_activations, DT_F64, 1, one, none);
+    make_micro(&b, objective);
+    if (config_int(c, F_batch_accum) > 1)
+        make_begin(&b);
+    b.mode = MODE_TRAIN;
+    make_reduce(&b);
+    make_update(&b);
+    make_eval(&b, objective);
+    make_decode(&b);
+    remove_dead(g);
+    set_slots(g);
+    return g;
+}
+
+/* ---- the contract ------------------------------------------------------------------------------------------ */
+
+static int count_refs(const Graph *g, const Value *v, bool outputs, int kind)
+{
+    int n = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++) {
+            const Op *op = &g->programs[i]->ops[j];
+            const Ref *r = outputs ? op->out : op->in;
+            for (int k = 0; k < (outputs ? op->nout : op->nin); k++)
+                n += r[k].v == v && (kind < 0 || op->kind == kind);
+        }
+    return n;
+}
+
+static void check_op(const Program *p, const Op *op)
+{
+    const OpRow *row = &op_row[op->kind];
+    if ((row->nin >= 0 && row->nin != op->nin) || (row->nout >= 0 && row->nout != op->nout))
+        bug("%s in %s: %d operands in, %d out", row->name, p->name, op->nin, op->nout);
+    if (op->region < 0 || op->region > p->nregions)
+        bug("%s in %s: no region %d", row->name, p->name, op->region);
+    for (int i = 0; i < op->nin + op->nout; i++) {
+        Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
+        if (r.index == IX_LOOP && !op->region)
+            bug("%s in %s: %s[l] outside a region", row->name, p->name, r.v->name);
+        int64_t last = r.index == IX_LOOP ? p->region[op->region].count - 1 + r.k : r.k;
+        if (r.index != IX_NONE && (r.k < 0 || last >= r.v->count))
+            bug("%s in %s: index of %s beyond its %" PRId64 " elements", row->name, p->name, r.v->name, r.v->count);
+    }
+}
+
+/* Each temporary is written before it is read; an array element [l+1] may come from the last turn. */
+static void check_order(const Program *p)
+{
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nin; k++) {
+            const Value *v = p->ops[i].in[k].v;
+            bool defined = v->kind != VK_TEMP;
+            for (int j = 0; j < i && !defined; j++)
+                for (int o = 0; o < p->ops[j].nout; o++)
+                    defined |= p->ops[j].out[o].v == v;
+            if (!defined)
+                bug("%s in %s reads %s before it is written", op_row[p->ops[i].kind].name, p->name, v->name);
+        }
+}
+
+void check_graph(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++) {
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            check_op(g->programs[i], &g->programs[i]->ops[j]);
+        check_order(g->programs[i]);
+    }
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (value_elements(v) <= 0)
+            bug("%s has no elements", v->name);
+        int carried = v->count && (!strcmp(v->name, "x") || count_refs(g, v, true, -1) == 2);
+        if (v->kind == VK_TEMP && count_refs(g, v, true, -1) != 1 + carried)
+            bug("%s is defined %d times", v->name, count_refs(g, v, true, -1));
+        if (v->kind != VK_PARAM)
+            continue;
+        int updates = count_refs(g, v, true, OP_adamw) + count_refs(g, v, true, OP_adamw_mixed);
+        if (updates != v->trained)
+            bug("%s is updated %d times", v->name, updates);
+        if (v->trained && !ir_value((Graph *)(uintptr_t)g, text_print("grad.%s", v->name)))
+            bug("%s has no gradient", v->name);
+        int64_t rows = 0;
+        for (int j = 0; j < v->npieces; rows += v->piece[j++].rows)
+            if (v->piece[j].row0 != rows)
+                bug("tensors of %s do not lie side by side", v->name);
+        if (rows != v->dim[0].n)
+            bug("tensors of %s have %" PRId64 " of %" PRId64 " rows", v->name, rows, v->dim[0].n);
+    }
+}
