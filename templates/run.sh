@@ -9,8 +9,8 @@
 # Ask a run to save and stop with SIGUSR1 to this process: SIGTERM leaves Open MPI's ranks a second.
 # From the recipe come the three values below and nothing else.
 set -u
-NAME=@NAME@
-RECIPE=@RECIPE@
+NAME='@NAME@'
+RECIPE='@RECIPE@'
 RANKS=@RANKS@
 
 here=$(cd "$(dirname "$0")" && pwd)
