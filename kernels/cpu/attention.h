@@ -1,0 +1,399 @@
+/* attention.h -- causal attention of a whole sequence, its gradient, and one decoded token over a cache.
+ *
+ * In:    qkv (B, T, NH + 2 KV, D) act_t: NH query heads, KV key heads, KV value heads; query head h uses key head h / (NH / KV).
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys 0..t) v; lse (B, NH, T) = log sum exp of the scaled scores, fp32.
+ * Keeps: scores are never stored beyond a block; fp32 throughout; the order of every sum is fixed. D <= ATTENTION_D.
+ * Method: blocks of queries x keys with the softmax carried along (Dao et al. 2022). A vector lane is a query: then keys and
+ *         values are read as they lie, one broadcast number at a time, and the softmax needs no sums across lanes. */
+#ifndef DIECAST_KERNELS_ATTENTION_H
+#define DIECAST_KERNELS_ATTENTION_H
+
+#include "math.h"
+
+enum {
+    ATTENTION_D = 256,           /* largest head */
+    ATTENTION_BLOCK = 64,        /* queries and keys of a block */
+#ifdef __AVX512F__
+    ATTENTION_LANES = 16,
+    ATTENTION_ROWS = 6,          /* of a register tile, by four vectors: 24 of 32 registers */
+#else
+    ATTENTION_LANES = 8,
+    ATTENTION_ROWS = 3,          /* 12 of 16 */
+#endif
+    ATTENTION_VECTORS = 4
+};
+
+typedef float AttentionVec __attribute__((vector_size(ATTENTION_LANES * 4), aligned(4), may_alias));
+
+#ifdef KERNEL_REFERENCE
+static inline void attention_fwd_ref(double *o, double *lse, const double *qkv, int64_t B, int64_t T, int64_t NH, int64_t KV,
+                                     int64_t D, double scale)
+{
+    const int64_t row = (NH + 2 * KV) * D;
+    for (int64_t r = 0; r < B * NH * T; r++) {
+        const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
+        const double *q = qkv + (b * T + t) * row + h * D, *k = qkv + b * T * row + (NH + h / (NH / KV)) * D;
+        double sum = 0, *y = o + ((b * T + t) * NH + h) * D, max = -__builtin_inf();
+        for (int pass = 0; pass < 3; pass++)
+            for (int64_t j = 0; j <= t; j++) {
+                double s = 0;
+                for (int64_t d = 0; d < D; d++)
+                    s += scale * q[d] * k[j * row + d];
+                if (pass == 0)
+                    max = s > max ? s : max;
+                else if (pass == 1)
+                    sum += __builtin_exp(s - max);
+                for (int64_t d = 0; pass == 2 && d < D; d++)
+                    y[d] = (j ? y[d] : 0) + __builtin_exp(s - max) / sum * k[j * row + KV * D + d];
+            }
+        lse[r] = max + __builtin_log(sum);
+    }
+}
+
+static inline void attention_bwd_ref(double *dqkv, const double *dout, const double *o, const double *lse, const double *qkv,
+                                     int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D, double scale)
+{
+    const int64_t row = (NH + 2 * KV) * D;
+    for (int64_t i = 0; i < B * T * row; i++)
+        dqkv[i] = 0;
+    for (int64_t r = 0; r < B * NH * T; r++) {
+        const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
+        const int64_t q = (b * T + t) * row + h * D, k0 = b * T * row + (NH + h / (NH / KV)) * D;
+        const int64_t y = ((b * T + t) * NH + h) * D;
+        for (int64_t j = 0; j <= t; j++) {
+            const int64_t k = k0 + j * row, v = k + KV * D;
+            double s = 0, dp = 0;
+            for (int64_t d = 0; d < D; d++) {
+                s += scale * qkv[q + d] * qkv[k + d];
+                dp += dout[y + d] * (qkv[v + d] - o[y + d]);
+            }
+            const double p = __builtin_exp(s - lse[r]), ds = p * dp * scale;
+            for (int64_t d = 0; d < D; d++) {
+                dqkv[v + d] += p * dout[y + d];
+                dqkv[q + d] += ds * qkv[k + d];
+                dqkv[k + d] += ds * qkv[q + d];
+            }
+        }
+    }
+}
+#endif
+
+/* C (m, n) = A (m, k) B (k, n) or += ; element (i, l) of A at a[i * ai + l * al]; rows of B and C are contiguous. */
+typedef struct {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, ai, al, ldb, m, n, k;
+    int add;
+} AttentionProduct;
+
+/* rows x vectors of C at (i, j), both counts constants of the call. */
+static inline __attribute__((always_inline)) void attention_tile_(const AttentionProduct *p, int64_t i, int64_t j,
+                                                                  const int rows, const int vectors)
+{
+    AttentionVec acc[ATTENTION_ROWS][ATTENTION_VECTORS];
+    float *c = p->c + i * p->ldc + j;
+    const float *a = p->a + i * p->ai, *b = p->b + j;
+    const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            acc[r][v] = p->add ? *(AttentionVec *)(c + r * ldc + v * ATTENTION_LANES) : (AttentionVec){ 0 };
+    for (int64_t l = 0; l < p->k; l++, a += al, b += ldb)
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < vectors; v++)
+                acc[r][v] += a[r * ai] * *(const AttentionVec *)(b + v * ATTENTION_LANES);
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            *(AttentionVec *)(c + r * ldc + v * ATTENTION_LANES) = acc[r][v];
+}
+
+static inline __attribute__((always_inline)) void attention_strip_(const AttentionProduct *p, int64_t j, const int vectors)
+{
+    int64_t i = 0;
+    for (; i + ATTENTION_ROWS <= p->m; i += ATTENTION_ROWS)
+        attention_tile_(p, i, j, ATTENTION_ROWS, vectors);
+    for (; i < p->m; i++)
+        attention_tile_(p, i, j, 1, vectors);
+}
+
+static void attention_product_(const AttentionProduct *p)
+{
+    int64_t j = 0;
+    for (; j + ATTENTION_VECTORS * ATTENTION_LANES <= p->n; j += ATTENTION_VECTORS * ATTENTION_LANES)
+        attention_strip_(p, j, ATTENTION_VECTORS);
+    for (; j + ATTENTION_LANES <= p->n; j += ATTENTION_LANES)
+        attention_strip_(p, j, 1);
+    for (; j < p->n; j++)
+        for (int64_t i = 0; i < p->m; i++) {
+            float sum = p->add ? p->c[i * p->ldc + j] : 0;
+            for (int64_t l = 0; l < p->k; l++)
+                sum += p->a[i * p->ai + l * p->al] * p->b[l * p->ldb + j];
+            p->c[i * p->ldc + j] = sum;
+        }
+}
+
+/* n rows of D as floats: in place when act_t is float, else copied to to. *ld: floats between rows. */
+static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D, int64_t row, int64_t *ld)
+{
+    if (sizeof(act_t) == sizeof(float)) {
+        *ld = row;
+        return (const float *)x;
+    }
+    for (int64_t i = 0; i < n; i++)
+        act_to_float(to + i * D, x + i * row, D);
+    *ld = D;
+    return to;
+}
+
+/* t (D, ATTENTION_BLOCK) = the transpose of x (n, D), ld floats between rows; lanes n.. are zero. */
+static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n, int64_t D, int64_t ld)
+{
+    for (int64_t d = 0; d < D; d++)
+        for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
+            t[d * ATTENTION_BLOCK + i] = i < n ? x[i * ld + d] : 0;
+}
+
+/* Scores of one block scaled, -inf where the key lies after the query. first: position of query 0 less that of key 0. */
+static inline void attention_mask_(float *s, int64_t nk, int64_t lanes, int64_t first, float scale)
+{
+    for (int64_t j = 0; j < nk; j++) {
+        float *row = s + j * ATTENTION_BLOCK;
+        const int64_t seen = j - first;          /* lanes below do not see key j */
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++)
+            row[i] = i < seen ? -__builtin_inff() : row[i] * scale;
+    }
+}
+
+static inline int64_t attention_lanes_(int64_t n)
+{
+    return (n + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+}
+
+/* The softmax carried to nk more keys: s becomes exp(s - max); ot (D, block), the unfinished output, follows the maximum. */
+static inline void attention_softmax_(float *restrict s, float *restrict ot, float *restrict max, float *restrict sum,
+                                      int64_t nk, int64_t lanes, int64_t D)
+{
+    float top[ATTENTION_BLOCK], shrink[ATTENTION_BLOCK];
+    for (int64_t i = 0; i < lanes; i++)
+        top[i] = max[i];
+    for (int64_t j = 0; j < nk; j++)
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++)
+            top[i] = s[j * ATTENTION_BLOCK + i] > top[i] ? s[j * ATTENTION_BLOCK + i] : top[i];
+#pragma omp simd
+    for (int64_t i = 0; i < lanes; i++) {
+        shrink[i] = math_exp(max[i] - top[i]);
+        sum[i] *= shrink[i];
+        max[i] = top[i];
+    }
+    for (int64_t j = 0; j < nk; j++)
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++) {
+            float p = math_exp(s[j * ATTENTION_BLOCK + i] - top[i]);
+            s[j * ATTENTION_BLOCK + i] = p;
+            sum[i] += p;
+        }
+    for (int64_t d = 0; d < D; d++)
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++)
+            ot[d * ATTENTION_BLOCK + i] *= shrink[i];
+}
+
+/* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. */
+static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v, int64_t i0, int64_t T,
+                                 int64_t D, int64_t row, int64_t orow, float scale)
+{
+    _Alignas(64) float qt[ATTENTION_D * ATTENTION_BLOCK], ot[ATTENTION_D * ATTENTION_BLOCK];
+    _Alignas(64) float s[ATTENTION_BLOCK * ATTENTION_BLOCK], kv[2][ATTENTION_BLOCK * ATTENTION_D];
+    float max[ATTENTION_BLOCK], sum[ATTENTION_BLOCK];
+    const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK, lanes = attention_lanes_(nq);
+    int64_t ldk, ldv, ldq;
+    const float *qf = attention_rows_(kv[0], q, nq, D, row, &ldq);
+    attention_transpose_(qt, qf, nq, D, ldq);
+    memset(ot, 0, sizeof(float) * (size_t)(D * ATTENTION_BLOCK));
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
+        max[i] = -0x1p126f, sum[i] = 0;
+    for (int64_t j0 = 0; j0 <= i0; j0 += ATTENTION_BLOCK) {
+        const int64_t nk = T - j0 < ATTENTION_BLOCK ? T - j0 : ATTENTION_BLOCK;
+        const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row, &ldk);
+        const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row, &ldv);
+        attention_product_(&(AttentionProduct){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = ldk, .al = 1, .b = qt,
+                                                .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
+        attention_mask_(s, nk, lanes, i0 - j0, scale);
+        attention_softmax_(s, ot, max, sum, nk, lanes, D);
+        attention_product_(&(AttentionProduct){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = ldv, .b = s,
+                                                .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
+    }
+    for (int64_t i = 0; i < nq; i++) {
+        const float part = 1.0f / sum[i];
+        lse[i] = max[i] + math_log(sum[i]);
+        for (int64_t d = 0; d < D; d++)
+            act_store(o + i * orow + d, ot[d * ATTENTION_BLOCK + i] * part);
+    }
+}
+
+/* ws: unused here, so that every kernel with a workspace is called alike. */
+static inline int64_t attention_fwd_workspace(void)
+{
+    return 0;
+}
+
+static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv, int64_t B, int64_t T,
+                                 int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+{
+    (void)ws;
+    const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t task = 0; task < B * NH * blocks; task++) {
+        const int64_t head = task % (B * NH), h = head % NH, b = head / NH;
+        const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;        /* the longest first */
+        attention_block_fwd_(o + ((b * T + i0) * NH + h) * D, lse + head * T + i0, qkv + (b * T + i0) * row + h * D,
+                             qkv + b * T * row + (NH + h / (NH / KV)) * D, KV * D, i0, T, D, row, NH * D, scale);
+    }
+}
+
+/* dk and dv of a (batch, key head) are summed in fp32: in place, or in ws (B, KV, 2, T, D). */
+static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D)
+{
+    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * 2 * T * D * (int64_t)sizeof(float);
+}
+
+/* One key head of one sequence: where its rows begin and the strides between them. */
+typedef struct {
+    const act_t *q, *k, *v, *o, *dout;
+    act_t *dq;
+    const float *lse;
+    float *dk, *dv;
+    int64_t T, D, row, orow, ldd;        /* ldd: floats between rows of dk and dv */
+    float scale;
+} AttentionHead;
+
+/* s (keys, queries) -> probabilities; ds (d probabilities on entry) -> gradient of q.k */
+static inline void attention_block_ds_(float *restrict s, float *restrict ds, const float *restrict lse,
+                                       const float *restrict delta, int64_t nk, int64_t lanes, float scale)
+{
+    for (int64_t j = 0; j < nk; j++)
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++) {
+            float p = math_exp(s[j * ATTENTION_BLOCK + i] - lse[i]);
+            s[j * ATTENTION_BLOCK + i] = p;
+            ds[j * ATTENTION_BLOCK + i] = p * (ds[j * ATTENTION_BLOCK + i] - delta[i]) * scale;
+        }
+}
+
+/* Queries i0.. of one query head: dq, and their share of dk and dv. */
+static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
+{
+    enum { N = ATTENTION_BLOCK };
+    _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N], s[N * N], ds[N * N];
+    _Alignas(64) float rows[4][N * ATTENTION_D];
+    float lse[N] = { 0 }, delta[N] = { 0 };
+    const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N, lanes = attention_lanes_(nq);
+    int64_t ldq, ldo, ldk, ldv;
+    const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow, &ldo);
+    const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row, &ldq);
+    const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow, &ldo);
+    attention_transpose_(qt, q, nq, D, ldq);
+    attention_transpose_(dot, dout, nq, D, ldo);
+    for (int64_t i = 0; i < nq; i++) {
+        lse[i] = g->lse[i0 + i];
+        for (int64_t d = 0; d < D; d++)
+            delta[i] += dout[i * ldo + d] * o[i * ldo + d];
+    }
+    memset(dqt, 0, sizeof(float) * (size_t)(D * N));
+    for (int64_t j0 = 0; j0 <= i0; j0 += N) {
+        const int64_t nk = T - j0 < N ? T - j0 : N;
+        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row, &ldk);
+        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row, &ldv);
+        attention_product_(&(AttentionProduct){ .c = s, .ldc = N, .a = k, .ai = ldk, .al = 1, .b = qt, .ldb = N, .m = nk,
+                                                .n = lanes, .k = D });
+        attention_product_(&(AttentionProduct){ .c = ds, .ldc = N, .a = v, .ai = ldv, .al = 1, .b = dot, .ldb = N,
+                                                .m = nk, .n = lanes, .k = D });
+        attention_mask_(s, nk, lanes, i0 - j0, g->scale);
+        attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
+        attention_product_(&(AttentionProduct){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
+                                                .b = dout, .ldb = ldo, .m = nk, .n = D, .k = nq, .add = 1 });
+        attention_product_(&(AttentionProduct){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
+                                                .b = q, .ldb = ldq, .m = nk, .n = D, .k = nq, .add = 1 });
+        attention_product_(&(AttentionProduct){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = ldk, .b = ds, .ldb = N, .m = D,
+                                                .n = lanes, .k = nk, .add = 1 });
+    }
+    for (int64_t i = 0; i < nq; i++)
+        for (int64_t d = 0; d < D; d++)
+            act_store(g->dq + (i0 + i) * row + d, dqt[d * N + i]);
+}
+
+/* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
+static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout, const act_t *restrict o,
+                                 const float *restrict lse, const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
+                                 int64_t KV, int64_t D, float scale, void *ws)
+{
+    const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
+    const int in_place = sizeof(act_t) == sizeof(float);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t task = 0; task < B * KV; task++) {
+        const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
+        float *sums = in_place ? (float *)dqkv + k : (float *)ws + task * 2 * T * D;
+        AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums, .dv = sums + (in_place ? KV * D : T * D),
+                            .T = T, .D = D, .row = row, .orow = NH * D, .ldd = in_place ? row : D, .scale = scale };
+        for (int64_t t = 0; t < T; t++) {
+            memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
+            memset(g.dv + t * g.ldd, 0, sizeof(float) * (size_t)D);
+        }
+        for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
+            g.q = qkv + at + h * D;
+            g.dq = dqkv + at + h * D;
+            g.o = o + b * T * NH * D + h * D;
+            g.dout = dout + b * T * NH * D + h * D;
+            g.lse = lse + (b * NH + h) * T;
+            for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK)
+                attention_block_bwd_(&g, i0);
+        }
+        for (int64_t t = 0; !in_place && t < T; t++) {
+            act_from_float(dqkv + k + t * row, g.dk + t * D, D);
+            act_from_float(dqkv + k + KV * D + t * row, g.dv + t * D, D);
+        }
+    }
+}
+
+/* Scores (NH, T) fp32. */
+static inline int64_t attention_decode_workspace(int64_t T, int64_t NH)
+{
+    return NH * T * (int64_t)sizeof(float);
+}
+
+/* One token: qkv (NH + 2 KV, D) at position *pos < T; its k and v go into the caches (KV, T, D); o (NH, D). */
+static inline void attention_decode(act_t *restrict o, act_t *restrict kcache, act_t *restrict vcache,
+                                    const act_t *restrict qkv, const int32_t *pos, int64_t T, int64_t NH, int64_t KV,
+                                    int64_t D, float scale, void *ws)
+{
+    const int64_t t = *pos, group = NH / KV;
+#pragma omp parallel for schedule(static)
+    for (int64_t kv = 0; kv < KV; kv++) {
+        act_t *k = kcache + kv * T * D, *v = vcache + kv * T * D;
+        memcpy(k + t * D, qkv + (NH + kv) * D, sizeof(act_t) * (size_t)D);
+        memcpy(v + t * D, qkv + (NH + KV + kv) * D, sizeof(act_t) * (size_t)D);
+        for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
+            float *s = (float *)ws + h * T, y[ATTENTION_D] = { 0 }, max = -0x1p126f, sum = 0;
+            for (int64_t j = 0; j <= t; j++) {
+                float d0 = 0;
+#pragma omp simd reduction(+ : d0)
+                for (int64_t d = 0; d < D; d++)
+                    d0 += act_load(qkv + h * D + d) * act_load(k + j * D + d);
+                s[j] = d0 * scale;
+                max = s[j] > max ? s[j] : max;
+            }
+            for (int64_t j = 0; j <= t; j++) {
+                const float p = math_exp(s[j] - max);
+                sum += p;
+#pragma omp simd
+                for (int64_t d = 0; d < D; d++)
+                    y[d] += p * act_load(v + j * D + d);
+            }
+            for (int64_t d = 0; d < D; d++)
+                act_store(o + h * D + d, y[d] / sum);
+        }
+    }
+}
+
+#endif

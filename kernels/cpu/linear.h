@@ -1,0 +1,81 @@
+/* linear.h -- a linear layer and its gradients; w is stored (out, in) as in torch.
+ *
+ * In:    x (rows, in), dy (rows, out) in act_t; the shapes are those of the Gemm, made by gemm_init.
+ * Out:   y = x w^T + b; dx = dy w; dw = dy^T x and db = column sums of dy in fp32.
+ * Keeps: sums in fp32, one rounding; db in an order that does not depend on the number of threads. */
+#ifndef DIECAST_KERNELS_LINEAR_H
+#define DIECAST_KERNELS_LINEAR_H
+
+#include "gemm.h"
+
+#ifdef KERNEL_REFERENCE
+static inline void bias_grad_ref(double *db, const double *dy, int64_t rows, int64_t N, int beta)
+{
+    for (int64_t j = 0; j < N; j++) {
+        double sum = beta ? db[j] : 0;
+        for (int64_t i = 0; i < rows; i++)
+            sum += dy[i * N + j];
+        db[j] = sum;
+    }
+}
+#endif
+
+/* mm: { .m = rows, .n = out, .k = in, .form = GEMM_NT } */
+static inline void linear_fwd(act_t *y, const act_t *x, const wt_t *w, Gemm *mm, void *ws)
+{
+    gemm_run(mm, y, x, w, NULL, ws);
+}
+
+/* mm: as above with .bias = 1 */
+static inline void linear_bias_fwd(act_t *y, const act_t *x, const wt_t *w, const wt_t *b, Gemm *mm, void *ws)
+{
+    gemm_run(mm, y, x, w, b, ws);
+}
+
+/* mm: { .m = rows, .n = in, .k = out, .form = GEMM_NN } */
+static inline void linear_dx(act_t *dx, const act_t *dy, const wt_t *w, Gemm *mm, void *ws)
+{
+    gemm_run(mm, dx, dy, w, NULL, ws);
+}
+
+/* mm: { .m = out, .n = in, .k = rows, .form = GEMM_TN, .out_f32 = 1, .beta = 0 or 1 } */
+static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, Gemm *mm, void *ws)
+{
+    gemm_run(mm, dw, dy, x, NULL, ws);
+}
+
+static inline int64_t bias_grad_workspace(int64_t N)
+{
+    return REDUCE_PARTS * N * (int64_t)sizeof(float);
+}
+
+/* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks in order. */
+static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N, int beta,
+                             void *restrict ws)
+{
+    float *parts = ws;           // (REDUCE_PARTS, N)
+    const int64_t block = (rows + REDUCE_PARTS - 1) / REDUCE_PARTS;
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < REDUCE_PARTS; p++) {
+            float *part = parts + p * N;
+            memset(part, 0, sizeof(float) * (size_t)N);
+            int64_t end = (p + 1) * block < rows ? (p + 1) * block : rows;
+            for (int64_t i = p * block; i < end; i++) {
+#pragma omp simd
+                for (int64_t j = 0; j < N; j++)
+                    part[j] += act_load(dy + i * N + j);
+            }
+        }
+#pragma omp for simd schedule(static)
+        for (int64_t j = 0; j < N; j++) {
+            float sum = beta ? db[j] : 0;
+            for (int p = 0; p < REDUCE_PARTS; p++)
+                sum += parts[p * N + j];
+            db[j] = sum;
+        }
+    }
+}
+
+#endif

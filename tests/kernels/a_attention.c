@@ -1,0 +1,169 @@
+/* a_attention.c -- attention.h. */
+#include <math.h>
+#include <stdio.h>
+
+#include "../../kernels/cpu/attention.h"
+#include "harness.h"
+
+typedef struct {
+    int64_t B, T, NH, KV, D;
+} Shape;
+
+/* Below, at and above one block of 64; odd heads; grouped heads; heads wider than a vector tile. */
+static const Shape shapes[] = {
+    { 1, 1, 1, 1, 1 }, { 2, 5, 3, 3, 3 }, { 1, 64, 2, 2, 64 }, { 2, 65, 2, 1, 16 }, { 1, 130, 4, 2, 20 }, { 3, 17, 6, 2, 8 },
+    { 1, 70, 1, 1, 128 }, { 1, 3, 2, 1, 256 }, { 1, 200, 2, 2, 32 },
+};
+
+static int64_t qkv_size(const Shape *s)
+{
+    return s->B * s->T * (s->NH + 2 * s->KV) * s->D;
+}
+
+static int64_t out_size(const Shape *s)
+{
+    return s->B * s->T * s->NH * s->D;
+}
+
+TEST(attention_fwd)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const Shape s = shapes[i];
+        const float scale = 1 / sqrtf((float)s.D);
+        act_t *qkv = act_normal(qkv_size(&s), 0, 1.5), *o = NEW(act_t, out_size(&s));
+        float *lse = NEW(float, s.B * s.NH * s.T);
+        double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
+        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace()));
+        check_act("o", o, ro, out_size(&s), s.T + s.D);
+        check_f32("lse", lse, rl, s.B * s.NH * s.T, s.T + s.D);
+    }
+}
+
+/* Equal scores: the output is the mean of the values so far, exact for integers and a power of two of keys. */
+TEST(attention_uniform)
+{
+    const Shape s = { 1, 128, 2, 1, 8 };
+    const int64_t row = (s.NH + 2 * s.KV) * s.D;
+    act_t *qkv = act_integers(qkv_size(&s), 2), *o = NEW(act_t, out_size(&s));
+    float *lse = NEW(float, s.NH * s.T);
+    for (int64_t t = 0; t < s.T; t++)
+        for (int64_t d = 0; d < s.NH * s.D; d++)
+            act_store(qkv + t * row + d, 0);
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace()));
+    for (int64_t n = 1; n <= s.T; n *= 2) {
+        double mean[8] = { 0 };
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t d = 0; d < s.D; d++)
+                mean[d] += act_load(qkv + j * row + (s.NH + s.KV) * s.D + d) / (double)n;
+        for (int64_t h = 0; h < s.NH; h++)
+            check_act_exact("mean", o + ((n - 1) * s.NH + h) * s.D, mean, s.D);
+    }
+}
+
+/* Scores far beyond the range of exp. */
+TEST(attention_large_scores)
+{
+    const Shape s = { 1, 80, 1, 1, 16 };
+    act_t *qkv = act_normal(qkv_size(&s), 0, 60), *o = NEW(act_t, out_size(&s));
+    float *lse = NEW(float, s.T);
+    double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
+    attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1);
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace()));
+    check_f32("lse", lse, rl, s.T, s.T + s.D);
+    for (int64_t i = 0; i < out_size(&s); i++)
+        check_true("finite", isfinite(act_load(o + i)));
+}
+
+typedef struct {
+    Shape s;
+    double scale, *qkv, *dout, *o, *lse;
+} Gradient;
+
+static double attention_loss(void *ctx)
+{
+    Gradient *g = ctx;
+    attention_fwd_ref(g->o, g->lse, g->qkv, g->s.B, g->s.T, g->s.NH, g->s.KV, g->s.D, g->scale);
+    return dot(g->o, g->dout, out_size(&g->s));
+}
+
+TEST(attention_bwd)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const Shape s = shapes[i];
+        const int64_t n = qkv_size(&s), m = out_size(&s), L = s.B * s.NH * s.T;
+        const float scale = 1 / sqrtf((float)s.D);
+        act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m), *d = NEW(act_t, n);
+        float *lse = NEW(float, L);
+        Gradient g = { s, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m), NEW(double, L) };
+        double *rd = NEW(double, n);
+        attention_loss(&g);
+        attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, s.B, s.T, s.NH, s.KV, s.D, scale);
+        if (n < 6000)
+            check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace()));
+        attention_bwd(d, dout, o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
+                      new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D)));
+        check_act("dqkv", d, rd, n, (s.T + s.D) * s.NH / s.KV);
+    }
+}
+
+/* Token by token over the caches, against the whole sequence. */
+TEST(attention_decode)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const Shape s = { 1, shapes[i].T, shapes[i].NH, shapes[i].KV, shapes[i].D };
+        const int64_t row = (s.NH + 2 * s.KV) * s.D;
+        const float scale = 1 / sqrtf((float)s.D);
+        act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
+        act_t *k = NEW(act_t, s.KV * s.T * s.D), *v = NEW(act_t, s.KV * s.T * s.D);
+        double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.NH * s.T);
+        void *ws = new_bytes(attention_decode_workspace(s.T, s.NH));
+        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), 1, s.T, s.NH, s.KV, s.D, scale);
+        for (int32_t t = 0; t < s.T; t++)
+            attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D, scale, ws);
+        check_act("o", o, ro, out_size(&s), s.T + s.D);
+        for (int64_t h = 0; h < s.KV; h++)
+            for (int64_t t = 0; t < s.T; t++) {
+                const act_t *kt = qkv + t * row + (s.NH + h) * s.D;
+                check_same("cached k", k + (h * s.T + t) * s.D, kt, (int64_t)sizeof(act_t) * s.D);
+                check_same("cached v", v + (h * s.T + t) * s.D, kt + s.KV * s.D, (int64_t)sizeof(act_t) * s.D);
+            }
+    }
+}
+
+typedef struct {
+    Shape s;
+    act_t *qkv, *o, *d, *dout;
+    float *lse;
+    void *ws;
+} Bench;
+
+static void run_fwd(void *ctx)
+{
+    Bench *t = ctx;
+    attention_fwd(t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
+}
+
+static void run_bwd(void *ctx)
+{
+    Bench *t = ctx;
+    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
+}
+
+/* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward. */
+BENCH(attention)
+{
+    static const Shape sizes[] = { { 1, 1024, 12, 12, 64 }, { 1, 1024, 14, 2, 64 }, { 4, 256, 12, 12, 64 }, { 64, 240, 4, 4, 16 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const Shape s = sizes[i];
+        Bench t = { s, act_normal(qkv_size(&s), 0, 1), NEW(act_t, out_size(&s)), NEW(act_t, qkv_size(&s)),
+                    act_normal(out_size(&s), 0, 1), NEW(float, s.B * s.NH * s.T),
+                    new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D)) };
+        double flops = 2.0 * (double)(s.B * s.NH * s.T * s.T * s.D);
+        char what[64];
+        snprintf(what, sizeof what, "B %d T %d NH %d KV %d D %d", (int)s.B, (int)s.T, (int)s.NH, (int)s.KV, (int)s.D);
+        bench_report(what, bench_time(run_fwd, &t), 0, flops);
+        bench_report("  backward", bench_time(run_bwd, &t), 0, 2.5 * flops);
+    }
+}

@@ -1,0 +1,204 @@
+/* a_gemm.c -- gemm.h and linear.h. */
+#include <stdio.h>
+
+#include "../../kernels/cpu/linear.h"
+#include "harness.h"
+
+typedef struct {
+    int64_t m, n, k;
+    GemmForm form;
+    int bias, beta, out_f32;
+    float scale;
+    int spread;                  /* 1: every matrix lies in a wider one */
+} Case;
+
+/* Last: the two whose B lies a page multiple apart, in one slab and in two. */
+static const Case cases[] = {
+    { 1, 1, 1, GEMM_NT, 0, 0, 0, 0, 0 },       { 5, 7, 3, GEMM_NT, 1, 0, 0, 0, 0 },
+    { 64, 192, 64, GEMM_NT, 1, 0, 0, 0, 0 },   { 33, 17, 129, GEMM_NT, 0, 0, 1, 0, 0 },
+    { 1, 96, 64, GEMM_NT, 0, 0, 0, 0, 0 },     { 48, 40, 72, GEMM_NT, 1, 0, 0, 0, 1 },
+    { 31, 65, 40, GEMM_NN, 0, 0, 0, 0, 0 },    { 40, 64, 24, GEMM_NN, 0, 1, 0, 0, 1 },
+    { 64, 48, 200, GEMM_TN, 0, 0, 1, 0, 0 },   { 24, 33, 77, GEMM_TN, 0, 1, 1, 0, 1 },
+    { 37, 40, 8, GEMM_NT, 0, 1, 0, 0.5f, 1 },  { 40, 8, 37, GEMM_NN, 0, 0, 0, 2, 1 },
+    { 40, 8, 37, GEMM_TN, 0, 1, 1, 2, 1 },     { 50, 8, 7, GEMM_TN, 0, 0, 1, 0.25f, 0 },
+    { 130, 1024, 65, GEMM_NN, 0, 0, 0, 0, 0 }, { 128, 1024, 2060, GEMM_TN, 0, 1, 1, 0, 0 },
+};
+
+/* rows x cols of x, cols + pad elements apart; the padding stays as NEW left it. */
+static void *spread(const void *x, int64_t rows, int64_t cols, int64_t pad, int64_t size)
+{
+    char *y = new_bytes(rows * (cols + pad) * size);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(y + i * (cols + pad) * size, (const char *)x + i * cols * size, (size_t)(cols * size));
+    return y;
+}
+
+static void *gather(const void *x, int64_t rows, int64_t cols, int64_t pad, int64_t size)
+{
+    char *y = new_bytes(rows * cols * size);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(y + i * cols * size, (const char *)x + i * (cols + pad) * size, (size_t)(cols * size));
+    return y;
+}
+
+static void run_case(const Case *t, bool integers)
+{
+    const int64_t asize = sizeof(act_t), csize = t->out_f32 ? (int64_t)sizeof(float) : asize, pad = t->spread ? 5 : 0;
+    const int64_t arows = t->form == GEMM_TN ? t->k : t->m, acols = t->form == GEMM_TN ? t->m : t->k;
+    const int64_t brows = t->form == GEMM_NT ? t->n : t->k, bcols = t->form == GEMM_NT ? t->k : t->n;
+    act_t *a = integers ? act_integers(t->m * t->k, 3) : act_normal(t->m * t->k, 0.1, 1);
+    act_t *b = integers ? act_integers(t->k * t->n, 3) : act_normal(t->k * t->n, 0, 1);
+    act_t *bias = integers ? act_integers(t->n, 3) : act_normal(t->n, 0, 1);
+    void *c = t->beta ? (t->out_f32 ? (void *)f32_integers(t->m * t->n, 3) : (void *)act_integers(t->m * t->n, 3))
+                      : new_bytes(t->m * t->n * csize);
+    double *ref = t->out_f32 ? f32_double(c, t->m * t->n) : act_double(c, t->m * t->n);
+    gemm_ref(ref, act_double(a, t->m * t->k), act_double(b, t->k * t->n), t->bias ? act_double(bias, t->n) : NULL, t->m,
+             t->n, t->k, t->form, t->scale ? t->scale : 1, t->beta);
+
+    Gemm g = { .name = "test", .m = t->m, .n = t->n, .k = t->k, .form = t->form, .bias = t->bias, .beta = t->beta,
+               .out_f32 = t->out_f32, .scale = t->scale, .lda = pad ? acols + pad : 0, .ldb = pad ? bcols + pad : 0,
+               .ldc = pad ? t->n + pad : 0 };
+    check_true("workspace", gemm_init(&g) <= GEMM_WORKSPACE);
+    void *cs = spread(c, t->m, t->n, pad, csize);
+    gemm_run(&g, cs, spread(a, arows, acols, pad, asize), spread(b, brows, bcols, pad, asize), t->bias ? bias : NULL,
+             new_bytes(GEMM_WORKSPACE));
+    void *got = gather(cs, t->m, t->n, pad, csize);
+    if (integers && t->out_f32)
+        check_f32_exact("C", got, ref, t->m * t->n);
+    else if (integers)
+        check_act_exact("C", got, ref, t->m * t->n);
+    else if (t->out_f32)
+        check_f32("C", got, ref, t->m * t->n, t->k);
+    else
+        check_act("C", got, ref, t->m * t->n, t->k);
+}
+
+TEST(gemm_integers)
+{
+    harness_library();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(&cases[i], true);
+}
+
+TEST(gemm_random)
+{
+    harness_library();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(&cases[i], false);
+}
+
+/* The rule that decides about the copy, by the shapes of GPT-2 124M at 2048 rows. */
+TEST(gemm_repacks)
+{
+    Gemm dx = { .m = 2048, .n = 3072, .k = 768, .form = GEMM_NN }, dw = { .m = 768, .n = 3072, .k = 2048, .form = GEMM_TN };
+    Gemm fwd = { .m = 2048, .n = 768, .k = 3072, .form = GEMM_NT }, qkv = { .m = 2048, .n = 768, .k = 2304, .form = GEMM_NN };
+    bool f32 = sizeof(act_t) == sizeof(float);
+    check_true("dx of the second MLP matrix", gemm_repacks(&dx) == (f32 ? 1536 : 0));
+    check_true("its dw", gemm_repacks(&dw) == (f32 ? 1024 : 0));
+    check_true("forward", gemm_repacks(&fwd) == 0);
+    check_true("rows that are no pages", gemm_repacks(&qkv) == 0);
+}
+
+/* A machine with many threads asks oneDNN for more workspace than is planned. */
+TEST(gemm_many_threads)
+{
+    harness_library();
+    gemm_setup();
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(96);
+    Case t = { 300, 520, 500, GEMM_TN, 0, 0, 1, 0, 0 };
+    run_case(&t, true);
+    omp_set_num_threads(threads);
+}
+
+TEST(linear)
+{
+    harness_library();
+    gemm_setup();
+    const int64_t R = 37, I = 24, O = 40;
+    void *ws = new_bytes(GEMM_WORKSPACE);
+    act_t *x = act_normal(R * I, 0, 1), *w = act_normal(O * I, 0, 1), *b = act_normal(O, 0, 1), *dy = act_normal(R * O, 0, 1);
+    double *dx_ = NEW(double, R * I), *dw_ = NEW(double, O * I), *y_ = NEW(double, R * O), *xd = act_double(x, R * I);
+    double *wd = act_double(w, O * I), *dyd = act_double(dy, R * O);
+    Gemm fwd = { .name = "y", .m = R, .n = O, .k = I, .form = GEMM_NT }, with_b = fwd;
+    Gemm dx = { .name = "dx", .m = R, .n = I, .k = O, .form = GEMM_NN };
+    Gemm dw = { .name = "dw", .m = O, .n = I, .k = R, .form = GEMM_TN, .out_f32 = 1 };
+    with_b.bias = 1;
+    gemm_init(&fwd), gemm_init(&with_b), gemm_init(&dx), gemm_init(&dw);
+
+    act_t *y = NEW(act_t, R * O), *gx = NEW(act_t, R * I);
+    float *gw = NEW(float, O * I);
+    linear_fwd(y, x, w, &fwd, ws);
+    gemm_ref(y_, xd, wd, NULL, R, O, I, GEMM_NT, 1, 0);
+    check_act("y", y, y_, R * O, I);
+    linear_bias_fwd(y, x, w, b, &with_b, ws);
+    gemm_ref(y_, xd, wd, act_double(b, O), R, O, I, GEMM_NT, 1, 0);
+    check_act("y with bias", y, y_, R * O, I);
+    linear_dx(gx, dy, w, &dx, ws);
+    gemm_ref(dx_, dyd, wd, NULL, R, I, O, GEMM_NN, 1, 0);
+    check_act("dx", gx, dx_, R * I, O);
+    linear_dw(gw, dy, x, &dw, ws);
+    gemm_ref(dw_, dyd, xd, NULL, O, I, R, GEMM_TN, 1, 0);
+    check_f32("dw", gw, dw_, O * I, R);
+}
+
+TEST(bias_grad)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 31, 7 }, { 32, 64 }, { 33, 100 }, { 515, 192 } };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int beta = 0; beta < 2; beta++)
+            for (int integers = 0; integers < 2; integers++) {
+                int64_t R = shapes[i][0], N = shapes[i][1];
+                act_t *dy = integers ? act_integers(R * N, 9) : act_normal(R * N, 0.5, 1);
+                float *db = beta ? f32_integers(N, 9) : NEW(float, N);
+                double *ref = f32_double(db, N);
+                bias_grad_ref(ref, act_double(dy, R * N), R, N, beta);
+                bias_grad(db, dy, R, N, beta, new_bytes(bias_grad_workspace(N)));
+                if (integers)
+                    check_f32_exact("db", db, ref, N);
+                else
+                    check_f32("db", db, ref, N, R);
+            }
+}
+
+typedef struct {
+    Gemm g;
+    void *a, *b, *c, *ws;
+} Bench;
+
+static void run_bench(void *ctx)
+{
+    Bench *t = ctx;
+    gemm_run(&t->g, t->c, t->a, t->b, NULL, t->ws);
+}
+
+BENCH(gemm)
+{
+    gemm_setup();
+    static const int64_t shapes[][3] = {           /* rows, out, in */
+        { 2048, 2304, 768 }, { 2048, 768, 768 }, { 2048, 3072, 768 }, { 2048, 768, 3072 },      /* GPT-2 124M */
+        { 1024, 1152, 896 }, { 1024, 9728, 896 }, { 1024, 896, 4864 },                          /* Qwen2.5 0.5B */
+        { 1024, 16, 896 }, { 1024, 896, 16 },                                                   /* rank 16 */
+        { 1920, 192, 64 }, { 1920, 256, 64 }, { 1920, 64, 256 },                                /* 64 wide */
+        { 1, 2304, 768 },                                                                       /* one token */
+    };
+    static const char *const forms[] = { "y", "dx", "dw" };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 3; form++) {
+            const int64_t r = shapes[i][0], o = shapes[i][1], n = shapes[i][2];
+            Bench t = { .ws = new_bytes(GEMM_WORKSPACE) };
+            t.g = form == 0 ? (Gemm){ .m = r, .n = o, .k = n, .form = GEMM_NT }
+                  : form == 1 ? (Gemm){ .m = r, .n = n, .k = o, .form = GEMM_NN }
+                              : (Gemm){ .m = o, .n = n, .k = r, .form = GEMM_TN, .out_f32 = 1, .beta = 1 };
+            t.g.name = "bench";
+            gemm_init(&t.g);
+            t.a = act_normal(t.g.m * t.g.k, 0, 1);
+            t.b = act_normal(t.g.k * t.g.n, 0, 1);
+            t.c = f32_normal(t.g.m * t.g.n, 0, 1);
+            char what[64];
+            snprintf(what, sizeof what, "%s rows %d out %d in %d", forms[form], (int)r, (int)o, (int)n);
+            bench_report(what, bench_time(run_bench, &t), 0, 2.0 * (double)(r * o * n));
+        }
+}
