@@ -1,7 +1,7 @@
-/* types.h -- the storage types of a CPU program: activations (act_t) and weights (wt_t).
+/* types.h -- the storage types of a CPU program, activations (act_t) and weights (wt_t), and the order of sums.
  *
  * In:    ACT_BF16 defined by the program that includes this, or not (then both types are float).
- * Keeps: arithmetic is always fp32; bf16 only exists in memory. Rounding is to nearest even, NaN stays NaN. */
+ * Keeps: arithmetic is fp32; bf16 only exists in memory. Rounds to nearest even, NaN stays NaN. */
 #ifndef DIECAST_KERNELS_TYPES_H
 #define DIECAST_KERNELS_TYPES_H
 
@@ -16,9 +16,13 @@ typedef float act_t;
 typedef float wt_t;
 #endif
 
-/* Column reductions (weight gradients of norms) add rows in this many fixed blocks, then add the blocks in order:
- * the order of the sum does not depend on the number of threads. */
-enum { REDUCE_PARTS = 32 };
+enum {
+    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks, then
+     * the blocks in order: the order of the sum does not depend on the number of threads. */
+    REDUCE_PARTS = 32,
+    /* Elements below which a kernel stays on one thread: waking a second costs more than it saves. */
+    PARALLEL_MIN = 8192,
+};
 
 static inline uint32_t float_bits(float f)
 {
@@ -43,7 +47,8 @@ static inline void bf16_store(uint16_t *p, float v)
 {
     uint32_t u = float_bits(v);
     uint32_t nearest = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    *p = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? (u >> 16 | 0x40) : nearest);
+    uint32_t quiet = u >> 16 | 0x40;
+    *p = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
 }
 
 static inline float act_load(const act_t *p)
@@ -85,6 +90,25 @@ static inline void act_from_float(act_t *restrict y, const float *restrict x, in
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         act_store(y + i, x[i]);
+}
+
+/* First row of block part (0..REDUCE_PARTS) of rows. */
+static inline int64_t part_begin(int64_t part, int64_t rows)
+{
+    return part * rows / REDUCE_PARTS;
+}
+
+/* y (C) = sum over the blocks of ws (REDUCE_PARTS, stride); beta 1: added to y. */
+static inline void part_sum(float *restrict y, const float *restrict ws, int64_t stride, int64_t C,
+                            int beta)
+{
+    for (int64_t part = 0; part < REDUCE_PARTS; part++) {
+        const float *row = ws + part * stride;
+        const int overwrite = part == 0 && !beta;
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++)
+            y[i] = overwrite ? row[i] : y[i] + row[i];
+    }
 }
 
 #endif

@@ -1,13 +1,12 @@
 /* harness.h -- what a file of kernel tests needs: TEST(name) { ... } bodies register themselves, main.c runs them.
  *
  * In:    SEED in the environment repeats a run; the seed is printed. Each test has a stream of its own.
- * Keeps: every test body runs once for each of 1, 2 and 3 threads with the same inputs, and everything that passed through
+ * Keeps: a body runs with 1, 2 and 3 threads on the same inputs, and everything that passes through
  *        a check_ must have the same bits each time (unless the body calls harness_library()).
  * Buffers come filled with NaN, with guard zones that are verified when the body returns; nobody frees them. */
 #ifndef DIECAST_TESTS_KERNELS_HARNESS_H
 #define DIECAST_TESTS_KERNELS_HARNESS_H
 
-#define KERNEL_REFERENCE
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -54,7 +53,7 @@ act_t *act_copy(const act_t *x, int64_t n);
 float *f32_copy(const float *x, int64_t n);
 
 /* Outputs against a double reference. The one tolerance, for every kernel:
- *     |got - ref| <= eps * (4 + sqrt(depth)) * (|ref| + rms(ref))
+ *     |got - ref| <= eps * 4 * (1 + sqrt(depth)) * (|ref| + rms(ref))
  * depth: terms added up for one output (1 for element-wise); eps: half an ulp of the type the result was rounded to on its way, 2^-24
  * (f32) or, under ACT_BF16, 2^-9. check_via_act is for a float output computed from values rounded to act_t. */
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth);
@@ -70,7 +69,7 @@ void check_true(const char *what, bool ok);
 void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x, const double *grad, int64_t n);
 double dot(const double *a, const double *b, int64_t n);
 
-/* The body's results may depend on the number of threads (a library computed them). */
+/* The body's results may depend on the number of threads (a library computed them): it runs once, on one. */
 void harness_library(void);
 
 /* Time of one call of run(ctx), seconds, the best of several; and a line of the bench table. */

@@ -185,7 +185,7 @@ static void compare(const char *what, const double *got, const double *ref, int6
         rms += ref[i] * ref[i];
     rms = n ? sqrt(rms / (double)n) : 0;
     for (int64_t i = 0; i < n; i++) {
-        double over = fabs(got[i] - ref[i]) / (eps * (4 + sqrt((double)depth)) * (fabs(ref[i]) + rms) + 1e-37);
+        double over = fabs(got[i] - ref[i]) / (eps * 4 * (1 + sqrt((double)depth)) * (fabs(ref[i]) + rms) + 1e-37);
         if (!(over <= worst)) {             /* also true for NaN */
             worst = over;
             at = i;
@@ -330,7 +330,7 @@ static void run_test(const Test *t, uint64_t seed)
         name = (name ^ (unsigned char)*p) * 0x100000001b3;
     why[0] = 0;
     library = false;
-    for (int threads = 1; threads <= 3 && !why[0]; threads++) {
+    for (int threads = 1; threads <= 3 && !why[0] && !library; threads++) {
         omp_set_num_threads(threads);
         rng = seed ^ name;
         digest = 0xcbf29ce484222325;
@@ -338,7 +338,7 @@ static void run_test(const Test *t, uint64_t seed)
         free_buffers();
         if (threads == 1)
             first = digest;
-        else if (digest != first && !library)
+        else if (digest != first)
             fail("results with %d threads differ from those with 1", threads);
     }
 }

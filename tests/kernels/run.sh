@@ -1,14 +1,15 @@
 #!/bin/bash
-# Every kernel of the CPU target against its double reference: fp32 and bf16, for plain AVX2 and for this machine.
-# SEED=n repeats a run; `run.sh --bench [substring]` prints speeds instead (this machine's instructions only).
+# Every kernel of the CPU target against its double reference: fp32 and bf16, for plain AVX2 and for
+# this machine. SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME] prints speeds.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/kernels
 mkdir -p $out
 flags="-std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp
-       -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
+       -I. -D_GNU_SOURCE= -DKERNEL_REFERENCE -Werror -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
 arches="x86-64-v3 native"
-[ "${1:-}" = --bench ] && arches=native
+export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
+[ "${1:-}" = --bench ] && arches=native OMP_WAIT_POLICY=active
 
 {
     echo "CFLAGS = $(echo $flags)"
@@ -17,14 +18,14 @@ arches="x86-64-v3 native"
         for act in fp32 bf16; do
             define=$([ $act = bf16 ] && echo -DACT_BF16)
             objects=
-            for source in tests/kernels/*.c; do
+            for source in runtime/base.c tests/kernels/*.c; do
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
                 echo "$object: $source tests/kernels/harness.h $(echo kernels/cpu/*.h)"
                 echo "	\$(CC) \$(CFLAGS) -march=$arch $define -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
             done
             echo "$out/$act-$arch: $objects"
-            echo "	\$(CC) -fopenmp -o \$@ $objects -ldnnl -lm"
+            echo "	\$(CC) -fopenmp -o \$@ $objects -ldnnl -lpthread -lm"
             echo "all: $out/$act-$arch"
         done
     done

@@ -1,0 +1,128 @@
+/* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one contiguous block of parameters, and the norm that clips it.
+ *
+ * In:    g (n) fp32; hyper = { lr, beta1, beta2, eps, weight decay, 1 - beta1^t, 1 - beta2^t, clip }, clip <= 0: no clipping; norm[0]
+ *        the L2 norm of all gradients; decay 0: no weight decay. The powers are those of the fp32 betas in hyper.
+ * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6)); w *= 1 - lr wd; m = b1 m + (1 - b1) g;
+ *        v = b2 v + (1 - b2) g^2; w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise. */
+#ifndef DIECAST_KERNELS_ADAMW_H
+#define DIECAST_KERNELS_ADAMW_H
+
+#include <math.h>
+
+#include "types.h"
+
+enum { HYPER_LR, HYPER_BETA1, HYPER_BETA2, HYPER_EPS, HYPER_DECAY, HYPER_BIAS1, HYPER_BIAS2, HYPER_CLIP };
+
+#ifdef KERNEL_REFERENCE
+static inline void adamw_ref(double *w, double *m, double *v, const double *g, const double *hyper,
+                             double norm, int64_t n, int decay)
+{
+    double clip = hyper[HYPER_CLIP] / (norm + 1e-6);
+    clip = hyper[HYPER_CLIP] > 0 && clip < 1 ? clip : 1;
+    for (int64_t i = 0; i < n; i++) {
+        double gi = g[i] * clip;
+        if (decay)
+            w[i] *= 1 - hyper[HYPER_LR] * hyper[HYPER_DECAY];
+        m[i] = hyper[HYPER_BETA1] * m[i] + (1 - hyper[HYPER_BETA1]) * gi;
+        v[i] = hyper[HYPER_BETA2] * v[i] + (1 - hyper[HYPER_BETA2]) * gi * gi;
+        w[i] -= hyper[HYPER_LR] / hyper[HYPER_BIAS1] * m[i] /
+                (sqrt(v[i]) / sqrt(hyper[HYPER_BIAS2]) + hyper[HYPER_EPS]);
+    }
+}
+
+static inline double grad_norm_ref(const double *g, int64_t n)
+{
+    double s = 0;
+    for (int64_t i = 0; i < n; i++)
+        s += g[i] * g[i];
+    return sqrt(s);
+}
+#endif
+
+/* What is the same for every element. */
+typedef struct {
+    float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;
+} AdamwStep;
+
+static inline AdamwStep adamw_step(const float *hyper, const float *norm, int decay)
+{
+    float clip = hyper[HYPER_CLIP] / (norm[0] + 1e-6f);
+    return (AdamwStep){
+        .clip = hyper[HYPER_CLIP] > 0 && clip < 1.0f ? clip : 1.0f,
+        .keep = decay ? 1.0f - hyper[HYPER_LR] * hyper[HYPER_DECAY] : 1.0f,
+        .beta1 = hyper[HYPER_BETA1],
+        .beta2 = hyper[HYPER_BETA2],
+        .rest1 = 1.0f - hyper[HYPER_BETA1],
+        .rest2 = 1.0f - hyper[HYPER_BETA2],
+        .rate = hyper[HYPER_LR] / hyper[HYPER_BIAS1],
+        .root = 1.0f / sqrtf(hyper[HYPER_BIAS2]),
+        .eps = hyper[HYPER_EPS],
+    };
+}
+
+/* The new weight; m and v are updated. */
+static inline float adamw_element(float w, float *m, float *v, float g, AdamwStep s)
+{
+    g *= s.clip;
+    *m = s.beta1 * *m + s.rest1 * g;
+    *v = s.beta2 * *v + s.rest2 * g * g;
+    return w * s.keep - s.rate * *m / (sqrtf(*v) * s.root + s.eps);
+}
+
+/* fp32 weights. */
+static inline void adamw(float *restrict w, float *restrict m, float *restrict v,
+                         const float *restrict g, const float *hyper, const float *norm, int64_t n,
+                         int decay)
+{
+    const AdamwStep s = adamw_step(hyper, norm, decay);
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++)
+        w[i] = adamw_element(w[i], m + i, v + i, g[i], s);
+}
+
+/* fp32 master weights; w is their rounded copy. */
+static inline void adamw_mixed(wt_t *restrict w, float *restrict master, float *restrict m,
+                               float *restrict v, const float *restrict g, const float *hyper,
+                               const float *norm, int64_t n, int decay)
+{
+    const AdamwStep s = adamw_step(hyper, norm, decay);
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++) {
+        master[i] = adamw_element(master[i], m + i, v + i, g[i], s);
+        act_store(w + i, master[i]);
+    }
+}
+
+enum { NORM_PARTS = 256 };
+
+static inline int64_t grad_norm_workspace(void)
+{
+    return (int64_t)sizeof(double) * NORM_PARTS;
+}
+
+/* norm[0] = |g|, squares added in double: NORM_PARTS ranges, each in two halves, then the ranges in order. */
+static inline void grad_norm(float *norm, const float *restrict g, int64_t n, void *ws)
+{
+    double *parts = ws;
+#pragma omp parallel for schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t part = 0; part < NORM_PARTS; part++) {
+        const int64_t begin = part * n / NORM_PARTS, end = (part + 1) * n / NORM_PARTS;
+        const int64_t half = (end - begin) / 2;
+        const float *a = g + begin, *b = a + half;
+        double s0 = 0, s1 = 0;
+#pragma omp simd reduction(+ : s0, s1)
+        for (int64_t i = 0; i < half; i++) {
+            s0 += (double)a[i] * a[i];
+            s1 += (double)b[i] * b[i];
+        }
+        if ((end - begin) % 2)
+            s0 += (double)g[end - 1] * g[end - 1];
+        parts[part] = s0 + s1;
+    }
+    double sum = 0;
+    for (int64_t part = 0; part < NORM_PARTS; part++)
+        sum += parts[part];
+    *norm = (float)sqrt(sum);
+}
+
+#endif

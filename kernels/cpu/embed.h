@@ -1,0 +1,129 @@
+/* embed.h -- token embeddings, with or without learned positions, and their gradients.
+ *
+ * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T. wte (V, C), wpe (P, C), T <= P.
+ * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32 and rounded once (GPT-2; without wpe: a copy).
+ * Keeps: deterministic: one element of dwte adds its rows in order, whatever the number of threads. */
+#ifndef DIECAST_KERNELS_EMBED_H
+#define DIECAST_KERNELS_EMBED_H
+
+#include <omp.h>
+
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+/* wpe NULL: no positions. */
+static inline void embed_ref(double *y, const int32_t *tok, const double *wte, const double *wpe,
+                             int64_t rows, int64_t T, int64_t C)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < C; i++)
+            y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[r % T * C + i] : 0);
+}
+
+static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int64_t rows,
+                                 int64_t C, int64_t V, int beta)
+{
+    for (int64_t i = 0; i < V * C && !beta; i++)
+        dwte[i] = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < C; i++)
+            dwte[tok[r] * C + i] += dy[r * C + i];
+}
+
+static inline void pos_bwd_ref(double *dwpe, const double *dy, int64_t rows, int64_t T, int64_t C,
+                               int64_t P, int beta)
+{
+    for (int64_t i = 0; i < P * C && !beta; i++)
+        dwpe[i] = 0;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < C; i++)
+            dwpe[r % T * C + i] += dy[r * C + i];
+}
+#endif
+
+static inline void embed_add_row(act_t *restrict y, const wt_t *restrict e, const wt_t *restrict p,
+                                 int64_t C)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < C; i++)
+        act_store(y + i, act_load(e + i) + act_load(p + i));
+}
+
+static inline void embed_fwd(act_t *restrict y, const int32_t *restrict tok,
+                             const wt_t *restrict wte, int64_t rows, int64_t C)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(y + r * C, wte + tok[r] * C, (size_t)C * sizeof *y);
+}
+
+static inline void embed_pos_fwd(act_t *restrict y, const int32_t *restrict tok,
+                                 const wt_t *restrict wte, const wt_t *restrict wpe, int64_t rows,
+                                 int64_t T, int64_t C)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++)
+        embed_add_row(y + r * C, wte + tok[r] * C, wpe + r % T * C, C);
+}
+
+/* One token at position *pos: y (C). The plain embedding does not depend on it. */
+static inline void embed_at_fwd(act_t *restrict y, const int32_t *restrict tok,
+                                const wt_t *restrict wte, const int32_t *pos, int64_t C)
+{
+    (void)pos;
+    embed_fwd(y, tok, wte, 1, C);
+}
+
+static inline void embed_pos_at_fwd(act_t *restrict y, const int32_t *restrict tok,
+                                    const wt_t *restrict wte, const wt_t *restrict wpe,
+                                    const int32_t *pos, int64_t C)
+{
+    embed_add_row(y, wte + *tok * C, wpe + *pos * C, C);
+}
+
+/* dwte (V, C) = sum of the rows of dy of each token; beta 1: added to dwte. A thread owns a range of columns, in whole
+ * cache lines, and walks all rows. */
+static inline void embed_bwd(float *restrict dwte, const act_t *restrict dy,
+                             const int32_t *restrict tok, int64_t rows, int64_t C, int64_t V,
+                             int beta)
+{
+    if (!beta) {
+#pragma omp parallel for schedule(static) if (V * C >= PARALLEL_MIN)
+        for (int64_t t = 0; t < V; t++)
+            memset(dwte + t * C, 0, (size_t)C * sizeof *dwte);
+    }
+    const int64_t lines = (C + 15) / 16;
+#pragma omp parallel if (rows * C >= PARALLEL_MIN)
+    {
+        int64_t n = omp_get_num_threads(), me = omp_get_thread_num();
+        int64_t begin = me * lines / n * 16, end = (me + 1) * lines / n * 16;
+        end = end < C ? end : C;
+        for (int64_t r = 0; r < rows; r++) {
+            float *to = dwte + tok[r] * C;
+            const act_t *from = dy + r * C;
+#pragma omp simd
+            for (int64_t i = begin; i < end; i++)
+                to[i] += act_load(from + i);
+        }
+    }
+}
+
+/* dwpe (P, C): rows 0..T-1 collect all sequences in order; with beta 0 the others become 0. */
+static inline void pos_bwd(float *restrict dwpe, const act_t *restrict dy, int64_t rows, int64_t T,
+                           int64_t C, int64_t P, int beta)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < P; t++) {
+        float *to = dwpe + t * C;
+        if (!beta)
+            memset(to, 0, (size_t)C * sizeof *to);
+        for (int64_t r = t; r < rows && t < T; r += T) {
+            const act_t *from = dy + r * C;
+#pragma omp simd
+            for (int64_t i = 0; i < C; i++)
+                to[i] += act_load(from + i);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* layernorm.h -- LayerNorm (Ba, Kiros, Hinton 2016), alone or after a residual addition, and its gradients.
+ *
+ * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the square root; biased variance.
+ * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32, either may be NULL when no backward follows; dw, db (C) fp32.
+ * Keeps: fp32 inside, one rounding at the store; sums in fixed order (types.h). sum may be a or r, dx may be dy or res;
+ *        nothing else overlaps. */
+#ifndef DIECAST_KERNELS_LAYERNORM_H
+#define DIECAST_KERNELS_LAYERNORM_H
+
+#include <math.h>
+
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+static inline void layernorm_fwd_ref(double *y, double *mean, double *rstd, const double *x,
+                                     const double *w, const double *b, int64_t rows, int64_t C,
+                                     double eps)
+{
+    for (int64_t t = 0; t < rows; t++) {
+        double m = 0, v = 0;
+        for (int64_t i = 0; i < C; i++)
+            m += x[t * C + i] / (double)C;
+        for (int64_t i = 0; i < C; i++)
+            v += (x[t * C + i] - m) * (x[t * C + i] - m) / (double)C;
+        mean[t] = m;
+        rstd[t] = 1 / sqrt(v + eps);
+        for (int64_t i = 0; i < C; i++)
+            y[t * C + i] = (x[t * C + i] - m) * rstd[t] * w[i] + b[i];
+    }
+}
+
+/* res NULL: none. dw and db overwritten. */
+static inline void layernorm_bwd_ref(double *dw, double *db, double *dx, const double *dy,
+                                     const double *x, const double *w, const double *mean,
+                                     const double *rstd, const double *res, int64_t rows, int64_t C)
+{
+    for (int64_t i = 0; i < C; i++)
+        dw[i] = db[i] = 0;
+    for (int64_t t = 0; t < rows; t++) {
+        const double *g = dy + t * C, *xt = x + t * C;
+        double c1 = 0, c2 = 0;
+        for (int64_t i = 0; i < C; i++) {
+            double n = (xt[i] - mean[t]) * rstd[t];
+            c1 += g[i] * w[i] / (double)C;
+            c2 += g[i] * w[i] * n / (double)C;
+            dw[i] += g[i] * n;
+            db[i] += g[i];
+        }
+        for (int64_t i = 0; i < C; i++) {
+            double n = (xt[i] - mean[t]) * rstd[t];
+            dx[t * C + i] = rstd[t] * (g[i] * w[i] - c1 - n * c2) + (res ? res[t * C + i] : 0);
+        }
+    }
+}
+#endif
+
+/* Two halves of the row at a time: two chains of additions hide the latency of one. */
+static inline void layernorm_row(act_t *restrict y, float *mean, float *rstd, const act_t *restrict x,
+                                 const wt_t *restrict w, const wt_t *restrict b, int64_t C, float eps)
+{
+    const int64_t H = C / 2;
+    float s0 = 0, s1 = 0, v0 = 0, v1 = 0;
+#pragma omp simd reduction(+ : s0, s1)
+    for (int64_t i = 0; i < H; i++) {
+        s0 += act_load(x + i);
+        s1 += act_load(x + H + i);
+    }
+    if (C % 2)
+        s0 += act_load(x + C - 1);
+    const float m = (s0 + s1) / (float)C;
+#pragma omp simd reduction(+ : v0, v1)
+    for (int64_t i = 0; i < H; i++) {
+        float d0 = act_load(x + i) - m, d1 = act_load(x + H + i) - m;
+        v0 += d0 * d0;
+        v1 += d1 * d1;
+    }
+    if (C % 2)
+        v0 += (act_load(x + C - 1) - m) * (act_load(x + C - 1) - m);
+    const float rs = 1.0f / sqrtf((v0 + v1) / (float)C + eps);
+#pragma omp simd
+    for (int64_t i = 0; i < C; i++)
+        act_store(y + i, (act_load(x + i) - m) * rs * act_load(w + i) + act_load(b + i));
+    if (mean)
+        *mean = m;
+    if (rstd)
+        *rstd = rs;
+}
+
+/* dx of one row, plus res unless NULL. pw, pb (C) collect dw and db; pw NULL: frozen weights. */
+static inline void layernorm_bwd_row(float *restrict pw, float *restrict pb, act_t *dx,
+                                     const act_t *dy, const act_t *restrict x,
+                                     const wt_t *restrict w, float mean, float rstd,
+                                     const act_t *res, int64_t C)
+{
+    float c1 = 0, c2 = 0;
+#pragma omp simd reduction(+ : c1, c2)
+    for (int64_t i = 0; i < C; i++) {
+        float g = act_load(dy + i) * act_load(w + i);
+        c1 += g;
+        c2 += g * (act_load(x + i) - mean);
+    }
+    c1 = c1 / (float)C;
+    c2 = c2 * rstd * rstd / (float)C;
+    if (pw) {
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++) {
+            float g = act_load(dy + i);
+            pw[i] += g * ((act_load(x + i) - mean) * rstd);
+            pb[i] += g;
+        }
+    }
+    if (res) {
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++) {
+            float g = act_load(dy + i) * act_load(w + i) - c1 - (act_load(x + i) - mean) * c2;
+            act_store(dx + i, g * rstd + act_load(res + i));
+        }
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++) {
+            float g = act_load(dy + i) * act_load(w + i) - c1 - (act_load(x + i) - mean) * c2;
+            act_store(dx + i, g * rstd);
+        }
+    }
+}
+
+/* y = LN(x) */
+static inline void layernorm_fwd(act_t *restrict y, float *restrict mean, float *restrict rstd,
+                                 const act_t *restrict x, const wt_t *restrict w,
+                                 const wt_t *restrict b, int64_t rows, int64_t C, float eps)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < rows; t++)
+        layernorm_row(y + t * C, mean ? mean + t : NULL, rstd ? rstd + t : NULL, x + t * C, w, b, C,
+                      eps);
+}
+
+/* sum = a + r, rounded to act_t; y = LN(sum) */
+static inline void add_layernorm_fwd(act_t *sum, act_t *restrict y, float *restrict mean,
+                                     float *restrict rstd, const act_t *a, const act_t *r,
+                                     const wt_t *restrict w, const wt_t *restrict b, int64_t rows,
+                                     int64_t C, float eps)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < rows; t++) {
+#pragma omp simd
+        for (int64_t i = t * C; i < t * C + C; i++)
+            act_store(sum + i, act_load(a + i) + act_load(r + i));
+        layernorm_row(y + t * C, mean ? mean + t : NULL, rstd ? rstd + t : NULL, sum + t * C, w, b,
+                      C, eps);
+    }
+}
+
+static inline int64_t layernorm_bwd_workspace(int64_t C)
+{
+    return (int64_t)sizeof(float) * REDUCE_PARTS * 2 * C;
+}
+
+/* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1). ws: layernorm_bwd_workspace(C) bytes. */
+static inline void layernorm_bwd_add(float *restrict dw, float *restrict db, act_t *dx,
+                                     const act_t *dy, const act_t *restrict x,
+                                     const wt_t *restrict w, const float *restrict mean,
+                                     const float *restrict rstd, const act_t *res, int64_t rows,
+                                     int64_t C, int beta, void *restrict ws)
+{
+    float *parts = ws;                  /* (REDUCE_PARTS, 2, C): dw then db of each block of rows */
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t part = 0; part < REDUCE_PARTS; part++) {
+        float *pw = parts + part * 2 * C, *pb = pw + C;
+        memset(pw, 0, (size_t)(2 * C) * sizeof *pw);
+        for (int64_t t = part_begin(part, rows); t < part_begin(part + 1, rows); t++)
+            layernorm_bwd_row(pw, pb, dx + t * C, dy + t * C, x + t * C, w, mean[t], rstd[t],
+                              res ? res + t * C : NULL, C);
+    }
+    part_sum(dw, parts, 2 * C, C, beta);
+    part_sum(db, parts + C, 2 * C, C, beta);
+}
+
+static inline void layernorm_bwd(float *restrict dw, float *restrict db, act_t *dx, const act_t *dy,
+                                 const act_t *restrict x, const wt_t *restrict w,
+                                 const float *restrict mean, const float *restrict rstd,
+                                 int64_t rows, int64_t C, int beta, void *restrict ws)
+{
+    layernorm_bwd_add(dw, db, dx, dy, x, w, mean, rstd, NULL, rows, C, beta, ws);
+}
+
+/* The same for frozen weights. */
+static inline void layernorm_dx_add(act_t *dx, const act_t *dy, const act_t *restrict x,
+                                    const wt_t *restrict w, const float *restrict mean,
+                                    const float *restrict rstd, const act_t *res, int64_t rows,
+                                    int64_t C)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < rows; t++)
+        layernorm_bwd_row(NULL, NULL, dx + t * C, dy + t * C, x + t * C, w, mean[t], rstd[t],
+                          res ? res + t * C : NULL, C);
+}
+
+static inline void layernorm_dx(act_t *dx, const act_t *dy, const act_t *restrict x,
+                                const wt_t *restrict w, const float *restrict mean,
+                                const float *restrict rstd, int64_t rows, int64_t C)
+{
+    layernorm_dx_add(dx, dy, x, w, mean, rstd, NULL, rows, C);
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* pointwise.h -- residual addition, GELU (tanh form) and SwiGLU, with their gradients.
+ *
+ * In, out: n elements, or rows of 2F = [gate | up] and F. Outputs may be an input of the same shape (in place).
+ * Keeps: fp32 inside, one rounding at the store. Element-wise: nothing to order.
+ * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU
+ *        (Shazeer 2020) is silu(gate) up, silu(x) = x sigmoid(x). */
+#ifndef DIECAST_KERNELS_POINTWISE_H
+#define DIECAST_KERNELS_POINTWISE_H
+
+#include "math.h"
+#include "types.h"
+
+#define GELU_2A 1.5957691216057308f             /* 2 sqrt(2/pi) */
+#define GELU_B 0.044715f
+
+#ifdef KERNEL_REFERENCE
+#include <math.h>
+
+static inline void gelu_fwd_ref(double *y, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        y[i] = 0.5 * x[i] * (1 + tanh(sqrt(2 / acos(-1)) * (x[i] + 0.044715 * pow(x[i], 3))));
+}
+
+static inline void gelu_bwd_ref(double *dx, const double *dy, const double *x, int64_t n)
+{
+    const double a = sqrt(2 / acos(-1));
+    for (int64_t i = 0; i < n; i++) {
+        double t = tanh(a * (x[i] + 0.044715 * pow(x[i], 3)));
+        double du = a * (1 + 3 * 0.044715 * x[i] * x[i]);
+        dx[i] = dy[i] * (0.5 * (1 + t) + 0.5 * x[i] * (1 - t * t) * du);
+    }
+}
+
+static inline void swiglu_fwd_ref(double *h, const double *gu, int64_t rows, int64_t F)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < F; i++) {
+            double g = gu[r * 2 * F + i], u = gu[r * 2 * F + F + i];
+            h[r * F + i] = g / (1 + exp(-g)) * u;
+        }
+}
+
+static inline void swiglu_bwd_ref(double *dgu, const double *dh, const double *gu, int64_t rows,
+                                  int64_t F)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < F; i++) {
+            double g = gu[r * 2 * F + i], u = gu[r * 2 * F + F + i], s = 1 / (1 + exp(-g));
+            dgu[r * 2 * F + i] = dh[r * F + i] * u * s * (1 + g * (1 - s));
+            dgu[r * 2 * F + F + i] = dh[r * F + i] * g * s;
+        }
+}
+#endif
+
+/* s = sigmoid(x) and rest = 1 - s without its cancellation. */
+typedef struct {
+    float s, rest;
+} Logistic;
+
+static inline Logistic logistic(float x)
+{
+    float e = math_exp(-(x < -88.0f ? -88.0f : x));
+    float s = 1.0f / (1.0f + e);
+    return (Logistic){ s, e * s };
+}
+
+static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n)
+{
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++)
+        act_store(y + i, act_load(a + i) + act_load(b + i));
+}
+
+static inline void gelu_fwd(act_t *y, const act_t *x, int64_t n)
+{
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++) {
+        float v = act_load(x + i);
+        act_store(y + i, v * math_sigmoid(GELU_2A * v * (1.0f + GELU_B * v * v)));
+    }
+}
+
+static inline void gelu_bwd(act_t *dx, const act_t *dy, const act_t *x, int64_t n)
+{
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++) {
+        float v = act_load(x + i), b = GELU_B * v * v;
+        Logistic l = logistic(GELU_2A * v * (1.0f + b));
+        float slope = l.s + v * l.s * l.rest * GELU_2A * (1.0f + 3.0f * b);
+        act_store(dx + i, act_load(dy + i) * slope);
+    }
+}
+
+static inline void swiglu_fwd(act_t *restrict h, const act_t *restrict gu, int64_t rows, int64_t F)
+{
+#pragma omp parallel for schedule(static) if (rows * F >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++) {
+        const act_t *gate = gu + r * 2 * F, *up = gate + F;
+#pragma omp simd
+        for (int64_t i = 0; i < F; i++) {
+            float g = act_load(gate + i);
+            act_store(h + r * F + i, g * math_sigmoid(g) * act_load(up + i));
+        }
+    }
+}
+
+static inline void swiglu_bwd(act_t *dgu, const act_t *restrict dh, const act_t *gu, int64_t rows,
+                              int64_t F)
+{
+#pragma omp parallel for schedule(static) if (rows * F >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++) {
+        const act_t *gate = gu + r * 2 * F, *up = gate + F;
+        act_t *dgate = dgu + r * 2 * F, *dup = dgate + F;
+#pragma omp simd
+        for (int64_t i = 0; i < F; i++) {
+            float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + r * F + i);
+            Logistic l = logistic(g);
+            act_store(dgate + i, d * u * l.s * (1.0f + g * l.rest));
+            act_store(dup + i, d * g * l.s);
+        }
+    }
+}
+
+#endif

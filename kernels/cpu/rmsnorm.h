@@ -1,0 +1,170 @@
+/* rmsnorm.h -- RMSNorm (Zhang, Sennrich 2019), alone or after a residual addition, and its gradients.
+ *
+ * In:    x, a, r, dy, res (rows, C) act_t; w (C) wt_t; eps inside the square root.
+ * Out:   y, sum, dx (rows, C); rstd (rows) fp32, may be NULL when no backward follows; dw (C) fp32.
+ * Keeps: fp32 inside; as in the Llama family, the normalised value is rounded to act_t before the weight multiplies it.
+ *        Sums in fixed order (types.h). sum may be a or r, dx may be dy or res; nothing else overlaps. */
+#ifndef DIECAST_KERNELS_RMSNORM_H
+#define DIECAST_KERNELS_RMSNORM_H
+
+#include <math.h>
+
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+static inline void rmsnorm_fwd_ref(double *y, double *rstd, const double *x, const double *w,
+                                   int64_t rows, int64_t C, double eps)
+{
+    for (int64_t t = 0; t < rows; t++) {
+        double s = 0;
+        for (int64_t i = 0; i < C; i++)
+            s += x[t * C + i] * x[t * C + i] / (double)C;
+        rstd[t] = 1 / sqrt(s + eps);
+        for (int64_t i = 0; i < C; i++)
+            y[t * C + i] = x[t * C + i] * rstd[t] * w[i];
+    }
+}
+
+/* res NULL: none. dw overwritten. */
+static inline void rmsnorm_bwd_ref(double *dw, double *dx, const double *dy, const double *x,
+                                   const double *w, const double *rstd, const double *res,
+                                   int64_t rows, int64_t C)
+{
+    for (int64_t i = 0; i < C; i++)
+        dw[i] = 0;
+    for (int64_t t = 0; t < rows; t++) {
+        const double *g = dy + t * C, *xt = x + t * C;
+        double c = 0;
+        for (int64_t i = 0; i < C; i++) {
+            c += g[i] * w[i] * xt[i] * rstd[t] / (double)C;
+            dw[i] += g[i] * xt[i] * rstd[t];
+        }
+        for (int64_t i = 0; i < C; i++)
+            dx[t * C + i] = rstd[t] * (g[i] * w[i] - xt[i] * rstd[t] * c) + (res ? res[t * C + i] : 0);
+    }
+}
+#endif
+
+static inline void rmsnorm_row(act_t *restrict y, float *rstd, const act_t *restrict x,
+                               const wt_t *restrict w, int64_t C, float eps)
+{
+    const int64_t H = C / 2;
+    float s0 = 0, s1 = 0;
+#pragma omp simd reduction(+ : s0, s1)
+    for (int64_t i = 0; i < H; i++) {
+        s0 += act_load(x + i) * act_load(x + i);
+        s1 += act_load(x + H + i) * act_load(x + H + i);
+    }
+    if (C % 2)
+        s0 += act_load(x + C - 1) * act_load(x + C - 1);
+    const float rs = 1.0f / sqrtf((s0 + s1) / (float)C + eps);
+#pragma omp simd
+    for (int64_t i = 0; i < C; i++)
+        act_store(y + i, act_round(act_load(x + i) * rs) * act_load(w + i));
+    if (rstd)
+        *rstd = rs;
+}
+
+/* dx of one row, plus res unless NULL. pw (C) collects dw; NULL: frozen weights. */
+static inline void rmsnorm_bwd_row(float *restrict pw, act_t *dx, const act_t *dy,
+                                   const act_t *restrict x, const wt_t *restrict w, float rstd,
+                                   const act_t *res, int64_t C)
+{
+    float c = 0;
+#pragma omp simd reduction(+ : c)
+    for (int64_t i = 0; i < C; i++)
+        c += act_load(dy + i) * act_load(w + i) * act_load(x + i);
+    c = c * rstd * rstd / (float)C;
+    if (pw) {
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++)
+            pw[i] += act_load(dy + i) * act_round(act_load(x + i) * rstd);
+    }
+    if (res) {
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++) {
+            float g = act_load(dy + i) * act_load(w + i) - act_load(x + i) * c;
+            act_store(dx + i, g * rstd + act_load(res + i));
+        }
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < C; i++) {
+            float g = act_load(dy + i) * act_load(w + i) - act_load(x + i) * c;
+            act_store(dx + i, g * rstd);
+        }
+    }
+}
+
+/* y = RMS(x) w */
+static inline void rmsnorm_fwd(act_t *restrict y, float *restrict rstd, const act_t *restrict x,
+                               const wt_t *restrict w, int64_t rows, int64_t C, float eps)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < rows; t++)
+        rmsnorm_row(y + t * C, rstd ? rstd + t : NULL, x + t * C, w, C, eps);
+}
+
+/* sum = a + r, rounded to act_t; y = RMS(sum) w */
+static inline void add_rmsnorm_fwd(act_t *sum, act_t *restrict y, float *restrict rstd,
+                                   const act_t *a, const act_t *r, const wt_t *restrict w,
+                                   int64_t rows, int64_t C, float eps)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < rows; t++) {
+#pragma omp simd
+        for (int64_t i = t * C; i < t * C + C; i++)
+            act_store(sum + i, act_load(a + i) + act_load(r + i));
+        rmsnorm_row(y + t * C, rstd ? rstd + t : NULL, sum + t * C, w, C, eps);
+    }
+}
+
+static inline int64_t rmsnorm_bwd_workspace(int64_t C)
+{
+    return (int64_t)sizeof(float) * REDUCE_PARTS * C;
+}
+
+/* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1). ws: rmsnorm_bwd_workspace(C) bytes. */
+static inline void rmsnorm_bwd_add(float *restrict dw, act_t *dx, const act_t *dy,
+                                   const act_t *restrict x, const wt_t *restrict w,
+                                   const float *restrict rstd, const act_t *res, int64_t rows,
+                                   int64_t C, int beta, void *restrict ws)
+{
+    float *parts = ws;                  /* (REDUCE_PARTS, C) */
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t part = 0; part < REDUCE_PARTS; part++) {
+        float *pw = parts + part * C;
+        memset(pw, 0, (size_t)C * sizeof *pw);
+        for (int64_t t = part_begin(part, rows); t < part_begin(part + 1, rows); t++)
+            rmsnorm_bwd_row(pw, dx + t * C, dy + t * C, x + t * C, w, rstd[t],
+                            res ? res + t * C : NULL, C);
+    }
+    part_sum(dw, parts, C, C, beta);
+}
+
+static inline void rmsnorm_bwd(float *restrict dw, act_t *dx, const act_t *dy,
+                               const act_t *restrict x, const wt_t *restrict w,
+                               const float *restrict rstd, int64_t rows, int64_t C, int beta,
+                               void *restrict ws)
+{
+    rmsnorm_bwd_add(dw, dx, dy, x, w, rstd, NULL, rows, C, beta, ws);
+}
+
+/* The same for frozen weights. */
+static inline void rmsnorm_dx_add(act_t *dx, const act_t *dy, const act_t *restrict x,
+                                  const wt_t *restrict w, const float *restrict rstd,
+                                  const act_t *res, int64_t rows, int64_t C)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t t = 0; t < rows; t++)
+        rmsnorm_bwd_row(NULL, dx + t * C, dy + t * C, x + t * C, w, rstd[t],
+                        res ? res + t * C : NULL, C);
+}
+
+static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *restrict x,
+                              const wt_t *restrict w, const float *restrict rstd, int64_t rows,
+                              int64_t C)
+{
+    rmsnorm_dx_add(dx, dy, x, w, rstd, NULL, rows, C);
+}
+
+#endif

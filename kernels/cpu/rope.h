@@ -1,0 +1,119 @@
+/* rope.h -- rotary positions (Su et al. 2021; RoFormer) in the half-split layout of the Llama family, in place.
+ *
+ * In:    qkv (rows, (NH + 2 KV) D) = q heads, k heads, v heads; row r is position r % T; cos, sin (T, D/2) fp32.
+ * Out:   the q and k parts rotated: [x1, x2] -> [x1 cos - x2 sin, x2 cos + x1 sin], x1 and x2 the halves of a head.
+ * Keeps: inverse frequencies, angles and scaling in fp32 and tables rounded to act_t, as HF transformers have them; each product is
+ *        rounded to act_t, then their sum (eager bf16 arithmetic). v is untouched. */
+#ifndef DIECAST_KERNELS_ROPE_H
+#define DIECAST_KERNELS_ROPE_H
+
+#include <math.h>
+
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+/* inverse: rotates by the negative angle. */
+static inline void rope_ref(double *qkv, const double *cosine, const double *sine, int64_t rows,
+                            int64_t T, int64_t NH, int64_t KV, int64_t D, int inverse)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t h = 0; h < NH + KV; h++)
+            for (int64_t j = 0; j < D / 2; j++) {
+                double *x1 = qkv + r * (NH + 2 * KV) * D + h * D + j, *x2 = x1 + D / 2;
+                double c = cosine[r % T * (D / 2) + j], s = sine[r % T * (D / 2) + j];
+                double a = *x1, b = *x2;
+                s = inverse ? -s : s;
+                *x1 = a * c - b * s;
+                *x2 = b * c + a * s;
+            }
+}
+#endif
+
+/* theta^(-2j/D) */
+static inline float rope_frequency(int64_t j, int64_t D, double theta)
+{
+    return 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)D));
+}
+
+static inline void rope_column(float *cosine, float *sine, int64_t T, int64_t half, float frequency)
+{
+    for (int64_t t = 0; t < T; t++) {
+        float angle = (float)t * frequency;
+        cosine[t * half] = act_round((float)cos((double)angle));
+        sine[t * half] = act_round((float)sin((double)angle));
+    }
+}
+
+static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, double theta)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t j = 0; j < D / 2; j++)
+        rope_column(cosine + j, sine + j, T, D / 2, rope_frequency(j, D, theta));
+}
+
+/* Llama 3's stretching of the long wavelengths. */
+static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int64_t D, double theta,
+                                     double factor, double low, double high, double original)
+{
+    const float longest = (float)(original / low), shortest = (float)(original / high);
+#pragma omp parallel for schedule(static)
+    for (int64_t j = 0; j < D / 2; j++) {
+        float f = rope_frequency(j, D, theta);
+        float wavelength = 6.283185307179586f / f;
+        float smooth = ((float)original / wavelength - (float)low) / (float)(high - low);
+        if (wavelength > longest)
+            f = f / (float)factor;
+        else if (wavelength >= shortest)
+            f = (1.0f - smooth) * f / (float)factor + smooth * f;
+        rope_column(cosine + j, sine + j, T, D / 2, f);
+    }
+}
+
+/* heads heads of D at x, turned by the angles of one position; sign 1 or -1 (inverse). */
+static inline void rope_row(act_t *restrict x, const float *restrict cosine,
+                            const float *restrict sine, int64_t heads, int64_t D, float sign)
+{
+    for (int64_t h = 0; h < heads; h++) {
+        act_t *x1 = x + h * D, *x2 = x1 + D / 2;
+#pragma omp simd
+        for (int64_t j = 0; j < D / 2; j++) {
+            float a = act_load(x1 + j), b = act_load(x2 + j), c = cosine[j], s = sign * sine[j];
+            act_store(x1 + j, act_round(a * c) - act_round(b * s));
+            act_store(x2 + j, act_round(b * c) + act_round(a * s));
+        }
+    }
+}
+
+static inline void rope_rows(act_t *restrict qkv, const float *restrict cosine,
+                             const float *restrict sine, int64_t rows, int64_t T, int64_t NH,
+                             int64_t KV, int64_t D, float sign)
+{
+    const int64_t N = (NH + 2 * KV) * D;
+#pragma omp parallel for schedule(static) if (rows * N >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++)
+        rope_row(qkv + r * N, cosine + r % T * (D / 2), sine + r % T * (D / 2), NH + KV, D, sign);
+}
+
+static inline void rope_fwd(act_t *restrict qkv, const float *restrict cosine,
+                            const float *restrict sine, int64_t rows, int64_t T, int64_t NH,
+                            int64_t KV, int64_t D)
+{
+    rope_rows(qkv, cosine, sine, rows, T, NH, KV, D, 1.0f);
+}
+
+static inline void rope_bwd(act_t *restrict dqkv, const float *restrict cosine,
+                            const float *restrict sine, int64_t rows, int64_t T, int64_t NH,
+                            int64_t KV, int64_t D)
+{
+    rope_rows(dqkv, cosine, sine, rows, T, NH, KV, D, -1.0f);
+}
+
+/* One token at position *pos. */
+static inline void rope_at_fwd(act_t *restrict qkv, const float *restrict cosine,
+                               const float *restrict sine, const int32_t *pos, int64_t NH,
+                               int64_t KV, int64_t D)
+{
+    rope_row(qkv, cosine + *pos * (D / 2), sine + *pos * (D / 2), NH + KV, D, 1.0f);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* b_embed.c -- embed.h. */
+#include "../../kernels/cpu/embed.h"
+#include "harness.h"
+
+static const int64_t shapes[][5] = {        /* B, T, C, V, P */
+    { 1, 1, 1, 1, 1 }, { 2, 3, 7, 11, 5 }, { 3, 40, 64, 50, 40 }, { 4, 33, 150, 1000, 64 },
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+TEST(embed_fwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        const int64_t T = shapes[k][1], C = shapes[k][2], V = shapes[k][3], P = shapes[k][4];
+        const int64_t rows = shapes[k][0] * T, n = rows * C;
+        int32_t *tok = tokens_random(rows, V);
+        wt_t *wte = act_normal(V * C, 0, 1), *wpe = act_normal(P * C, 0, 1);
+        act_t *y = NEW(act_t, n), *one = NEW(act_t, C);
+        double *want = NEW(double, n);
+        embed_ref(want, tok, act_double(wte, V * C), NULL, rows, T, C);
+        embed_fwd(y, tok, wte, rows, C);
+        check_act_exact("wte", y, want, n);
+        int32_t pos = (int32_t)(T - 1);
+        const int64_t at = (rows - 1) * C, bytes = C * (int64_t)sizeof *y;
+        embed_at_fwd(one, tok + rows - 1, wte, &pos, C);
+        check_same("wte, one token", one, y + at, bytes);
+
+        embed_ref(want, tok, act_double(wte, V * C), act_double(wpe, P * C), rows, T, C);
+        embed_pos_fwd(y, tok, wte, wpe, rows, T, C);
+        check_act_exact("wte + wpe", y, want, n);
+        embed_pos_at_fwd(one, tok + rows - 1, wte, wpe, &pos, C);
+        check_same("wte + wpe, one token", one, y + at, bytes);
+    }
+}
+
+/* Integers: sums are exact, so the gradients must be. */
+TEST(embed_bwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        const int64_t T = shapes[k][1], C = shapes[k][2], V = shapes[k][3], P = shapes[k][4];
+        const int64_t rows = shapes[k][0] * T;
+        int32_t *tok = tokens_random(rows, V);
+        act_t *dy = act_integers(rows * C, 9);
+        double *dy_ = act_double(dy, rows * C);
+        float *dwte = f32_integers(V * C, 9), *dwpe = f32_integers(P * C, 9);
+        double *wte_ = f32_double(dwte, V * C), *wpe_ = f32_double(dwpe, P * C);
+        for (int beta = 1; beta >= 0; beta--) {
+            embed_bwd_ref(wte_, dy_, tok, rows, C, V, beta);
+            pos_bwd_ref(wpe_, dy_, rows, T, C, P, beta);
+            embed_bwd(dwte, dy, tok, rows, C, V, beta);
+            pos_bwd(dwpe, dy, rows, T, C, P, beta);
+            check_f32_exact("dwte", dwte, wte_, V * C);
+            check_f32_exact("dwpe", dwpe, wpe_, P * C);
+        }
+    }
+}
+
+/* Random values: the same bits for any number of threads (the harness compares), and the right size. */
+TEST(embed_bwd_random)
+{
+    const int64_t T = 64, C = 96, V = 17, rows = 4 * T;
+    int32_t *tok = tokens_random(rows, V);
+    act_t *dy = act_normal(rows * C, 0, 1);
+    float *dwte = NEW(float, V * C), *dwpe = NEW(float, T * C);
+    double *wte_ = NEW(double, V * C), *wpe_ = NEW(double, T * C);
+    embed_bwd_ref(wte_, act_double(dy, rows * C), tok, rows, C, V, 0);
+    pos_bwd_ref(wpe_, act_double(dy, rows * C), rows, T, C, T, 0);
+    embed_bwd(dwte, dy, tok, rows, C, V, 0);
+    pos_bwd(dwpe, dy, rows, T, C, T, 0);
+    check_f32("dwte", dwte, wte_, V * C, rows / V);
+    check_f32("dwpe", dwpe, wpe_, T * C, 4);
+}

@@ -1,0 +1,220 @@
+/* b_norm.c -- layernorm.h and rmsnorm.h. */
+#include "../../kernels/cpu/layernorm.h"
+#include "../../kernels/cpu/rmsnorm.h"
+#include "harness.h"
+
+enum { SHAPES = 6 };
+static const int64_t shapes[SHAPES][2] = { { 1, 17 },   { 3, 7 },     { 33, 64 },
+                                           { 100, 96 }, { 257, 129 }, { 40, 768 } };
+
+/* One problem: inputs, their double copies and double results. */
+typedef struct {
+    int64_t rows, C;
+    act_t *x, *dy, *res;
+    wt_t *w, *b;
+    double *dx_, *x_, *dy_, *res_, *w_, *b_, *y_, *mean_, *rstd_, *dw_, *db_;
+    bool rms;
+} Norm;
+
+static const float eps = 1e-5f;
+
+static double norm_loss(void *ctx)
+{
+    Norm *n = ctx;
+    if (n->rms)
+        rmsnorm_fwd_ref(n->y_, n->rstd_, n->x_, n->w_, n->rows, n->C, eps);
+    else
+        layernorm_fwd_ref(n->y_, n->mean_, n->rstd_, n->x_, n->w_, n->b_, n->rows, n->C, eps);
+    return dot(n->y_, n->dy_, n->rows * n->C);
+}
+
+static Norm norm_new(int64_t rows, int64_t C, bool rms)
+{
+    const int64_t n = rows * C;
+    Norm p = { .rows = rows, .C = C, .rms = rms };
+    p.x = act_normal(n, 0.5, 2);
+    p.dy = act_normal(n, 0, 1);
+    p.res = act_normal(n, 0, 1);
+    p.w = act_normal(C, 1, 0.3);
+    p.b = act_normal(C, 0, 1);
+    p.x_ = act_double(p.x, n);
+    p.dy_ = act_double(p.dy, n);
+    p.res_ = act_double(p.res, n);
+    p.w_ = act_double(p.w, C);
+    p.b_ = act_double(p.b, C);
+    p.y_ = NEW(double, n);
+    p.dx_ = NEW(double, n);
+    p.mean_ = NEW(double, rows);
+    p.rstd_ = NEW(double, rows);
+    p.dw_ = NEW(double, C);
+    p.db_ = NEW(double, C);
+    norm_loss(&p);
+    return p;
+}
+
+TEST(layernorm_fwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        Norm p = norm_new(shapes[k][0], shapes[k][1], false);
+        const int64_t n = p.rows * p.C;
+        act_t *y = NEW(act_t, n), *eval = NEW(act_t, n);
+        float *mean = NEW(float, p.rows), *rstd = NEW(float, p.rows);
+        layernorm_fwd(y, mean, rstd, p.x, p.w, p.b, p.rows, p.C, eps);
+        layernorm_fwd(eval, NULL, NULL, p.x, p.w, p.b, p.rows, p.C, eps);
+        check_act("y", y, p.y_, n, p.C);
+        check_f32("mean", mean, p.mean_, p.rows, p.C);
+        check_f32("rstd", rstd, p.rstd_, p.rows, p.C);
+        check_same("without statistics", eval, y, n * (int64_t)sizeof *y);
+    }
+}
+
+TEST(rmsnorm_fwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        Norm p = norm_new(shapes[k][0], shapes[k][1], true);
+        const int64_t n = p.rows * p.C;
+        act_t *y = NEW(act_t, n), *eval = NEW(act_t, n);
+        float *rstd = NEW(float, p.rows);
+        rmsnorm_fwd(y, rstd, p.x, p.w, p.rows, p.C, eps);
+        rmsnorm_fwd(eval, NULL, p.x, p.w, p.rows, p.C, eps);
+        check_act("y", y, p.y_, n, p.C);
+        check_f32("rstd", rstd, p.rstd_, p.rows, p.C);
+        check_same("without statistics", eval, y, n * (int64_t)sizeof *y);
+    }
+}
+
+/* The cast order of the Llama family, visible where rounding is coarse: round, times weight, round. */
+TEST(rmsnorm_cast_order)
+{
+    const int64_t C = 256;
+    act_t *x = act_normal(C, 0, 1), *w = act_normal(C, 1, 0.3), *y = NEW(act_t, C);
+    float rstd;
+    rmsnorm_fwd(y, &rstd, x, w, 1, C, eps);
+    double *want = NEW(double, C);
+    for (int64_t i = 0; i < C; i++)
+        want[i] = act_round(act_load(x + i) * rstd) * act_load(w + i);
+    check_act_exact("y", y, want, C);
+}
+
+/* The fused addition is the addition followed by the norm, bit for bit, also in place. */
+TEST(add_norm_fwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        Norm p = norm_new(shapes[k][0], shapes[k][1], false);
+        const int64_t rows = p.rows, C = p.C, n = rows * C, bytes = n * (int64_t)sizeof(act_t);
+        double *want = NEW(double, n);
+        act_t *sum = NEW(act_t, n), *y = NEW(act_t, n), *plain = NEW(act_t, n);
+        act_t *a = act_copy(p.x, n);
+        float *mean = NEW(float, rows), *rstd = NEW(float, rows), *rstd2 = NEW(float, rows);
+        for (int64_t i = 0; i < n; i++)
+            want[i] = p.x_[i] + p.res_[i];
+        add_layernorm_fwd(sum, y, mean, rstd, p.x, p.res, p.w, p.b, rows, C, eps);
+        check_act_exact("sum", sum, want, n);
+        layernorm_fwd(plain, mean, rstd2, sum, p.w, p.b, rows, C, eps);
+        check_same("layernorm y", y, plain, bytes);
+        check_same("layernorm rstd", rstd, rstd2, rows * 4);
+        add_layernorm_fwd(a, plain, NULL, NULL, a, p.res, p.w, p.b, rows, C, eps);
+        check_same("in place sum", a, sum, bytes);
+        check_same("in place y", plain, y, bytes);
+
+        add_rmsnorm_fwd(sum, y, rstd, p.x, p.res, p.w, rows, C, eps);
+        check_act_exact("sum", sum, want, n);
+        rmsnorm_fwd(plain, rstd2, sum, p.w, rows, C, eps);
+        check_same("rmsnorm y", y, plain, bytes);
+        check_same("rmsnorm rstd", rstd, rstd2, rows * 4);
+        a = act_copy(p.res, n);
+        add_rmsnorm_fwd(a, plain, NULL, p.x, a, p.w, rows, C, eps);
+        check_same("in place sum", a, sum, bytes);
+        check_same("in place y", plain, y, bytes);
+    }
+}
+
+static double *add_copy(const double *a, const double *b, int64_t n)
+{
+    double *y = NEW(double, n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] + b[i];
+    return y;
+}
+
+TEST(layernorm_bwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        Norm p = norm_new(shapes[k][0], shapes[k][1], false);
+        const int64_t rows = p.rows, C = p.C, n = rows * C, bytes = n * (int64_t)sizeof(act_t);
+        double *dxr = NEW(double, n);
+        layernorm_bwd_ref(p.dw_, p.db_, p.dx_, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, NULL, rows, C);
+        check_gradient("dx", norm_loss, &p, p.x_, p.dx_, n);
+        check_gradient("dw", norm_loss, &p, p.w_, p.dw_, C);
+        check_gradient("db", norm_loss, &p, p.b_, p.db_, C);
+        layernorm_bwd_ref(p.dw_, p.db_, dxr, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, p.res_, rows, C);
+
+        float *mean = NEW(float, rows), *rstd = NEW(float, rows);
+        layernorm_fwd(NEW(act_t, n), mean, rstd, p.x, p.w, p.b, rows, C, eps);
+        act_t *dx = NEW(act_t, n), *frozen = NEW(act_t, n), *res = act_copy(p.res, n);
+        float *dw = NEW(float, C), *db = NEW(float, C);
+        void *ws = new_bytes(layernorm_bwd_workspace(C));
+        layernorm_bwd(dw, db, dx, p.dy, p.x, p.w, mean, rstd, rows, C, 0, ws);
+        check_act("dx", dx, p.dx_, n, C);
+        check_f32("dw", dw, p.dw_, C, rows);
+        check_f32("db", db, p.db_, C, rows);
+        layernorm_dx(frozen, p.dy, p.x, p.w, mean, rstd, rows, C);
+        check_same("frozen dx", frozen, dx, bytes);
+
+        float *before = f32_normal(C, 0, 1);
+        double *sum = add_copy(f32_double(before, C), p.dw_, C);
+        memcpy(dw, before, (size_t)C * 4);
+        layernorm_bwd_add(dw, db, res, p.dy, p.x, p.w, mean, rstd, res, rows, C, 1, ws);
+        check_act("res + dx in place", res, dxr, n, C);
+        check_f32("dw added", dw, sum, C, rows);
+        check_f32("db twice", db, add_copy(p.db_, p.db_, C), C, rows);
+        layernorm_dx_add(frozen, p.dy, p.x, p.w, mean, rstd, p.res, rows, C);
+        check_same("frozen res + dx", frozen, res, bytes);
+    }
+}
+
+TEST(rmsnorm_bwd)
+{
+    for (int k = 0; k < SHAPES; k++) {
+        Norm p = norm_new(shapes[k][0], shapes[k][1], true);
+        const int64_t rows = p.rows, C = p.C, n = rows * C, bytes = n * (int64_t)sizeof(act_t);
+        double *dxr = NEW(double, n);
+        rmsnorm_bwd_ref(p.dw_, p.dx_, p.dy_, p.x_, p.w_, p.rstd_, NULL, rows, C);
+        check_gradient("dx", norm_loss, &p, p.x_, p.dx_, n);
+        check_gradient("dw", norm_loss, &p, p.w_, p.dw_, C);
+        rmsnorm_bwd_ref(p.dw_, dxr, p.dy_, p.x_, p.w_, p.rstd_, p.res_, rows, C);
+
+        float *rstd = NEW(float, rows);
+        rmsnorm_fwd(NEW(act_t, n), rstd, p.x, p.w, rows, C, eps);
+        act_t *dx = NEW(act_t, n), *frozen = NEW(act_t, n), *res = act_copy(p.res, n);
+        float *dw = NEW(float, C);
+        void *ws = new_bytes(rmsnorm_bwd_workspace(C));
+        rmsnorm_bwd(dw, dx, p.dy, p.x, p.w, rstd, rows, C, 0, ws);
+        check_act("dx", dx, p.dx_, n, C);
+        check_via_act("dw", dw, p.dw_, C, rows);
+        rmsnorm_dx(frozen, p.dy, p.x, p.w, rstd, rows, C);
+        check_same("frozen dx", frozen, dx, bytes);
+
+        rmsnorm_bwd_add(dw, res, p.dy, p.x, p.w, rstd, res, rows, C, 1, ws);
+        check_act("res + dx in place", res, dxr, n, C);
+        check_via_act("dw twice", dw, add_copy(p.dw_, p.dw_, C), C, rows);
+        rmsnorm_dx_add(frozen, p.dy, p.x, p.w, rstd, p.res, rows, C);
+        check_same("frozen res + dx", frozen, res, bytes);
+    }
+}
+
+/* db adds integers: exact in any order, so it must be exact here. */
+TEST(layernorm_bwd_integers)
+{
+    const int64_t rows = 500, C = 48, n = rows * C;
+    act_t *x = act_normal(n, 0, 1), *dy = act_integers(n, 8), *w = act_normal(C, 1, 0);
+    float *mean = NEW(float, rows), *rstd = NEW(float, rows), *dw = NEW(float, C);
+    float *db = f32_integers(C, 1000);
+    double *want = f32_double(db, C);
+    layernorm_fwd(NEW(act_t, n), mean, rstd, x, w, w, rows, C, eps);
+    layernorm_bwd_add(dw, db, NEW(act_t, n), dy, x, w, mean, rstd, NULL, rows, C, 1,
+                      new_bytes(layernorm_bwd_workspace(C)));
+    for (int64_t i = 0; i < n; i++)
+        want[i % C] += act_load(dy + i);
+    check_f32_exact("db", db, want, C);
+}

@@ -1,0 +1,106 @@
+/* b_pointwise.c -- pointwise.h. */
+#include "../../kernels/cpu/pointwise.h"
+#include "harness.h"
+
+enum { SIZES = 5 };
+static const int64_t sizes[SIZES] = { 17, 31, 64, 1003, 20000 };
+
+/* y = f(x) weighted by dy, in double, for the finite differences. */
+typedef struct {
+    int64_t rows, F;
+    double *x, *y, *dy;
+} Pointwise;
+
+static double gelu_loss(void *ctx)
+{
+    Pointwise *p = ctx;
+    gelu_fwd_ref(p->y, p->x, p->F);
+    return dot(p->y, p->dy, p->F);
+}
+
+static double swiglu_loss(void *ctx)
+{
+    Pointwise *p = ctx;
+    swiglu_fwd_ref(p->y, p->x, p->rows, p->F);
+    return dot(p->y, p->dy, p->rows * p->F);
+}
+
+TEST(add_fwd)
+{
+    for (int k = 0; k < SIZES; k++) {
+        const int64_t n = sizes[k];
+        act_t *a = act_normal(n, 0, 1), *b = act_normal(n, 0, 3), *y = NEW(act_t, n);
+        double *want = act_double(a, n), *b_ = act_double(b, n);
+        for (int64_t i = 0; i < n; i++)
+            want[i] += b_[i];
+        add_fwd(y, a, b, n);
+        check_act_exact("y", y, want, n);
+        add_fwd(a, a, b, n);
+        check_same("in place", a, y, n * (int64_t)sizeof *y);
+    }
+}
+
+TEST(gelu)
+{
+    for (int k = 0; k < SIZES; k++) {
+        const int64_t n = sizes[k];
+        act_t *x = act_normal(n, 0, 3), *dy = act_normal(n, 0, 1), *y = NEW(act_t, n);
+        double *want = NEW(double, n), *grad = NEW(double, n);
+        Pointwise p = { 1, n, act_double(x, n), want, act_double(dy, n) };
+        gelu_bwd_ref(grad, p.dy, p.x, n);
+        check_gradient("dx", gelu_loss, &p, p.x, grad, n);
+        gelu_loss(&p);
+        gelu_fwd(y, x, n);
+        check_act("y", y, want, n, 1);
+        gelu_bwd(y, dy, x, n);
+        check_act("dx", y, grad, n, 1);
+        gelu_bwd(dy, dy, x, n);
+        check_same("in place", dy, y, n * (int64_t)sizeof *y);
+    }
+}
+
+/* PyTorch 2.x, torch.nn.functional.gelu(approximate="tanh") and silu(x) in float64; far ends included. */
+TEST(activation_known)
+{
+    static const double rows[][3] = {       /* x, gelu, silu */
+        { -30, 0, -2.8072868906518526e-12 }, { -3, -0.0036373920817729943, -0.14227761953270035 },
+        { -1, -0.15880800939172324, -0.2689414213699951 }, { 0, 0, 0 },
+        { 0.5, 0.34571400982514394, 0.3112296656009273 }, { 1, 0.8411919906082768, 0.7310585786300049 },
+        { 2, 1.954597694087775, 1.7615941559557646 }, { 30, 30, 29.99999999999719 },
+    };
+    enum { N = sizeof rows / sizeof rows[0] };
+    act_t *x = NEW(act_t, N), *gu = NEW(act_t, 2 * N), *y = NEW(act_t, N);
+    double gelu[N], silu[N];
+    for (int i = 0; i < N; i++) {
+        act_store(x + i, (float)rows[i][0]);
+        act_store(gu + i, (float)rows[i][0]);
+        act_store(gu + N + i, 1);
+        gelu[i] = rows[i][1];
+        silu[i] = rows[i][2];
+    }
+    gelu_fwd(y, x, N);
+    check_act("gelu", y, gelu, N, 1);
+    swiglu_fwd(y, gu, 1, N);
+    check_act("silu", y, silu, N, 1);
+}
+
+TEST(swiglu)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 3, 5 }, { 7, 64 }, { 33, 688 } };
+    for (int k = 0; k < 4; k++) {
+        const int64_t rows = shapes[k][0], F = shapes[k][1], n = rows * F;
+        act_t *gu = act_normal(2 * n, 0, 2), *dh = act_normal(n, 0, 1), *h = NEW(act_t, n);
+        act_t *dgu = NEW(act_t, 2 * n);
+        double *want = NEW(double, n), *grad = NEW(double, 2 * n);
+        Pointwise p = { rows, F, act_double(gu, 2 * n), want, act_double(dh, n) };
+        swiglu_bwd_ref(grad, p.dy, p.x, rows, F);
+        check_gradient("dgu", swiglu_loss, &p, p.x, grad, 2 * n);
+        swiglu_loss(&p);
+        swiglu_fwd(h, gu, rows, F);
+        check_act("h", h, want, n, 1);
+        swiglu_bwd(dgu, dh, gu, rows, F);
+        check_act("dgu", dgu, grad, 2 * n, 1);
+        swiglu_bwd(gu, dh, gu, rows, F);
+        check_same("in place", gu, dgu, 2 * n * (int64_t)sizeof *gu);
+    }
+}
