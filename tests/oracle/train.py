@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Records reference training runs: tests/train/ref/CASE/ for each CASE named (all without names).
+"""Records reference training runs: train.py [--out DIR] [CASE ...], all cases without names.
 
 In:    the table CASES; torch autograd over transformers / PEFT models, in fp64 (and once in fp32).
 Out:   model/ tokens.safetensors eval.safetensors expect.json final.safetensors or adapter_*/.
 Keeps: what a binary does by default; losses are divided by the window's target count."""
+import argparse
 import json
 import math
 import os
@@ -242,8 +243,8 @@ def prepare(name, case, out):
         save_adapter(model, os.path.join(out, "adapter_init"))
 
 
-def record(name):
-    case, out = CASES[name], os.path.join(REF, name)
+def record(name, folder):
+    case, out = CASES[name], os.path.join(folder, name)
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
     prepare(name, case, out)
@@ -289,11 +290,14 @@ def main():
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     warnings.filterwarnings("ignore", category=FutureWarning)
-    names = sys.argv[1:] or list(CASES)
-    for name in names:
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--out", default=REF, help="folder of the cases; default: tests/train/ref")
+    p.add_argument("cases", nargs="*", metavar="CASE", help=" ".join(CASES))
+    args = p.parse_args()
+    for name in args.cases or CASES:
         if name not in CASES:
-            sys.exit(f"train.py: no case {name}; there are {' '.join(CASES)}")
-        record(name)
+            p.error(f"no case {name}; there are {' '.join(CASES)}")
+        record(name, args.out)
 
 
 if __name__ == "__main__":

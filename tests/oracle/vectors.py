@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Records vectors.json (Philox4x32-10, mt19937 permutations) and schedules.json.
+"""Records vectors.json (Philox4x32-10, mt19937 permutations), schedules.json: vectors.py [DIR].
 
-In:    Random123's published known answers; torch.randperm; transformers.get_scheduler.
+In:    Random123's published known answers; torch.randperm; transformers' and torch's schedules.
 Out:   tests/train/ref/vectors.json, tests/train/ref/schedules.json.
 Keeps: the published answers: a slow Philox written from the paper must give them first."""
 import json
 import os
 import random
+import sys
 import warnings
 import zlib
 
 import torch
 import transformers
+from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR
 
 REF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "train", "ref")
 KNOWN = (  # kat_vectors of Random123, philox 4x32 with 10 rounds: counter, key, answer
@@ -66,20 +68,38 @@ def permutation_vectors():
     return out
 
 
-def schedule(name, kwargs, warmup):
-    """The rate of optimiser step s + 1, for s = 0 .. TOTAL + BEYOND - 1."""
-    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=LR)
-    sched = transformers.get_scheduler(name, opt, warmup, TOTAL, scheduler_specific_kwargs=kwargs)
-    out = []
-    for _ in range(TOTAL + BEYOND):
-        out.append(sched.get_last_lr()[0])
+def rates(make, steps):
+    """The rate of optimiser step s + 1, for s = 0 .. steps - 1."""
+    opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))], lr=LR)
+    sched = make(opt)
+    out = [sched.get_last_lr()[0]]
+    while len(out) < steps:
         opt.step()
         sched.step()
+        out.append(sched.get_last_lr()[0])
+    return out
+
+
+def schedules():
+    """transformers' by name; torch's two for as long as they are defined."""
+    out = []
+    for name, kwargs in SCHEDULES.items():
+        for w in (10, 0):
+            make = lambda opt: transformers.get_scheduler(name, opt, w, TOTAL,
+                                                          scheduler_specific_kwargs=kwargs)
+            out.append({"name": name, "args": kwargs, "warmup": w,
+                        "lr": rates(make, TOTAL + BEYOND)})
+    anneal = lambda opt: CosineAnnealingLR(opt, TOTAL, eta_min=1e-5)
+    out.append({"name": "anneal", "args": {"min_lr": 1e-5}, "warmup": 0,
+                "lr": rates(anneal, TOTAL)})
+    onecycle = lambda opt: OneCycleLR(opt, LR, total_steps=TOTAL, cycle_momentum=False)
+    out.append({"name": "onecycle", "args": {}, "warmup": 0, "lr": rates(onecycle, TOTAL)})
     return out
 
 
 def save(name, doc):
-    with open(os.path.join(REF, name), "w") as f:
+    folder = sys.argv[1] if len(sys.argv) > 1 else REF
+    with open(os.path.join(folder, name), "w") as f:
         f.write(json.dumps(doc) + "\n")
 
 
@@ -88,10 +108,8 @@ def main():
     versions = {m.__name__: m.__version__ for m in (torch, transformers)}
     save("vectors.json", {"versions": versions, "philox4x32_10": philox_vectors(),
                           "permutations": permutation_vectors()})
-    save("schedules.json", {
-        "versions": versions, "lr": LR, "total": TOTAL,
-        "schedules": [{"name": n, "args": k, "warmup": w, "lr": schedule(n, k, w)}
-                      for n, k in SCHEDULES.items() for w in (10, 0)]})
+    save("schedules.json", {"versions": versions, "lr": LR, "total": TOTAL,
+                            "schedules": schedules()})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,60 @@
+#!/bin/bash
+# Checks the witness itself: needs PYTHON with tests/oracle/requirements.txt; not part of `make test`.
+# The recorded runs can be made again, and roundtrip.py tells right folders from wrong ones.
+set -u
+PYTHON=${PYTHON:-python3}
+here=tests/oracle
+ref=tests/train/ref
+failed=0
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+say() { # NAME WHY
+    if [ -n "$2" ]; then
+        echo "not ok $1: $2"
+        failed=1
+    else
+        echo "ok $1"
+    fi
+}
+
+if ! "$PYTHON" -c 'import torch, transformers, peft' 2>"$tmp/import"; then
+    echo "not ok python: $(tail -n 1 "$tmp/import") (pip install -r $here/requirements.txt)"
+    exit 1
+fi
+
+"$PYTHON" $here/train.py --out "$tmp/ref" >"$tmp/log" 2>&1
+say runs "$([ $? = 0 ] || tail -n 1 "$tmp/log")"
+"$PYTHON" $here/vectors.py "$tmp/ref" >"$tmp/log" 2>&1
+say vectors "$([ $? = 0 ] || tail -n 1 "$tmp/log")"
+say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
+
+final_numbers() { # CASE: what a perfect binary would have printed
+    "$PYTHON" -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))["final"]))' \
+        "$ref/$1/expect.json" >"$tmp/$1.json"
+}
+roundtrip() { # CASE FOLDER_ARGS...
+    local case=$1
+    shift
+    "$PYTHON" $here/roundtrip.py "$@" --tokens "$ref/$case/eval.safetensors" \
+        --json "$tmp/$case.json" --length 32 >"$tmp/out" 2>&1
+}
+
+for case in gpt2_tiny llama_rows qwen2_tiny; do
+    mkdir "$tmp/$case"
+    cp "$ref/$case/model/config.json" "$tmp/$case"
+    cp "$ref/$case/final.safetensors" "$tmp/$case/model.safetensors"
+    final_numbers $case
+    roundtrip $case --model "$tmp/$case"
+    say "right.$case" "$(grep -v '^ok' "$tmp/out" | head -n 1)"
+    roundtrip $case --model "$ref/$case/model"
+    say "wrong.$case" "$([ $? = 1 ] && grep -q '^not ok eval_loss' "$tmp/out" || echo accepted)"
+done
+for case in qwen2_lora qwen2_rslora; do
+    final_numbers $case
+    roundtrip $case --base "$ref/$case/model" --adapter "$ref/$case/adapter_final"
+    say "right.$case" "$(grep -v '^ok' "$tmp/out" | head -n 1)"
+    roundtrip $case --base "$ref/$case/model" --adapter "$ref/$case/adapter_init"
+    say "wrong.$case" "$([ $? = 1 ] && grep -q '^not ok eval_loss' "$tmp/out" || echo accepted)"
+done
+exit $failed
