@@ -73,18 +73,23 @@ static void run_case(const Case *t, bool integers)
         check_act("C", got, ref, t->m * t->n, t->k);
 }
 
-TEST(gemm_integers)
+static void library_on_two_threads(void)
 {
     harness_library();
+    omp_set_num_threads(2);
     gemm_setup();
+}
+
+TEST(gemm_integers)
+{
+    library_on_two_threads();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i], true);
 }
 
 TEST(gemm_random)
 {
-    harness_library();
-    gemm_setup();
+    library_on_two_threads();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i], false);
 }
@@ -104,8 +109,7 @@ TEST(gemm_repacks)
 /* A machine with many threads asks oneDNN for more workspace than is planned. */
 TEST(gemm_many_threads)
 {
-    harness_library();
-    gemm_setup();
+    library_on_two_threads();
     int threads = omp_get_max_threads();
     omp_set_num_threads(96);
     Case t = { 300, 520, 500, GEMM_TN, 0, 0, 1, 0, 0 };
@@ -115,8 +119,7 @@ TEST(gemm_many_threads)
 
 TEST(linear)
 {
-    harness_library();
-    gemm_setup();
+    library_on_two_threads();
     const int64_t R = 37, I = 24, O = 40;
     void *ws = new_bytes(GEMM_WORKSPACE);
     act_t *x = act_normal(R * I, 0, 1), *w = act_normal(O * I, 0, 1), *b = act_normal(O, 0, 1), *dy = act_normal(R * O, 0, 1);
@@ -174,7 +177,7 @@ static void run_bench(void *ctx)
     gemm_run(&t->g, t->c, t->a, t->b, NULL, t->ws);
 }
 
-BENCH(gemm)
+BENCH(gemm_speed)
 {
     gemm_setup();
     static const int64_t shapes[][3] = {           /* rows, out, in */

@@ -1,0 +1,199 @@
+/* ce.h -- cross-entropy with the head product, a chunk of rows at a time: (rows, V) is never stored.
+ *
+ * In:    x (rows, C) act_t, w (V, C), labels (rows), < 0: no target; chunk divides rows; the Gemms are for one chunk.
+ * Out:   loss (rows) fp32, 0 without a target; dx (rows, C); dw (V, C) fp32; both of scale[0] * sum of losses.
+ * Keeps: logits, log-sum-exp and loss in fp32; a row's sums run over CE_LANES interleaved partial sums, always the same;
+ *        a chunk without targets costs nothing. The softmax gradient is rounded to act_t.
+ * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
+#ifndef DIECAST_KERNELS_CE_H
+#define DIECAST_KERNELS_CE_H
+
+#include "gemm.h"
+#include "math.h"
+
+enum { CE_LANES = 32 };
+
+#ifdef KERNEL_REFERENCE
+/* x (rows, C), w (V, C); dx and dw may be NULL; dw is added to when beta. */
+static inline void ce_ref(double *loss, double *dx, double *dw, const double *x, const double *w, const int32_t *labels,
+                          double scale, int64_t rows, int64_t V, int64_t C, int beta)
+{
+    for (int64_t i = 0; dw && !beta && i < V * C; i++)
+        dw[i] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double max = -__builtin_inf(), sum = 0;
+        loss[i] = 0;
+        for (int64_t c = 0; dx && c < C; c++)
+            dx[i * C + c] = 0;
+        for (int pass = 0; labels[i] >= 0 && pass < 3; pass++) {
+            for (int64_t v = 0; v < V; v++) {
+                double l = 0;
+                for (int64_t c = 0; c < C; c++)
+                    l += x[i * C + c] * w[v * C + c];
+                if (pass == 0)
+                    max = l > max ? l : max;
+                else if (pass == 1)
+                    sum += __builtin_exp(l - max);
+                if (pass == 1 && v == labels[i])
+                    loss[i] = max - l;
+                double d = (__builtin_exp(l - max) / sum - (v == labels[i])) * scale;
+                for (int64_t c = 0; pass == 2 && dx && c < C; c++) {
+                    dx[i * C + c] += d * w[v * C + c];
+                    if (dw)
+                        dw[v * C + c] += d * x[i * C + c];
+                }
+            }
+        }
+        if (labels[i] >= 0)
+            loss[i] += __builtin_log(sum);
+    }
+}
+#endif
+
+/* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 programs the logits' place] */
+static inline int64_t ce_workspace(int64_t chunk, int64_t V)
+{
+    return GEMM_WORKSPACE + chunk * V * (int64_t)(sizeof(float) + (sizeof(act_t) == sizeof(float) ? 0 : sizeof(act_t)));
+}
+
+static inline int ce_targets_(const int32_t *labels, int64_t n)
+{
+    int targets = 0;
+    for (int64_t i = 0; i < n; i++)
+        targets += labels[i] >= 0;
+    return targets;
+}
+
+/* The sum of exp(l - max) is returned, the maximum stored. */
+static inline float ce_exp_sum_(float *max, const float *restrict l, int64_t V)
+{
+    float most[CE_LANES], sum[CE_LANES];
+    for (int j = 0; j < CE_LANES; j++)
+        most[j] = l[0], sum[j] = 0;
+    const int64_t even = V / CE_LANES * CE_LANES;
+    for (int64_t v = 0; v < even; v += CE_LANES)
+#pragma omp simd
+        for (int j = 0; j < CE_LANES; j++)
+            most[j] = l[v + j] > most[j] ? l[v + j] : most[j];
+    for (int64_t v = even; v < V; v++)
+        most[0] = l[v] > most[0] ? l[v] : most[0];
+    for (int j = 1; j < CE_LANES; j++)
+        most[0] = most[j] > most[0] ? most[j] : most[0];
+    const float top = most[0];
+    for (int64_t v = 0; v < even; v += CE_LANES)
+#pragma omp simd
+        for (int j = 0; j < CE_LANES; j++)
+            sum[j] += math_exp(l[v + j] - top);
+    for (int64_t v = even; v < V; v++)
+        sum[0] += math_exp(l[v] - top);
+    for (int n = CE_LANES / 2; n > 0; n /= 2)
+        for (int j = 0; j < n; j++)
+            sum[j] += sum[j + n];
+    *max = top;
+    return sum[0];
+}
+
+static inline float ce_row_loss_(float *max, float *sum, const float *l, int32_t label, int64_t V)
+{
+    *sum = ce_exp_sum_(max, l, V);
+    return math_log(*sum) - (l[label] - *max);
+}
+
+/* Losses of a chunk from its logits. */
+static inline void ce_chunk_fwd_(float *restrict loss, const float *logits, const int32_t *labels, int64_t chunk, int64_t V)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < chunk; i++) {
+        float max, sum;
+        loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, logits + i * V, labels[i], V);
+    }
+}
+
+/* Losses of a chunk and the gradient of its logits; d may be the logits' own place. */
+static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, const int32_t *labels, float scale,
+                                 int64_t chunk, int64_t V)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < chunk; i++) {
+        const float *l = logits + i * V;
+        act_t *g = d + i * V;
+        const int32_t label = labels[i];
+        float max, sum;
+        if (label < 0) {
+            loss[i] = 0;
+            memset(g, 0, sizeof(act_t) * (size_t)V);
+            continue;
+        }
+        loss[i] = ce_row_loss_(&max, &sum, l, label, V);
+        const float factor = scale / sum, target = math_exp(l[label] - max) * factor - scale;
+#pragma omp simd
+        for (int64_t v = 0; v < V; v++)
+            act_store(g + v, math_exp(l[v] - max) * factor);
+        act_store(g + label, target);
+    }
+}
+
+/* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }; ws: ce_workspace(chunk, V) bytes. */
+static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels, int64_t rows, int64_t V,
+                          int64_t C, int64_t chunk, Gemm *mm_logits, void *ws)
+{
+    float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
+    for (int64_t i = 0; i < rows; i += chunk) {
+        if (ce_targets_(labels + i, chunk))
+            gemm_run(mm_logits, logits, x + i * C, w, NULL, ws);
+        ce_chunk_fwd_(loss + i, logits, labels + i, chunk, V);
+    }
+}
+
+/* dw: NULL when the head is frozen. */
+static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w, const int32_t *labels,
+                           float scale, int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits, Gemm *mm_dx,
+                           Gemm *mm_dw, void *ws)
+{
+    float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
+    act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * V);
+    for (int64_t i = 0; i < rows; i += chunk) {
+        if (!ce_targets_(labels + i, chunk)) {
+            memset(loss + i, 0, sizeof(float) * (size_t)chunk);
+            memset(dx + i * C, 0, sizeof(act_t) * (size_t)(chunk * C));
+            continue;
+        }
+        gemm_run(mm_logits, logits, x + i * C, w, NULL, ws);
+        ce_chunk_bwd_(loss + i, d, logits, labels + i, scale, chunk, V);
+        gemm_run(mm_dx, dx + i * C, d, w, NULL, ws);
+        if (dw)
+            gemm_run(mm_dw, dw, d, x + i * C, NULL, ws);
+    }
+}
+
+/* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }
+ * mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }: chunks add up; beta is the call's. */
+static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w, const int32_t *labels,
+                              const float *scale, int64_t rows, int64_t V, int64_t C, int64_t chunk, int beta,
+                              Gemm *mm_logits, Gemm *mm_dx, Gemm *mm_dw, void *ws)
+{
+    if (!beta) {
+#pragma omp parallel for schedule(static)
+        for (int64_t v = 0; v < V; v++)
+            memset(dw + v * C, 0, sizeof(float) * (size_t)C);
+    }
+    ce_bwd_(loss, dx, dw, x, w, labels, scale[0], rows, V, C, chunk, mm_logits, mm_dx, mm_dw, ws);
+}
+
+static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w, const int32_t *labels,
+                             const float *scale, int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
+                             Gemm *mm_dx, void *ws)
+{
+    ce_bwd_(loss, dx, NULL, x, w, labels, scale[0], rows, V, C, chunk, mm_logits, mm_dx, NULL, ws);
+}
+
+/* acc[0] += the losses, in their order. */
+static inline void loss_sum(double *acc, const float *loss, int64_t rows)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < rows; i++)
+        sum += loss[i];
+    acc[0] += sum;
+}
+
+#endif
