@@ -15,11 +15,15 @@
 #define SEARCH_MAX 4096           // buffers; bounds recursion depth and memory
 #define PAIRS_MAX (8 << 20)       // overlapping pairs kept for the search
 
-// Limits of nodes times buffers at one capacity: never a clock, so that plans are reproducible.
-#define WORK_CAPACITY INT64_C(4000000000)  // asked for by the caller
-#define WORK_BOUND INT64_C(100000000)
-#define WORK_ABOVE INT64_C(20000000)
-#define WORK_HALVES INT64_C(4000000)
+// Search effort at one capacity, in nodes times buffers: never a clock, so that plans are
+// reproducible. A plan has a fraction of a second, a capacity asked for some seconds.
+#define WORK_CAPACITY INT64_C(2000000000)
+#define WORK_BOUND INT64_C(10000000)
+#define WORK_ABOVE INT64_C(2000000)
+#define WORK_HALVES INT64_C(500000)
+#define NODES_BOUND 32  // at least, per buffer: for instances of thousands of buffers
+#define NODES_ABOVE 8
+#define UNPROVED_MAX 4  // capacities given up without a proof before the halving ends
 
 __extension__ typedef unsigned __int128 U128;
 
@@ -207,6 +211,8 @@ typedef struct { int index; int64_t old; } Undo;  // an overwritten min[] or flo
 typedef struct { int buffer; size_t nmin, nfloor; } Placed;  // and the trails before
 typedef struct { U128 area; int64_t width, total; int buffer; } Preorder;
 
+#define PLACED INT64_MAX  // min[] of a placed buffer, so that no scan takes it
+
 typedef enum { FOUND, INFEASIBLE, LIMIT } Verdict;
 
 typedef struct {
@@ -222,7 +228,6 @@ typedef struct {
     int *near_at, *near;               // buffers that overlap in time
     int *member_at, *member;           // buffers of a section
     int *cuts;                         // unplaced buffers alive in sections s and s + 1
-    bool *placed;
     Placed *stack;                     // in the order of placement
     int nstack;
     Undo *undo_min, *undo_floor;
@@ -247,13 +252,11 @@ static size_t push_slot(Search *s, Slot slot) {
 static bool raise_floors(Search *s, int lo, int hi) {
     for (int k = lo; k < hi; k++) {
         if (!s->total[k]) continue;
-        int64_t floor = INT64_MAX;
-        for (int i = s->member_at[k]; i < s->member_at[k + 1]; i++) {
-            int u = s->member[i];
-            if (!s->placed[u]) floor = min64(floor, s->min[u]);
-        }
-        if (floor <= s->floor[k]) continue;
-        push_undo(&s->undo_floor, &s->nfloor, &s->cap_floor, k, s->floor[k]);
+        int64_t floor = INT64_MAX, old = s->floor[k];
+        for (int i = s->member_at[k]; i < s->member_at[k + 1] && floor > old; i++)
+            floor = min64(floor, s->min[s->member[i]]);
+        if (floor <= old) continue;
+        push_undo(&s->undo_floor, &s->nfloor, &s->cap_floor, k, old);
         s->floor[k] = floor;
         if (floor + s->total[k] > s->ceiling) return false;
     }
@@ -264,14 +267,14 @@ static bool raise_floors(Search *s, int lo, int hi) {
 static bool place(Search *s, int u, int lo, int hi) {
     int64_t offset = s->min[u], top = offset + s->size[u];
     s->stack[s->nstack++] = (Placed){u, s->nmin, s->nfloor};
-    s->placed[u] = true;
+    s->min[u] = PLACED;
     s->offset[u] = offset;
     for (int k = s->first[u]; k < s->last[u]; k++) s->total[k] -= s->size[u];
     for (int k = s->first[u]; k + 1 < s->last[u]; k++) s->cuts[k]--;
     int from = s->first[u], to = s->last[u];
     for (int i = s->near_at[u]; i < s->near_at[u + 1]; i++) {
         int v = s->near[i];
-        if (s->placed[v] || s->min[v] >= top) continue;
+        if (s->min[v] >= top) continue;
         push_undo(&s->undo_min, &s->nmin, &s->cap_min, v, s->min[v]);
         s->min[v] = s->b[v].align == s->grain ? top : round_up(top, s->b[v].align);
         if (s->min[v] + s->b[v].size > s->capacity) return false;
@@ -298,7 +301,7 @@ static void unplace_to(Search *s, int mark) {
         }
         for (int k = s->first[u]; k < s->last[u]; k++) s->total[k] += s->size[u];
         for (int k = s->first[u]; k + 1 < s->last[u]; k++) s->cuts[k]++;
-        s->placed[u] = false;
+        s->min[u] = s->offset[u];
     }
 }
 
@@ -320,7 +323,7 @@ static Verdict explore_part(Search *s, size_t list, int m, int lo, int hi, int64
     int k = 0;
     for (int i = 0; i < m; i++) {
         int u = s->pool[list + (size_t)i].buffer;
-        if (s->placed[u] || s->first[u] < lo || s->first[u] >= hi) continue;
+        if (s->min[u] == PLACED || s->first[u] < lo || s->first[u] >= hi) continue;
         int64_t total = 0, width = s->b[u].upper - s->b[u].lower;
         for (int j = s->first[u]; j < s->last[u]; j++) total = max64(total, s->total[j]);
         pre[k++] = (Preorder){(U128)width * (U128)s->b[u].size, width, total, u};
@@ -355,7 +358,7 @@ static Verdict explore(Search *s, size_t list, int m, int lo, int hi, int64_t lo
     int64_t lid = INT64_MAX;  // lowest top of an unplaced buffer: offsets from there on leave a gap
     for (int i = 0; i < m; i++) {
         int u = s->pool[list + (size_t)i].buffer;
-        if (s->placed[u]) continue;
+        if (s->min[u] == PLACED) continue;
         left++;
         lid = min64(lid, s->min[u] + s->size[u]);
     }
@@ -363,7 +366,7 @@ static Verdict explore(Search *s, size_t list, int m, int lo, int hi, int64_t lo
     if (4 * left < 3 * m) {
         for (int i = 0; i < m; i++) {
             Slot slot = s->pool[list + (size_t)i];
-            if (!s->placed[slot.buffer]) push_slot(s, slot);
+            if (s->min[slot.buffer] != PLACED) push_slot(s, slot);
         }
         list = mark;
         m = left;
@@ -376,7 +379,6 @@ static Verdict explore(Search *s, size_t list, int m, int lo, int hi, int64_t lo
             Slot slot = s->pool[list + (size_t)i];
             int64_t at = s->min[slot.buffer];
             if (at >= best_min || at < low || (at == low && slot.rank < rank)) continue;
-            if (s->placed[slot.buffer]) continue;
             best = slot.buffer;
             best_rank = slot.rank;
             best_min = at;
@@ -384,7 +386,7 @@ static Verdict explore(Search *s, size_t list, int m, int lo, int hi, int64_t lo
         if (best < 0) break;
         low = best_min;
         rank = best_rank + 1;
-        if (s->twin[best] >= 0 && !s->placed[s->twin[best]]) continue;
+        if (s->twin[best] >= 0 && s->min[s->twin[best]] != PLACED) continue;
         if (s->nodes++ >= s->limit) {
             verdict = LIMIT;
             break;
@@ -415,7 +417,6 @@ static void search_open(Search *s, const PackBuffer *b, int n, size_t pairs) {
     s->last = packing_alloc(NULL, count, sizeof *s->last);
     s->twin = packing_alloc(NULL, count, sizeof *s->twin);
     s->cuts = packing_alloc(NULL, count, sizeof *s->cuts);
-    s->placed = packing_alloc(NULL, count, sizeof *s->placed);
     s->stack = packing_alloc(NULL, count, sizeof *s->stack);
     s->near_at = packing_alloc(NULL, count + 1, sizeof *s->near_at);
     s->near = packing_alloc(NULL, 2 * pairs, sizeof *s->near);
@@ -451,7 +452,6 @@ static void search_open(Search *s, const PackBuffer *b, int n, size_t pairs) {
     for (int u = 0; u < n; u++) {
         s->near_at[u] = at;
         s->min[u] = 0;
-        s->placed[u] = false;
         s->size[u] = round_up(b[u].size, s->grain);
         s->twin[u] = u && equal_buffers(&b[u - 1], &b[u]) ? u - 1 : -1;
         for (int k = s->first[u]; k < s->last[u]; k++) {
@@ -466,7 +466,7 @@ static void search_open(Search *s, const PackBuffer *b, int n, size_t pairs) {
 
 static void search_close(Search *s) {
     void *all[] = {s->size, s->min, s->offset, s->floor, s->total, s->first, s->last, s->twin,
-                   s->near_at, s->near, s->member_at, s->member, s->cuts, s->placed, s->stack,
+                   s->near_at, s->near, s->member_at, s->member, s->cuts, s->stack,
                    s->undo_min, s->undo_floor, s->pool};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
@@ -535,35 +535,42 @@ static void keep_best(Best *best, const PackBuffer *b, int n, const char *method
     for (int i = 0; i < n; i++) best->offset[i] = b[i].offset;
 }
 
-static bool try_capacity(Search *s, PackBuffer *b, Best *best, int64_t capacity, int64_t work) {
-    if (search_run(s, capacity, work / s->n) != FOUND) return false;
+static Verdict try_capacity(Search *s, PackBuffer *b, Best *best, int64_t capacity,
+                            int64_t limit) {
+    Verdict v = search_run(s, capacity, limit);
+    if (v != FOUND) return v;
     for (int i = 0; i < s->n; i++) b[i].offset = s->offset[i];
     unplace_to(s, 0);
     keep_best(best, b, s->n, "search");
-    return true;
+    return v;
 }
 
-// capacity > 0: that one only. Else the bound; just above it; then halves what is left between
-// the largest capacity that failed and the best placement.
+// The bound, then just above it, then halves what is left between the largest capacity that
+// failed and the best placement: the optimum where the limits suffice to prove it.
+static void search_down(Search *s, PackBuffer *b, Best *best) {
+    int64_t n = s->n, bound = best->r.bound, failed = bound;
+    if (try_capacity(s, b, best, bound, WORK_BOUND / n + NODES_BOUND * n) == FOUND) return;
+    for (int k = 12; k >= 8; k -= 2) {
+        int64_t above = bound + (bound >> k) / s->grain * s->grain;
+        if (above <= failed || above >= best->r.peak) continue;
+        if (try_capacity(s, b, best, above, WORK_ABOVE / n + NODES_ABOVE * n) == FOUND) break;
+        failed = above;
+    }
+    int64_t half;
+    for (int unproved = 0; unproved < UNPROVED_MAX; failed += half) {
+        half = round_up((best->r.peak - failed) / 2, s->grain);
+        if (half <= 0 || half >= best->r.peak - failed) break;
+        Verdict v = try_capacity(s, b, best, failed + half, WORK_HALVES / n + NODES_ABOVE * n);
+        unproved += v == LIMIT;
+        if (v == FOUND) half = 0;
+    }
+}
+
 static void search_best(PackBuffer *b, int n, size_t pairs, int64_t capacity, Best *best) {
     Search s;
     search_open(&s, b, n, pairs);
-    int64_t bound = best->r.bound, failed = bound;
-    if (capacity) {
-        try_capacity(&s, b, best, capacity, WORK_CAPACITY);
-    } else if (!try_capacity(&s, b, best, bound, WORK_BOUND)) {
-        for (int k = 12; k >= 8; k -= 2) {
-            int64_t above = bound + (bound >> k) / s.grain * s.grain;
-            if (above <= failed || above >= best->r.peak) continue;
-            if (try_capacity(&s, b, best, above, WORK_ABOVE)) break;
-            failed = above;
-        }
-        while (best->r.peak - failed > s.grain) {
-            int64_t half = round_up((best->r.peak - failed) / 2, s.grain);
-            if (half >= best->r.peak - failed) break;
-            if (!try_capacity(&s, b, best, failed + half, WORK_HALVES)) failed += half;
-        }
-    }
+    if (capacity) try_capacity(&s, b, best, capacity, WORK_CAPACITY / n + NODES_BOUND * n);
+    else search_down(&s, b, best);
     best->r.nodes = s.nodes;
     search_close(&s);
 }

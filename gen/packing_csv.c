@@ -220,9 +220,10 @@ static int pack_table(PackTable *t, const char *path, int64_t capacity) {
     PackRow **by = rows_by_id(t);
     PackBuffer *b = packing_alloc(NULL, (size_t)t->n, sizeof *b);
     for (int i = 0; i < t->n; i++) b[i] = by[i]->b;
-    PackResult r = packing_run(b, t->n, capacity);
+    int64_t goal = capacity ? capacity : packing_bound(b, t->n);
+    PackResult r = packing_run(b, t->n, goal);
     bool fits = !capacity || r.peak <= capacity;
-    if (!fits) r = packing_run(b, t->n, 0);
+    if (r.peak > goal) r = packing_run(b, t->n, 0);
     const char *fault = packing_verify(b, t->n);
     if (fault) {
         fprintf(stderr, "gen: bug: packing.c: %s\n", fault);
