@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""The other side of the bench: one case trained by PyTorch as a careful user would write it.
+
+In:    CASE of the table CASES; --seconds, --threads, --mode eager|compile, --precision.
+Out:   one JSON line: tokens_per_second (median), spread, peak_rss_bytes, first_step_seconds.
+Keeps: random weights and fresh random tokens; a step is forward, backward, clip 1.0, AdamW."""
+import argparse
+import contextlib
+import json
+import os
+import resource
+import statistics
+import time
+
+CASES = {  # family, model config, precision, LoRA rank (0: all weights train), B, T
+    "gpt2_124m": dict(family="gpt2", precision="fp32", rank=0, B=4, T=256, config=dict(
+        n_layer=12, n_head=12, n_embd=768, n_positions=1024, vocab_size=50257)),
+    "qwen_lora": dict(family="qwen2", precision="bf16", rank=16, B=1, T=512, config=dict(
+        num_hidden_layers=24, num_attention_heads=14, num_key_value_heads=2, hidden_size=896,
+        intermediate_size=4864, vocab_size=151936, tie_word_embeddings=True,
+        max_position_embeddings=32768, rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6})),
+    "tiny": dict(family="gpt2", precision="fp32", rank=0, B=64, T=240, config=dict(
+        n_layer=4, n_head=4, n_embd=64, n_positions=240, vocab_size=257,
+        bos_token_id=256, eos_token_id=256)),
+}
+WARM = 2  # steps left out, beside the first
+LEAST = 5  # steps timed, however long they take
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("case", choices=CASES)
+    p.add_argument("--seconds", type=float, default=10)
+    p.add_argument("--threads", type=int, default=os.cpu_count())
+    p.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    p.add_argument("--precision", choices=("fp32", "bf16", "autocast"),
+                   help="bf16: weights bf16, adapters fp32 as in PEFT; autocast: that under autocast")
+    p.add_argument("--adamw", choices=("fused", "foreach"), default="fused")
+    return p.parse_args()
+
+
+def build(case, precision):
+    import torch
+    import transformers
+    transformers.logging.set_verbosity_error()
+    dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+    if case["family"] == "gpt2":
+        config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+                                         use_cache=False, **case["config"])
+    else:
+        config = transformers.Qwen2Config(use_cache=False, **case["config"])
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype,
+                                                          attn_implementation="sdpa")
+    if case["rank"]:
+        import peft
+        model = peft.get_peft_model(model, peft.LoraConfig(
+            r=case["rank"], lora_alpha=2 * case["rank"], lora_dropout=0.0,
+            target_modules="all-linear", task_type="CAUSAL_LM"))
+    return model.train(), config.vocab_size
+
+
+def versions():
+    from importlib.metadata import version
+    return {name: version(name) for name in ("torch", "transformers", "peft", "numpy")}
+
+
+def run(args, born):
+    import torch
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    case = CASES[args.case]
+    precision = args.precision or case["precision"]
+    model, vocab = build(case, precision)
+    params = [p for p in model.parameters() if p.requires_grad]
+    opt = torch.optim.AdamW(params, lr=1e-4, weight_decay=0.1, **{args.adamw: True})
+    step_model = torch.compile(model) if args.mode == "compile" else model
+    cast = (torch.autocast("cpu", torch.bfloat16) if precision == "autocast"
+            else contextlib.nullcontext())
+    shape = (case["B"], case["T"])
+    times, end = [], None
+    while end is None or time.perf_counter() < end or len(times) < LEAST:
+        ids = torch.randint(0, vocab, shape)
+        labels = torch.randint(0, vocab, shape)
+        begin = time.perf_counter()
+        with cast:
+            # Labels come shifted, as ours do: every position has a target.
+            loss = step_model(input_ids=ids, labels=ids, shift_labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
+        opt.step()
+        opt.zero_grad(set_to_none=True)
+        loss.item()
+        now = time.perf_counter()
+        times.append(now - begin)
+        if len(times) == 1:
+            first = time.time() - born
+        if end is None and len(times) == 1 + WARM:
+            end, times = now + args.seconds, []
+    return case, precision, first, times
+
+
+def main():
+    born = process_start()
+    args = arguments()
+    case, precision, first, times = run(args, born)
+    tokens = case["B"] * case["T"]
+    rates = sorted(tokens / t for t in times)
+    print(json.dumps({
+        "case": args.case, "mode": args.mode, "precision": precision, "adamw": args.adamw,
+        "threads": args.threads, "steps": len(times),
+        "tokens_per_second": round(statistics.median(rates), 1),
+        "spread": [round(rates[0], 1), round(rates[-1], 1)],
+        "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "first_step_seconds": round(first, 3), "versions": versions()}))
+
+
+def process_start():
+    """Seconds since the epoch at which this process began, so that imports count."""
+    import psutil
+    return psutil.Process().create_time()
+
+
+if __name__ == "__main__":
+    main()

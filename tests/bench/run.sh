@@ -1,0 +1,62 @@
+#!/bin/bash
+# Times our binaries beside PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
+# of tests/oracle/requirements.txt. Both sides run in turns, RUNS times each, with THREADS threads.
+# Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
+#   RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" PYTHON=python3
+set -u
+RUNS=${RUNS:-5}
+THREADS=${THREADS:-$(nproc)}
+PEER_SECONDS=${PEER_SECONDS:-10}
+MODES=${MODES:-eager}
+PYTHON=${PYTHON:-python3}
+here=tests/bench
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# case, recipe in recipes/, steps of ours in a run
+CASES="gpt2_124m cpu_gpt2_124m 8
+qwen_lora cpu_qwen2.5_0.5b_lora 6
+tiny cpu_gpt_bench 60"
+
+# What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
+peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
+
+want=${*:-$(awk '{print $1}' <<<"$CASES")}
+for case in $want; do
+    if ! grep -q "^$case " <<<"$CASES"; then
+        echo "$0: no case $case; there are $(awk '{printf "%s ", $1}' <<<"$CASES")" >&2
+        exit 1
+    fi
+done
+"$PYTHON" -c 'import torch, transformers, peft, psutil' || {
+    echo "$0: pip install -r tests/oracle/requirements.txt; then PYTHON=.../python make bench" >&2
+    exit 1
+}
+
+export OMP_NUM_THREADS=$THREADS
+failed=0
+while read -r case recipe steps; do
+    grep -qw "$case" <<<"$want" || continue
+    if ! { out/.gen/gen "recipes/$recipe.lua" && make -C "out/$recipe"; } >"$tmp/build" 2>&1; then
+        tail -n 5 "$tmp/build" >&2
+        echo "$case: $recipe did not build" >&2
+        failed=1
+        continue
+    fi
+    : >"$tmp/$case.ours"
+    : >"$tmp/$case.peer"
+    for ((run = 1; run <= RUNS; run++)); do
+        echo "$case: run $run of $RUNS" >&2
+        "out/$recipe/train" --bench-steps "$steps" --threads "$THREADS" --out "$tmp/run" \
+            2>"$tmp/err" >>"$tmp/$case.ours" || { tail -n 3 "$tmp/err" >&2; failed=1; break; }
+        for mode in $MODES; do
+            env "${peer_env[@]}" "$PYTHON" $here/peer.py "$case" --seconds "$PEER_SECONDS" \
+                --threads "$THREADS" --mode "$mode" 2>"$tmp/err" >>"$tmp/$case.peer" ||
+                { tail -n 3 "$tmp/err" >&2; failed=1; break; }
+        done
+    done
+    "$PYTHON" $here/table.py add "$case" "$recipe" "$tmp" "$THREADS" || failed=1
+done <<<"$CASES"
+# shellcheck disable=SC2086      # a list of names
+"$PYTHON" $here/table.py print $want
+exit $failed

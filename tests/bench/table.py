@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Keeps and prints what run.sh measured.
+
+In:    `add CASE RECIPE DIR THREADS`: DIR/CASE.ours and DIR/CASE.peer, a JSON line a run.
+Out:   tests/bench/results/CASE.json; `print CASE ...`: the table of them.
+Keeps: no date; a side's figure is the median over its runs, the spread (max - min) / median."""
+import json
+import os
+import statistics
+import sys
+
+RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+ROW = "{:<10} {:<8} {:>12} {:>7} {:>12} {:>7} {:>6} {:>15} {:>15}"
+
+
+def cpu():
+    with open("/proc/cpuinfo") as f:
+        names = [line.split(":", 1)[1].strip() for line in f if line.startswith("model name")]
+    return names[0] if names else "unknown"
+
+
+def add(case, recipe, folder, threads):
+    sides = {}
+    for side in ("ours", "peer"):
+        with open(os.path.join(folder, f"{case}.{side}")) as f:
+            sides[side] = [json.loads(line) for line in f]
+        if not sides[side]:
+            sys.exit(f"{case}: no run of {side}")
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(os.path.join(RESULTS, f"{case}.json"), "w") as f:
+        json.dump({"case": case, "recipe": recipe, "cpu": cpu(), "threads": int(threads), **sides},
+                  f, indent=1)
+        f.write("\n")
+
+
+def summary(runs):
+    """Median tokens/s, spread in percent, first step in s, peak in GiB."""
+    rates = [r["tokens_per_second"] for r in runs]
+    mid = statistics.median(rates)
+    return (mid, 100 * (max(rates) - min(rates)) / mid,
+            statistics.median(r["first_step_seconds"] for r in runs),
+            max(r["peak_rss_bytes"] for r in runs) / 2**30)
+
+
+def show(cases):
+    print(ROW.format("case", "peer", "ours tok/s", "spread", "peer tok/s", "spread", "ratio",
+                     "first step s", "peak GiB"))
+    for case in cases:
+        path = os.path.join(RESULTS, f"{case}.json")
+        if not os.path.exists(path):
+            continue
+        with open(path) as f:
+            doc = json.load(f)
+        a = summary(doc["ours"])
+        for mode in dict.fromkeys(r["mode"] for r in doc["peer"]):
+            runs = [r for r in doc["peer"] if r["mode"] == mode]
+            b = summary(runs)
+            print(ROW.format(case, mode, f"{a[0]:.1f}", f"{a[1]:.1f}%", f"{b[0]:.1f}",
+                             f"{b[1]:.1f}%", f"{a[0] / b[0]:.2f}", f"{a[2]:.2f} / {b[2]:.2f}",
+                             f"{a[3]:.2f} / {b[3]:.2f}"))
+        versions = " ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
+        print(f"    {len(doc['ours'])} runs a side, {doc['threads']} threads, {doc['cpu']}; "
+              f"{runs[0]['precision']}, {versions}")
+
+
+if __name__ == "__main__":
+    {"add": lambda a: add(*a), "print": show}[sys.argv[1]](sys.argv[2:])
