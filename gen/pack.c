@@ -124,7 +124,8 @@ static void reader_open(Pack *p, Reader *r, const char *path)
 /* More bytes behind those that are there; every byte passes here once, so the hash is taken here. */
 static void reader_fill(Pack *p, Reader *r)
 {
-    memmove(r->buf, r->buf + r->start, r->end - r->start);
+    if (r->start)
+        memmove(r->buf, r->buf + r->start, r->end - r->start);
     r->end -= r->start;
     r->start = 0;
     if (r->cap - r->end < BLOCK) {

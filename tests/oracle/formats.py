@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Makes tests/formats/: files of the reference libraries that our readers and writers are compared with.
+
+Usage: formats.py TESTS_FOLDER      (needs safetensors, numpy, tokenizers, jinja2; tests/tokenizer must be there)
+Out:   reference.safetensors; json_in.json and json_out.json (Python's json.dumps of it);
+       rows/*.jsonl and what TRL's rules make of them, *.expected: a row a line, targets marked with a star.
+"""
+import json
+import os
+import random
+import struct
+import sys
+
+import jinja2
+import numpy as np
+import safetensors
+from tokenizers import Tokenizer
+
+CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'"
+          " + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
+LLAMA3 = ("{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' +"
+          " message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0"
+          " %}{% set content = '<|begin_of_text|>' + content %}{% endif %}{{ content }}{% endfor %}{% if"
+          " add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}")
+TEMPLATE = {"qwen2": CHATML, "llama3": LLAMA3}
+EOS = {"qwen2": "<|im_end|>", "llama3": "<|eot_id|>", "gpt2": "<|endoftext|>"}
+
+TEXTS = [{"text": "The king and I."}, {"text": "ends already<|endoftext|>"}, {"text": " \n"}, {"text": "é 東京 \U0001f600"}]
+PROMPTS = [
+    {"prompt": "What is 2+2?", "completion": " 4"}, {"prompt": "What is", "completion": "n't it?"},
+    {"prompt": "", "completion": "no prompt"}, {"prompt": "no completion ", "completion": ""},
+    {"prompt": "line\n", "completion": "\nline"}, {"prompt": "é", "completion": "e\u0301 " + "x" * 40},
+    {"prompt": "p" * 60 + " " + "q " * 30, "completion": "cut away entirely"},
+]
+
+
+def turn(role, content):
+    return {"role": role, "content": content}
+
+
+CHATS = [
+    [turn("user", "hi"), turn("assistant", "hello")],
+    [turn("system", "Be good."), turn("user", "  2+2? \n"), turn("assistant", "\n\n4 "), turn("user", "sure?"),
+     turn("assistant", "Yes.")],
+    [turn("user", ""), turn("assistant", "")],
+    [turn("user", "say <|im_end|> or <|eot_id|>"), turn("assistant", "<|im_start|>user\nno<|im_end|>")],
+    [turn("user", "\u00a0\u3000wide\u2003"), turn("assistant", "\u001f\u0085ünï \u200b")],
+    [turn("assistant", "alone")],
+]
+
+
+def save_tensors(path):
+    rng = np.random.default_rng(3)
+    tensors = {
+        "model.embed.weight": ("float32", (3, 4), (np.arange(12) / 8).astype("<f4").tobytes()),
+        "model.a.weight": ("float32", (2,), np.array([1.5, -2.25], "<f4").tobytes()),
+        "model.norm": ("bfloat16", (5,), rng.integers(0, 1 << 16, 5, dtype="<u2").tobytes()),
+        "half": ("float16", (2, 2), np.array([1, 0.5, 65504, -6e-8], "<f2").tobytes()),
+        "odd": ("uint8", (3,), bytes([1, 2, 255])), "odder": ("uint8", (1, 1, 1), bytes([9])),
+        "flags": ("bool", (2,), bytes([1, 0])), "long": ("int64", (2,), struct.pack("<qq", -1, 1 << 60)),
+        "double": ("float64", (1,), struct.pack("<d", 0.1)), "scalar": ("int32", (), struct.pack("<i", 7)),
+        "empty": ("float32", (0, 5), b""), "naïve \"name\"\n": ("int16", (2,), struct.pack("<hh", 1, -1)),
+    }
+    keep = {k: np.frombuffer(b, np.uint8).copy() for k, (_, _, b) in tensors.items()}
+    data = safetensors.serialize({k: safetensors.TensorSpec(dtype=d, shape=s, data_ptr=keep[k].ctypes.data, data_len=len(b))
+                                  for k, (d, s, b) in tensors.items()}, {"format": "pt"})
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def save_json(folder):
+    rng = random.Random(5)
+    numbers = [0, -0.0, 1, 1.0, -1, 1e-05, 1e-4, 0.0001234, 1e5, 1e15, 1e16, 1e17, 1e22, 1.5e300, 5e-324, 0.1, 1 / 3, 2**53,
+               2**53 + 1, 2**63, -2**63, 10**30, 123456789012345678, 1234567890123456.7, 99999999999999990.0, 0.3, 1e-06]
+    numbers += [struct.unpack("<d", struct.pack("<Q", rng.getrandbits(64)))[0] for _ in range(400)]
+    numbers += [round(rng.uniform(-1e4, 1e4), rng.randrange(8)) for _ in range(200)]
+    numbers = [x for x in numbers if x == x and abs(x) != float("inf")]
+    value = {"b": [], "a": {}, "zeta": numbers, "é": "naïve \U0001f600 \"quoted\" \\ / \b\f\n\r\t \x1f \x7f", "B": {"y": [[1, [2.5]], {}], "x": None},
+             "t": True, "f": False, "": "empty key", "architectures": ["LlamaForCausalLM"], "rope": {"rope_theta": 10000.0}}
+    text = json.dumps(value)
+    with open(os.path.join(folder, "json_in.json"), "w") as f:
+        f.write(text)
+    with open(os.path.join(folder, "json_out.json"), "w") as f:
+        f.write(json.dumps(json.loads(text), indent=2, sort_keys=True) + "\n")
+
+
+class Bytes:
+    """The byte vocabulary."""
+
+    def encode(self, text, add_special_tokens):
+        self.ids = list(text.encode())
+        return self
+
+
+def row_line(ids, mask, length):
+    ids, mask = ids[:length], mask[:length]
+    return " ".join("%d%s" % (i, "*" if m else "") for i, m in zip(ids, mask)) if any(mask[1:]) else None
+
+
+def ended(text, eos):
+    return text if text.endswith(eos) else text + eos
+
+
+def prompt_row(tok, name, row, length):
+    prompt, whole = row["prompt"], row["prompt"] + row["completion"]
+    if name == "bytes":
+        ids = list(whole.encode()) + [256]
+        n = len(prompt.encode())
+    else:
+        ids = tok.encode(ended(whole, EOS[name]), add_special_tokens=True).ids
+        n = len(tok.encode(prompt, add_special_tokens=True).ids)
+    return row_line(ids, [i >= n for i in range(len(ids))], length)
+
+
+def chat_row(tok, name, prompt, completion, length):
+    template = jinja2.Environment().from_string(TEMPLATE[name])
+    head = template.render(messages=prompt, add_generation_prompt=True)
+    if not prompt and name == "llama3":    # the template forgets BOS when the generation prompt comes first
+        head = "<|begin_of_text|>" + head
+    n = len(tok.encode(head, add_special_tokens=False).ids)
+    ids = tok.encode(template.render(messages=prompt + completion), add_special_tokens=False).ids
+    return row_line(ids, [i >= n for i in range(len(ids))], length)
+
+
+def assistant_row(tok, name, messages, length):
+    """Every assistant turn from behind its header to its end-of-turn token."""
+    template = jinja2.Environment().from_string(TEMPLATE[name])
+    ids = tok.encode(template.render(messages=messages), add_special_tokens=False).ids
+    mask = [0] * len(ids)
+    for i, m in enumerate(messages):
+        if m["role"] != "assistant":
+            continue
+        head = template.render(messages=messages[:i], add_generation_prompt=True)
+        if not i and name == "llama3":
+            head = "<|begin_of_text|>" + head
+        start = len(tok.encode(head, add_special_tokens=False).ids)
+        end = len(tok.encode(template.render(messages=messages[:i + 1]).rstrip("\n"), add_special_tokens=False).ids)
+        mask[start:end] = [1] * (end - start)
+    return row_line(ids, mask, length)
+
+
+def save_rows(folder, tests):
+    def save(name, rows, expected):
+        if rows is not None:
+            with open(os.path.join(folder, name.split(".")[0] + ".jsonl"), "w") as f:
+                f.writelines(json.dumps(r) + "\n" for r in rows)
+        with open(os.path.join(folder, name + ".expected"), "w") as f:
+            f.writelines(e + "\n" for e in expected if e is not None)
+
+    chats = [{"messages": c} for c in CHATS]
+    split = [{"prompt": c[:n], "completion": c[n:]} for c, n in zip(CHATS, (1, 2, 1, 1))] + [{"prompt": [], "completion": CHATS[5]}]
+    for name in ("bytes", "gpt2", "llama3", "qwen2"):
+        tok = Bytes() if name == "bytes" else Tokenizer.from_file(os.path.join(tests, "tokenizer", name, "tokenizer.json"))
+        texts = []
+        for r in TEXTS:
+            ids = list(r["text"].encode()) + [256] if name == "bytes" else tok.encode(
+                ended(r["text"], EOS[name]), add_special_tokens=True).ids
+            texts.append(" ".join("%d*" % i for i in ids))
+        save("text." + name, TEXTS, texts)
+        save("prompt." + name, PROMPTS, [prompt_row(tok, name, r, 64) for r in PROMPTS])
+        if name in TEMPLATE:
+            save("chat." + name, chats, [chat_row(tok, name, c[:-1], c[-1:], 100) for c in CHATS])
+            save("assistant." + name, chats, [assistant_row(tok, name, c, 100) for c in CHATS])
+            save("list." + name, split, [chat_row(tok, name, r["prompt"], r["completion"], 100) for r in split])
+
+
+if __name__ == "__main__":
+    formats = os.path.join(sys.argv[1], "formats")
+    save_tensors(os.path.join(formats, "reference.safetensors"))
+    save_json(formats)
+    save_rows(os.path.join(formats, "rows"), sys.argv[1])
