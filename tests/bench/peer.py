@@ -35,7 +35,7 @@ def arguments():
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--mode", choices=("eager", "compile"), default="eager")
     p.add_argument("--precision", choices=("fp32", "bf16", "autocast"),
-                   help="bf16: weights bf16, adapters fp32 as in PEFT; autocast: that under autocast")
+                   help="bf16: weights bf16, fp32 adapters as in PEFT; autocast: and autocast")
     p.add_argument("--adamw", choices=("fused", "foreach"), default="fused")
     return p.parse_args()
 

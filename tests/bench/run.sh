@@ -10,6 +10,7 @@ PEER_SECONDS=${PEER_SECONDS:-10}
 MODES=${MODES:-eager}
 PYTHON=${PYTHON:-python3}
 here=tests/bench
+export PYTHONDONTWRITEBYTECODE=1
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 

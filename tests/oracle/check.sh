@@ -6,6 +6,7 @@ PYTHON=${PYTHON:-python3}
 here=tests/oracle
 ref=tests/train/ref
 failed=0
+export PYTHONDONTWRITEBYTECODE=1
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
