@@ -152,6 +152,25 @@ const char *value_parse(FieldType type, const char **text, FieldValue *v)
     return "another type";
 }
 
+static char *range_text(FieldType type, double lo, double hi, const char *choices)
+{
+    switch (type) {
+    case FT_INT:
+        return text_print("an integer from %.15g to %.15g", lo, hi);
+    case FT_FLOAT:
+        return text_print("a number from %.15g to %.15g", lo, hi);
+    case FT_BOOL:
+        return text_copy("true or false");
+    case FT_STRING:
+        return text_copy("a string");
+    case FT_CHOICE:
+        return text_print("one of %s", choices);
+    case FT_LIST:
+        return text_copy("a list of strings");
+    }
+    return NULL;
+}
+
 /* ---- the identity of a recipe -------------------------------------------------------------- */
 
 static int by_text(const void *a, const void *b)
@@ -250,6 +269,11 @@ static void parse_line(Config *c, const char *line, Loc here)
     if (wrong || strncmp(p, "  # ", 4))
         err(here, "%s: want %s, got %s", path, wrong ? wrong : "two blanks and # place", p);
     parse_place(p + 4, here, &v);
+    const FieldRow *row = &field_row[i];
+    bool number = row->type == FT_INT || (row->type == FT_FLOAT && v.set);
+    if (number && (v.f < row->lo || v.f > row->hi))
+        err(here, "%s: want %s, got %s", path, range_text(row->type, row->lo, row->hi, ""),
+            value_print(row->type, &v));
     const char *choices = field_choices(i);
     while (*choices && field_row[i].type == FT_CHOICE) {
         size_t n = strcspn(choices, "|");
@@ -291,25 +315,6 @@ Config *config_parse(const char *text, const char *file)
 }
 
 /* ---- help ---------------------------------------------------------------------------------- */
-
-static char *range_text(FieldType type, double lo, double hi, const char *choices)
-{
-    switch (type) {
-    case FT_INT:
-        return text_print("integer from %.15g to %.15g", lo, hi);
-    case FT_FLOAT:
-        return text_print("number from %.15g to %.15g", lo, hi);
-    case FT_BOOL:
-        return text_copy("true or false");
-    case FT_STRING:
-        return text_copy("string");
-    case FT_CHOICE:
-        return text_print("one of %s", choices);
-    case FT_LIST:
-        return text_copy("list of strings");
-    }
-    return NULL;
-}
 
 static void print_field(FILE *to, int i)
 {

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
+
 /* ---- util.c: memory, text, errors ------------------------------------------------------------------------- */
 
 typedef struct {
@@ -54,6 +56,7 @@ typedef struct {
     const char *key;         /* NULL: the next item of the list part */
     int line;
     Ctor *child;             /* the value, when it is written as { ... } */
+    bool by_name;            /* it is written as the name of a table: child is likely, not certain */
 } CtorField;
 
 /* One table constructor { ... } of a Lua source. */

@@ -27,6 +27,7 @@ void report_list(FILE *to)
     fprintf(to, "targets:\n");
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
-        fprintf(to, "  %-28s %s; plans with %s a rank\n", t->name, t->about, text_bytes(t->memory - t->reserve));
+        fprintf(to, "  %-28s %s; plans with %s a rank\n", t->name, t->about,
+                text_bytes(t->memory - t->reserve));
     }
 }

@@ -187,28 +187,6 @@ static void push_field(lua_State *L, int t, const char *key, int64_t item)
         lua_rawgeti(L, t, item);
 }
 
-/* Joins the table at the top of the stack, and those in it, to the constructor they came from. */
-static void note_table(lua_State *L, const Source *src, const Ctor *c)
-{
-    int t = lua_gettop(L);
-    if (note_of(lua_topointer(L, t)) || !lua_checkstack(L, 8))
-        return;
-    int slot = (int)(new_note(lua_topointer(L, t)) - notes);
-    Noted *field = arena_new((size_t)c->n * sizeof *field);
-    int64_t item = 0;
-    for (int i = 0; i < c->n; i++) {
-        const CtorField *f = &c->field[i];
-        int64_t k = f->key ? 0 : ++item;
-        push_field(L, t, f->key, k);
-        field[i] = snapshot(L, f->key, k, (Loc){src->file, f->line});
-        if (f->child && lua_istable(L, -1))
-            note_table(L, src, f->child);
-        lua_pop(L, 1);
-    }
-    notes[slot].n = c->n;
-    notes[slot].field = field;
-}
-
 /* Whether the table at the top has exactly the keys of c. */
 static bool same_keys(lua_State *L, const Ctor *c)
 {
@@ -227,6 +205,28 @@ static bool same_keys(lua_State *L, const Ctor *c)
             return false;
     }
     return n == c->n;
+}
+
+/* Joins the table at the top of the stack, and those in it, to the constructor they came from. */
+static void note_table(lua_State *L, const Source *src, const Ctor *c)
+{
+    int t = lua_gettop(L);
+    if (note_of(lua_topointer(L, t)) || !lua_checkstack(L, 8))
+        return;
+    int slot = (int)(new_note(lua_topointer(L, t)) - notes);
+    Noted *field = arena_new((size_t)c->n * sizeof *field);
+    int64_t item = 0;
+    for (int i = 0; i < c->n; i++) {
+        const CtorField *f = &c->field[i];
+        int64_t k = f->key ? 0 : ++item;
+        push_field(L, t, f->key, k);
+        field[i] = snapshot(L, f->key, k, (Loc){src->file, f->line});
+        if (f->child && lua_istable(L, -1) && (!f->by_name || same_keys(L, f->child)))
+            note_table(L, src, f->child);
+        lua_pop(L, 1);
+    }
+    notes[slot].n = c->n;
+    notes[slot].field = field;
 }
 
 /* Joins the table at the top to the constructor with just its keys that begins at or after line,

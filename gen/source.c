@@ -159,7 +159,7 @@ static Ctor *add_ctor(Source *s, int line)
 static Token begin_field(Lexer *x, const char *file, Ctor *c, Token t)
 {
     Lexer back = *x;
-    CtorField f = {NULL, t.line, NULL};
+    CtorField f = {.line = t.line};
     Token after = t;
     if (t.kind == TK_NAME) {
         Token eq = next(x);
@@ -228,11 +228,13 @@ Source *source_scan(const char *file, const char *text, size_t n)
             wanted = &open->ctor->field[open->ctor->n - 1].child;
             if (t.kind == TK_END)
                 break;
+            if (t.kind == TK_NAME && (*wanted = assigned(s, t.text)))
+                open->ctor->field[open->ctor->n - 1].by_name = true;
         } else if (t.c == '='
                    && (last.kind == TK_NAME || last.kind == TK_STRING || last.c == ']')) {
             if (last.text) {
                 *add_field(&s->set, &s->nsets, &s->capsets) =
-                    (CtorField){last.text, last.line, NULL};
+                    (CtorField){.key = last.text, .line = last.line};
                 wanted = &s->set[s->nsets - 1].child;
             }
             continue;
