@@ -1,0 +1,24 @@
+-- Every field set, so that a field the config room forgets is seen.
+return {
+    name = "every_field", about = "quotes \" \\ and \n a line",
+    target = "cpu_v4", gpus = 2, precision = "bf16", objective = "lm",
+    seq = { max = 4096.0 },
+    data = { kind = "rows" },
+    batch = { micro = 2^1, accum = 6 // 2 },
+    model = {
+        family = "llama", layers = 3, hidden = 64, heads = 4, kv_heads = 2, head_dim = 8, ffn = 96,
+        vocab = 300, positions = 8192, norm_eps = 1e-5,
+        rope_theta = 500000, rope_scaling = "llama3", rope_factor = 32.0,
+        rope_low_freq_factor = 1.5, rope_high_freq_factor = 4.5, rope_original_positions = 2048,
+        tied = false, attention_bias = true, init_std = 0.1 + 0.2, bos = 256, eos = 257,
+    },
+    lora = {
+        rank = 4, alpha = 12, dropout = 0.1, targets = { "q_proj", "down_proj" }, rslora = true,
+        modules_to_save = { "lm_head", "embed_tokens" },
+    },
+    memory = { recompute = "block", loss_rows = 128, limit_gib = 2.5 },
+    optim = { decay_rule = "all" },
+    comm = { bucket_mib = 7 },
+    run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
+            schedule = "constant" },
+}

@@ -1,0 +1,1 @@
+for k, v in pairs({ [true] = 1 }) do end

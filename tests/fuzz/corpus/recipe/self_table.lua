@@ -1,0 +1,3 @@
+local t = { target = "cpu" }
+t.model = t
+return t

@@ -1,0 +1,3 @@
+return {
+    gpus = 2 + nil,
+}

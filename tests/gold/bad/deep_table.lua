@@ -1,0 +1,5 @@
+local t = {}
+for i = 1, 20 do
+    t = { model = t }
+end
+return t

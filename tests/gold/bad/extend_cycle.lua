@@ -1,0 +1,3 @@
+local t = {}
+t.t = t
+return extend(t, {})

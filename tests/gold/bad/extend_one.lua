@@ -1,0 +1,1 @@
+return extend({ target = "cpu" })

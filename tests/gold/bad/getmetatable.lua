@@ -1,0 +1,2 @@
+local index = getmetatable("").__index
+return {}

@@ -1,0 +1,3 @@
+return {
+    model = { family = "gpt2" },
+}

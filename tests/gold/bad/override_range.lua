@@ -1,0 +1,7 @@
+-- args: batch.micro=0
+return {
+    target = "cpu",
+    model = use "models/tiny_gpt2",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+}

@@ -1,0 +1,2 @@
+-- a recipe is a table
+return 7

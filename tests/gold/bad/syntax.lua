@@ -1,0 +1,5 @@
+return {
+    target = "cpu",
+    seq = { max = 64 }
+    batch = { micro = 2 },
+}

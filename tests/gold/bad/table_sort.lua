@@ -1,0 +1,3 @@
+local t = { 3, 1, 2 }
+table.sort(t)
+return t

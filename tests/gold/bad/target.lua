@@ -1,0 +1,6 @@
+return {
+    target = "sm_90",
+    model = use "models/tiny_gpt2",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+}

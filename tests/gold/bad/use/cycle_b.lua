@@ -1,0 +1,1 @@
+return use "use/cycle_a"

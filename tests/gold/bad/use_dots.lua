@@ -1,0 +1,6 @@
+return {
+    target = "cpu",
+    model = use "../../../etc/passwd",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+}

@@ -1,0 +1,6 @@
+return {
+    target = "cpu",
+    model = use "models/tiny_gpt3",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+}

@@ -1,0 +1,6 @@
+return {
+    target = "cpu",
+    model = use "zzzzzzzzzzzz",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+}

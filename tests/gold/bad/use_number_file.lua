@@ -1,0 +1,6 @@
+return {
+    target = "cpu",
+    model = use "use/number",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+}

@@ -1,0 +1,29 @@
+/* driver.c -- the recipe and config rooms alone, so that their tests need no later room.
+ *
+ * driver config RECIPE [FIELD=VALUE ...]   the Config as text
+ * driver parse FILE                        a Config's text read and printed again
+ * driver explain FIELD                     its row */
+#include "../../gen/gen.h"
+
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && !strcmp(argv[1], "parse")) {
+        const char *text = file_text(argv[2], 1 << 20, NULL);
+        fputs(text ? config_print(config_parse(text, argv[2])) : "cannot read it\n", stdout);
+        return !text;
+    }
+    if (argc == 3 && !strcmp(argv[1], "explain")) {
+        config_explain(stdout, argv[2]);
+        return 0;
+    }
+    if (argc < 3 || strcmp(argv[1], "config")) {
+        fputs("driver config RECIPE [FIELD=VALUE ...] | parse FILE | explain FIELD\n", stderr);
+        return 2;
+    }
+    Config *c = config_fill(recipe_load(argv[2], argv + 3, argc - 3), argv[2]);
+    check_config(c);
+    fputs(config_print(c), stdout);
+    return 0;
+}

@@ -1,0 +1,201 @@
+#!/bin/bash
+# Recipes in, text out: bad recipes with their exact messages, good ones with their values.
+# UPDATE=1 rewrites bad/*.err; review the diff.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+GEN=${GEN:-out/.gen/gen}
+HERE=tests/gold
+B=out/.test/gold
+mkdir -p "$B/cov"
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+fails=0
+ok() { echo "ok $1"; }
+not_ok() { echo "not ok $1: $2"; fails=$((fails + 1)); }
+check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
+values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
+
+# The two rooms alone, built to count which lines ran.
+ROOMS="util source recipe environment override config config_text config_rules target"
+CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I/usr/include/lua5.4"
+for f in $ROOMS; do
+    if [ ! "$B/cov/$f.o" -nt "gen/$f.c" ] || [ -n "$(find gen runtime/flags.def -newer "$B/cov/$f.o" \
+         \( -name '*.def' -o -name '*.h' \))" ]; then
+        gcc $CFLAGS --coverage -c "gen/$f.c" -o "$B/cov/$f.o" || exit 1
+    fi
+done
+gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $ROOMS) \
+    -llua5.4 -lcrypto -lm || exit 1
+rm -f "$B"/cov/*.gcda
+[ -x "$GEN" ] || { not_ok gen "$GEN is not built"; exit 1; }
+
+# ---- bad recipes: exact message, exit code 1, nothing on stdout
+for lua in $HERE/bad/*.lua; do
+    name=$(basename "$lua" .lua)
+    args=$(head -1 "$lua" | tr -d '\0' | sed -n 's/^-- args: //p')
+    case "$args" in *-d*) room=;; *) room="-d config";; esac
+    # shellcheck disable=SC2086
+    "$GEN" "$lua" $room $args >"$T/out" 2>"$T/err"
+    rc=$?
+    [ -n "$room" ] && "$B/driver" config "$lua" $args >/dev/null 2>&1
+    [ "${UPDATE:-0}" = 1 ] && cp "$T/err" "${lua%.lua}.err"
+    if [ $rc -ne 1 ]; then not_ok "bad/$name" "exit code $rc"
+    elif [ -s "$T/out" ]; then not_ok "bad/$name" "printed $(head -1 "$T/out")"
+    elif ! cmp -s "$T/err" "${lua%.lua}.err"; then
+        not_ok "bad/$name" "$(diff "${lua%.lua}.err" "$T/err" | head -3 | tr '\n' ' ')"
+    else ok "bad/$name"; fi
+done
+
+# ---- the command line
+cli() {                                       # name, message, words
+    local name=$1 want=$2
+    shift 2
+    check "cli/$name" "$want" "$("$GEN" "$@" 2>&1 >/dev/null | head -1; exit "${PIPESTATUS[0]}")"
+    "$GEN" "$@" >/dev/null 2>&1
+    check "cli/$name-exit" 1 $?
+}
+R=recipes/cpu_tiny.lua
+cli no_file "gen: cannot read nothing.lua: No such file or directory" nothing.lua
+cli folder "gen: cannot read recipes/: Is a directory" recipes/
+cli command "gen: pln: neither a command nor a recipe (NAME.lua); did you mean plan?" pln
+cli command_far "gen: zzzzzzzz: neither a command nor a recipe (NAME.lua); \`gen --help\` lists the commands" zzzzzzzz
+cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
+cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R
+cli room_far "gen: -d zzzzzzzz: no such room; want recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
+cli room_without "gen: -d: want a room after it" $R -d
+cli out_without "gen: -o: want a folder after it" $R -o
+cli two "gen: recipes/cpu_tiny_llama.lua: want one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
+cli none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
+cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\` lists them" explain lora.rnak
+cli explain_none "gen: explain: want one field, for example: gen explain lora.rank" explain
+cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields x
+cli list "gen: list: takes no words, got x" list x
+cli help_none "gen turns a recipe into the source of one training binary."
+head -c 2000000 /dev/zero | tr '\0' ' ' > "$T/large.lua"
+cli large "gen: cannot read $T/large.lua: File too large" "$T/large.lua"
+
+# ---- values
+for want in $HERE/good/*.config; do
+    name=$(basename "$want" .config)
+    "$B/driver" config "${want%.config}.lua" >"$T/$name" 2>"$T/err" || not_ok "good/$name" "$(head -1 "$T/err")"
+    check "good/$name" "" "$(values "$T/$name" | grep -vxFf - "$want" | head -1)"
+done
+check every_field "" "$(grep '# default' "$T/every_field" | head -1)"
+for recipe in recipes/*.lua $HERE/good/*.lua tests/train/recipes/*.lua; do
+    [ -e "$recipe" ] || continue
+    name=$(basename "$recipe" .lua)
+    if ! "$B/driver" config "$recipe" >"$T/a" 2>"$T/err"; then
+        not_ok "config/$name" "$(head -1 "$T/err")"
+        continue
+    fi
+    "$B/driver" parse "$T/a" >"$T/b" 2>&1
+    check "roundtrip/$name" "" "$(diff "$T/a" "$T/b" | head -3)"
+    "$GEN" --roundtrip "$recipe" >"$T/b" 2>&1
+    check "rooms/$name" "0 5" "$? $(grep -c '^same: ' "$T/b")"
+    # Witness for the places: the line that is named holds the last part of the field's name.
+    sed -n 's/^\([a-z_0-9.]*\) = .*  # \([^ ]*\):\([0-9]*\)$/\1 \2 \3/p' "$T/a" | while read -r field file line; do
+        sed -n "${line}p" "$file" | grep -qw -- "${field##*.}" || echo "$field $file:$line"
+    done >"$T/wrong"
+    check "places/$name" "" "$(cat "$T/wrong")"
+done
+
+# ---- models: the number of weights as the model cards and transformers give it
+weights() { values "$1" | awk -F' = ' '{ v[$1] = $2 } END {
+    L = v["model.layers"]; C = v["model.hidden"]; F = v["model.ffn"]; V = v["model.vocab"]
+    q = v["model.heads"] * v["model.head_dim"]; k = v["model.kv_heads"] * v["model.head_dim"]
+    if (v["model.family"] == "\"gpt2\"")
+        n = V*C + v["model.positions"]*C + L*(4*C*C + 4*C + 2*C*F + F + C + 4*C) + 2*C
+    else
+        n = V*C*(v["model.tied"] == "true" ? 1 : 2) + L*(2*C*q + 2*C*k + 3*C*F + 2*C) + C \
+            + (v["model.family"] == "\"qwen2\"" ? L*(q + 2*k) : 0)
+    printf "%.0f", n }'; }
+while read -r model count; do
+    printf 'return { target = "cpu", model = use "models/%s", seq = { max = 128 }, batch = { micro = 1 } }\n' \
+        "$model" > "$T/m.lua"
+    "$B/driver" config "$T/m.lua" >"$T/m" 2>&1
+    check "models/$model" "$count" "$(weights "$T/m")"
+done <<END
+gpt2_124m 124439808
+gpt2_355m 354823168
+gpt2_774m 774030080
+gpt2_1558m 1557611200
+llama2_7b 6738415616
+llama3.1_8b 8030261248
+qwen2.5_0.5b 494032768
+qwen2.5_1.5b 1543714304
+qwen2.5_7b 7615616512
+END
+
+# ---- overrides and identity
+conf() { "$B/driver" config "$@" 2>&1; }
+hash_of() { conf "$@" | sed -n '1s/.*hash \([0-9a-f]*\).*/\1/p'; }
+L=recipes/cpu_tiny_lora.lua
+conf $L lora.targets=c_attn,c_fc batch.micro=3 name=123 run.lr=2e-3 ranks=2 > "$T/a"
+check override/list 'lora.targets = {"c_attn", "c_fc"}  # command line' "$(grep ^lora.targets "$T/a")"
+check override/int 'batch.micro = 3  # command line' "$(grep ^batch.micro "$T/a")"
+check override/digits 'name = "123"  # command line' "$(grep ^name "$T/a")"
+check override/flag 'run.lr = 0.002' "$(grep ^run.lr "$T/a")"
+check override/alias 'gpus = 2  # command line' "$(grep ^gpus "$T/a")"
+check override/over_ranks 'gpus = 3  # command line' "$(conf recipes/cpu_x2_full.lua ranks=3 | grep ^gpus)"
+h=$(hash_of $R)
+check hash/length 64 ${#h}
+check hash/name "$h" "$(hash_of $R name=x about=y)"
+sed 's/^return/local twice = 2\n\n\nreturn/; s/micro = 16/micro = 8 * twice/' $R > "$T/moved.lua"
+check hash/lines "$h" "$(hash_of "$T/moved.lua")"
+sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/fields.def | while read -r field; do
+    case $field in model.heads|model.kv_heads|model.head_dim) continue;; esac
+    a=$(conf $R "$field=64" | values /dev/stdin | grep "^$field") b=$(conf $R | values /dev/stdin | grep "^$field")
+    x=$(hash_of $R "$field=64")
+    [ -z "$x" ] || [ "$a" = "$b" ] || [ "$x" != "$h" ] || echo "$field"
+done > "$T/same"
+check hash/fields "" "$(cat "$T/same")"
+for i in 1 2 3; do
+    TZ=UTC+$i LC_ALL=$([ $i = 2 ] && echo de_DE.UTF-8 || echo C) "$GEN" -d recipe $HERE/good/every_field.lua
+done | sort | uniq -c | awk '$1 % 3 { print }' | head -1 > "$T/order"
+check same_every_run "" "$(cat "$T/order")"
+
+# ---- the text of a Config that was damaged
+conf $R > "$T/good.txt"
+damage() {
+    sed "$2" "$T/good.txt" > "$T/bad.txt"
+    check "text/$1" "$3" "$("$B/driver" parse "$T/bad.txt" 2>&1 >/dev/null | sed "s|$T/||" | head -1)"
+}
+damage int 's/^gpus = 1/gpus = x/' 'bad.txt:5: gpus: want an integer, got x  # default recipes/cpu_tiny.lua:2'
+damage range 's/^gpus = 1/gpus = 0/' 'bad.txt:5: gpus: want an integer from 1 to 65536, got 0'
+damage choice 's/"fp32"/"fp33"/' 'bad.txt:6: precision: no such choice: "fp33"'
+damage string 's/"fp32"/"fp32/' 'bad.txt:6: precision: want a closing quote, got "fp32  # recipes/cpu_tiny.lua:5'
+damage list 's/{}/{"a" "b"}/' 'bad.txt:36: lora.targets: want a comma and a blank between items, got {"a" "b"}  # default recipes/cpu_tiny.lua:2'
+damage bool 's/rslora = false/rslora = no/' 'bad.txt:37: lora.rslora: want true or false, got no  # default recipes/cpu_tiny.lua:2'
+damage number 's/^lora.alpha = 0.0/lora.alpha = inf/' 'bad.txt:34: lora.alpha: want a number, got inf  # default recipes/cpu_tiny.lua:2'
+damage place 's/# recipes.cpu_tiny.lua:5/# x/' 'bad.txt:6: want # FILE:LINE, # default FILE:LINE or # command line, got # x'
+damage field 's/^gpus/gpu/' 'bad.txt:5: gpu: no such field'
+damage line 's/^gpus = 1.*/gpus/' 'bad.txt:5: want field = value  # place, got gpus'
+damage missing '/^gpus/d' 'bad.txt:51: gpus: missing'
+damage head '1d' 'bad.txt:1: want # config  hash H  recipe PATH'
+damage flag 's/^run.lr/run.rl/' 'bad.txt:45: run.rl: no such flag'
+damage flag_value 's/^run.lr = 0.001/run.lr = x/' 'bad.txt:45: run.lr: want a number, got x'
+damage escape 's/"gpt2"/"gp\\q"/' 'bad.txt:12: model.family: want one of \" \\ \ddd after a backslash, got "gp\q"  # recipes/models/tiny_gpt2.lua:3'
+
+# ---- the reference has every field and every flag of a recipe
+"$GEN" fields > "$T/fields"
+sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)".*/\1/p' gen/fields.def > "$T/names"
+sed -n 's/^FLAG(\([a-z_0-9]*\),.*/\1/p' runtime/flags.def > "$T/flags"
+check fields/count "$(grep -c '^FIELD(' gen/fields.def)" "$(wc -l < "$T/names")"
+check fields/all "" "$(while read -r f; do grep -q "^$f: " "$T/fields" || echo "$f"; done < "$T/names")"
+check fields/explain "" "$(while read -r f; do "$GEN" explain "$f" | grep -q "^$f: " || echo "$f"; done < "$T/names")"
+check fields/id "" "$(sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".*/\1 \2/p' gen/fields.def | tr . _ | awk '$1 != $2')"
+sed 's/^/run./' "$T/flags" | cat - "$T/names" | sort > "$T/known"
+check foreign/ours "" "$(sed -n 's/^FOREIGN("[^"]*", "\([a-z_0-9.]*\).*/\1/p' gen/foreign.def | sort -u \
+    | grep -v '^the$' | grep -vxFf "$T/known" | head -1)"
+check list "" "$("$GEN" list > "$T/list"; for r in recipes/*.lua; do grep -q "  ${r##*/} " "$T/list" || echo "$r"; done)"
+
+# ---- every place that blames the recipe has a case above: lines with err( that never ran
+"$B/driver" config nothing.lua 2>/dev/null
+"$B/driver" explain nothing 2>/dev/null
+for f in source recipe environment override config config_text config_rules; do
+    gcov -t -o "$B/cov/$f.o" "gen/$f.c" 2>/dev/null \
+        | awk -v f=$f -F: '/^ *#####:/ && /err\(|err_add\(|luaL_error\(/ { print f ".c:" $2 + 0 }'
+done > "$T/unseen"
+check every_error_has_a_case "" "$(tr '\n' ' ' < "$T/unseen")"
+
+exit $((fails > 0))
