@@ -77,10 +77,7 @@ static Dim dim_heads(const Build *b) { return b->family->k ? dim(b->H * b->D, "H
 static bool listed(Config *c, int field, const char *path)
 {
     const char *leaf = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
-    for (int i = 0; i < c->v[field].n; i++)
-        if (!strcmp(c->v[field].list[i], leaf))
-            return true;
-    return false;
+    return config_listed(c, field, leaf);
 }
 
 /* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5 decides by name. */
