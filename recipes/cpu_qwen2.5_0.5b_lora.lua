@@ -1,7 +1,7 @@
 -- LoRA on Qwen2.5-0.5B in bf16; start it with --init-from the folder of the downloaded model.
 return {
     about = "Qwen2.5-0.5B, LoRA rank 16 on all linear layers, bf16",
-    target = "cpu_v4",
+    target = "cpu",
     precision = "bf16",
     model = use "models/qwen2.5_0.5b",
     seq = { max = 512 },
