@@ -37,6 +37,6 @@ typedef struct { PackRow *rows; int n; char error[256]; } PackTable;
  * valid, else t->error holds "name:line: column: want ..., got ...". The caller frees t->rows. */
 int packing_parse(const char *name, const char *data, size_t size, PackTable *t);
 
-/* `gen pack-buffers FILE.csv [--capacity N]`; argv[0] is "pack-buffers". Returns the exit status. */
+/* `gen pack-buffers FILE.csv [--capacity N]`; argv[0] is "pack-buffers". Returns the status. */
 int packing_main(int argc, char **argv);
 #endif

@@ -132,11 +132,11 @@ static void test_random_valid(void) {
         for (int m = 0; m < 5; m++) known |= r.method && !strcmp(r.method, methods[m]);
         const char *fault = fault_of(b, n), *own = packing_verify(b, n);
         if (fault || own)
-            snprintf(why, sizeof why, "round %d: %s, own verdict %s", round, fault ? fault : "valid",
-                     own ? own : "valid");
+            snprintf(why, sizeof why, "round %d: %s, own verdict %s", round,
+                     fault ? fault : "valid", own ? own : "valid");
         else if (r.peak < live || (!aligned && r.bound != live) || r.peak != height(b, n) || !known)
-            snprintf(why, sizeof why, "round %d: peak %" PRId64 ", bound %" PRId64 ", live %" PRId64
-                     ", height %" PRId64, round, r.peak, r.bound, live, height(b, n));
+            snprintf(why, sizeof why, "round %d: peak %" PRId64 ", bound %" PRId64
+                     ", live %" PRId64 ", height %" PRId64, round, r.peak, r.bound, live, height(b, n));
     }
     verdict("random-valid", why);
 }
