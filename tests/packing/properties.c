@@ -135,9 +135,9 @@ static void test_random_valid(void) {
             snprintf(why, sizeof why, "round %d: %s, own verdict %s", round,
                      fault ? fault : "valid", own ? own : "valid");
         else if (r.peak < live || (!aligned && r.bound != live) || r.peak != height(b, n) || !known)
-            snprintf(why, sizeof why, "round %d: peak %" PRId64 ", bound %" PRId64
-                     ", live %" PRId64 ", height %" PRId64, round, r.peak, r.bound, live, height(b, n));
-    }
+            snprintf(why, sizeof why, "round %d: peak %" PRId64 ", bound %" PRId64 ", live %"
+                     PRId64 ", height %" PRId64, round, r.peak, r.bound, live,
+                     height(b, n));
     verdict("random-valid", why);
 }
 
