@@ -138,6 +138,7 @@ static void test_random_valid(void) {
             snprintf(why, sizeof why, "round %d: peak %" PRId64 ", bound %" PRId64 ", live %"
                      PRId64 ", height %" PRId64, round, r.peak, r.bound, live,
                      height(b, n));
+    }
     verdict("random-valid", why);
 }
 
