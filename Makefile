@@ -6,10 +6,10 @@
 
 SHELL  := /bin/bash
 PREFIX ?= /usr/local
-CC     ?= gcc
+CC     := gcc
 GEN    := out/.gen/gen
 
-CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time -ffile-prefix-map=$(CURDIR)=.
+CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time -Werror=implicit-function-declaration -ffile-prefix-map=$(CURDIR)=.
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # what gen and the training binaries share

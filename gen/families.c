@@ -358,7 +358,7 @@ void family_block(Build *b)
     b->loc = config_loc(c, F_model_ffn);
     y = linear(b, "down", y, F, C, &down, 1, f->biases);
     residual_init(b, "b.down.w");
-    b->x = ref_loop(x.v, 1);
+    b->x = b->mode == MODE_AGAIN ? activation(b, "out", C) : ref_loop(x.v, 1);
     add(b, mid, y, b->x);
     b->block_last = b->p->nops;
 }

@@ -184,14 +184,16 @@ static void make_micro(Build *b, int objective)
     bool again = !strcmp(config_text(b->c, F_memory_recompute), "block");
     b->region = ir_region(b->p, b->L, true);
     int first = embed_end, last = block_end;
+    Ref out = ref_loop(x, 1);
     if (again) {
         b->mode = MODE_AGAIN;
         b->x = ref_loop(x, 0);
         family_block(b);
         first = b->block_first, last = b->block_last;
+        out = b->x;          /* x[l+1] is there already: the sum that makes it is dead */
         b->mode = MODE_TRAIN;
     }
-    gradient_set(ref_loop(x, 1), ref_loop(dx, 1));
+    gradient_set(out, ref_loop(dx, 1));
     gradient_walk(b, first, last);
     b->region = 0;
     gradient_set(ref_at(x, 0), ref_at(dx, 0));

@@ -287,7 +287,7 @@ static bool accept(Reader *r, const char *text)
     size_t n = strlen(text);
     if (strncmp(r->p, text, n))
         return false;
-    if (isalnum((unsigned char)text[n - 1]) && (isalnum((unsigned char)r->p[n]) || r->p[n] == '_'))
+    if (isalpha((unsigned char)text[n - 1]) && (isalpha((unsigned char)r->p[n]) || r->p[n] == '_'))
         return false;
     r->p += n;
     return true;
@@ -428,9 +428,7 @@ static void read_value(Reader *r, ValueKind kind)
     if (ir_value(r->g, name))
         err(r->at, "%s is declared twice", name);
     Value *v = ir_new(r->g, kind, 0, 0, name, 0, NULL, (Loc){0});
-    skip_spaces(r);
-    if (*r->p == 'x') {
-        r->p++;
+    if (accept(r, "x")) {
         v->count = read_int(r);
         expect(r, "slots");
         v->slots = read_int(r);

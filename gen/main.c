@@ -23,7 +23,7 @@ static const char usage[] =
     "\n"
     "A recipe is a Lua file that returns a table; README.md has the first steps.\n";
 
-static const char version[] = "diecast 0.1";
+static const char version[] = GEN_VERSION;
 static const char *const room_name[] = {"recipe", "config", "graph", "fuse", "part", "plan"};
 enum { ROOMS = sizeof room_name / sizeof *room_name };
 
@@ -88,15 +88,17 @@ static void config_left(const Command *cmd, Config *c)
         same_text("config", config_print(c), config_print(config_parse(config_print(c), "config")));
 }
 
-static void graph_left(const Command *cmd, const Graph *g, const char *room)
+static void graph_left(const Command *cmd, Graph *g, const char *room)
 {
     bug_after(room, cmd->recipe);
+    const char *text = ir_print(g);
     if (cmd->stop && !strcmp(cmd->stop, room)) {
-        fputs(ir_print(g), stdout);
+        fputs(text, stdout);
         exit(0);
     }
+    g->dump[g->ndumps].room = room;
+    g->dump[g->ndumps++].text = text;
     if (cmd->roundtrip) {
-        const char *text = ir_print(g);
         same_text(room, text, ir_print(ir_parse(text, room)));
     }
 }

@@ -32,6 +32,12 @@ static inline void linear_bias_fwd(act_t *y, const act_t *x, const wt_t *w, cons
     gemm_run(mm, y, x, w, b, ws);
 }
 
+/* fp32 scores of every token; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
+static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, Gemm *mm, void *ws)
+{
+    gemm_run(mm, logits, x, w, NULL, ws);
+}
+
 /* mm: { .m = rows, .n = in, .k = out, .form = GEMM_NN } */
 static inline void linear_dx(act_t *dx, const act_t *dy, const wt_t *w, Gemm *mm, void *ws)
 {

@@ -1,0 +1,351 @@
+/* emit.c -- writes out/NAME: templates with their holes filled, the kernels and runtime they use, manifest and dumps.
+ *
+ * In:    the graph after plan, templates/, kernels/, runtime/.   Out: files; only those that changed are written.
+ * Keeps: the same bytes on every run; every hole filled once; every number printed comes from the graph.
+ * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; decides nothing. */
+#define _GNU_SOURCE
+#include "emit.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../runtime/json.h"
+
+typedef struct { const char *name, *text; bool used; } Hole;
+
+static struct {
+    const char *dir;
+    int n;
+    char *name[256], *hash[256];     /* files written, below dir */
+} written;
+
+/* ---- files ------------------------------------------------------------------------------------------------------ */
+
+static void make_folder(const char *path)
+{
+    char *p = text_copy(path);
+    for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        mkdir(p, 0777);
+        *slash = '/';
+    }
+    if (mkdir(p, 0777) && errno != EEXIST)
+        err((Loc){path, 0}, "cannot make this folder: %s", strerror(errno));
+}
+
+static void put(const char *name, const char *text, bool executable)
+{
+    if (written.n == (int)(sizeof written.name / sizeof written.name[0]))
+        bug("too many emitted files");
+    file_write_if_changed(text_print("%s/%s", written.dir, name), text, strlen(text), executable);
+    written.name[written.n] = text_copy(name);
+    written.hash[written.n++] = sha256_hex(text, strlen(text));
+}
+
+static char *source(const char *path)
+{
+    size_t n;
+    char *text = file_text(text_print("%s/%s", gen_root(), path), 1 << 24, &n);
+    if (!text)
+        err((Loc){0}, "cannot read %s/%s: %s; is this gen beside its templates, kernels and runtime?", gen_root(), path,
+            strerror(errno));
+    return text;
+}
+
+static void copy(const char *folder, const char *name) { put(text_print("%s/%s", folder, name), source(text_print("%s/%s", folder, name)), false); }
+
+/* ---- holes ------------------------------------------------------------------------------------------------------ */
+
+static Hole *hole_find(Hole *holes, int n, const char *name, size_t len)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(holes[i].name) == len && !strncmp(holes[i].name, name, len))
+            return &holes[i];
+    return NULL;
+}
+
+static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n, const char *path)
+{
+    for (size_t i = 0; i < len;) {
+        size_t end = i + 1;
+        while (line[i] == '@' && end < len && (isupper((unsigned char)line[end]) || line[end] == '_'))
+            end++;
+        if (line[i] == '@' && end > i + 1 && end < len && line[end] == '@') {
+            Hole *h = hole_find(holes, n, line + i + 1, end - i - 1);
+            if (!h)
+                bug("%s: no text for hole %.*s", path, (int)(end - i + 1), line + i);
+            str_print(s, "%s", h->text);
+            h->used = true;
+            i = end + 1;
+        } else
+            str_print(s, "%c", line[i++]);
+    }
+    str_print(s, "\n");
+}
+
+static char *fill(const char *path, Hole *holes, int n)
+{
+    Str s = {0};
+    for (const char *line = source(path); *line;) {
+        size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
+        const char *mark = line + indent;
+        if (len > indent && (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
+            const char *name = strchr(mark, ' ') + 1;
+            Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
+            if (!h || h->used)
+                bug("%s: hole %.*s has no text, or two places", path, (int)(line + len - name), name);
+            str_print(&s, "%s", h->text);
+            h->used = true;
+        } else
+            fill_inline(&s, line, len, holes, n, path);
+        line += len + (line[len] == '\n');
+    }
+    for (int i = 0; i < n; i++)
+        if (!holes[i].used)
+            bug("%s: hole %s is missing", path, holes[i].name);
+    return s.text;
+}
+
+#define FILL(path, ...) fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
+
+char *c_string(const char *text)
+{
+    Str s = {0};
+    str_print(&s, "\"");
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '\n')
+            str_print(&s, p[1] ? "\\n\"\n    \"" : "\\n");
+        else if (c == '"' || c == '\\')
+            str_print(&s, "\\%c", c);
+        else if (c < ' ' || c > 126)
+            str_print(&s, "\\%03o", c);
+        else
+            str_print(&s, "%c", c);
+    }
+    str_print(&s, "\"");
+    return s.text;
+}
+
+/* ---- the parts of the folder -------------------------------------------------------------------------------------- */
+
+static char *head(const Graph *g, const char *about)
+{
+    int groups = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        groups += g->programs[i]->ngroups;
+    return text_print(" * %s.\n * Made from %s by `gen %s`; change the recipe, not this file.\n"
+                      " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n", about, g->cfg->recipe,
+                      g->cfg->recipe, sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)), groups,
+                      g->nprograms, text_bytes(g->arena_bytes));
+}
+
+/* Files of runtime/ that every binary gets: all but those that name another backend. */
+static int runtime_files(const char **name)
+{
+    char *folder = text_print("%s/runtime", gen_root());
+    DIR *d = opendir(folder);
+    if (!d)
+        err((Loc){folder, 0}, "cannot be read: %s", strerror(errno));
+    int n = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        const char *dot = strrchr(e->d_name, '.');
+        if (dot && e->d_name[0] != '.' && (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) && n < 200)
+            name[n++] = text_copy(e->d_name);
+    }
+    closedir(d);
+    for (int i = 1; i < n; i++)
+        for (int j = i; j > 0 && strcmp(name[j - 1], name[j]) > 0; j--) {
+            const char *t = name[j];
+            name[j] = name[j - 1];
+            name[j - 1] = t;
+        }
+    return n;
+}
+
+/* Kernel headers may include each other: those too. */
+static void copy_kernels(const Graph *g, Str *includes)
+{
+    int n;
+    const char *const *file = emit_kernel_files(g, &n);
+    const char *list[64];
+    int known = 0;
+    for (int i = 0; i < n; i++) {
+        str_print(includes, "#include \"kernels/%s/%s\"\n", g->target->backend, file[i]);
+        list[known++] = file[i];
+    }
+    list[known++] = "philox.h";      /* the runtime draws from it too */
+    for (int i = 0; i < known; i++) {
+        char *path = text_print("kernels/%s/%s", g->target->backend, list[i]);
+        const char *text = source(path);
+        put(path, text, false);
+        for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
+            const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
+            bool have = strchr(name, '/') != NULL;   /* from runtime/, which is copied whole */
+            for (int j = 0; j < known; j++)
+                have |= !strcmp(list[j], name);
+            if (!have && known < 64)
+                list[known++] = name;
+        }
+    }
+}
+
+static char *run_defaults(const Config *c)
+{
+    Str s = {0};
+    for (int i = 0; i < c->nrun; i++)
+        str_print(&s, "    {%s, %s},\n", c_string(c->run_name[i]), c_string(c->run_value[i]));
+    return s.n ? s.text : "";
+}
+
+static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
+{
+    *all = *trained = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->kind == VK_PARAM) {
+            int64_t n = value_elements(g->values[i]) * (g->values[i]->count ? g->values[i]->count : 1);
+            *all += n;
+            *trained += g->values[i]->trained ? n : 0;
+        }
+}
+
+static char *recipe_h(const Graph *g)
+{
+    Config *c = g->cfg;
+    int64_t all, trained;
+    count_parameters(g, &all, &trained);
+    char *adapter = emit_adapter_json(g);
+    Str s = {0};
+    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe), c_string(c->name), c->hash);
+    str_print(&s, "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    .target = \"%s\",\n", g->objective,
+              g->family, config_text(c, F_precision), g->target->name);
+    str_print(&s, "    .data_kind = \"%s\",\n", config_text(c, F_data_kind));
+    str_print(&s, "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
+              config_int(c, F_batch_accum), g->ranks);
+    str_print(&s, "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64 "),\n    .planned_bytes = INT64_C(%"
+              PRId64 "),\n", all, trained, g->arena_bytes);
+    str_print(&s, "    .model_fields =\n    %s,\n", c_string(emit_model_fields(g)));
+    str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
+    if (adapter)
+        str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
+    return s.text;
+}
+
+static const Program *program_named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        if (!strcmp(g->programs[i]->name, name))
+            return g->programs[i];
+    return NULL;
+}
+
+static void write_step(const Graph *g)
+{
+    Str includes = {0};
+    copy_kernels(g, &includes);
+    char *programs = emit_programs(g), *merges = emit_merges(g);
+    bool lora = config_int(g->cfg, F_lora_rank) > 0, bf16 = !strcmp(config_text(g->cfg, F_precision), "bf16");
+    put("step.c", FILL("templates/cpu/step.c",
+        {"head", head(g, "every matrix product, kernel call and buffer of a training step, in order"), false},
+        {"precision", bf16 ? "#define ACT_BF16 1        /* activations and compute weights are bf16 */\n" : "", false},
+        {"kernels", includes.text, false},
+        {"products", emit_products(g), false},
+        {"make_adapters", lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        lora_init(loras[i]);\n" : "", false},
+        {"io", emit_io(g), false},
+        {"tensors", emit_tensors(g), false},
+        {"merges", *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "", false},
+        {"use_merges", *merges ? "    model.merges = merges;\n    model.nmerges = sizeof merges / sizeof merges[0];\n" : "", false},
+        {"GENERATOR", GEN_VERSION, false},
+        {"model", recipe_h(g), false},
+        {"init", program_named(g, "init") ? "    step_init();\n" : "", false},
+        {"programs", programs, false}), false);
+    put("step.h", FILL("templates/cpu/step.h", {"prototypes", emit_prototypes(g), false}), false);
+    put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
+    put("plan.h", FILL("templates/plan.h", {"head", head(g, "where every value of the programs lives in the arena"), false},
+                       {"rows", emit_plan(g), false},
+                       {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n", g->arena_bytes), false}), false);
+}
+
+static void write_build(const Graph *g)
+{
+    const char *name[200];
+    int n = runtime_files(name);
+    Str objects = {0};
+    for (int i = 0; i < n; i++) {
+        copy("runtime", name[i]);
+        size_t len = strlen(name[i]);
+        if (!strcmp(name[i] + len - 2, ".c"))
+            str_print(&objects, " runtime/%.*s.o", (int)len - 2, name[i]);
+    }
+    char *ranks = text_print("%" PRId64, g->ranks);
+    put("Makefile", FILL("templates/cpu/Makefile",
+        {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false}, {"CFLAGS", g->target->cflags, false},
+        {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}), false);
+    put("run.sh", FILL("templates/run.sh", {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false},
+                       {"RANKS", ranks, false}), true);
+    put("train.slurm", FILL("templates/train.slurm", {"NAME", g->cfg->name, false}, {"RANKS", ranks, false}), false);
+}
+
+/* The list of files, so that the next generation knows what to remove. */
+static void write_manifest(const Graph *g)
+{
+    char *path = text_print("%s/manifest.json", written.dir), *error = NULL;
+    size_t n;
+    char *text = file_text(path, 1 << 20, &n);
+    cJSON *old = text ? json_parse(text, n, &error) : NULL;
+    free(error);
+    const cJSON *file;
+    cJSON_ArrayForEach(file, json_get(old, "files")) {
+        bool kept = !file->string || strstr(file->string, "..") || file->string[0] == '/';
+        for (int i = 0; i < written.n && !kept; i++)
+            kept = !strcmp(written.name[i], file->string);
+        if (!kept)
+            unlink(text_print("%s/%s", written.dir, file->string));
+    }
+    cJSON_Delete(old);
+    cJSON *o = cJSON_CreateObject(), *files = cJSON_AddObjectToObject(o, "files");
+    cJSON_AddStringToObject(o, "recipe", g->cfg->recipe);
+    cJSON_AddStringToObject(o, "recipe_sha256", g->cfg->hash);
+    cJSON_AddStringToObject(o, "generator", GEN_VERSION);
+    cJSON_AddStringToObject(o, "ir_sha256", sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)));
+    cJSON_AddStringToObject(o, "target", g->target->name);
+    cJSON_AddStringToObject(o, "cflags", g->target->cflags);
+    for (int i = 0; i < written.n; i++)
+        cJSON_AddStringToObject(files, written.name[i], written.hash[i]);
+    char *json;
+    FILE *to = open_memstream(&json, &n);
+    if (!to || !json_write_hf(to, o) || fclose(to))
+        bug("cannot print the manifest");
+    file_write_if_changed(path, json, n, false);
+    free(json);
+    cJSON_Delete(o);
+}
+
+void emit_run(const Graph *g, const char *outdir)
+{
+    written.dir = outdir;
+    written.n = 0;
+    make_folder(outdir);
+    make_folder(text_print("%s/kernels/%s", outdir, g->target->backend));
+    make_folder(text_print("%s/runtime", outdir));
+    make_folder(text_print("%s/ir", outdir));
+    write_step(g);
+    bool begin = program_named(g, "begin");
+    put("train.c", FILL("templates/train.c",
+        {"head", head(g, "the training program: flags, data, the loop, checkpoints"), false},
+        {"defaults", run_defaults(g->cfg), false},
+        {"clear_gradients", begin ? "    step_begin();\n" : "", false},
+        {"clear_gradients_bench", begin ? "            step_begin();\n" : "", false}), false);
+    write_build(g);
+    for (int i = 0; i < g->ndumps; i++)
+        put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);
+    put("config.json", emit_config_json(g), false);
+    write_manifest(g);
+}

@@ -1,0 +1,29 @@
+/* emit.h -- inside the emit room: what its files share.
+ *
+ * emit.c writes the folder, emit_step.c the calls and tables of step.c, emit_model.c what Hugging Face files say. */
+#ifndef EMIT_H
+#define EMIT_H
+
+#include "gen.h"
+
+char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
+char *c_string(const char *text);                  /* a C string literal, one line of text a line */
+const char *c_type(Dtype dt);                      /* "float" */
+char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
+char *dim_factor(Dim d);                           /* "C", "(3*C)" */
+
+char *emit_shape(const Graph *g);                  /* enum constants of shape.h */
+char *emit_plan(const Graph *g);                   /* rows of plan.h */
+char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
+char *emit_programs(const Graph *g);               /* one function a program */
+char *emit_prototypes(const Graph *g);
+char *emit_io(const Graph *g);                     /* assignments of what train.c reads and writes */
+const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
+
+char *emit_tensors(const Graph *g);                /* rows of tensors.h */
+char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
+char *emit_config_json(const Graph *g);
+char *emit_adapter_json(const Graph *g);           /* NULL without LoRA */
+char *emit_model_fields(const Graph *g);
+
+#endif

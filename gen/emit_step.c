@@ -1,0 +1,472 @@
+/* emit_step.c -- the text of step.c: tables and calls.
+ *
+ * In:    the graph after plan.   Out: C text; every number comes from the graph.
+ * Keeps: names survive from the IR: %b.norm1[l] is AT(b_norm1, l). */
+#define _GNU_SOURCE
+#include "emit.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names and numbers --------------------------------------------------------------------------------------- */
+
+char *c_name(const char *ir_name)
+{
+    char *s = text_copy(ir_name);
+    for (char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p))
+            *p = '_';
+    return s;
+}
+
+const char *c_type(Dtype dt)
+{
+    static const char *const name[NDTYPES] = {"float", "act_t", "act_t", "double", "int32_t", "uint32_t", "char"};
+    return name[dt];
+}
+
+char *dim_factor(Dim d)
+{
+    return strpbrk(d.sym, "+-") || (strpbrk(d.sym, "*/") && d.sym[0] != '(') ? text_print("(%s)", d.sym) : text_copy(d.sym);
+}
+
+/* A product that may exceed an int is written as one number. */
+char *dim_product(const Dim *d, int n)
+{
+    int64_t total = 1;
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        total *= d[i].n;
+        if (strcmp(d[i].sym, "1"))
+            str_print(&s, "%s%s", s.n ? " * " : "", n > 1 && strpbrk(d[i].sym, "+/") && d[i].sym[0] != '('
+                      ? dim_factor(d[i]) : d[i].sym);
+    }
+    if (total > INT32_MAX)
+        return text_print("INT64_C(%" PRId64 ")", total);
+    return s.n ? s.text : "1";
+}
+
+static char *float_text(double f)
+{
+    return text_print("%sf", text_float(f));
+}
+
+/* Attributes that have a name in shape.h. */
+static const char *attr_symbol(const char *key)
+{
+    static const char *const table[][2] = {{"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(key, table[i][0]))
+            return table[i][1];
+    return NULL;
+}
+
+/* ---- shape.h and plan.h ---------------------------------------------------------------------------------------- */
+
+static void constant(Str *s, const char *name, int64_t n, const char *what)
+{
+    str_print(s, "    %s = %" PRId64 ",%*s/* %s */\n", name, n, (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
+}
+
+char *emit_shape(const Graph *g)
+{
+    Config *c = g->cfg;
+    Str s = {0};
+    constant(&s, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
+    constant(&s, "T", config_int(c, F_seq_max), "positions of a sequence");
+    constant(&s, "L", config_int(c, F_model_layers), "layers");
+    constant(&s, "C", config_int(c, F_model_hidden), "width of the residual stream");
+    constant(&s, "H", config_int(c, F_model_heads), "query heads");
+    constant(&s, "K", config_int(c, F_model_kv_heads), "key and value heads");
+    constant(&s, "D", config_int(c, F_model_head_dim), "width of a head");
+    constant(&s, "F", config_int(c, F_model_ffn), "width of the feed-forward layer");
+    constant(&s, "V", config_int(c, F_model_vocab), "rows of the embedding");
+    constant(&s, "P", config_int(c, F_model_positions), "positions the model knows");
+    if (config_int(c, F_lora_rank))
+        constant(&s, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    return s.text;
+}
+
+char *emit_plan(const Graph *g)
+{
+    Str s = {0};
+    int purpose = -1;
+    for (int pu = 0; pu < NPURPOSES; pu++)
+        for (int i = 0; i < g->nvalues; i++) {
+            const Value *v = g->values[i];
+            if (v->internal || (int)v->purpose != pu)
+                continue;
+            if (pu != purpose) {
+                int64_t bytes = 0;
+                for (int j = 0; j < g->nvalues; j++)
+                    if (!g->values[j]->internal && (int)g->values[j]->purpose == pu)
+                        bytes += g->values[j]->slots * g->values[j]->stride;
+                str_print(&s, "\n/* %s: %s if nothing shared memory */\n", purpose_name[pu], text_bytes(bytes));
+                purpose = pu;
+            }
+            Str shape = {0};
+            for (int d = 0; d < v->rank; d++)
+                str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
+            if (v->dtype == DT_U8)
+                str_print(&shape, " for %s", "one call");
+            str_print(&s, "PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")", c_type(v->dtype), c_name(v->name),
+                      v->slots, v->stride / dtype_bytes[v->dtype], v->offset);
+            str_print(&s, "  /* (%s) %s", shape.text, text_bytes(v->slots * v->stride));
+            if (v->last == INT32_MAX)
+                str_print(&s, ", always */\n");
+            else
+                str_print(&s, ", %d..%d */\n", v->first, v->last);
+        }
+    return s.text;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Graph *g;
+    const Program *p;
+    const Group *group;
+} Call;
+
+static const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
+
+static char *operand(Ref r)
+{
+    char *name = c_name(r.v->name);
+    if (r.index == IX_NONE || r.v->slots == 1)
+        return name;
+    if (r.index == IX_CONST)
+        return text_print("AT(%s, %s)", name, !r.k ? "0" : "L");
+    if (r.v->slots < r.v->count && r.v->slots > 1)
+        return r.k ? text_print("AT(%s, (l + %" PRId64 ") %% %" PRId64 ")", name, r.k, r.v->slots)
+                   : text_print("AT(%s, l %% %" PRId64 ")", name, r.v->slots);
+    return r.k ? text_print("AT(%s, l + %" PRId64 ")", name, r.k) : text_print("AT(%s, l)", name);
+}
+
+/* "i0", "1.o2": which operand of which op of the group. */
+static Ref parse_operand(const Call *c, const char *word)
+{
+    int op = 0;
+    if (isdigit((unsigned char)word[0]) && word[1] == '.') {
+        op = word[0] - '0';
+        word += 2;
+    }
+    const Op *o = call_op(c, op);
+    int k = atoi(word + 1);
+    if ((word[0] != 'i' && word[0] != 'o') || k >= (word[0] == 'o' ? o->nout : o->nin))
+        bug("kernels.def: %s has no operand %s", kernel_row[c->group->kernel].name, word);
+    return word[0] == 'o' ? o->out[k] : o->in[k];
+}
+
+/* Bytes from the first to the end of the last of values that lie side by side, in elements. */
+static int64_t side_by_side(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    int64_t begin = INT64_MAX, end = 0;
+    for (int i = 0; i < op->nin + op->nout; i++) {
+        const Value *v = (i < op->nin ? op->in[i] : op->out[i - op->nin]).v;
+        if (v->purpose != PU_gradients)
+            continue;
+        begin = v->offset < begin ? v->offset : begin;
+        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
+    }
+    return (end - begin) / dtype_bytes[DT_F32];
+}
+
+static char *integer(int64_t n) { return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n); }
+
+static char *attribute(const Call *c, const char *word)
+{
+    int op = 0;
+    if (isdigit((unsigned char)word[0]) && word[1] == '.') {
+        op = word[0] - '0';
+        word += 2;
+    }
+    const Attr *a = op_attr(call_op(c, op), word);
+    if (!a)
+        bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
+    if (attr_symbol(word))
+        return text_copy(attr_symbol(word));
+    return a->is_int ? integer(a->i) : float_text(a->f);
+}
+
+/* {rows:i0} and its like, as number and as text. */
+static Dim measure(const Call *c, const char *word)
+{
+    const char *colon = strchr(word, ':');
+    if (!colon) {
+        const Attr *a = op_attr(call_op(c, 0), word);
+        return (Dim){a->i, integer(a->i)};
+    }
+    const Value *v = parse_operand(c, colon + 1).v;
+    int n = v->rank;
+    if (!strncmp(word, "rows", 4))
+        n = v->rank - 1;
+    else if (!strncmp(word, "cols", 4))
+        return v->dim[v->rank - 1];
+    else if (word[0] == 'd')
+        return v->dim[word[1] - '0'];
+    else if (!strncmp(word, "all", 3)) {
+        int64_t all = v->slots * v->stride / dtype_bytes[v->dtype];
+        return (Dim){all, integer(all)};
+    }
+    int64_t total = 1;
+    for (int i = 0; i < n; i++)
+        total *= v->dim[i].n;
+    return (Dim){total, dim_product(v->dim, n)};
+}
+
+/* The Gemm a {mm FORM|m|n|k|flags} word describes, as an initialiser without its name. */
+static char *gemm_text(const Call *c, const char *word)
+{
+    char *copy = text_copy(word), *save = NULL;
+    const char *form = strtok_r(copy + 3, "|", &save);
+    Dim m = measure(c, strtok_r(NULL, "|", &save)), n = measure(c, strtok_r(NULL, "|", &save));
+    Dim k = measure(c, strtok_r(NULL, "|", &save));
+    const char *flags = strtok_r(NULL, "|", &save);
+    Str s = {0};
+    str_print(&s, ".m = %s, .n = %s, .k = %s, .form = GEMM_%s", m.sym, n.sym, k.sym, form);
+    if (flags && strstr(flags, "bias"))
+        str_print(&s, ", .bias = 1");
+    if (flags && strstr(flags, "f32"))
+        str_print(&s, ", .out_f32 = 1");
+    const Attr *beta = op_attr(call_op(c, 0), "beta");
+    if (flags && (strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i)))
+        str_print(&s, ", .beta = 1");
+    return s.text;
+}
+
+static char *lora_text(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
+    const Value *x = op->in[backward ? 2 : 1].v, *y = op->in[backward ? 1 : 0].v;
+    int64_t parts = op_attr(op, "parts")->i;
+    Str s = {0};
+    str_print(&s, ".rows = %s, .in = %s, .out = %s, .rank = R, .parts = %" PRId64 ",\n    .col = {", dim_product(x->dim, 2),
+              x->dim[2].sym, y->dim[2].sym, parts);
+    for (int i = 0; i < parts; i++)
+        str_print(&s, "%s%" PRId64, i ? ", " : "", op_attr(op, text_print("c%d", i))->i);
+    str_print(&s, "}, .width = {");
+    for (int i = 0; i < parts; i++)
+        str_print(&s, "%s%" PRId64, i ? ", " : "", op_attr(op, text_print("w%d", i))->i);
+    str_print(&s, "}, .scale = %s", float_text(op_attr(op, "scale")->f));
+    if (op_attr(op, "dropout"))
+        str_print(&s, ", .dropout = %s, .T = %s", float_text(op_attr(op, "dropout")->f), x->dim[1].sym);
+    if (op_attr(op, "beta") && op_attr(op, "beta")->i)
+        str_print(&s, ", .beta = 1");
+    return s.text;
+}
+
+/* ---- Gemm and Lora objects: one for each different product ----------------------------------------------------------- */
+
+typedef struct { char *name, *text, *label; bool lora; } Product;
+static struct { int n; Product list[512]; } products;
+
+static const char *product(const char *label, const char *text, bool lora)
+{
+    for (int i = 0; i < products.n; i++)
+        if (!strcmp(products.list[i].text, text) && products.list[i].lora == lora)
+            return products.list[i].name;
+    if (products.n == (int)(sizeof products.list / sizeof products.list[0]))
+        bug("too many matrix products");
+    char *name = text_print("%s_%s", lora ? "lora" : "mm", c_name(label));
+    for (int i = 0; i < products.n; i++)
+        if (!strcmp(products.list[i].name, name))
+            name = text_print("%s_%d", name, products.n);
+    products.list[products.n] = (Product){name, text_copy(text), text_copy(label), lora};
+    return products.list[products.n++].name;
+}
+
+/* The result whose name a product carries. */
+static const char *gemm_label(const Call *c, const char *word)
+{
+    const Op *op = call_op(c, 0);
+    if (op->kind == OP_ce || op->kind == OP_ce_bwd || op->kind == OP_ce_dx)
+        return strstr(word, "NT") ? "head_logits" : strstr(word, "NN") ? "head_dx" : "head_dw";
+    return op->out[0].v->name;
+}
+
+static char *expand(const Call *c, const char *word)
+{
+    if (!strcmp(word, "ws"))
+        return c->group->ws ? c_name(c->group->ws->name) : text_copy("NULL");
+    if (!strcmp(word, "side"))
+        return integer(side_by_side(c));
+    if (!strcmp(word, "site"))
+        return text_print("%" PRId64 " + 4 * l", op_attr(call_op(c, 0), "site")->i);
+    if (!strcmp(word, "lora")) {
+        const Op *op = call_op(c, 0);
+        bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
+        return text_print("&%s", product(op->in[backward ? 1 : 0].v->name, lora_text(c), true));
+    }
+    if (!strncmp(word, "mm ", 3))
+        return text_print("&%s", product(gemm_label(c, word), gemm_text(c, word), false));
+    if (strchr(word, ':'))
+        return text_copy(measure(c, word).sym);
+    const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
+    if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1]))
+        return operand(parse_operand(c, word));
+    return attribute(c, word);
+}
+
+static char *arguments(const Call *c)
+{
+    Str s = {0};
+    const char *a = kernel_row[c->group->kernel].args;
+    while (*a) {
+        size_t n = strcspn(a, "{");
+        str_print(&s, "%.*s", (int)n, a);
+        a += n;
+        if (*a != '{')
+            break;
+        const char *end = strchr(a, '}');
+        str_print(&s, "%s", expand(c, text_print("%.*s", (int)(end - a - 1), a + 1)));
+        a = end + 1;
+    }
+    return s.text;
+}
+
+/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
+static void print_call(Str *s, const Call *c, int indent)
+{
+    const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
+    Loc loc = call_op(c, 0)->loc;
+    Str line = {0};
+    str_print(&line, "%*s%s(", indent, "", name);
+    int column = (int)line.n, at = column;
+    while (*args) {
+        size_t n = strcspn(args, ",");
+        int depth = 0;
+        for (size_t i = 0; args[i]; i++) {      /* a comma inside AT(x, l) does not end the argument */
+            depth += (args[i] == '(') - (args[i] == ')');
+            if (args[i] == ',' && !depth) {
+                n = i;
+                break;
+            }
+            n = i + 1;
+        }
+        if (at + (int)n + 2 > 96 && at > column) {
+            str_print(&line, "\n%*s", column, "");
+            at = column;
+        }
+        str_print(&line, "%.*s", (int)n, args);
+        at += (int)n;
+        args += n;
+        if (*args == ',') {
+            str_print(&line, ",%s", args[1] == ' ' ? " " : "");
+            at += 2;
+            args += 1 + (args[1] == ' ');
+        }
+    }
+    while (line.n && line.text[line.n - 1] == ' ')
+        line.text[--line.n] = 0;
+    str_print(s, "%s);", line.text);
+    if (loc.file) {
+        const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
+        str_print(s, "%*s// @g%d %s:%d", at < 70 ? 70 - at : 2, "", (int)(c->group - c->p->groups), base, loc.line);
+    }
+    str_print(s, "\n");
+}
+
+static void print_program(Str *s, const Graph *g, const Program *p)
+{
+    double flops = 0;
+    for (int i = 0; i < p->nops; i++)
+        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) * (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
+    str_print(s, "/* %s", p->about);
+    if (flops > 0)
+        str_print(s, " (%.3g GFLOP)", flops / 1e9);
+    str_print(s, " */\nvoid step_%s(void)\n{\n", p->name);
+    int region = 0;
+    for (int k = 0; k < p->ngroups; k++) {
+        Call c = {g, p, &p->groups[k]};
+        if (c.group->region != region) {
+            if (region)
+                str_print(s, "    }\n");
+            region = c.group->region;
+            if (region)
+                str_print(s, p->region[region].reverse ? "    for (int l = L - 1; l >= 0; l--) {\n"
+                                                       : "    for (int l = 0; l < L; l++) {\n");
+        }
+        print_call(s, &c, region ? 8 : 4);
+    }
+    str_print(s, "%s}\n", region ? "    }\n" : "");
+}
+
+char *emit_programs(const Graph *g)
+{
+    Str s = {0};
+    products.n = 0;
+    for (int i = 0; i < g->nprograms; i++) {
+        if (i)
+            str_print(&s, "\n");
+        print_program(&s, g, g->programs[i]);
+    }
+    return s.text;
+}
+
+char *emit_prototypes(const Graph *g)
+{
+    Str s = {0};
+    for (int i = 0; i < g->nprograms; i++)
+        str_print(&s, "void step_%s(void);%*s// %s\n", g->programs[i]->name, (int)(12 - strlen(g->programs[i]->name)), "",
+                  g->programs[i]->about);
+    return s.text;
+}
+
+/* After emit_programs, which collects them. */
+char *emit_products(const Graph *g)
+{
+    (void)g;
+    Str s = {0};
+    bool any = false;
+    for (int lora = 0; lora < 2; lora++)
+        for (int i = 0; i < products.n; i++)
+            if (products.list[i].lora == lora)
+                str_print(&s, "static %s %s = {.name = \"%s\", %s};\n", lora ? "Lora" : "Gemm", products.list[i].name,
+                          products.list[i].label, products.list[i].text);
+    for (int lora = 0; lora < 2; lora++, any = false) {
+        for (int i = 0; i < products.n; i++)
+            if (products.list[i].lora == lora) {
+                str_print(&s, any ? ", &%s" : lora ? "\nstatic Lora *const loras[] = {&%s"
+                                                   : "\nstatic Gemm *const gemms[] = {&%s", products.list[i].name);
+                any = true;
+            }
+        str_print(&s, any ? "};\n" : "");
+    }
+    return s.text;
+}
+
+char *emit_io(const Graph *g)
+{
+    static const char *const names[] = {"tokens", "labels", "scale", "noise", "hyper", "loss", "norm", "token", "place",
+                                        "logits"};
+    Str s = {0};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (int j = 0; j < g->nvalues; j++)
+            if (!strcmp(g->values[j]->name, names[i]))
+                str_print(&s, "    io.%s = %s;\n", names[i], names[i]);
+    return s.text;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+const char *const *emit_kernel_files(const Graph *g, int *n)
+{
+    const char **file = arena_new(sizeof *file * (size_t)nkernels);
+    *n = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++) {
+            const char *name = kernel_row[g->programs[i]->groups[k].kernel].file;
+            bool known = !*name;
+            for (int j = 0; j < *n; j++)
+                known |= !strcmp(file[j], name);
+            if (!known)
+                file[(*n)++] = name;
+        }
+    qsort(file, (size_t)*n, sizeof *file, by_text);
+    return file;
+}

@@ -1,0 +1,58 @@
+/* step.c -- the programs of a training step.
+//@ head
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
+//@ precision
+//@ kernels
+
+#include "runtime/base.h"
+#include "runtime/comm.h"
+#include "step.h"
+#include "shape.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+StepIO io;
+Model model = {
+    .generator = "@GENERATOR@",
+//@ model
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+//@ products
+
+//@ merges
+static void place_values(void)
+{
+    char *arena = arena_alloc(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+}
+
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+//@ tensors
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+void step_open(void)
+{
+    place_values();
+//@ io
+    name_tensors();
+//@ use_merges
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+//@ make_adapters
+//@ init
+}
+
+//@ programs

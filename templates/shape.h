@@ -1,0 +1,9 @@
+/* shape.h -- the constants of this recipe. */
+#ifndef SHAPE_H
+#define SHAPE_H
+
+enum {
+//@ constants
+};
+
+#endif

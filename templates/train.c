@@ -1,0 +1,532 @@
+/* train.c -- trains the model of this folder.
+//@ head
+ * step.c holds what is computed; this file is the loop around it: weights, data, checkpoints, what is told. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "runtime/base.h"        // die(), note(), the world of ranks
+#include "runtime/checkpoint.h"  // OUT/checkpoint-<step>/
+#include "runtime/comm.h"        // sums over ranks
+#include "runtime/data.h"        // batches as a function of the step
+#include "runtime/flags.h"       // the command line
+#include "runtime/hf.h"          // Hugging Face and PEFT folders
+#include "runtime/json.h"
+#include "runtime/lock.h"        // one run a folder
+#include "runtime/log.h"         // banner, progress, history.jsonl
+#include "runtime/sample.h"      // picks the next token
+#include "runtime/schedule.h"    // learning rate
+#include "runtime/stop.h"        // signals, DONE, fault files
+#include "runtime/tokenizer.h"
+#include "step.h"
+
+/* What the recipe set in run = {...}; the command line goes first. */
+static const FlagDefault defaults[] = {
+//@ defaults
+    {NULL, NULL}
+};
+
+typedef struct {
+    Flags flags;
+    Data train, eval;
+    bool trains, evaluates;      /* token files were given */
+    Checkpoints checkpoints;
+    Log log;
+    int64_t total, warmup;       /* steps */
+    int64_t updates;             /* applied so far: AdamW's t; less than the step after skipped ones */
+    int64_t skipped;             /* in a row */
+    double lr, best;             /* peak rate; least validation loss so far, NAN before any */
+    char best_folder[4096];      /* its checkpoint */
+} Run;
+
+/* ---- a step --------------------------------------------------------------------------------------------------- */
+
+/* Non-finite loss or gradient: every rank sees the same norm and loss. True: go on without this update. */
+static bool skip_update(Run *r, int64_t step, double loss)
+{
+    int64_t sample[8], n = 0;
+    char list[256] = "";
+    if (r->trains)
+        n = data_samples(&r->train, step, sample, 8);
+    for (int64_t i = 0; i < n && i < 8; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "", sample[i]);
+    if (!strcmp(r->flags.nonfinite, "skip") && ++r->skipped <= 3) {
+        note("step %" PRId64 ": loss %g, gradient norm %g: update skipped; samples %s%s", step + 1, loss,
+             (double)*io.norm, list, n > 8 ? " ..." : "");
+        return true;
+    }
+    if (world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
+    die(EXIT_NONFINITE, "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; try a lower --lr or "
+        "more --warmup", loss, (double)*io.norm, list, n > 8 ? " ..." : "");
+}
+
+static void set_hyper(const Run *r, int64_t step)
+{
+    const Flags *f = &r->flags;
+    double beta1 = schedule_beta1(f->schedule, f->beta1, step, r->total);
+    double t = (double)r->updates + 1;
+    io.hyper[0] = (float)schedule_lr(f->schedule, r->lr, f->min_lr, step, r->warmup, r->total);
+    io.hyper[1] = (float)beta1;
+    io.hyper[2] = (float)f->beta2;
+    io.hyper[3] = (float)f->eps;
+    io.hyper[4] = (float)f->weight_decay;
+    io.hyper[5] = (float)(1 - pow(beta1, t));
+    io.hyper[6] = (float)(1 - pow(f->beta2, t));
+    io.hyper[7] = (float)f->clip;
+}
+
+/* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
+static void set_noise(const Run *r, int64_t step, int64_t sample0)
+{
+    if (!io.noise)
+        return;
+    io.noise[0] = (uint32_t)r->flags.seed;
+    io.noise[1] = (uint32_t)(r->flags.seed >> 32);
+    io.noise[2] = (uint32_t)step;
+    io.noise[3] = (uint32_t)sample0;
+}
+
+/* One optimiser step. Returns whether any rank was asked to stop. */
+static bool train_step(Run *r, int64_t step, LogStep *said)
+{
+    int64_t targets = data_targets(&r->train, step);
+    *io.loss = 0;
+    *io.scale = targets ? (float)(1.0 / (double)targets) : 0;
+//@ clear_gradients
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        data_batch(&r->train, step, micro, io.tokens, io.labels);
+        set_noise(r, step, data_sample0(&r->train, step, micro));
+        step_micro();
+    }
+    step_reduce();
+    double sums[2] = {*io.loss, stop_requested()};
+    comm_allreduce_double(sums, 2);
+    double loss = targets ? sums[0] / (double)targets : 0;
+    set_hyper(r, step);
+    *said = (LogStep){loss, *io.norm, io.hyper[0], targets, data_tokens(&r->train, step), -1, -1};
+    if ((isfinite(loss) && isfinite(*io.norm)) || !skip_update(r, step, loss)) {
+        r->skipped = 0;
+        step_update();
+        r->updates++;
+    }
+    return sums[1] > 0;
+}
+
+/* Every record of the evaluation data once, over all ranks. */
+static void evaluate(Run *r, int64_t step)
+{
+    double start = clock_seconds();
+    int64_t batches = data_steps_per_epoch(&r->eval);
+    if (r->flags.eval_batches && r->flags.eval_batches < batches)
+        batches = r->flags.eval_batches;
+    double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
+    for (int64_t b = 0; b < batches; b++) {
+        data_batch(&r->eval, b, 0, io.tokens, io.labels);
+        *io.loss = 0;
+        step_eval();
+        double targets = 0, rows = (double)data_rows(&r->eval, b, 0);
+        for (int64_t i = 0; i < model.micro * model.T; i++)
+            targets += io.labels[i] >= 0;
+        sums[0] += *io.loss;
+        sums[1] += targets;
+        sums[2] += targets > 0 ? *io.loss / targets * rows : 0;
+        sums[3] += rows;
+    }
+    comm_allreduce_double(sums, 4);
+    LogEval e = {.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1, .accuracy = -1,
+                 .seconds = clock_seconds() - start, .samples = (int64_t)sums[3], .batches = batches * model.ranks};
+    log_eval(&r->log, step, &e);
+    if (!(e.loss >= r->best)) {
+        r->best = e.loss;
+        snprintf(r->best_folder, sizeof r->best_folder, "%s/checkpoint-%" PRId64, r->flags.out, step);
+    }
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------ */
+
+static void save(Run *r, int64_t step)
+{
+    cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
+    cJSON_AddNumberToObject(state, "updates", (double)r->updates);
+    cJSON_AddNumberToObject(state, "skipped", (double)r->skipped);
+    cJSON_AddNumberToObject(state, "total", (double)r->total);
+    if (isfinite(r->best)) {
+        json_add_float(state, "best", r->best);
+        cJSON_AddStringToObject(state, "best_folder", r->best_folder);
+        if (access(r->best_folder, F_OK) == 0) {
+            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric", cJSON_CreateNumber(r->best));
+            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint", cJSON_CreateString(r->best_folder));
+        }
+    }
+    log_save(&r->log, state);
+    checkpoint_save(&r->checkpoints, &model, step, state, trainer);
+    cJSON_Delete(state);
+    cJSON_Delete(trainer);
+}
+
+/* What this program adds to a checkpoint, back from it. */
+static void restore(Run *r)
+{
+    const cJSON *s = r->checkpoints.state, *updates = json_get(s, "updates"), *skipped = json_get(s, "skipped");
+    if (!cJSON_IsNumber(updates) || !cJSON_IsNumber(skipped))
+        die(EXIT_NO_CKPT, "%s/train_state.json: updates or skipped is missing", r->checkpoints.found);
+    r->updates = (int64_t)updates->valuedouble;
+    r->skipped = (int64_t)skipped->valuedouble;
+    if (cJSON_IsNumber(json_get(s, "best")) && cJSON_IsString(json_get(s, "best_folder"))) {
+        r->best = json_get(s, "best")->valuedouble;
+        snprintf(r->best_folder, sizeof r->best_folder, "%s", json_get(s, "best_folder")->valuestring);
+    }
+    char *error = log_load(&r->log, s);
+    if (error)
+        die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
+}
+
+/* Weights from the seed, a model folder, an adapter folder, then a checkpoint, each over the one before. */
+static void load_weights(Run *r)
+{
+    Flags *f = &r->flags;
+    Checkpoints *c = &r->checkpoints;
+    const char *base = f->init_from;
+    if (c->found && !*base && model.adapter_json) {
+        const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
+        base = recorded ? recorded : "";
+    }
+    c->source = *base ? base : NULL;
+    c->base = c->source;
+    if (!c->found || model.adapter_json) {
+        model_init(&model, (uint64_t)f->seed);
+        if (*base)
+            hf_load(&model, base, f->allow_nonfinite);
+    }
+    if (*f->adapter && !c->found) {
+        if (!model.adapter_json)
+            die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
+        hf_load_adapter(&model, f->adapter, f->allow_nonfinite);
+    }
+    if (c->found)
+        checkpoint_load(c, &model);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------ */
+
+static void open_data(Run *r)
+{
+    const Flags *f = &r->flags;
+    r->trains = *f->data;
+    r->evaluates = *f->eval_data;
+    if (r->trains)
+        data_open(&r->train, f->data, &model, (uint64_t)f->seed, false);
+    if (r->evaluates)
+        data_open(&r->eval, f->eval_data, &model, (uint64_t)f->seed, true);
+    if (r->trains && r->evaluates)
+        data_check_tokenizer(&r->eval, r->train.tokenizer, f->data);
+    if (*f->tokenizer && (r->trains || r->evaluates)) {
+        Tokenizer *t;
+        char *error = tokenizer_load(&t, f->tokenizer);
+        if (error)
+            die(EXIT_CONFIG, "--tokenizer: %s", error);
+        data_check_tokenizer(r->trains ? &r->train : &r->eval, tokenizer_id(t), f->tokenizer);
+        tokenizer_free(t);
+    }
+}
+
+static void set_schedule(Run *r)
+{
+    const Flags *f = &r->flags;
+    int64_t per_epoch = data_steps_per_epoch(&r->train);
+    r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
+    r->warmup = schedule_warmup(f->warmup, r->total);
+    r->lr = schedule_scaled(f->lr_scale, f->lr, model.ranks);
+}
+
+static void resume_or_start(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    r->best = NAN;
+    checkpoint_start(c, &model);
+    if (checkpoint_find(c, &model))
+        checkpoint_flags(c, &r->flags);
+    open_data(r);
+    if (!r->trains)
+        die(EXIT_CONFIG, "--data: want token files to train on (gen pack makes them)");
+    c->fingerprint = data_fingerprint(&r->train);
+    if (c->found)
+        checkpoint_agree(c, &model);
+    set_schedule(r);
+    log_banner(&model, &r->flags, omp_get_max_threads(), &r->train, r->evaluates ? &r->eval : NULL);
+    load_weights(r);
+    if (c->found)
+        restore(r);
+    log_open(&r->log, r->flags.out, &model, &r->flags, r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
+    if (c->found)
+        note("resumed from %s", c->found);
+}
+
+static int train(Run *r)
+{
+    const Flags *f = &r->flags;
+    resume_or_start(r);
+    int64_t step = r->checkpoints.found ? r->checkpoints.step : 0, saved = step;
+    if (step >= r->total)
+        note("nothing to do: step %" PRId64 " of %" PRId64 " is done", step, r->total);
+    if (step == 0 && r->evaluates && f->eval_every)
+        evaluate(r, 0);
+    bool stop = false;
+    while (step < r->total && !stop) {
+        world.step = step + 1;
+        LogStep said;
+        stop = train_step(r, step, &said);
+        step++;
+        log_step(&r->log, step, &said);
+        bool last = step == r->total, evaluated = f->eval_every && step % f->eval_every == 0;
+        if (r->evaluates && (evaluated || last))
+            evaluate(r, step);
+        if (last)
+            log_end(&r->log, step);
+        if (last || stop || (f->save_every && step % f->save_every == 0)) {
+            save(r, step);
+            saved = step;
+        }
+    }
+    log_close(&r->log);
+    if (world.rank == 0) {
+        note("%s", format("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
+                          (double)arena_allocated() / (1 << 20)));
+        if (step >= r->total)
+            stop_done(f->out, step);
+    }
+    lock_release();
+    if (stop && step < r->total) {
+        note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64 " saved; the same command goes on from there",
+             *stop_signal() ? stop_signal() : "request", step, saved);
+        comm_finish();
+        return EXIT_STOPPED;
+    }
+    comm_finish();
+    return EXIT_OK;
+}
+
+/* ---- other uses ----------------------------------------------------------------------------------------------------- */
+
+/* For --sample, --export and --merge-lora: the newest checkpoint of the run folder if there is one, else as at start. */
+static void load_finished(Run *r)
+{
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    if (!*r->flags.init_from || r->flags.given[FLAG_resume] || model.adapter_json)
+        checkpoint_find(&r->checkpoints, &model);
+    load_weights(r);
+    if (r->checkpoints.found)
+        note("weights of %s", r->checkpoints.found);
+}
+
+static Tokenizer *find_tokenizer(const Run *r)
+{
+    const char *folder[] = {r->checkpoints.found, r->checkpoints.source};
+    Tokenizer *t = NULL;
+    char *error, *path = *r->flags.tokenizer ? format("%s", r->flags.tokenizer) : NULL;
+    for (int i = 0; i < 2 && !path; i++) {
+        char *file = folder[i] ? format("%s/tokenizer.json", folder[i]) : NULL;
+        if (file && access(file, R_OK) == 0)
+            path = file;
+        else
+            free(file);
+    }
+    if (!path && model.vocab == 257)
+        path = format("bytes");
+    if (!path)
+        die(EXIT_CONFIG, "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
+    if ((error = tokenizer_load(&t, path)))
+        die(EXIT_CONFIG, "--sample: %s", error);
+    free(path);
+    return t;
+}
+
+static int sample(Run *r)
+{
+    const Flags *f = &r->flags;
+    load_finished(r);
+    Tokenizer *t = find_tokenizer(r);
+    int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T), *heap = malloc(sizeof *heap * (size_t)model.vocab);
+    float *work = malloc(sizeof *work * (size_t)model.vocab);
+    size_t n, bytes;
+    char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
+    if (error)
+        die(EXIT_CONFIG, "--sample: %s", error);
+    if (!text || !heap || !work)
+        die(EXIT_INTERNAL, "out of memory for sampling");
+    if (n == 0 || (int64_t)n >= model.T)
+        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %" PRId64, n, model.T - 1);
+    int64_t end = (int64_t)n + f->max_new_tokens, count = 0;
+    for (int64_t place = 0; place < end && place < model.T; place++) {
+        if (place < (int64_t)n)
+            text[place] = ids[place];
+        if (text[place] < 0 || text[place] >= model.vocab)
+            die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %" PRId64, text[place], model.vocab);
+        *io.token = text[place];
+        *io.place = (int32_t)place;
+        count = place + 1;
+        step_decode();
+        if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == model.T)
+            continue;
+        int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p, (uint64_t)f->seed, place, work, heap);
+        if (next == tokenizer_eos(t))
+            break;
+        text[place + 1] = next;
+    }
+    char *out = tokenizer_decode(t, text, (size_t)count, true, &bytes);
+    if (world.rank == 0) {
+        fwrite(out, 1, bytes, stdout);
+        putchar('\n');
+    }
+    free(out), free(ids), free(text), free(work), free(heap);
+    tokenizer_free(t);
+    return EXIT_OK;
+}
+
+static int export_weights(Run *r)
+{
+    const Flags *f = &r->flags;
+    load_finished(r);
+    if (*f->merge_lora && !model.adapter_json)
+        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA");
+    const char *source = r->checkpoints.source ? r->checkpoints.source : r->checkpoints.found;
+    if (world.rank == 0 && *f->merge_lora)
+        hf_merge(&model, f->merge_lora, source);
+    else if (world.rank == 0 && model.adapter_json)
+        hf_save_adapter(&model, f->export, r->checkpoints.base);
+    else if (world.rank == 0)
+        hf_save(&model, f->export, source);
+    note("wrote %s", *f->merge_lora ? f->merge_lora : f->export);
+    return EXIT_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Times whole steps and prints one JSON line; random tokens without --data. */
+static int bench(Run *r, double started)
+{
+    const Flags *f = &r->flags;
+    enum { WARM = 3 };
+    int64_t n = f->bench_steps, tokens = model.micro * model.T * model.accum;
+    double *seconds = malloc(sizeof *seconds * (size_t)(n + WARM)), first = 0;
+    if (!seconds)
+        die(EXIT_INTERNAL, "out of memory for %" PRId64 " timings", n);
+    open_data(r);
+    load_weights(r);
+    r->total = n + WARM;
+    r->lr = f->lr;
+    for (int64_t i = 0; i < model.micro * model.T && !r->trains; i++) {
+        io.tokens[i] = (int32_t)((uint64_t)i * 2654435761u % (uint64_t)model.vocab);
+        io.labels[i] = (int32_t)((uint64_t)(i + 1) * 2654435761u % (uint64_t)model.vocab);
+    }
+    for (int64_t step = 0; step < r->total; step++) {
+        double begin = clock_seconds();
+        LogStep said;
+        if (r->trains)
+            train_step(r, step, &said);
+        else {
+            *io.loss = 0;
+            *io.scale = (float)(1.0 / (double)(tokens * model.ranks));
+//@ clear_gradients_bench
+            set_noise(r, step, 0);
+            for (int64_t micro = 0; micro < model.accum; micro++)
+                step_micro();
+            step_reduce();
+            set_hyper(r, step);
+            step_update();
+            r->updates++;
+        }
+        seconds[step] = clock_seconds() - begin;
+        if (step == 0)
+            first = clock_seconds() - started;
+    }
+    qsort(seconds + WARM, (size_t)n, sizeof *seconds, by_value);
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    double median = seconds[WARM + n / 2], all = (double)(tokens * model.ranks);
+    if (world.rank == 0)
+        printf("{\"tokens_per_second\": %.1f, \"tokens_per_second_min\": %.1f, \"tokens_per_second_max\": %.1f, "
+               "\"first_step_seconds\": %.3f, \"peak_rss_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
+               "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n", all / median, all / seconds[WARM + n - 1],
+               all / seconds[WARM], first, (int64_t)use.ru_maxrss * 1024, n, omp_get_max_threads(), model.ranks,
+               model.recipe, model.target);
+    free(seconds);
+    return EXIT_OK;
+}
+
+static int dry_run(Run *r)
+{
+    open_data(r);
+    if (r->trains) {
+        set_schedule(r);
+        log_banner(&model, &r->flags, omp_get_max_threads(), &r->train, r->evaluates ? &r->eval : NULL);
+        note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; nothing was written", r->total,
+             data_steps_per_epoch(&r->train));
+    }
+    return EXIT_OK;
+}
+
+static void set_threads(const Flags *f)
+{
+    int threads = (int)f->threads;
+    if (!threads && !getenv("OMP_NUM_THREADS")) {
+        int cores = omp_get_num_procs(), local = world.local_size > 0 ? world.local_size : 1;
+        threads = cores / local > 0 ? cores / local : 1;
+    }
+    if (threads)
+        omp_set_num_threads(threads);
+}
+
+static void print_version(void)
+{
+    printf("%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %" PRId64 "\n", model.name,
+           model.generator, model.recipe, model.hash, model.objective, model.family, model.precision, model.target,
+           model.ranks);
+}
+
+int main(int argc, char **argv)
+{
+    static Run run;
+    double started = clock_seconds();
+    Flags *f = &run.flags;
+    flags_parse(f, defaults, argc, argv);
+    if (f->help) {
+        flags_help(stdout, argv[0]);
+        return EXIT_OK;
+    }
+    if (f->version) {
+        print_version();
+        return EXIT_OK;
+    }
+    comm_init(model.ranks, model.recipe, argc, argv);
+    set_threads(f);
+    stop_install();
+    step_open();
+    int code;
+    if (*f->sample)
+        code = sample(&run);
+    else if (*f->export || *f->merge_lora)
+        code = export_weights(&run);
+    else if (f->bench_steps)
+        code = bench(&run, started);
+    else if (f->dry_run)
+        code = dry_run(&run);
+    else {
+        lock_take(f->out, comm_restart(), f->break_lock);
+        stop_faults(f->out, comm_restart());
+        return train(&run);
+    }
+    comm_finish();
+    return code;
+}
