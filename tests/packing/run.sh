@@ -128,22 +128,4 @@ printf "${h}a,0,3,4\nb,1,3,4\n" > "$scratch/in.csv"
 refused capacity \
     "$scratch/in.csv: does not fit 7: best peak 8 (by size), lower bound 8" \
     "$scratch/in.csv" --capacity 7
-
-# ---- fuzzing, briefly; the corpus first ----
-if command -v clang > /dev/null; then
-    why=
-    # shellcheck disable=SC2086
-    clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-        -o "$build/csv_fuzz" tests/fuzz/csv_fuzz.c $units 2> "$scratch/err" || why="does not build"
-    if [ -z "$why" ]; then
-        mkdir "$scratch/corpus"
-        "$build/csv_fuzz" -max_total_time=5 -max_len=400 -timeout=5 \
-            -artifact_prefix="$build/" "$scratch/corpus" tests/fuzz/corpus/csv \
-            2> "$scratch/err" ||
-            why="failed: $(grep -m1 -E 'ERROR|csv_fuzz:|runtime error' "$scratch/err")"
-    fi
-    verdict fuzz-csv "$why"
-else
-    echo "ok fuzz-csv # skipped: no clang"
-fi
 exit $failed
