@@ -17,7 +17,7 @@ typedef struct {
     const char *out;         /* run folder: exists, is locked */
     const char *source;      /* folder whose config.json and tokenizer files go along; or NULL */
     const char *base;        /* LoRA: folder of the frozen weights; NULL: made from the seed */
-    const Flags *flags;      /* resume, save_total_limit, exact, allow_inexact, and all sticky ones */
+    const Flags *flags;      /* resume, save_total_limit, exact, allow_inexact; sticky ones */
     const char *fingerprint; /* of the data */
     const cJSON *layout;     /* object of what may change the bits, beside ranks, micro-batch,
                                 accumulation, recipe and generator, which are added; or NULL */

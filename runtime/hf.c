@@ -89,6 +89,15 @@ static void match(HfWant *want, int n, const StSet *set, const cJSON *config, co
     if (unexpected.n > 0)
         die(EXIT_MISMATCH, "%s: %d unexpected tensors: %s%s", folder, unexpected.n,
             unexpected.text, unexpected.n > 4 ? ", ..." : "");
+    /* A head of its own that begins as the embedding it was tied to. */
+    for (int i = 0; i < n; i++) {
+        const char *of = want[i].from ? NULL : hf_tensor_tied(config, want[i].name);
+        const HfWant *w = of ? hf_want_find(want, n, of) : NULL;
+        if (w && want[i].optional) {
+            want[i].from = w->from;
+            want[i].file = w->file;
+        }
+    }
     hf_want_check(want, n, folder);
     for (int f = 0; f < set->nfiles; f++)
         for (int i = 0; i < set->file[f].n; i++) {

@@ -16,7 +16,7 @@
 
 /* Model folder -> weights and fp32 copies of every tensor outside the adapter. A tensor that the
  * adapter file holds as a whole (a trained head) begins as the folder's tensor of that name when
- * there is one. */
+ * there is one, or as the embedding when config.json ties them. */
 void hf_load(Model *m, const char *folder, bool allow_nonfinite);
 /* Weights -> a model folder that appears whole or not at all. source: a folder whose config.json
  * (when it describes this model) is copied with the changed keys patched and whose tokenizer files

@@ -153,8 +153,10 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     const char *name = cJSON_GetStringValue(type);
     cJSON *one = cJSON_CreateObject();
     const cJSON *base = inner ? inner : theta;
-    cJSON_AddNumberToObject(one, "rope_theta",
-                            cJSON_IsNumber(base) ? base->valuedouble : default_theta);
+    if (cJSON_IsNumber(base))
+        cJSON_AddItemToObject(one, "rope_theta", cJSON_Duplicate(base, true));
+    else
+        cJSON_AddNumberToObject(one, "rope_theta", default_theta);
     cJSON_AddStringToObject(one, "rope_type", name ? name : "default");
     if (name && strcmp(name, "default") != 0)
         for (size_t i = 0; i < COUNT(scaling_fields); i++) {

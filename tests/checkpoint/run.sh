@@ -1,0 +1,471 @@
+#!/bin/bash
+# checkpoint: everything that touches weights on disk: checkpoints under damage, kills and full disks,
+# Hugging Face and PEFT folders both ways, the run lock, stop requests. KILLS=n: moments of kill -9.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+here=tests/checkpoint
+ref=tests/train/ref
+build=out/.test/checkpoint
+mkdir -p $build
+scratch=$(mktemp -d)
+mounts=
+trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
+failed=0
+export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
+
+units="base comm launch flags schedule json crc32c safetensors safetensors_write model weights folder
+       hf hf_files hf_config hf_adapter checkpoint checkpoint_resume lock stop"
+{
+    echo "CFLAGS = -std=c11 -g -O1 -fopenmp -fsanitize=address,undefined -DDIECAST_RANKS=1" \
+         "-fno-sanitize-recover=undefined -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
+    echo "all: $build/driver $build/shim.so"
+    objects=
+    for source in $(printf 'runtime/%s.c ' $units) $here/driver.c $here/fake.c; do
+        object=$build/$(basename "$source" .c).o
+        objects="$objects $object"
+        echo "$object: $source $here/fake.h $(echo runtime/*.h runtime/*.def | tr '\n' ' ')"
+        echo "	\$(CC) \$(CFLAGS) -c -o \$@ \$<"
+    done
+    echo "$build/driver:$objects"
+    echo "	\$(CC) \$(CFLAGS) -o \$@ \$^ -lcjson -lm"
+    echo "$build/shim.so: $here/shim.c"
+    echo "	\$(CC) -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o \$@ \$< -ldl"
+} >$build/Makefile
+make -s -j2 -f $build/Makefile all || { echo "not ok checkpoint/build: does not compile"; exit 1; }
+driver=$build/driver
+
+ok() { echo "ok checkpoint/$1"; }
+not_ok() { echo "not ok checkpoint/$1: $2"; failed=1; }
+
+# config folder of a kind of fake model
+folder_of() {
+    case $1 in
+        gpt2*) echo gpt2_tiny ;; llama*) echo llama_tiny ;; qwen2*) echo qwen2_tiny ;;
+        lora*) echo qwen2_lora ;; rslora*) echo qwen2_rslora ;;
+    esac
+}
+
+# d KIND COMMAND ARGS...: runs the driver; its output, all of it, in $scratch/out
+d() {
+    local kind=$1
+    shift
+    $driver "$ref/$(folder_of "$kind")/model/config.json" "$kind" "$@" >"$scratch/out" 2>&1
+}
+
+# expect NAME CODE PATTERN KIND COMMAND ARGS...: exit code and a line of the output
+expect() {
+    local name=$1 want=$2 pattern=$3 code
+    shift 3
+    d "$@"
+    code=$?
+    if [ $code != "$want" ]; then
+        not_ok "$name" "exit $code, want $want: $(tail -c 300 "$scratch/out" | tr '\n' ' ')"
+    elif ! grep -qE -- "$pattern" "$scratch/out"; then
+        not_ok "$name" "no /$pattern/ in: $(tail -c 300 "$scratch/out" | tr '\n' ' ')"
+    else
+        ok "$name"
+    fi
+}
+
+# verdict NAME REASON: passed when the reason is empty
+verdict() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
+
+new() { rm -rf "$scratch/run"; mkdir "$scratch/run"; echo "$scratch/run"; }
+
+# flip FILE OFFSET: turns one bit; a negative offset counts from the end
+flip() {
+    local at=$2 byte
+    [ "$at" -lt 0 ] && at=$(($(stat -c %s "$1") + at))
+    byte=$(od -An -tu1 -j "$at" -N1 "$1")
+    printf "\\x$(printf %02x $((byte ^ 4)))" | dd of="$1" bs=1 seek="$at" conv=notrunc status=none
+}
+
+# ---- checkpoints: there and back -------------------------------------------------------------
+
+for kind in gpt2 llama llama-bf16 llama-f16 lora lora-bf16 rslora; do
+    out=$(new)
+    d $kind save "$out" 1 2 || not_ok "roundtrip-$kind" "save: $(cat "$scratch/out")"
+    expect "roundtrip-$kind" 0 '^found 2 lr 0.25$' $kind find "$out"
+done
+expect init-llama 0 '^init' llama init 5
+expect init-gpt2-bf16 0 '^init' gpt2-bf16 init 6
+
+out=$(new)
+d llama save "$out" 1 2 3 4 5
+verdict rotation "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-3 checkpoint-4 checkpoint-5 ')"
+out=$(new)
+BEST=x/checkpoint-1 d llama save "$out" 1 2 3 4 5 --save-total-limit 1
+verdict rotation-keeps-best-and-newest "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-1 checkpoint-5 ')"
+grep -q 'counts as 2' "$scratch/out" && ok rotation-limit-1 || not_ok rotation-limit-1 "does not say so"
+out=$(new)
+d llama save "$out" 3 3
+verdict same-step-again "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-3 ')"
+expect same-step-again-loads 0 '^found 3' llama find "$out"
+
+out=$(new)
+d llama save "$out" 1
+mkdir "$scratch/keep"; echo x >"$scratch/keep/file"
+mkdir "$out/checkpoint-2.tmp" "$out/checkpoint-9.del" "$out/checkpoint-7x"
+touch "$out/checkpoint-2.tmp/files.json" "$out/checkpoint-9.del/a"
+ln -s "$scratch/keep" "$out/checkpoint-8.tmp"
+expect leftovers-never-loaded 0 '^found 1 ' llama find "$out"
+verdict leftovers-removed "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-1 checkpoint-7x checkpoint-8.tmp ')"
+[ -f "$scratch/keep/file" ] && ok leftovers-follow-no-link || not_ok leftovers-follow-no-link "file gone"
+
+# ---- damage ----------------------------------------------------------------------------------
+
+out=$(new)
+d llama save "$out" 4 5
+cp -a "$out" "$scratch/good"
+damage() {  # NAME PATTERN COMMAND...: in the newest checkpoint
+    local name=$1 pattern=$2
+    shift 2
+    rm -rf "$out"; cp -a "$scratch/good" "$out"
+    (cd "$out/checkpoint-5" && eval "$@")
+    expect "damage-$name" 0 "$pattern" llama find "$out"
+    grep -q '^found 4' "$scratch/out" && [ -d "$out/checkpoint-5.corrupt" ] ||
+        not_ok "damage-$name-recovers" "$(tail -c 300 "$scratch/out")"
+}
+damage last-byte 'optimizer.safetensors: [0-9]+ bytes, files.json says' truncate -s -1 optimizer.safetensors
+damage bit-in-tensor 'model.safetensors: crc32c .*damaged tensor ' 'flip model.safetensors -20'
+damage bit-in-moment 'damaged tensor model.norm.weight.exp_avg_sq' 'flip optimizer.safetensors -20'
+damage bit-in-header 'model.safetensors: crc32c' 'flip model.safetensors 40'
+damage bit-in-state 'train_state.json: crc32c' 'flip train_state.json 60'
+damage bit-in-files 'files.json: ' "sed -i 's/00ff/00fe/' files.json"
+damage bit-in-trainer-state 'trainer_state.json: crc32c' 'flip trainer_state.json 5'
+damage file-missing 'config.json' rm config.json
+damage files-missing 'files.json' rm files.json
+damage files-empty 'files.json' '> files.json'
+damage weights-empty 'model.safetensors: 0 bytes' '> model.safetensors'
+damage longer 'model.safetensors: [0-9]+ bytes' 'echo >> model.safetensors'
+damage link 'model.safetensors' 'mv model.safetensors m; ln -s m model.safetensors'
+damage fifo 'not a regular file' 'rm model.safetensors; mkfifo model.safetensors'
+damage path-in-files 'files.json' "sed -i 's/\"config.json\"/\"..\\/x.json\"/' files.json"
+damage depth 'files.json' "printf '[%.0s' {1..100000} > files.json"
+damage bytes-negative 'files.json' "sed -i 's/\"bytes\": /\"bytes\": -/' files.json"
+damage crc-number 'files.json' "sed -i 's/\"crc32c\": \"[0-9a-f]*\"/\"crc32c\": 7/' files.json"
+# A checkpoint whose files are whole but whose checksum file was made for a lie: the step.
+rm -rf "$out"; cp -a "$scratch/good" "$out"; mv "$out/checkpoint-5" "$out/checkpoint-6"
+expect step-lies 0 'step is 5' llama find "$out"
+rm -rf "$out"; cp -a "$scratch/good" "$out"
+truncate -s 9 "$out"/checkpoint-*/model.safetensors
+expect all-damaged 89 'no valid checkpoint' llama find "$out"
+verdict all-damaged-put-aside "$(ls "$out" | grep -v corrupt)"
+expect nothing-left-auto 0 '^none$' llama find "$out"
+expect nothing-left-last 89 'no valid checkpoint' llama find "$out" --resume last
+rm -rf "$out"; cp -a "$scratch/good" "$out"
+expect resume-path 0 '^found 4' llama find "$out" --resume "$out/checkpoint-4/"
+truncate -s 9 "$out/checkpoint-4/model.safetensors"
+expect resume-path-damaged 89 'model.safetensors: 9 bytes' llama find "$out" --resume "$out/checkpoint-4"
+[ -d "$out/checkpoint-4" ] && ok resume-path-stays || not_ok resume-path-stays "renamed"
+expect resume-never 80 'holds 2 checkpoints' llama find "$out" --resume never
+
+# ---- what must agree -------------------------------------------------------------------------
+
+out=$(new)
+d llama save "$out" 1 2 --lr 0.125
+expect flag-of-checkpoint 0 '^found 2 lr 0.125$' llama find "$out"
+expect flag-given 0 '^found 2 lr 0.5$' llama find "$out" --lr 0.5
+grep -q 'CHANGED ON RESUME: lr 0.125 -> 0.5' "$scratch/out" && ok flag-change-said || not_ok flag-change-said "$(cat "$scratch/out")"
+expect another-model 83 'model.kind is llama there, gpt2 here' gpt2 find "$out"
+FINGERPRINT=data-2 expect other-data 83 'data "data-1" -> "data-2"; --allow-inexact' llama find "$out"
+FINGERPRINT=data-2 expect other-data-allowed 0 '^found 2' llama find "$out" --allow-inexact
+grep -q 'INEXACT RESUME: data' "$scratch/out" && ok other-data-said || not_ok other-data-said "$(cat "$scratch/out")"
+RANKS=2 expect other-batch 83 'global_batch 4 -> 8' llama find "$out"
+RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' llama find "$out"
+RANKS=2 ACCUM=1 expect other-ranks-exact 83 'ranks 1 -> 2' llama find "$out" --exact
+out=$(new)
+d lora save "$out" 1
+BASE=9 expect lora-other-base 83 'trained on the base base' lora find "$out"
+
+# ---- kills, full disks, failing calls --------------------------------------------------------
+
+kills=${KILLS:-60}
+out=$(new)
+newest=0
+lost=
+RANDOM=${SEED:-$$}
+seed=${SEED:-$$}
+for ((i = 0; i < kills && ${#lost} == 0; i++)); do
+    $driver $ref/llama_tiny/model/config.json llama loop "$out" >"$scratch/loop" 2>&1 &
+    pid=$!
+    sleep "0.$(printf %03d $((50 + RANDOM % 300)))"
+    kill -9 $pid 2>/dev/null || lost="loop ended by itself: $(cat "$scratch/loop")"
+    wait $pid 2>/dev/null
+    d llama find "$out" || lost="seed $seed, kill $i: $(cat "$scratch/out")"
+    found=$(sed -n 's/^found \([0-9]*\) .*/\1/p' "$scratch/out")
+    [ "${found:-0}" -ge "$newest" ] || lost="seed $seed, kill $i: newest was $newest, now ${found:-none}"
+    newest=${found:-0}
+done
+[ -n "$lost" ] || [ "$newest" -gt 20 ] || lost="only $newest saves in all: no test"
+ls "$out" | grep -q corrupt && lost="a checkpoint was found damaged: $(ls "$out")"
+verdict "kill-9 ($kills moments, $newest saves)" "$lost"
+
+out=$(new)
+mkdir "$scratch/small"
+if mount -t tmpfs -o size=2m none "$scratch/small" 2>/dev/null; then
+    mounts=$scratch/small
+    expect disk-too-small 90 'a checkpoint needs [0-9.]+ MiB, [0-9.]+ MiB are free' llama save "$scratch/small" 1
+    mount -o remount,size=6m "$scratch/small"
+    expect disk-fills 90 'third save in a row' llama save "$scratch/small" 1 2 3 4 5 6 7 8 9 --save-total-limit 0
+    grep -q 'not saved: .*training goes on' "$scratch/out" && ok disk-full-goes-on || not_ok disk-full-goes-on "$(cat "$scratch/out")"
+    verdict disk-full-leaves-no-temp "$(ls "$scratch/small" | grep tmp)"
+    mount -o remount,size=64m "$scratch/small"
+    expect disk-full-newest 0 '^found [1-9]' llama find "$scratch/small"
+    # Bytes enough, but no inode for the third file: ENOSPC in the middle of a save.
+    mount -o remount,nr_inodes=$(($(df --output=iused "$scratch/small" | tail -1) + 3)) "$scratch/small"
+    expect no-inodes 0 'No space left on device; training goes on' llama save "$scratch/small" 20 --save-total-limit 0
+    verdict no-inodes-leaves-no-temp "$(ls "$scratch/small" | grep tmp)"
+    mount -o remount,ro "$scratch/small"
+    expect read-only 90 'cannot be written: Read-only' llama save "$scratch/small" 20
+    expect read-only-lock 90 'Read-only' llama lock "$scratch/small" 0 0
+else
+    echo "# checkpoint: no tmpfs can be mounted here: the full-disk and read-only tests are left out"
+fi
+d llama save "$out" 1
+(ulimit -f 200; expect file-limit 90 'File too large' llama save "$out" 2 3 4) | tee "$scratch/sub"
+grep -q '^not ok' "$scratch/sub" && failed=1
+verdict file-limit-leaves-nothing "$(ls "$out" | grep -vx checkpoint-1)"
+expect file-limit-newest 0 '^found 1' llama find "$out"
+
+export LD_PRELOAD=$PWD/$build/shim.so
+FAIL_FSYNC=1 expect fsync-of-probe 90 'cannot be written: Input/output error' llama save "$out" 2
+FAIL_FSYNC=3 expect fsync-once 0 'trying once more' llama save "$out" 2
+LD_PRELOAD= expect fsync-once-saved 0 '^found 2' llama find "$out"
+FAIL_FSYNC=3-99 expect fsync-twice 0 'saved 0 of 1' llama save "$out" 3
+FAIL_FSYNC=3-99 expect fsync-always 90 'fsync: Input/output error; the third save' llama save "$out" 3 4 5
+FAIL_RENAME=1-9 expect rename 0 'saved 0 of 1' llama save "$out" 3
+FAIL_RENAME=3 expect rename-of-commit 0 'saved 1 of 1' llama save "$out" 3
+unset LD_PRELOAD
+verdict failing-calls-leave-nothing "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-1 checkpoint-2 checkpoint-3 ')"
+expect failing-calls-newest 0 '^found 3' llama find "$out"
+
+# ---- Hugging Face model folders --------------------------------------------------------------
+
+for kind in gpt2 llama qwen2; do
+    model=$ref/${kind}_tiny/model
+    expect "load-$kind" 0 '^loaded' $kind load $model
+    expect "load-$kind-bf16" 0 '^loaded' $kind-bf16 load $model
+    rm -rf "$scratch/m"
+    expect "save-$kind" 0 '^saved' $kind resave $model "$scratch/m"
+    # The recorded file was written by Hugging Face: the same tensors must give the same bytes.
+    verdict "save-$kind-bytes" "$(cmp $model/model.safetensors "$scratch/m/model.safetensors" 2>&1)"
+    verdict "save-$kind-extras" "$(cmp $model/generation_config.json "$scratch/m/generation_config.json" 2>&1)"
+    expect "save-$kind-loads" 0 '^loaded' $kind load "$scratch/m"
+    # Patched: only the keys of the other generation may be new, none may change or go.
+    verdict "save-$kind-config" "$(diff $model/config.json "$scratch/m/config.json" | grep '^<')"
+    new_keys=$(diff $model/config.json "$scratch/m/config.json" | sed -n 's/^>   "\([a-z_]*\)".*/\1/p' | sort | tr '\n' ' ')
+    case $new_keys in
+        'torch_dtype ' | 'dtype rope_parameters ' | 'rope_scaling rope_theta torch_dtype ') ok "save-$kind-keys" ;;
+        *) not_ok "save-$kind-keys" "new keys: $new_keys" ;;
+    esac
+    rm -rf "$scratch/s"
+    expect "shards-$kind" 0 '^saved' $kind shards $model "$scratch/s" 60000
+    [ "$(ls "$scratch/s" | grep -cE '^model-[0-9]{5}-of-[0-9]{5}.safetensors$')" -gt 1 ] &&
+        [ ! -e "$scratch/s/model.safetensors" ] && ok "shards-$kind-files" || not_ok "shards-$kind-files" "$(ls "$scratch/s")"
+done
+rm -rf "$scratch/m"
+expect export 0 '^saved' llama-bf16 export "$scratch/m"
+grep -q '"dtype": "bfloat16"' "$scratch/m/config.json" && ok export-dtype || not_ok export-dtype "$(cat "$scratch/m/config.json")"
+expect export-again 0 '^saved' llama-bf16 export "$scratch/m"
+echo x >"$scratch/m/thesis.txt"
+expect export-foreign-file 80 'holds thesis.txt' llama-bf16 export "$scratch/m"
+[ -f "$scratch/m/model.safetensors" ] && [ -f "$scratch/m/thesis.txt" ] && ok export-foreign-stays || not_ok export-foreign-stays "gone"
+cp -r $ref/llama_tiny/model "$scratch/own"
+expect export-over-source 80 'came from' llama resave "$scratch/own" "$scratch/own/"
+expect export-nowhere 90 'No such file' llama export "$scratch/none/m"
+
+changed() {  # NAME CODE PATTERN KIND WHAT: the recorded model with one thing changed
+    local kind=$4 what=$5
+    rm -rf "$scratch/h"; cp -r "$ref/$(folder_of "$kind")/model" "$scratch/h"; rm "$scratch/h/model.safetensors"
+    d "$kind" rewrite "$ref/$(folder_of "$kind")/model" "$scratch/h" "$what" || { not_ok "$1" "$(cat "$scratch/out")"; return; }
+    expect "$1" "$2" "$3" "$kind" load "$scratch/h"
+}
+changed missing 83 '1 tensors are missing: ' llama missing
+changed extra 83 '1 unexpected tensors: ' llama extra
+changed shape 83 'has shape .*, this binary was built for' llama shape
+changed integer 83 'is I32, want' llama integer
+changed nan 88 'holds 1 NaN or Inf; --allow-nonfinite' llama nan
+expect nan-allowed 0 '^loaded' llama load "$scratch/h" --allow-nonfinite
+changed skipped-buffer-gpt2 0 '^loaded' gpt2 skip
+changed skipped-buffer-llama 0 '^loaded' llama skip-llama
+changed tied-head-equal 0 '^loaded' qwen2 head
+changed tied-head-differs 83 'lm_head.weight differs from model.embed_tokens.weight' qwen2 head-differs
+changed tied-head-gpt2 0 '^loaded' gpt2 head
+for dtype in f64 f16 bf16; do changed dtype-$dtype 0 '^loaded' gpt2 $dtype; done
+changed bf16-into-fp16 83 'BF16, which fp16 cannot hold' llama-f16 bf16
+OTHER_NAMES=1 changed gpt2-without-prefix 0 '^loaded' gpt2 no-prefix
+with=$(cat "$scratch/out")
+d gpt2 load $ref/gpt2_tiny/model
+[ "$with" = "$(cat "$scratch/out")" ] && ok gpt2-prefix-same-weights || not_ok gpt2-prefix-same-weights "$with"
+changed gpt2-twice 83 'is there twice' gpt2 twice
+
+edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited config.json
+    rm -rf "$scratch/h"; cp -r "$ref/$(folder_of "$4")/model" "$scratch/h"
+    sed -i "$5" "$scratch/h/config.json"
+    expect "$1" "$2" "$3" "$4" load "$scratch/h"
+}
+edited config-hidden 83 'hidden_size is 128, this binary was built for 64' llama 's/"hidden_size": 64/"hidden_size": 128/'
+edited config-text 83 'hidden_size is "64", this' llama 's/"hidden_size": 64/"hidden_size": "64"/'
+edited config-negative 83 'num_hidden_layers is -2, this' llama 's/"num_hidden_layers": 2/"num_hidden_layers": -2/'
+edited config-eps 83 'rms_norm_eps is 1e-06, this' llama 's/1e-05/1e-06/'
+edited config-missing-is-default 83 'intermediate_size is 11008, this' llama '/intermediate_size/d'
+edited config-head-dim-derived 0 '^loaded' llama '/"head_dim"/d'
+edited config-family 83 'model_type is mistral, this binary was built for llama' llama 's/"llama"/"mistral"/'
+edited config-theta 83 'rope_theta is 500000, this' llama 's/"rope_theta": 10000.0/"rope_theta": 500000.0/'
+edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor": 1.0/"low_freq_factor": 2.0/'
+edited config-rope-type 83 'rope_type is "yarn", this' llama 's/"rope_type": "llama3"/"rope_type": "yarn"/'
+edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' llama 's/"rms_norm_eps"/"rope_theta": 500000.0, "rms_norm_eps"/'
+edited config-two-scalings 83 'rope_scaling contradicts rope_parameters' llama \
+    's/"rms_norm_eps"/"rope_scaling": {"type": "llama3", "factor": 4.0}, "rms_norm_eps"/'
+edited config-both-generations 0 '^loaded' llama 's/"rms_norm_eps"/"rope_theta": 10000.0, "rms_norm_eps"/'
+edited config-quantised 83 'quantization_config' llama 's/"rms_norm_eps"/"quantization_config": {"bits": 4}, "rms_norm_eps"/'
+edited config-sliding-window 83 'use_sliding_window is true' qwen2 's/"use_sliding_window": false/"use_sliding_window": true/'
+edited config-layer-types 83 'layer_types is "sliding_attention"' qwen2 's/"hidden_act"/"layer_types": ["full_attention", "sliding_attention"], "hidden_act"/'
+edited config-tied 83 'tie_word_embeddings is true' llama 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
+edited config-inner 0 '^loaded' gpt2 's/"n_inner": null/"n_inner": 256/'
+edited config-inner-other 83 'n_inner is 128' gpt2 's/"n_inner": null/"n_inner": 128/'
+edited config-act 83 'activation_function is "gelu"' gpt2 's/gelu_new/gelu/'
+edited config-twice 88 'config.json' llama 's/"rms_norm_eps"/"vocab_size": 257, "rms_norm_eps"/'
+edited config-not-json 88 'config.json' llama '1d'
+expect no-folder 80 'no such folder' llama load "$scratch/nowhere"
+rm -rf "$scratch/h"; cp -r $ref/llama_tiny/model "$scratch/h"
+truncate -s -1 "$scratch/h/model.safetensors"
+expect truncated 88 'model.safetensors' llama load "$scratch/h"
+printf '\xff\xff\xff\xff\xff\xff\xff\x7f' | dd of="$scratch/h/model.safetensors" conv=notrunc status=none
+expect huge-header 88 'model.safetensors' llama load "$scratch/h"
+mv "$scratch/h/model.safetensors" "$scratch/h/pytorch_model.bin"
+expect pickle 83 'pickle' llama load "$scratch/h"
+rm "$scratch/h/pytorch_model.bin"
+expect no-weights 83 'neither model.safetensors nor' llama load "$scratch/h"
+rm "$scratch/h/config.json"
+expect no-config 88 'config.json' llama load "$scratch/h"
+rm -rf "$scratch/h"; cp -r "$scratch/s" "$scratch/h"     # shards of qwen2
+rm "$scratch/h/model-00002-of"*
+expect shard-missing 88 'model-00002-of' qwen2 load "$scratch/h"
+rm -rf "$scratch/h"; cp -r "$scratch/s" "$scratch/h"
+sed -i 's/"model-00002-of/"..\/model-00002-of/' "$scratch/h/model.safetensors.index.json"
+expect shard-path 88 'index.json' qwen2 load "$scratch/h"
+
+# ---- PEFT adapters ---------------------------------------------------------------------------
+
+for kind in lora rslora; do
+    from=$ref/qwen2_$kind
+    rm -rf "$scratch/a" "$scratch/m"
+    expect "adapter-$kind" 0 '^saved' $kind adapter $from/adapter_final "$scratch/a"
+    # Written by PEFT: names, shapes and order must give the same bytes.
+    verdict "adapter-$kind-bytes" "$(cmp $from/adapter_final/adapter_model.safetensors "$scratch/a/adapter_model.safetensors" 2>&1)"
+    keys=$(sed -n 's/^  "\([a-z_]*\)": .*/\1/p' "$scratch/a/adapter_config.json" | tr '\n' ' ')
+    verdict "adapter-$kind-keys" "$(echo "$keys" | grep -vx 'alpha_pattern base_model_name_or_path bias fan_in_fan_out inference_mode init_lora_weights layers_pattern layers_to_transform lora_alpha lora_dropout modules_to_save peft_type r rank_pattern revision target_modules task_type use_dora use_rslora ')"
+    # Every value that PEFT wrote as well, lists of modules aside, is the same.
+    verdict "adapter-$kind-values" "$(grep -E '"(bias|fan_in_fan_out|inference_mode|init_lora_weights|lora_alpha|lora_dropout|peft_type|r|task_type|use_dora|use_rslora)":' \
+        "$scratch/a/adapter_config.json" | sed 's/,$//' | grep -vxFf <(sed 's/,$//' $from/adapter_final/adapter_config.json))"
+    expect "adapter-$kind-again" 0 '^saved' $kind adapter "$scratch/a" "$scratch/b"
+    verdict "adapter-$kind-stable" "$(diff -r "$scratch/a" "$scratch/b")"
+    rm -rf "$scratch/b"
+    expect "merge-$kind" 0 '^merged' $kind merge $from/model $from/adapter_final "$scratch/m"
+done
+expect merge-transposed 0 '^merged' gpt2lora merge $ref/gpt2_tiny/model - "$scratch/m2"
+# A head that is trained as a whole: from the folder's own, or from the embedding when tied.
+expect head-own 0 '^loaded' rslora load $ref/qwen2_rslora/model
+rm -rf "$scratch/h"; cp -r $ref/qwen2_rslora/model "$scratch/h"; rm "$scratch/h/model.safetensors"
+d rslora rewrite $ref/qwen2_rslora/model "$scratch/h" no-head
+expect head-fresh 0 'keeps its first values' rslora load "$scratch/h"
+sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$scratch/h/config.json"
+TIED=1 $driver "$scratch/h/config.json" rslora load "$scratch/h" >"$scratch/out" 2>&1 &&
+    ok head-tied || not_ok head-tied "$(cat "$scratch/out")"
+adapter_edit() {  # NAME CODE PATTERN SED
+    rm -rf "$scratch/h"; cp -r $ref/qwen2_rslora/adapter_final "$scratch/h"
+    sed -i "$4" "$scratch/h/adapter_config.json"
+    expect "adapter-$1" "$2" "$3" rslora adapter "$scratch/h" "$scratch/b"
+}
+adapter_edit rank 83 'r is 8, this binary was built for 4' 's/"r": 4/"r": 8/'
+adapter_edit alpha 83 'lora_alpha is 16, this' 's/"lora_alpha": 8/"lora_alpha": 16/'
+adapter_edit alpha-missing-is-8 0 '^saved' '/"lora_alpha"/d'
+rm -rf "$scratch/b"
+adapter_edit rslora 83 'use_rslora is false, this' '/"use_rslora"/d'
+adapter_edit dora 83 'use_dora is true, this' 's/"use_dora": false/"use_dora": true/'
+adapter_edit type 83 'peft_type is "IA3", this' 's/"LORA"/"IA3"/'
+adapter_edit pattern 83 'rank_pattern is ' 's/"rank_pattern": {}/"rank_pattern": {"(a*)*b": 1000000000}/'
+adapter_edit target-missing 83 'target_modules lacks model.layers.0.self_attn.v_proj' 's/"q_proj",/"q_proj"/; /"v_proj"/d'
+adapter_edit target-extra 83 'target_modules has "o_proj"' 's/"q_proj",/"q_proj", "o_proj",/'
+adapter_edit target-number 83 'target_modules has 7' 's/"q_proj",/"q_proj", 7,/'
+expect adapter-of-another 83 'use_rslora is true, this binary was built for false' lora adapter $ref/qwen2_rslora/adapter_final "$scratch/b"
+rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_final "$scratch/h"
+truncate -s -3 "$scratch/h/adapter_model.safetensors"
+expect adapter-truncated 88 'adapter_model.safetensors' lora adapter "$scratch/h" "$scratch/b"
+expect adapter-without-lora 83 'built without LoRA' qwen2 adapter $ref/qwen2_lora/adapter_final "$scratch/b"
+
+# ---- lock ------------------------------------------------------------------------------------
+
+config=$ref/llama_tiny/model/config.json
+hold() {  # SECONDS: a process that holds the lock of $out, its id in $pid
+    : >"$scratch/held"
+    $driver $config llama lock "$out" 0 "$1" >"$scratch/held" 2>&1 &
+    pid=$!
+    for _ in {1..100}; do grep -q locked "$scratch/held" && break; sleep 0.05; done
+}
+out=$(new)
+hold 30
+before=$(ls -l --full-time "$out")
+expect lock-held 92 "in use by process $pid on " llama lock "$out" 0 0
+expect lock-held-breaks-not 92 "in use by process $pid on " llama lock "$out" 9 0 --break-lock
+verdict lock-held-untouched "$([ "$before" = "$(ls -l --full-time "$out")" ] || echo changed)"
+kill -9 $pid; wait $pid 2>/dev/null
+expect lock-of-the-dead 0 'is stale, taken over' llama lock "$out" 0 0
+verdict lock-released "$(ls "$out")"
+DIE=1 d llama lock "$out" 0 0
+verdict lock-released-by-die "$(ls "$out")"
+other() { echo "{\"host\": \"elsewhere\", \"job\": \"$1\", \"pid\": 1, \"restart\": 2, \"since\": \"2024\", \"start\": \"5\"}" >"$out/run.lock"; }
+other 7
+expect lock-other-host 92 'in use by process 1 on elsewhere' llama lock "$out" 3 0
+SLURM_JOB_ID=7 expect lock-same-job-same-restart 92 'job 7' llama lock "$out" 2 0
+SLURM_JOB_ID=8 expect lock-other-job 92 'job 7' llama lock "$out" 3 0
+SLURM_JOB_ID=7 expect lock-requeued 0 'stale' llama lock "$out" 3 0
+other ''
+expect lock-no-job 92 'elsewhere' llama lock "$out" 3 0
+expect lock-broken 0 '^locked' llama lock "$out" 0 0 --break-lock
+: >"$out/run.lock"
+expect lock-being-made 92 'just taking' llama lock "$out" 0 0
+touch -d '1 minute ago' "$out/run.lock"
+expect lock-left-empty 0 '^locked' llama lock "$out" 0 0
+rm -rf "$out"
+expect lock-makes-folders 0 '^locked' llama lock "$out/a/b" 0 0
+# Many at once: exactly one may get it.
+hosts=$scratch/many; rm -rf "$hosts"; mkdir "$hosts"
+pids=
+for i in {1..8}; do $driver $config llama lock "$hosts" 0 2 >"$scratch/many.$i" 2>&1 & pids="$pids $!"; done
+wait $pids
+got=$(cat "$scratch"/many.[1-8] | grep -c '^locked')
+verdict lock-race "$([ "$got" = 1 ] || echo "$got of 8 got it")"
+
+# ---- stop requests ---------------------------------------------------------------------------
+
+start_stop() {
+    out=$(new)
+    : >"$scratch/out"
+    $driver $config llama stop "$out" >"$scratch/out" 2>&1 &
+    pid=$!
+    for _ in {1..100}; do grep -q ready "$scratch/out" && break; sleep 0.05; done
+}
+for signal in TERM INT USR1; do
+    start_stop
+    kill -HUP $pid; kill -PIPE $pid; kill -XFSZ $pid
+    kill -$signal $pid
+    wait $pid
+    code=$?
+    verdict "stop-$signal" "$([ $code = 91 ] && grep -q "^SIG$signal done 12" "$scratch/out" || echo "exit $code, $(cat "$scratch/out")")"
+done
+grep -q '"code": 91' "$out/fault.3.0.json" && grep -q '"step": 12' "$out/fault.3.0.json" && ok fault-file || not_ok fault-file "$(cat "$out"/fault*)"
+grep -q '"step": 12' "$out/DONE" && ok done-file || not_ok done-file "$(cat "$out/DONE")"
+export BUSY=1
+start_stop
+kill -TERM $pid; sleep 0.3
+began=$(date +%s%N)
+kill -TERM $pid; wait $pid
+code=$?
+took=$((($(date +%s%N) - began) / 1000000))
+unset BUSY
+verdict stop-twice "$([ $code = 91 ] && [ $took -lt 1000 ] && [ ! -e "$out/DONE" ] || echo "exit $code after $took ms")"
+
+exit $failed
