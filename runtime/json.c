@@ -231,9 +231,10 @@ static int key_order(const void *pa, const void *pb)
 static bool close_object(Scan *s, size_t first)
 {
     size_t n = s->nkeys - first, twice = 0;
+    if (!n)
+        return true;
     Key *k = s->key + first;
-    if (n > 1)
-        qsort(k, n, sizeof *k, key_order);
+    qsort(k, n, sizeof *k, key_order);
     for (size_t i = 1; i < n; i++)
         if (k[i].n == k[i - 1].n && !memcmp(k[i].text, k[i - 1].text, k[i].n))
             if (!twice || k[i].at < twice)

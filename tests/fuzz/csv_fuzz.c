@@ -1,4 +1,5 @@
 // link: gen/packing.c gen/packing_csv.c
+// link: gen/packing.c gen/packing_csv.c
 /* csv_fuzz.c -- libFuzzer target: the CSV reader of the packer, then the packer on small tables.
  * Oracle: refused with one line, or every row is in range and prints to a CSV that reads back
  *        the same; what the packer places must verify. */

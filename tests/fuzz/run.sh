@@ -1,0 +1,46 @@
+#!/bin/bash
+# Fuzz targets: builds each *_fuzz.c with clang's fuzzer and sanitizers, replays its corpus, then looks on for
+# FUZZ_SECONDS (default 5). Usage: run.sh [NAME...]. Sources to link stand on a target's first line.
+set -u
+seconds=${FUZZ_SECONDS:-5}
+work=out/.test/fuzz
+mkdir -p $work
+command -v clang > /dev/null || { echo "ok fuzz # skipped: no clang"; exit 0; }
+failed=0
+export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+for target in tests/fuzz/*_fuzz.c; do
+    name=$(basename $target _fuzz.c)
+    [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+    link=$(sed -n '1s,^// link: ,,p' $target)
+    if ! clang -std=c11 -g -O1 -D_GNU_SOURCE -Wno-macro-redefined -fsanitize=fuzzer,address,undefined \
+               -fno-sanitize-recover=undefined -o $work/$name $target $link 2> $work/$name.log; then
+        echo "not ok fuzz $name: does not build: $(grep -m1 error $work/$name.log)"
+        failed=1
+        continue
+    fi
+    corpus=tests/fuzz/corpus/$name
+    mkdir -p $work/$name.found $work/$name.crash
+    options="-rss_limit_mb=2048 -timeout=5 -max_len=4096"
+    dictionary=tests/fuzz/$name.dict
+    [ -e $dictionary ] && options="$options -dict=$dictionary"
+    if ! $work/$name $options -runs=0 -artifact_prefix=$work/$name.crash/ $corpus > $work/$name.log 2>&1; then
+        echo "not ok fuzz $name: replay of $corpus: $(grep -m1 -e ERROR -e 'runtime error' -e '_fuzz.c:' $work/$name.log), see $work/$name.log"
+        failed=1
+        continue
+    fi
+    echo "ok fuzz $name: replay of $(ls $corpus | wc -l) files"
+    if $work/$name $options -max_total_time=$seconds -artifact_prefix=$work/$name.crash/ \
+            $work/$name.found $corpus > $work/$name.log 2>&1; then
+        runs=$(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' $work/$name.log)
+        if [ "${runs:-0}" -gt 0 ]; then
+            echo "ok fuzz $name: $runs inputs in $seconds s"
+        else
+            echo "not ok fuzz $name: ran nothing"
+            failed=1
+        fi
+    else
+        echo "not ok fuzz $name: $(grep -m1 -e ERROR -e 'runtime error' -e '_fuzz.c:' $work/$name.log), input in $work/$name.crash"
+        failed=1
+    fi
+done
+exit $failed

@@ -1,0 +1,49 @@
+// link: runtime/base.c runtime/json.c runtime/safetensors.c runtime/tokenfile.c -lcjson -lm
+/* tokenfile_fuzz.c -- a whole token file from bytes; what is accepted must be safe to index.
+ *
+ * In: the JSON header, a NUL, the data (the length word is made here: the fuzzer would rarely guess it). */
+#define _GNU_SOURCE
+#include "../../runtime/tokenfile.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WANT(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); abort(); } } while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
+{
+    const uint8_t *nul = size ? memchr(in, 0, size) : NULL;
+    uint64_t n = nul ? (uint64_t)(nul - in) : size;
+    size_t data = nul ? size - n - 1 : 0;
+    char path[64];
+    int fd = memfd_create("tokens", 0);
+    WANT(fd >= 0 && write(fd, &n, 8) == 8 && write(fd, in, n) == (ssize_t)n);
+    WANT(!data || write(fd, nul + 1, data) == (ssize_t)data);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    TokenFile f;
+    char *error = tokenfile_open(&f, path);
+    if (!error) {
+        int64_t sum = 0, at = 0, low = INT64_MAX;
+        for (int64_t d = 0; d < f.ndocs; d++) {
+            WANT(f.doc[d] == at);
+            for (; at < f.doc[d + 1]; at++) {
+                sum += f.mask ? f.mask[at] : 1;
+                if ((f.tokens[at] < 0 || f.tokens[at] >= f.vocab) && at < low)
+                    low = at;
+            }
+        }
+        WANT(at == f.ntokens && sum <= at);
+        char *bad = tokenfile_check_ids(&f, f.vocab), where[64];
+        snprintf(where, sizeof where, "tokens[%lld]:", (long long)low);
+        WANT(!bad == (low == INT64_MAX) && (!bad || strstr(bad, where)));
+        free(bad);
+        tokenfile_close(&f);
+    }
+    free(error);
+    close(fd);
+    return 0;
+}

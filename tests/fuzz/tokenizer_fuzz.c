@@ -1,0 +1,128 @@
+// link: runtime/base.c runtime/json.c runtime/crc32c.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lm
+/* tokenizer_fuzz.c -- loads hostile tokenizer.json files; encodes text and compares with a slow encoder.
+ *
+ * In: first byte 0xff: a tokenizer.json follows; else it chooses a tokenizer for the text that follows.
+ * Method: the slow encoder merges the lowest rank, leftmost, by scanning all pairs as strings. */
+#define _GNU_SOURCE
+#include "../../runtime/bpe.h"
+#include "../../runtime/json.h"
+#include "../../runtime/tokenizer.h"
+#include "../../runtime/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WANT(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); abort(); } } while (0)
+enum { NAMES = 5 };
+static const char *const name[NAMES] = {"gpt2", "llama3", "added", "unknown", "qwen2"};
+static Tokenizer *tokenizer[NAMES];
+static Bpe *model;               /* of gpt2 */
+static char *left[1024], *right[1024];
+static size_t nmerges;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    char path[128], *error;
+    size_t n;
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(path, sizeof path, "tests/tokenizer/%s/tokenizer.json", name[i]);
+        WANT(!tokenizer_load(&tokenizer[i], path));
+    }
+    char *text = file_read("tests/tokenizer/gpt2/tokenizer.json", 1 << 24, &n, &error);
+    cJSON *json = json_parse(text, n, &error);
+    WANT(json && !bpe_load(&model, json_get(json, "model")));
+    for (const cJSON *m = json_get(json_get(json, "model"), "merges")->child; m; m = m->next, nmerges++) {
+        size_t k;
+        left[nmerges] = calloc(1, 256);
+        right[nmerges] = calloc(1, 256);
+        WANT(bpe_unmap(m->child->valuestring, strlen(m->child->valuestring), left[nmerges], &k));
+        WANT(bpe_unmap(m->child->next->valuestring, strlen(m->child->next->valuestring), right[nmerges], &k));
+    }
+    return 0;
+}
+
+static void slow_agrees(const char *text, size_t n)
+{
+    char part[64][64];
+    size_t count = 0;
+    if (!n || n > 60 || memchr(text, 0, n))
+        return;
+    for (size_t i = 0; i < n; i++, count++) {
+        part[count][0] = text[i];
+        part[count][1] = 0;
+    }
+    for (size_t r = 0; r < nmerges; r++)                   /* a merge may enable one of lower rank: start over */
+        for (size_t i = 0; i + 1 < count; i++)
+            if (!strcmp(part[i], left[r]) && !strcmp(part[i + 1], right[r])) {
+                strcat(part[i], part[i + 1]);
+                memmove(part + i + 1, part + i + 2, (count - i - 2) * sizeof *part);
+                count--;
+                r = (size_t)-1;
+                break;
+            }
+    Ids ids = {0};
+    WANT(!bpe_encode(model, text, n, &ids) && ids.n == count);
+    for (size_t i = 0; i < count; i++) {
+        size_t len;
+        const char *bytes = bpe_bytes(model, ids.id[i], &len);
+        WANT(bytes && len == strlen(part[i]) && !memcmp(bytes, part[i], len));
+    }
+    free(ids.id);
+}
+
+static void encode_text(const Tokenizer *t, bool lossless, const char *text, size_t n)
+{
+    int32_t *ids;
+    size_t count, nback;
+    char *error = tokenizer_encode(t, text, n, true, &ids, &count);
+    WANT(!error == (utf8_check(text, n) == n));
+    for (size_t i = 0; !error && i < count; i++)
+        WANT(ids[i] >= 0 && ids[i] < tokenizer_size(t));
+    if (!error) {
+        char *back = tokenizer_decode(t, ids, count, false, &nback);
+        WANT(utf8_check(back, nback) == nback);
+        if (lossless)
+            WANT(nback == n && !memcmp(back, text, n));
+        free(back);
+        size_t cut = tokenizer_cut(t, text, n), nhead, ntail;
+        if (cut) {
+            int32_t *whole, *head, *tail;
+            WANT(!tokenizer_encode(t, text, n, false, &whole, &count));
+            WANT(!tokenizer_encode(t, text, cut, false, &head, &nhead));
+            WANT(!tokenizer_encode(t, text + cut, n - cut, false, &tail, &ntail));
+            WANT(count == nhead + ntail && !memcmp(whole, head, nhead * 4) && !memcmp(whole + nhead, tail, ntail * 4));
+            free(whole);
+            free(head);
+            free(tail);
+        }
+    }
+    free(ids);
+    free(error);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
+{
+    if (!size)
+        return 0;
+    const char *text = (const char *)in + 1;
+    if (*in == 0xff) {
+        Tokenizer *t = NULL;
+        char *error = tokenizer_parse(&t, text, size - 1, NULL, 0);
+        WANT(!error == !!t);
+        if (t) {
+            encode_text(t, false, "The king's  é 2024\n\n<x>ab", 27);
+            encode_text(t, false, text, size - 1);
+        }
+        tokenizer_free(t);
+        free(error);
+        return 0;
+    }
+    int k = *in % NAMES;
+    encode_text(tokenizer[k], k == 0, text, size - 1);
+    slow_agrees(text, size - 1);
+    return 0;
+}
