@@ -141,7 +141,7 @@ static char *head(const Graph *g, const char *about)
     int groups = 0;
     for (int i = 0; i < g->nprograms; i++)
         groups += g->programs[i]->ngroups;
-    return text_print(" * %s.\n * Made from %s by `gen %s`; change the recipe, not this file.\n"
+    return text_print(" *\n * %s.\n * Made from %s by `gen %s`; change the recipe, not this file.\n"
                       " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n", about, g->cfg->recipe,
                       g->cfg->recipe, sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)), groups,
                       g->nprograms, text_bytes(g->arena_bytes));
@@ -253,22 +253,21 @@ static void write_step(const Graph *g)
     char *programs = emit_programs(g), *merges = emit_merges(g);
     bool lora = config_int(g->cfg, F_lora_rank) > 0, bf16 = !strcmp(config_text(g->cfg, F_precision), "bf16");
     put("step.c", FILL("templates/cpu/step.c",
-        {"head", head(g, "every matrix product, kernel call and buffer of a training step, in order"), false},
+        {"head", head(g, "Every matrix product and kernel call of a step, straight down"), false},
         {"precision", bf16 ? "#define ACT_BF16 1        /* activations and compute weights are bf16 */\n" : "", false},
         {"kernels", includes.text, false},
         {"products", emit_products(g), false},
         {"make_adapters", lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        lora_init(loras[i]);\n" : "", false},
         {"io", emit_io(g), false},
-        {"tensors", emit_tensors(g), false},
         {"merges", *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "", false},
         {"use_merges", *merges ? "    model.merges = merges;\n    model.nmerges = sizeof merges / sizeof merges[0];\n" : "", false},
-        {"GENERATOR", GEN_VERSION, false},
-        {"model", recipe_h(g), false},
         {"init", program_named(g, "init") ? "    step_init();\n" : "", false},
         {"programs", programs, false}), false);
+    put("recipe.h", FILL("templates/recipe.h", {"GENERATOR", GEN_VERSION, false}, {"model", recipe_h(g), false}), false);
+    put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     put("step.h", FILL("templates/cpu/step.h", {"prototypes", emit_prototypes(g), false}), false);
     put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
-    put("plan.h", FILL("templates/plan.h", {"head", head(g, "where every value of the programs lives in the arena"), false},
+    put("plan.h", FILL("templates/plan.h", {"head", head(g, "Where every value of the programs lives in the arena"), false},
                        {"rows", emit_plan(g), false},
                        {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n", g->arena_bytes), false}), false);
 }
@@ -339,7 +338,7 @@ void emit_run(const Graph *g, const char *outdir)
     write_step(g);
     bool begin = program_named(g, "begin");
     put("train.c", FILL("templates/train.c",
-        {"head", head(g, "the training program: flags, data, the loop, checkpoints"), false},
+        {"head", head(g, "Flags, data, the loop, checkpoints; step.c holds what is computed"), false},
         {"defaults", run_defaults(g->cfg), false},
         {"clear_gradients", begin ? "    step_begin();\n" : "", false},
         {"clear_gradients_bench", begin ? "            step_begin();\n" : "", false}), false);

@@ -348,25 +348,22 @@ static void print_call(Str *s, const Call *c, int indent)
             }
             n = i + 1;
         }
-        if (at + (int)n + 2 > 96 && at > column) {
-            str_print(&line, "\n%*s", column, "");
+        bool wraps = at + (int)n + 2 > 96 && at > column;
+        if (wraps)
             at = column;
-        }
-        str_print(&line, "%.*s", (int)n, args);
-        at += (int)n;
+        str_print(&line, wraps ? "\n%*s%.*s" : "%*s%.*s", wraps ? column : at > column, "", (int)n,
+                  args);
+        at += (int)n + 2;
         args += n;
         if (*args == ',') {
-            str_print(&line, ",%s", args[1] == ' ' ? " " : "");
-            at += 2;
-            args += 1 + (args[1] == ' ');
+            str_print(&line, ",");
+            args += strspn(args, ", ");
         }
     }
-    while (line.n && line.text[line.n - 1] == ' ')
-        line.text[--line.n] = 0;
     str_print(s, "%s);", line.text);
     if (loc.file) {
         const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
-        str_print(s, "%*s// @g%d %s:%d", at < 70 ? 70 - at : 2, "", (int)(c->group - c->p->groups), base, loc.line);
+        str_print(s, "%*s// @g%d %s:%d", at < 78 ? 78 - at : 2, "", (int)(c->group - c->p->groups), base, loc.line);
     }
     str_print(s, "\n");
 }
@@ -422,20 +419,24 @@ char *emit_products(const Graph *g)
 {
     (void)g;
     Str s = {0};
-    bool any = false;
     for (int lora = 0; lora < 2; lora++)
         for (int i = 0; i < products.n; i++)
             if (products.list[i].lora == lora)
                 str_print(&s, "static %s %s = {.name = \"%s\", %s};\n", lora ? "Lora" : "Gemm", products.list[i].name,
                           products.list[i].label, products.list[i].text);
-    for (int lora = 0; lora < 2; lora++, any = false) {
-        for (int i = 0; i < products.n; i++)
-            if (products.list[i].lora == lora) {
-                str_print(&s, any ? ", &%s" : lora ? "\nstatic Lora *const loras[] = {&%s"
-                                                   : "\nstatic Gemm *const gemms[] = {&%s", products.list[i].name);
-                any = true;
-            }
-        str_print(&s, any ? "};\n" : "");
+    for (int lora = 0; lora < 2; lora++) {
+        int column = 0;
+        for (int i = 0; i < products.n; i++) {
+            if (products.list[i].lora != lora)
+                continue;
+            int n = (int)strlen(products.list[i].name) + 3;
+            if (!column)
+                str_print(&s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm", lora ? "loras" : "gemms");
+            bool wraps = !column || column + n > 98;
+            str_print(&s, wraps ? "\n    &%s," : " &%s,", products.list[i].name);
+            column = wraps ? 4 + n : column + n;
+        }
+        str_print(&s, column ? "\n};\n" : "");
     }
     return s.text;
 }

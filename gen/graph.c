@@ -62,12 +62,12 @@ static Value *stream(Build *b, const char *name)
 
 /* ---- programs ---------------------------------------------------------------------------------------------- */
 
-/* Rows of logits computed at a time: the largest divisor of B*T whose logits stay below 32 MiB, at least 16 rows. */
+/* Rows of logits computed at a time: the largest proper divisor of B*T whose logits stay below 128 MiB, at least 16. */
 static int64_t loss_rows(Build *b)
 {
     int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
     if (!chunk)
-        for (chunk = rows; chunk > 16 && (rows % chunk || chunk * b->V * 4 > 32 << 20); chunk--)
+        for (chunk = rows > 16 ? rows / 2 : rows; chunk > 16 && (rows % chunk || chunk * b->V * 4 > 128 << 20); chunk--)
             ;
     if (rows % chunk)
         err(config_loc(b->c, F_memory_loss_rows), "memory.loss_rows: want a divisor of batch.micro * seq.max = %" PRId64

@@ -246,7 +246,7 @@ static void pack_text(Pack *p, const char *path)
 {
     Reader r;
     bool first = true;
-    size_t n = 0;
+    size_t n = 0, enough = 0;
     int32_t *row = NULL;         /* KIND_ROWS: at most max_length + 1 ids of the document */
     reader_open(p, &r, path);
     if (!r.st.st_size)
@@ -257,7 +257,10 @@ static void pack_text(Pack *p, const char *path)
         spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
     do {
         reader_fill(p, &r);
+        if (!r.eof && r.end < enough)
+            continue;
         size_t cut = r.eof ? r.end : tokenizer_cut(p->tok, r.buf, r.end);
+        enough = cut ? BLOCK : 2 * r.end;    /* no place to cut: look again when there is much more */
         if (!cut && !r.eof)
             continue;
         int32_t *ids;

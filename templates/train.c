@@ -1,6 +1,6 @@
 /* train.c -- trains the model of this folder.
 //@ head
- * step.c holds what is computed; this file is the loop around it: weights, data, checkpoints, what is told. */
+ */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <math.h>

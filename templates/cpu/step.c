@@ -1,5 +1,6 @@
 /* step.c -- the programs of a training step.
 //@ head
+ *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
 //@ precision
 //@ kernels
@@ -18,8 +19,7 @@
 
 StepIO io;
 Model model = {
-    .generator = "@GENERATOR@",
-//@ model
+#include "recipe.h"
 };
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
@@ -37,7 +37,7 @@ static void place_values(void)
 static void name_tensors(void)
 {
     const Tensor rows[] = {
-//@ tensors
+#include "tensors.h"
     };
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
