@@ -60,7 +60,7 @@ int64_t *checkpoint_list(const char *out, int *n)
     }
     if (dir)
         closedir(dir);
-    if (*n > 0)
+    if (*n > 1)
         qsort(step, (size_t)*n, sizeof *step, ascending);
     return step;
 }

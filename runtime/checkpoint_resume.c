@@ -221,6 +221,8 @@ static char *newest(const Checkpoints *c, int *had)
 {
     int64_t *list = checkpoint_list(c->out, had);
     char *found = NULL;
+    if (*had < 0 && errno == ENOENT)
+        *had = 0;                /* --export and --sample need no run folder */
     if (*had < 0)
         die(EXIT_IO, "%s: open: %s", c->out, strerror(errno));
     for (int i = *had - 1; i >= 0 && !found; i--) {

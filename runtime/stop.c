@@ -79,13 +79,15 @@ static char *replace(const char *out, const char *name, const cJSON *json)
     return error;
 }
 
-static void write_fault(int code)
+void stop_report(int code)
 {
     static const struct { int code; const char *restart, *meaning; } codes[] = {
 #define EXIT_CODE(name, value, restart, meaning) { value, restart, meaning },
 #include "exit_codes.def"
 #undef EXIT_CODE
     };
+    if (!fault_folder)
+        return;
     cJSON *fault = cJSON_CreateObject();
     cJSON_AddNumberToObject(fault, "code", code);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
@@ -108,7 +110,7 @@ static void write_fault(int code)
 
 static void fault_and_die(int code)
 {
-    write_fault(code);
+    stop_report(code);
     if (hook_before)
         hook_before(code);
 }

@@ -18,6 +18,9 @@ const char *stop_signal(void);                     /* "SIGTERM"; "" before any *
 /* Wraps die_hook: a fault file is written before the job is aborted. Call after lock_take, so that
  * a folder in use by another run stays untouched. */
 void stop_faults(const char *out, int restart);
+/* The fault file of an end that is no death: EXIT_STOPPED after an orderly stop, which scripts look
+ * for. Nothing before stop_faults. */
+void stop_report(int code);
 /* OUT/DONE {"step": N}, by temporary file and rename; EXIT_IO when it cannot be written. Rank 0. */
 void stop_done(const char *out, int64_t step);
 /* Step of OUT/DONE; -1: there is none, or none of ours. */

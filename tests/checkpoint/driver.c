@@ -93,12 +93,13 @@ static void save(void)
     printf("saved %d of %d\n", saved, narg - 1);
 }
 
-/* find OUT: resumes; every bit must be that of the step that the checkpoint says. */
+/* find OUT [unstarted]: resumes; every bit must be that of the step that the checkpoint says. */
 static void find(void)
 {
     Checkpoints c = checkpoints(arg[0]);
     Model *m = fresh(), *want = fresh();
-    checkpoint_start(&c, m);
+    if (narg == 1)
+        checkpoint_start(&c, m);
     if (!checkpoint_find(&c, m)) {
         printf("none\n");
         return;
@@ -306,6 +307,10 @@ static void stop(void)
     stop_done(arg[0], 12);
     printf("%s done %lld\n", stop_signal(), (long long)stop_done_step(arg[0]));
     world.step = 12;
+    if (getenv("ORDERLY")) {
+        stop_report(EXIT_STOPPED);
+        exit(EXIT_STOPPED);
+    }
     die(EXIT_STOPPED, "stopped on request");
 }
 

@@ -152,6 +152,8 @@ truncate -s 9 "$out"/checkpoint-*/model.safetensors
 expect all-damaged 89 'no valid checkpoint' llama find "$out"
 verdict all-damaged-put-aside "$(ls "$out" | grep -v corrupt)"
 expect nothing-left-auto 0 '^none$' llama find "$out"
+expect no-folder-auto 0 '^none$' llama find "$scratch/nowhere" unstarted
+expect no-folder-last 89 'no valid checkpoint' llama find "$scratch/nowhere" unstarted --resume last
 expect nothing-left-last 89 'no valid checkpoint' llama find "$out" --resume last
 rm -rf "$out"; cp -a "$scratch/good" "$out"
 expect resume-path 0 '^found 4' llama find "$out" --resume "$out/checkpoint-4/"
@@ -457,6 +459,9 @@ for signal in TERM INT USR1; do
     verdict "stop-$signal" "$([ $code = 91 ] && grep -q "^SIG$signal done 12" "$scratch/out" || echo "exit $code, $(cat "$scratch/out")")"
 done
 grep -q '"code": 91' "$out/fault.3.0.json" && grep -q '"step": 12' "$out/fault.3.0.json" && ok fault-file || not_ok fault-file "$(cat "$out"/fault*)"
+export ORDERLY=1; start_stop; unset ORDERLY
+kill -USR1 $pid; wait $pid
+grep -q '"code": 91' "$out/fault.3.0.json" && ok fault-file-orderly || not_ok fault-file-orderly "$(cat "$out"/fault*)"
 grep -q '"step": 12' "$out/DONE" && ok done-file || not_ok done-file "$(cat "$out/DONE")"
 export BUSY=1
 start_stop
