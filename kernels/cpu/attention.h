@@ -9,21 +9,12 @@
 #define DIECAST_KERNELS_ATTENTION_H
 
 #include "math.h"
+#include "tile.h"
 
 enum {
     ATTENTION_D = 256,           /* largest head */
-    ATTENTION_BLOCK = 64,        /* queries and keys of a block */
-#ifdef __AVX512F__
-    ATTENTION_LANES = 16,
-    ATTENTION_ROWS = 6,          /* of a register tile, by four vectors: 24 of 32 registers */
-#else
-    ATTENTION_LANES = 8,
-    ATTENTION_ROWS = 3,          /* 12 of 16 */
-#endif
-    ATTENTION_VECTORS = 4
+    ATTENTION_BLOCK = 64         /* queries and keys of a block */
 };
-
-typedef float AttentionVec __attribute__((vector_size(ATTENTION_LANES * 4), aligned(4), may_alias));
 
 #ifdef KERNEL_REFERENCE
 static inline void attention_fwd_ref(double *o, double *lse, const double *qkv, int64_t B, int64_t T, int64_t NH, int64_t KV,
@@ -78,59 +69,6 @@ static inline void attention_bwd_ref(double *dqkv, const double *dout, const dou
 }
 #endif
 
-/* C (m, n) = A (m, k) B (k, n) or += ; element (i, l) of A at a[i * ai + l * al]; rows of B and C are contiguous. */
-typedef struct {
-    float *c;
-    const float *a, *b;
-    int64_t ldc, ai, al, ldb, m, n, k;
-    int add;
-} AttentionProduct;
-
-/* rows x vectors of C at (i, j), both counts constants of the call. */
-static inline __attribute__((always_inline)) void attention_tile_(const AttentionProduct *p, int64_t i, int64_t j,
-                                                                  const int rows, const int vectors)
-{
-    AttentionVec acc[ATTENTION_ROWS][ATTENTION_VECTORS];
-    float *c = p->c + i * p->ldc + j;
-    const float *a = p->a + i * p->ai, *b = p->b + j;
-    const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < vectors; v++)
-            acc[r][v] = p->add ? *(AttentionVec *)(c + r * ldc + v * ATTENTION_LANES) : (AttentionVec){ 0 };
-    for (int64_t l = 0; l < p->k; l++, a += al, b += ldb)
-        for (int r = 0; r < rows; r++)
-            for (int v = 0; v < vectors; v++)
-                acc[r][v] += a[r * ai] * *(const AttentionVec *)(b + v * ATTENTION_LANES);
-    for (int r = 0; r < rows; r++)
-        for (int v = 0; v < vectors; v++)
-            *(AttentionVec *)(c + r * ldc + v * ATTENTION_LANES) = acc[r][v];
-}
-
-static inline __attribute__((always_inline)) void attention_strip_(const AttentionProduct *p, int64_t j, const int vectors)
-{
-    int64_t i = 0;
-    for (; i + ATTENTION_ROWS <= p->m; i += ATTENTION_ROWS)
-        attention_tile_(p, i, j, ATTENTION_ROWS, vectors);
-    for (; i < p->m; i++)
-        attention_tile_(p, i, j, 1, vectors);
-}
-
-static void attention_product_(const AttentionProduct *p)
-{
-    int64_t j = 0;
-    for (; j + ATTENTION_VECTORS * ATTENTION_LANES <= p->n; j += ATTENTION_VECTORS * ATTENTION_LANES)
-        attention_strip_(p, j, ATTENTION_VECTORS);
-    for (; j + ATTENTION_LANES <= p->n; j += ATTENTION_LANES)
-        attention_strip_(p, j, 1);
-    for (; j < p->n; j++)
-        for (int64_t i = 0; i < p->m; i++) {
-            float sum = p->add ? p->c[i * p->ldc + j] : 0;
-            for (int64_t l = 0; l < p->k; l++)
-                sum += p->a[i * p->ai + l * p->al] * p->b[l * p->ldb + j];
-            p->c[i * p->ldc + j] = sum;
-        }
-}
-
 /* n rows of D as floats: in place when act_t is float, else copied to to. *ld: floats between rows. */
 static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D, int64_t row, int64_t *ld)
 {
@@ -166,7 +104,7 @@ static inline void attention_mask_(float *s, int64_t nk, int64_t lanes, int64_t 
 
 static inline int64_t attention_lanes_(int64_t n)
 {
-    return (n + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
+    return (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
 }
 
 /* The softmax carried to nk more keys: s becomes exp(s - max); ot (D, block), the unfinished output, follows the maximum. */
@@ -217,11 +155,11 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
         const int64_t nk = T - j0 < ATTENTION_BLOCK ? T - j0 : ATTENTION_BLOCK;
         const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row, &ldk);
         const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row, &ldv);
-        attention_product_(&(AttentionProduct){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = ldk, .al = 1, .b = qt,
+        tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = ldk, .al = 1, .b = qt,
                                                 .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
         attention_mask_(s, nk, lanes, i0 - j0, scale);
         attention_softmax_(s, ot, max, sum, nk, lanes, D);
-        attention_product_(&(AttentionProduct){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = ldv, .b = s,
+        tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = ldv, .b = s,
                                                 .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
     }
     for (int64_t i = 0; i < nq; i++) {
@@ -305,17 +243,17 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
         const int64_t nk = T - j0 < N ? T - j0 : N;
         const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row, &ldk);
         const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row, &ldv);
-        attention_product_(&(AttentionProduct){ .c = s, .ldc = N, .a = k, .ai = ldk, .al = 1, .b = qt, .ldb = N, .m = nk,
+        tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = ldk, .al = 1, .b = qt, .ldb = N, .m = nk,
                                                 .n = lanes, .k = D });
-        attention_product_(&(AttentionProduct){ .c = ds, .ldc = N, .a = v, .ai = ldv, .al = 1, .b = dot, .ldb = N,
+        tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = ldv, .al = 1, .b = dot, .ldb = N,
                                                 .m = nk, .n = lanes, .k = D });
         attention_mask_(s, nk, lanes, i0 - j0, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
-        attention_product_(&(AttentionProduct){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
+        tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
                                                 .b = dout, .ldb = ldo, .m = nk, .n = D, .k = nq, .add = 1 });
-        attention_product_(&(AttentionProduct){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
+        tile_product(&(Tile){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
                                                 .b = q, .ldb = ldq, .m = nk, .n = D, .k = nq, .add = 1 });
-        attention_product_(&(AttentionProduct){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = ldk, .b = ds, .ldb = N, .m = D,
+        tile_product(&(Tile){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = ldk, .b = ds, .ldb = N, .m = D,
                                                 .n = lanes, .k = nk, .add = 1 });
     }
     for (int64_t i = 0; i < nq; i++)

@@ -1,4 +1,4 @@
-/* gemm.h -- every matrix product of a CPU program: C (m, n) = scale * A (m, k) B (k, n) + bias + beta * C, by oneDNN.
+/* gemm.h -- every matrix product of a CPU program: C (m, n) = scale * (A (m, k) B (k, n) + bias) + beta * C, by oneDNN.
  *
  * In:    A, B in act_t, C in act_t or float, bias (n) in wt_t; row-major, leading dimensions in elements. No aliasing.
  * Out:   C, summed in fp32 and rounded once. Same bits on every run with the same CPU and number of threads.
@@ -49,7 +49,7 @@ static inline void gemm_ref(double *c, const double *a, const double *b, const d
 {
     for (int64_t i = 0; i < m; i++) {
         for (int64_t j = 0; j < n; j++)
-            c[i * n + j] = (bias ? bias[j] : 0) + (beta ? c[i * n + j] : 0);
+            c[i * n + j] = (bias ? scale * bias[j] : 0) + (beta ? c[i * n + j] : 0);
         for (int64_t l = 0; l < k; l++) {
             const double f = scale * a[form == GEMM_TN ? l * m + i : i * k + l];
             for (int64_t j = 0; j < n; j++)
@@ -115,8 +115,8 @@ static inline dnnl_primitive_attr_t gemm_attr_(const Gemm *g)
     gemm_check_(dnnl_primitive_attr_create(&attr), g->name, "attributes");
     gemm_check_(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user), g->name, "our scratchpad");
     gemm_check_(dnnl_post_ops_create(&post), g->name, "post-ops");
-    if (g->scale != 0 && g->scale != 1)
-        gemm_check_(dnnl_post_ops_append_eltwise(post, 1, dnnl_eltwise_linear, g->scale, 0), g->name, "a scale");
+    if (g->scale != 0 && g->scale != 1)     /* a linear post-op before the sum would fall back to oneDNN's reference */
+        gemm_check_(dnnl_primitive_attr_set_output_scales(attr, 1, 0, &g->scale), g->name, "a scale");
     if (g->beta)
         gemm_check_(dnnl_post_ops_append_sum(post, 1), g->name, "beta");
     gemm_check_(dnnl_primitive_attr_set_post_ops(attr, post), g->name, "post-ops");
@@ -132,7 +132,10 @@ static inline int64_t gemm_make_(Gemm *g, dnnl_memory_desc_t *a, dnnl_memory_des
     dnnl_primitive_desc_t pd;
     dnnl_primitive_attr_t attr = gemm_attr_(g);
     gemm_check_(dnnl_matmul_desc_init(&desc, a, b, bias, c), g->name, "the product");
-    gemm_check_(dnnl_primitive_desc_create(&pd, &desc, attr, gemm_engine, NULL), g->name, "the product");
+    dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, gemm_engine, NULL);
+    if (status == dnnl_unimplemented && sizeof(act_t) != sizeof(float))
+        die(EXIT_CONFIG, "this CPU cannot multiply in bf16 (AVX-512 is needed): build the recipe with fp32");
+    gemm_check_(status, g->name, "the product");
     gemm_check_(dnnl_primitive_create(&g->product, pd), g->name, "the product");
     const dnnl_memory_desc_t *scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     g->scratch = gemm_memory_(g, scratch);

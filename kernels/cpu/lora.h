@@ -1,16 +1,21 @@
 /* lora.h -- the LoRA adapters of one linear layer (Hu et al. 2021), as PEFT computes them.
  *
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank) below each other.
- * Out:   y[:, col_p ..] += scale * u_p b_p^T with u_p = drop_p(x) a_p^T, u (rows, parts * rank) kept for the backward.
- * Keeps: each part has a dropout mask of its own, that of site * 4 + part; nothing of it is stored.
- * Method: without dropout the parts share one product for all of a; with it the masked x is made once a part. */
+ * Out:   y[:, col_p ..] += u_p b_p^T with u_p = scale * drop_p(x) a_p^T; u (rows, parts * rank) is kept for the backward.
+ * Keeps: each part has a dropout mask of its own, that of site * 4 + part; nothing of it is stored. One rounding of y and dx.
+ * Method: oneDNN for the long sums, without dropout all parts of a at once; own loops for the sums over the rank, where
+ *         bf16 products of oneDNN fall back to a path that holds all of y in fp32 (8 times slower at rank 16). */
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
 
 #include "gemm.h"
 #include "philox.h"
+#include "tile.h"
 
-enum { LORA_PARTS = 4 };
+enum {
+    LORA_PARTS = 4,
+    LORA_ROWS = 48, LORA_COLS = 256, LORA_DEPTH = 64     /* of the block of y or dx that is updated at a time */
+};
 
 typedef struct Lora Lora;
 struct Lora {
@@ -20,8 +25,8 @@ struct Lora {
     float scale, dropout;                            /* alpha / rank; probability to drop, < 1 */
     int64_t T;                                       /* positions a sequence, for the masks */
     int beta;                                        /* of da and db */
-    /* made by lora_init: with dropout u, da and dx are products of one part, else of all parts at once */
-    Gemm u, da, dx, y[LORA_PARTS], du[LORA_PARTS], db[LORA_PARTS];
+    /* made by lora_init: with dropout u and da are products of one part, else of all parts at once */
+    Gemm u, da, du[LORA_PARTS], db[LORA_PARTS];
 };
 
 #ifdef KERNEL_REFERENCE
@@ -35,11 +40,12 @@ static inline void lora_fwd_ref(double *y, double *u, const double *x, const dou
             for (int64_t r = 0; r < l->rank; r++) {
                 up[r] = 0;
                 for (int64_t c = 0; c < l->in; c++)
-                    up[r] += x[i * l->in + c] * mask[(p * l->rows + i) * l->in + c] * a[(p * l->rank + r) * l->in + c];
+                    up[r] += l->scale * x[i * l->in + c] * mask[(p * l->rows + i) * l->in + c] *
+                             a[(p * l->rank + r) * l->in + c];
             }
             for (int64_t j = 0; j < l->width[p]; j++)
                 for (int64_t r = 0; r < l->rank; r++)
-                    y[i * l->out + l->col[p] + j] += l->scale * up[r] * b[j * l->rank + r];
+                    y[i * l->out + l->col[p] + j] += up[r] * b[j * l->rank + r];
         }
 }
 
@@ -52,8 +58,8 @@ static inline void lora_bwd_ref(double *dx, double *da, double *db, const double
             for (int64_t r = 0; r < l->rank; r++) {
                 double du = 0;
                 for (int64_t j = 0; j < l->width[p]; j++) {
-                    double d = l->scale * dy[i * l->out + l->col[p] + j];
-                    du += d * b[above + j * l->rank + r];
+                    double d = dy[i * l->out + l->col[p] + j];
+                    du += l->scale * d * b[above + j * l->rank + r];
                     db[above + j * l->rank + r] += d * u[(i * l->parts + p) * l->rank + r];
                 }
                 for (int64_t c = 0; c < l->in; c++) {
@@ -70,80 +76,131 @@ static inline int64_t lora_round_(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* [GEMM_WORKSPACE | du (rows, parts * rank) | with dropout: masked x, then the part's dx (rows, in)] */
-static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t rank, int64_t parts, float dropout)
+/* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 | with dropout: masked x] */
+static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank, int64_t parts, float dropout)
 {
     return GEMM_WORKSPACE + lora_round_(rows * parts * rank * (int64_t)sizeof(act_t)) +
+           lora_round_(parts * rank * (in > out ? in : out) * (int64_t)sizeof(float)) +
            (dropout > 0 ? lora_round_(rows * in * (int64_t)sizeof(act_t)) : 0);
 }
 
 static inline void lora_init(Lora *l)
 {
     const int64_t all = l->parts * l->rank, one = l->dropout > 0 ? l->rank : all;
-    l->u = (Gemm){ .m = l->rows, .n = one, .k = l->in, .form = GEMM_NT, .ldc = all };
-    l->da = (Gemm){ .m = one, .n = l->in, .k = l->rows, .form = GEMM_TN, .lda = all, .out_f32 = 1, .beta = l->beta };
-    l->dx = (Gemm){ .m = l->rows, .n = l->in, .k = one, .form = GEMM_NN, .lda = all, .beta = l->dropout == 0 };
-    Gemm *shared[] = { &l->u, &l->da, &l->dx };
-    for (int i = 0; i < 3; i++) {
-        shared[i]->name = l->name;
-        gemm_init(shared[i]);
-    }
+    l->u = (Gemm){ .name = l->name, .m = l->rows, .n = one, .k = l->in, .form = GEMM_NT, .ldc = all, .scale = l->scale };
+    l->da = (Gemm){ .name = l->name, .m = one, .n = l->in, .k = l->rows, .form = GEMM_TN, .lda = all, .out_f32 = 1,
+                    .beta = l->beta };
+    gemm_init(&l->u);
+    gemm_init(&l->da);
     for (int64_t p = 0; p < l->parts; p++) {
-        l->y[p] = (Gemm){ .m = l->rows, .n = l->width[p], .k = l->rank, .form = GEMM_NT, .lda = all, .ldc = l->out,
-                          .scale = l->scale, .beta = 1 };
-        l->du[p] = (Gemm){ .m = l->rows, .n = l->rank, .k = l->width[p], .form = GEMM_NN, .lda = l->out, .ldc = all,
-                           .scale = l->scale };
-        l->db[p] = (Gemm){ .m = l->width[p], .n = l->rank, .k = l->rows, .form = GEMM_TN, .lda = l->out, .ldb = all,
-                           .scale = l->scale, .out_f32 = 1, .beta = l->beta };
-        Gemm *own[] = { &l->y[p], &l->du[p], &l->db[p] };
-        for (int i = 0; i < 3; i++) {
-            own[i]->name = l->name;
-            gemm_init(own[i]);
-        }
+        l->du[p] = (Gemm){ .name = l->name, .m = l->rows, .n = l->rank, .k = l->width[p], .form = GEMM_NN, .lda = l->out,
+                           .ldc = all, .scale = l->scale };
+        l->db[p] = (Gemm){ .name = l->name, .m = l->width[p], .n = l->rank, .k = l->rows, .form = GEMM_TN, .lda = l->out,
+                           .ldb = all, .out_f32 = 1, .beta = l->beta };
+        gemm_init(&l->du[p]);
+        gemm_init(&l->db[p]);
     }
 }
 
-/* One row: y = drop(x), or y += drop(x). */
-static inline void lora_drop_row_(act_t *y, const act_t *x, int add, const uint32_t *noise, uint32_t site, int64_t T,
-                                  int64_t row, int64_t n, float p)
+/* Elements first .. first+n-1 of a row's mask, 0 or 1 / (1 - dropout); first is a multiple of 4; writes up to n + 3. */
+static inline void lora_mask_(float *restrict mask, const uint32_t *noise, uint32_t site, const Lora *l, int64_t row,
+                              int64_t first, int64_t n)
 {
-    const uint32_t threshold = dropout_threshold(p);
-    const float scale = 1.0f / (1.0f - p);
-#pragma omp simd
-    for (int64_t quad = 0; quad < n / 4; quad++) {
+    const uint32_t threshold = dropout_threshold(l->dropout);
+    const float scale = 1.0f / (1.0f - l->dropout);
+    for (int64_t i = 0; i < n; i += 4) {
         uint32_t word[4];
-        dropout_words(word, noise, site, T, row, (uint32_t)quad);
-        for (int i = 0; i < 4; i++) {
-            float v = word[i] >= threshold ? act_load(x + 4 * quad + i) * scale : 0.0f;
-            act_store(y + 4 * quad + i, add ? act_load(y + 4 * quad + i) + v : v);
-        }
-    }
-    for (int64_t i = n / 4 * 4; i < n; i++) {
-        float v = dropout_keep(noise, site, T, row, (uint32_t)i, p) ? act_load(x + i) * scale : 0.0f;
-        act_store(y + i, add ? act_load(y + i) + v : v);
+        dropout_words(word, noise, site, l->T, row, (uint32_t)((first + i) / 4));
+        for (int k = 0; k < 4; k++)
+            mask[i + k] = word[k] >= threshold ? scale : 0.0f;
     }
 }
 
-static inline void lora_drop_(act_t *y, const act_t *x, int add, const uint32_t *noise, uint32_t site, const Lora *l)
+/* y = drop(x), (rows, in) */
+static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const uint32_t *noise, uint32_t site,
+                              const Lora *l)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < l->rows; i++)
-        lora_drop_row_(y + i * l->in, x + i * l->in, add, noise, site, l->T, i, l->in, l->dropout);
+        for (int64_t c = 0; c < l->in; c += LORA_COLS) {
+            const int64_t n = l->in - c < LORA_COLS ? l->in - c : LORA_COLS, at = i * l->in + c;
+            float mask[LORA_COLS + 3];
+            lora_mask_(mask, noise, site, l, i, c, n);
+#pragma omp simd
+            for (int64_t k = 0; k < n; k++)
+                act_store(y + at + k, act_load(x + at + k) * mask[k]);
+        }
+}
+
+/* c (rows, n), ldc apart, += u (rows, k), ldu apart, times m (k, n) fp32; where noise is given, the product passes through
+ * the mask of site first. */
+static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const act_t *restrict u, int64_t ldu, int64_t k,
+                                const float *restrict m, const uint32_t *noise, uint32_t site, const Lora *l)
+{
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t i0 = 0; i0 < l->rows; i0 += LORA_ROWS)
+        for (int64_t j0 = 0; j0 < n; j0 += LORA_COLS) {
+            const int64_t height = l->rows - i0 < LORA_ROWS ? l->rows - i0 : LORA_ROWS;
+            const int64_t width = n - j0 < LORA_COLS ? n - j0 : LORA_COLS;
+            float sum[LORA_ROWS * LORA_COLS], uf[LORA_ROWS * LORA_DEPTH], mask[LORA_COLS + 3];
+            for (int64_t r = 0; r < k; r += LORA_DEPTH) {
+                const int64_t depth = k - r < LORA_DEPTH ? k - r : LORA_DEPTH;
+                for (int64_t i = 0; i < height; i++)
+                    act_to_float(uf + i * LORA_DEPTH, u + (i0 + i) * ldu + r, depth);
+                tile_product(&(Tile){ .c = sum, .ldc = LORA_COLS, .a = uf, .ai = LORA_DEPTH, .al = 1, .b = m + r * n + j0,
+                                      .ldb = n, .m = height, .n = width, .k = depth, .add = r > 0 });
+            }
+            for (int64_t i = 0; i < height; i++) {
+                act_t *row = c + (i0 + i) * ldc + j0;
+                const float *s = sum + i * LORA_COLS;
+                if (noise)
+                    lora_mask_(mask, noise, site, l, i0 + i, j0, width);
+#pragma omp simd
+                for (int64_t j = 0; j < width; j++)
+                    act_store(row + j, act_load(row + j) + (noise ? s[j] * mask[j] : s[j]));
+            }
+        }
+}
+
+/* m (rank, width) fp32 = the transpose of b (width, rank) */
+static inline void lora_transpose_(float *restrict m, const wt_t *restrict b, int64_t width, int64_t rank)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t j = 0; j < width; j++)
+        for (int64_t r = 0; r < rank; r++)
+            m[r * width + j] = act_load(b + j * rank + r);
+}
+
+/* Where the parts of ws begin. */
+typedef struct {
+    act_t *du, *dropped;
+    float *matrix;
+} LoraPlaces;
+
+static inline LoraPlaces lora_places_(void *ws, const Lora *l)
+{
+    char *p = (char *)ws + GEMM_WORKSPACE;
+    LoraPlaces at = { .du = (act_t *)p };
+    at.matrix = (float *)(p += lora_round_(l->rows * l->parts * l->rank * (int64_t)sizeof(act_t)));
+    at.dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->out, l->rank, l->parts, 0));
+    return at;
 }
 
 /* noise: see philox.h; not read when dropout is 0. ws: lora_workspace(...) bytes. */
 static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, const wt_t *b, const uint32_t *noise,
                             uint32_t site, Lora *l, void *ws)
 {
-    act_t *dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->rank, l->parts, 0));
+    const LoraPlaces at = lora_places_(ws, l);
+    const int64_t all = l->parts * l->rank;
     if (l->dropout == 0)
         gemm_run(&l->u, u, x, a, NULL, ws);
     for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank) {
         if (l->dropout > 0) {
-            lora_drop_(dropped, x, 0, noise, site * LORA_PARTS + (uint32_t)p, l);
-            gemm_run(&l->u, u + p * l->rank, dropped, a + p * l->rank * l->in, NULL, ws);
+            lora_drop_(at.dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l);
+            gemm_run(&l->u, u + p * l->rank, at.dropped, a + p * l->rank * l->in, NULL, ws);
         }
-        gemm_run(&l->y[p], y + l->col[p], u + p * l->rank, b, NULL, ws);
+        lora_transpose_(at.matrix, b, l->width[p], l->rank);
+        lora_update_(y + l->col[p], l->out, l->width[p], u + p * l->rank, all, l->rank, at.matrix, NULL, 0, l);
     }
 }
 
@@ -151,24 +208,24 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
 static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x, const act_t *u, const wt_t *a,
                             const wt_t *b, const uint32_t *noise, uint32_t site, Lora *l, void *ws)
 {
-    act_t *du = (act_t *)((char *)ws + GEMM_WORKSPACE);
-    act_t *dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->rank, l->parts, 0));
+    const LoraPlaces at = lora_places_(ws, l);
+    const int64_t all = l->parts * l->rank, in = l->in;
     int64_t above = 0;
+    act_to_float(at.matrix, a, all * in);
     for (int64_t p = 0; p < l->parts; above += l->width[p++] * l->rank) {
-        const int64_t at = p * l->rank;
-        gemm_run(&l->du[p], du + at, dy + l->col[p], b + above, NULL, ws);
-        gemm_run(&l->db[p], db + above, dy + l->col[p], u + at, NULL, ws);
+        const int64_t first = p * l->rank;
+        gemm_run(&l->du[p], at.du + first, dy + l->col[p], b + above, NULL, ws);
+        gemm_run(&l->db[p], db + above, dy + l->col[p], u + first, NULL, ws);
         if (l->dropout > 0) {
             const uint32_t mask = site * LORA_PARTS + (uint32_t)p;
-            lora_drop_(dropped, x, 0, noise, mask, l);
-            gemm_run(&l->da, da + at * l->in, du + at, dropped, NULL, ws);
-            gemm_run(&l->dx, dropped, du + at, a + at * l->in, NULL, ws);
-            lora_drop_(dx, dropped, 1, noise, mask, l);
+            lora_drop_(at.dropped, x, noise, mask, l);
+            gemm_run(&l->da, da + first * in, at.du + first, at.dropped, NULL, ws);
+            lora_update_(dx, in, in, at.du + first, all, l->rank, at.matrix + first * in, noise, mask, l);
         }
     }
     if (l->dropout == 0) {
-        gemm_run(&l->da, da, du, x, NULL, ws);
-        gemm_run(&l->dx, dx, du, a, NULL, ws);
+        gemm_run(&l->da, da, at.du, x, NULL, ws);
+        lora_update_(dx, in, in, at.du, all, all, at.matrix, NULL, 0, l);
     }
 }
 

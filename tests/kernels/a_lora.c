@@ -14,6 +14,8 @@ static const Lora cases[] = {
     { .name = "o", .rows = 9, .in = 13, .out = 7, .rank = 1, .parts = 1, .col = { 0 }, .width = { 7 }, .scale = 0.5f, .T = 9 },
     { .name = "q, v", .rows = 40, .in = 64, .out = 96, .rank = 8, .parts = 2, .col = { 0, 80 }, .width = { 64, 16 },
       .scale = 1, .T = 8 },
+    { .name = "wide", .rows = 100, .in = 300, .out = 520, .rank = 70, .parts = 1, .col = { 0 }, .width = { 520 },
+      .scale = 0.25f, .T = 50 },
 };
 enum { NCASES = sizeof cases / sizeof *cases };
 
@@ -55,7 +57,7 @@ static void run_case(Lora l, float dropout, int beta)
         rda[i] = 0;
     for (int64_t i = 0; !beta && i < nb; i++)
         rdb[i] = 0;
-    void *ws = new_bytes(lora_workspace(l.rows, l.in, l.rank, l.parts, dropout));
+    void *ws = new_bytes(lora_workspace(l.rows, l.in, l.out, l.rank, l.parts, dropout));
     lora_init(&l);
 
     lora_fwd(y, u, x, a, b, noise, site, &l, ws);
@@ -127,12 +129,12 @@ TEST(lora_masks)
     Lora l = { .rows = 40, .in = 101, .T = 10, .dropout = 0.25f };
     const int64_t n = l.rows * l.in;
     act_t *x = act_normal(n, 3, 0.1), *all = NEW(act_t, n), *half = NEW(act_t, n);
-    lora_drop_(all, x, 0, noise, 9, &l);
+    lora_drop_(all, x, noise, 9, &l);
     Lora part = l;
     part.rows = 20;
     const uint32_t second[4] = { noise[0], noise[1], noise[2], noise[3] + 2 };
-    lora_drop_(half, x, 0, noise, 9, &part);
-    lora_drop_(half + n / 2, x + n / 2, 0, second, 9, &part);
+    lora_drop_(half, x, noise, 9, &part);
+    lora_drop_(half + n / 2, x + n / 2, second, 9, &part);
     check_same("two halves", all, half, n * (int64_t)sizeof(act_t));
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++)
@@ -170,7 +172,7 @@ BENCH(lora_speed)
             const int64_t all = l.rank * l.parts, w = widths(&l);
             Bench t = { l, act_normal(l.rows * l.in, 0, 1), act_normal(l.rows * l.out, 0, 1), NEW(act_t, l.rows * all),
                         act_normal(all * l.in, 0, 1), act_normal(w * l.rank, 0, 1), NEW(float, all * l.in),
-                        NEW(float, w * l.rank), new_bytes(lora_workspace(l.rows, l.in, l.rank, l.parts, l.dropout)) };
+                        NEW(float, w * l.rank), new_bytes(lora_workspace(l.rows, l.in, l.out, l.rank, l.parts, l.dropout)) };
             lora_init(&t.l);
             double flops = 2.0 * (double)(l.rows * (l.in * all + w * l.rank));
             char what[64];

@@ -1,0 +1,77 @@
+/* tile.h -- a small fp32 product for blocks that lie in the cache: attention's blocks, low-rank updates.
+ *
+ * In:    A anywhere with any strides, B and C with contiguous rows, of floats.
+ * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element summed in the order of k.
+ * Method: TILE_ROWS x 4 vectors of C stay in registers while k runs; a row of B is loaded, an element of A is broadcast. */
+#ifndef DIECAST_KERNELS_TILE_H
+#define DIECAST_KERNELS_TILE_H
+
+#include "types.h"
+
+enum {
+#ifdef __AVX512F__
+    TILE_LANES = 16,
+    TILE_ROWS = 6,               /* by four vectors: 24 of 32 registers */
+#else
+    TILE_LANES = 8,
+    TILE_ROWS = 3,               /* 12 of 16 */
+#endif
+    TILE_VECTORS = 4
+};
+
+typedef float TileVec __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
+
+/* Element (i, l) of A is a[i * ai + l * al]; ldb, ldc: floats between rows. */
+typedef struct {
+    float *c;
+    const float *a, *b;
+    int64_t ldc, ai, al, ldb, m, n, k;
+    int add;
+} Tile;
+
+/* rows x vectors of C at (i, j), both counts constants of the call. */
+static inline __attribute__((always_inline)) void tile_registers_(const Tile *p, int64_t i, int64_t j,
+                                                                  const int rows, const int vectors)
+{
+    TileVec acc[TILE_ROWS][TILE_VECTORS];
+    float *c = p->c + i * p->ldc + j;
+    const float *a = p->a + i * p->ai, *b = p->b + j;
+    const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            acc[r][v] = p->add ? *(TileVec *)(c + r * ldc + v * TILE_LANES) : (TileVec){ 0 };
+    for (int64_t l = 0; l < p->k; l++, a += al, b += ldb)
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < vectors; v++)
+                acc[r][v] += a[r * ai] * *(const TileVec *)(b + v * TILE_LANES);
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < vectors; v++)
+            *(TileVec *)(c + r * ldc + v * TILE_LANES) = acc[r][v];
+}
+
+static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int64_t j, const int vectors)
+{
+    int64_t i = 0;
+    for (; i + TILE_ROWS <= p->m; i += TILE_ROWS)
+        tile_registers_(p, i, j, TILE_ROWS, vectors);
+    for (; i < p->m; i++)
+        tile_registers_(p, i, j, 1, vectors);
+}
+
+static inline void tile_product(const Tile *p)
+{
+    int64_t j = 0;
+    for (; j + TILE_VECTORS * TILE_LANES <= p->n; j += TILE_VECTORS * TILE_LANES)
+        tile_strip_(p, j, TILE_VECTORS);
+    for (; j + TILE_LANES <= p->n; j += TILE_LANES)
+        tile_strip_(p, j, 1);
+    for (; j < p->n; j++)
+        for (int64_t i = 0; i < p->m; i++) {
+            float sum = p->add ? p->c[i * p->ldc + j] : 0;
+            for (int64_t l = 0; l < p->k; l++)
+                sum += p->a[i * p->ai + l * p->al] * p->b[l * p->ldb + j];
+            p->c[i * p->ldc + j] = sum;
+        }
+}
+
+#endif
