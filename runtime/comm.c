@@ -29,7 +29,8 @@ static void check_size(int size, int64_t built_for, const char *recipe, const ch
     int folder = slash ? (int)(slash - program) : 1;
     die(EXIT_MISMATCH, "built for %lld rank%s, started as %d by launcher %s: start with "
         "%.*s/run.sh, or build for %d: gen %s gpus=%d && make", (long long)built_for,
-        built_for == 1 ? "" : "s", size, launch.source, folder, slash ? program : ".", size, recipe, size);
+        built_for == 1 ? "" : "s", size, launch.source, folder, slash ? program : ".", size,
+        recipe, size);
 }
 
 static void resolve(void)

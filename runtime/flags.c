@@ -72,7 +72,7 @@ static bool has_choices(const Row *r)
 static char *one_of(const Row *r, const char *text, const char **out)
 {
     size_t n = strlen(text);
-    for (const char *w = r->metavar; n && w; w = strchr(w, '|')) {
+    for (const char *w = r->metavar; n && w && !strchr(text, '|'); w = strchr(w, '|')) {
         w += *w == '|';
         if (strncmp(w, text, n) == 0 && (w[n] == '|' || !w[n])) {
             *out = text;

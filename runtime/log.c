@@ -103,11 +103,11 @@ static void progress(Log *l, int64_t step, const LogStep *s, double loss, bool r
 }
 
 /* One line of the file: a record to keep. */
-static bool wanted(const cJSON *record, int64_t resumed)
+static bool wanted(const Log *l, const cJSON *record, int64_t resumed)
 {
     const cJSON *step = json_get(record, "step");
     return cJSON_IsNumber(step) && step->valuedouble <= (double)resumed
-        && !json_get(record, "train_runtime");
+        && (resumed >= l->total || !json_get(record, "train_runtime"));
 }
 
 /* Reads the records up to `resumed` back and rewrites the file when it holds others. */
@@ -131,7 +131,7 @@ static void read_back(Log *l, const char *path, int64_t resumed)
             break;
         }
         at += length + 1;
-        if (wanted(record, resumed)) {
+        if (wanted(l, record, resumed)) {
             cJSON_AddItemToArray(l->records, record);
             kept += length + 1;
         } else {

@@ -52,7 +52,8 @@ typedef struct {
  * when there is none. */
 void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval);
 /* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),
- * the rest is read back; resumed 0 starts an empty one. EXIT_IO when it cannot be written. */
+ * the rest is read back; resumed 0 starts an empty one. A run with nothing left to do keeps all.
+ * EXIT_IO when it cannot be written. */
 void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
               int64_t per_epoch, int64_t resumed);
 /* After step `step` (1-based): sums, progress, and a record when the step is a multiple of

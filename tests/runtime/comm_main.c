@@ -1,0 +1,104 @@
+/* comm_main.c -- ranks under a real MPI: sums against a slow tree, broadcast, maximum, abort.
+ *
+ * In:    argv: ranks built for, mode (sums, abort, order), local rank.  Out: "ok" or "bad"
+ *        lines. */
+#include "../../runtime/base.h"
+#include "../../runtime/comm.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Values of very different size, so that another order of the sum shows in the bits. */
+static float value(int rank, int64_t i)
+{
+    return (float)(sin(0.37 * (double)i + rank) * pow(10.0, (double)((i + 3 * rank) % 13) - 6.0));
+}
+
+/* Pairs at distance 1, 2, 4 ... as a recursion: the largest power of two below n goes left. */
+static float tree(int64_t i, int first, int n)
+{
+    int left = 1;
+    if (n == 1)
+        return value(first, i);
+    while (left * 2 < n)
+        left *= 2;
+    return tree(i, first, left) + tree(i, first + left, n - left);
+}
+
+static double tree_double(int i, int first, int n)
+{
+    int left = 1;
+    if (n == 1)
+        return (double)value(first, i) * 1.0000000001;
+    while (left * 2 < n)
+        left *= 2;
+    return tree_double(i, first, left) + tree_double(i, first + left, n - left);
+}
+
+static void report(const char *what, bool good)
+{
+    if (comm_max_int(!good) == 0) {
+        if (world.rank == 0)
+            printf("ok %s\n", what);
+    } else if (world.rank == 0) {
+        printf("bad %s\n", what);
+    }
+    fflush(stdout);
+}
+
+static void sums(void)
+{
+    static const int64_t lengths[] = { 1, 2, 3, 1000, 70001 }, buckets[] = { 1, 7, 4096, 1 << 20 };
+    bool good = true, naive = true;
+    for (int a = 0; a < 5; a++)
+        for (int b = a > 3 ? 2 : 0; b < 4; b++) {
+            float *x = malloc((size_t)lengths[a] * sizeof *x);
+            for (int64_t i = 0; i < lengths[a]; i++)
+                x[i] = value(world.rank, i);
+            comm_allreduce_sum(x, lengths[a], buckets[b]);
+            for (int64_t i = 0; i < lengths[a]; i++) {
+                float want = tree(i, 0, world.size), line = 0.0f;
+                for (int r = world.size; r-- > 0;)
+                    line += value(r, i);
+                good = good && memcmp(&want, &x[i], sizeof want) == 0;
+                naive = naive && memcmp(&line, &x[i], sizeof line) == 0;
+            }
+            free(x);
+        }
+    report("sum is the tree, bit for bit", good);
+    if (world.size > 2)
+        report("another order would show", !naive);
+    double d[COMM_DOUBLES];
+    good = true;
+    for (int i = 0; i < COMM_DOUBLES; i++)
+        d[i] = (double)value(world.rank, i) * 1.0000000001;
+    comm_allreduce_double(d, COMM_DOUBLES);
+    for (int i = 0; i < COMM_DOUBLES; i++)
+        good = good && d[i] == tree_double(i, 0, world.size);
+    report("sum of doubles", good);
+    report("maximum", comm_max_int(world.rank * 1000000000000) == (world.size - 1) * 1000000000000);
+    char text[100000];
+    memset(text, world.rank == world.size - 1 ? 'x' : '-', sizeof text);
+    comm_broadcast(text, sizeof text, world.size - 1);
+    report("broadcast", text[0] == 'x' && memcmp(text, text + 1, sizeof text - 1) == 0);
+    comm_barrier();
+    report("local ranks", world.local_rank >= 0 && world.local_rank < world.local_size);
+}
+
+int main(int argc, char **argv)
+{
+    comm_init(atoi(argv[1]), "recipes/x.lua", argc, argv);
+    if (argc > 3)
+        comm_check_local_rank(atoi(argv[3]));
+    if (strcmp(argv[2], "sums") == 0)
+        sums();
+    if (strcmp(argv[2], "abort") == 0) {
+        world.step = 12;
+        if (world.rank == 1)
+            die(EXIT_DATA, "this rank has bad data");
+        comm_barrier();              /* the others wait here until they are aborted */
+        comm_barrier();
+    }
+    comm_finish();
+    return 0;
+}

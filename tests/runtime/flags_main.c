@@ -1,0 +1,23 @@
+/* flags_main.c -- prints every flag as the command line and two recipe defaults leave it. */
+#include "../../runtime/flags.h"
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    static const FlagDefault good[] = { { "lr", "3e-4" }, { "log_every", "7" }, { NULL, NULL } };
+    static const FlagDefault bad[] = { { "resume", "last" }, { NULL, NULL } };
+    Flags f, again = { 0 };
+    const char *which = getenv("DEFAULTS");
+    flags_parse(&f, which && strcmp(which, "bad") == 0 ? bad : good, argc, argv);
+    if (f.help)
+        flags_help(stdout, "train");
+    for (int i = 0; !f.help && i < FLAG_COUNT; i++) {
+        char *text = flags_text(&f, i);
+        char *error = flags_set(&again, i, text), *copy = flags_text(&again, i);
+        printf("%s=%s%s%s\n", flags_name(i), text, f.given[i] ? " given" : "",
+               error || strcmp(text, copy) ? " DOES NOT READ BACK" : "");
+        free(copy);                  /* text stays: strings of `again` point into it */
+    }
+    return 0;
+}

@@ -1,0 +1,184 @@
+#!/bin/bash
+# The thin runtime: flags, launchers, ranks, order, batches, schedules, log, sampling.
+set -u
+build=out/.test/runtime
+mkdir -p "$build"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+trap_ub=-fno-sanitize-recover=undefined
+WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
+units="unit unit_launch unit_schedule unit_data unit_log unit_sample"
+parts="base schedule flags launch data log sample tokenfile json safetensors safetensors_write"
+parts="$parts crc32c"
+
+verdict() {             # verdict NAME STATUS WHY
+    if [ "$2" = 0 ]; then
+        echo "ok $1"
+    else
+        echo "not ok $1: $3"
+        failed=1
+    fi
+}
+
+compile() {             # compile CC OUT FLAGS SOURCE...
+    local cc=$1 out=$2 flags=$3
+    shift 3
+    # shellcheck disable=SC2086
+    "$cc" $WARN -g -O1 -fopenmp $flags "$@" -o "$out" -lcjson -lm 2>"$scratch/cc"
+    local status=$?
+    verdict "compile $(basename "$out")" $status "$(head -3 "$scratch/cc")"
+    return $status
+}
+
+sources() {             # sources DIR NAME...
+    local dir=$1
+    shift
+    printf "$dir/%s.c " "$@"
+}
+
+# shellcheck disable=SC2046,SC2086
+{
+    compile gcc "$build/unit" "-DDIECAST_RANKS=1 -fsanitize=address,undefined $trap_ub" \
+        $(sources tests/runtime $units) $(sources runtime comm $parts) || exit 1
+    compile gcc "$build/flags" "-fsanitize=undefined $trap_ub" \
+        tests/runtime/flags_main.c $(sources runtime base flags) || exit 1
+    compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c \
+        $(sources runtime base launch comm) || exit 1
+}
+
+# In-process checks; leaks are not the subject: the processes are short.
+ASAN_OPTIONS=detect_leaks=0 "$build/unit" "$scratch" >"$scratch/unit" 2>"$scratch/unit.err"
+status=$?
+cat "$scratch/unit"
+grep -q '^not ok' "$scratch/unit" && failed=1
+verdict "unit ends well" $status "status $status: $(tail -3 "$scratch/unit.err")"
+grep -q '1 rank x 2 threads' "$scratch/unit.err"
+verdict "banner" $? "$(head -8 "$scratch/unit.err")"
+
+# Flags: what is printed, and for bad ones the code 80 and a line that names flag and value.
+accepts() {             # accepts WANTED ARGS...
+    local want=$1
+    shift
+    "$build/flags" "$@" >"$scratch/f" 2>&1 && grep -qxF -- "$want" "$scratch/f" \
+        && ! grep -q "READ BACK" "$scratch/f"
+    verdict "flags $* -> $want" $? "$(grep -i "${want%%=*}" "$scratch/f" | head -1)"
+}
+refuses() {             # refuses TEXT ARGS...
+    local want=$1
+    shift
+    "$build/flags" "$@" >"$scratch/f" 2>&1
+    local code=$?
+    [ $code = 80 ] && grep -qF -- "$want" "$scratch/f" && [ "$(wc -l <"$scratch/f")" = 1 ]
+    verdict "flags refuse ${*@Q}" $? "code $code: $(head -2 "$scratch/f")"
+}
+accepts "lr=0.0003"
+accepts "lr=5e-06 given" --lr 5e-6
+accepts "log_every=7"
+accepts "log_every=3 given" --log-every=3
+accepts "log_every=3 given" --log_every 3
+accepts "schedule=cosine given" --schedule cosine
+accepts "exact=true given" --exact --lr 1
+accepts "exact=false given" --exact false
+accepts "exact=true given" --exact=true
+accepts "data=a,b given" --data a,b
+accepts "sample= given" --sample ""
+accepts "seed=9223372036854775807 given" --seed 9223372036854775807
+accepts "warmup=0.1 given" --warmup 0.1
+accepts "beta2=0.1 given" --beta2 0.1
+accepts "resume=auto"
+accepts "out=$(cd "$build" && pwd -P)/run"
+refuses "nearest is --lr" --lrr 1
+refuses "nearest is --save-total-limit" --save-totl-limit 1
+refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
+refuses "--lr: want a number" --lr 1x
+refuses "--lr: want a number" --lr ""
+refuses "--lr: want a number" --lr nan
+refuses "--lr: want a number" --lr inf
+refuses "--lr: want a number" --lr 0x1p-3
+refuses "--lr: want a number" --lr -1
+refuses "--steps: want an integer" --steps 1.5
+refuses "--steps: want an integer" --steps 1e3
+refuses "--steps: want an integer" --steps 99999999999999999999
+refuses "--steps: want an integer" --steps " 5"
+refuses "--log-every: want an integer from 1" --log-every 0
+refuses "want one of linear|cosine|" --schedule cos
+refuses "want one of stop|skip" --nonfinite stop\|skip
+refuses "want true or false" --exact=yes
+refuses "wants a value" --lr
+refuses "x: no flag" x
+refuses "-x: no flag" -x
+DEFAULTS=bad refuses "recipe, run: resume"
+"$build/flags" --help >"$scratch/f"
+rows=$(grep -c '^FLAG(' runtime/flags.def)
+[ "$(grep -c '^  --' "$scratch/f")" = "$rows" ]
+verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
+
+# Ranks. Each MPI in turn; worlds of 2, 3 and 4.
+ompi="--bind-to none --oversubscribe --mca btl_vader_single_copy_mechanism none"
+[ "$(id -u)" = 0 ] && ompi="$ompi --allow-run-as-root"
+ranks() {               # ranks NAME LAUNCHER N FLAGS PROGRAM
+    # shellcheck disable=SC2086
+    timeout 100 "$2" -n "$3" $4 "$5" "$3" sums >"$scratch/c" 2>&1
+    local code=$?
+    [ $code = 0 ] && grep -q '^ok' "$scratch/c" && ! grep -q '^bad' "$scratch/c"
+    verdict "$1: $3 ranks sum to the same bits as the tree" $? \
+        "code $code: $(grep -v '^ok' "$scratch/c" | head -3)"
+}
+ends() {                # ends NAME CODE TEXT COMMAND...
+    local name=$1 want=$2 text=$3
+    shift 3
+    timeout 100 "$@" >"$scratch/c" 2>&1
+    local code=$?
+    [ $code = "$want" ] && grep -q -- "$text" "$scratch/c"
+    verdict "$name: code $want" $? "code $code: $(head -3 "$scratch/c")"
+}
+for n in 2 3 4; do
+    ranks "Open MPI" mpirun $n "$ompi" "$build/comm"
+done
+# shellcheck disable=SC2086
+{
+    ends "another number of ranks" 83 "gen recipes/x.lua gpus=2 && make" \
+        mpirun -n 2 $ompi "$build/comm" 3 sums
+    ends "contradicting launchers" 80 "torchrun says rank 0 of 4, Open MPI says" \
+        env RANK=0 WORLD_SIZE=4 mpirun -n 2 $ompi "$build/comm" 2 sums
+    ends "torchrun starts an MPI binary" 83 "mpirun instead of torchrun" \
+        env RANK=1 WORLD_SIZE=2 "$build/comm" 2 sums
+    ends "one rank dies" 88 "rank 1 (.*) step 12: this rank has bad data" \
+        mpirun -n 2 $ompi "$build/comm" 2 abort
+    ends "no launcher, built for 2" 83 "built for 2 ranks, started as 1" "$build/comm" 2 sums
+    ends "a world of one" 0 "ok sum of doubles" "$build/comm" 1 sums
+    ends "--local-rank of another launcher" 80 "but launcher none says 0" "$build/comm" 1 sums 3
+}
+if command -v mpicc.mpich >/dev/null && command -v mpirun.mpich >/dev/null; then
+    # shellcheck disable=SC2046
+    compile mpicc.mpich "$build/comm_mpich" -O2 tests/runtime/comm_main.c \
+        $(sources runtime base launch comm) && ranks MPICH mpirun.mpich 2 "" "$build/comm_mpich"
+    ends "binary of one MPI, launcher of the other" 83 "use the mpirun of the MPI" \
+        mpirun.mpich -n 2 "$build/comm" 2 sums
+fi
+
+# run.sh with its holes filled as the emitter does, around a program that shows what it got.
+for n in 1 2; do
+    mkdir -p "$scratch/x$n"
+    sed "s/@NAME@/x$n/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$n/" templates/run.sh \
+        >"$scratch/x$n/run.sh"
+    cat >"$scratch/x$n/train" <<'END'
+#!/bin/bash
+echo "rank ${OMPI_COMM_WORLD_RANK:-none} threads $OMP_NUM_THREADS args $*"
+exit 91
+END
+    chmod +x "$scratch/x$n"/*
+    (cd / && env -u OMP_NUM_THREADS "$scratch/x$n/run.sh" --lr 1 "a b" >"$scratch/c" 2>&1)
+    code=$?
+    share=$(($(nproc) / n))
+    share=$((share > 0 ? share : 1))
+    [ $code = 91 ] && [ "$(grep -c "^rank .* threads $share args --lr 1 a b$" "$scratch/c")" = $n ]
+    verdict "run.sh starts $n" $? "code $code: $(head -3 "$scratch/c")"
+done
+rm "$scratch/x1/train"
+ends "run.sh without a binary" 80 "is not built" "$scratch/x1/run.sh"
+sed "s/@NAME@/x/; s/@RANKS@/2/" templates/train.slurm >"$scratch/train.slurm"
+! grep -q '@[A-Z]*@' "$scratch/train.slurm" "$scratch/x2/run.sh" && bash -n "$scratch/train.slurm"
+verdict "templates have no other holes" $? "see templates/"
+exit $failed

@@ -1,0 +1,83 @@
+/* unit.c -- in-process tests of the thin runtime. argv[1]: a scratch folder. Run from the
+ * repository root. */
+#include "unit.h"
+#include "../../runtime/base.h"
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+int failures;
+
+void check(bool good, const char *name, const char *why, ...)
+{
+    if (good) {
+        printf("ok %s\n", name);
+        return;
+    }
+    failures++;
+    va_list ap;
+    va_start(ap, why);
+    printf("not ok %s: ", name);
+    vprintf(why, ap);
+    printf("\n");
+    va_end(ap);
+}
+
+/* The bf16 nearest to f, ties to the even one, by trying the neighbours in exact arithmetic. */
+static uint16_t nearest(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    uint16_t down = (uint16_t)(u >> 16), up = (uint16_t)(down + 1);
+    double below = fabs((double)f - (double)bf16_to_float(down)), above;
+    float top = bf16_to_float(up);
+    above = isinf(top) ? fabs(ldexp(1.0, 128) - fabs((double)f)) : fabs((double)f - (double)top);
+    if (below != above)
+        return below < above ? down : up;
+    return down & 1 ? up : down;
+}
+
+void test_base(void)
+{
+    bool round = true, back = true;
+    uint32_t u = 1, bad = 0;
+    for (int i = 0; i < 3000000; i++) {
+        float f;
+        u = u * 1664525 + 1013904223;
+        if (i % 3 == 0)
+            u = (u & 0xffff0000u) | 0x8000;      /* exactly between two */
+        memcpy(&f, &u, sizeof f);
+        if (!isfinite(f))
+            continue;
+        if (float_to_bf16(f) != nearest(f))
+            round = false, bad = u;
+    }
+    check(round, "bf16 rounds to nearest even", "bits %08x", bad);
+    for (uint32_t b = 0; b < 65536; b++) {
+        float f = bf16_to_float((uint16_t)b);
+        back = back && (isnan(f) ? isnan(bf16_to_float(float_to_bf16(f)))
+                                 : float_to_bf16(f) == b);
+    }
+    check(back, "every bf16 survives a round trip", "one does not");
+    char *a = arena_alloc(5 << 20, "test"), *b = arena_alloc(3, "test");
+    bool zero = true;
+    for (int i = 0; i < 5 << 20; i++)
+        zero = zero && !a[i];
+    check(zero && (uintptr_t)a % (2 << 20) == 0 && (uintptr_t)b % 4096 == 0
+          && arena_allocated() >= (5 << 20) + 3, "arenas are zero and aligned", "%p %p",
+          (void *)a, (void *)b);
+    a[(5 << 20) - 1] = b[4095] = 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 5 && strcmp(argv[1], "--open") == 0)
+        return unit_open(argv);
+    test_base();
+    test_launch();
+    test_schedule();
+    test_data(argv[1]);
+    test_log(argv[1]);
+    test_sample();
+    return failures != 0;
+}

@@ -1,0 +1,20 @@
+/* unit.h -- one line a check: `ok name` or `not ok name: why`. */
+#ifndef DIECAST_TESTS_UNIT_H
+#define DIECAST_TESTS_UNIT_H
+
+#include <stdbool.h>
+
+extern int failures;
+/* why, printed when good is false. */
+void check(bool good, const char *name, const char *why, ...)
+    __attribute__((format(printf, 3, 4)));
+
+void test_launch(void);
+void test_schedule(void);
+void test_data(const char *scratch);
+int unit_open(char **argv);      /* data_open of argv[2..5]: kind, T, vocabulary, path */
+void test_log(const char *scratch);
+void test_sample(void);
+void test_base(void);
+
+#endif

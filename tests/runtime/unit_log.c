@@ -1,0 +1,190 @@
+/* unit_log.c -- history.jsonl and trainer_state.json: keys, roundings, a resumed run against a
+ * straight one. */
+#define _GNU_SOURCE
+#include "unit.h"
+#include "../../runtime/base.h"
+#include "../../runtime/json.h"
+#include "../../runtime/log.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { STEPS = 25, EVERY = 4 };
+
+static const Model model = { .recipe = "recipes/x.lua", .hash = "00112233445566778899",
+    .generator = "diecast 0", .objective = "lm", .family = "gpt2", .precision = "fp32",
+    .target = "cpu", .data_kind = "packed", .vocab = 257, .T = 8, .micro = 2, .accum = 3,
+    .ranks = 1, .parameters = 1000, .trained = 1000, .planned_bytes = 1 << 20 };
+static Flags flags;
+
+static LogStep step_of(int64_t step)
+{
+    return (LogStep){ .loss = 5.0 + sin((double)step) / 3.0, .grad_norm = 1.0 / (double)step,
+                      .lr = 1e-3 * (double)step, .targets = 40 + step, .tokens = 48,
+                      .entropy = 100.0 + (double)step, .correct = (double)(step % 7) };
+}
+
+static void train(Log *l, int64_t from, int64_t to)
+{
+    for (int64_t s = from; s <= to; s++) {
+        LogStep now = step_of(s);
+        log_step(l, s, &now);
+        if (s % 10 == 0)
+            log_eval(l, s, &(LogEval){ .loss = 2.5, .loss_token = 2.25, .entropy = 1,
+                                       .accuracy = 0.5, .seconds = 0.5, .samples = 10,
+                                       .batches = 5 });
+    }
+}
+
+static char *read_text(const char *folder)
+{
+    size_t n;
+    char *path = format("%s/history.jsonl", folder), *error;
+    char *text = file_read(path, 1 << 20, &n, &error);
+    free(path);
+    return text ? text : error;
+}
+
+static void append(const char *folder, const char *text)
+{
+    char *path = format("%s/history.jsonl", folder);
+    FILE *f = fopen(path, "a");
+    fputs(text, f);
+    fclose(f);
+    free(path);
+}
+
+static char *folder_of(const char *scratch, const char *name)
+{
+    char *path = format("%s/%s", scratch, name);
+    mkdir(path, 0700);
+    return path;
+}
+
+/* The record of a training step against sums taken here. */
+static void check_record(const char *text, int64_t step)
+{
+    double loss = 0, entropy = 0, correct = 0, targets = 0;
+    for (int64_t s = step - EVERY + 1; s <= step; s++) {
+        LogStep one = step_of(s);
+        loss += one.loss;
+        entropy += one.entropy;
+        correct += one.correct;
+        targets += (double)one.targets;
+    }
+    char *mark = format("\"epoch\": %.1f, \"step\": %lld}", (double)step / 10, (long long)step);
+    const char *end = text;
+    cJSON *r = NULL;
+    while (!json_get(r, "loss") && (end = strstr(end, mark))) {
+        const char *line = end++;
+        while (line > text && line[-1] != '\n')
+            line--;
+        cJSON_Delete(r);
+        r = cJSON_Parse(line);
+    }
+    static const char *const keys[] = { "loss", "grad_norm", "learning_rate", "entropy",
+                                        "mean_token_accuracy", "num_tokens", "epoch", "step" };
+    double want[] = { loss / EVERY, 1.0 / (double)step, 1e-3 * (double)step, entropy / targets,
+                      correct / targets, 48.0 * (double)step, (double)step / 10, (double)step };
+    bool good = r && cJSON_GetArraySize(r) == 8;
+    for (int i = 0; i < 8 && good; i++)
+        good = json_get(r, keys[i])
+            && fabs(json_get(r, keys[i])->valuedouble - want[i]) <= 1e-15 * fabs(want[i]);
+    check(good, "record of a step: HF's keys, full precision", "%.300s", text);
+    cJSON_Delete(r);
+    free(mark);
+}
+
+static void check_state(const Log *l)
+{
+    /* transformers builds its TrainerState from these and fails on any other. */
+    static const char *const keys[] = { "best_metric", "best_model_checkpoint", "epoch",
+        "eval_steps", "global_step", "is_hyper_param_search", "is_local_process_zero",
+        "is_world_process_zero", "log_history", "logging_steps", "max_steps",
+        "num_input_tokens_seen", "num_train_epochs", "save_steps", "stateful_callbacks",
+        "total_flos", "train_batch_size", "trial_name", "trial_params" };
+    cJSON *s = log_state(l, 12);
+    bool good = cJSON_GetArraySize(s) == 19;
+    for (int i = 0; i < 19; i++)
+        good = good && cJSON_HasObjectItem(s, keys[i]);
+    const cJSON *loss = json_get(json_get(s, "log_history")->child, "loss");
+    double times = loss ? loss->valuedouble * 1e4 : 0.5;
+    check(good, "trainer_state: exactly HF's keys", "%d keys", cJSON_GetArraySize(s));
+    check(fabs(times - round(times)) < 1e-9, "trainer_state: loss in 4 decimals", "%.17g", times);
+    check(json_get(s, "global_step")->valuedouble == 12
+          && json_get(s, "max_steps")->valuedouble == STEPS
+          && json_get(s, "num_train_epochs")->valuedouble == 3
+          && json_get(s, "train_batch_size")->valuedouble == 2
+          && json_get(s, "epoch")->valuedouble == 1.2, "trainer_state: values", "wrong value");
+    cJSON_Delete(s);
+}
+
+void test_log(const char *scratch)
+{
+    char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
+    flags_parse(&flags, NULL, 2, argv);
+    char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
+    Log straight = { 0 }, killed = { 0 }, resumed = { 0 };
+    Log again = { 0 }, more = { 0 };
+    log_open(&straight, a, &model, &flags, STEPS, 10, 0);
+    train(&straight, 1, STEPS);
+    char *want = read_text(a);
+    check_record(want, 12);
+    check_state(&straight);
+
+    /* Saved after step 10, killed after step 17 within a record's line, resumed. */
+    log_open(&killed, b, &model, &flags, STEPS, 10, 0);
+    train(&killed, 1, 10);
+    cJSON *state = cJSON_CreateObject();
+    log_save(&killed, state);
+    char *text = cJSON_Print(state);             /* through text, as a checkpoint */
+    train(&killed, 11, 17);
+    log_close(&killed);
+    append(b, "{\"loss\": 3.1, \"gra");
+    cJSON *back = cJSON_Parse(text);
+    char *error = log_load(&resumed, back);
+    check(!error, "log sums load", "%s", error ? error : "");
+    log_open(&resumed, b, &model, &flags, STEPS, 10, 10);
+    train(&resumed, 11, STEPS);
+    char *got = read_text(b);
+    check(strcmp(got, want) == 0, "resumed history equals the straight one", "%.400s", got);
+    check(memcmp(&resumed.loss_all, &straight.loss_all, sizeof(double)) == 0
+          && resumed.tokens_all == straight.tokens_all && resumed.steps_all == STEPS,
+          "resumed sums equal the straight ones", "%.17g", resumed.loss_all);
+    log_end(&resumed, STEPS);
+    log_close(&resumed);
+    free(got);
+    got = read_text(b);
+    cJSON *last = cJSON_Parse(strrchr(got, '{'));
+    double mean = straight.loss_all / STEPS;
+    check(json_get(last, "train_runtime") && json_get(last, "train_samples_per_second")
+          && json_get(last, "train_steps_per_second") && json_get(last, "total_flos")
+          && json_get(last, "train_loss")->valuedouble == mean, "closing record", "%.300s", got);
+
+    /* Started again with nothing left to do: everything stays. More steps: the closing one goes. */
+    log_open(&again, b, &model, &flags, STEPS, 10, STEPS);
+    log_close(&again);
+    char *same = read_text(b);
+    check(strcmp(same, got) == 0, "nothing to do: the history stays", "%.300s", same);
+    log_open(&more, b, &model, &flags, STEPS + 5, 10, STEPS);
+    free(got);
+    got = read_text(b);
+    check(strcmp(got, want) == 0, "closing record goes when a run is continued", "%.300s", got);
+    log_close(&more);
+    cJSON_DeleteItemFromObject(json_get(back, "log"), "targets");
+    error = log_load(&resumed, back);
+    check(error && strstr(error, "log.targets"), "a missing sum is named", "%s",
+          error ? error : "");
+
+    Log nan = { 0 };
+    log_open(&nan, a, &model, &flags, 4, 0, 0);
+    for (int64_t s = 1; s <= 4; s++)
+        log_step(&nan, s, &(LogStep){ .loss = NAN, .grad_norm = INFINITY, .entropy = -1 });
+    free(got);
+    got = read_text(a);
+    cJSON *r = json_parse(got, strlen(got) - 1, &error);
+    check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "entropy"), "NaN is null", "%s",
+          got);
+    log_banner(&model, &flags, 2, NULL, NULL);
+}
