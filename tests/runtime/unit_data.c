@@ -100,6 +100,8 @@ static void gather(const char *paths, const Model *m, int64_t step, bool eval, i
         data_open(&d, paths, m, 42, eval);
         for (int64_t k = 0; k < d.accum; k++) {
             int64_t first = data_sample0(&d, step, k);
+            if (first != (k * m->ranks + world.rank) * m->micro)     /* block k R + rank of B */
+                return;                                              /* leaves `seen` empty */
             for (int64_t b = 0; b < d.micro; b++)
                 seen[first + b] = true;
             data_batch(&d, step, k, x + first * T, y + first * T);
