@@ -388,6 +388,9 @@ void part_run(Graph *g);
 void check_part(const Graph *g);
 void plan_run(Graph *g);
 void check_plan(const Graph *g);
+void fit_check(const Graph *g);                              /* ends the program when the plan exceeds the target */
+int64_t fit_limit(const Graph *g);
+int64_t fit_largest_micro(const Graph *g);
 void emit_run(const Graph *g, const char *outdir);
 
 /* ---- commands beside the rooms ---------------------------------------------------------------------------- */

@@ -62,13 +62,17 @@ static Value *stream(Build *b, const char *name)
 
 /* ---- programs ---------------------------------------------------------------------------------------------- */
 
-/* Rows of logits computed at a time: the largest proper divisor of B*T whose logits stay below 128 MiB, at least 16. */
+/* Rows of logits computed at a time: a divisor of B*T, the largest proper one whose logits stay below 128 MiB; all rows
+ * at once only when there is no such divisor of at least 16 and they are few. */
 static int64_t loss_rows(Build *b)
 {
     int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
-    if (!chunk)
-        for (chunk = rows > 16 ? rows / 2 : rows; chunk > 16 && (rows % chunk || chunk * b->V * 4 > 128 << 20); chunk--)
+    if (!chunk) {
+        for (chunk = rows > 1 ? rows / 2 : 1; rows % chunk || (chunk > 16 && chunk * b->V * 4 > 128 << 20); chunk--)
             ;
+        if (chunk < 16 && rows * b->V * 4 <= 128 << 20)
+            chunk = rows;
+    }
     if (rows % chunk)
         err(config_loc(b->c, F_memory_loss_rows), "memory.loss_rows: want a divisor of batch.micro * seq.max = %" PRId64
             ", got %" PRId64, rows, chunk);
@@ -81,8 +85,8 @@ static void make_rope(Build *b)
     const char *scaling = config_text(c, F_model_rope_scaling);
     b->loc = config_loc(c, F_model_rope_theta);
     Dim T = dim(b->T, "T"), half = dim(b->D / 2, "D/2");
-    b->cos = state(b, "cos", PU_activations, DT_F32, 2, T, half);
-    b->sin = state(b, "sin", PU_activations, DT_F32, 2, T, half);
+    b->cos = state(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
+    b->sin = state(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
     b->p = ir_program(b->g, "init", "once at start: tables that the layers read");
     bool llama3 = !strcmp(scaling, "llama3");
     Op *op = build_op(b, llama3 ? OP_rope_table_llama3 : OP_rope_table);

@@ -129,6 +129,7 @@ static Graph *run_rooms(const Command *cmd)
     graph_left(cmd, g, "part");
     plan_run(g);
     check_plan(g);
+    fit_check(g);
     graph_left(cmd, g, "plan");
     return g;
 }

@@ -354,33 +354,6 @@ static void add_workspaces(Graph *g)
         }
 }
 
-static void check_fits(const Graph *g)
-{
-    double limit = config_float(g->cfg, F_memory_limit_gib) * (1 << 30);
-    int64_t memory = limit > 0 ? (int64_t)limit : g->target->memory, have = memory - g->target->reserve;
-    if (!memory || g->arena_bytes <= have)
-        return;
-    Str s = {0};
-    const Value *used[64];
-    int n = 0;
-    for (; n < 3; n++) {
-        used[n] = NULL;
-        for (int i = 0; i < g->nvalues; i++) {
-            bool taken = !stored(g->values[i]);
-            for (int j = 0; j < n; j++)
-                taken |= used[j] == g->values[i];
-            if (!taken && (!used[n] || g->values[i]->slots * g->values[i]->stride > used[n]->slots * used[n]->stride))
-                used[n] = g->values[i];
-        }
-        str_print(&s, "   %s %s", used[n]->name, text_bytes(used[n]->slots * used[n]->stride));
-    }
-    err(config_loc(g->cfg, F_target),
-        "does not fit target %s: needs %s, %s available (over by %s)\n    largest:%s\n    try: smaller batch.micro (with "
-        "larger batch.accum), memory.recompute = \"block\", lora.rank, shorter seq.max, or memory.limit_gib if this "
-        "machine has more", g->target->name, text_bytes(g->arena_bytes), text_bytes(have), text_bytes(g->arena_bytes - have),
-        s.text);
-}
-
 void plan_run(Graph *g)
 {
     set_life(g);
@@ -393,7 +366,6 @@ void plan_run(Graph *g)
     bool *done = arena_new((size_t)g->nvalues * sizeof *done);
     place_others(g, place_persistent(g, done), done);
     g->room = "plan";
-    check_fits(g);
 }
 
 /* Nothing that is needed is overwritten; offsets are aligned and inside the arena; what a kernel treats as one block lies

@@ -89,6 +89,8 @@ void report_plan(const Graph *g, FILE *to)
             text_bytes(g->persistent_bytes));
     fprintf(to, "  %-14s %12s   arena / bound = %.4f, placed %s\n\n", "lower bound", text_bytes(g->lower_bound),
             (double)g->arena_bytes / (double)g->lower_bound, g->plan_method);
+    fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
+            fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)), fit_largest_micro(g));
     qsort(list, (size_t)n, sizeof *list, by_size);
     fprintf(to, "largest buffers\n");
     for (int i = 0; i < n && i < 10; i++)
