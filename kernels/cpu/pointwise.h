@@ -1,9 +1,9 @@
 /* pointwise.h -- residual addition, GELU (tanh form) and SwiGLU, with their gradients.
  *
- * In, out: n elements, or rows of 2F = [gate | up] and F. Outputs may be an input of the same shape (in place).
+ * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
  * Keeps: fp32 inside, one rounding at the store. Element-wise: nothing to order.
- * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU
- *        (Shazeer 2020) is silu(gate) up, silu(x) = x sigmoid(x). */
+ * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), with
+ *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up. */
 #ifndef DIECAST_KERNELS_POINTWISE_H
 #define DIECAST_KERNELS_POINTWISE_H
 
@@ -53,18 +53,6 @@ static inline void swiglu_bwd_ref(double *dgu, const double *dh, const double *g
 }
 #endif
 
-/* s = sigmoid(x) and rest = 1 - s without its cancellation. */
-typedef struct {
-    float s, rest;
-} Logistic;
-
-static inline Logistic logistic(float x)
-{
-    float e = math_exp(-(x < -88.0f ? -88.0f : x));
-    float s = 1.0f / (1.0f + e);
-    return (Logistic){ s, e * s };
-}
-
 static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
@@ -86,8 +74,8 @@ static inline void gelu_bwd(act_t *dx, const act_t *dy, const act_t *x, int64_t 
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++) {
         float v = act_load(x + i), b = GELU_B * v * v;
-        Logistic l = logistic(GELU_2A * v * (1.0f + b));
-        float slope = l.s + v * l.s * l.rest * GELU_2A * (1.0f + 3.0f * b);
+        Logistic s = math_logistic(GELU_2A * v * (1.0f + b));
+        float slope = s.value + v * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b);
         act_store(dx + i, act_load(dy + i) * slope);
     }
 }
@@ -115,9 +103,9 @@ static inline void swiglu_bwd(act_t *dgu, const act_t *restrict dh, const act_t 
 #pragma omp simd
         for (int64_t i = 0; i < F; i++) {
             float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + r * F + i);
-            Logistic l = logistic(g);
-            act_store(dgate + i, d * u * l.s * (1.0f + g * l.rest));
-            act_store(dup + i, d * g * l.s);
+            Logistic s = math_logistic(g);
+            act_store(dgate + i, d * u * s.value * (1.0f + g * s.rest));
+            act_store(dup + i, d * g * s.value);
         }
     }
 }

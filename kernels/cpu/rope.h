@@ -61,10 +61,12 @@ static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int6
         float f = rope_frequency(j, D, theta);
         float wavelength = 6.283185307179586f / f;
         float smooth = ((float)original / wavelength - (float)low) / (float)(high - low);
-        if (wavelength > longest)
+        if (wavelength > longest) {
             f = f / (float)factor;
-        else if (wavelength >= shortest)
-            f = (1.0f - smooth) * f / (float)factor + smooth * f;
+        } else if (wavelength >= shortest) {
+            volatile float kept = smooth * f;           /* rounded, not fused into the addition */
+            f = (1.0f - smooth) * f / (float)factor + kept;
+        }
         rope_column(cosine + j, sine + j, T, D / 2, f);
     }
 }

@@ -1,4 +1,4 @@
-/* types.h -- the storage types of a CPU program, activations (act_t) and weights (wt_t), and the order of sums.
+/* types.h -- storage types of a CPU program: activations (act_t), weights (wt_t); order of sums.
  *
  * In:    ACT_BF16 defined by the program that includes this, or not (then both types are float).
  * Keeps: arithmetic is fp32; bf16 only exists in memory. Rounds to nearest even, NaN stays NaN. */
@@ -17,10 +17,10 @@ typedef float wt_t;
 #endif
 
 enum {
-    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks, then
-     * the blocks in order: the order of the sum does not depend on the number of threads. */
+    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks,
+     * then the blocks in order: the sum does not depend on the number of threads. */
     REDUCE_PARTS = 32,
-    /* Elements below which a kernel stays on one thread: waking a second costs more than it saves. */
+    /* Fewer elements stay on one thread: waking a second costs more than it saves. */
     PARALLEL_MIN = 8192,
 };
 
@@ -47,8 +47,7 @@ static inline void bf16_store(uint16_t *p, float v)
 {
     uint32_t u = float_bits(v);
     uint32_t nearest = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-    uint32_t quiet = u >> 16 | 0x40;
-    *p = (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? quiet : nearest);
+    *p = (uint16_t)(v != v ? 0x7fc0 : nearest);
 }
 
 static inline float act_load(const act_t *p)

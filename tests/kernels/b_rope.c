@@ -77,8 +77,8 @@ TEST(rope_table)
     check_same("cos", cosine, cosine, T * D / 2 * 4);
 }
 
-/* Llama 3.1: short wavelengths stay, long ones are divided by the factor, the middle moves smoothly between. Seen through the angle
- * of position 1, which is the frequency. */
+/* Llama 3.1: short wavelengths stay, long ones are divided by the factor, the middle moves smoothly
+ * between. Seen through the angle of position 1, which is the frequency. */
 TEST(rope_table_llama3)
 {
     enum { T = 2, D = 128 };
@@ -99,4 +99,42 @@ TEST(rope_table_llama3)
         check_true("cos(0) and sin(0)", cosine[j] == 1 && sine[j] == 0);
     }
     check_true("all three ranges are met", kept && divided && between);
+}
+
+/* transformers 5.23.0 (torch 2.15.0), LlamaRotaryEmbedding in fp32 at position 1000: cos with head size 128, theta 5e5
+ * and rope_scaling llama3 (8, 1, 4, 8192); sin with head size 64, theta 1e4. */
+static const float hf_llama3_cos[] = {
+    0.562379062f, -0.585993946f, -0.748361886f, 0.974333048f, 0.855817735f, 0.831684291f,
+    -0.998216867f, 0.760168493f, 0.655475318f, 0.626940727f, -0.993055403f, -0.400814772f,
+    -0.839681029f, 0.900050879f, 0.992694139f, -0.573652089f, 0.995670974f, 0.709924698f,
+    0.98431766f, 0.0911203027f, -0.658120334f, 0.602594018f, -0.00604559481f, -0.890424669f,
+    0.532301247f, 0.941933215f, 0.126690909f, -0.696216345f, -0.997561216f, -0.561149836f,
+    0.197593763f, 0.654895902f, 0.865401089f, 0.951508403f, 0.984109759f, 0.995437384f,
+    0.996971488f, 0.997989953f, 0.998665988f, 0.999114692f, 0.999412477f, 0.999610066f,
+    0.999741256f, 0.999828279f, 0.999886036f, 0.999924362f, 0.999949813f, 0.999966681f,
+    0.999977887f, 0.999985337f, 0.999990284f, 0.999993563f, 0.999995708f, 0.999997139f,
+    0.999998093f, 0.999998748f, 0.999999166f, 0.999999464f, 0.999999642f, 0.999999762f,
+    0.999999821f, 0.999999881f, 0.99999994f, 0.99999994f,
+};
+
+static const float hf_plain_sin[] = {
+    0.826879561f, 0.811326802f, 0.00377638987f, 0.661702454f, 0.878687203f, -0.998601854f,
+    0.946702421f, 0.986328602f, -0.506365657f, -0.397513688f, -0.309379756f, -0.970896602f,
+    0.205379441f, -0.988501906f, -0.87564075f, 0.695304871f, -0.54402113f, 0.937632859f,
+    -0.612936914f, -0.87976712f, -0.0206838083f, 0.696292281f, 0.97855252f, 0.971982121f,
+    0.841470957f, 0.681561351f, 0.533168375f, 0.40930891f, 0.310983628f, 0.234921098f,
+    0.176892191f, 0.132957265f,
+};
+
+TEST(rope_table_hf)
+{
+    enum { T = 1001, LONG = 64, SHORT = 32 };
+    float *cosine = NEW(float, T * LONG), *sine = NEW(float, T * LONG);
+    const double tolerance = sizeof(act_t) == 2 ? 0x1p-9 : 0x1p-23;
+    rope_table_llama3(cosine, sine, T, 2 * LONG, 500000, 8, 1, 4, 8192);
+    for (int j = 0; j < LONG; j++)
+        check_true("llama3", fabsf(cosine[1000 * LONG + j] - hf_llama3_cos[j]) <= tolerance);
+    rope_table(cosine, sine, T, 2 * SHORT, 10000);
+    for (int j = 0; j < SHORT; j++)
+        check_true("plain", fabsf(sine[1000 * SHORT + j] - hf_plain_sin[j]) <= tolerance);
 }
