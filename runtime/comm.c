@@ -108,11 +108,15 @@ void comm_finish(void)
 
 #else
 
+/* Elements of the largest message: 256 KiB stay in the second-level cache. On two ranks of one
+ * machine rounds of 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
+enum { CHUNK = 1 << 16 };
+
 static bool inside;              /* between MPI_Init and MPI_Finalize */
-static float *chunks;            /* one chunk of a bucket from every rank */
-static int64_t reserved;         /* bucket size that chunks can take */
+static float *chunks;            /* the own chunk of a round from every rank */
+static int64_t reserved;         /* elements of a round that chunks can take */
 static double *doubles;          /* (size, COMM_DOUBLES) */
-static int *counts, *places;     /* of the chunks of a bucket, by rank */
+static int *counts, *places;     /* of the chunks of a round, by rank */
 static int *mine, *mine_places;  /* the own chunk as every rank sends it */
 
 static void abort_all(int code)
@@ -209,7 +213,7 @@ const char *comm_library(void)
                 (rows)[r * (int64_t)(stride) + i] +=                                \
                     (rows)[(r + apart) * (int64_t)(stride) + i]
 
-static void reduce_bucket(float *buf, int64_t n)
+static void reduce_round(float *buf, int64_t n)
 {
     int64_t chunk = (n + world.size - 1) / world.size;
     for (int r = 0; r < world.size; r++) {
@@ -235,12 +239,13 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
         die(EXIT_INTERNAL, "reduction bucket of %lld elements", (long long)bucket);
     if (world.size == 1)
         return;
-    if (bucket > reserved) {
-        chunks = arena_alloc((int64_t)sizeof *chunks * (bucket + world.size), "reduction chunks");
-        reserved = bucket;
+    int64_t round = bucket / world.size > CHUNK ? (int64_t)CHUNK * world.size : bucket;
+    if (round > reserved) {
+        chunks = arena_alloc((int64_t)sizeof *chunks * (round + world.size), "reduction chunks");
+        reserved = round;
     }
-    for (int64_t done = 0; done < n; done += bucket)
-        reduce_bucket(buf + done, n - done < bucket ? n - done : bucket);
+    for (int64_t done = 0; done < n; done += round)
+        reduce_round(buf + done, n - done < round ? n - done : round);
 }
 
 void comm_allreduce_double(double *buf, int n)

@@ -23,7 +23,8 @@ const char *comm_library(void);
 /* EXIT_CONFIG unless --local-rank (-1: not given) is the launcher's. */
 void comm_check_local_rank(int64_t given);
 int comm_restart(void);              /* how often the launcher has restarted this job */
-/* In place, buf[i] = tree sum of buf[i] over ranks; bucket elements (at most COMM_BUCKET) a round.
+/* In place, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements a round,
+ * and fewer when messages would outgrow the cache: the bits are the same for every bucket.
  * Tree: ((0 + 1) + (2 + 3)) + ..., pairs at distance 1, 2, 4, ... The first call with a bucket size
  * reserves memory for it: call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
