@@ -141,6 +141,11 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     const cJSON *new = json_get(config, "rope_parameters"), *old = json_get(config, "rope_scaling");
     const cJSON *object = cJSON_IsObject(new) ? new : cJSON_IsObject(old) ? old : NULL;
     const cJSON *theta = json_get(config, "rope_theta"), *inner = json_get(object, "rope_theta");
+    if ((theta && !cJSON_IsNumber(theta) && !cJSON_IsNull(theta)) ||
+        (inner && !cJSON_IsNumber(inner) && !cJSON_IsNull(inner))) {
+        *error = format("rope_theta is no number");
+        return NULL;
+    }
     if (cJSON_IsNumber(theta) && cJSON_IsNumber(inner) &&
         theta->valuedouble != inner->valuedouble) {
         *error = format("rope_theta is %.9g and rope_parameters.rope_theta %.9g",
@@ -151,8 +156,12 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     if (!type)
         type = json_get(object, "type");
     const char *name = cJSON_GetStringValue(type);
+    if (type && !name && !cJSON_IsNull(type)) {
+        *error = format("rope_type is no text");
+        return NULL;
+    }
     cJSON *one = cJSON_CreateObject();
-    const cJSON *base = inner ? inner : theta;
+    const cJSON *base = cJSON_IsNumber(inner) ? inner : theta;
     if (cJSON_IsNumber(base))
         cJSON_AddItemToObject(one, "rope_theta", cJSON_Duplicate(base, true));
     else
@@ -190,11 +199,11 @@ static char *compare_generations(const cJSON *config, double theta)
     cJSON *copy = cJSON_Duplicate(config, true);
     cJSON_DeleteItemFromObjectCaseSensitive(copy, "rope_parameters");
     char *error = NULL, *inner = NULL;
-    cJSON *old = rope(copy, theta, &error), *new = rope(config, theta, &error);
+    cJSON *new = rope(config, theta, &error), *old = new ? rope(copy, theta, &error) : NULL;
     /* The old object has no place for the base. */
-    if (old && new && !json_get(config, "rope_theta"))
+    if (old && !json_get(config, "rope_theta"))
         cJSON_SetNumberValue(json_get(old, "rope_theta"), json_get(new, "rope_theta")->valuedouble);
-    inner = old && new ? compare_ropes(new, old) : NULL;
+    inner = old ? compare_ropes(new, old) : NULL;
     if (inner)
         error = format("rope_scaling contradicts rope_parameters");
     free(inner);

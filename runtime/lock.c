@@ -25,22 +25,34 @@ static int lock_fd = -1;
 static char *lock_path;
 static void (*hook_before)(int code);
 
-/* Start of a process in clock ticks since boot, as text: tells a reused pid. "" when gone. */
-static void start_of(long pid, char start[32])
+/* The text of /proc/PID/what; "" when the process is gone. */
+static void proc_text(long pid, const char *what, char text[4096])
 {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    start[0] = 0;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/%s", pid, what);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, 4095);
     if (fd >= 0)
         close(fd);
     text[n > 0 ? n : 0] = 0;
-    char *p = strrchr(text, ')');        /* field 2; the start is field 22 */
-    for (int field = 2; p && field < 22; field++)
+}
+
+/* Field of /proc/PID/stat, counted as in proc(5), from 3 on; NULL when the process is gone. */
+static const char *stat_field(const char *stat, int field)
+{
+    const char *p = strrchr(stat, ')');
+    for (int at = 2; p && at < field; at++)
         p = strchr(p + 1, ' ');
-    if (p)
-        snprintf(start, 32, "%.*s", (int)strcspn(p + 1, " "), p + 1);
+    return p ? p + 1 : NULL;
+}
+
+/* Start of a process in clock ticks since boot, as text: tells a reused pid. "" when gone. */
+static void start_of(long pid, char start[32])
+{
+    char stat[4096];
+    proc_text(pid, "stat", stat);
+    const char *p = stat_field(stat, 22);
+    snprintf(start, 32, "%.*s", p ? (int)strcspn(p, " ") : 0, p ? p : "");
 }
 
 static void host_name(char host[64])
@@ -114,6 +126,31 @@ static bool alive(const cJSON *holder)
     return strcmp(start, json_get(holder, "start")->valuestring) == 0;
 }
 
+/* Killed, but the kernel is still taking the process apart: it holds its flock a little longer. */
+static bool dying(const cJSON *holder)
+{
+    enum { EXITING = 4 };                /* PF_EXITING of the kernel, field 9 */
+    char text[4096];
+    long pid = alive(holder) ? (long)json_get(holder, "pid")->valuedouble : 0;
+    proc_text(pid, "stat", text);
+    const char *state = stat_field(text, 3), *flags = stat_field(text, 9);
+    if (pid == 0 || !state || !flags || *state == 'Z' || *state == 'X' ||
+        strtoul(flags, NULL, 10) & EXITING)
+        return true;
+    proc_text(pid, "status", text);
+    const char *own = strstr(text, "SigPnd:"), *shared = strstr(text, "ShdPnd:");
+    unsigned long long pending = (own ? strtoull(own + 7, NULL, 16) : 0) |
+                                 (shared ? strtoull(shared + 7, NULL, 16) : 0);
+    return pending >> (SIGKILL - 1) & 1;
+}
+
+static bool on_this_host(const cJSON *holder)
+{
+    char host[64];
+    host_name(host);
+    return strcmp(host, json_get(holder, "host")->valuestring) == 0;
+}
+
 /* May the lock of this holder be replaced? flock was had, or cannot be had here. */
 static bool stale(int fd, const cJSON *holder, int restart, bool break_lock)
 {
@@ -121,9 +158,7 @@ static bool stale(int fd, const cJSON *holder, int restart, bool break_lock)
         struct stat s;
         return fstat(fd, &s) == 0 && time(NULL) - s.st_mtime > SETTLE;
     }
-    char host[64];
-    host_name(host);
-    if (strcmp(host, json_get(holder, "host")->valuestring) == 0)
+    if (on_this_host(holder))
         return !alive(holder);
     const char *job = json_get(holder, "job")->valuestring;
     bool later = *job && strcmp(job, job_id()) == 0 &&
@@ -143,7 +178,8 @@ static void refuse(const char *out, const cJSON *holder)
         since ? since : "?", *job ? ", job " : "", job);
 }
 
-/* One look at an existing lock: takes it, dies, or returns false when it has just vanished. */
+/* One look at an existing lock: takes it, dies, or returns false when it has just vanished or its
+ * holder is about to. */
 static bool take_existing(const char *out, int restart, bool break_lock)
 {
     int fd = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
@@ -158,6 +194,12 @@ static bool take_existing(const char *out, int restart, bool break_lock)
         return false;
     }
     cJSON *holder = holder_of(fd);
+    if (held && holder && on_this_host(holder) && dying(holder)) {
+        cJSON_Delete(holder);
+        close(fd);
+        usleep(50000);
+        return false;
+    }
     if (held || !stale(fd, holder, restart, break_lock))
         refuse(out, holder);
     if (holder)

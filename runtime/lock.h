@@ -10,9 +10,10 @@
 
 /* Rank 0 (others: nothing): makes the folder when missing and takes its lock, or dies: 92 naming
  * the holder, 90 when the folder cannot be written. Stale, and replaced, is a lock whose holder's
- * process is gone from this host, or that is of this job (Slurm, torchrun) with a lower restart
- * count; with break_lock also one of another host. A holder seen alive is never robbed. Wraps
- * die_hook, so that an orderly death releases the lock: call after comm_init. */
+ * process is gone from this host (one that is just being killed is waited for, at most 5 s), or
+ * that is of this job (Slurm, torchrun) with a lower restart count; with break_lock also one of
+ * another host. A holder seen alive is never robbed. Wraps die_hook, so that an orderly death
+ * releases the lock: call after comm_init. */
 void lock_take(const char *out, int restart, bool break_lock);
 void lock_release(void);                 /* nothing when not taken */
 

@@ -317,6 +317,8 @@ edited config-family 83 'model_type is mistral, this binary was built for llama'
 edited config-theta 83 'rope_theta is 500000, this' llama 's/"rope_theta": 10000.0/"rope_theta": 500000.0/'
 edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor": 1.0/"low_freq_factor": 2.0/'
 edited config-rope-type 83 'rope_type is "yarn", this' llama 's/"rope_type": "llama3"/"rope_type": "yarn"/'
+edited config-theta-text 83 'rope_theta is no number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
+edited config-rope-type-number 83 'rope_type is no text' llama 's/"rope_type": "llama3"/"rope_type": 3/'
 edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' llama 's/"rms_norm_eps"/"rope_theta": 500000.0, "rms_norm_eps"/'
 edited config-two-scalings 83 'rope_scaling contradicts rope_parameters' llama \
     's/"rms_norm_eps"/"rope_scaling": {"type": "llama3", "factor": 4.0}, "rms_norm_eps"/'
@@ -416,6 +418,11 @@ verdict lock-held-untouched "$([ "$before" = "$(ls -l --full-time "$out")" ] || 
 kill -9 $pid; wait $pid 2>/dev/null
 expect lock-of-the-dead 0 'is stale, taken over' llama lock "$out" 0 0
 verdict lock-released "$(ls "$out")"
+# Killed and not yet waited for: a zombie here, for larger programs memory still being freed.
+hold 30
+disown $pid
+kill -9 $pid
+expect lock-of-the-dying 0 'is stale, taken over' llama lock "$out" 0 0
 DIE=1 d llama lock "$out" 0 0
 verdict lock-released-by-die "$(ls "$out")"
 other() { echo "{\"host\": \"elsewhere\", \"job\": \"$1\", \"pid\": 1, \"restart\": 2, \"since\": \"2024\", \"start\": \"5\"}" >"$out/run.lock"; }
