@@ -295,12 +295,17 @@ static char *expand(const Call *c, const char *word)
         return c->group->ws ? c_name(c->group->ws->name) : text_copy("NULL");
     if (!strcmp(word, "side"))
         return integer(side_by_side(c));
-    if (!strcmp(word, "site"))
-        return text_print("%" PRId64 " + 4 * l", op_attr(call_op(c, 0), "site")->i);
+    if (!strcmp(word, "site")) {         /* a block has four linear layers */
+        int64_t site = op_attr(call_op(c, 0), "site")->i;
+        return site ? text_print("4 * l + %" PRId64, site) : text_copy("4 * l");
+    }
     if (!strcmp(word, "lora")) {
         const Op *op = call_op(c, 0);
         bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
-        return text_print("&%s", product(op->in[backward ? 1 : 0].v->name, lora_text(c), true));
+        const char *a = op->in[backward ? 4 : 2].v->name;        /* "b.qkv.lora_a" */
+        const char *mode = backward ? ".bwd" : op->region && op->out[0].v->name[0] == 'b' ? "" : ".eval";
+        return text_print("&%s", product(text_print("%.*s%s", (int)(strlen(a) - strlen(".lora_a")), a, mode), lora_text(c),
+                                         true));
     }
     if (!strncmp(word, "mm ", 3))
         return text_print("&%s", product(gemm_label(c, word), gemm_text(c, word), false));
