@@ -1,9 +1,9 @@
 /* pack.c -- `gen pack`: text and JSON Lines to the token file that a training binary maps.
  *
- * In:     .txt (a document a file), .jsonl rows of text, prompt + completion, or messages; a tokenizer.
- * Out:    one safetensors file, see runtime/tokenfile.h; a summary on stdout.
- * Keeps:  memory is bounded by the longest line, not by the corpus: ids go through unnamed files beside
- *         the output. A bad row ends the command with FILE:LINE; nothing is skipped silently. */
+ * In:    .txt (a document a file), .jsonl rows of text, prompt + completion, or messages.
+ * Out:   one safetensors file, see runtime/tokenfile.h; a summary on stdout.
+ * Keeps: memory is bounded by the longest line, not by the corpus: ids go through unnamed files
+ *        beside the output. A bad row ends the command with FILE:LINE; nothing is skipped. */
 #define _GNU_SOURCE
 #include "gen.h"
 
@@ -51,7 +51,7 @@ typedef struct {
     Loc loc;                     /* of the row being read */
 } Pack;
 
-/* ---- files without names ----------------------------------------------------------------------------------- */
+/* ---- files without names --------------------------------------------------------------------- */
 
 static FILE *spool_open(const char *out)
 {
@@ -77,8 +77,8 @@ static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
         err((Loc){p->out, 0}, "scratch space beside it: %s", strerror(errno));
 }
 
-/* One document or row; mask NULL: every token is a target. A row without a target after its first token, which
- * nothing predicts, is counted and left out. */
+/* One document or row; mask NULL: every token is a target. A row without a target after its
+ * first token, which nothing predicts, is counted and left out. */
 static void document_put(Pack *p, const int32_t *ids, const uint8_t *mask, size_t n)
 {
     if (p->kind == KIND_ROWS && p->max_length < (int64_t)n) {
@@ -101,7 +101,7 @@ static void document_put(Pack *p, const int32_t *ids, const uint8_t *mask, size_
     p->ndocs++;
 }
 
-/* ---- input ------------------------------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 typedef struct {
     int fd;
@@ -121,7 +121,8 @@ static void reader_open(Pack *p, Reader *r, const char *path)
         err(p->loc, "not a regular file");
 }
 
-/* More bytes behind those that are there; every byte passes here once, so the hash is taken here. */
+/* More bytes behind those that are there; every byte passes here once, so the hash is taken
+ * here. */
 static void reader_fill(Pack *p, Reader *r)
 {
     if (r->start)
@@ -182,7 +183,7 @@ static char *reader_line(Pack *p, Reader *r, size_t *n)
     err(p->loc, "line longer than 16 MiB");
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 static size_t encode(Pack *p, const char *text, size_t n, bool specials, int32_t **ids)
 {
@@ -199,8 +200,9 @@ static bool ends_with(const char *text, size_t n, const char *end)
     return n >= len && !memcmp(text + n - len, end, len);
 }
 
-/* Ids of a text that ends a document: with the tokenizer's specials and with the end-of-text token, as its string
- * where it has one (so that tokenisation is that of the joined string), unless it is there already. */
+/* Ids of a text that ends a document: with the tokenizer's specials and with the end-of-text
+ * token, as its string where it has one (so that tokenisation is that of the joined string),
+ * unless it is there already. */
 static size_t encode_ended(Pack *p, const char *text, size_t n, bool specials, int32_t **ids)
 {
     const char *end = tokenizer_eos_text(p->tok);
@@ -232,7 +234,8 @@ static void kind_set(Pack *p, Kind k, const char *what)
             p->max_length = DEFAULT_LENGTH;
     }
     if (k == KIND_ROWS && p->kind == KIND_PACKED)
-        err(p->loc, "%s make rows with masked prompts; they cannot be packed with plain text", what);
+        err(p->loc, "%s make rows with masked prompts; they cannot be packed with plain text",
+            what);
 }
 
 static void want_messages(Pack *p)
@@ -260,7 +263,8 @@ static void pack_text(Pack *p, const char *path)
         if (!r.eof && r.end < enough)
             continue;
         size_t cut = r.eof ? r.end : tokenizer_cut(p->tok, r.buf, r.end);
-        enough = cut ? BLOCK : 2 * r.end;    /* no place to cut: look again when there is much more */
+        /* no place to cut: look again when there is much more */
+        enough = cut ? BLOCK : 2 * r.end;
         if (!cut && !r.eof)
             continue;
         int32_t *ids;
@@ -289,7 +293,7 @@ static void pack_text(Pack *p, const char *path)
     free(row);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 static const char *row_string(Pack *p, const cJSON *row, const char *key)
 {
@@ -305,7 +309,8 @@ static void want_no_suffix(Pack *p)
     size_t n;
     tokenizer_suffix(p->tok, &n);
     if (n)
-        err(p->loc, "this tokenizer appends special tokens to every text; prompts cannot be masked");
+        err(p->loc,
+            "this tokenizer appends special tokens to every text; prompts cannot be masked");
 }
 
 static void row_prompt(Pack *p, const char *prompt, const char *completion)
@@ -375,15 +380,16 @@ static const Chat *chat_find(Pack *p)
         n -= encode(p, end, strlen(end), false, &ids) + 1;
         free(ids);
         if (n)
-            err(p->loc, "%s swallows the white space beside it: turns cannot be told apart", c->open);
+            err(p->loc, "%s swallows the white space beside it: turns cannot be told apart",
+                c->open);
         return c;
     }
     err(p->loc, "messages want a tokenizer with chat tokens (<|im_start|> or <|start_header_id|>)");
 }
 
-/* One message's ids appended to a row. Every turn begins and ends with added tokens, so turns tokenise on their
- * own; only the border between header and content is inside one piece, and there the header alone is counted, as
- * the generation prompt would be. */
+/* One message's ids appended to a row. Every turn begins and ends with added tokens, so turns
+ * tokenise on their own; only the border between header and content is inside one piece, and
+ * there the header alone is counted, as the generation prompt would be. */
 typedef struct {
     int32_t *ids;
     uint8_t *mask;
@@ -402,7 +408,8 @@ static void row_turn(Pack *p, Row *row, const cJSON *message, bool target, bool 
     if (chat->trim)
         trim(&content, &ncontent);
     char *text = malloc(strlen(role) + ncontent + 128);
-    n = (size_t)sprintf(text, "%s%s%s%s", row->n ? "" : chat->begin, chat->open, role, chat->header_end);
+    n = (size_t)sprintf(text, "%s%s%s%s", row->n ? "" : chat->begin, chat->open, role,
+                        chat->header_end);
     int32_t *ids;
     head = encode(p, text, n, false, &ids);
     int32_t *prompt = ids;
@@ -426,8 +433,9 @@ static void row_turn(Pack *p, Row *row, const cJSON *message, bool target, bool 
     free(prompt);
 }
 
-/* A conversation, the second list following the first. Targets: what follows the first `given` messages, the header
- * of the first of them excepted; with --assistant-only the assistant turns up to their closing token. */
+/* A conversation, the second list following the first. Targets: what follows the first `given`
+ * messages, the header of the first of them excepted; with --assistant-only the assistant turns
+ * up to their closing token. */
 static void row_messages(Pack *p, const cJSON *first, const cJSON *second, int given)
 {
     if (!p->chat)
@@ -503,7 +511,8 @@ static void pack_lines(Pack *p, const char *path)
         char *error;
         cJSON *row = json_parse(line, n, &error);
         if (!row) {
-            const char *what = strstr(error, "byte ");   /* its line number counts inside this line */
+            /* its line number counts inside this line */
+            const char *what = strstr(error, "byte ");
             err(p->loc, "%s", what ? what : error);
         }
         pack_row(p, row);
@@ -512,7 +521,7 @@ static void pack_lines(Pack *p, const char *path)
     reader_close(p, &r);
 }
 
-/* ---- output ------------------------------------------------------------------------------------------------ */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static char *copy_spool(StWriter *w, const char *name, FILE *from)
 {
@@ -578,7 +587,8 @@ static void report(const Pack *p)
                (long long)p->ntargets, (long long)p->cut, (long long)p->max_length,
                (long long)p->no_target);
     if (p->not_prefix)
-        fprintf(stderr, "gen pack: warning: in %lld rows the prompt's tokens are not a prefix of the "
+        fprintf(stderr,
+                "gen pack: warning: in %lld rows the prompt's tokens are not a prefix of the "
                 "whole; targets start after as many tokens as the prompt has alone\n",
                 (long long)p->not_prefix);
 }
@@ -587,7 +597,8 @@ static int usage(void)
 {
     fputs("usage: gen pack -o OUT.safetensors [--tokenizer tokenizer.json|bytes] [--max-length N]\n"
           "                [--kind auto|packed|rows] [--assistant-only] FILE...\n"
-          "  FILE.jsonl: rows {\"text\"}, {\"prompt\",\"completion\"} or {\"messages\"}; any other file: one text\n",
+          "  FILE.jsonl: rows {\"text\"}, {\"prompt\",\"completion\"} or {\"messages\"}; any other "
+          "file: one text\n",
           stderr);
     return 1;
 }

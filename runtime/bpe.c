@@ -1,9 +1,9 @@
 /* bpe.c -- byte-level byte pair encoding, as Hugging Face tokenizers computes it.
  *
- * In:     vocabulary and ranked merges.  Out: for each piece the ids after merging, lowest rank first,
- *         leftmost on ties, until no pair merges.
- * Method: a heap of candidate pairs whose entries are dropped when their symbols have changed since;
- *         O(n log n) for a piece of n bytes. Short pieces are remembered in a direct-mapped cache. */
+ * In:     vocabulary and ranked merges.
+ * Out:    a piece's ids after merging lowest rank first, leftmost on ties, until no pair merges.
+ * Method: a heap of candidate pairs, dropped when their symbols have changed since: O(n log n) for
+ *         n bytes. Short pieces are remembered in a direct-mapped cache. */
 #define _GNU_SOURCE
 #include "bpe.h"
 
@@ -19,7 +19,8 @@ enum { TOKEN_MAX = 1 << 16, CACHE_SIZE = 1 << 14, CACHE_KEY = 22, CACHE_IDS = 10
 #define PIECE_MAX ((size_t)1 << 28)
 
 typedef struct {
-    char *key;                   /* the bytes; the text as written if that is not in the byte alphabet */
+    /* the bytes; the text as written if that is not in the byte alphabet */
+    char *key;
     uint32_t n;
     bool mapped;                 /* key holds bytes */
     int32_t id;
@@ -177,7 +178,8 @@ static char *load_vocab(Bpe *b, const cJSON *vocab)
         if (e->id < 0)
             return format("model.vocab: %.60s: want an id from 0 to 2^31-2", i->string);
         if (len > TOKEN_MAX)
-            return format("model.vocab: id %d: token of %zu bytes, at most %d", e->id, len, TOKEN_MAX);
+            return format("model.vocab: id %d: token of %zu bytes, at most %d", e->id, len,
+                          TOKEN_MAX);
         e->mapped = bpe_unmap(i->string, len, e->key, &nkey);
         if (!e->mapped)
             memcpy(e->key, i->string, nkey = len);
@@ -211,7 +213,8 @@ static Merge *merge_of(const Bpe *b, uint64_t pair)
 }
 
 /* One merge, `left right` in *text of the alphabet. */
-static char *load_merge(Bpe *b, const char *left, size_t nl, const char *right, size_t nr, uint32_t rank)
+static char *load_merge(Bpe *b, const char *left, size_t nl, const char *right, size_t nr,
+                        uint32_t rank)
 {
     char *key = malloc(nl + nr + 1), *error = NULL;
     size_t n, m = 0;
@@ -286,7 +289,8 @@ char *bpe_load(Bpe **to, const cJSON *model)
     const cJSON *type = json_get(model, "type"), *unk = json_get(model, "unk_token");
     char *error = NULL;
     if (type && (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE")))
-        error = format("model.type: want BPE, got %.40s", cJSON_IsString(type) ? type->valuestring : "?");
+        error = format("model.type: want BPE, got %.40s",
+                       cJSON_IsString(type) ? type->valuestring : "?");
     if (!error)
         error = check_neutral(model);
     if (!error)
@@ -316,7 +320,8 @@ int bpe_size(const Bpe *b)
 
 const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n)
 {
-    const Entry *e = bsearch(&(Entry){.id = id}, b->entry, (size_t)b->nentries, sizeof *e, entry_order);
+    const Entry *e = bsearch(&(Entry){.id = id}, b->entry, (size_t)b->nentries, sizeof *e,
+                             entry_order);
     *n = e ? e->n : 0;
     return e ? e->key : NULL;
 }
@@ -372,7 +377,8 @@ static void merge_piece(Bpe *b, const char *piece, size_t n, Ids *to)
     for (size_t i = 0, len; i < n; i += len) {
         int32_t id = b->byte_id[(unsigned char)piece[i]];
         len = 1;
-        if (id < 0) {            /* upstream replaces mapped characters, that is bytes, one by one */
+        /* upstream replaces mapped characters, that is bytes, one by one */
+        if (id < 0) {
             id = b->unk;
             if (id < 0 || (b->fuse_unk && i && b->byte_id[(unsigned char)piece[i - 1]] < 0))
                 continue;

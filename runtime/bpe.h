@@ -1,7 +1,7 @@
 /* bpe.h -- the byte-level BPE model inside a tokenizer: pieces of text to ids, ids to bytes.
  *
  * In:    the object `model` of a tokenizer.json (hostile until loaded).
- * Keeps: errors are malloc'ed messages, NULL means fine. Not for concurrent calls: it owns scratch and a cache. */
+ * Keeps: errors are malloc'ed messages, NULL means fine. Not for concurrent calls. */
 #ifndef DIECAST_BPE_H
 #define DIECAST_BPE_H
 
@@ -22,13 +22,15 @@ void ids_put(Ids *to, const int32_t *id, size_t n);
 
 char *bpe_load(Bpe **b, const cJSON *model);
 int bpe_size(const Bpe *b);                                       /* highest id + 1 */
-int bpe_id(const Bpe *b, const char *token);                      /* as written in the file; -1: none */
+/* as written in the file; -1: none */
+int bpe_id(const Bpe *b, const char *token);
 /* Bytes that id stands for, NULL: no such id. */
 const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n);
 char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to);
 void bpe_free(Bpe *b);
 
-/* The byte alphabet: text written in it back to bytes (out has room for n); false, when a character is not in it. */
+/* The byte alphabet: text written in it back to bytes (out has room for n); false, when a
+ * character is not in it. */
 bool bpe_unmap(const char *text, size_t n, char *out, size_t *nout);
 /* The value of an id in a tokenizer.json, -1: not an integer from 0 to 2^31-2. */
 int32_t bpe_json_id(const cJSON *item);

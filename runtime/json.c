@@ -1,9 +1,9 @@
 /* json.c -- one strict pass over the bytes, then cJSON builds the tree; prints like Python.
  *
- * In:     bytes.  Out: tree or message; text equal to json.dumps(indent=2, sort_keys=True).
- * Method: a loop with an explicit stack, no recursion; the keys of open objects lie on one shared
- *         stack, sorted when their object closes, so that 150,000 keys cost milliseconds. cJSON alone
- *         is lenient: duplicate keys, bytes that are not UTF-8, 1e400, text behind the value. */
+ * Out:    tree or message; text equal to json.dumps(indent=2, sort_keys=True).
+ * Method: a loop with an explicit stack; the keys of open objects lie on one stack, sorted when
+ *         their object closes: 150,000 keys cost milliseconds. cJSON alone lets pass duplicate
+ *         keys, bytes that are not UTF-8, 1e400, text behind the value. */
 #define _GNU_SOURCE
 #include "json.h"
 

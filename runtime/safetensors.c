@@ -1,9 +1,9 @@
 /* safetensors.c -- strict reader of safetensors files and of model folders.
  *
- * In: u64 N, N bytes of JSON, tensor bytes.  Out: see safetensors.h.
- * Keeps: nothing is allocated from a number in the file; every size is computed with overflow checks.
- * Method: json_check proves the header to be JSON without duplicate keys, so the walk over it looks at meaning
- *         only; integers are read as exact 64-bit values, which cJSON cannot do. */
+ * In:     u64 N, N bytes of JSON, tensor bytes.  Out: see safetensors.h.
+ * Keeps:  nothing is allocated from a number in the file; sizes are computed with overflow checks.
+ * Method: json_check proves the header to be JSON without duplicate keys, so the walk over it only
+ *         looks at meaning; integers are read as exact 64-bit values, which cJSON cannot do. */
 #define _GNU_SOURCE
 #include "safetensors.h"
 
@@ -22,20 +22,22 @@
 const char *const st_dtype_name[ST_NDTYPES] = {ST_DTYPES(ST_NAME)};
 const int st_dtype_bits[ST_NDTYPES] = {ST_DTYPES(ST_BITS)};
 
-/* ---- a walk over text that json_check has accepted --------------------------------------------------------- */
+/* ---- a walk over text that json_check has accepted ------------------------------------------- */
 
 typedef struct {
     const char *p, *end;
 } Walk;
 
-static char look(Walk *w)                       /* the next character that is not space; 0 at the end */
+/* the next character that is not space; 0 at the end */
+static char look(Walk *w)
 {
     while (w->p < w->end && strchr(" \t\r\n", *w->p))
         w->p++;
     return w->p < w->end ? *w->p : 0;
 }
 
-/* Steps over the opening bracket, comma or colon; false when the bracket closes here (and is stepped over). */
+/* Steps over the opening bracket, comma or colon; false when the bracket closes here (and is
+ * stepped over). */
 static bool enter(Walk *w)
 {
     look(w);
@@ -106,7 +108,7 @@ static void skip_value(Walk *w)
         w->p++;
 }
 
-/* ---- the header -------------------------------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static int dtype_find(const char *name)
 {
@@ -446,7 +448,7 @@ char *st_read(const StFile *f, const StTensor *t, void *dst, uint64_t offset, ui
     return NULL;
 }
 
-/* ---- model folders ----------------------------------------------------------------------------------------- */
+/* ---- model folders --------------------------------------------------------------------------- */
 
 static bool exists(const char *path)
 {
@@ -457,7 +459,8 @@ static bool exists(const char *path)
 /* The open shard called name, opened now if it is new. Names from the index are never paths. */
 static char *shard_open(StSet *s, const char *folder, const char *name, int *file)
 {
-    if (!*name || strchr(name, '/') || strchr(name, '\\') || !strcmp(name, ".") || !strcmp(name, ".."))
+    if (!*name || strchr(name, '/') || strchr(name, '\\') || !strcmp(name, ".") ||
+        !strcmp(name, ".."))
         return format("weight_map: want a file name, got \"%.80s\"", name);
     char *path = format("%s/%s", folder, name), *error = NULL;
     for (*file = s->nfiles - 1; *file >= 0 && strcmp(s->file[*file].path, path); --*file)
@@ -516,7 +519,8 @@ char *st_set_open(StSet *s, const char *folder)
         size_t n;
         char *text = file_read(index, 256u << 20, &n, &error);
         cJSON *json = text ? json_parse(text, n, &error) : NULL;
-        char *inner = json ? index_open(s, folder, json_get(json, "weight_map")) : text ? error : NULL;
+        char *inner = json ? index_open(s, folder, json_get(json, "weight_map"))
+                            : text ? error : NULL;
         if (inner) {
             error = format("%s: %s", index, inner);
             free(inner);
@@ -524,8 +528,8 @@ char *st_set_open(StSet *s, const char *folder)
         cJSON_Delete(json);
         free(text);
     } else if (exists(pickle) || exists(pickles)) {
-        error = format("%s: pickle files can run code and are not read; convert the folder once with "
-                       "save_pretrained(..., safe_serialization=True)", folder);
+        error = format("%s: pickle files can run code and are not read; convert the folder once "
+                       "with save_pretrained(..., safe_serialization=True)", folder);
     } else {
         error = format("%s: neither model.safetensors nor model.safetensors.index.json is there",
                        folder);

@@ -1,7 +1,8 @@
-/* safetensors.h -- the one tensor file format: a strict reader of files and model folders, and a writer.
+/* safetensors.h -- the one tensor file format: a strict reader of files and folders, and a writer.
  *
- * In:    hostile files.  Out: tensors by name, byte ranges by pread; files that the reference library reads.
- * Keeps: a message, malloc'ed, instead of an end of the program: "FILE: rule: found". NULL means fine. */
+ * In:    hostile files.
+ * Out:   tensors by name, byte ranges by pread; files that the reference library reads.
+ * Keeps: no end of the program but a malloc'ed message "FILE: rule: found". NULL means fine. */
 #ifndef DIECAST_SAFETENSORS_H
 #define DIECAST_SAFETENSORS_H
 
@@ -40,7 +41,8 @@ typedef struct {
     char **meta_key, **meta_value;
 } StFile;
 
-/* Opens and validates; the file stays open for st_read. After an error *f is empty and needs no st_close. */
+/* Opens and validates; the file stays open for st_read. After an error *f is empty and needs no
+ * st_close. */
 char *st_open(StFile *f, const char *path);
 /* The pure part: the n bytes of JSON behind the length word of a file of file_size bytes. */
 char *st_header_parse(StFile *f, const char *header, size_t n, uint64_t file_size);
@@ -63,25 +65,30 @@ char *st_set_open(StSet *s, const char *folder);
 const StTensor *st_set_find(const StSet *s, const char *name, const StFile **file);
 void st_set_close(StSet *s);
 
-/* Elements to and from float. F64, F32, BF16 and F16; false for others. Narrowing rounds to nearest even. */
+/* Elements to and from float. F64, F32, BF16 and F16; false for others. Narrowing rounds to
+ * nearest even. */
 bool st_to_float(float *dst, const void *src, StDtype dtype, size_t n);
 bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n);
 float st_half_to_float(uint16_t h);
 uint16_t st_float_to_half(float f);
 
-/* The writer. First every tensor and extra metadata, then st_begin lays the file out (dtype descending, ties by
- * name) and writes the header into PATH.tmp; then the bytes of each tensor in that order, whole or in pieces; then
- * st_end makes PATH appear: fsync, rename. Any error leaves PATH as it was; st_free removes the temporary file. */
+/* The writer. First every tensor and extra metadata, then st_begin lays the file out (dtype
+ * descending, ties by name) and writes the header into PATH.tmp; then the bytes of each tensor
+ * in that order, whole or in pieces; then st_end makes PATH appear: fsync, rename. Any error
+ * leaves PATH as it was; st_free removes the temporary file. */
 typedef struct StWriter StWriter;
 StWriter *st_writer(const char *made_by);      /* metadata "format": "pt" for models */
 char *st_add(StWriter *w, const char *name, StDtype dtype, int rank, const int64_t *shape);
 char *st_add_meta(StWriter *w, const char *key, const char *value);
 char *st_begin(StWriter *w, const char *path);
 int st_count(const StWriter *w);
-const StTensor *st_planned(const StWriter *w, int i);                 /* i-th tensor of the file, after st_begin */
-uint64_t st_bytes(const StWriter *w);                                 /* of the whole file, after st_begin */
+/* i-th tensor of the file, after st_begin */
+const StTensor *st_planned(const StWriter *w, int i);
+/* of the whole file, after st_begin */
+uint64_t st_bytes(const StWriter *w);
 char *st_write(StWriter *w, const char *name, const void *data, uint64_t bytes);
-uint32_t st_tensor_crc(const StWriter *w, int i);                     /* crc32c of the bytes of tensor i so far */
+/* crc32c of the bytes of tensor i so far */
+uint32_t st_tensor_crc(const StWriter *w, int i);
 char *st_end(StWriter *w, uint32_t *crc);                             /* crc32c of the whole file */
 void st_free(StWriter *w);
 

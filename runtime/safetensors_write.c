@@ -1,7 +1,8 @@
 /* safetensors_write.c -- elements to and from float; writer of safetensors files.
  *
- * In: tensors' names, dtypes, shapes, then their bytes.  Out: the file the reference library would write.
- * Keeps: PATH is replaced whole or not at all; the header passes the reader's own rules before a byte is written. */
+ * In:    tensors' names, dtypes, shapes, then their bytes.
+ * Out:   the file the reference library would write.
+ * Keeps: PATH is replaced whole or not at all; the header passes the reader's own rules first. */
 #define _GNU_SOURCE
 #include "base.h"
 #include "crc32c.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- elements ---------------------------------------------------------------------------------------------- */
+/* ---- elements -------------------------------------------------------------------------------- */
 
 float st_half_to_float(uint16_t h)
 {
@@ -41,7 +42,8 @@ uint16_t st_float_to_half(float f)
         return (uint16_t)(sign | 0x7e00);
     if (size >= 0x477ff000)                     /* 65520 and more round to infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (size < 0x38800000) {                    /* below 2^-14: a multiple of 2^-24, rounded by the addition */
+    /* below 2^-14: a multiple of 2^-24, rounded by the addition */
+    if (size < 0x38800000) {
         float a;
         memcpy(&a, &size, 4);
         a += 0.5f;                              /* ulp of [0.5, 1) is 2^-24 */
@@ -104,7 +106,7 @@ bool st_from_float(void *dst, StDtype dtype, const float *src, size_t n)
     }
 }
 
-/* ---- the writer -------------------------------------------------------------------------------------------- */
+/* ---- the writer ------------------------------------------------------------------------------ */
 
 struct StWriter {
     int fd;                      /* -1 before st_begin and after st_end */

@@ -1,7 +1,7 @@
 /* tokenfile.h -- a packed corpus: the safetensors file that `gen pack` writes and the binary maps.
  *
- * In:    tokens I32 [N]; doc_offsets I64 [D+1] (start of each document, last = N); kind "rows" may also have
- *        mask U8 [N], 1 where the token is a target. Metadata: format "diecast-tokens-1" and the fields below.
+ * In:    tokens I32 [N]; doc_offsets I64 [D+1] (start of each document, last = N); kind "rows" may
+ *        have mask U8 [N], 1 where the token is a target. Metadata: the fields of TokenFile.
  * Keeps: everything is checked at open but the ids, which tokenfile_check_ids looks at once. */
 #ifndef DIECAST_TOKENFILE_H
 #define DIECAST_TOKENFILE_H
@@ -18,7 +18,8 @@ typedef struct {
     int64_t ntokens, ndocs;
     int64_t vocab, eos;          /* of the tokenizer; eos -1: none */
     int64_t max_length;          /* rows: longest allowed; 0 for packed */
-    char kind[8];                /* "packed": documents to be joined and cut; "rows": one document a row */
+    /* "packed": documents to be joined and cut; "rows": one document a row */
+    char kind[8];
     char tokenizer[64];          /* tokenizer_id */
     char sha256[65];             /* of the source bytes, one file after the other */
     char *path;

@@ -1,8 +1,8 @@
 /* tokenizer.c -- the pipeline around the model: added tokens, normaliser, split, model, specials.
  *
- * In:     tokenizer.json in the layouts of GPT-2, Llama-3 and Qwen2; anything else is refused by name.
- * Out:    the ids of Hugging Face tokenizers.  Keeps: patterns come from the table below, not from the file.
- * Method: added tokens are cut out of the raw text, what lies between is normalised on its own, then tokens
+ * In:     tokenizer.json as GPT-2, Llama-3 and Qwen2 have it; other layouts are refused by name.
+ * Out:    the ids of Hugging Face tokenizers.  Keeps: patterns come from a table, not the file.
+ * Method: added tokens are cut out of the raw text, each gap is normalised on its own, then tokens
  *         that match normalised text are cut out, then PCRE2 splits and bpe.c merges. */
 #define _GNU_SOURCE
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -21,8 +21,8 @@
 
 enum { BYTES_EOS = 256, FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
 
-/* Split patterns as the files spell them, and as PCRE2 with UCP must be told so that \s is White_Space (its own
- * \s also takes U+180E). */
+/* Split patterns as the files spell them, and as PCRE2 with UCP must be told so that \s is
+ * White_Space (its own \s also takes U+180E). */
 #define SPACE "\\p{White_Space}"
 #define WORDS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define MARKS "| ?[^" "\\s" "\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -42,13 +42,15 @@ static const char word_class[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\
 
 typedef struct {
     char *content;
-    char *match;                 /* what is looked for and decoded: content, normalised if normalized */
+    /* what is looked for and decoded: content, normalised if normalized */
+    char *match;
     size_t nmatch;
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
 } Added;
 
-/* Added tokens that are looked for in one pass, by match ascending: longer ones follow their prefixes. */
+/* Added tokens that are looked for in one pass, by match ascending: longer ones follow their
+ * prefixes. */
 typedef struct {
     const Added **token;
     int n;
@@ -61,7 +63,8 @@ struct Tokenizer {
     Added *added;
     int nadded;
     Finder raw, normal;          /* normalized:false, normalized:true */
-    bool nfc, add_prefix_space, cuts;
+    bool nfc, add_prefix_space;
+    bool cuts, lstrip_first[256];     /* see tokenizer_cut */
     pcre2_code *split, *word;    /* split NULL: pieces are not split */
     pcre2_match_data *match;
     pcre2_match_context *limits;
@@ -71,38 +74,17 @@ struct Tokenizer {
     char id[64];
 };
 
-/* ---- characters -------------------------------------------------------------------------------------------- */
-
-static bool is_space(uint32_t c)
-{
-    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-           c == 0x205f || c == 0x3000;
-}
-
-/* Length of the character that begins at / ends before text[at]; the text is well-formed. */
-static int length_at(const char *text, size_t n, size_t at)
-{
-    int bad;
-    return utf8_length(text + at, n - at, &bad);
-}
-
-static size_t start_before(const char *text, size_t at)
-{
-    do
-        at--;
-    while (at && ((unsigned char)text[at] & 0xc0) == 0x80);
-    return at;
-}
+/* ---- characters ------------------------------------------------------------------------------ */
 
 static bool is_word(const Tokenizer *t, const char *text, int len)
 {
-    return pcre2_match(t->word, (PCRE2_SPTR)text, (size_t)len, 0, PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK,
-                       t->match, NULL) > 0;
+    return pcre2_match(t->word, (PCRE2_SPTR)text, (size_t)len, 0,
+                       PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, t->match, NULL) > 0;
 }
 
-/* NFC of text, malloc'ed. An ASCII character never joins what stands before it, so the text may be cut there:
- * only what is not ASCII, with the one character before it, goes through the library. */
+/* NFC of text, malloc'ed. An ASCII character never joins what stands before it, so the text may
+ * be cut there: only what is not ASCII, with the one character before it, goes through the
+ * library. */
 static char *normalise(const char *text, size_t n, size_t *nout)
 {
     size_t cap = n + 64, from = 0;
@@ -119,8 +101,9 @@ static char *normalise(const char *text, size_t n, size_t *nout)
             stop++;
         utf8proc_ssize_t len = 0;
         if (stop > plain)
-            len = utf8proc_map((const utf8proc_uint8_t *)text + plain, (utf8proc_ssize_t)(stop - plain),
-                               &made, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+            len = utf8proc_map((const utf8proc_uint8_t *)text + plain,
+                               (utf8proc_ssize_t)(stop - plain), &made,
+                               UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         if (len < 0)
             abort();             /* out of memory: the text is well-formed */
         size_t need = *nout + (plain - from) + (size_t)len + (n - stop);
@@ -145,7 +128,7 @@ static bool is_ascii(const char *text, size_t n)
     return true;
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------------------- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 /* The pieces between two added tokens. */
 static char *encode_pieces(const Tokenizer *t, const char *text, size_t n, Ids *to)
@@ -161,10 +144,11 @@ static char *encode_pieces(const Tokenizer *t, const char *text, size_t n, Ids *
     for (size_t at = 0; at < n && !error;) {
         size_t from = at, end = n;
         if (t->split) {
-            int rc = pcre2_match(t->split, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, t->match, t->limits);
+            int rc = pcre2_match(t->split, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, t->match,
+                                 t->limits);
             if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-                rc = pcre2_match(t->split, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                                 t->match, t->limits);
+                rc = pcre2_match(t->split, (PCRE2_SPTR)text, n, at,
+                                 PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, t->match, t->limits);
             if (rc > 0) {
                 from = pcre2_get_ovector_pointer(t->match)[0];
                 end = pcre2_get_ovector_pointer(t->match)[1];
@@ -218,21 +202,23 @@ static const Added *finder_match(const Finder *f, const char *text, size_t n)
 static bool stands_alone(const Tokenizer *t, const char *text, size_t n, size_t from, size_t to)
 {
     if (from) {
-        size_t before = start_before(text, from);
+        size_t before = utf8_before(text, from);
         if (is_word(t, text + before, (int)(from - before)))
             return false;
     }
-    return to == n || !is_word(t, text + to, length_at(text, n, to));
+    return to == n || !is_word(t, text + to, utf8_length_at(text, n, to));
 }
 
-/* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies between. */
+/* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies
+ * between. */
 static char *encode_found(const Tokenizer *t, const Finder *f, const char *text, size_t n,
                           char *(*gap)(const Tokenizer *, const char *, size_t, Ids *), Ids *to)
 {
     size_t done = 0;             /* everything before it is encoded */
     char *error = NULL;
     for (size_t at = 0; at < n && f->n && !error;) {
-        const Added *a = f->first[(unsigned char)text[at]] ? finder_match(f, text + at, n - at) : NULL;
+        const Added *a = f->first[(unsigned char)text[at]]
+                         ? finder_match(f, text + at, n - at) : NULL;
         if (!a) {
             at++;
             continue;
@@ -242,13 +228,13 @@ static char *encode_found(const Tokenizer *t, const Finder *f, const char *text,
         if (a->single_word && !stands_alone(t, text, n, from, end))
             continue;
         while (a->lstrip && from > done) {
-            size_t before = start_before(text, from);
-            if (!is_space(utf8_value(text + before, (int)(from - before))))
+            size_t before = utf8_before(text, from);
+            if (!utf8_is_space(utf8_value(text + before, (int)(from - before))))
                 break;
             from = before;
         }
-        while (a->rstrip && end < n && is_space(utf8_value(text + end, length_at(text, n, end))))
-            end += (size_t)length_at(text, n, end);
+        while (a->rstrip && end < n && utf8_is_space(utf8_value(text + end, utf8_length_at(text, n, end))))
+            end += (size_t)utf8_length_at(text, n, end);
         if (from > done)
             error = gap(t, text + done, from - done, to);
         ids_put(to, &a->id, 1);
@@ -306,16 +292,27 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
 {
     if (t->bytes)
         return n;
-    for (size_t i = n; t->cuts && i-- > 2;) {
-        /* visible ASCII, line feed | ASCII letter: all patterns end a piece here, whatever is around */
-        bool letter = (text[i] >= 'A' && text[i] <= 'Z') || (text[i] >= 'a' && text[i] <= 'z');
-        if (letter && text[i - 1] == '\n' && text[i - 2] > ' ' && text[i - 2] < 0x7f)
-            return i;
+    /* no space, line feed | no space: all patterns end a piece here, whatever is around, and NFC
+     * joins nothing with a line feed; only an lstrip token could reach back over it */
+    for (size_t end = n; t->cuts && end;) {
+        const char *lf = memrchr(text, '\n', end);
+        size_t at = lf ? (size_t)(lf - text) : 0, before;
+        if (!at)
+            return 0;
+        end = at;
+        int bad, len = at + 1 < n ? utf8_length(text + at + 1, n - at - 1, &bad) : 0;
+        unsigned char next = len ? (unsigned char)text[at + 1] : 0;
+        if (!len || t->lstrip_first[next] || utf8_is_space(utf8_value(text + at + 1, len)))
+            continue;
+        before = utf8_before(text, at);
+        if (utf8_length(text + before, at - before, &bad) == (int)(at - before) &&
+            !utf8_is_space(utf8_value(text + before, (int)(at - before))))
+            return at + 1;
     }
     return 0;
 }
 
-/* ---- decoding ---------------------------------------------------------------------------------------------- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 static const Added *added_of(const Tokenizer *t, int32_t id)
 {
@@ -364,7 +361,8 @@ char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool sk
         char *unmapped = NULL, byte = (char)ids[i];
         if (t->bytes) {
             bytes = ids[i] == BYTES_EOS ? end : &byte;
-            k = ids[i] == BYTES_EOS ? (skip_specials ? 0 : sizeof end - 1) : ids[i] >= 0 && ids[i] < 256;
+            k = ids[i] == BYTES_EOS ? (skip_specials ? 0 : sizeof end - 1)
+                                    : ids[i] >= 0 && ids[i] < 256;
         } else if (a && !(a->special && skip_specials)) {
             unmapped = malloc(a->nmatch + 1); /* upstream's decoder maps added tokens, too */
             bool mapped = bpe_unmap(a->match, a->nmatch, unmapped, &k);
@@ -385,7 +383,7 @@ char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool sk
     return t->bytes ? out : make_valid(out, len, nbytes);
 }
 
-/* ---- loading ----------------------------------------------------------------------------------------------- */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static const char *text_of(const cJSON *item)
 {
@@ -471,7 +469,8 @@ static char *load_normalizer(Tokenizer *t, const cJSON *n)
     if (!strcmp(type, "Sequence") && cJSON_IsArray(list)) {
         for (const cJSON *i = list->child; i; i = i->next)
             if (strcmp(text_of(json_get(i, "type")), "NFC"))
-                return format("normalizer: Sequence: want NFC, got %.40s", text_of(json_get(i, "type")));
+                return format("normalizer: Sequence: want NFC, got %.40s",
+                              text_of(json_get(i, "type")));
         t->nfc = list->child != NULL;
         return NULL;
     }
@@ -500,9 +499,11 @@ static char *load_pattern(Tokenizer *t, const char *regex)
 static char *load_byte_level(Tokenizer *t, const cJSON *p, bool alone)
 {
     const cJSON *regex = json_get(p, "use_regex");
-    bool splits = !regex || cJSON_IsTrue(regex), space = cJSON_IsTrue(json_get(p, "add_prefix_space"));
+    bool splits = !regex || cJSON_IsTrue(regex);
+    bool space = cJSON_IsTrue(json_get(p, "add_prefix_space"));
     if (!alone && (splits || space))
-        return format("pre_tokenizer: ByteLevel in a Sequence: want use_regex and add_prefix_space false");
+        return format("pre_tokenizer: ByteLevel in a Sequence: want use_regex and "
+                      "add_prefix_space false");
     t->add_prefix_space = space;
     return splits ? load_pattern(t, patterns[0].file) : NULL;
 }
@@ -514,14 +515,16 @@ static char *load_pre_tokenizer(Tokenizer *t, const cJSON *p)
     if (!strcmp(type, "ByteLevel"))
         return load_byte_level(t, p, true);
     if (strcmp(type, "Sequence") || cJSON_GetArraySize(list) != 2)
-        return format("pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got %.40s", type);
+        return format("pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got %.40s",
+                      type);
     const cJSON *split = list->child, *level = split->next;
     const cJSON *regex = json_get(json_get(split, "pattern"), "Regex");
     if (strcmp(text_of(json_get(split, "type")), "Split") ||
         strcmp(text_of(json_get(level, "type")), "ByteLevel"))
         return format("pre_tokenizer: Sequence: want Split and ByteLevel, got %.40s and %.40s",
                       text_of(json_get(split, "type")), text_of(json_get(level, "type")));
-    if (strcmp(text_of(json_get(split, "behavior")), "Isolated") || cJSON_IsTrue(json_get(split, "invert")) ||
+    if (strcmp(text_of(json_get(split, "behavior")), "Isolated") ||
+        cJSON_IsTrue(json_get(split, "invert")) ||
         !cJSON_IsString(regex))
         return format("pre_tokenizer: Split: want a Regex, behavior Isolated, invert false");
     char *error = load_byte_level(t, level, false);
@@ -539,7 +542,8 @@ static char *template_ids(const cJSON *p, const cJSON *special, Ids *to)
             return format("post_processor: special token %.60s: want ids from 0 to 2^31-2", name);
         ids_put(to, &id, 1);
     }
-    return cJSON_IsArray(ids) ? NULL : format("post_processor: special token %.60s has no ids", name);
+    return cJSON_IsArray(ids) ? NULL
+        : format("post_processor: special token %.60s has no ids", name);
 }
 
 static char *load_template(Tokenizer *t, const cJSON *p)
@@ -580,33 +584,39 @@ static char *load_post_processor(Tokenizer *t, const cJSON *p)
         return load_template(t, p);
     const cJSON *list = json_get(p, "processors");
     if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
-        return format("post_processor: want ByteLevel, TemplateProcessing or Sequence, got %.40s", type);
+        return format("post_processor: want ByteLevel, TemplateProcessing or Sequence, got %.40s",
+                      type);
     for (const cJSON *i = list->child; i; i = i->next) {
         const char *inner = text_of(json_get(i, "type"));
         char *error = NULL;
         if (!strcmp(inner, "TemplateProcessing"))
             error = load_template(t, i);
         else if (strcmp(inner, "ByteLevel"))
-            error = format("post_processor: Sequence: want ByteLevel or TemplateProcessing, got %.40s", inner);
+            error = format("post_processor: Sequence: want ByteLevel or TemplateProcessing, "
+                           "got %.40s", inner);
         if (error)
             return error;
     }
     return NULL;
 }
 
-/* Where no piece can be open: see tokenizer_cut. */
-static bool may_cut(const Tokenizer *t)
+/* Whether tokenizer_cut may cut at all, and before which bytes not. */
+static void find_cuts(Tokenizer *t)
 {
-    if (!t->split || t->add_prefix_space)
-        return false;
+    t->cuts = t->split && !t->add_prefix_space;
     for (int i = 0; i < t->nadded; i++) {
         const Added *a = &t->added[i];
-        char c = a->match[0];
-        if (memchr(a->match, '\n', a->nmatch) ||
-            (a->lstrip && ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'))))
-            return false;
+        if (memchr(a->match, '\n', a->nmatch) || memchr(a->content, '\n', strlen(a->content)))
+            t->cuts = false;
+        if (!a->lstrip)
+            continue;
+        t->lstrip_first[(unsigned char)a->match[0]] = true;
+        /* what normalisation may turn into its first character */
+        for (int c = 0x80; c < 0x100; c++)
+            t->lstrip_first[c] = true;
+        if ((unsigned char)a->match[0] >= 0x80 || utf8_is_space((unsigned char)a->match[0]))
+            t->cuts = false;
     }
-    return true;
 }
 
 static char *load_model(Tokenizer *t, const cJSON *json)
@@ -628,7 +638,8 @@ static char *load_model(Tokenizer *t, const cJSON *json)
         return format("PCRE2 10.40 or later is needed: error %d", error_code);
     pcre2_set_match_limit(t->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(t->limits, HEAP_LIMIT_KIB);
-    if (decoder && !cJSON_IsNull(decoder) && strcmp(text_of(json_get(decoder, "type")), "ByteLevel"))
+    if (decoder && !cJSON_IsNull(decoder) &&
+        strcmp(text_of(json_get(decoder, "type")), "ByteLevel"))
         return format("decoder: want ByteLevel, got %.40s", text_of(json_get(decoder, "type")));
     error = load_normalizer(t, json_get(json, "normalizer"));
     if (!error)
@@ -644,7 +655,8 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     for (size_t i = 0; !error && i < t->prefix.n + t->suffix.n; i++)
         if ((i < t->prefix.n ? t->prefix.id[i] : t->suffix.id[i - t->prefix.n]) >= t->size)
             error = format("post_processor: adds an id beyond the vocabulary");
-    t->cuts = !error && may_cut(t);
+    if (!error)
+        find_cuts(t);
     return error;
 }
 
@@ -684,7 +696,8 @@ static char *prefixed(const char *what, char *error)
     return full;
 }
 
-char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *config, size_t nconfig)
+char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *config,
+                      size_t nconfig)
 {
     char *error;
     cJSON *json = json_parse(text, n, &error);
@@ -708,7 +721,8 @@ char *tokenizer_load(Tokenizer **to, const char *path)
 {
     if (!strcmp(path, "bytes")) {
         Tokenizer *t = calloc(1, sizeof *t);
-        *t = (Tokenizer){.bytes = true, .size = BYTES_EOS + 1, .eos = BYTES_EOS, .bos = -1, .id = "bytes"};
+        *t = (Tokenizer){.bytes = true, .size = BYTES_EOS + 1, .eos = BYTES_EOS, .bos = -1,
+                         .id = "bytes"};
         *to = t;
         return NULL;
     }

@@ -1,8 +1,8 @@
-/* tokenizer.h -- text to ids and back: byte-level BPE from a Hugging Face tokenizer.json, or plain bytes.
+/* tokenizer.h -- text to ids and back: byte-level BPE from a tokenizer.json, or plain bytes.
  *
  * In:    UTF-8 text (any bytes with the byte vocabulary).
- * Out:   the ids that Hugging Face tokenizers gives for the GPT-2, Llama-3 and Qwen2 layouts; others are refused.
- * Keeps: errors come back as malloc'ed messages, NULL means fine. One encode at a time per Tokenizer (it caches). */
+ * Out:   the ids of Hugging Face tokenizers for the GPT-2, Llama-3 and Qwen2 layouts.
+ * Keeps: errors are malloc'ed messages, NULL means fine. One encode at a time per Tokenizer. */
 #ifndef DIECAST_TOKENIZER_H
 #define DIECAST_TOKENIZER_H
 
@@ -12,14 +12,16 @@
 
 typedef struct Tokenizer Tokenizer;
 
-/* path: a tokenizer.json (tokenizer_config.json beside it names the end-of-text token), or "bytes": ids 0..255
- * are the bytes, 256 ends a text. */
+/* path: a tokenizer.json (tokenizer_config.json beside it names the end-of-text token), or
+ * "bytes": ids 0..255 are the bytes, 256 ends a text. */
 char *tokenizer_load(Tokenizer **t, const char *path);
 /* The same from memory; config may be NULL. */
-char *tokenizer_parse(Tokenizer **t, const char *json, size_t n, const char *config, size_t nconfig);
+char *tokenizer_parse(Tokenizer **t, const char *json, size_t n, const char *config,
+                      size_t nconfig);
 int tokenizer_size(const Tokenizer *t);                  /* highest id + 1 */
 int tokenizer_eos(const Tokenizer *t);                   /* -1: unknown */
-int tokenizer_bos(const Tokenizer *t);                   /* -1: none; says nothing about who adds it */
+/* -1: none; says nothing about who adds it */
+int tokenizer_bos(const Tokenizer *t);
 const char *tokenizer_eos_text(const Tokenizer *t);      /* NULL: unknown, or the byte vocabulary */
 int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an added token, or -1 */
 /* "bytes", or "crc32c:0a1b2c3d:1234567" (checksum and size of tokenizer.json). */
@@ -30,11 +32,11 @@ const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n);
 /* *ids is malloc'ed. Bad UTF-8 is an error that names its offset. */
 char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specials,
                        int32_t **ids, size_t *nids);
-/* The largest position up to n at which text may be cut so that its parts, encoded one by one without specials,
- * give the ids of the whole, whatever follows; 0: none. */
+/* The largest position up to n at which text may be cut so that its parts, encoded one by one
+ * without specials, give the ids of the whole, whatever follows; 0: none. */
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n);
-/* malloc'ed, NUL-terminated. Bytes that are not UTF-8 become U+FFFD (not with the byte vocabulary); ids without a
- * token give nothing. */
+/* malloc'ed, NUL-terminated. Bytes that are not UTF-8 become U+FFFD (not with the byte
+ * vocabulary); ids without a token give nothing. */
 char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool skip_specials,
                        size_t *nbytes);
 void tokenizer_free(Tokenizer *t);

@@ -2,6 +2,7 @@
 #ifndef DIECAST_UTF8_H
 #define DIECAST_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -65,6 +66,29 @@ static inline uint32_t utf8_value(const char *s, int len)
     for (int i = 1; i < len; i++)
         c = c << 6 | ((unsigned char)s[i] & 63);
     return c;
+}
+
+/* Length of the character at text[at]; start of the one that ends there. The text is well-formed. */
+static inline int utf8_length_at(const char *text, size_t n, size_t at)
+{
+    int bad;
+    return utf8_length(text + at, n - at, &bad);
+}
+
+static inline size_t utf8_before(const char *text, size_t at)
+{
+    do
+        at--;
+    while (at && ((unsigned char)text[at] & 0xc0) == 0x80);
+    return at;
+}
+
+/* The property White_Space. */
+static inline bool utf8_is_space(uint32_t c)
+{
+    return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+           c == 0x205f || c == 0x3000;
 }
 
 #endif

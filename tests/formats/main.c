@@ -1,7 +1,7 @@
-/* main.c -- checks JSON, safetensors, checksums and token files; or prints a token file for run.sh.
+/* main.c -- checks JSON, safetensors, checksums and token files; or prints a token file.
  *
- * In:    a scratch folder and tests/formats (tests/oracle/formats.py).   `dump FILE`: a document a line, * = target.
- * Out:   one line a test; exit 1 if one failed. */
+ * In:    a scratch folder and tests/formats (tests/oracle/formats.py); or `dump FILE`.
+ * Out:   one line a test; exit 1 if one failed. dump: a document a line, * = target. */
 #define _GNU_SOURCE
 #include "../../runtime/base.h"
 #include "../../runtime/crc32c.h"
@@ -39,7 +39,7 @@ static void spit(const char *path, const void *data, size_t n)
         abort();
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static const struct {
     const char *name, *text;
@@ -48,32 +48,57 @@ static const struct {
     {"empty array", "[]", NULL}, {"scalar", "1", NULL}, {"space around", " \t\r\n{} \t\r\n", NULL},
     {"escapes", "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"", NULL},
     {"numbers", "[0,-0,1.5,-1e5,1E+2,2e-3,123456789012345678901234567890]", NULL},
-    {"UTF-8 of all lengths", "[\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"]", NULL},
-    {"same key in two objects", "[{\"a\":1},{\"a\":2}]", NULL}, {"same key inside", "{\"a\":{\"a\":1}}", NULL},
+    {"UTF-8 of all lengths",
+     "[\"\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80\xf4"
+     "\x8f\xbf\xbf\"]", NULL},
+    {"same key in two objects", "[{\"a\":1},{\"a\":2}]", NULL},
+    {"same key inside", "{\"a\":{\"a\":1}}", NULL},
     {"tiny number becomes zero", "1e-400", NULL}, {"empty key", "{\"\":0}", NULL},
     {"nothing", "", "the text ends where a value should be"}, {"only space", " ", "the text ends"},
-    {"byte order mark", "\xef\xbb\xbf{}", "byte order mark"}, {"two values", "1 2", "text behind the value"},
+    {"byte order mark", "\xef\xbb\xbf{}", "byte order mark"},
+    {"two values", "1 2", "text behind the value"},
     {"closed twice", "[]]", "text behind the value"}, {"trailing comma", "[1,]", "want a value"},
-    {"trailing comma in object", "{\"a\":1,}", "want a key"}, {"leading comma", "[,1]", "want a value"},
+    {"trailing comma in object", "{\"a\":1,}", "want a key"},
+    {"leading comma", "[,1]", "want a value"},
     {"missing comma", "[1 2]", "want , or ]"}, {"missing colon", "{\"a\" 1}", "want a colon"},
     {"key without quotes", "{a:1}", "want a key"}, {"single quotes", "['a']", "want a value"},
-    {"unclosed array", "[1", "want , or ]"}, {"unclosed object", "{\"a\":1", "want , or }"}, {"wrong bracket", "[1}", "want , or ]"},
+    {"unclosed array", "[1", "want , or ]"}, {"unclosed object", "{\"a\":1", "want , or }"},
+    {"wrong bracket", "[1}", "want , or ]"},
     {"unclosed string", "\"a", "string without an end"}, {"comment", "/**/1", "want a value"},
-    {"leading zero", "01", "leading zero"}, {"minus leading zero", "-01", "leading zero"}, {"no digit after point", "1.", "a digit is missing"},
-    {"no digit before point", ".5", "want a value"}, {"plus", "+1", "want a value"}, {"minus alone", "-", "a digit is missing"},
-    {"no exponent", "1e", "a digit is missing"}, {"hexadecimal", "0x1", "text behind"}, {"NaN", "NaN", "want a value"},
-    {"Infinity", "Infinity", "want a value"}, {"-Infinity", "-Infinity", "a digit is missing"}, {"overflow", "1e400", "too large"},
-    {"overflow below", "-1e400", "too large"}, {"long number", "1111111111111111111111111111111111111111111111111111111111111111", "63 characters"},
-    {"True", "True", "want a value"}, {"tru", "tru", "want a value"}, {"truex", "truex", "text behind"},
-    {"form feed", "\f1", "want a value"}, {"raw newline in string", "\"a\nb\"", "control character"}, {"raw tab in string", "\"\t\"", "control character"},
-    {"escape of NUL", "\"\\u0000\"", "\\u0000"}, {"escape of NUL in a key", "{\"\\u0000\":1}", "\\u0000"}, {"escape x", "\"\\x41\"", "unknown escape"},
-    {"short escape", "\"\\u12\"", "four hexadecimal"}, {"lone high surrogate", "\"\\ud800\"", "lone surrogate"},
-    {"lone low surrogate", "\"\\udc00\"", "lone surrogate"}, {"two high surrogates", "\"\\ud800\\ud800\"", "lone surrogate"},
-    {"continuation byte", "\"\x80\"", "not UTF-8"}, {"overlong", "\"\xc0\xaf\"", "not UTF-8"}, {"overlong 3", "\"\xe0\x9f\xbf\"", "not UTF-8"},
-    {"surrogate in UTF-8", "\"\xed\xa0\x80\"", "not UTF-8"}, {"beyond U+10FFFF", "\"\xf4\x90\x80\x80\"", "not UTF-8"}, {"cut character", "\"\xe6\x9d\"", "not UTF-8"},
-    {"Latin-1", "\"\xe9\"", "not UTF-8"}, {"non-breaking space outside", "\xc2\xa0" "1", "want a value"},
-    {"key twice", "{\"a\":1,\"b\":2,\"a\":3}", "line 1, byte 13: key given twice"}, {"key twice by escape", "{\"a\":1,\"\\u0061\":2}", "byte 7: key given twice"},
-    {"key twice deep", "[[{\"k\":{\"x\":1,\"x\":2}}]]", "key given twice"}, {"line number", "{\n\"a\":\n?}", "line 3, byte 7: want a value"},
+    {"leading zero", "01", "leading zero"}, {"minus leading zero", "-01", "leading zero"},
+    {"no digit after point", "1.", "a digit is missing"},
+    {"no digit before point", ".5", "want a value"}, {"plus", "+1", "want a value"},
+    {"minus alone", "-", "a digit is missing"},
+    {"no exponent", "1e", "a digit is missing"}, {"hexadecimal", "0x1", "text behind"},
+    {"NaN", "NaN", "want a value"},
+    {"Infinity", "Infinity", "want a value"}, {"-Infinity", "-Infinity", "a digit is missing"},
+    {"overflow", "1e400", "too large"},
+    {"overflow below", "-1e400", "too large"},
+    {"long number", "1111111111111111111111111111111111111111111111111111111111111111",
+         "63 characters"},
+    {"True", "True", "want a value"}, {"tru", "tru", "want a value"},
+    {"truex", "truex", "text behind"},
+    {"form feed", "\f1", "want a value"},
+    {"raw newline in string", "\"a\nb\"", "control character"},
+    {"raw tab in string", "\"\t\"", "control character"},
+    {"escape of NUL", "\"\\u0000\"", "\\u0000"},
+    {"escape of NUL in a key", "{\"\\u0000\":1}", "\\u0000"},
+    {"escape x", "\"\\x41\"", "unknown escape"},
+    {"short escape", "\"\\u12\"", "four hexadecimal"},
+    {"lone high surrogate", "\"\\ud800\"", "lone surrogate"},
+    {"lone low surrogate", "\"\\udc00\"", "lone surrogate"},
+    {"two high surrogates", "\"\\ud800\\ud800\"", "lone surrogate"},
+    {"continuation byte", "\"\x80\"", "not UTF-8"}, {"overlong", "\"\xc0\xaf\"", "not UTF-8"},
+    {"overlong 3", "\"\xe0\x9f\xbf\"", "not UTF-8"},
+    {"surrogate in UTF-8", "\"\xed\xa0\x80\"", "not UTF-8"},
+    {"beyond U+10FFFF", "\"\xf4\x90\x80\x80\"", "not UTF-8"},
+    {"cut character", "\"\xe6\x9d\"", "not UTF-8"},
+    {"Latin-1", "\"\xe9\"", "not UTF-8"},
+    {"non-breaking space outside", "\xc2\xa0" "1", "want a value"},
+    {"key twice", "{\"a\":1,\"b\":2,\"a\":3}", "line 1, byte 13: key given twice"},
+    {"key twice by escape", "{\"a\":1,\"\\u0061\":2}", "byte 7: key given twice"},
+    {"key twice deep", "[[{\"k\":{\"x\":1,\"x\":2}}]]", "key given twice"},
+    {"line number", "{\n\"a\":\n?}", "line 3, byte 7: want a value"},
 };
 
 static void check_json(void)
@@ -81,7 +106,8 @@ static void check_json(void)
     size_t wrong = 0, n = sizeof json_cases / sizeof *json_cases;
     for (size_t i = 0; i < n; i++) {
         const char *text = json_cases[i].text, *why = json_cases[i].why;
-        char *copy = malloc(strlen(text) + !*text);      /* exact size: sanitizers see a step too far */
+        /* exact size: sanitizers see a step too far */
+        char *copy = malloc(strlen(text) + !*text);
         memcpy(copy, text, strlen(text));
         char *error, *check = json_check(copy, strlen(text));
         cJSON *tree = json_parse(copy, strlen(text), &error);
@@ -93,7 +119,8 @@ static void check_json(void)
         cJSON_Delete(tree);
         free(copy);
     }
-    verdict(format("JSON: %zu texts accepted or refused as RFC 8259 and our rules say", n), wrong ? "see above" : NULL);
+    verdict(format("JSON: %zu texts accepted or refused as RFC 8259 and our rules say", n),
+            wrong ? "see above" : NULL);
     for (int depth = 64; depth <= 65; depth++) {
         char text[131];
         memset(text, '[', (size_t)depth);
@@ -111,7 +138,8 @@ static void check_json(void)
     double from = clock_seconds();
     error = json_check(big, size);
     double took = clock_seconds() - from;
-    verdict("JSON: 150,000 keys in less than a second", error ? error : took > 1 ? format("%.2f s", took) : NULL);
+    verdict("JSON: 150,000 keys in less than a second",
+            error ? error : took > 1 ? format("%.2f s", took) : NULL);
 }
 
 static void check_json_writer(const char *folder)
@@ -135,9 +163,10 @@ static void check_json_writer(const char *folder)
     cJSON_Delete(tree);
 }
 
-/* ---- safetensors: the vectors ------------------------------------------------------------------------------ */
+/* ---- safetensors: the vectors ---------------------------------------------------------------- */
 
-#define T(shape, offsets) "{\"test\":{\"dtype\":\"I32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+#define T(shape, offsets) \
+    "{\"test\":{\"dtype\":\"I32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 #define PLAIN (-1)
 
 static const struct {
@@ -148,46 +177,82 @@ static const struct {
 } st_cases[] = {
     {"one tensor", T("[2,2]", "[0,16]"), PLAIN, 16, NULL},
     {"zero dimension", T("[2,0]", "[0,0]"), PLAIN, 0, NULL},
-    {"scalar and metadata", "{\"__metadata__\":{\"format\":\"pt\"},\"t\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\":[0,2]}}", PLAIN, 2, NULL},
-    {"space behind", "{}\r \t\n", PLAIN, 0, NULL}, {"space at both ends", "\t\n{}\r ", PLAIN, 0, NULL},
-    {"name like a path", "{\"..\\/..\\/etc\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1, NULL},
-    {"half bytes that fill bytes", "{\"t\":{\"dtype\":\"F4\",\"shape\":[2,3],\"data_offsets\":[0,3]}}", PLAIN, 3, NULL},
-    {"order of names is free", "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 2, NULL},
-    {"unknown key in a tensor", "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"x\":{\"y\":[1,\"]\"]},\"data_offsets\":[0,1]}}", PLAIN, 1, NULL},
+    {"scalar and metadata",
+     "{\"__metadata__\":{\"format\":\"pt\"},\"t\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\""
+     ":[0,2]}}", PLAIN, 2, NULL},
+    {"space behind", "{}\r \t\n", PLAIN, 0, NULL},
+    {"space at both ends", "\t\n{}\r ", PLAIN, 0, NULL},
+    {"name like a path",
+     "{\"..\\/..\\/etc\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1, NULL},
+    {"half bytes that fill bytes",
+     "{\"t\":{\"dtype\":\"F4\",\"shape\":[2,3],\"data_offsets\":[0,3]}}", PLAIN, 3, NULL},
+    {"order of names is free",
+     "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},\"a\":{\"dtype\":\"U8\",\"shap"
+     "e\":[1],\"data_offsets\":[0,1]}}", PLAIN, 2, NULL},
+    {"unknown key in a tensor",
+     "{\"t\":{\"dtype\":\"U8\",\"shape\":[1],\"x\":{\"y\":[1,\"]\"]},\"data_offsets\":[0,1]}}",
+         PLAIN, 1, NULL},
     {"5 more bytes", T("[2,2]", "[0,16]"), PLAIN, 21, "tensors end at 16, the file has 21"},
     {"two bytes short", T("[2,2]", "[0,16]"), PLAIN, 14, "ends at 16, the file has 14"},
-    {"huge length word", T("[2,2]", "[0,16]"), (int64_t)0xffffffff0000003c, 16, "header of 18446744069414584380 bytes"},
+    {"huge length word", T("[2,2]", "[0,16]"), (int64_t)0xffffffff0000003c, 16,
+     "header of 18446744069414584380 bytes"},
     {"length word beyond the file", "", 60, 0, "header of 60 bytes does not fit the file of 8"},
     {"length word beyond the cap", "", 100000001, 0, "header of 100000001 bytes, at most"},
-    {"not UTF-8", "\xff", PLAIN, 0, "header: line 1, byte 0"}, {"only a brace", "{", PLAIN, 0, "header: line 1, byte 1"},
+    {"not UTF-8", "\xff", PLAIN, 0, "header: line 1, byte 0"},
+    {"only a brace", "{", PLAIN, 0, "header: line 1, byte 1"},
     {"empty header", "", PLAIN, 0, "header:"}, {"an array", "[]", PLAIN, 0, "want one JSON object"},
-    {"metadata with a number", "{\"__metadata__\":{\"a\":1}}", PLAIN, 0, "__metadata__: a: want a string"},
+    {"metadata with a number", "{\"__metadata__\":{\"a\":1}}", PLAIN, 0,
+     "__metadata__: a: want a string"},
     {"metadata not an object", "{\"__metadata__\":[]}", PLAIN, 0, "__metadata__: want an object"},
-    {"too few bytes for the shape", T("[2,2]", "[0,4]"), PLAIN, 4, "need 16 bytes, data_offsets hold 4"},
-    {"dimension 2^64-2", T("[2,18446744073709551614]", "[0,16]"), PLAIN, 16, "shape: want integers"},
+    {"too few bytes for the shape", T("[2,2]", "[0,4]"), PLAIN, 4,
+     "need 16 bytes, data_offsets hold 4"},
+    {"dimension 2^64-2", T("[2,18446744073709551614]", "[0,16]"), PLAIN, 16,
+     "shape: want integers"},
     {"dimension 2^64", T("[2,18446744073709551616]", "[0,16]"), PLAIN, 16, "shape: want integers"},
     {"elements overflow", T("[2,9223372036854775807]", "[0,16]"), PLAIN, 16, "size overflows"},
-    {"elements overflow before a zero", T("[9223372036854775807,4,0]", "[0,0]"), PLAIN, 0, "size overflows"},
-    {"dimension -1", T("[-1]", "[0,16]"), PLAIN, 16, "shape: want integers"}, {"dimension 4.0", T("[4.0]", "[0,16]"), PLAIN, 16, "shape: want integers"},
-    {"dimension 1e1", T("[1e1]", "[0,40]"), PLAIN, 40, "shape: want integers"}, {"dimension as text", T("[\"4\"]", "[0,16]"), PLAIN, 16, "shape: want integers"},
+    {"elements overflow before a zero", T("[9223372036854775807,4,0]", "[0,0]"), PLAIN, 0,
+     "size overflows"},
+    {"dimension -1", T("[-1]", "[0,16]"), PLAIN, 16, "shape: want integers"},
+    {"dimension 4.0", T("[4.0]", "[0,16]"), PLAIN, 16, "shape: want integers"},
+    {"dimension 1e1", T("[1e1]", "[0,40]"), PLAIN, 40, "shape: want integers"},
+    {"dimension as text", T("[\"4\"]", "[0,16]"), PLAIN, 16, "shape: want integers"},
     {"nine dimensions", T("[1,1,1,1,1,1,1,1,4]", "[0,16]"), PLAIN, 16, "more than 8 dimensions"},
-    {"all at the same place", "{\"w0\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},\"w1\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]}}", PLAIN, 16, "the tensor before ends at 16"},
-    {"hole at the start", "{\"t\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[12,16]}}", PLAIN, 16, "a hole opens at 0"},
-    {"overlap", "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[3,7]}}", PLAIN, 7, "begins at 3, the tensor before ends at 4"},
-    {"END before BEGIN", T("[2,2]", "[16,0]"), PLAIN, 16, "END 0 before BEGIN 16"}, {"three offsets", T("[2,2]", "[0,16,16]"), PLAIN, 16, "want two integers"},
-    {"one offset", T("[2,2]", "[16]"), PLAIN, 16, "want two integers"}, {"no offsets", T("[2,2]", "[]"), PLAIN, 16, "want two integers"},
+    {"all at the same place",
+     "{\"w0\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},\"w1\":{\"dtype\":\"I32\","
+     "\"shape\":[4],\"data_offsets\":[0,16]}}", PLAIN, 16, "the tensor before ends at 16"},
+    {"hole at the start", "{\"t\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[12,16]}}",
+     PLAIN, 16, "a hole opens at 0"},
+    {"overlap",
+     "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"U8\",\"shap"
+     "e\":[4],\"data_offsets\":[3,7]}}", PLAIN, 7, "begins at 3, the tensor before ends at 4"},
+    {"END before BEGIN", T("[2,2]", "[16,0]"), PLAIN, 16, "END 0 before BEGIN 16"},
+    {"three offsets", T("[2,2]", "[0,16,16]"), PLAIN, 16, "want two integers"},
+    {"one offset", T("[2,2]", "[16]"), PLAIN, 16, "want two integers"},
+    {"no offsets", T("[2,2]", "[]"), PLAIN, 16, "want two integers"},
     {"offset 2^63", T("[2,2]", "[0,9223372036854775808]"), PLAIN, 16, "want two integers"},
-    {"name twice", "{\"t\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},\"t\":{\"dtype\":\"I32\",\"shape\":[0],\"data_offsets\":[16,16]}}", PLAIN, 16, "key given twice"},
-    {"NUL in a name", "{\"t\\u0000\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1, "\\u0000"},
-    {"unknown dtype", "{\"t\":{\"dtype\":\"F128\",\"shape\":[1],\"data_offsets\":[0,16]}}", PLAIN, 16, "unknown dtype F128"},
-    {"dtype in lower case", "{\"t\":{\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}", PLAIN, 4, "unknown dtype f32"},
-    {"half a byte left", "{\"t\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", PLAIN, 2, "no whole number of bytes"},
-    {"dtype missing", "{\"t\":{\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1, "dtype is missing"}, {"shape missing", "{\"t\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}", PLAIN, 1, "shape is missing"},
-    {"offsets missing", "{\"t\":{\"dtype\":\"U8\",\"shape\":[1]}}", PLAIN, 1, "data_offsets is missing"},
-    {"dtype twice", "{\"t\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1, "key given twice"}, {"tensor is a number", "{\"t\":1}", PLAIN, 0, "want an object"},
+    {"name twice",
+     "{\"t\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},\"t\":{\"dtype\":\"I32\",\"s"
+     "hape\":[0],\"data_offsets\":[16,16]}}", PLAIN, 16, "key given twice"},
+    {"NUL in a name", "{\"t\\u0000\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+     PLAIN, 1, "\\u0000"},
+    {"unknown dtype", "{\"t\":{\"dtype\":\"F128\",\"shape\":[1],\"data_offsets\":[0,16]}}", PLAIN,
+     16, "unknown dtype F128"},
+    {"dtype in lower case", "{\"t\":{\"dtype\":\"f32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+     PLAIN, 4, "unknown dtype f32"},
+    {"half a byte left", "{\"t\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", PLAIN,
+     2, "no whole number of bytes"},
+    {"dtype missing", "{\"t\":{\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1,
+     "dtype is missing"}, {"shape missing", "{\"t\":{\"dtype\":\"U8\",\"data_offsets\":[0,1]}}",
+                           PLAIN, 1, "shape is missing"},
+    {"offsets missing", "{\"t\":{\"dtype\":\"U8\",\"shape\":[1]}}", PLAIN, 1,
+     "data_offsets is missing"},
+    {"dtype twice",
+     "{\"t\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1,
+         "key given twice"}, {"tensor is a number", "{\"t\":1}", PLAIN, 0, "want an object"},
 };
 
-static char *with_header(const char *name, const char *header, size_t nheader, int64_t n, size_t data)
+static char *with_header(const char *name, const char *header, size_t nheader, int64_t n,
+                         size_t data)
 {
     char *path = place(name), *file = calloc(1, 8 + nheader + data);
     uint64_t word = n == PLAIN ? nheader : (uint64_t)n;
@@ -203,10 +268,12 @@ static void check_safetensors(void)
     size_t wrong = 0, n = sizeof st_cases / sizeof *st_cases;
     StFile f;
     for (size_t i = 0; i < n; i++) {
-        char *path = with_header("case.safetensors", st_cases[i].header, strlen(st_cases[i].header), st_cases[i].n, st_cases[i].data);
+        char *path = with_header("case.safetensors", st_cases[i].header, strlen(st_cases[i].header),
+                                 st_cases[i].n, st_cases[i].data);
         char *error = st_open(&f, path);
         const char *why = st_cases[i].why;
-        bool fine = why ? error && strstr(error, why) && !strncmp(error, path, strlen(path)) : !error;
+        bool fine = why ? error && strstr(error, why) && !strncmp(error, path, strlen(path))
+            : !error;
         if (!fine) {
             verdict(format("safetensors: %s", st_cases[i].name), error ? error : "accepted");
             wrong++;
@@ -214,35 +281,41 @@ static void check_safetensors(void)
         if (!error)
             st_close(&f);
     }
-    verdict(format("safetensors: %zu files accepted or refused by the format's rules", n), wrong ? "see above" : NULL);
+    verdict(format("safetensors: %zu files accepted or refused by the format's rules", n),
+            wrong ? "see above" : NULL);
     for (size_t size = 0; size < 8; size += 7) {
         spit(place("short"), "\0\0\0\0\0\0\0", size);
         char *error = st_open(&f, place("short"));
-        verdict(format("safetensors: file of %zu bytes", size), error && strstr(error, "want at least 8") ? NULL : "other message");
+        verdict(format("safetensors: file of %zu bytes", size), error &&
+                strstr(error, "want at least 8") ? NULL : "other message");
     }
     verdict("safetensors: a folder is no file", st_open(&f, scratch) ? NULL : "opened");
     char *bomb = malloc(50000);
     memset(bomb, '[', 50000);
-    verdict("safetensors: 50,000 open brackets", st_open(&f, with_header("bomb", bomb, 50000, PLAIN, 0)) ? NULL : "accepted");
+    verdict("safetensors: 50,000 open brackets",
+            st_open(&f, with_header("bomb", bomb, 50000, PLAIN, 0)) ? NULL : "accepted");
     size_t size;
     char *many;
     FILE *to = open_memstream(&many, &size);
     for (int i = 0; i < 100000; i++)
-        fprintf(to, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}", i ? "," : "{", i, i, i + 1);
+        fprintf(to, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%d,%d]}",
+                i ? "," : "{", i, i, i + 1);
     fputc('}', to);
     fclose(to);
     char *error = st_open(&f, with_header("many", many, size, PLAIN, 100000));
     const StTensor *t = error ? NULL : st_find(&f, "t54321");
-    verdict("safetensors: 100,000 tensors", error ? error : t && t->begin == 8 + size + 54321 && !st_find(&f, "t100000") ? NULL : "not found");
+    verdict("safetensors: 100,000 tensors", error ? error : t && t->begin == 8 + size + 54321 &&
+            !st_find(&f, "t100000") ? NULL : "not found");
     st_close(&f);
 }
 
-/* ---- safetensors: against the reference library ------------------------------------------------------------ */
+/* ---- safetensors: against the reference library ---------------------------------------------- */
 
 static char *same_file(const char *a, const char *b)
 {
     size_t na, nb;
-    char *error, *ta = file_read(a, 1 << 26, &na, &error), *tb = ta ? file_read(b, 1 << 26, &nb, &error) : NULL;
+    char *error, *ta = file_read(a, 1 << 26, &na, &error), *tb =
+        ta ? file_read(b, 1 << 26, &nb, &error) : NULL;
     if (tb && (na != nb || memcmp(ta, tb, na)))
         error = format("%s and %s differ", a, b);
     free(ta);
@@ -260,7 +333,8 @@ static void check_reference(const char *folder)
     if (error)
         return;
     const StTensor *t = st_find(&f, "model.embed.weight");
-    error = !t || t->rank != 2 || t->shape[0] != 3 || t->shape[1] != 4 ? "shape" : st_read(&f, t, x, 0, 48);
+    error = !t || t->rank != 2 || t->shape[0] != 3 || t->shape[1] != 4 ? "shape"
+        : st_read(&f, t, x, 0, 48);
     for (int i = 0; i < 12 && !error; i++)
         if (x[i] != (float)i / 8)
             error = "value";
@@ -272,9 +346,11 @@ static void check_reference(const char *folder)
     t = st_find(&f, "half");
     error = t ? st_read(&f, t, half, 0, 8) : "absent";
     st_to_float(x, half, ST_F16, 4);
-    verdict("reference file: F16", error ? error : x[0] == 1 && x[1] == 0.5f && x[2] == 65504 && x[3] == -0x1p-24f ? NULL : "value");
+    verdict("reference file: F16", error ? error : x[0] == 1 && x[1] == 0.5f && x[2] == 65504 &&
+            x[3] == -0x1p-24f ? NULL : "value");
     const char *meta = st_meta(&f, "format");
-    verdict("reference file: metadata", meta && !strcmp(meta, "pt") && st_find(&f, "naïve \"name\"\n") ? NULL : "differs");
+    verdict("reference file: metadata", meta && !strcmp(meta, "pt") &&
+            st_find(&f, "naïve \"name\"\n") ? NULL : "differs");
 
     StWriter *w = st_writer("pt");
     for (int i = f.n - 1; i >= 0; i--)
@@ -314,19 +390,23 @@ static void check_writer(void)
     st_add(w, "a", ST_F32, 1, &four);
     char *error = st_begin(w, path);
     float x[4] = {1, 2, 3, 4};
-    verdict("writer: order is by name", !error && !strcmp(st_planned(w, 0)->name, "a") ? NULL : "other order");
+    verdict("writer: order is by name", !error && !strcmp(st_planned(w, 0)->name, "a")
+            ? NULL : "other order");
     verdict("writer: out of order is refused", st_write(w, "b", x, 16) ? NULL : "accepted");
-    verdict("writer: too many bytes are refused", st_write(w, "a", x, 16) || !st_write(w, "a", x, 1) ? "accepted" : NULL);
+    verdict("writer: too many bytes are refused", st_write(w, "a", x, 16) || !st_write(w, "a", x,
+            1) ? "accepted" : NULL);
     verdict("writer: an unfinished file is refused", st_end(w, &(uint32_t){0}) ? NULL : "accepted");
     st_free(w);
     size_t n;
     char *text = file_read(path, 100, &n, &error);
-    verdict("writer: after an error the old file stands", text && !strcmp(text, "old") && access(place("broken.safetensors.tmp"), F_OK) ? NULL : "differs");
+    verdict("writer: after an error the old file stands", text && !strcmp(text, "old") &&
+            access(place("broken.safetensors.tmp"), F_OK) ? NULL : "differs");
     w = st_writer("pt");
     st_add(w, "a", ST_F32, 1, &four);
     st_add(w, "a", ST_F32, 1, &four);
     error = st_begin(w, path);
-    verdict("writer: a name twice is refused", error && strstr(error, "given twice") ? NULL : "accepted");
+    verdict("writer: a name twice is refused", error && strstr(error, "given twice")
+            ? NULL : "accepted");
     st_free(w);
     w = st_writer("pt");
     st_add(w, "a", ST_F32, 1, &four);
@@ -335,7 +415,7 @@ static void check_writer(void)
     st_free(w);
 }
 
-/* ---- folders ----------------------------------------------------------------------------------------------- */
+/* ---- folders --------------------------------------------------------------------------------- */
 
 static void make_shard(const char *folder, const char *name, const char *a, const char *b)
 {
@@ -357,15 +437,27 @@ static void make_shard(const char *folder, const char *name, const char *a, cons
 static const struct {
     const char *name, *index, *why;
 } index_cases[] = {
-    {"two shards", "{\"metadata\":{},\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.safetensors\"}}", NULL},
-    {"a path upwards", "{\"weight_map\":{\"a\":\"../1.safetensors\"}}", "want a file name, got \"../1.safetensors\""},
-    {"an absolute path", "{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "want a file name"}, {"two dots", "{\"weight_map\":{\"a\":\"..\"}}", "want a file name"},
-    {"a number", "{\"weight_map\":{\"a\":1}}", "a: want a file name"}, {"no map", "{}", "weight_map: want an object"},
-    {"a missing shard", "{\"weight_map\":{\"a\":\"3.safetensors\"}}", "3.safetensors: No such file"},
-    {"a tensor its shard lacks", "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.safetensors\",\"d\":\"2.safetensors\"}}", "tensor d: not in its shard"},
-    {"a tensor not named", "{\"weight_map\":{\"a\":\"1.safetensors\",\"c\":\"2.safetensors\"}}", "the shards hold 3 tensors, weight_map names 2"},
-    {"a tensor in two shards", "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.safetensors\",\"e\":\"4.safetensors\"}}", "tensor a: in two shards"},
-    {"a key twice", "{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", "key given twice"},
+    {"two shards",
+     "{\"metadata\":{},\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.sa"
+     "fetensors\"}}", NULL},
+    {"a path upwards", "{\"weight_map\":{\"a\":\"../1.safetensors\"}}",
+     "want a file name, got \"../1.safetensors\""},
+    {"an absolute path", "{\"weight_map\":{\"a\":\"/etc/passwd\"}}", "want a file name"},
+    {"two dots", "{\"weight_map\":{\"a\":\"..\"}}", "want a file name"},
+    {"a number", "{\"weight_map\":{\"a\":1}}", "a: want a file name"},
+    {"no map", "{}", "weight_map: want an object"},
+    {"a missing shard", "{\"weight_map\":{\"a\":\"3.safetensors\"}}",
+     "3.safetensors: No such file"},
+    {"a tensor its shard lacks",
+     "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.safetensors\",\"d"
+     "\":\"2.safetensors\"}}", "tensor d: not in its shard"},
+    {"a tensor not named", "{\"weight_map\":{\"a\":\"1.safetensors\",\"c\":\"2.safetensors\"}}",
+     "the shards hold 3 tensors, weight_map names 2"},
+    {"a tensor in two shards",
+     "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\",\"c\":\"2.safetensors\",\"e"
+     "\":\"4.safetensors\"}}", "tensor a: in two shards"},
+    {"a key twice", "{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}",
+     "key given twice"},
 };
 
 static void check_folders(void)
@@ -375,10 +467,12 @@ static void check_folders(void)
     const StFile *file;
     mkdir(folder, 0777);
     char *error = st_set_open(&s, folder);
-    verdict("folder without weights", error && strstr(error, "neither model.safetensors") ? NULL : "other message");
+    verdict("folder without weights", error && strstr(error, "neither model.safetensors")
+            ? NULL : "other message");
     spit(format("%s/pytorch_model.bin", folder), "x", 1);
     error = st_set_open(&s, folder);
-    verdict("folder of pickles: the remedy is named", error && strstr(error, "safe_serialization=True") ? NULL : "other message");
+    verdict("folder of pickles: the remedy is named", error &&
+            strstr(error, "safe_serialization=True") ? NULL : "other message");
     make_shard(folder, "1.safetensors", "a", "b");
     make_shard(folder, "2.safetensors", "c", NULL);
     make_shard(folder, "4.safetensors", "a", "e");
@@ -386,18 +480,20 @@ static void check_folders(void)
         spit(index, index_cases[i].index, strlen(index_cases[i].index));
         error = st_set_open(&s, folder);
         const char *why = index_cases[i].why;
-        bool fine = why ? error && strstr(error, why) : !error && st_set_find(&s, "c", &file) && strstr(file->path, "/2.") && !st_set_find(&s, "d", &file);
+        bool fine = why ? error && strstr(error, why) : !error && st_set_find(&s, "c", &file) &&
+            strstr(file->path, "/2.") && !st_set_find(&s, "d", &file);
         verdict(format("index: %s", index_cases[i].name), fine ? NULL : error ? error : "accepted");
         if (!error)
             st_set_close(&s);
     }
     make_shard(folder, "model.safetensors", "x", NULL);
     error = st_set_open(&s, folder);
-    verdict("model.safetensors goes before an index", error ? error : st_set_find(&s, "x", &file) ? NULL : "not found");
+    verdict("model.safetensors goes before an index", error ? error : st_set_find(&s, "x",
+            &file) ? NULL : "not found");
     st_set_close(&s);
 }
 
-/* ---- elements and checksums -------------------------------------------------------------------------------- */
+/* ---- elements and checksums ------------------------------------------------------------------ */
 
 static uint32_t lcg;
 static uint32_t random_word(void)
@@ -409,7 +505,8 @@ static uint32_t random_word(void)
 static void check_halves(void)
 {
     const char *why = NULL;
-    for (uint32_t h = 0; h < 65536 && !why; h++) {        /* the compiler's _Float16 is the witness */
+    /* the compiler's _Float16 is the witness */
+    for (uint32_t h = 0; h < 65536 && !why; h++) {
         uint16_t bits = (uint16_t)h;
         _Float16 x;
         memcpy(&x, &bits, 2);
@@ -436,20 +533,23 @@ static void check_halves(void)
     double d[2] = {0.1, 1e300};
     float f[2];
     st_to_float(f, d, ST_F64, 2);
-    verdict("F64 to float", f[0] == 0.1f && isinf(f[1]) && !st_to_float(f, d, ST_I32, 1) ? NULL : "value");
+    verdict("F64 to float", f[0] == 0.1f && isinf(f[1]) && !st_to_float(f, d, ST_I32, 1)
+            ? NULL : "value");
 }
 
 static void check_crc(void)
 {
     static const struct { const char *name; uint32_t want; uint8_t first; int step, n; } known[] = {
-        {"32 x 00", 0x8a9136aa, 0, 0, 32}, {"32 x ff", 0x62a8ab43, 255, 0, 32}, {"bytes 0..31", 0x46dd794e, 0, 1, 32}, {"123456789", 0xe3069283, '1', 1, 9},
+    {"32 x 00", 0x8a9136aa, 0, 0, 32}, {"32 x ff", 0x62a8ab43, 255, 0, 32},
+    {"bytes 0..31", 0x46dd794e, 0, 1, 32}, {"123456789", 0xe3069283, '1', 1, 9},
     };
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
         uint8_t b[32];
         for (int i = 0; i < known[k].n; i++)
             b[i] = (uint8_t)(known[k].first + i * known[k].step);
         size_t n = (size_t)known[k].n;
-        verdict(format("crc32c of %s", known[k].name), crc32c(0, b, n) == known[k].want && crc32c_table(0, b, n) == known[k].want ? NULL : "differs");
+        verdict(format("crc32c of %s", known[k].name), crc32c(0, b, n) == known[k].want &&
+                crc32c_table(0, b, n) == known[k].want ? NULL : "differs");
     }
     uint8_t b[300];
     const char *why = NULL;
@@ -458,13 +558,14 @@ static void check_crc(void)
         for (size_t k = 0; k < 300; k++)
             b[k] = (uint8_t)random_word();
         uint32_t whole = crc32c(0, b + from, n);
-        if (whole != crc32c_table(0, b + from, n) || whole != crc32c(crc32c(0, b + from, cut), b + from + cut, n - cut))
+        if (whole != crc32c_table(0, b + from, n) ||
+            whole != crc32c(crc32c(0, b + from, cut), b + from + cut, n - cut))
             why = "instruction, tables and pieces differ";
     }
     verdict("crc32c by instruction, by tables, in pieces", why);
 }
 
-/* ---- token files ------------------------------------------------------------------------------------------- */
+/* ---- token files ----------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name, *why;
@@ -479,17 +580,23 @@ typedef struct {
 static const TokenCase token_cases[] = {
     {"good", NULL, FINE, {0, 2, 3, 5}, 256, 1, ST_I32},
     {"other format", "format is pt", "pt", "rows", "257", "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"other kind", "kind: want packed or rows", TOKENFILE_FORMAT, "heap", "257", "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"vocab is text", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "many", "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"vocab overflows", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "99999999999999999999", "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"eos beyond vocab", "eos: want -1 or an id", TOKENFILE_FORMAT, "rows", "257", "257", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"row longer than max_length", "row 1: 2 tokens, max_length is 1", TOKENFILE_FORMAT, "rows", "257", "256", "1", {0, 1, 3, 5}, 0, 1, ST_I32},
+    {"other kind", "kind: want packed or rows", TOKENFILE_FORMAT, "heap", "257", "256", "8",
+     {0, 2, 3, 5}, 0, 1, ST_I32},
+    {"vocab is text", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "many", "256", "8",
+     {0, 2, 3, 5}, 0, 1, ST_I32},
+    {"vocab overflows", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "99999999999999999999",
+     "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
+    {"eos beyond vocab", "eos: want -1 or an id", TOKENFILE_FORMAT, "rows", "257", "257", "8",
+     {0, 2, 3, 5}, 0, 1, ST_I32},
+    {"row longer than max_length", "row 1: 2 tokens, max_length is 1", TOKENFILE_FORMAT, "rows",
+     "257", "256", "1", {0, 1, 3, 5}, 0, 1, ST_I32},
     {"offsets end early", "run from 0 to 4, want 0 to 5", FINE, {0, 2, 3, 4}, 0, 1, ST_I32},
     {"offsets end late", "run from 0 to 6, want 0 to 5", FINE, {0, 2, 3, 6}, 0, 1, ST_I32},
     {"offsets start late", "run from 1 to 5", FINE, {1, 2, 3, 5}, 0, 1, ST_I32},
     {"offsets fall", "doc_offsets[2]: 1 after 2", FINE, {0, 2, 1, 5}, 0, 1, ST_I32},
     {"empty document", "doc_offsets[2]: 2 after 2", FINE, {0, 2, 2, 5}, 0, 1, ST_I32},
-    {"offset far away", "doc_offsets[2]: -9223372036854775807 after 2", FINE, {0, 2, -INT64_MAX, 5}, 0, 1, ST_I32},
+    {"offset far away", "doc_offsets[2]: -9223372036854775807 after 2", FINE, {0, 2, -INT64_MAX, 5},
+     0, 1, ST_I32},
     {"mask of 2", "mask[1]: 2, want 0 or 1", FINE, {0, 2, 3, 5}, 0, 2, ST_I32},
     {"tokens as I64", "tokens: want I32", FINE, {0, 2, 3, 5}, 0, 1, ST_I64},
 };
@@ -535,14 +642,16 @@ static void check_tokenfile(void)
         return;
     char *low = tokenfile_check_ids(&f, 256), *fine = tokenfile_check_ids(&f, 257);
     verdict("token file: ids in range", fine);
-    verdict("token file: an id beyond the vocabulary", low && strstr(low, "tokens[1]: id 256, want 0 to 255") ? NULL : "other message");
+    verdict("token file: an id beyond the vocabulary", low &&
+            strstr(low, "tokens[1]: id 256, want 0 to 255") ? NULL : "other message");
     tokenfile_close(&f);
     TokenCase negative = token_cases[0];
     negative.token = -1;
     if (tokenfile_open(&f, make_tokens(&negative)))
         return;
     low = tokenfile_check_ids(&f, 257);
-    verdict("token file: a negative id", low && strstr(low, "tokens[1]: id -1") ? NULL : "other message");
+    verdict("token file: a negative id", low && strstr(low, "tokens[1]: id -1")
+            ? NULL : "other message");
     tokenfile_close(&f);
     truncate(path, 200);
     verdict("token file: truncated", tokenfile_open(&f, path) ? NULL : "accepted");
@@ -558,7 +667,8 @@ static int dump(const char *path)
     }
     for (int64_t d = 0; d < f.ndocs; d++)
         for (int64_t i = f.doc[d]; i < f.doc[d + 1]; i++)
-            printf("%d%s%s", f.tokens[i], !f.mask || f.mask[i] ? "*" : "", i + 1 < f.doc[d + 1] ? " " : "\n");
+            printf("%d%s%s", f.tokens[i], !f.mask || f.mask[i] ? "*" : "",
+                   i + 1 < f.doc[d + 1] ? " " : "\n");
     tokenfile_close(&f);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* pack_main.c -- gen pack on its own, so that the test runs it with sanitizers and before gen is built. */
+/* pack_main.c -- gen pack on its own, so that the test runs it with sanitizers and before gen is
+ * built. */
 int pack_main(int argc, char **argv);
 
 int main(int argc, char **argv)

@@ -1,8 +1,8 @@
 // link: gen/util.c runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
-/* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, then one row of gen pack.
+/* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
- * In: first byte: byte vocabulary, ChatML or Llama-3 tokenizer; then the line.
- * Keeps: err() of gen would end the program; here it jumps back. What such a row held is lost, a few bytes. */
+ * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer; then the line.
+ * Keeps: err() of gen would end the program; here it jumps back and loses a few bytes. */
 #define _GNU_SOURCE
 #include "../../gen/gen.h"
 
@@ -12,7 +12,13 @@ static jmp_buf refused;
 #include "../../gen/pack.c"
 #undef err
 
-#define WANT(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); abort(); } } while (0)
+#define WANT(x)                                                              \
+    do {                                                                     \
+        if (!(x)) {                                                          \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);          \
+            abort();                                                         \
+        }                                                                    \
+    } while (0)
 
 static Tokenizer *tokenizers[3];
 

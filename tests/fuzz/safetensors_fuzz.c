@@ -1,8 +1,8 @@
 // link: runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c -lcjson -lm
-/* safetensors_fuzz.c -- header reader against a second, slow validator; what it accepts goes through the writer.
+/* safetensors_fuzz.c -- header reader against a slow validator; what it accepts is written again.
  *
- * In: header bytes behind two bytes that give the size of the data.  Method: the slow one works on cJSON's tree
- * and marks every byte of data that a tensor covers. */
+ * In:     two bytes that give the size of the data, then the header.
+ * Method: the slow one works on cJSON's tree and marks every byte of data that a tensor covers. */
 #define _GNU_SOURCE
 #include "../../runtime/json.h"
 #include "../../runtime/safetensors.h"
@@ -13,9 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WANT(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); abort(); } } while (0)
+#define WANT(x)                                                              \
+    do {                                                                     \
+        if (!(x)) {                                                          \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);          \
+            abort();                                                         \
+        }                                                                    \
+    } while (0)
 
-/* An integer of at most 18 digits, exactly; false for anything else that is not certainly too large. */
+/* An integer from 0 to 2^63-1; those of more than 18 digits as UINT64_MAX. */
 static bool size_of(const cJSON *item, uint64_t *value)
 {
     *value = 0;
@@ -26,9 +32,10 @@ static bool size_of(const cJSON *item, uint64_t *value)
     const char *digits = item->valuestring ? item->valuestring : text;
     if (item->valuestring ? *digits == '-' : item->valuedouble < 0)
         return false;
-    if (strlen(digits) > 18) {   /* no test here has such data: any size that large must be refused */
+    if (strlen(digits) > 18) {
         *value = UINT64_MAX;
-        return strlen(digits) < 19 || (strlen(digits) == 19 && strcmp(digits, "9223372036854775807") <= 0);
+        return strlen(digits) < 19 ||
+            (strlen(digits) == 19 && strcmp(digits, "9223372036854775807") <= 0);
     }
     *value = strtoull(digits, NULL, 10);
     return true;
@@ -36,7 +43,8 @@ static bool size_of(const cJSON *item, uint64_t *value)
 
 static bool slow_tensor(const cJSON *t, unsigned char *covered, uint64_t data)
 {
-    const cJSON *dtype = json_get(t, "dtype"), *shape = json_get(t, "shape"), *at = json_get(t, "data_offsets");
+    const cJSON *dtype = json_get(t, "dtype"), *shape = json_get(t, "shape");
+    const cJSON *at = json_get(t, "data_offsets");
     int d = -1;
     for (int i = 0; cJSON_IsString(dtype) && i < ST_NDTYPES; i++)
         if (!strcmp(dtype->valuestring, st_dtype_name[i]))
@@ -56,7 +64,8 @@ static bool slow_tensor(const cJSON *t, unsigned char *covered, uint64_t data)
     }
     bits *= (unsigned)st_dtype_bits[d];
     uint64_t begin, end;
-    if (bits > UINT64_MAX || bits % 8 || !size_of(at->child, &begin) || !size_of(at->child->next, &end))
+    if (bits > UINT64_MAX || bits % 8 || !size_of(at->child, &begin) ||
+        !size_of(at->child->next, &end))
         return false;
     if (begin > end || end > data || end - begin != bits / 8)
         return false;
@@ -74,7 +83,8 @@ static bool slow_empty(const cJSON *root, uint64_t at, uint64_t data)
     for (const cJSON *t = root->child; t; t = t->next) {
         uint64_t begin, end;
         const cJSON *o = json_get(t, "data_offsets");
-        if (o && size_of(o->child, &begin) && size_of(o->child->next, &end) && begin != end && begin == at)
+        if (o && size_of(o->child, &begin) && size_of(o->child->next, &end) && begin != end &&
+            begin == at)
             return true;
     }
     return false;
@@ -117,12 +127,14 @@ static void round_trip(const StFile *f)
         WANT(!st_add(w, f->t[i].name, f->t[i].dtype, f->t[i].rank, f->t[i].shape));
     char zero[65536] = "", *error = st_begin(w, path);
     for (int i = 0; i < st_count(w) && !error; i++)
-        error = st_write(w, st_planned(w, i)->name, zero, st_planned(w, i)->end - st_planned(w, i)->begin);
+        error = st_write(w, st_planned(w, i)->name, zero,
+                         st_planned(w, i)->end - st_planned(w, i)->begin);
     WANT(!error && !st_end(w, &crc) && !st_open(&back, path));
     WANT(back.n == f->n);
     for (int i = 0; i < f->n; i++) {
         const StTensor *a = &f->t[i], *b = st_find(&back, a->name);
-        WANT(b && a->dtype == b->dtype && a->rank == b->rank && a->end - a->begin == b->end - b->begin &&
+        WANT(b && a->dtype == b->dtype && a->rank == b->rank &&
+             a->end - a->begin == b->end - b->begin &&
              !memcmp(a->shape, b->shape, sizeof a->shape));
     }
     st_close(&back);

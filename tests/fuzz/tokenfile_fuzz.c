@@ -1,7 +1,7 @@
 // link: runtime/base.c runtime/json.c runtime/safetensors.c runtime/tokenfile.c -lcjson -lm
 /* tokenfile_fuzz.c -- a whole token file from bytes; what is accepted must be safe to index.
  *
- * In: the JSON header, a NUL, the data (the length word is made here: the fuzzer would rarely guess it). */
+ * In: the JSON header, a NUL, the data; the length word is made here, it would rarely be guessed. */
 #define _GNU_SOURCE
 #include "../../runtime/tokenfile.h"
 
@@ -11,7 +11,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define WANT(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); abort(); } } while (0)
+#define WANT(x)                                                              \
+    do {                                                                     \
+        if (!(x)) {                                                          \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);          \
+            abort();                                                         \
+        }                                                                    \
+    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)

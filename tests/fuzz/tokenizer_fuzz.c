@@ -1,7 +1,7 @@
 // link: runtime/base.c runtime/json.c runtime/crc32c.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lm
-/* tokenizer_fuzz.c -- loads hostile tokenizer.json files; encodes text and compares with a slow encoder.
+/* tokenizer_fuzz.c -- loads hostile tokenizer.json files; compares ids with a slow encoder.
  *
- * In: first byte 0xff: a tokenizer.json follows; else it chooses a tokenizer for the text that follows.
+ * In:     first byte 0xff: a tokenizer.json follows; else it chooses a tokenizer for the text.
  * Method: the slow encoder merges the lowest rank, leftmost, by scanning all pairs as strings. */
 #define _GNU_SOURCE
 #include "../../runtime/bpe.h"
@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WANT(x) do { if (!(x)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); abort(); } } while (0)
+#define WANT(x)                                                              \
+    do {                                                                     \
+        if (!(x)) {                                                          \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);          \
+            abort();                                                         \
+        }                                                                    \
+    } while (0)
 enum { NAMES = 5 };
 static const char *const name[NAMES] = {"gpt2", "llama3", "added", "unknown", "qwen2"};
 static Tokenizer *tokenizer[NAMES];
@@ -34,12 +40,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     char *text = file_read("tests/tokenizer/gpt2/tokenizer.json", 1 << 24, &n, &error);
     cJSON *json = json_parse(text, n, &error);
     WANT(json && !bpe_load(&model, json_get(json, "model")));
-    for (const cJSON *m = json_get(json_get(json, "model"), "merges")->child; m; m = m->next, nmerges++) {
+    const cJSON *merges = json_get(json_get(json, "model"), "merges");
+    for (const cJSON *m = merges->child; m; m = m->next, nmerges++) {
         size_t k;
         left[nmerges] = calloc(1, 256);
         right[nmerges] = calloc(1, 256);
         WANT(bpe_unmap(m->child->valuestring, strlen(m->child->valuestring), left[nmerges], &k));
-        WANT(bpe_unmap(m->child->next->valuestring, strlen(m->child->next->valuestring), right[nmerges], &k));
+        WANT(bpe_unmap(m->child->next->valuestring, strlen(m->child->next->valuestring),
+                       right[nmerges], &k));
     }
     return 0;
 }
@@ -54,7 +62,8 @@ static void slow_agrees(const char *text, size_t n)
         part[count][0] = text[i];
         part[count][1] = 0;
     }
-    for (size_t r = 0; r < nmerges; r++)                   /* a merge may enable one of lower rank: start over */
+    /* a merge may enable one of lower rank: start over */
+    for (size_t r = 0; r < nmerges; r++)
         for (size_t i = 0; i + 1 < count; i++)
             if (!strcmp(part[i], left[r]) && !strcmp(part[i + 1], right[r])) {
                 strcat(part[i], part[i + 1]);
@@ -93,7 +102,8 @@ static void encode_text(const Tokenizer *t, bool lossless, const char *text, siz
             WANT(!tokenizer_encode(t, text, n, false, &whole, &count));
             WANT(!tokenizer_encode(t, text, cut, false, &head, &nhead));
             WANT(!tokenizer_encode(t, text + cut, n - cut, false, &tail, &ntail));
-            WANT(count == nhead + ntail && !memcmp(whole, head, nhead * 4) && !memcmp(whole + nhead, tail, ntail * 4));
+            WANT(count == nhead + ntail && !memcmp(whole, head, nhead * 4) &&
+                 !memcmp(whole + nhead, tail, ntail * 4));
             free(whole);
             free(head);
             free(tail);

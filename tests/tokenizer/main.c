@@ -44,7 +44,8 @@ static char *ids_text(const int32_t *ids, size_t n)
 }
 
 /* NULL, or how the ids of text differ from the recorded list. */
-static char *differ(const Tokenizer *t, const char *text, size_t n, bool specials, const cJSON *want)
+static char *differ(const Tokenizer *t, const char *text, size_t n, bool specials,
+                    const cJSON *want)
 {
     int32_t *ids;
     size_t count;
@@ -134,9 +135,10 @@ static void check_folder(const char *folder)
         printf("# %zu of %zu cases differ\n", bad, cases);
 }
 
-/* ---- the split vectors: every expected piece is a token of its own, taken whole --------------------------- */
+/* ---- the split vectors: every expected piece is a token of its own, taken whole -------------- */
 
-static const char *const alphabet_of[] = {[' '] = "\u0120", ['\n'] = "\u010a", ['\r'] = "\u010d", ['\t'] = "\u0109"};
+static const char *const alphabet_of[] = {[' '] = "\u0120", ['\n'] = "\u010a", ['\r'] = "\u010d",
+                                          ['\t'] = "\u0109"};
 
 static void check_split(const char *name, const char *pre_tokenizer, const char *const *pieces)
 {
@@ -154,7 +156,8 @@ static void check_split(const char *name, const char *pre_tokenizer, const char 
         seen[nseen++] = pieces[n];
         char *out = strdup("");
         for (const char *p = pieces[n]; *p; p++)
-            out = (unsigned char)*p < sizeof alphabet_of / sizeof *alphabet_of && alphabet_of[(int)*p]
+            out = (unsigned char)*p < sizeof alphabet_of / sizeof *alphabet_of &&
+                alphabet_of[(int)*p]
                 ? format("%s%s", out, alphabet_of[(int)*p]) : format("%s%c", out, *p);
         vocab = format("%s%s\"%s\":%d", vocab, k ? "," : "", out, k);
     }
@@ -176,57 +179,93 @@ static void check_split(const char *name, const char *pre_tokenizer, const char 
     tokenizer_free(t);
 }
 
-#define SEQUENCE(number) "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":" \
-    "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" number                    \
-    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},"                  \
+#define SEQUENCE(number)                                                                          \
+    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":"        \
+    "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}" number       \
+    "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"},"     \
     "\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"use_regex\":false}]}"
 
 static void check_splits(void)
 {
-    static const char *const gpt2[] = {"Hello", " ", " world", "'s", " IT", "'", "S", " 2024", "\n\n", " x",
+    static const char *const gpt2[] = {"Hello", " ", " world", "'s", " IT", "'", "S", " 2024",
+                                       "\n\n", " x",
         " ", " =", " 3", ";", "\r\n\t", " foo", "   ", NULL};
-    static const char *const qwen2[] = {"Hello", " ", " world", "'s", " IT", "'S", " ", "2", "0", "2", "4",
+    static const char *const qwen2[] = {"Hello", " ", " world", "'s", " IT", "'S", " ", "2", "0",
+                                        "2", "4",
         "\n\n", " x", " ", " =", " ", "3", ";\r\n", "\t", " foo", "   ", NULL};
-    static const char *const llama3[] = {"Hello", " ", " world", "'s", " IT", "'S", " ", "202", "4", "\n\n",
+    static const char *const llama3[] = {"Hello", " ", " world", "'s", " IT", "'S", " ", "202", "4",
+                                         "\n\n",
         " x", " ", " =", " ", "3", ";\r\n", "\t", " foo", "   ", NULL};
     check_split("GPT-2", "{\"type\":\"ByteLevel\"}", gpt2);
     check_split("Qwen2", SEQUENCE(""), qwen2);
     check_split("Llama-3", SEQUENCE("{1,3}"), llama3);
 }
 
-/* ---- files that must be refused, and why ------------------------------------------------------------------ */
+/* ---- files that must be refused, and why ----------------------------------------------------- */
 
-#define FILE_OF(model, rest) "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{" model "}" rest "}"
+#define FILE_OF(model, rest) \
+    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{" model "}" rest "}"
 #define AB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"
 
 static const struct {
     const char *name, *json, *why;
 } refused[] = {
-    {"empty vocabulary", FILE_OF("\"vocab\":{},\"merges\":[]", ""), "model.vocab: want an object token: id, not empty"},
-    {"negative id", FILE_OF("\"vocab\":{\"a\":-1},\"merges\":[]", ""), "model.vocab: a: want an id from 0 to 2^31-2"},
-    {"id of 2^31", FILE_OF("\"vocab\":{\"a\":2147483648},\"merges\":[]", ""), "model.vocab: a: want an id from 0 to 2^31-2"},
-    {"fraction as id", FILE_OF("\"vocab\":{\"a\":1.0},\"merges\":[]", ""), "model.vocab: a: want an id from 0 to 2^31-2"},
-    {"id twice", FILE_OF("\"vocab\":{\"a\":1,\"b\":1},\"merges\":[]", ""), "model.vocab: id 1 belongs to two tokens"},
-    {"token twice", FILE_OF("\"vocab\":{\"a\":1,\"\\u0061\":2},\"merges\":[]", ""), "key given twice"},
-    {"merge of absent token", FILE_OF("\"vocab\":{\"a\":0},\"merges\":[\"a b\"]", ""), "model.merges[0]: the right token is not in the vocabulary"},
-    {"merge with absent result", FILE_OF("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\",\"b\"]]", ""), "model.merges[0]: the result is not in the vocabulary"},
-    {"merge of three", FILE_OF("\"vocab\":{\"a\":0},\"merges\":[\"a b c\"]", ""), "model.merges[0]: want two tokens"},
+    {"empty vocabulary", FILE_OF("\"vocab\":{},\"merges\":[]", ""),
+     "model.vocab: want an object token: id, not empty"},
+    {"negative id", FILE_OF("\"vocab\":{\"a\":-1},\"merges\":[]", ""),
+     "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"id of 2^31", FILE_OF("\"vocab\":{\"a\":2147483648},\"merges\":[]", ""),
+     "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"fraction as id", FILE_OF("\"vocab\":{\"a\":1.0},\"merges\":[]", ""),
+     "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"id twice", FILE_OF("\"vocab\":{\"a\":1,\"b\":1},\"merges\":[]", ""),
+     "model.vocab: id 1 belongs to two tokens"},
+    {"token twice", FILE_OF("\"vocab\":{\"a\":1,\"\\u0061\":2},\"merges\":[]", ""),
+     "key given twice"},
+    {"merge of absent token", FILE_OF("\"vocab\":{\"a\":0},\"merges\":[\"a b\"]", ""),
+     "model.merges[0]: the right token is not in the vocabulary"},
+    {"merge with absent result",
+     FILE_OF("\"vocab\":{\"a\":0,\"b\":1},\"merges\":[[\"a\",\"b\"]]", ""),
+     "model.merges[0]: the result is not in the vocabulary"},
+    {"merge of three", FILE_OF("\"vocab\":{\"a\":0},\"merges\":[\"a b c\"]", ""),
+     "model.merges[0]: want two tokens"},
     {"merges missing", FILE_OF("\"vocab\":{\"a\":0}", ""), "model.merges: want a list"},
-    {"dropout", FILE_OF(AB ",\"dropout\":0.1", ""), "model.dropout: not supported for byte-level BPE"},
-    {"byte_fallback", FILE_OF(AB ",\"byte_fallback\":true", ""), "model.byte_fallback: not supported for byte-level BPE"},
-    {"prefix", FILE_OF(AB ",\"continuing_subword_prefix\":\"##\"", ""), "model.continuing_subword_prefix: not supported for byte-level BPE"},
+    {"dropout", FILE_OF(AB ",\"dropout\":0.1", ""),
+     "model.dropout: not supported for byte-level BPE"},
+    {"byte_fallback", FILE_OF(AB ",\"byte_fallback\":true", ""),
+     "model.byte_fallback: not supported for byte-level BPE"},
+    {"prefix", FILE_OF(AB ",\"continuing_subword_prefix\":\"##\"", ""),
+     "model.continuing_subword_prefix: not supported for byte-level BPE"},
     {"WordPiece", FILE_OF(AB ",\"type\":\"WordPiece\"", ""), "model.type: want BPE, got WordPiece"},
-    {"absent unknown token", FILE_OF(AB ",\"unk_token\":\"?\"", ""), "model.unk_token: ? is not in the vocabulary"},
-    {"added token under another id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}]"), "added_tokens: ab: id 7, the vocabulary has it under another"},
-    {"added token on a taken id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]"), "added_tokens: x: id 1, the vocabulary gives that id to another token"},
-    {"added id twice", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"x\"},{\"id\":7,\"content\":\"y\"}]"), "added_tokens: id 7 given twice"},
-    {"empty added token", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"\"}]"), "added_tokens[0]: want an id from 0 to 2^31-2 and a content, not empty"},
-    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Replace\"}"), "normalizer: want null or NFC, got Replace"},
-    {"unknown decoder", FILE_OF(AB, ",\"decoder\":{\"type\":\"Metaspace\"}"), "decoder: want ByteLevel, got Metaspace"},
-    {"unknown post-processor", FILE_OF(AB, ",\"post_processor\":{\"type\":\"BertProcessing\"}"), "post_processor: want ByteLevel, TemplateProcessing or Sequence, got BertProcessing"},
-    {"template beyond the vocabulary", FILE_OF(AB, ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"s\"}},{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"s\":{\"ids\":[99]}}}"), "post_processor: adds an id beyond the vocabulary"},
-    {"unknown pattern", "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a+)+b\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\"use_regex\":false}]},\"model\":{" AB "}}", "pre_tokenizer: unknown split pattern (a+)+b"},
-    {"Metaspace", "{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"model\":{" AB "}}", "pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got Metaspace"},
+    {"absent unknown token", FILE_OF(AB ",\"unk_token\":\"?\"", ""),
+     "model.unk_token: ? is not in the vocabulary"},
+    {"added token under another id",
+     FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"ab\"}]"),
+         "added_tokens: ab: id 7, the vocabulary has it under another"},
+    {"added token on a taken id", FILE_OF(AB, ",\"added_tokens\":[{\"id\":1,\"content\":\"x\"}]"),
+     "added_tokens: x: id 1, the vocabulary gives that id to another token"},
+    {"added id twice", FILE_OF(AB,
+                               ",\"added_tokens\":[{\"id\":7,\"content\":\"x\"},{\"id\":7,\"content"
+                               "\":\"y\"}]"), "added_tokens: id 7 given twice"},
+    {"empty added token", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"\"}]"),
+     "added_tokens[0]: want an id from 0 to 2^31-2 and a content, not empty"},
+    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Replace\"}"),
+     "normalizer: want null or NFC, got Replace"},
+    {"unknown decoder", FILE_OF(AB, ",\"decoder\":{\"type\":\"Metaspace\"}"),
+     "decoder: want ByteLevel, got Metaspace"},
+    {"unknown post-processor", FILE_OF(AB, ",\"post_processor\":{\"type\":\"BertProcessing\"}"),
+     "post_processor: want ByteLevel, TemplateProcessing or Sequence, got BertProcessing"},
+    {"template beyond the vocabulary",
+     FILE_OF(AB,
+             ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
+             "\"id\":\"s\"}},{\"Sequence\":{\"id\":\"A\"}}],\"special_tokens\":{\"s\":{\"ids\":[99]"
+             "}}}"), "post_processor: adds an id beyond the vocabulary"},
+    {"unknown pattern",
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":"
+     "{\"Regex\":\"(a+)+b\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\""
+     "use_regex\":false}]},\"model\":{" AB "}}", "pre_tokenizer: unknown split pattern (a+)+b"},
+    {"Metaspace", "{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"model\":{" AB "}}",
+     "pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got Metaspace"},
     {"no model", "{}", "model: want an object"},
     {"no JSON", "{", "want a key in quotes"},
 };
@@ -242,13 +281,15 @@ static void check_refused(void)
         tokenizer_free(t);
     }
     Tokenizer *t = NULL;
-    char *error = tokenizer_parse(&t, FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]"),
-                                  strlen(FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]")), NULL, 0);
-    verdict("gaps in the ids are fine", error ? error : tokenizer_size(t) == 70001 ? NULL : "wrong size");
+    static const char gaps[] = FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]");
+    char *error = tokenizer_parse(&t, gaps, sizeof gaps - 1, NULL, 0);
+    verdict("gaps in the ids are fine", error ? error : tokenizer_size(t) == 70001
+            ? NULL : "wrong size");
     int32_t *ids;
     size_t n;
     error = tokenizer_encode(t, "aab\xff", 4, false, &ids, &n);
-    verdict("bad UTF-8 names its offset", error && !strcmp(error, "byte 3: not UTF-8") ? NULL : "other message");
+    verdict("bad UTF-8 names its offset", error && !strcmp(error, "byte 3: not UTF-8")
+            ? NULL : "other message");
     tokenizer_free(t);
 }
 
@@ -271,7 +312,8 @@ static void check_bytes(void)
     }
     verdict("byte vocabulary: every byte and back", why);
     char *back = tokenizer_decode(t, &end, 1, false, &nback);
-    verdict("byte vocabulary: end of text", !strcmp(back, "<|endoftext|>") && tokenizer_size(t) == 257 &&
+    verdict("byte vocabulary: end of text", !strcmp(back, "<|endoftext|>") &&
+            tokenizer_size(t) == 257 &&
             tokenizer_eos(t) == 256 && !strcmp(tokenizer_id(t), "bytes") ? NULL : "differs");
     tokenizer_free(t);
 }
@@ -279,7 +321,8 @@ static void check_bytes(void)
 /* Long pieces: the heap must neither be slow nor differ from repeated halving. */
 static void check_long(void)
 {
-    static const char json[] = FILE_OF("\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2},\"merges\":[\"a a\",\"aa aa\"]", "");
+    static const char json[] = FILE_OF("\"vocab\":{\"a\":0,\"aa\":1,\"aaaa\":2},\"merges\":[\"a a\""
+                                       ",\"aa aa\"]", "");
     enum { N = 1 << 20 };
     Tokenizer *t = NULL;
     char *text = malloc(N + 3), *why = tokenizer_parse(&t, json, sizeof json - 1, NULL, 0);
