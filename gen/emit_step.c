@@ -303,7 +303,8 @@ static char *expand(const Call *c, const char *word)
         const Op *op = call_op(c, 0);
         bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
         const char *a = op->in[backward ? 4 : 2].v->name;        /* "b.qkv.lora_a" */
-        const char *mode = backward ? ".bwd" : op->region && op->out[0].v->name[0] == 'b' ? "" : ".eval";
+        char pass = op->out[0].v->name[0];                       /* b, r, e or d: see build_temp() */
+        const char *mode = backward ? ".bwd" : pass == 'e' ? ".eval" : pass == 'd' ? ".decode" : "";
         return text_print("&%s", product(text_print("%.*s%s", (int)(strlen(a) - strlen(".lora_a")), a, mode), lora_text(c),
                                          true));
     }
