@@ -7,6 +7,7 @@
 #include "data.h"
 #include "base.h"
 #include "tokenfile.h"
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,9 @@ typedef struct {
     bool next;
     int32_t pad;
 } Sample;
+
+/* Training and evaluation data, for the signal handler; NULL: free. */
+static const Data *opened[2];
 
 /* Matsumoto and Nishimura, 1998; mt19937. */
 typedef struct {
@@ -120,6 +124,33 @@ static int64_t place(Data *d, int64_t step, int64_t g)
     return d->order[(step % per * d->G + g) % d->n];
 }
 
+static bool covers(const void *begin, int64_t bytes, const void *at)
+{
+    return begin && (uintptr_t)at - (uintptr_t)begin < (uintptr_t)bytes;
+}
+
+/* A mapped file that somebody cut short raises SIGBUS where it ends now. */
+static void lost_bytes(int signal_number, siginfo_t *info, void *context)
+{
+    (void)context;
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; opened[i] && k < opened[i]->nfiles; k++) {
+            const TokenFile *t = &opened[i]->file[k].t;
+            if (covers(t->tokens, t->ntokens * 4, info->si_addr)
+                || covers(t->mask, t->ntokens, info->si_addr)
+                || covers(t->doc, t->ndocs * 8 + 8, info->si_addr))
+                die(EXIT_DATA, "%s: became shorter while it was in use", t->path);
+        }
+    signal(signal_number, SIG_DFL);      /* somebody else's: happens again, and ends us */
+}
+
+static void watch(const Data *d)
+{
+    struct sigaction action = { .sa_sigaction = lost_bytes, .sa_flags = SA_SIGINFO };
+    sigaction(SIGBUS, &action, NULL);
+    opened[opened[0] != NULL] = d;
+}
+
 static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 {
     char *error = tokenfile_open(&f->t, path);
@@ -186,6 +217,7 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
     if (d->n > DATA_SAMPLES_MAX)
         die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
             DATA_SAMPLES_MAX);
+    watch(d);
     check_targets(d);
     if (!eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
@@ -275,6 +307,9 @@ int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)
 
 void data_close(Data *d)
 {
+    for (int i = 0; i < 2; i++)
+        if (opened[i] == d)
+            opened[i] = NULL;
     for (int k = 0; k < d->nfiles; k++)
         tokenfile_close(&d->file[k].t);
     free(d->file);

@@ -55,7 +55,7 @@ int64_t data_steps_per_epoch(const Data *d);
 char *data_fingerprint(const Data *d);
 /* Sample indices of the step in order, for messages: at most max into out; returns G. */
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
-void data_close(Data *d);
+void data_close(Data *d);     /* at most two are open at a time */
 
 /* p[0..n-1] = the permutation of torch.randperm(n) after manual_seed(seed); n <=
  * DATA_SAMPLES_MAX. */

@@ -221,10 +221,13 @@ static void refused(const char *name, const char *path, const Model *m, int code
 int unit_open(char **argv)
 {
     Data d;
+    int32_t x[2 * T], y[2 * T];
     Model m = model_of(argv[2], 2, 1, 1);
     m.T = atoi(argv[3]);
     m.vocab = atoi(argv[4]);
     data_open(&d, argv[5], &m, 1, false);
+    if (strstr(argv[5], "cut") && truncate(argv[5], 0) == 0)
+        data_batch(&d, 0, 0, x, y);
     return 0;
 }
 
@@ -289,6 +292,7 @@ void test_data(const char *scratch)
           "two files follow each other", "%d samples", (int)a.n);
     char *fa = data_fingerprint(&a), *fb = data_fingerprint(&b);
     other.ranks = 4;
+    data_close(&a);
     data_open(&a, packed, &other, 9, false);
     char *fc = data_fingerprint(&a);
     check(strcmp(fa, fb) && !strcmp(fb, fc), "fingerprint: files, not ranks or seed", "%s", fc);
@@ -320,4 +324,8 @@ void test_data(const char *scratch)
     refused("a row without targets", bad, &r, EXIT_DATA);
     check(truncate(bad, 700) == 0, "cut", "truncate");
     refused("a truncated file", bad, &r, EXIT_DATA);
+    char *cut = format("%s/cut.st", scratch);
+    mask[doc[7] + 1] = 1;
+    write_file(cut, "rows", DOCS, doc[DOCS], true);
+    refused("a file cut short while in use", cut, &r, EXIT_DATA);
 }
