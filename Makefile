@@ -1,36 +1,97 @@
-# Makefile -- builds gen, and everything gen has emitted into out/; no configure step.
+# Makefile -- builds gen, and every program gen has emitted into out/. No configure step.
 #
-# make            gen, then every out/NAME            make quickstart  trains a model on this machine's CPU
-# make test       all tests                           make bench       timings beside PyTorch
-# make deps       installs the system packages        make install     puts gen into PREFIX/bin
+# make               gen, then every out/NAME/train
+# make quickstart    trains a small model on this machine (DATA=FILE: on a text of yours)
+# make test          all tests; GROUP="kernels gold" some of them
+# make deps          installs the system packages that are missing
+# make install       PREFIX/bin/gen, a link to the gen built here
+# make bench         timings beside PyTorch                            PYTHON=python3
+# make oracle-check  the recorded reference values, made again         PYTHON=python3
+# make gold          rewrites tests/gold after a wanted change: review the diff
+# make matrix        emits and builds every CPU recipe
+# make lint sizes clean
 
 SHELL  := /bin/bash
 PREFIX ?= /usr/local
 CC     := gcc
 GEN    := out/.gen/gen
 
-CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time -Werror=implicit-function-declaration -ffile-prefix-map=$(CURDIR)=.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time \
+            -Werror=implicit-function-declaration -ffile-prefix-map=$(CURDIR)=.
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # what gen and the training binaries share
-SHARED   := runtime/base.c runtime/crc32c.c runtime/json.c runtime/safetensors.c runtime/safetensors_write.c runtime/tokenizer.c runtime/bpe.c
-SOURCES  := $(sort $(wildcard gen/*.c)) $(filter $(SHARED),$(wildcard runtime/*.c))
+SHARED   := base crc32c json safetensors safetensors_write tokenizer bpe
+SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
-EMITTED   = $(sort $(wildcard out/*/Makefile))
+EMITTED  := $(sort $(patsubst %/Makefile,%,$(wildcard out/*/Makefile)))
+RECIPES  := $(sort $(wildcard recipes/cpu_*.lua))
 
-.PHONY: all gen emitted
-all: gen emitted
+.PHONY: all gen deps quickstart test install bench oracle-check gold matrix lint sizes clean \
+        $(EMITTED)
+all: gen $(EMITTED)
 gen: $(GEN)
 
 $(GEN): $(OBJECTS)
 	@mkdir -p $(@D)
-	$(CC) -o $@ $^ $(LIBS)
+	@echo "  LD  $@"
+	@$(CC) -o $@ $^ $(LIBS)
 
 out/.obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
+	@echo "  CC  $<"
+	@$(CC) $(CFLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
 
 -include $(OBJECTS:.o=.d)
 
-emitted: gen
-	@for f in $(EMITTED); do $(MAKE) --no-print-directory -C $$(dirname $$f) || exit 1; done
+$(EMITTED): gen
+	@$(MAKE) --no-print-directory -C $@
+
+deps:
+	@gen/deps.sh test
+
+quickstart:
+	@gen/deps.sh build
+	@$(MAKE) --no-print-directory gen
+	@recipes/quickstart.sh $(DATA)
+
+test:
+	@gen/deps.sh test
+	@$(MAKE) --no-print-directory gen
+	@tests/run.sh $(GROUP)
+
+install: gen
+	mkdir -p $(DESTDIR)$(PREFIX)/bin
+	ln -sf $(abspath $(GEN)) $(DESTDIR)$(PREFIX)/bin/gen
+
+bench: gen
+	@tests/bench/run.sh $(CASE)
+
+oracle-check: gen
+	@tests/oracle/check.sh
+
+gold: gen
+	@UPDATE=1 tests/gold/run.sh
+	@UPDATE=1 tests/gold/ir.sh
+	@git status --short tests/gold
+
+matrix: gen
+	@for recipe in $(RECIPES); do $(GEN) $$recipe || exit 1; done
+	@$(MAKE) --no-print-directory all
+
+lint:
+	@tests/lint.sh
+
+# the longest files and functions, to be read: people decide
+sizes:
+	@wc -l gen/*.[ch] | sort -rn | head -6
+	@wc -l runtime/*.[ch] | sort -rn | head -6
+	@wc -l kernels/*/*.h templates/* templates/*/* 2>/dev/null | sort -rn | head -6
+
+clean:
+	rm -rf out/.obj out/.gen out/.test
+	@for f in $(EMITTED); do $(MAKE) --no-print-directory -C $$f clean; done

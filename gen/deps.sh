@@ -1,0 +1,46 @@
+#!/bin/bash
+# deps.sh -- the one list of system packages; installs those that are missing, and nothing else.
+#   gen/deps.sh build    what gen and the training binaries need
+#   gen/deps.sh test     that, and what the tests need besides
+set -u
+build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
+    libdnnl-dev libopenmpi-dev openmpi-bin)
+tests=(clang libclang-rt-dev mpich libmpich-dev)
+
+case ${1:-} in
+build) want=("${build[@]}") ;;
+test) want=("${build[@]}" "${tests[@]}") ;;
+*)
+    echo "usage: gen/deps.sh build|test" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "not Debian or Ubuntu: nothing installed. Needed, by their Debian names: ${want[*]}"
+    exit 0
+fi
+
+missing=()
+for package in "${want[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)
+    [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=sudo
+fi
+echo "installing: ${missing[*]}"
+apt() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+if ! apt update || ! apt install -y --no-install-recommends "${missing[@]}" >/dev/null; then
+    echo "apt-get could not install: ${missing[*]}" >&2
+    exit 1
+fi
