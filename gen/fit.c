@@ -117,5 +117,6 @@ void fit_check(const Graph *g)
     }
     if (!found)
         str_print(&s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this machine has more");
-    err(config_loc(cfg, F_target), "%s", s.text);
+    int field = config_float(cfg, F_memory_limit_gib) > 0 ? F_memory_limit_gib : F_target;
+    err(config_loc(cfg, field), "%s", s.text);
 }
