@@ -4,7 +4,7 @@ set -u
 build=out/.test/runtime
 mkdir -p "$build"
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'rm -rf "$scratch" /dev/shm/diecast.runtime_test.*' EXIT
 failed=0
 trap_ub=-fno-sanitize-recover=undefined
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
@@ -161,7 +161,7 @@ fi
 # run.sh with its holes filled as the emitter does, around a program that shows what it got.
 for n in 1 2; do
     mkdir -p "$scratch/x$n"
-    sed "s/@NAME@/x$n/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$n/" templates/run.sh \
+    sed "s/@NAME@/runtime_test/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$n/" templates/run.sh \
         >"$scratch/x$n/run.sh"
     cat >"$scratch/x$n/train" <<'END'
 #!/bin/bash
