@@ -66,8 +66,8 @@ void part_run(Graph *g)
         g->values[i]->place = placement(g, g->values[i]);
         g->values[i]->axis = 0;
     }
-    int64_t bucket = config_int(g->cfg, F_comm_bucket_mib);
-    for (int i = 0; i < g->nprograms && g->ranks > 1 && bucket; i++)
+    config_int(g->cfg, F_comm_bucket_mib);       /* read even where one rank has no use for it */
+    for (int i = 0; i < g->nprograms && g->ranks > 1; i++)
         if (op_named(g->programs[i], OP_grad_norm))
             insert_allreduce(g, g->programs[i]);
     g->room = "part";

@@ -66,19 +66,22 @@ static bool skip_update(Run *r, int64_t step, double loss)
         "more --warmup", loss, (double)*io.norm, list, n > 8 ? " ..." : "");
 }
 
-static void set_hyper(const Run *r, int64_t step)
+/* Returns the step's learning rate. */
+static double set_hyper(const Run *r, int64_t step)
 {
     const Flags *f = &r->flags;
     double beta1 = schedule_beta1(f->schedule, f->beta1, step, r->total);
     double t = (double)r->updates + 1;
-    io.hyper[0] = (float)schedule_lr(f->schedule, r->lr, f->min_lr, step, r->warmup, r->total);
+    double lr = schedule_lr(f->schedule, r->lr, f->min_lr, step, r->warmup, r->total);
+    io.hyper[0] = (float)lr;
     io.hyper[1] = (float)beta1;
     io.hyper[2] = (float)f->beta2;
     io.hyper[3] = (float)f->eps;
     io.hyper[4] = (float)f->weight_decay;
-    io.hyper[5] = (float)(1 - pow(beta1, t));
-    io.hyper[6] = (float)(1 - pow(f->beta2, t));
+    io.hyper[5] = (float)(1 - pow(io.hyper[1], t));       /* of the fp32 decays: else the moments' sum is not 1 */
+    io.hyper[6] = (float)(1 - pow(io.hyper[2], t));
     io.hyper[7] = (float)f->clip;
+    return lr;
 }
 
 /* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
@@ -108,8 +111,8 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     double sums[2] = {*io.loss, stop_requested()};
     comm_allreduce_double(sums, 2);
     double loss = targets ? sums[0] / (double)targets : 0;
-    set_hyper(r, step);
-    *said = (LogStep){loss, *io.norm, io.hyper[0], targets, data_tokens(&r->train, step), -1, -1};
+    double lr = set_hyper(r, step);
+    *said = (LogStep){loss, *io.norm, lr, targets, data_tokens(&r->train, step), -1, -1};
     if ((isfinite(loss) && isfinite(*io.norm)) || !skip_update(r, step, loss)) {
         r->skipped = 0;
         step_update();
@@ -510,6 +513,7 @@ int main(int argc, char **argv)
         return EXIT_OK;
     }
     comm_init(model.ranks, model.recipe, argc, argv);
+    comm_check_local_rank(f->local_rank);
     set_threads(f);
     stop_install();
     step_open();

@@ -92,8 +92,8 @@ def schedules():
     anneal = lambda opt: CosineAnnealingLR(opt, TOTAL, eta_min=1e-5)
     out.append({"name": "anneal", "args": {"min_lr": 1e-5}, "warmup": 0,
                 "lr": rates(anneal, TOTAL)})
-    onecycle = lambda opt: OneCycleLR(opt, LR, total_steps=TOTAL, cycle_momentum=False)
-    out.append({"name": "onecycle", "args": {}, "warmup": 0, "lr": rates(onecycle, TOTAL)})
+    onecycle = lambda opt: OneCycleLR(opt, LR, total_steps=TOTAL, pct_start=0.1, cycle_momentum=False)
+    out.append({"name": "onecycle", "args": {"pct_start": 0.1}, "warmup": 0, "lr": rates(onecycle, TOTAL)})
     return out
 
 
