@@ -49,15 +49,16 @@ static int64_t workspace_ce(const Graph *g, const Op *op)
     return GEMM_WORKSPACE + attr(op, "chunk") * op->in[1].v->dim[0].n * (4 + (bytes == 4 ? 0 : bytes));
 }
 
-static int64_t lora_bytes(const Op *op, Ref x)
+static int64_t lora_bytes(const Op *op, Ref x, Ref y)
 {
-    int64_t bytes = dtype_bytes[x.v->dtype];
-    return GEMM_WORKSPACE + rounded(rows(x) * attr(op, "parts") * attr(op, "rank") * bytes) +
+    int64_t bytes = dtype_bytes[x.v->dtype], all = attr(op, "parts") * attr(op, "rank");
+    int64_t widest = columns(x) > columns(y) ? columns(x) : columns(y);
+    return GEMM_WORKSPACE + rounded(rows(x) * all * bytes) + rounded(all * widest * 4) +
            (op_attr(op, "dropout") ? rounded(rows(x) * columns(x) * bytes) : 0);
 }
 
-static int64_t workspace_lora(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[1]); }
-static int64_t workspace_lora_bwd(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[2]); }
+static int64_t workspace_lora(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[1], op->in[0]); }
+static int64_t workspace_lora_bwd(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[2], op->in[1]); }
 
 const KernelRow kernel_row[] = {
 #define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc) \
