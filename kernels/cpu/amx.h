@@ -1,8 +1,8 @@
-/* amx.h -- a bf16 product on the matrix tiles of CPUs that have them (AMX), for blocks that lie in the cache.
+/* amx.h -- a bf16 product on the matrix tiles of CPUs that have them (AMX), for cached blocks.
  *
- * In:    A bf16 by rows; B bf16 in pairs of rows: dword (l, j) holds elements (2 l, j) low and (2 l + 1, j) high.
- * Out:   C (m, n) fp32 = A (m, k) B (k, n), or C += it; m, n, k multiples of 32. Same bits every time.
- * Keeps: tiles belong to a thread between amx_begin and amx_end; the kernel must have allowed them: amx_allowed. */
+ * In:    A bf16 by rows; B bf16, dword (l, j) = elements (2 l, j) low and (2 l + 1, j) high.
+ * Out:   C (m, n) fp32 = A (m, k) B (k, n), or C += it; m, n, k multiples of 32.
+ * Keeps: tiles belong to a thread from amx_begin to amx_end; amx_allowed must have said yes. */
 #ifndef DIECAST_KERNELS_AMX_H
 #define DIECAST_KERNELS_AMX_H
 
@@ -44,8 +44,9 @@ static inline void amx_end(void)
 }
 
 /* ldc: floats, lda: elements, ldb: dwords between rows. */
-static inline void amx_product(float *c, int64_t ldc, const uint16_t *a, int64_t lda, const uint32_t *b, int64_t ldb,
-                               int64_t m, int64_t n, int64_t k, bool add)
+static inline void amx_product(float *c, int64_t ldc, const uint16_t *a, int64_t lda,
+                               const uint32_t *b, int64_t ldb, int64_t m, int64_t n, int64_t k,
+                               bool add)
 {
     for (int64_t i = 0; i < m; i += 32)
         for (int64_t j = 0; j < n; j += 32) {
@@ -79,7 +80,8 @@ static inline void amx_product(float *c, int64_t ldc, const uint16_t *a, int64_t
 }
 
 /* Pairs of rows of x (n, cols) bf16: to (n / 2, cols). */
-static inline void amx_pairs(uint32_t *restrict to, const uint16_t *restrict x, int64_t n, int64_t cols, int64_t ld)
+static inline void amx_pairs(uint32_t *restrict to, const uint16_t *restrict x, int64_t n,
+                             int64_t cols, int64_t ld)
 {
     for (int64_t i = 0; i < n; i += 2)
 #pragma omp simd
@@ -88,8 +90,9 @@ static inline void amx_pairs(uint32_t *restrict to, const uint16_t *restrict x, 
 }
 
 /* Pairs of rows of the transpose of x (n, cols) bf16: to (cols / 2, ldt), columns 0..n-1. */
-static inline void amx_transposed_pairs(uint32_t *restrict to, int64_t ldt, const uint16_t *restrict x, int64_t n,
-                                        int64_t cols, int64_t ld)
+static inline void amx_transposed_pairs(uint32_t *restrict to, int64_t ldt,
+                                        const uint16_t *restrict x, int64_t n, int64_t cols,
+                                        int64_t ld)
 {
     for (int64_t l = 0; l < cols / 2; l++)
         for (int64_t i = 0; i < n; i++)

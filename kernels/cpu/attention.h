@@ -1,17 +1,17 @@
-/* attention.h -- causal attention of a whole sequence, its gradient, and one decoded token over a cache.
+/* attention.h -- causal attention of a sequence, its gradient, and one decoded token over a cache.
  *
- * In:    qkv (B, T, NH + 2 KV, D) act_t: NH query heads, KV key heads, KV value heads; query head h uses key head h / (NH / KV).
- * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys 0..t) v; lse (B, NH, T) = log sum exp of the scaled scores, fp32.
- * Keeps: scores are never stored beyond a block; fp32 throughout; the order of every sum is fixed. D <= ATTENTION_D.
- * Method: blocks of queries x keys with the softmax carried along (Dao et al. 2022). A vector lane is a query: then keys and
- *         values are read as they lie, one broadcast number at a time, and the softmax needs no sums across lanes. */
+ * In:    qkv (B, T, NH + 2 KV, D) act_t: q, k, v; query head h uses key head h / (NH / KV).
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys 0..t) v; lse (B, NH, T) fp32 = log sum exp.
+ * Keeps: scores live in a block only; fp32 sums in a fixed order; D <= ATTENTION_D.
+ * Method: blocks with the softmax carried along (Dao et al. 2022); a vector lane is a query. */
 #ifndef DIECAST_KERNELS_ATTENTION_H
 #define DIECAST_KERNELS_ATTENTION_H
 
 #include "math.h"
 #include "tile.h"
 #if defined __AMX_BF16__ && defined ACT_BF16
-#define ATTENTION_AMX 1          /* bf16 products on matrix tiles where T and D are multiples of 32, else fp32 ones */
+/* bf16 products on matrix tiles where T and D are multiples of 32, else fp32 ones */
+#define ATTENTION_AMX 1
 #include "amx.h"
 #endif
 
@@ -21,13 +21,14 @@ enum {
 };
 
 #ifdef KERNEL_REFERENCE
-static inline void attention_fwd_ref(double *o, double *lse, const double *qkv, int64_t B, int64_t T, int64_t NH, int64_t KV,
-                                     int64_t D, double scale)
+static inline void attention_fwd_ref(double *o, double *lse, const double *qkv, int64_t B,
+                                     int64_t T, int64_t NH, int64_t KV, int64_t D, double scale)
 {
     const int64_t row = (NH + 2 * KV) * D;
     for (int64_t r = 0; r < B * NH * T; r++) {
         const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
-        const double *q = qkv + (b * T + t) * row + h * D, *k = qkv + b * T * row + (NH + h / (NH / KV)) * D;
+        const double *q = qkv + (b * T + t) * row + h * D;
+        const double *k = qkv + b * T * row + (NH + h / (NH / KV)) * D;
         double sum = 0, *y = o + ((b * T + t) * NH + h) * D, max = -__builtin_inf();
         for (int pass = 0; pass < 3; pass++)
             for (int64_t j = 0; j <= t; j++) {
@@ -45,8 +46,9 @@ static inline void attention_fwd_ref(double *o, double *lse, const double *qkv, 
     }
 }
 
-static inline void attention_bwd_ref(double *dqkv, const double *dout, const double *o, const double *lse, const double *qkv,
-                                     int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D, double scale)
+static inline void attention_bwd_ref(double *dqkv, const double *dout, const double *o,
+                                     const double *lse, const double *qkv, int64_t B, int64_t T,
+                                     int64_t NH, int64_t KV, int64_t D, double scale)
 {
     const int64_t row = (NH + 2 * KV) * D;
     for (int64_t i = 0; i < B * T * row; i++)
@@ -73,9 +75,10 @@ static inline void attention_bwd_ref(double *dqkv, const double *dout, const dou
 }
 #endif
 
-/* n rows of D as floats, copied to (n, D) always: rows of qkv often lie a multiple of 1024 bytes apart, so that a block of
- * them does not fit into the sets of the L1 cache that it falls into. */
-static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D, int64_t row)
+/* n rows of D as floats, copied to (n, D) always: rows of qkv often lie a multiple of 1024 bytes
+ * apart, so that a block of them does not fit into the sets of the L1 cache that it falls into. */
+static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D,
+                                           int64_t row)
 {
     for (int64_t i = 0; i < n; i++)
         act_to_float(to + i * D, x + i * row, D);
@@ -83,14 +86,16 @@ static inline const float *attention_rows_(float *to, const act_t *x, int64_t n,
 }
 
 /* t (D, ATTENTION_BLOCK) = the transpose of x (n, D); lanes n.. are zero. */
-static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n, int64_t D)
+static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n,
+                                        int64_t D)
 {
     for (int64_t d = 0; d < D; d++)
         for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
             t[d * ATTENTION_BLOCK + i] = i < n ? x[i * D + d] : 0;
 }
 
-/* Scores of one block scaled, -inf where the key lies after the query. first: position of query 0 less that of key 0. */
+/* Scores of one block scaled, -inf where the key lies after the query. first: position of query 0
+ * less that of key 0. */
 static inline void attention_mask_(float *s, int64_t nk, int64_t lanes, int64_t first, float scale)
 {
     for (int64_t j = 0; j < nk; j++) {
@@ -107,9 +112,10 @@ static inline int64_t attention_lanes_(int64_t n)
     return (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
 }
 
-/* The softmax carried to nk more keys: s becomes exp(s - max); ot (D, block), the unfinished output, follows the maximum. */
-static inline void attention_softmax_(float *restrict s, float *restrict ot, float *restrict max, float *restrict sum,
-                                      int64_t nk, int64_t lanes, int64_t D)
+/* The softmax carried to nk more keys: s becomes exp(s - max); ot (D, block), the unfinished
+ * output, follows the maximum. */
+static inline void attention_softmax_(float *restrict s, float *restrict ot, float *restrict max,
+                                      float *restrict sum, int64_t nk, int64_t lanes, int64_t D)
 {
     float top[ATTENTION_BLOCK], shrink[ATTENTION_BLOCK];
     for (int64_t i = 0; i < lanes; i++)
@@ -138,13 +144,15 @@ static inline void attention_softmax_(float *restrict s, float *restrict ot, flo
 }
 
 /* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. */
-static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v, int64_t i0, int64_t T,
-                                 int64_t D, int64_t row, int64_t orow, float scale)
+static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
+                                 int64_t i0, int64_t T, int64_t D, int64_t row, int64_t orow,
+                                 float scale)
 {
     _Alignas(64) float qt[ATTENTION_D * ATTENTION_BLOCK], ot[ATTENTION_D * ATTENTION_BLOCK];
     _Alignas(64) float s[ATTENTION_BLOCK * ATTENTION_BLOCK], kv[2][ATTENTION_BLOCK * ATTENTION_D];
     float max[ATTENTION_BLOCK], sum[ATTENTION_BLOCK];
-    const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK, lanes = attention_lanes_(nq);
+    const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
+    const int64_t lanes = attention_lanes_(nq);
     const float *qf = attention_rows_(kv[0], q, nq, D, row);
     attention_transpose_(qt, qf, nq, D);
     memset(ot, 0, sizeof(float) * (size_t)(D * ATTENTION_BLOCK));
@@ -155,11 +163,11 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
         const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
         const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
         tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = D, .al = 1, .b = qt,
-                                                .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
+                              .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
         attention_mask_(s, nk, lanes, i0 - j0, scale);
         attention_softmax_(s, ot, max, sum, nk, lanes, D);
         tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = D, .b = s,
-                                                .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
+                              .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
     }
     for (int64_t i = 0; i < nq; i++) {
         const float part = 1.0f / sum[i];
@@ -176,8 +184,9 @@ static inline bool attention_amx_(int64_t T, int64_t D)
 }
 
 /* to (B, KV, D, T): the transposed heads of the KV that begin at x in every row. */
-static inline void attention_heads_transpose_(act_t *restrict to, const act_t *restrict x, int64_t B, int64_t T, int64_t KV,
-                                              int64_t D, int64_t row)
+static inline void attention_heads_transpose_(act_t *restrict to, const act_t *restrict x,
+                                              int64_t B, int64_t T, int64_t KV, int64_t D,
+                                              int64_t row)
 {
 #pragma omp parallel for collapse(2) schedule(static)
     for (int64_t head = 0; head < B * KV; head++)
@@ -188,7 +197,8 @@ static inline void attention_heads_transpose_(act_t *restrict to, const act_t *r
 }
 
 /* Rows of ATTENTION_BLOCK floats, rounded to bf16, in pairs. */
-static inline void attention_round_pairs_(uint32_t *restrict to, const float *restrict s, int64_t n, int64_t lanes)
+static inline void attention_round_pairs_(uint32_t *restrict to, const float *restrict s, int64_t n,
+                                          int64_t lanes)
 {
     for (int64_t j = 0; j < n; j += 2) {
         const float *even = s + j * ATTENTION_BLOCK, *odd = even + ATTENTION_BLOCK;
@@ -202,8 +212,9 @@ static inline void attention_round_pairs_(uint32_t *restrict to, const float *re
 }
 
 /* As attention_block_fwd_; vt (D, T): the values transposed. */
-static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const act_t *k, const act_t *vt, int64_t i0,
-                                     int64_t T, int64_t D, int64_t row, int64_t orow, float scale)
+static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const act_t *k,
+                                     const act_t *vt, int64_t i0, int64_t T, int64_t D, int64_t row,
+                                     int64_t orow, float scale)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], p[N / 2 * N];
@@ -240,8 +251,9 @@ static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, 
 }
 
 /* ws: attention_fwd_workspace(B, T, KV, D) bytes. */
-static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv, int64_t B, int64_t T,
-                                 int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
+                                 int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                 float scale, void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
 #ifdef ATTENTION_AMX
@@ -254,12 +266,14 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
 #pragma omp parallel for schedule(dynamic)
     for (int64_t task = 0; task < B * NH * blocks; task++) {
         const int64_t head = task % (B * NH), h = head % NH, b = head / NH, kv = h / (NH / KV);
-        const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;        /* the longest first */
+        /* the longest first */
+        const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;
         act_t *to = o + ((b * T + i0) * NH + h) * D;
         const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
 #ifdef ATTENTION_AMX
         if (amx) {
-            attention_block_fwd_amx_(to, lse + head * T + i0, q, k, (act_t *)ws + (b * KV + kv) * D * T, i0, T, D, row,
+            attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
+                                     (act_t *)ws + (b * KV + kv) * D * T, i0, T, D, row,
                                      NH * D, scale);
             continue;
         }
@@ -268,11 +282,12 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
     }
 }
 
-/* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T, D), which is followed by
- * the keys transposed (B, KV, D, T) bf16. */
+/* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
+ * D), which is followed by the keys transposed (B, KV, D, T) bf16. */
 static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D)
 {
-    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * T * D * (2 * (int64_t)sizeof(float) + (int64_t)sizeof(act_t));
+    const int64_t bytes = 2 * sizeof(float) + sizeof(act_t);
+    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * T * D * bytes;
 }
 
 /* One key head of one sequence: where its rows begin and the strides between them. */
@@ -287,8 +302,9 @@ typedef struct {
 } AttentionHead;
 
 /* s (keys, queries) -> probabilities; ds (d probabilities on entry) -> gradient of q.k */
-static inline void attention_block_ds_(float *restrict s, float *restrict ds, const float *restrict lse,
-                                       const float *restrict delta, int64_t nk, int64_t lanes, float scale)
+static inline void attention_block_ds_(float *restrict s, float *restrict ds,
+                                       const float *restrict lse, const float *restrict delta,
+                                       int64_t nk, int64_t lanes, float scale)
 {
     for (int64_t j = 0; j < nk; j++)
 #pragma omp simd
@@ -303,10 +319,12 @@ static inline void attention_block_ds_(float *restrict s, float *restrict ds, co
 static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
 {
     enum { N = ATTENTION_BLOCK };
-    _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N], s[N * N], ds[N * N];
+    _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N];
+    _Alignas(64) float s[N * N], ds[N * N];
     _Alignas(64) float rows[4][N * ATTENTION_D];
     float lse[N] = { 0 }, delta[N] = { 0 };
-    const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N, lanes = attention_lanes_(nq);
+    const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
+    const int64_t lanes = attention_lanes_(nq);
     const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
     const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
     const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
@@ -322,18 +340,18 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
         const int64_t nk = T - j0 < N ? T - j0 : N;
         const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
         const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
-        tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = D, .al = 1, .b = qt, .ldb = N, .m = nk,
-                                                .n = lanes, .k = D });
+        tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = D, .al = 1, .b = qt, .ldb = N,
+                              .m = nk, .n = lanes, .k = D });
         tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = D, .al = 1, .b = dot, .ldb = N,
-                                                .m = nk, .n = lanes, .k = D });
+                              .m = nk, .n = lanes, .k = D });
         attention_mask_(s, nk, lanes, i0 - j0, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
         tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
-                                                .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
+                              .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
         tile_product(&(Tile){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
-                                                .b = q, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
-        tile_product(&(Tile){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = D, .b = ds, .ldb = N, .m = D,
-                                                .n = lanes, .k = nk, .add = 1 });
+                              .b = q, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
+        tile_product(&(Tile){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = D, .b = ds, .ldb = N,
+                              .m = D, .n = lanes, .k = nk, .add = 1 });
     }
     for (int64_t i = 0; i < nq; i++)
         for (int64_t d = 0; d < D; d++)
@@ -345,7 +363,8 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
 static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
 {
     enum { N = ATTENTION_BLOCK };
-    _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], dot[ATTENTION_D / 2 * N], qp[N / 2 * ATTENTION_D], dop[N / 2 * ATTENTION_D];
+    _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], dot[ATTENTION_D / 2 * N];
+    _Alignas(64) uint32_t qp[N / 2 * ATTENTION_D], dop[N / 2 * ATTENTION_D];
     _Alignas(64) uint32_t dsp[N / 2 * N];
     _Alignas(64) uint16_t p16[N * N], ds16[N * N];
     _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N];
@@ -386,8 +405,9 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
 #endif
 
 /* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
-static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout, const act_t *restrict o,
-                                 const float *restrict lse, const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
+static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                 const act_t *restrict o, const float *restrict lse,
+                                 const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
                                  int64_t KV, int64_t D, float scale, void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
@@ -404,8 +424,10 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
     for (int64_t task = 0; task < B * KV; task++) {
         const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
         float *sums = in_place ? (float *)dqkv + k : (float *)ws + task * 2 * T * D;
-        AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums, .dv = sums + (in_place ? KV * D : T * D),
-                            .T = T, .D = D, .row = row, .orow = NH * D, .ldd = in_place ? row : D, .scale = scale, .kt = kt ? kt + task * D * T : NULL };
+        AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums,
+                            .dv = sums + (in_place ? KV * D : T * D), .T = T, .D = D, .row = row,
+                            .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
+                            .kt = kt ? kt + task * D * T : NULL };
         for (int64_t t = 0; t < T; t++) {
             memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
             memset(g.dv + t * g.ldd, 0, sizeof(float) * (size_t)D);
@@ -439,9 +461,11 @@ static inline int64_t attention_decode_workspace(int64_t T, int64_t NH)
     return NH * T * (int64_t)sizeof(float);
 }
 
-/* One token: qkv (NH + 2 KV, D) at position *pos < T; its k and v go into the caches (KV, T, D); o (NH, D). */
-static inline void attention_decode(act_t *restrict o, act_t *restrict kcache, act_t *restrict vcache,
-                                    const act_t *restrict qkv, const int32_t *pos, int64_t T, int64_t NH, int64_t KV,
+/* One token: qkv (NH + 2 KV, D) at position *pos < T; its k and v go into the caches (KV, T, D); o
+ * (NH, D). */
+static inline void attention_decode(act_t *restrict o, act_t *restrict kcache,
+                                    act_t *restrict vcache, const act_t *restrict qkv,
+                                    const int32_t *pos, int64_t T, int64_t NH, int64_t KV,
                                     int64_t D, float scale, void *ws)
 {
     const int64_t t = *pos, group = NH / KV;

@@ -1,9 +1,8 @@
-/* ce.h -- cross-entropy with the head product, a chunk of rows at a time: (rows, V) is never stored.
+/* ce.h -- cross-entropy with the head product, a chunk of rows at a time: no (rows, V) is stored.
  *
- * In:    x (rows, C) act_t, w (V, C), labels (rows), < 0: no target; chunk divides rows; the Gemms are for one chunk.
- * Out:   loss (rows) fp32, 0 without a target; dx (rows, C); dw (V, C) fp32; both of scale[0] * sum of losses.
- * Keeps: logits, log-sum-exp and loss in fp32; a row's sums run over CE_LANES interleaved partial sums, always the same;
- *        a chunk without targets costs nothing. The softmax gradient is rounded to act_t.
+ * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C) fp32 of scale[0] * the losses.
+ * Keeps: logits and sums fp32, the latter over CE_LANES fixed partial sums; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_H
 #define DIECAST_KERNELS_CE_H
@@ -15,8 +14,9 @@ enum { CE_LANES = 32 };
 
 #ifdef KERNEL_REFERENCE
 /* x (rows, C), w (V, C); dx and dw may be NULL; dw is added to when beta. */
-static inline void ce_ref(double *loss, double *dx, double *dw, const double *x, const double *w, const int32_t *labels,
-                          double scale, int64_t rows, int64_t V, int64_t C, int beta)
+static inline void ce_ref(double *loss, double *dx, double *dw, const double *x, const double *w,
+                          const int32_t *labels, double scale, int64_t rows, int64_t V, int64_t C,
+                          int beta)
 {
     for (int64_t i = 0; dw && !beta && i < V * C; i++)
         dw[i] = 0;
@@ -50,10 +50,12 @@ static inline void ce_ref(double *loss, double *dx, double *dw, const double *x,
 }
 #endif
 
-/* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 programs the logits' place] */
+/* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 programs the
+ * logits' place] */
 static inline int64_t ce_workspace(int64_t chunk, int64_t V)
 {
-    return GEMM_WORKSPACE + chunk * V * (int64_t)(sizeof(float) + (sizeof(act_t) == sizeof(float) ? 0 : sizeof(act_t)));
+    const int64_t gradient = sizeof(act_t) == sizeof(float) ? 0 : sizeof(act_t);
+    return GEMM_WORKSPACE + chunk * V * ((int64_t)sizeof(float) + gradient);
 }
 
 static inline int ce_targets_(const int32_t *labels, int64_t n)
@@ -100,7 +102,8 @@ static inline float ce_row_loss_(float *max, float *sum, const float *l, int32_t
 }
 
 /* Losses of a chunk from its logits. */
-static inline void ce_chunk_fwd_(float *restrict loss, const float *logits, const int32_t *labels, int64_t chunk, int64_t V)
+static inline void ce_chunk_fwd_(float *restrict loss, const float *logits, const int32_t *labels,
+                                 int64_t chunk, int64_t V)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
@@ -110,8 +113,8 @@ static inline void ce_chunk_fwd_(float *restrict loss, const float *logits, cons
 }
 
 /* Losses of a chunk and the gradient of its logits; d may be the logits' own place. */
-static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, const int32_t *labels, float scale,
-                                 int64_t chunk, int64_t V)
+static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, const int32_t *labels,
+                                 float scale, int64_t chunk, int64_t V)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
@@ -133,9 +136,11 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, con
     }
 }
 
-/* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }; ws: ce_workspace(chunk, V) bytes. */
-static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels, int64_t rows, int64_t V,
-                          int64_t C, int64_t chunk, Gemm *mm_logits, void *ws)
+/* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }; ws: ce_workspace(chunk,
+ * V) bytes. */
+static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
+                          int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
+                          void *ws)
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
     for (int64_t i = 0; i < rows; i += chunk) {
@@ -146,9 +151,9 @@ static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int3
 }
 
 /* dw: NULL when the head is frozen. */
-static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w, const int32_t *labels,
-                           float scale, int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits, Gemm *mm_dx,
-                           Gemm *mm_dw, void *ws)
+static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
+                           const int32_t *labels, float scale, int64_t rows, int64_t V, int64_t C,
+                           int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, Gemm *mm_dw, void *ws)
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
     act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * V);
@@ -167,10 +172,12 @@ static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, co
 }
 
 /* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }
- * mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }: chunks add up; beta is the call's. */
-static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w, const int32_t *labels,
-                              const float *scale, int64_t rows, int64_t V, int64_t C, int64_t chunk, int beta,
-                              Gemm *mm_logits, Gemm *mm_dx, Gemm *mm_dw, void *ws)
+ * mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }: chunks add up;
+ * beta is the call's. */
+static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
+                              const int32_t *labels, const float *scale, int64_t rows, int64_t V,
+                              int64_t C, int64_t chunk, int beta, Gemm *mm_logits, Gemm *mm_dx,
+                              Gemm *mm_dw, void *ws)
 {
     if (!beta) {
 #pragma omp parallel for schedule(static)
@@ -180,9 +187,9 @@ static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x,
     ce_bwd_(loss, dx, dw, x, w, labels, scale[0], rows, V, C, chunk, mm_logits, mm_dx, mm_dw, ws);
 }
 
-static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w, const int32_t *labels,
-                             const float *scale, int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
-                             Gemm *mm_dx, void *ws)
+static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
+                             const int32_t *labels, const float *scale, int64_t rows, int64_t V,
+                             int64_t C, int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, void *ws)
 {
     ce_bwd_(loss, dx, NULL, x, w, labels, scale[0], rows, V, C, chunk, mm_logits, mm_dx, NULL, ws);
 }

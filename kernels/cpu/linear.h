@@ -1,8 +1,8 @@
 /* linear.h -- a linear layer and its gradients; w is stored (out, in) as in torch.
  *
- * In:    x (rows, in), dy (rows, out) in act_t; the shapes are those of the Gemm, made by gemm_init.
+ * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and went through gemm_init.
  * Out:   y = x w^T + b; dx = dy w; dw = dy^T x and db = column sums of dy in fp32.
- * Keeps: sums in fp32, one rounding; db in an order that does not depend on the number of threads. */
+ * Keeps: fp32 sums, one rounding; the order in db does not depend on the number of threads. */
 #ifndef DIECAST_KERNELS_LINEAR_H
 #define DIECAST_KERNELS_LINEAR_H
 
@@ -27,7 +27,8 @@ static inline void linear_fwd(act_t *y, const act_t *x, const wt_t *w, Gemm *mm,
 }
 
 /* mm: as above with .bias = 1 */
-static inline void linear_bias_fwd(act_t *y, const act_t *x, const wt_t *w, const wt_t *b, Gemm *mm, void *ws)
+static inline void linear_bias_fwd(act_t *y, const act_t *x, const wt_t *w, const wt_t *b, Gemm *mm,
+                                   void *ws)
 {
     gemm_run(mm, y, x, w, b, ws);
 }
@@ -55,9 +56,10 @@ static inline int64_t bias_grad_workspace(int64_t N)
     return REDUCE_PARTS * N * (int64_t)sizeof(float);
 }
 
-/* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks in order. */
-static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N, int beta,
-                             void *restrict ws)
+/* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks
+ * in order. */
+static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N,
+                             int beta, void *restrict ws)
 {
     float *parts = ws;           // (REDUCE_PARTS, N)
     const int64_t block = (rows + REDUCE_PARTS - 1) / REDUCE_PARTS;

@@ -1,10 +1,9 @@
 /* lora.h -- the LoRA adapters of one linear layer (Hu et al. 2021), as PEFT computes them.
  *
- * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank) below each other.
- * Out:   y[:, col_p ..] += u_p b_p^T with u_p = scale * drop_p(x) a_p^T; u (rows, parts * rank) is kept for the backward.
- * Keeps: each part has a dropout mask of its own, that of site * 4 + part; nothing of it is stored. One rounding of y and dx.
- * Method: oneDNN for the long sums, without dropout all parts of a at once; own loops for the sums over the rank, where
- *         bf16 products of oneDNN fall back to a path that holds all of y in fp32 (8 times slower at rank 16). */
+ * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
+ * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
+ * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
+ * Method: oneDNN for long sums; own loops over the rank, where its bf16 path is 8 times slower. */
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
 
@@ -14,7 +13,8 @@
 
 enum {
     LORA_PARTS = 4,
-    LORA_ROWS = 12, LORA_COLS = 512, LORA_DEPTH = 64     /* of the block of y or dx that is updated at a time */
+    /* of the block of y or dx that is updated at a time */
+    LORA_ROWS = 12, LORA_COLS = 512, LORA_DEPTH = 64
 };
 
 typedef struct Lora Lora;
@@ -25,14 +25,14 @@ struct Lora {
     float scale, dropout;                            /* alpha / rank; probability to drop, < 1 */
     int64_t T;                                       /* positions a sequence, for the masks */
     int beta;                                        /* of da and db */
-    /* made by lora_init: with dropout u and da are products of one part, else of all parts at once */
+    /* made by lora_init: with dropout u and da are products of one part, else of all at once */
     Gemm u, da, du[LORA_PARTS], db[LORA_PARTS];
 };
 
 #ifdef KERNEL_REFERENCE
 /* mask (parts, rows, in): 0 or 1 / (1 - dropout). */
-static inline void lora_fwd_ref(double *y, double *u, const double *x, const double *a, const double *b, const double *mask,
-                                const Lora *l)
+static inline void lora_fwd_ref(double *y, double *u, const double *x, const double *a,
+                                const double *b, const double *mask, const Lora *l)
 {
     for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank)
         for (int64_t i = 0; i < l->rows; i++) {
@@ -49,8 +49,9 @@ static inline void lora_fwd_ref(double *y, double *u, const double *x, const dou
         }
 }
 
-static inline void lora_bwd_ref(double *dx, double *da, double *db, const double *dy, const double *x, const double *u,
-                                const double *a, const double *b, const double *mask, const Lora *l)
+static inline void lora_bwd_ref(double *dx, double *da, double *db, const double *dy,
+                                const double *x, const double *u, const double *a, const double *b,
+                                const double *mask, const Lora *l)
 {
     int64_t above = 0;
     for (int64_t p = 0; p < l->parts; above += l->width[p++] * l->rank)
@@ -76,8 +77,10 @@ static inline int64_t lora_round_(int64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 | with dropout: masked x] */
-static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank, int64_t parts, float dropout)
+/* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 |
+ * with dropout: masked x] */
+static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank,
+                                     int64_t parts, float dropout)
 {
     return GEMM_WORKSPACE + lora_round_(rows * parts * rank * (int64_t)sizeof(act_t)) +
            lora_round_(parts * rank * (in > out ? in : out) * (int64_t)sizeof(float)) +
@@ -87,24 +90,27 @@ static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int6
 static inline void lora_init(Lora *l)
 {
     const int64_t all = l->parts * l->rank, one = l->dropout > 0 ? l->rank : all;
-    l->u = (Gemm){ .name = l->name, .m = l->rows, .n = one, .k = l->in, .form = GEMM_NT, .ldc = all, .scale = l->scale };
-    l->da = (Gemm){ .name = l->name, .m = one, .n = l->in, .k = l->rows, .form = GEMM_TN, .lda = all, .out_f32 = 1,
-                    .beta = l->beta };
+    l->u = (Gemm){ .name = l->name, .m = l->rows, .n = one, .k = l->in, .form = GEMM_NT, .ldc = all,
+                   .scale = l->scale };
+    l->da = (Gemm){ .name = l->name, .m = one, .n = l->in, .k = l->rows, .form = GEMM_TN,
+                    .lda = all, .out_f32 = 1, .beta = l->beta };
     gemm_init(&l->u);
     gemm_init(&l->da);
     for (int64_t p = 0; p < l->parts; p++) {
-        l->du[p] = (Gemm){ .name = l->name, .m = l->rows, .n = l->rank, .k = l->width[p], .form = GEMM_NN, .lda = l->out,
-                           .ldc = all, .scale = l->scale };
-        l->db[p] = (Gemm){ .name = l->name, .m = l->width[p], .n = l->rank, .k = l->rows, .form = GEMM_TN, .lda = l->out,
-                           .ldb = all, .out_f32 = 1, .beta = l->beta };
+        l->du[p] = (Gemm){ .name = l->name, .m = l->rows, .n = l->rank, .k = l->width[p],
+                           .form = GEMM_NN, .lda = l->out, .ldc = all, .scale = l->scale };
+        l->db[p] = (Gemm){ .name = l->name, .m = l->width[p], .n = l->rank, .k = l->rows,
+                           .form = GEMM_TN, .lda = l->out, .ldb = all, .out_f32 = 1,
+                           .beta = l->beta };
         gemm_init(&l->du[p]);
         gemm_init(&l->db[p]);
     }
 }
 
-/* Elements first .. first+n-1 of a row's mask, 0 or 1 / (1 - dropout); first is a multiple of 4; writes up to n + 3. */
-static inline void lora_mask_(float *restrict mask, const uint32_t *noise, uint32_t site, const Lora *l, int64_t row,
-                              int64_t first, int64_t n)
+/* Elements first .. first+n-1 of a row's mask, 0 or 1 / (1 - dropout); first is a multiple of 4;
+ * writes up to n + 3. */
+static inline void lora_mask_(float *restrict mask, const uint32_t *noise, uint32_t site,
+                              const Lora *l, int64_t row, int64_t first, int64_t n)
 {
     const uint32_t threshold = dropout_threshold(l->dropout);
     const float scale = 1.0f / (1.0f - l->dropout);
@@ -117,8 +123,8 @@ static inline void lora_mask_(float *restrict mask, const uint32_t *noise, uint3
 }
 
 /* y = drop(x), (rows, in) */
-static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const uint32_t *noise, uint32_t site,
-                              const Lora *l)
+static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const uint32_t *noise,
+                              uint32_t site, const Lora *l)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < l->rows; i++)
@@ -132,10 +138,11 @@ static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const 
         }
 }
 
-/* c (rows, n), ldc apart, += u (rows, k), ldu apart, times m (k, n) fp32; where noise is given, the product passes through
- * the mask of site first. */
-static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const act_t *restrict u, int64_t ldu, int64_t k,
-                                const float *restrict m, const uint32_t *noise, uint32_t site, const Lora *l)
+/* c (rows, n), ldc apart, += u (rows, k), ldu apart, times m (k, n) fp32; where noise is given, the
+ * product passes through the mask of site first. */
+static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const act_t *restrict u,
+                                int64_t ldu, int64_t k, const float *restrict m,
+                                const uint32_t *noise, uint32_t site, const Lora *l)
 {
 #pragma omp parallel for collapse(2) schedule(static)
     for (int64_t i0 = 0; i0 < l->rows; i0 += LORA_ROWS)
@@ -147,8 +154,9 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
                 const int64_t depth = k - r < LORA_DEPTH ? k - r : LORA_DEPTH;
                 for (int64_t i = 0; i < height; i++)
                     act_to_float(uf + i * LORA_DEPTH, u + (i0 + i) * ldu + r, depth);
-                tile_product(&(Tile){ .c = sum, .ldc = LORA_COLS, .a = uf, .ai = LORA_DEPTH, .al = 1, .b = m + r * n + j0,
-                                      .ldb = n, .m = height, .n = width, .k = depth, .add = r > 0 });
+                tile_product(&(Tile){ .c = sum, .ldc = LORA_COLS, .a = uf, .ai = LORA_DEPTH,
+                                      .al = 1, .b = m + r * n + j0, .ldb = n, .m = height,
+                                      .n = width, .k = depth, .add = r > 0 });
             }
             for (int64_t i = 0; i < height; i++) {
                 act_t *row = c + (i0 + i) * ldc + j0;
@@ -163,7 +171,8 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
 }
 
 /* m (rank, width) fp32 = the transpose of b (width, rank) */
-static inline void lora_transpose_(float *restrict m, const wt_t *restrict b, int64_t width, int64_t rank)
+static inline void lora_transpose_(float *restrict m, const wt_t *restrict b, int64_t width,
+                                   int64_t rank)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t j = 0; j < width; j++)
@@ -182,13 +191,14 @@ static inline LoraPlaces lora_places_(void *ws, const Lora *l)
     char *p = (char *)ws + GEMM_WORKSPACE;
     LoraPlaces at = { .du = (act_t *)p };
     at.matrix = (float *)(p += lora_round_(l->rows * l->parts * l->rank * (int64_t)sizeof(act_t)));
-    at.dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->out, l->rank, l->parts, 0));
+    at.dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->out, l->rank, l->parts,
+                                                       0));
     return at;
 }
 
 /* noise: see philox.h; not read when dropout is 0. ws: lora_workspace(...) bytes. */
-static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, const wt_t *b, const uint32_t *noise,
-                            uint32_t site, Lora *l, void *ws)
+static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, const wt_t *b,
+                            const uint32_t *noise, uint32_t site, Lora *l, void *ws)
 {
     const LoraPlaces at = lora_places_(ws, l);
     const int64_t all = l->parts * l->rank;
@@ -200,13 +210,15 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
             gemm_run(&l->u, u + p * l->rank, at.dropped, a + p * l->rank * l->in, NULL, ws);
         }
         lora_transpose_(at.matrix, b, l->width[p], l->rank);
-        lora_update_(y + l->col[p], l->out, l->width[p], u + p * l->rank, all, l->rank, at.matrix, NULL, 0, l);
+        lora_update_(y + l->col[p], l->out, l->width[p], u + p * l->rank, all, l->rank, at.matrix,
+                     NULL, 0, l);
     }
 }
 
 /* dx is added to. */
-static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x, const act_t *u, const wt_t *a,
-                            const wt_t *b, const uint32_t *noise, uint32_t site, Lora *l, void *ws)
+static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
+                            const act_t *u, const wt_t *a, const wt_t *b, const uint32_t *noise,
+                            uint32_t site, Lora *l, void *ws)
 {
     const LoraPlaces at = lora_places_(ws, l);
     const int64_t all = l->parts * l->rank, in = l->in;
@@ -220,7 +232,8 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
             const uint32_t mask = site * LORA_PARTS + (uint32_t)p;
             lora_drop_(at.dropped, x, noise, mask, l);
             gemm_run(&l->da, da + first * in, at.du + first, at.dropped, NULL, ws);
-            lora_update_(dx, in, in, at.du + first, all, l->rank, at.matrix + first * in, noise, mask, l);
+            lora_update_(dx, in, in, at.du + first, all, l->rank, at.matrix + first * in, noise,
+                         mask, l);
         }
     }
     if (l->dropout == 0) {

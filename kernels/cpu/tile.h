@@ -1,8 +1,8 @@
-/* tile.h -- a small fp32 product for blocks that lie in the cache: attention's blocks, low-rank updates.
+/* tile.h -- a small fp32 product for blocks in the cache: attention's blocks, low-rank updates.
  *
- * In:    A anywhere with any strides, B and C with contiguous rows, of floats.
+ * In:    A with any strides, B and C with contiguous rows, floats.
  * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element summed in the order of k.
- * Method: TILE_ROWS x 4 vectors of C stay in registers while k runs; a row of B is loaded, an element of A is broadcast. */
+ * Method: TILE_ROWS x 4 vectors of C stay in registers; rows of B are loaded, A is broadcast. */
 #ifndef DIECAST_KERNELS_TILE_H
 #define DIECAST_KERNELS_TILE_H
 
@@ -30,8 +30,9 @@ typedef struct {
 } Tile;
 
 /* rows x vectors of C at (i, j), both counts constants of the call. */
-static inline __attribute__((always_inline)) void tile_registers_(const Tile *p, int64_t i, int64_t j,
-                                                                  const int rows, const int vectors)
+static inline __attribute__((always_inline)) void tile_registers_(const Tile *p, int64_t i,
+                                                                  int64_t j, const int rows,
+                                                                  const int vectors)
 {
     TileVec acc[TILE_ROWS][TILE_VECTORS];
     float *c = p->c + i * p->ldc + j;
@@ -49,7 +50,8 @@ static inline __attribute__((always_inline)) void tile_registers_(const Tile *p,
             *(TileVec *)(c + r * ldc + v * TILE_LANES) = acc[r][v];
 }
 
-static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int64_t j, const int vectors)
+static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int64_t j,
+                                                              const int vectors)
 {
     int64_t i = 0;
     for (; i + TILE_ROWS <= p->m; i += TILE_ROWS)

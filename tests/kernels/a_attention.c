@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "../../kernels/cpu/attention.h"
+#include "../../kernels/cpu/gemm.h"
 #include "harness.h"
 
 typedef struct {
@@ -11,8 +12,10 @@ typedef struct {
 
 /* Below, at and above one block of 64; odd heads; grouped heads; heads wider than a vector tile. */
 static const Shape shapes[] = {
-    { 1, 1, 1, 1, 1 }, { 2, 5, 3, 3, 3 }, { 1, 64, 2, 2, 64 }, { 2, 65, 2, 1, 16 }, { 1, 130, 4, 2, 20 }, { 3, 17, 6, 2, 8 },
-    { 1, 70, 1, 1, 128 }, { 1, 3, 2, 1, 256 }, { 1, 200, 2, 2, 32 }, { 2, 96, 4, 2, 64 }, { 1, 160, 2, 1, 96 },
+    { 1, 1, 1, 1, 1 }, { 2, 5, 3, 3, 3 }, { 1, 64, 2, 2, 64 }, { 2, 65, 2, 1, 16 }, { 1, 130, 4, 2,
+            20 }, { 3, 17, 6, 2, 8 },
+    { 1, 70, 1, 1, 128 }, { 1, 3, 2, 1, 256 }, { 1, 200, 2, 2, 32 }, { 2, 96, 4, 2, 64 }, { 1, 160,
+            2, 1, 96 },
 };
 
 static int64_t qkv_size(const Shape *s)
@@ -34,13 +37,15 @@ TEST(attention_fwd)
         float *lse = NEW(float, s.B * s.NH * s.T);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
         attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
+                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
         check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
         check_f32("lse", lse, rl, s.B * s.NH * s.T, s.T + s.D);
     }
 }
 
-/* Equal scores: the output is the mean of the values so far, exact for integers and a power of two of keys. */
+/* Equal scores: the output is the mean of the values so far, exact for integers and a power of two
+ * of keys. */
 TEST(attention_uniform)
 {
     const Shape s = { 1, 128, 2, 1, 8 };
@@ -50,7 +55,8 @@ TEST(attention_uniform)
     for (int64_t t = 0; t < s.T; t++)
         for (int64_t d = 0; d < s.NH * s.D; d++)
             act_store(qkv + t * row + d, 0);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
+            s.T, s.KV, s.D)));
     for (int64_t n = 1; n <= s.T; n *= 2) {
         double mean[8] = { 0 };
         for (int64_t j = 0; j < n; j++)
@@ -69,7 +75,8 @@ TEST(attention_large_scores)
     float *lse = NEW(float, s.T);
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
     attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
+            s.T, s.KV, s.D)));
     check_f32("lse", lse, rl, s.T, s.T + s.D);
     for (int64_t i = 0; i < out_size(&s); i++)
         check_true("finite", isfinite(act_load(o + i)));
@@ -93,19 +100,54 @@ TEST(attention_bwd)
         const Shape s = shapes[i];
         const int64_t n = qkv_size(&s), m = out_size(&s), L = s.B * s.NH * s.T;
         const float scale = 1 / sqrtf((float)s.D);
-        act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m), *d = NEW(act_t, n);
+        act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m),
+            *d = NEW(act_t, n);
         float *lse = NEW(float, L);
-        Gradient g = { s, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m), NEW(double, L) };
+        Gradient g = { s, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m),
+                       NEW(double, L) };
         double *rd = NEW(double, n);
         attention_loss(&g);
         attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, s.B, s.T, s.NH, s.KV, s.D, scale);
         if (n < 6000)
             check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale, new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
+                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
         attention_bwd(d, dout, o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D)));
-        check_act("dqkv", d, rd, n, (s.T + 3 * s.D) * s.NH / s.KV);       /* scores, dp and delta are sums over D */
+        /* scores, dp and delta are sums over D */
+        check_act("dqkv", d, rd, n, (s.T + 3 * s.D) * s.NH / s.KV);
     }
+}
+
+/* oneDNN and attention both configure a thread's matrix tiles: neither may disturb the other. */
+TEST(attention_between_products)
+{
+    const Shape s = { 2, 128, 4, 2, 64 };
+    const int64_t n = 256;
+    harness_library();
+    omp_set_num_threads(2);
+    gemm_setup();
+    Gemm g = { .name = "test", .m = n, .n = n, .k = 96, .form = GEMM_NT }, narrow = g;
+    narrow.n = 24;
+    gemm_init(&g), gemm_init(&narrow);
+    act_t *a = act_normal(n * 96, 0, 1), *b = act_normal(n * 96, 0, 1);
+    act_t *qkv = act_normal(qkv_size(&s), 0, 1);
+    act_t *c[2], *d[2], *o[2];
+    float *lse = NEW(float, s.B * s.NH * s.T);
+    void *ws = new_bytes(GEMM_WORKSPACE);
+    void *ws2 = new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D));
+    for (int i = 0; i < 2; i++) {
+        c[i] = NEW(act_t, n * n), d[i] = NEW(act_t, n * 24), o[i] = NEW(act_t, out_size(&s));
+        gemm_run(&g, c[i], a, b, NULL, ws);
+        attention_fwd(o[i], lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 0.125f, ws2);
+        gemm_run(&narrow, d[i], a, b, NULL, ws);
+    }
+    double *ref = NEW(double, n * n);
+    gemm_ref(ref, act_double(a, n * 96), act_double(b, n * 96), NULL, n, n, 96, GEMM_NT, 1, 0);
+    check_act("product", c[1], ref, n * n, 96);
+    check_same("products", c[0], c[1], n * n * (int64_t)sizeof(act_t));
+    check_same("narrow products", d[0], d[1], n * 24 * (int64_t)sizeof(act_t));
+    check_same("attention", o[0], o[1], out_size(&s) * (int64_t)sizeof(act_t));
 }
 
 /* Token by token over the caches, against the whole sequence. */
@@ -121,13 +163,15 @@ TEST(attention_decode)
         void *ws = new_bytes(attention_decode_workspace(s.T, s.NH));
         attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), 1, s.T, s.NH, s.KV, s.D, scale);
         for (int32_t t = 0; t < s.T; t++)
-            attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D, scale, ws);
+            attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D,
+                             scale, ws);
         check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
         for (int64_t h = 0; h < s.KV; h++)
             for (int64_t t = 0; t < s.T; t++) {
                 const act_t *kt = qkv + t * row + (s.NH + h) * s.D;
                 check_same("cached k", k + (h * s.T + t) * s.D, kt, (int64_t)sizeof(act_t) * s.D);
-                check_same("cached v", v + (h * s.T + t) * s.D, kt + s.KV * s.D, (int64_t)sizeof(act_t) * s.D);
+                check_same("cached v", v + (h * s.T + t) * s.D, kt + s.KV * s.D,
+                           (int64_t)sizeof(act_t) * s.D);
             }
     }
 }
@@ -148,21 +192,27 @@ static void run_fwd(void *ctx)
 static void run_bwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
+    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D,
+                  0.125f, t->ws);
 }
 
 /* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward. */
 BENCH(attention_speed)
 {
-    static const Shape sizes[] = { { 1, 1024, 12, 12, 64 }, { 1, 1024, 14, 2, 64 }, { 4, 256, 12, 12, 64 }, { 64, 240, 4, 4, 16 } };
+    static const Shape sizes[] = { { 1, 1024, 12, 12, 64 }, { 1, 1024, 14, 2, 64 }, { 4, 256, 12,
+            12, 64 }, { 64, 240, 4, 4, 16 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const Shape s = sizes[i];
-        Bench t = { s, act_normal(qkv_size(&s), 0, 1), NEW(act_t, out_size(&s)), NEW(act_t, qkv_size(&s)),
+        Bench t = { s, act_normal(qkv_size(&s), 0, 1), NEW(act_t, out_size(&s)), NEW(act_t,
+                qkv_size(&s)),
                     act_normal(out_size(&s), 0, 1), NEW(float, s.B * s.NH * s.T),
-                    new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D) + attention_fwd_workspace(s.B, s.T, s.KV, s.D)) };
+                    new_bytes(attention_bwd_workspace(s.B, s.T, s.KV,
+                                                      s.D) + attention_fwd_workspace(s.B, s.T, s.KV,
+                                                              s.D)) };
         double flops = 2.0 * (double)(s.B * s.NH * s.T * s.T * s.D);
         char what[64];
-        snprintf(what, sizeof what, "B %d T %d NH %d KV %d D %d", (int)s.B, (int)s.T, (int)s.NH, (int)s.KV, (int)s.D);
+        snprintf(what, sizeof what, "B %d T %d NH %d KV %d D %d", (int)s.B, (int)s.T, (int)s.NH,
+                 (int)s.KV, (int)s.D);
         bench_report(what, bench_time(run_fwd, &t), 0, flops);
         bench_report("  backward", bench_time(run_bwd, &t), 0, 2.5 * flops);
     }

@@ -9,7 +9,8 @@ typedef struct {
     int64_t rows, V, C, chunk;
 } Shape;
 
-static const Shape shapes[] = { { 1, 1, 1, 1 }, { 8, 5, 4, 8 }, { 12, 33, 8, 4 }, { 48, 100, 24, 16 }, { 64, 257, 64, 64 } };
+static const Shape shapes[] = { { 1, 1, 1, 1 }, { 8, 5, 4, 8 }, { 12, 33, 8, 4 }, { 48, 100, 24,
+        16 }, { 64, 257, 64, 64 } };
 
 typedef struct {
     Shape s;
@@ -39,35 +40,42 @@ static int32_t *labels_random(const Shape *s, bool skip)
 
 static void gemms(Gemm *logits, Gemm *dx, Gemm *dw, const Shape *s)
 {
-    *logits = (Gemm){ .name = "logits", .m = s->chunk, .n = s->V, .k = s->C, .form = GEMM_NT, .out_f32 = 1 };
+    *logits = (Gemm){ .name = "logits", .m = s->chunk, .n = s->V, .k = s->C, .form = GEMM_NT,
+                      .out_f32 = 1 };
     *dx = (Gemm){ .name = "dx", .m = s->chunk, .n = s->C, .k = s->V, .form = GEMM_NN };
-    *dw = (Gemm){ .name = "dw", .m = s->V, .n = s->C, .k = s->chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 };
+    *dw = (Gemm){ .name = "dw", .m = s->V, .n = s->C, .k = s->chunk, .form = GEMM_TN, .out_f32 = 1,
+                  .beta = 1 };
     gemm_init(logits), gemm_init(dx), gemm_init(dw);
 }
 
-/* Errors of the gradient grow with the logits' own: these are about 1, or exact integers of some tens. */
+/* Errors of the gradient grow with the logits' own: these are about 1, or exact integers of some
+ * tens. */
 static void run_case(const Shape *s, bool skip, int beta, bool integers)
 {
     const int64_t nx = s->rows * s->C, nw = s->V * s->C;
     act_t *x = integers ? act_integers(nx, 5) : act_normal(nx, 0, 1 / sqrt((double)s->C));
     act_t *w = integers ? act_integers(nw, 5) : act_normal(nw, 0, 1), *dx = NEW(act_t, nx);
-    float *loss = NEW(float, s->rows), *dw = beta ? f32_normal(nw, 0, 1) : NEW(float, nw), scale = 0.37f;
+    float *loss = NEW(float, s->rows), *dw = beta ? f32_normal(nw, 0, 1) : NEW(float, nw),
+        scale = 0.37f;
     int32_t *labels = labels_random(s, skip);
     void *ws = new_bytes(ce_workspace(s->chunk, s->V));
     Gemm mm_logits, mm_dx, mm_dw;
     gemms(&mm_logits, &mm_dx, &mm_dw, s);
-    Problem p = { *s, scale, act_double(x, nx), act_double(w, nw), NEW(double, s->rows), NEW(double, nx),
+    Problem p = { *s, scale, act_double(x, nx), act_double(w, nw), NEW(double, s->rows), NEW(double,
+            nx),
                   f32_double(dw, nw), labels };
     ce_ref(p.loss, p.dx, p.dw, p.x, p.w, labels, scale, s->rows, s->V, s->C, beta);
 
     ce_fwd(loss, x, w, labels, s->rows, s->V, s->C, s->chunk, &mm_logits, ws);
     check_f32("loss", loss, p.loss, s->rows, s->C + s->V);
-    ce_fwd_bwd(loss, dx, dw, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, beta, &mm_logits, &mm_dx, &mm_dw, ws);
+    ce_fwd_bwd(loss, dx, dw, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, beta, &mm_logits,
+               &mm_dx, &mm_dw, ws);
     check_f32("loss with gradient", loss, p.loss, s->rows, s->C + s->V);
     check_act("dx", dx, p.dx, nx, s->C + s->V);
     check_via_act("dw", dw, p.dw, nw, s->rows + s->C);
     act_t *frozen = NEW(act_t, nx);
-    ce_fwd_dx(loss, frozen, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, &mm_logits, &mm_dx, ws);
+    ce_fwd_dx(loss, frozen, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, &mm_logits, &mm_dx,
+              ws);
     check_same("dx with a frozen head", frozen, dx, nx * (int64_t)sizeof(act_t));
     for (int64_t i = 0; i < s->rows; i++)
         if (labels[i] < 0) {
@@ -102,19 +110,22 @@ TEST(ce_gradient)
 {
     Shape s = { 6, 11, 5, 6 };
     act_t *x = act_normal(s.rows * s.C, 0, 1), *w = act_normal(s.V * s.C, 0, 1);
-    Problem p = { s, 0.37, act_double(x, s.rows * s.C), act_double(w, s.V * s.C), NEW(double, s.rows),
+    Problem p = { s, 0.37, act_double(x, s.rows * s.C), act_double(w, s.V * s.C), NEW(double,
+            s.rows),
                   NEW(double, s.rows * s.C), NEW(double, s.V * s.C), labels_random(&s, false) };
     ce_ref(p.loss, p.dx, p.dw, p.x, p.w, p.labels, p.scale, s.rows, s.V, s.C, 0);
     check_gradient("dx", ce_total, &p, p.x, p.dx, s.rows * s.C);
     check_gradient("dw", ce_total, &p, p.w, p.dw, s.V * s.C);
 }
 
-/* Rows of equal logits: the loss is log V, whatever the lanes. The row sums are ours: same bits on any threads. */
+/* Rows of equal logits: the loss is log V, whatever the lanes. The row sums are ours: same bits on
+ * any threads. */
 TEST(ce_rows)
 {
     for (int64_t V = 1; V < 200; V += 13) {
         const int64_t rows = 9;
-        float *logits = f32_normal(rows * V, 0, 3), *loss = NEW(float, rows), *again = NEW(float, rows);
+        float *logits = f32_normal(rows * V, 0, 3), *loss = NEW(float, rows), *again = NEW(float,
+                rows);
         act_t *d = NEW(act_t, rows * V);
         int32_t *labels = tokens_random(rows, V);
         double log_v = log((double)V);
@@ -157,7 +168,8 @@ typedef struct {
 static void run_rows(void *ctx)
 {
     Bench *t = ctx;
-    ce_chunk_bwd_(t->loss, (act_t *)((char *)t->ws + GEMM_WORKSPACE), (float *)((char *)t->ws + GEMM_WORKSPACE), t->labels, 1,
+    ce_chunk_bwd_(t->loss, (act_t *)((char *)t->ws + GEMM_WORKSPACE),
+                  (float *)((char *)t->ws + GEMM_WORKSPACE), t->labels, 1,
                   t->s.chunk, t->s.V);
 }
 
@@ -165,22 +177,27 @@ static void run_all(void *ctx)
 {
     Bench *t = ctx;
     const float scale = 1;
-    ce_fwd_bwd(t->loss, t->dx, t->dw, t->x, t->w, t->labels, &scale, t->s.rows, t->s.V, t->s.C, t->s.chunk, 1, &t->logits,
+    ce_fwd_bwd(t->loss, t->dx, t->dw, t->x, t->w, t->labels, &scale, t->s.rows, t->s.V, t->s.C,
+               t->s.chunk, 1, &t->logits,
                &t->mm_dx, &t->mm_dw, t->ws);
 }
 
 BENCH(ce_speed)
 {
     gemm_setup();
-    static const Shape sizes[] = { { 256, 50257, 768, 256 }, { 1024, 50257, 768, 256 }, { 1024, 50257, 768, 1024 } };
+    static const Shape sizes[] = { { 256, 50257, 768, 256 }, { 1024, 50257, 768, 256 }, { 1024,
+            50257, 768, 1024 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         Shape s = sizes[i];
-        Bench t = { s, act_normal(s.rows * s.C, 0, 1), act_normal(s.V * s.C, 0, 0.02), NEW(act_t, s.rows * s.C),
-                    NEW(float, s.rows), f32_normal(s.V * s.C, 0, 1), tokens_random(s.rows, s.V), { 0 }, { 0 }, { 0 },
+        Bench t = { s, act_normal(s.rows * s.C, 0, 1), act_normal(s.V * s.C, 0, 0.02), NEW(act_t,
+                s.rows * s.C),
+                    NEW(float, s.rows), f32_normal(s.V * s.C, 0, 1), tokens_random(s.rows, s.V),
+                        { 0 }, { 0 }, { 0 },
                     new_bytes(ce_workspace(s.chunk, s.V)) };
         gemms(&t.logits, &t.mm_dx, &t.mm_dw, &s);
         char what[64];
-        snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V, (int)s.C, (int)s.chunk);
+        snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V,
+                 (int)s.C, (int)s.chunk);
         bench_report(what, bench_time(run_all, &t), 0, 6.0 * (double)(s.rows * s.V * s.C));
         double bytes = (double)(s.chunk * s.V) * (3 * sizeof(float) + sizeof(act_t));
         bench_report("  softmax and gradient of a chunk", bench_time(run_rows, &t), bytes, 0);

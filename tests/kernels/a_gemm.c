@@ -29,7 +29,8 @@ static void *spread(const void *x, int64_t rows, int64_t cols, int64_t pad, int6
 {
     char *y = new_bytes(rows * (cols + pad) * size);
     for (int64_t i = 0; i < rows; i++)
-        memcpy(y + i * (cols + pad) * size, (const char *)x + i * cols * size, (size_t)(cols * size));
+        memcpy(y + i * (cols + pad) * size, (const char *)x + i * cols * size,
+               (size_t)(cols * size));
     return y;
 }
 
@@ -37,30 +38,40 @@ static void *gather(const void *x, int64_t rows, int64_t cols, int64_t pad, int6
 {
     char *y = new_bytes(rows * cols * size);
     for (int64_t i = 0; i < rows; i++)
-        memcpy(y + i * cols * size, (const char *)x + i * (cols + pad) * size, (size_t)(cols * size));
+        memcpy(y + i * cols * size, (const char *)x + i * (cols + pad) * size,
+               (size_t)(cols * size));
     return y;
 }
 
 static void run_case(const Case *t, bool integers)
 {
-    const int64_t asize = sizeof(act_t), csize = t->out_f32 ? (int64_t)sizeof(float) : asize, pad = t->spread ? 5 : 0;
-    const int64_t arows = t->form == GEMM_TN ? t->k : t->m, acols = t->form == GEMM_TN ? t->m : t->k;
-    const int64_t brows = t->form == GEMM_NT ? t->n : t->k, bcols = t->form == GEMM_NT ? t->k : t->n;
+    const int64_t asize = sizeof(act_t), csize = t->out_f32 ? (int64_t)sizeof(float) : asize,
+        pad = t->spread ? 5 : 0;
+    const int64_t arows = t->form == GEMM_TN ? t->k : t->m,
+        acols = t->form == GEMM_TN ? t->m : t->k;
+    const int64_t brows = t->form == GEMM_NT ? t->n : t->k,
+        bcols = t->form == GEMM_NT ? t->k : t->n;
     act_t *a = integers ? act_integers(t->m * t->k, 3) : act_normal(t->m * t->k, 0.1, 1);
     act_t *b = integers ? act_integers(t->k * t->n, 3) : act_normal(t->k * t->n, 0, 1);
     act_t *bias = integers ? act_integers(t->n, 3) : act_normal(t->n, 0, 1);
-    void *c = t->beta ? (t->out_f32 ? (void *)f32_integers(t->m * t->n, 3) : (void *)act_integers(t->m * t->n, 3))
+    void *c = t->beta ? (t->out_f32 ? (void *)f32_integers(t->m * t->n,
+                                                           3) : (void *)act_integers(t->m * t->n,
+                                                                   3))
                       : new_bytes(t->m * t->n * csize);
     double *ref = t->out_f32 ? f32_double(c, t->m * t->n) : act_double(c, t->m * t->n);
-    gemm_ref(ref, act_double(a, t->m * t->k), act_double(b, t->k * t->n), t->bias ? act_double(bias, t->n) : NULL, t->m,
+    gemm_ref(ref, act_double(a, t->m * t->k), act_double(b, t->k * t->n), t->bias ? act_double(bias,
+            t->n) : NULL, t->m,
              t->n, t->k, t->form, t->scale ? t->scale : 1, t->beta);
 
-    Gemm g = { .name = "test", .m = t->m, .n = t->n, .k = t->k, .form = t->form, .bias = t->bias, .beta = t->beta,
-               .out_f32 = t->out_f32, .scale = t->scale, .lda = pad ? acols + pad : 0, .ldb = pad ? bcols + pad : 0,
+    Gemm g = { .name = "test", .m = t->m, .n = t->n, .k = t->k, .form = t->form, .bias = t->bias,
+               .beta = t->beta,
+               .out_f32 = t->out_f32, .scale = t->scale, .lda = pad ? acols + pad : 0,
+                   .ldb = pad ? bcols + pad : 0,
                .ldc = pad ? t->n + pad : 0 };
     check_true("workspace", gemm_init(&g) <= GEMM_WORKSPACE);
     void *cs = spread(c, t->m, t->n, pad, csize);
-    gemm_run(&g, cs, spread(a, arows, acols, pad, asize), spread(b, brows, bcols, pad, asize), t->bias ? bias : NULL,
+    gemm_run(&g, cs, spread(a, arows, acols, pad, asize), spread(b, brows, bcols, pad, asize),
+             t->bias ? bias : NULL,
              new_bytes(GEMM_WORKSPACE));
     void *got = gather(cs, t->m, t->n, pad, csize);
     if (integers && t->out_f32)
@@ -97,8 +108,10 @@ TEST(gemm_random)
 /* The rule that decides about the copy, by the shapes of GPT-2 124M at 2048 rows. */
 TEST(gemm_repacks)
 {
-    Gemm dx = { .m = 2048, .n = 3072, .k = 768, .form = GEMM_NN }, dw = { .m = 768, .n = 3072, .k = 2048, .form = GEMM_TN };
-    Gemm fwd = { .m = 2048, .n = 768, .k = 3072, .form = GEMM_NT }, qkv = { .m = 2048, .n = 768, .k = 2304, .form = GEMM_NN };
+    Gemm dx = { .m = 2048, .n = 3072, .k = 768, .form = GEMM_NN }, dw = { .m = 768, .n = 3072,
+            .k = 2048, .form = GEMM_TN };
+    Gemm fwd = { .m = 2048, .n = 768, .k = 3072, .form = GEMM_NT }, qkv = { .m = 2048, .n = 768,
+            .k = 2304, .form = GEMM_NN };
     bool f32 = sizeof(act_t) == sizeof(float);
     check_true("dx of the second MLP matrix", gemm_repacks(&dx) == (f32 ? 1536 : 0));
     check_true("its dw", gemm_repacks(&dw) == (f32 ? 1024 : 0));
@@ -122,8 +135,10 @@ TEST(linear)
     library_on_two_threads();
     const int64_t R = 37, I = 24, O = 40;
     void *ws = new_bytes(GEMM_WORKSPACE);
-    act_t *x = act_normal(R * I, 0, 1), *w = act_normal(O * I, 0, 1), *b = act_normal(O, 0, 1), *dy = act_normal(R * O, 0, 1);
-    double *dx_ = NEW(double, R * I), *dw_ = NEW(double, O * I), *y_ = NEW(double, R * O), *xd = act_double(x, R * I);
+    act_t *x = act_normal(R * I, 0, 1), *w = act_normal(O * I, 0, 1), *b = act_normal(O, 0, 1),
+        *dy = act_normal(R * O, 0, 1);
+    double *dx_ = NEW(double, R * I), *dw_ = NEW(double, O * I), *y_ = NEW(double, R * O),
+        *xd = act_double(x, R * I);
     double *wd = act_double(w, O * I), *dyd = act_double(dy, R * O);
     Gemm fwd = { .name = "y", .m = R, .n = O, .k = I, .form = GEMM_NT }, with_b = fwd;
     Gemm dx = { .name = "dx", .m = R, .n = I, .k = O, .form = GEMM_NN };
@@ -149,7 +164,8 @@ TEST(linear)
 
 TEST(bias_grad)
 {
-    static const int64_t shapes[][2] = { { 1, 1 }, { 31, 7 }, { 32, 64 }, { 33, 100 }, { 515, 192 } };
+    static const int64_t shapes[][2] = { { 1, 1 }, { 31, 7 }, { 32, 64 }, { 33, 100 }, { 515,
+            192 } };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int beta = 0; beta < 2; beta++)
             for (int integers = 0; integers < 2; integers++) {
@@ -181,11 +197,12 @@ BENCH(gemm_speed)
 {
     gemm_setup();
     static const int64_t shapes[][3] = {           /* rows, out, in */
-        { 2048, 2304, 768 }, { 2048, 768, 768 }, { 2048, 3072, 768 }, { 2048, 768, 3072 },      /* GPT-2 124M */
-        { 1024, 1152, 896 }, { 1024, 9728, 896 }, { 1024, 896, 4864 },                          /* Qwen2.5 0.5B */
-        { 1024, 16, 896 }, { 1024, 896, 16 },                                                   /* rank 16 */
-        { 1920, 192, 64 }, { 1920, 256, 64 }, { 1920, 64, 256 },                                /* 64 wide */
-        { 1, 2304, 768 },                                                                       /* one token */
+        /* GPT-2 124M */
+        { 2048, 2304, 768 }, { 2048, 768, 768 }, { 2048, 3072, 768 }, { 2048, 768, 3072 },
+        { 1024, 1152, 896 }, { 1024, 9728, 896 }, { 1024, 896, 4864 },  /* Qwen2.5 0.5B */
+        { 1024, 16, 896 }, { 1024, 896, 16 },  /* rank 16 */
+        { 1920, 192, 64 }, { 1920, 256, 64 }, { 1920, 64, 256 },  /* 64 wide */
+        { 1, 2304, 768 },  /* one token */
     };
     static const char *const forms[] = { "y", "dx", "dw" };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
@@ -194,14 +211,16 @@ BENCH(gemm_speed)
             Bench t = { .ws = new_bytes(GEMM_WORKSPACE) };
             t.g = form == 0 ? (Gemm){ .m = r, .n = o, .k = n, .form = GEMM_NT }
                   : form == 1 ? (Gemm){ .m = r, .n = n, .k = o, .form = GEMM_NN }
-                              : (Gemm){ .m = o, .n = n, .k = r, .form = GEMM_TN, .out_f32 = 1, .beta = 1 };
+                              : (Gemm){ .m = o, .n = n, .k = r, .form = GEMM_TN, .out_f32 = 1,
+                                        .beta = 1 };
             t.g.name = "bench";
             gemm_init(&t.g);
             t.a = act_normal(t.g.m * t.g.k, 0, 1);
             t.b = act_normal(t.g.k * t.g.n, 0, 1);
             t.c = f32_normal(t.g.m * t.g.n, 0, 1);
             char what[64];
-            snprintf(what, sizeof what, "%s rows %d out %d in %d", forms[form], (int)r, (int)o, (int)n);
+            snprintf(what, sizeof what, "%s rows %d out %d in %d", forms[form], (int)r, (int)o,
+                     (int)n);
             bench_report(what, bench_time(run_bench, &t), 0, 2.0 * (double)(r * o * n));
         }
 }

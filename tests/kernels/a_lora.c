@@ -9,12 +9,16 @@ static const uint32_t noise[4] = { 0x1234567, 0x89abcdef, 17, 40 };
 
 /* q, k, v of a grouped layer; one part; two parts with a gap between; rank 1 and odd sizes. */
 static const Lora cases[] = {
-    { .name = "qkv", .rows = 34, .in = 24, .out = 32, .rank = 4, .parts = 3, .col = { 0, 16, 24 }, .width = { 16, 8, 8 },
+    { .name = "qkv", .rows = 34, .in = 24, .out = 32, .rank = 4, .parts = 3, .col = { 0, 16, 24 },
+      .width = { 16, 8, 8 },
       .scale = 2, .T = 17 },
-    { .name = "o", .rows = 9, .in = 13, .out = 7, .rank = 1, .parts = 1, .col = { 0 }, .width = { 7 }, .scale = 0.5f, .T = 9 },
-    { .name = "q, v", .rows = 40, .in = 64, .out = 96, .rank = 8, .parts = 2, .col = { 0, 80 }, .width = { 64, 16 },
+    { .name = "o", .rows = 9, .in = 13, .out = 7, .rank = 1, .parts = 1, .col = { 0 },
+      .width = { 7 }, .scale = 0.5f, .T = 9 },
+    { .name = "q, v", .rows = 40, .in = 64, .out = 96, .rank = 8, .parts = 2, .col = { 0, 80 },
+      .width = { 64, 16 },
       .scale = 1, .T = 8 },
-    { .name = "wide", .rows = 100, .in = 300, .out = 520, .rank = 70, .parts = 1, .col = { 0 }, .width = { 520 },
+    { .name = "wide", .rows = 100, .in = 300, .out = 520, .rank = 70, .parts = 1, .col = { 0 },
+      .width = { 520 },
       .scale = 0.25f, .T = 50 },
 };
 enum { NCASES = sizeof cases / sizeof *cases };
@@ -34,7 +38,8 @@ static double *masks(const Lora *l, uint32_t site)
     for (int64_t p = 0; p < l->parts; p++)
         for (int64_t i = 0; i < l->rows; i++)
             for (int64_t c = 0; c < l->in; c++) {
-                int keep = dropout_keep(noise, site * LORA_PARTS + (uint32_t)p, l->T, i, (uint32_t)c, l->dropout);
+                int keep = dropout_keep(noise, site * LORA_PARTS + (uint32_t)p, l->T, i,
+                                        (uint32_t)c, l->dropout);
                 mask[(p * l->rows + i) * l->in + c] = keep ? 1 / (1 - (double)l->dropout) : 0;
             }
     return mask;
@@ -44,14 +49,19 @@ static void run_case(Lora l, float dropout, int beta)
 {
     l.dropout = dropout;
     l.beta = beta;
-    const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank, nu = l.rows * all, na = all * l.in;
+    const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank,
+        nu = l.rows * all, na = all * l.in;
     const int64_t nb = widths(&l) * l.rank;
     const uint32_t site = 5;
-    act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1), *dy = act_normal(ny, 0, 1), *dx = act_normal(nx, 0, 1);
+    act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1), *dy = act_normal(ny, 0, 1),
+        *dx = act_normal(nx, 0, 1);
     act_t *u = NEW(act_t, nu), *a = act_normal(na, 0, 1), *b = act_normal(nb, 0, 1);
-    float *da = beta ? f32_normal(na, 0, 1) : NEW(float, na), *db = beta ? f32_normal(nb, 0, 1) : NEW(float, nb);
-    double *mask = masks(&l, site), *ry = act_double(y, ny), *ru = NEW(double, nu), *rdx = act_double(dx, nx);
-    double *rda = f32_double(da, na), *rdb = f32_double(db, nb), *xd = act_double(x, nx), *ad = act_double(a, na);
+    float *da = beta ? f32_normal(na, 0, 1) : NEW(float, na), *db = beta ? f32_normal(nb, 0,
+            1) : NEW(float, nb);
+    double *mask = masks(&l, site), *ry = act_double(y, ny), *ru = NEW(double, nu),
+        *rdx = act_double(dx, nx);
+    double *rda = f32_double(da, na), *rdb = f32_double(db, nb), *xd = act_double(x, nx),
+        *ad = act_double(a, na);
     double *bd = act_double(b, nb);
     for (int64_t i = 0; !beta && i < na; i++)
         rda[i] = 0;
@@ -107,9 +117,12 @@ TEST(lora_gradient)
     for (int i = 0; i < NCASES; i++) {
         Lora l = cases[i];
         l.dropout = 0.3f;
-        const int64_t nx = l.rows * l.in, ny = l.rows * l.out, na = l.parts * l.rank * l.in, nb = widths(&l) * l.rank;
-        Gradient g = { &l, NEW(double, ny), NEW(double, l.rows * l.parts * l.rank), act_double(act_normal(nx, 0, 1), nx),
-                       act_double(act_normal(na, 0, 1), na), act_double(act_normal(nb, 0, 1), nb), masks(&l, 5),
+        const int64_t nx = l.rows * l.in, ny = l.rows * l.out, na = l.parts * l.rank * l.in,
+            nb = widths(&l) * l.rank;
+        Gradient g = { &l, NEW(double, ny), NEW(double, l.rows * l.parts * l.rank),
+                       act_double(act_normal(nx, 0, 1), nx),
+                       act_double(act_normal(na, 0, 1), na), act_double(act_normal(nb, 0, 1), nb),
+                           masks(&l, 5),
                        act_double(act_normal(ny, 0, 1), ny) };
         double *dx = NEW(double, nx), *da = NEW(double, na), *db = NEW(double, nb);
         memset(dx, 0, sizeof(double) * (size_t)nx);
@@ -123,7 +136,8 @@ TEST(lora_gradient)
     }
 }
 
-/* The masks do not depend on how a global batch is cut into micro-batches, and drop about the share asked for. */
+/* The masks do not depend on how a global batch is cut into micro-batches, and drop about the share
+ * asked for. */
 TEST(lora_masks)
 {
     Lora l = { .rows = 40, .in = 101, .T = 10, .dropout = 0.25f };
@@ -166,17 +180,23 @@ BENCH(lora_speed)
     gemm_setup();
     for (int drop = 0; drop < 2; drop++)
         for (int i = 0; i < 2; i++) {
-            Lora l = { .name = "bench", .rows = 1024, .in = 896, .out = i ? 9728 : 1152, .rank = 16, .parts = i ? 2 : 3,
-                       .col = { 0, i ? 4864 : 896, 1024 }, .width = { i ? 4864 : 896, i ? 4864 : 128, 128 }, .scale = 2,
+            Lora l = { .name = "bench", .rows = 1024, .in = 896, .out = i ? 9728 : 1152, .rank = 16,
+                       .parts = i ? 2 : 3,
+                       .col = { 0, i ? 4864 : 896, 1024 }, .width = { i ? 4864 : 896,
+                               i ? 4864 : 128, 128 }, .scale = 2,
                        .dropout = drop ? 0.05f : 0, .T = 1024 };
             const int64_t all = l.rank * l.parts, w = widths(&l);
-            Bench t = { l, act_normal(l.rows * l.in, 0, 1), act_normal(l.rows * l.out, 0, 1), NEW(act_t, l.rows * all),
-                        act_normal(all * l.in, 0, 1), act_normal(w * l.rank, 0, 1), NEW(float, all * l.in),
-                        NEW(float, w * l.rank), new_bytes(lora_workspace(l.rows, l.in, l.out, l.rank, l.parts, l.dropout)) };
+            Bench t = { l, act_normal(l.rows * l.in, 0, 1), act_normal(l.rows * l.out, 0, 1),
+                        NEW(act_t, l.rows * all),
+                        act_normal(all * l.in, 0, 1), act_normal(w * l.rank, 0, 1), NEW(float,
+                                all * l.in),
+                        NEW(float, w * l.rank), new_bytes(lora_workspace(l.rows, l.in, l.out,
+                                l.rank, l.parts, l.dropout)) };
             lora_init(&t.l);
             double flops = 2.0 * (double)(l.rows * (l.in * all + w * l.rank));
             char what[64];
-            snprintf(what, sizeof what, "lora rows 1024 in 896 out %d dropout %g", (int)l.out, (double)l.dropout);
+            snprintf(what, sizeof what, "lora rows 1024 in 896 out %d dropout %g", (int)l.out,
+                     (double)l.dropout);
             bench_report(what, bench_time(run_fwd, &t), 0, flops);
             bench_report("  backward", bench_time(run_bwd, &t), 0, 2 * flops);
         }
