@@ -1,0 +1,327 @@
+/* compare.c -- compares what a run left behind with a reference, or with another run.
+ *
+ * In:    the command line: see usage(); BOUND is relative.
+ * Out:   `ok NAME` or `not ok NAME: why` a line; exit status 1 when any failed.
+ * Keeps: numbers that are missing, not finite or of another count are failures. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../runtime/json.h"
+#include "../../runtime/safetensors.h"
+
+static const char *prefix = "";
+static int failed;
+
+static void verdict(bool good, const char *name, const char *why, ...) __attribute__((format(printf, 3, 4)));
+static void verdict(bool good, const char *name, const char *why, ...)
+{
+    printf(good ? "ok %s %s" : "not ok %s %s: ", prefix, name);
+    if (!good) {
+        va_list args;
+        va_start(args, why);
+        vprintf(why, args);
+        va_end(args);
+        failed = 1;
+    }
+    putchar('\n');
+}
+
+static void quit(const char *what, const char *why)
+{
+    printf("not ok %s %s: %s\n", prefix, what, why);
+    exit(1);
+}
+
+static cJSON *read_json(const char *path)
+{
+    size_t n;
+    char *error, *text = file_read(path, 1 << 24, &n, &error);
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    if (!json)
+        quit(path, error);
+    free(text);
+    return json;
+}
+
+/* history.jsonl as an array of records. */
+static cJSON *read_history(const char *folder)
+{
+    char *path, *error, *text, *line;
+    size_t n;
+    if (asprintf(&path, "%s/history.jsonl", folder) < 0 || !(text = file_read(path, 1 << 26, &n, &error)))
+        quit("history", error);
+    cJSON *all = cJSON_CreateArray();
+    for (char *at = text; (line = strsep(&at, "\n")) && *line;) {
+        cJSON *record = json_parse(line, strlen(line), &error);
+        if (!record)
+            quit(path, error);
+        cJSON_AddItemToArray(all, record);
+    }
+    free(text);
+    return all;
+}
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *x = json_get(o, key);
+    return cJSON_IsNumber(x) ? x->valuedouble : NAN;
+}
+
+/* The first or the last record that has this key. */
+static const cJSON *record_with(const cJSON *all, const char *key, bool last)
+{
+    const cJSON *found = NULL, *r;
+    cJSON_ArrayForEach(r, all)
+        if (json_get(r, key) && (last || !found))
+            found = r;
+    return found;
+}
+
+static bool near(double got, double want, double bound)
+{
+    return fabs(got - want) <= bound * fabs(want);
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------------ */
+
+static float *read_tensor(const StFile *f, const StTensor *t)
+{
+    size_t n = (size_t)st_elements(t);
+    float *values = malloc(n * sizeof *values + 1);
+    void *raw = malloc((size_t)(t->end - t->begin) + 1);
+    char *error = st_read(f, t, raw, 0, t->end - t->begin);
+    if (error || !st_to_float(values, raw, t->dtype, n))
+        quit(t->name, error ? error : "not floating point");
+    free(raw);
+    return values;
+}
+
+static double largest(const float *x, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs((double)x[i]));
+    return most;
+}
+
+/* Greatest |a - b|; NAN when any is not finite. */
+static double distance(const float *a, const float *b, int64_t n)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = fabs((double)a[i] - (double)b[i]);
+        if (!(d <= 1e30))
+            return NAN;
+        most = fmax(most, d);
+    }
+    return most;
+}
+
+static StFile open_tensors(const char *path)
+{
+    StFile f;
+    char *error = st_open(&f, path);
+    if (error)
+        quit(path, error);
+    return f;
+}
+
+/* Calls judge for every tensor that both files hold with one shape; any other is a failure. */
+static void compare_tensors(const char *got, const char *want,
+                            const char *(*judge)(const void *arg, const char *name, const float *a, const float *b, int64_t n),
+                            const void *arg)
+{
+    StFile a = open_tensors(got), b = open_tensors(want);
+    verdict(a.n == b.n, "number of tensors", "%d, want %d", a.n, b.n);
+    char bad[512] = "";
+    for (int i = 0; i < b.n && !*bad; i++) {
+        const StTensor *y = &b.t[i], *x = st_find(&a, y->name);
+        if (!x || x->rank != y->rank || memcmp(x->shape, y->shape, sizeof x->shape[0] * (size_t)x->rank)) {
+            snprintf(bad, sizeof bad, "%s is missing or of another shape", y->name);
+            break;
+        }
+        float *p = read_tensor(&a, x), *q = read_tensor(&b, y);
+        const char *why = judge(arg, y->name, p, q, st_elements(y));
+        if (why)
+            snprintf(bad, sizeof bad, "%s: %s", y->name, why);
+        free(p), free(q);
+    }
+    verdict(!*bad, "weights", "%s", bad);
+    st_close(&a), st_close(&b);
+}
+
+/* ---- a run against tests/train/ref ------------------------------------------------------------------------- */
+
+/* Two correct fp32 programs sum in different orders. PyTorch's own fp32 run is one witness of how far that leads from
+ * the fp64 run: each bound is FACTOR times its distance, and at least a few roundings. */
+enum { FACTOR = 8 };
+
+/* drift: final_max_abs_diff of PyTorch's fp32 run, a tensor each. Least bound: 4 roundings of the largest weight. A weight whose true gradient is 0 (a key bias: softmax does not see
+ * it) follows rounding noise that AdamW blows up to steps of the learning rate; its drift in PyTorch tells. */
+static const char *judge_final(const void *drifts, const char *name, const float *a, const float *b, int64_t n)
+{
+    static char why[160];
+    double drift = number(drifts, name), off = distance(a, b, n);
+    double bound = fmax(FACTOR * drift, 4 * 0x1p-24 * fmax(1, largest(b, n)));
+    if (off <= bound)
+        return NULL;
+    snprintf(why, sizeof why, "off by %.3g, bound %.3g (PyTorch in fp32 is off by %.3g)", off, bound, drift);
+    return why;
+}
+
+/* Losses of all steps. bound 0: fp32, against the bounds above; else of the losses; gradients are 10 times as rough. */
+static void compare_steps(const cJSON *history, const cJSON *expect, double bound)
+{
+    const cJSON *steps = json_get(expect, "steps"), *single = json_get(expect, "float32"), *r, *want;
+    int n = 0;
+    double worst[3] = {0}, tokens = 0;
+    char bad[3][128] = {""};
+    cJSON_ArrayForEach(r, history) {
+        if (!json_get(r, "loss"))
+            continue;
+        want = cJSON_GetArrayItem(steps, n);
+        if (!want || number(r, "step") != number(want, "step"))
+            quit("steps", "another step than the reference's");
+        static const char *const key[][2] = {{"loss", "loss"}, {"grad_norm", "grad_norm"}, {"learning_rate", "lr"}};
+        for (int k = 0; k < 3; k++) {
+            double x = number(r, key[k][0]), y = number(want, key[k][1]), allowed = bound;
+            if (k == 2)
+                allowed = 1e-7;              /* the rate is the same formula in double or its fp32 form */
+            else if (bound)
+                allowed *= k ? 10 : 1;
+            else {
+                double theirs = cJSON_GetArrayItem(json_get(single, key[k][1]), n)->valuedouble;
+                allowed = fmax(FACTOR * fabs(theirs - y) / fabs(y), k ? 1e-6 : 3e-7);
+            }
+            double off = y ? fabs(x - y) / fabs(y) : fabs(x);
+            worst[k] = fmax(worst[k], off);
+            if (!(off <= allowed) && !*bad[k])
+                snprintf(bad[k], sizeof bad[k], "step %d: %.9g, want %.9g (off %.2g, bound %.2g)", n + 1, x, y, off, allowed);
+        }
+        n++;
+        tokens = number(r, "num_tokens");
+    }
+    verdict(n == cJSON_GetArraySize(steps), "every step", "%d records, want %d", n, cJSON_GetArraySize(steps));
+    verdict(!*bad[0], "losses", "%s", bad[0]);
+    verdict(!*bad[1], "gradient norms", "%s", bad[1]);
+    verdict(!*bad[2], "learning rates", "%s", bad[2]);
+    double targets = 0;
+    cJSON_ArrayForEach(want, steps)
+        targets += number(want, "targets");
+    bool rows = !strcmp(json_get(json_get(expect, "settings"), "kind")->valuestring, "rows");
+    verdict(rows ? tokens > targets : tokens == targets, "tokens", "%.0f, the reference has %.0f targets", tokens, targets);
+    fprintf(stderr, "%s: worst loss %.2g, norm %.2g, rate %.2g\n", prefix, worst[0], worst[1], worst[2]);
+}
+
+static void compare_eval(const cJSON *history, const cJSON *expect, double bound)
+{
+    static const char *const key[] = {"eval_loss", "eval_loss_token"};
+    for (int last = 0; last < 2; last++)
+        for (int k = 0; k < 2; k++) {
+            double x = number(record_with(history, key[k], last), key[k]);
+            double y = number(json_get(expect, last ? "final" : "initial"), key[k]);
+            char name[64];
+            snprintf(name, sizeof name, "%s %s", last ? "final" : "initial", key[k]);
+            verdict(near(x, y, bound), name, "%.9g, want %.9g", x, y);
+        }
+}
+
+/* reference CASE RUN [BOUND]: without BOUND fp32 to the last bits; with it losses, norms and validation only. */
+static void against_reference(char **arg, double bound)
+{
+    char *path, *final;
+    if (asprintf(&path, "%s/expect.json", arg[0]) < 0)
+        abort();
+    cJSON *expect = read_json(path), *history = read_history(arg[1]);
+    compare_steps(history, expect, bound);
+    compare_eval(history, expect, bound ? bound : 1e-6);
+    if (bound) {
+        double first = number(record_with(history, "loss", false), "loss"), end = number(record_with(history, "loss", true), "loss");
+        verdict(end < 0.9 * first, "the loss falls", "from %.4f to %.4f", first, end);
+        return;
+    }
+    bool lora = cJSON_IsObject(json_get(json_get(expect, "settings"), "lora"));
+    if (asprintf(&path, "%s/checkpoint-20/%s.safetensors", arg[1], lora ? "adapter_model" : "model") < 0 ||
+        asprintf(&final, "%s/%s.safetensors", arg[0], lora ? "adapter_final/adapter_model" : "final") < 0)
+        abort();
+    compare_tensors(path, final, judge_final, json_get(json_get(expect, "float32"), "final_max_abs_diff"));
+}
+
+/* ---- a run against a run ----------------------------------------------------------------------------------- */
+
+static const char *judge_bound(const void *arg, const char *name, const float *a, const float *b, int64_t n)
+{
+    static char why[160];
+    double bound = *(const double *)arg * fmax(1e-3, largest(b, n)), off = distance(a, b, n);
+    (void)name;
+    if (off <= bound)
+        return NULL;
+    snprintf(why, sizeof why, "off by %.3g, bound %.3g", off, bound);
+    return why;
+}
+
+/* weights FILE FILE BOUND: largest distance in a tensor over its largest value. */
+static void tensors_near(char **arg, double bound) { compare_tensors(arg[0], arg[1], judge_bound, &bound); }
+
+/* Times and speeds differ between runs. */
+static bool timed(const char *key)
+{
+    return strstr(key, "runtime") || strstr(key, "per_second");
+}
+
+/* history RUN RUN BOUND: every number of every record; BOUND 0: the same bits. */
+static void histories_near(char **arg, double bound)
+{
+    cJSON *a = read_history(arg[0]), *b = read_history(arg[1]);
+    char bad[256] = "";
+    if (cJSON_GetArraySize(a) != cJSON_GetArraySize(b) || !a->child)
+        snprintf(bad, sizeof bad, "%d and %d records", cJSON_GetArraySize(a), cJSON_GetArraySize(b));
+    for (const cJSON *p = a->child, *q = b->child; p && q && !*bad; p = p->next, q = q->next) {
+        const cJSON *x = p->child, *y = q->child;
+        for (; x && y && !*bad; x = x->next, y = y->next)
+            if (strcmp(x->string, y->string) ||
+                (!timed(x->string) && !(fabs(x->valuedouble - y->valuedouble) <= bound * fabs(y->valuedouble))))
+                snprintf(bad, sizeof bad, "step %.0f: %s %.9g and %s %.9g", number(p, "step"), x->string, x->valuedouble,
+                         y->string, y->valuedouble);
+        if (!*bad && (x || y))
+            snprintf(bad, sizeof bad, "step %.0f: other keys", number(p, "step"));
+    }
+    verdict(!*bad, "history", "%s", bad);
+}
+
+/* eval RUN RUN BOUND: the last validation losses. */
+static void evals_near(char **arg, double bound)
+{
+    cJSON *a = read_history(arg[0]), *b = read_history(arg[1]);
+    double x = number(record_with(a, "eval_loss", true), "eval_loss"), y = number(record_with(b, "eval_loss", true), "eval_loss");
+    verdict(near(x, y, bound), "eval_loss", "%.9g and %.9g", x, y);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(char **arg, double bound);
+} commands[] = {{"reference", against_reference}, {"weights", tensors_near}, {"history", histories_near}, {"eval", evals_near}};
+
+static void usage(void)
+{
+    fputs("compare TEST reference CASE RUN [BOUND] | weights FILE FILE BOUND | history RUN RUN BOUND | eval RUN RUN BOUND\n",
+          stderr);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 5 || argc > 6)
+        usage();
+    prefix = argv[1];
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (!strcmp(commands[i].name, argv[2])) {
+            commands[i].run(argv + 3, argc > 5 ? atof(argv[5]) : 0);
+            return failed;
+        }
+    usage();
+}

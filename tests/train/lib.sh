@@ -1,0 +1,75 @@
+# lib.sh -- builds recipes into out/.test/train/ and tells verdicts; sourced by the scripts beside it.
+#
+# Keeps: programs and objects of the last time, as long as what they are made from is the same.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+here=tests/train
+ref=$here/ref
+work=out/.test/train
+gen=${GEN:-out/.gen/gen}
+mkdir -p $work
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
+
+verdict() {             # NAME [WHY]: passed when WHY is empty
+    if [ -z "${2:-}" ]; then echo "ok $1"; else echo "not ok $1: $(echo "$2" | head -c 400 | tr '\n' ' ')"; failed=1; fi
+}
+
+[ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
+
+build() {               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA goes to make
+    local dir=$work/$1 recipe=$here/recipes/$2.lua key flags objects
+    shift 2
+    rm -rf "$dir.new"
+    "$gen" "$recipe" "$@" -o "$dir.new" >"$dir.log" 2>&1 || return 1
+    key=$(cd "$dir.new" && find . -type f | LC_ALL=C sort | xargs cat | sha256sum)${EXTRA:-}
+    if [ "$key" = "$(cat "$dir/key" 2>/dev/null)" ]; then
+        rm -rf "$dir.new"
+        return 0
+    fi
+    rm -rf "$dir"
+    mv "$dir.new" "$dir"
+    flags=$(grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile")${EXTRA:-}
+    objects=$work/objects.$( (echo "$flags"; cat runtime/*) | sha256sum | head -c 16)
+    [ -d "$objects" ] && cp "$objects"/*.o "$dir/runtime"
+    make -s -C "$dir" EXTRA="${EXTRA:-}" >"$dir.log" 2>&1 || return 1
+    if [ ! -d "$objects" ]; then
+        rm -rf "$objects.$$"
+        mkdir "$objects.$$"
+        cp "$dir"/runtime/*.o "$objects.$$"
+        mv -T "$objects.$$" "$objects" 2>/dev/null || rm -rf "$objects.$$"
+    fi
+    echo "$key" >"$dir/key"
+}
+
+built() {               # NAME ...: what `build` in the background left; ends the script when one failed
+    local name bad=0
+    wait
+    for name in "$@"; do
+        [ -f "$work/$name/key" ] || { verdict "build $name" "$(tail -n 3 "$work/$name.log")"; bad=1; }
+    done
+    [ $bad = 0 ] || exit 1
+}
+
+# train NAME CASE RUN ARGS...: trains on the data of a reference case from its weights into $scratch/RUN; the program's
+# exit code. What it said is in $scratch/RUN.log.
+train() {
+    local name=$1 case=$2 run=$scratch/$3 adapter=
+    shift 3
+    grep -q 'adapter_json =' "$work/$name/recipe.h" && [ -d $ref/$case/adapter_init ] && adapter="--adapter $ref/$case/adapter_init"
+    # shellcheck disable=SC2086
+    "$work/$name/run.sh" --data $ref/$case/tokens.safetensors --eval-data $ref/$case/eval.safetensors \
+        --init-from $ref/$case/model $adapter --out "$run" "$@" >"$run.log" 2>&1
+}
+
+trained() {             # as train; a verdict when it fails
+    train "$@" || verdict "$3 trains" "exit $?: $(tail -n 2 "$scratch/$3.log")"
+}
+
+compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
+
+${CC:-gcc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare $here/compare.c \
+    runtime/base.c runtime/json.c runtime/safetensors.c runtime/safetensors_write.c runtime/crc32c.c -lcjson -lm ||
+    { verdict compare "does not compile"; exit 1; }
