@@ -233,8 +233,12 @@ static char *encode_found(const Tokenizer *t, const Finder *f, const char *text,
                 break;
             from = before;
         }
-        while (a->rstrip && end < n && utf8_is_space(utf8_value(text + end, utf8_length_at(text, n, end))))
-            end += (size_t)utf8_length_at(text, n, end);
+        while (a->rstrip && end < n) {
+            int len = utf8_length_at(text, n, end);
+            if (!utf8_is_space(utf8_value(text + end, len)))
+                break;
+            end += (size_t)len;
+        }
         if (from > done)
             error = gap(t, text + done, from - done, to);
         ids_put(to, &a->id, 1);

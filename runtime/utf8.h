@@ -1,4 +1,4 @@
-/* utf8.h -- what is well-formed UTF-8 (Unicode standard, table 3-7), shared by every reader of text. */
+/* utf8.h -- what is well-formed UTF-8 (Unicode standard, table 3-7), for every reader of text. */
 #ifndef DIECAST_UTF8_H
 #define DIECAST_UTF8_H
 
@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Length of the well-formed sequence at s, n >= 1 bytes; 0: there is none, and *bad bytes (1 to 3) are
- * the longest prefix of one, at least 1: what a lossy decoder replaces by one U+FFFD. */
+/* Length of the well-formed sequence at s, n >= 1 bytes; 0: there is none, and *bad bytes (1 to 3)
+ * are the longest prefix of one, at least 1: what a lossy decoder replaces by one U+FFFD. */
 static inline int utf8_length(const char *s, size_t n, int *bad)
 {
     const unsigned char *p = (const unsigned char *)s;
@@ -68,7 +68,7 @@ static inline uint32_t utf8_value(const char *s, int len)
     return c;
 }
 
-/* Length of the character at text[at]; start of the one that ends there. The text is well-formed. */
+/* Length of the character at text[at]; start of the one that ends there. The text is good. */
 static inline int utf8_length_at(const char *text, size_t n, size_t at)
 {
     int bad;

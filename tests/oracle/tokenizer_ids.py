@@ -36,7 +36,8 @@ FIXED = [
     "<|endoftext|>", "a<|endoftext|>b", "<|endoftext|><|endoftext|>", "<|endoftext", " <|endoftext|> ", "<|<|endoftext|>|>",
     "<|im_start|>user\nhi<|im_end|>\n", "<|begin_of_text|>x<|eot_id|>", "<extra>x</extra>", "thing things everything thing",
     " mask  mask\nmask", "tab\t mask \tmask", "thing-thing thing_thing thing1", "éclair e\u0301clair", "a" * 300, "ab" * 200,
-    " " * 200 + "x", "\n" * 50, "- " * 60, "=" * 70, "'" * 9, "the the the the", "0" * 40, "東京" * 40, "\u0301" * 20,
+    "end.\nNext (x)\n\"Quoted\" \u2014 line\n東京。\nA\nb;\n;c\n\u0301d\n 1\n2\n'\n's\n<x>\r\ny\n\u180ez\u3000\nthing\nmask\nthe the\ntab\nx",
+    "x\n<|endoftext|>\ny\nthe the\nmask\n\u212aelvin\n\u037e\nthing" * 3, " " * 200 + "x", "\n" * 50, "- " * 60, "=" * 70, "'" * 9, "the the the the", "0" * 40, "東京" * 40, "\u0301" * 20,
 ]
 
 
@@ -45,7 +46,7 @@ def corpus(seed):
     for _ in range(3000):
         n = rng.randint(1, 14)
         words = [WORDS[min(int(rng.expovariate(1 / 18)), len(WORDS) - 1)] for _ in range(n)]
-        yield rng.choice(["", " ", "\n", "\t"]) + rng.choice([" ", " ", "  "]).join(words) + rng.choice(".,;!?\n")
+        yield rng.choice(["", " ", "\n", "\t"]) + rng.choice([" ", " ", "  "]).join(words) + rng.choice([".", ",", ";", "!", "?", "\n", ".\n", ";\n", "\n\n"])
 
 
 def random_text(rng):

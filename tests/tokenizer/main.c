@@ -11,6 +11,7 @@
 #include <string.h>
 
 static int failed;
+static size_t cuts;             /* that were tried in the recorded texts */
 
 static void verdict(const char *name, const char *why)
 {
@@ -63,22 +64,28 @@ static char *differ(const Tokenizer *t, const char *text, size_t n, bool special
     return error;
 }
 
-/* Encoding up to a cut and behind it must give the ids of the whole. */
+/* Encoding up to a cut and behind it must give the ids of the whole, wherever the block ends. */
 static char *cut_differs(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t *whole, *a, *b;
-    size_t nw, na, nb, cut = tokenizer_cut(t, text, n);
-    if (!cut)
-        return NULL;
+    size_t nw, na, nb, last = 0;
+    char *why = NULL;
     tokenizer_encode(t, text, n, false, &whole, &nw);
-    tokenizer_encode(t, text, cut, false, &a, &na);
-    tokenizer_encode(t, text + cut, n - cut, false, &b, &nb);
-    bool same = nw == na + nb && !memcmp(whole, a, na * sizeof *a) &&
-                !memcmp(whole + na, b, nb * sizeof *b);
+    for (size_t k = 1; k <= n && !why; k++) {
+        size_t cut = tokenizer_cut(t, text, k);
+        if (!cut || cut == last)
+            continue;
+        last = cut;
+        cuts++;
+        tokenizer_encode(t, text, cut, false, &a, &na);
+        tokenizer_encode(t, text + cut, n - cut, false, &b, &nb);
+        if (nw != na + nb || memcmp(whole, a, na * sizeof *a) || memcmp(whole + na, b, nb * sizeof *b))
+            why = format("cut at %zu of %zu changes the ids", cut, n);
+        free(a);
+        free(b);
+    }
     free(whole);
-    free(a);
-    free(b);
-    return same ? NULL : format("cut at %zu of %zu changes the ids", cut, n);
+    return why;
 }
 
 static char *check_case(const Tokenizer *t, const cJSON *c)
@@ -346,6 +353,7 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         check_folder(argv[i]);
+    verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
     check_splits();
     check_refused();
     check_bytes();
