@@ -126,7 +126,8 @@ static bool alive(const cJSON *holder)
     return strcmp(start, json_get(holder, "start")->valuestring) == 0;
 }
 
-/* Killed, but the kernel is still taking the process apart: it holds its flock a little longer. */
+/* Gone, or killed and the kernel is still taking the process apart (it holds its flock a little
+ * longer), or dead and not yet waited for by its parent. */
 static bool dying(const cJSON *holder)
 {
     enum { EXITING = 4 };                /* PF_EXITING of the kernel, field 9 */
@@ -159,7 +160,7 @@ static bool stale(int fd, const cJSON *holder, int restart, bool break_lock)
         return fstat(fd, &s) == 0 && time(NULL) - s.st_mtime > SETTLE;
     }
     if (on_this_host(holder))
-        return !alive(holder);
+        return dying(holder);
     const char *job = json_get(holder, "job")->valuestring;
     bool later = *job && strcmp(job, job_id()) == 0 &&
                  restart > json_get(holder, "restart")->valuedouble;

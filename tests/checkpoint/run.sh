@@ -418,11 +418,17 @@ verdict lock-held-untouched "$([ "$before" = "$(ls -l --full-time "$out")" ] || 
 kill -9 $pid; wait $pid 2>/dev/null
 expect lock-of-the-dead 0 'is stale, taken over' llama lock "$out" 0 0
 verdict lock-released "$(ls "$out")"
-# Killed and not yet waited for: a zombie here, for larger programs memory still being freed.
-hold 30
-disown $pid
-kill -9 $pid
-expect lock-of-the-dying 0 'is stale, taken over' llama lock "$out" 0 0
+# Killed, and its parent never waits for it: a zombie.
+: >"$scratch/held"
+($driver $config llama lock "$out" 0 30 >"$scratch/held" 2>&1 & exec sleep 60) &
+parent=$!
+disown $parent
+for _ in {1..100}; do grep -q locked "$scratch/held" && break; sleep 0.05; done
+pid=$(sed -n 's/.*"pid": \([0-9]*\).*/\1/p' "$out/run.lock")
+kill -9 "$pid"
+expect lock-of-a-zombie 0 'is stale, taken over' llama lock "$out" 0 0
+grep -q '^State:.*Z' "/proc/$pid/status" && ok lock-zombie-was-one || not_ok lock-zombie-was-one "no zombie"
+kill $parent
 DIE=1 d llama lock "$out" 0 0
 verdict lock-released-by-die "$(ls "$out")"
 other() { echo "{\"host\": \"elsewhere\", \"job\": \"$1\", \"pid\": 1, \"restart\": 2, \"since\": \"2024\", \"start\": \"5\"}" >"$out/run.lock"; }
