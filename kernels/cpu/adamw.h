@@ -1,9 +1,9 @@
-/* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one contiguous block of parameters, and the norm that clips it.
+/* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips it.
  *
- * In:    g (n) fp32; hyper = { lr, beta1, beta2, eps, weight decay, 1 - beta1^t, 1 - beta2^t, clip }, clip <= 0: no clipping; norm[0]
- *        the L2 norm of all gradients; decay 0: no weight decay. The powers are those of the fp32 betas in hyper.
- * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6)); w *= 1 - lr wd; m = b1 m + (1 - b1) g;
- *        v = b2 v + (1 - b2) g^2; w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise. */
+ * In:    g (n) fp32; hyper, below; norm[0] the L2 norm of all gradients; decay 0: no weight decay.
+ * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
+ *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+ *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise. */
 #ifndef DIECAST_KERNELS_ADAMW_H
 #define DIECAST_KERNELS_ADAMW_H
 
@@ -11,7 +11,17 @@
 
 #include "types.h"
 
-enum { HYPER_LR, HYPER_BETA1, HYPER_BETA2, HYPER_EPS, HYPER_DECAY, HYPER_BIAS1, HYPER_BIAS2, HYPER_CLIP };
+/* The entries of hyper. */
+enum {
+    HYPER_LR,
+    HYPER_BETA1,
+    HYPER_BETA2,
+    HYPER_EPS,
+    HYPER_DECAY,
+    HYPER_BIAS1,            /* 1 - beta1^t and 1 - beta2^t, powers of the fp32 values above */
+    HYPER_BIAS2,
+    HYPER_CLIP,             /* <= 0: no clipping */
+};
 
 #ifdef KERNEL_REFERENCE
 static inline void adamw_ref(double *w, double *m, double *v, const double *g, const double *hyper,
@@ -93,7 +103,7 @@ static inline void adamw_mixed(wt_t *restrict w, float *restrict master, float *
     }
 }
 
-enum { NORM_PARTS = 256 };
+enum { NORM_PARTS = 64 };
 
 /* g[0..n-1] = 0 */
 static inline void zero(float *g, int64_t n)
@@ -108,7 +118,7 @@ static inline int64_t grad_norm_workspace(void)
     return (int64_t)sizeof(double) * NORM_PARTS;
 }
 
-/* norm[0] = |g|, squares added in double: NORM_PARTS ranges, each in two halves, then the ranges in order. */
+/* norm[0] = |g|, squares added in double: NORM_PARTS ranges, each in two halves, then in order. */
 static inline void grad_norm(float *norm, const float *restrict g, int64_t n, void *ws)
 {
     double *parts = ws;

@@ -1,8 +1,8 @@
 /* embed.h -- token embeddings, with or without learned positions, and their gradients.
  *
- * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T. wte (V, C), wpe (P, C), T <= P.
- * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32 and rounded once (GPT-2; without wpe: a copy).
- * Keeps: deterministic: one element of dwte adds its rows in order, whatever the number of threads. */
+ * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T. wte (V, C), wpe (P, C).
+ * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy).
+ * Keeps: T <= P. An element of a gradient adds its rows in order, for any number of threads. */
 #ifndef DIECAST_KERNELS_EMBED_H
 #define DIECAST_KERNELS_EMBED_H
 
@@ -81,8 +81,8 @@ static inline void embed_pos_at_fwd(act_t *restrict y, const int32_t *restrict t
     embed_add_row(y, wte + *tok * C, wpe + *pos * C, C);
 }
 
-/* dwte (V, C) = sum of the rows of dy of each token; beta 1: added to dwte. A thread owns a range of columns, in whole
- * cache lines, and walks all rows. */
+/* dwte (V, C) = sum of the rows of dy of each token; beta 1: added to dwte. A thread owns a
+ * range of columns, in whole cache lines, and walks all rows. */
 static inline void embed_bwd(float *restrict dwte, const act_t *restrict dy,
                              const int32_t *restrict tok, int64_t rows, int64_t C, int64_t V,
                              int beta)

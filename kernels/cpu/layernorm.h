@@ -1,9 +1,9 @@
-/* layernorm.h -- LayerNorm (Ba, Kiros, Hinton 2016), alone or after a residual addition, and its gradients.
+/* layernorm.h -- LayerNorm (Ba, Kiros, Hinton 2016), also after a residual addition; its gradients.
  *
- * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the square root; biased variance.
- * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32, either may be NULL when no backward follows; dw, db (C) fp32.
- * Keeps: fp32 inside, one rounding at the store; sums in fixed order (types.h). sum may be a or r, dx may be dy or res;
- *        nothing else overlaps. */
+ * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased variance.
+ * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32 or NULL (no backward follows); dw, db (C) fp32.
+ * Keeps: fp32 inside, one rounding at the store; sums in fixed order (types.h). sum may be a or r,
+ *        dx may be dy or res; nothing else overlaps. */
 #ifndef DIECAST_KERNELS_LAYERNORM_H
 #define DIECAST_KERNELS_LAYERNORM_H
 
@@ -54,29 +54,21 @@ static inline void layernorm_bwd_ref(double *dw, double *db, double *dx, const d
 }
 #endif
 
-/* Two halves of the row at a time: two chains of additions hide the latency of one. */
-static inline void layernorm_row(act_t *restrict y, float *mean, float *rstd, const act_t *restrict x,
-                                 const wt_t *restrict w, const wt_t *restrict b, int64_t C, float eps)
+static inline void layernorm_row(act_t *restrict y, float *mean, float *rstd,
+                                 const act_t *restrict x, const wt_t *restrict w,
+                                 const wt_t *restrict b, int64_t C, float eps)
 {
-    const int64_t H = C / 2;
-    float s0 = 0, s1 = 0, v0 = 0, v1 = 0;
-#pragma omp simd reduction(+ : s0, s1)
-    for (int64_t i = 0; i < H; i++) {
-        s0 += act_load(x + i);
-        s1 += act_load(x + H + i);
+    float sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < C; i++)
+        sum += act_load(x + i);
+    const float m = sum / (float)C;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < C; i++) {
+        float d = act_load(x + i) - m;
+        squares += d * d;
     }
-    if (C % 2)
-        s0 += act_load(x + C - 1);
-    const float m = (s0 + s1) / (float)C;
-#pragma omp simd reduction(+ : v0, v1)
-    for (int64_t i = 0; i < H; i++) {
-        float d0 = act_load(x + i) - m, d1 = act_load(x + H + i) - m;
-        v0 += d0 * d0;
-        v1 += d1 * d1;
-    }
-    if (C % 2)
-        v0 += (act_load(x + C - 1) - m) * (act_load(x + C - 1) - m);
-    const float rs = 1.0f / sqrtf((v0 + v1) / (float)C + eps);
+    const float rs = 1.0f / sqrtf(squares / (float)C + eps);
 #pragma omp simd
     for (int64_t i = 0; i < C; i++)
         act_store(y + i, (act_load(x + i) - m) * rs * act_load(w + i) + act_load(b + i));
@@ -156,7 +148,8 @@ static inline int64_t layernorm_bwd_workspace(int64_t C)
     return (int64_t)sizeof(float) * REDUCE_PARTS * 2 * C;
 }
 
-/* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1). ws: layernorm_bwd_workspace(C) bytes. */
+/* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
+ * ws: layernorm_bwd_workspace(C) bytes. */
 static inline void layernorm_bwd_add(float *restrict dw, float *restrict db, act_t *dx,
                                      const act_t *dy, const act_t *restrict x,
                                      const wt_t *restrict w, const float *restrict mean,

@@ -1,4 +1,4 @@
-/* math.h -- exp, log and the logistic function in plain arithmetic, so that loops over them vectorise.
+/* math.h -- exp, log and the logistic function in plain arithmetic, so that loops vectorise.
  *
  * Keeps: math_exp and math_log within 2 ulp over all of fp32, gradual underflow, overflow to inf;
  *        math_sigmoid within 4 ulp plus 2^-86. NaN in, NaN out. No branches, no state.
@@ -68,9 +68,9 @@ static inline float math_log(float x)
     return x < 0.0f || x != x ? __builtin_nanf("") : y;
 }
 
-/* value = 1 / (1 + e^-x), rest = 1 - value without cancellation. x beyond 60 counts as 60: gcc works
- * out the clamped case ahead for every lane, and with a larger bound its products would be denormal,
- * which costs a factor of ten. */
+/* value = 1 / (1 + e^-x), rest = 1 - value without cancellation. x beyond 60 counts as 60: gcc
+ * works out the clamped case ahead for every lane, and with a larger bound its products would be
+ * denormal, which costs a factor of ten. */
 typedef struct {
     float value, rest;
 } Logistic;

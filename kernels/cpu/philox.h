@@ -1,8 +1,8 @@
-/* philox.h -- random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as
- * 1, 2, 3; SC 2011), and the dropout masks drawn from it.
+/* philox.h -- random numbers by counter, Philox4x32-10, and the dropout masks drawn from it.
  *
- * Keeps: no state. A draw depends on seed, step, site, sample, position and element only: never on the rank, the
- *        micro-batch split or the number of threads. */
+ * Keeps: no state. A draw depends on seed, step, site, sample, position and element only: never on
+ *        the rank, the micro-batch split or the number of threads.
+ * Method: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). */
 #ifndef DIECAST_KERNELS_PHILOX_H
 #define DIECAST_KERNELS_PHILOX_H
 
@@ -23,18 +23,18 @@ static inline void philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-/* Dropout. noise = {seed low, seed high, step, index of the micro-batch's first sample in the global batch}.
- * Row r of a micro-batch is position t = r % T of sample b = r / T. The four words of counter
- * (element / 4, t, noise[3] + b, step) under key (seed low ^ site * 0x9E3779B9, seed high) belong to the elements
- * element / 4 * 4 + 0..3; an element is dropped when its word < p * 2^32. 0 <= p < 1.
- * site: a number of its own for every place that drops, at most 2^32 of them. */
+/* Dropout. noise = { seed low, seed high, step, index in the global batch of the micro-batch's
+ * first sample }. Row r of a micro-batch is position t = r % T of sample b = r / T. The four words of
+ * counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site * 0x9E3779B9, seed high)
+ * belong to the elements element / 4 * 4 + 0..3; one is dropped when its word < p * 2^32. 0 <= p < 1.
+ * site: a number of its own for every place that drops. */
 static inline uint32_t dropout_threshold(float p)
 {
     return (uint32_t)((double)p * 4294967296.0);
 }
 
-static inline void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_t site, int64_t T, int64_t row,
-                                 uint32_t quad)
+static inline void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_t site, int64_t T,
+                                 int64_t row, uint32_t quad)
 {
     uint32_t ctr[4] = { quad, (uint32_t)(row % T), noise[3] + (uint32_t)(row / T), noise[2] };
     uint32_t key[2] = { noise[0] ^ site * 0x9E3779B9u, noise[1] };
@@ -42,7 +42,8 @@ static inline void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_
 }
 
 /* 1 when the element is kept. */
-static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, int64_t row, uint32_t element, float p)
+static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, int64_t row,
+                               uint32_t element, float p)
 {
     uint32_t out[4];
     dropout_words(out, noise, site, T, row, element / 4);
@@ -50,8 +51,8 @@ static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, 
 }
 
 /* The whole row: mask (n) = 0 where dropped, 1 / (1 - p) where kept. */
-static inline void dropout_row(float *restrict mask, const uint32_t *noise, uint32_t site, int64_t T, int64_t row,
-                               int64_t n, float p)
+static inline void dropout_row(float *restrict mask, const uint32_t *noise, uint32_t site,
+                               int64_t T, int64_t row, int64_t n, float p)
 {
     const uint32_t threshold = dropout_threshold(p);
     const float scale = 1.0f / (1.0f - p);

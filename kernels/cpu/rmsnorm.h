@@ -1,9 +1,9 @@
-/* rmsnorm.h -- RMSNorm (Zhang, Sennrich 2019), alone or after a residual addition, and its gradients.
+/* rmsnorm.h -- RMSNorm (Zhang, Sennrich 2019), also after a residual addition, and its gradients.
  *
  * In:    x, a, r, dy, res (rows, C) act_t; w (C) wt_t; eps inside the square root.
- * Out:   y, sum, dx (rows, C); rstd (rows) fp32, may be NULL when no backward follows; dw (C) fp32.
- * Keeps: fp32 inside; as in the Llama family, the normalised value is rounded to act_t before the weight multiplies it.
- *        Sums in fixed order (types.h). sum may be a or r, dx may be dy or res; nothing else overlaps. */
+ * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL when no backward follows; dw (C) fp32.
+ * Keeps: fp32 inside, but the normalised value is rounded before the weight multiplies it (Llama).
+ *        Fixed order (types.h). sum may be a or r, dx may be dy or res; nothing else overlaps. */
 #ifndef DIECAST_KERNELS_RMSNORM_H
 #define DIECAST_KERNELS_RMSNORM_H
 
@@ -40,7 +40,8 @@ static inline void rmsnorm_bwd_ref(double *dw, double *dx, const double *dy, con
             dw[i] += g[i] * xt[i] * rstd[t];
         }
         for (int64_t i = 0; i < C; i++)
-            dx[t * C + i] = rstd[t] * (g[i] * w[i] - xt[i] * rstd[t] * c) + (res ? res[t * C + i] : 0);
+            dx[t * C + i] = rstd[t] * (g[i] * w[i] - xt[i] * rstd[t] * c) +
+                            (res ? res[t * C + i] : 0);
     }
 }
 #endif
@@ -48,16 +49,11 @@ static inline void rmsnorm_bwd_ref(double *dw, double *dx, const double *dy, con
 static inline void rmsnorm_row(act_t *restrict y, float *rstd, const act_t *restrict x,
                                const wt_t *restrict w, int64_t C, float eps)
 {
-    const int64_t H = C / 2;
-    float s0 = 0, s1 = 0;
-#pragma omp simd reduction(+ : s0, s1)
-    for (int64_t i = 0; i < H; i++) {
-        s0 += act_load(x + i) * act_load(x + i);
-        s1 += act_load(x + H + i) * act_load(x + H + i);
-    }
-    if (C % 2)
-        s0 += act_load(x + C - 1) * act_load(x + C - 1);
-    const float rs = 1.0f / sqrtf((s0 + s1) / (float)C + eps);
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < C; i++)
+        squares += act_load(x + i) * act_load(x + i);
+    const float rs = 1.0f / sqrtf(squares / (float)C + eps);
 #pragma omp simd
     for (int64_t i = 0; i < C; i++)
         act_store(y + i, act_round(act_load(x + i) * rs) * act_load(w + i));
@@ -123,7 +119,8 @@ static inline int64_t rmsnorm_bwd_workspace(int64_t C)
     return (int64_t)sizeof(float) * REDUCE_PARTS * C;
 }
 
-/* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1). ws: rmsnorm_bwd_workspace(C) bytes. */
+/* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
+ * ws: rmsnorm_bwd_workspace(C) bytes. */
 static inline void rmsnorm_bwd_add(float *restrict dw, act_t *dx, const act_t *dy,
                                    const act_t *restrict x, const wt_t *restrict w,
                                    const float *restrict rstd, const act_t *res, int64_t rows,

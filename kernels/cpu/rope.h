@@ -1,9 +1,9 @@
-/* rope.h -- rotary positions (Su et al. 2021; RoFormer) in the half-split layout of the Llama family, in place.
+/* rope.h -- rotary positions (RoFormer, Su et al. 2021), half-split as in Llama, in place.
  *
- * In:    qkv (rows, (NH + 2 KV) D) = q heads, k heads, v heads; row r is position r % T; cos, sin (T, D/2) fp32.
- * Out:   the q and k parts rotated: [x1, x2] -> [x1 cos - x2 sin, x2 cos + x1 sin], x1 and x2 the halves of a head.
- * Keeps: inverse frequencies, angles and scaling in fp32 and tables rounded to act_t, as HF transformers have them; each product is
- *        rounded to act_t, then their sum (eager bf16 arithmetic). v is untouched. */
+ * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T; cos, sin (T, D/2) fp32, rounded.
+ * Out:   q and k, halves [x1, x2] of each head -> [x1 cos - x2 sin, x2 cos + x1 sin]; v untouched.
+ * Keeps: tables by HF transformers' fp32 formulas, rounded to act_t; in the rotation each
+ *        product is rounded to act_t, then their sum (eager bf16 arithmetic). */
 #ifndef DIECAST_KERNELS_ROPE_H
 #define DIECAST_KERNELS_ROPE_H
 

@@ -38,7 +38,8 @@ TEST(adamw)
     }
 }
 
-/* The first step moves every weight by lr against the sign of its gradient, whatever its size (Kingma, Ba 2014, section 2.1). */
+/* The first step moves every weight by lr against the sign of its gradient, whatever the gradient's
+ * size (Kingma, Ba 2014, section 2.1). */
 TEST(adamw_first_step)
 {
     const int64_t n = 1000;

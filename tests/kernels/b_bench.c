@@ -1,4 +1,4 @@
-/* b_bench.c -- speeds of the memory-bound kernels on shapes of GPT-2 124M, Qwen2.5 0.5B and a 64-wide model. */
+/* b_bench.c -- speeds of the memory-bound kernels. */
 #include <stdio.h>
 
 #include "../../kernels/cpu/adamw.h"
@@ -9,7 +9,7 @@
 #include "../../kernels/cpu/rope.h"
 #include "harness.h"
 
-/* One set of buffers; a row of the table below uses some of them. Bytes are those that must move. */
+/* One set of buffers; a row of the table below uses some. Bytes are those that must move. */
 typedef struct {
     int64_t rows, C, V;
     act_t *x, *y, *z, *res;

@@ -54,7 +54,7 @@ TEST(embed_bwd)
     }
 }
 
-/* Random values: the same bits for any number of threads (the harness compares), and the right size. */
+/* Random values: the harness compares the bits for different numbers of threads. */
 TEST(embed_bwd_random)
 {
     const int64_t T = 64, C = 96, V = 17, rows = 4 * T;

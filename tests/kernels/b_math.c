@@ -63,12 +63,13 @@ TEST(philox_known)
     }
 }
 
-/* Rows of one sample are the same wherever the sample lies in the micro-batch; the row helper agrees with single draws. */
+/* A sample's rows do not depend on its place in the micro-batch; rows agree with single draws. */
 TEST(dropout)
 {
     enum { T = 5, N = 103 };
     const float p = 0.3f;
-    uint32_t noise[4] = { random_u32(), random_u32(), 7, 40 }, later[4] = { noise[0], noise[1], 7, 42 };
+    uint32_t noise[4] = { random_u32(), random_u32(), 7, 40 };
+    uint32_t later[4] = { noise[0], noise[1], 7, 42 };
     float *a = NEW(float, N), *b = NEW(float, N);
     int64_t kept = 0, differ = 0;
     for (int64_t row = 0; row < 400 * T; row++) {
@@ -77,7 +78,8 @@ TEST(dropout)
         check_same("sample 2 of 40.. is sample 0 of 42..", a, b, N * sizeof *a);
         dropout_row(b, noise, 4, T, row + 2 * T, N, p);
         for (int i = 0; i < N; i++) {
-            check_true("dropout_keep", dropout_keep(noise, 3, T, row + 2 * T, (uint32_t)i, p) == (a[i] != 0));
+            int keep = dropout_keep(noise, 3, T, row + 2 * T, (uint32_t)i, p);
+            check_true("dropout_keep", keep == (a[i] != 0));
             check_true("scale", a[i] == 0 || a[i] == 1 / (1 - p));
             kept += a[i] != 0;
             differ += a[i] != b[i];
@@ -97,11 +99,13 @@ TEST(act_round_trip)
             continue;
         }
         check_true("idempotent", act_round(y) == y);
-        if (sizeof(act_t) == 2) {               /* the nearest of the two neighbours, even on ties */
-            float low = bits_float((uint32_t)u & 0xffff0000), high = bits_float(((uint32_t)u & 0xffff0000) + 0x10000);
-            double below = fabs((double)x - low), above = isinf(high) ? fabs(0x1p128 - fabs(x)) : fabs((double)high - x);
-            bool even = !(u >> 16 & 1);
-            check_true("nearest", isinf(x) || y == (below < above || (below == above && even) ? low : high));
+        if (sizeof(act_t) == 2) {               /* the nearer of the neighbours, even on ties */
+            float low = bits_float((uint32_t)u & 0xffff0000);
+            float high = bits_float(((uint32_t)u & 0xffff0000) + 0x10000);
+            double below = fabs((double)x - low);
+            double above = isinf(high) ? 0x1p128 - fabs(x) : fabs((double)high - x);
+            bool down = below < above || (below == above && !(u >> 16 & 1));
+            check_true("nearest", isinf(x) || y == (down ? low : high));
         } else {
             check_true("exact", y == x);
         }

@@ -83,7 +83,7 @@ TEST(rmsnorm_fwd)
     }
 }
 
-/* The cast order of the Llama family, visible where rounding is coarse: round, times weight, round. */
+/* The cast order of the Llama family: round, times weight, round. */
 TEST(rmsnorm_cast_order)
 {
     const int64_t C = 256;

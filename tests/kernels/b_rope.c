@@ -7,7 +7,7 @@ static const int64_t shapes[][5] = {        /* B, T, NH, KV, D */
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Against the double reference from the same tables; back again by the inverse; one token; v untouched. */
+/* Against the double reference with the same tables; the inverse; one token; v untouched. */
 TEST(rope)
 {
     for (int k = 0; k < SHAPES; k++) {
@@ -101,8 +101,8 @@ TEST(rope_table_llama3)
     check_true("all three ranges are met", kept && divided && between);
 }
 
-/* transformers 5.23.0 (torch 2.15.0), LlamaRotaryEmbedding in fp32 at position 1000: cos with head size 128, theta 5e5
- * and rope_scaling llama3 (8, 1, 4, 8192); sin with head size 64, theta 1e4. */
+/* transformers 5.23.0 (torch 2.15.0), LlamaRotaryEmbedding in fp32 at position 1000: cos with head
+ * size 128, theta 5e5, rope_scaling llama3 (8, 1, 4, 8192); sin with head size 64, theta 1e4. */
 static const float hf_llama3_cos[] = {
     0.562379062f, -0.585993946f, -0.748361886f, 0.974333048f, 0.855817735f, 0.831684291f,
     -0.998216867f, 0.760168493f, 0.655475318f, 0.626940727f, -0.993055403f, -0.400814772f,

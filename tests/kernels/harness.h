@@ -1,9 +1,9 @@
-/* harness.h -- what a file of kernel tests needs: TEST(name) { ... } bodies register themselves, main.c runs them.
+/* harness.h -- what a file of kernel tests needs: TEST(name) { ... } registers, main.c runs it.
  *
- * In:    SEED in the environment repeats a run; the seed is printed. Each test has a stream of its own.
+ * In:    SEED in the environment repeats a run; the seed is printed. A test has a stream of its own.
  * Keeps: a body runs with 1, 2 and 3 threads on the same inputs, and everything that passes through
  *        a check_ must have the same bits each time (unless the body calls harness_library()).
- * Buffers come filled with NaN, with guard zones that are verified when the body returns; nobody frees them. */
+ * Buffers come filled with NaN between guard zones, verified after the body; nobody frees them. */
 #ifndef DIECAST_TESTS_KERNELS_HARNESS_H
 #define DIECAST_TESTS_KERNELS_HARNESS_H
 
@@ -32,7 +32,7 @@ void harness_register(Test *t);
 #define TEST(name) TEST_(name, false)
 #define BENCH(name) TEST_(name, true)
 
-/* Memory: 64-byte aligned, NaN in every element, guarded on both sides, freed by the harness after the body. */
+/* Memory: 64-byte aligned, NaN in every element. */
 void *new_bytes(int64_t bytes);
 #define NEW(type, n) ((type *)new_bytes((int64_t)sizeof(type) * (n)))
 
@@ -54,26 +54,28 @@ float *f32_copy(const float *x, int64_t n);
 
 /* Outputs against a double reference. The one tolerance, for every kernel:
  *     |got - ref| <= eps * 4 * (1 + sqrt(depth)) * (|ref| + rms(ref))
- * depth: terms added up for one output (1 for element-wise); eps: half an ulp of the type the result was rounded to on its way, 2^-24
- * (f32) or, under ACT_BF16, 2^-9. check_via_act is for a float output computed from values rounded to act_t. */
+ * depth: terms added up for one output (1 for element-wise); eps: half an ulp of the type the
+ * result was rounded to on its way, 2^-24 (f32) or, under ACT_BF16, 2^-9. check_via_act is for a
+ * float output computed from values rounded to act_t. */
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth);
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
 void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
 /* Exactly the reference rounded to the type: for integer-valued inputs. */
 void check_act_exact(const char *what, const act_t *got, const double *ref, int64_t n);
 void check_f32_exact(const char *what, const float *got, const double *ref, int64_t n);
-void check_same(const char *what, const void *a, const void *b, int64_t bytes);     /* bit for bit */
+void check_same(const char *what, const void *a, const void *b, int64_t bytes);  /* all bits */
 void check_true(const char *what, bool ok);
 
-/* grad (n) against central differences of loss(ctx) in a sample of the elements of x (n), which is restored. All double. */
-void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x, const double *grad, int64_t n);
+/* grad (n) against central differences of loss(ctx) in a sample of the elements of x (n). */
+void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
+                    const double *grad, int64_t n);
 double dot(const double *a, const double *b, int64_t n);
 
-/* The body's results may depend on the number of threads (a library computed them): it runs once, on one. */
+/* A library's results may depend on the number of threads: the body runs once, on one. */
 void harness_library(void);
 
 /* Time of one call of run(ctx), seconds, the best of several; and a line of the bench table. */
 double bench_time(void (*run)(void *ctx), void *ctx);
-void bench_report(const char *what, double seconds, double bytes, double flops);    /* bytes or flops 0: not printed */
+void bench_report(const char *what, double seconds, double bytes, double flops);  /* 0: absent */
 
 #endif

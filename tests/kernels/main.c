@@ -1,7 +1,7 @@
 /* main.c -- runs the kernel tests that the other files of this folder registered.
  *
  * In:    arguments: a substring of test names, or --bench; SEED in the environment.
- * Out:   `ok kernels/LABEL/name` or `not ok ...: why`, one line a test; exit 1 if any failed. LABEL is set by the build.
+ * Out:   `ok kernels/LABEL/name` or `not ok ...: why`, a line a test; exit 1 if any failed.
  * Keeps: a test sees the same inputs whatever other tests run, and on each number of threads. */
 #include <math.h>
 #include <omp.h>
@@ -17,7 +17,7 @@ enum { GUARD = 64, MAX_BUFFERS = 4096 };
 static Test *tests;                      /* sorted by name */
 static struct { unsigned char *at; int64_t bytes; } buffers[MAX_BUFFERS];
 static int nbuffers;
-static char why[512];                    /* of the first failure of the running test; empty: none so far */
+static char why[512];                    /* the first failure of the running test, or empty */
 static uint64_t rng;                     /* splitmix64 */
 static uint64_t digest;                  /* of all checked results of the running body */
 static bool library;
@@ -177,15 +177,17 @@ float *f32_copy(const float *x, int64_t n)
 
 /* Checks */
 
-static void compare(const char *what, const double *got, const double *ref, int64_t n, int64_t depth, double eps)
+static void compare(const char *what, const double *got, const double *ref, int64_t n,
+                    int64_t depth, double eps)
 {
+    const double bound = eps * 4 * (1 + sqrt((double)depth));
     double rms = 0, worst = 0;
     int64_t at = -1;
     for (int64_t i = 0; i < n; i++)
         rms += ref[i] * ref[i];
     rms = n ? sqrt(rms / (double)n) : 0;
     for (int64_t i = 0; i < n; i++) {
-        double over = fabs(got[i] - ref[i]) / (eps * 4 * (1 + sqrt((double)depth)) * (fabs(ref[i]) + rms) + 1e-37);
+        double over = fabs(got[i] - ref[i]) / (bound * (fabs(ref[i]) + rms) + 1e-37);
         if (!(over <= worst)) {             /* also true for NaN */
             worst = over;
             at = i;
@@ -196,8 +198,8 @@ static void compare(const char *what, const double *got, const double *ref, int6
     if (getenv("VERBOSE"))
         printf("# %s: %.2f of the tolerance\n", what, worst);
     if (!(worst <= 1))
-        fail("%s[%lld of %lld]: want %.9g, got %.9g, %.1f times the tolerance", what, (long long)at, (long long)n,
-             ref[at], got[at], worst);
+        fail("%s[%lld of %lld]: want %.9g, got %.9g, %.1f times the tolerance", what,
+             (long long)at, (long long)n, ref[at], got[at], worst);
 }
 
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
@@ -222,7 +224,8 @@ static void compare_exact(const char *what, const double *got, const double *wan
 {
     for (int64_t i = 0; i < n; i++)
         if (!(got[i] == want[i])) {
-            fail("%s[%lld of %lld]: want exactly %.9g, got %.9g", what, (long long)i, (long long)n, want[i], got[i]);
+            fail("%s[%lld of %lld]: want exactly %.9g, got %.9g", what, (long long)i,
+                 (long long)n, want[i], got[i]);
             return;
         }
 }
@@ -270,7 +273,8 @@ double dot(const double *a, const double *b, int64_t n)
     return s;
 }
 
-void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x, const double *grad, int64_t n)
+void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
+                    const double *grad, int64_t n)
 {
     double rms = 0;
     for (int64_t i = 0; i < n; i++)
@@ -286,8 +290,8 @@ void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, doub
         x[i] = keep;
         double slope = (up - down) / (2 * h);
         if (!(fabs(slope - grad[i]) <= 1e-5 * (fabs(slope) + rms) + 1e-9))
-            fail("%s[%lld of %lld]: finite differences %.9g, gradient %.9g", what, (long long)i, (long long)n, slope,
-                 grad[i]);
+            fail("%s[%lld of %lld]: finite differences %.9g, gradient %.9g", what, (long long)i,
+                 (long long)n, slope, grad[i]);
     }
 }
 
@@ -364,7 +368,8 @@ int main(int argc, char **argv)
         }
         run_test(t, seed);
         if (why[0])
-            printf("not ok kernels/%s/%s: %s (SEED=%llu)\n", LABEL, t->name, why, (unsigned long long)seed);
+            printf("not ok kernels/%s/%s: %s (SEED=%llu)\n", LABEL, t->name, why,
+                   (unsigned long long)seed);
         else
             printf("ok kernels/%s/%s\n", LABEL, t->name);
         failed += why[0] != 0;

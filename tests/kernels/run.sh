@@ -5,8 +5,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/kernels
 mkdir -p $out
-flags="-std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp
-       -I. -D_GNU_SOURCE= -DKERNEL_REFERENCE -Werror -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
+flags="-std=c11 -O3 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+       -fopenmp -I. -D_GNU_SOURCE= -DKERNEL_REFERENCE -Werror -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
 arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 [ "${1:-}" = --bench ] && arches=native OMP_WAIT_POLICY=active
