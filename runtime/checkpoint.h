@@ -21,6 +21,7 @@ typedef struct {
     const char *fingerprint; /* of the data */
     const cJSON *layout;     /* object of what may change the bits, beside ranks, micro-batch,
                                 accumulation, recipe and generator, which are added; or NULL */
+    bool looks;              /* OUT is not locked: only read, leave damaged checkpoints as they are */
     /* By the functions below. */
     char *found;             /* folder to resume from, or NULL */
     int64_t step;            /* its step */

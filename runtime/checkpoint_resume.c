@@ -234,7 +234,10 @@ static char *newest(const Checkpoints *c, int *had)
                            json_get(all, "step")->valuedouble);
         cJSON_Delete(all);
         if (error) {
-            put_aside(folder, error);
+            if (c->looks)
+                warn("damaged checkpoint: %s; left as it is", error);
+            else
+                put_aside(folder, error);
             free(folder);
         } else {
             found = folder;

@@ -232,7 +232,7 @@ char *flags_text(const Flags *f, int i)
     return NULL;
 }
 
-void flags_help(FILE *to, const char *program)
+void flags_help(FILE *to, const char *program, const Flags *f)
 {
     fprintf(to, "usage: %s [--flag value]...\n\n", program);
     for (int i = 0; i < FLAG_COUNT; i++) {
@@ -240,10 +240,10 @@ void flags_help(FILE *to, const char *program)
         spell(name, rows[i].name);
         const char *metavar = rows[i].metavar + (*rows[i].metavar == '|');
         fprintf(to, "  --%s%s%s", name, *metavar ? " " : "", metavar);
-        if (rows[i].type == TYPE_BOOL || strcmp(rows[i].value, "\"\"") == 0)
-            fprintf(to, "\n      %s\n", rows[i].doc);
-        else
-            fprintf(to, "\n      %s [%s]\n", rows[i].doc, rows[i].value);
+        char *value = flags_text(f, i);
+        bool says = rows[i].type != TYPE_BOOL && *value;
+        fprintf(to, "\n      %s%s%s%s\n", rows[i].doc, says ? " [" : "", says ? value : "", says ? "]" : "");
+        free(value);
     }
 }
 

@@ -153,7 +153,8 @@ static void evaluate(Run *r, int64_t step)
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------ */
 
-static void save(Run *r, int64_t step)
+/* must: the run ends here, so a checkpoint that cannot be written is its end too. */
+static void save(Run *r, int64_t step, bool must)
 {
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
     cJSON_AddNumberToObject(state, "updates", (double)r->updates);
@@ -168,7 +169,9 @@ static void save(Run *r, int64_t step)
         }
     }
     log_save(&r->log, state);
-    checkpoint_save(&r->checkpoints, &model, step, state, trainer);
+    if (!checkpoint_save(&r->checkpoints, &model, step, state, trainer) && must)
+        die(EXIT_IO, "the last checkpoint could not be written to %s; step %" PRId64 " is lost back to the one before",
+            r->flags.out, step);
     cJSON_Delete(state);
     cJSON_Delete(trainer);
 }
@@ -276,7 +279,7 @@ static int train(Run *r)
 {
     const Flags *f = &r->flags;
     resume_or_start(r);
-    int64_t step = r->checkpoints.found ? r->checkpoints.step : 0, saved = step;
+    int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
     if (step >= r->total)
         note("nothing to do: step %" PRId64 " of %" PRId64 " is done", step, r->total);
     if (step == 0 && r->evaluates && f->eval_every)
@@ -293,10 +296,8 @@ static int train(Run *r)
             evaluate(r, step);
         if (last)
             log_end(&r->log, step);
-        if (last || stop || (f->save_every && step % f->save_every == 0)) {
-            save(r, step);
-            saved = step;
-        }
+        if (last || stop || (f->save_every && step % f->save_every == 0))
+            save(r, step, last || stop);
     }
     log_close(&r->log);
     if (world.rank == 0) {
@@ -305,10 +306,13 @@ static int train(Run *r)
         if (step >= r->total)
             stop_done(f->out, step);
     }
+    bool stopped = stop && step < r->total;
+    if (stopped)
+        stop_report(EXIT_STOPPED);
     lock_release();
-    if (stop && step < r->total) {
+    if (stopped) {
         note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64 " saved; the same command goes on from there",
-             *stop_signal() ? stop_signal() : "request", step, saved);
+             *stop_signal() ? stop_signal() : "request", step, step);
         comm_finish();
         return EXIT_STOPPED;
     }
@@ -321,7 +325,7 @@ static int train(Run *r)
 /* For --sample, --export and --merge-lora: the newest checkpoint of the run folder if there is one, else as at start. */
 static void load_finished(Run *r)
 {
-    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
     if (!*r->flags.init_from || r->flags.given[FLAG_resume] || model.adapter_json)
         checkpoint_find(&r->checkpoints, &model);
     load_weights(r);
@@ -505,7 +509,7 @@ int main(int argc, char **argv)
     Flags *f = &run.flags;
     flags_parse(f, defaults, argc, argv);
     if (f->help) {
-        flags_help(stdout, argv[0]);
+        flags_help(stdout, argv[0], f);
         return EXIT_OK;
     }
     if (f->version) {

@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     const char *which = getenv("DEFAULTS");
     flags_parse(&f, which && strcmp(which, "bad") == 0 ? bad : good, argc, argv);
     if (f.help)
-        flags_help(stdout, "train");
+        flags_help(stdout, "train", &f);
     for (int i = 0; !f.help && i < FLAG_COUNT; i++) {
         char *text = flags_text(&f, i);
         char *error = flags_set(&again, i, text), *copy = flags_text(&again, i);
