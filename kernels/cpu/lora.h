@@ -107,21 +107,6 @@ static inline void lora_init(Lora *l)
     }
 }
 
-/* Elements first .. first+n-1 of a row's mask, 0 or 1 / (1 - dropout); first is a multiple of 4;
- * writes up to n + 3. */
-static inline void lora_mask_(float *restrict mask, const uint32_t *noise, uint32_t site,
-                              const Lora *l, int64_t row, int64_t first, int64_t n)
-{
-    const uint32_t threshold = dropout_threshold(l->dropout);
-    const float scale = 1.0f / (1.0f - l->dropout);
-    for (int64_t i = 0; i < n; i += 4) {
-        uint32_t word[4];
-        dropout_words(word, noise, site, l->T, row, (uint32_t)((first + i) / 4));
-        for (int k = 0; k < 4; k++)
-            mask[i + k] = word[k] >= threshold ? scale : 0.0f;
-    }
-}
-
 /* y = drop(x), (rows, in) */
 static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const uint32_t *noise,
                               uint32_t site, const Lora *l)
@@ -130,8 +115,8 @@ static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const 
     for (int64_t i = 0; i < l->rows; i++)
         for (int64_t c = 0; c < l->in; c += LORA_COLS) {
             const int64_t n = l->in - c < LORA_COLS ? l->in - c : LORA_COLS, at = i * l->in + c;
-            float mask[LORA_COLS + 3];
-            lora_mask_(mask, noise, site, l, i, c, n);
+            float mask[LORA_COLS];
+            dropout_mask(mask, noise, site, l->T, i, c, n, l->dropout);
 #pragma omp simd
             for (int64_t k = 0; k < n; k++)
                 act_store(y + at + k, act_load(x + at + k) * mask[k]);
@@ -149,7 +134,7 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
         for (int64_t j0 = 0; j0 < n; j0 += LORA_COLS) {
             const int64_t height = l->rows - i0 < LORA_ROWS ? l->rows - i0 : LORA_ROWS;
             const int64_t width = n - j0 < LORA_COLS ? n - j0 : LORA_COLS;
-            float sum[LORA_ROWS * LORA_COLS], uf[LORA_ROWS * LORA_DEPTH], mask[LORA_COLS + 3];
+            float sum[LORA_ROWS * LORA_COLS], uf[LORA_ROWS * LORA_DEPTH], mask[LORA_COLS];
             for (int64_t r = 0; r < k; r += LORA_DEPTH) {
                 const int64_t depth = k - r < LORA_DEPTH ? k - r : LORA_DEPTH;
                 for (int64_t i = 0; i < height; i++)
@@ -162,7 +147,7 @@ static inline void lora_update_(act_t *restrict c, int64_t ldc, int64_t n, const
                 act_t *row = c + (i0 + i) * ldc + j0;
                 const float *s = sum + i * LORA_COLS;
                 if (noise)
-                    lora_mask_(mask, noise, site, l, i0 + i, j0, width);
+                    dropout_mask(mask, noise, site, l->T, i0 + i, j0, width, l->dropout);
 #pragma omp simd
                 for (int64_t j = 0; j < width; j++)
                     act_store(row + j, act_load(row + j) + (noise ? s[j] * mask[j] : s[j]));

@@ -8,19 +8,23 @@
 
 #include "types.h"
 
+/* One of the rounds 0..9 on the words a, b, c, d. A macro: a call with addresses of locals would keep
+ * them in memory, and the loop of dropout_mask would not vectorise (2.6 ns an element, not 1.1). */
+#define PHILOX_ROUND(a, b, c, d, k0, k1, round)                                \
+    do {                                                                       \
+        uint64_t p0 = (uint64_t)0xD2511F53 * a, p1 = (uint64_t)0xCD9E8D57 * c; \
+        a = (uint32_t)(p1 >> 32) ^ b ^ (k0 + round * 0x9E3779B9);              \
+        b = (uint32_t)p1;                                                      \
+        c = (uint32_t)(p0 >> 32) ^ d ^ (k1 + round * 0xBB67AE85);              \
+        d = (uint32_t)p0;                                                      \
+    } while (0)
+
 static inline void philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
 {
-    uint32_t c0 = ctr[0], c1 = ctr[1], c2 = ctr[2], c3 = ctr[3], k0 = key[0], k1 = key[1];
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53 * c0, p1 = (uint64_t)0xCD9E8D57 * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9;
-        k1 += 0xBB67AE85;
-    }
-    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+    uint32_t a = ctr[0], b = ctr[1], c = ctr[2], d = ctr[3];
+    for (uint32_t round = 0; round < 10; round++)
+        PHILOX_ROUND(a, b, c, d, key[0], key[1], round);
+    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
 }
 
 /* Dropout. noise = { seed low, seed high, step, index in the global batch of the micro-batch's
@@ -50,21 +54,39 @@ static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, 
     return out[element % 4] >= dropout_threshold(p);
 }
 
-/* The whole row: mask (n) = 0 where dropped, 1 / (1 - p) where kept. */
+/* Elements first .. first+n-1 of a row: mask (n) = 0 where dropped, 1 / (1 - p) where kept. first is
+ * a multiple of 4. */
+static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uint32_t site,
+                                int64_t T, int64_t row, int64_t first, int64_t n, float p)
+{
+    enum { QUADS = 64 };
+    const uint32_t threshold = dropout_threshold(p), key0 = noise[0] ^ site * 0x9E3779B9u;
+    const uint32_t key1 = noise[1], t = (uint32_t)(row % T), step = noise[2];
+    const uint32_t sample = noise[3] + (uint32_t)(row / T);
+    const float scale = 1.0f / (1.0f - p);
+    for (int64_t i = 0; i < n; i += 4 * QUADS) {
+        const uint32_t quad = (uint32_t)((first + i) / 4);
+        const int64_t end = n - i < 4 * QUADS ? n - i : 4 * QUADS;
+        uint32_t words[4 * QUADS];
+#pragma omp simd
+        for (int q = 0; q < QUADS; q++) {
+            uint32_t a = quad + (uint32_t)q, b = t, c = sample, d = step;
+#pragma GCC unroll 10
+            for (uint32_t round = 0; round < 10; round++)
+                PHILOX_ROUND(a, b, c, d, key0, key1, round);
+            words[4 * q] = a, words[4 * q + 1] = b, words[4 * q + 2] = c, words[4 * q + 3] = d;
+        }
+#pragma omp simd
+        for (int64_t k = 0; k < end; k++)
+            mask[i + k] = words[k] >= threshold ? scale : 0.0f;
+    }
+}
+
+/* The whole row. */
 static inline void dropout_row(float *restrict mask, const uint32_t *noise, uint32_t site,
                                int64_t T, int64_t row, int64_t n, float p)
 {
-    const uint32_t threshold = dropout_threshold(p);
-    const float scale = 1.0f / (1.0f - p);
-#pragma omp simd
-    for (int64_t quad = 0; quad < n / 4; quad++) {
-        uint32_t out[4];
-        dropout_words(out, noise, site, T, row, (uint32_t)quad);
-        for (int i = 0; i < 4; i++)
-            mask[4 * quad + i] = out[i] >= threshold ? scale : 0.0f;
-    }
-    for (int64_t i = n / 4 * 4; i < n; i++)
-        mask[i] = dropout_keep(noise, site, T, row, (uint32_t)i, p) ? scale : 0.0f;
+    dropout_mask(mask, noise, site, T, row, 0, n, p);
 }
 
 #endif
