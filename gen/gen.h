@@ -285,7 +285,7 @@ struct Op {
     int kind;                /* OP_... */
     int nin, nout, nattr;
     Ref in[OP_IO], out[OP_IO];
-    Attr attr[10];
+    Attr attr[12];
     int region;              /* 0: straight line; else the repeat region it belongs to */
     int group;               /* after fuse: index of its group */
     Loc loc;
