@@ -2,7 +2,8 @@
  *
  * In:    programs of ops.   Out: groups; each op in exactly one.   Verified by check_fuse().
  * Keeps: the order of ops; values that only live inside a group are marked internal and never stored.
- * Method: at each op the longest pattern that matches the ops from there on, each feeding a later one of the group. */
+ * Method: at each op the longest pattern that matches the ops from there on, each connected to one before it; with
+ *         kernels.fuse = false the shortest. */
 #include "gen.h"
 
 #include <stdlib.h>
@@ -117,10 +118,11 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
 {
     int best = -1;
     const char *why = "no row of kernels.def has it";
+    bool longest = config_bool(g->cfg, F_kernels_fuse);
     *nops = 0;
     for (int k = 0; k < nkernels; k++) {
         int n = match(p, i, kernel_row[k].pattern);
-        if (n <= *nops || strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
+        if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) || strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
             continue;
         const char *reason = kernel_row[k].fits(g, &p->ops[i]);
         if (reason) {

@@ -18,6 +18,7 @@ return {
     },
     memory = { recompute = "block", loss_rows = 128, limit_gib = 2.5 },
     optim = { decay_rule = "all" },
+    kernels = { fuse = false },
     comm = { bucket_mib = 7 },
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
             schedule = "constant" },
