@@ -1,0 +1,133 @@
+#!/bin/bash
+# Pairs of runs that have to agree: bit for bit (resumed, run twice, recomputed), or to fp32's last bits with the PyTorch
+# reference (ranks, micro-batches and chunks of the loss, all with the same global batch).
+source "$(dirname "$0")/lib.sh"
+n=0
+
+# NAME RECIPE FIELDS: the programs of this script
+programs="
+gpt2_tiny gpt2_tiny
+gpt2_tiny.bf16 gpt2_tiny precision=bf16
+llama_tiny llama_tiny
+llama_tiny.bf16 llama_tiny precision=bf16
+llama_rows llama_rows
+qwen2_lora qwen2_lora
+dropout dropout
+dropout.bf16 dropout precision=bf16
+gpt2_tiny.again gpt2_tiny memory.recompute=block
+llama_tiny.again llama_tiny memory.recompute=block
+llama_tiny.bf16.again llama_tiny precision=bf16 memory.recompute=block
+dropout.again dropout memory.recompute=block
+dropout.bf16.again dropout precision=bf16 memory.recompute=block
+gpt2_tiny.1x1x8 gpt2_tiny batch.micro=8 batch.accum=1
+gpt2_tiny.1x4x2 gpt2_tiny batch.micro=2 batch.accum=4
+gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
+gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
+llama_rows.2x1x4 llama_rows gpus=2 batch.accum=1
+dropout.2x1x4 dropout gpus=2 batch.accum=1
+gpt2_tiny.rows16 gpt2_tiny memory.loss_rows=16
+gpt2_tiny.rows64 gpt2_tiny memory.loss_rows=64
+gpt2_tiny.rows128 gpt2_tiny memory.loss_rows=128
+"
+build gpt2_tiny gpt2_tiny
+build gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
+while read -r name words; do
+    # shellcheck disable=SC2086
+    [ -n "$name" ] && { build "$name" $words & [ $((++n % 2)) = 0 ] && wait; }
+done <<<"$programs"
+# shellcheck disable=SC2046
+built $(echo "$programs" | cut -d' ' -f1)
+
+case_of() {             # the reference case a program's recipe belongs to
+    case $1 in dropout*) echo qwen2_lora ;; *) echo "${1%%.*}" ;; esac
+}
+
+# same TEST RUN RUN: every number of the history and every byte of weights and optimiser state
+same() {
+    local file
+    compare "$1" history "$scratch/$2" "$scratch/$3" 0
+    for file in "$scratch/$3/checkpoint-20"/*.safetensors; do
+        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" || { verdict "$1 bits" "$(basename "$file") differs"; return; }
+    done
+    verdict "$1 bits"
+}
+
+# ---- straight, twice, resumed ------------------------------------------------------------------------------------
+
+for name in gpt2_tiny gpt2_tiny.bf16 llama_rows qwen2_lora dropout dropout.bf16; do
+    case=$(case_of $name)
+    trained $name $case $name --save-every 1 --save-total-limit 0
+    trained $name $case $name.twice
+    same "$name twice" $name.twice $name
+    for k in 1 7 19; do
+        cp -r "$scratch/$name" "$scratch/$name.$k"
+        rm -rf "$scratch/$name.$k/DONE"
+        for step in $(seq $((k + 1)) 20); do rm -rf "$scratch/$name.$k/checkpoint-$step"; done
+        trained $name "$case" $name.$k
+        grep -q "resumed from .*checkpoint-$k\$" "$scratch/$name.$k.log" || verdict "$name resumed at $k" "it was not"
+        same "$name resumed at $k" $name.$k $name
+    done
+done
+# other TEST RUN RUN: not the same losses
+other() {
+    verdict "$1" "$("$work/compare" "$1" history "$scratch/$2" "$scratch/$3" 0 | grep -q '^not ok' || echo "it is not")"
+}
+trained gpt2_tiny gpt2_tiny seed --seed 43
+other "another seed is another run" seed gpt2_tiny
+other "dropout drops" dropout qwen2_lora
+
+# ---- recomputed --------------------------------------------------------------------------------------------------
+
+for name in llama_tiny llama_tiny.bf16; do
+    trained $name llama_tiny $name
+done
+for name in gpt2_tiny llama_tiny llama_tiny.bf16 dropout dropout.bf16; do
+    trained $name.again "$(case_of $name)" $name.again
+    same "$name recomputed" $name.again $name
+done
+
+# ---- the same samples in other portions --------------------------------------------------------------------------
+
+for name in gpt2_tiny.1x1x8 gpt2_tiny.1x4x2 gpt2_tiny.4x1x2 gpt2_tiny.2x2x2 llama_rows.2x1x4 gpt2_tiny.rows16 \
+            gpt2_tiny.rows64 gpt2_tiny.rows128; do
+    trained $name "$(case_of $name)" $name
+    compare $name reference "$ref/$(case_of $name)" "$scratch/$name"
+done
+# Dropout has no reference here; its masks follow the sample, so other portions drop the same elements.
+trained dropout.2x1x4 qwen2_lora dropout.2x1x4
+compare dropout.2x1x4 history "$scratch/dropout.2x1x4" "$scratch/dropout" 1e-6
+compare dropout.2x1x4 weights "$scratch"/{dropout.2x1x4,dropout}/checkpoint-20/adapter_model.safetensors 1e-5
+
+for pair in "gpt2_tiny gpt2_tiny.2x2x2" "gpt2_tiny.4x1x2 gpt2_tiny"; do
+    read -r first second <<<"$pair"
+    name="$first resumed as ${second#gpt2_tiny.}"
+    train $first gpt2_tiny moved --save-every 10 --save-total-limit 0
+    rm -rf "$scratch/moved/DONE" "$scratch/moved/checkpoint-20"
+    cp -r "$scratch/moved" "$scratch/exact"
+    trained $second gpt2_tiny moved
+    verdict "$name says so" "$(grep -q '^INEXACT RESUME: .*ranks' "$scratch/moved.log" || tail -n 3 "$scratch/moved.log")"
+    compare "$name" reference $ref/gpt2_tiny "$scratch/moved"
+    train $second gpt2_tiny exact --exact
+    code=$?
+    verdict "$name --exact" "$([ $code = 83 ] || echo "exit $code: $(tail -n 2 "$scratch/exact.log")")"
+    rm -rf "$scratch/moved" "$scratch/exact"
+done
+
+# ---- threads -----------------------------------------------------------------------------------------------------
+
+# oneDNN may split a sum differently for another number of threads: the reference bounds hold for both.
+for name in gpt2_tiny qwen2_lora; do
+    OMP_NUM_THREADS=2 trained $name $name $name.threads
+    compare "$name 2 threads" reference $ref/$name "$scratch/$name.threads"
+    OMP_NUM_THREADS=2 trained $name $name $name.threads2
+    same "$name 2 threads twice" $name.threads2 $name.threads
+done
+
+# ---- memory ------------------------------------------------------------------------------------------------------
+
+# What is allocated: the plan, and 4 bytes a sample of the data order; each rounded up to pages of 2 MiB when large.
+said=$(grep '^plan .* MiB, allocated .* MiB$' "$scratch/gpt2_tiny.log")
+bytes=$(sed -n 's/.*\.planned_bytes = INT64_C(\([0-9]*\)).*/\1/p' $work/gpt2_tiny/recipe.h)
+want=$(awk -v b="$bytes" 'BEGIN { printf "plan %.1f MiB, allocated %.1f MiB", b / 1048576, int((b + 2097151) / 2097152) * 2 + 4096 / 1048576 }')
+verdict "memory is what was planned" "$([ "$said" = "$want" ] || echo "said $said, want $want")"
+exit $failed
