@@ -122,7 +122,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
 }
 
 /* Every record of the evaluation data once, over all ranks. */
-static void evaluate(Run *r, int64_t step)
+static LogEval validate(Run *r)
 {
     double start = clock_seconds();
     int64_t batches = data_steps_per_epoch(&r->eval);
@@ -142,8 +142,13 @@ static void evaluate(Run *r, int64_t step)
         sums[3] += rows;
     }
     comm_allreduce_double(sums, 4);
-    LogEval e = {.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1, .accuracy = -1,
-                 .seconds = clock_seconds() - start, .samples = (int64_t)sums[3], .batches = batches * model.ranks};
+    return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1, .accuracy = -1,
+                     .seconds = clock_seconds() - start, .samples = (int64_t)sums[3], .batches = batches * model.ranks};
+}
+
+static void evaluate(Run *r, int64_t step)
+{
+    LogEval e = validate(r);
     log_eval(&r->log, step, &e);
     if (!(e.loss >= r->best)) {
         r->best = e.loss;
@@ -322,7 +327,7 @@ static int train(Run *r)
 
 /* ---- other uses ----------------------------------------------------------------------------------------------------- */
 
-/* For --sample, --export and --merge-lora: the newest checkpoint of the run folder if there is one, else as at start. */
+/* For --sample, --eval-only, --export and --merge-lora: the newest checkpoint of the run folder if there is one, else as at start. */
 static void load_finished(Run *r)
 {
     r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
@@ -411,6 +416,20 @@ static int export_weights(Run *r)
     else if (world.rank == 0)
         hf_save(&model, f->export, source);
     note("wrote %s", *f->merge_lora ? f->merge_lora : f->export);
+    return EXIT_OK;
+}
+
+/* One JSON line with the validation losses of the weights. */
+static int eval_only(Run *r)
+{
+    open_data(r);
+    if (!r->evaluates)
+        die(EXIT_CONFIG, "--eval-only: want --eval-data");
+    load_finished(r);
+    LogEval e = validate(r);
+    if (world.rank == 0)
+        printf("{\"eval_loss\": %.17g, \"eval_loss_token\": %.17g, \"eval_samples\": %" PRId64 "}\n", e.loss, e.loss_token,
+               e.samples);
     return EXIT_OK;
 }
 
@@ -526,6 +545,8 @@ int main(int argc, char **argv)
         code = sample(&run);
     else if (*f->export || *f->merge_lora)
         code = export_weights(&run);
+    else if (f->eval_only)
+        code = eval_only(&run);
     else if (f->bench_steps)
         code = bench(&run, started);
     else if (f->dry_run)
