@@ -4,5 +4,5 @@ local base = use "cpu_tiny"
 return extend(base, {
     about = "LoRA adapters on the model made by cpu_tiny",
     lora = { rank = 8, alpha = 16, targets = { "all-linear" } },
-    run = { steps = 100, lr = 2e-3, warmup = 10, weight_decay = 0.0 },
+    run = { steps = 200, lr = 3e-3, warmup = 10, weight_decay = 0.0, eval_every = 100 },
 })

@@ -2,5 +2,5 @@
 return extend(use "cpu_tiny", {
     about = "cpu_tiny on two ranks",
     gpus = 2,
-    batch = { micro = 8 },
+    batch = { micro = 4 },
 })

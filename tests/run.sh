@@ -5,6 +5,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 export LC_ALL=C.UTF-8
+unset MAKEFLAGS MAKELEVEL        # of a make that started this
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 passed=0

@@ -144,7 +144,7 @@ check override/over_ranks 'gpus = 3  # command line' "$(conf recipes/cpu_x2_full
 h=$(hash_of $R)
 check hash/length 64 ${#h}
 check hash/name "$h" "$(hash_of $R name=x about=y)"
-sed 's/^return/local twice = 2\n\n\nreturn/; s/micro = 16/micro = 8 * twice/' $R > "$T/moved.lua"
+sed 's/^return/local twice = 2\n\n\nreturn/; s/micro = 8/micro = 4 * twice/' $R > "$T/moved.lua"
 check hash/lines "$h" "$(hash_of "$T/moved.lua")"
 sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/fields.def | while read -r field; do
     case $field in model.heads|model.kv_heads|model.head_dim) continue;; esac
@@ -177,7 +177,7 @@ damage line 's/^gpus = 1.*/gpus/' 'bad.txt:5: want field = value  # place, got g
 damage missing '/^gpus/d' 'bad.txt:51: gpus: missing'
 damage head '1d' 'bad.txt:1: want # config  hash H  recipe PATH'
 damage flag 's/^run.lr/run.rl/' 'bad.txt:45: run.rl: no such flag'
-damage flag_value 's/^run.lr = 0.001/run.lr = x/' 'bad.txt:45: run.lr: want a number, got x'
+damage flag_value 's/^run.lr = 0.003/run.lr = x/' 'bad.txt:45: run.lr: want a number, got x'
 damage escape 's/"gpt2"/"gp\\q"/' 'bad.txt:12: model.family: want one of \" \\ \ddd after a backslash, got "gp\q"  # recipes/models/tiny_gpt2.lua:3'
 
 # ---- the reference has every field and every flag of a recipe
