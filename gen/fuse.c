@@ -5,6 +5,7 @@
  * Method: at each op the longest pattern that matches the ops from there on, each connected to one before it; with
  *         kernels.fuse = false the shortest. */
 #include "gen.h"
+#include "../kernels/cpu/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,53 +14,51 @@
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
 
-/* ---- columns of kernels.def: workspace, the same formulas as the NAME_workspace() beside each kernel -------------- */
-
-enum { GEMM_WORKSPACE = 24 << 20, REDUCE_PARTS = 32, NORM_PARTS = 256 };
+/* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------------------------------- */
 
 static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
 static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
+static int64_t act(Ref r) { return dtype_bytes[r.v->dtype]; }
 static int64_t attr(const Op *op, const char *key) { return op_attr(op, key)->i; }
-static int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static int64_t workspace_none(const Graph *g, const Op *op) { (void)g, (void)op; return 0; }
-static int64_t workspace_gemm(const Graph *g, const Op *op) { (void)g, (void)op; return GEMM_WORKSPACE; }
-static int64_t workspace_layernorm(const Graph *g, const Op *op) { (void)g; return 4 * REDUCE_PARTS * 2 * columns(op->in[1]); }
-static int64_t workspace_rmsnorm(const Graph *g, const Op *op) { (void)g; return 4 * REDUCE_PARTS * columns(op->in[1]); }
-static int64_t workspace_bias_grad(const Graph *g, const Op *op) { (void)g; return 4 * REDUCE_PARTS * columns(op->in[0]); }
-static int64_t workspace_grad_norm(const Graph *g, const Op *op) { (void)g, (void)op; return 8 * NORM_PARTS; }
-static int64_t workspace_attention(const Graph *g, const Op *op) { (void)g, (void)op; return 0; }
+static int64_t workspace_none(const Op *op) { (void)op; return 0; }
+static int64_t workspace_gemm(const Op *op) { (void)op; return GEMM_WORKSPACE; }
+static int64_t workspace_layernorm(const Op *op) { return layernorm_bwd_workspace(columns(op->in[1])); }
+static int64_t workspace_rmsnorm(const Op *op) { return rmsnorm_bwd_workspace(columns(op->in[1])); }
+static int64_t workspace_bias_grad(const Op *op) { return bias_grad_workspace(columns(op->in[0])); }
+static int64_t workspace_grad_norm(const Op *op) { (void)op; return grad_norm_workspace(); }
 
-static int64_t workspace_attention_bwd(const Graph *g, const Op *op)
+static int64_t workspace_attention(const Op *op)
 {
-    (void)g;
-    const Value *qkv = op->in[1].v;
-    return qkv->dtype == DT_F32 ? 0 : qkv->dim[0].n * qkv->dim[1].n * attr(op, "kv") * attr(op, "dim") * 2 * 4;
+    const Dim *d = op->in[0].v->dim;
+    return attention_fwd_workspace(d[0].n, d[1].n, attr(op, "kv"), attr(op, "dim"), act(op->in[0]));
 }
 
-static int64_t workspace_attention_decode(const Graph *g, const Op *op)
+static int64_t workspace_attention_bwd(const Op *op)
 {
-    (void)g;
-    return op->out[1].v->dim[1].n * attr(op, "heads") * 4;
+    const Dim *d = op->in[1].v->dim;
+    return attention_bwd_workspace(d[0].n, d[1].n, attr(op, "kv"), attr(op, "dim"), act(op->in[1]));
 }
 
-static int64_t workspace_ce(const Graph *g, const Op *op)
+static int64_t workspace_attention_decode(const Op *op)
 {
-    (void)g;
-    int bytes = dtype_bytes[op->in[0].v->dtype];
-    return GEMM_WORKSPACE + attr(op, "chunk") * op->in[1].v->dim[0].n * (4 + (bytes == 4 ? 0 : bytes));
+    return attention_decode_workspace(op->out[1].v->dim[1].n, attr(op, "heads"));
+}
+
+static int64_t workspace_ce(const Op *op)
+{
+    return ce_workspace(attr(op, "chunk"), op->in[1].v->dim[0].n, act(op->in[0]));
 }
 
 static int64_t lora_bytes(const Op *op, Ref x, Ref y)
 {
-    int64_t bytes = dtype_bytes[x.v->dtype], all = attr(op, "parts") * attr(op, "rank");
-    int64_t widest = columns(x) > columns(y) ? columns(x) : columns(y);
-    return GEMM_WORKSPACE + rounded(rows(x) * all * bytes) + rounded(all * widest * 4) +
-           (op_attr(op, "dropout") ? rounded(rows(x) * columns(x) * bytes) : 0);
+    const Attr *dropout = op_attr(op, "dropout");
+    return lora_workspace(rows(x), columns(x), columns(y), attr(op, "rank"), attr(op, "parts"),
+                          dropout ? (float)dropout->f : 0, act(x));
 }
 
-static int64_t workspace_lora(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[1], op->in[0]); }
-static int64_t workspace_lora_bwd(const Graph *g, const Op *op) { (void)g; return lora_bytes(op, op->in[2], op->in[1]); }
+static int64_t workspace_lora(const Op *op) { return lora_bytes(op, op->in[1], op->in[0]); }
+static int64_t workspace_lora_bwd(const Op *op) { return lora_bytes(op, op->in[2], op->in[1]); }
 
 const KernelRow kernel_row[] = {
 #define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc) \
@@ -173,7 +172,7 @@ void fuse_run(Graph *g)
             int kernel = choose(g, p, first, &n);
             Group *group = &p->groups[p->ngroups];
             *group = (Group){.kernel = kernel, .first_op = first, .nops = n, .region = p->ops[first].region,
-                             .workspace = kernel_row[kernel].workspace(g, &p->ops[first])};
+                             .workspace = kernel_row[kernel].workspace(&p->ops[first])};
             for (int k = 0; k < n; k++)
                 p->ops[first + k].group = p->ngroups;
             p->ngroups++;

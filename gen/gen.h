@@ -375,7 +375,7 @@ typedef struct {
     const char *args;        /* what the emitted call passes, see kernels.def */
     const char *inplace;     /* "o0=i2": that output may take the place of that input; "" none */
     const char *(*fits)(const Graph *g, const Op *op);      /* NULL: always; else NULL or why not */
-    int64_t (*workspace)(const Graph *g, const Op *op);     /* NULL: none */
+    int64_t (*workspace)(const Op *op);                      /* bytes */
     const char *doc;
 } KernelRow;
 extern const KernelRow kernel_row[];

@@ -103,19 +103,12 @@ static inline void adamw_mixed(wt_t *restrict w, float *restrict master, float *
     }
 }
 
-enum { NORM_PARTS = 64 };
-
 /* g[0..n-1] = 0 */
 static inline void zero(float *g, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
         g[i] = 0;
-}
-
-static inline int64_t grad_norm_workspace(void)
-{
-    return (int64_t)sizeof(double) * NORM_PARTS;
 }
 
 /* norm[0] = |g|, squares added in double: NORM_PARTS ranges, each in two halves, then in order. */

@@ -245,11 +245,6 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
 #endif
 
 /* bf16: the values transposed (B, KV, D, T). */
-static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D)
-{
-    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * D * T * (int64_t)sizeof(act_t);
-}
-
 /* ws: attention_fwd_workspace(B, T, KV, D) bytes. */
 static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
                                  int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
@@ -284,12 +279,6 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
 
 /* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
  * D), which is followed by the keys transposed (B, KV, D, T) bf16. */
-static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D)
-{
-    const int64_t bytes = 2 * sizeof(float) + sizeof(act_t);
-    return sizeof(act_t) == sizeof(float) ? 0 : B * KV * T * D * bytes;
-}
-
 /* One key head of one sequence: where its rows begin and the strides between them. */
 typedef struct {
     const act_t *q, *k, *v, *o, *dout;
@@ -456,11 +445,6 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
 }
 
 /* Scores (NH, T) fp32. */
-static inline int64_t attention_decode_workspace(int64_t T, int64_t NH)
-{
-    return NH * T * (int64_t)sizeof(float);
-}
-
 /* One token: qkv (NH + 2 KV, D) at position *pos < T; its k and v go into the caches (KV, T, D); o
  * (NH, D). */
 static inline void attention_decode(act_t *restrict o, act_t *restrict kcache,

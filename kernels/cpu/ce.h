@@ -52,12 +52,6 @@ static inline void ce_ref(double *loss, double *dx, double *dw, const double *x,
 
 /* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 programs the
  * logits' place] */
-static inline int64_t ce_workspace(int64_t chunk, int64_t V)
-{
-    const int64_t gradient = sizeof(act_t) == sizeof(float) ? 0 : sizeof(act_t);
-    return GEMM_WORKSPACE + chunk * V * ((int64_t)sizeof(float) + gradient);
-}
-
 static inline int ce_targets_(const int32_t *labels, int64_t n)
 {
     int targets = 0;

@@ -13,11 +13,6 @@
 #include "runtime/base.h"
 #include "types.h"
 
-/* Workspace of any product. oneDNN 2.6 asks for at most 1.3 MiB a thread over the shapes of GPT-2
- * 124M and Qwen2 0.5B; where it wants more in all, the primitive is made for fewer threads. */
-#define GEMM_WORKSPACE ((int64_t)24 << 20)
-#define GEMM_REPACK ((int64_t)8 << 20)       /* the part of it that holds a copy of columns of B */
-
 typedef enum {
     GEMM_NT,                     /* B is stored (n, k): y = x w^T */
     GEMM_NN,                     /* B is stored (k, n): dx = dy w */

@@ -143,11 +143,6 @@ static inline void add_layernorm_fwd(act_t *sum, act_t *restrict y, float *restr
     }
 }
 
-static inline int64_t layernorm_bwd_workspace(int64_t C)
-{
-    return (int64_t)sizeof(float) * REDUCE_PARTS * 2 * C;
-}
-
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
  * ws: layernorm_bwd_workspace(C) bytes. */
 static inline void layernorm_bwd_add(float *restrict dw, float *restrict db, act_t *dx,

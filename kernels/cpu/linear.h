@@ -51,11 +51,6 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, Gemm *m
     gemm_run(mm, dw, dy, x, NULL, ws);
 }
 
-static inline int64_t bias_grad_workspace(int64_t N)
-{
-    return REDUCE_PARTS * N * (int64_t)sizeof(float);
-}
-
 /* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks
  * in order. */
 static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N,

@@ -72,21 +72,8 @@ static inline void lora_bwd_ref(double *dx, double *da, double *db, const double
 }
 #endif
 
-static inline int64_t lora_round_(int64_t bytes)
-{
-    return (bytes + 63) / 64 * 64;
-}
-
 /* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 |
  * with dropout: masked x] */
-static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank,
-                                     int64_t parts, float dropout)
-{
-    return GEMM_WORKSPACE + lora_round_(rows * parts * rank * (int64_t)sizeof(act_t)) +
-           lora_round_(parts * rank * (in > out ? in : out) * (int64_t)sizeof(float)) +
-           (dropout > 0 ? lora_round_(rows * in * (int64_t)sizeof(act_t)) : 0);
-}
-
 static inline void lora_init(Lora *l)
 {
     const int64_t all = l->parts * l->rank, one = l->dropout > 0 ? l->rank : all;
@@ -175,9 +162,9 @@ static inline LoraPlaces lora_places_(void *ws, const Lora *l)
 {
     char *p = (char *)ws + GEMM_WORKSPACE;
     LoraPlaces at = { .du = (act_t *)p };
-    at.matrix = (float *)(p += lora_round_(l->rows * l->parts * l->rank * (int64_t)sizeof(act_t)));
+    at.matrix = (float *)(p += workspace_round(l->rows * l->parts * l->rank * (int64_t)sizeof(act_t)));
     at.dropped = (act_t *)((char *)ws + lora_workspace(l->rows, l->in, l->out, l->rank, l->parts,
-                                                       0));
+                                                       0, sizeof(act_t)));
     return at;
 }
 

@@ -114,11 +114,6 @@ static inline void add_rmsnorm_fwd(act_t *sum, act_t *restrict y, float *restric
     }
 }
 
-static inline int64_t rmsnorm_bwd_workspace(int64_t C)
-{
-    return (int64_t)sizeof(float) * REDUCE_PARTS * C;
-}
-
 /* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
  * ws: rmsnorm_bwd_workspace(C) bytes. */
 static inline void rmsnorm_bwd_add(float *restrict dw, act_t *dx, const act_t *dy,

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "workspace.h"
+
 #ifdef ACT_BF16
 typedef uint16_t act_t;
 typedef uint16_t wt_t;
@@ -17,9 +19,6 @@ typedef float wt_t;
 #endif
 
 enum {
-    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks,
-     * then the blocks in order: the sum does not depend on the number of threads. */
-    REDUCE_PARTS = 32,
     /* Fewer elements stay on one thread: waking a second costs more than it saves. */
     PARALLEL_MIN = 8192,
 };

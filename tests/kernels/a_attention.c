@@ -38,7 +38,7 @@ TEST(attention_fwd)
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
         attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale);
         attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
-                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
         check_f32("lse", lse, rl, s.B * s.NH * s.T, s.T + s.D);
     }
@@ -56,7 +56,7 @@ TEST(attention_uniform)
         for (int64_t d = 0; d < s.NH * s.D; d++)
             act_store(qkv + t * row + d, 0);
     attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
-            s.T, s.KV, s.D)));
+            s.T, s.KV, s.D, sizeof(act_t))));
     for (int64_t n = 1; n <= s.T; n *= 2) {
         double mean[8] = { 0 };
         for (int64_t j = 0; j < n; j++)
@@ -76,7 +76,7 @@ TEST(attention_large_scores)
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
     attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1);
     attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
-            s.T, s.KV, s.D)));
+            s.T, s.KV, s.D, sizeof(act_t))));
     check_f32("lse", lse, rl, s.T, s.T + s.D);
     for (int64_t i = 0; i < out_size(&s); i++)
         check_true("finite", isfinite(act_load(o + i)));
@@ -111,9 +111,9 @@ TEST(attention_bwd)
         if (n < 6000)
             check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
         attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
-                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D)));
+                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         attention_bwd(d, dout, o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
-                      new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D)));
+                      new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         /* scores, dp and delta are sums over D */
         check_act("dqkv", d, rd, n, (s.T + 3 * s.D) * s.NH / s.KV);
     }
@@ -135,7 +135,7 @@ TEST(attention_between_products)
     act_t *c[2], *d[2], *o[2];
     float *lse = NEW(float, s.B * s.NH * s.T);
     void *ws = new_bytes(GEMM_WORKSPACE);
-    void *ws2 = new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D));
+    void *ws2 = new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t)));
     for (int i = 0; i < 2; i++) {
         c[i] = NEW(act_t, n * n), d[i] = NEW(act_t, n * 24), o[i] = NEW(act_t, out_size(&s));
         gemm_run(&g, c[i], a, b, NULL, ws);
@@ -207,8 +207,8 @@ BENCH(attention_speed)
                 qkv_size(&s)),
                     act_normal(out_size(&s), 0, 1), NEW(float, s.B * s.NH * s.T),
                     new_bytes(attention_bwd_workspace(s.B, s.T, s.KV,
-                                                      s.D) + attention_fwd_workspace(s.B, s.T, s.KV,
-                                                              s.D)) };
+                                                      s.D, sizeof(act_t)) + attention_fwd_workspace(s.B, s.T, s.KV,
+                                                              s.D, sizeof(act_t))) };
         double flops = 2.0 * (double)(s.B * s.NH * s.T * s.T * s.D);
         char what[64];
         snprintf(what, sizeof what, "B %d T %d NH %d KV %d D %d", (int)s.B, (int)s.T, (int)s.NH,

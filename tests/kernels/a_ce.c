@@ -58,7 +58,7 @@ static void run_case(const Shape *s, bool skip, int beta, bool integers)
     float *loss = NEW(float, s->rows), *dw = beta ? f32_normal(nw, 0, 1) : NEW(float, nw),
         scale = 0.37f;
     int32_t *labels = labels_random(s, skip);
-    void *ws = new_bytes(ce_workspace(s->chunk, s->V));
+    void *ws = new_bytes(ce_workspace(s->chunk, s->V, sizeof(act_t)));
     Gemm mm_logits, mm_dx, mm_dw;
     gemms(&mm_logits, &mm_dx, &mm_dw, s);
     Problem p = { *s, scale, act_double(x, nx), act_double(w, nw), NEW(double, s->rows), NEW(double,
@@ -193,7 +193,7 @@ BENCH(ce_speed)
                 s.rows * s.C),
                     NEW(float, s.rows), f32_normal(s.V * s.C, 0, 1), tokens_random(s.rows, s.V),
                         { 0 }, { 0 }, { 0 },
-                    new_bytes(ce_workspace(s.chunk, s.V)) };
+                    new_bytes(ce_workspace(s.chunk, s.V, sizeof(act_t))) };
         gemms(&t.logits, &t.mm_dx, &t.mm_dw, &s);
         char what[64];
         snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V,

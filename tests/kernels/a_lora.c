@@ -67,7 +67,7 @@ static void run_case(Lora l, float dropout, int beta)
         rda[i] = 0;
     for (int64_t i = 0; !beta && i < nb; i++)
         rdb[i] = 0;
-    void *ws = new_bytes(lora_workspace(l.rows, l.in, l.out, l.rank, l.parts, dropout));
+    void *ws = new_bytes(lora_workspace(l.rows, l.in, l.out, l.rank, l.parts, dropout, sizeof(act_t)));
     lora_init(&l);
 
     lora_fwd(y, u, x, a, b, noise, site, &l, ws);
@@ -191,7 +191,7 @@ BENCH(lora_speed)
                         act_normal(all * l.in, 0, 1), act_normal(w * l.rank, 0, 1), NEW(float,
                                 all * l.in),
                         NEW(float, w * l.rank), new_bytes(lora_workspace(l.rows, l.in, l.out,
-                                l.rank, l.parts, l.dropout)) };
+                                l.rank, l.parts, l.dropout, sizeof(act_t))) };
             lora_init(&t.l);
             double flops = 2.0 * (double)(l.rows * (l.in * all + w * l.rank));
             char what[64];

@@ -1,0 +1,84 @@
+/* workspace.h -- bytes of scratch memory that kernels ask of their caller, and how they divide it.
+ *
+ * Keeps: the generator plans with these very functions; kernels never allocate. `act`: sizeof(act_t). */
+#ifndef DIECAST_KERNELS_WORKSPACE_H
+#define DIECAST_KERNELS_WORKSPACE_H
+
+#include <stdint.h>
+
+enum {
+    /* Column sums (gradients of biases and of norm weights) add rows in this many fixed blocks, then
+     * the blocks in order: the order of the sum does not depend on the number of threads. */
+    REDUCE_PARTS = 32,
+    /* Ranges of the gradient that are summed apart. */
+    NORM_PARTS = 64,
+    /* Of any matrix product. oneDNN 2.6 asks for at most 1.3 MiB a thread over the shapes of GPT-2
+     * 124M to Qwen2-7B; where that passes the limit, gemm_init makes the primitive for fewer. */
+    GEMM_WORKSPACE = 24 << 20,
+    GEMM_REPACK = 8 << 20        /* the part of it that holds a copy of columns of B */
+};
+
+static inline int64_t workspace_round(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* (REDUCE_PARTS, 2, C): dw then db of each block of rows */
+static inline int64_t layernorm_bwd_workspace(int64_t C)
+{
+    return 4 * REDUCE_PARTS * 2 * C;
+}
+
+/* (REDUCE_PARTS, C) */
+static inline int64_t rmsnorm_bwd_workspace(int64_t C)
+{
+    return 4 * REDUCE_PARTS * C;
+}
+
+/* (REDUCE_PARTS, N) */
+static inline int64_t bias_grad_workspace(int64_t N)
+{
+    return 4 * REDUCE_PARTS * N;
+}
+
+/* (NORM_PARTS) double */
+static inline int64_t grad_norm_workspace(void)
+{
+    return 8 * NORM_PARTS;
+}
+
+/* Transposed keys (B, KV, D, T) for matrix tiles; nothing in fp32. */
+static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D, int64_t act)
+{
+    return act == 4 ? 0 : B * KV * D * T * act;
+}
+
+/* Sums of dk and dv in fp32, (B, KV, 2, T, D), then transposed keys; nothing in fp32. */
+static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D, int64_t act)
+{
+    return act == 4 ? 0 : B * KV * T * D * (2 * 4 + act);
+}
+
+/* Scores (NH, T) fp32. */
+static inline int64_t attention_decode_workspace(int64_t T, int64_t NH)
+{
+    return NH * T * 4;
+}
+
+/* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 in place] */
+static inline int64_t ce_workspace(int64_t chunk, int64_t V, int64_t act)
+{
+    return GEMM_WORKSPACE + chunk * V * (4 + (act == 4 ? 0 : act));
+}
+
+/* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 |
+ * with dropout: masked x] */
+static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank,
+                                     int64_t parts, float dropout, int64_t act)
+{
+    return GEMM_WORKSPACE + workspace_round(rows * parts * rank * act) +
+           workspace_round(parts * rank * (in > out ? in : out) * 4) +
+           (dropout > 0 ? workspace_round(rows * in * act) : 0);
+}
+
+#endif
