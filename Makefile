@@ -72,7 +72,7 @@ bench: gen
 	@tests/bench/run.sh $(CASE)
 
 oracle-check: gen
-	@tests/oracle/check.sh
+	@tests/oracle/check.sh; code=$$?; tests/oracle/folders.sh && exit $$code
 
 gold: gen
 	@UPDATE=1 tests/gold/run.sh

@@ -1,0 +1,35 @@
+#!/bin/bash
+# Shows the folders that our binaries wrote (tests/train/export.sh) to transformers and PEFT: they load every tensor and
+# get the losses that the binaries printed. Needs PYTHON with tests/oracle/requirements.txt; not part of `make test`.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+PYTHON=${PYTHON:-python3}
+ref=tests/train/ref
+made=out/.test/train/exported
+failed=0
+export PYTHONDONTWRITEBYTECODE=1
+tests/train/export.sh || failed=1
+shows() {               # FOLDER CASE TOLERANCE ARGS...
+    local name=$1 case=$2 tolerance=$3
+    shift 3
+    "$PYTHON" tests/oracle/roundtrip.py "$@" --tokens "$ref/$case/eval.safetensors" --json "$made/$name.json" \
+        --length 32 --tolerance "$tolerance" >"$made/$name.log" 2>&1
+    local code=$?
+    sed "s/^\(ok\|not ok\) /&$name /" "$made/$name.log" | grep -E '^(ok|not ok) '
+    [ $code = 0 ] && return
+    grep -q '^not ok' "$made/$name.log" || echo "not ok $name: $(tail -n 1 "$made/$name.log")"
+    failed=1
+}
+for name in gpt2_tiny llama_rows qwen2_tiny; do
+    shows $name $name 1e-6 --model $made/$name
+done
+for name in qwen2_lora qwen2_rslora; do
+    shows $name $name 1e-6 --base $ref/$name/model --adapter $made/$name
+    shows $name.merged $name 1e-6 --model $made/$name.merged
+done
+shows gpt2_lora gpt2_tiny 1e-6 --base $ref/gpt2_tiny/model --adapter $made/gpt2_lora
+shows gpt2_lora.merged gpt2_tiny 1e-6 --model $made/gpt2_lora.merged
+# bf16 programs round their activations as well: a rounding of the loss
+shows gpt2_tiny.bf16 gpt2_tiny 2e-3 --model $made/gpt2_tiny.bf16
+shows qwen2_lora.bf16 qwen2_lora 2e-3 --base $ref/qwen2_lora/model --adapter $made/qwen2_lora.bf16
+exit $failed

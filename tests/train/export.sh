@@ -1,0 +1,70 @@
+#!/bin/bash
+# What a run writes loads again with the same validation loss: model folders, adapters, merged models. The folders stay
+# in out/.test/train/exported/ for tests/oracle/folders.sh, which shows them to transformers and PEFT.
+source "$(dirname "$0")/lib.sh"
+n=0
+exported=$work/exported
+rm -rf $exported
+mkdir $exported
+build gpt2_tiny gpt2_tiny
+while read -r name words; do
+    # shellcheck disable=SC2086
+    { build "$name" $words & [ $((++n % 2)) = 0 ] && wait; }
+done <<'END'
+llama_rows llama_rows
+qwen2_tiny qwen2_tiny
+qwen2_lora qwen2_lora
+qwen2_rslora qwen2_rslora
+qwen2_untied qwen2_tiny model.layers=1 model.tied=false
+gpt2_lora gpt2_lora
+gpt2_tiny.bf16 gpt2_tiny precision=bf16
+qwen2_lora.bf16 qwen2_lora precision=bf16
+END
+built gpt2_tiny llama_rows qwen2_tiny qwen2_lora qwen2_rslora qwen2_untied gpt2_lora gpt2_tiny.bf16 qwen2_lora.bf16
+
+value() { sed -n "s/.*\"$1\": \([-+.e0-9]*\).*/\1/p" "$2" | tail -n 1; }
+before() { sed -n 's/.*"eval_loss": \([-+.e0-9]*\).*/\1/p' "$scratch/$1/history.jsonl" | head -n 1; }
+# evaluates NAME CASE TEST WANTED BOUND FLAGS...: eval_loss of these weights; its JSON in $scratch/eval
+evaluates() {
+    local name=$1 case=$2 test=$3 want=$4 bound=$5
+    shift 5
+    "$work/$name/train" --eval-only --eval-data "$ref/$case/eval.safetensors" --out "$scratch/none" "$@" \
+        >"$scratch/eval" 2>"$scratch/eval.log" || { verdict "$test" "exit $?: $(tail -n 1 "$scratch/eval.log")"; return; }
+    verdict "$test" "$(awk -v x="$(value eval_loss "$scratch/eval")" -v y="$want" -v b="$bound" \
+        'BEGIN { d = x > y ? x - y : y - x; if (x == "" || y == "" || !(d <= b * y)) print x, "and", y }')"
+}
+writes() {              # TEST NAME FLAGS...
+    local test=$1 name=$2
+    shift 2
+    "$work/$name/train" "$@" >"$scratch/write.log" 2>&1 || verdict "$test" "exit $?: $(tail -n 1 "$scratch/write.log")"
+}
+
+# Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
+for name in gpt2_tiny llama_rows qwen2_tiny gpt2_tiny.bf16; do
+    case=${name%.bf16}
+    trained $name $case $name
+    loss=$(value eval_loss "$scratch/$name/history.jsonl")
+    verdict "$name learned" "$([ "$loss" != "$(before $name)" ] || echo "loss is still $loss")"
+    writes "export $name" $name --out "$scratch/$name" --export "$exported/$name"
+    evaluates $name $case "export $name" "$loss" 1e-15 --init-from "$exported/$name"
+    cp "$scratch/eval" "$exported/$name.json"
+    evaluates $name $case "checkpoint of $name" "$loss" 1e-15 --init-from "$scratch/$name/checkpoint-20"
+done
+
+# Adapters: equal to the last bit over their base; merged into it the sums are others.
+while read -r name case plain bound; do
+    trained $name $case $name
+    loss=$(value eval_loss "$scratch/$name/history.jsonl")
+    writes "adapter $name" $name --out "$scratch/$name" --export "$exported/$name"
+    evaluates $name $case "adapter $name" "$loss" 1e-15 --init-from "$ref/$case/model" --adapter "$exported/$name"
+    cp "$scratch/eval" "$exported/$name.json"
+    writes "merged $name" $name --out "$scratch/$name" --merge-lora "$exported/$name.merged"
+    evaluates $plain $case "merged $name" "$loss" "$bound" --init-from "$exported/$name.merged"
+    cp "$scratch/eval" "$exported/$name.merged.json"
+done <<'END'
+qwen2_lora qwen2_lora qwen2_tiny 1e-6
+qwen2_rslora qwen2_rslora qwen2_untied 1e-6
+gpt2_lora gpt2_tiny gpt2_tiny 1e-6
+qwen2_lora.bf16 qwen2_lora qwen2_tiny 2e-3
+END
+exit $failed
