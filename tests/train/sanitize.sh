@@ -1,0 +1,47 @@
+#!/bin/bash
+# Programs and generator built with AddressSanitizer and UBSan: programs train some steps, the generator takes every recipe.
+source "$(dirname "$0")/lib.sh"
+sanitizers="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+export ASAN_OPTIONS=detect_leaks=0      # what lives until exit is not freed
+
+export EXTRA="$sanitizers -O1"
+build gpt2_tiny.asan gpt2_tiny &
+wait
+(build dropout.asan dropout precision=bf16 memory.recompute=block; build llama_rows.asan llama_rows) &
+build qwen2_lora.asan qwen2_lora memory.loss_rows=32 &
+built gpt2_tiny.asan dropout.asan llama_rows.asan qwen2_lora.asan
+for pair in "gpt2_tiny gpt2_tiny" "dropout qwen2_lora" "llama_rows llama_rows" "qwen2_lora qwen2_lora"; do
+    read -r name case <<<"$pair"
+    train $name.asan $case $name --steps 2 --save-every 1
+    code=$?
+    verdict "$name with sanitizers" "$([ $code = 0 ] || echo "exit $code: $(grep -m 1 -E 'ERROR|runtime error|^rank' "$scratch/$name.log")")"
+    train $name.asan $case $name --steps 3
+    code=$?
+    verdict "$name resumed with sanitizers" "$([ $code = 0 ] || echo "exit $code: $(grep -m 1 -E 'ERROR|runtime error|^rank' "$scratch/$name.log")")"
+done
+
+objects=$work/gen.asan
+mkdir -p $objects
+{
+    echo "all: $objects/gen"
+    sources="$(ls gen/*.c) $(make -s --no-print-directory -f - shared <<<'include Makefile
+shared: ; @echo $(SHARED:%=runtime/%.c)')"
+    list=
+    for source in $sources; do
+        object=$objects/${source//\//_}.o
+        list="$list $object"
+        echo "$object: $source $(echo gen/*.h gen/*.def runtime/*.h runtime/*.def kernels/*.def)"
+        echo "	\$(CC) -std=c11 -g -O1 $sanitizers -I. -I/usr/include/lua5.4 -c -o \$@ \$<"
+    done
+    echo "$objects/gen:$list"
+    echo "	\$(CC) $sanitizers -o \$@ \$^ -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm"
+} >$objects/Makefile
+env -u EXTRA make -s -j2 -f $objects/Makefile all >$scratch/log 2>&1 || { verdict "gen with sanitizers" "$(tail -n 2 $scratch/log)"; exit 1; }
+for recipe in recipes/*.lua $here/recipes/*.lua; do
+    case $recipe in */base.lua) continue ;; esac
+    $objects/gen "$recipe" -o "$scratch/emitted" >"$scratch/log" 2>&1 && $objects/gen plan "$recipe" >>"$scratch/log" 2>&1
+    code=$?
+    verdict "gen with sanitizers $recipe" "$([ $code = 0 ] || echo "exit $code: $(grep -m 1 -E 'ERROR|runtime error|:' "$scratch/log")")"
+    rm -rf "$scratch/emitted"
+done
+exit $failed
