@@ -27,6 +27,7 @@ from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.trainer_pt_utils import get_parameter_names
 
 import data
+import dropout
 
 T, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 4, 2, 20, 48, 10, 5
 REF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "train", "ref")
@@ -66,6 +67,8 @@ CASES = {
                          lora=dict(r=4, lora_alpha=8, lora_dropout=0.0, use_rslora=True,
                                    target_modules=["q_proj", "v_proj"],
                                    modules_to_save=["lm_head"])),
+    "qwen2_dropout": dict(model="qwen2_tiny", seed=3 << 32 | 5, lr=1e-2, clip=1.0, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.25, target_modules="all-linear")),
     "llama_rows": dict(model="llama_tiny", rows=True, seed=11, lr=3e-3, clip=1.5),
 }
 
@@ -119,6 +122,7 @@ def load(case, out, dtype):
     if "lora" in case:
         model = PeftModel.from_pretrained(model, os.path.join(out, "adapter_init"),
                                           is_trainable=True)
+        dropout.install(model, case["lora"]["lora_dropout"], case["seed"])
     return model.to(dtype).train()
 
 
@@ -193,10 +197,12 @@ def train(case, out, dtype):
                   for m in range(ACCUM)]
         targets = sum(t != data.IGNORE for mb in window for _, ts in mb for t in ts)
         loss = entropy = hits = 0.0
-        for mb in window:
+        for m, mb in enumerate(window):
+            dropout.Sites.now = (step, m * MICRO)
             s, e, h, _, _ = ce_sums(model, mb)
             (s / targets).backward()
             loss, entropy, hits = loss + s.item() / targets, entropy + e, hits + h
+        dropout.Sites.now = None
         if step == 0:
             run["grad_norms_step1"] = {tensor_name(n): p.grad.norm().item() for n, p in params}
         norm = torch.nn.utils.clip_grad_norm_([p for _, p in params], case["clip"], foreach=False)

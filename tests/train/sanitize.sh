@@ -7,10 +7,10 @@ export ASAN_OPTIONS=detect_leaks=0      # what lives until exit is not freed
 export EXTRA="$sanitizers -O1"
 build gpt2_tiny.asan gpt2_tiny &
 wait
-(build dropout.asan dropout precision=bf16 memory.recompute=block; build llama_rows.asan llama_rows) &
+(build dropout.asan qwen2_dropout precision=bf16 memory.recompute=block; build llama_rows.asan llama_rows) &
 build qwen2_lora.asan qwen2_lora memory.loss_rows=32 &
 built gpt2_tiny.asan dropout.asan llama_rows.asan qwen2_lora.asan
-for pair in "gpt2_tiny gpt2_tiny" "dropout qwen2_lora" "llama_rows llama_rows" "qwen2_lora qwen2_lora"; do
+for pair in "gpt2_tiny gpt2_tiny" "dropout qwen2_dropout" "llama_rows llama_rows" "qwen2_lora qwen2_lora"; do
     read -r name case <<<"$pair"
     train $name.asan $case $name --steps 2 --save-every 1
     code=$?
