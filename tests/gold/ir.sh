@@ -1,0 +1,57 @@
+#!/bin/bash
+# Recipes in, the text of each room out: ir/CASE/recipe.lua against ir/CASE/*.ir and, where it
+# stands there, step.c. Then the same bytes anywhere: emitted files and a built binary.
+# UPDATE=1 rewrites; review the diff.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+gen=$(realpath "${GEN:-out/.gen/gen}")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+verdict() { # NAME WHY, empty when it passed
+    if [ -z "$2" ]; then
+        echo "ok ir/$1"
+    else
+        echo "not ok ir/$1: $2"
+        failed=1
+    fi
+}
+first_difference() { diff -r "$@" 2>&1 | head -3 | cut -c1-200 | tr '\n' ' '; }
+
+for case in tests/gold/ir/*/; do
+    case=${case%/}
+    name=$(basename "$case")
+    out=$scratch/$name
+    if ! "$gen" "$case/recipe.lua" -o "$out" >"$scratch/log" 2>&1; then
+        verdict "$name" "$(head -1 "$scratch/log")"
+        continue
+    fi
+    if [ "${UPDATE:-0}" = 1 ]; then
+        cp "$out"/ir/*.ir "$case"
+        [ ! -e "$case/step.c" ] || cp "$out/step.c" "$case"
+    fi
+    for room in "$out"/ir/*.ir; do
+        verdict "$name/$(basename "$room")" "$(first_difference "$case/${room##*/}" "$room")"
+    done
+    [ ! -e "$case/step.c" ] ||
+        verdict "$name/step.c" "$(first_difference "$case/step.c" "$out/step.c")"
+    verdict "$name/rooms" "$(first_difference <(cd "$case" && echo *.ir) <(cd "$out/ir" && echo *.ir))"
+    same=$("$gen" --roundtrip "$case/recipe.lua" 2>&1 | grep -c '^same: ')
+    verdict "$name/reads-back" "$([ "$same" = 5 ] || echo "$same of 5 texts read back the same")"
+    other=$scratch/another/folder/$name
+    env -i HOME=/nowhere LANG=tr_TR.UTF-8 LC_ALL=tr_TR.UTF-8 TZ=Asia/Kolkata \
+        "$gen" "$case/recipe.lua" -o "$other" >/dev/null 2>&1
+    verdict "$name/emitted-elsewhere" "$(first_difference "$out" "$other")"
+done
+
+# Built twice: folders of different depth, another home and time zone, another number of jobs.
+one=$scratch/gpt2_full
+two=$scratch/another/folder/gpt2_full
+make -s -j2 -C "$one" >"$scratch/log" 2>&1
+(umask 077 && env HOME=/nowhere TZ=Asia/Kolkata make -s -j1 -C "$two") >>"$scratch/log" 2>&1
+verdict "built/no-warnings" "$(grep -m1 -e warning -e error "$scratch/log")"
+verdict "built/same-program" "$(cmp "$one/train" "$two/train" 2>&1)"
+verdict "built/same-objects" "$(for o in "$one"/*.o "$one"/*/*.o; do
+    cmp "$o" "$two/${o#"$one"/}" 2>&1
+done | head -1)"
+exit $failed

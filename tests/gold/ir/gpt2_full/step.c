@@ -1,0 +1,219 @@
+/* step.c -- the programs of a training step.
+ *
+ * Every matrix product and kernel call of a step, straight down.
+ * Made from tests/gold/ir/gpt2_full/recipe.lua by `gen tests/gold/ir/gpt2_full/recipe.lua`; change the recipe, not this file.
+ * IR sha256 23e3a3bad631b188, 74 kernel calls in 5 programs, arena 25.2 MiB a rank.
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
+#include "kernels/cpu/adamw.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/ce.h"
+#include "kernels/cpu/embed.h"
+#include "kernels/cpu/layernorm.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/pointwise.h"
+
+#include "runtime/base.h"
+#include "runtime/comm.h"
+#include "step.h"
+#include "shape.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = 64, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = 64, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 64, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
+static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
+static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_up = {.name = "d.up", .m = 1, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
+static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+
+static Gemm *const gemms[] = {
+    &mm_b_qkv, &mm_b_o, &mm_b_up, &mm_b_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+    &mm_grad_b_down_w, &mm_b_dact, &mm_grad_b_up_w, &mm_b_dnorm2, &mm_grad_b_o_w, &mm_b_datt,
+    &mm_grad_b_qkv_w, &mm_b_dnorm1, &mm_d_qkv, &mm_d_o, &mm_d_up, &mm_d_down, &mm_logits,
+};
+
+static void place_values(void)
+{
+    char *arena = arena_alloc(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+}
+
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+void step_open(void)
+{
+    place_values();
+    io.tokens = tokens;
+    io.labels = labels;
+    io.scale = scale;
+    io.hyper = hyper;
+    io.loss = loss;
+    io.norm = norm;
+    io.token = token;
+    io.place = place;
+    io.logits = logits;
+    name_tensors();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+}
+
+/* forward and backward of one micro-batch; adds to the gradients and to the loss (0.03 GFLOP) */
+void step_micro(void)
+{
+    embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);                   // @g0 recipe.lua:4
+    for (int l = 0; l < L; l++) {
+        layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);  // @g1 recipe.lua:4
+        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                        &mm_b_qkv, ws2);                                      // @g2 recipe.lua:4
+        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K, D,
+                      0.353553391f, NULL);                                    // @g3 recipe.lua:4
+        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4);  // @g4 recipe.lua:4
+        add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
+                          AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
+                          AT(b_norm2_b, l), B * T, C, 1e-05f);                // @g5 recipe.lua:4
+        linear_bias_fwd(AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
+                        ws6);                                                 // @g6 recipe.lua:4
+        gelu_fwd(AT(b_act, l), AT(b_up, l), B * T * F);                       // @g7 recipe.lua:4
+        linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
+                        ws8);                                                 // @g8 recipe.lua:4
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);               // @g9 recipe.lua:4
+    }
+    layernorm_fwd(normf, normf_mean, normf_rstd, AT(x, L), normf_w, normf_b, B * T, C, 1e-05f);  // @g10 recipe.lua:4
+    ce_fwd_bwd(losses, dnormf, grad_wte, normf, wte, labels, scale, B * T, V, C, 64, 0,
+               &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11);              // @g11 recipe.lua:2
+    loss_sum(loss, losses, B * T);                                            // @g12 recipe.lua:2
+    layernorm_bwd(grad_normf_w, grad_normf_b, dx, dnormf, AT(x, L), normf_w, normf_mean,
+                  normf_rstd, B * T, C, 0, ws13);                             // @g13 recipe.lua:4
+    for (int l = L - 1; l >= 0; l--) {
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws14);               // @g14 recipe.lua:4
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws15);  // @g15 recipe.lua:4
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws16);             // @g16 recipe.lua:4
+        gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);                      // @g17 recipe.lua:4
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 0, ws18);              // @g18 recipe.lua:4
+        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws19);  // @g19 recipe.lua:4
+        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws20);        // @g20 recipe.lua:4
+        layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
+                          AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
+                          AT(b_norm2_rstd, l), dx, B * T, C, 0, ws21);        // @g21 recipe.lua:4
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws22);              // @g22 recipe.lua:4
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws23);  // @g23 recipe.lua:4
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws24);            // @g24 recipe.lua:4
+        attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K,
+                      D, 0.353553391f, NULL);                                 // @g25 recipe.lua:4
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws26);          // @g26 recipe.lua:4
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws27);  // @g27 recipe.lua:4
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws28);      // @g28 recipe.lua:4
+        layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
+                          AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
+                          B * T, C, 0, ws29);                                 // @g29 recipe.lua:4
+    }
+    embed_bwd(grad_wte, dx, tokens, B * T, C, V, 1);                          // @g30 recipe.lua:4
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);                                 // @g31 recipe.lua:4
+}
+
+/* after the last micro-batch: the norm of the whole gradient (4.93e-05 GFLOP) */
+void step_reduce(void)
+{
+    grad_norm(norm, grad_wte, 35744, ws32);                                   // @g0 recipe.lua:2
+}
+
+/* clip and AdamW, one call a parameter (0.000276 GFLOP) */
+void step_update(void)
+{
+    adamw(wte, m_wte, v_wte, grad_wte, hyper, norm, 8224, 1);                 // @g0 recipe.lua:2
+    adamw(wpe, m_wpe, v_wpe, grad_wpe, hyper, norm, 2048, 1);                 // @g1 recipe.lua:2
+    adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, norm, 64, 0);  // @g2 recipe.lua:2
+    adamw(b_norm1_b, m_b_norm1_b, v_b_norm1_b, grad_b_norm1_b, hyper, norm, 64, 0);  // @g3 recipe.lua:2
+    adamw(b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, norm, 6144, 1); // @g4 recipe.lua:2
+    adamw(b_qkv_b, m_b_qkv_b, v_b_qkv_b, grad_b_qkv_b, hyper, norm, 192, 0);  // @g5 recipe.lua:2
+    adamw(b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, norm, 2048, 1);         // @g6 recipe.lua:2
+    adamw(b_o_b, m_b_o_b, v_b_o_b, grad_b_o_b, hyper, norm, 64, 0);           // @g7 recipe.lua:2
+    adamw(b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper, norm, 64, 0);  // @g8 recipe.lua:2
+    adamw(b_norm2_b, m_b_norm2_b, v_b_norm2_b, grad_b_norm2_b, hyper, norm, 64, 0);  // @g9 recipe.lua:2
+    adamw(b_up_w, m_b_up_w, v_b_up_w, grad_b_up_w, hyper, norm, 8192, 1);     // @g10 recipe.lua:2
+    adamw(b_up_b, m_b_up_b, v_b_up_b, grad_b_up_b, hyper, norm, 256, 0);      // @g11 recipe.lua:2
+    adamw(b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper, norm, 8192, 1);  // @g12 recipe.lua:2
+    adamw(b_down_b, m_b_down_b, v_b_down_b, grad_b_down_b, hyper, norm, 64, 0);  // @g13 recipe.lua:2
+    adamw(normf_w, m_normf_w, v_normf_w, grad_normf_w, hyper, norm, 32, 0);   // @g14 recipe.lua:2
+    adamw(normf_b, m_normf_b, v_normf_b, grad_normf_b, hyper, norm, 32, 0);   // @g15 recipe.lua:2
+}
+
+/* the loss of one micro-batch (0.00996 GFLOP) */
+void step_eval(void)
+{
+    embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);                        // @g0 recipe.lua:4
+    for (int l = 0; l < L; l++) {
+        layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
+                      AT(b_norm1_b, l), B * T, C, 1e-05f);                    // @g1 recipe.lua:4
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws51);  // @g2 recipe.lua:4
+        attention_fwd(e_att, e_att_lse, e_qkv, B, T, H, K, D, 0.353553391f, NULL);  // @g3 recipe.lua:4
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws53);  // @g4 recipe.lua:4
+        add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f);  // @g5 recipe.lua:4
+        linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up, ws55);  // @g6 recipe.lua:4
+        gelu_fwd(e_act, e_up, B * T * F);                                     // @g7 recipe.lua:4
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws57);  // @g8 recipe.lua:4
+        add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g9 recipe.lua:4
+    }
+    layernorm_fwd(e_normf, e_normf_mean, e_normf_rstd, e_x, normf_w, normf_b, B * T, C, 1e-05f);  // @g10 recipe.lua:4
+    ce_fwd(e_losses, e_normf, wte, labels, B * T, V, C, 64, &mm_head_logits, ws60);  // @g11 recipe.lua:2
+    loss_sum(loss, e_losses, B * T);                                          // @g12 recipe.lua:2
+}
+
+/* one token at one place: the logits of the next (6.96e-05 GFLOP) */
+void step_decode(void)
+{
+    embed_pos_at_fwd(d_x, token, wte, wpe, place, C);                         // @g0 recipe.lua:4
+    for (int l = 0; l < L; l++) {
+        layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
+                      AT(b_norm1_b, l), 1, C, 1e-05f);                        // @g1 recipe.lua:4
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws64);  // @g2 recipe.lua:4
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, D,
+                         0.353553391f, ws65);                                 // @g3 recipe.lua:4
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws66);  // @g4 recipe.lua:4
+        add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f);  // @g5 recipe.lua:4
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws68);  // @g6 recipe.lua:4
+        gelu_fwd(d_act, d_up, F);                                             // @g7 recipe.lua:4
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws70);  // @g8 recipe.lua:4
+        add_fwd(d_x, d_mid, d_down, C);                                       // @g9 recipe.lua:4
+    }
+    layernorm_fwd(d_normf, d_normf_mean, d_normf_rstd, d_x, normf_w, normf_b, 1, C, 1e-05f);  // @g10 recipe.lua:4
+    logits_fwd(logits, d_normf, wte, &mm_logits, ws73);                       // @g11 recipe.lua:4
+}

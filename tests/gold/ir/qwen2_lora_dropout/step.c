@@ -1,0 +1,250 @@
+/* step.c -- the programs of a training step.
+ *
+ * Every matrix product and kernel call of a step, straight down.
+ * Made from tests/gold/ir/qwen2_lora_dropout/recipe.lua by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`; change the recipe, not this file.
+ * IR sha256 acc67e0e35293ca7, 65 kernel calls in 6 programs, arena 24.5 MiB a rank.
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
+#include "kernels/cpu/adamw.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/ce.h"
+#include "kernels/cpu/embed.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/lora.h"
+#include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/rmsnorm.h"
+#include "kernels/cpu/rope.h"
+
+#include "runtime/base.h"
+#include "runtime/comm.h"
+#include "step.h"
+#include "shape.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_head_logits = {.name = "head_logits", .m = 48, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = 48, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
+static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = 1, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+static Lora lora_b_qkv = {.name = "b.qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+static Lora lora_b_down = {.name = "b.down", .rows = B * T, .in = F, .out = C, .rank = R, .parts = 1,
+    .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+static Lora lora_b_qkv_eval = {.name = "b.qkv.eval", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
+static Lora lora_b_down_eval = {.name = "b.down.eval", .rows = B * T, .in = F, .out = C, .rank = R, .parts = 1,
+    .col = {0}, .width = {32}, .scale = 4.0f};
+static Lora lora_b_qkv_decode = {.name = "b.qkv.decode", .rows = 1, .in = C, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
+static Lora lora_b_down_decode = {.name = "b.down.decode", .rows = 1, .in = F, .out = C, .rank = R, .parts = 1,
+    .col = {0}, .width = {32}, .scale = 4.0f};
+
+static Gemm *const gemms[] = {
+    &mm_b_qkv, &mm_b_o, &mm_b_gate_up, &mm_b_down, &mm_head_logits, &mm_head_dx,
+    &mm_b_ddown_base, &mm_b_dnorm2, &mm_b_datt, &mm_b_dqkv_base, &mm_d_qkv, &mm_d_o,
+    &mm_d_gate_up, &mm_d_down, &mm_logits,
+};
+
+static Lora *const loras[] = {
+    &lora_b_qkv, &lora_b_down, &lora_b_qkv_eval, &lora_b_down_eval, &lora_b_qkv_decode,
+    &lora_b_down_decode,
+};
+
+static const Merge merges[] = {
+    {"model.layers.%d.self_attn.q_proj.weight",
+     "base_model.model.model.layers.%d.self_attn.q_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", 2, 4.0f},
+    {"model.layers.%d.self_attn.v_proj.weight",
+     "base_model.model.model.layers.%d.self_attn.v_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.self_attn.v_proj.lora_B.weight", 2, 4.0f},
+    {"model.layers.%d.mlp.down_proj.weight",
+     "base_model.model.model.layers.%d.mlp.down_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, 4.0f},
+};
+
+static void place_values(void)
+{
+    char *arena = arena_alloc(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+}
+
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+void step_open(void)
+{
+    place_values();
+    io.tokens = tokens;
+    io.labels = labels;
+    io.scale = scale;
+    io.noise = noise;
+    io.hyper = hyper;
+    io.loss = loss;
+    io.norm = norm;
+    io.token = token;
+    io.place = place;
+    io.logits = logits;
+    name_tensors();
+    model.merges = merges;
+    model.nmerges = sizeof merges / sizeof merges[0];
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)
+        lora_init(loras[i]);
+    step_init();
+}
+
+/* once at start: tables that the layers read */
+void step_init(void)
+{
+    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);                     // @g0 recipe.lua:4
+}
+
+/* forward and backward of one micro-batch; adds to the gradients and to the loss (0.0131 GFLOP) */
+void step_micro(void)
+{
+    embed_fwd(AT(x, 0), tokens, wte, B * T, C);                               // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    1e-06f);                                                  // @g1 recipe.lua:4
+        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                        &mm_b_qkv, ws3);                                      // @g2 recipe.lua:5
+        lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
+                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws4);        // @g3 recipe.lua:10
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g4 recipe.lua:4
+        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
+                      0.353553391f, NULL);                                    // @g5 recipe.lua:5
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7);     // @g6 recipe.lua:5
+        add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
+                        AT(b_norm2_w, l), B * T, C, 1e-06f);                  // @g7 recipe.lua:10
+        linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws9);  // @g8 recipe.lua:5
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);                 // @g9 recipe.lua:10
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws11);  // @g10 recipe.lua:5
+        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
+                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws12); // @g11 recipe.lua:10
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g12 recipe.lua:10
+    }
+    rmsnorm_fwd(normf, normf_rstd, AT(x, L), normf_w, B * T, C, 1e-06f);      // @g13 recipe.lua:4
+    ce_fwd_dx(losses, dnormf, normf, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
+              &mm_head_dx, ws15);                                             // @g14 recipe.lua:2
+    loss_sum(loss, losses, B * T);                                            // @g15 recipe.lua:2
+    rmsnorm_dx(dx, dnormf, AT(x, L), normf_w, normf_rstd, B * T, C);          // @g16 recipe.lua:4
+    for (int l = L - 1; l >= 0; l--) {
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws18); // @g17 recipe.lua:10
+        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
+                 AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
+                 noise, 4 * l + 3, &lora_b_down, ws19);                       // @g18 recipe.lua:10
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g19 recipe.lua:10
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws21);  // @g20 recipe.lua:5
+        rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
+                       dx, B * T, C);                                         // @g21 recipe.lua:4
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws23);            // @g22 recipe.lua:5
+        attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
+                      D, 0.353553391f, NULL);                                 // @g23 recipe.lua:5
+        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);         // @g24 recipe.lua:4
+        linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws26);  // @g25 recipe.lua:10
+        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
+                 AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                 noise, 4 * l, &lora_b_qkv, ws27);                            // @g26 recipe.lua:10
+        rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
+                       B * T, C);                                             // @g27 recipe.lua:4
+    }
+}
+
+/* after the last micro-batch: the norm of the whole gradient (1.15e-06 GFLOP) */
+void step_reduce(void)
+{
+    grad_norm(norm, grad_b_down_lora_a, 1536, ws29);                          // @g0 recipe.lua:2
+}
+
+/* clip and AdamW, one call a parameter (9.22e-06 GFLOP) */
+void step_update(void)
+{
+    adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, norm, 512, 1);  // @g0 recipe.lua:2
+    adamw(b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b, grad_b_qkv_lora_b, hyper, norm, 384, 1);  // @g1 recipe.lua:2
+    adamw(b_down_lora_a, m_b_down_lora_a, v_b_down_lora_a, grad_b_down_lora_a, hyper, norm,
+          384, 1);                                                            // @g2 recipe.lua:2
+    adamw(b_down_lora_b, m_b_down_lora_b, v_b_down_lora_b, grad_b_down_lora_b, hyper, norm,
+          256, 1);                                                            // @g3 recipe.lua:2
+}
+
+/* the loss of one micro-batch (0.00601 GFLOP) */
+void step_eval(void)
+{
+    embed_fwd(e_x, tokens, wte, B * T, C);                                    // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws36);  // @g2 recipe.lua:5
+        lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
+                 0, &lora_b_qkv_eval, ws37);                                  // @g3 recipe.lua:10
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g4 recipe.lua:4
+        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, NULL);  // @g5 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws40);                  // @g6 recipe.lua:5
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        1e-06f);                                              // @g7 recipe.lua:10
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws42);  // @g8 recipe.lua:5
+        swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g9 recipe.lua:10
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws44);         // @g10 recipe.lua:5
+        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
+                 NULL, 0, &lora_b_down_eval, ws45);                           // @g11 recipe.lua:10
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g12 recipe.lua:10
+    }
+    rmsnorm_fwd(e_normf, e_normf_rstd, e_x, normf_w, B * T, C, 1e-06f);       // @g13 recipe.lua:4
+    ce_fwd(e_losses, e_normf, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48);  // @g14 recipe.lua:2
+    loss_sum(loss, e_losses, B * T);                                          // @g15 recipe.lua:2
+}
+
+/* one token at one place: the logits of the next (5.65e-05 GFLOP) */
+void step_decode(void)
+{
+    embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);  // @g1 recipe.lua:4
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws52);  // @g2 recipe.lua:5
+        lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
+                 0, &lora_b_qkv_decode, ws53);                                // @g3 recipe.lua:10
+        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g4 recipe.lua:4
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
+                         0.353553391f, ws55);                                 // @g5 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws56);                  // @g6 recipe.lua:5
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g7 recipe.lua:10
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws58);  // @g8 recipe.lua:5
+        swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g9 recipe.lua:10
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws60);         // @g10 recipe.lua:5
+        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
+                 NULL, 0, &lora_b_down_decode, ws61);                         // @g11 recipe.lua:10
+        add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g12 recipe.lua:10
+    }
+    rmsnorm_fwd(d_normf, d_normf_rstd, d_x, normf_w, 1, C, 1e-06f);           // @g13 recipe.lua:4
+    logits_fwd(logits, d_normf, wte, &mm_logits, ws64);                       // @g14 recipe.lua:4
+}
