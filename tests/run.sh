@@ -6,6 +6,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 export LC_ALL=C.UTF-8
 unset MAKEFLAGS MAKELEVEL        # of a make that started this
+# Threads that wait for each other sleep soon: on cores that others use too, spinning costs a lot.
+export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 passed=0
