@@ -593,15 +593,17 @@ static void report(const Pack *p)
                 (long long)p->not_prefix);
 }
 
-static int usage(void)
-{
-    fputs("usage: gen pack -o OUT.safetensors [--tokenizer tokenizer.json|bytes] [--max-length N]\n"
-          "                [--kind auto|packed|rows] [--assistant-only] FILE...\n"
-          "  FILE.jsonl: rows {\"text\"}, {\"prompt\",\"completion\"} or {\"messages\"}; any other "
-          "file: one text\n",
-          stderr);
-    return 1;
-}
+static const char usage[] =
+    "usage: gen pack -o OUT.safetensors [--tokenizer tokenizer.json|bytes] [--max-length N]\n"
+    "                [--kind auto|packed|rows] [--assistant-only] FILE...\n"
+    "  FILE.jsonl: rows {\"text\"}, {\"prompt\",\"completion\"} or {\"messages\"}; any other "
+    "file: one text\n"
+    "  --tokenizer       of the model that will read the tokens; bytes (the default): 256 byte "
+    "values and end of text\n"
+    "  --kind            packed: documents in one stream; rows: a sample each, with masked prompts; "
+    "auto: by the keys\n"
+    "  --max-length      rows: cut after N tokens (default 1024)\n"
+    "  --assistant-only  messages: only what the assistant says is a target\n";
 
 static const char *option(int argc, char **argv, int *i)
 {
@@ -617,7 +619,10 @@ int pack_main(int argc, char **argv)
     int nfiles = 0;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
-        if (!strcmp(a, "-o")) {
+        if (!strcmp(a, "--help")) {
+            fputs(usage, stdout);
+            return 0;
+        } else if (!strcmp(a, "-o")) {
             p.out = option(argc, argv, &i);
         } else if (!strcmp(a, "--tokenizer")) {
             tokenizer = option(argc, argv, &i);
@@ -640,8 +645,10 @@ int pack_main(int argc, char **argv)
             argv[nfiles++] = argv[i];
         }
     }
-    if (!p.out || !nfiles)
-        return usage();
+    if (!p.out || !nfiles) {
+        fputs(usage, stderr);
+        return 1;
+    }
     if (p.kind == KIND_PACKED && p.max_length)
         err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
     if (p.kind == KIND_ROWS && !p.max_length)

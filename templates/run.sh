@@ -27,7 +27,7 @@ if [ "$RANKS" = 1 ]; then
     exec "$here/train" "$@"
 fi
 
-mpirun=${MPIRUN:-mpirun}
+mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
 if ! version=$("$mpirun" --version 2>&1); then
     echo "$mpirun does not run; $NAME needs the MPI it was built with" >&2
     exit 80
