@@ -34,7 +34,7 @@ if ! version=$("$mpirun" --version 2>&1); then
 fi
 flags=()
 case $version in
-*"Open MPI"*)
+*"Open MPI"* | *OpenRTE*)
     # Threads are placed by OpenMP: Open MPI would bind a whole rank to one core. Single copy is the
     # slower way to move gradients on one machine.
     flags+=(--bind-to none --mca btl_vader_single_copy_mechanism none)
