@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define HISTORY_MAX ((size_t)1 << 30)
-enum { BAR = 20 };
+enum { BAR = 20, RETRY_SECONDS = 5 };
 
 static double rounded(double x, double steps)
 {
@@ -60,13 +60,59 @@ static void write_line(FILE *to, const cJSON *record)
     fputs("}\n", to);
 }
 
+/* All records into PATH: temporary file, rename. false: it is as it was, errno says why. */
+static bool write_all(const Log *l, const char *path)
+{
+    char *temporary = format("%s.tmp", path);
+    FILE *to = fopen(temporary, "w");
+    bool good = to;
+    if (to) {
+        for (const cJSON *r = l->records->child; r; r = r->next)
+            write_line(to, r);
+        good = fflush(to) == 0 && fsync(fileno(to)) == 0;
+        good = fclose(to) == 0 && good && rename(temporary, path) == 0;
+    }
+    int error = errno;
+    if (!good)
+        unlink(temporary);
+    free(temporary);
+    errno = error;
+    return good;
+}
+
+/* After a failed write: the whole file anew, so that no half a line stays. */
+static void catch_up(Log *l)
+{
+    l->tried = clock_seconds();
+    char *path = format("%s/history.jsonl", l->flags->out);
+    if (write_all(l, path) && (l->history = fopen(path, "a")))
+        note("history.jsonl has every record again");
+    free(path);
+}
+
+/* A disk may be full for a while: training goes on, the records wait in memory. */
+static void write_record(Log *l, const cJSON *record)
+{
+    if (!l->history) {
+        if (clock_seconds() - l->tried > RETRY_SECONDS)
+            catch_up(l);
+        return;
+    }
+    write_line(l->history, record);
+    if (fflush(l->history) == 0)
+        return;
+    warn("history.jsonl: write: %s; training goes on, later records try again", strerror(errno));
+    fclose(l->history);
+    l->history = NULL;
+    l->tried = clock_seconds();
+}
+
 static void keep(Log *l, cJSON *record, int64_t step)
 {
     add_float(record, "epoch", epoch_at(l, step));
     cJSON_AddNumberToObject(record, "step", (double)step);
     cJSON_AddItemToArray(l->records, record);
-    write_line(l->history, record);
-    io(fflush(l->history) == 0, "write");
+    write_record(l, record);
 }
 
 /* "1:02:03" */
@@ -141,14 +187,7 @@ static void read_back(Log *l, const char *path, int64_t resumed)
     free(text);
     if (kept == n && n)
         return;
-    char *temporary = format("%s.tmp", path);
-    FILE *to = fopen(temporary, "w");
-    io(to != NULL, "open");
-    for (const cJSON *r = l->records->child; r; r = r->next)
-        write_line(to, r);
-    io(fflush(to) == 0 && fsync(fileno(to)) == 0, "write");
-    io(fclose(to) == 0 && rename(temporary, path) == 0, "rename");
-    free(temporary);
+    io(write_all(l, path), "write");
 }
 
 static void banner_data(const char *what, const Data *d)
@@ -290,8 +329,10 @@ void log_end(Log *l, int64_t step)
 
 void log_close(Log *l)
 {
-    if (l->history)
-        io(fsync(fileno(l->history)) == 0 && fclose(l->history) == 0, "close");
+    if (world.rank == 0 && !l->history)
+        catch_up(l);
+    if (world.rank == 0)
+        io(l->history && fsync(fileno(l->history)) == 0 && fclose(l->history) == 0, "write");
     l->history = NULL;
     cJSON_Delete(l->records);
     l->records = NULL;

@@ -33,7 +33,7 @@ typedef struct {
     const Model *model;
     const Flags *flags;
     int64_t total, per_epoch;    /* steps */
-    FILE *history;               /* rank 0 only */
+    FILE *history;               /* rank 0 only; NULL while it cannot be written */
     cJSON *records;              /* array: log_history, numbers in full */
     /* Saved with checkpoints. */
     double loss_all;             /* sum over all steps of the run, also before a resume */
@@ -43,6 +43,7 @@ typedef struct {
     int64_t tokens_all;          /* num_tokens */
     /* For this process only. */
     double start, mark, drawn;   /* clock at log_open, at the last line, at the last bar */
+    double tried;                /* clock when the history could not be written */
     int64_t first;               /* step at log_open */
     int64_t tokens_mark;         /* tokens since the last line */
     bool bar;                    /* standard error is a terminal */
