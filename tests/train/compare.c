@@ -16,7 +16,7 @@
 static const char *prefix = "";
 static int failed;
 
-static void verdict(bool good, const char *name, const char *why, ...) __attribute__((format(printf, 3, 4)));
+__attribute__((format(printf, 3, 4)))
 static void verdict(bool good, const char *name, const char *why, ...)
 {
     printf(good ? "ok %s %s" : "not ok %s %s: ", prefix, name);
@@ -52,7 +52,8 @@ static cJSON *read_history(const char *folder)
 {
     char *path, *error, *text, *line;
     size_t n;
-    if (asprintf(&path, "%s/history.jsonl", folder) < 0 || !(text = file_read(path, 1 << 26, &n, &error)))
+    if (asprintf(&path, "%s/history.jsonl", folder) < 0 ||
+        !(text = file_read(path, 1 << 26, &n, &error)))
         quit("history", error);
     cJSON *all = cJSON_CreateArray();
     for (char *at = text; (line = strsep(&at, "\n")) && *line;) {
@@ -86,7 +87,7 @@ static bool near(double got, double want, double bound)
     return fabs(got - want) <= bound * fabs(want);
 }
 
-/* ---- tensors ------------------------------------------------------------------------------------------------ */
+/* ---- tensors ---------------------------------------------------------------------------- */
 
 static float *read_tensor(const StFile *f, const StTensor *t)
 {
@@ -130,17 +131,20 @@ static StFile open_tensors(const char *path)
     return f;
 }
 
+/* NULL, or why tensor a of a run is not b of the reference, n elements each. */
+typedef const char *Judge(const void *arg, const char *name, const float *a, const float *b,
+                          int64_t n);
+
 /* Calls judge for every tensor that both files hold with one shape; any other is a failure. */
-static void compare_tensors(const char *got, const char *want,
-                            const char *(*judge)(const void *arg, const char *name, const float *a, const float *b, int64_t n),
-                            const void *arg)
+static void compare_tensors(const char *got, const char *want, Judge *judge, const void *arg)
 {
     StFile a = open_tensors(got), b = open_tensors(want);
     verdict(a.n == b.n, "number of tensors", "%d, want %d", a.n, b.n);
     char bad[512] = "";
     for (int i = 0; i < b.n && !*bad; i++) {
         const StTensor *y = &b.t[i], *x = st_find(&a, y->name);
-        if (!x || x->rank != y->rank || memcmp(x->shape, y->shape, sizeof x->shape[0] * (size_t)x->rank)) {
+        if (!x || x->rank != y->rank ||
+            memcmp(x->shape, y->shape, sizeof x->shape[0] * (size_t)x->rank)) {
             snprintf(bad, sizeof bad, "%s is missing or of another shape", y->name);
             break;
         }
@@ -154,29 +158,35 @@ static void compare_tensors(const char *got, const char *want,
     st_close(&a), st_close(&b);
 }
 
-/* ---- a run against tests/train/ref ------------------------------------------------------------------------- */
+/* ---- a run against tests/train/ref ------------------------------------------------------- */
 
-/* Two correct fp32 programs sum in different orders. PyTorch's own fp32 run is one witness of how far that leads from
- * the fp64 run: each bound is FACTOR times its distance, and at least a few roundings. */
+/* Two correct fp32 programs sum in different orders. PyTorch's own fp32 run is one witness of how
+ * far that leads from the fp64 run: each bound is FACTOR times its distance, and at least a few
+ * roundings. */
 enum { FACTOR = 8 };
 
-/* drift: final_max_abs_diff of PyTorch's fp32 run, a tensor each. Least bound: 4 roundings of the largest weight. A weight whose true gradient is 0 (a key bias: softmax does not see
- * it) follows rounding noise that AdamW blows up to steps of the learning rate; its drift in PyTorch tells. */
-static const char *judge_final(const void *drifts, const char *name, const float *a, const float *b, int64_t n)
+/* drifts: final_max_abs_diff of PyTorch's fp32 run, a tensor each. Least bound: 4 roundings of the
+ * largest weight. A weight whose true gradient is 0 (a key bias: softmax does not see it) follows
+ * rounding noise that AdamW blows up to steps of the learning rate; its drift in PyTorch tells. */
+static const char *judge_final(const void *drifts, const char *name, const float *a,
+                               const float *b, int64_t n)
 {
     static char why[160];
     double drift = number(drifts, name), off = distance(a, b, n);
     double bound = fmax(FACTOR * drift, 4 * 0x1p-24 * fmax(1, largest(b, n)));
     if (off <= bound)
         return NULL;
-    snprintf(why, sizeof why, "off by %.3g, bound %.3g (PyTorch in fp32 is off by %.3g)", off, bound, drift);
+    snprintf(why, sizeof why, "off by %.3g, bound %.3g (PyTorch in fp32 is off by %.3g)", off,
+             bound, drift);
     return why;
 }
 
-/* Losses of all steps. bound 0: fp32, against the bounds above; else of the losses; gradients are 10 times as rough. */
+/* All steps. bound 0: fp32, against the bounds above; else of the losses, gradients being 10 times
+ * as rough. */
 static void compare_steps(const cJSON *history, const cJSON *expect, double bound)
 {
-    const cJSON *steps = json_get(expect, "steps"), *single = json_get(expect, "float32"), *r, *want;
+    const cJSON *steps = json_get(expect, "steps"), *single = json_get(expect, "float32");
+    const cJSON *r, *want;
     int n = 0;
     double worst[3] = {0}, tokens = 0;
     char bad[3][128] = {""};
@@ -186,11 +196,13 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
         want = cJSON_GetArrayItem(steps, n);
         if (!want || number(r, "step") != number(want, "step"))
             quit("steps", "another step than the reference's");
-        static const char *const key[][2] = {{"loss", "loss"}, {"grad_norm", "grad_norm"}, {"learning_rate", "lr"}};
+        static const char *const key[][2] = {
+            {"loss", "loss"}, {"grad_norm", "grad_norm"}, {"learning_rate", "lr"}
+        };
         for (int k = 0; k < 3; k++) {
             double x = number(r, key[k][0]), y = number(want, key[k][1]), allowed = bound;
             if (k == 2)
-                allowed = 1e-7;              /* the rate is the same formula in double or its fp32 form */
+                allowed = 1e-7;          /* the same formula, in double or its fp32 form */
             else if (bound)
                 allowed *= k ? 10 : 1;
             else {
@@ -200,12 +212,14 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
             double off = y ? fabs(x - y) / fabs(y) : fabs(x);
             worst[k] = fmax(worst[k], off);
             if (!(off <= allowed) && !*bad[k])
-                snprintf(bad[k], sizeof bad[k], "step %d: %.9g, want %.9g (off %.2g, bound %.2g)", n + 1, x, y, off, allowed);
+                snprintf(bad[k], sizeof bad[k], "step %d: %.9g, want %.9g (off %.2g, bound %.2g)",
+                         n + 1, x, y, off, allowed);
         }
         n++;
         tokens = number(r, "num_tokens");
     }
-    verdict(n == cJSON_GetArraySize(steps), "every step", "%d records, want %d", n, cJSON_GetArraySize(steps));
+    verdict(n == cJSON_GetArraySize(steps), "every step", "%d records, want %d", n,
+            cJSON_GetArraySize(steps));
     verdict(!*bad[0], "losses", "%s", bad[0]);
     verdict(!*bad[1], "gradient norms", "%s", bad[1]);
     verdict(!*bad[2], "learning rates", "%s", bad[2]);
@@ -213,8 +227,10 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
     cJSON_ArrayForEach(want, steps)
         targets += number(want, "targets");
     bool rows = !strcmp(json_get(json_get(expect, "settings"), "kind")->valuestring, "rows");
-    verdict(rows ? tokens > targets : tokens == targets, "tokens", "%.0f, the reference has %.0f targets", tokens, targets);
-    fprintf(stderr, "%s: worst loss %.2g, norm %.2g, rate %.2g\n", prefix, worst[0], worst[1], worst[2]);
+    verdict(rows ? tokens > targets : tokens == targets, "tokens",
+            "%.0f, the reference has %.0f targets", tokens, targets);
+    fprintf(stderr, "%s: worst loss %.2g, norm %.2g, rate %.2g\n", prefix, worst[0], worst[1],
+            worst[2]);
 }
 
 static void compare_eval(const cJSON *history, const cJSON *expect, double bound)
@@ -230,7 +246,8 @@ static void compare_eval(const cJSON *history, const cJSON *expect, double bound
         }
 }
 
-/* reference CASE RUN [BOUND]: without BOUND fp32 to the last bits; with it losses, norms and validation only. */
+/* reference CASE RUN [BOUND]: without BOUND fp32 to the last bits; with it losses, norms and
+ * validation only. */
 static void against_reference(char **arg, double bound)
 {
     char *path, *final;
@@ -240,20 +257,25 @@ static void against_reference(char **arg, double bound)
     compare_steps(history, expect, bound);
     compare_eval(history, expect, bound ? bound : 1e-6);
     if (bound) {
-        double first = number(record_with(history, "loss", false), "loss"), end = number(record_with(history, "loss", true), "loss");
+        double first = number(record_with(history, "loss", false), "loss");
+        double end = number(record_with(history, "loss", true), "loss");
         verdict(end < 0.9 * first, "the loss falls", "from %.4f to %.4f", first, end);
         return;
     }
     bool lora = cJSON_IsObject(json_get(json_get(expect, "settings"), "lora"));
-    if (asprintf(&path, "%s/checkpoint-20/%s.safetensors", arg[1], lora ? "adapter_model" : "model") < 0 ||
-        asprintf(&final, "%s/%s.safetensors", arg[0], lora ? "adapter_final/adapter_model" : "final") < 0)
+    if (asprintf(&path, "%s/checkpoint-20/%s.safetensors", arg[1],
+                 lora ? "adapter_model" : "model") < 0 ||
+        asprintf(&final, "%s/%s.safetensors", arg[0],
+                 lora ? "adapter_final/adapter_model" : "final") < 0)
         abort();
-    compare_tensors(path, final, judge_final, json_get(json_get(expect, "float32"), "final_max_abs_diff"));
+    compare_tensors(path, final, judge_final,
+                    json_get(json_get(expect, "float32"), "final_max_abs_diff"));
 }
 
-/* ---- a run against a run ----------------------------------------------------------------------------------- */
+/* ---- a run against a run ------------------------------------------------------------------ */
 
-static const char *judge_bound(const void *arg, const char *name, const float *a, const float *b, int64_t n)
+static const char *judge_bound(const void *arg, const char *name, const float *a, const float *b,
+                               int64_t n)
 {
     static char why[160];
     double bound = *(const double *)arg * fmax(1e-3, largest(b, n)), off = distance(a, b, n);
@@ -265,7 +287,10 @@ static const char *judge_bound(const void *arg, const char *name, const float *a
 }
 
 /* weights FILE FILE BOUND: largest distance in a tensor over its largest value. */
-static void tensors_near(char **arg, double bound) { compare_tensors(arg[0], arg[1], judge_bound, &bound); }
+static void tensors_near(char **arg, double bound)
+{
+    compare_tensors(arg[0], arg[1], judge_bound, &bound);
+}
 
 /* Times and speeds differ between runs. */
 static bool timed(const char *key)
@@ -279,37 +304,32 @@ static void histories_near(char **arg, double bound)
     cJSON *a = read_history(arg[0]), *b = read_history(arg[1]);
     char bad[256] = "";
     if (cJSON_GetArraySize(a) != cJSON_GetArraySize(b) || !a->child)
-        snprintf(bad, sizeof bad, "%d and %d records", cJSON_GetArraySize(a), cJSON_GetArraySize(b));
+        snprintf(bad, sizeof bad, "%d and %d records", cJSON_GetArraySize(a),
+                 cJSON_GetArraySize(b));
     for (const cJSON *p = a->child, *q = b->child; p && q && !*bad; p = p->next, q = q->next) {
         const cJSON *x = p->child, *y = q->child;
         for (; x && y && !*bad; x = x->next, y = y->next)
             if (strcmp(x->string, y->string) ||
-                (!timed(x->string) && !(fabs(x->valuedouble - y->valuedouble) <= bound * fabs(y->valuedouble))))
-                snprintf(bad, sizeof bad, "step %.0f: %s %.9g and %s %.9g", number(p, "step"), x->string, x->valuedouble,
-                         y->string, y->valuedouble);
+                (!timed(x->string) && !near(x->valuedouble, y->valuedouble, bound)))
+                snprintf(bad, sizeof bad, "step %.0f: %s %.9g and %s %.9g", number(p, "step"),
+                         x->string, x->valuedouble, y->string, y->valuedouble);
         if (!*bad && (x || y))
             snprintf(bad, sizeof bad, "step %.0f: other keys", number(p, "step"));
     }
     verdict(!*bad, "history", "%s", bad);
 }
 
-/* eval RUN RUN BOUND: the last validation losses. */
-static void evals_near(char **arg, double bound)
-{
-    cJSON *a = read_history(arg[0]), *b = read_history(arg[1]);
-    double x = number(record_with(a, "eval_loss", true), "eval_loss"), y = number(record_with(b, "eval_loss", true), "eval_loss");
-    verdict(near(x, y, bound), "eval_loss", "%.9g and %.9g", x, y);
-}
-
 static const struct {
     const char *name;
     void (*run)(char **arg, double bound);
-} commands[] = {{"reference", against_reference}, {"weights", tensors_near}, {"history", histories_near}, {"eval", evals_near}};
+} commands[] = {
+    {"reference", against_reference}, {"weights", tensors_near}, {"history", histories_near}
+};
 
 static void usage(void)
 {
-    fputs("compare TEST reference CASE RUN [BOUND] | weights FILE FILE BOUND | history RUN RUN BOUND | eval RUN RUN BOUND\n",
-          stderr);
+    fputs("compare TEST reference CASE RUN [BOUND] | weights FILE FILE BOUND | "
+          "history RUN RUN BOUND\n", stderr);
     exit(2);
 }
 

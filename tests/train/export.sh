@@ -23,13 +23,16 @@ END
 built gpt2_tiny llama_rows qwen2_tiny qwen2_lora qwen2_rslora qwen2_untied gpt2_lora gpt2_tiny.bf16 qwen2_lora.bf16
 
 value() { sed -n "s/.*\"$1\": \([-+.e0-9]*\).*/\1/p" "$2" | tail -n 1; }
-before() { sed -n 's/.*"eval_loss": \([-+.e0-9]*\).*/\1/p' "$scratch/$1/history.jsonl" | head -n 1; }
+before() {              # RUN: the validation loss that it began with
+    sed -n 's/.*"eval_loss": \([-+.e0-9]*\).*/\1/p' "$scratch/$1/history.jsonl" | head -n 1
+}
 # evaluates NAME CASE TEST WANTED BOUND FLAGS...: eval_loss of these weights; its JSON in $scratch/eval
 evaluates() {
     local name=$1 case=$2 test=$3 want=$4 bound=$5
     shift 5
     "$work/$name/train" --eval-only --eval-data "$ref/$case/eval.safetensors" --out "$scratch/none" "$@" \
-        >"$scratch/eval" 2>"$scratch/eval.log" || { verdict "$test" "exit $?: $(tail -n 1 "$scratch/eval.log")"; return; }
+        >"$scratch/eval" 2>"$scratch/eval.log" ||
+        { verdict "$test" "exit $?: $(tail -n 1 "$scratch/eval.log")"; return; }
     verdict "$test" "$(awk -v x="$(value eval_loss "$scratch/eval")" -v y="$want" -v b="$bound" \
         'BEGIN { d = x > y ? x - y : y - x; if (x == "" || y == "" || !(d <= b * y)) print x, "and", y }')"
 }

@@ -14,7 +14,12 @@ failed=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
 
 verdict() {             # NAME [WHY]: passed when WHY is empty
-    if [ -z "${2:-}" ]; then echo "ok $1"; else echo "not ok $1: $(echo "$2" | head -c 400 | tr '\n' ' ')"; failed=1; fi
+    if [ -z "${2:-}" ]; then
+        echo "ok $1"
+    else
+        echo "not ok $1: $(echo "$2" | head -c 400 | tr '\n' ' ')"
+        failed=1
+    fi
 }
 
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
@@ -53,15 +58,17 @@ built() {               # NAME ...: what `build` in the background left; ends th
     [ $bad = 0 ] || exit 1
 }
 
-# train NAME CASE RUN ARGS...: trains on the data of a reference case from its weights into $scratch/RUN; the program's
-# exit code. What it said is in $scratch/RUN.log.
+# train NAME CASE RUN ARGS...: trains on the data of a reference case from its weights into
+# $scratch/RUN; the program's exit code. What it said is in $scratch/RUN.log.
 train() {
-    local name=$1 case=$2 run=$scratch/$3 adapter=
+    local name=$1 case=$ref/$2 run=$scratch/$3 adapter=
     shift 3
-    grep -q 'adapter_json =' "$work/$name/recipe.h" && [ -d $ref/$case/adapter_init ] && adapter="--adapter $ref/$case/adapter_init"
+    if [ -d "$case/adapter_init" ] && grep -q 'adapter_json =' "$work/$name/recipe.h"; then
+        adapter="--adapter $case/adapter_init"
+    fi
     # shellcheck disable=SC2086
-    "$work/$name/run.sh" --data $ref/$case/tokens.safetensors --eval-data $ref/$case/eval.safetensors \
-        --init-from $ref/$case/model $adapter --out "$run" "$@" >"$run.log" 2>&1
+    "$work/$name/run.sh" --data "$case/tokens.safetensors" --eval-data "$case/eval.safetensors" \
+        --init-from "$case/model" $adapter --out "$run" "$@" >"$run.log" 2>&1
 }
 
 trained() {             # as train; a verdict when it fails
@@ -70,6 +77,7 @@ trained() {             # as train; a verdict when it fails
 
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
 
-${CC:-gcc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare $here/compare.c \
-    runtime/base.c runtime/json.c runtime/safetensors.c runtime/safetensors_write.c runtime/crc32c.c -lcjson -lm ||
+${CC:-gcc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare \
+    $here/compare.c runtime/base.c runtime/json.c runtime/safetensors.c \
+    runtime/safetensors_write.c runtime/crc32c.c -lcjson -lm ||
     { verdict compare "does not compile"; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Pairs of runs that have to agree: bit for bit (resumed, run twice, recomputed), or to fp32's last bits with the PyTorch
-# reference (ranks, micro-batches, chunks of the loss, kernels one by one).
+# Pairs of runs that have to agree: bit for bit (resumed, run twice, recomputed), or to fp32's last
+# bits with the PyTorch reference (ranks, micro-batches, chunks of the loss, kernels one by one).
 source "$(dirname "$0")/lib.sh"
 n=0
 
@@ -50,12 +50,13 @@ same() {
     local file
     compare "$1" history "$scratch/$2" "$scratch/$3" 0
     for file in "$scratch/$3/checkpoint-20"/*.safetensors; do
-        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" || { verdict "$1 bits" "$(basename "$file") differs"; return; }
+        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" ||
+            { verdict "$1 bits" "$(basename "$file") differs"; return; }
     done
     verdict "$1 bits"
 }
 
-# ---- straight, twice, resumed ------------------------------------------------------------------------------------
+# ---- straight, twice, resumed --------------------------------------------------
 
 for name in gpt2_tiny gpt2_tiny.bf16 llama_rows qwen2_lora dropout dropout.bf16; do
     case=$(case_of $name)
@@ -78,7 +79,7 @@ other() {
 trained gpt2_tiny gpt2_tiny seed --seed 43
 other "another seed is another run" seed gpt2_tiny
 
-# ---- recomputed --------------------------------------------------------------------------------------------------
+# ---- recomputed --------------------------------------------------
 
 for name in llama_tiny llama_tiny.bf16; do
     trained $name llama_tiny $name
@@ -88,10 +89,10 @@ for name in gpt2_tiny llama_tiny llama_tiny.bf16 dropout dropout.bf16; do
     same "$name recomputed" $name.again $name
 done
 
-# ---- the same samples in other portions --------------------------------------------------------------------------
+# ---- the same samples in other portions --------------------------------------------------
 
-for name in gpt2_tiny.1x1x8 gpt2_tiny.1x4x2 gpt2_tiny.4x1x2 gpt2_tiny.2x2x2 llama_rows.2x1x4 dropout.2x1x4 gpt2_tiny.rows16 \
-            gpt2_tiny.rows64 gpt2_tiny.rows128 gpt2_tiny.apart llama_rows.apart dropout.apart; do
+for name in gpt2_tiny.{1x1x8,1x4x2,4x1x2,2x2x2,rows16,rows64,rows128,apart} \
+            llama_rows.{2x1x4,apart} dropout.{2x1x4,apart}; do
     trained $name "$(case_of $name)" $name
     compare $name reference "$ref/$(case_of $name)" "$scratch/$name"
 done
@@ -103,7 +104,8 @@ for pair in "gpt2_tiny gpt2_tiny.2x2x2" "gpt2_tiny.4x1x2 gpt2_tiny"; do
     rm -rf "$scratch/moved/DONE" "$scratch/moved/checkpoint-20"
     cp -r "$scratch/moved" "$scratch/exact"
     trained $second gpt2_tiny moved
-    verdict "$name says so" "$(grep -q '^INEXACT RESUME: .*ranks' "$scratch/moved.log" || tail -n 3 "$scratch/moved.log")"
+    verdict "$name says so" "$(grep -q '^INEXACT RESUME: .*ranks' "$scratch/moved.log" ||
+        tail -n 3 "$scratch/moved.log")"
     compare "$name" reference $ref/gpt2_tiny "$scratch/moved"
     train $second gpt2_tiny exact --exact
     code=$?
@@ -111,7 +113,7 @@ for pair in "gpt2_tiny gpt2_tiny.2x2x2" "gpt2_tiny.4x1x2 gpt2_tiny"; do
     rm -rf "$scratch/moved" "$scratch/exact"
 done
 
-# ---- threads -----------------------------------------------------------------------------------------------------
+# ---- threads --------------------------------------------------
 
 # oneDNN may split a sum differently for another number of threads: the reference bounds hold for both.
 for name in gpt2_tiny qwen2_lora; do
@@ -121,11 +123,12 @@ for name in gpt2_tiny qwen2_lora; do
     same "$name 2 threads twice" $name.threads2 $name.threads
 done
 
-# ---- memory ------------------------------------------------------------------------------------------------------
+# ---- memory --------------------------------------------------
 
 # What is allocated: the plan, and 4 bytes a sample of the data order; each rounded up to pages of 2 MiB when large.
 said=$(grep '^plan .* MiB, allocated .* MiB$' "$scratch/gpt2_tiny.log")
 bytes=$(sed -n 's/.*\.planned_bytes = INT64_C(\([0-9]*\)).*/\1/p' $work/gpt2_tiny/recipe.h)
-want=$(awk -v b="$bytes" 'BEGIN { printf "plan %.1f MiB, allocated %.1f MiB", b / 1048576, int((b + 2097151) / 2097152) * 2 + 4096 / 1048576 }')
+want=$(awk -v b="$bytes" 'BEGIN { printf "plan %.1f MiB, allocated %.1f MiB", b / 1048576,
+    int((b + 2097151) / 2097152) * 2 + 4096 / 1048576 }')
 verdict "memory is what was planned" "$([ "$said" = "$want" ] || echo "said $said, want $want")"
 exit $failed

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Programs and generator built with AddressSanitizer and UBSan: programs train some steps, the generator takes every recipe.
+# Programs and generator built with AddressSanitizer and UBSan: programs train some steps, the
+# generator takes every recipe.
 source "$(dirname "$0")/lib.sh"
 sanitizers="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 export ASAN_OPTIONS=detect_leaks=0      # what lives until exit is not freed
@@ -10,14 +11,15 @@ wait
 (build dropout.asan qwen2_dropout precision=bf16 memory.recompute=block; build llama_rows.asan llama_rows) &
 build qwen2_lora.asan qwen2_lora memory.loss_rows=32 &
 built gpt2_tiny.asan dropout.asan llama_rows.asan qwen2_lora.asan
+found() {               # CODE LOG: why a run failed
+    [ "$1" = 0 ] || echo "exit $1: $(grep -m 1 -E 'ERROR|runtime error|^rank|^gen' "$2")"
+}
 for pair in "gpt2_tiny gpt2_tiny" "dropout qwen2_dropout" "llama_rows llama_rows" "qwen2_lora qwen2_lora"; do
     read -r name case <<<"$pair"
     train $name.asan $case $name --steps 2 --save-every 1
-    code=$?
-    verdict "$name with sanitizers" "$([ $code = 0 ] || echo "exit $code: $(grep -m 1 -E 'ERROR|runtime error|^rank' "$scratch/$name.log")")"
+    verdict "$name with sanitizers" "$(found $? "$scratch/$name.log")"
     train $name.asan $case $name --steps 3
-    code=$?
-    verdict "$name resumed with sanitizers" "$([ $code = 0 ] || echo "exit $code: $(grep -m 1 -E 'ERROR|runtime error|^rank' "$scratch/$name.log")")"
+    verdict "$name resumed with sanitizers" "$(found $? "$scratch/$name.log")"
 done
 
 objects=$work/gen.asan
@@ -36,12 +38,13 @@ shared: ; @echo $(SHARED:%=runtime/%.c)')"
     echo "$objects/gen:$list"
     echo "	\$(CC) $sanitizers -o \$@ \$^ -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm"
 } >$objects/Makefile
-env -u EXTRA make -s -j2 -f $objects/Makefile all >$scratch/log 2>&1 || { verdict "gen with sanitizers" "$(tail -n 2 $scratch/log)"; exit 1; }
+env -u EXTRA make -s -j2 -f $objects/Makefile all >"$scratch/log" 2>&1 ||
+    { verdict "gen with sanitizers" "$(tail -n 2 "$scratch/log")"; exit 1; }
 for recipe in recipes/*.lua $here/recipes/*.lua; do
     case $recipe in */base.lua) continue ;; esac
-    $objects/gen "$recipe" -o "$scratch/emitted" >"$scratch/log" 2>&1 && $objects/gen plan "$recipe" >>"$scratch/log" 2>&1
-    code=$?
-    verdict "gen with sanitizers $recipe" "$([ $code = 0 ] || echo "exit $code: $(grep -m 1 -E 'ERROR|runtime error|:' "$scratch/log")")"
+    { $objects/gen "$recipe" -o "$scratch/emitted" && $objects/gen plan "$recipe"; } \
+        >"$scratch/log" 2>&1
+    verdict "gen with sanitizers $recipe" "$(found $? "$scratch/log")"
     rm -rf "$scratch/emitted"
 done
 exit $failed
