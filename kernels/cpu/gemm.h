@@ -3,15 +3,16 @@
  * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) wt_t; row-major, no aliasing.
  * Out:   C, summed in fp32, rounded once; the same bits on the same CPU with as many threads.
  * Keeps: no allocation of ours after gemm_init; ws is free for others between calls.
- * Method: one primitive a product, made at init; gemm_repacks: when B is copied first. */
+ * Method: one primitive a product, made at init; own loops where oneDNN has no bf16 (no AVX-512). */
 #ifndef DIECAST_KERNELS_GEMM_H
 #define DIECAST_KERNELS_GEMM_H
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
+#include <stdbool.h>
 
 #include "runtime/base.h"
-#include "types.h"
+#include "tile.h"
 
 typedef enum {
     GEMM_NT,                     /* B is stored (n, k): y = x w^T */
@@ -28,10 +29,8 @@ struct Gemm {
     int bias, beta, out_f32;     /* 0 or 1; out_f32: C is float although act_t is not */
     float scale;                 /* 0: 1 */
     /* made by gemm_init */
-    dnnl_primitive_t product, repack;
-    dnnl_memory_t a, b, c, bias_memory, scratch, packed;
-    int64_t packed_bytes;        /* at the start of ws, then the scratchpad */
-    int64_t slab;                /* columns of C a call of product makes; n unless B is copied */
+    dnnl_primitive_t product;    /* NULL: gemm_plain_ */
+    dnnl_memory_t a, b, c, bias_memory, scratch;
 };
 
 static dnnl_engine_t gemm_engine;
@@ -68,24 +67,16 @@ static inline void gemm_setup(void)
                 "a stream");
 }
 
-/* Columns of B to copy at a time, 0: use B in place. oneDNN's fp32 product copies B into panels
- * when B is stored transposed, but reads a (k, n) one in place; when its rows lie a multiple of a
- * page apart, they all fall into one set of the L1 cache. Measured, one core: (2048, 3072, 768)
- * form NN 61 GFLOP/s in place, 172 copied (the copy takes 3 % of the time); (2048, 768, 2304): 162
- * and 180, not worth the traffic. bf16 products always copy. Own loops for small shapes were not
- * worth it either: 64-wide models run at 170-205 of 220 GFLOP/s. */
-static inline int64_t gemm_repacks(const Gemm *g)
+/* Which of oneDNN's two fp32 products: "gemm:jit" (its classic sgemm) or the first it offers ("brg").
+ * Measured on two cores with AVX-512, GFLOP/s brg / gemm:jit: GPT-2 124M, 1024 rows: qkv forward
+ * 369 / 394, its dx 320 / 367, up dx 316 / 367, up dw 339 / 364; where rows of B lie a multiple of a
+ * page apart: down dx 189 / 379, down dw 166 / 366; head dx 246 / 316, dw 252 / 302. Small products
+ * are the other way round by 3 to 10 %: 15360 x 64 x 64: 313 / 262. */
+static inline bool gemm_prefers_classic(const Gemm *g)
 {
-    int64_t ldb = g->ldb ? g->ldb : g->n;
-    if (g->form == GEMM_NT || sizeof(act_t) != sizeof(float) || ldb * 4 % 4096 != 0 ||
-        g->m < 128 || g->k < 64)
-        return 0;
-    int64_t k = (g->k + 63) / 64 * 64;
-    int64_t most = GEMM_REPACK / 4 / k / 64 * 64;
-    for (int64_t slab = most < g->n ? most : g->n; slab >= 64; slab -= 64)
-        if (g->n % slab == 0 && slab % 64 == 0)
-            return slab;
-    return 0;
+    const int64_t ldb = g->ldb ? g->ldb : g->n;
+    const bool pages = g->form != GEMM_NT && ldb * 4 % 4096 == 0 && g->m >= 128 && g->k >= 64;
+    return sizeof(act_t) == sizeof(float) && (pages || g->m * g->n * g->k >= (int64_t)1 << 28);
 }
 
 static inline dnnl_memory_desc_t gemm_matrix_(const Gemm *g, int64_t rows, int64_t cols, int64_t ld,
@@ -127,114 +118,162 @@ static inline dnnl_primitive_attr_t gemm_attr_(const Gemm *g)
     return attr;
 }
 
+/* The primitive descriptor wanted by gemm_prefers_classic, else the first one; NULL: none at all. */
+static inline dnnl_primitive_desc_t gemm_choose_(const Gemm *g, const dnnl_matmul_desc_t *desc,
+                                                 dnnl_primitive_attr_t attr)
+{
+    dnnl_primitive_desc_iterator_t all;
+    dnnl_status_t status = dnnl_primitive_desc_iterator_create(&all, desc, attr, gemm_engine, NULL);
+    if (status == dnnl_unimplemented)
+        return NULL;
+    gemm_check_(status, g->name, "the product");
+    dnnl_primitive_desc_t chosen = dnnl_primitive_desc_iterator_fetch(all);
+    const char *name = "";
+    while (gemm_prefers_classic(g) && dnnl_primitive_desc_iterator_next(all) == dnnl_success) {
+        dnnl_primitive_desc_t other = dnnl_primitive_desc_iterator_fetch(all);
+        gemm_check_(dnnl_primitive_desc_query(other, dnnl_query_impl_info_str, 0, &name), g->name,
+                    "to name a product");
+        const bool classic = strncmp(name, "gemm:jit", 8) == 0;
+        dnnl_primitive_desc_destroy(classic ? chosen : other);
+        if (classic) {
+            chosen = other;
+            break;
+        }
+    }
+    dnnl_primitive_desc_iterator_destroy(all);
+    return chosen;
+}
+
 /* Makes the product for the present number of threads; returns its scratchpad bytes. */
-static inline int64_t gemm_make_(Gemm *g, dnnl_memory_desc_t *a, dnnl_memory_desc_t *b,
-                                 dnnl_memory_desc_t *c, dnnl_memory_desc_t *bias)
+static inline int64_t gemm_make_(Gemm *g, const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b,
+                                 const dnnl_memory_desc_t *c, const dnnl_memory_desc_t *bias)
 {
     dnnl_matmul_desc_t desc;
-    dnnl_primitive_desc_t pd;
     dnnl_primitive_attr_t attr = gemm_attr_(g);
     gemm_check_(dnnl_matmul_desc_init(&desc, a, b, bias, c), g->name, "the product");
-    dnnl_status_t status = dnnl_primitive_desc_create(&pd, &desc, attr, gemm_engine, NULL);
-    if (status == dnnl_unimplemented && sizeof(act_t) != sizeof(float))
-        die(EXIT_CONFIG, "this CPU cannot multiply in bf16 (it lacks AVX-512): use an fp32 recipe");
-    gemm_check_(status, g->name, "the product");
-    gemm_check_(dnnl_primitive_create(&g->product, pd), g->name, "the product");
+    dnnl_primitive_desc_t pd = gemm_choose_(g, &desc, attr);
+    dnnl_primitive_attr_destroy(attr);
+    if (!pd && sizeof(act_t) != sizeof(float))
+        return 0;
+    gemm_check_(pd ? dnnl_primitive_create(&g->product, pd) : dnnl_unimplemented, g->name,
+                "the product");
     const dnnl_memory_desc_t *scratch;
     scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     g->scratch = gemm_memory_(g, scratch);
-    *b = *dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
     int64_t bytes = (int64_t)dnnl_memory_desc_get_size(scratch);
     dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_attr_destroy(attr);
     return bytes;
-}
-
-static inline void gemm_make_repack_(Gemm *g, const dnnl_memory_desc_t *plain,
-                                     const dnnl_memory_desc_t *packed)
-{
-    dnnl_primitive_desc_t pd;
-    gemm_check_(dnnl_reorder_primitive_desc_create(&pd, plain, gemm_engine, packed, gemm_engine,
-                                                   NULL), g->name,
-                "the copy of B");
-    gemm_check_(dnnl_primitive_create(&g->repack, pd), g->name, "the copy of B");
-    dnnl_primitive_desc_destroy(pd);
-    g->packed = gemm_memory_(g, packed);
-    g->packed_bytes = ((int64_t)dnnl_memory_desc_get_size(packed) + 4095) / 4096 * 4096;
 }
 
 /* Returns the bytes of ws that the product uses. */
 static inline int64_t gemm_init(Gemm *g)
 {
     const dnnl_data_type_t act = sizeof(act_t) == sizeof(float) ? dnnl_f32 : dnnl_bf16;
-    const bool repacks = gemm_repacks(g) > 0;
-    g->slab = repacks ? gemm_repacks(g) : g->n;
     int64_t ldb = g->ldb ? g->ldb : g->form == GEMM_NT ? g->k : g->n, ldc = g->ldc ? g->ldc : g->n;
     dnnl_memory_desc_t a = gemm_matrix_(g, g->m, g->k, g->lda, g->form == GEMM_TN, act);
-    dnnl_memory_desc_t b = gemm_matrix_(g, g->k, g->slab, ldb, g->form == GEMM_NT, act);
-    dnnl_memory_desc_t c = gemm_matrix_(g, g->m, g->slab, ldc, false, g->out_f32 ? dnnl_f32 : act);
-    dnnl_memory_desc_t bias = gemm_matrix_(g, 1, g->slab, 0, false, act);
-    dnnl_memory_desc_t used = b;
-    if (repacks)
-        gemm_check_(dnnl_memory_desc_init_by_tag(&used, 2, b.dims, act, dnnl_format_tag_any),
-                    g->name, "any layout");
-    const dnnl_memory_desc_t wanted = used;
+    dnnl_memory_desc_t b = gemm_matrix_(g, g->k, g->n, ldb, g->form == GEMM_NT, act);
+    dnnl_memory_desc_t c = gemm_matrix_(g, g->m, g->n, ldc, false, g->out_f32 ? dnnl_f32 : act);
+    dnnl_memory_desc_t bias = gemm_matrix_(g, 1, g->n, 0, false, act);
     const int threads = omp_get_max_threads();
-    const int64_t limit = GEMM_WORKSPACE - GEMM_REPACK;
-    int64_t bytes = gemm_make_(g, &a, &used, &c, g->bias ? &bias : NULL);
-    for (int fewer = threads; bytes > limit && fewer > 1;) {
+    int64_t bytes = gemm_make_(g, &a, &b, &c, g->bias ? &bias : NULL);
+    for (int fewer = threads; bytes > GEMM_WORKSPACE && fewer > 1;) {
         dnnl_primitive_destroy(g->product);
         dnnl_memory_destroy(g->scratch);
         omp_set_num_threads(fewer /= 2);
-        used = wanted;
-        bytes = gemm_make_(g, &a, &used, &c, g->bias ? &bias : NULL);
+        bytes = gemm_make_(g, &a, &b, &c, g->bias ? &bias : NULL);
     }
     omp_set_num_threads(threads);
-    if (repacks)
-        gemm_make_repack_(g, &b, &used);
-    if (bytes > limit || g->packed_bytes > GEMM_REPACK)
-        die(EXIT_CONFIG, "gemm %s: oneDNN wants %lld + %lld bytes of workspace, the plan has %lld",
-            g->name, (long long)g->packed_bytes, (long long)bytes, (long long)GEMM_WORKSPACE);
+    if (bytes > GEMM_WORKSPACE)
+        die(EXIT_CONFIG, "gemm %s: oneDNN wants %lld bytes of workspace, the plan has %lld",
+            g->name, (long long)bytes, (long long)GEMM_WORKSPACE);
     g->a = gemm_memory_(g, &a);
     g->b = gemm_memory_(g, &b);
     g->c = gemm_memory_(g, &c);
     if (g->bias)
         g->bias_memory = gemm_memory_(g, &bias);
-    return g->packed_bytes + bytes;
+    return bytes;
 }
 
-/* Columns from..from+slab of C. */
-static inline void gemm_slab_(Gemm *g, void *c, const void *b, const void *bias, void *ws,
-                              int64_t from)
+/* ---- own loops: C in blocks, operands unpacked to fp32 as they come; a thread has its own part of ws -------- */
+
+enum { PLAIN_M = 48, PLAIN_N = 128, PLAIN_K = 256 };
+
+typedef struct {
+    float a[PLAIN_M * PLAIN_K], b[PLAIN_K * PLAIN_N], c[PLAIN_M * PLAIN_N];
+} PlainBlock;
+
+/* rows x cols elements of x, whose rows (columns if transposed) are ld apart, to y with rows of width. */
+static inline void gemm_unpack_(float *y, int64_t width, const act_t *x, int64_t ld, bool transposed,
+                                int64_t rows, int64_t cols)
 {
-    const int64_t size = sizeof(act_t);
-    dnnl_memory_set_data_handle(g->b, (char *)(uintptr_t)b + from * size);
-    dnnl_memory_set_data_handle(g->c, (char *)c + from * (g->out_f32 ?
-                                                          (int64_t)sizeof(float) : size));
-    if (g->bias)
-        dnnl_memory_set_data_handle(g->bias_memory, (char *)(uintptr_t)bias + from * size);
-    if (g->repack) {
-        dnnl_memory_set_data_handle(g->packed, ws);
-        dnnl_exec_arg_t copy[] = { { DNNL_ARG_FROM, g->b }, { DNNL_ARG_TO, g->packed } };
-        gemm_check_(dnnl_primitive_execute(g->repack, gemm_stream, 2, copy), g->name, "to copy B");
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            y[i * width + j] = act_load(x + (transposed ? j * ld + i : i * ld + j));
+}
+
+static inline void gemm_plain_block_(const Gemm *g, PlainBlock *p, void *c, const act_t *a,
+                                     const act_t *b, const wt_t *bias, int64_t i0, int64_t j0)
+{
+    const int64_t m = g->m - i0 < PLAIN_M ? g->m - i0 : PLAIN_M;
+    const int64_t n = g->n - j0 < PLAIN_N ? g->n - j0 : PLAIN_N;
+    const int64_t lda = g->lda ? g->lda : g->form == GEMM_TN ? g->m : g->k;
+    const int64_t ldb = g->ldb ? g->ldb : g->form == GEMM_NT ? g->k : g->n;
+    const int64_t ldc = g->ldc ? g->ldc : g->n;
+    const float scale = g->scale != 0 ? g->scale : 1;
+    for (int64_t i = 0; i < m * PLAIN_N; i++)
+        p->c[i] = 0;
+    for (int64_t l0 = 0; l0 < g->k; l0 += PLAIN_K) {
+        const int64_t k = g->k - l0 < PLAIN_K ? g->k - l0 : PLAIN_K;
+        gemm_unpack_(p->a, PLAIN_K, a + (g->form == GEMM_TN ? l0 * lda + i0 : i0 * lda + l0), lda,
+                     g->form == GEMM_TN, m, k);
+        gemm_unpack_(p->b, PLAIN_N, b + (g->form == GEMM_NT ? j0 * ldb + l0 : l0 * ldb + j0), ldb,
+                     g->form == GEMM_NT, k, n);
+        tile_product(&(Tile){ .c = p->c, .a = p->a, .b = p->b, .ldc = PLAIN_N, .ai = PLAIN_K, .al = 1,
+                              .ldb = PLAIN_N, .m = m, .n = n, .k = k, .add = 1 });
     }
-    dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, g->a },
-                               { DNNL_ARG_WEIGHTS, g->repack ? g->packed : g->b },
-                               { DNNL_ARG_DST, g->c },
-                               { DNNL_ARG_SCRATCHPAD, g->scratch },
-                               { DNNL_ARG_BIAS, g->bias_memory } };
-    gemm_check_(dnnl_primitive_execute(g->product, gemm_stream, g->bias ? 5 : 4, args), g->name,
-                "to run");
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t at = (i0 + i) * ldc + j0 + j;
+            float v = scale * (p->c[i * PLAIN_N + j] + (g->bias ? act_load(bias + j0 + j) : 0));
+            if (g->out_f32)
+                ((float *)c)[at] = v + (g->beta ? ((float *)c)[at] : 0);
+            else
+                act_store((act_t *)c + at, v + (g->beta ? act_load((act_t *)c + at) : 0));
+        }
+}
+
+static inline void gemm_plain_(const Gemm *g, void *c, const act_t *a, const act_t *b,
+                               const wt_t *bias, void *ws)
+{
+    const int64_t down = (g->m + PLAIN_M - 1) / PLAIN_M, across = (g->n + PLAIN_N - 1) / PLAIN_N;
+    const int most = GEMM_WORKSPACE / (int)sizeof(PlainBlock), threads = omp_get_max_threads();
+#pragma omp parallel for schedule(static) num_threads(threads < most ? threads : most)
+    for (int64_t block = 0; block < down * across; block++)
+        gemm_plain_block_(g, (PlainBlock *)ws + omp_get_thread_num(), c, a, b, bias,
+                          block % down * PLAIN_M, block / down * PLAIN_N);
 }
 
 /* bias: NULL without. ws: GEMM_WORKSPACE bytes. */
 static inline void gemm_run(Gemm *g, void *c, const void *a, const void *b, const void *bias,
                             void *ws)
 {
+    if (!g->product) {
+        gemm_plain_(g, c, a, b, bias, ws);
+        return;
+    }
     dnnl_memory_set_data_handle(g->a, (void *)(uintptr_t)a);
-    dnnl_memory_set_data_handle(g->scratch, (char *)ws + g->packed_bytes);
-    for (int64_t from = 0; from < g->n; from += g->slab)
-        gemm_slab_(g, c, b, bias, ws, from);
+    dnnl_memory_set_data_handle(g->b, (void *)(uintptr_t)b);
+    dnnl_memory_set_data_handle(g->c, c);
+    dnnl_memory_set_data_handle(g->scratch, ws);
+    if (g->bias)
+        dnnl_memory_set_data_handle(g->bias_memory, (void *)(uintptr_t)bias);
+    dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, g->a },
+                               { DNNL_ARG_WEIGHTS, g->b },
+                               { DNNL_ARG_DST, g->c },
+                               { DNNL_ARG_SCRATCHPAD, g->scratch },
+                               { DNNL_ARG_BIAS, g->bias_memory } };
+    gemm_check_(dnnl_primitive_execute(g->product, gemm_stream, g->bias ? 5 : 4, args), g->name,
+                "to run");
 }
 
 #endif

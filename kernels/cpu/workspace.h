@@ -14,8 +14,7 @@ enum {
     NORM_PARTS = 64,
     /* Of any matrix product. oneDNN 2.6 asks for at most 1.3 MiB a thread over the shapes of GPT-2
      * 124M to Qwen2-7B; where that passes the limit, gemm_init makes the primitive for fewer. */
-    GEMM_WORKSPACE = 24 << 20,
-    GEMM_REPACK = 8 << 20        /* the part of it that holds a copy of columns of B */
+    GEMM_WORKSPACE = 16 << 20
 };
 
 static inline int64_t workspace_round(int64_t bytes)

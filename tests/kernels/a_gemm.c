@@ -12,7 +12,7 @@ typedef struct {
     int spread;                  /* 1: every matrix lies in a wider one */
 } Case;
 
-/* Last: the two whose B lies a page multiple apart, in one slab and in two. */
+/* Last: two whose rows of B lie pages apart, and one that crosses the blocks of the own loops. */
 static const Case cases[] = {
     { 1, 1, 1, GEMM_NT, 0, 0, 0, 0, 0 },       { 5, 7, 3, GEMM_NT, 1, 0, 0, 0, 0 },
     { 64, 192, 64, GEMM_NT, 1, 0, 0, 0, 0 },   { 33, 17, 129, GEMM_NT, 0, 0, 1, 0, 0 },
@@ -22,7 +22,10 @@ static const Case cases[] = {
     { 37, 40, 8, GEMM_NT, 1, 1, 0, 0.5f, 1 },  { 40, 8, 37, GEMM_NN, 0, 0, 0, 2, 1 },
     { 40, 8, 37, GEMM_TN, 0, 1, 1, 2, 1 },     { 50, 8, 7, GEMM_TN, 0, 0, 1, 0.25f, 0 },
     { 130, 1024, 65, GEMM_NN, 0, 0, 0, 0, 0 }, { 128, 1024, 2060, GEMM_TN, 0, 1, 1, 0, 0 },
+    { 101, 259, 515, GEMM_NT, 1, 0, 0, 0, 0 },
 };
+
+static bool plain;               /* run_case leaves oneDNN out */
 
 /* rows x cols of x, cols + pad elements apart; the padding stays as NEW left it. */
 static void *spread(const void *x, int64_t rows, int64_t cols, int64_t pad, int64_t size)
@@ -68,7 +71,8 @@ static void run_case(const Case *t, bool integers)
                .out_f32 = t->out_f32, .scale = t->scale, .lda = pad ? acols + pad : 0,
                    .ldb = pad ? bcols + pad : 0,
                .ldc = pad ? t->n + pad : 0 };
-    check_true("workspace", gemm_init(&g) <= GEMM_WORKSPACE);
+    if (!plain)
+        check_true("workspace", gemm_init(&g) <= GEMM_WORKSPACE);
     void *cs = spread(c, t->m, t->n, pad, csize);
     gemm_run(&g, cs, spread(a, arows, acols, pad, asize), spread(b, brows, bcols, pad, asize),
              t->bias ? bias : NULL,
@@ -105,18 +109,26 @@ TEST(gemm_random)
         run_case(&cases[i], false);
 }
 
-/* The rule that decides about the copy, by the shapes of GPT-2 124M at 2048 rows. */
-TEST(gemm_repacks)
+/* The rule that chooses between oneDNN's products, by shapes of GPT-2 124M and a 64-wide model. */
+TEST(gemm_prefers)
 {
-    Gemm dx = { .m = 2048, .n = 3072, .k = 768, .form = GEMM_NN }, dw = { .m = 768, .n = 3072,
-            .k = 2048, .form = GEMM_TN };
-    Gemm fwd = { .m = 2048, .n = 768, .k = 3072, .form = GEMM_NT }, qkv = { .m = 2048, .n = 768,
-            .k = 2304, .form = GEMM_NN };
+    Gemm up = { .m = 1024, .n = 3072, .k = 768, .form = GEMM_NT };
+    Gemm pages = { .m = 128, .n = 1024, .k = 64, .form = GEMM_NN };
+    Gemm small = { .m = 15360, .n = 64, .k = 64, .form = GEMM_NT };
     bool f32 = sizeof(act_t) == sizeof(float);
-    check_true("dx of the second MLP matrix", gemm_repacks(&dx) == (f32 ? 1536 : 0));
-    check_true("its dw", gemm_repacks(&dw) == (f32 ? 1024 : 0));
-    check_true("forward", gemm_repacks(&fwd) == 0);
-    check_true("rows that are no pages", gemm_repacks(&qkv) == 0);
+    check_true("a large one", gemm_prefers_classic(&up) == f32);
+    check_true("rows of B pages apart", gemm_prefers_classic(&pages) == f32);
+    check_true("a small one", !gemm_prefers_classic(&small));
+}
+
+/* Own loops, for CPUs where oneDNN has no bf16, against oneDNN's or the reference's way. */
+TEST(gemm_plain)
+{
+    library_on_two_threads();
+    plain = true;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        run_case(&cases[i], i % 2);
+    plain = false;
 }
 
 /* A machine with many threads asks oneDNN for more workspace than is planned. */
