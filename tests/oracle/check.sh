@@ -49,7 +49,7 @@ for case in gpt2_tiny llama_rows qwen2_tiny; do
     roundtrip $case --model "$ref/$case/model" && echo accepted >"$tmp/out"
     say "wrong.$case" "$(grep -q '^not ok eval_loss' "$tmp/out" || tail -n 1 "$tmp/out")"
 done
-for case in qwen2_lora qwen2_rslora; do
+for case in qwen2_lora qwen2_rslora qwen2_dropout; do
     final_numbers $case
     roundtrip $case --base "$ref/$case/model" --adapter "$ref/$case/adapter_final"
     say "right.$case" "$(grep -v '^ok' "$tmp/out" | head -n 1)"
