@@ -7,9 +7,9 @@ return {
     seq = { max = 128 },
     batch = { micro = 8 },
     run = {
-        steps = 1200,
+        steps = 1000,
         lr = 3e-3, schedule = "cosine", warmup = 30,
         weight_decay = 0.1, beta2 = 0.99,
-        log_every = 50, save_every = 400, eval_every = 400,
+        log_every = 50, save_every = 500, eval_every = 500,
     },
 }
