@@ -195,6 +195,16 @@ check foreign/ours "" "$(sed -n 's/^FOREIGN("[^"]*", "\([a-z_0-9.]*\).*/\1/p' ge
     | grep -v '^the$' | grep -vxFf "$T/known" | head -1)"
 check list "" "$("$GEN" list > "$T/list"; for r in recipes/*.lua; do grep -q "  ${r##*/} " "$T/list" || echo "$r"; done)"
 
+# ---- the README: every exit code as the binaries have it, every recipe, commands that exist
+sed -n 's/^EXIT_CODE([A-Z_]*, *\([0-9]*\), *"\([^"]*\)", *"\(.*\)")$/| \1 | \3 | \2 |/p' runtime/exit_codes.def > "$T/codes"
+check readme/codes "$(grep -c '^EXIT_CODE(' runtime/exit_codes.def)" "$(grep -cxFf "$T/codes" README.md)"
+check readme/recipes "" "$(for r in recipes/*.lua; do
+    name=$(basename "$r" .lua)
+    grep -q "^| .*\`$name\`" README.md || echo "$name"
+done)"
+check readme/targets "" "$(grep -o '`make [a-z-]*' README.md | cut -c7- | sort -u | while read -r t; do
+    grep -q "^[a-z ]*\b$t\b.*:" Makefile || echo "$t"; done)"
+
 # ---- every place that blames the recipe has a case above: lines with err( that never ran
 "$B/driver" config nothing.lua 2>/dev/null
 "$B/driver" explain nothing 2>/dev/null
