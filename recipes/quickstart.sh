@@ -7,8 +7,6 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 unset MAKEFLAGS MAKELEVEL        # of a make that started this
-# Threads that wait for each other sleep soon: on cores that others use too, spinning costs a lot.
-export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 gen=out/.gen/gen
 here=out/quickstart
 licences=/usr/share/common-licenses
