@@ -2,7 +2,7 @@
  *
  * Every matrix product and kernel call of a step, straight down.
  * Made from tests/gold/ir/gpt2_full/recipe.lua by `gen tests/gold/ir/gpt2_full/recipe.lua`; change the recipe, not this file.
- * IR sha256 23e3a3bad631b188, 74 kernel calls in 5 programs, arena 25.2 MiB a rank.
+ * IR sha256 e746ef0b3ed15f47, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
 #include "kernels/cpu/adamw.h"

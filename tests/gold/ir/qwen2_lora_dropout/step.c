@@ -2,7 +2,7 @@
  *
  * Every matrix product and kernel call of a step, straight down.
  * Made from tests/gold/ir/qwen2_lora_dropout/recipe.lua by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`; change the recipe, not this file.
- * IR sha256 acc67e0e35293ca7, 65 kernel calls in 6 programs, arena 24.5 MiB a rank.
+ * IR sha256 80e421bb4c4ad705, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
 #include "kernels/cpu/adamw.h"
