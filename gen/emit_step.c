@@ -135,6 +135,8 @@ static const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->fir
 static char *operand(Ref r)
 {
     char *name = c_name(r.v->name);
+    if (r.v->internal)
+        bug("%s is passed to a kernel, but not stored", r.v->name);
     if (r.index == IX_NONE || r.v->slots == 1)
         return name;
     if (r.index == IX_CONST)

@@ -49,15 +49,16 @@ static Config *changed(const Graph *g, int64_t micro, bool recompute, int64_t T,
 /* Largest batch.micro that fits with everything else as it is; 0: not even one sequence. */
 int64_t fit_largest_micro(const Graph *g)
 {
-    int64_t limit = fit_limit(g), T = config_int(g->cfg, F_seq_max), fits = 0, fails = 0;
-    Config *c = changed(g, config_int(g->cfg, F_batch_micro), false, T, 0);
-    for (int64_t n = config_int(g->cfg, F_batch_micro); n && n <= 65536;) {
+    int64_t limit = fit_limit(g), T = config_int(g->cfg, F_seq_max), micro = config_int(g->cfg, F_batch_micro);
+    int64_t most = INT32_MAX / T < 65536 ? INT32_MAX / T : 65536, fits = 0, fails = most + 1;
+    Config *c = changed(g, micro, false, T, 0);
+    for (int64_t n = micro; n > fits && n < fails;) {
         c->v[F_batch_micro].i = n;
         if (planned(c) <= limit)
             fits = n;
         else
             fails = n;
-        n = !fails ? 2 * n : !fits ? n / 2 : fails - fits > 1 ? fits + (fails - fits) / 2 : 0;
+        n = fits && 2 * fits < fails && fails > most ? 2 * fits : fits + (fails - fits) / 2;
     }
     return fits;
 }

@@ -195,6 +195,8 @@ void check_fuse(const Graph *g)
                 bug("group %d of %s does not start at op %d", k, p->name, next);
             if (match(p, next, kernel_row[group->kernel].pattern) != group->nops)
                 bug("group %d of %s is not what %s covers", k, p->name, kernel_row[group->kernel].name);
+            if (group->workspace != kernel_row[group->kernel].workspace(&p->ops[next]))
+                bug("group %d of %s has the wrong workspace", k, p->name);
             for (int j = 0; j < group->nops; j++, next++)
                 if (p->ops[next].group != k || p->ops[next].region != group->region)
                     bug("op %d of %s is not in group %d", next, p->name, k);

@@ -64,6 +64,8 @@ int gradient_beta(Build *b, Value *grad)
     bool written = config_int(b->c, F_batch_accum) > 1;
     for (int i = 0; i < tape.nwritten; i++)
         written |= tape.written[i] == grad;
+    if (tape.nwritten == (int)(sizeof tape.written / sizeof tape.written[0]))
+        bug("too many writes of gradients");
     tape.written[tape.nwritten++] = grad;
     return written;
 }

@@ -68,7 +68,9 @@ static int64_t loss_rows(Build *b)
 {
     int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
     if (!chunk) {
-        for (chunk = rows > 1 ? rows / 2 : 1; rows % chunk || (chunk > 16 && chunk * b->V * 4 > 128 << 20); chunk--)
+        int64_t most = (128 << 20) / (4 * b->V), half = rows > 1 ? rows / 2 : 1;
+        most = most < 16 ? 16 : most;
+        for (chunk = half < most ? half : most; rows % chunk; chunk--)
             ;
         if (chunk < 16 && rows * b->V * 4 <= 128 << 20)
             chunk = rows;
@@ -385,15 +387,17 @@ Graph *graph_build(Config *c)
 
 /* ---- the contract ------------------------------------------------------------------------------------------ */
 
-static int count_refs(const Graph *g, const Value *v, bool outputs, int kind)
+static int count_updates(const Graph *g, const Value *param, const Value *gradient)
 {
     int n = 0;
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            const Ref *r = outputs ? op->out : op->in;
-            for (int k = 0; k < (outputs ? op->nout : op->nin); k++)
-                n += r[k].v == v && (kind < 0 || op->kind == kind);
+            if ((op->kind != OP_adamw && op->kind != OP_adamw_mixed) || op->out[0].v != param)
+                continue;
+            if (op->in[0].v != gradient)
+                bug("%s is updated by %s", param->name, op->in[0].v->name);
+            n++;
         }
     return n;
 }
@@ -430,6 +434,73 @@ static void check_order(const Program *p)
         }
 }
 
+/* Elements of its value that an output means over all turns: first to last. */
+static void elements_of(const Program *p, const Op *op, Ref r, int64_t *first, int64_t *last)
+{
+    *first = r.index == IX_NONE ? 0 : r.k;
+    *last = r.index == IX_LOOP ? r.k + p->region[op->region].count - 1 : *first;
+}
+
+/* No element of a temporary is written by two ops. */
+static void check_once(const Graph *g, const Value *v)
+{
+    int64_t first[8], last[8];
+    int n = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            for (int k = 0; k < g->programs[i]->ops[j].nout; k++) {
+                const Op *op = &g->programs[i]->ops[j];
+                if (op->out[k].v != v)
+                    continue;
+                elements_of(g->programs[i], op, op->out[k], &first[n], &last[n]);
+                for (int m = 0; m < n; m++)
+                    if (first[m] <= last[n] && first[n] <= last[m])
+                        bug("%s is defined twice", v->name);
+                if (++n == 8)
+                    bug("%s is defined in parts", v->name);
+            }
+    if (!n)
+        bug("%s is never defined", v->name);
+}
+
+/* The first write of a step overwrites, those behind it add; after a program that clears gradients all of them add. */
+static void check_gradient(const Graph *g, const Value *param)
+{
+    const Value *grad = ir_value((Graph *)(uintptr_t)g, text_print("grad.%s", param->name));
+    if (!grad)
+        bug("%s has no gradient", param->name);
+    if (count_updates(g, param, grad) != 1)
+        bug("%s is updated %d times", param->name, count_updates(g, param, grad));
+    bool clears = false, cleared = false, normed = false;
+    int writes = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++) {
+            const Op *op = &g->programs[i]->ops[j];
+            clears |= op->kind == OP_zero;
+            for (int k = 0; k < op->nout; k++)
+                cleared |= op->kind == OP_zero && op->out[k].v == grad;
+            for (int k = 0; k < op->nin; k++)
+                normed |= op->kind == OP_grad_norm && op->in[k].v == grad;
+        }
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++)
+            for (int k = 0; k < g->programs[i]->ops[j].nout; k++) {
+                const Op *op = &g->programs[i]->ops[j];
+                const Attr *beta = op_attr(op, "beta");
+                if (op->out[k].v != grad || !beta)
+                    continue;
+                if (beta->i != (clears || writes > 0))
+                    bug("write %d of %s has beta %" PRId64, writes, grad->name, beta->i);
+                writes++;
+            }
+    if (!writes)
+        bug("%s is never written", grad->name);
+    if (clears != cleared)
+        bug("%s is not cleared", grad->name);
+    if (!normed)
+        bug("%s is not in the norm", grad->name);
+}
+
 void check_graph(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++) {
@@ -441,16 +512,14 @@ void check_graph(const Graph *g)
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)
             bug("%s has no elements", v->name);
-        int carried = v->count && (!strcmp(v->name, "x") || count_refs(g, v, true, -1) == 2);
-        if (v->kind == VK_TEMP && count_refs(g, v, true, -1) != 1 + carried)
-            bug("%s is defined %d times", v->name, count_refs(g, v, true, -1));
+        if (v->kind == VK_TEMP)
+            check_once(g, v);
         if (v->kind != VK_PARAM)
             continue;
-        int updates = count_refs(g, v, true, OP_adamw) + count_refs(g, v, true, OP_adamw_mixed);
-        if (updates != v->trained)
-            bug("%s is updated %d times", v->name, updates);
-        if (v->trained && !ir_value((Graph *)(uintptr_t)g, text_print("grad.%s", v->name)))
-            bug("%s has no gradient", v->name);
+        if (v->trained)
+            check_gradient(g, v);
+        else if (count_updates(g, v, NULL))
+            bug("%s is frozen, but updated", v->name);
         int64_t rows = 0;
         for (int j = 0; j < v->npieces; rows += v->piece[j++].rows)
             if (v->piece[j].row0 != rows)

@@ -73,23 +73,39 @@ void part_run(Graph *g)
     g->room = "part";
 }
 
-/* A gradient read by the norm or the update must have been summed by then; other partial values are the host's. */
-void check_part(const Graph *g)
+static bool lists(const Ref *list, int n, const Value *v)
 {
-    bool summed = g->ranks == 1;
+    for (int i = 0; i < n; i++)
+        if (list[i].v == v)
+            return true;
+    return false;
+}
+
+/* A gradient that the norm or the update reads was summed over ranks after its last write; other partial values are
+ * the host's. */
+static void check_summed(const Graph *g, const Value *v)
+{
+    bool summed = false;
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            for (int k = 0; k < op->nin + op->nout; k++) {
-                const Value *v = (k < op->nin ? op->in[k] : op->out[k - op->nin]).v;
-                if (v->place == PL_NONE)
-                    bug("%s has no placement", v->name);
-                if (k >= op->nin || v->place != PL_PARTIAL)
-                    continue;
-                bool whole = op->kind == OP_grad_norm || op->kind == OP_adamw || op->kind == OP_adamw_mixed;
-                if (whole && !summed)
-                    bug("%s reads %s before it is summed over ranks", op_row[op->kind].name, v->name);
-            }
-            summed |= op->kind == OP_allreduce;
+            bool whole = op->kind == OP_grad_norm || op->kind == OP_adamw || op->kind == OP_adamw_mixed;
+            if (whole && !summed && lists(op->in, op->nin, v))
+                bug("%s reads %s before it is summed over ranks", op_row[op->kind].name, v->name);
+            if (lists(op->out, op->nout, v))
+                summed = op->kind == OP_allreduce;
         }
+}
+
+void check_part(const Graph *g)
+{
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))
+            bug("%s has no placement", v->name);
+        if (g->ranks > 1 && is_gradient(v) && v->place != PL_PARTIAL)
+            bug("%s is not partial", v->name);
+        if (v->place == PL_PARTIAL)
+            check_summed(g, v);
+    }
 }

@@ -34,12 +34,14 @@ static void widen(Value *v, Span s)
         v->last = s.last;
 }
 
+static Ref operand(const Op *op, int k) { return k < op->nin ? op->in[k] : op->out[k - op->nin]; }
+
 static int program_uses(const Program *p, const Value *v)
 {
     int n = 0;
     for (int j = 0; j < p->nops; j++)
         for (int k = 0; k < p->ops[j].nin + p->ops[j].nout; k++)
-            n += (k < p->ops[j].nin ? p->ops[j].in[k] : p->ops[j].out[k - p->ops[j].nin]).v == v;
+            n += operand(&p->ops[j], k).v == v;
     return n;
 }
 
@@ -54,8 +56,18 @@ static bool is_persistent(const Graph *g, const Value *v)
     return programs > 1;
 }
 
-/* Used at one position. But a value that a turn of the loop leaves for another, or that comes from outside the region,
- * lives through the whole region; inputs and a program's own state live through the program. */
+/* When an operand has to be alive: at the position of its group. But a value that a turn of the loop leaves for another,
+ * or that comes from outside the region, lives through the whole region; inputs and a program's own state live through
+ * the program. */
+static Span life(const Program *p, const Op *op, Ref r)
+{
+    bool local = r.v->slots == 1 && r.index == IX_LOOP && !r.k;
+    int at = p->groups[op->group].pos;
+    if (r.v->kind != VK_TEMP)
+        return span_of(p, 0);
+    return op->region && !local ? span_of(p, op->region) : (Span){at, at};
+}
+
 static void set_life(Graph *g)
 {
     int pos = 0;
@@ -63,20 +75,11 @@ static void set_life(Graph *g)
         Program *p = g->programs[i];
         for (int k = 0; k < p->ngroups; k++)
             p->groups[k].pos = pos++;
-        for (int j = 0; j < p->nops; j++) {
-            const Op *op = &p->ops[j];
-            int at = p->groups[op->group].pos;
-            for (int k = 0; k < op->nin + op->nout; k++) {
-                Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
-                bool local = r.v->slots == 1 && r.index == IX_LOOP && !r.k;
-                if (r.v->kind != VK_TEMP)
-                    widen(r.v, span_of(p, 0));
-                else if (op->region && !local)
-                    widen(r.v, span_of(p, op->region));
-                else
-                    widen(r.v, (Span){at, at});
+        for (int j = 0; j < p->nops; j++)
+            for (int k = 0; k < p->ops[j].nin + p->ops[j].nout; k++) {
+                Ref r = operand(&p->ops[j], k);
+                widen(r.v, life(p, &p->ops[j], r));
             }
-        }
     }
 }
 
@@ -219,15 +222,22 @@ static char *run_programs(const Graph *g)
 
 /* ---- storages ---------------------------------------------------------------------------------------------------- */
 
-/* Values of one storage have equal offset, slots and stride; before packing the offset is the storage's number << 40. */
-static const int64_t APART = (int64_t)1 << 40;
+/* Values of one storage have equal offset, slots and stride; before packing the offset is the storage's number << 50.
+ * No storage is larger, so that sums over all of them stay below 2^63. */
+static const int64_t APART = (int64_t)1 << 50;
+enum { MAX_VALUES = 1 << 12 };
 
 static bool stored(const Value *v) { return !v->internal; }
 
 static void set_storages(Graph *g)
 {
+    if (g->nvalues > MAX_VALUES)
+        bug("%d values", g->nvalues);
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
+        if (value_elements(v) > APART / 16 / v->slots)
+            err(v->loc, "%s has %" PRId64 " x %" PRId64 " elements: more than a plan can hold", v->name, v->slots,
+                value_elements(v));
         /* counted in elements, so that weights, moments and gradients of any width have one layout */
         int64_t unit = v->dtype == DT_U8 ? g->target->align : g->target->align / 2;
         v->offset = i * APART;
@@ -296,8 +306,7 @@ static int64_t place_persistent(Graph *g, bool *done)
             v->first = 0;
             v->last = INT32_MAX;
             done[i] = true;
-            if (__builtin_add_overflow(top, v->slots * v->stride, &top))
-                err(v->loc, "the plan exceeds 2^63 bytes at %s", v->name);
+            top += v->slots * v->stride;
         }
     return top;
 }
@@ -368,6 +377,35 @@ void plan_run(Graph *g)
     g->room = "plan";
 }
 
+static void check_life(const Graph *g, const Program *p, const Group *group)
+{
+    for (int j = 0; j < group->nops; j++) {
+        const Op *op = &p->ops[group->first_op + j];
+        for (int k = 0; k < op->nin + op->nout; k++) {
+            const Value *v = operand(op, k).v;
+            Span s = is_persistent(g, v) ? (Span){0, INT32_MAX} : life(p, op, operand(op, k));
+            if (stored(v) && (v->first > s.first || v->last < s.last))
+                bug("%s is used at %d..%d, but lives %d..%d", v->name, s.first, s.last, v->first, v->last);
+        }
+    }
+    const Value *ws = group->ws;
+    if (group->workspace && (!ws || ws->first > group->pos || ws->last < group->pos || value_bytes(ws) < group->workspace))
+        bug("group %d of %s lacks its workspace", (int)(group - p->groups), p->name);
+}
+
+/* Of one storage: merged in place. What programs leave for each other or kernels scribble in is never shared. */
+static bool same_storage(const Value *v, const Value *w)
+{
+    return v->kind == VK_TEMP && w->kind == VK_TEMP && v->purpose != PU_workspace && w->purpose != PU_workspace &&
+           v->offset == w->offset && v->slots == w->slots && v->stride == w->stride;
+}
+
+static bool overlaps(const Value *v, const Value *w)
+{
+    return v->first <= w->last && w->first <= v->last && v->offset < w->offset + w->slots * w->stride &&
+           w->offset < v->offset + v->slots * v->stride;
+}
+
 /* Nothing that is needed is overwritten; offsets are aligned and inside the arena; what a kernel treats as one block lies
  * side by side. */
 void check_plan(const Graph *g)
@@ -375,6 +413,9 @@ void check_plan(const Graph *g)
     char *error = run_programs(g);
     if (error)
         bug("plan: %s", error);
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++)
+            check_life(g, g->programs[i], &g->programs[i]->groups[k]);
     const Value *before = NULL;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
@@ -389,12 +430,8 @@ void check_plan(const Graph *g)
                 bug("gradients %s and %s do not lie side by side", before->name, v->name);
             before = v;
         }
-        for (int j = 0; j < i; j++) {
-            const Value *w = g->values[j];
-            bool same = w->offset == v->offset && w->slots == v->slots && w->stride == v->stride;
-            if (stored(w) && !same && v->first <= w->last && w->first <= v->last &&
-                v->offset < w->offset + w->slots * w->stride && w->offset < v->offset + v->slots * v->stride)
-                bug("%s and %s overlap", v->name, w->name);
-        }
+        for (int j = 0; j < i; j++)
+            if (stored(g->values[j]) && !same_storage(v, g->values[j]) && overlaps(v, g->values[j]))
+                bug("%s and %s overlap", v->name, g->values[j]->name);
     }
 }
