@@ -2,9 +2,10 @@
 # Times our binaries beside PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
 # of tests/oracle/requirements.txt. Both sides run in turns, RUNS times each, with THREADS threads.
 # Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
-#   RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" PYTHON=python3
+#   RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" PYTHON=python3 TARGET=cpu_native
 set -u
 RUNS=${RUNS:-5}
+TARGET=${TARGET:-cpu_native}     # as PyTorch, which takes the instructions it finds
 THREADS=${THREADS:-$(nproc)}
 PEER_SECONDS=${PEER_SECONDS:-10}
 MODES=${MODES:-eager}
@@ -38,7 +39,7 @@ export OMP_NUM_THREADS=$THREADS
 failed=0
 while read -r case recipe steps; do
     grep -qw "$case" <<<"$want" || continue
-    if ! { out/.gen/gen "recipes/$recipe.lua" && make -C "out/$recipe"; } >"$tmp/build" 2>&1; then
+    if ! { out/.gen/gen "recipes/$recipe.lua" target="$TARGET" && make -C "out/$recipe"; } >"$tmp/build" 2>&1; then
         tail -n 5 "$tmp/build" >&2
         echo "$case: $recipe did not build" >&2
         failed=1
