@@ -62,6 +62,7 @@ texts() {
 }
 
 began=$SECONDS
+own=${1:-}
 rm -rf $here
 mkdir -p $here
 texts "$@" || die "could not copy the texts"
@@ -110,6 +111,8 @@ $here/model      the trained model for transformers (config.json, model.safetens
 $here/lora       the tuning; $here/adapter: its PEFT adapter; $here/merged: both in one model
 out/cpu_tiny/step.c         the training step, to be read; recipes/cpu_tiny.lua made it
 END
+# Of a text that is not ours nothing is known beforehand: what it did not learn is said, and is no error.
+missed() { if [ -n "$own" ]; then echo "note: $1"; else die "$1"; fi; }
 below "$loss" "$(awk -v h="$unigram" 'BEGIN { print h - 0.5 }')" ||
-    die "the trained model should be clearly below $unigram nats a byte"
-below "$after" "$before" || die "tuning should lower its validation loss"
+    missed "the trained model is not clearly below $unigram nats a byte"
+below "$after" "$before" || missed "tuning did not lower its validation loss"
