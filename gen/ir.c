@@ -6,7 +6,9 @@
 #include "gen.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +49,8 @@ Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *n
     v->purpose = purpose;
     v->dtype = dt;
     v->rank = rank;
-    memcpy(v->dim, dim, sizeof(Dim) * (size_t)rank);
+    for (int i = 0; i < rank; i++)
+        v->dim[i] = dim[i];
     v->slots = 1;
     v->loc = loc;
     v->first = v->last = -1;
@@ -71,6 +74,8 @@ int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->
 
 Program *ir_program(Graph *g, const char *name, const char *about)
 {
+    if (g->nprograms == (int)(sizeof g->programs / sizeof g->programs[0]))
+        bug("too many programs");
     Program *p = arena_new(sizeof *p);
     p->name = text_copy(name);
     p->about = text_copy(about);
@@ -315,10 +320,19 @@ static int64_t read_int(Reader *r)
 {
     skip_spaces(r);
     char *end;
+    errno = 0;
     int64_t i = strtoll(r->p, &end, 0);
-    if (end == r->p)
+    if (end == r->p || errno)
         err(r->at, "want an integer, found \"%.40s\"", r->p);
     r->p = end;
+    return i;
+}
+
+static int64_t read_between(Reader *r, int64_t least, int64_t most)
+{
+    int64_t i = read_int(r);
+    if (i < least || i > most)
+        err(r->at, "want an integer from %" PRId64 " to %" PRId64 ", found %" PRId64, least, most, i);
     return i;
 }
 
@@ -327,7 +341,7 @@ static double read_float(Reader *r)
     skip_spaces(r);
     char *end;
     double f = strtod(r->p, &end);
-    if (end == r->p)
+    if (end == r->p || !isfinite(f))
         err(r->at, "want a number, found \"%.40s\"", r->p);
     r->p = end;
     return f;
@@ -349,6 +363,13 @@ static int read_choice(Reader *r, const char *const *names, int n, const char *w
     err(r->at, "want %s, found \"%.40s\"", what, r->p);
 }
 
+static void end_line(Reader *r)
+{
+    skip_spaces(r);
+    if (*r->p)
+        err(r->at, "what is this: \"%.40s\"", r->p);
+}
+
 static Loc read_loc(Reader *r)
 {
     Loc loc = {0};
@@ -359,11 +380,9 @@ static Loc read_loc(Reader *r)
             err(r->at, "want FILE:LINE after #, found \"%.40s\"", r->p);
         loc.file = text_print("%.*s", (int)(colon - r->p), r->p);
         r->p = colon + 1;
-        loc.line = (int)read_int(r);
+        loc.line = (int)read_between(r, 0, INT32_MAX);
     }
-    skip_spaces(r);
-    if (*r->p)
-        err(r->at, "what is this: \"%.40s\"", r->p);
+    end_line(r);
     return loc;
 }
 
@@ -380,19 +399,21 @@ static Ref read_ref(Reader *r)
     if (*r->p == '[') {
         r->p++;
         x.index = accept(r, "l") ? IX_LOOP : IX_CONST;
-        x.k = *r->p == ']' ? 0 : read_int(r);
+        x.k = *r->p == ']' && x.index == IX_LOOP ? 0 : read_int(r);
         expect(r, "]");
     }
     return x;
 }
 
-static void read_refs(Reader *r, Op *op, void (*add)(Op *, Ref))
+static void read_refs(Reader *r, Ref *list, int *n)
 {
     do {
         skip_spaces(r);
         if (*r->p != '$' && *r->p != '%')
             return;
-        add(op, read_ref(r));
+        if (*n == OP_IO)
+            err(r->at, "more than %d operands", OP_IO);
+        add_ref(list, n, read_ref(r));
     } while (accept(r, ","));
 }
 
@@ -402,7 +423,7 @@ static void read_dims(Reader *r, Value *v)
     while (!accept(r, "]")) {
         if (v->rank == (int)(sizeof v->dim / sizeof v->dim[0]))
             err(r->at, "more than %d dimensions", v->rank);
-        v->dim[v->rank++].n = read_int(r);
+        v->dim[v->rank++].n = read_between(r, 1, INT64_MAX);
         accept(r, ",");
     }
     expect(r, "(");
@@ -417,21 +438,22 @@ static void read_dims(Reader *r, Value *v)
     }
     if (d < v->rank)
         v->dim[d++].sym = text_print("%.*s", (int)(r->p - from), from);
+    if (d < v->rank)
+        err(r->at, "%d dimensions have %d names", v->rank, d);
     expect(r, ")");
 }
 
 static void read_value(Reader *r, ValueKind kind)
 {
-    skip_spaces(r);
-    r->p++;                  /* the sigil */
-    char *name = read_until(r, " ");
+    expect(r, kind <= VK_STATE ? "$" : "%");
+    char *name = read_until(r, "[, ");
     if (ir_value(r->g, name))
         err(r->at, "%s is declared twice", name);
     Value *v = ir_new(r->g, kind, 0, 0, name, 0, NULL, (Loc){0});
     if (accept(r, "x")) {
-        v->count = read_int(r);
+        v->count = read_between(r, 1, INT32_MAX);
         expect(r, "slots");
-        v->slots = read_int(r);
+        v->slots = read_between(r, 1, INT32_MAX);
     }
     expect(r, ":");
     v->dtype = (Dtype)read_choice(r, dtype_name, NDTYPES, "a dtype");
@@ -451,18 +473,18 @@ static void read_value(Reader *r, ValueKind kind)
         if (accept(r, place_name[i]))
             v->place = (Placement)i;
     if (v->place == PL_SHARD)
-        v->axis = (int)read_int(r);
+        v->axis = (int)read_between(r, 0, v->rank);
     v->internal = accept(r, "internal");
     if (accept(r, "at")) {
         v->arena = read_until(r, "+");
         expect(r, "+");
-        v->offset = read_int(r);
+        v->offset = read_between(r, 0, INT64_MAX);
         expect(r, "stride");
-        v->stride = read_int(r);
+        v->stride = read_between(r, 1, INT64_MAX);
         expect(r, "live");
-        v->first = (int)read_int(r);
+        v->first = (int)read_between(r, -1, INT32_MAX);
         expect(r, "..");
-        v->last = (int)read_int(r);
+        v->last = (int)read_between(r, -1, INT32_MAX);
     }
     v->loc = read_loc(r);
     r->value = v;
@@ -483,34 +505,46 @@ static void read_piece(Reader *r)
     read_loc(r);
 }
 
+static void read_attrs(Reader *r, Op *op)
+{
+    for (;;) {
+        skip_spaces(r);
+        if (!isalpha((unsigned char)*r->p))
+            return;
+        char *key = read_until(r, " ");
+        if (op->nattr == (int)(sizeof op->attr / sizeof op->attr[0]))
+            err(r->at, "more than %d attributes", op->nattr);
+        skip_spaces(r);
+        size_t n = strcspn(r->p, " ");
+        if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
+            op_float(op, key, read_float(r));
+        else
+            op_int(op, key, read_int(r));
+    }
+}
+
 static void read_op(Reader *r)
 {
     Op op = {.region = r->region, .group = r->group};
-    read_refs(r, &op, op_out);
+    read_refs(r, op.out, &op.nout);
     expect(r, "=");
-    char *name = read_until(r, " \n");
+    char *name = read_until(r, " ");
     for (op.kind = 0; op.kind < NOPS && strcmp(op_row[op.kind].name, name); op.kind++)
         ;
     if (op.kind == NOPS)
         err(r->at, "%s is no op", name);
-    read_refs(r, &op, op_in);
-    for (;;) {
-        skip_spaces(r);
-        if (!isalpha((unsigned char)*r->p))
-            break;
-        char *key = read_until(r, " ");
-        skip_spaces(r);
-        size_t n = strcspn(r->p, " \n");
-        if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
-            op_float(&op, key, read_float(r));
-        else
-            op_int(&op, key, read_int(r));
-    }
+    const OpRow *row = &op_row[op.kind];
+    read_refs(r, op.in, &op.nin);
+    if ((row->nin >= 0 && op.nin != row->nin) || (row->nout >= 0 && op.nout != row->nout))
+        err(r->at, "%s has %d operands in and %d out", name, op.nin, op.nout);
+    read_attrs(r, &op);
     op.loc = read_loc(r);
     *ir_op(r->program, op.kind, op.region, op.loc) = op;
     if (op.group >= 0) {
         Group *group = &r->program->groups[op.group];
         group->first_op = group->nops ? group->first_op : r->program->nops - 1;
+        if (group->nops && group->region != op.region)
+            err(r->at, "group @g%d is in two regions", op.group);
         group->region = op.region;
         group->nops++;
     }
@@ -519,22 +553,59 @@ static void read_op(Reader *r)
 static void read_group(Reader *r)
 {
     Program *p = r->program;
-    int index = (int)read_int(r);
+    int64_t index = read_int(r);
     if (index != p->ngroups)
-        err(r->at, "want group @g%d, found @g%d", p->ngroups, index);
+        err(r->at, "want group @g%d, found @g%" PRId64, p->ngroups, index);
+    if (p->nops && p->ops[p->nops - 1].group != p->ngroups - 1)
+        err(r->at, "ops before @g%" PRId64 " are in no group, or it is empty", index);
     p->groups = arena_grow(p->groups, sizeof(Group) * (size_t)p->ngroups, sizeof(Group) * (size_t)(p->ngroups + 1));
     Group *group = &p->groups[p->ngroups++];
-    char *name = read_until(r, " \n");
+    char *name = read_until(r, " ");
     group->kernel = kernel_find(name);
     if (group->kernel < 0)
         err(r->at, "%s is no kernel", name);
     if (accept(r, "workspace"))
-        group->workspace = read_int(r);
+        group->workspace = read_between(r, 1, INT64_MAX);
     if (accept(r, "in"))
         group->ws = read_ref(r).v;
     if (accept(r, "time"))
-        group->pos = (int)read_int(r);
-    r->group = index;
+        group->pos = (int)read_between(r, 0, INT32_MAX);
+    r->group = (int)index;
+    end_line(r);
+}
+
+static void end_program(Reader *r)
+{
+    const Program *p = r->program;
+    if (p && (r->region || (p->ngroups && (!p->nops || p->ops[p->nops - 1].group != p->ngroups - 1))))
+        err(r->at, "program %s ends within a region, or in a group without ops", p->name);
+}
+
+static void read_program(Reader *r)
+{
+    end_program(r);
+    if (r->g->nprograms == (int)(sizeof r->g->programs / sizeof r->g->programs[0]))
+        err(r->at, "more than %d programs", r->g->nprograms);
+    char *name = read_until(r, " ");
+    r->program = ir_program(r->g, name, read_quoted(r));
+    r->region = 0;
+    r->group = -1;
+    end_line(r);
+}
+
+static void read_repeat(Reader *r)
+{
+    Program *p = r->program;
+    int64_t count = read_between(r, 1, INT32_MAX);
+    bool down = accept(r, "down");
+    if (!down)
+        expect(r, "up");
+    if (r->region)
+        err(r->at, "repeat regions do not nest");
+    if (p->nregions + 1 == (int)(sizeof p->region / sizeof p->region[0]))
+        err(r->at, "more than %d repeat regions in %s", p->nregions, p->name);
+    r->region = ir_region(p, count, down);
+    end_line(r);
 }
 
 static void read_head(Reader *r)
@@ -564,7 +635,8 @@ static void read_head(Reader *r)
     if (!g->target)
         err(r->at, "%s is no target", target);
     expect(r, "ranks");
-    g->ranks = read_int(r);
+    g->ranks = read_between(r, 1, INT32_MAX);
+    end_line(r);
 }
 
 static void read_line(Reader *r)
@@ -576,20 +648,18 @@ static void read_line(Reader *r)
             return read_value(r, (ValueKind)kind);
     if (accept(r, "hf"))
         return read_piece(r);
-    if (accept(r, "program")) {
-        char *name = read_until(r, " ");
-        r->program = ir_program(r->g, name, read_quoted(r));
-        r->region = 0;
-        r->group = -1;
-    } else if (!r->program)
+    if (accept(r, "program"))
+        read_program(r);
+    else if (!r->program)
         err(r->at, "op or repeat before any program");
-    else if (accept(r, "repeat")) {
-        int64_t count = read_int(r);
-        r->region = ir_region(r->program, count, accept(r, "down"));
-        accept(r, "up");
-    } else if (accept(r, "end"))
+    else if (accept(r, "repeat"))
+        read_repeat(r);
+    else if (accept(r, "end")) {
+        if (!r->region)
+            err(r->at, "end without repeat");
         r->region = 0;
-    else if (accept(r, "@g"))
+        end_line(r);
+    } else if (accept(r, "@g"))
         read_group(r);
     else
         read_op(r);
@@ -609,7 +679,8 @@ Graph *ir_parse(const char *text, const char *file)
             read_line(&r);
         text = *end ? end + 1 : end;
     }
-    if (!g->room)
+    end_program(&r);
+    if (!g->room || (!strcmp(g->room, "plan") && !g->plan_method))
         err(r.at, "no head line");
     return g;
 }

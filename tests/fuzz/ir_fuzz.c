@@ -1,0 +1,78 @@
+// link: gen/ops.c gen/fuse.c gen/target.c gen/config.c gen/config_text.c gen/config_rules.c gen/source.c gen/environment.c gen/override.c gen/recipe.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+/* ir_fuzz.c -- any text as the text of a graph.
+ *
+ * Verdict: an error, or a graph whose text reads back as it was printed.
+ * Method:  util.c and ir.c are included so that an error comes back here and all memory is given back. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static jmp_buf refused;
+static void **blocks;            /* what the arena took since the input began */
+static size_t nblocks, capblocks;
+
+static void *fuzz_calloc(size_t n, size_t size)
+{
+    if (nblocks == capblocks) {
+        capblocks = capblocks ? 2 * capblocks : 64;
+        blocks = realloc(blocks, capblocks * sizeof *blocks);
+    }
+    return blocks[nblocks++] = calloc(n, size);
+}
+
+#define calloc fuzz_calloc
+#define exit(code) longjmp(refused, 1)
+#include "../../gen/util.c"
+#undef calloc
+#undef exit
+#include "../../gen/ir.c"
+
+static const char *accepted;     /* what was printed of an input that is no error: it has to read back */
+
+static void forget(void)
+{
+    for (size_t i = 0; i < nblocks; i++)
+        free(blocks[i]);
+    nblocks = 0;
+    chunk = NULL;
+    chunk_left = 0;
+    nmistakes = nsources = 0;
+}
+
+static void try(const uint8_t *data, size_t n)
+{
+    char *text = arena_new(n + 1);
+    memcpy(text, data, n);
+    const char *once = ir_print(ir_parse(text, "fuzz.ir"));
+    accepted = once;
+    const char *twice = ir_print(ir_parse(once, "again"));
+    if (strcmp(once, twice)) {
+        fprintf(stdout, "%s---\n%s", once, twice);
+        abort();
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    static FILE *quiet;
+    if (!quiet) {
+        quiet = fopen("/dev/null", "w");
+        target_find("cpu");
+        nblocks = 0;
+        chunk_left = 0;
+    }
+    FILE *loud = stderr;
+    stderr = quiet;
+    accepted = NULL;
+    if (!setjmp(refused))
+        try(data, n);
+    else if (accepted) {
+        fprintf(stdout, "%sis not read again: %s\n", accepted, nmistakes ? mistakes[0].text : "");
+        abort();
+    }
+    stderr = loud;
+    forget();
+    return 0;
+}
