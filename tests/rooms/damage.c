@@ -1,0 +1,259 @@
+/* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
+ *
+ * In:    a recipe with adapters, accumulation, recomputation and two ranks, and one without.
+ * Out:   `ok check/NAME` a damage, or `not ok`.
+ * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
+#define _GNU_SOURCE
+#include "../../gen/gen.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const recipe[2] = {
+    "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
+    "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
+    "  batch = { micro = 2, accum = 3 }, memory = { recompute = 'block' } }\n",
+    "return { target = 'cpu', precision = 'bf16', model = { family = 'gpt2', layers = 4, hidden = 24,\n"
+    "  heads = 2, vocab = 31 }, seq = { max = 6 }, batch = { micro = 2 },\n"
+    "  lora = { rank = 2, targets = { 'all-linear' }, dropout = 0.5 } }\n",
+};
+
+static const char *file[2];
+static Graph *g;
+
+/* ---- finding things in a graph; a damage that finds nothing to damage exits with 2 ------------- */
+
+static void *found(void *p)
+{
+    if (!p)
+        _exit(2);
+    return p;
+}
+
+static Program *program(const char *name)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        if (!strcmp(g->programs[i]->name, name))
+            return g->programs[i];
+    return found(NULL);
+}
+
+static Op *op_of(const char *in, int kind)
+{
+    Program *p = program(in);
+    for (int i = 0; i < p->nops; i++)
+        if (p->ops[i].kind == kind)
+            return &p->ops[i];
+    return found(NULL);
+}
+
+static Value *value(const char *name) { return found(ir_value(g, name)); }
+
+static void drop(Op *op)
+{
+    for (int i = 0; i < g->nprograms; i++) {
+        Program *p = g->programs[i];
+        if (op < p->ops || op >= p->ops + p->nops)
+            continue;
+        memmove(op, op + 1, sizeof *op * (size_t)(p->ops + p->nops - op - 1));
+        p->nops--;
+    }
+}
+
+static void swap(Op *a, Op *b)
+{
+    Op t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* A stored temporary of several layers, and another value that is alive with it. */
+static Value *layered(void)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->kind == VK_TEMP && g->values[i]->slots == 4 && !g->values[i]->internal)
+            return g->values[i];
+    return found(NULL);
+}
+
+/* ---- after graph -------------------------------------------------------------------------------- */
+
+static void operand_missing(void) { op_of("micro", OP_linear)->nin--; }
+static void operand_added(void) { op_in(op_of("micro", OP_add), ref(value("tokens"))); }
+static void region_beyond(void) { op_of("micro", OP_linear)->region = 3; }
+static void region_negative(void) { op_of("micro", OP_linear)->region = -1; }
+static void index_outside(void) { op_of("micro", OP_linear)->region = 0; }
+static void index_beyond(void) { op_of("micro", OP_linear)->in[1].k = 1; }
+static void index_before(void) { op_of("micro", OP_linear)->in[1].k = -1; }
+static void constant_beyond(void) { op_of("micro", OP_embed)->out[0].k = 5; }
+static void use_before_definition(void) { swap(op_of("micro", OP_attention), op_of("micro", OP_linear)); }
+static void never_defined(void) { drop(op_of("eval", OP_swiglu)); }
+static void two_definitions(void) { op_of("micro", OP_swiglu)->out[0].v = op_of("micro", OP_attention)->out[0].v; }
+static void two_definitions_straight(void) { op_of("eval", OP_loss_sum)->out[0].v = op_of("eval", OP_ce)->out[0].v; }
+static void no_elements(void) { value("loss")->dim[0].n = 0; }
+static void no_gradient(void) { value("grad.wte")->name = "other"; }
+static void gradient_never_written(void) { drop(op_of("micro", OP_embed_bwd)); }
+static void gradient_overwritten(void) { ((Attr *)(uintptr_t)op_attr(op_of("micro", OP_linear_dw), "beta"))->i = 0; }
+static void gradient_not_cleared(void) { op_of("begin", OP_zero)->nout--; }
+static void gradient_not_in_norm(void) { op_of("reduce", OP_grad_norm)->nin--; }
+static void no_update(void) { drop(op_of("update", OP_adamw)); }
+static void two_updates(void) { *ir_op(program("update"), OP_adamw, 0, (Loc){0}) = *op_of("update", OP_adamw); }
+static void wrong_update(void) { op_of("update", OP_adamw)->in[0].v = value("grad.head"); }
+static void frozen_updated(void) { value("b.o.w")->trained = false; }
+static void rows_apart(void) { value("b.qkv.w")->piece[1].row0++; }
+static void rows_missing(void) { value("b.qkv.w")->npieces--; }
+
+/* ---- after fuse --------------------------------------------------------------------------------- */
+
+static void group_missing(void) { program("micro")->ngroups--; }
+static void group_empty(void) { program("micro")->groups[1].nops = 0; }
+static void group_late(void) { program("micro")->groups[1].first_op++; }
+static void group_wrong_kernel(void) { program("micro")->groups[1].kernel = program("micro")->groups[2].kernel; }
+static void op_outside_group(void) { op_of("micro", OP_attention)->group--; }
+static void group_other_region(void) { program("micro")->groups[2].region = 2; }
+static void group_small_workspace(void) { program("micro")->groups[2].workspace -= 64; }
+
+/* ---- after part --------------------------------------------------------------------------------- */
+
+static void no_placement(void) { value("tokens")->place = PL_NONE; }
+static void gradient_whole(void) { value("grad.head")->place = PL_REP; }
+static void norm_before_sum(void) { swap(op_of("reduce", OP_allreduce), op_of("reduce", OP_grad_norm)); }
+static void no_sum(void) { drop(op_of("reduce", OP_allreduce)); }
+static void gradient_not_summed(void) { op_of("reduce", OP_allreduce)->nout--; }
+
+/* ---- after plan --------------------------------------------------------------------------------- */
+
+static void unaligned(void) { value("b.o.w")->offset += 4; }
+static void negative(void) { value("b.o.w")->offset = -64; }
+static void outside_arena(void) { value("b.o.w")->offset = g->arena_bytes; }
+static void arena_small(void) { g->arena_bytes -= 64; }
+static void over_parameter(void) { layered()->offset = value("b.o.w")->offset; }
+static void moment_on_moment(void) { value("v.b.o.w")->offset = value("m.b.o.w")->offset; }
+static void on_temporary(void) { value("b.att")->offset = value("b.qkv")->offset; }
+static void on_input(void) { value("labels")->offset = value("tokens")->offset; }
+static void workspace_on_operand(void)
+{
+    const Op *op = op_of("micro", OP_linear);
+    program("micro")->groups[op->group].ws->offset = op->out[0].v->offset;
+}
+static void adapter_workspace(void)
+{
+    const Op *op = op_of("micro", OP_lora_dropout);
+    program("micro")->groups[op->group].ws->offset = op->out[1].v->offset;
+}
+static void workspace_lost(void) { program("micro")->groups[op_of("micro", OP_linear)->group].ws = NULL; }
+static void slot_small(void) { value("b.o.w")->stride /= 2; }
+static void slots_few(void)
+{
+    Value *v = layered();
+    v->slots = 1;
+}
+static void born_late(void) { value("b.att")->first++; }
+static void dead_early(void) { layered()->last--; }
+static void state_dead(void) { value("m.b.o.w")->last = 3; }
+static void cache_dead(void) { value("keys")->last--; }
+static void gradients_apart(void)
+{
+    for (int i = g->nvalues - 1; i >= 0; i--)
+        if (g->values[i]->purpose == PU_gradients) {
+            g->values[i]->offset = g->arena_bytes;
+            g->arena_bytes += g->values[i]->slots * g->values[i]->stride;
+            return;
+        }
+}
+
+static const struct {
+    const char *name, *room;
+    void (*damage)(void);
+    int recipe;
+} damages[] = {
+#define D(room, f) {#f, room, f, 0}
+    D("graph", operand_missing), D("graph", operand_added), D("graph", region_beyond), D("graph", region_negative),
+    D("graph", index_outside), D("graph", index_beyond), D("graph", index_before), D("graph", constant_beyond),
+    D("graph", use_before_definition), D("graph", never_defined), D("graph", two_definitions),
+    D("graph", two_definitions_straight), D("graph", no_elements), D("graph", no_gradient),
+    D("graph", gradient_never_written), D("graph", gradient_overwritten), D("graph", gradient_not_cleared),
+    D("graph", gradient_not_in_norm), D("graph", no_update), D("graph", two_updates), D("graph", wrong_update),
+    D("graph", frozen_updated), D("graph", rows_apart), D("graph", rows_missing),
+    D("fuse", group_missing), D("fuse", group_empty), D("fuse", group_late), D("fuse", group_wrong_kernel),
+    D("fuse", op_outside_group), D("fuse", group_other_region), D("fuse", group_small_workspace),
+    D("part", no_placement), D("part", gradient_whole), D("part", norm_before_sum), D("part", no_sum),
+    D("part", gradient_not_summed),
+    D("plan", unaligned), D("plan", negative), D("plan", outside_arena), D("plan", arena_small),
+    D("plan", moment_on_moment), D("plan", on_temporary), D("plan", on_input),
+    D("plan", workspace_on_operand), D("plan", workspace_lost), D("plan", slot_small),
+    D("plan", born_late), D("plan", state_dead), D("plan", cache_dead),
+    D("plan", gradients_apart),
+#undef D
+#define D(room, f) {#f "_adapters", room, f, 1}
+    D("graph", two_definitions_straight), D("graph", gradient_not_in_norm),
+    D("fuse", op_outside_group), D("plan", slots_few), D("plan", unaligned), D("plan", dead_early),
+    D("plan", over_parameter), D("plan", adapter_workspace),
+#undef D
+};
+
+static void run(Config *c, const char *last, void (*damage)(void))
+{
+    static void (*const check[])(const Graph *) = {check_graph, check_fuse, check_part, check_plan};
+    static void (*const room[])(Graph *) = {NULL, fuse_run, part_run, plan_run};
+    g = graph_build(c);
+    for (int i = 0;; i++) {
+        if (i)
+            room[i](g);
+        if (strcmp(g->room, last)) {
+            check[i](g);
+            continue;
+        }
+        if (damage)
+            damage();
+        check[i](g);
+        return;
+    }
+}
+
+static const char *verdict(Config *c, const char *room, void (*damage)(void))
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(3);
+        run(c, room, damage);
+        _exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return "no process";
+    if (WIFSIGNALED(status))
+        return WTERMSIG(status) == SIGABRT ? "caught" : strsignal(WTERMSIG(status));
+    return WEXITSTATUS(status) == 0 ? "not caught" : "nothing to damage";
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    Config *c[2];
+    int failed = 0;
+    for (int i = 0; i < 2; i++) {
+        file[i] = text_print("%s/recipe%d.lua", argv[1], i);
+        file_write_if_changed(file[i], recipe[i], strlen(recipe[i]), false);
+        c[i] = config_fill(recipe_load(file[i], NULL, 0), file[i]);
+        check_config(c[i]);
+        const char *sound = verdict(c[i], "plan", NULL);
+        bool ok = !strcmp(sound, "not caught");
+        printf(ok ? "ok check/sound %d\n" : "not ok check/sound %d: %s\n", i, sound);
+        failed |= !ok;
+    }
+    for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+        const char *said = verdict(c[damages[i].recipe], damages[i].room, damages[i].damage);
+        bool ok = !strcmp(said, "caught");
+        printf("%s check/%s/%s%s%s\n", ok ? "ok" : "not ok", damages[i].room, damages[i].name, ok ? "" : ": ",
+               ok ? "" : said);
+        failed |= !ok;
+    }
+    return failed;
+}
