@@ -2,7 +2,8 @@
  *
  * In:    the graph after plan, templates/, kernels/, runtime/.   Out: files; only those that changed are written.
  * Keeps: the same bytes on every run; every hole filled once; every number printed comes from the graph.
- * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; decides nothing. */
+ * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines from `//@ if name` or
+ *         `//@ unless name` to `//@ end` stand where the text of name is not, or is, empty. */
 #define _GNU_SOURCE
 #include "emit.h"
 
@@ -93,10 +94,23 @@ static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n
 static char *fill(const char *path, Hole *holes, int n)
 {
     Str s = {0};
+    bool left_out = false;
     for (const char *line = source(path); *line;) {
         size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
         const char *mark = line + indent;
-        if (len > indent && (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
+        bool when = !strncmp(mark, "//@ if ", 7), unless = !strncmp(mark, "//@ unless ", 11);
+        if (when || unless) {
+            const char *name = mark + (when ? 7 : 11);
+            Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
+            if (!h)
+                bug("%s: nothing says whether %.*s", path, (int)(line + len - name), name);
+            left_out = !*h->text == when;
+            h->used = true;
+        } else if (!strncmp(mark, "//@ end", 7))
+            left_out = false;
+        else if (left_out)
+            ;
+        else if (len > indent && (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
             const char *name = strchr(mark, ' ') + 1;
             Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
             if (!h || h->used)
@@ -136,14 +150,33 @@ char *c_string(const char *text)
 
 /* ---- the parts of the folder -------------------------------------------------------------------------------------- */
 
+/* The fields that the command line set: ` field=value ...`. */
+static char *overrides(const Config *c)
+{
+    Str s = {0};
+    for (int i = 0; i < NFIELDS; i++) {
+        const FieldValue *v = &c->v[i];
+        if (!v->set || v->loc.file)
+            continue;
+        str_print(&s, " %s=", field_row[i].path);
+        for (int k = 0; k < v->n; k++)
+            str_print(&s, "%s%s", k ? "," : "", v->list[k]);
+        if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
+            str_print(&s, "%s", v->s);
+        else if (field_row[i].type != FT_LIST)
+            str_print(&s, "%s", value_print(field_row[i].type, v));
+    }
+    return s.n ? s.text : "";
+}
+
 static char *head(const Graph *g, const char *about)
 {
     int groups = 0;
     for (int i = 0; i < g->nprograms; i++)
         groups += g->programs[i]->ngroups;
-    return text_print(" *\n * %s.\n * Made from %s by `gen %s`; change the recipe, not this file.\n"
+    return text_print(" *\n * %s.\n * Made by `gen %s%s`:\n * change the recipe, not this file.\n"
                       " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n", about, g->cfg->recipe,
-                      g->cfg->recipe, sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)), groups,
+                      overrides(g->cfg), sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)), groups,
                       g->nprograms, text_bytes(g->arena_bytes));
 }
 
@@ -256,6 +289,7 @@ static void write_step(const Graph *g)
         {"head", head(g, "Every matrix product and kernel call of a step, straight down"), false},
         {"precision", bf16 ? "#define ACT_BF16 1        /* activations and compute weights are bf16 */\n" : "", false},
         {"kernels", includes.text, false},
+        {"ranks", g->ranks > 1 ? "yes" : "", false},
         {"products", emit_products(g), false},
         {"make_adapters", lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        lora_init(loras[i]);\n" : "", false},
         {"io", emit_io(g), false},
@@ -336,12 +370,15 @@ void emit_run(const Graph *g, const char *outdir)
     make_folder(text_print("%s/runtime", outdir));
     make_folder(text_print("%s/ir", outdir));
     write_step(g);
-    bool begin = program_named(g, "begin");
+    bool noise = false;
+    for (int i = 0; i < g->nvalues; i++)
+        noise |= !strcmp(g->values[i]->name, "noise");
     put("train.c", FILL("templates/train.c",
         {"head", head(g, "Flags, data, the loop, checkpoints; step.c holds what is computed"), false},
         {"defaults", run_defaults(g->cfg), false},
-        {"clear_gradients", begin ? "    step_begin();\n" : "", false},
-        {"clear_gradients_bench", begin ? "            step_begin();\n" : "", false}), false);
+        {"begins", program_named(g, "begin") ? "yes" : "", false},
+        {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
+        {"noise", noise ? "yes" : "", false}), false);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)
         put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);

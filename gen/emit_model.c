@@ -42,8 +42,10 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     str_print(s, "    {\"%s\", %" PRId64 ", %d, {%" PRId64, file_name(v, piece), v->count, v->rank, piece->rows);
     if (v->rank == 2)
         str_print(s, ", %" PRId64, cols);
-    str_print(s, "},%s%s%s%s\n", piece->transposed ? " .transposed = true," : "", v->adapter ? " .adapter = true," : "",
-              v->trained ? " .trained = true," : "", v->decay ? " .decay = true," : "");
+    const char *flags = text_print("%s%s%s%s", piece->transposed ? " .transposed = true," : "",
+                                   v->adapter ? " .adapter = true," : "", v->trained ? " .trained = true," : "",
+                                   v->decay ? " .decay = true," : "");
+    str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
     str_print(s, "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64 ", .type = %s,\n", kind,
               text_float(v->std), piece->row0 * cols, v->count ? v->stride / dtype_bytes[v->dtype] : 0,
               v->dtype == DT_BF16 ? "EL_BF16" : v->dtype == DT_F16 ? "EL_F16" : "EL_F32");
@@ -51,8 +53,8 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     if (v->trained) {
         if (v->dtype != DT_F32)
             str_print(s, ", .master = %s", state_name(g, "master", v));
-        str_print(s, ", .exp_avg = %s, .exp_avg_sq = %s, .grad = %s", state_name(g, "m", v), state_name(g, "v", v),
-                  state_name(g, "grad", v));
+        str_print(s, ", .grad = %s,\n     .exp_avg = %s, .exp_avg_sq = %s", state_name(g, "grad", v),
+                  state_name(g, "m", v), state_name(g, "v", v));
     }
     str_print(s, "},\n");
 }

@@ -382,7 +382,7 @@ static void print_program(Str *s, const Graph *g, const Program *p)
     for (int i = 0; i < p->nops; i++)
         flops += op_row[p->ops[i].kind].flops(&p->ops[i]) * (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
     str_print(s, "/* %s", p->about);
-    if (flops > 0)
+    if (flops >= 1e6)
         str_print(s, " (%.3g GFLOP)", flops / 1e9);
     str_print(s, " */\nvoid step_%s(void)\n{\n", p->name);
     int region = 0;

@@ -176,7 +176,9 @@ static int objective_find(const char *name)
 static void make_micro(Build *b, int objective)
 {
     b->mode = MODE_TRAIN;
-    b->p = ir_program(b->g, "micro", "forward and backward of one micro-batch; adds to the gradients and to the loss");
+    bool adds = config_int(b->c, F_batch_accum) > 1;
+    b->p = ir_program(b->g, "micro", adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
+                                          : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
     Value *x = stream(b, "x"), *dx = stream(b, "dx");
     forward(b, x);

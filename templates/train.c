@@ -84,27 +84,31 @@ static double set_hyper(const Run *r, int64_t step)
     return lr;
 }
 
+//@ if noise
 /* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
 static void set_noise(const Run *r, int64_t step, int64_t sample0)
 {
-    if (!io.noise)
-        return;
     io.noise[0] = (uint32_t)r->flags.seed;
     io.noise[1] = (uint32_t)(r->flags.seed >> 32);
     io.noise[2] = (uint32_t)step;
     io.noise[3] = (uint32_t)sample0;
 }
 
+//@ end
 /* One optimiser step. Returns whether any rank was asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
 {
     int64_t targets = data_targets(&r->train, step);
     *io.loss = 0;
     *io.scale = targets ? (float)(1.0 / (double)targets) : 0;
-//@ clear_gradients
+//@ if begins
+    step_begin();
+//@ end
     for (int64_t micro = 0; micro < model.accum; micro++) {
         data_batch(&r->train, step, micro, io.tokens, io.labels);
+//@ if noise
         set_noise(r, step, data_sample0(&r->train, step, micro));
+//@ end
         step_micro();
     }
     step_reduce();
@@ -198,28 +202,43 @@ static void restore(Run *r)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
 
+//@ if lora
 /* Weights from the seed, a model folder, an adapter folder, then a checkpoint, each over the one before. */
+//@ end
+//@ unless lora
+/* Weights from the seed or a model folder, or from a checkpoint. */
+//@ end
 static void load_weights(Run *r)
 {
     Flags *f = &r->flags;
     Checkpoints *c = &r->checkpoints;
     const char *base = f->init_from;
-    if (c->found && !*base && model.adapter_json) {
+//@ if lora
+    if (c->found && !*base) {
         const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
         base = recorded ? recorded : "";
     }
+//@ end
+//@ unless lora
+    if (*f->adapter && !c->found)
+        die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
+//@ end
     c->source = *base ? base : NULL;
     c->base = c->source;
-    if (!c->found || model.adapter_json) {
+//@ if lora
+    model_init(&model, (uint64_t)f->seed);
+    if (*base)
+        hf_load(&model, base, f->allow_nonfinite);
+    if (*f->adapter && !c->found)
+        hf_load_adapter(&model, f->adapter, f->allow_nonfinite);
+//@ end
+//@ unless lora
+    if (!c->found) {
         model_init(&model, (uint64_t)f->seed);
         if (*base)
             hf_load(&model, base, f->allow_nonfinite);
     }
-    if (*f->adapter && !c->found) {
-        if (!model.adapter_json)
-            die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
-        hf_load_adapter(&model, f->adapter, f->allow_nonfinite);
-    }
+//@ end
     if (c->found)
         checkpoint_load(c, &model);
 }
@@ -331,8 +350,13 @@ static int train(Run *r)
 static void load_finished(Run *r)
 {
     r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
-    if (!*r->flags.init_from || r->flags.given[FLAG_resume] || model.adapter_json)
+//@ if lora
+    checkpoint_find(&r->checkpoints, &model);
+//@ end
+//@ unless lora
+    if (!*r->flags.init_from || r->flags.given[FLAG_resume])
         checkpoint_find(&r->checkpoints, &model);
+//@ end
     load_weights(r);
     if (r->checkpoints.found)
         note("weights of %s", r->checkpoints.found);
@@ -406,16 +430,21 @@ static int export_weights(Run *r)
 {
     const Flags *f = &r->flags;
     load_finished(r);
-    if (*f->merge_lora && !model.adapter_json)
-        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA");
     const char *source = r->checkpoints.source ? r->checkpoints.source : r->checkpoints.found;
+//@ if lora
     if (world.rank == 0 && *f->merge_lora)
         hf_merge(&model, f->merge_lora, source);
-    else if (world.rank == 0 && model.adapter_json)
-        hf_save_adapter(&model, f->export, r->checkpoints.base);
     else if (world.rank == 0)
-        hf_save(&model, f->export, source);
+        hf_save_adapter(&model, f->export, r->checkpoints.base);
     note("wrote %s", *f->merge_lora ? f->merge_lora : f->export);
+//@ end
+//@ unless lora
+    if (*f->merge_lora)
+        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA");
+    if (world.rank == 0)
+        hf_save(&model, f->export, source);
+    note("wrote %s", f->export);
+//@ end
     return EXIT_OK;
 }
 
@@ -464,8 +493,12 @@ static int bench(Run *r, double started)
         else {
             *io.loss = 0;
             *io.scale = (float)(1.0 / (double)(tokens * model.ranks));
-//@ clear_gradients_bench
+//@ if begins
+            step_begin();
+//@ end
+//@ if noise
             set_noise(r, step, 0);
+//@ end
             for (int64_t micro = 0; micro < model.accum; micro++)
                 step_micro();
             step_reduce();

@@ -5,10 +5,12 @@
 //@ precision
 //@ kernels
 
-#include "runtime/base.h"
-#include "runtime/comm.h"
+//@ if ranks
+#include "runtime/comm.h"        // sums over ranks
+//@ end
+#include "runtime/base.h"        // arena_alloc()
+#include "shape.h"               // B, T, C, ...
 #include "step.h"
-#include "shape.h"
 
 /* Pointers into the arena, one a row of the plan. */
 #define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };

@@ -1,8 +1,9 @@
 /* step.c -- the programs of a training step.
  *
  * Every matrix product and kernel call of a step, straight down.
- * Made from tests/gold/ir/gpt2_full/recipe.lua by `gen tests/gold/ir/gpt2_full/recipe.lua`; change the recipe, not this file.
- * IR sha256 e746ef0b3ed15f47, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
+ * change the recipe, not this file.
+ * IR sha256 c473c1a8d1a78961, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
 #include "kernels/cpu/adamw.h"
@@ -13,10 +14,9 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/pointwise.h"
 
-#include "runtime/base.h"
-#include "runtime/comm.h"
+#include "runtime/base.h"        // arena_alloc()
+#include "shape.h"               // B, T, C, ...
 #include "step.h"
-#include "shape.h"
 
 /* Pointers into the arena, one a row of the plan. */
 #define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
@@ -92,7 +92,7 @@ void step_open(void)
         gemm_init(gemms[i]);
 }
 
-/* forward and backward of one micro-batch; adds to the gradients and to the loss (0.03 GFLOP) */
+/* forward and backward; sets the gradients, adds to the loss (0.03 GFLOP) */
 void step_micro(void)
 {
     embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);                   // @g0 recipe.lua:4
@@ -147,13 +147,13 @@ void step_micro(void)
     pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);                                 // @g31 recipe.lua:4
 }
 
-/* after the last micro-batch: the norm of the whole gradient (4.93e-05 GFLOP) */
+/* after the last micro-batch: the norm of the whole gradient */
 void step_reduce(void)
 {
     grad_norm(norm, grad_wte, 35744, ws32);                                   // @g0 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter (0.000276 GFLOP) */
+/* clip and AdamW, one call a parameter */
 void step_update(void)
 {
     adamw(wte, m_wte, v_wte, grad_wte, hyper, norm, 8224, 1);                 // @g0 recipe.lua:2
@@ -196,7 +196,7 @@ void step_eval(void)
     loss_sum(loss, e_losses, B * T);                                          // @g12 recipe.lua:2
 }
 
-/* one token at one place: the logits of the next (6.96e-05 GFLOP) */
+/* one token at one place: the logits of the next */
 void step_decode(void)
 {
     embed_pos_at_fwd(d_x, token, wte, wpe, place, C);                         // @g0 recipe.lua:4

@@ -1,8 +1,9 @@
 /* step.c -- the programs of a training step.
  *
  * Every matrix product and kernel call of a step, straight down.
- * Made from tests/gold/ir/qwen2_lora_dropout/recipe.lua by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`; change the recipe, not this file.
- * IR sha256 80e421bb4c4ad705, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
+ * change the recipe, not this file.
+ * IR sha256 24daddc0097946e6, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
 #include "kernels/cpu/adamw.h"
@@ -15,10 +16,9 @@
 #include "kernels/cpu/rmsnorm.h"
 #include "kernels/cpu/rope.h"
 
-#include "runtime/base.h"
-#include "runtime/comm.h"
+#include "runtime/base.h"        // arena_alloc()
+#include "shape.h"               // B, T, C, ...
 #include "step.h"
-#include "shape.h"
 
 /* Pointers into the arena, one a row of the plan. */
 #define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
@@ -130,7 +130,7 @@ void step_init(void)
     rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);                     // @g0 recipe.lua:4
 }
 
-/* forward and backward of one micro-batch; adds to the gradients and to the loss (0.0131 GFLOP) */
+/* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
 void step_micro(void)
 {
     embed_fwd(AT(x, 0), tokens, wte, B * T, C);                               // @g0 recipe.lua:5
@@ -181,13 +181,13 @@ void step_micro(void)
     }
 }
 
-/* after the last micro-batch: the norm of the whole gradient (1.15e-06 GFLOP) */
+/* after the last micro-batch: the norm of the whole gradient */
 void step_reduce(void)
 {
     grad_norm(norm, grad_b_down_lora_a, 1536, ws29);                          // @g0 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter (9.22e-06 GFLOP) */
+/* clip and AdamW, one call a parameter */
 void step_update(void)
 {
     adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, norm, 512, 1);  // @g0 recipe.lua:2
@@ -224,7 +224,7 @@ void step_eval(void)
     loss_sum(loss, e_losses, B * T);                                          // @g15 recipe.lua:2
 }
 
-/* one token at one place: the logits of the next (5.65e-05 GFLOP) */
+/* one token at one place: the logits of the next */
 void step_decode(void)
 {
     embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
