@@ -1,9 +1,12 @@
-/* emit.c -- writes out/NAME: templates with their holes filled, the kernels and runtime they use, manifest and dumps.
+/* emit.c -- writes out/NAME: templates with their holes filled, the kernels and runtime they use,
+ * manifest and dumps.
  *
- * In:    the graph after plan, templates/, kernels/, runtime/.   Out: files; only those that changed are written.
- * Keeps: the same bytes on every run; every hole filled once; every number printed comes from the graph.
- * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines from `//@ if name` or
- *         `//@ unless name` to `//@ end` stand where the text of name is not, or is, empty. */
+ * In:    the graph after plan, templates/, kernels/, runtime/.   Out: files; only those that
+ *        changed are written.
+ * Keeps: the same bytes on every run; every hole filled once; every number printed comes from the
+ *        graph.
+ * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
+ *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text. */
 #define _GNU_SOURCE
 #include "emit.h"
 
@@ -27,7 +30,7 @@ static struct {
     char *name[256], *hash[256];     /* files written, below dir */
 } written;
 
-/* ---- files ------------------------------------------------------------------------------------------------------ */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void make_folder(const char *path)
 {
@@ -55,14 +58,18 @@ static char *source(const char *path)
     size_t n;
     char *text = file_text(text_print("%s/%s", gen_root(), path), 1 << 24, &n);
     if (!text)
-        err((Loc){0}, "cannot read %s/%s: %s; is this gen beside its templates, kernels and runtime?", gen_root(), path,
-            strerror(errno));
+        err((Loc){0},
+            "cannot read %s/%s: %s; is this gen beside its templates, kernels and runtime?",
+            gen_root(), path, strerror(errno));
     return text;
 }
 
-static void copy(const char *folder, const char *name) { put(text_print("%s/%s", folder, name), source(text_print("%s/%s", folder, name)), false); }
+static void copy(const char *folder, const char *name)
+{
+    put(text_print("%s/%s", folder, name), source(text_print("%s/%s", folder, name)), false);
+}
 
-/* ---- holes ------------------------------------------------------------------------------------------------------ */
+/* ---- holes ----------------------------------------------------------------------------------- */
 
 static Hole *hole_find(Hole *holes, int n, const char *name, size_t len)
 {
@@ -76,7 +83,8 @@ static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n
 {
     for (size_t i = 0; i < len;) {
         size_t end = i + 1;
-        while (line[i] == '@' && end < len && (isupper((unsigned char)line[end]) || line[end] == '_'))
+        while (line[i] == '@' && end < len &&
+               (isupper((unsigned char)line[end]) || line[end] == '_'))
             end++;
         if (line[i] == '@' && end > i + 1 && end < len && line[end] == '@') {
             Hole *h = hole_find(holes, n, line + i + 1, end - i - 1);
@@ -110,11 +118,13 @@ static char *fill(const char *path, Hole *holes, int n)
             left_out = false;
         else if (left_out)
             ;
-        else if (len > indent && (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
+        else if (len > indent &&
+                 (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
             const char *name = strchr(mark, ' ') + 1;
             Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
             if (!h || h->used)
-                bug("%s: hole %.*s has no text, or two places", path, (int)(line + len - name), name);
+                bug("%s: hole %.*s has no text, or two places", path, (int)(line + len - name),
+                    name);
             str_print(&s, "%s", h->text);
             h->used = true;
         } else
@@ -127,7 +137,8 @@ static char *fill(const char *path, Hole *holes, int n)
     return s.text;
 }
 
-#define FILL(path, ...) fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
+#define FILL(path, ...) \
+    fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
 char *c_string(const char *text)
 {
@@ -148,7 +159,7 @@ char *c_string(const char *text)
     return s.text;
 }
 
-/* ---- the parts of the folder -------------------------------------------------------------------------------------- */
+/* ---- the parts of the folder ----------------------------------------------------------------- */
 
 /* The fields that the command line set: ` field=value ...`. */
 static char *overrides(const Config *c)
@@ -175,9 +186,10 @@ static char *head(const Graph *g, const char *about)
     for (int i = 0; i < g->nprograms; i++)
         groups += g->programs[i]->ngroups;
     return text_print(" *\n * %s.\n * Made by `gen %s%s`:\n * change the recipe, not this file.\n"
-                      " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n", about, g->cfg->recipe,
-                      overrides(g->cfg), sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)), groups,
-                      g->nprograms, text_bytes(g->arena_bytes));
+                      " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n",
+                      about, g->cfg->recipe, overrides(g->cfg),
+                      sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)),
+                      groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
 /* Files of runtime/ that every binary gets: all but those that name another backend. */
@@ -190,7 +202,8 @@ static int runtime_files(const char **name)
     int n = 0;
     for (struct dirent *e; (e = readdir(d));) {
         const char *dot = strrchr(e->d_name, '.');
-        if (dot && e->d_name[0] != '.' && (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) && n < 200)
+        if (dot && e->d_name[0] != '.' &&
+            (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) && n < 200)
             name[n++] = text_copy(e->d_name);
     }
     closedir(d);
@@ -243,7 +256,8 @@ static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
     *all = *trained = 0;
     for (int i = 0; i < g->nvalues; i++)
         if (g->values[i]->kind == VK_PARAM) {
-            int64_t n = value_elements(g->values[i]) * (g->values[i]->count ? g->values[i]->count : 1);
+            int64_t n =
+                value_elements(g->values[i]) * (g->values[i]->count ? g->values[i]->count : 1);
             *all += n;
             *trained += g->values[i]->trained ? n : 0;
         }
@@ -256,14 +270,20 @@ static char *recipe_h(const Graph *g)
     count_parameters(g, &all, &trained);
     char *adapter = emit_adapter_json(g);
     Str s = {0};
-    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe), c_string(c->name), c->hash);
-    str_print(&s, "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    .target = \"%s\",\n", g->objective,
-              g->family, config_text(c, F_precision), g->target->name);
+    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe),
+              c_string(c->name), c->hash);
+    str_print(&s,
+              "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
+              ".target = \"%s\",\n",
+              g->objective, g->family, config_text(c, F_precision), g->target->name);
     str_print(&s, "    .data_kind = \"%s\",\n", config_text(c, F_data_kind));
-    str_print(&s, "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
+    str_print(&s,
+              "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
               config_int(c, F_batch_accum), g->ranks);
-    str_print(&s, "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64 "),\n    .planned_bytes = INT64_C(%"
-              PRId64 "),\n", all, trained, g->arena_bytes);
+    str_print(&s,
+              "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
+              "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
+              all, trained, g->arena_bytes);
     str_print(&s, "    .model_fields =\n    %s,\n", c_string(emit_model_fields(g)));
     str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
     if (adapter)
@@ -284,26 +304,49 @@ static void write_step(const Graph *g)
     Str includes = {0};
     copy_kernels(g, &includes);
     char *programs = emit_programs(g), *merges = emit_merges(g);
-    bool lora = config_int(g->cfg, F_lora_rank) > 0, bf16 = !strcmp(config_text(g->cfg, F_precision), "bf16");
-    put("step.c", FILL("templates/cpu/step.c",
-        {"head", head(g, "Every matrix product and kernel call of a step, straight down"), false},
-        {"precision", bf16 ? "#define ACT_BF16 1        /* activations and compute weights are bf16 */\n" : "", false},
-        {"kernels", includes.text, false},
-        {"ranks", g->ranks > 1 ? "yes" : "", false},
-        {"products", emit_products(g), false},
-        {"make_adapters", lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        lora_init(loras[i]);\n" : "", false},
-        {"io", emit_io(g), false},
-        {"merges", *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "", false},
-        {"use_merges", *merges ? "    model.merges = merges;\n    model.nmerges = sizeof merges / sizeof merges[0];\n" : "", false},
-        {"init", program_named(g, "init") ? "    step_init();\n" : "", false},
-        {"programs", programs, false}), false);
-    put("recipe.h", FILL("templates/recipe.h", {"GENERATOR", GEN_VERSION, false}, {"model", recipe_h(g), false}), false);
+    bool lora = config_int(g->cfg, F_lora_rank) > 0,
+         bf16 = !strcmp(config_text(g->cfg, F_precision), "bf16");
+    put("step.c",
+        FILL("templates/cpu/step.c",
+             {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
+              false},
+             {"precision",
+              bf16 ? "#define ACT_BF16 1        /* activations and compute weights are bf16 */\n"
+                   : "",
+              false},
+             {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
+             {"products", emit_products(g), false},
+             {"make_adapters",
+              lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        "
+                     "lora_init(loras[i]);\n"
+                   : "",
+              false},
+             {"io", emit_io(g), false},
+             {"merges",
+              *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "",
+              false},
+             {"use_merges",
+              *merges ? "    model.merges = merges;\n    model.nmerges = sizeof merges / sizeof "
+                        "merges[0];\n"
+                      : "",
+              false},
+             {"init", program_named(g, "init") ? "    step_init();\n" : "", false},
+             {"programs", programs, false}),
+        false);
+    put("recipe.h",
+        FILL("templates/recipe.h", {"GENERATOR", GEN_VERSION, false},
+             {"model", recipe_h(g), false}),
+        false);
     put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     put("step.h", FILL("templates/cpu/step.h", {"prototypes", emit_prototypes(g), false}), false);
     put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
-    put("plan.h", FILL("templates/plan.h", {"head", head(g, "Where every value of the programs lives in the arena"), false},
-                       {"rows", emit_plan(g), false},
-                       {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n", g->arena_bytes), false}), false);
+    put("plan.h",
+        FILL("templates/plan.h",
+             {"head", head(g, "Where every value of the programs lives in the arena"), false},
+             {"rows", emit_plan(g), false},
+             {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n", g->arena_bytes),
+              false}),
+        false);
 }
 
 static void write_build(const Graph *g)
@@ -318,12 +361,18 @@ static void write_build(const Graph *g)
             str_print(&objects, " runtime/%.*s.o", (int)len - 2, name[i]);
     }
     char *ranks = text_print("%" PRId64, g->ranks);
-    put("Makefile", FILL("templates/cpu/Makefile",
-        {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false}, {"CFLAGS", g->target->cflags, false},
-        {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}), false);
-    put("run.sh", FILL("templates/run.sh", {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false},
-                       {"RANKS", ranks, false}), true);
-    put("train.slurm", FILL("templates/train.slurm", {"NAME", g->cfg->name, false}, {"RANKS", ranks, false}), false);
+    put("Makefile",
+        FILL("templates/cpu/Makefile", {"NAME", g->cfg->name, false},
+             {"RECIPE", g->cfg->recipe, false}, {"CFLAGS", g->target->cflags, false},
+             {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
+        false);
+    put("run.sh",
+        FILL("templates/run.sh", {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false},
+             {"RANKS", ranks, false}),
+        true);
+    put("train.slurm",
+        FILL("templates/train.slurm", {"NAME", g->cfg->name, false}, {"RANKS", ranks, false}),
+        false);
 }
 
 /* The list of files, so that the next generation knows what to remove. */
@@ -347,7 +396,9 @@ static void write_manifest(const Graph *g)
     cJSON_AddStringToObject(o, "recipe", g->cfg->recipe);
     cJSON_AddStringToObject(o, "recipe_sha256", g->cfg->hash);
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
-    cJSON_AddStringToObject(o, "ir_sha256", sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)));
+    cJSON_AddStringToObject(
+        o, "ir_sha256",
+        sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
     for (int i = 0; i < written.n; i++)
@@ -373,12 +424,15 @@ void emit_run(const Graph *g, const char *outdir)
     bool noise = false;
     for (int i = 0; i < g->nvalues; i++)
         noise |= !strcmp(g->values[i]->name, "noise");
-    put("train.c", FILL("templates/train.c",
-        {"head", head(g, "Flags, data, the loop, checkpoints; step.c holds what is computed"), false},
-        {"defaults", run_defaults(g->cfg), false},
-        {"begins", program_named(g, "begin") ? "yes" : "", false},
-        {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
-        {"noise", noise ? "yes" : "", false}), false);
+    put("train.c",
+        FILL("templates/train.c",
+             {"head", head(g, "Flags, data, the loop, checkpoints; step.c holds what is computed"),
+              false},
+             {"defaults", run_defaults(g->cfg), false},
+             {"begins", program_named(g, "begin") ? "yes" : "", false},
+             {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
+             {"noise", noise ? "yes" : "", false}),
+        false);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)
         put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);

@@ -1,6 +1,7 @@
 /* emit.h -- inside the emit room: what its files share.
  *
- * emit.c writes the folder, emit_step.c the calls and tables of step.c, emit_model.c what Hugging Face files say. */
+ * emit.c writes the folder, emit_step.c the calls and tables of step.c, emit_model.c what Hugging
+ * Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -17,7 +18,8 @@ char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_prototypes(const Graph *g);
-char *emit_io(const Graph *g);                     /* assignments of what train.c reads and writes */
+/* assignments of what train.c reads and writes */
+char *emit_io(const Graph *g);
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
 
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */

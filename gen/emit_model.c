@@ -1,4 +1,5 @@
-/* emit_model.c -- what the binary knows of its model's files: tensor rows, config.json, adapter_config.json.
+/* emit_model.c -- what the binary knows of its model's files: tensor rows, config.json,
+ * adapter_config.json.
  *
  * In:    parameters of the graph and the model.* and lora.* fields.   Out: text.
  * Keeps: keys and names of transformers and PEFT; both generations of renamed keys are written. */
@@ -12,12 +13,13 @@
 
 #include "../runtime/json.h"
 
-/* ---- tensor rows ---------------------------------------------------------------------------------------------- */
+/* ---- tensor rows ----------------------------------------------------------------------------- */
 
 static const char *state_name(const Graph *g, const char *prefix, const Value *v)
 {
     for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->of && !strcmp(g->values[i]->of, v->name) && !strncmp(g->values[i]->name, prefix, strlen(prefix)) &&
+        if (g->values[i]->of && !strcmp(g->values[i]->of, v->name) &&
+            !strncmp(g->values[i]->name, prefix, strlen(prefix)) &&
             g->values[i]->name[strlen(prefix)] == '.')
             return c_name(g->values[i]->name);
     return "NULL";
@@ -32,29 +34,38 @@ static const char *file_name(const Value *v, const Piece *piece)
 
 static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piece)
 {
-    static const char *const init[][2] = {{"zeros", "INIT_ZEROS"}, {"ones", "INIT_ONES"}, {"normal", "INIT_NORMAL"},
+    static const char *const init[][2] = {{"zeros", "INIT_ZEROS"},
+                                          {"ones", "INIT_ONES"},
+                                          {"normal", "INIT_NORMAL"},
                                           {"uniform", "INIT_UNIFORM"}};
     const char *kind = NULL;
     for (int i = 0; i < 4; i++)
         if (!strcmp(init[i][0], v->init))
             kind = init[i][1];
     int64_t cols = v->rank == 2 ? v->dim[1].n : 1;
-    str_print(s, "    {\"%s\", %" PRId64 ", %d, {%" PRId64, file_name(v, piece), v->count, v->rank, piece->rows);
+    str_print(s, "    {\"%s\", %" PRId64 ", %d, {%" PRId64, file_name(v, piece), v->count, v->rank,
+              piece->rows);
     if (v->rank == 2)
         str_print(s, ", %" PRId64, cols);
-    const char *flags = text_print("%s%s%s%s", piece->transposed ? " .transposed = true," : "",
-                                   v->adapter ? " .adapter = true," : "", v->trained ? " .trained = true," : "",
-                                   v->decay ? " .decay = true," : "");
+    const char *flags =
+        text_print("%s%s%s%s", piece->transposed ? " .transposed = true," : "",
+                   v->adapter ? " .adapter = true," : "", v->trained ? " .trained = true," : "",
+                   v->decay ? " .decay = true," : "");
     str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
-    str_print(s, "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64 ", .type = %s,\n", kind,
-              text_float(v->std), piece->row0 * cols, v->count ? v->stride / dtype_bytes[v->dtype] : 0,
-              v->dtype == DT_BF16 ? "EL_BF16" : v->dtype == DT_F16 ? "EL_F16" : "EL_F32");
+    str_print(s,
+              "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
+              ", .type = %s,\n",
+              kind, text_float(v->std), piece->row0 * cols,
+              v->count ? v->stride / dtype_bytes[v->dtype] : 0,
+              v->dtype == DT_BF16  ? "EL_BF16"
+              : v->dtype == DT_F16 ? "EL_F16"
+                                   : "EL_F32");
     str_print(s, "     .weight = %s", c_name(v->name));
     if (v->trained) {
         if (v->dtype != DT_F32)
             str_print(s, ", .master = %s", state_name(g, "master", v));
-        str_print(s, ", .grad = %s,\n     .exp_avg = %s, .exp_avg_sq = %s", state_name(g, "grad", v),
-                  state_name(g, "m", v), state_name(g, "v", v));
+        str_print(s, ", .grad = %s,\n     .exp_avg = %s, .exp_avg_sq = %s",
+                  state_name(g, "grad", v), state_name(g, "m", v), state_name(g, "v", v));
     }
     str_print(s, "},\n");
 }
@@ -80,9 +91,12 @@ char *emit_merges(const Graph *g)
                 continue;
             size_t skip = strlen("base_model.model.");
             const char *module = text_print("%.*s", (int)(suffix - name - (long)skip), name + skip);
-            double scale = config_float(g->cfg, F_lora_alpha), r = (double)config_int(g->cfg, F_lora_rank);
+            double scale = config_float(g->cfg, F_lora_alpha),
+                   r = (double)config_int(g->cfg, F_lora_rank);
             scale = config_bool(g->cfg, F_lora_rslora) ? scale / __builtin_sqrt(r) : scale / r;
-            str_print(&s, "    {\"%s.weight\",\n     \"%s\",\n     \"base_model.model.%s.lora_B.weight\", %" PRId64 ", %sf},\n",
+            str_print(&s,
+                      "    {\"%s.weight\",\n     \"%s\",\n     "
+                      "\"base_model.model.%s.lora_B.weight\", %" PRId64 ", %sf},\n",
                       module, name, module, v->count, text_float(scale));
         }
     return s.n ? s.text : "";
@@ -103,7 +117,7 @@ char *emit_model_fields(const Graph *g)
     return s.text;
 }
 
-/* ---- JSON files --------------------------------------------------------------------------------------------------- */
+/* ---- JSON files ------------------------------------------------------------------------------ */
 
 static char *json_text(cJSON *json)
 {
@@ -118,7 +132,10 @@ static char *json_text(cJSON *json)
     return copy;
 }
 
-static void add_int(cJSON *o, const char *key, int64_t n) { cJSON_AddNumberToObject(o, key, (double)n); }
+static void add_int(cJSON *o, const char *key, int64_t n)
+{
+    cJSON_AddNumberToObject(o, key, (double)n);
+}
 
 /* -1 stands for none. */
 static void add_id(cJSON *o, const char *key, int64_t id)
@@ -163,7 +180,8 @@ static void add_rope(Config *c, cJSON *o)
         json_add_float(to, "factor", config_float(c, F_model_rope_factor));
         json_add_float(to, "low_freq_factor", config_float(c, F_model_rope_low_freq_factor));
         json_add_float(to, "high_freq_factor", config_float(c, F_model_rope_high_freq_factor));
-        add_int(to, "original_max_position_embeddings", config_int(c, F_model_rope_original_positions));
+        add_int(to, "original_max_position_embeddings",
+                config_int(c, F_model_rope_original_positions));
         if (i)
             cJSON_AddStringToObject(to, "rope_type", "llama3");
     }
@@ -238,7 +256,10 @@ char *emit_config_json(const Graph *g)
     return json_text(o);
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 /* Leaf names of the modules that have adapters. */
 static cJSON *target_modules(const Graph *g)

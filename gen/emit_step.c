@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names and numbers --------------------------------------------------------------------------------------- */
+/* ---- names and numbers ----------------------------------------------------------------------- */
 
 char *c_name(const char *ir_name)
 {
@@ -23,13 +23,16 @@ char *c_name(const char *ir_name)
 
 const char *c_type(Dtype dt)
 {
-    static const char *const name[NDTYPES] = {"float", "act_t", "act_t", "double", "int32_t", "uint32_t", "char"};
+    static const char *const name[NDTYPES] = {"float",   "act_t",    "act_t", "double",
+                                              "int32_t", "uint32_t", "char"};
     return name[dt];
 }
 
 char *dim_factor(Dim d)
 {
-    return strpbrk(d.sym, "+-") || (strpbrk(d.sym, "*/") && d.sym[0] != '(') ? text_print("(%s)", d.sym) : text_copy(d.sym);
+    return strpbrk(d.sym, "+-") || (strpbrk(d.sym, "*/") && d.sym[0] != '(')
+               ? text_print("(%s)", d.sym)
+               : text_copy(d.sym);
 }
 
 /* A product that may exceed an int is written as one number. */
@@ -40,8 +43,9 @@ char *dim_product(const Dim *d, int n)
     for (int i = 0; i < n; i++) {
         total *= d[i].n;
         if (strcmp(d[i].sym, "1"))
-            str_print(&s, "%s%s", s.n ? " * " : "", n > 1 && strpbrk(d[i].sym, "+/") && d[i].sym[0] != '('
-                      ? dim_factor(d[i]) : d[i].sym);
+            str_print(&s, "%s%s", s.n ? " * " : "",
+                      n > 1 && strpbrk(d[i].sym, "+/") && d[i].sym[0] != '(' ? dim_factor(d[i])
+                                                                             : d[i].sym);
     }
     if (total > INT32_MAX)
         return text_print("INT64_C(%" PRId64 ")", total);
@@ -56,18 +60,20 @@ static char *float_text(double f)
 /* Attributes that have a name in shape.h. */
 static const char *attr_symbol(const char *key)
 {
-    static const char *const table[][2] = {{"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
+    static const char *const table[][2] = {
+        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(key, table[i][0]))
             return table[i][1];
     return NULL;
 }
 
-/* ---- shape.h and plan.h ---------------------------------------------------------------------------------------- */
+/* ---- shape.h and plan.h ---------------------------------------------------------------------- */
 
 static void constant(Str *s, const char *name, int64_t n, const char *what)
 {
-    str_print(s, "    %s = %" PRId64 ",%*s/* %s */\n", name, n, (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
+    str_print(s, "    %s = %" PRId64 ",%*s/* %s */\n", name, n,
+              (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
 }
 
 char *emit_shape(const Graph *g)
@@ -103,7 +109,8 @@ char *emit_plan(const Graph *g)
                 for (int j = 0; j < g->nvalues; j++)
                     if (!g->values[j]->internal && (int)g->values[j]->purpose == pu)
                         bytes += g->values[j]->slots * g->values[j]->stride;
-                str_print(&s, "\n/* %s: %s if nothing shared memory */\n", purpose_name[pu], text_bytes(bytes));
+                str_print(&s, "\n/* %s: %s if nothing shared memory */\n", purpose_name[pu],
+                          text_bytes(bytes));
                 purpose = pu;
             }
             Str shape = {0};
@@ -111,8 +118,8 @@ char *emit_plan(const Graph *g)
                 str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
             if (v->dtype == DT_U8)
                 str_print(&shape, " for %s", "one call");
-            str_print(&s, "PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")", c_type(v->dtype), c_name(v->name),
-                      v->slots, v->stride / dtype_bytes[v->dtype], v->offset);
+            str_print(&s, "PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")", c_type(v->dtype),
+                      c_name(v->name), v->slots, v->stride / dtype_bytes[v->dtype], v->offset);
             str_print(&s, "  /* (%s) %s", shape.text, text_bytes(v->slots * v->stride));
             if (v->last == INT32_MAX)
                 str_print(&s, ", always */\n");
@@ -122,7 +129,7 @@ char *emit_plan(const Graph *g)
     return s.text;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 typedef struct {
     const Graph *g;
@@ -177,7 +184,10 @@ static int64_t side_by_side(const Call *c)
     return (end - begin) / dtype_bytes[DT_F32];
 }
 
-static char *integer(int64_t n) { return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n); }
+static char *integer(int64_t n)
+{
+    return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
+}
 
 static char *attribute(const Call *c, const char *word)
 {
@@ -247,8 +257,8 @@ static char *lora_text(const Call *c)
     const Value *x = op->in[backward ? 2 : 1].v, *y = op->in[backward ? 1 : 0].v;
     int64_t parts = op_attr(op, "parts")->i;
     Str s = {0};
-    str_print(&s, ".rows = %s, .in = %s, .out = %s, .rank = R, .parts = %" PRId64 ",\n    .col = {", dim_product(x->dim, 2),
-              x->dim[2].sym, y->dim[2].sym, parts);
+    str_print(&s, ".rows = %s, .in = %s, .out = %s, .rank = R, .parts = %" PRId64 ",\n    .col = {",
+              dim_product(x->dim, 2), x->dim[2].sym, y->dim[2].sym, parts);
     for (int i = 0; i < parts; i++)
         str_print(&s, "%s%" PRId64, i ? ", " : "", op_attr(op, text_print("c%d", i))->i);
     str_print(&s, "}, .width = {");
@@ -256,13 +266,14 @@ static char *lora_text(const Call *c)
         str_print(&s, "%s%" PRId64, i ? ", " : "", op_attr(op, text_print("w%d", i))->i);
     str_print(&s, "}, .scale = %s", float_text(op_attr(op, "scale")->f));
     if (op_attr(op, "dropout"))
-        str_print(&s, ", .dropout = %s, .T = %s", float_text(op_attr(op, "dropout")->f), x->dim[1].sym);
+        str_print(&s, ", .dropout = %s, .T = %s", float_text(op_attr(op, "dropout")->f),
+                  x->dim[1].sym);
     if (op_attr(op, "beta") && op_attr(op, "beta")->i)
         str_print(&s, ", .beta = 1");
     return s.text;
 }
 
-/* ---- Gemm and Lora objects: one for each different product ----------------------------------------------------------- */
+/* ---- Gemm and Lora objects: one for each different product ----------------------------------- */
 
 typedef struct { char *name, *text, *label; bool lora; } Product;
 static struct { int n; Product list[512]; } products;
@@ -305,10 +316,12 @@ static char *expand(const Call *c, const char *word)
         const Op *op = call_op(c, 0);
         bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
         const char *a = op->in[backward ? 4 : 2].v->name;        /* "b.qkv.lora_a" */
-        char pass = op->out[0].v->name[0];                       /* b, r, e or d: see build_temp() */
+        /* b, r, e or d: see build_temp() */
+        char pass = op->out[0].v->name[0];
         const char *mode = backward ? ".bwd" : pass == 'e' ? ".eval" : pass == 'd' ? ".decode" : "";
-        return text_print("&%s", product(text_print("%.*s%s", (int)(strlen(a) - strlen(".lora_a")), a, mode), lora_text(c),
-                                         true));
+        return text_print(
+            "&%s", product(text_print("%.*s%s", (int)(strlen(a) - strlen(".lora_a")), a, mode),
+                           lora_text(c), true));
     }
     if (!strncmp(word, "mm ", 3))
         return text_print("&%s", product(gemm_label(c, word), gemm_text(c, word), false));
@@ -348,7 +361,8 @@ static void print_call(Str *s, const Call *c, int indent)
     while (*args) {
         size_t n = strcspn(args, ",");
         int depth = 0;
-        for (size_t i = 0; args[i]; i++) {      /* a comma inside AT(x, l) does not end the argument */
+        /* a comma inside AT(x, l) does not end the argument */
+        for (size_t i = 0; args[i]; i++) {
             depth += (args[i] == '(') - (args[i] == ')');
             if (args[i] == ',' && !depth) {
                 n = i;
@@ -371,7 +385,8 @@ static void print_call(Str *s, const Call *c, int indent)
     str_print(s, "%s);", line.text);
     if (loc.file) {
         const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
-        str_print(s, "%*s// @g%d %s:%d", at < 78 ? 78 - at : 2, "", (int)(c->group - c->p->groups), base, loc.line);
+        str_print(s, "%*s// @g%d %s:%d", at < 78 ? 78 - at : 2, "", (int)(c->group - c->p->groups),
+                  base, loc.line);
     }
     str_print(s, "\n");
 }
@@ -380,7 +395,8 @@ static void print_program(Str *s, const Graph *g, const Program *p)
 {
     double flops = 0;
     for (int i = 0; i < p->nops; i++)
-        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) * (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
+        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
+                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
     str_print(s, "/* %s", p->about);
     if (flops >= 1e6)
         str_print(s, " (%.3g GFLOP)", flops / 1e9);
@@ -417,8 +433,8 @@ char *emit_prototypes(const Graph *g)
 {
     Str s = {0};
     for (int i = 0; i < g->nprograms; i++)
-        str_print(&s, "void step_%s(void);%*s// %s\n", g->programs[i]->name, (int)(12 - strlen(g->programs[i]->name)), "",
-                  g->programs[i]->about);
+        str_print(&s, "void step_%s(void);%*s// %s\n", g->programs[i]->name,
+                  (int)(12 - strlen(g->programs[i]->name)), "", g->programs[i]->about);
     return s.text;
 }
 
@@ -430,8 +446,8 @@ char *emit_products(const Graph *g)
     for (int lora = 0; lora < 2; lora++)
         for (int i = 0; i < products.n; i++)
             if (products.list[i].lora == lora)
-                str_print(&s, "static %s %s = {.name = \"%s\", %s};\n", lora ? "Lora" : "Gemm", products.list[i].name,
-                          products.list[i].label, products.list[i].text);
+                str_print(&s, "static %s %s = {.name = \"%s\", %s};\n", lora ? "Lora" : "Gemm",
+                          products.list[i].name, products.list[i].label, products.list[i].text);
     for (int lora = 0; lora < 2; lora++) {
         int column = 0;
         for (int i = 0; i < products.n; i++) {
@@ -439,7 +455,8 @@ char *emit_products(const Graph *g)
                 continue;
             int n = (int)strlen(products.list[i].name) + 3;
             if (!column)
-                str_print(&s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm", lora ? "loras" : "gemms");
+                str_print(&s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm",
+                          lora ? "loras" : "gemms");
             bool wraps = !column || column + n > 98;
             str_print(&s, wraps ? "\n    &%s," : " &%s,", products.list[i].name);
             column = wraps ? 4 + n : column + n;
@@ -451,8 +468,8 @@ char *emit_products(const Graph *g)
 
 char *emit_io(const Graph *g)
 {
-    static const char *const names[] = {"tokens", "labels", "scale", "noise", "hyper", "loss", "norm", "token", "place",
-                                        "logits"};
+    static const char *const names[] = {"tokens", "labels", "scale", "noise", "hyper",
+                                        "loss",   "norm",   "token", "place", "logits"};
     Str s = {0};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         for (int j = 0; j < g->nvalues; j++)
@@ -461,7 +478,10 @@ char *emit_io(const Graph *g)
     return s.text;
 }
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 const char *const *emit_kernel_files(const Graph *g, int *n)
 {

@@ -1,6 +1,7 @@
 /* families.c -- the forward pass of a decoder: one row a family, one function a block.
  *
- * In:    the model.* and lora.* fields.   Out: parameters with their Hugging Face names, and forward ops.
+ * In:    the model.* and lora.* fields.   Out: parameters with their Hugging Face names, and
+ *        forward ops.
  * Keeps: the same functions write the training, recomputing, evaluating and decoding passes.
  * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM; PEFT's LoRA. */
 #include "graph.h"
@@ -10,10 +11,22 @@
 #include <string.h>
 
 static const Family families[] = {
-    {.name = "gpt2", .layernorm = true, .positions = true, .gelu = true, .biases = true, .transposed = true,
-     .residual_init = 2, .embed = "transformer.wte", .place = "transformer.wpe", .norm1 = "transformer.h.%d.ln_1",
-     .norm2 = "transformer.h.%d.ln_2", .norm = "transformer.ln_f", .head = "lm_head",
-     .q = "transformer.h.%d.attn.c_attn", .o = "transformer.h.%d.attn.c_proj", .gate = "transformer.h.%d.mlp.c_fc",
+    {.name = "gpt2",
+     .layernorm = true,
+     .positions = true,
+     .gelu = true,
+     .biases = true,
+     .transposed = true,
+     .residual_init = 2,
+     .embed = "transformer.wte",
+     .place = "transformer.wpe",
+     .norm1 = "transformer.h.%d.ln_1",
+     .norm2 = "transformer.h.%d.ln_2",
+     .norm = "transformer.ln_f",
+     .head = "lm_head",
+     .q = "transformer.h.%d.attn.c_attn",
+     .o = "transformer.h.%d.attn.c_proj",
+     .gate = "transformer.h.%d.mlp.c_fc",
      .down = "transformer.h.%d.mlp.c_proj"},
 #define LLAMA_NAMES \
     .embed = "model.embed_tokens", .norm1 = "model.layers.%d.input_layernorm", \
@@ -34,7 +47,7 @@ const Family *family_find(const char *name)
     bug("no family %s", name);
 }
 
-/* ---- shapes and values ------------------------------------------------------------------------------------ */
+/* ---- shapes and values ----------------------------------------------------------------------- */
 
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
@@ -72,7 +85,10 @@ static Dim dim_qkv(const Build *b)
     return b->family->k ? dim((b->H + 2 * b->K) * b->D, "(H+2*K)*D") : dim(3 * b->C, "3*C");
 }
 
-static Dim dim_heads(const Build *b) { return b->family->k ? dim(b->H * b->D, "H*D") : dim(b->C, "C"); }
+static Dim dim_heads(const Build *b)
+{
+    return b->family->k ? dim(b->H * b->D, "H*D") : dim(b->C, "C");
+}
 
 static bool listed(Config *c, int field, const char *path)
 {
@@ -80,7 +96,8 @@ static bool listed(Config *c, int field, const char *path)
     return config_listed(c, field, leaf);
 }
 
-/* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5 decides by name. */
+/* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
+ * decides by name. */
 static bool decays(Build *b, bool norm_or_bias)
 {
     const char *rule = config_text(b->c, F_optim_decay_rule);
@@ -89,9 +106,10 @@ static bool decays(Build *b, bool norm_or_bias)
 
 typedef struct { const char *path; int64_t rows; } Module;
 
-/* A parameter of rank 1 or 2 that holds the tensors `suffix` of the modules, one below the other. */
-static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m, int nmodules,
-                        const char *suffix, bool norm_or_bias)
+/* A parameter of rank 1 or 2 that holds the tensors `suffix` of the modules, one below the
+ * other. */
+static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
+                        int nmodules, const char *suffix, bool norm_or_bias)
 {
     Value *v = ir_value(b->g, name);
     if (v)
@@ -121,7 +139,7 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
 
 static Ref use(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
 
-/* ---- pieces of a block ------------------------------------------------------------------------------------ */
+/* ---- pieces of a block ----------------------------------------------------------------------- */
 
 static Ref norm(Build *b, const char *name, const char *path, Ref x)
 {
@@ -129,7 +147,8 @@ static Ref norm(Build *b, const char *name, const char *path, Ref x)
     const Family *f = b->family;
     const char *in_block = b->region ? "b." : "";
     Module m = {path, b->C};
-    Value *w = parameter(b, text_print("%s%s.w", in_block, name), dim(b->C, "C"), dim(0, ""), &m, 1, "weight", true);
+    Value *w = parameter(b, text_print("%s%s.w", in_block, name), dim(b->C, "C"), dim(0, ""), &m, 1,
+                         "weight", true);
     Dim d[2] = {dim_B(b), dim_T(b)};
     Ref y = activation(b, name, dim(b->C, "C"));
     Ref mean = {0}, rstd;
@@ -138,7 +157,8 @@ static Ref norm(Build *b, const char *name, const char *path, Ref x)
     rstd = build_temp(b, text_print("%s.rstd", name), DT_F32, 2, d);
     Op *op;
     if (f->layernorm) {
-        Value *bias = parameter(b, text_print("%s%s.b", in_block, name), dim(b->C, "C"), dim(0, ""), &m, 1, "bias", true);
+        Value *bias = parameter(b, text_print("%s%s.b", in_block, name), dim(b->C, "C"), dim(0, ""),
+                                &m, 1, "bias", true);
         op = build_op(b, OP_layernorm);
         op_in(op, x), op_in(op, use(w)), op_in(op, use(bias));
         op_out(op, y), op_out(op, mean), op_out(op, rstd);
@@ -151,8 +171,10 @@ static Ref norm(Build *b, const char *name, const char *path, Ref x)
     return y;
 }
 
-/* PEFT's adapters of the targeted modules on top of y = x w^T: they share x, so their A's are stacked. */
-static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const Module *m, int nmodules)
+/* PEFT's adapters of the targeted modules on top of y = x w^T: they share x, so their A's are
+ * stacked. */
+static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const Module *m,
+                int nmodules)
 {
     Config *c = b->c;
     int64_t r = config_int(c, F_lora_rank), column = 0, width = 0;
@@ -174,12 +196,15 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const
     int site = b->sites++;
     if (!parts)
         return y;
-    Value *A = ir_value(b->g, text_print("b.%s.lora_a", name)), *B = ir_value(b->g, text_print("b.%s.lora_b", name));
+    Value *A = ir_value(b->g, text_print("b.%s.lora_a", name)),
+          *B = ir_value(b->g, text_print("b.%s.lora_b", name));
     if (!A) {
         const char *wide = width == out.n ? out.sym : text_print("%" PRId64, width);
         const char *deep = parts == 1 ? "R" : text_print("%d*R", parts);
-        A = parameter(b, text_print("b.%s.lora_a", name), dim(parts * r, deep), in, a, parts, "lora_A.weight", false);
-        B = parameter(b, text_print("b.%s.lora_b", name), dim(width, wide), dim(r, "R"), down, parts, "lora_B.weight", false);
+        A = parameter(b, text_print("b.%s.lora_a", name), dim(parts * r, deep), in, a, parts,
+                      "lora_A.weight", false);
+        B = parameter(b, text_print("b.%s.lora_b", name), dim(width, wide), dim(r, "R"), down,
+                      parts, "lora_B.weight", false);
         for (int i = 0; i < 2; i++) {
             Value *v = i ? B : A;
             v->trained = v->adapter = true;
@@ -190,7 +215,8 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const
                 v->piece[j].transposed = false;
         }
     }
-    double alpha = config_float(c, F_lora_alpha), p = b->mode <= MODE_AGAIN ? config_float(c, F_lora_dropout) : 0;
+    double alpha = config_float(c, F_lora_alpha),
+           p = b->mode <= MODE_AGAIN ? config_float(c, F_lora_dropout) : 0;
     Ref out_y = activation(b, text_print("%s.lora", name), out);
     Ref u = activation(b, text_print("%s.u", name), A->dim[0]);
     Op *op = build_op(b, p > 0 ? OP_lora_dropout : OP_lora);
@@ -201,20 +227,23 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const
     op_int(op, "rank", r), op_int(op, "parts", parts);
     for (int i = 0; i < parts; i++)
         op_int(op, text_print("c%d", i), c0[i]), op_int(op, text_print("w%d", i), w[i]);
-    op_float(op, "scale", config_bool(c, F_lora_rslora) ? alpha / sqrt((double)r) : alpha / (double)r);
+    op_float(op, "scale",
+             config_bool(c, F_lora_rslora) ? alpha / sqrt((double)r) : alpha / (double)r);
     if (p > 0)
         op_float(op, "dropout", p), op_int(op, "site", site);
     return out_y;
 }
 
 /* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters. */
-static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules, bool bias)
+static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
+                  bool bias)
 {
     Value *w = parameter(b, text_print("b.%s.w", name), out, in, m, nmodules, "weight", false);
     Ref y = activation(b, name, out);
     Op *op;
     if (bias) {
-        Value *v = parameter(b, text_print("b.%s.b", name), out, dim(0, ""), m, nmodules, "bias", true);
+        Value *v =
+            parameter(b, text_print("b.%s.b", name), out, dim(0, ""), m, nmodules, "bias", true);
         op = build_op(b, OP_linear_bias);
         op_in(op, x), op_in(op, use(w)), op_in(op, use(v));
     } else {
@@ -228,7 +257,8 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
 static void residual_init(Build *b, const char *name)
 {
     if (b->family->residual_init)
-        ir_value(b->g, name)->std = config_float(b->c, F_model_init_std) / sqrt(b->family->residual_init * (double)b->L);
+        ir_value(b->g, name)->std =
+            config_float(b->c, F_model_init_std) / sqrt(b->family->residual_init * (double)b->L);
 }
 
 static void head_attrs(const Build *b, Op *op)
@@ -299,14 +329,15 @@ static void add(Build *b, Ref x, Ref y, Ref out)
     op_out(op, out);
 }
 
-/* ---- the public pieces ------------------------------------------------------------------------------------ */
+/* ---- the public pieces ----------------------------------------------------------------------- */
 
 void family_embed(Build *b)
 {
     const Family *f = b->family;
     b->loc = config_loc(b->c, F_model_vocab);
     Module m = {f->embed, b->V};
-    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim(b->C, "C"), &m, 1, "weight", false), *wpe = NULL;
+    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim(b->C, "C"), &m, 1, "weight", false),
+          *wpe = NULL;
     if (f->positions) {
         int64_t P = config_int(b->c, F_model_positions);
         Module place = {f->place, P};

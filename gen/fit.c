@@ -1,7 +1,8 @@
 /* fit.c -- refuses a plan that the target cannot hold, and names recipes near it that fit.
  *
  * In:    the graph after plan.   Out: nothing, or the end of the program.
- * Method: the rooms run again on copies of the Config with a few fields changed; what fits is printed with its bytes. */
+ * Method: the rooms run again on copies of the Config with a few fields changed; what fits is
+ *         printed with its bytes. */
 #include "gen.h"
 
 #include <inttypes.h>
@@ -49,7 +50,8 @@ static Config *changed(const Graph *g, int64_t micro, bool recompute, int64_t T,
 /* Largest batch.micro that fits with everything else as it is; 0: not even one sequence. */
 int64_t fit_largest_micro(const Graph *g)
 {
-    int64_t limit = fit_limit(g), T = config_int(g->cfg, F_seq_max), micro = config_int(g->cfg, F_batch_micro);
+    int64_t limit = fit_limit(g), T = config_int(g->cfg, F_seq_max),
+            micro = config_int(g->cfg, F_batch_micro);
     int64_t most = INT32_MAX / T < 65536 ? INT32_MAX / T : 65536, fits = 0, fails = most + 1;
     Config *c = changed(g, micro, false, T, 0);
     for (int64_t n = micro; n > fits && n < fails;) {
@@ -87,14 +89,16 @@ void fit_check(const Graph *g)
     Config *cfg = g->cfg;
     int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
     Str s = {0};
-    str_print(&s, "does not fit target %s: needs %s, %s available (over by %s)\n    largest:", g->target->name,
-              text_bytes(g->arena_bytes), text_bytes(limit), text_bytes(g->arena_bytes - limit));
+    str_print(&s, "does not fit target %s: needs %s, %s available (over by %s)\n    largest:",
+              g->target->name, text_bytes(g->arena_bytes), text_bytes(limit),
+              text_bytes(g->arena_bytes - limit));
     print_largest(&s, g);
     bool recomputes = !strcmp(config_text(cfg, F_memory_recompute), "block"), found = false;
     for (int rank = 0; rank <= 16 && !found; rank += 16)
         for (int again = recomputes; again < 2; again++)
             for (int64_t n = micro; n >= 1; n /= 2) {
-                if (micro % n || (n == micro && again == recomputes && !rank) || (rank && config_int(cfg, F_lora_rank)))
+                if (micro % n || (n == micro && again == recomputes && !rank) ||
+                    (rank && config_int(cfg, F_lora_rank)))
                     continue;
                 int64_t bytes = planned(changed(g, n, again, T, rank));
                 if (bytes > limit)
@@ -112,12 +116,15 @@ void fit_check(const Graph *g)
         int64_t bytes = planned(changed(g, 1, true, shorter, 0));
         if (bytes > limit)
             continue;
-        str_print(&s, "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64 " memory.recompute=block   (%s)",
+        str_print(&s,
+                  "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64
+                  " memory.recompute=block   (%s)",
                   shorter, config_int(cfg, F_batch_accum) * micro, text_bytes(bytes));
         found = true;
     }
     if (!found)
-        str_print(&s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this machine has more");
+        str_print(&s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this "
+                      "machine has more");
     int field = config_float(cfg, F_memory_limit_gib) > 0 ? F_memory_limit_gib : F_target;
     err(config_loc(cfg, field), "%s", s.text);
 }

@@ -1,20 +1,21 @@
 /* fuse.c -- joins ops into groups, one kernel call each: rows of kernels/kernels.def.
  *
  * In:    programs of ops.   Out: groups; each op in exactly one.   Verified by check_fuse().
- * Keeps: the order of ops; values that only live inside a group are marked internal and never stored.
- * Method: at each op the longest pattern that matches the ops from there on, each connected to one before it; with
- *         kernels.fuse = false the shortest. */
+ * Keeps: the order of ops; values that only live inside a group are marked internal and never
+ *        stored.
+ * Method: at each op the longest pattern that matches the ops from there on, each connected to one
+ *         before it; with kernels.fuse = false the shortest. */
 #include "gen.h"
 #include "../kernels/cpu/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- columns of kernels.def: fits ---------------------------------------------------------------------------- */
+/* ---- columns of kernels.def: fits ------------------------------------------------------------ */
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
 
-/* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------------------------------- */
+/* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------- */
 
 static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
 static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
@@ -23,7 +24,10 @@ static int64_t attr(const Op *op, const char *key) { return op_attr(op, key)->i;
 
 static int64_t workspace_none(const Op *op) { (void)op; return 0; }
 static int64_t workspace_gemm(const Op *op) { (void)op; return GEMM_WORKSPACE; }
-static int64_t workspace_layernorm(const Op *op) { return layernorm_bwd_workspace(columns(op->in[1])); }
+static int64_t workspace_layernorm(const Op *op)
+{
+    return layernorm_bwd_workspace(columns(op->in[1]));
+}
 static int64_t workspace_rmsnorm(const Op *op) { return rmsnorm_bwd_workspace(columns(op->in[1])); }
 static int64_t workspace_bias_grad(const Op *op) { return bias_grad_workspace(columns(op->in[0])); }
 static int64_t workspace_grad_norm(const Op *op) { (void)op; return grad_norm_workspace(); }
@@ -68,7 +72,7 @@ const KernelRow kernel_row[] = {
 };
 const int nkernels = sizeof kernel_row / sizeof kernel_row[0];
 
-/* ---- matching -------------------------------------------------------------------------------------------------- */
+/* ---- matching -------------------------------------------------------------------------------- */
 
 /* Ops of the pattern starting at ops[i] of the program; 0: it does not match. */
 static int match(const Program *p, int i, const char *pattern)
@@ -121,7 +125,8 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
     *nops = 0;
     for (int k = 0; k < nkernels; k++) {
         int n = match(p, i, kernel_row[k].pattern);
-        if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) || strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
+        if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) ||
+            strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
             continue;
         const char *reason = kernel_row[k].fits(g, &p->ops[i]);
         if (reason) {
@@ -132,7 +137,8 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
         *nops = n;
     }
     if (best < 0)
-        err(p->ops[i].loc, "no kernel of target %s fits op %s: %s", g->target->name, op_row[p->ops[i].kind].name, why);
+        err(p->ops[i].loc, "no kernel of target %s fits op %s: %s", g->target->name,
+            op_row[p->ops[i].kind].name, why);
     return best;
 }
 
@@ -147,7 +153,8 @@ static void mark_internal(const Graph *g, const Program *p, const Group *group)
                 for (int k = 0; k < g->programs[j]->nops; k++)
                     for (int n = 0; n < g->programs[j]->ops[k].nin; n++)
                         if (g->programs[j]->ops[k].in[n].v == v) {
-                            bool same = g->programs[j] == p && k >= group->first_op && k < group->first_op + group->nops;
+                            bool same = g->programs[j] == p && k >= group->first_op &&
+                                        k < group->first_op + group->nops;
                             inside &= same;
                             read |= same;
                         }
@@ -171,7 +178,10 @@ void fuse_run(Graph *g)
         for (int first = 0, n; first < p->nops; first += n) {
             int kernel = choose(g, p, first, &n);
             Group *group = &p->groups[p->ngroups];
-            *group = (Group){.kernel = kernel, .first_op = first, .nops = n, .region = p->ops[first].region,
+            *group = (Group){.kernel = kernel,
+                             .first_op = first,
+                             .nops = n,
+                             .region = p->ops[first].region,
                              .workspace = kernel_row[kernel].workspace(&p->ops[first])};
             for (int k = 0; k < n; k++)
                 p->ops[first + k].group = p->ngroups;
@@ -194,7 +204,8 @@ void check_fuse(const Graph *g)
             if (group->first_op != next || group->nops < 1)
                 bug("group %d of %s does not start at op %d", k, p->name, next);
             if (match(p, next, kernel_row[group->kernel].pattern) != group->nops)
-                bug("group %d of %s is not what %s covers", k, p->name, kernel_row[group->kernel].name);
+                bug("group %d of %s is not what %s covers", k, p->name,
+                    kernel_row[group->kernel].name);
             if (group->workspace != kernel_row[group->kernel].workspace(&p->ops[next]))
                 bug("group %d of %s has the wrong workspace", k, p->name);
             for (int j = 0; j < group->nops; j++, next++)

@@ -1,6 +1,6 @@
-/* gen.h -- the one header of gen: types first, then the prototypes of each room in the order of the data.
+/* gen.h -- the one header of gen: types, then the prototypes of each room in the order of the data.
  *
- * recipe.c -> config.c -> graph.c -> fuse.c -> part.c -> plan.c -> emit.c; main.c shows the list as straight code.
+ * recipe.c -> config.c -> graph.c -> fuse.c -> part.c -> plan.c -> emit.c, as main.c calls them.
  * Memory: everything is allocated from one arena and never freed; gen is short-lived. */
 #ifndef GEN_H
 #define GEN_H
@@ -12,7 +12,7 @@
 
 #define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
 
-/* ---- util.c: memory, text, errors ------------------------------------------------------------------------- */
+/* ---- util.c: memory, text, errors ------------------------------------------------------------ */
 
 typedef struct {
     const char *file;    /* as typed by the user; NULL: the command line or a default */
@@ -26,29 +26,36 @@ typedef struct {
 } Str;
 
 void *arena_new(size_t bytes);                        /* zeroed; lives until exit */
-void *arena_grow(void *old, size_t old_bytes, size_t new_bytes);   /* copy of old in a larger zeroed block */
+/* copy of old in a larger zeroed block */
+void *arena_grow(void *old, size_t old_bytes, size_t new_bytes);
 char *text_copy(const char *s);
 char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
-const char *text_nearest(const char *name, const char *const *names, int n);   /* Damerau-Levenshtein, or NULL */
-bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable);  /* true: written */
+/* Damerau-Levenshtein, or NULL */
+const char *text_nearest(const char *name, const char *const *names, int n);
+/* true: written */
+bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable);
 char *file_text(const char *path, size_t max, size_t *n);  /* NULL and errno on failure */
-const char *gen_root(void);                           /* folder that holds templates/, kernels/ ...; from /proc/self/exe */
+/* folder that holds templates/, kernels/ ...; from /proc/self/exe */
+const char *gen_root(void);
 char *sha256_hex(const void *data, size_t n);
 
-/* The user's mistakes. err() collects nothing: it prints `file:line: message` and exits 1. err_add() prints one
- * of several and err_flush() exits 1 if any was added, so that a recipe's mistakes are shown together (at most 20). */
+/* The user's mistakes. err() collects nothing: it prints `file:line: message` and exits 1.
+ * err_add() prints one of several and err_flush() exits 1 if any was added, so that a recipe's
+ * mistakes are shown together (at most 20). */
 void err(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 void err_add(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_flush(void);
-void err_source(const char *file, const char *text);  /* text of a file, so that errors show the line */
+/* text of a file, so that errors show the line */
+void err_source(const char *file, const char *text);
 /* Our mistakes: names the place in gen and the last good dump, then aborts. */
-void bug_at(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4), noreturn));
+void bug_at(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
 
-/* ---- source.c: where the keys of a Lua table stand -------------------------------------------------------- */
+/* ---- source.c: where the keys of a Lua table stand ------------------------------------------- */
 
 typedef struct Ctor Ctor;
 
@@ -56,7 +63,8 @@ typedef struct {
     const char *key;         /* NULL: the next item of the list part */
     int line;
     Ctor *child;             /* the value, when it is written as { ... } */
-    bool by_name;            /* it is written as the name of a table: child is likely, not certain */
+    /* it is written as the name of a table: child is likely, not certain */
+    bool by_name;
 } CtorField;
 
 /* One table constructor { ... } of a Lua source. */
@@ -70,15 +78,17 @@ typedef struct {
     const char *file;
     int nctors, capctors;
     Ctor **ctor;             /* in the order of their { */
-    Ctor *returned;          /* of the last `return { ... }` or `return name`; NULL: something else is returned */
+    /* of the last `return { ... }` or `return name`; NULL: something else is returned */
+    Ctor *returned;
     int return_line;         /* of the last return; 1: none */
     int nsets, capsets;
     CtorField *set;          /* assignments outside constructors: the last name before `=` */
 } Source;
 
-Source *source_scan(const char *file, const char *text, size_t n);   /* adds an error for a key set twice */
+/* adds an error for a key set twice */
+Source *source_scan(const char *file, const char *text, size_t n);
 
-/* ---- recipe.c: Lua file -> plain values ------------------------------------------------------------------- */
+/* ---- recipe.c: Lua file -> plain values ------------------------------------------------------ */
 
 typedef enum { RV_NIL, RV_BOOL, RV_INT, RV_FLOAT, RV_STRING, RV_TABLE, RV_OTHER } RvalKind;
 
@@ -90,7 +100,8 @@ struct Rval {
     double f;
     const char *s;           /* RV_STRING: NUL-terminated (a string with NUL inside is refused);
                                 RV_OTHER: the Lua type's name */
-    int nkeys;               /* RV_TABLE: named entries, in the order of the source where known, else by name */
+    /* RV_TABLE: named entries, in the order of the source where known, else by name */
+    int nkeys;
     const char **key;
     Rval **value;
     int nitems;              /* RV_TABLE: list part 1..n; holes are refused */
@@ -98,14 +109,16 @@ struct Rval {
     Loc loc;
 };
 
-/* Runs the recipe in a closed Lua (no io, os, clock, random; instruction, memory and CPU limits). Overrides are
- * "field.path=value" words of the command line, set over the table with loc.file = NULL. User errors end the program. */
+/* Runs the recipe in a closed Lua (no io, os, clock, random; instruction, memory and CPU limits).
+ * Overrides are "field.path=value" words of the command line, set over the table with loc.file =
+ * NULL. User errors end the program. */
 Rval *recipe_load(const char *path, char **override, int noverrides);
 struct lua_State;
-void environment_push(struct lua_State *L);              /* environment.c: a fresh table of globals */
+/* environment.c: a fresh table of globals */
+void environment_push(struct lua_State *L);
 void recipe_override(Rval *recipe, const char *word);      /* override.c: "a.b=value" */
 
-/* ---- config.c: values -> Config --------------------------------------------------------------------------- */
+/* ---- config.c: values -> Config -------------------------------------------------------------- */
 
 enum {
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
@@ -128,7 +141,8 @@ typedef struct {
 
 typedef struct {
     FieldValue v[NFIELDS];
-    int nrun;                /* run = {...}: defaults of run-time flags, checked against runtime/flags.def */
+    /* run = {...}: defaults of run-time flags, checked against runtime/flags.def */
+    int nrun;
     const char **run_name, **run_value;
     const char *recipe;      /* path as typed */
     const char *name;        /* of out/NAME */
@@ -160,10 +174,13 @@ extern const RunFlag run_flag[];
 extern const int nrun_flags;
 int run_flag_find(const char *name);                        /* -1: none */
 
-Config *config_fill(Rval *recipe, const char *path);        /* types and ranges, then config_derive() */
-void config_derive(Config *c);                              /* defaults that follow from other fields */
+/* types and ranges, then config_derive() */
+Config *config_fill(Rval *recipe, const char *path);
+/* defaults that follow from other fields */
+void config_derive(Config *c);
 void check_config(Config *c);                               /* rules between fields */
-/* Every reader goes through these, so that a field nobody reads is found (config_unread, used by the tests). */
+/* Every reader goes through these, so that a field nobody reads is found (config_unread, used by
+ * the tests). */
 int64_t config_int(Config *c, int field);
 double config_float(Config *c, int field);
 bool config_bool(Config *c, int field);
@@ -174,13 +191,16 @@ char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling
 /* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
 const char *value_parse(FieldType type, const char **text, FieldValue *v);
 const char *config_hash(const Config *c);                   /* of the canonical text */
-const char *config_print(Config *c);                        /* one `field = value   # file:line` a line */
+/* one `field = value   # file:line` a line */
+const char *config_print(Config *c);
 Config *config_parse(const char *text, const char *file);   /* print(parse(x)) == x */
 void config_fields(FILE *to);                               /* gen fields */
-void config_explain(FILE *to, const char *field);           /* gen explain FIELD; unknown: nearest name, exit 1 */
-const char *config_unread(Config *c);                       /* a set field that no room has read, or NULL */
+/* gen explain FIELD; unknown: nearest name, exit 1 */
+void config_explain(FILE *to, const char *field);
+/* a set field that no room has read, or NULL */
+const char *config_unread(Config *c);
 
-/* ---- targets.def ------------------------------------------------------------------------------------------ */
+/* ---- targets.def ----------------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;        /* value of the field target */
@@ -197,7 +217,7 @@ const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
 
-/* ---- ir.c: what graph, fuse, part and plan work on -------------------------------------------------------- */
+/* ---- ir.c: what graph, fuse, part and plan work on ------------------------------------------- */
 
 typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, NDTYPES } Dtype;
 extern const char *const dtype_name[NDTYPES];
@@ -205,24 +225,28 @@ extern const int dtype_bytes[NDTYPES];
 
 typedef struct {
     int64_t n;
-    const char *sym;         /* how a reader would write it: "B", "3*C"; printed beside the number */
+    /* how a reader would write it: "B", "3*C"; printed beside the number */
+    const char *sym;
 } Dim;
 
 typedef enum {
     VK_PARAM,                /* a weight; trained or frozen */
-    VK_STATE,                /* outlives a program: gradient, moment, master copy, table, running sum */
+    /* outlives a program: gradient, moment, master copy, table, running sum */
+    VK_STATE,
     VK_INPUT,                /* written by the host before the program runs */
     VK_TEMP                  /* defined and used inside one program */
 } ValueKind;
 
-#define PURPOSES(X) X(weights) X(gradients) X(optimiser) X(activations) X(workspace) X(communication) X(inputs)
+#define PURPOSES(X) \
+    X(weights) X(gradients) X(optimiser) X(activations) X(workspace) X(communication) X(inputs)
 #define PURPOSE_ENUM(p) PU_##p,
 typedef enum { PURPOSES(PURPOSE_ENUM) NPURPOSES } Purpose;
 extern const char *const purpose_name[NPURPOSES];
 
 typedef enum { PL_NONE, PL_REP, PL_SHARD, PL_PARTIAL } Placement;   /* PL_NONE: before part */
 
-/* One tensor of a Hugging Face or PEFT file that lives in rows row0 .. row0+rows-1 of a parameter. */
+/* One tensor of a Hugging Face or PEFT file that lives in rows row0 .. row0+rows-1 of a
+ * parameter. */
 typedef struct {
     const char *name;        /* file's name, "%d" stands for the layer */
     int64_t row0, rows;
@@ -335,7 +359,8 @@ typedef struct {
 } Graph;
 
 Value *ir_value(Graph *g, const char *name);                 /* by name, or NULL */
-Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank, const Dim *dim, Loc loc);
+Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
+              const Dim *dim, Loc loc);
 Ref ref(Value *v);                                           /* %v */
 Ref ref_at(Value *v, int64_t k);                             /* %v[k] */
 Ref ref_loop(Value *v, int64_t k);                           /* %v[l+k] */
@@ -351,7 +376,8 @@ void op_float(Op *op, const char *key, double f);
 const Attr *op_attr(const Op *op, const char *key);          /* or NULL */
 char *text_float(double f);                                  /* 1.0, 0.125, 1e-05 */
 char *ir_print(const Graph *g);
-Graph *ir_parse(const char *text, const char *file);         /* user errors end the program with file:line */
+/* user errors end the program with file:line */
+Graph *ir_parse(const char *text, const char *file);
 
 typedef struct {
     const char *name;
@@ -362,7 +388,7 @@ typedef struct {
 } OpRow;
 extern const OpRow op_row[NOPS];
 
-/* ---- the rooms -------------------------------------------------------------------------------------------- */
+/* ---- the rooms ------------------------------------------------------------------------------- */
 
 Graph *graph_build(Config *c);
 void check_graph(const Graph *g);
@@ -388,12 +414,13 @@ void part_run(Graph *g);
 void check_part(const Graph *g);
 void plan_run(Graph *g);
 void check_plan(const Graph *g);
-void fit_check(const Graph *g);                              /* ends the program when the plan exceeds the target */
+/* ends the program when the plan exceeds the target */
+void fit_check(const Graph *g);
 int64_t fit_limit(const Graph *g);
 int64_t fit_largest_micro(const Graph *g);
 void emit_run(const Graph *g, const char *outdir);
 
-/* ---- commands beside the rooms ---------------------------------------------------------------------------- */
+/* ---- commands beside the rooms --------------------------------------------------------------- */
 
 void report_plan(const Graph *g, FILE *to);                  /* gen plan */
 void report_list(FILE *to);                                  /* gen list */

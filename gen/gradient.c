@@ -1,9 +1,11 @@
 /* gradient.c -- reverse-mode differentiation of a list of ops: one rule a row of ops.def.
  *
  * In:    forward ops, and gradients of the values they end in.
- * Out:   backward ops behind them; each trained parameter's gradient is written in place into $grad.NAME.
- * Method: ops in reverse; a value used n times collects n contributions, added as they come. The residual stream x is an
- *         array, and so is its gradient dx: the last contribution to x[l] is written to dx[l]. */
+ * Out:   backward ops behind them; each trained parameter's gradient is written in place into
+ *        $grad.NAME.
+ * Method: ops in reverse; a value used n times collects n contributions, added as they come. The
+ *         residual stream x is an array, and so is its gradient dx: the last contribution to x[l]
+ *         is written to dx[l]. */
 #include "graph.h"
 
 #include <string.h>
@@ -75,8 +77,10 @@ static Ref whole(Build *b, Ref value, const char *suffix)
 {
     if (!strcmp(value.v->name, "x") && !*suffix)
         return (Ref){ir_value(b->g, "dx"), value.index, value.k};
-    const char *dot = strchr(value.v->name, '.'), *base = value.index == IX_LOOP && dot ? dot + 1 : value.v->name;
-    return build_temp(b, text_print("d%s%s", base, suffix), value.v->dtype, value.v->rank, value.v->dim);
+    const char *dot = strchr(value.v->name, '.'),
+               *base = value.index == IX_LOOP && dot ? dot + 1 : value.v->name;
+    return build_temp(b, text_print("d%s%s", base, suffix), value.v->dtype, value.v->rank,
+                      value.v->dim);
 }
 
 /* A place for one more contribution to the gradient of value. */
@@ -102,12 +106,15 @@ static void contribute(Build *b, Ref value, Ref part)
     e->known = true;
 }
 
-/* ---- rules: the op at ops[i] of the program is copied, since emitting moves the list ------------------------ */
+/* ---- rules: the op at ops[i] of the program is copied, since emitting moves the list --------- */
 
 static Ref same_index(Ref like, Value *v) { return (Ref){v, like.index, like.k}; }
 
 /* The gradient of parameter `param` as an output of op, with its beta. */
-static void out_gradient(Build *b, Op *op, Ref param) { op_out(op, same_index(param, gradient_of(b, param.v))); }
+static void out_gradient(Build *b, Op *op, Ref param)
+{
+    op_out(op, same_index(param, gradient_of(b, param.v)));
+}
 
 static void beta(Build *b, Op *op) { op_int(op, "beta", gradient_beta(b, op->out[0].v)); }
 
@@ -117,7 +124,11 @@ static void copy_attrs(Op *to, const Op *from)
     to->nattr = from->nattr;
 }
 
-static void grad_none(Build *b, const Op *op, int i) { (void)b, (void)i; bug("%s has no gradient", op_row[op->kind].name); }
+static void grad_none(Build *b, const Op *op, int i)
+{
+    (void)b, (void)i;
+    bug("%s has no gradient", op_row[op->kind].name);
+}
 
 static void grad_embed(Build *b, const Op *fwd, int i)
 {
@@ -146,7 +157,8 @@ static void grad_embed_pos(Build *b, const Op *fwd, int i)
 static void grad_layernorm(Build *b, const Op *fwd, int i)
 {
     (void)i;
-    Ref x = fwd->in[0], w = fwd->in[1], mean = fwd->out[1], rstd = fwd->out[2], dy = gradient_get(fwd->out[0]);
+    Ref x = fwd->in[0], w = fwd->in[1], mean = fwd->out[1], rstd = fwd->out[2],
+        dy = gradient_get(fwd->out[0]);
     if (w.v->trained) {
         Op *op = build_op(b, OP_layernorm_dw);
         op_in(op, dy), op_in(op, x), op_in(op, mean), op_in(op, rstd);
@@ -215,7 +227,8 @@ static void grad_linear_bias(Build *b, const Op *fwd, int i)
     grad_linear(b, fwd, i);
 }
 
-/* y = x w^T + adapters: the layer's own op stands just before, its dx is where the adapters add theirs. */
+/* y = x w^T + adapters: the layer's own op stands just before, its dx is where the adapters add
+ * theirs. */
 static void grad_lora(Build *b, const Op *fwd, int i)
 {
     Op base = b->p->ops[i - 1];
@@ -224,7 +237,8 @@ static void grad_lora(Build *b, const Op *fwd, int i)
         bug("lora does not follow its linear layer");
     tape.skip = i - 1;
     entry_of(x)->uses--;     /* one contribution for both ops */
-    Ref dx0 = build_temp(b, text_print("d%s.base", strchr(base.out[0].v->name, '.') + 1), x.v->dtype, x.v->rank, x.v->dim);
+    Ref dx0 = build_temp(b, text_print("d%s.base", strchr(base.out[0].v->name, '.') + 1),
+                         x.v->dtype, x.v->rank, x.v->dim);
     linear_dx(b, dy, base.in[1], dx0);
     Ref dx = contribution(b, x);
     Op *op = build_op(b, fwd->kind == OP_lora ? OP_lora_bwd : OP_lora_dropout_bwd);
@@ -272,7 +286,11 @@ static void pointwise(Build *b, const Op *fwd, int kind)
 }
 
 static void grad_gelu(Build *b, const Op *fwd, int i) { (void)i; pointwise(b, fwd, OP_gelu_bwd); }
-static void grad_swiglu(Build *b, const Op *fwd, int i) { (void)i; pointwise(b, fwd, OP_swiglu_bwd); }
+static void grad_swiglu(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    pointwise(b, fwd, OP_swiglu_bwd);
+}
 
 static void grad_add(Build *b, const Op *fwd, int i)
 {

@@ -1,21 +1,24 @@
-/* graph.c -- the programs of a recipe: what is computed before training, in a step, in evaluation and in sampling.
+/* graph.c -- the programs of a recipe: what is computed before training, in a step, in evaluation
+ * and in sampling.
  *
  * In:    Config.   Out: values and programs of ops.   Verified by check_graph().
- * Keeps: constant shapes and dtypes; a temporary is defined once and before its uses; every trained parameter has one
- *        gradient and one update; equal layers are one repeat region.
- * Method: families.c writes a forward pass, gradient.c its backward pass; an objective is a row of `objectives`. */
+ * Keeps: constant shapes and dtypes; a temporary is defined once and before its uses; every trained
+ *        parameter has one gradient and one update; equal layers are one repeat region.
+ * Method: families.c writes a forward pass, gradient.c its backward pass; an objective is a row of
+ *         `objectives`. */
 #include "graph.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- values ------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {
     static const char *const prefix[] = {"b.", "r.", "e.", "d."};
     const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
-    Value *v = ir_new(b->g, VK_TEMP, PU_activations, dt, text_print("%s%s", p, name), rank, d, b->loc);
+    Value *v =
+        ir_new(b->g, VK_TEMP, PU_activations, dt, text_print("%s%s", p, name), rank, d, b->loc);
     if (!b->region)
         return ref(v);
     v->count = b->L;
@@ -60,10 +63,11 @@ static Value *stream(Build *b, const char *name)
     return v;
 }
 
-/* ---- programs ---------------------------------------------------------------------------------------------- */
+/* ---- programs -------------------------------------------------------------------------------- */
 
-/* Rows of logits computed at a time: a divisor of B*T, the largest proper one whose logits stay below 128 MiB; all rows
- * at once only when there is no such divisor of at least 16 and they are few. */
+/* Rows of logits computed at a time: a divisor of B*T, the largest proper one whose logits stay
+ * below 128 MiB; all rows at once only when there is no such divisor of at least 16 and they are
+ * few. */
 static int64_t loss_rows(Build *b)
 {
     int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
@@ -76,8 +80,9 @@ static int64_t loss_rows(Build *b)
             chunk = rows;
     }
     if (rows % chunk)
-        err(config_loc(b->c, F_memory_loss_rows), "memory.loss_rows: want a divisor of batch.micro * seq.max = %" PRId64
-            ", got %" PRId64, rows, chunk);
+        err(config_loc(b->c, F_memory_loss_rows),
+            "memory.loss_rows: want a divisor of batch.micro * seq.max = %" PRId64 ", got %" PRId64,
+            rows, chunk);
     return chunk;
 }
 
@@ -156,7 +161,8 @@ static void lm_loss(Build *b, Ref y)
     sum_loss(b, loss);
 }
 
-/* What a recipe trains for: how the loss of a micro-batch follows from the last hidden states (B, T, C). */
+/* What a recipe trains for: how the loss of a micro-batch follows from the last hidden states (B,
+ * T, C). */
 static const struct {
     const char *name;
     void (*train)(Build *b, Ref y, Ref dy);
@@ -177,8 +183,10 @@ static void make_micro(Build *b, int objective)
 {
     b->mode = MODE_TRAIN;
     bool adds = config_int(b->c, F_batch_accum) > 1;
-    b->p = ir_program(b->g, "micro", adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
-                                          : "forward and backward; sets the gradients, adds to the loss");
+    b->p = ir_program(
+        b->g, "micro",
+        adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
+             : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
     Value *x = stream(b, "x"), *dx = stream(b, "dx");
     forward(b, x);
@@ -234,11 +242,15 @@ static void make_decode(Build *b)
     b->tokens = tokens;
 }
 
-static bool is_gradient(const Value *v) { return v->kind == VK_STATE && v->purpose == PU_gradients; }
+static bool is_gradient(const Value *v)
+{
+    return v->kind == VK_STATE && v->purpose == PU_gradients;
+}
 
 static void make_begin(Build *b)
 {
-    b->p = ir_program(b->g, "begin", "start of a step: gradients that micro-batches add to are cleared");
+    b->p = ir_program(b->g, "begin",
+                      "start of a step: gradients that micro-batches add to are cleared");
     b->loc = config_loc(b->c, F_batch_accum);
     Op *op = build_op(b, OP_zero);
     for (int i = 0; i < b->g->nvalues; i++)
@@ -282,7 +294,7 @@ static void make_update(Build *b)
     }
 }
 
-/* ---- after building ---------------------------------------------------------------------------------------- */
+/* ---- after building -------------------------------------------------------------------------- */
 
 static bool is_used(const Graph *g, const Value *v)
 {
@@ -331,8 +343,8 @@ static void remove_dead(Graph *g)
     g->nvalues = kept;
 }
 
-/* An array of one tensor a layer needs one slot only when all of its uses are in one region and element l+1 is not
- * written before the last use of element l. */
+/* An array of one tensor a layer needs one slot only when all of its uses are in one region and
+ * element l+1 is not written before the last use of element l. */
 static void set_slots(Graph *g)
 {
     for (int i = 0; i < g->nvalues; i++) {
@@ -344,7 +356,8 @@ static void set_slots(Graph *g)
             for (int k = 0; k < g->programs[j]->nops; k++) {
                 const Op *op = &g->programs[j]->ops[k];
                 for (int n = 0; n < op->nin + op->nout; n++)
-                    if ((n < op->nin ? op->in[n] : op->out[n - op->nin]).v == v && op->region && op->region != region) {
+                    if ((n < op->nin ? op->in[n] : op->out[n - op->nin]).v == v && op->region &&
+                        op->region != region) {
                         region = op->region;
                         regions++;
                     }
@@ -387,7 +400,7 @@ Graph *graph_build(Config *c)
     return g;
 }
 
-/* ---- the contract ------------------------------------------------------------------------------------------ */
+/* ---- the contract ---------------------------------------------------------------------------- */
 
 static int count_updates(const Graph *g, const Value *param, const Value *gradient)
 {
@@ -417,11 +430,13 @@ static void check_op(const Program *p, const Op *op)
             bug("%s in %s: %s[l] outside a region", row->name, p->name, r.v->name);
         int64_t last = r.index == IX_LOOP ? p->region[op->region].count - 1 + r.k : r.k;
         if (r.index != IX_NONE && (r.k < 0 || last >= r.v->count))
-            bug("%s in %s: index of %s beyond its %" PRId64 " elements", row->name, p->name, r.v->name, r.v->count);
+            bug("%s in %s: index of %s beyond its %" PRId64 " elements", row->name, p->name,
+                r.v->name, r.v->count);
     }
 }
 
-/* Each temporary is written before it is read; an array element [l+1] may come from the last turn. */
+/* Each temporary is written before it is read; an array element [l+1] may come from the last
+ * turn. */
 static void check_order(const Program *p)
 {
     for (int i = 0; i < p->nops; i++)
@@ -432,7 +447,8 @@ static void check_order(const Program *p)
                 for (int o = 0; o < p->ops[j].nout; o++)
                     defined |= p->ops[j].out[o].v == v;
             if (!defined)
-                bug("%s in %s reads %s before it is written", op_row[p->ops[i].kind].name, p->name, v->name);
+                bug("%s in %s reads %s before it is written", op_row[p->ops[i].kind].name, p->name,
+                    v->name);
         }
 }
 
@@ -465,7 +481,8 @@ static void check_once(const Graph *g, const Value *v)
         bug("%s is never defined", v->name);
 }
 
-/* The first write of a step overwrites, those behind it add; after a program that clears gradients all of them add. */
+/* The first write of a step overwrites, those behind it add; after a program that clears gradients
+ * all of them add. */
 static void check_gradient(const Graph *g, const Value *param)
 {
     const Value *grad = ir_value((Graph *)(uintptr_t)g, text_print("grad.%s", param->name));

@@ -1,6 +1,7 @@
 /* graph.h -- inside the graph room: what its three files share.
  *
- * graph.c lists the programs, families.c writes a model's forward pass, gradient.c walks it backwards. */
+ * graph.c lists the programs, families.c writes a model's forward pass, gradient.c walks it
+ * backwards. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
@@ -13,7 +14,8 @@ typedef enum {
     MODE_DECODE              /* one token, keys and values cached */
 } Mode;
 
-/* How a family of models is put together; rows in families.c. Paths are module paths of the Hugging Face class. */
+/* How a family of models is put together; rows in families.c. Paths are module paths of the Hugging
+ * Face class. */
 typedef struct {
     const char *name;
     bool layernorm;          /* LayerNorm with bias, else RMSNorm */
@@ -22,7 +24,8 @@ typedef struct {
     bool biases;             /* on every linear layer of a block */
     bool qkv_bias;           /* on q, k, v only */
     bool transposed;         /* linear weights stored (in, out) */
-    double residual_init;    /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
+    /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
+    double residual_init;
     const char *embed, *place, *norm1, *norm2, *norm, *head;
     const char *q, *k, *v;   /* k == NULL: q names one module that holds all three */
     const char *o, *gate, *up, *down;   /* up == NULL: gate names the one up projection */
@@ -56,11 +59,13 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
 const Family *family_find(const char *name);
 void family_shapes(Build *b);              /* reads the model.* fields */
 void family_embed(Build *b);
-void family_block(Build *b);               /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
+/* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
+void family_block(Build *b);
 Ref family_norm(Build *b);                 /* the final norm */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
-/* Appends the backward pass of ops [0, end) of the program, whose last values have the gradients set before. */
+/* Appends the backward pass of ops [0, end) of the program, whose last values have the gradients
+ * set before. */
 void gradient_start(Build *b);
 void gradient_set(Ref value, Ref gradient);
 void gradient_walk(Build *b, int first, int last);     /* ops [last-1 .. first], straight line */

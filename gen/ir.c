@@ -1,7 +1,8 @@
 /* ir.c -- the intermediate representation: how rooms build it, and its text form.
  *
- * Text: one value, op, repeat mark or group a line; each room adds columns to the right. Printing and parsing are
- * inverse: print(parse(x)) == x, so that a dump can be read, edited and compared. */
+ * Text: one value, op, repeat mark or group a line; each room adds columns to the right. Printing
+ *       and parsing are inverse: print(parse(x)) == x, so that a dump can be read, edited and
+ *       compared. */
 #define _GNU_SOURCE
 #include "gen.h"
 
@@ -19,7 +20,7 @@ const char *const purpose_name[NPURPOSES] = {PURPOSES(PURPOSE_TEXT)};
 static const char *const kind_name[] = {"param", "state", "input", "value"};
 static const char *const place_name[] = {"", "rep", "shard", "partial"};
 
-/* ---- building --------------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 Value *ir_value(Graph *g, const char *name)
 {
@@ -39,7 +40,8 @@ static Value *add_value(Graph *g)
     return g->values[g->nvalues++] = arena_new(sizeof(Value));
 }
 
-Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank, const Dim *dim, Loc loc)
+Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
+              const Dim *dim, Loc loc)
 {
     if (ir_value(g, name))
         bug("value %s is defined twice", name);
@@ -145,7 +147,7 @@ char *text_float(double f)
     return strpbrk(text, ".en") ? text : text_print("%s.0", text);
 }
 
-/* ---- printing --------------------------------------------------------------------------------------------- */
+/* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_loc(Str *s, Loc loc)
 {
@@ -190,8 +192,8 @@ static void print_value(Str *s, const Value *v)
     if (v->of)
         str_print(s, " of %s", v->of);
     if (v->kind == VK_PARAM)
-        str_print(s, "%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen", v->decay ? " decay" : "",
-                  v->adapter ? " adapter" : "", v->init, v->std);
+        str_print(s, "%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
+                  v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->init, v->std);
     if (v->place)
         str_print(s, "  %s", place_name[v->place]);
     if (v->place == PL_SHARD)
@@ -199,12 +201,12 @@ static void print_value(Str *s, const Value *v)
     if (v->internal)
         str_print(s, "  internal");
     else if (v->arena)
-        str_print(s, "  at %s+0x%" PRIx64 " stride %" PRId64 "  live %d..%d", v->arena, v->offset, v->stride,
-                  v->first, v->last);
+        str_print(s, "  at %s+0x%" PRIx64 " stride %" PRId64 "  live %d..%d", v->arena, v->offset,
+                  v->stride, v->first, v->last);
     print_loc(s, v->loc);
     for (int i = 0; i < v->npieces; i++)
-        str_print(s, "  hf \"%s\" rows %" PRId64 " %" PRId64 "%s\n", v->piece[i].name, v->piece[i].row0,
-                  v->piece[i].rows, v->piece[i].transposed ? " transposed" : "");
+        str_print(s, "  hf \"%s\" rows %" PRId64 " %" PRId64 "%s\n", v->piece[i].name,
+                  v->piece[i].row0, v->piece[i].rows, v->piece[i].transposed ? " transposed" : "");
 }
 
 static void print_op(Str *s, const Op *op, bool indent)
@@ -261,11 +263,11 @@ static void print_program(Str *s, const Graph *g, const Program *p)
 char *ir_print(const Graph *g)
 {
     Str s = {0};
-    str_print(&s, "# %s  recipe %s  objective %s  family %s  target %s  ranks %" PRId64 "\n", g->room, g->cfg->recipe,
-              g->objective, g->family, g->target->name, g->ranks);
+    str_print(&s, "# %s  recipe %s  objective %s  family %s  target %s  ranks %" PRId64 "\n",
+              g->room, g->cfg->recipe, g->objective, g->family, g->target->name, g->ranks);
     if (!strcmp(g->room, "plan"))
-        str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n", g->arena_bytes,
-                  g->lower_bound, g->persistent_bytes, g->plan_method);
+        str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n",
+                  g->arena_bytes, g->lower_bound, g->persistent_bytes, g->plan_method);
     for (int i = 0; i < g->nvalues; i++)
         print_value(&s, g->values[i]);
     for (int i = 0; i < g->nprograms; i++)
@@ -273,7 +275,7 @@ char *ir_print(const Graph *g)
     return s.text;
 }
 
-/* ---- parsing: one line at a time, words left to right ------------------------------------------------------ */
+/* ---- parsing: one line at a time, words left to right ---------------------------------------- */
 
 typedef struct {
     const char *p;           /* what is left of the line */
@@ -332,7 +334,8 @@ static int64_t read_between(Reader *r, int64_t least, int64_t most)
 {
     int64_t i = read_int(r);
     if (i < least || i > most)
-        err(r->at, "want an integer from %" PRId64 " to %" PRId64 ", found %" PRId64, least, most, i);
+        err(r->at, "want an integer from %" PRId64 " to %" PRId64 ", found %" PRId64, least, most,
+            i);
     return i;
 }
 
@@ -495,7 +498,8 @@ static void read_piece(Reader *r)
     Value *v = r->value;
     if (!v)
         err(r->at, "hf line before any value");
-    v->piece = arena_grow(v->piece, sizeof(Piece) * (size_t)v->npieces, sizeof(Piece) * (size_t)(v->npieces + 1));
+    v->piece = arena_grow(v->piece, sizeof(Piece) * (size_t)v->npieces,
+                          sizeof(Piece) * (size_t)(v->npieces + 1));
     Piece *piece = &v->piece[v->npieces++];
     piece->name = read_quoted(r);
     expect(r, "rows");
@@ -558,7 +562,8 @@ static void read_group(Reader *r)
         err(r->at, "want group @g%d, found @g%" PRId64, p->ngroups, index);
     if (p->nops && p->ops[p->nops - 1].group != p->ngroups - 1)
         err(r->at, "ops before @g%" PRId64 " are in no group, or it is empty", index);
-    p->groups = arena_grow(p->groups, sizeof(Group) * (size_t)p->ngroups, sizeof(Group) * (size_t)(p->ngroups + 1));
+    p->groups = arena_grow(p->groups, sizeof(Group) * (size_t)p->ngroups,
+                           sizeof(Group) * (size_t)(p->ngroups + 1));
     Group *group = &p->groups[p->ngroups++];
     char *name = read_until(r, " ");
     group->kernel = kernel_find(name);
@@ -577,7 +582,8 @@ static void read_group(Reader *r)
 static void end_program(Reader *r)
 {
     const Program *p = r->program;
-    if (p && (r->region || (p->ngroups && (!p->nops || p->ops[p->nops - 1].group != p->ngroups - 1))))
+    if (p &&
+        (r->region || (p->ngroups && (!p->nops || p->ops[p->nops - 1].group != p->ngroups - 1))))
         err(r->at, "program %s ends within a region, or in a group without ops", p->name);
 }
 

@@ -1,7 +1,7 @@
 /* ops.c -- the rows of ops.def and what an op costs.
  *
- * FLOPs count a multiply-add as two, softmax and other pointwise work as a few a element; they serve the plan's
- * report and MFU, never a decision about results. */
+ * FLOPs count a multiply-add as two, softmax and other pointwise work as a few a element; they
+ * serve the plan's report and MFU, never a decision about results. */
 #include "gen.h"
 
 static double elements(Ref r) { return (double)value_elements(r.v); }
@@ -23,8 +23,14 @@ static double flops_linear_dw(const Op *op) { return 2 * rows(op->in[0]) * eleme
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
 static double flops_ce_dx(const Op *op) { return 2 * flops_ce(op); }
 static double flops_ce_bwd(const Op *op) { return 3 * flops_ce(op); }
-static double flops_lora(const Op *op) { return 2 * rows(op->in[1]) * (elements(op->in[2]) + elements(op->in[3])); }
-static double flops_lora_bwd(const Op *op) { return 4 * rows(op->in[2]) * (elements(op->in[4]) + elements(op->in[5])); }
+static double flops_lora(const Op *op)
+{
+    return 2 * rows(op->in[1]) * (elements(op->in[2]) + elements(op->in[3]));
+}
+static double flops_lora_bwd(const Op *op)
+{
+    return 4 * rows(op->in[2]) * (elements(op->in[4]) + elements(op->in[5]));
+}
 static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
 
 /* Half of the score matrix is masked. (B, T, (H + 2 K) D) */

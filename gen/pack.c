@@ -600,7 +600,8 @@ static const char usage[] =
     "file: one text\n"
     "  --tokenizer       of the model that will read the tokens; bytes (the default): 256 byte "
     "values and end of text\n"
-    "  --kind            packed: documents in one stream; rows: a sample each, with masked prompts; "
+    "  --kind            packed: documents in one stream; rows: a sample each, with masked "
+    "prompts; "
     "auto: by the keys\n"
     "  --max-length      rows: cut after N tokens (default 1024)\n"
     "  --assistant-only  messages: only what the assistant says is a target\n";

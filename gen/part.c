@@ -1,14 +1,19 @@
-/* part.c -- who holds what: a placement for every value, and collectives where a reader needs another one.
+/* part.c -- who holds what: a placement for every value, and collectives where a reader needs
+ * another one.
  *
  * In:    groups.   Out: placements; collective groups between groups.   Verified by check_part().
  * Keeps: every rank runs the same sequence of collectives; one rank needs none.
- * Method: sequences are divided over ranks (shard 0 of the batch); weights are whole on each rank (rep), so what sums over
- *         sequences is a part of the whole (partial) until an all-reduce. */
+ * Method: sequences are divided over ranks (shard 0 of the batch); weights are whole on each rank
+ *         (rep), so what sums over sequences is a part of the whole (partial) until an all-reduce.
+ *         */
 #include "gen.h"
 
 #include <string.h>
 
-static bool is_gradient(const Value *v) { return v->kind == VK_STATE && v->purpose == PU_gradients; }
+static bool is_gradient(const Value *v)
+{
+    return v->kind == VK_STATE && v->purpose == PU_gradients;
+}
 
 static Placement placement(const Graph *g, const Value *v)
 {
@@ -28,14 +33,15 @@ static const Op *op_named(const Program *p, int kind)
     return NULL;
 }
 
-/* Before the first op that reads whole gradients stands one sum over ranks of all of them; they lie side by side, and
- * the message size is constant, since it decides the order of additions. */
+/* Before the first op that reads whole gradients stands one sum over ranks of all of them; they lie
+ * side by side, and the message size is constant, since it decides the order of additions. */
 static void insert_allreduce(Graph *g, Program *p)
 {
     const Op norm = *op_named(p, OP_grad_norm);
     int kernel = -1;
     for (int i = 0; i < nkernels && kernel < 0; i++)
-        if (!strcmp(kernel_row[i].pattern, "allreduce") && !strcmp(kernel_row[i].backend, g->target->backend))
+        if (!strcmp(kernel_row[i].pattern, "allreduce") &&
+            !strcmp(kernel_row[i].backend, g->target->backend))
             kernel = i;
     if (kernel < 0)
         bug("target %s has no all-reduce", g->target->name);
@@ -81,15 +87,16 @@ static bool lists(const Ref *list, int n, const Value *v)
     return false;
 }
 
-/* A gradient that the norm or the update reads was summed over ranks after its last write; other partial values are
- * the host's. */
+/* A gradient that the norm or the update reads was summed over ranks after its last write; other
+ * partial values are the host's. */
 static void check_summed(const Graph *g, const Value *v)
 {
     bool summed = false;
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            bool whole = op->kind == OP_grad_norm || op->kind == OP_adamw || op->kind == OP_adamw_mixed;
+            bool whole =
+                op->kind == OP_grad_norm || op->kind == OP_adamw || op->kind == OP_adamw_mixed;
             if (whole && !summed && lists(op->in, op->nin, v))
                 bug("%s reads %s before it is summed over ranks", op_row[op->kind].name, v->name);
             if (lists(op->out, op->nout, v))

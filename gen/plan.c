@@ -2,8 +2,9 @@
  *
  * In:    groups after part.   Out: offset, stride and lifetime of each value; bytes of the arena.
  * Keeps: order of groups.  Verified by check_plan().
- * Method: time is the position of a group; values that an in-place kernel may merge share one storage, if running the
- *         programs on names shows that nobody misses what is overwritten; packing.c then places the storages. */
+ * Method: time is the position of a group; values that an in-place kernel may merge share one
+ *         storage, if running the programs on names shows that nobody misses what is overwritten;
+ *         packing.c then places the storages. */
 #include "gen.h"
 #include "packing.h"
 
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- time ------------------------------------------------------------------------------------------------------ */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 typedef struct { int first, last; } Span;
 
@@ -56,9 +57,9 @@ static bool is_persistent(const Graph *g, const Value *v)
     return programs > 1;
 }
 
-/* When an operand has to be alive: at the position of its group. But a value that a turn of the loop leaves for another,
- * or that comes from outside the region, lives through the whole region; inputs and a program's own state live through
- * the program. */
+/* When an operand has to be alive: at the position of its group. But a value that a turn of the
+ * loop leaves for another, or that comes from outside the region, lives through the whole region;
+ * inputs and a program's own state live through the program. */
 static Span life(const Program *p, const Op *op, Ref r)
 {
     bool local = r.v->slots == 1 && r.index == IX_LOOP && !r.k;
@@ -83,7 +84,7 @@ static void set_life(Graph *g)
     }
 }
 
-/* ---- running the programs on names ------------------------------------------------------------------------------ */
+/* ---- running the programs on names ----------------------------------------------------------- */
 
 /* Bytes [begin, end) hold element i of v. */
 typedef struct {
@@ -104,7 +105,8 @@ enum { TURNS = 3 };          /* of a loop: layers are equal, so three show what 
 static int64_t element(const Program *p, const Op *op, Ref r, int64_t l)
 {
     if (r.index == IX_CONST)
-        return r.k && p->nregions && p->region[1].count > TURNS ? r.k - p->region[1].count + TURNS : r.k;
+        return r.k && p->nregions && p->region[1].count > TURNS ? r.k - p->region[1].count + TURNS
+                                                                : r.k;
     (void)op;
     return r.index == IX_LOOP ? l + r.k : 0;
 }
@@ -115,7 +117,10 @@ static Owner place_of(const Value *v, int64_t i)
     return (Owner){begin, begin + value_bytes(v), v, i};
 }
 
-static bool overlap(const Owner *a, const Owner *b) { return a->begin < b->end && b->begin < a->end; }
+static bool overlap(const Owner *a, const Owner *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
 
 static void write_element(Memory *m, Owner w)
 {
@@ -174,9 +179,10 @@ static void run_group(Memory *m, const Program *p, const Group *group, int64_t l
         const Op *op = &p->ops[group->first_op + j];
         for (int k = 0; k < op->nin && !m->error; k++) {
             const Value *v = op->in[k].v;
-            if (v->kind == VK_TEMP && !v->internal && !holds(m, place_of(v, element(p, op, op->in[k], l))))
-                m->error = text_print("%s of %s reads %s, which is overwritten", kernel_row[group->kernel].name, p->name,
-                                      v->name);
+            if (v->kind == VK_TEMP && !v->internal &&
+                !holds(m, place_of(v, element(p, op, op->in[k], l))))
+                m->error = text_print("%s of %s reads %s, which is overwritten",
+                                      kernel_row[group->kernel].name, p->name, v->name);
         }
         for (int k = 0; k < op->nout; k++) {
             if (op->out[k].v->kind != VK_TEMP || op->out[k].v->internal)
@@ -190,8 +196,9 @@ static void run_group(Memory *m, const Program *p, const Group *group, int64_t l
                         continue;
                     Owner r = place_of(in.v, element(p, op, in, l));
                     if (overlap(&r, &w) && !may_share(p, group, op->out[k], in))
-                        m->error = text_print("%s of %s writes %s over its input %s", kernel_row[group->kernel].name,
-                                              p->name, op->out[k].v->name, in.v->name);
+                        m->error = text_print("%s of %s writes %s over its input %s",
+                                              kernel_row[group->kernel].name, p->name,
+                                              op->out[k].v->name, in.v->name);
                 }
             write_element(m, w);
         }
@@ -206,13 +213,15 @@ static char *run_programs(const Graph *g)
         Memory m = {0};
         for (int k = 0, next; k < p->ngroups && !m.error; k = next) {
             int region = p->groups[k].region;
-            for (next = k + 1; region && next < p->ngroups && p->groups[next].region == region; next++)
+            for (next = k + 1; region && next < p->ngroups && p->groups[next].region == region;
+                 next++)
                 ;
             int64_t turns = region ? p->region[region].count : 1;
             turns = turns > TURNS ? TURNS : turns;
             for (int64_t t = 0; t < turns; t++)
                 for (int q = k; q < next && !m.error; q++)
-                    run_group(&m, p, &p->groups[q], region && p->region[region].reverse ? turns - 1 - t : t);
+                    run_group(&m, p, &p->groups[q],
+                              region && p->region[region].reverse ? turns - 1 - t : t);
         }
         if (m.error)
             return m.error;
@@ -220,10 +229,10 @@ static char *run_programs(const Graph *g)
     return NULL;
 }
 
-/* ---- storages ---------------------------------------------------------------------------------------------------- */
+/* ---- storages -------------------------------------------------------------------------------- */
 
-/* Values of one storage have equal offset, slots and stride; before packing the offset is the storage's number << 50.
- * No storage is larger, so that sums over all of them stay below 2^63. */
+/* Values of one storage have equal offset, slots and stride; before packing the offset is the
+ * storage's number << 50. No storage is larger, so that sums over all of them stay below 2^63. */
 static const int64_t APART = (int64_t)1 << 50;
 enum { MAX_VALUES = 1 << 12 };
 
@@ -236,9 +245,10 @@ static void set_storages(Graph *g)
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
         if (value_elements(v) > APART / 16 / v->slots)
-            err(v->loc, "%s has %" PRId64 " x %" PRId64 " elements: more than a plan can hold", v->name, v->slots,
-                value_elements(v));
-        /* counted in elements, so that weights, moments and gradients of any width have one layout */
+            err(v->loc, "%s has %" PRId64 " x %" PRId64 " elements: more than a plan can hold",
+                v->name, v->slots, value_elements(v));
+        /* counted in elements, so that weights, moments and gradients of any width have one
+         * layout */
         int64_t unit = v->dtype == DT_U8 ? g->target->align : g->target->align / 2;
         v->offset = i * APART;
         v->stride = (value_elements(v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
@@ -258,8 +268,8 @@ static void join(Graph *g, const Value *a, const Value *b)
         }
 }
 
-/* Joins an output with an input where the kernel allows it and the programs still run; a kernel that knows one buffer
- * only (:=) must have it. */
+/* Joins an output with an input where the kernel allows it and the programs still run; a kernel
+ * that knows one buffer only (:=) must have it. */
 static void merge_in_place(Graph *g)
 {
     Value *saved = arena_new(sizeof(Value) * (size_t)g->nvalues);
@@ -276,8 +286,8 @@ static void merge_in_place(Graph *g)
                 w += *w == ' ';
                 if (out.v->offset == in.v->offset)
                     continue;
-                bool fit = out.v->kind == VK_TEMP && in.v->kind == VK_TEMP && stored(out.v) && stored(in.v) &&
-                           (value_bytes(out.v) == value_bytes(in.v));
+                bool fit = out.v->kind == VK_TEMP && in.v->kind == VK_TEMP && stored(out.v) &&
+                           stored(in.v) && (value_bytes(out.v) == value_bytes(in.v));
                 for (int n = 0; n < g->nvalues; n++)
                     saved[n] = *g->values[n];
                 if (fit)
@@ -286,14 +296,16 @@ static void merge_in_place(Graph *g)
                 if (!error)
                     continue;
                 if (must)
-                    bug("%s needs %s in the place of %s: %s", kernel_row[group->kernel].name, out.v->name, in.v->name, error);
+                    bug("%s needs %s in the place of %s: %s", kernel_row[group->kernel].name,
+                        out.v->name, in.v->name, error);
                 for (int n = 0; n < g->nvalues; n++)
                     *g->values[n] = saved[n];
             }
         }
 }
 
-/* Persistent values lie at the bottom, one purpose after the other, so that gradients are one block. */
+/* Persistent values lie at the bottom, one purpose after the other, so that gradients are one
+ * block. */
 static int64_t place_persistent(Graph *g, bool *done)
 {
     int64_t top = 0;
@@ -324,8 +336,11 @@ static void place_others(Graph *g, int64_t base, bool *done)
             if (of[j] >= 0 && g->values[j]->offset == v->offset)
                 of[i] = of[j];
         if (of[i] < 0) {
-            buffer[of[i] = n++] = (PackBuffer){.lower = v->first, .upper = v->last + 1, .size = v->slots * v->stride,
-                                               .align = g->target->align, .offset = -1};
+            buffer[of[i] = n++] = (PackBuffer){.lower = v->first,
+                                               .upper = v->last + 1,
+                                               .size = v->slots * v->stride,
+                                               .align = g->target->align,
+                                               .offset = -1};
             continue;
         }
         PackBuffer *b = &buffer[of[i]];
@@ -357,7 +372,8 @@ static void add_workspaces(Graph *g)
                 continue;
             Dim d = {group->workspace, "bytes"};
             const Op *op = &g->programs[i]->ops[group->first_op];
-            group->ws = ir_new(g, VK_TEMP, PU_workspace, DT_U8, text_print("ws%d", group->pos), 1, &d, op->loc);
+            group->ws = ir_new(g, VK_TEMP, PU_workspace, DT_U8, text_print("ws%d", group->pos), 1,
+                               &d, op->loc);
             group->ws->place = PL_REP;
             widen(group->ws, (Span){group->pos, group->pos});
         }
@@ -385,29 +401,34 @@ static void check_life(const Graph *g, const Program *p, const Group *group)
             const Value *v = operand(op, k).v;
             Span s = is_persistent(g, v) ? (Span){0, INT32_MAX} : life(p, op, operand(op, k));
             if (stored(v) && (v->first > s.first || v->last < s.last))
-                bug("%s is used at %d..%d, but lives %d..%d", v->name, s.first, s.last, v->first, v->last);
+                bug("%s is used at %d..%d, but lives %d..%d", v->name, s.first, s.last, v->first,
+                    v->last);
         }
     }
     const Value *ws = group->ws;
-    if (group->workspace && (!ws || ws->first > group->pos || ws->last < group->pos || value_bytes(ws) < group->workspace))
+    if (group->workspace && (!ws || ws->first > group->pos || ws->last < group->pos ||
+                             value_bytes(ws) < group->workspace))
         bug("group %d of %s lacks its workspace", (int)(group - p->groups), p->name);
 }
 
-/* Of one storage: merged in place. What programs leave for each other or kernels scribble in is never shared. */
+/* Of one storage: merged in place. What programs leave for each other or kernels scribble in is
+ * never shared. */
 static bool same_storage(const Value *v, const Value *w)
 {
-    return v->kind == VK_TEMP && w->kind == VK_TEMP && v->purpose != PU_workspace && w->purpose != PU_workspace &&
-           v->offset == w->offset && v->slots == w->slots && v->stride == w->stride;
+    return v->kind == VK_TEMP && w->kind == VK_TEMP && v->purpose != PU_workspace &&
+           w->purpose != PU_workspace && v->offset == w->offset && v->slots == w->slots &&
+           v->stride == w->stride;
 }
 
 static bool overlaps(const Value *v, const Value *w)
 {
-    return v->first <= w->last && w->first <= v->last && v->offset < w->offset + w->slots * w->stride &&
+    return v->first <= w->last && w->first <= v->last &&
+           v->offset < w->offset + w->slots * w->stride &&
            w->offset < v->offset + v->slots * v->stride;
 }
 
-/* Nothing that is needed is overwritten; offsets are aligned and inside the arena; what a kernel treats as one block lies
- * side by side. */
+/* Nothing that is needed is overwritten; offsets are aligned and inside the arena; what a kernel
+ * treats as one block lies side by side. */
 void check_plan(const Graph *g)
 {
     char *error = run_programs(g);
@@ -421,7 +442,8 @@ void check_plan(const Graph *g)
         const Value *v = g->values[i];
         if (!stored(v))
             continue;
-        if (v->offset < 0 || v->offset % g->target->align || v->offset + v->slots * v->stride > g->arena_bytes)
+        if (v->offset < 0 || v->offset % g->target->align ||
+            v->offset + v->slots * v->stride > g->arena_bytes)
             bug("%s lies at %" PRId64 ", outside or not aligned", v->name, v->offset);
         if (value_bytes(v) > v->stride)
             bug("%s is larger than its slot", v->name);

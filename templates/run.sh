@@ -22,8 +22,8 @@ fi
 threads_available=$(nproc)
 share=$((threads_available / RANKS))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
-# Threads that wait for each other sleep soon. Measured on two cores: 2 % slower when nobody else uses
-# them, four times as fast when others do.
+# Threads that wait for each other sleep soon. Measured on two cores: 2 % slower when nobody else
+# uses them, four times as fast when others do.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 
 if [ "$RANKS" = 1 ]; then

@@ -38,15 +38,17 @@ typedef struct {
     Checkpoints checkpoints;
     Log log;
     int64_t total, warmup;       /* steps */
-    int64_t updates;             /* applied so far: AdamW's t; less than the step after skipped ones */
+    /* applied so far: AdamW's t; less than the step after skipped ones */
+    int64_t updates;
     int64_t skipped;             /* in a row */
     double lr, best;             /* peak rate; least validation loss so far, NAN before any */
     char best_folder[4096];      /* its checkpoint */
 } Run;
 
-/* ---- a step --------------------------------------------------------------------------------------------------- */
+/* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Non-finite loss or gradient: every rank sees the same norm and loss. True: go on without this update. */
+/* Non-finite loss or gradient: every rank sees the same norm and loss. True: go on without this
+ * update. */
 static bool skip_update(Run *r, int64_t step, double loss)
 {
     int64_t sample[8], n = 0;
@@ -54,16 +56,19 @@ static bool skip_update(Run *r, int64_t step, double loss)
     if (r->trains)
         n = data_samples(&r->train, step, sample, 8);
     for (int64_t i = 0; i < n && i < 8; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "", sample[i]);
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "",
+                 sample[i]);
     if (!strcmp(r->flags.nonfinite, "skip") && ++r->skipped <= 3) {
-        note("step %" PRId64 ": loss %g, gradient norm %g: update skipped; samples %s%s", step + 1, loss,
-             (double)*io.norm, list, n > 8 ? " ..." : "");
+        note("step %" PRId64 ": loss %g, gradient norm %g: update skipped; samples %s%s", step + 1,
+             loss, (double)*io.norm, list, n > 8 ? " ..." : "");
         return true;
     }
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
-    die(EXIT_NONFINITE, "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; try a lower --lr or "
-        "more --warmup", loss, (double)*io.norm, list, n > 8 ? " ..." : "");
+    die(EXIT_NONFINITE,
+        "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; try a lower --lr "
+        "or more --warmup",
+        loss, (double)*io.norm, list, n > 8 ? " ..." : "");
 }
 
 /* Returns the step's learning rate. */
@@ -78,7 +83,8 @@ static double set_hyper(const Run *r, int64_t step)
     io.hyper[2] = (float)f->beta2;
     io.hyper[3] = (float)f->eps;
     io.hyper[4] = (float)f->weight_decay;
-    io.hyper[5] = (float)(1 - pow(io.hyper[1], t));       /* of the fp32 decays: else the moments' sum is not 1 */
+    /* of the fp32 decays: else the moments' sum is not 1 */
+    io.hyper[5] = (float)(1 - pow(io.hyper[1], t));
     io.hyper[6] = (float)(1 - pow(io.hyper[2], t));
     io.hyper[7] = (float)f->clip;
     return lr;
@@ -146,8 +152,9 @@ static LogEval validate(Run *r)
         sums[3] += rows;
     }
     comm_allreduce_double(sums, 4);
-    return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1, .accuracy = -1,
-                     .seconds = clock_seconds() - start, .samples = (int64_t)sums[3], .batches = batches * model.ranks};
+    return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1,
+                     .accuracy = -1, .seconds = clock_seconds() - start,
+                     .samples = (int64_t)sums[3], .batches = batches * model.ranks};
 }
 
 static void evaluate(Run *r, int64_t step)
@@ -156,11 +163,12 @@ static void evaluate(Run *r, int64_t step)
     log_eval(&r->log, step, &e);
     if (!(e.loss >= r->best)) {
         r->best = e.loss;
-        snprintf(r->best_folder, sizeof r->best_folder, "%s/checkpoint-%" PRId64, r->flags.out, step);
+        snprintf(r->best_folder, sizeof r->best_folder, "%s/checkpoint-%" PRId64, r->flags.out,
+                 step);
     }
 }
 
-/* ---- checkpoints ------------------------------------------------------------------------------------------------ */
+/* ---- checkpoints ----------------------------------------------------------------------------- */
 
 /* must: the run ends here, so a checkpoint that cannot be written is its end too. */
 static void save(Run *r, int64_t step, bool must)
@@ -173,13 +181,17 @@ static void save(Run *r, int64_t step, bool must)
         json_add_float(state, "best", r->best);
         cJSON_AddStringToObject(state, "best_folder", r->best_folder);
         if (access(r->best_folder, F_OK) == 0) {
-            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric", cJSON_CreateNumber(r->best));
-            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint", cJSON_CreateString(r->best_folder));
+            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric",
+                                                   cJSON_CreateNumber(r->best));
+            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint",
+                                                   cJSON_CreateString(r->best_folder));
         }
     }
     log_save(&r->log, state);
     if (!checkpoint_save(&r->checkpoints, &model, step, state, trainer) && must)
-        die(EXIT_IO, "the last checkpoint could not be written to %s; step %" PRId64 " is lost back to the one before",
+        die(EXIT_IO,
+            "the last checkpoint could not be written to %s; step %" PRId64
+            " is lost back to the one before",
             r->flags.out, step);
     cJSON_Delete(state);
     cJSON_Delete(trainer);
@@ -188,14 +200,17 @@ static void save(Run *r, int64_t step, bool must)
 /* What this program adds to a checkpoint, back from it. */
 static void restore(Run *r)
 {
-    const cJSON *s = r->checkpoints.state, *updates = json_get(s, "updates"), *skipped = json_get(s, "skipped");
+    const cJSON *s = r->checkpoints.state, *updates = json_get(s, "updates"),
+                *skipped = json_get(s, "skipped");
     if (!cJSON_IsNumber(updates) || !cJSON_IsNumber(skipped))
-        die(EXIT_NO_CKPT, "%s/train_state.json: updates or skipped is missing", r->checkpoints.found);
+        die(EXIT_NO_CKPT, "%s/train_state.json: updates or skipped is missing",
+            r->checkpoints.found);
     r->updates = (int64_t)updates->valuedouble;
     r->skipped = (int64_t)skipped->valuedouble;
     if (cJSON_IsNumber(json_get(s, "best")) && cJSON_IsString(json_get(s, "best_folder"))) {
         r->best = json_get(s, "best")->valuedouble;
-        snprintf(r->best_folder, sizeof r->best_folder, "%s", json_get(s, "best_folder")->valuestring);
+        snprintf(r->best_folder, sizeof r->best_folder, "%s",
+                 json_get(s, "best_folder")->valuestring);
     }
     char *error = log_load(&r->log, s);
     if (error)
@@ -203,7 +218,8 @@ static void restore(Run *r)
 }
 
 //@ if lora
-/* Weights from the seed, a model folder, an adapter folder, then a checkpoint, each over the one before. */
+/* Weights from the seed, a model folder, an adapter folder, then a checkpoint, each over the one
+ * before. */
 //@ end
 //@ unless lora
 /* Weights from the seed or a model folder, or from a checkpoint. */
@@ -243,7 +259,7 @@ static void load_weights(Run *r)
         checkpoint_load(c, &model);
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------ */
+/* ---- the run --------------------------------------------------------------------------------- */
 
 static void open_data(Run *r)
 {
@@ -294,7 +310,8 @@ static void resume_or_start(Run *r)
     load_weights(r);
     if (c->found)
         restore(r);
-    log_open(&r->log, r->flags.out, &model, &r->flags, r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
+    log_open(&r->log, r->flags.out, &model, &r->flags, r->total, data_steps_per_epoch(&r->train),
+             c->found ? c->step : 0);
     if (c->found)
         note("resumed from %s", c->found);
 }
@@ -325,8 +342,9 @@ static int train(Run *r)
     }
     log_close(&r->log);
     if (world.rank == 0) {
-        note("%s", format("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
-                          (double)arena_allocated() / (1 << 20)));
+        note("%s",
+             format("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
+                    (double)arena_allocated() / (1 << 20)));
         if (step >= r->total)
             stop_done(f->out, step);
     }
@@ -335,7 +353,8 @@ static int train(Run *r)
         stop_report(EXIT_STOPPED);
     lock_release();
     if (stopped) {
-        note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64 " saved; the same command goes on from there",
+        note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64
+             " saved; the same command goes on from there",
              *stop_signal() ? stop_signal() : "request", step, step);
         comm_finish();
         return EXIT_STOPPED;
@@ -344,9 +363,10 @@ static int train(Run *r)
     return EXIT_OK;
 }
 
-/* ---- other uses ----------------------------------------------------------------------------------------------------- */
+/* ---- other uses ------------------------------------------------------------------------------ */
 
-/* For --sample, --eval-only, --export and --merge-lora: the newest checkpoint of the run folder if there is one, else as at start. */
+/* For --sample, --eval-only, --export and --merge-lora: the newest checkpoint of the run folder if
+ * there is one, else as at start. */
 static void load_finished(Run *r)
 {
     r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
@@ -377,7 +397,8 @@ static Tokenizer *find_tokenizer(const Run *r)
     if (!path && model.vocab == 257)
         path = format("bytes");
     if (!path)
-        die(EXIT_CONFIG, "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
+        die(EXIT_CONFIG,
+            "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
     if ((error = tokenizer_load(&t, path)))
         die(EXIT_CONFIG, "--sample: %s", error);
     free(path);
@@ -389,7 +410,8 @@ static int sample(Run *r)
     const Flags *f = &r->flags;
     load_finished(r);
     Tokenizer *t = find_tokenizer(r);
-    int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T), *heap = malloc(sizeof *heap * (size_t)model.vocab);
+    int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T),
+                  *heap = malloc(sizeof *heap * (size_t)model.vocab);
     float *work = malloc(sizeof *work * (size_t)model.vocab);
     size_t n, bytes;
     char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
@@ -404,14 +426,16 @@ static int sample(Run *r)
         if (place < (int64_t)n)
             text[place] = ids[place];
         if (text[place] < 0 || text[place] >= model.vocab)
-            die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %" PRId64, text[place], model.vocab);
+            die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %" PRId64, text[place],
+                model.vocab);
         *io.token = text[place];
         *io.place = (int32_t)place;
         count = place + 1;
         step_decode();
         if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == model.T)
             continue;
-        int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p, (uint64_t)f->seed, place, work, heap);
+        int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p,
+                                    (uint64_t)f->seed, place, work, heap);
         if (next == tokenizer_eos(t))
             break;
         text[place + 1] = next;
@@ -457,8 +481,9 @@ static int eval_only(Run *r)
     load_finished(r);
     LogEval e = validate(r);
     if (world.rank == 0)
-        printf("{\"eval_loss\": %.17g, \"eval_loss_token\": %.17g, \"eval_samples\": %" PRId64 "}\n", e.loss, e.loss_token,
-               e.samples);
+        printf("{\"eval_loss\": %.17g, \"eval_loss_token\": %.17g, \"eval_samples\": %" PRId64
+               "}\n",
+               e.loss, e.loss_token, e.samples);
     return EXIT_OK;
 }
 
@@ -515,11 +540,13 @@ static int bench(Run *r, double started)
     getrusage(RUSAGE_SELF, &use);
     double median = seconds[WARM + n / 2], all = (double)(tokens * model.ranks);
     if (world.rank == 0)
-        printf("{\"tokens_per_second\": %.1f, \"tokens_per_second_min\": %.1f, \"tokens_per_second_max\": %.1f, "
-               "\"first_step_seconds\": %.3f, \"peak_rss_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
-               "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n", all / median, all / seconds[WARM + n - 1],
-               all / seconds[WARM], first, (int64_t)use.ru_maxrss * 1024, n, omp_get_max_threads(), model.ranks,
-               model.recipe, model.target);
+        printf("{\"tokens_per_second\": %.1f, \"tokens_per_second_min\": %.1f, "
+               "\"tokens_per_second_max\": %.1f, \"first_step_seconds\": %.3f, "
+               "\"peak_rss_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
+               "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n",
+               all / median, all / seconds[WARM + n - 1], all / seconds[WARM], first,
+               (int64_t)use.ru_maxrss * 1024, n, omp_get_max_threads(), model.ranks, model.recipe,
+               model.target);
     free(seconds);
     return EXIT_OK;
 }
@@ -529,7 +556,8 @@ static int dry_run(Run *r)
     open_data(r);
     if (r->trains) {
         set_schedule(r);
-        log_banner(&model, &r->flags, omp_get_max_threads(), &r->train, r->evaluates ? &r->eval : NULL);
+        log_banner(&model, &r->flags, omp_get_max_threads(), &r->train,
+                   r->evaluates ? &r->eval : NULL);
         note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; nothing was written", r->total,
              data_steps_per_epoch(&r->train));
     }
@@ -549,9 +577,11 @@ static void set_threads(const Flags *f)
 
 static void print_version(void)
 {
-    printf("%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %" PRId64 "\n", model.name,
-           model.generator, model.recipe, model.hash, model.objective, model.family, model.precision, model.target,
-           model.ranks);
+    printf(
+        "%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %" PRId64
+        "\n",
+        model.name, model.generator, model.recipe, model.hash, model.objective, model.family,
+        model.precision, model.target, model.ranks);
 }
 
 int main(int argc, char **argv)

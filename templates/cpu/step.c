@@ -1,7 +1,8 @@
 /* step.c -- the programs of a training step.
 //@ head
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. */
 //@ precision
 //@ kernels
 

@@ -5,7 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 c473c1a8d1a78961, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"

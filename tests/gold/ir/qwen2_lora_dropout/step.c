@@ -5,7 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 24daddc0097946e6, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its recipe line. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"
