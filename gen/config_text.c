@@ -173,11 +173,6 @@ static char *range_text(FieldType type, double lo, double hi, const char *choice
 
 /* ---- the identity of a recipe -------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 const char *config_hash(const Config *c)
 {
     char *line[NFIELDS + 256];
@@ -188,7 +183,7 @@ const char *config_hash(const Config *c)
                                    value_print(field_row[i].type, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
         line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);
-    qsort(line, (size_t)n, sizeof *line, by_text);
+    qsort(line, (size_t)n, sizeof *line, text_order);
     Str s = {0};
     for (int i = 0; i < n; i++)
         str_print(&s, "%s", line[i]);

@@ -207,12 +207,7 @@ static int runtime_files(const char **name)
             name[n++] = text_copy(e->d_name);
     }
     closedir(d);
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && strcmp(name[j - 1], name[j]) > 0; j--) {
-            const char *t = name[j];
-            name[j] = name[j - 1];
-            name[j - 1] = t;
-        }
+    qsort(name, (size_t)n, sizeof *name, text_order);
     return n;
 }
 

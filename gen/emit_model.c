@@ -256,11 +256,6 @@ char *emit_config_json(const Graph *g)
     return json_text(o);
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Leaf names of the modules that have adapters. */
 static cJSON *target_modules(const Graph *g)
 {
@@ -281,7 +276,7 @@ static cJSON *target_modules(const Graph *g)
             if (!known && n < 32)
                 leaf[n++] = word;
         }
-    qsort(leaf, (size_t)n, sizeof leaf[0], by_text);
+    qsort(leaf, (size_t)n, sizeof leaf[0], text_order);
     return cJSON_CreateStringArray(leaf, n);
 }
 

@@ -478,11 +478,6 @@ char *emit_io(const Graph *g)
     return s.text;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 const char *const *emit_kernel_files(const Graph *g, int *n)
 {
     const char **file = arena_new(sizeof *file * (size_t)nkernels);
@@ -496,6 +491,6 @@ const char *const *emit_kernel_files(const Graph *g, int *n)
             if (!known)
                 file[(*n)++] = name;
         }
-    qsort(file, (size_t)*n, sizeof *file, by_text);
+    qsort(file, (size_t)*n, sizeof *file, text_order);
     return file;
 }

@@ -31,6 +31,7 @@ void *arena_grow(void *old, size_t old_bytes, size_t new_bytes);
 char *text_copy(const char *s);
 char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int text_order(const void *a, const void *b);         /* for qsort over const char * */
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
 /* Damerau-Levenshtein, or NULL */
 const char *text_nearest(const char *name, const char *const *names, int n);
@@ -366,6 +367,7 @@ Ref ref_at(Value *v, int64_t k);                             /* %v[k] */
 Ref ref_loop(Value *v, int64_t k);                           /* %v[l+k] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
+bool value_is_gradient(const Value *v);                     /* of a parameter */
 Program *ir_program(Graph *g, const char *name, const char *about);
 int ir_region(Program *p, int64_t count, bool reverse);
 Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */

@@ -242,11 +242,6 @@ static void make_decode(Build *b)
     b->tokens = tokens;
 }
 
-static bool is_gradient(const Value *v)
-{
-    return v->kind == VK_STATE && v->purpose == PU_gradients;
-}
-
 static void make_begin(Build *b)
 {
     b->p = ir_program(b->g, "begin",
@@ -254,7 +249,7 @@ static void make_begin(Build *b)
     b->loc = config_loc(b->c, F_batch_accum);
     Op *op = build_op(b, OP_zero);
     for (int i = 0; i < b->g->nvalues; i++)
-        if (is_gradient(b->g->values[i]))
+        if (value_is_gradient(b->g->values[i]))
             op_out(op, ref(b->g->values[i]));
 }
 
@@ -265,7 +260,7 @@ static void make_reduce(Build *b)
     Value *norm = state(b, "norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
     Op *op = build_op(b, OP_grad_norm);
     for (int i = 0; i < b->g->nvalues; i++)
-        if (is_gradient(b->g->values[i]))
+        if (value_is_gradient(b->g->values[i]))
             op_in(op, ref(b->g->values[i]));
     op_out(op, ref(norm));
 }
@@ -343,8 +338,8 @@ static void remove_dead(Graph *g)
     g->nvalues = kept;
 }
 
-/* An array of one tensor a layer needs one slot only when all of its uses are in one region and
- * element l+1 is not written before the last use of element l. */
+/* An array of one tensor a layer needs one slot when all of its uses are in one region: no block
+ * writes element l + 1 before its last use of element l, or check_plan refuses. */
 static void set_slots(Graph *g)
 {
     for (int i = 0; i < g->nvalues; i++) {

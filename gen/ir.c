@@ -72,6 +72,11 @@ int64_t value_elements(const Value *v)
     return n;
 }
 
+bool value_is_gradient(const Value *v)
+{
+    return v->kind == VK_STATE && v->purpose == PU_gradients;
+}
+
 int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
 
 Program *ir_program(Graph *g, const char *name, const char *about)

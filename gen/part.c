@@ -10,16 +10,11 @@
 
 #include <string.h>
 
-static bool is_gradient(const Value *v)
-{
-    return v->kind == VK_STATE && v->purpose == PU_gradients;
-}
-
 static Placement placement(const Graph *g, const Value *v)
 {
     if (g->ranks == 1 || v->kind == VK_PARAM)
         return PL_REP;
-    if (is_gradient(v) || !strcmp(v->name, "loss"))
+    if (value_is_gradient(v) || !strcmp(v->name, "loss"))
         return PL_PARTIAL;   /* sums over this rank's sequences */
     bool batched = v->dim[0].sym[0] == 'B' && !v->dim[0].sym[1];
     return batched ? PL_SHARD : PL_REP;
@@ -110,7 +105,7 @@ void check_part(const Graph *g)
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))
             bug("%s has no placement", v->name);
-        if (g->ranks > 1 && is_gradient(v) && v->place != PL_PARTIAL)
+        if (g->ranks > 1 && value_is_gradient(v) && v->place != PL_PARTIAL)
             bug("%s is not partial", v->name);
         if (v->place == PL_PARTIAL)
             check_summed(g, v);

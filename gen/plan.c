@@ -102,12 +102,11 @@ typedef struct {
 enum { TURNS = 3 };          /* of a loop: layers are equal, so three show what all do */
 
 /* Element that a reference means in turn l. Constants are 0 or the number of layers. */
-static int64_t element(const Program *p, const Op *op, Ref r, int64_t l)
+static int64_t element(const Program *p, Ref r, int64_t l)
 {
     if (r.index == IX_CONST)
         return r.k && p->nregions && p->region[1].count > TURNS ? r.k - p->region[1].count + TURNS
                                                                 : r.k;
-    (void)op;
     return r.index == IX_LOOP ? l + r.k : 0;
 }
 
@@ -180,21 +179,21 @@ static void run_group(Memory *m, const Program *p, const Group *group, int64_t l
         for (int k = 0; k < op->nin && !m->error; k++) {
             const Value *v = op->in[k].v;
             if (v->kind == VK_TEMP && !v->internal &&
-                !holds(m, place_of(v, element(p, op, op->in[k], l))))
+                !holds(m, place_of(v, element(p, op->in[k], l))))
                 m->error = text_print("%s of %s reads %s, which is overwritten",
                                       kernel_row[group->kernel].name, p->name, v->name);
         }
         for (int k = 0; k < op->nout; k++) {
             if (op->out[k].v->kind != VK_TEMP || op->out[k].v->internal)
                 continue;
-            Owner w = place_of(op->out[k].v, element(p, op, op->out[k], l));
+            Owner w = place_of(op->out[k].v, element(p, op->out[k], l));
             /* a kernel may write any output before it has read every input */
             for (int i = 0; i < group->nops; i++)
                 for (int n = 0; n < p->ops[group->first_op + i].nin; n++) {
                     Ref in = p->ops[group->first_op + i].in[n];
                     if (in.v->internal || in.v == op->out[k].v || in.v->kind != VK_TEMP)
                         continue;
-                    Owner r = place_of(in.v, element(p, op, in, l));
+                    Owner r = place_of(in.v, element(p, in, l));
                     if (overlap(&r, &w) && !may_share(p, group, op->out[k], in))
                         m->error = text_print("%s of %s writes %s over its input %s",
                                               kernel_row[group->kernel].name, p->name,
