@@ -183,7 +183,8 @@ int packing_parse(const char *name, const char *data, size_t size, PackTable *t)
         if (b->size > TOTAL_MAX - total || b->align > TOTAL_MAX - total - b->size)
             ok = fail(t, name, line, "size: want sizes and alignments of at most %" PRId64
                       " in all, got more", TOTAL_MAX);
-        total += b->size + b->align;
+        else
+            total += b->size + b->align;
     }
     if (ok && !place) ok = fail(t, name, 1, "header: want columns id,lower,upper,size, got none");
     if (ok && !t->n) ok = fail(t, name, line, "row: want at least one row, got none");

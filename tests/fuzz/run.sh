@@ -1,6 +1,6 @@
 #!/bin/bash
 # Fuzz targets: builds each *_fuzz.c with clang's fuzzer and sanitizers, replays its corpus, then looks on for
-# FUZZ_SECONDS (default 5). Usage: run.sh [NAME...]. Sources to link stand on a target's first line.
+# FUZZ_SECONDS (default 5), from SEED if given. Usage: run.sh [NAME...]. Sources to link stand on a target's first line.
 set -u
 seconds=${FUZZ_SECONDS:-5}
 work=out/.test/fuzz
@@ -20,7 +20,7 @@ for target in tests/fuzz/*_fuzz.c; do
     fi
     corpus=tests/fuzz/corpus/$name
     mkdir -p $work/$name.found $work/$name.crash
-    options="-rss_limit_mb=2048 -timeout=5 -max_len=4096"
+    options="-rss_limit_mb=2048 -timeout=5 -max_len=4096 -seed=${SEED:-0}"
     dictionary=tests/fuzz/$name.dict
     [ -e $dictionary ] && options="$options -dict=$dictionary"
     if ! $work/$name $options -runs=0 -artifact_prefix=$work/$name.crash/ $corpus > $work/$name.log 2>&1; then
