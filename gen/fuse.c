@@ -7,6 +7,7 @@
  *         before it; with kernels.fuse = false the shortest. */
 #include "gen.h"
 #include "../kernels/cpu/workspace.h"
+#include "../kernels/cuda/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,20 @@
 /* ---- columns of kernels.def: fits ------------------------------------------------------------ */
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
+
+/* cuBLASLt's epilogues with GELU are for 16-bit operands. */
+static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands" : NULL;
+}
+
+static const char *fits_head_size(const Graph *g, const Op *op)
+{
+    (void)g;
+    int64_t d = op_attr(op, "dim")->i;
+    return d > 128 || d % 2 ? "head_dim: want an even number from 2 to 128" : NULL;
+}
 
 /* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------- */
 
@@ -63,6 +78,59 @@ static int64_t lora_bytes(const Op *op, Ref x, Ref y)
 
 static int64_t workspace_lora(const Op *op) { return lora_bytes(op, op->in[1], op->in[0]); }
 static int64_t workspace_lora_bwd(const Op *op) { return lora_bytes(op, op->in[2], op->in[1]); }
+
+static int64_t workspace_cuda_gemm(const Op *op) { (void)op; return CUDA_GEMM_WORKSPACE; }
+static int64_t workspace_cuda_layernorm(const Op *op)
+{
+    return layernorm_bwd_cuda_workspace(columns(op->in[1]));
+}
+static int64_t workspace_cuda_rmsnorm(const Op *op)
+{
+    return rmsnorm_bwd_cuda_workspace(columns(op->in[1]));
+}
+static int64_t workspace_cuda_bias_grad(const Op *op)
+{
+    return bias_grad_cuda_workspace(columns(op->in[0]));
+}
+static int64_t workspace_cuda_grad_norm(const Op *op) { (void)op; return grad_norm_cuda_workspace(); }
+static int64_t workspace_cuda_embed_bwd(const Op *op)
+{
+    return embed_bwd_cuda_workspace(rows(op->in[0]), op->out[0].v->dim[0].n);
+}
+
+static int64_t workspace_cuda_attention(const Op *op)
+{
+    const Dim *d = op->in[0].v->dim;
+    return attention_fwd_cuda_workspace(d[0].n, d[1].n, attr(op, "heads"), attr(op, "kv"),
+                                        attr(op, "dim"), act(op->in[0]));
+}
+
+static int64_t workspace_cuda_attention_bwd(const Op *op)
+{
+    const Dim *d = op->in[1].v->dim;
+    return attention_bwd_cuda_workspace(d[0].n, d[1].n, attr(op, "heads"), attr(op, "kv"),
+                                        attr(op, "dim"), act(op->in[1]));
+}
+
+static int64_t workspace_cuda_attention_decode(const Op *op)
+{
+    return attention_decode_cuda_workspace(op->out[1].v->dim[1].n, attr(op, "heads"));
+}
+
+static int64_t workspace_cuda_ce(const Op *op)
+{
+    return ce_cuda_workspace(attr(op, "chunk"), op->in[1].v->dim[0].n, act(op->in[0]));
+}
+
+static int64_t lora_cuda_bytes(const Op *op, Ref x)
+{
+    const Attr *dropout = op_attr(op, "dropout");
+    return lora_cuda_workspace(rows(x), columns(x), attr(op, "rank"), attr(op, "parts"),
+                               dropout ? (float)dropout->f : 0, act(x));
+}
+
+static int64_t workspace_cuda_lora(const Op *op) { return lora_cuda_bytes(op, op->in[1]); }
+static int64_t workspace_cuda_lora_bwd(const Op *op) { return lora_cuda_bytes(op, op->in[2]); }
 
 const KernelRow kernel_row[] = {
 #define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc) \

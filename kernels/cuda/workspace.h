@@ -1,0 +1,90 @@
+/* workspace.h -- bytes of scratch memory that CUDA kernels ask of their caller, and how they divide it.
+ *
+ * Keeps: the generator plans with these very functions; kernels never allocate. `act`: sizeof(act_t). */
+#ifndef DIECAST_KERNELS_CUDA_WORKSPACE_H
+#define DIECAST_KERNELS_CUDA_WORKSPACE_H
+
+#ifndef __CUDACC_RTC__
+#include <stdint.h>
+#endif
+
+enum {
+    /* Column sums add rows in this many fixed blocks, then the blocks in order. */
+    CUDA_REDUCE_PARTS = 128,
+    /* Ranges of the gradient that are summed apart. */
+    CUDA_NORM_PARTS = 1024,
+    /* Of any matrix product; cuBLASLt's algorithms are chosen among those that need no more. */
+    CUDA_GEMM_WORKSPACE = 32 << 20
+};
+
+static inline int64_t cuda_workspace_round(int64_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* (CUDA_REDUCE_PARTS, 2, C) fp32: dw then db of each block of rows */
+static inline int64_t layernorm_bwd_cuda_workspace(int64_t C)
+{
+    return 4 * CUDA_REDUCE_PARTS * 2 * C;
+}
+
+/* (CUDA_REDUCE_PARTS, C) fp32 */
+static inline int64_t rmsnorm_bwd_cuda_workspace(int64_t C)
+{
+    return 4 * CUDA_REDUCE_PARTS * C;
+}
+
+/* (CUDA_REDUCE_PARTS, N) fp32 */
+static inline int64_t bias_grad_cuda_workspace(int64_t N)
+{
+    return 4 * CUDA_REDUCE_PARTS * N;
+}
+
+/* (CUDA_NORM_PARTS) double */
+static inline int64_t grad_norm_cuda_workspace(void)
+{
+    return 8 * CUDA_NORM_PARTS;
+}
+
+/* First row of each token (V + 1) int32, then the rows in order of token (rows) int32 */
+static inline int64_t embed_bwd_cuda_workspace(int64_t rows, int64_t V)
+{
+    return cuda_workspace_round(4 * (V + 1)) + 4 * rows;
+}
+
+static inline int64_t attention_fwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
+                                                   int64_t act)
+{
+    (void)B, (void)T, (void)H, (void)K, (void)D, (void)act;
+    return 0;
+}
+
+/* Row sums of do * o, (B, H, T) fp32 */
+static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
+                                                   int64_t act)
+{
+    (void)K, (void)D, (void)act;
+    return 4 * B * H * T;
+}
+
+/* Scores (H, T) fp32 */
+static inline int64_t attention_decode_cuda_workspace(int64_t T, int64_t H)
+{
+    return 4 * H * T;
+}
+
+/* [CUDA_GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 in place] */
+static inline int64_t ce_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
+{
+    return CUDA_GEMM_WORKSPACE + cuda_workspace_round(4 * chunk * V) + (act == 4 ? 0 : act * chunk * V);
+}
+
+/* [CUDA_GEMM_WORKSPACE | du (rows, parts * rank) act_t | with dropout: masked x (rows, in) act_t] */
+static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank, int64_t parts, float dropout,
+                                          int64_t act)
+{
+    return CUDA_GEMM_WORKSPACE + cuda_workspace_round(act * rows * parts * rank) +
+           (dropout > 0 ? cuda_workspace_round(act * rows * in) : 0);
+}
+
+#endif
