@@ -11,34 +11,7 @@
 #include "types.h"
 
 #ifdef KERNEL_REFERENCE
-/* wpe NULL: no positions. */
-static inline void embed_ref(double *y, const int32_t *tok, const double *wte, const double *wpe,
-                             int64_t rows, int64_t T, int64_t C)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < C; i++)
-            y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[r % T * C + i] : 0);
-}
-
-static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int64_t rows,
-                                 int64_t C, int64_t V, int beta)
-{
-    for (int64_t i = 0; i < V * C && !beta; i++)
-        dwte[i] = 0;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < C; i++)
-            dwte[tok[r] * C + i] += dy[r * C + i];
-}
-
-static inline void pos_bwd_ref(double *dwpe, const double *dy, int64_t rows, int64_t T, int64_t C,
-                               int64_t P, int beta)
-{
-    for (int64_t i = 0; i < P * C && !beta; i++)
-        dwpe[i] = 0;
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t i = 0; i < C; i++)
-            dwpe[r % T * C + i] += dy[r * C + i];
-}
+#include "../reference/embed.h"
 #endif
 
 static inline void embed_add_row(act_t *restrict y, const wt_t *restrict e, const wt_t *restrict p,

@@ -12,21 +12,7 @@
 #include "types.h"
 
 #ifdef KERNEL_REFERENCE
-/* inverse: rotates by the negative angle. */
-static inline void rope_ref(double *qkv, const double *cosine, const double *sine, int64_t rows,
-                            int64_t T, int64_t NH, int64_t KV, int64_t D, int inverse)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t h = 0; h < NH + KV; h++)
-            for (int64_t j = 0; j < D / 2; j++) {
-                double *x1 = qkv + r * (NH + 2 * KV) * D + h * D + j, *x2 = x1 + D / 2;
-                double c = cosine[r % T * (D / 2) + j], s = sine[r % T * (D / 2) + j];
-                double a = *x1, b = *x2;
-                s = inverse ? -s : s;
-                *x1 = a * c - b * s;
-                *x2 = b * c + a * s;
-            }
-}
+#include "../reference/rope.h"
 #endif
 
 /* theta^(-2j/D) */
