@@ -1,0 +1,83 @@
+/* device.h -- the seam inside the simulator: device side (fiber.cpp, shadow.cpp) and host side (host.cpp).
+ *
+ * Keeps: operations (kernels, copies, library calls) run one after the other, in the order the host
+ *        enqueued them, on the thread that enqueued them (the host side holds its lock meanwhile);
+ *        what is checked is whether another order would have been possible.
+ *        The checked library (-DSIM_CHECKED) looks at every access; the fast one at none: there
+ *        sim_read, sim_write do nothing. */
+#ifndef SIM_DEVICE_H
+#define SIM_DEVICE_H
+
+#include "include/cuda_runtime_api.h"
+#include <functional>
+#include <stdint.h>
+
+enum { SIM_EXIT = 97 };
+
+/* One line on stderr, `simulator: WHERE: what`, and exit SIM_EXIT. WHERE: the kernel with its block
+ * and thread, or the operation, as far as there is one. */
+[[noreturn]] __attribute__((format(printf, 1, 2))) void sim_fail(const char *format, ...);
+
+/* ---- memory (shadow.cpp) ---- */
+enum SimMemory { SIM_DEVICE, SIM_PINNED };
+
+/* 256-byte aligned, not written yet (as bytes: 0xff), gaps around; NULL when the address space is
+ * used up (1 TiB a kind). Zero bytes are served as one. */
+void *sim_allocate(SimMemory kind, size_t bytes);
+
+/* `p` as sim_allocate returned it; false when it is no such pointer. */
+bool sim_release(void *p);
+
+/* The allocation that holds address p; false: none. Any of the three may be NULL. */
+bool sim_find(const void *p, SimMemory *kind, void **start, size_t *bytes);
+
+/* ---- operations (shadow.cpp), told by the host side ----
+ * `op`: a number of the host side's, greater than 0, in any order. Between begin and end all
+ * accesses belong to it. Outside of any operation they belong to the host (sim_host_op). */
+void sim_op_begin(uint32_t op, const char *name);
+void sim_op_end(void);
+
+/* The current operation reads or writes these bytes: must lie within one allocation of device or
+ * pinned memory (any other address is ordinary host memory and not looked at), be written before they are
+ * read, and be ordered with what other operations did there. */
+void sim_read(const void *p, size_t bytes);
+void sim_write(void *p, size_t bytes);
+
+/* Bytes that operation reads only as far as they were written, as cudaMemcpy does of padding:
+ * copies the state with the bytes instead of refusing. Call instead of sim_read + sim_write. */
+void sim_copy(void *to, const void *from, size_t bytes);
+
+/* ---- kernels (fiber.cpp) ---- */
+/* Runs every thread of every block now; `body` calls sim_enter() and then the kernel. The caller has called
+ * sim_op_begin and has checked the limits of the launch. */
+void sim_run_grid(dim3 grid, dim3 block, size_t dynamic_shared, const std::function<void()> &body,
+                  const char *name);
+
+/* From a stack copy of the arguments on: accesses are those of device code until the body returns. */
+extern "C" void sim_enter(void);
+
+/* "scale_kernel<64>" of the program's symbol table, or "kernel"; lives as long as the program. */
+const char *sim_kernel_name(const void *kernel);
+
+/* Bytes of `__shared__` variables of the whole program: an upper bound for any one kernel. */
+size_t sim_static_shared(void);
+
+/* ---- provided by the host side (host.cpp) ---- */
+/* Runs `work` now as an operation of the stream or records it while the stream is captured. `work` does
+ * not begin or end the operation: sim_enqueue does. `kernel` is for the limits set by
+ * cudaFuncSetAttribute; the configuration is checked here (0 < sizes, 1024 threads, shared memory). */
+cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
+                               std::function<void()> work);
+
+/* Does operation `earlier` happen before operation `later`, whatever the timing? Both are numbers
+ * given to sim_op_begin or returned by sim_host_op; `later` is the current one. */
+bool sim_happens_before(uint32_t earlier, uint32_t later);
+
+/* The number under which accesses of host code outside of any operation stand now: a new one after
+ * each enqueued operation and each wait. */
+uint32_t sim_host_op(void);
+
+/* "kernel scale_kernel on stream 2": for messages. */
+const char *sim_op_text(uint32_t op);
+
+#endif
