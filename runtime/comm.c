@@ -1,27 +1,18 @@
-/* comm.c -- the ranks together, over MPI-2 calls that only move bytes; every sum is our own.
+/* comm.c -- which rank of how many this process is; the functions of comm.h for a world of one.
  *
- * In:    the launcher's environment.  Out: world; sums with the same bits on all ranks.
- * Method: reduce-scatter by all-to-all of chunks, tree sum of the own chunk, all-gather. */
+ * In:    the launcher's environment.  Out: world. */
 #define _GNU_SOURCE
 #include "comm.h"
 #include "base.h"
-#include "launch.h"
+#include "comm_parts.h"
 #include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#ifndef DIECAST_RANKS
-#define DIECAST_RANKS 0                  /* known at start only */
-#endif
-#if DIECAST_RANKS != 1
-#include <mpi.h>
-#endif
 
 extern char **environ;
-static Launch launch;
+Launch comm_launch;
 
-static void check_size(int size, int64_t built_for, const char *recipe, const char *program)
+void comm_check_size(int size, int64_t built_for, const char *recipe, const char *program)
 {
     if (size == built_for)
         return;
@@ -29,46 +20,46 @@ static void check_size(int size, int64_t built_for, const char *recipe, const ch
     int folder = slash ? (int)(slash - program) : 1;
     die(EXIT_MISMATCH, "built for %lld rank%s, started as %d by launcher %s: start with "
         "%.*s/run.sh, or build for %d: gen %s gpus=%d && make", (long long)built_for,
-        built_for == 1 ? "" : "s", size, launch.source, folder, slash ? program : ".", size,
+        built_for == 1 ? "" : "s", size, comm_launch.source, folder, slash ? program : ".", size,
         recipe, size);
 }
 
-static void resolve(void)
+void comm_resolve(void)
 {
-    char *error = launch_resolve(environ, &launch);
+    char *error = launch_resolve(environ, &comm_launch);
     if (error)
         die(EXIT_CONFIG, "%s", error);
-    world.rank = launch.rank;
-    world.size = launch.size;
-    world.local_rank = launch.local_rank;
-    world.local_size = launch.local_size;
+    world.rank = comm_launch.rank;
+    world.size = comm_launch.size;
+    world.local_rank = comm_launch.local_rank;
+    world.local_size = comm_launch.local_size;
     if (gethostname(world.host, sizeof world.host - 1) != 0)
         die(EXIT_CONFIG, "gethostname: %s", strerror(errno));
 }
 
 const char *comm_launcher(void)
 {
-    return launch.source;
+    return comm_launch.source;
 }
 
 int comm_restart(void)
 {
-    return launch.restart;
+    return comm_launch.restart;
 }
 
 void comm_check_local_rank(int64_t given)
 {
     if (given >= 0 && given != world.local_rank)
         die(EXIT_CONFIG, "--local-rank %lld, but launcher %s says %d", (long long)given,
-            launch.source, world.local_rank);
+            comm_launch.source, world.local_rank);
 }
 
 #if DIECAST_RANKS == 1
 
 void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
 {
-    resolve();
-    check_size(launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
+    comm_resolve();
+    comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
     world.local_rank = 0;
     world.local_size = 1;
 }
@@ -76,11 +67,6 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
 const char *comm_library(void)
 {
     return "none";
-}
-
-void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
-{
-    (void)buf, (void)n, (void)bucket;
 }
 
 void comm_allreduce_double(double *buf, int n)
@@ -104,186 +90,6 @@ void comm_barrier(void)
 
 void comm_finish(void)
 {
-}
-
-#else
-
-/* Elements of the largest message: 256 KiB stay in the second-level cache. On two ranks of one
- * machine rounds of 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
-enum { CHUNK = 1 << 16 };
-
-static bool inside;              /* between MPI_Init and MPI_Finalize */
-static float *chunks;            /* the own chunk of a round from every rank */
-static int64_t reserved;         /* elements of a round that chunks can take */
-static double *doubles;          /* (size, COMM_DOUBLES) */
-static int *counts, *places;     /* of the chunks of a round, by rank */
-static int *mine, *mine_places;  /* the own chunk as every rank sends it */
-
-static void abort_all(int code)
-{
-    if (inside)
-        MPI_Abort(MPI_COMM_WORLD, code);
-}
-
-/* For launchers that do not say how the ranks of a host are numbered. */
-static void number_host(void)
-{
-    char (*host)[sizeof world.host] = calloc((size_t)world.size, sizeof *host);
-    if (!host)
-        die(EXIT_CONFIG, "no memory for the names of %d hosts", world.size);
-    MPI_Allgather(world.host, sizeof world.host, MPI_CHAR, host, sizeof world.host, MPI_CHAR,
-                  MPI_COMM_WORLD);
-    world.local_rank = world.local_size = 0;
-    for (int r = 0; r < world.size; r++)
-        if (strcmp(host[r], world.host) == 0) {
-            world.local_size++;
-            world.local_rank += r < world.rank;
-        }
-    free(host);
-}
-
-static const char *cure(void)
-{
-    if (strcmp(launch.source, "Slurm") == 0)
-        return "srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH";
-    if (strcmp(launch.source, "torchrun") == 0)
-        return "start a CPU binary with run.sh or mpirun instead of torchrun";
-    return "use the mpirun of the MPI that the binary was built with";
-}
-
-static void *table(size_t n, size_t size)
-{
-    void *p = calloc(n, size);
-    if (!p)
-        die(EXIT_CONFIG, "no memory for tables of %d ranks", world.size);
-    return p;
-}
-
-void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
-{
-    int level, size, rank;
-    resolve();
-    if (strcmp(launch.source, "none") != 0)
-        check_size(launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
-    inside = true;
-    die_hook = abort_all;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (strcmp(launch.source, "none") == 0) {
-        world.rank = rank;
-        world.size = size;
-        world.local_rank = -1;
-        check_size(size, built_for, recipe, argc > 0 ? argv[0] : "");
-    } else if (size != launch.size || rank != launch.rank) {
-        die(EXIT_MISMATCH, "launcher %s says rank %d of %d, %s says rank %d of %d: %s",
-            launch.source, launch.rank, launch.size, comm_library(), rank, size, cure());
-    }
-    if (level < MPI_THREAD_FUNNELED)
-        die(EXIT_CONFIG, "%s was built without MPI_THREAD_FUNNELED", comm_library());
-    if (world.local_rank < 0 || world.local_size < 0)
-        number_host();
-    size_t n = (size_t)size;
-    doubles = table(n * COMM_DOUBLES, sizeof *doubles);
-    counts = table(n, sizeof *counts);
-    places = table(n, sizeof *places);
-    mine = table(n, sizeof *mine);
-    mine_places = table(n, sizeof *mine_places);
-}
-
-const char *comm_library(void)
-{
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-#if defined OPEN_MPI
-    return "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "."
-           TEXT(OMPI_RELEASE_VERSION);
-#elif defined MPICH_VERSION
-    return "MPICH " MPICH_VERSION;
-#else
-    return "MPI";
-#endif
-}
-
-/* row 0 += the other rows, as the tree of comm.h. rows: (size, stride), n of each in use */
-#define TREE_SUM(rows, stride, n)                                                   \
-    for (int apart = 1; apart < world.size; apart *= 2)                             \
-        for (int r = 0; r + apart < world.size; r += 2 * apart)                     \
-            for (int64_t i = 0; i < (n); i++)                                       \
-                (rows)[r * (int64_t)(stride) + i] +=                                \
-                    (rows)[(r + apart) * (int64_t)(stride) + i]
-
-static void reduce_round(float *buf, int64_t n)
-{
-    int64_t chunk = (n + world.size - 1) / world.size;
-    for (int r = 0; r < world.size; r++) {
-        int64_t first = r * chunk < n ? r * chunk : n;
-        places[r] = (int)first;
-        counts[r] = (int)(first + chunk < n ? chunk : n - first);
-    }
-    for (int r = 0; r < world.size; r++) {
-        mine[r] = counts[world.rank];
-        mine_places[r] = r * mine[r];
-    }
-    MPI_Alltoallv(buf, counts, places, MPI_FLOAT, chunks, mine, mine_places, MPI_FLOAT,
-                  MPI_COMM_WORLD);
-    TREE_SUM(chunks, mine[0], mine[0]);
-    memcpy(buf + places[world.rank], chunks, sizeof *buf * (size_t)mine[0]);
-    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buf, counts, places, MPI_FLOAT,
-                   MPI_COMM_WORLD);
-}
-
-void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
-{
-    if (bucket < 1 || bucket > COMM_BUCKET)
-        die(EXIT_INTERNAL, "reduction bucket of %lld elements", (long long)bucket);
-    if (world.size == 1)
-        return;
-    int64_t round = bucket / world.size > CHUNK ? (int64_t)CHUNK * world.size : bucket;
-    if (round > reserved) {
-        chunks = arena_alloc((int64_t)sizeof *chunks * (round + world.size), "reduction chunks");
-        reserved = round;
-    }
-    for (int64_t done = 0; done < n; done += round)
-        reduce_round(buf + done, n - done < round ? n - done : round);
-}
-
-void comm_allreduce_double(double *buf, int n)
-{
-    if (n > COMM_DOUBLES)
-        die(EXIT_INTERNAL, "reduction of %d doubles", n);
-    if (world.size == 1)
-        return;
-    MPI_Allgather(buf, n, MPI_DOUBLE, doubles, n, MPI_DOUBLE, MPI_COMM_WORLD);
-    TREE_SUM(doubles, n, n);
-    memcpy(buf, doubles, sizeof *buf * (size_t)n);
-}
-
-int64_t comm_max_int(int64_t value)
-{
-    long long in = value, out = value;
-    MPI_Allreduce(&in, &out, 1, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD);
-    return out;
-}
-
-void comm_broadcast(void *buf, size_t bytes, int root)
-{
-    for (size_t done = 0; done < bytes;) {
-        size_t n = bytes - done < INT_MAX ? bytes - done : INT_MAX;
-        MPI_Bcast((char *)buf + done, (int)n, MPI_BYTE, root, MPI_COMM_WORLD);
-        done += n;
-    }
-}
-
-void comm_barrier(void)
-{
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-void comm_finish(void)
-{
-    MPI_Finalize();
-    inside = false;
 }
 
 #endif

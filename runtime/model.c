@@ -12,9 +12,10 @@
 #include "../kernels/cpu/philox.h"
 #include "base.h"
 #include "crc32c.h"
+#include "device.h"
 #include "safetensors.h"
 
-enum { PIECE = 1 << 18 };            /* elements moved at a time */
+enum { PIECE = 1 << 18 };            /* elements worked on at a time */
 
 static const StDtype st_type[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
 static const size_t type_bytes[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 };
@@ -63,12 +64,80 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
     return list;
 }
 
-/* Place in memory, counted in elements from t->first, of element e of the file. The file of a
- * transposed tensor holds (in, out), memory (out, in). */
-static int64_t place(const Tensor *t, int64_t e)
+/* The file of a transposed tensor holds (in, out), memory (out, in): a run of the file's elements is
+ * at most three rectangles of memory, a part of a column, whole columns, a part of a column. */
+typedef struct {
+    int64_t row, rows, col, cols;
+} Part;
+
+/* The rectangle that begins at element e of the file and ends before e + n: the largest one of at
+ * most a piece. */
+static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
 {
-    int64_t out = t->shape[0], in = t->shape[1];
-    return e % out * in + e / out;
+    int64_t out = t->shape[0], most = ARRAY_PIECE / (int64_t)size;
+    Part p = { e % out, out - e % out, e / out, 1 };
+    if (p.rows > n)
+        p.rows = n;
+    if (p.rows > most)
+        p.rows = most;
+    if (p.rows == out) {
+        p.cols = n / out;
+        if (p.cols > most / out)
+            p.cols = most / out;
+    }
+    return p;
+}
+
+static void get_part(const Tensor *t, const char *from, ElementType type, Part p, float *to)
+{
+    int64_t size = (int64_t)type_bytes[type], stride = t->shape[1] * size;
+    from += p.row * stride + p.col * size;
+    from = array_view_rows(from, p.rows, p.cols * size, &stride);
+    char block[256 * sizeof(float)];
+    for (int64_t c = 0; c < p.cols; c++)
+        for (int64_t r = 0, k; r < p.rows; r += k, to += k) {
+            k = p.rows - r < 256 ? p.rows - r : 256;
+            for (int64_t i = 0; i < k; i++)
+                memcpy(block + i * size, from + (r + i) * stride + c * size, (size_t)size);
+            st_to_float(to, block, st_type[type], (size_t)k);
+        }
+}
+
+static void put_part(const Tensor *t, char *to, ElementType type, Part p, const float *from)
+{
+    int64_t size = (int64_t)type_bytes[type], stride = t->shape[1] * size, packed = stride;
+    to += p.row * stride + p.col * size;
+    char *room = array_room_rows(to, p.rows, p.cols * size, &packed);
+    char block[256 * sizeof(float)];
+    for (int64_t c = 0; c < p.cols; c++)
+        for (int64_t r = 0, k; r < p.rows; r += k, from += k) {
+            k = p.rows - r < 256 ? p.rows - r : 256;
+            st_from_float(block, st_type[type], from, (size_t)k);
+            for (int64_t i = 0; i < k; i++)
+                memcpy(room + (r + i) * packed + c * size, block + i * size, (size_t)size);
+        }
+    array_write_rows(to, stride, room, packed, p.rows, p.cols * size);
+}
+
+/* n elements as they lie in memory. */
+static void get_run(const char *from, ElementType type, int64_t n, float *to)
+{
+    int64_t size = (int64_t)type_bytes[type], most = ARRAY_PIECE / size;
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < most ? n - done : most;
+        st_to_float(to + done, array_view(from + done * size, k * size), st_type[type], (size_t)k);
+    }
+}
+
+static void put_run(char *to, ElementType type, int64_t n, const float *from)
+{
+    int64_t size = (int64_t)type_bytes[type], most = ARRAY_PIECE / size;
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < most ? n - done : most;
+        void *room = array_room(to + done * size, k * size);
+        st_from_float(room, st_type[type], from + done, (size_t)k);
+        array_write(to + done * size, room, k * size);
+    }
 }
 
 void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n,
@@ -76,16 +145,12 @@ void model_get(const Tensor *t, const void *array, ElementType type, int64_t beg
 {
     size_t size = type_bytes[type];
     const char *from = (const char *)array + (size_t)t->first * size;
-    if (!t->transposed) {
-        st_to_float(to, from + (size_t)begin * size, st_type[type], (size_t)n);
-        return;
-    }
-    char block[1024 * sizeof(float)];
-    for (int64_t done = 0, k; done < n; done += k) {
-        k = n - done < 1024 ? n - done : 1024;
-        for (int64_t i = 0; i < k; i++)
-            memcpy(block + (size_t)i * size, from + (size_t)place(t, begin + done + i) * size, size);
-        st_to_float(to + done, block, st_type[type], (size_t)k);
+    if (!t->transposed)
+        get_run(from + (size_t)begin * size, type, n, to);
+    for (int64_t done = 0; t->transposed && done < n;) {
+        Part p = part_at(t, begin + done, n - done, size);
+        get_part(t, from, type, p, to + done);
+        done += p.rows * p.cols;
     }
 }
 
@@ -94,16 +159,12 @@ void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, in
 {
     size_t size = type_bytes[type];
     char *to = (char *)array + (size_t)t->first * size;
-    if (!t->transposed) {
-        st_from_float(to + (size_t)begin * size, st_type[type], from, (size_t)n);
-        return;
-    }
-    char block[1024 * sizeof(float)];
-    for (int64_t done = 0, k; done < n; done += k) {
-        k = n - done < 1024 ? n - done : 1024;
-        st_from_float(block, st_type[type], from + done, (size_t)k);
-        for (int64_t i = 0; i < k; i++)
-            memcpy(to + (size_t)place(t, begin + done + i) * size, block + (size_t)i * size, size);
+    if (!t->transposed)
+        put_run(to + (size_t)begin * size, type, n, from);
+    for (int64_t done = 0; t->transposed && done < n;) {
+        Part p = part_at(t, begin + done, n - done, size);
+        put_part(t, to, type, p, from + done);
+        done += p.rows * p.cols;
     }
 }
 
@@ -170,13 +231,16 @@ void model_init(Model *m, uint64_t seed)
                 die(EXIT_IO, "out of memory for %d values", (int)PIECE);
             int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
             init_piece(t, seed, begin, k, value);
-            size_t at = (size_t)(t->first + begin);
-            st_from_float((char *)t->weight + at * type_bytes[t->type], st_type[t->type], value,
-                          (size_t)k);
+            int64_t at = t->first + begin;
+            put_run((char *)t->weight + at * (int64_t)type_bytes[t->type], t->type, k, value);
             if (t->master)
-                memcpy(t->master + at, value, (size_t)k * sizeof *value);
+                array_write(t->master + at, value, k * (int64_t)sizeof *value);
             free(value);
         }
+        float *const moment[] = { t->exp_avg, t->exp_avg_sq };
+        for (int j = 0; j < 2; j++)
+            if (moment[j])
+                array_zero(moment[j] + t->first, n * (int64_t)sizeof *moment[j]);
     }
 }
 
@@ -184,9 +248,13 @@ void model_round(Model *m)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        if (t->master)
-            st_from_float((char *)t->weight + (size_t)t->first * type_bytes[t->type],
-                          st_type[t->type], t->master + t->first, (size_t)model_elements(t));
+        int64_t n = t->master ? model_elements(t) : 0, size = (int64_t)type_bytes[t->type];
+        for (int64_t done = 0, k; done < n; done += k) {
+            k = n - done < PIECE ? n - done : PIECE;
+            int64_t at = t->first + done;
+            put_run((char *)t->weight + at * size, t->type, k,
+                    array_view(t->master + at, k * (int64_t)sizeof *t->master));
+        }
     }
 }
 
@@ -194,22 +262,24 @@ int64_t model_nonfinite(const Model *m, const char **where)
 {
     int64_t bad = 0;
     *where = NULL;
+    float *block = malloc(PIECE * sizeof *block);
+    if (!block)
+        die(EXIT_IO, "out of memory for %d values", (int)PIECE);
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         const char *array = t->master ? (const char *)t->master : t->weight;
         ElementType type = t->master ? EL_F32 : t->type;
         int64_t n = model_elements(t);
-        float block[4096];
         for (int64_t done = 0, k; done < n; done += k) {
-            k = n - done < 4096 ? n - done : 4096;
-            st_to_float(block, array + (size_t)(t->first + done) * type_bytes[type], st_type[type],
-                        (size_t)k);
+            k = n - done < PIECE ? n - done : PIECE;
+            get_run(array + (t->first + done) * (int64_t)type_bytes[type], type, k, block);
             for (int64_t j = 0; j < k; j++)
                 bad += !isfinite(block[j]);
         }
         if (bad > 0 && !*where)
             *where = t->name;
     }
+    free(block);
     return bad;
 }
 
@@ -233,9 +303,13 @@ static uint32_t sum(const Model *m, bool adapter_too)
     for (int i = 0; i < n; i++) {
         const Tensor *t = order[i];
         const char *array = t->master ? (const char *)t->master : t->weight;
-        size_t size = t->master ? sizeof(float) : type_bytes[t->type];
+        int64_t size = t->master ? (int64_t)sizeof(float) : (int64_t)type_bytes[t->type];
+        int64_t bytes = model_elements(t) * size;
         crc = crc32c(crc, t->name, strlen(t->name) + 1);
-        crc = crc32c(crc, array + (size_t)t->first * size, (size_t)model_elements(t) * size);
+        for (int64_t done = 0, k; done < bytes; done += k) {
+            k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
+            crc = crc32c(crc, array_view(array + t->first * size + done, k), (size_t)k);
+        }
     }
     free(order);
     return crc;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base.h"
+#include "device.h"
 #include "folder.h"
 
 enum { PIECE = 1 << 20 };            /* elements */
@@ -25,24 +26,37 @@ static void file_shape(const Tensor *t, int64_t shape[ST_RANK])
         shape[i] = t->shape[t->transposed ? t->rank - 1 - i : i];
 }
 
+/* Elements of the file to move at a time: whole rows of it where they are columns in memory. */
+static int64_t piece_of(const Tensor *t)
+{
+    int64_t row = t->transposed ? t->shape[0] : 1;
+    return row <= PIECE ? PIECE / row * row : PIECE;
+}
+
 uint64_t weights_bytes(const WeightsItem *item)
 {
     return (uint64_t)model_elements(item->t) * (uint64_t)st_dtype_bits[item->dtype] / 8;
 }
 
-static const float *adapter_values(const Tensor *t)
+/* The values of an adapter's matrix, in memory's order; free. */
+static float *adapter_values(const Tensor *t)
 {
-    const float *array = t->master ? t->master : t->weight;
-    if (!t->master && t->type != EL_F32)
-        die(EXIT_INTERNAL, "%s has no fp32 values to merge", t->name);
-    return array + t->first;
+    int64_t n = model_elements(t);
+    float *values = malloc(((size_t)n + 1) * sizeof *values);
+    if (!values)
+        die(EXIT_IO, "out of memory for %lld values of %s", (long long)n, t->name);
+    if (t->master)
+        model_get(t, t->master, EL_F32, 0, n, values);
+    else
+        model_get(t, t->weight, t->type, 0, n, values);
+    return values;
 }
 
 /* values[] += scale * (b a)[] for the file's elements begin .. begin+n-1, sum over r ascending. */
-static void add_product(const WeightsItem *item, int64_t begin, int64_t n, float *values)
+static void add_product(const WeightsItem *item, const float *a, const float *b, int64_t begin,
+                        int64_t n, float *values)
 {
     const Tensor *t = item->t;
-    const float *a = adapter_values(item->a), *b = adapter_values(item->b);
     int64_t rank = item->a->shape[0], in = t->shape[1], width = t->transposed ? t->shape[0] : in;
     float *sum = malloc((size_t)width * sizeof *sum);
     if (!sum)
@@ -63,29 +77,46 @@ static void add_product(const WeightsItem *item, int64_t begin, int64_t n, float
     free(sum);
 }
 
+/* Bytes as they lie in memory. */
+static char *write_bytes(StWriter *w, const char *name, const char *from, int64_t bytes)
+{
+    char *error = NULL;
+    for (int64_t done = 0, k; done < bytes && !error; done += k) {
+        k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
+        error = st_write(w, name, array_view(from + done, k), (uint64_t)k);
+    }
+    return error;
+}
+
 static char *write_tensor(StWriter *w, const WeightsItem *item)
 {
     int64_t n = model_elements(item->t);
     if (weights_dtype(item->type) == item->dtype && !item->t->transposed && !item->a) {
-        size_t size = (size_t)st_dtype_bits[item->dtype] / 8;
-        return st_write(w, item->name, (const char *)item->array + (size_t)item->t->first * size,
-                        (uint64_t)n * size);
+        int64_t size = st_dtype_bits[item->dtype] / 8;
+        return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
+                           n * size);
     }
-    float *values = malloc(PIECE * sizeof *values), *bytes = malloc(PIECE * sizeof *bytes);
+    int64_t piece = piece_of(item->t);
+    float *values = malloc((size_t)piece * sizeof *values);
+    float *bytes = malloc((size_t)piece * sizeof *bytes);
     if (!values || !bytes)
-        die(EXIT_IO, "out of memory for %d values", (int)PIECE);
+        die(EXIT_IO, "out of memory for %lld values", (long long)piece);
+    float *a = item->a ? adapter_values(item->a) : NULL;
+    float *b = item->a ? adapter_values(item->b) : NULL;
     char *error = NULL;
     for (int64_t done = 0, k; done < n && !error; done += k) {
-        k = n - done < PIECE ? n - done : PIECE;
+        k = n - done < piece ? n - done : piece;
         model_get(item->t, item->array, item->type, done, k, values);
         if (item->a)
-            add_product(item, done, k, values);
+            add_product(item, a, b, done, k, values);
         st_from_float(bytes, item->dtype, values, (size_t)k);
         error = st_write(w, item->name, bytes,
                          (uint64_t)k * (uint64_t)st_dtype_bits[item->dtype] / 8);
     }
     free(values);
     free(bytes);
+    free(a);
+    free(b);
     return error;
 }
 
@@ -173,13 +204,14 @@ char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, fl
 {
     int64_t n = model_elements(t);
     size_t size = (size_t)st_dtype_bits[from->dtype] / 8;
-    char *bytes = malloc(PIECE * size);
-    float *values = malloc(PIECE * sizeof *values);
+    int64_t piece = piece_of(t);
+    char *bytes = malloc((size_t)piece * size);
+    float *values = malloc((size_t)piece * sizeof *values);
     if (!bytes || !values)
-        die(EXIT_IO, "out of memory for %d values", (int)PIECE);
+        die(EXIT_IO, "out of memory for %lld values", (long long)piece);
     char *error = NULL;
     for (int64_t done = 0, k; done < n; done += k) {
-        k = n - done < PIECE ? n - done : PIECE;
+        k = n - done < piece ? n - done : piece;
         error = st_read(file, from, bytes, (uint64_t)done * size, (uint64_t)k * size);
         if (error)
             break;

@@ -40,11 +40,11 @@ sources() {             # sources DIR NAME...
 # shellcheck disable=SC2046,SC2086
 {
     compile gcc "$build/unit" "-DDIECAST_RANKS=1 -fsanitize=address,undefined $trap_ub" \
-        $(sources tests/runtime $units) $(sources runtime comm $parts) || exit 1
+        $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts) || exit 1
     compile gcc "$build/flags" "-fsanitize=undefined $trap_ub" \
         tests/runtime/flags_main.c $(sources runtime base flags) || exit 1
     compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c \
-        $(sources runtime base launch comm) || exit 1
+        $(sources runtime base launch comm comm_mpi) || exit 1
 }
 
 # In-process checks; leaks are not the subject: the processes are short.
@@ -153,7 +153,8 @@ done
 if command -v mpicc.mpich >/dev/null && command -v mpirun.mpich >/dev/null; then
     # shellcheck disable=SC2046
     compile mpicc.mpich "$build/comm_mpich" -O2 tests/runtime/comm_main.c \
-        $(sources runtime base launch comm) && ranks MPICH mpirun.mpich 2 "" "$build/comm_mpich"
+        $(sources runtime base launch comm comm_mpi) \
+        && ranks MPICH mpirun.mpich 2 "" "$build/comm_mpich"
     ends "binary of one MPI, launcher of the other" 83 "use the mpirun of the MPI" \
         mpirun.mpich -n 2 "$build/comm" 2 sums
 fi
@@ -161,7 +162,7 @@ fi
 # run.sh with its holes filled as the emitter does, around a program that shows what it got.
 for n in 1 2; do
     mkdir -p "$scratch/x$n"
-    sed "s/@NAME@/runtime_test/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$n/" templates/run.sh \
+    sed "s/@NAME@/runtime_test/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$n/" templates/cpu/run.sh \
         >"$scratch/x$n/run.sh"
     cat >"$scratch/x$n/train" <<'END'
 #!/bin/bash

@@ -1,0 +1,80 @@
+/* device_cpu.c -- the arrays of a CPU program: the host's memory itself, nothing is copied.
+ *
+ * In:    device.h.  Keeps: pages that nothing has written stay untouched, and are zero. */
+#include "device.h"
+
+#include <string.h>
+
+#include "base.h"
+
+void device_open(const char *target)
+{
+    (void)target;
+}
+
+const char *device_name(void)
+{
+    return "CPU";
+}
+
+int64_t device_used(void)
+{
+    return arena_allocated();
+}
+
+void *device_arena(int64_t bytes, const char *what)
+{
+    return arena_alloc(bytes, what);
+}
+
+void *device_pinned(int64_t bytes, const char *what)
+{
+    return arena_alloc(bytes, what);
+}
+
+const void *array_view(const void *from, int64_t bytes)
+{
+    (void)bytes;
+    return from;
+}
+
+void *array_room(void *to, int64_t bytes)
+{
+    (void)bytes;
+    return to;
+}
+
+void array_write(void *to, const void *from, int64_t bytes)
+{
+    if (to != from)
+        memcpy(to, from, (size_t)bytes);
+}
+
+const void *array_view_rows(const void *from, int64_t rows, int64_t bytes, int64_t *stride)
+{
+    (void)rows, (void)bytes, (void)stride;
+    return from;
+}
+
+void *array_room_rows(void *to, int64_t rows, int64_t bytes, int64_t *stride)
+{
+    (void)rows, (void)bytes, (void)stride;
+    return to;
+}
+
+void array_write_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,
+                      int64_t rows, int64_t bytes)
+{
+    for (int64_t r = 0; r < rows && to != from; r++)
+        memcpy((char *)to + r * to_stride, (const char *)from + r * from_stride, (size_t)bytes);
+}
+
+void array_read(void *to, const void *from, int64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+}
+
+void array_zero(void *to, int64_t bytes)
+{
+    (void)to, (void)bytes;
+}
