@@ -152,6 +152,14 @@ static void check_precision(const Config *c)
                 c->v[F_target].s);
 }
 
+static void check_graph_field(const Config *c)
+{
+    if (c->v[F_kernels_graph].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
+        err_add(c->v[F_kernels_graph].loc,
+                "kernels.graph: is for GPU targets; target = \"%s\" launches no graphs",
+                c->v[F_target].s);
+}
+
 static void check_sizes(const Config *c)
 {
     int64_t T = c->v[F_seq_max].i, B = c->v[F_batch_micro].i;
@@ -300,6 +308,7 @@ void check_config(Config *c)
     const FamilyRow *f = family_of(c);
     check_name(c);
     check_precision(c);
+    check_graph_field(c);
     check_sizes(c);
     check_heads(c, f);
     check_family(c, f);

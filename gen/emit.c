@@ -53,6 +53,14 @@ static void put(const char *name, const char *text, bool executable)
     written.hash[written.n++] = sha256_hex(text, strlen(text));
 }
 
+static bool is_written(const char *name)
+{
+    for (int i = 0; i < written.n; i++)
+        if (!strcmp(written.name[i], name))
+            return true;
+    return false;
+}
+
 static char *source(const char *path)
 {
     size_t n;
@@ -64,9 +72,12 @@ static char *source(const char *path)
     return text;
 }
 
+static void copy_as(const char *path, const char *name) { put(name, source(path), false); }
+
 static void copy(const char *folder, const char *name)
 {
-    put(text_print("%s/%s", folder, name), source(text_print("%s/%s", folder, name)), false);
+    char *path = text_print("%s/%s", folder, name);
+    copy_as(path, path);
 }
 
 /* ---- holes ----------------------------------------------------------------------------------- */
@@ -192,8 +203,21 @@ static char *head(const Graph *g, const char *about)
                       groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
-/* Files of runtime/ that every binary gets: all but those that name another backend. */
-static int runtime_files(const char **name)
+/* Files of runtime/: all but those whose name ends in another backend's library. */
+static bool of_backend(const Graph *g, const char *name)
+{
+    static const char *const ends[][2] = {
+        {"_cpu", "cpu"}, {"_mpi", "cpu"}, {"_cuda", "cuda"}, {"_nccl", "cuda"}};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t n = strlen(ends[i][0]);
+        if (dot - name > (long)n && !strncmp(dot - n, ends[i][0], n))
+            return !strcmp(g->target->backend, ends[i][1]);
+    }
+    return true;
+}
+
+static int runtime_files(const Graph *g, const char **name)
 {
     char *folder = text_print("%s/runtime", gen_root());
     DIR *d = opendir(folder);
@@ -203,7 +227,8 @@ static int runtime_files(const char **name)
     for (struct dirent *e; (e = readdir(d));) {
         const char *dot = strrchr(e->d_name, '.');
         if (dot && e->d_name[0] != '.' &&
-            (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) && n < 200)
+            (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) &&
+            of_backend(g, e->d_name) && n < 200)
             name[n++] = text_copy(e->d_name);
     }
     closedir(d);
@@ -211,31 +236,39 @@ static int runtime_files(const char **name)
     return n;
 }
 
-/* Kernel headers may include each other: those too. */
-static void copy_kernels(const Graph *g, Str *includes)
+/* The listed files of kernels/BACKEND and those that they include. */
+static void copy_kernel_files(const char *backend, const char *const *file, int n)
 {
-    int n;
-    const char *const *file = emit_kernel_files(g, &n);
     const char *list[64];
     int known = 0;
-    for (int i = 0; i < n; i++) {
-        str_print(includes, "#include \"kernels/%s/%s\"\n", g->target->backend, file[i]);
-        list[known++] = file[i];
-    }
-    list[known++] = "philox.h";      /* the runtime draws from it too */
+    while (known < n)
+        list[known] = file[known], known++;
     for (int i = 0; i < known; i++) {
-        char *path = text_print("kernels/%s/%s", g->target->backend, list[i]);
+        char *path = text_print("kernels/%s/%s", backend, list[i]);
         const char *text = source(path);
-        put(path, text, false);
+        if (!is_written(path))
+            put(path, text, false);
         for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
             const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
-            bool have = strchr(name, '/') != NULL;   /* from runtime/, which is copied whole */
+            bool have = strchr(name, '/') != NULL ||     /* from runtime/, which is copied whole */
+                        !strcmp(name, "shape.h");
             for (int j = 0; j < known; j++)
                 have |= !strcmp(list[j], name);
             if (!have && known < 64)
                 list[known++] = name;
         }
     }
+}
+
+static void copy_kernels(const Graph *g, Str *includes)
+{
+    static const char *const drawn[] = {"philox.h"};     /* the runtime draws from it too */
+    int n;
+    const char *const *file = emit_kernel_files(g, &n);
+    for (int i = 0; i < n; i++)
+        str_print(includes, "#include \"kernels/%s/%s\"\n", g->target->backend, file[i]);
+    copy_kernel_files(g->target->backend, file, n);
+    copy_kernel_files("cpu", drawn, 1);
 }
 
 static char *run_defaults(const Config *c)
@@ -267,10 +300,15 @@ static char *recipe_h(const Graph *g)
     Str s = {0};
     str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe),
               c_string(c->name), c->hash);
+    str_print(&s, "    .generator = \"%s\",\n", GEN_VERSION);
     str_print(&s,
               "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
               ".target = \"%s\",\n",
               g->objective, g->family, config_text(c, F_precision), g->target->name);
+    str_print(&s, "    .model_fields =\n    %s,\n", c_string(emit_model_fields(g)));
+    str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
+    if (adapter)
+        str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
     str_print(&s, "    .data_kind = \"%s\",\n", config_text(c, F_data_kind));
     str_print(&s,
               "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
@@ -279,10 +317,6 @@ static char *recipe_h(const Graph *g)
               "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
               "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
               all, trained, g->arena_bytes);
-    str_print(&s, "    .model_fields =\n    %s,\n", c_string(emit_model_fields(g)));
-    str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
-    if (adapter)
-        str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
     return s.text;
 }
 
@@ -299,17 +333,21 @@ static void write_step(const Graph *g)
     Str includes = {0};
     copy_kernels(g, &includes);
     char *programs = emit_programs(g), *merges = emit_merges(g);
-    bool lora = config_int(g->cfg, F_lora_rank) > 0,
-         bf16 = !strcmp(config_text(g->cfg, F_precision), "bf16");
-    put("step.c",
-        FILL("templates/cpu/step.c",
+    bool lora = config_int(g->cfg, F_lora_rank) > 0, gpu = on_gpu(g);
+    const char *precision = config_text(g->cfg, F_precision);
+    put(gpu ? "step.cu" : "step.c",
+        FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
              {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
               false},
              {"precision",
-              bf16 ? "#define ACT_BF16 1        /* activations and compute weights are bf16 */\n"
-                   : "",
+              !strcmp(precision, "fp32")
+                  ? ""
+                  : text_print("#define ACT_%s 1        // activations and compute weights are %s\n",
+                               !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
               false},
-             {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", false},
+             {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
+             {"graph", gpu && config_bool(g->cfg, F_kernels_graph) ? "yes" : "", !gpu},
+             {"inputs", emit_inputs(g), !gpu}, {"calls", emit_calls(g), false},
              {"products", emit_products(g), false},
              {"make_adapters",
               lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        "
@@ -325,15 +363,17 @@ static void write_step(const Graph *g)
                         "merges[0];\n"
                       : "",
               false},
-             {"init", program_named(g, "init") ? "    step_init();\n" : "", false},
+             {"init",
+              !program_named(g, "init") ? ""
+              : gpu                     ? "    run_init(work);\n"
+                                        : "    run_init();\n",
+              false},
              {"programs", programs, false}),
         false);
     put("recipe.h",
-        FILL("templates/recipe.h", {"GENERATOR", GEN_VERSION, false},
-             {"model", recipe_h(g), false}),
-        false);
+        FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
     put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
-    put("step.h", FILL("templates/cpu/step.h", {"prototypes", emit_prototypes(g), false}), false);
+    copy_as("templates/step.h", "step.h");
     put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
     put("plan.h",
         FILL("templates/plan.h",
@@ -347,7 +387,8 @@ static void write_step(const Graph *g)
 static void write_build(const Graph *g)
 {
     const char *name[200];
-    int n = runtime_files(name);
+    int n = runtime_files(g, name);
+    const char *backend = g->target->backend;
     Str objects = {0};
     for (int i = 0; i < n; i++) {
         copy("runtime", name[i]);
@@ -357,12 +398,12 @@ static void write_build(const Graph *g)
     }
     char *ranks = text_print("%" PRId64, g->ranks);
     put("Makefile",
-        FILL("templates/cpu/Makefile", {"NAME", g->cfg->name, false},
+        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->cfg->name, false},
              {"RECIPE", g->cfg->recipe, false}, {"CFLAGS", g->target->cflags, false},
              {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
         false);
     put("run.sh",
-        FILL("templates/run.sh", {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false},
+        FILL(text_print("templates/%s/run.sh", backend), {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false},
              {"RANKS", ranks, false}),
         true);
     put("train.slurm",
@@ -424,7 +465,6 @@ void emit_run(const Graph *g, const char *outdir)
              {"head", head(g, "Flags, data, the loop, checkpoints; step.c holds what is computed"),
               false},
              {"defaults", run_defaults(g->cfg), false},
-             {"begins", program_named(g, "begin") ? "yes" : "", false},
              {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
              {"noise", noise ? "yes" : "", false}),
         false);

@@ -7,6 +7,7 @@
 
 #include "gen.h"
 
+bool on_gpu(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
 char *c_string(const char *text);                  /* a C string literal, one line of text a line */
 const char *c_type(Dtype dt);                      /* "float" */
@@ -17,7 +18,8 @@ char *emit_shape(const Graph *g);                  /* enum constants of shape.h 
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 char *emit_programs(const Graph *g);               /* one function a program */
-char *emit_prototypes(const Graph *g);
+char *emit_calls(const Graph *g);                  /* of the programs of a step, in order */
+char *emit_inputs(const Graph *g);                 /* constants INPUTS_OFFSET, INPUTS_BYTES */
 /* assignments of what train.c reads and writes */
 char *emit_io(const Graph *g);
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */

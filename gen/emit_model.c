@@ -43,8 +43,8 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
         if (!strcmp(init[i][0], v->init))
             kind = init[i][1];
     int64_t cols = v->rank == 2 ? v->dim[1].n : 1;
-    str_print(s, "    {\"%s\", %" PRId64 ", %d, {%" PRId64, file_name(v, piece), v->count, v->rank,
-              piece->rows);
+    str_print(s, "    {.name = \"%s\",\n     .layers = %" PRId64 ", .rank = %d, .shape = {%" PRId64,
+              file_name(v, piece), v->count, v->rank, piece->rows);
     if (v->rank == 2)
         str_print(s, ", %" PRId64, cols);
     const char *flags =
@@ -64,8 +64,8 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     if (v->trained) {
         if (v->dtype != DT_F32)
             str_print(s, ", .master = %s", state_name(g, "master", v));
-        str_print(s, ", .grad = %s,\n     .exp_avg = %s, .exp_avg_sq = %s",
-                  state_name(g, "grad", v), state_name(g, "m", v), state_name(g, "v", v));
+        str_print(s, ",\n     .exp_avg = %s, .exp_avg_sq = %s, .grad = %s", state_name(g, "m", v),
+                  state_name(g, "v", v), state_name(g, "grad", v));
     }
     str_print(s, "},\n");
 }

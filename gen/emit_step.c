@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool on_gpu(const Graph *g) { return !strcmp(g->target->backend, "cuda"); }
+
 /* ---- names and numbers ----------------------------------------------------------------------- */
 
 char *c_name(const char *ir_name)
@@ -146,6 +148,8 @@ static char *operand(Ref r)
         bug("%s is passed to a kernel, but not stored", r.v->name);
     if (r.index == IX_NONE || r.v->slots == 1)
         return name;
+    if (r.index == IX_MICRO)
+        return text_print("AT(%s, micro)", name);
     if (r.index == IX_CONST)
         return text_print("AT(%s, %s)", name, !r.k ? "0" : "L");
     if (r.v->slots < r.v->count && r.v->slots > 1)
@@ -356,7 +360,13 @@ static void print_call(Str *s, const Call *c, int indent)
     const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
     Loc loc = call_op(c, 0)->loc;
     Str line = {0};
-    str_print(&line, "%*s%s(", indent, "", name);
+    str_print(&line, "%*s%s", indent, "", name);
+    if (*args == '<') {          /* arguments of a template */
+        size_t n = strcspn(args, ">") + 1;
+        str_print(&line, "%.*s", (int)n, args);
+        args += n;
+    }
+    str_print(&line, "(");
     int column = (int)line.n, at = column;
     while (*args) {
         size_t n = strcspn(args, ",");
@@ -391,6 +401,15 @@ static void print_call(Str *s, const Call *c, int indent)
     str_print(s, "\n");
 }
 
+/* The micro-batch, where it matters, and the stream that the kernels go to. */
+static const char *parameters(const Graph *g, const Program *p)
+{
+    bool micro = !strcmp(p->name, "micro") && config_int(g->cfg, F_batch_accum) > 1;
+    if (on_gpu(g))
+        return micro ? "int micro, cudaStream_t s" : "cudaStream_t s";
+    return micro ? "int micro" : "void";
+}
+
 static void print_program(Str *s, const Graph *g, const Program *p)
 {
     double flops = 0;
@@ -400,7 +419,7 @@ static void print_program(Str *s, const Graph *g, const Program *p)
     str_print(s, "/* %s", p->about);
     if (flops >= 1e6)
         str_print(s, " (%.3g GFLOP)", flops / 1e9);
-    str_print(s, " */\nvoid step_%s(void)\n{\n", p->name);
+    str_print(s, " */\nstatic void run_%s(%s)\n{\n", p->name, parameters(g, p));
     int region = 0;
     for (int k = 0; k < p->ngroups; k++) {
         Call c = {g, p, &p->groups[k]};
@@ -429,12 +448,25 @@ char *emit_programs(const Graph *g)
     return s.text;
 }
 
-char *emit_prototypes(const Graph *g)
+/* The calls of an optimiser step's programs. */
+char *emit_calls(const Graph *g)
 {
+    static const char *const order[] = {"begin", "micro", "reduce", "update"};
+    const char *stream = on_gpu(g) ? "s" : "";
+    int64_t accum = config_int(g->cfg, F_batch_accum);
     Str s = {0};
-    for (int i = 0; i < g->nprograms; i++)
-        str_print(&s, "void step_%s(void);%*s// %s\n", g->programs[i]->name,
-                  (int)(12 - strlen(g->programs[i]->name)), "", g->programs[i]->about);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        for (int j = 0; j < g->nprograms; j++) {
+            if (strcmp(g->programs[j]->name, order[i]))
+                continue;
+            if (accum > 1 && !strcmp(order[i], "micro"))
+                str_print(&s,
+                          "    for (int micro = 0; micro < %" PRId64
+                          "; micro++)\n        run_micro(micro%s%s);\n",
+                          accum, *stream ? ", " : "", stream);
+            else
+                str_print(&s, "    run_%s(%s);\n", order[i], stream);
+        }
     return s.text;
 }
 
@@ -466,16 +498,43 @@ char *emit_products(const Graph *g)
     return s.text;
 }
 
+static const Value *named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (!strcmp(g->values[i]->name, name))
+            return g->values[i];
+    return NULL;
+}
+
+/* Where the host writes inputs: in the arena, or in a pinned copy of its part. */
 char *emit_io(const Graph *g)
 {
-    static const char *const names[] = {"tokens", "labels", "scale", "noise", "hyper",
-                                        "loss",   "norm",   "token", "place", "logits"};
+    static const char *const inputs[] = {"tokens", "labels", "scale", "noise",
+                                         "hyper",  "token",  "place"};
     Str s = {0};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        for (int j = 0; j < g->nvalues; j++)
-            if (!strcmp(g->values[j]->name, names[i]))
-                str_print(&s, "    io.%s = %s;\n", names[i], names[i]);
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
+        if (named(g, inputs[i]))
+            str_print(&s, on_gpu(g) ? "    io.%s = PINNED(%s);\n" : "    io.%s = %s;\n", inputs[i],
+                      inputs[i]);
+    str_print(&s, "    io.tokens_stride = tokens_stride;\n");
+    if (named(g, "noise"))
+        str_print(&s, "    io.noise_stride = noise_stride;\n");
     return s.text;
+}
+
+/* The part of the arena that holds every input: they lie side by side. */
+char *emit_inputs(const Graph *g)
+{
+    int64_t begin = INT64_MAX, end = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->kind != VK_INPUT)
+            continue;
+        begin = v->offset < begin ? v->offset : begin;
+        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
+    }
+    return text_print("enum : int64_t { INPUTS_OFFSET = %" PRId64 ", INPUTS_BYTES = %" PRId64 " };\n",
+                      begin, end - begin);
 }
 
 const char *const *emit_kernel_files(const Graph *g, int *n)

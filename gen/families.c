@@ -222,7 +222,7 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const
     Op *op = build_op(b, p > 0 ? OP_lora_dropout : OP_lora);
     op_in(op, y), op_in(op, x), op_in(op, use(A)), op_in(op, use(B));
     if (p > 0)
-        op_in(op, ref(b->noise));
+        op_in(op, build_input(b, b->noise));
     op_out(op, out_y), op_out(op, u);
     op_int(op, "rank", r), op_int(op, "parts", parts);
     for (int i = 0; i < parts; i++)
@@ -345,7 +345,7 @@ void family_embed(Build *b)
     }
     bool at = b->mode == MODE_DECODE;
     Op *op = build_op(b, wpe ? at ? OP_embed_pos_at : OP_embed_pos : at ? OP_embed_at : OP_embed);
-    op_in(op, ref(b->tokens)), op_in(op, ref(wte));
+    op_in(op, build_input(b, b->tokens)), op_in(op, ref(wte));
     if (wpe)
         op_in(op, ref(wpe));
     if (at)

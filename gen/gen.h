@@ -211,7 +211,13 @@ typedef struct {
     int64_t reserve;         /* bytes kept back for the driver, libraries and the stack */
     int align;               /* of every planned buffer, bytes */
     double peak_fp32, peak_bf16;   /* FLOP/s of one rank's device, for estimates only */
-    const char *cflags;
+    const char *cflags;      /* of the compiler that builds the kernels */
+    /* cuda only */
+    const char *arch;        /* "sm_90a" */
+    int capability;          /* 10 * major + minor of the cards it runs on */
+    int sms;                 /* multiprocessors of the card that the row is for */
+    int shared_block;        /* bytes a block may have, opted in */
+    int shared_sm, threads_sm, registers_sm;   /* of a multiprocessor */
 } Target;
 
 const Target *target_find(const char *name);
@@ -282,8 +288,8 @@ struct Value {
     bool internal;           /* inside one group: never stored */
 };
 
-/* A use or definition of a value: %x, %x[3], %x[l], %x[l+1]. */
-typedef enum { IX_NONE, IX_CONST, IX_LOOP } IndexKind;
+/* A use or definition of a value: %x, %x[3], %x[l], %x[l+1]; %x[m]: that of the micro-batch. */
+typedef enum { IX_NONE, IX_CONST, IX_LOOP, IX_MICRO } IndexKind;
 typedef struct {
     Value *v;
     IndexKind index;
@@ -365,6 +371,7 @@ Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *n
 Ref ref(Value *v);                                           /* %v */
 Ref ref_at(Value *v, int64_t k);                             /* %v[k] */
 Ref ref_loop(Value *v, int64_t k);                           /* %v[l+k] */
+Ref ref_micro(Value *v);                                     /* %v[m] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
@@ -426,6 +433,8 @@ void emit_run(const Graph *g, const char *outdir);
 
 void report_plan(const Graph *g, FILE *to);                  /* gen plan */
 void report_list(FILE *to);                                  /* gen list */
+/* gen check; the exit status */
+int check_kernels(const Graph *g, bool insist, bool by_nvcc);
 int packing_main(int argc, char **argv);                     /* gen pack-buffers */
 int pack_main(int argc, char **argv);                        /* gen pack */
 

@@ -46,6 +46,23 @@ static Value *input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim 
     return ir_new(b->g, VK_INPUT, PU_inputs, dt, name, rank, d, b->loc);
 }
 
+/* An input that has one tensor a micro-batch of the step. */
+static Value *micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
+{
+    Value *v = input(b, name, dt, rank, d0, d1);
+    int64_t accum = config_int(b->c, F_batch_accum);
+    if (accum > 1)
+        v->count = v->slots = accum;
+    return v;
+}
+
+Ref build_input(const Build *b, Value *v)
+{
+    if (!v->count)
+        return ref(v);
+    return b->mode <= MODE_AGAIN ? ref_micro(v) : ref_at(v, 0);
+}
+
 static Value *state(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)
 {
     Dim d[2] = {d0, d1};
@@ -139,7 +156,8 @@ static void lm_loss_and_gradient(Build *b, Ref y, Ref dy)
     b->loc = config_loc(b->c, F_objective);
     Ref loss = row_losses(b);
     Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, ref(b->labels)), op_in(op, ref(b->scale));
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
+    op_in(op, ref(b->scale));
     op_out(op, loss), op_out(op, dy);
     if (head->trained)
         op_out(op, ref(gradient_of(b, head)));
@@ -155,7 +173,7 @@ static void lm_loss(Build *b, Ref y)
     b->loc = config_loc(b->c, F_objective);
     Ref loss = row_losses(b);
     Op *op = build_op(b, OP_ce);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, ref(b->labels));
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
     op_out(op, loss);
     op_int(op, "chunk", loss_rows(b));
     sum_loss(b, loss);
@@ -377,10 +395,10 @@ Graph *graph_build(Config *c)
         make_rope(&b);
     b.loc = config_loc(c, F_batch_micro);
     Dim B = dim(b.B, "B"), T = dim(b.T, "T"), one = dim(1, "1"), none = dim(0, "");
-    b.tokens = input(&b, "tokens", DT_I32, 2, B, T);
-    b.labels = input(&b, "labels", DT_I32, 2, B, T);
+    b.tokens = micro_input(&b, "tokens", DT_I32, 2, B, T);
+    b.labels = micro_input(&b, "labels", DT_I32, 2, B, T);
     b.scale = input(&b, "scale", DT_F32, 1, one, none);
-    b.noise = input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
+    b.noise = micro_input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
     state(&b, "loss", PU_activations, DT_F64, 1, one, none);
     make_micro(&b, objective);
     if (config_int(c, F_batch_accum) > 1)

@@ -53,6 +53,8 @@ Dim dim(int64_t n, const char *sym);
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
+/* An input as the program reads it: that of its micro-batch. */
+Ref build_input(const Build *b, Value *v);
 /* The parameter of that name; created at its first use. */
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose);
 

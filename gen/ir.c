@@ -62,6 +62,7 @@ Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *n
 Ref ref(Value *v) { return (Ref){v, IX_NONE, 0}; }
 Ref ref_at(Value *v, int64_t k) { return (Ref){v, IX_CONST, k}; }
 Ref ref_loop(Value *v, int64_t k) { return (Ref){v, IX_LOOP, k}; }
+Ref ref_micro(Value *v) { return (Ref){v, IX_MICRO, 0}; }
 
 int64_t value_elements(const Value *v)
 {
@@ -170,8 +171,8 @@ static void print_ref(Str *s, Ref r)
         str_print(s, "[%" PRId64 "]", r.k);
     else if (r.index == IX_LOOP && r.k)
         str_print(s, "[l%+" PRId64 "]", r.k);
-    else if (r.index == IX_LOOP)
-        str_print(s, "[l]");
+    else if (r.index != IX_NONE)
+        str_print(s, r.index == IX_LOOP ? "[l]" : "[m]");
 }
 
 static void print_refs(Str *s, const Ref *r, int n)
@@ -406,8 +407,8 @@ static Ref read_ref(Reader *r)
         err(r->at, "%s is not declared", name);
     if (*r->p == '[') {
         r->p++;
-        x.index = accept(r, "l") ? IX_LOOP : IX_CONST;
-        x.k = *r->p == ']' && x.index == IX_LOOP ? 0 : read_int(r);
+        x.index = accept(r, "l") ? IX_LOOP : accept(r, "m") ? IX_MICRO : IX_CONST;
+        x.k = *r->p == ']' && x.index != IX_CONST ? 0 : read_int(r);
         expect(r, "]");
     }
     return x;

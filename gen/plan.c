@@ -46,10 +46,12 @@ static int program_uses(const Program *p, const Value *v)
     return n;
 }
 
-/* Outlives its program: weights, gradients, moments, and what several programs share. */
+/* Outlives its program: weights, gradients, moments, what the host writes before a step, and what
+ * several programs share. */
 static bool is_persistent(const Graph *g, const Value *v)
 {
-    if (v->kind == VK_PARAM || (v->kind == VK_STATE && v->purpose != PU_activations))
+    if (v->kind == VK_PARAM || v->kind == VK_INPUT ||
+        (v->kind == VK_STATE && v->purpose != PU_activations))
         return true;
     int programs = 0;
     for (int i = 0; i < g->nprograms && v->kind == VK_STATE; i++)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define GIB(x) ((int64_t)((x) * 1073741824.0))
-#define TARGET(name, backend, about, memory, reserve, align, fp32, bf16, cflags) \
-    {#name, backend, about, GIB(memory), GIB(reserve), align, fp32, bf16, cflags},
+#define TARGET(name, backend, about, memory, reserve, align, fp32, bf16, cflags, ...) \
+    {#name, backend, about, GIB(memory), GIB(reserve), align, fp32, bf16, cflags, __VA_ARGS__},
 static const Target row[] = {
 #include "targets.def"
 };

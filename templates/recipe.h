@@ -1,3 +1,2 @@
 /* recipe.h -- what this binary is for: the members of its Model (runtime/model.h). */
-    .generator = "@GENERATOR@",
 //@ model

@@ -38,6 +38,7 @@ typedef struct {
     Checkpoints checkpoints;
     Log log;
     int64_t total, warmup;       /* steps */
+    int64_t ready;               /* the step whose batch is in io; -1: none */
     /* applied so far: AdamW's t; less than the step after skipped ones */
     int64_t updates;
     int64_t skipped;             /* in a row */
@@ -47,9 +48,9 @@ typedef struct {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Non-finite loss or gradient: every rank sees the same norm and loss. True: go on without this
- * update. */
-static bool skip_update(Run *r, int64_t step, double loss)
+/* Non-finite loss or gradient: every rank sees the same norm and loss, and no weight has changed.
+ * Returns where the run goes on without this update. */
+static void skip_update(Run *r, int64_t step, double loss)
 {
     int64_t sample[8], n = 0;
     char list[256] = "";
@@ -58,10 +59,10 @@ static bool skip_update(Run *r, int64_t step, double loss)
     for (int64_t i = 0; i < n && i < 8; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "",
                  sample[i]);
-    if (!strcmp(r->flags.nonfinite, "skip") && ++r->skipped <= 3) {
+    if (!strcmp(r->flags.nonfinite, "skip") && !isfinite(*io.norm) && ++r->skipped <= 3) {
         note("step %" PRId64 ": loss %g, gradient norm %g: update skipped; samples %s%s", step + 1,
              loss, (double)*io.norm, list, n > 8 ? " ..." : "");
-        return true;
+        return;
     }
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
@@ -92,42 +93,51 @@ static double set_hyper(const Run *r, int64_t step)
 
 //@ if noise
 /* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
-static void set_noise(const Run *r, int64_t step, int64_t sample0)
+static void set_noise(const Run *r, int64_t step, int64_t micro, int64_t sample0)
 {
-    io.noise[0] = (uint32_t)r->flags.seed;
-    io.noise[1] = (uint32_t)(r->flags.seed >> 32);
-    io.noise[2] = (uint32_t)step;
-    io.noise[3] = (uint32_t)sample0;
+    uint32_t *noise = io.noise + micro * io.noise_stride;
+    noise[0] = (uint32_t)r->flags.seed;
+    noise[1] = (uint32_t)(r->flags.seed >> 32);
+    noise[2] = (uint32_t)step;
+    noise[3] = (uint32_t)sample0;
 }
 
 //@ end
-/* One optimiser step. Returns whether any rank was asked to stop. */
+/* The micro-batches of a step, for step_train(). */
+static void set_batch(Run *r, int64_t step)
+{
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        int64_t at = micro * io.tokens_stride;
+        data_batch(&r->train, step, micro, io.tokens + at, io.labels + at);
+//@ if noise
+        set_noise(r, step, micro, data_sample0(&r->train, step, micro));
+//@ end
+    }
+    r->ready = step;
+}
+
+/* One optimiser step; the batch of the next is made while it runs. Returns whether any rank was
+ * asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
 {
     int64_t targets = data_targets(&r->train, step);
-    *io.loss = 0;
     *io.scale = targets ? (float)(1.0 / (double)targets) : 0;
-//@ if begins
-    step_begin();
-//@ end
-    for (int64_t micro = 0; micro < model.accum; micro++) {
-        data_batch(&r->train, step, micro, io.tokens, io.labels);
-//@ if noise
-        set_noise(r, step, data_sample0(&r->train, step, micro));
-//@ end
-        step_micro();
-    }
-    step_reduce();
+    double lr = set_hyper(r, step);
+    if (r->ready != step)
+        set_batch(r, step);
+    step_train();
+    if (step + 1 < r->total)
+        set_batch(r, step + 1);
+    step_wait();
     double sums[2] = {*io.loss, stop_requested()};
     comm_allreduce_double(sums, 2);
     double loss = targets ? sums[0] / (double)targets : 0;
-    double lr = set_hyper(r, step);
     *said = (LogStep){loss, *io.norm, lr, targets, data_tokens(&r->train, step), -1, -1};
-    if ((isfinite(loss) && isfinite(*io.norm)) || !skip_update(r, step, loss)) {
+    if (isfinite(loss) && isfinite(*io.norm)) {
         r->skipped = 0;
-        step_update();
         r->updates++;
-    }
+    } else
+        skip_update(r, step, loss);
     return sums[1] > 0;
 }
 
@@ -135,13 +145,13 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
 static LogEval validate(Run *r)
 {
     double start = clock_seconds();
+    r->ready = -1;               /* the same inputs are used */
     int64_t batches = data_steps_per_epoch(&r->eval);
     if (r->flags.eval_batches && r->flags.eval_batches < batches)
         batches = r->flags.eval_batches;
     double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
     for (int64_t b = 0; b < batches; b++) {
         data_batch(&r->eval, b, 0, io.tokens, io.labels);
-        *io.loss = 0;
         step_eval();
         double targets = 0, rows = (double)data_rows(&r->eval, b, 0);
         for (int64_t i = 0; i < model.micro * model.T; i++)
@@ -296,6 +306,7 @@ static void resume_or_start(Run *r)
     Checkpoints *c = &r->checkpoints;
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
     r->best = NAN;
+    r->ready = -1;
     checkpoint_start(c, &model);
     if (checkpoint_find(c, &model))
         checkpoint_flags(c, &r->flags);
@@ -493,6 +504,24 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Tokens of no meaning, for timing. */
+static void set_random_batch(const Run *r)
+{
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        int32_t *tokens = io.tokens + micro * io.tokens_stride,
+                *labels = io.labels + micro * io.tokens_stride;
+        for (int64_t i = 0; i < model.micro * model.T; i++) {
+            uint64_t n = (uint64_t)(micro * model.micro * model.T + i);
+            tokens[i] = (int32_t)(n * 2654435761u % (uint64_t)model.vocab);
+            labels[i] = (int32_t)((n + 1) * 2654435761u % (uint64_t)model.vocab);
+        }
+//@ if noise
+        set_noise(r, 0, micro, micro * model.micro);
+//@ end
+    }
+    (void)r;
+}
+
 /* Times whole steps and prints one JSON line; random tokens without --data. */
 static int bench(Run *r, double started)
 {
@@ -506,29 +535,19 @@ static int bench(Run *r, double started)
     load_weights(r);
     r->total = n + WARM;
     r->lr = f->lr;
-    for (int64_t i = 0; i < model.micro * model.T && !r->trains; i++) {
-        io.tokens[i] = (int32_t)((uint64_t)i * 2654435761u % (uint64_t)model.vocab);
-        io.labels[i] = (int32_t)((uint64_t)(i + 1) * 2654435761u % (uint64_t)model.vocab);
-    }
+    r->ready = -1;
+    if (!r->trains)
+        set_random_batch(r);
     for (int64_t step = 0; step < r->total; step++) {
         double begin = clock_seconds();
         LogStep said;
         if (r->trains)
             train_step(r, step, &said);
         else {
-            *io.loss = 0;
             *io.scale = (float)(1.0 / (double)(tokens * model.ranks));
-//@ if begins
-            step_begin();
-//@ end
-//@ if noise
-            set_noise(r, step, 0);
-//@ end
-            for (int64_t micro = 0; micro < model.accum; micro++)
-                step_micro();
-            step_reduce();
             set_hyper(r, step);
-            step_update();
+            step_train();
+            step_wait();
             r->updates++;
         }
         seconds[step] = clock_seconds() - begin;

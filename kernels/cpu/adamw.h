@@ -3,7 +3,8 @@
  * In:    g (n) fp32; hyper, below; norm[0] the L2 norm of all gradients; decay 0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
- *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise. */
+ *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
+ * Keeps: a norm that is not finite leaves everything as it is. */
 #ifndef DIECAST_KERNELS_ADAMW_H
 #define DIECAST_KERNELS_ADAMW_H
 
@@ -84,6 +85,8 @@ static inline void adamw(float *restrict w, float *restrict m, float *restrict v
                          const float *restrict g, const float *hyper, const float *norm, int64_t n,
                          int decay)
 {
+    if (!isfinite(norm[0]))
+        return;
     const AdamwStep s = adamw_step(hyper, norm, decay);
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
@@ -95,6 +98,8 @@ static inline void adamw_mixed(wt_t *restrict w, float *restrict master, float *
                                float *restrict v, const float *restrict g, const float *hyper,
                                const float *norm, int64_t n, int decay)
 {
+    if (!isfinite(norm[0]))
+        return;
     const AdamwStep s = adamw_step(hyper, norm, decay);
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++) {

@@ -45,10 +45,15 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
+//@ programs
+
 void step_open(void)
 {
     place_values();
 //@ io
+    io.loss = loss;
+    io.norm = norm;
+    io.logits = logits;
     name_tensors();
 //@ use_merges
     gemm_setup();
@@ -58,4 +63,23 @@ void step_open(void)
 //@ init
 }
 
-//@ programs
+void step_train(void)
+{
+    *loss = 0;
+//@ calls
+}
+
+void step_wait(void)
+{
+}
+
+void step_eval(void)
+{
+    *loss = 0;
+    run_eval();
+}
+
+void step_decode(void)
+{
+    run_decode();
+}

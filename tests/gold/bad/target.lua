@@ -1,5 +1,5 @@
 return {
-    target = "sm_90",
+    target = "sm_75",
     model = use "models/tiny_gpt2",
     seq = { max = 64 },
     batch = { micro = 2 },

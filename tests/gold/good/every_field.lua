@@ -1,7 +1,7 @@
 -- Every field set, so that a field the config room forgets is seen.
 return {
     name = "every_field", about = "quotes \" \\ and \n a line",
-    target = "cpu_v4", gpus = 2, precision = "bf16", objective = "lm",
+    target = "sm_90", gpus = 2, precision = "bf16", objective = "lm",
     seq = { max = 4096.0 },
     data = { kind = "rows" },
     batch = { micro = 2^1, accum = 6 // 2 },
@@ -18,7 +18,7 @@ return {
     },
     memory = { recompute = "block", loss_rows = 128, limit_gib = 2.5 },
     optim = { decay_rule = "all" },
-    kernels = { fuse = false },
+    kernels = { fuse = false, graph = false },
     comm = { bucket_mib = 7 },
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
             schedule = "constant" },

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 c473c1a8d1a78961, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 73d3817981c14321, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -75,26 +75,8 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-void step_open(void)
-{
-    place_values();
-    io.tokens = tokens;
-    io.labels = labels;
-    io.scale = scale;
-    io.hyper = hyper;
-    io.loss = loss;
-    io.norm = norm;
-    io.token = token;
-    io.place = place;
-    io.logits = logits;
-    name_tensors();
-    gemm_setup();
-    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
-        gemm_init(gemms[i]);
-}
-
 /* forward and backward; sets the gradients, adds to the loss (0.03 GFLOP) */
-void step_micro(void)
+static void run_micro(void)
 {
     embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);                   // @g0 recipe.lua:4
     for (int l = 0; l < L; l++) {
@@ -149,13 +131,13 @@ void step_micro(void)
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
-void step_reduce(void)
+static void run_reduce(void)
 {
     grad_norm(norm, grad_wte, 35744, ws32);                                   // @g0 recipe.lua:2
 }
 
 /* clip and AdamW, one call a parameter */
-void step_update(void)
+static void run_update(void)
 {
     adamw(wte, m_wte, v_wte, grad_wte, hyper, norm, 8224, 1);                 // @g0 recipe.lua:2
     adamw(wpe, m_wpe, v_wpe, grad_wpe, hyper, norm, 2048, 1);                 // @g1 recipe.lua:2
@@ -176,7 +158,7 @@ void step_update(void)
 }
 
 /* the loss of one micro-batch (0.00996 GFLOP) */
-void step_eval(void)
+static void run_eval(void)
 {
     embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);                        // @g0 recipe.lua:4
     for (int l = 0; l < L; l++) {
@@ -198,7 +180,7 @@ void step_eval(void)
 }
 
 /* one token at one place: the logits of the next */
-void step_decode(void)
+static void run_decode(void)
 {
     embed_pos_at_fwd(d_x, token, wte, wpe, place, C);                         // @g0 recipe.lua:4
     for (int l = 0; l < L; l++) {
@@ -217,4 +199,46 @@ void step_decode(void)
     }
     layernorm_fwd(d_normf, d_normf_mean, d_normf_rstd, d_x, normf_w, normf_b, 1, C, 1e-05f);  // @g10 recipe.lua:4
     logits_fwd(logits, d_normf, wte, &mm_logits, ws73);                       // @g11 recipe.lua:4
+}
+
+void step_open(void)
+{
+    place_values();
+    io.tokens = tokens;
+    io.labels = labels;
+    io.scale = scale;
+    io.hyper = hyper;
+    io.token = token;
+    io.place = place;
+    io.tokens_stride = tokens_stride;
+    io.loss = loss;
+    io.norm = norm;
+    io.logits = logits;
+    name_tensors();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+}
+
+void step_train(void)
+{
+    *loss = 0;
+    run_micro();
+    run_reduce();
+    run_update();
+}
+
+void step_wait(void)
+{
+}
+
+void step_eval(void)
+{
+    *loss = 0;
+    run_eval();
+}
+
+void step_decode(void)
+{
+    run_decode();
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 24daddc0097946e6, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 8a31ac39878e70fe, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -101,38 +101,14 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-void step_open(void)
-{
-    place_values();
-    io.tokens = tokens;
-    io.labels = labels;
-    io.scale = scale;
-    io.noise = noise;
-    io.hyper = hyper;
-    io.loss = loss;
-    io.norm = norm;
-    io.token = token;
-    io.place = place;
-    io.logits = logits;
-    name_tensors();
-    model.merges = merges;
-    model.nmerges = sizeof merges / sizeof merges[0];
-    gemm_setup();
-    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
-        gemm_init(gemms[i]);
-    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)
-        lora_init(loras[i]);
-    step_init();
-}
-
 /* once at start: tables that the layers read */
-void step_init(void)
+static void run_init(void)
 {
     rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);                     // @g0 recipe.lua:4
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
-void step_micro(void)
+static void run_micro(void)
 {
     embed_fwd(AT(x, 0), tokens, wte, B * T, C);                               // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
@@ -183,13 +159,13 @@ void step_micro(void)
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
-void step_reduce(void)
+static void run_reduce(void)
 {
     grad_norm(norm, grad_b_down_lora_a, 1536, ws29);                          // @g0 recipe.lua:2
 }
 
 /* clip and AdamW, one call a parameter */
-void step_update(void)
+static void run_update(void)
 {
     adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, norm, 512, 1);  // @g0 recipe.lua:2
     adamw(b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b, grad_b_qkv_lora_b, hyper, norm, 384, 1);  // @g1 recipe.lua:2
@@ -200,7 +176,7 @@ void step_update(void)
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
-void step_eval(void)
+static void run_eval(void)
 {
     embed_fwd(e_x, tokens, wte, B * T, C);                                    // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
@@ -226,7 +202,7 @@ void step_eval(void)
 }
 
 /* one token at one place: the logits of the next */
-void step_decode(void)
+static void run_decode(void)
 {
     embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
@@ -248,4 +224,53 @@ void step_decode(void)
     }
     rmsnorm_fwd(d_normf, d_normf_rstd, d_x, normf_w, 1, C, 1e-06f);           // @g13 recipe.lua:4
     logits_fwd(logits, d_normf, wte, &mm_logits, ws64);                       // @g14 recipe.lua:4
+}
+
+void step_open(void)
+{
+    place_values();
+    io.tokens = tokens;
+    io.labels = labels;
+    io.scale = scale;
+    io.noise = noise;
+    io.hyper = hyper;
+    io.token = token;
+    io.place = place;
+    io.tokens_stride = tokens_stride;
+    io.noise_stride = noise_stride;
+    io.loss = loss;
+    io.norm = norm;
+    io.logits = logits;
+    name_tensors();
+    model.merges = merges;
+    model.nmerges = sizeof merges / sizeof merges[0];
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)
+        lora_init(loras[i]);
+    run_init();
+}
+
+void step_train(void)
+{
+    *loss = 0;
+    run_micro();
+    run_reduce();
+    run_update();
+}
+
+void step_wait(void)
+{
+}
+
+void step_eval(void)
+{
+    *loss = 0;
+    run_eval();
+}
+
+void step_decode(void)
+{
+    run_decode();
 }

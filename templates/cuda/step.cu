@@ -1,0 +1,182 @@
+/* step.cu -- the programs of a training step.
+//@ head
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. Every launch goes to the stream it is given. */
+//@ precision
+//@ kernels
+
+extern "C" {
+#include "runtime/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/device.h"      // the GPU, its arena, pinned memory
+}
+#include "shape.h"               // B, T, C, ...
+#include "step.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+//@ products
+
+static char *arena;
+static void place_values(void)
+{
+    arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+}
+
+/* The part of the arena that holds every input, and its copy that the host writes. */
+//@ inputs
+static char *inputs;
+#define PINNED(name) ((decltype(name))(inputs + ((char *)(name) - arena - INPUTS_OFFSET)))
+
+static cudaStream_t work, transfer;      // kernels; inputs on their way
+static cudaEvent_t arrived, done;        // the inputs; the program
+//@ if graph
+static cudaGraphExec_t step_graph;       // a whole step, captured once
+//@ end
+
+//@ merges
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+//@ programs
+
+static void open_streams(void)
+{
+    cuda_check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaStreamCreateWithFlags(&transfer, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaEventCreateWithFlags(&arrived, cudaEventDisableTiming), "an event");
+    cuda_check(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
+}
+
+static void open_io(void)
+{
+    inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
+    io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
+    io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
+    io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
+//@ io
+}
+
+/* Until what stands before the event is done; the other ranks are watched meanwhile. */
+static void wait_for(cudaEvent_t event)
+{
+    cudaError_t state;
+    while ((state = cudaEventQuery(event)) == cudaErrorNotReady)
+        comm_poll();
+    cuda_check(state, "the step");
+}
+
+static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
+{
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
+}
+
+/* Sends the inputs; work waits for them, and so does the host, which may write them again. */
+static void send_inputs(void)
+{
+    cuda_check(cudaMemcpyAsync(arena + INPUTS_OFFSET, inputs, INPUTS_BYTES, cudaMemcpyHostToDevice,
+                               transfer), "a copy to the GPU");
+    cuda_check(cudaEventRecord(arrived, transfer), "an event");
+    cuda_check(cudaStreamWaitEvent(work, arrived, 0), "an event");
+}
+
+void step_open(void)
+{
+    device_open(model.target);
+    place_values();
+    open_streams();
+    open_io();
+    name_tensors();
+//@ use_merges
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+//@ make_adapters
+//@ init
+    cuda_check(cudaStreamSynchronize(work), "the tables");
+}
+
+static void clear_loss(cudaStream_t s)
+{
+    cuda_check(cudaMemsetAsync(loss, 0, sizeof *loss, s), "the loss");
+}
+
+/* All of a step but its inputs. */
+static void run_step(cudaStream_t s)
+{
+    clear_loss(s);
+//@ calls
+    fetch(io.loss, loss, sizeof *loss, s);
+    fetch(io.norm, norm, sizeof *norm, s);
+}
+
+//@ if graph
+static void capture_step(void)
+{
+    cudaGraph_t graph;
+    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeThreadLocal), "capturing a step");
+    run_step(work);
+    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
+    cuda_check(cudaGraphInstantiate(&step_graph, graph, 0), "the graph of a step");
+    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
+}
+
+//@ end
+void step_train(void)
+{
+//@ if graph
+    if (!step_graph)
+        capture_step();
+    send_inputs();
+    cuda_check(cudaGraphLaunch(step_graph, work), "a step");
+//@ end
+//@ unless graph
+    send_inputs();
+    run_step(work);
+//@ end
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(arrived);
+}
+
+void step_wait(void)
+{
+    wait_for(done);
+}
+
+void step_eval(void)
+{
+    send_inputs();
+    clear_loss(work);
+    run_eval(work);
+    fetch(io.loss, loss, sizeof *loss, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(done);
+}
+
+void step_decode(void)
+{
+    send_inputs();
+    run_decode(work);
+    fetch(io.logits, logits, V * sizeof *logits, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(done);
+}
