@@ -10,6 +10,10 @@ static const char usage[] =
     "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
     "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
     "bound\n"
+    "  gen check RECIPE [FIELD=VALUE ...]      compile its CUDA kernels: registers, shared memory, "
+    "spills\n"
+    "                                          (--nvcc: not by NVRTC; --insist: fail without a "
+    "compiler)\n"
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
     "  gen list                                recipes and targets\n"
     "  gen fields                              every field of a recipe\n"
@@ -31,6 +35,7 @@ typedef struct {
     const char *recipe, *out;        /* out NULL: out/NAME */
     const char *stop;                /* room whose text is wanted; NULL: none */
     bool roundtrip;
+    bool insist, by_nvcc;            /* of gen check */
     char **override;
     int noverrides;
 } Command;
@@ -155,8 +160,8 @@ static void plan(const Command *cmd)
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
-/* Words after the command: options, one recipe, overrides. */
-static Command parse_words(int argc, char **argv)
+/* Words after the command: options, one recipe, overrides. own: options of this command alone. */
+static Command parse_words(int argc, char **argv, const char *own)
 {
     Command cmd = {.override = arena_new((size_t)argc * sizeof(char *) + 1)};
     for (int i = 0; i < argc; i++) {
@@ -170,6 +175,10 @@ static Command parse_words(int argc, char **argv)
             cmd.stop = argv[++i];
         else if (!strcmp(word, "--roundtrip"))
             cmd.roundtrip = true;
+        else if (!strcmp(word, "--insist") && strstr(own, word))
+            cmd.insist = true;
+        else if (!strcmp(word, "--nvcc") && strstr(own, word))
+            cmd.by_nvcc = true;
         else if (*word == '-')
             err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
         else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
@@ -196,9 +205,15 @@ static Command parse_words(int argc, char **argv)
 
 static int run_plan(int argc, char **argv)
 {
-    Command cmd = parse_words(argc - 1, argv + 1);
+    Command cmd = parse_words(argc - 1, argv + 1, "");
     plan(&cmd);
     return 0;
+}
+
+static int run_check(int argc, char **argv)
+{
+    Command cmd = parse_words(argc - 1, argv + 1, "--insist --nvcc");
+    return check_kernels(run_rooms(&cmd), cmd.insist, cmd.by_nvcc);
 }
 
 static int run_list(int argc, char **argv)
@@ -230,8 +245,8 @@ static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
 } command[] = {
-    {"plan", run_plan}, {"list", run_list}, {"fields", run_fields}, {"explain", run_explain},
-    {"pack", pack_main}, {"pack-buffers", packing_main},
+    {"plan", run_plan}, {"check", run_check}, {"list", run_list}, {"fields", run_fields},
+    {"explain", run_explain}, {"pack", pack_main}, {"pack-buffers", packing_main},
 };
 enum { COMMANDS = sizeof command / sizeof *command };
 
@@ -261,7 +276,7 @@ int main(int argc, char **argv)
             return command[i].run(argc - 1, argv + 1);
     if (!strpbrk(argv[1], "-./="))
         unknown_command(argv[1]);
-    Command cmd = parse_words(argc - 1, argv + 1);
+    Command cmd = parse_words(argc - 1, argv + 1, "");
     generate(&cmd);
     return 0;
 }
