@@ -8,7 +8,8 @@
 # make bench         timings beside PyTorch                            PYTHON=python3
 # make oracle-check  the recorded reference values, made again         PYTHON=python3
 # make gold          rewrites tests/gold after a wanted change: review the diff
-# make matrix        emits and builds every CPU recipe
+# make matrix        emits and builds every recipe, those for CUDA where nvcc is
+# make verify        builds twice in different places: the same bytes
 # make lint sizes clean
 
 SHELL  := /bin/bash
@@ -29,9 +30,8 @@ SHARED   := base crc32c json safetensors safetensors_write tokenizer bpe
 SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(sort $(patsubst %/Makefile,%,$(wildcard out/*/Makefile)))
-RECIPES  := $(sort $(wildcard recipes/cpu_*.lua))
 
-.PHONY: all gen deps quickstart test install bench oracle-check gold matrix lint sizes clean \
+.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify lint sizes clean \
         $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -79,8 +79,10 @@ gold: gen
 	@git status --short tests/gold
 
 matrix: gen
-	@for recipe in $(RECIPES); do $(GEN) $$recipe || exit 1; done
-	@$(MAKE) --no-print-directory all
+	@tests/builds/matrix.sh $(RECIPE)
+
+verify: gen
+	@tests/builds/verify.sh $(RECIPE)
 
 lint:
 	@tests/lint.sh

@@ -1,0 +1,7 @@
+# shellcheck shell=bash
+# What the scripts of this folder share.
+
+# nvcc, or nothing: the first of NVCC, PATH and the usual folder.
+nvcc_path() {
+    command -v "${NVCC:-nvcc}" || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }
+}

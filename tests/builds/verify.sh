@@ -1,0 +1,38 @@
+#!/bin/bash
+# make verify: the same recipe and tools give the same bytes. Generates and builds each recipe twice, in
+# folders of different depth with another HOME, time zone and language, and compares every file.
+# In: recipes; none: one a backend (CUDA where nvcc is).   Out: a line each; exit code 1: some byte differs.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+. tests/builds/lib.sh
+GEN=${GEN:-out/.gen/gen}
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+[ $# -gt 0 ] || set -- recipes/cpu_tiny.lua $([ -n "$(nvcc_path)" ] && echo recipes/h200x1_tiny.lua)
+bad=0
+
+build() {                                     # recipe, folder, home, time zone, language
+    local recipe=$1 dir=$2
+    mkdir -p "$3"
+    env HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5" "$GEN" "$recipe" -o "$dir" &&
+        env -u MAKEFLAGS -u MAKELEVEL HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5" make -s -C "$dir" -j"$6"
+}
+
+for recipe in "$@"; do
+    name=$(basename "$recipe" .lua)
+    one=$T/1/$name two=$T/2/a/rather/deep/folder/$name
+    if ! { build "$recipe" "$one" "$T/home" UTC C 2 && build "$recipe" "$two" "$T/h/o/me" Asia/Tokyo de_DE.UTF-8 1; } \
+        >"$T/log" 2>&1; then
+        echo "$recipe: does not build: $(tail -1 "$T/log")"
+        bad=1
+    elif ! difference=$(diff -rq "$one" "$two" 2>&1); then
+        echo "$recipe: differs between two builds:"
+        echo "$difference" | sed "s|$T/[^ ]*/$name/|  |g" | head -8
+        bad=1
+    else
+        echo "$recipe: two builds are the same, $(find "$one" -type f | wc -l) files, train $(
+            sha256sum "$one/train" | cut -c1-16)"
+    fi
+    rm -rf "$T/1" "$T/2"
+done
+exit $bad
