@@ -36,7 +36,8 @@ TEST(attention_fwd)
         act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
         float *lse = NEW(float, s.B * s.NH * s.T);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
-        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale,
+                          true);
         attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
@@ -74,7 +75,8 @@ TEST(attention_large_scores)
     act_t *qkv = act_normal(qkv_size(&s), 0, 60), *o = NEW(act_t, out_size(&s));
     float *lse = NEW(float, s.T);
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
-    attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1);
+    attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1,
+                      true);
     attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
             s.T, s.KV, s.D, sizeof(act_t))));
     check_f32("lse", lse, rl, s.T, s.T + s.D);
@@ -90,7 +92,8 @@ typedef struct {
 static double attention_loss(void *ctx)
 {
     Gradient *g = ctx;
-    attention_fwd_ref(g->o, g->lse, g->qkv, g->s.B, g->s.T, g->s.NH, g->s.KV, g->s.D, g->scale);
+    attention_fwd_ref(g->o, g->lse, g->qkv, g->s.B, g->s.T, g->s.NH, g->s.KV, g->s.D, g->scale,
+                      true);
     return dot(g->o, g->dout, out_size(&g->s));
 }
 
@@ -107,7 +110,8 @@ TEST(attention_bwd)
                        NEW(double, L) };
         double *rd = NEW(double, n);
         attention_loss(&g);
-        attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, s.B, s.T, s.NH, s.KV, s.D, scale);
+        attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
+                          true);
         if (n < 6000)
             check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
         attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
@@ -163,7 +167,8 @@ TEST(attention_decode)
         act_t *k = NEW(act_t, s.KV * s.T * s.D), *v = NEW(act_t, s.KV * s.T * s.D);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.NH * s.T);
         void *ws = new_bytes(attention_decode_workspace(s.T, s.NH));
-        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), 1, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), 1, s.T, s.NH, s.KV, s.D, scale,
+                          true);
         for (int32_t t = 0; t < s.T; t++)
             attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D,
                              scale, ws);
