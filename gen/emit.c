@@ -346,6 +346,7 @@ static void write_step(const Graph *g)
                                !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
               false},
              {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
+             {"fp16", !strcmp(precision, "fp16") ? "yes" : "", !gpu},
              {"graph", gpu && config_bool(g->cfg, F_kernels_graph) ? "yes" : "", !gpu},
              {"inputs", emit_inputs(g), !gpu}, {"calls", emit_calls(g), false},
              {"products", emit_products(g), false},
@@ -457,7 +458,7 @@ void emit_run(const Graph *g, const char *outdir)
     make_folder(text_print("%s/runtime", outdir));
     make_folder(text_print("%s/ir", outdir));
     write_step(g);
-    bool noise = false;
+    bool noise = false, fp16 = !strcmp(config_text(g->cfg, F_precision), "fp16");
     for (int i = 0; i < g->nvalues; i++)
         noise |= !strcmp(g->values[i]->name, "noise");
     put("train.c",
@@ -466,7 +467,8 @@ void emit_run(const Graph *g, const char *outdir)
               false},
              {"defaults", run_defaults(g->cfg), false},
              {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
-             {"noise", noise ? "yes" : "", false}),
+             {"noise", noise ? "yes" : "", false},
+             {"fp16", fp16 ? "yes" : "", false}),
         false);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)

@@ -64,7 +64,8 @@ void family_shapes(Build *b)
     b->D = config_int(c, F_model_head_dim);
     b->F = config_int(c, F_model_ffn);
     b->V = config_int(c, F_model_vocab);
-    b->act = !strcmp(config_text(c, F_precision), "bf16") ? DT_BF16 : DT_F32;
+    const char *precision = config_text(c, F_precision);
+    b->act = !strcmp(precision, "bf16") ? DT_BF16 : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
     bool attention_bias = config_bool(c, F_model_attention_bias);
     b->bias_qkv = b->family->biases || b->family->qkv_bias || attention_bias;
     b->bias_o = b->family->biases || attention_bias;

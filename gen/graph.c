@@ -149,15 +149,28 @@ static Ref row_losses(Build *b)
     return build_temp(b, "losses", DT_F32, 2, d);
 }
 
+/* What the losses are multiplied with before the backward pass. fp16 gradients would vanish: their
+ * scale is adapted on the device (Micikevicius et al. 2018, section 3.2). */
+static Ref loss_scale(Build *b)
+{
+    if (b->act != DT_F16)
+        return ref(b->scale);
+    Dim one = dim(1, "1");
+    Ref scaled = build_temp(b, "scaled", DT_F32, 1, &one);
+    Op *op = build_op(b, OP_scale_loss);
+    op_in(op, ref(b->scale)), op_in(op, ref(b->scaler));
+    op_out(op, scaled);
+    return scaled;
+}
+
 /* The head, the loss and both gradients in one op, so that no (B, T, V) value exists. */
 static void lm_loss_and_gradient(Build *b, Ref y, Ref dy)
 {
     Value *head = family_head(b);
     b->loc = config_loc(b->c, F_objective);
-    Ref loss = row_losses(b);
+    Ref loss = row_losses(b), scale = loss_scale(b);
     Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
-    op_in(op, ref(b->scale));
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
     op_out(op, loss), op_out(op, dy);
     if (head->trained)
         op_out(op, ref(gradient_of(b, head)));
@@ -281,14 +294,19 @@ static void make_reduce(Build *b)
         if (value_is_gradient(b->g->values[i]))
             op_in(op, ref(b->g->values[i]));
     op_out(op, ref(norm));
+    b->hyper = input(b, "hyper", DT_F32, 1, b->act == DT_F16 ? dim(9, "9") : dim(8, "8"),
+                     dim(0, ""));
+    if (b->act == DT_F16) {
+        op = build_op(b, OP_scaler_update);
+        op_out(op, ref(norm)), op_out(op, ref(b->scaler)), op_out(op, ref(b->hyper));
+    }
 }
 
 static void make_update(Build *b)
 {
     b->p = ir_program(b->g, "update", "clip and AdamW, one call a parameter");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *hyper = input(b, "hyper", DT_F32, 1, dim(8, "8"), dim(0, ""));
-    Value *norm = ir_value(b->g, "norm");
+    Value *hyper = b->hyper, *norm = ir_value(b->g, "norm");
     int n = b->g->nvalues;
     for (int i = 0; i < n; i++) {
         Value *w = b->g->values[i];
@@ -399,6 +417,8 @@ Graph *graph_build(Config *c)
     b.labels = micro_input(&b, "labels", DT_I32, 2, B, T);
     b.scale = input(&b, "scale", DT_F32, 1, one, none);
     b.noise = micro_input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
+    if (b.act == DT_F16)
+        b.scaler = state(&b, "scaler", PU_optimiser, DT_F32, 1, dim(2, "2"), none);
     state(&b, "loss", PU_activations, DT_F64, 1, one, none);
     make_micro(&b, objective);
     if (config_int(c, F_batch_accum) > 1)

@@ -44,7 +44,8 @@ typedef struct {
     Dtype act;               /* activations and compute weights */
     bool bias_qkv, bias_o;
     int sites;               /* dropout sites handed out in a block */
-    Value *noise, *cos, *sin, *tokens, *labels, *scale, *place;
+    Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
+    Value *scaler;           /* fp16: loss scale, steps since it last changed; else NULL */
     Ref x;                   /* the residual stream */
     int block_first, block_last;   /* ops of the block just written: [first, last) */
 } Build;

@@ -20,6 +20,8 @@ typedef struct {
     float *scale;                // 1 / targets of the whole step, all ranks
     float *hyper;                // lr, beta1, beta2, eps, weight decay, 1 - beta1^t, 1 - beta2^t,
                                  // clip (0: none)
+    float *scaler;               // fp16, reached by runtime/device.h: loss scale, steps since it
+                                 // changed
     double *loss;                // sum of this rank's target losses over the program
     float *norm;                 // of the whole gradient, before clipping
     int32_t *token, *place;      // decode: one token and its position

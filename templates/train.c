@@ -14,6 +14,9 @@
 #include "runtime/checkpoint.h"  // OUT/checkpoint-<step>/
 #include "runtime/comm.h"        // sums over ranks
 #include "runtime/data.h"        // batches as a function of the step
+//@ if fp16
+#include "runtime/device.h"      // the loss scale lives there
+//@ end
 #include "runtime/flags.h"       // the command line
 #include "runtime/hf.h"          // Hugging Face and PEFT folders
 #include "runtime/json.h"
@@ -116,6 +119,10 @@ static void set_batch(Run *r, int64_t step)
     r->ready = step;
 }
 
+//@ if fp16
+enum { SCALE_SEARCH = 40 };      /* steps in a row: from the largest loss scale to the least */
+
+//@ end
 /* One optimiser step; the batch of the next is made while it runs. Returns whether any rank was
  * asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
@@ -136,6 +143,11 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     if (isfinite(loss) && isfinite(*io.norm)) {
         r->skipped = 0;
         r->updates++;
+//@ if fp16
+    } else if (isfinite(loss) && ++r->skipped <= SCALE_SEARCH) {
+        note("step %" PRId64 ": a gradient left fp16's range: update skipped, the loss scale halved",
+             step + 1);
+//@ end
     } else
         skip_update(r, step, loss);
     return sums[1] > 0;
@@ -187,6 +199,12 @@ static void save(Run *r, int64_t step, bool must)
     cJSON_AddNumberToObject(state, "updates", (double)r->updates);
     cJSON_AddNumberToObject(state, "skipped", (double)r->skipped);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
+//@ if fp16
+    float scaler[2];
+    array_read(scaler, io.scaler, sizeof scaler);
+    cJSON_AddNumberToObject(state, "loss_scale", scaler[0]);
+    cJSON_AddNumberToObject(state, "loss_scale_steps", scaler[1]);
+//@ end
     if (isfinite(r->best)) {
         json_add_float(state, "best", r->best);
         cJSON_AddStringToObject(state, "best_folder", r->best_folder);
@@ -217,6 +235,13 @@ static void restore(Run *r)
             r->checkpoints.found);
     r->updates = (int64_t)updates->valuedouble;
     r->skipped = (int64_t)skipped->valuedouble;
+//@ if fp16
+    const cJSON *scale = json_get(s, "loss_scale"), *steps = json_get(s, "loss_scale_steps");
+    if (!cJSON_IsNumber(scale) || !cJSON_IsNumber(steps))
+        die(EXIT_NO_CKPT, "%s/train_state.json: loss_scale is missing", r->checkpoints.found);
+    array_write(io.scaler, (float[2]){(float)scale->valuedouble, (float)steps->valuedouble},
+                2 * sizeof(float));
+//@ end
     if (cJSON_IsNumber(json_get(s, "best")) && cJSON_IsString(json_get(s, "best_folder"))) {
         r->best = json_get(s, "best")->valuedouble;
         snprintf(r->best_folder, sizeof r->best_folder, "%s",

@@ -112,6 +112,11 @@ void step_open(void)
         gemm_init(gemms[i]);
 //@ make_adapters
 //@ init
+//@ if fp16
+    io.scaler = scaler;
+    const float start[2] = {65536, 0};           // as torch.amp.GradScaler
+    array_write(scaler, start, sizeof start);
+//@ end
     cuda_check(cudaStreamSynchronize(work), "the tables");
 }
 
