@@ -9,15 +9,7 @@
 #include "gemm.h"
 
 #ifdef KERNEL_REFERENCE
-static inline void bias_grad_ref(double *db, const double *dy, int64_t rows, int64_t N, int beta)
-{
-    for (int64_t j = 0; j < N; j++) {
-        double sum = beta ? db[j] : 0;
-        for (int64_t i = 0; i < rows; i++)
-            sum += dy[i * N + j];
-        db[j] = sum;
-    }
-}
+#include "../reference/linear.h"
 #endif
 
 /* mm: { .m = rows, .n = out, .k = in, .form = GEMM_NT } */
