@@ -152,12 +152,14 @@ static void check_precision(const Config *c)
                 c->v[F_target].s);
 }
 
-static void check_graph_field(const Config *c)
+/* Fields that say how a GPU works. */
+static void check_gpu_fields(const Config *c)
 {
-    if (c->v[F_kernels_graph].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
-        err_add(c->v[F_kernels_graph].loc,
-                "kernels.graph: is for GPU targets; target = \"%s\" launches no graphs",
-                c->v[F_target].s);
+    static const int field[] = {F_kernels_graph, F_comm_overlap, F_tune, F_card};
+    for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
+        if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
+            err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",
+                    field_row[field[i]].path, c->v[F_target].s);
 }
 
 static void check_sizes(const Config *c)
@@ -308,7 +310,7 @@ void check_config(Config *c)
     const FamilyRow *f = family_of(c);
     check_name(c);
     check_precision(c);
-    check_graph_field(c);
+    check_gpu_fields(c);
     check_sizes(c);
     check_heads(c, f);
     check_family(c, f);

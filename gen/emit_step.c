@@ -234,6 +234,22 @@ static Dim measure(const Call *c, const char *word)
     return (Dim){total, dim_product(v->dim, n)};
 }
 
+/* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
+static char *cuda_gemm_text(const Graph *g, const char *form, int64_t m, int64_t n, int64_t k,
+                            const char *flags, bool adds)
+{
+    static const char *const with[][2] = {
+        {"dgelu", "GEMM_DGELU"}, {"gelu", "GEMM_GELU"}, {"bias", ""}, {"", ""}};
+    const char *act = config_text(g->cfg, F_precision);
+    size_t i = 0;
+    while (!strstr(flags, with[i][0]))
+        i++;
+    const char *algo = lock_gemm_algo(g, form, act, strstr(flags, "f32") ? "fp32" : act, m, n, k, 0,
+                                      0, 0, *with[i][0] ? with[i][0] : "none", adds);
+    return text_print("%s%s%s", *with[i][1] ? text_print(", .epilogue = %s", with[i][1]) : "",
+                      algo ? ", .algo = " : "", algo ? c_string(algo) : "");
+}
+
 /* The Gemm a {mm FORM|m|n|k|flags} word describes, as an initialiser without its name. */
 static char *gemm_text(const Call *c, const char *word)
 {
@@ -249,8 +265,11 @@ static char *gemm_text(const Call *c, const char *word)
     if (flags && strstr(flags, "f32"))
         str_print(&s, ", .out_f32 = 1");
     const Attr *beta = op_attr(call_op(c, 0), "beta");
-    if (flags && (strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i)))
+    bool adds = flags && (strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i));
+    if (adds)
         str_print(&s, ", .beta = 1");
+    if (!strcmp(c->g->target->backend, "cuda"))
+        str_print(&s, "%s", cuda_gemm_text(c->g, form, m.n, n.n, k.n, flags ? flags : "", adds));
     return s.text;
 }
 
@@ -360,6 +379,11 @@ static void print_call(Str *s, const Call *c, int indent)
     const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
     Loc loc = call_op(c, 0)->loc;
     Str line = {0};
+    int64_t accum = config_int(c->g->cfg, F_batch_accum);
+    if (op_attr(call_op(c, 0), "last") && accum > 1) {
+        str_print(s, "%*sif (micro == %" PRId64 ")\n", indent, "", accum - 1);
+        indent += 4;
+    }
     str_print(&line, "%*s%s", indent, "", name);
     if (*args == '<') {          /* arguments of a template */
         size_t n = strcspn(args, ">") + 1;

@@ -19,7 +19,8 @@ return {
     memory = { recompute = "block", loss_rows = 128, limit_gib = 2.5 },
     optim = { decay_rule = "all" },
     kernels = { fuse = false, graph = false },
-    comm = { bucket_mib = 7 },
+    comm = { bucket_mib = 7, overlap = "all" },
+    tune = "optional", card = "NVIDIA H200",
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
             schedule = "constant" },
 }
