@@ -412,6 +412,16 @@ static void write_build(const Graph *g)
         false);
 }
 
+/* Products whose algorithm is cuBLASLt's first choice. */
+static void add_untuned(cJSON *manifest)
+{
+    const char *const *key;
+    int n = lock_untuned(&key);
+    cJSON *list = cJSON_AddArrayToObject(manifest, "untuned");
+    for (int i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(key[i]));
+}
+
 /* The list of files, so that the next generation knows what to remove. */
 static void write_manifest(const Graph *g)
 {
@@ -440,6 +450,8 @@ static void write_manifest(const Graph *g)
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
     for (int i = 0; i < written.n; i++)
         cJSON_AddStringToObject(files, written.name[i], written.hash[i]);
+    if (on_gpu(g))
+        add_untuned(o);
     char *json;
     FILE *to = open_memstream(&json, &n);
     if (!to || !json_write_hf(to, o) || fclose(to))

@@ -268,7 +268,7 @@ static char *gemm_text(const Call *c, const char *word)
     bool adds = flags && (strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i));
     if (adds)
         str_print(&s, ", .beta = 1");
-    if (!strcmp(c->g->target->backend, "cuda"))
+    if (on_gpu(c->g))
         str_print(&s, "%s", cuda_gemm_text(c->g, form, m.n, n.n, k.n, flags ? flags : "", adds));
     return s.text;
 }

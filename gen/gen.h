@@ -433,6 +433,26 @@ void emit_run(const Graph *g, const char *outdir);
 
 void report_plan(const Graph *g, FILE *to);                  /* gen plan */
 void report_list(FILE *to);                                  /* gen list */
+
+/* ---- lock.c: algorithms of matrix products that were measured ---------------------------------- */
+
+/* The algorithm as Gemm.algo takes it, or NULL. form: "NT" ...; in, out: dtype names; a leading
+ * dimension of 0: dense; epilogue: none bias gelu dgelu. Remembers what was asked. */
+const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
+                           int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                           const char *epilogue, int beta);
+const char *lock_cublaslt(void);                             /* version measured with, or NULL */
+/* what was asked and has no row: keys, sorted */
+int lock_untuned(const char *const **key);
+void lock_note(void);                                        /* one line, if there is a lock file */
+void lock_require(const Graph *g);                           /* ends the program for a missing row */
+char *lock_path(const Graph *g);
+char *lock_generator(void);
+/* rows of one card, as the tuner prints them, into the lock file; from: for messages */
+void lock_write(const Graph *g, const char *section, const char *from);
+
+/* ---- more commands ----------------------------------------------------------------------------- */
+
 /* gen check; the exit status */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc);
 int packing_main(int argc, char **argv);                     /* gen pack-buffers */

@@ -8,6 +8,8 @@ static const char usage[] =
     "gen turns a recipe into the source of one training binary.\n"
     "\n"
     "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
+    "                                          (--locked: refuse matrix products that are not "
+    "tuned)\n"
     "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
     "bound\n"
     "  gen check RECIPE [FIELD=VALUE ...]      compile its CUDA kernels: registers, shared memory, "
@@ -35,6 +37,7 @@ typedef struct {
     const char *recipe, *out;        /* out NULL: out/NAME */
     const char *stop;                /* room whose text is wanted; NULL: none */
     bool roundtrip;
+    bool locked;                     /* every product's algorithm has to be known */
     bool insist, by_nvcc;            /* of gen check */
     char **override;
     int noverrides;
@@ -145,7 +148,10 @@ static void generate(const Command *cmd)
     if (cmd->roundtrip)
         return;
     const char *out = cmd->out ? cmd->out : text_print("out/%s", g->cfg->name);
+    if (!strcmp(config_text(g->cfg, F_tune), "required") || cmd->locked)
+        lock_require(g);
     emit_run(g, out);
+    lock_note();
     const char *unread = config_unread(g->cfg);
     if (unread)
         bug("the recipe sets %s, which no room reads", unread);
@@ -175,6 +181,8 @@ static Command parse_words(int argc, char **argv, const char *own)
             cmd.stop = argv[++i];
         else if (!strcmp(word, "--roundtrip"))
             cmd.roundtrip = true;
+        else if (!strcmp(word, "--locked") && strstr(own, word))
+            cmd.locked = true;
         else if (!strcmp(word, "--insist") && strstr(own, word))
             cmd.insist = true;
         else if (!strcmp(word, "--nvcc") && strstr(own, word))
@@ -276,7 +284,7 @@ int main(int argc, char **argv)
             return command[i].run(argc - 1, argv + 1);
     if (!strpbrk(argv[1], "-./="))
         unknown_command(argv[1]);
-    Command cmd = parse_words(argc - 1, argv + 1, "");
+    Command cmd = parse_words(argc - 1, argv + 1, "--locked");
     generate(&cmd);
     return 0;
 }
