@@ -1,0 +1,64 @@
+/* host.h -- inside the host side of the simulator: the order of operations, and who may enqueue one.
+ *
+ * Keeps: operations run one after the other in the order of the host's calls, at once when nothing
+ *        is in their way. Only a collective that waits for other ranks is ever in the way: what was
+ *        enqueued after it waits with it, while the host goes on and may poll.
+ *        Whether another order would have been possible is a matter of clocks: a lane is a sequence
+ *        (the host, a stream, a branch of a graph); clock[lane] counts how much of it is surely over. */
+#ifndef SIM_HOST_H
+#define SIM_HOST_H
+
+#include "device.h"
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+using Clock = std::vector<uint32_t>;
+/* True: finished. False: call again later, with nothing done that counts as host code. */
+using Work = std::function<bool()>;
+
+enum { LANE_HOST = 0 };
+
+extern std::recursive_mutex sim_mutex;   /* around everything below */
+using SimLock = std::lock_guard<std::recursive_mutex>;
+
+/* ---- order.cpp ---- */
+void clock_join(Clock *clock, const Clock &other);
+unsigned order_lane();                   /* a new lane */
+/* `clock`: what happens before the operation besides what the host knows to be over; on return
+ * with the operation itself. Returns its place in the order. `keep` lives until it has run.
+ * `stream`: number of the stream, for messages. */
+uint64_t order_enqueue(unsigned lane, unsigned stream, const char *name, Clock *clock, Work work,
+                       std::shared_ptr<const void> keep = nullptr);
+/* A mark without accesses: runs `work` when all before it is done. */
+uint64_t order_mark(std::function<void()> work);
+uint64_t order_last();                   /* place of the operation enqueued last */
+void order_progress();
+bool order_done(uint64_t place);         /* after making progress */
+/* Without the lock held: until the operation is done. */
+void order_wait(uint64_t place);
+/* From now on the host knows that what `clock` covers is over. */
+void order_join_host(const Clock &clock);
+
+/* ---- stream.cpp ---- */
+/* Runs `work` as an operation of the stream, or records it while the stream is captured.
+ * `name` lives as long as the program. */
+cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work);
+/* For calls that are illegal while a stream is captured: invalidates the captures that forbid it. */
+cudaError_t stream_refuse_capture();
+/* All streams are over, as the host knows after a wait for the device. No lock held. */
+void stream_wait_all();
+bool stream_capturing(cudaStream_t stream);
+void stream_wait_host(cudaStream_t stream);   /* the host waits for the stream; no lock held */
+/* The error that the calling thread's cudaGetLastError gives. */
+cudaError_t sim_answer(cudaError_t error);
+
+/* ---- memory.cpp ---- */
+/* Of device `device` on this host, whatever CUDA_VISIBLE_DEVICES shows to the process. */
+int device_physical(int device);
+int device_current();
+/* May the kernel start like this? */
+cudaError_t device_check_launch(const cudaLaunchConfig_t *config, const void *kernel);
+
+#endif
