@@ -1,0 +1,24 @@
+/* gemm_key.h -- what the choice of a matrix product's algorithm depends on, as text: a row's key in lock files.
+ *
+ * Keeps: plain C; gen and the tuner of the emitted program print with this very function. */
+#ifndef DIECAST_KERNELS_GEMM_KEY_H
+#define DIECAST_KERNELS_GEMM_KEY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum { GEMM_KEY_BYTES = 200 };
+
+/* form: "NT" ...; in, out: "bf16" ...; epilogue: "none" "bias" "gelu" "dgelu"; a leading dimension of 0: dense. */
+static inline void gemm_key(char *to, const char *form, const char *in, const char *out, int64_t m, int64_t n,
+                            int64_t k, int64_t lda, int64_t ldb, int64_t ldc, const char *epilogue, int beta)
+{
+    lda = lda ? lda : form[0] == 'T' ? m : k;
+    ldb = ldb ? ldb : form[1] == 'T' ? k : n;
+    ldc = ldc ? ldc : n;
+    snprintf(to, GEMM_KEY_BYTES, "%s %s %s m %lld n %lld k %lld ld %lld %lld %lld epi %s beta %d", form, in, out,
+             (long long)m, (long long)n, (long long)k, (long long)lda, (long long)ldb, (long long)ldc, epilogue,
+             beta);
+}
+
+#endif
