@@ -9,6 +9,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum {
 #define EXIT_CODE(name, code, restart, meaning) EXIT_##name = code,
 #include "exit_codes.def"
@@ -40,5 +44,9 @@ int64_t arena_allocated(void);
 
 float bf16_to_float(uint16_t b);
 uint16_t float_to_bf16(float f);                       /* round to nearest even, NaN stays NaN */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

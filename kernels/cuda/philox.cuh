@@ -1,0 +1,56 @@
+/* philox.cuh -- random numbers by counter, Philox4x32-10, and the dropout masks drawn from it.
+ *
+ * Keeps: no state. The stream of kernels/cpu/philox.h, bit for bit: a draw depends on seed, step,
+ *        site, sample, position and element only.
+ * Method: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011). */
+#ifndef DIECAST_KERNELS_PHILOX_CUH
+#define DIECAST_KERNELS_PHILOX_CUH
+
+#include "types.cuh"
+
+static inline __device__ void philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t a = ctr[0], b = ctr[1], c = ctr[2], d = ctr[3];
+#pragma unroll
+    for (uint32_t round = 0; round < 10; round++) {
+        const uint64_t p0 = (uint64_t)0xD2511F53 * a, p1 = (uint64_t)0xCD9E8D57 * c;
+        a = (uint32_t)(p1 >> 32) ^ b ^ (key[0] + round * 0x9E3779B9u);
+        b = (uint32_t)p1;
+        c = (uint32_t)(p0 >> 32) ^ d ^ (key[1] + round * 0xBB67AE85u);
+        d = (uint32_t)p0;
+    }
+    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+}
+
+/* Dropout. noise = { seed low, seed high, step, index in the global batch of the micro-batch's
+ * first sample }, on the device. Row r of a micro-batch is position t = r % T of sample b = r / T.
+ * The four words of counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site *
+ * 0x9E3779B9, seed high) belong to the elements element / 4 * 4 + 0..3; one is dropped when its word
+ * < p * 2^32. 0 <= p < 1. site: a number of its own for every place that drops. */
+static inline __host__ __device__ uint32_t dropout_threshold(float p)
+{
+    return (uint32_t)((double)p * 4294967296.0);
+}
+
+static inline __device__ void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_t site,
+                                            int64_t T, int64_t row, uint32_t quad)
+{
+    const uint32_t ctr[4] = { quad, (uint32_t)(row % T), noise[3] + (uint32_t)(row / T), noise[2] };
+    const uint32_t key[2] = { noise[0] ^ site * 0x9E3779B9u, noise[1] };
+    philox(ctr, key, out);
+}
+
+/* Elements 4 quad .. 4 quad + 3 of a row: 0 where dropped, `scale` where kept. threshold:
+ * dropout_threshold(p); scale: 1 / (1 - p). */
+static inline __device__ void dropout_mask4(float mask[4], const uint32_t *noise, uint32_t site,
+                                            int64_t T, int64_t row, uint32_t quad,
+                                            uint32_t threshold, float scale)
+{
+    uint32_t words[4];
+    dropout_words(words, noise, site, T, row, quad);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        mask[i] = words[i] >= threshold ? scale : 0.0f;
+}
+
+#endif
