@@ -17,6 +17,7 @@ enum {
     CUDA_GEMM_WORKSPACE = 32 << 20
 };
 
+#ifndef __CUDACC_RTC__          /* the rest is the host's */
 static inline int64_t cuda_workspace_round(int64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
@@ -86,5 +87,6 @@ static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank
     return CUDA_GEMM_WORKSPACE + cuda_workspace_round(act * rows * parts * rank) +
            (dropout > 0 ? cuda_workspace_round(act * rows * in) : 0);
 }
+#endif
 
 #endif
