@@ -158,19 +158,9 @@ static char *operand(Ref r)
     return r.k ? text_print("AT(%s, l + %" PRId64 ")", name, r.k) : text_print("AT(%s, l)", name);
 }
 
-/* "i0", "1.o2": which operand of which op of the group. */
 static Ref parse_operand(const Call *c, const char *word)
 {
-    int op = 0;
-    if (isdigit((unsigned char)word[0]) && word[1] == '.') {
-        op = word[0] - '0';
-        word += 2;
-    }
-    const Op *o = call_op(c, op);
-    int k = atoi(word + 1);
-    if ((word[0] != 'i' && word[0] != 'o') || k >= (word[0] == 'o' ? o->nout : o->nin))
-        bug("kernels.def: %s has no operand %s", kernel_row[c->group->kernel].name, word);
-    return word[0] == 'o' ? o->out[k] : o->in[k];
+    return kernel_operand(c->p, c->group, word);
 }
 
 /* Bytes from the first to the end of the last of values that lie side by side, in elements. */

@@ -9,6 +9,7 @@
 #include "../kernels/cpu/workspace.h"
 #include "../kernels/cuda/workspace.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,6 +229,18 @@ static void mark_internal(const Graph *g, const Program *p, const Group *group)
                         }
             v->internal = inside && read;
         }
+}
+
+Ref kernel_operand(const Program *p, const Group *group, const char *word)
+{
+    const KernelRow *row = &kernel_row[group->kernel];
+    int op = isdigit((unsigned char)word[0]) && word[1] == '.' ? word[0] - '0' : 0;
+    const char *at = word[1] == '.' ? word + 2 : word;
+    const Op *o = &p->ops[group->first_op + op];
+    int k = atoi(at + 1);
+    if (op >= group->nops || (at[0] != 'i' && at[0] != 'o') || k >= (at[0] == 'o' ? o->nout : o->nin))
+        bug("kernels.def: %s has no operand %.8s", row->name, word);
+    return at[0] == 'o' ? o->out[k] : o->in[k];
 }
 
 int kernel_find(const char *name)

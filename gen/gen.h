@@ -416,6 +416,8 @@ typedef struct {
 extern const KernelRow kernel_row[];
 extern const int nkernels;
 int kernel_find(const char *name);
+/* "i0", "1.o2": the operand of the group's op that a word of its row names. */
+Ref kernel_operand(const Program *p, const Group *group, const char *word);
 
 void fuse_run(Graph *g);
 void check_fuse(const Graph *g);

@@ -146,26 +146,13 @@ static bool holds(const Memory *m, Owner r)
     return false;
 }
 
-/* "N.oK" or "oK": the operand of a group that a word of kernels.def names. */
-static Ref operand_of(const Program *p, const Group *group, const char *word)
-{
-    int op = 0;
-    if (word[1] == '.') {
-        op = word[0] - '0';
-        word += 2;
-    }
-    const Op *o = &p->ops[group->first_op + op];
-    int k = atoi(word + 1);
-    return word[0] == 'o' ? o->out[k] : o->in[k];
-}
-
 /* Whether kernels.def lets this output share this input's memory. */
 static bool may_share(const Program *p, const Group *group, Ref out, Ref in)
 {
     for (const char *w = kernel_row[group->kernel].inplace; *w;) {
-        Ref o = operand_of(p, group, w);
+        Ref o = kernel_operand(p, group, w);
         w = strchr(w, '=') + 1;
-        Ref i = operand_of(p, group, w);
+        Ref i = kernel_operand(p, group, w);
         if (o.v == out.v && i.v == in.v)
             return true;
         w += strcspn(w, " ");
@@ -279,9 +266,9 @@ static void merge_in_place(Graph *g)
             const Program *p = g->programs[i];
             const Group *group = &p->groups[k];
             for (const char *w = kernel_row[group->kernel].inplace; *w;) {
-                Ref out = operand_of(p, group, w);
+                Ref out = kernel_operand(p, group, w);
                 const char *equals = strchr(w, '=');
-                Ref in = operand_of(p, group, equals + 1);
+                Ref in = kernel_operand(p, group, equals + 1);
                 bool must = equals[-1] == ':';
                 w = equals + strcspn(equals, " ");
                 w += *w == ' ';

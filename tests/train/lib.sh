@@ -1,11 +1,20 @@
 # lib.sh -- builds recipes into out/.test/train/ and tells verdicts; sourced by the scripts beside it.
 #
+# BACKEND=cpu (default): as recipes say. sim: the CUDA target, run by the simulator (SIM=checked: every
+# access is looked at). gpu: the CUDA target on the GPU at hand.
 # Keeps: programs and objects of the last time, as long as what they are made from is the same.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 here=tests/train
 ref=$here/ref
-work=out/.test/train
+BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast}
+target=() tools=()
+case $BACKEND in
+cpu) work=out/.test/train ;;
+sim) work=out/.test/train.$SIM target=("target=${TARGET:-sm_90}") ;;
+gpu) work=out/.test/train.gpu target=("target=${TARGET:-sm_90}") ;;
+*) echo "not ok BACKEND: want cpu, sim or gpu, got $BACKEND"; exit 1 ;;
+esac
 gen=${GEN:-out/.gen/gen}
 mkdir -p $work
 scratch=$(mktemp -d)
@@ -22,13 +31,17 @@ verdict() {             # NAME [WHY]: passed when WHY is empty
     fi
 }
 
+if [ $BACKEND = sim ]; then
+    toolkit=$(tests/sim/toolkit.sh $SIM) || { verdict simulator "does not build"; exit 1; }
+    tools=("CUDA=$toolkit")
+fi
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
 
 build() {               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA goes to make
     local dir=$work/$1 recipe=$here/recipes/$2.lua key flags objects
     shift 2
     rm -rf "$dir.new"
-    "$gen" "$recipe" "$@" -o "$dir.new" >"$dir.log" 2>&1 || return 1
+    "$gen" "$recipe" "${target[@]}" "$@" -o "$dir.new" >"$dir.log" 2>&1 || return 1
     key=$(cd "$dir.new" && find . -type f | LC_ALL=C sort | xargs cat | sha256sum)${EXTRA:-}
     if [ "$key" = "$(cat "$dir/key" 2>/dev/null)" ]; then
         rm -rf "$dir.new"
@@ -37,9 +50,9 @@ build() {               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA
     rm -rf "$dir"
     mv "$dir.new" "$dir"
     flags=$(grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile")${EXTRA:-}
-    objects=$work/objects.$( (echo "$flags"; cat runtime/*) | sha256sum | head -c 16)
+    objects=$work/objects.$( (echo "$flags"; cat "$dir"/runtime/*) | sha256sum | head -c 16)
     [ -d "$objects" ] && cp "$objects"/*.o "$dir/runtime"
-    make -s -C "$dir" EXTRA="${EXTRA:-}" >"$dir.log" 2>&1 || return 1
+    make -s -C "$dir" "${tools[@]}" EXTRA="${EXTRA:-}" >"$dir.log" 2>&1 || return 1
     if [ ! -d "$objects" ]; then
         rm -rf "$objects.$$"
         mkdir "$objects.$$"
