@@ -8,9 +8,9 @@ trap 'rm -rf "$scratch" /dev/shm/diecast.runtime_test.*' EXIT
 failed=0
 trap_ub=-fno-sanitize-recover=undefined
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
-units="unit unit_launch unit_schedule unit_data unit_log unit_sample"
+units="unit unit_launch unit_schedule unit_data unit_log unit_sample unit_sha256"
 parts="base schedule flags launch data log sample tokenfile json safetensors safetensors_write"
-parts="$parts crc32c"
+parts="$parts crc32c sha256"
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
@@ -45,6 +45,8 @@ sources() {             # sources DIR NAME...
         tests/runtime/flags_main.c $(sources runtime base flags) || exit 1
     compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c \
         $(sources runtime base launch comm comm_mpi) || exit 1
+    compile gcc "$build/star" "-fsanitize=address,undefined $trap_ub" \
+        tests/runtime/star_main.c $(sources runtime base sha256 star star_join) || exit 1
 }
 
 # In-process checks; leaks are not the subject: the processes are short.
@@ -158,6 +160,10 @@ if command -v mpicc.mpich >/dev/null && command -v mpirun.mpich >/dev/null; then
     ends "binary of one MPI, launcher of the other" 83 "use the mpirun of the MPI" \
         mpirun.mpich -n 2 "$build/comm" 2 sums
 fi
+
+# The ranks of CUDA programs, in plain processes; bash says who was killed, which is the test.
+tests/runtime/star.sh "$build" 2>"$scratch/star" || failed=1
+grep -v ' Killed ' "$scratch/star"
 
 # run.sh with its holes filled as the emitter does, around a program that shows what it got.
 for n in 1 2; do

@@ -15,6 +15,7 @@ void test_data(const char *scratch);
 int unit_open(char **argv);      /* data_open of argv[2..5]: kind, T, vocabulary, path */
 void test_log(const char *scratch);
 void test_sample(void);
+void test_sha256(void);
 void test_base(void);
 
 #endif

@@ -1,0 +1,281 @@
+#!/bin/bash
+# The star of ranks, in plain processes: who may join, and that every rank hears of a death, a hang
+# and a mismatch, in time and with the right code. Called by run.sh with the folder of the binaries.
+set -u
+build=${1:-out/.test/runtime}
+scratch=$(mktemp -d)
+pids=()
+trap 'kill -9 "${pids[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
+failed=0
+port=$((20000 + $$ % 9000))
+
+verdict() {             # verdict NAME STATUS WHY
+    if [ "$2" = 0 ]; then
+        echo "ok star: $1"
+    else
+        echo "not ok star: $1: $3"
+        failed=1
+    fi
+}
+
+now() { date +%s%3N; }
+
+# begin: forgets the ranks of the scenario before; a port of its own
+begin() {
+    kill -9 "${pids[@]}" 2>/dev/null
+    wait 2>/dev/null
+    pids=()
+    rm -f "$scratch"/r.*
+    port=$((port + 1))
+}
+
+# rank R SIZE MODE [NAME=VALUE...]: starts it; output in r.R, code in r.R.code when it ends
+rank() {
+    local r=$1 size=$2 mode=$3
+    shift 3
+    env SECRET=s "$@" "$build/star" "$r" "$size" "$port" "$mode" >"$scratch/r.$r" 2>&1 &
+    pids[r]=$!
+}
+
+# joined SIZE: waits until all have
+joined() {
+    for _ in $(seq 200); do
+        [ "$(cat "$scratch"/r.? | grep -c '^joined i')" = "$1" ] && return 0
+        sleep 0.05
+    done
+    return 1
+}
+
+# code_of R: its exit status, within 15 s, in $code
+code_of() {
+    local r=$1
+    for _ in $(seq 300); do
+        kill -0 "${pids[r]}" 2>/dev/null || break
+        sleep 0.05
+    done
+    kill -0 "${pids[r]}" 2>/dev/null && { code=running; return; }
+    wait "${pids[r]}"
+    code=$?
+}
+
+# expect NAME R CODE PATTERN
+expect() {
+    code_of "$2"
+    [ "$code" = "$3" ] && grep -qE -- "$4" "$scratch/r.$2"
+    verdict "$1" $? "code $code: $(tail -2 "$scratch/r.$2")"
+}
+
+# survivors NAME CODE PATTERN MS R...: all end so within that time from $began
+survivors() {
+    local name=$1 want=$2 pattern=$3 ms=$4 why=
+    shift 4
+    for r in "$@"; do
+        code_of "$r"
+        [ "$code" = "$want" ] || why="$why rank $r: code $code"
+        grep -qE -- "$pattern" "$scratch/r.$r" || why="$why rank $r: $(tail -1 "$scratch/r.$r")"
+    done
+    [ $(($(now) - began)) -le "$ms" ] || why="$why after $(($(now) - began)) ms"
+    [ -z "$why" ]
+    verdict "$name" $? "$why"
+}
+
+all() {                 # all SIZE MODE [NAME=VALUE...]: from the last to rank 0
+    local size=$1 mode=$2
+    shift 2
+    for ((r = size - 1; r >= 0; r--)); do rank $r "$size" "$mode" "$@"; done
+}
+
+# ---- joining
+
+begin
+all 4 exchange
+for r in 0 1 2 3; do expect "4 ranks join and talk, rank $r" $r 0 '^done'; done
+grep -q '^joined i h3' "$scratch/r.1"
+verdict "hosts and the id reach everybody" $? "$(cat "$scratch/r.1")"
+
+begin
+rank 1 2 exchange
+sleep 1
+rank 0 2 exchange
+expect "rank 0 comes a second late" 1 0 '^done'
+
+begin
+rank 0 3 exchange JOIN=2
+rank 1 3 exchange
+expect "a missing rank is named" 0 82 'ranks 2 of 3 have not come within 2 s'
+expect "and those who came hear it" 1 82 'ranks 2 of 3 have not come'
+
+begin
+rank 1 2 exchange JOIN=1
+expect "no rank 0" 1 82 'rank 0 was not found at 127.0.0.1 port .*Connection refused'
+
+begin
+rank 0 3 hold
+rank 1 3 hold
+sleep 0.3
+rank 2 3 hold
+joined 3
+rank 3 3 hold JOIN=1      # too late: nobody listens any more
+expect "after the start nobody is let in" 3 82 'was not found'
+kill -0 "${pids[0]}" && kill -0 "${pids[1]}"
+verdict "and nobody is disturbed" $? "$(tail -1 "$scratch/r.0")"
+
+begin
+rank 0 3 hold
+rank 1 3 hold
+sleep 0.3
+env SECRET=s "$build/star" 1 3 "$port" hold >"$scratch/r.twin" 2>&1
+code=$?
+[ $code = 83 ] && grep -q 'refused by rank 0: rank 1 is there twice' "$scratch/r.twin"
+verdict "a second rank 1 is refused" $? "code $code: $(cat "$scratch/r.twin")"
+expect "a second rank 1 ends rank 0" 0 83 'rank 1 is there twice'
+expect "a second rank 1 ends the first" 1 83 'rank 1 is there twice'
+
+begin
+rank 0 2 exchange JOIN=2
+rank 1 2 exchange SECRET=other
+expect "another secret" 1 83 'DIECAST_SECRET must be the same'
+expect "another secret leaves rank 0 waiting" 0 82 'ranks 1 of 2 have not come'
+
+begin
+rank 0 2 exchange
+rank 1 4 exchange
+expect "another world" 1 83 'rank 1 believes in 4 ranks, rank 0 in 2'
+expect "another world ends rank 0" 0 83 'rank 1 believes in 4 ranks'
+
+begin
+rank 0 2 exchange
+rank 1 2 exchange BUILD=x
+expect "another binary" 1 83 'rank 1 runs another binary'
+expect "another binary ends rank 0" 0 83 'rank 1 runs another binary'
+
+begin
+rank 0 2 exchange JOIN=5
+env SECRET=s RUN=stray JOIN=1 "$build/star" 1 2 "$port" exchange >"$scratch/r.stray" 2>&1
+code=$?
+[ $code = 82 ] && grep -q 'another run answers there' "$scratch/r.stray"
+verdict "a rank of another run is turned away" $? "code $code: $(cat "$scratch/r.stray")"
+env SECRET=s RESTART=1 JOIN=1 "$build/star" 1 2 "$port" exchange >"$scratch/r.stray" 2>&1
+rank 1 2 exchange
+expect "and ends nothing" 0 0 '^done'
+
+begin
+rank 0 2 hold
+sleep 0.3
+env SECRET=s "$build/star" 0 2 "$port" hold >"$scratch/r.second" 2>&1
+code=$?
+[ $code = 81 ] && grep -q "port $port of 127.0.0.1 is taken" "$scratch/r.second"
+verdict "a taken port" $? "code $code: $(cat "$scratch/r.second")"
+
+begin
+rank 0 2 hold NODES=2
+expect "loopback for several hosts" 0 80 'loopback, which other hosts cannot reach'
+begin
+rank 0 2 hold HOST=192.0.2.1 NODES=2
+expect "an address that is not ours" 0 80 'cannot listen on 192.0.2.1'
+begin
+rank 0 2 hold HOST=no.such.host.invalid
+expect "a name nobody knows" 0 80 'no.such.host.invalid'
+
+# A secret in a file: one left by an earlier run is replaced, the file goes after the start.
+begin
+echo stale >"$scratch/secret"
+env -u SECRET SECRET_FILE="$scratch/secret" "$build/star" 1 2 "$port" exchange \
+    >"$scratch/r.1" 2>&1 &
+pids[1]=$!
+sleep 0.5
+env -u SECRET SECRET_FILE="$scratch/secret" "$build/star" 0 2 "$port" exchange \
+    >"$scratch/r.0" 2>&1 &
+pids[0]=$!
+expect "the secret of a file" 0 0 '^done'
+expect "the secret of a file, found late" 1 0 '^done'
+[ ! -e "$scratch/secret" ]
+verdict "the file goes" $? "$(ls -l "$scratch")"
+
+# ---- strangers
+
+begin
+rank 0 3 exchange
+sleep 0.3
+for _ in $(seq 100); do
+    exec {fd}<>/dev/tcp/127.0.0.1/$port && held[fd]=$fd     # silent
+done
+for _ in $(seq 30); do
+    head -c 500 /dev/urandom 2>/dev/null >/dev/tcp/127.0.0.1/$port
+    printf 'GET / HTTP/1.1\r\n\r\n' 2>/dev/null >/dev/tcp/127.0.0.1/$port
+    printf 'DCRDV001' 2>/dev/null >/dev/tcp/127.0.0.1/$port
+done 2>/dev/null
+began=$(now)
+rank 1 3 exchange
+rank 2 3 exchange
+expect "strangers delay nobody" 0 0 '^done'
+[ $(($(now) - began)) -lt 2500 ] && grep -q 'strangers turned away' "$scratch/r.0"
+verdict "strangers are counted" $? "$(($(now) - began)) ms: $(tail -2 "$scratch/r.0")"
+for fd in "${held[@]}"; do exec {fd}>&-; done
+
+# ---- after the start
+
+begin
+all 4 hold
+joined 4
+began=$(now)
+kill -9 "${pids[2]}"
+survivors "kill -9 of rank 2" 84 'step 7: rank 2 \(h2\) died' 2000 0 1 3
+
+begin
+all 4 hold
+joined 4
+began=$(now)
+kill -9 "${pids[0]}"
+survivors "kill -9 of rank 0" 84 'step 7: rank 0 \(h0\) died' 2000 1 2 3
+
+begin
+all 4 quit
+began=$(now)
+survivors "a rank leaves with exit 0" 84 'rank 1 \(h1\) died: its connection was closed' 6000 0 2 3
+
+begin
+all 4 die
+began=$(now)
+survivors "a rank ends with a code of its own" 88 \
+    'rank 1 \(h1\) ended with code 88|line 3 of the data' 6000 0 1 2 3
+
+begin
+all 4 hold SILENCE=3
+joined 4
+began=$(now)
+kill -STOP "${pids[3]}"
+survivors "SIGSTOP of rank 3" 85 'rank 3 \(h3\) has been silent' 7000 0 1 2
+grep -q 'warning: .*rank 3 (h3) has been silent for' "$scratch/r.0"
+verdict "a silent rank is warned about" $? "$(cat "$scratch/r.0")"
+kill -CONT "${pids[3]}"
+expect "which hears of it when it wakes" 3 85 'rank 3 \(h3\) has been silent'
+
+begin
+all 4 hold SILENCE=3
+joined 4
+began=$(now)
+kill -STOP "${pids[0]}"
+survivors "SIGSTOP of rank 0" 85 'rank 0 \(h0\) has been silent' 7000 1 2 3
+kill -CONT "${pids[0]}"
+
+begin
+all 3 hold SILENCE=4
+joined 3
+kill -STOP "${pids[1]}"
+sleep 2.5
+kill -CONT "${pids[1]}"
+sleep 2
+kill -0 "${pids[0]}" && kill -0 "${pids[1]}" && kill -0 "${pids[2]}"
+verdict "a short SIGSTOP is forgiven" $? "$(tail -1 "$scratch/r.0")"
+
+begin
+all 3 stall
+began=$(now)
+survivors "no progress anywhere" 85 'no rank got further for [0-9]+ s: all wait' 8000 0 1 2
+
+begin
+all 3 behind
+began=$(now)
+survivors "one rank behind is named" 85 'behind the others: rank 1 \(h1\)$' 8000 0 1 2
+exit $failed
