@@ -1,0 +1,340 @@
+/* gemm.cuh -- every matrix product of a CUDA program, by cuBLASLt: C = scale * A B + beta * C + bias.
+ *
+ * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no aliasing.
+ * Out:   C, summed in fp32, rounded once; the same bits on the same kind of GPU and library.
+ * Keeps: no allocation after gemm_init; ws is free for others between calls; may be captured.
+ * Method: the library is column-major: C^T = B^T A^T. No TF32, no sums in an order of chance. */
+#ifndef DIECAST_KERNELS_GEMM_CUH
+#define DIECAST_KERNELS_GEMM_CUH
+
+#ifndef __CUDACC_RTC__
+#include <cublasLt.h>
+#include <stdlib.h>
+
+#include "types.cuh"
+#include "workspace.h"
+
+typedef enum {
+    GEMM_NT,                     /* B is stored (n, k): y = x w^T */
+    GEMM_NN,                     /* B is stored (k, n): dx = dy w */
+    GEMM_TN                      /* A is stored (k, m), B (k, n): dw = dy^T x */
+} GemmForm;
+
+typedef enum {
+    GEMM_NONE,
+    GEMM_GELU,                   /* aux (m, n) = the result, C = gelu(aux), the tanh form */
+    GEMM_DGELU                   /* C = the result times gelu'(aux) */
+} GemmEpilogue;
+
+typedef struct {
+    const char *name;            /* for errors */
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc;       /* elements between stored rows; 0: dense */
+    GemmForm form;
+    int bias, out_f32, beta;     /* 0 or 1; out_f32: C is float although act_t is not */
+    GemmEpilogue epilogue;       /* 16-bit C of a multiple of 8 columns, beta 0 */
+    float scale;                 /* 0: 1 */
+    int64_t offset;              /* operands begin at multiples of so many elements; 0: of their rows */
+    const char *algo;            /* of a lock file: as gemm_algo_text; NULL: the library's first choice */
+    /* made by gemm_init */
+    cublasLtMatmulDesc_t product;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t chosen;
+    size_t bytes;                /* of ws that it uses */
+} Gemm;
+
+static cublasLtHandle_t gemm_handle;
+
+enum { GEMM_ALGO_BYTES = 160 };
+
+/* What an algorithm is set to beside its number, in the order of its text. */
+static const struct {
+    const char *word;
+    cublasLtMatmulAlgoConfigAttributes_t attribute;
+    size_t bytes;
+} gemm_options[] = {
+    { "tile", CUBLASLT_ALGO_CONFIG_TILE_ID, 4 },
+    { "stages", CUBLASLT_ALGO_CONFIG_STAGES_ID, 4 },
+    { "splitk", CUBLASLT_ALGO_CONFIG_SPLITK_NUM, 4 },
+    { "reduce", CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4 },
+    { "swizzle", CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, 4 },
+    { "custom", CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, 4 },
+    { "inner", CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2 },
+    { "cluster", CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2 },
+};
+enum { GEMM_OPTIONS = sizeof gemm_options / sizeof gemm_options[0] };
+
+/* Partial sums in fp32, added in a step of their own; the other schemes round them or take them in
+ * the order in which they come. */
+static const uint32_t gemm_reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+static inline void gemm_check_(cublasStatus_t status, const char *name, const char *what)
+{
+    if (status != CUBLAS_STATUS_SUCCESS)
+        die(EXIT_DEVICE, "gemm %s: cuBLASLt refuses %s (%s)", name, what,
+            cublasLtGetStatusString(status));
+}
+
+/* Before the first gemm_init. */
+static inline void gemm_setup(void)
+{
+    gemm_check_(cublasLtCreate(&gemm_handle), "setup", "a handle");
+}
+
+/* ---- operands ---- */
+
+static inline cudaDataType_t gemm_type_(bool f32)
+{
+#if defined ACT_BF16
+    return f32 ? CUDA_R_32F : CUDA_R_16BF;
+#elif defined ACT_F16
+    return f32 ? CUDA_R_32F : CUDA_R_16F;
+#else
+    (void)f32;
+    return CUDA_R_32F;
+#endif
+}
+
+static inline int64_t gemm_lda_(const Gemm *g)
+{
+    return g->lda ? g->lda : g->form == GEMM_TN ? g->m : g->k;
+}
+
+static inline int64_t gemm_ldb_(const Gemm *g)
+{
+    return g->ldb ? g->ldb : g->form == GEMM_NT ? g->k : g->n;
+}
+
+static inline int64_t gemm_ldc_(const Gemm *g)
+{
+    return g->ldc ? g->ldc : g->n;
+}
+
+/* The largest power of two, at most 256, of which the addresses of an operand are multiples: arrays
+ * begin at multiples of 256 bytes, operands within them at rows or at g->offset elements. */
+static inline uint32_t gemm_alignment_(const Gemm *g, int64_t ld, size_t size)
+{
+    const uint32_t bytes = (uint32_t)((uint64_t)(ld | g->offset) * size | 256);
+    return bytes & -bytes;
+}
+
+static inline cublasLtMatrixLayout_t gemm_layout_(const Gemm *g, bool f32, int64_t rows, int64_t cols,
+                                                  int64_t ld)
+{
+    cublasLtMatrixLayout_t layout;
+    gemm_check_(cublasLtMatrixLayoutCreate(&layout, gemm_type_(f32), (uint64_t)rows, (uint64_t)cols,
+                                           ld),
+                g->name, "the shape of an operand");
+    return layout;
+}
+
+static inline void gemm_set_(const Gemm *g, cublasLtMatmulDescAttributes_t attribute,
+                             const void *value, size_t bytes)
+{
+    gemm_check_(cublasLtMatmulDescSetAttribute(g->product, attribute, value, bytes), g->name,
+                "an attribute of the product");
+}
+
+static inline void gemm_set_bias_(const Gemm *g, const void *bias)
+{
+    if (g->bias)
+        gemm_set_(g, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+}
+
+static inline void gemm_set_aux_(const Gemm *g, const void *aux)
+{
+    if (g->epilogue != GEMM_NONE)
+        gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+}
+
+/* The choice of an algorithm sees how well the pointers are aligned, and nothing behind them. */
+static inline void gemm_set_epilogue_(const Gemm *g)
+{
+    const cublasLtEpilogue_t epilogue =
+        g->epilogue == GEMM_DGELU ? CUBLASLT_EPILOGUE_DGELU
+        : g->epilogue == GEMM_GELU
+            ? g->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX
+            : g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const int64_t ld = g->n;
+    if (g->out_f32 && (g->bias || g->epilogue != GEMM_NONE))
+        die(EXIT_INTERNAL, "gemm %s: epilogues are for results in the type of activations", g->name);
+    gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    gemm_set_bias_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
+    gemm_set_aux_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
+    if (g->epilogue != GEMM_NONE)
+        gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
+}
+
+/* ---- algorithms ---- */
+
+/* Describes the product to the library: what the functions below need. */
+static inline void gemm_open(Gemm *g)
+{
+    const cublasOperation_t yes = CUBLAS_OP_T, no = CUBLAS_OP_N;
+    const bool nt = g->form == GEMM_NT, tn = g->form == GEMM_TN;
+    gemm_check_(cublasLtMatmulDescCreate(&g->product, CUBLAS_COMPUTE_32F, CUDA_R_32F), g->name,
+                "the product");
+    /* our B is the library's A */
+    gemm_set_(g, CUBLASLT_MATMUL_DESC_TRANSA, nt ? &yes : &no, sizeof yes);
+    gemm_set_(g, CUBLASLT_MATMUL_DESC_TRANSB, tn ? &yes : &no, sizeof yes);
+    gemm_set_epilogue_(g);
+    g->b = gemm_layout_(g, false, nt ? g->k : g->n, nt ? g->n : g->k, gemm_ldb_(g));
+    g->a = gemm_layout_(g, false, tn ? g->m : g->k, tn ? g->k : g->m, gemm_lda_(g));
+    g->c = gemm_layout_(g, g->out_f32, g->n, g->m, gemm_ldc_(g));
+}
+
+static inline void gemm_prefer_(const Gemm *g, cublasLtMatmulPreference_t preference,
+                                cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                                size_t bytes)
+{
+    gemm_check_(cublasLtMatmulPreferenceSetAttribute(preference, attribute, value, bytes), g->name,
+                "a preference");
+}
+
+/* At most `most` algorithms that compute the product within CUDA_GEMM_WORKSPACE, the library's favourite
+ * first; returns how many. */
+static inline int gemm_candidates(const Gemm *g, cublasLtMatmulHeuristicResult_t *found, int most)
+{
+    const uint64_t workspace = CUDA_GEMM_WORKSPACE;
+    const uint32_t a = gemm_alignment_(g, gemm_lda_(g), sizeof(act_t));
+    const uint32_t b = gemm_alignment_(g, gemm_ldb_(g), sizeof(act_t));
+    const uint32_t c = gemm_alignment_(g, gemm_ldc_(g), g->out_f32 ? sizeof(float) : sizeof(act_t));
+    cublasLtMatmulPreference_t p;
+    int n = 0, good = 0;
+    gemm_check_(cublasLtMatmulPreferenceCreate(&p), g->name, "a preference");
+    gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &gemm_reductions,
+                 sizeof gemm_reductions);
+    gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &b, sizeof b);
+    gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &a, sizeof a);
+    gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c);
+    gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        gemm_handle, g->product, g->b, g->a, g->c, g->c, p, most, found, &n);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED)
+        gemm_check_(status, g->name, "to choose an algorithm");
+    gemm_check_(cublasLtMatmulPreferenceDestroy(p), g->name, "a preference");
+    for (int i = 0; i < n; i++)
+        if (found[i].state == CUBLAS_STATUS_SUCCESS && found[i].workspaceSize <= workspace)
+            found[good++] = found[i];
+    return good;
+}
+
+static inline void gemm_use(Gemm *g, const cublasLtMatmulAlgo_t *algo, size_t workspace)
+{
+    g->chosen = *algo;
+    g->bytes = workspace;
+}
+
+static inline uint32_t gemm_option_(const cublasLtMatmulAlgo_t *algo,
+                                    cublasLtMatmulAlgoConfigAttributes_t attribute, size_t bytes)
+{
+    unsigned char raw[4] = { 0 };
+    size_t written;
+    gemm_check_(cublasLtMatmulAlgoConfigGetAttribute(algo, attribute, raw, bytes, &written), "options",
+                "to describe an algorithm");
+    return (uint32_t)raw[0] | (uint32_t)raw[1] << 8 | (uint32_t)raw[2] << 16 | (uint32_t)raw[3] << 24;
+}
+
+/* "algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 33554432" */
+static inline void gemm_algo_text(const cublasLtMatmulAlgo_t *algo, size_t workspace,
+                                  char to[GEMM_ALGO_BYTES])
+{
+    int n = snprintf(to, GEMM_ALGO_BYTES, "algo %u", gemm_option_(algo, CUBLASLT_ALGO_CONFIG_ID, 4));
+    for (int i = 0; i < GEMM_OPTIONS; i++)
+        n += snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " %s %u", gemm_options[i].word,
+                      gemm_option_(algo, gemm_options[i].attribute, gemm_options[i].bytes));
+    snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " ws %llu", (unsigned long long)workspace);
+}
+
+/* The algorithm of g after gemm_init. */
+static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
+{
+    gemm_algo_text(&g->chosen, g->bytes, to);
+}
+
+/* The number behind `word` at *text, which moves behind it; false when it is not there. */
+static inline bool gemm_read_(const char **text, const char *word, uint32_t *value)
+{
+    const size_t length = strlen(word);
+    const char *p = *text;
+    if (strncmp(p, word, length) || p[length] != ' ' || p[length + 1] < '0' || p[length + 1] > '9')
+        return false;
+    char *end;
+    const unsigned long long v = strtoull(p + length + 1, &end, 10);
+    *text = *end == ' ' ? end + 1 : end;
+    *value = (uint32_t)v;
+    return v <= UINT32_MAX && (*end == ' ' || *end == 0);
+}
+
+/* Whether the library takes the algorithm of g->algo, which then is used. */
+static inline bool gemm_locked_(Gemm *g)
+{
+    const cudaDataType_t in = gemm_type_(false), out = gemm_type_(g->out_f32);
+    const char *text = g->algo;
+    cublasLtMatmulHeuristicResult_t result;
+    cublasLtMatmulAlgo_t algo;
+    uint32_t v, workspace;
+    if (!gemm_read_(&text, "algo", &v) ||
+        cublasLtMatmulAlgoInit(gemm_handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out, (int)v,
+                               &algo) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    for (int i = 0; i < GEMM_OPTIONS; i++) {
+        if (!gemm_read_(&text, gemm_options[i].word, &v))
+            return false;
+        const unsigned char raw[4] = { (unsigned char)v, (unsigned char)(v >> 8),
+                                       (unsigned char)(v >> 16), (unsigned char)(v >> 24) };
+        if (gemm_options[i].attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME && (v & ~gemm_reductions))
+            return false;
+        if (cublasLtMatmulAlgoConfigSetAttribute(&algo, gemm_options[i].attribute, raw,
+                                                 gemm_options[i].bytes) != CUBLAS_STATUS_SUCCESS)
+            return false;
+    }
+    if (!gemm_read_(&text, "ws", &workspace) || *text ||
+        cublasLtMatmulAlgoCheck(gemm_handle, g->product, g->b, g->a, g->c, g->c, &algo, &result) !=
+            CUBLAS_STATUS_SUCCESS ||
+        result.workspaceSize > CUDA_GEMM_WORKSPACE)
+        return false;
+    gemm_use(g, &algo, result.workspaceSize);
+    return true;
+}
+
+/* ---- running ---- */
+
+static inline void gemm_init(Gemm *g)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    gemm_open(g);
+    if (g->algo && !gemm_locked_(g))
+        die(EXIT_CONFIG,
+            "gemm %s: cuBLASLt %llu refuses \"%s\" of the lock file; `gen tune` measures again",
+            g->name, (unsigned long long)cublasLtGetVersion(), g->algo);
+    if (g->algo)
+        return;
+    if (!gemm_candidates(g, &found, 1))
+        die(EXIT_DEVICE, "gemm %s: cuBLASLt has no algorithm for m %lld n %lld k %lld", g->name,
+            (long long)g->m, (long long)g->n, (long long)g->k);
+    gemm_use(g, &found.algo, found.workspaceSize);
+}
+
+/* gemm_run with a beta of the call's own. */
+static inline void gemm_run_beta(const Gemm *g, float beta, void *c, const void *a, const void *b,
+                                 const void *bias, const void *aux, void *ws, cudaStream_t s)
+{
+    const float alpha = g->scale != 0 ? g->scale : 1;
+    gemm_set_bias_(g, bias);
+    gemm_set_aux_(g, aux);
+    gemm_check_(cublasLtMatmul(gemm_handle, g->product, &alpha, b, g->b, a, g->a, &beta, c, g->c, c,
+                               g->c, &g->chosen, ws, g->bytes, s),
+                g->name, "to run");
+}
+
+/* bias, aux (written by GEMM_GELU): NULL without. ws: CUDA_GEMM_WORKSPACE bytes. */
+static inline void gemm_run(const Gemm *g, void *c, const void *a, const void *b, const void *bias,
+                            const void *aux, void *ws, cudaStream_t s)
+{
+    gemm_run_beta(g, (float)g->beta, c, a, b, bias, aux, ws, s);
+}
+#endif
+
+#endif

@@ -1,0 +1,122 @@
+/* linear.cuh -- a linear layer and its gradients; w is stored (out, in) as in torch.
+ *
+ * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and went through gemm_init.
+ * Out:   y = x w^T + b; dx = dy w; dw = dy^T x and db = column sums of dy in fp32.
+ * Keeps: fp32 sums, one rounding; the order in db depends on the shape alone. */
+#ifndef DIECAST_KERNELS_LINEAR_CUH
+#define DIECAST_KERNELS_LINEAR_CUH
+
+#include "gemm.cuh"
+#include "rows.cuh"
+#include "types.cuh"
+#include "workspace.h"
+
+enum { BIAS_THREADS = 256 };
+
+/* parts (CUDA_REDUCE_PARTS, N): sums over the rows of part blockIdx.y. A thread adds W columns of every
+ * blockDim.y-th row; its block joins those in order. */
+template <int W>
+__global__ void __launch_bounds__(BIAS_THREADS)
+    bias_grad_kernel(float *__restrict__ parts, const act_t *__restrict__ dy, int64_t rows, int64_t N)
+{
+    __shared__ float sums[BIAS_THREADS * W];
+    const int64_t part = blockIdx.y, end = (part + 1) * rows / CUDA_REDUCE_PARTS;
+    const int64_t column = (blockIdx.x * (int64_t)blockDim.x + threadIdx.x) * W;
+    const int width = blockDim.x * W;        // columns of the block
+    float sum[W] = { 0 };
+    if (column < N)
+#pragma unroll 4
+        for (int64_t i = part * rows / CUDA_REDUCE_PARTS + threadIdx.y; i < end; i += blockDim.y) {
+            float v[W];
+            if constexpr (W == 1)
+                v[0] = act_load(dy + i * N + column);
+            else
+                act_load_vector(v, dy + i * N + column);
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                sum[j] += v[j];
+        }
+#pragma unroll
+    for (int j = 0; j < W; j++)
+        sums[threadIdx.y * width + threadIdx.x * W + j] = sum[j];
+    __syncthreads();
+    const int64_t first = (int64_t)blockIdx.x * width;
+    for (int j = threadIdx.y * blockDim.x + threadIdx.x; j < width && first + j < N; j += BIAS_THREADS) {
+        float total = sums[j];
+        for (unsigned y = 1; y < blockDim.y; y++)
+            total += sums[y * width + j];
+        parts[part * N + first + j] = total;
+    }
+}
+
+#ifndef __CUDACC_RTC__
+/* mm: { .m = rows, .n = out, .k = in, .form = GEMM_NT } */
+static inline void linear_fwd(act_t *y, const act_t *x, const wt_t *w, const Gemm *mm, void *ws,
+                              cudaStream_t s)
+{
+    gemm_run(mm, y, x, w, NULL, NULL, ws, s);
+}
+
+/* mm: as above with .bias = 1 */
+static inline void linear_bias_fwd(act_t *y, const act_t *x, const wt_t *w, const wt_t *b,
+                                   const Gemm *mm, void *ws, cudaStream_t s)
+{
+    gemm_run(mm, y, x, w, b, NULL, ws, s);
+}
+
+/* y = gelu(z), z = x w^T + b; mm: as above with .epilogue = GEMM_GELU */
+static inline void linear_bias_gelu_fwd(act_t *y, act_t *z, const act_t *x, const wt_t *w,
+                                        const wt_t *b, const Gemm *mm, void *ws, cudaStream_t s)
+{
+    gemm_run(mm, y, x, w, b, z, ws, s);
+}
+
+/* fp32 scores of every token; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
+static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, const Gemm *mm, void *ws,
+                              cudaStream_t s)
+{
+    gemm_run(mm, logits, x, w, NULL, NULL, ws, s);
+}
+
+/* mm: { .m = rows, .n = in, .k = out, .form = GEMM_NN } */
+static inline void linear_dx(act_t *dx, const act_t *dy, const wt_t *w, const Gemm *mm, void *ws,
+                             cudaStream_t s)
+{
+    gemm_run(mm, dx, dy, w, NULL, NULL, ws, s);
+}
+
+/* dz = (dy w) gelu'(z); mm: as above with .epilogue = GEMM_DGELU */
+static inline void linear_dx_gelu(act_t *dz, const act_t *dy, const wt_t *w, const act_t *z,
+                                  const Gemm *mm, void *ws, cudaStream_t s)
+{
+    gemm_run(mm, dz, dy, w, NULL, z, ws, s);
+}
+
+/* mm: { .m = out, .n = in, .k = rows, .form = GEMM_TN, .out_f32 = 1, .beta = 0 or 1 } */
+static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, const Gemm *mm, void *ws,
+                             cudaStream_t s)
+{
+    gemm_run(mm, dw, dy, x, NULL, NULL, ws, s);
+}
+
+/* Column sums of dy (rows, N), the parts in order; beta 1: added to db. ws: bias_grad_cuda_workspace(N)
+ * bytes. */
+static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N, int beta, void *ws,
+                             cudaStream_t s)
+{
+    const bool wide = N % ACT_VECTOR == 0 && aligned(dy, 16);
+    const int64_t vectors = wide ? N / ACT_VECTOR : N;
+    unsigned across = 4;
+    while (across < WARP && across < vectors)
+        across *= 2;
+    launch(wide ? bias_grad_kernel<ACT_VECTOR> : bias_grad_kernel<1>,
+           dim3(blocks_over(vectors, across), CUDA_REDUCE_PARTS), dim3(across, BIAS_THREADS / across), 0,
+           s, (float *)ws, dy, rows, N);
+    part_sum(db, NULL, (const float *)ws, N, beta, s);
+}
+#else
+template __global__ void bias_grad_kernel<ACT_VECTOR>(float *, const act_t *, int64_t, int64_t);
+template __global__ void bias_grad_kernel<1>(float *, const act_t *, int64_t, int64_t);
+#endif
+
+#endif
