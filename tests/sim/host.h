@@ -35,6 +35,9 @@ uint64_t order_enqueue(unsigned lane, unsigned stream, const char *name, Clock *
 uint64_t order_mark(std::function<void()> work);
 uint64_t order_last();                   /* place of the operation enqueued last */
 void order_progress();
+/* From now on a thread of its own makes progress too, so that other ranks need not wait until this
+ * host calls again. */
+void order_keep_going();
 bool order_done(uint64_t place);         /* after making progress */
 /* Without the lock held: until the operation is done. */
 void order_wait(uint64_t place);

@@ -5,6 +5,8 @@
 
 #include <deque>
 #include <stdio.h>
+#include <stdlib.h>
+#include <thread>
 #include <time.h>
 
 struct OpInfo {
@@ -22,11 +24,13 @@ struct Op {
 
 std::recursive_mutex sim_mutex;
 
-static std::vector<uint32_t> counts(1, 1);   /* by lane: operations so far; the host's is under way */
-static Clock host(1, 1);
 static uint32_t host_number;                 /* of the host's present accesses; 0: none yet */
-static std::deque<OpInfo> infos(1);          /* by number of the operation */
-static std::deque<Op> waiting;
+/* Never destroyed: threads may still be at work while the process exits. */
+static std::deque<OpInfo> &infos = *new std::deque<OpInfo>(1);   /* by number of the operation */
+static std::deque<Op> &waiting = *new std::deque<Op>;
+/* by lane: operations so far; the host's is under way */
+static std::vector<uint32_t> &counts = *new std::vector<uint32_t>(1, 1);
+static Clock &host = *new Clock(1, 1);
 static uint64_t enqueued, executed;
 static const Op *current;
 
@@ -109,6 +113,12 @@ bool order_done(uint64_t place)
     return executed >= place;
 }
 
+static void pause_for(long ns)
+{
+    struct timespec pause = {0, ns};
+    nanosleep(&pause, nullptr);
+}
+
 void order_wait(uint64_t place)
 {
     for (;;) {
@@ -117,9 +127,24 @@ void order_wait(uint64_t place)
             if (order_done(place))
                 return;
         }
-        struct timespec pause = {0, 50 * 1000};
-        nanosleep(&pause, nullptr);
+        pause_for(50 * 1000);
     }
+}
+
+void order_keep_going()
+{
+    static bool going;
+    SimLock lock(sim_mutex);
+    if (going)
+        return;
+    going = true;
+    atexit([] { sim_mutex.lock(); });    /* no work beside the end of the process */
+    std::thread([] {
+        for (;; pause_for(500 * 1000)) {
+            SimLock mine(sim_mutex);
+            order_progress();
+        }
+    }).detach();
 }
 
 void order_join_host(const Clock &clock)

@@ -1,6 +1,6 @@
 /* cublasLt.h -- the part of cuBLASLt that the simulator offers: dense products, C and C++.
  *
- * Keeps: names, values and argument lists are the library's (h_values.cpp compares them with the
+ * Keeps: names, values and argument lists are the library's (h_values.sh compares them with the
  *        real header). An attribute or epilogue that is not here is not simulated. */
 #ifndef SIM_CUBLASLT_H
 #define SIM_CUBLASLT_H

@@ -1,6 +1,6 @@
 /* cuda_runtime_api.h -- the host side of the CUDA runtime as the simulator offers it, C and C++.
  *
- * Keeps: names, values and argument lists are those of the toolkit (h_values.cpp compares them with
+ * Keeps: names, values and argument lists are those of the toolkit (h_values.sh compares them with
  *        the real header); structs hold the members in use, in an order of their own. What is not
  *        here is not simulated: a program that asks for it does not compile. */
 #ifndef SIM_CUDA_RUNTIME_API_H

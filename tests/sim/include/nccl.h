@@ -1,7 +1,7 @@
 /* nccl.h -- the part of NCCL that the simulator offers, C and C++.
  *
  * Keeps: names, values, argument lists and the layout of ncclUniqueId are the library's
- *        (h_values.cpp compares them with the real header). */
+ *        (h_values.sh compares them with the real header). */
 #ifndef SIM_NCCL_H
 #define SIM_NCCL_H
 

@@ -1,0 +1,381 @@
+/* nccl.cpp -- NCCL between processes of one host: communicators, groups, collectives on streams.
+ *
+ * Keeps: a collective is an operation of its stream and waits for the other ranks without holding
+ *        up the host; a rank that ends shows as ncclRemoteError, and the stream stands still until
+ *        ncclCommAbort; a rank that calls something else ends both with one line. A communicator
+ *        with blocking = 0 answers ncclInProgress where the library may: to its creation, to its first
+ *        collective and to its end. The exchange itself is in nccl_shared.cpp. */
+#include "nccl_shared.h"
+
+#include "host.h"
+
+#include <map>
+#include <string.h>
+#include <time.h>
+
+enum State { STARTING, READY, ENDING };
+
+struct ncclComm {
+    std::shared_ptr<Shared> shared;
+    int rank, ranks, device;
+    bool blocking;
+    State state;
+    bool used;               /* by a collective */
+    bool asked;              /* for its state since the last call that takes time */
+    uint64_t end;            /* place of the last operation when ncclCommFinalize was called */
+    ncclResult_t error;
+};
+
+struct Pending {
+    ncclComm_t comm;
+    SharedCall call;
+    const void *send;
+    void *recv;
+    cudaStream_t stream;
+};
+
+static std::map<ncclComm_t, bool> comms;
+static thread_local int depth;
+static thread_local std::vector<Pending> pending;
+static thread_local const char *last_text = "";
+
+static ncclResult_t refuse(ncclResult_t result, const char *why)
+{
+    last_text = why;
+    return result;
+}
+
+static bool known(ncclComm_t comm)
+{
+    return comm && comms.count(comm);
+}
+
+static void rest()
+{
+    struct timespec pause = {0, 200 * 1000};
+    nanosleep(&pause, nullptr);
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = NCCL_VERSION_CODE;
+    return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+{
+    static const char *const texts[] = {
+        "no error", "unhandled cuda error", "unhandled system error", "internal error",
+        "invalid argument", "invalid usage", "remote process exited or there was a network error",
+        "NCCL operation in progress"};
+    return (unsigned)result < ncclNumResults ? texts[result] : "unknown result code";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    (void)comm;
+    return last_text;
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    if (!id)
+        return refuse(ncclInvalidArgument, "no place for the id");
+    return shared_create(id) ? ncclSuccess : refuse(ncclSystemError, "no shared memory");
+}
+
+/* ---- communicators ---- */
+
+/* Where the communicator stands; its creation and its end go on meanwhile. */
+static ncclResult_t state_of(ncclComm_t comm)
+{
+    order_progress();
+    if (comm->error != ncclSuccess)
+        return comm->error;
+    if (comm->state == STARTING) {
+        if (!shared_complete(comm->shared.get()))
+            return ncclInProgress;
+        if (shared_same_device(comm->shared.get()))
+            return comm->error = refuse(ncclInvalidUsage, "two ranks on one GPU");
+        comm->state = READY;
+    }
+    if (shared_lost(comm->shared.get()) >= 0)
+        return comm->error = refuse(ncclRemoteError, "a rank has ended");
+    if (comm->state == ENDING && !order_done(comm->end))
+        return ncclInProgress;
+    bool first = !comm->asked;
+    comm->asked = true;
+    return first && !comm->blocking ? ncclInProgress : ncclSuccess;
+}
+
+/* Of a blocking communicator: until it is where the call brings it. No lock held. */
+static ncclResult_t settle(ncclComm_t comm)
+{
+    for (;; rest()) {
+        SimLock lock(sim_mutex);
+        ncclResult_t result = comm->blocking ? state_of(comm) : ncclInProgress;
+        if (result != ncclInProgress || !comm->blocking)
+            return result;
+    }
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    if (!comm || ranks < 1 || rank < 0 || rank >= ranks)
+        return refuse(ncclInvalidArgument, "rank or number of ranks");
+    if (config && (config->size != sizeof *config || config->magic != 0xcafebeef))
+        return refuse(ncclInvalidArgument, "config was not made by NCCL_CONFIG_INITIALIZER");
+    {
+        SimLock lock(sim_mutex);
+        const char *why = "";
+        auto shared = shared_join(id, ranks, rank, device_physical(device_current()), &why);
+        if (!shared)
+            return refuse(ncclInvalidUsage, why);
+        *comm = new ncclComm{shared, rank, ranks, device_current(),
+                             !config || config->blocking != 0, STARTING, false, false, 0,
+                             ncclSuccess};
+        comms[*comm] = true;
+    }
+    order_keep_going();
+    return settle(*comm);
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
+{
+    return ncclCommInitRankConfig(comm, ranks, id, rank, nullptr);
+}
+
+/* Until all ranks have said their part of a split; false when one is gone. No lock held. */
+static bool split_wait(ncclComm_t comm, bool (*done)(Shared *))
+{
+    for (;; rest()) {
+        SimLock lock(sim_mutex);
+        if (done(comm->shared.get()))
+            return true;
+        if (shared_lost(comm->shared.get()) >= 0)
+            return false;
+    }
+}
+
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newcomm,
+                           ncclConfig_t *config)
+{
+    ncclUniqueId id;
+    {
+        SimLock lock(sim_mutex);
+        if (!known(comm) || !newcomm || comm->state != READY)
+            return refuse(ncclInvalidArgument, "communicator");
+        if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
+            return refuse(ncclInvalidArgument, "color");
+    }
+    *newcomm = nullptr;
+    if (!shared_create(&id))
+        return refuse(ncclSystemError, "no shared memory");
+    shared_split_say(comm->shared.get(), color, key, id);
+    if (!split_wait(comm, shared_split_all_said))
+        return comm->error = refuse(ncclRemoteError, "a rank has ended");
+    int rank, ranks;
+    shared_split_find(comm->shared.get(), &id, &rank, &ranks);
+    if (!split_wait(comm, shared_split_all_heard))
+        return comm->error = refuse(ncclRemoteError, "a rank has ended");
+    ncclConfig_t inherit = NCCL_CONFIG_INITIALIZER;
+    inherit.blocking = comm->blocking;
+    return color == NCCL_SPLIT_NOCOLOR
+               ? ncclSuccess
+               : ncclCommInitRankConfig(newcomm, ranks, id, rank, config ? config : &inherit);
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
+{
+    SimLock lock(sim_mutex);
+    if (!known(comm) || !error)
+        return refuse(ncclInvalidArgument, "communicator");
+    *error = state_of(comm);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    {
+        SimLock lock(sim_mutex);
+        if (!known(comm) || comm->state != READY)
+            return refuse(ncclInvalidArgument, "communicator");
+        comm->state = ENDING;
+        comm->asked = false;
+        comm->end = order_last();
+    }
+    return settle(comm);
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    uint64_t end;
+    {
+        SimLock lock(sim_mutex);
+        if (!known(comm))
+            return refuse(ncclInvalidArgument, "communicator");
+        end = comm->state == ENDING ? comm->end : order_last();
+    }
+    order_wait(end);
+    SimLock lock(sim_mutex);
+    shared_leave(comm->shared.get(), true);
+    comms.erase(comm);
+    delete comm;
+    return ncclSuccess;
+}
+
+/* Operations of the communicator that were under way end without a result. */
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    SimLock lock(sim_mutex);
+    if (!known(comm))
+        return refuse(ncclInvalidArgument, "communicator");
+    shared_leave(comm->shared.get(), false);
+    comms.erase(comm);
+    delete comm;
+    order_progress();
+    return ncclSuccess;
+}
+
+static ncclResult_t tell(const ncclComm_t comm, int *to, int ncclComm::*member)
+{
+    SimLock lock(sim_mutex);
+    if (!known(comm) || !to)
+        return refuse(ncclInvalidArgument, "communicator");
+    *to = comm->*member;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+{
+    return tell(comm, count, &ncclComm::ranks);
+}
+
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+    return tell(comm, rank, &ncclComm::rank);
+}
+
+ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
+{
+    return tell(comm, device, &ncclComm::device);
+}
+
+/* ---- collectives ---- */
+
+static bool inside_device(const void *p, size_t bytes)
+{
+    SimMemory kind;
+    void *start;
+    size_t size;
+    return !bytes || (sim_find(p, &kind, &start, &size) && kind == SIM_DEVICE &&
+                      bytes <= size - (size_t)((const char *)p - (const char *)start));
+}
+
+static ncclResult_t start(const Pending &p)
+{
+    ncclComm_t comm = p.comm;
+    std::shared_ptr<Shared> shared = comm->shared;
+    auto exchange = std::make_shared<SharedExchange>();
+    bool reads = shared_sends(shared.get(), p.call), writes = shared_receives(shared.get(), p.call);
+    const size_t in = shared_send_bytes(shared.get(), p.call);
+    const size_t out = shared_recv_bytes(shared.get(), p.call);
+    cudaError_t error = stream_enqueue(p.stream, shared_kind_name(p.call.kind), [=] {
+        if (!exchange->begun) {
+            if (reads && in)
+                sim_read(p.send, in);
+            if (writes && out)
+                sim_write(p.recv, out);
+        }
+        return shared_step(shared.get(), exchange.get(), p.call, p.send, p.recv);
+    });
+    if (error != cudaSuccess)
+        return refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
+    if (comm->used || comm->blocking)
+        return ncclSuccess;
+    comm->used = true;
+    comm->asked = false;
+    return ncclInProgress;
+}
+
+static ncclResult_t collective(SharedKind kind, const void *send, void *recv, size_t count,
+                               ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    SimLock lock(sim_mutex);
+    if (!known(comm))
+        return refuse(ncclInvalidArgument, "communicator");
+    if (comm->error != ncclSuccess)
+        return comm->error;
+    if (comm->state != READY || (!comm->blocking && !comm->asked))
+        return refuse(ncclInvalidArgument,
+                      "communicator is used before its previous call was ncclSuccess");
+    SharedCall call = {(uint32_t)kind, (uint32_t)type, (uint32_t)op, root, count};
+    if (!shared_valid(comm->shared.get(), call))
+        return refuse(ncclInvalidArgument, "type, operation or root");
+    if ((shared_sends(comm->shared.get(), call) &&
+         !inside_device(send, shared_send_bytes(comm->shared.get(), call))) ||
+        (shared_receives(comm->shared.get(), call) &&
+         !inside_device(recv, shared_recv_bytes(comm->shared.get(), call))))
+        return refuse(ncclInvalidArgument, "buffer is not in device memory");
+    Pending p = {comm, call, send, recv, stream};
+    if (!depth)
+        return start(p);
+    pending.push_back(p);
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart(void)
+{
+    depth++;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd(void)
+{
+    if (!depth)
+        return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+    if (--depth)
+        return ncclSuccess;
+    SimLock lock(sim_mutex);
+    ncclResult_t result = ncclSuccess;
+    for (const Pending &p : pending) {
+        ncclResult_t one = start(p);
+        if (result == ncclSuccess || (one != ncclSuccess && one != ncclInProgress))
+            result = one;
+    }
+    pending.clear();
+    return result;
+}
+
+ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(ALL_REDUCE, send, recv, count, type, op, 0, comm, stream);
+}
+
+ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(REDUCE, send, recv, count, type, op, root, comm, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *send, void *recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(BROADCAST, send, recv, count, type, ncclSum, root, comm, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *send, void *recv, size_t recv_count,
+                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    return collective(REDUCE_SCATTER, send, recv, recv_count, type, op, 0, comm, stream);
+}
+
+ncclResult_t ncclAllGather(const void *send, void *recv, size_t send_count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream)
+{
+    return collective(ALL_GATHER, send, recv, send_count, type, ncclSum, 0, comm, stream);
+}
