@@ -1,0 +1,161 @@
+/* attention.cuh -- attention of a sequence, its gradient, and one decoded token over a cache.
+ *
+ * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K). D even, at most 128;
+ *        scale > 0.
+ * Out:   o (B, T, H, D) = softmax(scale q k^T, keys 0..t) v; lse (B, H, T) fp32 = log sum exp.
+ * Keeps: scores live in registers only; fp32 sums in a fixed order, no atomics.
+ * Method: FlashAttention-2 (Dao 2023); see attention_mma.cuh, attention_f32.cuh. */
+#ifndef DIECAST_KERNELS_ATTENTION_CUH
+#define DIECAST_KERNELS_ATTENTION_CUH
+
+#include "attention_f32.cuh"
+#include "types.cuh"
+#include "workspace.h"
+
+enum { ATTENTION_DECODE_THREADS = 256 };
+
+/* Which of the two forms a head size takes, and what its launches need; shared memory is dynamic. The
+ * second bound of __launch_bounds__ keeps the assembler from saving registers by spilling them. */
+template <int D> struct AttentionForm {
+    static constexpr bool MMA = false;
+    static constexpr int ROWS = AttentionLanes<D>::ROWS;
+    static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 4, FWD_SHARED = 0;
+    static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 4, DQ_SHARED = 0;
+    static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
+};
+
+/* grid (blocks of ROWS queries, H, B) */
+template <int D, bool CAUSAL>
+__global__ void __launch_bounds__(AttentionForm<D>::FWD_THREADS, AttentionForm<D>::FWD_BLOCKS)
+    attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
+                         int T, int H, int K, float scale)
+{
+    attention_fwd_f32<D, CAUSAL>(o, lse, qkv, T, H, K, scale);
+}
+
+/* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
+template <int D, bool CAUSAL>
+__global__ void __launch_bounds__(AttentionForm<D>::DQ_THREADS, AttentionForm<D>::DQ_BLOCKS)
+    attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
+                        const act_t *__restrict__ o, const float *__restrict__ lse,
+                        const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+{
+    attention_dq_f32<D, CAUSAL>(dqkv, delta, d_o, o, lse, qkv, T, H, K, scale);
+}
+
+/* dk and dv, summed over the query heads of a key head in their order; grid (blocks of ROWS keys, K, B) */
+template <int D, bool CAUSAL>
+__global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
+    attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
+                         const act_t *__restrict__ d_o, const float *__restrict__ lse,
+                         const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+{
+    attention_dkv_f32<D, CAUSAL>(dqkv, delta, d_o, lse, qkv, T, H, K, scale);
+}
+
+/* One token of head blockIdx.x. Only the first head of a group writes the caches; row *place of them is
+ * read from qkv by all. The threads that share an element each sum every so many keys. */
+template <int D>
+__global__ void __launch_bounds__(ATTENTION_DECODE_THREADS)
+    attention_decode_kernel(act_t *__restrict__ o, act_t *__restrict__ keys, act_t *__restrict__ values,
+                            const act_t *__restrict__ qkv, const int32_t *__restrict__ place, int T,
+                            int H, int K, float scale, float *__restrict__ scores)
+{
+    constexpr int THREADS = ATTENTION_DECODE_THREADS, SHARES = THREADS / D;
+    __shared__ float q[D], sums[SHARES * D];
+    const int h = (int)blockIdx.x, group = H / K, kv = h / group, t = *place, thread = (int)threadIdx.x;
+    const act_t *new_k = qkv + (H + kv) * D, *new_v = new_k + K * D;
+    act_t *k = keys + (int64_t)kv * T * D, *v = values + (int64_t)kv * T * D;
+    float *s = scores + (int64_t)h * T, top = ATTENTION_NONE, sum = 0.0f, y = 0.0f;
+    for (int d = thread; d < D; d += THREADS) {
+        q[d] = act_load(qkv + h * D + d) * (scale * ATTENTION_LOG2E);
+        if (h % group == 0) {
+            k[(int64_t)t * D + d] = new_k[d];
+            v[(int64_t)t * D + d] = new_v[d];
+        }
+    }
+    __syncthreads();
+    for (int j = thread; j <= t; j += THREADS) {
+        const act_t *key = j < t ? k + (int64_t)j * D : new_k;
+        float score = 0.0f;
+#pragma unroll 8
+        for (int d = 0; d < D; d++)
+            score += q[d] * act_load(key + d);
+        s[j] = score;
+        top = fmaxf(top, score);
+    }
+    top = block_max(top);
+    for (int j = thread; j <= t; j += THREADS) {
+        s[j] = exp2f(s[j] - top);
+        sum += s[j];
+    }
+    sum = block_sum(sum);          // its barriers publish s
+    const int d = thread % D, share = thread / D;
+    if (share < SHARES) {
+        for (int j = share; j <= t; j += SHARES)
+            y += s[j] * act_load(j < t ? v + (int64_t)j * D + d : new_v + d);
+        sums[share * D + d] = y;
+    }
+    __syncthreads();
+    if (thread < D) {
+        y = 0.0f;
+        for (int i = 0; i < SHARES; i++)
+            y += sums[i * D + d];
+        act_store(o + h * D + d, y / sum);
+    }
+}
+
+/* ---- launchers -------------------------------------------------------------------------------------- */
+
+#ifndef __CUDACC_RTC__
+
+template <int D, bool CAUSAL = true>
+static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T, int64_t H,
+                                 int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    typedef AttentionForm<D> F;
+    (void)ws;
+    launch(attention_fwd_kernel<D, CAUSAL>, dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B),
+           dim3(F::FWD_THREADS), F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale);
+}
+
+/* dqkv is overwritten; ws: attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
+template <int D, bool CAUSAL = true>
+static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, const float *lse,
+                                 const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K, float scale,
+                                 void *ws, cudaStream_t s)
+{
+    typedef AttentionForm<D> F;
+    const unsigned blocks = blocks_over(T, F::ROWS);
+    float *delta = (float *)ws;
+    launch(attention_dq_kernel<D, CAUSAL>, dim3(blocks, (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
+           F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale);
+    launch(attention_dkv_kernel<D, CAUSAL>, dim3(blocks, (unsigned)K, (unsigned)B), dim3(F::DKV_THREADS),
+           F::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale);
+}
+
+/* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o (H, D).
+ * ws: attention_decode_cuda_workspace(T, H) bytes. */
+template <int D>
+static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const act_t *qkv,
+                                    const int32_t *place, int64_t T, int64_t H, int64_t K, float scale,
+                                    void *ws, cudaStream_t s)
+{
+    launch(attention_decode_kernel<D>, dim3((unsigned)H), dim3(ATTENTION_DECODE_THREADS), 0, s, o, keys,
+           values, qkv, place, (int)T, (int)H, (int)K, scale, (float *)ws);
+}
+
+#else
+template __global__ void attention_fwd_kernel<D, true>(act_t *, float *, const act_t *, int, int, int,
+                                                       float);
+template __global__ void attention_dq_kernel<D, true>(act_t *, float *, const act_t *, const act_t *,
+                                                      const float *, const act_t *, int, int, int, float);
+template __global__ void attention_dkv_kernel<D, true>(act_t *, const float *, const act_t *, const float *,
+                                                       const act_t *, int, int, int, float);
+template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
+                                                    const int32_t *, int, int, int, float, float *);
+SHARED_BYTES(attention_fwd_kernel, AttentionForm<D>::FWD_SHARED);
+SHARED_BYTES(attention_dq_kernel, AttentionForm<D>::DQ_SHARED);
+SHARED_BYTES(attention_dkv_kernel, AttentionForm<D>::DKV_SHARED);
+#endif
+#endif

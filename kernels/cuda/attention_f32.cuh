@@ -1,0 +1,281 @@
+/* attention_f32.cuh -- attention without tensor cores: fp32 arithmetic, any storage type, any even head size.
+ *
+ * In, Out: as attention.cuh. The kernel that owns a query writes delta, the one that owns a key reads it.
+ * Method: AttentionLanes::LANES lanes share a row (a query, or a key in the kernel of dk and dv) and hold
+ *         it in registers; the rows that all of the block meet pass through shared memory. */
+#ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
+#define DIECAST_KERNELS_ATTENTION_F32_CUH
+
+#include "types.cuh"
+
+enum {
+    ATTENTION_THREADS = 128,
+    ATTENTION_TILE = 32,        /* rows in shared memory at a time */
+    ATTENTION_STEP = 8          /* of them, between two updates of the softmax */
+};
+
+#define ATTENTION_LOG2E 1.4426950408889634f
+#define ATTENTION_LN2 0.6931471805599453f
+#define ATTENTION_NONE __uint_as_float(0xff800000u)   /* the score of a key that is not seen: -inf */
+
+/* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so that
+ * the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
+template <int D> struct AttentionLanes {
+    static constexpr int LANES = D <= 16 ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : 8;
+    static constexpr int WIDTH = D % 4 ? 2 : 4;
+    static constexpr int CHUNKS = (D + LANES * WIDTH - 1) / (LANES * WIDTH);
+    static constexpr int HELD = CHUNKS * WIDTH;          /* elements of a lane */
+    static constexpr int PADDED = HELD * LANES;
+    static constexpr int ROWS = ATTENTION_THREADS / LANES;   /* of a block */
+};
+
+/* 4 elements at once (all rows begin at multiples of D, and D of 4) or 2, one by one */
+template <int WIDTH> static __device__ __forceinline__ void attention_load_(float *x, const act_t *p)
+{
+    if constexpr (WIDTH == 4) {
+        act_load4(x, p);
+    } else {
+        x[0] = act_load(p);
+        x[1] = act_load(p + 1);
+    }
+}
+
+/* x[HELD] = factor * this lane's part of a row; zeros where the row does not exist. */
+template <int D>
+static __device__ __forceinline__ void attention_row_load_(float *x, const act_t *row, bool exists,
+                                                           float factor)
+{
+    typedef AttentionLanes<D> L;
+    const int lane = threadIdx.x % L::LANES;
+#pragma unroll
+    for (int c = 0; c < L::CHUNKS; c++) {
+        const int d = (c * L::LANES + lane) * L::WIDTH;
+        float *part = x + c * L::WIDTH;
+#pragma unroll
+        for (int e = 0; e < L::WIDTH; e++)
+            part[e] = 0.0f;
+        if (exists && d < D)
+            attention_load_<L::WIDTH>(part, row + d);
+#pragma unroll
+        for (int e = 0; e < L::WIDTH; e++)
+            part[e] *= factor;
+    }
+}
+
+template <int D>
+static __device__ __forceinline__ void attention_row_store_(act_t *row, const float *x, float factor)
+{
+    typedef AttentionLanes<D> L;
+    const int lane = threadIdx.x % L::LANES;
+#pragma unroll
+    for (int c = 0; c < L::CHUNKS; c++)
+#pragma unroll
+        for (int e = 0; e < L::WIDTH; e++) {
+            const int d = (c * L::LANES + lane) * L::WIDTH + e;
+            if (d < D)
+                act_store(row + d, x[c * L::WIDTH + e] * factor);
+        }
+}
+
+/* tile (ATTENTION_TILE, PADDED) = rows `row` apart; zeros from row `n` on. */
+template <int D>
+static __device__ __forceinline__ void attention_tile_load_(float *tile, const act_t *from, int64_t row,
+                                                            int n)
+{
+    typedef AttentionLanes<D> L;
+    constexpr int WIDTH = L::WIDTH, PARTS = L::PADDED / WIDTH;
+    for (int i = (int)threadIdx.x; i < ATTENTION_TILE * PARTS; i += ATTENTION_THREADS) {
+        const int r = i / PARTS, d = i % PARTS * WIDTH;
+        float x[WIDTH] = {};
+        if (r < n && d < D)
+            attention_load_<WIDTH>(x, from + r * row + d);
+#pragma unroll
+        for (int e = 0; e < WIDTH; e++)
+            tile[r * L::PADDED + d + e] = x[e];
+    }
+}
+
+/* This lane's part of a row of a tile. */
+template <int D> static __device__ __forceinline__ void attention_part_(float *x, const float *row)
+{
+    typedef AttentionLanes<D> L;
+    const int lane = threadIdx.x % L::LANES;
+#pragma unroll
+    for (int c = 0; c < L::CHUNKS; c++) {
+        const float *from = row + (c * L::LANES + lane) * L::WIDTH;
+        if constexpr (L::WIDTH == 4) {
+            f32_load4(x + 4 * c, from);
+        } else {
+            const float2 v = *(const float2 *)from;
+            x[2 * c] = v.x, x[2 * c + 1] = v.y;
+        }
+    }
+}
+
+template <int D> static __device__ __forceinline__ float attention_dot_(const float *a, const float *b)
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < AttentionLanes<D>::HELD; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* Sum over the lanes of a row, the same bits in each. */
+template <int D> static __device__ __forceinline__ float attention_lane_sum_(float x)
+{
+#pragma unroll
+    for (int step = AttentionLanes<D>::LANES / 2; step > 0; step /= 2)
+        x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+
+template <int D> static __device__ __forceinline__ void attention_add_(float *y, float p, const float *x)
+{
+#pragma unroll
+    for (int i = 0; i < AttentionLanes<D>::HELD; i++)
+        y[i] += p * x[i];
+}
+
+/* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
+template <int D, bool CAUSAL>
+static __device__ __forceinline__ void attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
+                         int T, int H, int K, float scale)
+{
+    typedef AttentionLanes<D> L;
+    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED], values[ATTENTION_TILE * L::PADDED];
+    const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
+    const int i = i0 + (int)threadIdx.x / L::LANES;
+    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
+    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
+    const int end = CAUSAL ? min(T, i0 + L::ROWS) : T;
+    float q[L::HELD], y[L::HELD] = {}, top = ATTENTION_NONE, sum = 0.0f;
+    attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
+    for (int j0 = 0; j0 < end; j0 += ATTENTION_TILE) {
+        const int n = min(end - j0, (int)ATTENTION_TILE);
+        const int seen = CAUSAL ? min(n, i - j0 + 1) : n;     /* by query i, of this tile */
+        __syncthreads();
+        attention_tile_load_<D>(keys, k + j0 * row, row, n);
+        attention_tile_load_<D>(values, v + j0 * row, row, n);
+        __syncthreads();
+        for (int j = 0; j < n; j += ATTENTION_STEP) {
+            float s[ATTENTION_STEP], x[L::HELD];
+            const float before = top;
+#pragma unroll
+            for (int u = 0; u < ATTENTION_STEP; u++) {
+                attention_part_<D>(x, keys + (j + u) * L::PADDED);
+                s[u] = attention_lane_sum_<D>(attention_dot_<D>(q, x));
+                s[u] = j + u < seen ? s[u] : ATTENTION_NONE;
+                top = fmaxf(top, s[u]);
+            }
+            const float shrink = exp2f(before - top);
+            sum *= shrink;
+#pragma unroll
+            for (int e = 0; e < L::HELD; e++)
+                y[e] *= shrink;
+#pragma unroll
+            for (int u = 0; u < ATTENTION_STEP; u++) {
+                const float p = exp2f(s[u] - top);
+                sum += p;
+                attention_part_<D>(x, values + (j + u) * L::PADDED);
+                attention_add_<D>(y, p, x);
+            }
+        }
+    }
+    if (i < T) {
+        attention_row_store_<D>(o + ((b * T + i) * H + h) * D, y, 1.0f / sum);
+        if (threadIdx.x % L::LANES == 0)
+            lse[(b * H + h) * T + i] = (top + log2f(sum)) * ATTENTION_LN2;
+    }
+}
+
+/* dq, and delta (B, H, T) = row sums of d_o * o; grid as attention_fwd_f32's */
+template <int D, bool CAUSAL>
+static __device__ __forceinline__ void attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
+                        const act_t *__restrict__ o, const float *__restrict__ lse,
+                        const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+{
+    typedef AttentionLanes<D> L;
+    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED], values[ATTENTION_TILE * L::PADDED];
+    const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
+    const int i = i0 + (int)threadIdx.x / L::LANES;
+    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
+    const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D, lat = (b * H + h) * T + i;
+    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
+    const int end = CAUSAL ? min(T, i0 + L::ROWS) : T;
+    float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
+    attention_row_load_<D>(q, qkv + at, i < T, scale * ATTENTION_LOG2E);
+    attention_row_load_<D>(dy, d_o + oat, i < T, 1.0f);
+    attention_row_load_<D>(x, o + oat, i < T, 1.0f);
+    const float sum = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
+    const float top = i < T ? lse[lat] * ATTENTION_LOG2E : 0.0f;
+    for (int j0 = 0; j0 < end; j0 += ATTENTION_TILE) {
+        const int n = min(end - j0, (int)ATTENTION_TILE);
+        const int seen = CAUSAL ? min(n, i - j0 + 1) : n;
+        __syncthreads();
+        attention_tile_load_<D>(keys, k + j0 * row, row, n);
+        attention_tile_load_<D>(values, v + j0 * row, row, n);
+        __syncthreads();
+#pragma unroll 4
+        for (int j = 0; j < n; j++) {
+            attention_part_<D>(x, values + j * L::PADDED);
+            const float dp = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
+            attention_part_<D>(x, keys + j * L::PADDED);
+            const float s = attention_lane_sum_<D>(attention_dot_<D>(q, x));
+            const float p = j < seen ? exp2f(s - top) : 0.0f;
+            attention_add_<D>(dq, p * (dp - sum), x);
+        }
+    }
+    if (i < T) {
+        attention_row_store_<D>(dqkv + at, dq, scale);
+        if (threadIdx.x % L::LANES == 0)
+            delta[lat] = sum;
+    }
+}
+
+/* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K, B) */
+template <int D, bool CAUSAL>
+static __device__ __forceinline__ void attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
+                         const act_t *__restrict__ d_o, const float *__restrict__ lse,
+                         const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+{
+    typedef AttentionLanes<D> L;
+    __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED], dys[ATTENTION_TILE * L::PADDED];
+    __shared__ float tops[ATTENTION_TILE], sums[ATTENTION_TILE];
+    const int kv = (int)blockIdx.y, group = H / K, j0 = (int)blockIdx.x * L::ROWS;
+    const int j = j0 + (int)threadIdx.x / L::LANES;
+    const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
+    const int64_t at = (b * T + j) * row + (H + kv) * D;
+    float k[L::HELD], v[L::HELD], dk[L::HELD] = {}, dv[L::HELD] = {}, x[L::HELD];
+    attention_row_load_<D>(k, qkv + at, j < T, scale * ATTENTION_LOG2E);
+    attention_row_load_<D>(v, qkv + at + K * D, j < T, 1.0f);
+    for (int h = kv * group; h < (kv + 1) * group; h++)
+        for (int i0 = CAUSAL ? j0 : 0; i0 < T; i0 += ATTENTION_TILE) {
+            const int n = min(T - i0, (int)ATTENTION_TILE), t = (int)threadIdx.x;
+            __syncthreads();
+            attention_tile_load_<D>(queries, qkv + (b * T + i0) * row + h * D, row, n);
+            attention_tile_load_<D>(dys, d_o + (b * T + i0) * orow + h * D, orow, n);
+            if (t < n) {
+                tops[t] = lse[(b * H + h) * T + i0 + t] * ATTENTION_LOG2E;
+                sums[t] = delta[(b * H + h) * T + i0 + t];
+            }
+            __syncthreads();
+#pragma unroll 4
+            for (int i = 0; i < n; i++) {
+                float y[L::HELD];
+                attention_part_<D>(x, queries + i * L::PADDED);
+                attention_part_<D>(y, dys + i * L::PADDED);
+                const float s = attention_lane_sum_<D>(attention_dot_<D>(k, x));
+                const float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
+                const float p = CAUSAL && i0 + i < j ? 0.0f : exp2f(s - tops[i]);
+                attention_add_<D>(dv, p, y);
+                attention_add_<D>(dk, p * (dp - sums[i]), x);
+            }
+        }
+    if (j < T) {
+        attention_row_store_<D>(dqkv + at, dk, scale);
+        attention_row_store_<D>(dqkv + at + K * D, dv, 1.0f);
+    }
+}
+
+#endif
