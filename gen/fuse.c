@@ -17,11 +17,13 @@
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
 
-/* cuBLASLt's epilogues with GELU are for 16-bit operands. */
+/* cuBLASLt's epilogues with GELU are for 16-bit operands, and rows of 16 bytes in the one kept. */
 static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
 {
     (void)g;
-    return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands" : NULL;
+    return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
+           : columns(op->out[0]) % 8    ? "the epilogue wants a multiple of 8 columns"
+                                        : NULL;
 }
 
 static const char *fits_head_size(const Graph *g, const Op *op)
@@ -96,7 +98,7 @@ static int64_t workspace_cuda_bias_grad(const Op *op)
 static int64_t workspace_cuda_grad_norm(const Op *op) { (void)op; return grad_norm_cuda_workspace(); }
 static int64_t workspace_cuda_embed_bwd(const Op *op)
 {
-    return embed_bwd_cuda_workspace(rows(op->in[0]), op->out[0].v->dim[0].n);
+    return embed_bwd_cuda_workspace(rows(op->in[0]), columns(op->in[0]));
 }
 
 static int64_t workspace_cuda_attention(const Op *op)

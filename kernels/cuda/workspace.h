@@ -13,6 +13,8 @@ enum {
     CUDA_REDUCE_PARTS = 128,
     /* Ranges of the gradient that are summed apart. */
     CUDA_NORM_PARTS = 1024,
+    /* Rows, in order of their tokens, that the gradient of an embedding adds in one block. */
+    CUDA_EMBED_PIECE = 64,
     /* Of any matrix product; cuBLASLt's algorithms are chosen among those that need no more. */
     CUDA_GEMM_WORKSPACE = 32 << 20
 };
@@ -47,10 +49,11 @@ static inline int64_t grad_norm_cuda_workspace(void)
     return 8 * CUDA_NORM_PARTS;
 }
 
-/* First row of each token (V + 1) int32, then the rows in order of token (rows) int32 */
-static inline int64_t embed_bwd_cuda_workspace(int64_t rows, int64_t V)
+/* [keys (rows) uint64 | as many | (pieces, 2, C) fp32: sums of the tokens that cross their borders] */
+static inline int64_t embed_bwd_cuda_workspace(int64_t rows, int64_t C)
 {
-    return cuda_workspace_round(4 * (V + 1)) + 4 * rows;
+    return 2 * cuda_workspace_round(8 * rows) +
+           4 * ((rows + CUDA_EMBED_PIECE - 1) / CUDA_EMBED_PIECE) * 2 * C;
 }
 
 static inline int64_t attention_fwd_cuda_workspace(int64_t B, int64_t T, int64_t H, int64_t K, int64_t D,
@@ -74,10 +77,16 @@ static inline int64_t attention_decode_cuda_workspace(int64_t T, int64_t H)
     return 4 * H * T;
 }
 
-/* [CUDA_GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 in place] */
+/* Elements from one row of logits to the next: with an odd V the products would read element by element. */
+static inline int64_t ce_width(int64_t V)
+{
+    return (V + 63) / 64 * 64;
+}
+
+/* [CUDA_GEMM_WORKSPACE | logits (chunk, ce_width(V)) fp32 | their gradient, as wide, act_t; in fp32 in place] */
 static inline int64_t ce_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
 {
-    return CUDA_GEMM_WORKSPACE + cuda_workspace_round(4 * chunk * V) + (act == 4 ? 0 : act * chunk * V);
+    return CUDA_GEMM_WORKSPACE + chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
 }
 
 /* [CUDA_GEMM_WORKSPACE | du (rows, parts * rank) act_t | with dropout: masked x (rows, in) act_t] */

@@ -1,0 +1,189 @@
+/* rmsnorm.cuh -- RMSNorm (Zhang, Sennrich 2019), also after a residual addition, and its gradients.
+ *
+ * In:    x, a, r, dy, res (rows, C) act_t; w (C) wt_t; eps inside the square root.
+ * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL when no backward follows; dw (C) fp32.
+ * Keeps: fp32 inside, but the normalised value is rounded before the weight multiplies it (Llama).
+ *        Order of sums: rows.cuh. sum may be a or r, dx may be dy or res; nothing else overlaps. */
+#ifndef DIECAST_KERNELS_CUDA_RMSNORM_CUH
+#define DIECAST_KERNELS_CUDA_RMSNORM_CUH
+
+#include "rows.cuh"
+#include "types.cuh"
+#include "workspace.h"
+
+/* A row for blockDim.x threads, blockDim.y rows. ADD: x = sum = a + r; else x = a. */
+template <int W, bool ADD>
+__global__ void __launch_bounds__(ROW_THREADS, 1)
+    rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a, const act_t *r,
+                       const wt_t *__restrict__ w, int64_t rows, int64_t C, float eps)
+{
+    __shared__ float sums[ROW_WARPS];
+    const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
+    const int64_t n = row < rows ? C / W : 0, round = (int64_t)blockDim.x * (ROW_HELD<W> / W);
+    const act_t *from = ADD ? sum + row * C : a + row * C;
+    float x[ROW_HELD<W>], squares = 0;
+    for (int64_t at = threadIdx.x; at < n; at += round) {
+        if (ADD)
+            row_add<W>(x, sum + row * C, a + row * C, r + row * C, at, n);
+        else
+            row_read<W>(x, from, at, n);
+#pragma unroll
+        for (int e = 0; e < ROW_HELD<W>; e++)
+            squares += x[e] * x[e];
+    }
+    const float rs = 1.0f / sqrtf(row_sum(squares, sums) / (float)C + eps);
+    for (int64_t at = threadIdx.x; at < n; at += round) {
+        float scale[ROW_HELD<W>];
+        if (n > round)
+            row_read<W>(x, from, at, n);
+        row_read<W>(scale, w, at, n);
+#pragma unroll
+        for (int e = 0; e < ROW_HELD<W>; e++)
+            x[e] = act_round(x[e] * rs) * scale[e];
+        row_write<W>(y + row * C, x, at, n);
+    }
+    if (threadIdx.x == 0 && row < rows && rstd)
+        rstd[row] = rs;
+}
+
+/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. DW: parts (gridDim.x, C) collects dw;
+ * shared memory (C) fp32 where blockDim.y > 1. */
+template <int W, bool DW>
+__global__ void __launch_bounds__(ROW_THREADS, 1)
+    rmsnorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
+                       const act_t *__restrict__ x, const wt_t *__restrict__ w,
+                       const float *__restrict__ rstd, const act_t *res, int64_t rows, int64_t C)
+{
+    DYNAMIC_SHARED(float, shared);
+    __shared__ float sums[2][ROW_WARPS];
+    const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
+    const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
+    const int64_t n = C / W, round = (int64_t)blockDim.x * (ROW_HELD<W> / W);
+    const bool wide = n > round;         // then blockDim.y is 1 and sums stay in parts meanwhile
+    float *pw = parts + blockIdx.x * C;
+    float dw[ROW_HELD<W>] = {};
+    RowGrad<W> in;
+    for (int64_t t = begin; t < end; t += blockDim.y) {
+        const int64_t row = t + threadIdx.y;
+        const int64_t mine = row < end ? n : 0;
+        const float rs = mine ? rstd[row] : 0.0f;
+        float c = 0;
+        for (int64_t at = threadIdx.x; at < mine; at += round) {
+            row_grad_load(in, dy, x, res, row * C, at, n);
+            float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>];
+            row_floats(g, in.dy);
+            row_floats(v, in.x);
+            row_read<W>(scale, w, at, n);
+#pragma unroll
+            for (int e = 0; e < ROW_HELD<W>; e++)
+                c += g[e] * scale[e] * v[e];
+        }
+        c = row_sum(c, sums[(t - begin) / blockDim.y % 2]) * rs * rs / (float)C;
+        for (int64_t at = threadIdx.x; at < mine; at += round) {
+            if (wide) {
+                row_grad_load(in, dy, x, res, row * C, at, n);
+                row_kept<W>(dw, pw, at, DW && t > begin ? n : 0);
+            }
+            float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>], more[ROW_HELD<W>];
+            row_floats(g, in.dy);
+            row_floats(v, in.x);
+            row_floats(more, in.res);
+            row_read<W>(scale, w, at, n);
+#pragma unroll
+            for (int e = 0; e < ROW_HELD<W>; e++) {
+                if (DW)
+                    dw[e] += g[e] * act_round(v[e] * rs);
+                v[e] = (g[e] * scale[e] - v[e] * c) * rs + more[e];
+            }
+            row_write<W>(dx + row * C, v, at, n);
+            if (DW && wide)
+                row_keep<W>(pw, dw, at, n);
+        }
+    }
+    if (DW && (!wide || begin == end)) {
+        if (blockDim.y > 1)
+            row_join<W>(dw, shared, n);
+        for (int64_t at = threadIdx.x; at < n && threadIdx.y == blockDim.y - 1; at += round)
+            row_keep<W>(pw, dw, at, n);
+    }
+}
+
+#ifndef __CUDACC_RTC__
+static inline void rmsnorm_rows(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r,
+                                const wt_t *w, int64_t rows, int64_t C, float eps, cudaStream_t s)
+{
+    const bool vector = row_width(C) > 1;
+    const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
+    auto plain = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, false> : rmsnorm_fwd_kernel<1, false>;
+    auto add = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, true> : rmsnorm_fwd_kernel<1, true>;
+    launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, rstd, a,
+           r, w, rows, C, eps);
+}
+
+/* y = RMS(x) w */
+static inline void rmsnorm_fwd(act_t *y, float *rstd, const act_t *x, const wt_t *w, int64_t rows,
+                               int64_t C, float eps, cudaStream_t s)
+{
+    rmsnorm_rows(NULL, y, rstd, x, NULL, w, rows, C, eps, s);
+}
+
+/* sum = a + r, rounded to act_t; y = RMS(sum) w */
+static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r,
+                                   const wt_t *w, int64_t rows, int64_t C, float eps, cudaStream_t s)
+{
+    rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, s);
+}
+
+/* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
+ * ws: rmsnorm_bwd_cuda_workspace(C) bytes. */
+static inline void rmsnorm_bwd_add(float *dw, act_t *dx, const act_t *dy, const act_t *x,
+                                   const wt_t *w, const float *rstd, const act_t *res, int64_t rows,
+                                   int64_t C, int beta, void *ws, cudaStream_t s)
+{
+    const int threads = row_threads(C), groups = row_groups(threads, ROW_THREADS);
+    auto kernel = row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, true>
+                                   : rmsnorm_bwd_kernel<1, true>;
+    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
+           x, w, rstd, res, rows, C);
+    part_sum(dw, NULL, (float *)ws, C, beta, s);
+}
+
+static inline void rmsnorm_bwd(float *dw, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                               const float *rstd, int64_t rows, int64_t C, int beta, void *ws,
+                               cudaStream_t s)
+{
+    rmsnorm_bwd_add(dw, dx, dy, x, w, rstd, NULL, rows, C, beta, ws, s);
+}
+
+/* The same for frozen weights. */
+static inline void rmsnorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                                  const float *rstd, const act_t *res, int64_t rows, int64_t C,
+                                  cudaStream_t s)
+{
+    const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
+    auto kernel = row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, false>
+                                   : rmsnorm_bwd_kernel<1, false>;
+    launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x, w,
+           rstd, res, rows, C);
+}
+
+static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
+                              const float *rstd, int64_t rows, int64_t C, cudaStream_t s)
+{
+    rmsnorm_dx_add(dx, dy, x, w, rstd, NULL, rows, C, s);
+}
+#else
+template __global__ void rmsnorm_fwd_kernel<row_width(C), false>(
+    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float);
+template __global__ void rmsnorm_fwd_kernel<row_width(C), true>(
+    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float);
+template __global__ void rmsnorm_bwd_kernel<row_width(C), false>(
+    float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
+    int64_t, int64_t);
+template __global__ void rmsnorm_bwd_kernel<row_width(C), true>(
+    float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
+    int64_t, int64_t);
+SHARED_BYTES(rmsnorm_bwd_kernel, row_join_bytes(C));
+#endif
+
+#endif

@@ -1,0 +1,155 @@
+/* rope.cuh -- rotary positions (RoFormer, Su et al. 2021), half-split as in Llama, in place.
+ *
+ * In:    qkv (rows, (NH + 2 KV) D), row r at position r % T; cosine, sine (T, D/2) fp32, rounded.
+ * Out:   q and k, halves [x1, x2] of each head -> [x1 cos - x2 sin, x2 cos + x1 sin]; v untouched.
+ * Keeps: tables by HF transformers' fp32 formulas, rounded to act_t; in the rotation each
+ *        product is rounded to act_t, then their sum (eager 16-bit arithmetic). */
+#ifndef DIECAST_KERNELS_CUDA_ROPE_CUH
+#define DIECAST_KERNELS_CUDA_ROPE_CUH
+
+#include "types.cuh"
+
+enum { ROPE_THREADS = 256 };
+
+/* Elements of a vector of half a head. */
+static __host__ __device__ constexpr int rope_width(int64_t half)
+{
+    return half % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
+}
+
+/* Vectors of half a head among the threads of x, heads among y, rows among z: each thread turns the
+ * same columns of several heads. sign 1, or -1 (inverse); pos NULL: position r % T, else *pos. */
+template <int W>
+__global__ void __launch_bounds__(ROPE_THREADS)
+    rope_kernel(act_t *__restrict__ qkv, const float *__restrict__ cosine,
+                const float *__restrict__ sine, const int32_t *__restrict__ pos, int64_t rows,
+                int64_t T, int heads, int64_t stride, int half, float sign)
+{
+    const int64_t r = blockIdx.x * (int64_t)blockDim.z + threadIdx.z;
+    if (r >= rows)
+        return;
+    const int64_t angle = (pos ? *pos : r % T) * half;
+    for (int j = (int)threadIdx.x * W; j < half; j += (int)blockDim.x * W) {
+        float c[W], s[W], a[W], b[W];
+        if constexpr (W == 1) {
+            c[0] = cosine[angle + j];
+            s[0] = sine[angle + j];
+        } else {
+#pragma unroll
+            for (int k = 0; k < W; k += 4) {
+                f32_load4(c + k, cosine + angle + j + k);
+                f32_load4(s + k, sine + angle + j + k);
+            }
+        }
+        for (int h = (int)threadIdx.y; h < heads; h += (int)blockDim.y) {
+            act_t *x1 = qkv + r * stride + (int64_t)h * 2 * half + j, *x2 = x1 + half;
+            if constexpr (W == 1) {
+                a[0] = act_load(x1);
+                b[0] = act_load(x2);
+            } else {
+                act_load_vector(a, x1);
+                act_load_vector(b, x2);
+            }
+#pragma unroll
+            for (int k = 0; k < W; k++) {
+                const float u = a[k], v = b[k], t = sign * s[k];
+                a[k] = act_round(u * c[k]) - act_round(v * t);
+                b[k] = act_round(v * c[k]) + act_round(u * t);
+            }
+            if constexpr (W == 1) {
+                act_store(x1, a[0]);
+                act_store(x2, b[0]);
+            } else {
+                act_store_vector(x1, a);
+                act_store_vector(x2, b);
+            }
+        }
+    }
+}
+
+/* How Llama 3 stretches long wavelengths; factor 0: not. */
+typedef struct {
+    double factor, low, high, original;
+} RopeStretch;
+
+/* theta^(-2j/D), D = 2 half */
+static __device__ float rope_frequency(int64_t j, int64_t half, double theta, RopeStretch by)
+{
+    const float f = 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)(2 * half)));
+    if (by.factor == 0)
+        return f;
+    const float longest = (float)(by.original / by.low), shortest = (float)(by.original / by.high);
+    const float wavelength = 6.283185307179586f / f;
+    const float smooth = ((float)by.original / wavelength - (float)by.low) / (float)(by.high - by.low);
+    if (wavelength > longest)
+        return f / (float)by.factor;
+    if (wavelength < shortest)
+        return f;
+    return __fadd_rn((1.0f - smooth) * f / (float)by.factor, __fmul_rn(smooth, f));
+}
+
+__global__ void __launch_bounds__(ROPE_THREADS)
+    rope_table_kernel(float *__restrict__ cosine, float *__restrict__ sine, int64_t T, int64_t half,
+                      double theta, RopeStretch by)
+{
+    const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    if (i >= T * half)
+        return;
+    const float angle = (float)(i / half) * rope_frequency(i % half, half, theta, by);
+    cosine[i] = act_round((float)cos((double)angle));
+    sine[i] = act_round((float)sin((double)angle));
+}
+
+#ifndef __CUDACC_RTC__
+static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int64_t D, double theta,
+                                     double factor, double low, double high, double original,
+                                     cudaStream_t s)
+{
+    const RopeStretch by = { factor, low, high, original };
+    launch(rope_table_kernel, blocks_over(T * (D / 2), ROPE_THREADS), ROPE_THREADS, 0, s, cosine, sine,
+           T, D / 2, theta, by);
+}
+
+static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, double theta,
+                              cudaStream_t s)
+{
+    rope_table_llama3(cosine, sine, T, D, theta, 0, 0, 0, 0, s);
+}
+
+static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine, const int32_t *pos,
+                             int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D, float sign,
+                             cudaStream_t s)
+{
+    const int half = (int)(D / 2), heads = (int)(NH + KV), W = rope_width(half);
+    const int x = half / W < ROPE_THREADS ? half / W : ROPE_THREADS;
+    const int y = heads < ROPE_THREADS / x ? heads : ROPE_THREADS / x;
+    const int z = ROPE_THREADS / (x * y) < 32 ? ROPE_THREADS / (x * y) : 32;
+    launch(W > 1 ? rope_kernel<ACT_VECTOR> : rope_kernel<1>, blocks_over(rows, z), dim3(x, y, z), 0, s,
+           qkv, cosine, sine, pos, rows, T, heads, (NH + 2 * KV) * D, half, sign);
+}
+
+static inline void rope_fwd(act_t *qkv, const float *cosine, const float *sine, int64_t rows,
+                            int64_t T, int64_t NH, int64_t KV, int64_t D, cudaStream_t s)
+{
+    rope_rows(qkv, cosine, sine, NULL, rows, T, NH, KV, D, 1.0f, s);
+}
+
+static inline void rope_bwd(act_t *dqkv, const float *cosine, const float *sine, int64_t rows,
+                            int64_t T, int64_t NH, int64_t KV, int64_t D, cudaStream_t s)
+{
+    rope_rows(dqkv, cosine, sine, NULL, rows, T, NH, KV, D, -1.0f, s);
+}
+
+/* One token at position *pos. */
+static inline void rope_at_fwd(act_t *qkv, const float *cosine, const float *sine, const int32_t *pos,
+                               int64_t NH, int64_t KV, int64_t D, cudaStream_t s)
+{
+    rope_rows(qkv, cosine, sine, pos, 1, 1, NH, KV, D, 1.0f, s);
+}
+#else
+template __global__ void rope_kernel<rope_width(D / 2)>(act_t *, const float *, const float *,
+                                                        const int32_t *, int64_t, int64_t, int,
+                                                        int64_t, int, float);
+#endif
+
+#endif

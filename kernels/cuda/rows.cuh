@@ -1,0 +1,258 @@
+/* rows.cuh -- how kernels divide rows of C elements: vectors of W among the threads of x, rows among y.
+ *
+ * Keeps: a thread holds ROW_HELD<W> elements of a row, in vectors blockDim.x apart; a row of more than
+ *        that is walked in rounds and read again. Sums are in an order that depends on C alone.
+ * Method: W is 16 bytes of act_t where C is a multiple of it, else 1. */
+#ifndef DIECAST_KERNELS_CUDA_ROWS_CUH
+#define DIECAST_KERNELS_CUDA_ROWS_CUH
+
+#include "types.cuh"
+#include "workspace.h"
+
+enum {
+    ROW_THREADS = 512,               /* at most, of a block */
+    ROW_BLOCK = 128,                 /* of a block that needs no more, for one row */
+    ROW_WARPS = ROW_THREADS / 32,
+    PART_LANES = 32,                 /* columns of a block of part_sum_kernel */
+    PART_GROUPS = 8                  /* ranges of blocks that it adds apart */
+};
+
+/* W for rows of C elements. */
+static __host__ __device__ constexpr int row_width(int64_t C)
+{
+    return C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
+}
+
+/* Elements that a thread holds: 2 vectors of 16-bit elements, 4 of fp32, 4 single ones. */
+template <int W> constexpr int ROW_HELD = W == 1 ? 4 : 16;
+
+/* Threads of a row: whole warps. */
+static __host__ __device__ constexpr int row_threads(int64_t C)
+{
+    const int each = WARP * (row_width(C) == 1 ? ROW_HELD<1> : ROW_HELD<ACT_VECTOR>);
+    const int64_t threads = (C + each - 1) / each * WARP;
+    return threads < ROW_THREADS ? (int)threads : ROW_THREADS;
+}
+
+/* Rows that a block of `most` threads holds at a time. */
+static __host__ __device__ constexpr int row_groups(int threads, int most)
+{
+    return threads < most ? most / threads : 1;
+}
+
+/* Shared memory of row_join in a block of ROW_THREADS. */
+static __host__ __device__ constexpr int row_join_bytes(int64_t C)
+{
+    return row_groups(row_threads(C), ROW_THREADS) > 1 ? (int)(4 * C) : 0;
+}
+
+#if defined ACT_BF16 || defined ACT_F16
+typedef uint4 ActVector;
+#else
+typedef float4 ActVector;
+#endif
+
+/* A thread's elements as memory has them: vector k is number `at + k * blockDim.x` of a row of n. */
+template <int W> struct RowVec {
+    ActVector v[ROW_HELD<W> / W];
+};
+template <> struct RowVec<1> {
+    act_t v[ROW_HELD<1>];
+};
+
+/* Those beyond n become 0. */
+template <int W>
+static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row, int64_t at, int64_t n)
+{
+#pragma unroll
+    for (int k = 0; k < ROW_HELD<W> / W; k++) {
+        const int64_t i = at + (int64_t)k * blockDim.x;
+        if constexpr (W == 1)
+            to.v[k] = i < n ? row[i] : act_t();
+        else
+            to.v[k] = i < n ? ((const ActVector *)row)[i] : ActVector();
+    }
+}
+
+template <int W>
+static __device__ __forceinline__ void row_floats(float (&to)[ROW_HELD<W>], const RowVec<W> &from)
+{
+#pragma unroll
+    for (int k = 0; k < ROW_HELD<W> / W; k++) {
+        if constexpr (W == 1)
+            to[k] = act_load(&from.v[k]);
+        else
+            act_load_vector(to + k * W, (const act_t *)&from.v[k]);
+    }
+}
+
+template <int W>
+static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const act_t *row, int64_t at,
+                                                int64_t n)
+{
+    RowVec<W> held;
+    row_load(held, row, at, n);
+    row_floats(to, held);
+}
+
+/* Whether element e is one of the row. */
+template <int W> static __device__ __forceinline__ bool row_has(int e, int64_t at, int64_t n)
+{
+    return at + (int64_t)(e / W) * blockDim.x < n;
+}
+
+template <int W>
+static __device__ __forceinline__ void row_write(act_t *row, const float (&from)[ROW_HELD<W>], int64_t at,
+                                                 int64_t n)
+{
+#pragma unroll
+    for (int k = 0; k < ROW_HELD<W> / W; k++) {
+        const int64_t i = at + (int64_t)k * blockDim.x;
+        if (i >= n)
+            continue;
+        if constexpr (W == 1)
+            act_store(row + i, from[k]);
+        else
+            act_store_vector(row + i * W, from + k * W);
+    }
+}
+
+/* x = a + r as act_t holds it, written to sum, which may be a or r. */
+template <int W>
+static __device__ __forceinline__ void row_add(float (&x)[ROW_HELD<W>], act_t *sum, const act_t *a,
+                                               const act_t *r, int64_t at, int64_t n)
+{
+    float other[ROW_HELD<W>];
+    row_read<W>(x, a, at, n);
+    row_read<W>(other, r, at, n);
+#pragma unroll
+    for (int e = 0; e < ROW_HELD<W>; e++)
+        x[e] = act_round(x[e] + other[e]);
+    row_write<W>(sum, x, at, n);
+}
+
+/* Sum over the threads of a row, given to each. Every thread of the block calls it, with `sums`
+ * (ROW_WARPS) in shared memory that no call since the last barrier has used. */
+static __device__ __forceinline__ float row_sum(float v, float *sums)
+{
+    v = warp_sum(v);
+    if (blockDim.x == 32)
+        return v;
+    const unsigned warps = blockDim.x / 32;
+    sums += threadIdx.y * warps;
+    if (threadIdx.x % 32 == 0)
+        sums[threadIdx.x / 32] = v;
+    __syncthreads();
+    return warp_sum(threadIdx.x % 32 < warps ? sums[threadIdx.x % 32] : 0.0f);
+}
+
+/* The same for two sums at the cost of one barrier. */
+static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
+{
+    v.x = warp_sum(v.x);
+    v.y = warp_sum(v.y);
+    if (blockDim.x == 32)
+        return v;
+    const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    sums += threadIdx.y * warps;
+    if (lane == 0)
+        sums[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = lane < warps ? sums[lane] : make_float2(0, 0);
+    v.x = warp_sum(v.x);
+    v.y = warp_sum(v.y);
+    return v;
+}
+
+/* What the gradient of a norm reads of a row; res 0 where there is none. */
+template <int W> struct RowGrad {
+    RowVec<W> dy, x, res;
+};
+
+template <int W>
+static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy, const act_t *x,
+                                                     const act_t *res, int64_t offset, int64_t at,
+                                                     int64_t n)
+{
+    row_load(to.dy, dy + offset, at, n);
+    row_load(to.x, x + offset, at, n);
+    row_load(to.res, (res ? res : dy) + offset, at, res ? n : 0);
+}
+
+/* First row of block `part` of `parts`. */
+static __device__ __forceinline__ int64_t part_begin(int64_t part, int64_t parts, int64_t rows)
+{
+    return part * rows / parts;
+}
+
+/* acc, in the last rows of the block, becomes the sum over its rows in order; `shared` (C). */
+template <int W>
+static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float *shared, int64_t n)
+{
+    for (unsigned g = 0; g < blockDim.y; g++) {
+#pragma unroll
+        for (int e = 0; e < ROW_HELD<W>; e++) {
+            if (threadIdx.y != g || !row_has<W>(e, threadIdx.x, n))
+                continue;
+            float *to = shared + (threadIdx.x + (int64_t)(e / W) * blockDim.x) * W + e % W;
+            acc[e] = g ? *to + acc[e] : acc[e];
+            *to = acc[e];
+        }
+        __syncthreads();
+    }
+}
+
+/* A thread's elements to and from a row of floats. */
+template <int W>
+static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>], int64_t at,
+                                                int64_t n)
+{
+#pragma unroll
+    for (int e = 0; e < ROW_HELD<W>; e++)
+        if (row_has<W>(e, at, n))
+            row[(at + (int64_t)(e / W) * blockDim.x) * W + e % W] = from[e];
+}
+
+template <int W>
+static __device__ __forceinline__ void row_kept(float (&to)[ROW_HELD<W>], const float *row, int64_t at,
+                                                int64_t n)
+{
+#pragma unroll
+    for (int e = 0; e < ROW_HELD<W>; e++)
+        to[e] = row_has<W>(e, at, n) ? row[(at + (int64_t)(e / W) * blockDim.x) * W + e % W] : 0.0f;
+}
+
+/* y[k] (C), k = blockIdx.y, = sum over parts of ws (CUDA_REDUCE_PARTS, gridDim.y, C); beta 1: added. */
+__global__ void __launch_bounds__(PART_LANES *PART_GROUPS)
+    part_sum_kernel(float *y0, float *y1, const float *__restrict__ ws, int64_t C, int beta)
+{
+    __shared__ float sums[PART_GROUPS][PART_LANES];
+    const int each = CUDA_REDUCE_PARTS / PART_GROUPS;
+    const int64_t i = blockIdx.x * (int64_t)PART_LANES + threadIdx.x, stride = gridDim.y * C;
+    const float *column = ws + threadIdx.y * each * stride + blockIdx.y * C + i;
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < each; k++)
+        sum += i < C ? column[k * stride] : 0.0f;
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y || i >= C)
+        return;
+    float *y = (blockIdx.y ? y1 : y0) + i;
+    sum = sums[0][threadIdx.x];
+#pragma unroll
+    for (int g = 1; g < PART_GROUPS; g++)
+        sum += sums[g][threadIdx.x];
+    *y = beta ? *y + sum : sum;
+}
+
+#ifndef __CUDACC_RTC__
+/* y0 (C) and, unless NULL, y1 (C) = sums over the parts of ws (CUDA_REDUCE_PARTS, 1 or 2, C). */
+static inline void part_sum(float *y0, float *y1, const float *ws, int64_t C, int beta, cudaStream_t s)
+{
+    const dim3 grid((unsigned)((C + PART_LANES - 1) / PART_LANES), y1 ? 2 : 1);
+    launch(part_sum_kernel, grid, dim3(PART_LANES, PART_GROUPS), 0, s, y0, y1, ws, C, beta);
+}
+#endif
+
+#endif
