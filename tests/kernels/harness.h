@@ -52,10 +52,7 @@ double *f32_double(const float *x, int64_t n);
 act_t *act_copy(const act_t *x, int64_t n);
 float *f32_copy(const float *x, int64_t n);
 
-/* Outputs against a double reference. The one tolerance, for every kernel:
- *     |got - ref| <= eps * 4 * (1 + sqrt(depth)) * (|ref| + rms(ref))
- * depth: terms added up for one output (1 for element-wise); eps: half an ulp of the type the
- * result was rounded to on its way, 2^-24 (f32) or, under ACT_BF16, 2^-9. check_via_act is for a
+/* Outputs against a double reference, within the one tolerance, of numbers.h. check_via_act is for a
  * float output computed from values rounded to act_t. */
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth);
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);

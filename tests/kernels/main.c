@@ -11,6 +11,9 @@
 #include <time.h>
 
 #include "harness.h"
+#include "numbers.h"
+
+#define ACT_EPS (sizeof(act_t) == 2 ? EPS_BF16 : EPS_F32)
 
 enum { GUARD = 64, MAX_BUFFERS = 4096 };
 
@@ -18,7 +21,7 @@ static Test *tests;                      /* sorted by name */
 static struct { unsigned char *at; int64_t bytes; } buffers[MAX_BUFFERS];
 static int nbuffers;
 static char why[512];                    /* the first failure of the running test, or empty */
-static uint64_t rng;                     /* splitmix64 */
+static uint64_t rng;
 static uint64_t digest;                  /* of all checked results of the running body */
 static bool library;
 
@@ -48,9 +51,7 @@ __attribute__((format(printf, 1, 2))) static void fail(const char *fmt, ...)
 
 static void hash(const void *data, int64_t bytes)
 {
-    const unsigned char *p = data;
-    for (int64_t i = 0; i < bytes; i++)
-        digest = (digest ^ p[i]) * 0x100000001b3;
+    digest = numbers_hash(digest, data, bytes);
 }
 
 /* Memory */
@@ -83,28 +84,19 @@ static void free_buffers(void)
 
 /* Random numbers */
 
-static uint64_t next_u64(void)
-{
-    uint64_t z = rng += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 uint32_t random_u32(void)
 {
-    return (uint32_t)(next_u64() >> 32);
+    return (uint32_t)(numbers_next(&rng) >> 32);
 }
 
 int64_t random_below(int64_t n)
 {
-    return (int64_t)(next_u64() % (uint64_t)n);
+    return (int64_t)(numbers_next(&rng) % (uint64_t)n);
 }
 
 double random_normal(void)
 {
-    double u = ((double)(next_u64() >> 11) + 1) * 0x1p-53, v = (double)(next_u64() >> 11) * 0x1p-53;
-    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+    return numbers_normal(&rng);
 }
 
 /* Inputs */
@@ -180,21 +172,8 @@ float *f32_copy(const float *x, int64_t n)
 static void compare(const char *what, const double *got, const double *ref, int64_t n,
                     int64_t depth, double eps)
 {
-    const double bound = eps * 4 * (1 + sqrt((double)depth));
-    double rms = 0, worst = 0;
-    int64_t at = -1;
-    for (int64_t i = 0; i < n; i++)
-        rms += ref[i] * ref[i];
-    rms = n ? sqrt(rms / (double)n) : 0;
-    for (int64_t i = 0; i < n; i++) {
-        double over = fabs(got[i] - ref[i]) / (bound * (fabs(ref[i]) + rms) + 1e-37);
-        if (!(over <= worst)) {             /* also true for NaN */
-            worst = over;
-            at = i;
-            if (isnan(over))
-                break;
-        }
-    }
+    int64_t at;
+    const double worst = numbers_worst(got, ref, n, depth, eps, &at);
     if (getenv("VERBOSE"))
         printf("# %s: %.2f of the tolerance\n", what, worst);
     if (!(worst <= 1))
@@ -205,19 +184,19 @@ static void compare(const char *what, const double *got, const double *ref, int6
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
 {
     hash(got, n * (int64_t)sizeof *got);
-    compare(what, act_double(got, n), ref, n, depth, sizeof *got == 2 ? 0x1p-9 : 0x1p-24);
+    compare(what, act_double(got, n), ref, n, depth, ACT_EPS);
 }
 
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
 {
     hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, 0x1p-24);
+    compare(what, f32_double(got, n), ref, n, depth, EPS_F32);
 }
 
 void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
 {
     hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, sizeof(act_t) == 2 ? 0x1p-9 : 0x1p-24);
+    compare(what, f32_double(got, n), ref, n, depth, ACT_EPS);
 }
 
 static void compare_exact(const char *what, const double *got, const double *want, int64_t n)
@@ -329,15 +308,14 @@ void bench_report(const char *what, double s, double bytes, double flops)
 
 static void run_test(const Test *t, uint64_t seed)
 {
-    uint64_t first = 0, name = 0xcbf29ce484222325;
-    for (const char *p = t->name; *p; p++)
-        name = (name ^ (unsigned char)*p) * 0x100000001b3;
+    const uint64_t name = numbers_hash(NUMBERS_HASH, t->name, (int64_t)strlen(t->name));
+    uint64_t first = 0;
     why[0] = 0;
     library = false;
     for (int threads = 1; threads <= 3 && !why[0] && !library; threads++) {
         omp_set_num_threads(threads);
         rng = seed ^ name;
-        digest = 0xcbf29ce484222325;
+        digest = NUMBERS_HASH;
         t->body();
         free_buffers();
         if (threads == 1)

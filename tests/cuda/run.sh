@@ -1,0 +1,90 @@
+#!/bin/bash
+# Every kernel of the CUDA target against its double reference, in fp32, bf16 and fp16: on the
+# simulator, which looks at every access, or with NVCC=1 on the GPU of this machine (SANITIZE=1: under
+# memcheck and racecheck). SEED=n repeats a run, run.sh NAME picks tests, FILES="adamw ce" files c_*,
+# ACTS=bf16 types; NVCC=1 run.sh --bench [NAME] prints speeds.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+if [ "${NVCC:-}" = 1 ]; then
+    cuda=${CUDA:-/usr/local/cuda}
+    out=out/.test/cuda-gpu
+    guard=$([ "${SANITIZE:-}" = 1 ] && echo 0 || echo 256)
+    arch=${ARCH:-native}
+    compile="$cuda/bin/nvcc -std=c++20 -O3 -lineinfo -arch=$arch -x cu -Xcompiler -Wall,-Wextra"
+    cc="gcc -O2"
+else
+    cuda=$(tests/sim/toolkit.sh checked) || { echo "not ok cuda/build: no simulator"; exit 1; }
+    out=out/.test/cuda
+    guard=0
+    compile="$cuda/bin/nvcc -std=c++20 -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Werror
+             -fno-strict-aliasing"
+    cc="gcc -O2"
+fi
+mkdir -p $out
+export SEED=${SEED:-$(date +%s)}
+files=${FILES:-$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||')}
+acts=${ACTS:-fp32 bf16 fp16}
+headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference/*.h)
+[ "${NVCC:-}" = 1 ] || headers="$headers $(echo tests/sim/include/* tests/sim/ptx.h $cuda/lib64/*)"
+
+{
+    echo "all:"
+    echo "$out/base.o: runtime/base.c runtime/base.h"
+    echo "	$cc -std=c11 -D_GNU_SOURCE -c -o \$@ \$<"
+    for act in $acts; do
+        case $act in
+        fp32) define= ;;
+        bf16) define=-DACT_BF16 ;;
+        fp16) define=-DACT_F16 ;;
+        esac
+        flags="$define -DHARNESS_GUARD=$guard -DLABEL='\"$act\"' -I$cuda/include"
+        for name in main $(for f in $files; do echo "c_$f"; done); do
+            echo "$out/$act-$name.o: tests/cuda/$name.cpp $headers"
+            echo "	$(echo $compile) $flags -c -o \$@ \$<"
+        done
+        for f in $files; do
+            echo "$out/$act-$f: $out/$act-c_$f.o $out/$act-main.o $out/base.o"
+            echo "	g++ -o \$@ \$^ -L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcublasLt -lcudart -lpthread -lm"
+            echo "all: $out/$act-$f"
+        done
+    done
+} >$out/Makefile
+make -s -k "-j$(nproc)" -f $out/Makefile all || echo "not ok cuda/build: does not compile"
+
+programs=$(for f in $files; do for act in $acts; do echo "$act-$f"; done; done)
+if [ "${1:-}" = --bench ]; then
+    for program in $programs; do
+        echo "# $program"
+        $out/$program "$@"
+    done
+    exit 0
+fi
+
+# One program a line of standard input; its output in one piece.
+run_one() {
+    local program=$1 log=$2/$1.log status
+    shift 2
+    [ -x "$out/$program" ] || { echo "not ok cuda/$program: not built"; return 1; }
+    $check "$out/$program" "$@" >"$log" 2>&1
+    status=$?
+    grep -v '^run ' "$log"
+    if [ $status != 0 ] && ! grep -q '^not ok' "$log"; then
+        echo "not ok cuda/$program/$(sed -n 's/^run //p' "$log" | tail -1): $(tail -1 "$log")" \
+            "(exit $status, SEED=$SEED)"
+    fi
+    return $status
+}
+export -f run_one
+export out check
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+status=0
+checks=("")
+[ "${SANITIZE:-}" = 1 ] && checks=("compute-sanitizer --error-exitcode 9 --tool memcheck"
+    "compute-sanitizer --error-exitcode 9 --tool racecheck")
+for check in "${checks[@]}"; do
+    jobs=$([ "${NVCC:-}" = 1 ] && echo 1 || nproc)
+    printf '%s\n' $programs |
+        xargs -P "$jobs" -I{} bash -c 'run_one "$@"' _ {} "$scratch" "$@" || status=1
+done
+exit $status
