@@ -4,6 +4,7 @@
  * Keeps: names survive from the IR: %b.norm1[l] is AT(b_norm1, l). */
 #define _GNU_SOURCE
 #include "emit.h"
+#include "../kernels/cuda/workspace.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -226,7 +227,7 @@ static Dim measure(const Call *c, const char *word)
 
 /* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
 static char *cuda_gemm_text(const Graph *g, const char *form, int64_t m, int64_t n, int64_t k,
-                            const char *flags, bool adds)
+                            int64_t lda, int64_t ldc, const char *flags, bool adds)
 {
     static const char *const with[][2] = {
         {"dgelu", "GEMM_DGELU"}, {"gelu", "GEMM_GELU"}, {"bias", ""}, {"", ""}};
@@ -234,8 +235,8 @@ static char *cuda_gemm_text(const Graph *g, const char *form, int64_t m, int64_t
     size_t i = 0;
     while (!strstr(flags, with[i][0]))
         i++;
-    const char *algo = lock_gemm_algo(g, form, act, strstr(flags, "f32") ? "fp32" : act, m, n, k, 0,
-                                      0, 0, *with[i][0] ? with[i][0] : "none", adds);
+    const char *algo = lock_gemm_algo(g, form, act, strstr(flags, "f32") ? "fp32" : act, m, n, k,
+                                      lda, 0, ldc, *with[i][0] ? with[i][0] : "none", adds);
     return text_print("%s%s%s", *with[i][1] ? text_print(", .epilogue = %s", with[i][1]) : "",
                       algo ? ", .algo = " : "", algo ? c_string(algo) : "");
 }
@@ -247,19 +248,28 @@ static char *gemm_text(const Call *c, const char *word)
     const char *form = strtok_r(copy + 3, "|", &save);
     Dim m = measure(c, strtok_r(NULL, "|", &save)), n = measure(c, strtok_r(NULL, "|", &save));
     Dim k = measure(c, strtok_r(NULL, "|", &save));
-    const char *flags = strtok_r(NULL, "|", &save);
+    const char *last = strtok_r(NULL, "|", &save), *flags = last ? last : "";
+    Dim a = form[0] == 'T' ? m : k;
+    bool lda = strstr(flags, "lda"), ldc = strstr(flags, "ldc");
     Str s = {0};
-    str_print(&s, ".m = %s, .n = %s, .k = %s, .form = GEMM_%s", m.sym, n.sym, k.sym, form);
-    if (flags && strstr(flags, "bias"))
+    str_print(&s, ".m = %s, .n = %s, .k = %s", m.sym, n.sym, k.sym);
+    if (lda)
+        str_print(&s, ", .lda = ce_width(%s)", a.sym);
+    if (ldc)
+        str_print(&s, ", .ldc = ce_width(%s)", n.sym);
+    str_print(&s, ", .form = GEMM_%s", form);
+    if (strstr(flags, "bias"))
         str_print(&s, ", .bias = 1");
-    if (flags && strstr(flags, "f32"))
+    if (strstr(flags, "f32"))
         str_print(&s, ", .out_f32 = 1");
     const Attr *beta = op_attr(call_op(c, 0), "beta");
-    bool adds = flags && (strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i));
+    bool adds = strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i);
     if (adds)
         str_print(&s, ", .beta = 1");
     if (on_gpu(c->g))
-        str_print(&s, "%s", cuda_gemm_text(c->g, form, m.n, n.n, k.n, flags ? flags : "", adds));
+        str_print(&s, "%s",
+                  cuda_gemm_text(c->g, form, m.n, n.n, k.n, lda ? ce_width(a.n) : 0,
+                                 ldc ? ce_width(n.n) : 0, flags, adds));
     return s.text;
 }
 

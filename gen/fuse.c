@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
+
 /* ---- columns of kernels.def: fits ------------------------------------------------------------ */
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
@@ -35,7 +37,6 @@ static const char *fits_head_size(const Graph *g, const Op *op)
 
 /* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------- */
 
-static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
 static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
 static int64_t act(Ref r) { return dtype_bytes[r.v->dtype]; }
 static int64_t attr(const Op *op, const char *key) { return op_attr(op, key)->i; }
