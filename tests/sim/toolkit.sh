@@ -5,20 +5,15 @@
 set -eu
 cd "$(dirname "$0")/../.."
 mode=$1
-case $mode in
-fast) flags=(-O2) ;;
-checked) flags=(-O1 -fsanitize=thread -DSIM_CHECKED) ;;
-*) echo "toolkit.sh: want fast or checked, got $mode" >&2; exit 1 ;;
-esac
 folder=$PWD/out/.test/sim/toolkit.$mode
 library=$(tests/sim/build.sh "$mode")
 mkdir -p "$folder/bin" "$folder/lib64"
 ln -sfn "$PWD/tests/sim/include" "$folder/include"
 ln -sfn "$PWD/tests/sim/nvcc" "$folder/bin/nvcc"
-printf '%s\n' "${flags[@]}" >"$folder/flags.new"
-mv "$folder/flags.new" "$folder/flags"
+replace() { cmp -s - "$1" <<<"$2" || { echo "$2" >"$1.$$" && mv "$1.$$" "$1"; }; }
+replace "$folder/flags" "$(tests/sim/build.sh --flags "$mode")"
 # one library under the three names that programs link
 for name in cudart cublasLt nccl; do
-    ln -sfn "$library" "$folder/lib64/lib$name.so"
+    replace "$folder/lib64/lib$name.so" "GROUP($library)"
 done
 echo "$folder"
