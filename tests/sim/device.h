@@ -1,7 +1,8 @@
 /* device.h -- the seam inside the simulator: device side (fiber.cpp, shadow.cpp) and host side (host.cpp).
  *
  * Keeps: operations (kernels, copies, library calls) run one after the other, in the order the host
- *        enqueued them, on the thread that enqueued them (the host side holds its lock meanwhile);
+ *        enqueued them, one at a time under the host side's lock, on a thread that calls the host
+ *        side or, behind a collective that waited for other ranks, on one of its own;
  *        what is checked is whether another order would have been possible.
  *        The checked library (-DSIM_CHECKED) looks at every access; the fast one at none: there
  *        sim_read, sim_write do nothing. */
@@ -21,8 +22,8 @@ enum { SIM_EXIT = 97 };
 /* ---- memory (shadow.cpp) ---- */
 enum SimMemory { SIM_DEVICE, SIM_PINNED };
 
-/* 256-byte aligned, not written yet (as bytes: 0xff), gaps around; NULL when the address space is
- * used up (1 TiB a kind). Zero bytes are served as one. */
+/* 256-byte aligned, not written yet (the caller fills it), gaps around; NULL when the address space is
+ * used up (256 GiB a kind). Zero bytes are served as one. */
 void *sim_allocate(SimMemory kind, size_t bytes);
 
 /* `p` as sim_allocate returned it; false when it is no such pointer. */
@@ -57,10 +58,7 @@ void sim_run_grid(dim3 grid, dim3 block, size_t dynamic_shared, const std::funct
 extern "C" void sim_enter(void);
 
 /* "scale_kernel<64>" of the program's symbol table, or "kernel"; lives as long as the program. */
-const char *sim_kernel_name(const void *kernel);
-
-/* Bytes of `__shared__` variables of the whole program: an upper bound for any one kernel. */
-size_t sim_static_shared(void);
+extern "C" const char *sim_kernel_name(const void *kernel);
 
 /* ---- provided by the host side (host.cpp) ---- */
 /* Runs `work` now as an operation of the stream or records it while the stream is captured. `work` does

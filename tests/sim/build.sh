@@ -1,0 +1,62 @@
+#!/bin/bash
+# build.sh fast|checked: builds the simulator's library and prints its path. checked: every access
+# of device code is looked at.
+# build.sh --flags fast|checked: prints what g++ compiles CUDA sources with, a flag a line. Programs
+# are linked without -fsanitize: the library answers what the compiler planted.
+set -eu
+cd "$(dirname "$0")/../.."
+common=(-g -ffp-contract=off -fno-exceptions -Wno-unknown-pragmas)
+# half to float and fma in one instruction where the machine has them; the results are the same
+if grep -qm1 '\bavx2\b' /proc/cpuinfo && grep -qm1 '\bf16c\b' /proc/cpuinfo; then
+    common+=(-mavx2 -mfma -mf16c)
+fi
+
+if [ "$1" = --flags ]; then
+    case $2 in
+    fast) flags=(-O2) ;;
+    checked)
+        flags=(-O1 -fsanitize=thread,alignment,bounds -fno-sanitize-recover=alignment,bounds
+            --param=tsan-instrument-func-entry-exit=0)
+        ;;
+    *) echo "build.sh: want fast or checked, got $2" >&2; exit 1 ;;
+    esac
+    printf '%s\n' "${flags[@]}" "${common[@]}"
+    exit
+fi
+
+mode=$1
+flags=(-std=c++20 -O3 -Wall -Wextra -Wshadow -Wvla "${common[@]}")
+case $mode in
+fast) ;;
+checked) flags+=(-DSIM_CHECKED) ;;
+*) echo "build.sh: want fast or checked, got $mode" >&2; exit 1 ;;
+esac
+folder=out/.test/sim/$mode
+mkdir -p "$folder"
+exec 9>"$folder/lock"       # callers at the same time: one builds
+flock 9
+
+# Is anything that the object or library is made from newer?
+stale() {
+    [ ! -f "$1" ] || [ -n "$(find "${@:2}" -newer "$1" -print -quit)" ]
+}
+
+objects=()
+missing=()
+for source in tests/sim/*.cpp; do
+    case $source in */[dh]_*.cpp) continue ;; esac     # self-tests
+    object=$folder/$(basename "$source" .cpp).o
+    objects+=("$object")
+    if stale "$object" "$source" tests/sim/*.h tests/sim/*.def tests/sim/include tests/sim/build.sh; then
+        missing+=("$source" "$object")
+    fi
+done
+if [ ${#missing[@]} != 0 ]; then
+    printf '%s\n' "${missing[@]}" | FLAGS="${flags[*]}" xargs -n 2 -P "$(nproc)" \
+        sh -c 'g++ $FLAGS -c "$1" -o "$2.new" && mv "$2.new" "$2"' sh 1>&2
+fi
+if stale "$folder/libsim.a" "${objects[@]}"; then
+    rm -f "$folder/libsim.a"
+    ar rcs "$folder/libsim.a" "${objects[@]}"
+fi
+echo "$PWD/$folder/libsim.a"
