@@ -397,6 +397,13 @@ static void write_build(const Graph *g)
         if (!strcmp(name[i] + len - 2, ".c"))
             str_print(&objects, " runtime/%.*s.o", (int)len - 2, name[i]);
     }
+    if (on_gpu(g)) {
+        copy("kernels/cuda", "gemm_key.h");
+        put("tune.cu",
+            FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},
+                 {"GENERATOR", lock_generator(), false}),
+            false);
+    }
     char *ranks = text_print("%" PRId64, g->ranks);
     put("Makefile",
         FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->cfg->name, false},

@@ -455,6 +455,8 @@ void lock_write(const Graph *g, const char *section, const char *from);
 
 /* ---- more commands ----------------------------------------------------------------------------- */
 
+/* gen tune; the exit status. rows: a file of what the tuner printed, or NULL: build and run it */
+int tune_run(const Graph *g, const char *out, const char *rows);
 /* gen check; the exit status */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc);
 int packing_main(int argc, char **argv);                     /* gen pack-buffers */

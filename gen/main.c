@@ -16,6 +16,10 @@ static const char usage[] =
     "spills\n"
     "                                          (--nvcc: not by NVRTC; --insist: fail without a "
     "compiler)\n"
+    "  gen tune RECIPE [FIELD=VALUE ...]       measure matrix products on this GPU, into "
+    "RECIPE.lock.json\n"
+    "                                          (--rows FILE: as out/NAME/tune printed them "
+    "elsewhere)\n"
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
     "  gen list                                recipes and targets\n"
     "  gen fields                              every field of a recipe\n"
@@ -39,6 +43,7 @@ typedef struct {
     bool roundtrip;
     bool locked;                     /* every product's algorithm has to be known */
     bool insist, by_nvcc;            /* of gen check */
+    const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     char **override;
     int noverrides;
 } Command;
@@ -172,13 +177,19 @@ static Command parse_words(int argc, char **argv, const char *own)
     Command cmd = {.override = arena_new((size_t)argc * sizeof(char *) + 1)};
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
-        bool takes = !strcmp(word, "-o") || !strcmp(word, "-d");
+        bool rows = !strcmp(word, "--rows") && strstr(own, word);
+        bool takes = rows || !strcmp(word, "-o") || !strcmp(word, "-d");
         if (takes && i + 1 == argc)
-            err((Loc){0}, "%s: want a %s after it", word, word[1] == 'o' ? "folder" : "room");
+            err((Loc){0}, "%s: want a %s after it", word,
+                rows             ? "file"
+                : word[1] == 'o' ? "folder"
+                                 : "room");
         if (!strcmp(word, "-o"))
             cmd.out = argv[++i];
         else if (!strcmp(word, "-d"))
             cmd.stop = argv[++i];
+        else if (rows)
+            cmd.rows = argv[++i];
         else if (!strcmp(word, "--roundtrip"))
             cmd.roundtrip = true;
         else if (!strcmp(word, "--locked") && strstr(own, word))
@@ -224,6 +235,13 @@ static int run_check(int argc, char **argv)
     return check_kernels(run_rooms(&cmd), cmd.insist, cmd.by_nvcc);
 }
 
+static int run_tune(int argc, char **argv)
+{
+    Command cmd = parse_words(argc - 1, argv + 1, "--rows");
+    Graph *g = run_rooms(&cmd);
+    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->cfg->name), cmd.rows);
+}
+
 static int run_list(int argc, char **argv)
 {
     if (argc > 1)
@@ -253,8 +271,9 @@ static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
 } command[] = {
-    {"plan", run_plan}, {"check", run_check}, {"list", run_list}, {"fields", run_fields},
-    {"explain", run_explain}, {"pack", pack_main}, {"pack-buffers", packing_main},
+    {"plan", run_plan}, {"check", run_check}, {"tune", run_tune}, {"list", run_list},
+    {"fields", run_fields}, {"explain", run_explain}, {"pack", pack_main},
+    {"pack-buffers", packing_main},
 };
 enum { COMMANDS = sizeof command / sizeof *command };
 
