@@ -83,17 +83,19 @@ static Value *stream(Build *b, const char *name)
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Rows of logits computed at a time: a divisor of B*T, the largest proper one whose logits stay
- * below 128 MiB; all rows at once only when there is no such divisor of at least 16 and they are
- * few. */
+ * below 128 MiB, on a GPU a 64th of its memory (each chunk reads and writes the head's whole
+ * gradient); all rows at once only when there is no such divisor of at least 16 and they are few. */
 static int64_t loss_rows(Build *b)
 {
+    bool gpu = !strcmp(b->g->target->backend, "cuda");
+    int64_t room = gpu ? b->g->target->memory / 64 : 128 << 20;
     int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
     if (!chunk) {
-        int64_t most = (128 << 20) / (4 * b->V), half = rows > 1 ? rows / 2 : 1;
+        int64_t most = room / (4 * b->V), half = rows > 1 ? rows / 2 : 1;
         most = most < 16 ? 16 : most;
         for (chunk = half < most ? half : most; rows % chunk; chunk--)
             ;
-        if (chunk < 16 && rows * b->V * 4 <= 128 << 20)
+        if (chunk < 16 && rows * b->V * 4 <= room)
             chunk = rows;
     }
     if (rows % chunk)
