@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "comm.h"
 #include "crc32c.h"
 #include "folder.h"
 #include "hf.h"
@@ -324,6 +325,7 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
     if (bad > 0)
         die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved",
             (long long)bad, where);
+    comm_expect(3 * weights_seconds(m));         /* two attempts, one look */
     char *error = save(c, m, step, state, trainer);
     if (error) {
         warn("checkpoint of step %lld: %s; trying once more", (long long)step, error);
@@ -335,6 +337,7 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
         error = checkpoint_verify(path);
         free(path);
     }
+    comm_expect(0);
     if (!error) {
         c->failures = 0;
         rotate(c, step, trainer);

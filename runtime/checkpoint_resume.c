@@ -281,6 +281,7 @@ static char *choose(const Checkpoints *c)
 bool checkpoint_find(Checkpoints *c, const Model *m)
 {
     char path[PATH_MAX] = "";
+    comm_expect(3 * weights_seconds(m));         /* several may be damaged */
     if (world.rank == 0) {
         char *found = choose(c);
         if (found && strlen(found) >= sizeof path)
@@ -290,6 +291,7 @@ bool checkpoint_find(Checkpoints *c, const Model *m)
         free(found);
     }
     comm_broadcast(path, sizeof path, 0);
+    comm_expect(0);
     if (!*path)
         return false;
     char *error = NULL;
@@ -409,6 +411,7 @@ static void load(const StFile *file, const Tensor *t, const char *suffix, float 
 
 void checkpoint_load(Checkpoints *c, Model *m)
 {
+    comm_expect(weights_seconds(m));
     if (m->adapter_json) {
         check_base(c, m);
         hf_load_adapter(m, c->found, false);
@@ -431,4 +434,5 @@ void checkpoint_load(Checkpoints *c, Model *m)
         die(EXIT_MISMATCH, "%s: holds %d tensors, this binary has %d", path, file.n, used);
     st_close(&file);
     free(path);
+    comm_expect(0);
 }

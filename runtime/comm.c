@@ -69,6 +69,11 @@ const char *comm_library(void)
     return "none";
 }
 
+void comm_expect(double seconds)
+{
+    (void)seconds;
+}
+
 void comm_allreduce_double(double *buf, int n)
 {
     (void)buf, (void)n;

@@ -25,14 +25,22 @@ const char *comm_library(void);
 void comm_check_local_rank(int64_t given);
 int comm_restart(void);              /* how often the launcher has restarted this job */
 #if defined __cplusplus || defined COMM_DEVICE
-/* CUDA programs: enqueues on stream s, in place, device[i] = the sum over ranks, bucket elements a
- * call of the library; its order is fixed by ranks, bucket and NCCL's version and settings. May be
- * captured into a graph. */
+/* ---- CUDA programs ---- */
 struct CUstream_st;
+/* After device_open: brings the GPUs together. */
+void comm_connect(void);
+/* Enqueues on stream s, in place, device[i] = the sum over ranks, bucket elements a call of the
+ * library; its order is fixed by ranks, bucket and NCCL's version and settings. The calls run on a
+ * stream of their own: with start, s goes on at once and comes together with all of them in join.
+ * All may be captured into a graph, in which start without join is an error. */
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, struct CUstream_st *s);
+void comm_allreduce_start(float *device, int64_t n, struct CUstream_st *s);
+void comm_allreduce_join(struct CUstream_st *s);
 /* Call while waiting for the device: ends the process when the library reports an error. A dead or
  * silent peer and a step without progress end it in any case, from the thread that watches them. */
 void comm_poll(void);
+/* What was waited for is done: the process got further. The functions below say so themselves. */
+void comm_advance(void);
 #else
 /* In place, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements a round,
  * and fewer when messages would outgrow the cache: the bits are the same for every bucket.
@@ -40,6 +48,9 @@ void comm_poll(void);
  * reserves memory for it: call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
 #endif
+/* What comes may take so long without getting further, all ranks together; 0: what a step may
+ * take, 20 times the median, at least a minute. Beyond it: EXIT_HANG in CUDA programs. */
+void comm_expect(double seconds);
 /* Tree: ((0 + 1) + (2 + 3)) + ...; n at most COMM_DOUBLES. */
 void comm_allreduce_double(double *buf, int n);
 enum { COMM_DOUBLES = 256 };

@@ -152,6 +152,12 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
         reduce_round(buf + done, n - done < round ? n - done : round);
 }
 
+/* MPI's launcher watches the processes. */
+void comm_expect(double seconds)
+{
+    (void)seconds;
+}
+
 void comm_allreduce_double(double *buf, int n)
 {
     if (n > COMM_DOUBLES)

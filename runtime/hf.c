@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "comm.h"
 #include "folder.h"
 #include "hf_config.h"
 #include "hf_files.h"
@@ -118,6 +119,7 @@ static bool has(const char *folder, const char *name)
 
 void hf_load(Model *m, const char *folder, bool allow_nonfinite)
 {
+    comm_expect(weights_seconds(m));
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
     char *error = hf_config_differs(ours, theirs);
     if (error)
@@ -141,6 +143,7 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     st_set_close(&set);
     cJSON_Delete(ours);
     cJSON_Delete(theirs);
+    comm_expect(0);
 }
 
 /* ---- out ------------------------------------------------------------------------------------ */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "comm.h"
 #include "folder.h"
 #include "weights.h"
 
@@ -150,6 +151,7 @@ void hf_replace(const Model *m, const char *folder, const char *source, HfWriter
         final[n - 1] = 0;
     check_replaceable(final, source);
     char *temp = format("%s.tmp", final), *error = NULL;
+    comm_expect(weights_seconds(m));
     if (folder_exists(temp))
         error = folder_remove(temp);
     if (!error)
@@ -163,6 +165,7 @@ void hf_replace(const Model *m, const char *folder, const char *source, HfWriter
     }
     if (error)
         die(EXIT_IO, "%s", error);
+    comm_expect(0);
     free(temp);
     free(final);
 }

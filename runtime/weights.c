@@ -38,6 +38,11 @@ uint64_t weights_bytes(const WeightsItem *item)
     return (uint64_t)model_elements(item->t) * (uint64_t)st_dtype_bits[item->dtype] / 8;
 }
 
+double weights_seconds(const Model *m)
+{
+    return (4.0 * (double)m->parameters + 12.0 * (double)m->trained) / 50e6 + 120;
+}
+
 /* The values of an adapter's matrix, in memory's order; free. */
 static float *adapter_values(const Tensor *t)
 {

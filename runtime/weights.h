@@ -26,6 +26,8 @@ StDtype weights_dtype(ElementType type);
 char *weights_write(const WeightsItem *item, int n, const char *folder, const char *file,
                     cJSON *manifest);
 uint64_t weights_bytes(const WeightsItem *item);
+/* Seconds that writing or reading all of a checkpoint may take: at 50 MB/s, and 120 more. */
+double weights_seconds(const Model *m);
 
 /* NULL when the file's tensor has t's shape (transposed when t is) and a floating dtype. */
 char *weights_check(const StFile *file, const StTensor *from, const Tensor *t);

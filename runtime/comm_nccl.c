@@ -1,0 +1,458 @@
+/* comm_nccl.c -- the ranks of a CUDA program: a star of TCP connections for the host, NCCL for the
+ * GPUs.
+ *
+ * In:    the launcher's environment, DIECAST_ADDR, _PORT, _SECRET, _RUN, _TIMEOUT_SCALE.
+ * Keeps: NCCL works on one stream; nothing waits without a deadline.
+ * Method: the star carries NCCL's unique id and, as long as the run lasts, says who died. */
+#define _GNU_SOURCE
+#define COMM_DEVICE
+#include "comm.h"
+#include "base.h"
+#include "comm_parts.h"
+
+#if DIECAST_RANKS == 1
+
+void comm_connect(void)
+{
+}
+
+void comm_poll(void)
+{
+}
+
+void comm_advance(void)
+{
+}
+
+#else
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sha256.h"
+#include "star.h"
+
+/* Seconds, all times DIECAST_TIMEOUT_SCALE. */
+static const double init_seconds = 300, silence_seconds = 20, step_least = 60, first_step = 600;
+static const double abort_seconds = 10, peer_seconds = 3;
+enum { STEPS = 31 };                 /* durations that the deadline of a step is made from */
+
+static ncclComm_t nccl;
+static ncclUniqueId id;
+static cudaStream_t reducing;        /* every call of NCCL */
+static cudaEvent_t forked, joined;
+static double (*doubles)[COMM_DOUBLES];
+static double scale = 1, expected;   /* of all times; what comm_expect said, 0: a step's */
+static struct {
+    double seconds[STEPS];
+    int n, next;
+    int64_t step;                    /* the one that is being timed */
+    double began;
+} steps = { .step = -1 };
+
+/* ---- deadlines ------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the present work may take without getting further. */
+static double allowed(void)
+{
+    double sorted[STEPS];
+    if (expected > 0)
+        return expected * scale;
+    if (steps.n == 0)
+        return first_step * scale;
+    memcpy(sorted, steps.seconds, sizeof sorted);
+    qsort(sorted, (size_t)steps.n, sizeof *sorted, ascending);
+    return fmax(step_least, 20 * sorted[steps.n / 2]) * scale;
+}
+
+void comm_advance(void)
+{
+    double now = clock_seconds();
+    if (world.step != steps.step) {
+        if (steps.step >= 0) {
+            steps.seconds[steps.next] = now - steps.began;
+            steps.next = (steps.next + 1) % STEPS;
+            steps.n += steps.n < STEPS;
+        }
+        steps.step = world.step;
+        steps.began = now;
+    }
+    star_progress(world.step, allowed());
+}
+
+void comm_expect(double seconds)
+{
+    expected = seconds;
+    comm_advance();
+}
+
+static double time_scale(void)
+{
+    const char *text = getenv("DIECAST_TIMEOUT_SCALE");
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : 1;
+    if (text && (end == text || *end || !(value >= 0.001 && value <= 1000)))
+        die(EXIT_CONFIG, "DIECAST_TIMEOUT_SCALE=%.60s: want a number from 0.001 to 1000", text);
+    return value;
+}
+
+/* ---- NCCL ------------------------------------------------------------------------------------ */
+
+static void check_cuda(cudaError_t error, const char *what)
+{
+    if (error != cudaSuccess)
+        die(EXIT_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+}
+
+/* NCCL often notices a death first, but cannot say whose: the star gets a moment to. */
+static void failed(ncclResult_t result, const char *what)
+{
+    if (result == ncclRemoteError || result == ncclSystemError || result == ncclUnhandledCudaError)
+        usleep((unsigned)(1e6 * peer_seconds));
+    const char *detail = ncclGetLastError(nccl);
+    die(EXIT_DEVICE, "%s: NCCL: %s%s%.300s; NCCL_DEBUG=INFO says more", what,
+        ncclGetErrorString(result), detail && *detail ? ": " : "", detail ? detail : "");
+}
+
+/* Of a call whose result is ncclInProgress until the communicator is done with it. */
+static void settle(ncclResult_t result, const char *what, double seconds)
+{
+    double end = clock_seconds() + seconds * scale;
+    while (result == ncclInProgress) {
+        struct timespec moment = { 0, 100000 };
+        ncclResult_t asked = ncclCommGetAsyncError(nccl, &result);
+        if (asked != ncclSuccess)
+            result = asked;
+        if (result == ncclInProgress && clock_seconds() > end)
+            die(EXIT_HANG, "%s: not done after %.0f s; does NCCL_SOCKET_IFNAME name the network that "
+                "joins the hosts?", what, seconds * scale);
+        if (result == ncclInProgress)
+            nanosleep(&moment, NULL);
+    }
+    if (result != ncclSuccess)
+        failed(result, what);
+}
+
+static void *abort_nccl(void *arg)
+{
+    ncclCommAbort(*(ncclComm_t *)arg);
+    return NULL;
+}
+
+/* For die(): the others hear of it, then NCCL's kernels end, if they do. */
+static void leave_all(int code)
+{
+    pthread_t thread;
+    struct timespec end;
+    star_abort(code);
+    if (!nccl || pthread_create(&thread, NULL, abort_nccl, &nccl))
+        return;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)abort_seconds;
+    if (pthread_timedjoin_np(thread, NULL, &end))
+        warn("NCCL did not end within %.0f s", abort_seconds);
+}
+
+void comm_connect(void)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    settle(ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config), "joining the GPUs",
+           init_seconds);
+    check_cuda(cudaStreamCreateWithFlags(&reducing, cudaStreamNonBlocking), "a stream");
+    check_cuda(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming), "an event");
+    check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
+    comm_expect(0);
+}
+
+void comm_poll(void)
+{
+    ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError(nccl, &state);
+    if (asked != ncclSuccess || (state != ncclSuccess && state != ncclInProgress))
+        failed(asked != ncclSuccess ? asked : state, "between the GPUs");
+}
+
+static void fork_from(cudaStream_t s)
+{
+    check_cuda(cudaEventRecord(forked, s), "an event");
+    check_cuda(cudaStreamWaitEvent(reducing, forked, 0), "an event");
+}
+
+void comm_allreduce_join(cudaStream_t s)
+{
+    check_cuda(cudaEventRecord(joined, reducing), "an event");
+    check_cuda(cudaStreamWaitEvent(s, joined, 0), "an event");
+}
+
+void comm_allreduce_start(float *device, int64_t n, cudaStream_t s)
+{
+    fork_from(s);
+    settle(ncclAllReduce(device, device, (size_t)n, ncclFloat32, ncclSum, nccl, reducing),
+           "summing gradients", init_seconds);
+}
+
+void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, cudaStream_t s)
+{
+    if (bucket < 1 || bucket > COMM_BUCKET)
+        die(EXIT_INTERNAL, "reduction bucket of %lld elements", (long long)bucket);
+    for (int64_t done = 0; done < n; done += bucket)
+        comm_allreduce_start(device + done, n - done < bucket ? n - done : bucket, s);
+    comm_allreduce_join(s);
+}
+
+const char *comm_library(void)
+{
+    static char name[40];
+    int v = 0;
+    if (ncclGetVersion(&v) != ncclSuccess)
+        return "NCCL";
+    snprintf(name, sizeof name, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return name;
+}
+
+/* ---- the start ------------------------------------------------------------------------------- */
+
+/* A line NCCL_COMM_ID = ... of one of NCCL's own files. */
+static bool names_comm_id(const char *path)
+{
+    char line[512];
+    bool found = false;
+    FILE *from = path ? fopen(path, "re") : NULL;
+    while (from && !found && fgets(line, sizeof line, from)) {
+        const char *at = line + strspn(line, " \t");
+        found = strncmp(at, "NCCL_COMM_ID", 12) == 0 && strchr(" \t=", at[12]);
+    }
+    if (from)
+        fclose(from);
+    return found;
+}
+
+/* With it NCCL would meet by an address that strangers know, and not by the id that we send. */
+static void refuse_comm_id(void)
+{
+    const char *home = getenv("HOME"), *own = getenv("NCCL_CONF_FILE");
+    char *of_user = format("%s/.nccl.conf", home ? home : "");
+    const char *file[] = { "/etc/nccl.conf", of_user, own };
+    if (getenv("NCCL_COMM_ID"))
+        die(EXIT_CONFIG, "NCCL_COMM_ID is set: unset it, the ranks meet by DIECAST_ADDR, "
+            "DIECAST_PORT and a secret");
+    for (int i = 0; i < 3; i++)
+        if (names_comm_id(file[i]))
+            die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, the ranks meet by DIECAST_ADDR, "
+                "DIECAST_PORT and a secret", file[i]);
+    free(of_user);
+}
+
+/* -1: not set */
+static int port_of(const char *name)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return -1;
+    size_t n = strspn(text, "0123456789");
+    long port = n > 0 && n < 6 && !text[n] ? strtol(text, NULL, 10) : -1;
+    if (port < 1 || port > 65534)
+        die(EXIT_CONFIG, "%s=%.60s: want a port from 1 to 65534", name, text);
+    return (int)port;
+}
+
+/* torchrun's agent listens on MASTER_PORT itself. */
+static int choose_port(void)
+{
+    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    int own = port_of("DIECAST_PORT"), master = port_of("MASTER_PORT");
+    if (own > 0)
+        return own;
+    if (master > 0 && agent && strcmp(agent, "True") == 0) {
+        note("rendezvous on port %d: MASTER_PORT %d is torchrun's own", master + 1, master);
+        return master + 1;
+    }
+    return master > 0 ? master : 29500;
+}
+
+static const char *choose_host(void)
+{
+    const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
+    if (own && *own)
+        return own;
+    if (master && *master)
+        return master;
+    if (*comm_launch.first_host)
+        return comm_launch.first_host;
+    if (world.local_size != world.size)
+        die(EXIT_CONFIG, "launcher %s does not say where rank 0 runs: set DIECAST_ADDR to its "
+            "address on all ranks", comm_launch.source);
+    return "127.0.0.1";
+}
+
+/* What the launcher calls this run: the same on all ranks, another in every other run. */
+static void hash_run(uint8_t digest[SHA256_BYTES])
+{
+    static const char *const names[] = { "DIECAST_RUN", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
+                                         "SLURM_JOB_ID", "SLURM_STEP_ID" };
+    Sha256 h;
+    sha256_begin(&h);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        sha256_add(&h, value ? value : "", value ? strlen(value) + 1 : 1);
+    }
+    sha256_end(&h, digest);
+}
+
+static void hash_program(uint8_t digest[SHA256_BYTES])
+{
+    static char block[1 << 16];
+    Sha256 h;
+    ssize_t n = -1;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    sha256_begin(&h);
+    while (fd >= 0 && (n = read(fd, block, sizeof block)) > 0)
+        sha256_add(&h, block, (size_t)n);
+    if (n < 0)
+        die(EXIT_CONFIG, "/proc/self/exe: %s", strerror(errno));
+    close(fd);
+    sha256_end(&h, digest);
+}
+
+/* Beside the program, a folder that all hosts see, or have the same of. NULL: no such folder. */
+static char *secret_path(int port)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+    return slash ? format("%.*s/.secret.%d", (int)(slash - path), path, port) : NULL;
+}
+
+/* For launchers that do not say how the ranks of a host are numbered. */
+static void number_host(void)
+{
+    world.local_rank = world.local_size = 0;
+    for (int r = 0; r < world.size; r++)
+        if (strcmp(star_host(r), world.host) == 0) {
+            world.local_size++;
+            world.local_rank += r < world.rank;
+        }
+}
+
+void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
+{
+    comm_resolve();
+    comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
+    if (world.size > STAR_RANKS)
+        die(EXIT_CONFIG, "%d ranks: at most %d are supported", world.size, STAR_RANKS);
+    refuse_comm_id();
+    scale = time_scale();
+    StarConfig c = { .rank = world.rank, .size = world.size, .restart = comm_launch.restart,
+                     .one_host = world.local_size == world.size, .host = choose_host(),
+                     .port = choose_port(), .secret = getenv("DIECAST_SECRET"),
+                     .join_seconds = init_seconds * scale,
+                     .silence_seconds = silence_seconds * scale };
+    if (c.secret && strlen(c.secret) > STAR_SECRET)
+        die(EXIT_CONFIG, "DIECAST_SECRET: at most %d bytes", STAR_SECRET);
+    c.secret_file = secret_path(c.port);
+    hash_run(c.run_id);
+    hash_program(c.build);
+    _Static_assert(sizeof id.internal == STAR_ID, "the star carries NCCL's unique id");
+    if (world.rank == 0) {
+        ncclResult_t result = ncclGetUniqueId(&id);
+        if (result != ncclSuccess)
+            failed(result, "the id of the communicator");
+    }
+    die_hook = leave_all;
+    star_join(&c, (uint8_t *)id.internal);
+    doubles = calloc((size_t)world.size, sizeof *doubles);
+    if (!doubles)
+        die(EXIT_CONFIG, "no memory for tables of %d ranks", world.size);
+    if (world.local_rank < 0 || world.local_size < 0)
+        number_host();
+    comm_expect(init_seconds);
+}
+
+/* ---- small messages of the host -------------------------------------------------------------- */
+
+/* Every rank's bytes into rows of rank 0, (size, bytes). */
+static void gather(const void *own, void *rows, size_t bytes)
+{
+    if (world.rank != 0) {
+        star_send(0, own, bytes);
+        return;
+    }
+    memcpy(rows, own, bytes);
+    for (int r = 1; r < world.size; r++)
+        star_receive(r, (char *)rows + (size_t)r * bytes, bytes);
+}
+
+static void spread(void *data, size_t bytes)
+{
+    for (int r = 1; r < world.size && world.rank == 0; r++)
+        star_send(r, data, bytes);
+    if (world.rank != 0)
+        star_receive(0, data, bytes);
+}
+
+void comm_allreduce_double(double *buf, int n)
+{
+    if (n < 0 || n > COMM_DOUBLES)
+        die(EXIT_INTERNAL, "reduction of %d doubles", n);
+    comm_advance();
+    double *rows = doubles[0];
+    gather(buf, rows, sizeof *buf * (size_t)n);
+    if (world.rank == 0) {
+        TREE_SUM(rows, n, n);
+        memcpy(buf, rows, sizeof *buf * (size_t)n);
+    }
+    spread(buf, sizeof *buf * (size_t)n);
+    comm_advance();
+}
+
+int64_t comm_max_int(int64_t value)
+{
+    int64_t *rows = (int64_t *)doubles[0];
+    comm_advance();
+    gather(&value, rows, sizeof value);
+    for (int r = 0; r < world.size && world.rank == 0; r++)
+        value = rows[r] > value ? rows[r] : value;
+    spread(&value, sizeof value);
+    comm_advance();
+    return value;
+}
+
+void comm_broadcast(void *buf, size_t bytes, int root)
+{
+    comm_advance();
+    if (root != 0 && world.rank == root)
+        star_send(0, buf, bytes);
+    if (root != 0 && world.rank == 0)
+        star_receive(root, buf, bytes);
+    spread(buf, bytes);
+    comm_advance();
+}
+
+void comm_barrier(void)
+{
+    comm_max_int(0);
+}
+
+/* NCCL's communicator goes with the process: destroying it would wait for every graph that holds
+ * calls of it, and the host has waited for their results. */
+void comm_finish(void)
+{
+    comm_barrier();
+    star_leave();
+}
+
+#endif

@@ -1,0 +1,204 @@
+/* device_cuda.c -- the arrays of a CUDA program: a GPU's memory, copied through pinned host memory.
+ *
+ * In:    device.h.  Out: the GPU of this rank.
+ * Keeps: one copy at a time, on a stream of its own; nothing touches another rank's GPU. */
+#include "device.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+
+static int chosen = -1;              /* index of the GPU */
+static struct cudaDeviceProp about;
+static size_t free_at_open;
+static cudaStream_t copies;
+static pthread_mutex_t one_copy = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool selected;  /* CUDA's current device is a thread's */
+static _Thread_local void *view_piece, *room_piece;
+
+static void check(cudaError_t error, const char *what)
+{
+    if (error != cudaSuccess)
+        die(EXIT_DEVICE, "%s: %s (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+static void select_device(void)
+{
+    if (!selected)
+        check(cudaSetDevice(chosen), "choosing the GPU");
+    selected = true;
+}
+
+static void choose(void)
+{
+    int visible = 0;
+    cudaError_t error = cudaGetDeviceCount(&visible);
+    if (error != cudaSuccess || visible == 0)
+        die(EXIT_CONFIG, "no GPU to run on: %s; is the driver loaded and CUDA_VISIBLE_DEVICES right?",
+            error != cudaSuccess ? cudaGetErrorString(error) : "none is visible");
+    if (visible != 1 && world.local_rank >= visible)
+        die(EXIT_CONFIG, "%d GPUs are visible to %d ranks of this host: rank %d has none; start "
+            "fewer ranks a host, or let CUDA_VISIBLE_DEVICES show more", visible, world.local_size,
+            world.rank);
+    if (visible == 1 && world.local_size > 1 && !getenv("CUDA_VISIBLE_DEVICES"))
+        warn("one GPU is visible to %d ranks of this host: they share it if they see the same one",
+             world.local_size);
+    chosen = visible == 1 ? 0 : world.local_rank;
+}
+
+/* Machine code for sm_90 runs on compute capability 9.0 and, for a plain target, on later minor
+ * versions; the plan and the tiles are made for that one. */
+static void check_target(const char *target)
+{
+    int wanted;
+    if (sscanf(target, "sm_%d", &wanted) != 1)
+        die(EXIT_INTERNAL, "target %s names no compute capability", target);
+    if (wanted != 10 * about.major + about.minor)
+        die(EXIT_MISMATCH, "built for %s, but GPU %d is %s of compute capability %d.%d: choose "
+            "another GPU with CUDA_VISIBLE_DEVICES, or build for it with target = \"sm_%d%d\"",
+            target, chosen, about.name, about.major, about.minor, about.major, about.minor);
+}
+
+void device_open(const char *target)
+{
+    size_t total;
+    choose();
+    check(cudaGetDeviceProperties(&about, chosen), "asking for the GPU's properties");
+    check_target(target);
+    select_device();
+    check(cudaMemGetInfo(&free_at_open, &total), "starting to use the GPU");
+    check(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "a stream for copies");
+}
+
+const char *device_name(void)
+{
+    return about.name;
+}
+
+int64_t device_used(void)
+{
+    size_t left, total;
+    select_device();
+    check(cudaMemGetInfo(&left, &total), "asking for the GPU's free memory");
+    return left < free_at_open ? (int64_t)(free_at_open - left) : 0;
+}
+
+void *device_arena(int64_t bytes, const char *what)
+{
+    void *p = NULL;
+    size_t left = 0, total = 0;
+    select_device();
+    cudaError_t error = cudaMalloc(&p, (size_t)(bytes > 0 ? bytes : 1));
+    if (error == cudaErrorMemoryAllocation) {
+        check(cudaMemGetInfo(&left, &total), "asking for the GPU's free memory");
+        die(EXIT_CONFIG, "not enough memory for %s: %.3f GiB, free are %.3f of the %.3f GiB of %s: "
+            "lower batch.micro, or end what else uses the GPU", what, (double)bytes / (1 << 30),
+            (double)left / (1 << 30), (double)total / (1 << 30), about.name);
+    }
+    check(error, what);
+    return p;
+}
+
+void *device_pinned(int64_t bytes, const char *what)
+{
+    void *p = NULL;
+    size_t size = (size_t)(bytes > 0 ? bytes : 1);
+    select_device();
+    cudaError_t error = cudaHostAlloc(&p, size, cudaHostAllocDefault);
+    if (error == cudaErrorMemoryAllocation)
+        die(EXIT_CONFIG, "not enough pinned host memory for %s: %.3f MiB", what,
+            (double)bytes / (1 << 20));
+    check(error, what);
+    memset(p, 0, size);
+    return p;
+}
+
+static void *piece(void **of_thread, int64_t bytes)
+{
+    if (bytes < 0 || bytes > ARRAY_PIECE)
+        die(EXIT_INTERNAL, "a piece of %lld bytes", (long long)bytes);
+    if (!*of_thread)
+        *of_thread = device_pinned(ARRAY_PIECE, "copies of weights");
+    return *of_thread;
+}
+
+/* rows x bytes from one place to another; the strides are unused for one row */
+static void copy(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
+                 int64_t bytes, enum cudaMemcpyKind kind)
+{
+    cudaError_t error = cudaSuccess;
+    if (bytes == 0)
+        return;
+    select_device();
+    pthread_mutex_lock(&one_copy);
+    for (int64_t r = 0; r < rows && error == cudaSuccess; r++)
+        error = cudaMemcpyAsync(to + r * to_stride, from + r * from_stride, (size_t)bytes, kind,
+                                copies);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(copies);
+    pthread_mutex_unlock(&one_copy);
+    check(error, kind == cudaMemcpyDeviceToHost ? "copying from the GPU" : "copying to the GPU");
+}
+
+const void *array_view_rows(const void *from, int64_t rows, int64_t bytes, int64_t *stride)
+{
+    void *to = piece(&view_piece, rows * bytes);
+    copy(to, bytes, from, *stride, rows, bytes, cudaMemcpyDeviceToHost);
+    *stride = bytes;
+    return to;
+}
+
+const void *array_view(const void *from, int64_t bytes)
+{
+    int64_t stride = bytes;
+    return array_view_rows(from, 1, bytes, &stride);
+}
+
+void *array_room_rows(void *to, int64_t rows, int64_t bytes, int64_t *stride)
+{
+    (void)to;
+    *stride = bytes;
+    return piece(&room_piece, rows * bytes);
+}
+
+void *array_room(void *to, int64_t bytes)
+{
+    (void)to;
+    return piece(&room_piece, bytes);
+}
+
+void array_write_rows(void *to, int64_t to_stride, const void *from, int64_t from_stride,
+                      int64_t rows, int64_t bytes)
+{
+    copy(to, to_stride, from, from_stride, rows, bytes, cudaMemcpyHostToDevice);
+}
+
+void array_write(void *to, const void *from, int64_t bytes)
+{
+    copy(to, bytes, from, bytes, 1, bytes, cudaMemcpyHostToDevice);
+}
+
+void array_read(void *to, const void *from, int64_t bytes)
+{
+    for (int64_t done = 0, k; done < bytes; done += k) {
+        k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
+        memcpy((char *)to + done, array_view((const char *)from + done, k), (size_t)k);
+    }
+}
+
+void array_zero(void *to, int64_t bytes)
+{
+    if (bytes == 0)
+        return;
+    select_device();
+    pthread_mutex_lock(&one_copy);
+    cudaError_t error = cudaMemsetAsync(to, 0, (size_t)bytes, copies);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(copies);
+    pthread_mutex_unlock(&one_copy);
+    check(error, "clearing memory of the GPU");
+}
