@@ -10,6 +10,8 @@
 # make gold          rewrites tests/gold after a wanted change: review the diff
 # make matrix        emits and builds every recipe, those for CUDA where nvcc is
 # make verify        builds twice in different places: the same bytes
+# make gpu-check     the tests of the CUDA target on this machine's GPU  FAST=1
+# make gpu-bench     timings on it beside PyTorch  CASE=... PYTHON=python3
 # make lint sizes clean
 
 SHELL  := /bin/bash
@@ -31,8 +33,8 @@ SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(sort $(patsubst %/Makefile,%,$(wildcard out/*/Makefile)))
 
-.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify lint sizes clean \
-        $(EMITTED)
+.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify gpu-check gpu-bench \
+        lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
 
@@ -83,6 +85,12 @@ matrix: gen
 
 verify: gen
 	@tests/builds/verify.sh $(RECIPE)
+
+gpu-check: gen
+	@tests/gpu/check.sh
+
+gpu-bench: gen
+	@tests/bench/gpu.sh $(CASE)
 
 lint:
 	@tests/lint.sh

@@ -1,9 +1,9 @@
-/* tune.cu -- measures algorithms for the matrix products of step.cu on the GPU at hand: make tune; ./tune > rows.json.
+/* tune.cu -- measures algorithms for the products of step.cu on this GPU: ./tune > rows.json.
  *
- * Out:    one JSON object, a section of the lock file beside the recipe; `gen tune --rows rows.json` puts it there.
- * Keeps:  an algorithm that is offered computes the product, compared element by element with the plain kernel below.
- * Method: the library's candidates without sums in an order of chance; random operands in rotating copies that no cache
- *         holds; the least of 3 rounds; one that is not 1 % faster than the library's first choice loses to it. */
+ * Out:    one JSON object, a section of the lock file: gen tune --rows rows.json puts it there.
+ * Keeps:  an algorithm that is offered gives, element by element, what the kernel below gives.
+ * Method: the library's candidates but sums in an order of chance; random operands that no cache
+ *         holds; the least of 3 rounds; who is not 1 % faster than the first choice loses to it. */
 #include "step.cu"
 
 #include "kernels/cuda/gemm_key.h"
@@ -14,7 +14,8 @@ enum {
     TUNE_COPIES = 16,            // at most, of the operands
     TUNE_TILE = 16
 };
-static const int64_t tune_rotated = INT64_C(256) << 20;  // bytes of operands that are more than any cache holds
+/* bytes of operands: more than any cache holds */
+static const int64_t tune_rotated = INT64_C(256) << 20;
 
 typedef struct {
     act_t *a, *b, *bias, *aux;
@@ -67,12 +68,12 @@ void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape 
         // neighbouring threads read neighbouring elements of whatever is stored
         const int64_t am = row + (p.a_transposed ? tx : ty), ak = at + (p.a_transposed ? ty : tx);
         const int64_t bn = col + (p.b_transposed ? ty : tx), bk = at + (p.b_transposed ? tx : ty);
-        const float x = am < p.rows && ak < p.depth
-                            ? act_load(a + (p.a_transposed ? ak * p.lda + am : am * p.lda + ak)) : 0;
-        const float y = bn < p.cols && bk < p.depth
-                            ? act_load(b + (p.b_transposed ? bn * p.ldb + bk : bk * p.ldb + bn)) : 0;
-        left[p.a_transposed ? tx : ty][p.a_transposed ? ty : tx] = x;
-        right[p.b_transposed ? tx : ty][p.b_transposed ? ty : tx] = y;
+        const int64_t ai = p.a_transposed ? ak * p.lda + am : am * p.lda + ak;
+        const int64_t bi = p.b_transposed ? bn * p.ldb + bk : bk * p.ldb + bn;
+        left[p.a_transposed ? tx : ty][p.a_transposed ? ty : tx] =
+            am < p.rows && ak < p.depth ? act_load(a + ai) : 0;
+        right[p.b_transposed ? tx : ty][p.b_transposed ? ty : tx] =
+            bn < p.cols && bk < p.depth ? act_load(b + bi) : 0;
         __syncthreads();
         for (int i = 0; i < TUNE_TILE; i++)
             sum += left[ty][i] * right[i][tx];
@@ -106,13 +107,14 @@ __global__ __launch_bounds__(256)
 void tune_compare_kernel(int *wrong, const char *c, const float *want, const act_t *bias,
                          const act_t *aux, TuneFinish p)
 {
-    const float eps = sizeof(act_t) == 4 || p.f32 ? 0x1p-22f : sizeof(act_t) == 2 ? 0x1p-7f : 0;
+    const bool f32 = p.f32 || sizeof(act_t) == 4;
+    const float eps = f32 ? 0x1p-22f : 0x1p-7f;
     int bad = 0;
     for (int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x; i < p.rows * p.cols;
          i += gridDim.x * INT64_C(256)) {
         const int64_t at = i / p.cols * p.ldc + i % p.cols;
         float v = want[i], noise = 0x1p-22f * (float)p.depth;
-        const float got = p.f32 || sizeof(act_t) == 4 ? ((const float *)c)[at] : act_load((const act_t *)c + at);
+        const float got = f32 ? ((const float *)c)[at] : act_load((const act_t *)c + at);
         if (p.bias)
             v += act_load(bias + i % p.cols);
         if (p.epilogue == GEMM_GELU) {
@@ -160,8 +162,16 @@ static void tune_fill(void *p, int64_t n, bool f32, uint64_t seed, cudaStream_t 
 }
 
 /* Elements of the stored operands. */
-static int64_t tune_size_a(const Gemm *g) { return (g->form == GEMM_TN ? g->k : g->m) * gemm_lda_(g); }
-static int64_t tune_size_b(const Gemm *g) { return (g->form == GEMM_NT ? g->n : g->k) * gemm_ldb_(g); }
+static int64_t tune_size_a(const Gemm *g)
+{
+    return (g->form == GEMM_TN ? g->k : g->m) * gemm_lda_(g);
+}
+
+static int64_t tune_size_b(const Gemm *g)
+{
+    return (g->form == GEMM_NT ? g->n : g->k) * gemm_ldb_(g);
+}
+
 static int64_t tune_size_c(const Gemm *g) { return g->m * gemm_ldc_(g); }
 static int64_t tune_width_c(const Gemm *g) { return g->out_f32 ? 4 : (int64_t)sizeof(act_t); }
 
@@ -202,31 +212,37 @@ static void tune_run(const Gemm *g, const TuneOperands *o, void *ws, cudaStream_
 }
 
 /* Elements in which the chosen algorithm is wrong; want: the plain product. */
-static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, int *count, uint64_t seed,
-                      void *ws, cudaStream_t s)
+static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, int *count,
+                      uint64_t seed, void *ws, cudaStream_t s)
 {
-    const TuneFinish p = {g->m, g->n, g->k, gemm_ldc_(g), g->out_f32, g->beta, g->bias, g->epilogue, seed + 2};
+    const TuneFinish p = {g->m,    g->n,    g->k,        gemm_ldc_(g), g->out_f32,
+                          g->beta, g->bias, g->epilogue, seed + 2};
     int wrong;
     tune_fill(o->c, tune_size_c(g), g->out_f32, seed + 2, s);
     cuda_check(cudaMemsetAsync(count, 0, sizeof *count, s), "a counter");
     if (g->epilogue == GEMM_DGELU)   // GEMM_GELU has written over it
         tune_fill(o->aux, g->m * g->n, false, seed + 4, s);
     tune_run(g, o, ws, s);
-    launch(tune_compare_kernel, tune_grid(g->m * g->n), dim3(256), 0, s, count, o->c, want, o->bias, o->aux, p);
-    cuda_check(cudaMemcpyAsync(&wrong, count, sizeof wrong, cudaMemcpyDeviceToHost, s), "a counter");
+    launch(tune_compare_kernel, tune_grid(g->m * g->n), dim3(256), 0, s, count, o->c, want, o->bias,
+           o->aux, p);
+    cuda_check(cudaMemcpyAsync(&wrong, count, sizeof wrong, cudaMemcpyDeviceToHost, s),
+               "a counter");
     cuda_check(cudaStreamSynchronize(s), "a comparison");
     return wrong;
 }
 
 static void tune_reference(const Gemm *g, const TuneOperands *o, float *want, cudaStream_t s)
 {
-    const TuneShape p = {g->m, g->n, g->k, gemm_lda_(g), gemm_ldb_(g), g->form == GEMM_TN, g->form == GEMM_NT};
-    const dim3 grid((unsigned)((g->n + TUNE_TILE - 1) / TUNE_TILE), (unsigned)((g->m + TUNE_TILE - 1) / TUNE_TILE));
+    const TuneShape p = {g->m,         g->n,          g->k,
+                         gemm_lda_(g), gemm_ldb_(g), g->form == GEMM_TN, g->form == GEMM_NT};
+    const dim3 grid((unsigned)((g->n + TUNE_TILE - 1) / TUNE_TILE),
+                    (unsigned)((g->m + TUNE_TILE - 1) / TUNE_TILE));
     launch(tune_product_kernel, grid, dim3(TUNE_TILE, TUNE_TILE), 0, s, want, o->a, o->b, p);
 }
 
 /* Microseconds of one product, over `times` of them in a row. */
-static double tune_time(const Gemm *g, const TuneOperands *o, int copies, int times, void *ws, cudaStream_t s)
+static double tune_time(const Gemm *g, const TuneOperands *o, int copies, int times, void *ws,
+                        cudaStream_t s)
 {
     static cudaEvent_t from, to;
     float ms;
@@ -244,8 +260,8 @@ static double tune_time(const Gemm *g, const TuneOperands *o, int copies, int ti
 }
 
 /* Candidates that are right, the library's first choice before the others; returns how many. */
-static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, int *refused, void *ws,
-                           cudaStream_t s)
+static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, int *refused,
+                           void *ws, cudaStream_t s)
 {
     static cublasLtMatmulHeuristicResult_t found[TUNE_CANDIDATES];
     const int n = gemm_candidates(g, found, TUNE_CANDIDATES);
@@ -275,8 +291,8 @@ static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, 
     return kept;
 }
 
-static void tune_measure(Gemm *g, const TuneOperands *o, int copies, TuneCandidate *list, int n, void *ws,
-                         cudaStream_t s)
+static void tune_measure(Gemm *g, const TuneOperands *o, int copies, TuneCandidate *list, int n,
+                         void *ws, cudaStream_t s)
 {
     double best = 1e30;
     gemm_use(g, &list[0].choice.algo, list[0].choice.workspaceSize);
@@ -306,8 +322,8 @@ static void tune_key(const Gemm *g, char *key)
                            : g->epilogue == GEMM_GELU ? "gelu"
                            : g->bias                  ? "bias"
                                                       : "none";
-    gemm_key(key, form[g->form], tune_type(false), tune_type(g->out_f32), g->m, g->n, g->k, g->lda, g->ldb, g->ldc,
-             epilogue, g->beta);
+    gemm_key(key, form[g->form], tune_type(false), tune_type(g->out_f32), g->m, g->n, g->k, g->lda,
+             g->ldb, g->ldc, epilogue, g->beta);
 }
 
 /* Prints the product's row, its best algorithm in it. */
@@ -324,17 +340,19 @@ static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStr
         o[i] = tune_operands(g, 1 + 1000 * (uint64_t)i, s);
     const int n = tune_candidates(g, o, list, &refused, ws, s);
     if (!n)
-        die(EXIT_DEVICE, "product %s: cuBLASLt has no algorithm that computes it (%d were wrong)", g->name, refused);
+        die(EXIT_DEVICE, "product %s: cuBLASLt has no algorithm that computes it (%d were wrong)",
+            g->name, refused);
     tune_measure(g, o, copies, list, n, ws, s);
     for (int i = 1; i < n; i++)
         if (list[i].us < 0.99 * list[0].us && list[i].us < list[best].us)
             best = i;
     for (int i = 0; i < copies; i++)
         tune_release(&o[i]);
-    fprintf(stderr, "%-28s %9.1f us, %6.1f TFLOP/s, %2d of %2d, first choice %9.1f us\n", g->name, list[best].us,
-            2e-6 * (double)g->m * (double)g->n * (double)g->k / list[best].us, best + 1, n, list[0].us);
-    printf("%s{\"key\": \"%s\", \"algo\": \"%s\", \"us\": %.2f, \"default_us\": %.2f}", first ? "" : ",\n", key,
-           list[best].text, list[best].us, list[0].us);
+    fprintf(stderr, "%-28s %9.1f us, %6.1f TFLOP/s, %2d of %2d, first choice %9.1f us\n", g->name,
+            list[best].us, 2e-6 * (double)g->m * (double)g->n * (double)g->k / list[best].us,
+            best + 1, n, list[0].us);
+    printf("%s{\"key\": \"%s\", \"algo\": \"%s\", \"us\": %.2f, \"default_us\": %.2f}",
+           first ? "" : ",\n", key, list[best].text, list[best].us, list[0].us);
 }
 
 int main(int argc, char **argv)
@@ -343,7 +361,7 @@ int main(int argc, char **argv)
     static char key[PRODUCTS][GEMM_KEY_BYTES];
     cudaDeviceProp about;
     if (argc > 1) {
-        fprintf(stderr, "%s: takes no words; prints the algorithms measured on this GPU: %s > rows.json\n", argv[0],
+        fprintf(stderr, "%s: takes no words; prints what it measured: %s > rows.json\n", argv[0],
                 argv[0]);
         return EXIT_CONFIG;
     }
@@ -353,9 +371,10 @@ int main(int argc, char **argv)
     gemm_setup();
     void *ws = tune_alloc(CUDA_GEMM_WORKSPACE, "the workspace");
     const unsigned lt = (unsigned)cublasLtGetVersion();
-    printf("{\"gpu\": \"%s\", \"arch\": \"@ARCH@\", \"sms\": %d, \"toolkit\": \"%d.%d\", \"cublaslt\": "
-           "\"%u.%u.%u\", \"generator\": \"@GENERATOR@\", \"gemms\": [\n", device_name(), about.multiProcessorCount,
-           CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100, lt / 10000, lt / 100 % 100, lt % 100);
+    printf("{\"gpu\": \"%s\", \"arch\": \"@ARCH@\", \"sms\": %d, \"toolkit\": \"%d.%d\",\n"
+           "\"cublaslt\": \"%u.%u.%u\", \"generator\": \"@GENERATOR@\", \"gemms\": [\n",
+           device_name(), about.multiProcessorCount, CUDART_VERSION / 1000,
+           CUDART_VERSION / 10 % 100, lt / 10000, lt / 100 % 100, lt % 100);
     for (int i = 0; i < PRODUCTS; i++) {
         bool known = false;
         tune_key(gemms[i], key[i]);

@@ -1,0 +1,65 @@
+#!/bin/bash
+# make gpu-check: what the simulator shows, on this machine's GPU: kernels against their references, training against
+# PyTorch's values, both under compute-sanitizer, and the memory that was planned against the memory in use.
+# Prints `ok NAME` or `not ok NAME: why`, as the groups of `make test` do. FAST=1 leaves the sanitizer out.
+cd "$(dirname "$0")/../.." || exit 2
+. tests/gpu/lib.sh
+gpu_need "$0"
+export BACKEND=gpu TARGET PATH="$CUDA/bin:$PATH"
+. tests/train/lib.sh
+echo "# $(gpu_describe)"
+sanitizer=$CUDA/bin/compute-sanitizer
+[ -z "${FAST:-}" ] || sanitizer=
+[ -z "$sanitizer" ] || [ -x "$sanitizer" ] || verdict sanitizer "no $sanitizer"
+
+# ---- kernels
+NVCC=1 tests/cuda/run.sh || failed=1
+[ -z "$sanitizer" ] || NVCC=1 SANITIZE=1 tests/cuda/run.sh || failed=1
+
+# ---- training
+tests/train/sim.sh || failed=1
+if [ -x "$sanitizer" ] && build gpu.sanitized qwen2_dropout precision=bf16; then
+    for tool in memcheck racecheck initcheck; do
+        "$sanitizer" --tool $tool --error-exitcode 9 "$work/gpu.sanitized/train" --steps 2 --out "$scratch/$tool" \
+            --data $ref/qwen2_dropout/tokens.safetensors --init-from $ref/qwen2_dropout/model \
+            >"$scratch/$tool.log" 2>&1
+        code=$?
+        verdict "training under $tool" "$([ $code = 0 ] || { echo "exit $code"; grep -m3 '=========' "$scratch/$tool.log"; })"
+    done
+fi
+
+# ---- memory: what a program holds on the card beyond its plan is the context and the libraries
+most_used() {           # process: MiB at most, until it ends
+    local most=0 now
+    while kill -0 "$1" 2>/dev/null; do
+        now=$(nvidia-smi --query-compute-apps=pid,used_memory --format=csv,noheader,nounits |
+            awk -F', ' -v pid="$1" '$1 == pid { print $2 }')
+        [ "${now:-0}" -gt $most ] && most=$now
+        sleep 0.2
+    done
+    echo $most
+}
+
+first=
+for recipe in h200x1_tiny h200x1_gpt2_124m; do
+    dir=$scratch/$recipe
+    if ! { "$gen" recipes/$recipe.lua "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" -o "$dir" && make -s -C "$dir"; } \
+        >"$scratch/log" 2>&1; then
+        verdict "build $recipe" "$(tail -n 3 "$scratch/log")"
+        continue
+    fi
+    "$dir/train" --bench-steps 50 --out "$scratch/bench" >"$scratch/line" 2>&1 &
+    used=$(most_used $!)
+    wait $! || verdict "run $recipe" "$(tail -n 2 "$scratch/line")"
+    planned=$(($(sed -n 's/^#define PLAN_BYTES INT64_C(\([0-9]*\))/\1/p' "$dir/plan.h") / 1048576))
+    beyond=$((used - planned))
+    echo "# $recipe: planned $planned MiB, in use at most $used MiB"
+    if [ -z "$first" ]; then
+        first=$beyond
+        verdict "context and libraries" "$([ $beyond -ge 0 ] && [ $beyond -lt 1536 ] || echo "$beyond MiB")"
+    else
+        verdict "planned is used, $recipe" "$([ $((beyond - first)) -lt 96 ] && [ $((first - beyond)) -lt 96 ] ||
+            echo "$beyond MiB beyond the plan, $first MiB for another program")"
+    fi
+done
+exit $failed

@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# What the scripts that need a GPU share. After gpu_need: GPU (index), TARGET (sm_90), MEMORY_GIB, CUDA (the toolkit).
+. tests/builds/lib.sh
+
+# Ends the script with a line when there is nothing to run on.
+gpu_need() {
+    local cap
+    GPU=${CUDA_VISIBLE_DEVICES:-0}
+    GPU=${GPU%%,*}
+    if ! command -v nvidia-smi >/dev/null || ! cap=$(nvidia-smi -i "$GPU" --query-gpu=compute_cap \
+        --format=csv,noheader 2>/dev/null); then
+        echo "$1: needs an NVIDIA GPU and its driver: none answers nvidia-smi here" >&2
+        exit 1
+    fi
+    if [ -z "$(nvcc_path)" ]; then
+        echo "$1: needs nvcc (the CUDA toolkit) to build for $(gpu_name)" >&2
+        exit 1
+    fi
+    TARGET=sm_${cap/./}
+    MEMORY_GIB=$(($(nvidia-smi -i "$GPU" --query-gpu=memory.total --format=csv,noheader,nounits) / 1024))
+    CUDA=$(cd "$(dirname "$(nvcc_path)")/.." && pwd)
+    if ! out/.gen/gen list | grep -q "^  $TARGET "; then
+        echo "$1: gen has no target $TARGET for $(gpu_name)" >&2
+        exit 1
+    fi
+}
+
+gpu_name() { nvidia-smi -i "$GPU" --query-gpu=name --format=csv,noheader; }
+
+# What a result needs to be judged, as JSON.
+gpu_describe() {
+    nvidia-smi -i "$GPU" --format=csv,noheader,nounits \
+        --query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm |
+        awk -F', ' -v target="$TARGET" -v nvcc="$("$(nvcc_path)" --version | sed -n 's/.*, V//p')" '{
+            printf "{\"card\": \"%s\", \"driver\": \"%s\", \"memory_mib\": %d, \"power_limit_w\": %.0f, ", $1, $2, $3, $4
+            printf "\"clock_max_mhz\": %d, \"nvcc\": \"%s\", \"target\": \"%s\"}\n", $5, nvcc, target }'
+}
+
+# The flags that gen's target has for nvcc, split into words.
+gpu_flags() { sed -n "/^TARGET($TARGET,/,/)\$/p" gen/targets.def | grep -o 'NVCC_FLAGS([0-9a-z]*)' |
+    sed 's/NVCC_FLAGS(\(.*\))/-O3 --fmad=true -gencode arch=compute_\1,code=sm_\1/'; }
+
+# One source of ours into a program, with the kernels and what they need of the runtime.
+gpu_build() {                                 # source, program
+    # shellcheck disable=SC2046
+    gcc -std=c11 -O2 -c runtime/base.c -o "$2.base.o" &&
+        "$(nvcc_path)" -std=c++20 $(gpu_flags) -DACT_BF16 -I. "$1" "$2.base.o" -o "$2" -lcublasLt
+}
