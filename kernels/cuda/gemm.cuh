@@ -26,22 +26,22 @@ typedef enum {
     GEMM_DGELU                   /* C = the result times gelu'(aux) */
 } GemmEpilogue;
 
-typedef struct {
+struct Gemm {
     const char *name;            /* for errors */
     int64_t m, n, k;
-    int64_t lda, ldb, ldc;       /* elements between stored rows; 0: dense */
+    int64_t lda = 0, ldb = 0, ldc = 0;               /* elements between stored rows; 0: dense */
     GemmForm form;
-    int bias, out_f32, beta;     /* 0 or 1; out_f32: C is float although act_t is not */
-    GemmEpilogue epilogue;       /* 16-bit C of a multiple of 8 columns, beta 0 */
-    float scale;                 /* 0: 1 */
-    int64_t offset;              /* operands begin at multiples of so many elements; 0: of their rows */
-    const char *algo;            /* of a lock file: as gemm_algo_text; NULL: the library's first choice */
+    int bias = 0, out_f32 = 0, beta = 0;             /* out_f32: C is float although act_t is not */
+    GemmEpilogue epilogue = GEMM_NONE;               /* else C is of 16 bits, n a multiple of 8, beta 0 */
+    float scale = 1;
+    int64_t offset = 0;          /* operands begin at multiples of so many elements; 0: of their rows */
+    const char *algo = NULL;     /* of a lock file: as gemm_algo_text; NULL: the library's first choice */
     /* made by gemm_init */
-    cublasLtMatmulDesc_t product;
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t chosen;
-    size_t bytes;                /* of ws that it uses */
-} Gemm;
+    cublasLtMatmulDesc_t product = NULL;
+    cublasLtMatrixLayout_t a = NULL, b = NULL, c = NULL;
+    cublasLtMatmulAlgo_t chosen = {};
+    size_t bytes = 0;            /* of ws that it uses */
+};
 
 static cublasLtHandle_t gemm_handle;
 
@@ -321,10 +321,9 @@ static inline void gemm_init(Gemm *g)
 static inline void gemm_run_beta(const Gemm *g, float beta, void *c, const void *a, const void *b,
                                  const void *bias, const void *aux, void *ws, cudaStream_t s)
 {
-    const float alpha = g->scale != 0 ? g->scale : 1;
     gemm_set_bias_(g, bias);
     gemm_set_aux_(g, aux);
-    gemm_check_(cublasLtMatmul(gemm_handle, g->product, &alpha, b, g->b, a, g->a, &beta, c, g->c, c,
+    gemm_check_(cublasLtMatmul(gemm_handle, g->product, &g->scale, b, g->b, a, g->a, &beta, c, g->c, c,
                                g->c, &g->chosen, ws, g->bytes, s),
                 g->name, "to run");
 }

@@ -1,0 +1,250 @@
+/* lora.cuh -- the LoRA adapters of one linear layer (Hu et al. 2021), as PEFT computes them.
+ *
+ * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
+ * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
+ * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
+ * Method: cuBLASLt; one product for all parts where they read the same x, that is without dropout. */
+#ifndef DIECAST_KERNELS_LORA_CUH
+#define DIECAST_KERNELS_LORA_CUH
+
+#include "gemm.cuh"
+#include "philox.cuh"
+#include "types.cuh"
+#include "workspace.h"
+
+enum {
+    LORA_PARTS = 4,
+    LORA_THREADS = 256,
+    /* of the block of dx that is updated at a time: a warp has 4 rows, a lane 4 columns */
+    LORA_ROWS = 32, LORA_COLS = 128, LORA_DEPTH = 32, LORA_OWN = 4
+};
+
+/* y = drop(x), (rows, in): a block a row. */
+__global__ void __launch_bounds__(LORA_THREADS)
+    lora_drop_kernel(act_t *__restrict__ y, const act_t *__restrict__ x,
+                     const uint32_t *__restrict__ noise, uint32_t site, int64_t T, int64_t in,
+                     uint32_t threshold, float scale)
+{
+    const int64_t row = blockIdx.x;
+    const bool quads = in % 4 == 0;
+    x += row * in;
+    y += row * in;
+    for (int64_t c = 4 * (int64_t)threadIdx.x; c < in; c += 4 * LORA_THREADS) {
+        float mask[4], v[4];
+        dropout_mask4(mask, noise, site, T, row, (uint32_t)(c / 4), threshold, scale);
+        if (quads) {
+            act_load4(v, x + c);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                v[j] *= mask[j];
+            act_store4(y + c, v);
+        } else {
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                if (c + j < in)
+                    act_store(y + c + j, act_load(x + c + j) * mask[j]);
+        }
+    }
+}
+
+/* m[l][j] (LORA_DEPTH, LORA_COLS) = the rows r + l, columns c0 + j of a (.., in); 0 beyond their ends. */
+static __device__ __forceinline__ void lora_tile_a_(float (*m)[LORA_COLS], const wt_t *a, int64_t r,
+                                                    int depth, int64_t c0, int64_t in)
+{
+#pragma unroll 4
+    for (int i = threadIdx.x; i < LORA_DEPTH * LORA_COLS; i += LORA_THREADS) {
+        const int l = i / LORA_COLS, j = i % LORA_COLS;
+        m[l][j] = l < depth && c0 + j < in ? act_load(a + (r + l) * in + c0 + j) : 0.0f;
+    }
+}
+
+/* m[l][i] (LORA_DEPTH, LORA_ROWS) = the columns r + l of rows row0 + i of u (rows, all). */
+static __device__ __forceinline__ void lora_tile_u_(float (*m)[LORA_ROWS], const act_t *u, int64_t r,
+                                                    int depth, int64_t row0, int64_t rows, int64_t all)
+{
+    for (int k = threadIdx.x; k < LORA_DEPTH * LORA_ROWS; k += LORA_THREADS) {
+        const int l = k / LORA_ROWS, i = k % LORA_ROWS;
+        m[l][i] = l < depth && row0 + i < rows ? act_load(u + (row0 + i) * all + r + l) : 0.0f;
+    }
+}
+
+/* sum[i] += own rows i of u_p times the lane's columns of a_p, through the tiles. */
+static __device__ __forceinline__ void lora_product_(float (*sum)[4], float (*ta)[LORA_COLS],
+                                                     float (*tu)[LORA_ROWS])
+{
+    const int column = threadIdx.x % WARP * 4, own = threadIdx.x / WARP * LORA_OWN;
+#pragma unroll 4
+    for (int l = 0; l < LORA_DEPTH; l++) {
+        float m[4], f[LORA_OWN];
+        f32_load4(m, &ta[l][column]);
+        f32_load4(f, &tu[l][own]);
+#pragma unroll
+        for (int i = 0; i < LORA_OWN; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                sum[i][j] += f[i] * m[j];
+    }
+}
+
+/* to (4) += v, of which the first n are there; all or none where rows are of whole quads. */
+static __device__ __forceinline__ void lora_add_(act_t *to, const float v[4], int64_t n, bool quads)
+{
+    float old[4];
+    if (quads && n > 0) {
+        act_load4(old, to);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            old[j] += v[j];
+        act_store4(to, old);
+    } else {
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            if (j < n)
+                act_store(to + j, act_load(to + j) + v[j]);
+    }
+}
+
+/* dx (rows, in) += the sum over parts of drop_p(du_p a_p). */
+__global__ void __launch_bounds__(LORA_THREADS, 2)
+    lora_update_kernel(act_t *dx, const act_t *__restrict__ du,
+                       const wt_t *__restrict__ a, const uint32_t *__restrict__ noise, uint32_t site,
+                       int64_t T, int64_t rows, int64_t in, int rank, int parts, uint32_t threshold,
+                       float scale)
+{
+    __shared__ __align__(16) float ta[LORA_DEPTH][LORA_COLS], tu[LORA_DEPTH][LORA_ROWS];
+    const int64_t row0 = blockIdx.x * (int64_t)LORA_ROWS, c0 = blockIdx.y * (int64_t)LORA_COLS;
+    const int64_t own = row0 + threadIdx.x / WARP * LORA_OWN, c = c0 + threadIdx.x % WARP * 4;
+    float total[LORA_OWN][4] = { { 0 } };
+    for (int p = 0; p < parts; p++) {
+        float sum[LORA_OWN][4] = { { 0 } };
+        for (int r = 0; r < rank; r += LORA_DEPTH) {
+            const int depth = rank - r < LORA_DEPTH ? rank - r : LORA_DEPTH;
+            const int64_t first = (int64_t)p * rank + r;
+            __syncthreads();             // the tiles of before have been used
+            lora_tile_a_(ta, a, first, depth, c0, in);
+            lora_tile_u_(tu, du, first, depth, row0, rows, (int64_t)parts * rank);
+            __syncthreads();
+            lora_product_(sum, ta, tu);
+        }
+#pragma unroll
+        for (int i = 0; i < LORA_OWN; i++) {
+            float mask[4];
+            dropout_mask4(mask, noise, site * LORA_PARTS + p, T, own + i, (uint32_t)(c / 4), threshold,
+                          scale);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                total[i][j] += sum[i][j] * mask[j];
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < LORA_OWN; i++)
+        if (own + i < rows)
+            lora_add_(dx + (own + i) * in + c, total[i], in - c, in % 4 == 0);
+}
+
+#ifndef __CUDACC_RTC__
+struct Lora {
+    const char *name;                                /* for errors */
+    int64_t rows, in, out, rank, parts;
+    int64_t col[LORA_PARTS], width[LORA_PARTS];      /* columns of y that a part adds to */
+    float scale, dropout = 0;                        /* alpha / rank; probability to drop, < 1 */
+    int64_t T = 0;                                   /* positions a sequence, for the masks */
+    int beta = 0;                                    /* of da and db */
+    /* made by lora_init: with dropout u and da are products of one part, else of all at once */
+    Gemm u = {}, da = {}, dx = {}, y[LORA_PARTS] = {}, du[LORA_PARTS] = {}, db[LORA_PARTS] = {};
+};
+
+static inline void lora_init(Lora *l)
+{
+    const bool drops = l->dropout > 0;
+    const int64_t all = l->parts * l->rank, one = drops ? l->rank : all;
+    l->u = { .name = l->name, .m = l->rows, .n = one, .k = l->in, .ldc = all, .form = GEMM_NT,
+             .scale = l->scale, .offset = one };
+    l->da = { .name = l->name, .m = one, .n = l->in, .k = l->rows, .lda = all, .form = GEMM_TN,
+              .out_f32 = 1, .beta = l->beta, .offset = one * l->in };
+    l->dx = { .name = l->name, .m = l->rows, .n = l->in, .k = all, .form = GEMM_NN, .beta = 1 };
+    gemm_init(&l->u);
+    gemm_init(&l->da);
+    if (!drops)
+        gemm_init(&l->dx);
+    for (int64_t p = 0; p < l->parts; p++) {
+        /* the lowest bit set decides how well the operands are aligned */
+        const int64_t offset = l->col[p] | p * l->rank;
+        l->y[p] = { .name = l->name, .m = l->rows, .n = l->width[p], .k = l->rank, .lda = all,
+                    .ldc = l->out, .form = GEMM_NT, .beta = 1, .offset = offset };
+        l->du[p] = { .name = l->name, .m = l->rows, .n = l->rank, .k = l->width[p], .lda = l->out,
+                     .ldc = all, .form = GEMM_NN, .scale = l->scale, .offset = offset };
+        l->db[p] = { .name = l->name, .m = l->width[p], .n = l->rank, .k = l->rows, .lda = l->out,
+                     .ldb = all, .form = GEMM_TN, .out_f32 = 1, .beta = l->beta, .offset = offset };
+        gemm_init(&l->y[p]);
+        gemm_init(&l->du[p]);
+        gemm_init(&l->db[p]);
+    }
+}
+
+static inline void lora_drop_(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
+                              const Lora *l, cudaStream_t s)
+{
+    launch(lora_drop_kernel, (unsigned)l->rows, LORA_THREADS, 0, s, y, x, noise, site, l->T, l->in,
+           dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
+}
+
+/* Where the parts of ws begin. */
+static inline act_t *lora_du_(void *ws)
+{
+    return (act_t *)((char *)ws + CUDA_GEMM_WORKSPACE);
+}
+
+static inline act_t *lora_dropped_(void *ws, const Lora *l)
+{
+    return (act_t *)((char *)ws + lora_cuda_workspace(l->rows, l->in, l->rank, l->parts, 0,
+                                                      sizeof(act_t)));
+}
+
+/* noise: see philox.cuh; not read when dropout is 0. ws: lora_cuda_workspace(...) bytes. */
+static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, const wt_t *b,
+                            const uint32_t *noise, uint32_t site, const Lora *l, void *ws,
+                            cudaStream_t s)
+{
+    act_t *dropped = lora_dropped_(ws, l);
+    if (l->dropout == 0)
+        gemm_run(&l->u, u, x, a, NULL, NULL, ws, s);
+    for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank) {
+        const int64_t first = p * l->rank;
+        if (l->dropout > 0) {
+            lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
+            gemm_run(&l->u, u + first, dropped, a + first * l->in, NULL, NULL, ws, s);
+        }
+        gemm_run(&l->y[p], y + l->col[p], u + first, b, NULL, NULL, ws, s);
+    }
+}
+
+/* dx is added to. */
+static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
+                            const act_t *u, const wt_t *a, const wt_t *b, const uint32_t *noise,
+                            uint32_t site, const Lora *l, void *ws, cudaStream_t s)
+{
+    act_t *du = lora_du_(ws), *dropped = lora_dropped_(ws, l);
+    int64_t above = 0;
+    for (int64_t p = 0; p < l->parts; above += l->width[p++] * l->rank) {
+        const int64_t first = p * l->rank;
+        gemm_run(&l->du[p], du + first, dy + l->col[p], b + above, NULL, NULL, ws, s);
+        gemm_run(&l->db[p], db + above, dy + l->col[p], u + first, NULL, NULL, ws, s);
+        if (l->dropout > 0) {
+            lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
+            gemm_run(&l->da, da + first * l->in, du + first, dropped, NULL, NULL, ws, s);
+        }
+    }
+    if (l->dropout > 0) {
+        launch(lora_update_kernel,
+               dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS, 0, s,
+               dx, (const act_t *)du, a, noise, site, l->T, l->rows, l->in, (int)l->rank,
+               (int)l->parts, dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
+    } else {
+        gemm_run(&l->da, da, du, x, NULL, NULL, ws, s);
+        gemm_run(&l->dx, dx, du, a, NULL, NULL, ws, s);
+    }
+}
+#endif
+
+#endif
