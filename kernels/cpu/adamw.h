@@ -1,6 +1,6 @@
 /* adamw.h -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips it.
  *
- * In:    g (n) fp32; hyper, below; norm[0] the L2 norm of all gradients; decay 0: no weight decay.
+ * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay 0: no weight decay.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
@@ -10,19 +10,8 @@
 
 #include <math.h>
 
+#include "../../runtime/hyper.h"
 #include "types.h"
-
-/* The entries of hyper. */
-enum {
-    HYPER_LR,
-    HYPER_BETA1,
-    HYPER_BETA2,
-    HYPER_EPS,
-    HYPER_DECAY,
-    HYPER_BIAS1,            /* 1 - beta1^t and 1 - beta2^t, powers of the fp32 values above */
-    HYPER_BIAS2,
-    HYPER_CLIP,             /* <= 0: no clipping */
-};
 
 #ifdef KERNEL_REFERENCE
 #include "../reference/adamw.h"

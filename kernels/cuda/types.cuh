@@ -36,10 +36,8 @@ typedef act_t wt_t;             // weights that the products read
 
 #include "workspace.h"
 
-enum {
-    ACT_VECTOR = 16 / sizeof(act_t),    // elements of a 16-byte access
-    WARP = 32,
-};
+static constexpr int ACT_VECTOR = 16 / sizeof(act_t);   // elements of a 16-byte access
+static constexpr int WARP = 32;
 
 /* ---- one element ---- */
 
@@ -158,6 +156,55 @@ static inline __device__ void act_store_vector(act_t *p, const float v[ACT_VECTO
 #else
     f32_store4(p, v);
 #endif
+}
+
+/* ACT_VECTOR or 4 elements at p, of which `left` exist: zeros behind. vector: p is aligned. */
+static inline __device__ void act_load_part(float v[ACT_VECTOR], const act_t *p, int64_t left,
+                                            bool vector)
+{
+    if (vector && left >= ACT_VECTOR) {
+        act_load_vector(v, p);
+    } else {
+#pragma unroll
+        for (int i = 0; i < ACT_VECTOR; i++)
+            v[i] = i < left ? act_load(p + i) : 0.0f;
+    }
+}
+
+static inline __device__ void act_store_part(act_t *p, const float v[ACT_VECTOR], int64_t left,
+                                             bool vector)
+{
+    if (vector && left >= ACT_VECTOR) {
+        act_store_vector(p, v);
+    } else {
+#pragma unroll
+        for (int i = 0; i < ACT_VECTOR; i++)
+            if (i < left)
+                act_store(p + i, v[i]);
+    }
+}
+
+static inline __device__ void f32_load_part(float v[4], const float *p, int64_t left, bool vector)
+{
+    if (vector && left >= 4) {
+        f32_load4(v, p);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            v[i] = i < left ? p[i] : 0.0f;
+    }
+}
+
+static inline __device__ void f32_store_part(float *p, const float v[4], int64_t left, bool vector)
+{
+    if (vector && left >= 4) {
+        f32_store4(p, v);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (i < left)
+                p[i] = v[i];
+    }
 }
 
 /* ---- reductions; V is float or double ---- */

@@ -1,11 +1,13 @@
 /* adamw.h -- AdamW and the norm of the gradient in double, for the tests of every target.
  *
- * In:    as the kernels; hyper by the entries HYPER_ of the kernel's file, included before. */
+ * In:    as the kernels; hyper by the entries of runtime/hyper.h, g unscaled. */
 #ifndef DIECAST_KERNELS_REFERENCE_ADAMW_H
 #define DIECAST_KERNELS_REFERENCE_ADAMW_H
 
 #include <math.h>
 #include <stdint.h>
+
+#include "../../runtime/hyper.h"
 
 static inline void adamw_ref(double *w, double *m, double *v, const double *g, const double *hyper,
                              double norm, int64_t n, int decay)

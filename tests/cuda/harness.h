@@ -37,12 +37,12 @@ struct Test {
     Test(const char *name_, void (*body_)(), bool bench_);
 };
 
-#define TEST_(name, bench)                                 \
-    static void test_##name();                             \
-    static Test entry_##name(#name, test_##name, bench);   \
-    static void test_##name()
-#define TEST(name) TEST_(name, false)
-#define BENCH(name) TEST_(name, true)
+#define TEST_(name, body, bench)                           \
+    static void body();                                    \
+    static Test body##_entry(#name, body, bench);          \
+    static void body()
+#define TEST(name) TEST_(name, test_##name, false)
+#define BENCH(name) TEST_(name, bench_##name, true)
 
 /* All kernels go here. */
 extern cudaStream_t stream;

@@ -386,7 +386,7 @@ double bench_time(const std::function<void()> &work)
     cuda_check(cudaEventDestroy(begin), "cudaEventDestroy");
     cuda_check(cudaEventDestroy(end), "cudaEventDestroy");
     std::sort(ms.begin(), ms.end());
-    return 1e-3 * ms[ROUNDS / 2] / CALLS;
+    return 1e-3 * ms[ROUNDS / 2] / (double)CALLS;
 }
 
 void bench_report(const char *what, double s, double bytes, double flops)

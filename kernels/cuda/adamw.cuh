@@ -1,0 +1,168 @@
+/* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips it.
+ *
+ * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay 0: none.
+ * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
+ *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
+ *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
+ * Keeps: a norm that is not finite leaves everything as it is. fp16: g is the scaled gradient. */
+#ifndef DIECAST_KERNELS_CUDA_ADAMW_CUH
+#define DIECAST_KERNELS_CUDA_ADAMW_CUH
+
+#include "../../runtime/hyper.h"
+#include "types.cuh"
+#include "workspace.h"
+
+enum {
+    ADAMW_THREADS = 256,        /* of 4 elements each */
+    NORM_THREADS = 256
+};
+
+/* What is the same for every element. */
+typedef struct {
+    float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;
+} AdamwStep;
+
+static inline __device__ AdamwStep adamw_step(const float *hyper, float norm, int decay)
+{
+    const float clip = hyper[HYPER_CLIP] / (norm + 1e-6f);
+    AdamwStep s;
+    s.clip = hyper[HYPER_CLIP] > 0.0f && clip < 1.0f ? clip : 1.0f;
+#ifdef ACT_F16
+    s.clip *= hyper[HYPER_UNSCALE];
+#endif
+    s.keep = decay ? 1.0f - hyper[HYPER_LR] * hyper[HYPER_DECAY] : 1.0f;
+    s.beta1 = hyper[HYPER_BETA1];
+    s.beta2 = hyper[HYPER_BETA2];
+    s.rest1 = 1.0f - hyper[HYPER_BETA1];
+    s.rest2 = 1.0f - hyper[HYPER_BETA2];
+    s.rate = hyper[HYPER_LR] / hyper[HYPER_BIAS1];
+    s.root = 1.0f / sqrtf(hyper[HYPER_BIAS2]);
+    s.eps = hyper[HYPER_EPS];
+    return s;
+}
+
+/* The new weight; m and v are updated. */
+static inline __device__ float adamw_element(float w, float *m, float *v, float g, AdamwStep s)
+{
+    g *= s.clip;
+    *m = s.beta1 * *m + s.rest1 * g;
+    *v = s.beta2 * *v + s.rest2 * g * g;
+    return w * s.keep - s.rate * *m / (sqrtf(*v) * s.root + s.eps);
+}
+
+/* Elements first .. first + 3 of fp32 weights, of which `left` exist; w_: their new values. */
+static inline __device__ void adamw_quad(float w_[4], float *w, float *m, float *v, const float *g,
+                                         int64_t first, int64_t left, bool vector, AdamwStep s)
+{
+    float m_[4], v_[4], g_[4];
+    f32_load_part(g_, g + first, left, vector);
+    f32_load_part(m_, m + first, left, vector);
+    f32_load_part(v_, v + first, left, vector);
+    f32_load_part(w_, w + first, left, vector);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        w_[i] = adamw_element(w_[i], m_ + i, v_ + i, g_[i], s);
+    f32_store_part(m + first, m_, left, vector);
+    f32_store_part(v + first, v_, left, vector);
+    f32_store_part(w + first, w_, left, vector);
+}
+
+__global__ void __launch_bounds__(ADAMW_THREADS)
+    adamw_kernel(float *__restrict__ w, float *__restrict__ m, float *__restrict__ v,
+                 const float *__restrict__ g, const float *__restrict__ hyper,
+                 const float *__restrict__ norm, int64_t n, int decay, bool vector)
+{
+    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4;
+    float w_[4];
+    if (first >= n || !isfinite(norm[0]))
+        return;
+    adamw_quad(w_, w, m, v, g, first, n - first, vector, adamw_step(hyper, norm[0], decay));
+}
+
+__global__ void __launch_bounds__(ADAMW_THREADS)
+    adamw_mixed_kernel(wt_t *__restrict__ w, float *__restrict__ master, float *__restrict__ m,
+                       float *__restrict__ v, const float *__restrict__ g,
+                       const float *__restrict__ hyper, const float *__restrict__ norm, int64_t n,
+                       int decay, bool vector)
+{
+    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, left = n - first;
+    float w_[4];
+    if (left <= 0 || !isfinite(norm[0]))
+        return;
+    adamw_quad(w_, master, m, v, g, first, left, vector, adamw_step(hyper, norm[0], decay));
+    if (vector && left >= 4)
+        act_store4(w + first, w_);
+    else
+        for (int i = 0; i < 4 && i < left; i++)
+            act_store(w + first + i, w_[i]);
+}
+
+/* parts (CUDA_NORM_PARTS) = sum of squares of a range each, whole quads but the last. */
+__global__ void __launch_bounds__(NORM_THREADS)
+    grad_norm_parts_kernel(double *__restrict__ parts, const float *__restrict__ g, int64_t n,
+                           bool vector)
+{
+    const int64_t quads = (n + 3) / 4, part = blockIdx.x;
+    const int64_t begin = part * quads / CUDA_NORM_PARTS, end = (part + 1) * quads / CUDA_NORM_PARTS;
+    double sum[4] = { 0, 0, 0, 0 };
+#pragma unroll 4
+    for (int64_t q = begin + threadIdx.x; q < end; q += NORM_THREADS) {
+        float v[4];
+        f32_load_part(v, g + 4 * q, n - 4 * q, vector);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            sum[i] += (double)v[i] * v[i];
+    }
+    const double all = block_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    if (threadIdx.x == 0)
+        parts[part] = all;
+}
+
+__global__ void __launch_bounds__(NORM_THREADS)
+    grad_norm_kernel(float *__restrict__ norm, const double *__restrict__ parts)
+{
+    double sum = 0;
+    for (int part = threadIdx.x; part < CUDA_NORM_PARTS; part += NORM_THREADS)
+        sum += parts[part];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        norm[0] = (float)sqrt(sum);
+}
+
+#ifndef __CUDACC_RTC__
+/* fp32 weights. */
+static inline void adamw(float *w, float *m, float *v, const float *g, const float *hyper,
+                         const float *norm, int64_t n, int decay, cudaStream_t s)
+{
+    const bool vector = aligned(w, 16) && aligned(m, 16) && aligned(v, 16) && aligned(g, 16);
+    launch(adamw_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, m, v, g, hyper,
+           norm, n, decay, vector);
+}
+
+/* fp32 master weights; w is their rounded copy. */
+static inline void adamw_mixed(wt_t *w, float *master, float *m, float *v, const float *g,
+                               const float *hyper, const float *norm, int64_t n, int decay,
+                               cudaStream_t s)
+{
+    const bool vector = aligned(w, 4 * sizeof(wt_t)) && aligned(master, 16) && aligned(m, 16) &&
+                        aligned(v, 16) && aligned(g, 16);
+    launch(adamw_mixed_kernel, blocks_over(n, 4 * ADAMW_THREADS), ADAMW_THREADS, 0, s, w, master, m,
+           v, g, hyper, norm, n, decay, vector);
+}
+
+/* g[0..n-1] = 0 */
+static inline void zero(float *g, int64_t n, cudaStream_t s)
+{
+    cuda_check(cudaMemsetAsync(g, 0, (size_t)n * sizeof *g, s), "clearing gradients");
+}
+
+/* norm[0] = |g|, squares added in double: ranges, then the ranges. ws: grad_norm_cuda_workspace() */
+static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws, cudaStream_t s)
+{
+    double *parts = (double *)ws;
+    launch(grad_norm_parts_kernel, CUDA_NORM_PARTS, NORM_THREADS, 0, s, parts, g, n, aligned(g, 16));
+    launch(grad_norm_kernel, 1, NORM_THREADS, 0, s, norm, parts);
+}
+#endif
+
+#endif

@@ -1,0 +1,237 @@
+/* c_adamw.cpp -- adamw.cuh, philox.cuh and the reductions of types.cuh. */
+#include "../../kernels/cuda/adamw.cuh"
+#include "../../kernels/cuda/philox.cuh"
+#include "../../kernels/reference/adamw.h"
+#include "harness.h"
+
+#ifdef ACT_F16
+#define ACT_SCALE 1024      /* of the gradients */
+#else
+#define ACT_SCALE 1
+#endif
+
+/* hyper on the device for step t, and in double for the reference */
+typedef struct {
+    float *device;
+    double host[9];
+} Hyper;
+
+static Hyper hyper_of(int t, float clip, float unscale)
+{
+    float h[9] = { 1e-2f, 0.9f, 0.999f, 1e-8f, 0.1f, 0, 0, clip, unscale };
+    h[HYPER_BIAS1] = (float)(1 - pow(h[HYPER_BETA1], t));
+    h[HYPER_BIAS2] = (float)(1 - pow(h[HYPER_BETA2], t));
+    Hyper hyper;
+    for (int i = 0; i < 9; i++)
+        hyper.host[i] = h[i];
+    hyper.device = upload(h, 9);
+    return hyper;
+}
+
+/* The parameters of a test: both kernels' and the reference's. */
+typedef struct {
+    float *w, *m, *v, *master, *m2, *v2;
+    wt_t *stored;
+    double *w_, *m_, *v_;
+} Parameters;
+
+/* off: elements from the alignment of a buffer */
+static Parameters parameters_new(int64_t n, int64_t off)
+{
+    Parameters p;
+    p.w = f32_normal(n + off, 0, 0.5);
+    p.m = f32_normal(n + off, 0, 0.1);
+    double *square = f32_double(f32_normal(n + off, 0, 0.1), n + off);
+    for (int64_t i = 0; i < n + off; i++)
+        square[i] *= square[i];
+    p.v = f32_from(square, n + off);
+    p.master = f32_copy(p.w, n + off) + off;
+    p.m2 = f32_copy(p.m, n + off) + off;
+    p.v2 = f32_copy(p.v, n + off) + off;
+    p.stored = NEW(wt_t, n + off) + off;
+    p.w += off, p.m += off, p.v += off;
+    p.w_ = f32_double(p.w, n), p.m_ = f32_double(p.m, n), p.v_ = f32_double(p.v, n);
+    return p;
+}
+
+/* Three steps of both kernels against the reference, with and without decay and clipping. Under fp16
+ * the gradient comes scaled by 1024, its norm does not. */
+static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
+{
+    const double scale = ACT_SCALE;
+    Parameters p = parameters_new(n, off);
+    for (int t = 1; t <= 3; t++) {
+        const Hyper hyper = hyper_of(t, clip, (float)(1 / scale));
+        double *g_ = f32_double(f32_normal(n + off, 0, 0.3), n + off), *scaled = HOST(double, n + off);
+        for (int64_t i = 0; i < n + off; i++)
+            scaled[i] = scale * g_[i];
+        const float *g = f32_from(scaled, n + off) + off;
+        const double norm_ = (float)grad_norm_ref(g_ + off, n);
+        const float *norm = f32_from(&norm_, 1);
+        adamw_ref(p.w_, p.m_, p.v_, g_ + off, hyper.host, norm_, n, decay);
+        run([&] {
+            adamw(p.w, p.m, p.v, g, hyper.device, norm, n, decay, stream);
+            adamw_mixed(p.stored, p.master, p.m2, p.v2, g, hyper.device, norm, n, decay, stream);
+        });
+        check_f32("w", p.w, p.w_, n, t);
+        check_f32("m", p.m, p.m_, n, t);
+        check_f32("v", p.v, p.v_, n, t);
+        check_same("master", p.master, p.w, n * 4);
+        check_same("m of the master", p.m2, p.m, n * 4);
+        check_same("v of the master", p.v2, p.v, n * 4);
+        check_act_exact("stored", p.stored, f32_double(p.w, n), n);
+    }
+}
+
+TEST(adamw)
+{
+    for (int64_t n : { 1, 3, 17, 64, 1023, 5003 })
+        for (int k = 0; k < 4; k++)
+            adamw_steps(n, n == 17 ? 1 : 0, k & 1, k & 2 ? 1.0f : 0.0f);
+}
+
+/* The first step moves every weight by lr against the sign of its gradient, whatever the gradient's
+ * size (Kingma, Ba 2014, section 2.1). */
+TEST(adamw_first_step)
+{
+    const int64_t n = 1000;
+    float *g = f32_normal(n, 0, 1), *w = f32_integers(n, 0), *m = f32_integers(n, 0);
+    float *v = f32_integers(n, 0), *norm = f32_integers(1, 0);
+    float h[9] = { 0.25f, 0.9f, 0.999f, 0, 0, 1 - 0.9f, 1 - 0.999f, 0, 1 };
+    const float *hyper = upload(h, 9);
+    double *want = HOST(double, n), *g_ = f32_double(g, n);
+    for (int64_t i = 0; i < n; i++)
+        want[i] = g_[i] > 0 ? -0.25 : 0.25;
+    run([&] { adamw(w, m, v, g, hyper, norm, n, 0, stream); });
+    check_f32("w", w, want, n, 1);
+}
+
+/* Nothing changes, not one bit, when the norm is not finite. */
+TEST(adamw_skips)
+{
+    const int64_t n = 1003;
+    const Hyper hyper = hyper_of(1, 1, 1);
+    for (double bad : { (double)NAN, (double)INFINITY }) {
+        Parameters p = parameters_new(n, 0);
+        const float *g = f32_normal(n, 0, 1), *norm = f32_from(&bad, 1);
+        wt_t *stored = act_normal(n, 0, 1), *stored_ = act_copy(stored, n);
+        run([&] {
+            adamw(p.w, p.m, p.v, g, hyper.device, norm, n, 1, stream);
+            adamw_mixed(stored, p.master, p.m2, p.v2, g, hyper.device, norm, n, 1, stream);
+        });
+        check_f32_exact("w", p.w, p.w_, n);
+        check_f32_exact("m", p.m, p.m_, n);
+        check_f32_exact("v", p.v, p.v_, n);
+        check_f32_exact("master", p.master, p.w_, n);
+        check_f32_exact("m of the master", p.m2, p.m_, n);
+        check_f32_exact("v of the master", p.v2, p.v_, n);
+        check_same("stored", stored, stored_, n * (int64_t)sizeof *stored);
+    }
+}
+
+static float norm_of(const float *g, int64_t n)
+{
+    float *norm = NEW(float, 1);
+    void *ws = new_bytes(grad_norm_cuda_workspace());
+    run([&] { grad_norm(norm, g, n, ws, stream); });
+    return *download(norm, 1);
+}
+
+TEST(grad_norm)
+{
+    for (int64_t n : { 1, 2, 255, 1023, 4096, 30003 }) {
+        const float *g = f32_normal(n + 1, 0, 1);
+        for (int off = 0; off < 2; off++) {
+            float got = norm_of(g + off, n);
+            double want = grad_norm_ref(f32_double(g + off, n), n);
+            check_f32("norm", upload(&got, 1), &want, 1, 1);
+        }
+        double square = 0, *x = f32_double(f32_integers(n, 9), n);
+        for (int64_t i = 0; i < n; i++)
+            square += x[i] * x[i];
+        check_true("exact", norm_of(f32_from(x, n), n) == (float)sqrt(square));
+    }
+    float g[4] = { 1e-25f, 0, 0, 0 };               /* squares out of range of fp32 */
+    check_true("tiny", norm_of(upload(g, 4), 4) == 1e-25f);
+    g[0] = 3e30f, g[3] = -4e30f;
+    check_true("huge", fabsf(norm_of(upload(g, 4), 4) / 5e30f - 1) < 1e-6f);
+    g[1] = NAN;
+    check_true("NaN", isnan(norm_of(upload(g, 4), 4)));
+}
+
+TEST(zero)
+{
+    float *g = f32_normal(1003, 0, 1);
+    double *want = f32_double(g, 1003);
+    for (int i = 1; i < 1002; i++)
+        want[i] = 0;
+    run([&] { zero(g + 1, 1001, stream); });
+    check_f32_exact("g", g, want, 1003);
+}
+
+/* out (3, blockDim): sum, largest, sum in double of what the threads give */
+__global__ void __launch_bounds__(1024) reduce_kernel(double *out, const float *x)
+{
+    const float v = x[threadIdx.x];
+    out[threadIdx.x] = block_sum(v);
+    out[blockDim.x + threadIdx.x] = block_max(v);
+    out[2 * blockDim.x + threadIdx.x] = block_sum((double)v);
+}
+
+TEST(block_reductions)
+{
+    for (unsigned n : { 32u, 64u, 160u, 1024u }) {
+        float *x = f32_integers(n, 1000);
+        double *out = NEW(double, 3 * n), *x_ = f32_double(x, n), sum = 0, most = x_[0];
+        for (unsigned i = 0; i < n; i++) {
+            sum += x_[i];
+            most = x_[i] > most ? x_[i] : most;
+        }
+        run([&] { launch(reduce_kernel, 1, n, 0, stream, out, x); });
+        const double *got = download(out, 3 * n);
+        for (unsigned i = 0; i < n; i++)
+            check_true("every thread has the result",
+                       got[i] == sum && got[n + i] == most && got[2 * n + i] == sum);
+    }
+}
+
+__global__ void __launch_bounds__(1) philox_kernel(uint32_t *out, const uint32_t *in)
+{
+    philox(in, in + 4, out);
+}
+
+/* Known answers of the authors' Random123, kat_vectors, philox4x32 10. */
+TEST(philox_known)
+{
+    static const uint32_t rows[][10] = {     /* counter, key, words */
+        { 0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 },
+        { ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd },
+        { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09,
+          0x94fdcceb, 0x5001e420, 0x24126ea1 },
+    };
+    for (const uint32_t *row : rows) {
+        uint32_t *in = upload(row, 6), *out = NEW(uint32_t, 4);
+        run([&] { launch(philox_kernel, 1, 1, 0, stream, out, in); });
+        check_same("words", out, upload(row + 6, 4), 16);
+    }
+}
+
+BENCH(adamw)
+{
+    const int64_t n = 1 << 28;
+    float *w = f32_normal(1, 0, 1), h[9] = { 1e-3f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.1f, 0.001f, 1, 1 };
+    const float *hyper = upload(h, 9), *norm = f32_normal(1, 1, 0);
+    float *master = NEW(float, n), *m = NEW(float, n), *v = NEW(float, n), *g = NEW(float, n);
+    wt_t *stored = NEW(wt_t, n);
+    void *ws = new_bytes(grad_norm_cuda_workspace());
+    for (float *p : { master, m, v, g })
+        run([&] { zero(p, n, stream); });
+    const double N = (double)n;
+    bench_report("adamw", bench_time([&] { adamw(master, m, v, g, hyper, norm, n, 1, stream); }),
+                 28 * N, 0);
+    bench_report("adamw_mixed", bench_time([&] {
+                     adamw_mixed(stored, master, m, v, g, hyper, norm, n, 1, stream);
+                 }), (28 + (double)sizeof(wt_t)) * N, 0);
+    bench_report("grad_norm", bench_time([&] { grad_norm(w, g, n, ws, stream); }), 4 * N, 0);
+    bench_report("zero", bench_time([&] { zero(g, n, stream); }), 4 * N, 0);
+}

@@ -1,0 +1,155 @@
+/* c_pointwise.cpp -- pointwise.cuh. */
+#include "../../kernels/cuda/pointwise.cuh"
+#include "../../kernels/reference/pointwise.h"
+#include "harness.h"
+
+/* Around a vector, a warp, a block; 20001: several blocks and a tail. */
+static const int64_t sizes[] = { 1, 7, 8, 31, 64, 255, 2048, 2051, 20001 };
+
+/* The same by buffers that begin one element off: no vectors. */
+static act_t *act_shifted(const act_t *x, int64_t n)
+{
+    act_t *host = HOST(act_t, n + 1);
+    memcpy(host + 1, download(x, n), (size_t)n * sizeof *x);
+    host[0] = host[1];
+    return upload(host, n + 1) + 1;
+}
+
+TEST(add_fwd)
+{
+    for (int64_t n : sizes) {
+        act_t *a = act_normal(n, 0, 1), *b = act_normal(n, 0, 3), *y = NEW(act_t, n);
+        double *want = act_double(a, n), *b_ = act_double(b, n);
+        for (int64_t i = 0; i < n; i++)
+            want[i] += b_[i];
+        run([&] { add_fwd(y, a, b, n, stream); });
+        check_act_exact("y", y, want, n);
+        act_t *odd = act_shifted(a, n);
+        run([&] { add_fwd(odd, odd, b, n, stream); });
+        check_same("one element off, in place", odd, y, n * (int64_t)sizeof *y);
+        run([&] { add_fwd(b, a, b, n, stream); });
+        check_same("in place", b, y, n * (int64_t)sizeof *y);
+    }
+}
+
+TEST(gelu)
+{
+    for (int64_t n : sizes) {
+        act_t *x = act_normal(n, 0, 3), *dy = act_normal(n, 0, 1), *y = NEW(act_t, n);
+        act_t *dx = NEW(act_t, n);
+        double *want = HOST(double, n), *grad = HOST(double, n);
+        double *x_ = act_double(x, n), *dy_ = act_double(dy, n);
+        gelu_bwd_ref(grad, dy_, x_, n);
+        auto loss = [&] { return gelu_fwd_ref(want, x_, n), dot(want, dy_, n); };
+        check_gradient("dx", loss, x_, grad, n);
+        loss();
+        run([&] { gelu_fwd(y, x, n, stream); });
+        check_act("y", y, want, n, 1);
+        run([&] { gelu_bwd(dx, dy, x, n, stream); });
+        check_act("dx", dx, grad, n, 1);
+        act_t *x1 = act_shifted(x, n), *dy1 = act_shifted(dy, n);
+        run([&] { gelu_bwd(dy1, dy1, x1, n, stream); });
+        check_same("one element off, in place", dy1, dx, n * (int64_t)sizeof *dx);
+        run([&] { gelu_bwd(x1, dy, x1, n, stream); });
+        check_same("over x", x1, dx, n * (int64_t)sizeof *dx);
+        run([&] { gelu_fwd(x, x, n, stream); });
+        check_same("y in place", x, y, n * (int64_t)sizeof *y);
+    }
+}
+
+/* torch 2.15.0 in float64: gelu(x, approximate="tanh") and silu(x). */
+TEST(activation_known)
+{
+    static const double rows[][3] = {       /* x, gelu, silu */
+        { -30, 0, -2.8072868906517896e-12 }, { -3, -0.0036373920817729943, -0.14227761953270035 },
+        { -1, -0.15880800939172324, -0.2689414213699951 }, { 0, 0, 0 },
+        { 0.5, 0.34571400982514394, 0.3112296656009273 },
+        { 1, 0.8411919906082768, 0.7310585786300049 },
+        { 2, 1.954597694087775, 1.7615941559557646 }, { 30, 30, 29.999999999997197 },
+    };
+    const int N = sizeof rows / sizeof rows[0];
+    double x[N], gu[2 * N], gelu[N], silu[N];
+    for (int i = 0; i < N; i++) {
+        x[i] = gu[i] = rows[i][0];
+        gu[N + i] = 1;
+        gelu[i] = rows[i][1];
+        silu[i] = rows[i][2];
+    }
+    act_t *x_ = act_from(x, N), *gu_ = act_from(gu, 2 * N), *y = NEW(act_t, N);
+    run([&] { gelu_fwd(y, x_, N, stream); });
+    check_act("gelu", y, gelu, N, 1);
+    run([&] { swiglu_fwd(y, gu_, 1, N, stream); });
+    check_act("silu", y, silu, N, 1);
+}
+
+/* A NaN stays one, in its place; infinities have their limits. */
+TEST(activation_nonfinite)
+{
+    const int N = 16;
+    double x[2 * N], one[N];
+    for (int i = 0; i < 2 * N; i++)
+        x[i] = 1, one[i % N] = 1;
+    x[3] = NAN;
+    x[5] = INFINITY;
+    x[N + 6] = NAN;
+    act_t *x_ = act_from(x, 2 * N), *dy = act_from(one, N);
+    act_t *out[] = { NEW(act_t, N), NEW(act_t, N), NEW(act_t, N), NEW(act_t, 2 * N) };
+    run([&] {
+        gelu_fwd(out[0], x_, N, stream);
+        gelu_bwd(out[1], dy, x_, N, stream);
+        swiglu_fwd(out[2], x_, 1, N, stream);
+        swiglu_bwd(out[3], dy, x_, 1, N, stream);
+    });
+    double *got[4];
+    for (int k = 0; k < 4; k++)
+        got[k] = act_double(out[k], k == 3 ? 2 * N : N);
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < 4; k++) {
+            bool want = i == 3 || (i == 6 && k >= 2), have = isnan(got[k][i]);
+            if (i != 5)
+                check_true("NaN where it came in", have == want);
+        }
+    check_true("gelu(inf)", got[0][5] == INFINITY);
+    check_true("silu(inf)", got[2][5] == INFINITY);
+}
+
+TEST(swiglu)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 3, 5 }, { 7, 64 }, { 5, 257 }, { 33, 688 } };
+    for (const int64_t *shape : shapes) {
+        const int64_t rows = shape[0], F = shape[1], n = rows * F, size = sizeof(act_t);
+        act_t *gu = act_normal(2 * n, 0, 2), *dh = act_normal(n, 0, 1), *h = NEW(act_t, n);
+        act_t *dgu = NEW(act_t, 2 * n);
+        double *want = HOST(double, n), *grad = HOST(double, 2 * n);
+        double *gu_ = act_double(gu, 2 * n), *dh_ = act_double(dh, n);
+        swiglu_bwd_ref(grad, dh_, gu_, rows, F);
+        auto loss = [&] { return swiglu_fwd_ref(want, gu_, rows, F), dot(want, dh_, n); };
+        check_gradient("dgu", loss, gu_, grad, 2 * n);
+        loss();
+        run([&] { swiglu_fwd(h, gu, rows, F, stream); });
+        check_act("h", h, want, n, 1);
+        run([&] { swiglu_bwd(dgu, dh, gu, rows, F, stream); });
+        check_act("dgu", dgu, grad, 2 * n, 1);
+        act_t *odd = act_shifted(gu, 2 * n), *h1 = NEW(act_t, n);
+        run([&] { swiglu_fwd(h1, odd, rows, F, stream); });
+        check_same("one element off", h1, h, n * size);
+        run([&] { swiglu_bwd(odd, dh, odd, rows, F, stream); });
+        check_same("one element off, in place", odd, dgu, 2 * n * size);
+        run([&] { swiglu_bwd(gu, dh, gu, rows, F, stream); });
+        check_same("in place", gu, dgu, 2 * n * size);
+    }
+}
+
+BENCH(pointwise)
+{
+    const int64_t rows = 8192, F = 8192, n = rows * F, size = sizeof(act_t);
+    act_t *gu = act_normal(2 * n, 0, 1), *h = NEW(act_t, n), *dh = act_copy(gu, n);
+    act_t *dgu = NEW(act_t, 2 * n);
+    const double bytes = (double)(n * size);
+    bench_report("add_fwd", bench_time([&] { add_fwd(h, gu, dh, n, stream); }), 3 * bytes, 0);
+    bench_report("gelu_fwd", bench_time([&] { gelu_fwd(h, gu, n, stream); }), 2 * bytes, 0);
+    bench_report("gelu_bwd", bench_time([&] { gelu_bwd(h, dh, gu, n, stream); }), 3 * bytes, 0);
+    bench_report("swiglu_fwd", bench_time([&] { swiglu_fwd(h, gu, rows, F, stream); }), 3 * bytes, 0);
+    bench_report("swiglu_bwd", bench_time([&] { swiglu_bwd(dgu, dh, gu, rows, F, stream); }),
+                 5 * bytes, 0);
+}
