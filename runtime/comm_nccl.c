@@ -357,7 +357,8 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
     refuse_comm_id();
     scale = time_scale();
     StarConfig c = { .rank = world.rank, .size = world.size, .restart = comm_launch.restart,
-                     .one_host = world.local_size == world.size, .host = choose_host(),
+                     .one_host = world.local_size == world.size || world.local_size < 0,
+                     .host = choose_host(),
                      .port = choose_port(), .secret = getenv("DIECAST_SECRET"),
                      .join_seconds = init_seconds * scale,
                      .silence_seconds = silence_seconds * scale };

@@ -21,7 +21,7 @@ enum {
 
 typedef struct {
     int rank, size, restart;
-    bool one_host;           /* all ranks: then, and only then, a loopback address will do */
+    bool one_host;           /* all ranks, as far as is known: else no loopback address will do */
     const char *host;        /* that rank 0 listens on: name or number */
     int port;
     const char *secret;      /* NULL: what is in secret_file, which rank 0 makes; "" without one */

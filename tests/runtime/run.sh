@@ -49,6 +49,28 @@ sources() {             # sources DIR NAME...
         tests/runtime/star_main.c $(sources runtime base sha256 star star_join) || exit 1
 }
 
+# CUDA programs, on the simulator; with the toolkit there, against its own headers too. One rank
+# needs neither NCCL nor a star.
+cuda="base launch comm comm_nccl device_cuda star star_join sha256 model crc32c safetensors"
+cuda="$cuda safetensors_write json"
+# shellcheck disable=SC2046,SC2086
+if simulator=$(tests/sim/build.sh fast); then
+    compile gcc "$build/nccl" "-Itests/sim/include -fsanitize=undefined $trap_ub" \
+        tests/runtime/nccl_main.c $(sources runtime $cuda) "$simulator" -lstdc++ -lpthread || exit 1
+else
+    verdict "the simulator builds" 1 "see tests/sim/build.sh"
+fi
+toolkit=${CUDA:-/usr/local/cuda}
+if [ -e "$toolkit/include/nccl.h" ]; then
+    # shellcheck disable=SC2086
+    gcc $WARN -O1 -fsyntax-only -I"$toolkit/include" runtime/comm_nccl.c runtime/device_cuda.c \
+        tests/runtime/nccl_main.c 2>"$scratch/cc"
+    verdict "the toolkit's own headers" $? "$(head -3 "$scratch/cc")"
+fi
+# shellcheck disable=SC2086
+gcc $WARN -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/comm_nccl.c 2>"$scratch/cc"
+verdict "one rank needs no NCCL" $? "$(head -3 "$scratch/cc")"
+
 # In-process checks; leaks are not the subject: the processes are short.
 ASAN_OPTIONS=detect_leaks=0 "$build/unit" "$scratch" >"$scratch/unit" 2>"$scratch/unit.err"
 status=$?
@@ -162,8 +184,10 @@ if command -v mpicc.mpich >/dev/null && command -v mpirun.mpich >/dev/null; then
 fi
 
 # The ranks of CUDA programs, in plain processes; bash says who was killed, which is the test.
-tests/runtime/star.sh "$build" 2>"$scratch/star" || failed=1
-grep -v ' Killed ' "$scratch/star"
+for part in star nccl; do
+    tests/runtime/$part.sh "$build" 2>"$scratch/$part" || failed=1
+    grep -v ' Killed ' "$scratch/$part"
+done
 
 # run.sh with its holes filled as the emitter does, around a program that shows what it got.
 for n in 1 2; do

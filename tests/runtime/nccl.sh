@@ -1,0 +1,195 @@
+#!/bin/bash
+# Ranks of a CUDA program on the simulator: sums, arrays in a GPU, launchers, ends, and run.sh.
+# Called by run.sh with the folder of the binaries.
+set -u
+build=${1:-out/.test/runtime}
+root=$PWD
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+port=$((12000 + $$ % 7000))
+export DIECAST_PORT DIECAST_SECRET=test
+
+verdict() {             # verdict NAME STATUS WHY
+    if [ "$2" = 0 ]; then
+        echo "ok cuda ranks: $1"
+    else
+        echo "not ok cuda ranks: $1: $3"
+        failed=1
+    fi
+}
+
+# together N MODE [NAME=VALUE...]: N ranks as torchrun would start them; codes in ${codes[*]}
+together() {
+    local n=$1 mode=$2 pids=()
+    shift 2
+    port=$((port + 1))
+    DIECAST_PORT=$port
+    codes=()
+    for ((r = n - 1; r >= 0; r--)); do
+        env RANK=$r WORLD_SIZE="$n" LOCAL_RANK=$r LOCAL_WORLD_SIZE="$n" "$@" timeout -s KILL 60 \
+            "$build/nccl" "$n" "$mode" >"$scratch/r.$r" 2>&1 &
+        pids[r]=$!
+    done
+    for ((r = 0; r < n; r++)); do
+        wait "${pids[r]}"
+        codes[r]=$?
+    done
+}
+
+# good NAME LINES: all ended well, rank 0 said ok so often
+good() {
+    ! printf '%s\n' "${codes[@]}" | grep -qvx 0 && ! grep -q '^bad' "$scratch"/r.* &&
+        [ "$(grep -c '^ok' "$scratch/r.0")" = "$2" ]
+    verdict "$1" $? "codes ${codes[*]}: $(tail -n 2 "$scratch"/r.*)"
+}
+
+# ended NAME R CODE PATTERN
+ended() {
+    [ "${codes[$2]}" = "$3" ] && grep -qE -- "$4" "$scratch/r.$2"
+    verdict "$1" $? "code ${codes[$2]}: $(tail -n 2 "$scratch/r.$2")"
+}
+
+for n in 2 3 4; do
+    together $n sums
+    good "sums over $n ranks" 7
+done
+together 2 arrays
+good "arrays in a GPU" 7
+
+together 3 abort
+for r in 0 2; do ended "a rank ends with a code of its own, rank $r" $r 88 'rank 1 .*ended with code 88'; done
+ended "and says why" 1 88 'this rank has bad data'
+together 3 kill
+for r in 0 2; do ended "a rank is killed, rank $r" $r 84 'rank 1 .* died'; done
+together 2 hang DIECAST_TIMEOUT_SCALE=0.5
+ended "a rank that hangs is named" 0 85 'no rank got further.* rank 1 '
+ended "and ends" 1 85 'no rank got further'
+
+together 2 sums NCCL_COMM_ID=127.0.0.1:1
+ended "NCCL_COMM_ID" 0 80 'NCCL_COMM_ID is set: unset it'
+mkdir "$scratch/home"
+printf '# x\n NCCL_COMM_ID = 1.2.3.4:5\n' >"$scratch/home/.nccl.conf"
+together 2 sums HOME="$scratch/home"
+ended "NCCL_COMM_ID in a file" 0 80 '.nccl.conf sets NCCL_COMM_ID'
+together 2 sums DIECAST_TIMEOUT_SCALE=1e9
+ended "a scale that is none" 1 80 'want a number from 0.001 to 1000'
+together 2 sums DIECAST_PORT=70000
+ended "a port that is none" 1 80 'DIECAST_PORT=70000: want a port'
+together 2 sums TARGET=sm_80
+ended "another GPU than built for" 0 83 'built for sm_80, but GPU 0 is .* of compute capability 9.0'
+together 3 sums CUDA_VISIBLE_DEVICES=2,3
+ended "more ranks than GPUs" 2 80 '2 GPUs are visible to 3 ranks of this host'
+together 2 sums CUDA_VISIBLE_DEVICES=
+ended "no GPU" 0 80 'no GPU to run on'
+
+# Other launchers.
+ompi="--oversubscribe --bind-to none"
+[ "$(id -u)" = 0 ] && ompi="$ompi --allow-run-as-root"
+DIECAST_PORT=$((port + 1))
+# shellcheck disable=SC2086
+timeout 60 mpirun -n 2 $ompi -x DIECAST_PORT -x DIECAST_SECRET "$build/nccl" 2 sums >"$scratch/m" 2>&1
+code=$?
+[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/m")" = 7 ]
+verdict "mpirun" $? "code $code: $(tail -3 "$scratch/m")"
+codes=()
+for r in 0 1; do
+    env -u DIECAST_PORT -u DIECAST_SECRET RANK=$r WORLD_SIZE=2 MASTER_ADDR=localhost \
+        MASTER_PORT=$((port + 2)) TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=x \
+        timeout 60 "$build/nccl" 2 sums >"$scratch/r.$r" 2>&1 &
+    pids[r]=$!
+done
+for r in 0 1; do wait "${pids[r]}"; codes[r]=$?; done
+good "torchrun's agent, no local ranks, no secret given" 7
+grep -q "rendezvous on port $((port + 3))" "$scratch/r.0" && [ ! -e "$build/.secret.$((port + 3))" ]
+verdict "port of torchrun's agent is left alone, the secret goes" $? "$(cat "$scratch/r.0")"
+env RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 LOCAL_RANK=0 "$build/nccl" 2 sums >"$scratch/r.0" 2>&1
+codes=($?)
+ended "nobody says where rank 0 is" 0 80 'set DIECAST_ADDR to its address'
+"$build/nccl" 2 sums >"$scratch/r.0" 2>&1
+codes=($?)
+ended "no launcher" 0 83 'built for 2 ranks, started as 1'
+
+# run.sh with its holes filled as the emitter does, around the program or one that shows what it got.
+unset DIECAST_PORT DIECAST_SECRET
+folder() {              # folder NAME RANKS
+    mkdir -p "$scratch/$1"
+    sed "s/@NAME@/$1/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/" templates/cuda/run.sh \
+        >"$scratch/$1/run.sh"
+    chmod +x "$scratch/$1/run.sh"
+}
+folder real 3
+printf '#!/bin/bash\nexec %q "$@"\n' "$root/$build/nccl" >"$scratch/real/train"
+chmod +x "$scratch/real/train"
+"$scratch/real/run.sh" 3 sums >"$scratch/c" 2>&1
+code=$?
+[ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/c")" = 7 ]
+verdict "run.sh starts 3" $? "code $code: $(tail -3 "$scratch/c")"
+"$scratch/real/run.sh" 3 abort >"$scratch/c" 2>&1
+code=$?
+[ $code = 88 ]
+verdict "run.sh ends with the code of the first" $? "code $code: $(tail -3 "$scratch/c")"
+
+folder show 4
+cat >"$scratch/show/train" <<'SHOW'
+#!/bin/bash
+echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR $MASTER_PORT" \
+    "secret ${#DIECAST_SECRET} args $*"
+[ "${1:-}" = wait ] || exit 0
+trap 'echo "rank $RANK got USR1"; exit 91' USR1
+trap 'echo "rank $RANK got TERM"; exit 91' TERM
+echo $$ >"$0.$RANK"
+while :; do sleep 0.1; done
+SHOW
+chmod +x "$scratch/show/train"
+(cd / && env -u DIECAST_SECRET "$scratch/show/run.sh" --lr 1 "a b" >"$scratch/c" 2>&1)
+code=$?
+[ $code = 0 ] && [ "$(grep -cE '^rank ([0-3]) of 4 local \1 of 4 at 127.0.0.1 [0-9]+ secret 64 args --lr 1 a b$' \
+    "$scratch/c")" = 4 ]
+verdict "run.sh on one host" $? "code $code: $(cat "$scratch/c")"
+DIECAST_SECRET=sss "$scratch/show/run.sh" --nodes 2 --node-rank=1 --master-addr h0 --steps 3 \
+    >"$scratch/c" 2>&1
+code=$?
+[ $code = 0 ] && [ "$(grep -cE '^rank (2|3) of 4 local (0|1) of 2 at h0 29500 secret 3 args --steps 3$' \
+    "$scratch/c")" = 2 ]
+verdict "run.sh on the second of two hosts" $? "code $code: $(cat "$scratch/c")"
+wrong() {               # wrong PATTERN ARGS...
+    local pattern=$1
+    shift
+    "$scratch/show/run.sh" "$@" >"$scratch/c" 2>&1
+    code=$?
+    [ $code = 80 ] && grep -q -- "$pattern" "$scratch/c"
+    verdict "run.sh $*" $? "code $code: $(cat "$scratch/c")"
+}
+wrong "cannot be dealt" --nodes 3 --node-rank 0 --master-addr x
+wrong "wants --master-addr" --nodes 2 --node-rank 0
+wrong "want 0 to 1" --nodes 2 --node-rank 2 --master-addr x
+wrong "no number: x" --nodes x
+wrong "wants a value" --nodes
+
+# Signals reach every rank once; the end of run.sh is the end of its ranks.
+for signal in USR1 TERM KILL; do
+    rm -f "$scratch/show/train".?
+    "$scratch/show/run.sh" wait >"$scratch/c" 2>&1 &
+    script=$!
+    for _ in $(seq 100); do
+        [ "$(cat "$scratch/show/train".? 2>/dev/null | wc -l)" = 4 ] && break
+        sleep 0.05
+    done
+    kill -s $signal $script
+    wait $script 2>/dev/null
+    code=$?
+    [ $signal != KILL ] || sleep 1.5
+    want=91
+    name=$signal
+    [ $signal != KILL ] || { want=137 && name=TERM; }
+    alive=0
+    while read -r pid; do
+        state=$(ps -o stat= -p "$pid") && [[ $state != Z* ]] && alive=$((alive + 1))
+    done < <(cat "$scratch/show/train".?)
+    [ $code = $want ] && [ "$(grep -c "got $name" "$scratch/c")" = 4 ] && [ $alive = 0 ]
+    verdict "run.sh passes SIG$signal on" $? "code $code, $alive alive: $(cat "$scratch/c")"
+done
+rm "$scratch/show/train"
+wrong "is not built: run make" --lr 1
+exit $failed

@@ -1,0 +1,180 @@
+/* nccl_main.c -- ranks of a CUDA program: the host's sums and the GPUs', arrays in a GPU, ends.
+ *
+ * In:    argv: ranks built for, mode (sums, arrays, abort, kill, hang). A GPU or the simulator; the
+ *        environment of a launcher.  Out: "ok" or "bad" lines. */
+#define _GNU_SOURCE
+#define COMM_DEVICE
+#include <cuda_runtime_api.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../../runtime/base.h"
+#include "../../runtime/comm.h"
+#include "../../runtime/device.h"
+#include "../../runtime/model.h"
+
+static void report(const char *what, bool good)
+{
+    if (comm_max_int(!good) == 0 && world.rank == 0)
+        printf("ok %s\n", what);
+    else if (!good)
+        printf("bad %s, rank %d\n", what, world.rank);
+    fflush(stdout);
+}
+
+/* Doubles of very different size: the bits show the order. */
+static double value(int rank, int64_t i)
+{
+    return sin(0.37 * (double)i + rank) * pow(10.0, (double)((i + 3 * rank) % 13) - 6.0);
+}
+
+static double tree(int i, int first, int n)
+{
+    int left = 1;
+    if (n == 1)
+        return value(first, i);
+    while (left * 2 < n)
+        left *= 2;
+    return tree(i, first, left) + tree(i, first + left, n - left);
+}
+
+static void host_sums(void)
+{
+    double d[COMM_DOUBLES];
+    bool good = true;
+    for (int i = 0; i < COMM_DOUBLES; i++)
+        d[i] = value(world.rank, i);
+    comm_allreduce_double(d, COMM_DOUBLES);
+    for (int i = 0; i < COMM_DOUBLES; i++)
+        good = good && d[i] == tree(i, 0, world.size);
+    report("sum of doubles is the tree, bit for bit", good);
+    report("maximum", comm_max_int(world.rank * 1000000000000) == (world.size - 1) * 1000000000000);
+    char text[100000];
+    memset(text, world.rank == world.size - 1 ? 'x' : '-', sizeof text);
+    comm_broadcast(text, sizeof text, world.size - 1);
+    report("broadcast", text[0] == 'x' && memcmp(text, text + 1, sizeof text - 1) == 0);
+    report("local ranks", world.local_rank >= 0 && world.local_rank < world.local_size);
+}
+
+static void wait_for(cudaStream_t s)
+{
+    cudaError_t state;
+    while ((state = cudaStreamQuery(s)) == cudaErrorNotReady)
+        comm_poll();
+    comm_advance();
+    if (state != cudaSuccess)
+        die(EXIT_DEVICE, "%s", cudaGetErrorString(state));
+}
+
+/* Integers: exact in any order. */
+static void device_sums(void)
+{
+    enum { N = 30001 };
+    float *device = device_arena(N * sizeof *device, "test"), *host = malloc(N * sizeof *host);
+    cudaStream_t s;
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    for (int mode = 0; mode < 3; mode++) {
+        bool good = true;
+        for (int i = 0; i < N; i++)
+            host[i] = (float)(i % 1000 + world.rank * 7);
+        array_write(device, host, N * sizeof *host);
+        if (mode < 2)
+            comm_allreduce_sum(device, N, mode ? N : 4096, s);
+        else {
+            comm_allreduce_start(device + N / 2, N - N / 2, s);
+            comm_allreduce_start(device, N / 2, s);
+            comm_allreduce_join(s);
+        }
+        wait_for(s);
+        array_read(host, device, N * sizeof *host);
+        for (int i = 0; i < N; i++)
+            good = good && host[i] == (float)(i % 1000 * world.size
+                                              + 7 * world.size * (world.size - 1) / 2);
+        report(mode == 0 ? "sum in buckets" : mode == 1 ? "sum in one" : "sums behind", good);
+    }
+    free(host);
+}
+
+/* What goes into a GPU comes back: whole, in pieces, transposed at any place. */
+static void arrays(void)
+{
+    enum { ROWS = 301, COLS = 517, ALL = ROWS * COLS, LONG = ARRAY_PIECE / 4 * 2 + 77 };
+    float *in = malloc(LONG * sizeof *in), *out = malloc(LONG * sizeof *out);
+    char *arena = device_arena((int64_t)LONG * 4, "test");
+    Tensor t = { .name = "w", .rank = 2, .shape = { ROWS, COLS } };
+    bool good = true;
+    for (int64_t i = 0; i < LONG; i++)
+        in[i] = (float)(i % 65521);
+    for (int64_t done = 0, k; done < LONG; done += k) {
+        k = LONG - done < ARRAY_PIECE / 4 ? LONG - done : ARRAY_PIECE / 4;
+        array_write(arena + 4 * done, in + done, 4 * k);
+    }
+    array_read(out, arena, (int64_t)LONG * 4);
+    report("arrays come back", memcmp(in, out, LONG * sizeof *in) == 0);
+    array_zero(arena + 4096, 4096);
+    array_read(out, arena, 3 * 4096);
+    for (int i = 0; i < 3 * 1024; i++)
+        good = good && out[i] == (i / 1024 == 1 ? 0 : in[i]);
+    report("zeros", good);
+    for (int transposed = 0; transposed < 2; transposed++) {
+        int64_t cut[] = { 0, 1, 5, ROWS - 3, ROWS + 2, 7 * ROWS, 7 * ROWS + 1, ALL - 1, ALL };
+        t.transposed = transposed;
+        for (int i = 0; i + 1 < 9; i++)
+            model_put(&t, arena, EL_F32, cut[i], cut[i + 1] - cut[i], in + cut[i]);
+        array_read(out, arena, ALL * 4);
+        good = true;
+        for (int64_t i = 0; i < ALL; i++)
+            good = good && out[transposed ? i % ROWS * COLS + i / ROWS : i] == in[i];
+        report(transposed ? "a tensor stored across" : "a tensor", good);
+        for (int64_t begin = 0; begin < ALL; begin += 4999) {
+            int64_t n = ALL - begin < 4999 ? ALL - begin : 4999;
+            model_get(&t, arena, EL_F32, begin, n, out);
+            good = good && memcmp(out, in + begin, (size_t)n * 4) == 0;
+        }
+        report(transposed ? "and back across" : "and back", good);
+    }
+    report("memory in use is counted", device_used() >= (int64_t)LONG * 4);
+    free(in);
+    free(out);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 3)
+        return 2;
+    comm_init(atoi(argv[1]), "recipes/x.lua", argc, argv);
+    device_open(getenv("TARGET") ? getenv("TARGET") : "sm_90");
+    comm_connect();
+    if (world.rank == 0)
+        printf("%s, %s\n", device_name(), comm_library());
+    fflush(stdout);
+    world.step = 1;
+    if (strcmp(argv[2], "sums") == 0) {
+        host_sums();
+        device_sums();
+    }
+    if (strcmp(argv[2], "arrays") == 0)
+        arrays();
+    if (strcmp(argv[2], "abort") == 0 && world.rank == 1)
+        die(EXIT_DATA, "this rank has bad data");
+    if (strcmp(argv[2], "kill") == 0 && world.rank == 1)
+        raise(SIGKILL);
+    if (strcmp(argv[2], "hang") == 0)
+        comm_expect(2);
+    if (strcmp(argv[2], "hang") == 0 && world.rank == 1)
+        for (;;)
+            pause();
+    if (strcmp(argv[2], "sums") != 0 && strcmp(argv[2], "arrays") != 0) {
+        float *x = device_arena(4, "test");
+        cudaStream_t s;
+        cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+        array_zero(x, 4);
+        comm_allreduce_sum(x, 1, 1, s);
+        wait_for(s);                 /* for ever: rank 1 is not there */
+    }
+    comm_finish();
+    return 0;
+}
