@@ -82,6 +82,7 @@ static void wait_for(cudaEvent_t event)
     cudaError_t state;
     while ((state = cudaEventQuery(event)) == cudaErrorNotReady)
         comm_poll();
+    comm_advance();
     cuda_check(state, "the step");
 }
 
@@ -102,6 +103,7 @@ static void send_inputs(void)
 void step_open(void)
 {
     device_open(model.target);
+    comm_connect();
     place_values();
     open_streams();
     open_io();
