@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(WIDE ? CE_WIDE : WARP *CE_ROWS)
         return;
     }
     float max, sum;
-    const float target = l[label];
+    const float target = thread == 0 ? l[label] : 0.0f;
     ce_exp_sum_<WIDE>(max, sum, l, V, thread);
     if (thread == 0)
         loss[row] = logf(sum) - (target - max);

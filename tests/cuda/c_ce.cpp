@@ -1,0 +1,184 @@
+/* c_ce.cpp -- ce.cuh. */
+#include "../../kernels/cuda/ce.cuh"
+#include "../../kernels/reference/ce.h"
+#include "harness.h"
+
+struct Shape {
+    int64_t rows, V, C, chunk;
+};
+
+/* Rows of a warp with and without whole vectors; rows of a block, with one and several rounds. */
+static const Shape shapes[] = {
+    { 1, 1, 1, 1 },     { 8, 5, 4, 8 },     { 12, 33, 8, 4 },   { 48, 100, 24, 16 },
+    { 18, 257, 64, 9 }, { 6, 1023, 8, 3 },  { 6, 1025, 8, 6 },  { 4, 6151, 8, 2 },
+};
+
+/* About a quarter of the rows without a target; with skip, the first chunk without any. On the host. */
+static int32_t *labels_random(const Shape &s, bool skip)
+{
+    int32_t *labels = HOST(int32_t, s.rows);
+    for (int64_t i = 0; i < s.rows; i++) {
+        const bool none = (skip && i < s.chunk) || random_below(4) == 0;
+        labels[i] = none ? -100 : (int32_t)random_below(s.V);
+    }
+    return labels;
+}
+
+struct Gemms {
+    Gemm logits, dx, dw;
+};
+
+static Gemms gemms(const Shape &s)
+{
+    Gemms g = {
+        { .name = "logits", .m = s.chunk, .n = s.V, .k = s.C, .ldc = ce_width(s.V), .form = GEMM_NT,
+          .out_f32 = 1 },
+        { .name = "dx", .m = s.chunk, .n = s.C, .k = s.V, .lda = ce_width(s.V), .form = GEMM_NN },
+        { .name = "dw", .m = s.V, .n = s.C, .k = s.chunk, .lda = ce_width(s.V), .form = GEMM_TN,
+          .out_f32 = 1, .beta = 1 },
+    };
+    gemm_init(&g.logits), gemm_init(&g.dx), gemm_init(&g.dw);
+    return g;
+}
+
+/* Errors of the gradient grow with the logits' own: these are about 1, or exact integers of some
+ * tens. The scale keeps fp16 clear of its smallest numbers, as the scale of a loss does. */
+static void run_case(const Shape &s, bool skip, int beta, bool integers)
+{
+    const int64_t nx = s.rows * s.C, nw = s.V * s.C, bytes = nx * (int64_t)sizeof(act_t);
+    const float scale_ = 37;
+    act_t *x = integers ? act_integers(nx, 5) : act_normal(nx, 0, 1 / sqrt((double)s.C));
+    act_t *w = integers ? act_integers(nw, 5) : act_normal(nw, 0, 1);
+    act_t *dx = NEW(act_t, nx), *frozen = NEW(act_t, nx);
+    float *loss = NEW(float, s.rows), *alone = NEW(float, s.rows), *last = NEW(float, s.rows);
+    float *before = f32_normal(nw, 0, 1), *dw = beta ? f32_copy(before, nw) : NEW(float, nw);
+    float *scale = upload(&scale_, 1);
+    int32_t *labels_ = labels_random(s, skip), *labels = upload(labels_, s.rows);
+    void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
+    Gemms g = gemms(s);
+    double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = f32_double(before, nw);
+    ce_ref(loss_, dx_, dw_, act_double(x, nx), act_double(w, nw), labels_, scale_, s.rows, s.V, s.C,
+           beta);
+
+    run([&] {
+        ce_fwd(alone, x, w, labels, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
+        ce_fwd_bwd(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, beta, &g.logits,
+                   &g.dx, &g.dw, ws, stream);
+        ce_fwd_dx(last, frozen, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, &g.logits, &g.dx, ws,
+                  stream);
+    });
+    check_f32("loss", loss, loss_, s.rows, s.C + s.V);
+    check_same("loss alone", alone, loss, s.rows * 4);
+    check_same("loss with a frozen head", last, loss, s.rows * 4);
+    check_act("dx", dx, dx_, nx, s.C + s.V);
+    check_same("dx with a frozen head", frozen, dx, bytes);
+    check_via_act("dw", dw, dw_, nw, s.rows + s.C);
+    const float *got = download(loss, s.rows);
+    const double *got_dx = act_double(dx, nx);
+    for (int64_t i = 0; i < s.rows; i++)
+        for (int64_t c = 0; labels_[i] < 0 && c < s.C; c++)
+            check_true("nothing without a target", got[i] == 0 && got_dx[i * s.C + c] == 0);
+}
+
+TEST(ce)
+{
+    gemm_setup();
+    for (const Shape &s : shapes)
+        for (int v = 0; v < 4; v++)
+            run_case(s, v & 1, v >> 1, false);
+}
+
+TEST(ce_large_logits)
+{
+    gemm_setup();
+    run_case({ 16, 40, 16, 8 }, false, 0, true);
+    run_case({ 4, 1500, 16, 2 }, false, 0, true);
+}
+
+/* Rows of equal logits: the loss is log V, whatever the vectors; a row's gradient adds up to 0. */
+TEST(ce_rows)
+{
+    for (int64_t V : { 1, 3, 64, 130, 1024, 1030, 4096, 5003 }) {
+        const int64_t rows = 5, width = ce_width(V);
+        double *logits_ = HOST(double, rows * width), *want = HOST(double, rows);
+        for (int64_t i = 0; i < rows * width; i++)
+            logits_[i] = 7.5;
+        for (int64_t i = 0; i < rows; i++)
+            want[i] = log((double)V);
+        const float one = 1;
+        float *logits = f32_from(logits_, rows * width), *loss = NEW(float, rows);
+        float *scale = upload(&one, 1);
+        act_t *d = NEW(act_t, rows * width);
+        int32_t *labels = tokens_random(rows, V);
+        run([&] { ce_rows(loss, d, logits, labels, scale, rows, V, stream); });
+        check_f32("log V", loss, want, rows, V);
+        for (int64_t i = 0; i < rows; i++) {
+            double sum = 0;
+            const double *row = act_double(d + i * width, V);
+            for (int64_t v = 0; v < V; v++)
+                sum += row[v];
+            check_true("a row's gradient adds up to 0", fabs(sum) < 0.02);
+        }
+    }
+}
+
+/* A row that is not finite gives a loss that is not: the step then does nothing. */
+TEST(ce_not_finite)
+{
+    for (int64_t V : { 30, 1100 }) {
+        const int64_t width = ce_width(V);
+        const float one = 1;
+        float *host = HOST(float, width), *loss = NEW(float, 1), *scale = upload(&one, 1);
+        for (int64_t v = 0; v < V; v++)
+            host[v] = (float)random_normal();
+        host[random_below(V)] = random_below(2) ? NAN : INFINITY;
+        float *logits = upload(host, width);
+        act_t *d = NEW(act_t, width);
+        int32_t *labels = tokens_random(1, V);
+        run([&] { ce_rows(loss, d, logits, labels, scale, 1, V, stream); });
+        check_true("the loss is not finite", !isfinite(download(loss, 1)[0]));
+    }
+}
+
+TEST(loss_sum)
+{
+    for (int64_t rows : { 1, 1001, 5000 }) {
+        float *loss = f32_integers(rows, 1000);
+        const double start = 5, *loss_ = f32_double(loss, rows);
+        double want = start, *acc = upload(&start, 1);
+        run([&] { loss_sum(acc, loss, rows, stream); });
+        for (int64_t i = 0; i < rows; i++)
+            want += loss_[i];
+        check_true("sum", download(acc, 1)[0] == want);
+    }
+}
+
+/* GPT-2 and Qwen2.5: the rows of a chunk, and the whole head. */
+BENCH(ce)
+{
+    gemm_setup();
+    for (const Shape &s : { Shape{ 8192, 50257, 768, 4096 }, Shape{ 4096, 152064, 3584, 2048 } }) {
+        act_t *x = act_normal(s.rows * s.C, 0, 1), *w = act_normal(s.V * s.C, 0, 0.02);
+        act_t *dx = NEW(act_t, s.rows * s.C);
+        float *loss = NEW(float, s.rows), *dw = f32_normal(s.V * s.C, 0, 1);
+        const float one = 1;
+        float *scale = upload(&one, 1);
+        int32_t *labels = tokens_random(s.rows, s.V);
+        char *ws = (char *)new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
+        Gemms g = gemms(s);
+        char what[80];
+        snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V, (int)s.C,
+                 (int)s.chunk);
+        bench_report(what, bench_time([&] {
+                         ce_fwd_bwd(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, 1,
+                                    &g.logits, &g.dx, &g.dw, ws, stream);
+                     }),
+                     0, 6.0 * (double)(s.rows * s.V * s.C));
+        float *logits = (float *)(ws + CUDA_GEMM_WORKSPACE);
+        act_t *d = sizeof(act_t) == 4 ? (act_t *)logits : (act_t *)(logits + s.chunk * ce_width(s.V));
+        bench_report("  softmax and gradient of a chunk", bench_time([&] {
+                         ce_rows(loss, d, logits, labels, scale, s.chunk, s.V, stream);
+                     }),
+                     (double)(s.chunk * s.V) * (2 * 4 + sizeof(act_t)), 0);
+    }
+}

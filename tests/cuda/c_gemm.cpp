@@ -1,0 +1,264 @@
+/* c_gemm.cpp -- gemm.cuh and linear.cuh. */
+#include "../../kernels/cuda/linear.cuh"
+#include "../../kernels/reference/gemm.h"
+#include "../../kernels/reference/linear.h"
+#include "../../kernels/reference/pointwise.h"
+#include "harness.h"
+
+struct Case {
+    int64_t m, n, k;
+    GemmForm form;
+    int bias, beta, out_f32;
+    float scale;
+    int64_t pad;                 /* elements between the end of a row and the next */
+};
+
+/* Odd sizes, one row (decode), padded rows that keep 16-byte borders and others that do not. */
+static const Case cases[] = {
+    { 1, 1, 1, GEMM_NT, 0, 0, 0, 1, 0 },       { 5, 7, 3, GEMM_NT, 1, 0, 0, 1, 0 },
+    { 64, 192, 64, GEMM_NT, 1, 0, 0, 1, 0 },   { 33, 17, 129, GEMM_NT, 0, 0, 1, 1, 0 },
+    { 1, 96, 64, GEMM_NT, 0, 0, 0, 1, 0 },     { 48, 40, 72, GEMM_NT, 1, 0, 0, 1, 8 },
+    { 31, 65, 40, GEMM_NN, 0, 0, 0, 1, 0 },    { 40, 64, 24, GEMM_NN, 0, 1, 0, 1, 5 },
+    { 64, 48, 200, GEMM_TN, 0, 0, 1, 1, 0 },   { 24, 33, 77, GEMM_TN, 0, 1, 1, 1, 5 },
+    { 37, 40, 8, GEMM_NT, 0, 1, 0, 0.5f, 3 },  { 40, 8, 37, GEMM_NN, 0, 0, 0, 2, 5 },
+    { 40, 8, 37, GEMM_TN, 0, 1, 1, 2, 8 },     { 50, 8, 7, GEMM_TN, 0, 0, 1, 0.25f, 0 },
+    { 130, 256, 65, GEMM_NN, 0, 0, 0, 1, 0 },  { 101, 259, 515, GEMM_NT, 1, 0, 0, 1, 0 },
+};
+
+
+static void copy_row(char *to, const char *from, int64_t bytes)
+{
+    cuda_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, stream), "a row");
+}
+
+/* rows x cols of x, cols + pad elements apart; nothing is written between them. */
+static void *spread(const void *x, int64_t rows, int64_t cols, int64_t pad, int64_t size)
+{
+    char *y = (char *)new_bytes(rows * (cols + pad) * size);
+    for (int64_t i = 0; i < rows; i++)
+        copy_row(y + i * (cols + pad) * size, (const char *)x + i * cols * size, cols * size);
+    cuda_check(cudaStreamSynchronize(stream), "spreading a matrix");
+    return y;
+}
+
+static void *gather(const void *x, int64_t rows, int64_t cols, int64_t pad, int64_t size)
+{
+    char *y = (char *)new_bytes(rows * cols * size);
+    for (int64_t i = 0; i < rows; i++)
+        copy_row(y + i * cols * size, (const char *)x + i * (cols + pad) * size, cols * size);
+    cuda_check(cudaStreamSynchronize(stream), "gathering a matrix");
+    return y;
+}
+
+static act_t *values(int64_t n, bool integers)
+{
+    return integers ? act_integers(n, 3) : act_normal(n, 0.1, 1);
+}
+
+static void run_case(const Case &t, bool integers)
+{
+    const int64_t n = t.m * t.n, na = t.m * t.k, nb = t.k * t.n;
+    const int64_t asize = sizeof(act_t), csize = t.out_f32 ? (int64_t)sizeof(float) : asize;
+    const int64_t arows = t.form == GEMM_TN ? t.k : t.m, acols = t.form == GEMM_TN ? t.m : t.k;
+    const int64_t brows = t.form == GEMM_NT ? t.n : t.k, bcols = t.form == GEMM_NT ? t.k : t.n;
+    act_t *a = values(na, integers), *b = values(nb, integers), *bias = values(t.n, integers);
+    void *c = !t.beta ? NULL : t.out_f32 ? (void *)f32_integers(n, 3) : (void *)act_integers(n, 3);
+    double *ref = !t.beta     ? HOST(double, n)
+                  : t.out_f32 ? f32_double((float *)c, n)
+                              : act_double((act_t *)c, n);
+    gemm_ref(ref, act_double(a, na), act_double(b, nb), t.bias ? act_double(bias, t.n) : NULL, t.m,
+             t.n, t.k, t.form, t.scale, t.beta);
+
+    Gemm g = { .name = "test", .m = t.m, .n = t.n, .k = t.k, .lda = t.pad ? acols + t.pad : 0,
+               .ldb = t.pad ? bcols + t.pad : 0, .ldc = t.pad ? t.n + t.pad : 0, .form = t.form,
+               .bias = t.bias, .out_f32 = t.out_f32, .beta = t.beta, .scale = t.scale };
+    gemm_init(&g);
+    const void *as = spread(a, arows, acols, t.pad, asize), *bs = spread(b, brows, bcols, t.pad, asize);
+    void *cs = t.beta ? spread(c, t.m, t.n, t.pad, csize)
+                      : new_bytes(t.m * (t.n + t.pad) * csize);
+    void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
+    run([&] { gemm_run(&g, cs, as, bs, t.bias ? bias : NULL, NULL, ws, stream); });
+    void *got = gather(cs, t.m, t.n, t.pad, csize);
+    if (integers && t.out_f32)
+        check_f32_exact("c of integers", (float *)got, ref, n);
+    else if (integers)
+        check_act_exact("c of integers", (act_t *)got, ref, n);
+    else if (t.out_f32)
+        check_f32("c", (float *)got, ref, n, t.k);
+    else
+        check_act("c", (act_t *)got, ref, n, t.k);
+}
+
+TEST(gemm)
+{
+    gemm_setup();
+    for (const Case &t : cases) {
+        run_case(t, false);
+        run_case(t, true);
+    }
+}
+
+/* The text of the chosen algorithm, given back, is the same product; one that is damaged is refused. */
+TEST(gemm_locked)
+{
+    gemm_setup();
+    const int64_t m = 96, n = 64, k = 128;
+    act_t *a = act_normal(m * k, 0, 1), *b = act_normal(n * k, 0, 1);
+    act_t *c = NEW(act_t, m * n), *again = NEW(act_t, m * n);
+    void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
+    char text[GEMM_ALGO_BYTES], other[GEMM_ALGO_BYTES];
+    Gemm free = { .name = "free", .m = m, .n = n, .k = k, .form = GEMM_NT };
+    gemm_init(&free);
+    gemm_describe(&free, text);
+    Gemm locked = { .name = "locked", .m = m, .n = n, .k = k, .form = GEMM_NT, .algo = text };
+    gemm_init(&locked);
+    gemm_describe(&locked, other);
+    check_true("the same algorithm", !strcmp(text, other));
+    run([&] {
+        gemm_run(&free, c, a, b, NULL, NULL, ws, stream);
+        gemm_run(&locked, again, a, b, NULL, NULL, ws, stream);
+    });
+    check_same("c", c, again, m * n * (int64_t)sizeof(act_t));
+
+    static const char *const damaged[] = { "", "algo", "algo x", "tile 1", "algo 4294967296 tile 0" };
+    for (const char *algo : damaged) {
+        locked.algo = algo;
+        check_true(algo, !gemm_locked_(&locked));
+    }
+    snprintf(other, sizeof other, "%.*s more", GEMM_ALGO_BYTES - 8, text);
+    locked.algo = other;
+    check_true("a word too many", !gemm_locked_(&locked));
+    char *reduce = strstr(strcpy(other, text), "reduce ");
+    reduce[7] = '1';
+    check_true("sums in place", !gemm_locked_(&locked));
+}
+
+TEST(gemm_alignment)
+{
+    Gemm rows = {}, parts = {};
+    parts.offset = 16 | 24;
+    check_true("rows of 256 bytes and more", gemm_alignment_(&rows, 1024, 4) == 256);
+    check_true("rows of 8 bytes", gemm_alignment_(&rows, 6, 4) == 8);
+    check_true("odd rows", gemm_alignment_(&rows, 50257, 2) == 2);
+    check_true("parts of rows", gemm_alignment_(&parts, 1024, 2) == 16);
+}
+
+#if defined ACT_BF16 || defined ACT_F16
+TEST(linear_gelu)
+{
+    gemm_setup();
+    static const int64_t shapes[][3] = { { 1, 8, 5 }, { 33, 64, 24 }, { 70, 40, 96 } };
+    for (auto &s : shapes) {
+        const int64_t m = s[0], n = s[1], k = s[2];
+        act_t *x = act_normal(m * k, 0, 1), *w = act_normal(n * k, 0, 0.5), *b = act_normal(n, 0, 1);
+        act_t *y = NEW(act_t, m * n), *z = NEW(act_t, m * n), *dz = NEW(act_t, m * n);
+        double *z_ = HOST(double, m * n), *y_ = HOST(double, m * n), *dy_ = HOST(double, m * n);
+        double *dz_ = HOST(double, m * n), *w_ = act_double(w, n * k);
+        void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
+        Gemm fwd = { .name = "up", .m = m, .n = n, .k = k, .form = GEMM_NT, .bias = 1,
+                     .epilogue = GEMM_GELU };
+        Gemm bwd = { .name = "dz", .m = m, .n = n, .k = k, .form = GEMM_NN, .epilogue = GEMM_DGELU };
+        gemm_init(&fwd);
+        gemm_init(&bwd);
+        run([&] { linear_bias_gelu_fwd(y, z, x, w, b, &fwd, ws, stream); });
+        gemm_ref(z_, act_double(x, m * k), w_, act_double(b, n), m, n, k, GEMM_NT, 1, 0);
+        gelu_fwd_ref(y_, z_, m * n);
+        check_act("z", z, z_, m * n, k);
+        check_act("y", y, y_, m * n, k);
+
+        act_t *up = act_normal(k * n, 0, 0.5);           /* the next layer's weight, (k, n) */
+        run([&] { linear_dx_gelu(dz, x, up, z, &bwd, ws, stream); });
+        gemm_ref(dy_, act_double(x, m * k), act_double(up, k * n), NULL, m, n, k, GEMM_NN, 1, 0);
+        gelu_bwd_ref(dz_, dy_, act_double(z, m * n), m * n);
+        check_act("dz", dz, dz_, m * n, k);
+    }
+}
+#endif
+
+TEST(linear)
+{
+    gemm_setup();
+    const int64_t rows = 30, in = 40, out = 24;
+    act_t *x = act_normal(rows * in, 0, 1), *w = act_normal(out * in, 0, 1), *b = act_normal(out, 0, 1);
+    act_t *dy = act_normal(rows * out, 0, 1), *y = NEW(act_t, rows * out), *dx = NEW(act_t, rows * in);
+    float *dw = NEW(float, out * in), *logits = NEW(float, rows * out);
+    double *x_ = act_double(x, rows * in), *w_ = act_double(w, out * in), *b_ = act_double(b, out);
+    double *dy_ = act_double(dy, rows * out), *ref = HOST(double, rows * in + rows * out + in * out);
+    void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
+    Gemm fwd = { .name = "y", .m = rows, .n = out, .k = in, .form = GEMM_NT };
+    Gemm biased = { .name = "y", .m = rows, .n = out, .k = in, .form = GEMM_NT, .bias = 1 };
+    Gemm f32 = { .name = "logits", .m = rows, .n = out, .k = in, .form = GEMM_NT, .out_f32 = 1 };
+    Gemm back = { .name = "dx", .m = rows, .n = in, .k = out, .form = GEMM_NN };
+    Gemm grad = { .name = "dw", .m = out, .n = in, .k = rows, .form = GEMM_TN, .out_f32 = 1 };
+    gemm_init(&fwd), gemm_init(&biased), gemm_init(&f32), gemm_init(&back), gemm_init(&grad);
+    run([&] { linear_fwd(y, x, w, &fwd, ws, stream); });
+    gemm_ref(ref, x_, w_, NULL, rows, out, in, GEMM_NT, 1, 0);
+    check_act("y", y, ref, rows * out, in);
+    run([&] { logits_fwd(logits, x, w, &f32, ws, stream); });
+    check_f32("logits", logits, ref, rows * out, in);
+    run([&] { linear_bias_fwd(y, x, w, b, &biased, ws, stream); });
+    gemm_ref(ref, x_, w_, b_, rows, out, in, GEMM_NT, 1, 0);
+    check_act("y with bias", y, ref, rows * out, in);
+    run([&] { linear_dx(dx, dy, w, &back, ws, stream); });
+    gemm_ref(ref, dy_, w_, NULL, rows, in, out, GEMM_NN, 1, 0);
+    check_act("dx", dx, ref, rows * in, out);
+    run([&] { linear_dw(dw, dy, x, &grad, ws, stream); });
+    gemm_ref(ref, dy_, x_, NULL, out, in, rows, GEMM_TN, 1, 0);
+    check_f32("dw", dw, ref, out * in, rows);
+}
+
+/* Fewer rows than parts; columns that are and are not whole vectors; one block of columns and more. */
+TEST(bias_grad)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 7, 24 }, { 130, 33 }, { 1000, 64 }, { 300, 264 },
+                                         { 129, 520 } };
+    for (auto &s : shapes)
+        for (int beta = 0; beta < 2; beta++) {
+            const int64_t rows = s[0], N = s[1];
+            act_t *dy = act_normal(rows * N, 0.5, 1);
+            float *before = f32_normal(N, 0, 1), *db = beta ? f32_copy(before, N) : NEW(float, N);
+            double *ref = beta ? f32_double(before, N) : HOST(double, N);
+            void *ws = new_bytes(bias_grad_cuda_workspace(N));
+            run([&] { bias_grad(db, dy, rows, N, beta, ws, stream); });
+            bias_grad_ref(ref, act_double(dy, rows * N), rows, N, beta);
+            check_f32("db", db, ref, N, rows);
+        }
+}
+
+/* Products of GPT-2 124M and Qwen2.5-7B, 8192 rows. */
+BENCH(gemm)
+{
+    gemm_setup();
+    static const int64_t shapes[][2] = { { 2304, 768 }, { 3072, 768 }, { 37888, 3584 }, { 3584, 18944 } };
+    static const char *const forms[] = { "NT", "NN", "TN" };
+    const int64_t rows = 8192;
+    void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
+    for (auto &s : shapes)
+        for (int form = 0; form < 3; form++) {
+            const int64_t out = s[0], in = s[1];
+            Gemm g = { .name = "bench", .m = form == 2 ? out : rows, .n = form == 0 ? out : in,
+                       .k = form == 2 ? rows : form == 1 ? out : in, .form = (GemmForm)form,
+                       .out_f32 = form == 2 };
+            gemm_init(&g);
+            act_t *a = act_normal(g.m * g.k, 0, 1), *b = act_normal(g.k * g.n, 0, 1);
+            void *c = new_bytes(g.m * g.n * (form == 2 ? 4 : (int64_t)sizeof(act_t)));
+            char what[64];
+            snprintf(what, sizeof what, "gemm %s rows 8192 %d x %d", forms[form], (int)out, (int)in);
+            bench_report(what, bench_time([&] { gemm_run(&g, c, a, b, NULL, NULL, ws, stream); }), 0,
+                         2.0 * (double)(rows * out * in));
+        }
+}
+
+BENCH(bias_grad)
+{
+    for (int64_t N : { 768, 3072, 4608 }) {
+        const int64_t rows = 65536;
+        act_t *dy = act_normal(rows * N, 0, 1);
+        float *db = NEW(float, N);
+        void *ws = new_bytes(bias_grad_cuda_workspace(N));
+        char what[64];
+        snprintf(what, sizeof what, "bias_grad rows 65536 N %d", (int)N);
+        bench_report(what, bench_time([&] { bias_grad(db, dy, rows, N, 0, ws, stream); }),
+                     (double)(rows * N) * sizeof(act_t), 0);
+    }
+}
