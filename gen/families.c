@@ -395,7 +395,7 @@ void family_block(Build *b)
     b->block_last = b->p->nops;
 }
 
-Ref family_norm(Build *b) { return norm(b, "normf", b->family->norm, b->x); }
+Ref family_norm(Build *b) { return norm(b, "norm_f", b->family->norm, b->x); }
 
 Value *family_head(Build *b)
 {

@@ -224,7 +224,7 @@ static void make_micro(Build *b, int objective)
     Value *x = stream(b, "x"), *dx = stream(b, "dx");
     forward(b, x);
     int embed_end = b->block_first, block_end = b->block_last;
-    Ref y = family_norm(b), dy = build_temp(b, "dnormf", b->act, 3, x->dim);
+    Ref y = family_norm(b), dy = build_temp(b, "dnorm_f", b->act, 3, x->dim);
     int norm_end = b->p->nops;
     objectives[objective].train(b, y, dy);
     gradient_set(y, dy);
@@ -290,7 +290,7 @@ static void make_reduce(Build *b)
 {
     b->p = ir_program(b->g, "reduce", "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *norm = state(b, "norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
+    Value *norm = state(b, "total_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
     Op *op = build_op(b, OP_grad_norm);
     for (int i = 0; i < b->g->nvalues; i++)
         if (value_is_gradient(b->g->values[i]))
@@ -308,7 +308,7 @@ static void make_update(Build *b)
 {
     b->p = ir_program(b->g, "update", "clip and AdamW, one call a parameter");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *hyper = b->hyper, *norm = ir_value(b->g, "norm");
+    Value *hyper = b->hyper, *norm = ir_value(b->g, "total_norm");
     int n = b->g->nvalues;
     for (int i = 0; i < n; i++) {
         Value *w = b->g->values[i];

@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-#include "runtime/model.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#include "runtime/model.h"
 
 /* What the host writes before a program and reads after it; NULL where the recipe has no use. */
 typedef struct {

@@ -52,7 +52,7 @@ void step_open(void)
     place_values();
 //@ io
     io.loss = loss;
-    io.norm = norm;
+    io.norm = total_norm;
     io.logits = logits;
     name_tensors();
 //@ use_merges

@@ -133,7 +133,7 @@ static void run_step(cudaStream_t s)
     clear_loss(s);
 //@ calls
     fetch(io.loss, loss, sizeof *loss, s);
-    fetch(io.norm, norm, sizeof *norm, s);
+    fetch(io.norm, total_norm, sizeof *total_norm, s);
 }
 
 //@ if graph

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 73d3817981c14321, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 c480d6c33b8176a0, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -97,12 +97,13 @@ static void run_micro(void)
                         ws8);                                                 // @g8 recipe.lua:4
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);               // @g9 recipe.lua:4
     }
-    layernorm_fwd(normf, normf_mean, normf_rstd, AT(x, L), normf_w, normf_b, B * T, C, 1e-05f);  // @g10 recipe.lua:4
-    ce_fwd_bwd(losses, dnormf, grad_wte, normf, wte, labels, scale, B * T, V, C, 64, 0,
+    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
+                  1e-05f);                                                    // @g10 recipe.lua:4
+    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, labels, scale, B * T, V, C, 64, 0,
                &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11);              // @g11 recipe.lua:2
     loss_sum(loss, losses, B * T);                                            // @g12 recipe.lua:2
-    layernorm_bwd(grad_normf_w, grad_normf_b, dx, dnormf, AT(x, L), normf_w, normf_mean,
-                  normf_rstd, B * T, C, 0, ws13);                             // @g13 recipe.lua:4
+    layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
+                  norm_f_rstd, B * T, C, 0, ws13);                            // @g13 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws14);               // @g14 recipe.lua:4
         linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws15);  // @g15 recipe.lua:4
@@ -133,28 +134,28 @@ static void run_micro(void)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(norm, grad_wte, 35744, ws32);                                   // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_wte, 35744, ws32);                             // @g0 recipe.lua:2
 }
 
 /* clip and AdamW, one call a parameter */
 static void run_update(void)
 {
-    adamw(wte, m_wte, v_wte, grad_wte, hyper, norm, 8224, 1);                 // @g0 recipe.lua:2
-    adamw(wpe, m_wpe, v_wpe, grad_wpe, hyper, norm, 2048, 1);                 // @g1 recipe.lua:2
-    adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, norm, 64, 0);  // @g2 recipe.lua:2
-    adamw(b_norm1_b, m_b_norm1_b, v_b_norm1_b, grad_b_norm1_b, hyper, norm, 64, 0);  // @g3 recipe.lua:2
-    adamw(b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, norm, 6144, 1); // @g4 recipe.lua:2
-    adamw(b_qkv_b, m_b_qkv_b, v_b_qkv_b, grad_b_qkv_b, hyper, norm, 192, 0);  // @g5 recipe.lua:2
-    adamw(b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, norm, 2048, 1);         // @g6 recipe.lua:2
-    adamw(b_o_b, m_b_o_b, v_b_o_b, grad_b_o_b, hyper, norm, 64, 0);           // @g7 recipe.lua:2
-    adamw(b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper, norm, 64, 0);  // @g8 recipe.lua:2
-    adamw(b_norm2_b, m_b_norm2_b, v_b_norm2_b, grad_b_norm2_b, hyper, norm, 64, 0);  // @g9 recipe.lua:2
-    adamw(b_up_w, m_b_up_w, v_b_up_w, grad_b_up_w, hyper, norm, 8192, 1);     // @g10 recipe.lua:2
-    adamw(b_up_b, m_b_up_b, v_b_up_b, grad_b_up_b, hyper, norm, 256, 0);      // @g11 recipe.lua:2
-    adamw(b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper, norm, 8192, 1);  // @g12 recipe.lua:2
-    adamw(b_down_b, m_b_down_b, v_b_down_b, grad_b_down_b, hyper, norm, 64, 0);  // @g13 recipe.lua:2
-    adamw(normf_w, m_normf_w, v_normf_w, grad_normf_w, hyper, norm, 32, 0);   // @g14 recipe.lua:2
-    adamw(normf_b, m_normf_b, v_normf_b, grad_normf_b, hyper, norm, 32, 0);   // @g15 recipe.lua:2
+    adamw(wte, m_wte, v_wte, grad_wte, hyper, total_norm, 8224, 1);           // @g0 recipe.lua:2
+    adamw(wpe, m_wpe, v_wpe, grad_wpe, hyper, total_norm, 2048, 1);           // @g1 recipe.lua:2
+    adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, total_norm, 64, 0);  // @g2 recipe.lua:2
+    adamw(b_norm1_b, m_b_norm1_b, v_b_norm1_b, grad_b_norm1_b, hyper, total_norm, 64, 0);  // @g3 recipe.lua:2
+    adamw(b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm, 6144, 1);  // @g4 recipe.lua:2
+    adamw(b_qkv_b, m_b_qkv_b, v_b_qkv_b, grad_b_qkv_b, hyper, total_norm, 192, 0);  // @g5 recipe.lua:2
+    adamw(b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, total_norm, 2048, 1);   // @g6 recipe.lua:2
+    adamw(b_o_b, m_b_o_b, v_b_o_b, grad_b_o_b, hyper, total_norm, 64, 0);     // @g7 recipe.lua:2
+    adamw(b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper, total_norm, 64, 0);  // @g8 recipe.lua:2
+    adamw(b_norm2_b, m_b_norm2_b, v_b_norm2_b, grad_b_norm2_b, hyper, total_norm, 64, 0);  // @g9 recipe.lua:2
+    adamw(b_up_w, m_b_up_w, v_b_up_w, grad_b_up_w, hyper, total_norm, 8192, 1);  // @g10 recipe.lua:2
+    adamw(b_up_b, m_b_up_b, v_b_up_b, grad_b_up_b, hyper, total_norm, 256, 0);  // @g11 recipe.lua:2
+    adamw(b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper, total_norm, 8192, 1);  // @g12 recipe.lua:2
+    adamw(b_down_b, m_b_down_b, v_b_down_b, grad_b_down_b, hyper, total_norm, 64, 0);  // @g13 recipe.lua:2
+    adamw(norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper, total_norm, 32, 0);  // @g14 recipe.lua:2
+    adamw(norm_f_b, m_norm_f_b, v_norm_f_b, grad_norm_f_b, hyper, total_norm, 32, 0);  // @g15 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00996 GFLOP) */
@@ -174,8 +175,9 @@ static void run_eval(void)
         linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws57);  // @g8 recipe.lua:4
         add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g9 recipe.lua:4
     }
-    layernorm_fwd(e_normf, e_normf_mean, e_normf_rstd, e_x, normf_w, normf_b, B * T, C, 1e-05f);  // @g10 recipe.lua:4
-    ce_fwd(e_losses, e_normf, wte, labels, B * T, V, C, 64, &mm_head_logits, ws60);  // @g11 recipe.lua:2
+    layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
+                  1e-05f);                                                    // @g10 recipe.lua:4
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 64, &mm_head_logits, ws60);  // @g11 recipe.lua:2
     loss_sum(loss, e_losses, B * T);                                          // @g12 recipe.lua:2
 }
 
@@ -197,8 +199,9 @@ static void run_decode(void)
         linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws70);  // @g8 recipe.lua:4
         add_fwd(d_x, d_mid, d_down, C);                                       // @g9 recipe.lua:4
     }
-    layernorm_fwd(d_normf, d_normf_mean, d_normf_rstd, d_x, normf_w, normf_b, 1, C, 1e-05f);  // @g10 recipe.lua:4
-    logits_fwd(logits, d_normf, wte, &mm_logits, ws73);                       // @g11 recipe.lua:4
+    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
+                  1e-05f);                                                    // @g10 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws73);                      // @g11 recipe.lua:4
 }
 
 void step_open(void)
@@ -212,7 +215,7 @@ void step_open(void)
     io.place = place;
     io.tokens_stride = tokens_stride;
     io.loss = loss;
-    io.norm = norm;
+    io.norm = total_norm;
     io.logits = logits;
     name_tensors();
     gemm_setup();

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 8a31ac39878e70fe, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 546c3c0357e7d449, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -131,11 +131,11 @@ static void run_micro(void)
                  AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws12); // @g11 recipe.lua:10
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g12 recipe.lua:10
     }
-    rmsnorm_fwd(normf, normf_rstd, AT(x, L), normf_w, B * T, C, 1e-06f);      // @g13 recipe.lua:4
-    ce_fwd_dx(losses, dnormf, normf, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g13 recipe.lua:4
+    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
               &mm_head_dx, ws15);                                             // @g14 recipe.lua:2
     loss_sum(loss, losses, B * T);                                            // @g15 recipe.lua:2
-    rmsnorm_dx(dx, dnormf, AT(x, L), normf_w, normf_rstd, B * T, C);          // @g16 recipe.lua:4
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C);       // @g16 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws18); // @g17 recipe.lua:10
         lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
@@ -161,18 +161,20 @@ static void run_micro(void)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(norm, grad_b_down_lora_a, 1536, ws29);                          // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_b_down_lora_a, 1536, ws29);                    // @g0 recipe.lua:2
 }
 
 /* clip and AdamW, one call a parameter */
 static void run_update(void)
 {
-    adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, norm, 512, 1);  // @g0 recipe.lua:2
-    adamw(b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b, grad_b_qkv_lora_b, hyper, norm, 384, 1);  // @g1 recipe.lua:2
-    adamw(b_down_lora_a, m_b_down_lora_a, v_b_down_lora_a, grad_b_down_lora_a, hyper, norm,
-          384, 1);                                                            // @g2 recipe.lua:2
-    adamw(b_down_lora_b, m_b_down_lora_b, v_b_down_lora_b, grad_b_down_lora_b, hyper, norm,
-          256, 1);                                                            // @g3 recipe.lua:2
+    adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, total_norm,
+          512, 1);                                                            // @g0 recipe.lua:2
+    adamw(b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b, grad_b_qkv_lora_b, hyper, total_norm,
+          384, 1);                                                            // @g1 recipe.lua:2
+    adamw(b_down_lora_a, m_b_down_lora_a, v_b_down_lora_a, grad_b_down_lora_a, hyper,
+          total_norm, 384, 1);                                                // @g2 recipe.lua:2
+    adamw(b_down_lora_b, m_b_down_lora_b, v_b_down_lora_b, grad_b_down_lora_b, hyper,
+          total_norm, 256, 1);                                                // @g3 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
@@ -196,8 +198,8 @@ static void run_eval(void)
                  NULL, 0, &lora_b_down_eval, ws45);                           // @g11 recipe.lua:10
         add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g12 recipe.lua:10
     }
-    rmsnorm_fwd(e_normf, e_normf_rstd, e_x, normf_w, B * T, C, 1e-06f);       // @g13 recipe.lua:4
-    ce_fwd(e_losses, e_normf, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48);  // @g14 recipe.lua:2
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g13 recipe.lua:4
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48);  // @g14 recipe.lua:2
     loss_sum(loss, e_losses, B * T);                                          // @g15 recipe.lua:2
 }
 
@@ -222,8 +224,8 @@ static void run_decode(void)
                  NULL, 0, &lora_b_down_decode, ws61);                         // @g11 recipe.lua:10
         add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g12 recipe.lua:10
     }
-    rmsnorm_fwd(d_normf, d_normf_rstd, d_x, normf_w, 1, C, 1e-06f);           // @g13 recipe.lua:4
-    logits_fwd(logits, d_normf, wte, &mm_logits, ws64);                       // @g14 recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g13 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws64);                      // @g14 recipe.lua:4
 }
 
 void step_open(void)
@@ -239,7 +241,7 @@ void step_open(void)
     io.tokens_stride = tokens_stride;
     io.noise_stride = noise_stride;
     io.loss = loss;
-    io.norm = norm;
+    io.norm = total_norm;
     io.logits = logits;
     name_tensors();
     model.merges = merges;

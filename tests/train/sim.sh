@@ -1,0 +1,88 @@
+#!/bin/bash
+# The CUDA target end to end without a GPU: emitted programs, unchanged, on the simulator of
+# tests/sim, against the PyTorch reference and against each other. fp32 to the same bounds as the CPU
+# target; bf16 and fp16 losses to 2e-3, one rounding of a bf16 number.
+# BACKEND=gpu: the same on a real GPU (make gpu-check).
+export BACKEND=${BACKEND:-sim}
+source "$(dirname "$0")/lib.sh"
+n=0
+
+# NAME RECIPE FIELDS
+programs="
+gpt2_tiny gpt2_tiny
+gpt2_tiny.bf16 gpt2_tiny precision=bf16
+gpt2_tiny.fp16 gpt2_tiny precision=fp16
+llama_tiny llama_tiny
+llama_tiny.bf16 llama_tiny precision=bf16
+llama_rows llama_rows
+qwen2_tiny.bf16 qwen2_tiny precision=bf16
+qwen2_lora qwen2_lora
+qwen2_lora.bf16 qwen2_lora precision=bf16
+qwen2_dropout qwen2_dropout
+gpt2_tiny.launches gpt2_tiny kernels.graph=false
+gpt2_tiny.bf16.again gpt2_tiny precision=bf16 memory.recompute=block
+llama_rows.apart llama_rows kernels.fuse=false
+gpt2_tiny.bf16.apart gpt2_tiny precision=bf16 kernels.fuse=false
+"
+[ $BACKEND = gpu ] || programs+="
+gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all
+gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
+qwen2_dropout.2x1x4 qwen2_dropout gpus=2 batch.accum=1 comm.overlap=all
+"
+build gpt2_tiny gpt2_tiny       # leaves its objects to the others
+while read -r name words; do
+    # shellcheck disable=SC2086
+    [ -n "$name" ] && { build "$name" $words & [ $((++n % 2)) = 0 ] && wait; }
+done <<<"$programs"
+# shellcheck disable=SC2046
+built $(echo "$programs" | cut -d' ' -f1)
+
+bound_of() { case $1 in *.bf16* | *.fp16*) echo 2e-3 ;; esac; }
+
+# ---- the reference --------------------------------------------------
+
+while read -r name words; do
+    [ -n "$name" ] || continue
+    case=${name%%.*}
+    trained "$name" "$case" "$name"
+    # shellcheck disable=SC2046
+    compare "$name" reference "$ref/$case" "$scratch/$name" $(bound_of "$name")
+done <<<"$programs"
+
+# ---- pairs --------------------------------------------------
+
+same() {                # TEST RUN RUN: every number of the history, every byte of the last checkpoint
+    local file
+    compare "$1" history "$scratch/$2" "$scratch/$3" 0
+    for file in "$scratch/$3/checkpoint-20"/*.safetensors; do
+        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" ||
+            { verdict "$1 bits" "$(basename "$file") differs"; return; }
+    done
+    verdict "$1 bits"
+}
+
+same "graph on and off" gpt2_tiny.launches gpt2_tiny
+same "bf16 recomputed" gpt2_tiny.bf16.again gpt2_tiny.bf16
+for name in gpt2_tiny.bf16 gpt2_tiny.fp16 qwen2_dropout; do
+    case=${name%%.*}
+    trained $name $case $name.straight --save-every 7 --save-total-limit 0
+    cp -r "$scratch/$name.straight" "$scratch/$name.7"
+    rm -rf "$scratch/$name.7/DONE" "$scratch/$name.7"/checkpoint-{14,20}
+    trained $name $case $name.7
+    grep -q "resumed from .*checkpoint-7\$" "$scratch/$name.7.log" || verdict "$name resumed" "it was not"
+    same "$name resumed" $name.7 $name.straight
+    same "$name twice" $name.straight $name
+done
+
+# ---- one weight file for all targets --------------------------------------------------
+
+out=$scratch/gpt2_tiny
+said=$("$work/gpt2_tiny/run.sh" --out "$out" --eval-only --eval-data $ref/gpt2_tiny/eval.safetensors 2>"$scratch/log")
+BACKEND=cpu work=out/.test/train target=() tools=()
+mkdir -p $work
+build gpt2_tiny gpt2_tiny || verdict "the CPU program" "does not build"
+cpu=$("$work/gpt2_tiny/run.sh" --out "$out" --eval-only --eval-data $ref/gpt2_tiny/eval.safetensors 2>>"$scratch/log")
+verdict "a checkpoint of the GPU target on the CPU" "$(awk -v a="$said" -v b="$cpu" 'BEGIN {
+    split(a, x, /[:,]/); split(b, y, /[:,]/); d = (x[2] - y[2]) / y[2]
+    if (!(y[2] > 1 && d < 1e-6 && d > -1e-6)) print "losses " x[2] " and " y[2] }')"
+exit $failed
