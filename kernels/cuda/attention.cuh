@@ -1,10 +1,9 @@
 /* attention.cuh -- attention of a sequence, its gradient, and one decoded token over a cache.
  *
- * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K). D even, at most 128;
- *        scale > 0.
+ * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K); scale > 0.
  * Out:   o (B, T, H, D) = softmax(scale q k^T, keys 0..t) v; lse (B, H, T) fp32 = log sum exp.
- * Keeps: scores live in registers only; fp32 sums in a fixed order, no atomics.
- * Method: FlashAttention-2 (Dao 2023); see attention_mma.cuh, attention_f32.cuh. */
+ * Keeps: D even, at most 128. Scores live in registers only; sums in a fixed order, no atomics.
+ * Method: attention_mma.cuh (16-bit types, D a multiple of 16) or attention_f32.cuh. */
 #ifndef DIECAST_KERNELS_ATTENTION_CUH
 #define DIECAST_KERNELS_ATTENTION_CUH
 
@@ -12,58 +11,100 @@
 #include "types.cuh"
 #include "workspace.h"
 
+#if defined ACT_BF16 || defined ACT_F16
+#include "attention_mma.cuh"
+#endif
+
 enum { ATTENTION_DECODE_THREADS = 256 };
 
-/* Which of the two forms a head size takes, and what its launches need; shared memory is dynamic. The
- * second bound of __launch_bounds__ keeps the assembler from saving registers by spilling them. */
-template <int D> struct AttentionForm {
-    static constexpr bool MMA = false;
+/* The form that a head size takes, and what its launches need: rows of a block, threads, blocks for
+ * which the registers of a multiprocessor must do, dynamic shared memory. */
+template <int D, bool MMA = sizeof(act_t) == 2 && D % 16 == 0> struct AttentionForm {
     static constexpr int ROWS = AttentionLanes<D>::ROWS;
     static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 4, FWD_SHARED = 0;
     static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 4, DQ_SHARED = 0;
     static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
+    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void fwd(A... a)
+    {
+        attention_fwd_f32<D, CAUSAL>(a...);
+    }
+    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dq(A... a)
+    {
+        attention_dq_f32<D, CAUSAL>(a...);
+    }
+    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dkv(A... a)
+    {
+        attention_dkv_f32<D, CAUSAL>(a...);
+    }
 };
+
+#if defined ACT_BF16 || defined ACT_F16
+template <int D> struct AttentionForm<D, true> {
+    typedef AttentionMma<D> M;
+    static constexpr int ROWS = M::OWNED;
+    static constexpr int FWD_THREADS = M::FWD_WARPS * WARP, FWD_BLOCKS = M::FWD_BLOCKS;
+    static constexpr int DQ_THREADS = M::DQ_WARPS * WARP, DQ_BLOCKS = M::DQ_BLOCKS;
+    static constexpr int DKV_THREADS = M::DKV_WARPS * WARP, DKV_BLOCKS = M::DKV_BLOCKS;
+    static constexpr int FWD_SHARED = M::FWD_SHARED, DQ_SHARED = M::DQ_SHARED;
+    static constexpr int DKV_SHARED = M::DKV_SHARED;
+    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void fwd(A... a)
+    {
+        attention_fwd_mma<D, CAUSAL>(a...);
+    }
+    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dq(A... a)
+    {
+        attention_dq_mma<D, CAUSAL>(a...);
+    }
+    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dkv(A... a)
+    {
+        attention_dkv_mma<D, CAUSAL>(a...);
+    }
+};
+#endif
 
 /* grid (blocks of ROWS queries, H, B) */
 template <int D, bool CAUSAL>
 __global__ void __launch_bounds__(AttentionForm<D>::FWD_THREADS, AttentionForm<D>::FWD_BLOCKS)
-    attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
-                         int T, int H, int K, float scale)
+    attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
+                         const act_t *__restrict__ qkv, int T, int H, int K, float scale)
 {
-    attention_fwd_f32<D, CAUSAL>(o, lse, qkv, T, H, K, scale);
+    AttentionForm<D>::template fwd<CAUSAL>(o, lse, qkv, T, H, K, scale);
 }
 
 /* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
 template <int D, bool CAUSAL>
 __global__ void __launch_bounds__(AttentionForm<D>::DQ_THREADS, AttentionForm<D>::DQ_BLOCKS)
-    attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
-                        const act_t *__restrict__ o, const float *__restrict__ lse,
-                        const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+    attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
+                        const act_t *__restrict__ d_o, const act_t *__restrict__ o,
+                        const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
+                        int K, float scale)
 {
-    attention_dq_f32<D, CAUSAL>(dqkv, delta, d_o, o, lse, qkv, T, H, K, scale);
+    AttentionForm<D>::template dq<CAUSAL>(dqkv, delta, d_o, o, lse, qkv, T, H, K, scale);
 }
 
-/* dk and dv, summed over the query heads of a key head in their order; grid (blocks of ROWS keys, K, B) */
+/* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
 template <int D, bool CAUSAL>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                          const act_t *__restrict__ d_o, const float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale)
 {
-    attention_dkv_f32<D, CAUSAL>(dqkv, delta, d_o, lse, qkv, T, H, K, scale);
+    AttentionForm<D>::template dkv<CAUSAL>(dqkv, delta, d_o, lse, qkv, T, H, K, scale);
 }
 
-/* One token of head blockIdx.x. Only the first head of a group writes the caches; row *place of them is
- * read from qkv by all. The threads that share an element each sum every so many keys. */
+/* One token of head blockIdx.x. The first head of a group writes the caches' row *place, which all
+ * heads read from qkv. The threads that share an element each sum every so many keys. */
 template <int D>
 __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS)
-    attention_decode_kernel(act_t *__restrict__ o, act_t *__restrict__ keys, act_t *__restrict__ values,
-                            const act_t *__restrict__ qkv, const int32_t *__restrict__ place, int T,
-                            int H, int K, float scale, float *__restrict__ scores)
+    attention_decode_kernel(act_t *__restrict__ o, act_t *__restrict__ keys,
+                            act_t *__restrict__ values, const act_t *__restrict__ qkv,
+                            const int32_t *__restrict__ place, int T, int H, int K, float scale,
+                            float *__restrict__ scores)
 {
     constexpr int THREADS = ATTENTION_DECODE_THREADS, SHARES = THREADS / D;
     __shared__ float q[D], sums[SHARES * D];
-    const int h = (int)blockIdx.x, group = H / K, kv = h / group, t = *place, thread = (int)threadIdx.x;
+    const int h = (int)blockIdx.x, group = H / K, kv = h / group, thread = (int)threadIdx.x;
+    const int t = *place;
     const act_t *new_k = qkv + (H + kv) * D, *new_v = new_k + K * D;
     act_t *k = keys + (int64_t)kv * T * D, *v = values + (int64_t)kv * T * D;
     float *s = scores + (int64_t)h * T, top = ATTENTION_NONE, sum = 0.0f, y = 0.0f;
@@ -105,13 +146,13 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS)
     }
 }
 
-/* ---- launchers -------------------------------------------------------------------------------------- */
+/* ---- launchers ---- */
 
 #ifndef __CUDACC_RTC__
 
 template <int D, bool CAUSAL = true>
-static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T, int64_t H,
-                                 int64_t K, float scale, void *ws, cudaStream_t s)
+static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
+                                 int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
 {
     typedef AttentionForm<D> F;
     (void)ws;
@@ -122,36 +163,40 @@ static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t
 /* dqkv is overwritten; ws: attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
 template <int D, bool CAUSAL = true>
 static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, const float *lse,
-                                 const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K, float scale,
-                                 void *ws, cudaStream_t s)
+                                 const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K,
+                                 float scale, void *ws, cudaStream_t s)
 {
     typedef AttentionForm<D> F;
     const unsigned blocks = blocks_over(T, F::ROWS);
     float *delta = (float *)ws;
-    launch(attention_dq_kernel<D, CAUSAL>, dim3(blocks, (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
-           F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale);
-    launch(attention_dkv_kernel<D, CAUSAL>, dim3(blocks, (unsigned)K, (unsigned)B), dim3(F::DKV_THREADS),
-           F::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale);
+    launch(attention_dq_kernel<D, CAUSAL>, dim3(blocks, (unsigned)H, (unsigned)B),
+           dim3(F::DQ_THREADS), F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T,
+           (int)H, (int)K, scale);
+    launch(attention_dkv_kernel<D, CAUSAL>, dim3(blocks, (unsigned)K, (unsigned)B),
+           dim3(F::DKV_THREADS), F::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T,
+           (int)H, (int)K, scale);
 }
 
-/* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o (H, D).
- * ws: attention_decode_cuda_workspace(T, H) bytes. */
+/* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o
+ * (H, D). ws: attention_decode_cuda_workspace(T, H) bytes. */
 template <int D>
 static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const act_t *qkv,
-                                    const int32_t *place, int64_t T, int64_t H, int64_t K, float scale,
-                                    void *ws, cudaStream_t s)
+                                    const int32_t *place, int64_t T, int64_t H, int64_t K,
+                                    float scale, void *ws, cudaStream_t s)
 {
-    launch(attention_decode_kernel<D>, dim3((unsigned)H), dim3(ATTENTION_DECODE_THREADS), 0, s, o, keys,
-           values, qkv, place, (int)T, (int)H, (int)K, scale, (float *)ws);
+    launch(attention_decode_kernel<D>, dim3((unsigned)H), dim3(ATTENTION_DECODE_THREADS), 0, s, o,
+           keys, values, qkv, place, (int)T, (int)H, (int)K, scale, (float *)ws);
 }
 
 #else
-template __global__ void attention_fwd_kernel<D, true>(act_t *, float *, const act_t *, int, int, int,
+template __global__ void attention_fwd_kernel<D, true>(act_t *, float *, const act_t *, int, int,
+                                                       int, float);
+template __global__ void attention_dq_kernel<D, true>(act_t *, float *, const act_t *,
+                                                      const act_t *, const float *, const act_t *,
+                                                      int, int, int, float);
+template __global__ void attention_dkv_kernel<D, true>(act_t *, const float *, const act_t *,
+                                                       const float *, const act_t *, int, int, int,
                                                        float);
-template __global__ void attention_dq_kernel<D, true>(act_t *, float *, const act_t *, const act_t *,
-                                                      const float *, const act_t *, int, int, int, float);
-template __global__ void attention_dkv_kernel<D, true>(act_t *, const float *, const act_t *, const float *,
-                                                       const act_t *, int, int, int, float);
 template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
                                                     const int32_t *, int, int, int, float, float *);
 SHARED_BYTES(attention_fwd_kernel, AttentionForm<D>::FWD_SHARED);

@@ -1,8 +1,8 @@
-/* attention_f32.cuh -- attention without tensor cores: fp32 arithmetic, any storage type, any even head size.
+/* attention_f32.cuh -- attention without tensor cores: any storage type, any even head size.
  *
- * In, Out: as attention.cuh. The kernel that owns a query writes delta, the one that owns a key reads it.
- * Method: AttentionLanes::LANES lanes share a row (a query, or a key in the kernel of dk and dv) and hold
- *         it in registers; the rows that all of the block meet pass through shared memory. */
+ * In, Out: as attention.cuh; attention_dq_f32 writes delta, attention_dkv_f32 reads it.
+ * Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
+ *         registers; the rows that all of the block meet pass through shared memory. */
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
 #define DIECAST_KERNELS_ATTENTION_F32_CUH
 
@@ -16,10 +16,10 @@ enum {
 
 #define ATTENTION_LOG2E 1.4426950408889634f
 #define ATTENTION_LN2 0.6931471805599453f
-#define ATTENTION_NONE __uint_as_float(0xff800000u)   /* the score of a key that is not seen: -inf */
+#define ATTENTION_NONE __uint_as_float(0xff800000u)     /* -inf: score of a key that is not seen */
 
-/* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so that
- * the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
+/* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so
+ * that the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
 template <int D> struct AttentionLanes {
     static constexpr int LANES = D <= 16 ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : 8;
     static constexpr int WIDTH = D % 4 ? 2 : 4;
@@ -30,7 +30,8 @@ template <int D> struct AttentionLanes {
 };
 
 /* 4 elements at once (all rows begin at multiples of D, and D of 4) or 2, one by one */
-template <int WIDTH> static __device__ __forceinline__ void attention_load_(float *x, const act_t *p)
+template <int WIDTH>
+static __device__ __forceinline__ void attention_load_(float *x, const act_t *p)
 {
     if constexpr (WIDTH == 4) {
         act_load4(x, p);
@@ -63,7 +64,8 @@ static __device__ __forceinline__ void attention_row_load_(float *x, const act_t
 }
 
 template <int D>
-static __device__ __forceinline__ void attention_row_store_(act_t *row, const float *x, float factor)
+static __device__ __forceinline__ void attention_row_store_(act_t *row, const float *x,
+                                                            float factor)
 {
     typedef AttentionLanes<D> L;
     const int lane = threadIdx.x % L::LANES;
@@ -79,8 +81,8 @@ static __device__ __forceinline__ void attention_row_store_(act_t *row, const fl
 
 /* tile (ATTENTION_TILE, PADDED) = rows `row` apart; zeros from row `n` on. */
 template <int D>
-static __device__ __forceinline__ void attention_tile_load_(float *tile, const act_t *from, int64_t row,
-                                                            int n)
+static __device__ __forceinline__ void attention_tile_load_(float *tile, const act_t *from,
+                                                            int64_t row, int n)
 {
     typedef AttentionLanes<D> L;
     constexpr int WIDTH = L::WIDTH, PARTS = L::PADDED / WIDTH;
@@ -112,7 +114,8 @@ template <int D> static __device__ __forceinline__ void attention_part_(float *x
     }
 }
 
-template <int D> static __device__ __forceinline__ float attention_dot_(const float *a, const float *b)
+template <int D>
+static __device__ __forceinline__ float attention_dot_(const float *a, const float *b)
 {
     float sum = 0.0f;
 #pragma unroll
@@ -130,7 +133,8 @@ template <int D> static __device__ __forceinline__ float attention_lane_sum_(flo
     return x;
 }
 
-template <int D> static __device__ __forceinline__ void attention_add_(float *y, float p, const float *x)
+template <int D>
+static __device__ __forceinline__ void attention_add_(float *y, float p, const float *x)
 {
 #pragma unroll
     for (int i = 0; i < AttentionLanes<D>::HELD; i++)
@@ -139,11 +143,13 @@ template <int D> static __device__ __forceinline__ void attention_add_(float *y,
 
 /* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
 template <int D, bool CAUSAL>
-static __device__ __forceinline__ void attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
-                         int T, int H, int K, float scale)
+static __device__ __forceinline__ void
+attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
+                  int T, int H, int K, float scale)
 {
     typedef AttentionLanes<D> L;
-    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED], values[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float values[ATTENTION_TILE * L::PADDED];
     const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
@@ -191,16 +197,19 @@ static __device__ __forceinline__ void attention_fwd_f32(act_t *__restrict__ o, 
 
 /* dq, and delta (B, H, T) = row sums of d_o * o; grid as attention_fwd_f32's */
 template <int D, bool CAUSAL>
-static __device__ __forceinline__ void attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
-                        const act_t *__restrict__ o, const float *__restrict__ lse,
-                        const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+static __device__ __forceinline__ void
+attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
+                 const act_t *__restrict__ o, const float *__restrict__ lse,
+                 const act_t *__restrict__ qkv, int T, int H, int K, float scale)
 {
     typedef AttentionLanes<D> L;
-    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED], values[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float values[ATTENTION_TILE * L::PADDED];
     const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
-    const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D, lat = (b * H + h) * T + i;
+    const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
+    const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
     const int end = CAUSAL ? min(T, i0 + L::ROWS) : T;
     float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
@@ -233,14 +242,17 @@ static __device__ __forceinline__ void attention_dq_f32(act_t *__restrict__ dqkv
     }
 }
 
-/* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K, B) */
+/* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K,
+ * B) */
 template <int D, bool CAUSAL>
-static __device__ __forceinline__ void attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
-                         const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                         const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+static __device__ __forceinline__ void
+attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
+                  const act_t *__restrict__ d_o, const float *__restrict__ lse,
+                  const act_t *__restrict__ qkv, int T, int H, int K, float scale)
 {
     typedef AttentionLanes<D> L;
-    __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED], dys[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float dys[ATTENTION_TILE * L::PADDED];
     __shared__ float tops[ATTENTION_TILE], sums[ATTENTION_TILE];
     const int kv = (int)blockIdx.y, group = H / K, j0 = (int)blockIdx.x * L::ROWS;
     const int j = j0 + (int)threadIdx.x / L::LANES;

@@ -1,0 +1,118 @@
+/* ptx.h -- the functions of kernels/cuda/ptx.cuh for the host: which lane holds which element.
+ *
+ * In:    included before a source (-include): its own include of ptx.cuh finds the guard taken.
+ * Keeps: copies arrive at the wait, not before; products are exact, added to c with one rounding.
+ * Method: lanes lay down what they hold (sim_warp_exchange_all) and pick what they need. */
+#ifndef DIECAST_KERNELS_PTX_CUH
+#define DIECAST_KERNELS_PTX_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+typedef const unsigned char *SharedAddress;
+
+static inline SharedAddress shared_address(const void *p)
+{
+    return (SharedAddress)p;
+}
+
+static inline void copy16_async(SharedAddress to, const void *from, int bytes)
+{
+    sim_async_copy((void *)(uintptr_t)to, from, 16, (unsigned)bytes);
+}
+
+static inline void copy_commit(void)
+{
+    sim_async_commit();
+}
+
+template <int PENDING> static inline void copy_wait(void)
+{
+    sim_async_wait(PENDING);
+}
+
+/* What the exchange returned belongs to the simulator: its reads are not those of the kernel. */
+#define SIM_UNSEEN __attribute__((no_sanitize_thread, noinline)) static
+
+SIM_UNSEEN void sim_matrices(unsigned r[4], const uint4 *row, bool transposed)
+{
+    const unsigned char *rows = sim_warp_exchange_all(row, 16, "ldmatrix");
+    const int lane = sim_lane(), outer = lane / 4, inner = lane % 4 * 2;
+    for (int m = 0; m < 4; m++) {
+        unsigned short pair[2];
+        for (int i = 0; i < 2; i++) {
+            const int y = transposed ? inner + i : outer, x = transposed ? outer : inner + i;
+            memcpy(pair + i, rows + 64 * (8 * m + y) + 2 * x, 2);
+        }
+        r[m] = pair[0] | (unsigned)pair[1] << 16;
+    }
+}
+
+static inline void matrices_load(unsigned r[4], SharedAddress row)
+{
+    const uint4 mine = *(const uint4 *)row;
+    sim_matrices(r, &mine, false);
+}
+
+static inline void matrices_load_transposed(unsigned r[4], SharedAddress row)
+{
+    const uint4 mine = *(const uint4 *)row;
+    sim_matrices(r, &mine, true);
+}
+
+static inline float sim_half_value(unsigned short bits, bool bf16)
+{
+    return bf16 ? (float)__ushort_as_bfloat16(bits) : __half2float(__ushort_as_half(bits));
+}
+
+/* x[16]: a row of a (first register: 0 or 1) or a column of b (4), from the four lanes that hold
+ * it; the elements 8.. lie `next` registers on. */
+SIM_UNSEEN void sim_product_operand(float x[16], const unsigned char *held, int lane, int first,
+                                    int next, bool bf16)
+{
+    for (int k = 0; k < 16; k++) {
+        unsigned short bits;
+        const int reg = first + k / 8 * next;
+        memcpy(&bits, held + 64 * (lane + k % 8 / 2) + 4 * reg + 2 * (k % 2), 2);
+        x[k] = sim_half_value(bits, bf16);
+    }
+}
+
+SIM_UNSEEN void sim_product(float c[4], const unsigned mine[6], bool bf16)
+{
+    const unsigned char *held = sim_warp_exchange_all(mine, 24, "mma");
+    const int lane = sim_lane(), group = lane / 4, pair = lane % 4 * 2;
+    float a[2][16], b[2][16];
+    for (int i = 0; i < 2; i++) {
+        sim_product_operand(a[i], held, 4 * group, i, 2, bf16);
+        sim_product_operand(b[i], held, 4 * (pair + i), 4, 1, bf16);
+    }
+    for (int i = 0; i < 4; i++) {
+        double sum = c[i];
+        for (int k = 0; k < 16; k++)
+            sum += (double)a[i / 2][k] * (double)b[i % 2][k];
+        c[i] = (float)sum;
+    }
+}
+
+static inline void product_bf16(float c[4], const unsigned a[4], unsigned b0, unsigned b1)
+{
+    const unsigned mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    sim_product(c, mine, true);
+}
+
+static inline void product_f16(float c[4], const unsigned a[4], unsigned b0, unsigned b1)
+{
+    const unsigned mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
+    sim_product(c, mine, false);
+}
+
+#undef SIM_UNSEEN
+
+static inline float exp2_approx(float x)
+{
+    return exp2f(x);
+}
+
+#endif
