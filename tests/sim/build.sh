@@ -5,7 +5,7 @@
 # are linked without -fsanitize: the library answers what the compiler planted.
 set -eu
 cd "$(dirname "$0")/../.."
-common=(-g -ffp-contract=off -fno-exceptions -Wno-unknown-pragmas)
+common=(-g -fno-strict-aliasing -ffp-contract=off -fno-exceptions -Wno-unknown-pragmas)
 # half to float and fma in one instruction where the machine has them; the results are the same
 if grep -qm1 '\bavx2\b' /proc/cpuinfo && grep -qm1 '\bf16c\b' /proc/cpuinfo; then
     common+=(-mavx2 -mfma -mf16c)

@@ -433,6 +433,11 @@ extern "C" const void *sim_warp_lane(int lane)
     return m->given[lane];
 }
 
+extern "C" unsigned sim_warp_met(void)
+{
+    return current->held->arrived;
+}
+
 extern "C" void sim_syncwarp(unsigned mask)
 {
     sim_pc = __builtin_return_address(0);

@@ -90,12 +90,12 @@ static std::mutex host_mutex;
 
 static const char *const verbs[] = {"reads", "writes", "changes (atomic)", "begins to fill"};
 
-static const char *who(Record r, char text[160])
+static const char *who(Record r, const Now *me, char text[160])
 {
     Index t = index_of((int64_t)(r & THREAD_BITS) >> THREAD_AT, sim_place.block);
-    if (r >= now.block) {
+    if (r >= me->block) {
         snprintf(text, 160, "thread (%u,%u,%u)", t.x, t.y, t.z);
-    } else if (r >= now.operation) {
+    } else if (r >= me->operation) {
         auto i = std::upper_bound(blocks.begin(), blocks.end(), r) - blocks.begin() - 1;
         Index b = index_of(i, sim_place.grid);
         snprintf(text, 160, "block (%u,%u,%u)", b.x, b.y, b.z);
@@ -107,14 +107,21 @@ static const char *who(Record r, char text[160])
     return text;
 }
 
-[[noreturn]] static void fail_conflict(Kind kind, const char *space, Record r, bool written)
+[[noreturn]] static void fail_conflict(const Now *me, Kind kind, const char *space, Record r, bool written)
 {
     char text[160];
-    const char *did = written ? r & ATOMIC ? "changed by an atomic" : "wrote" : "read";
-    who(r, text);
-    if (r >= now.block)
+    bool several = r >= me->segment && (written ? r & SEVERAL : (r & 3) != ONE);
+    const char *did = !written        ? "read"
+                      : !(r & ATOMIC) ? "wrote"
+                      : several       ? "changed by atomics"
+                                      : "changed by an atomic";
+    if (several)
+        snprintf(text, sizeof text, "several threads");
+    else
+        who(r, me, text);
+    if (r >= me->block)
         sim_fail("%s %s memory that %s %s, with no barrier between", verbs[kind], space, text, did);
-    if (r >= now.operation)
+    if (r >= me->operation)
         sim_fail("%s %s memory that %s of this grid %s", verbs[kind], space, text, did);
     sim_fail("%s memory that %s %s: nothing puts the two in order", verbs[kind], text, did);
 }
@@ -176,13 +183,13 @@ static inline void meet_writer(Record r, Kind kind, const Now *me, const char *s
     if (r >= me->segment) {
         bool atomics = kind == TAKE && r & ATOMIC;
         if (!atomics && !(same_thread(r, me->record) && !(r & SEVERAL)) && !warp_ordered(r, me))
-            fail_conflict(kind, space, r, true);
+            fail_conflict(me, kind, space, r, true);
     } else if (!SHARED && r < me->block && r != 0) {
         if (r >= me->operation) {
             if (!(kind == TAKE && r & ATOMIC) && !block_over(r))
-                fail_conflict(kind, space, r, true);
+                fail_conflict(me, kind, space, r, true);
         } else if (!happens_before(r, me)) {
-            fail_conflict(kind, space, r, true);
+            fail_conflict(me, kind, space, r, true);
         }
     }
 }
@@ -194,10 +201,10 @@ static inline void meet_reader(Record r, Kind kind, const Now *me, const char *s
     if (r >= me->segment) {
         int readers = r & 3;
         if (readers == MANY || !((readers == ONE && same_thread(r, me->record)) || warp_ordered(r, me)))
-            fail_conflict(kind, space, r & ~(Record)7, false);
+            fail_conflict(me, kind, space, r, false);
     } else if (!SHARED && r < me->block && r != 0) {
         if (r >= me->operation ? !block_over(r) : !happens_before(r, me))
-            fail_conflict(kind, space, r & ~(Record)7, false);
+            fail_conflict(me, kind, space, r, false);
     }
 }
 
@@ -655,6 +662,44 @@ void __tsan_vptr_update(void **, void *) {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void) {}
 void __tsan_init(void) {}
+
+/* Atomics of host code; device code has its own (shadow_atomic). */
+#define TSAN_FETCH(name, bits, T)                                                               \
+    T __tsan_atomic##bits##_fetch_##name(volatile T *p, T x, int)                               \
+    {                                                                                           \
+        return __atomic_fetch_##name(p, x, __ATOMIC_SEQ_CST);                                   \
+    }
+#define TSAN_SWAP(kind, weak, bits, T)                                                          \
+    int __tsan_atomic##bits##_compare_exchange_##kind(volatile T *p, T *old, T x, int, int)     \
+    {                                                                                           \
+        return __atomic_compare_exchange_n(p, old, x, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+    }
+#define TSAN_ATOMICS(bits, T)                                                                   \
+    T __tsan_atomic##bits##_load(const volatile T *p, int)                                      \
+    {                                                                                           \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                            \
+    }                                                                                           \
+    void __tsan_atomic##bits##_store(volatile T *p, T x, int)                                   \
+    {                                                                                           \
+        __atomic_store_n(p, x, __ATOMIC_SEQ_CST);                                               \
+    }                                                                                           \
+    T __tsan_atomic##bits##_exchange(volatile T *p, T x, int)                                   \
+    {                                                                                           \
+        return __atomic_exchange_n(p, x, __ATOMIC_SEQ_CST);                                     \
+    }                                                                                           \
+    TSAN_FETCH(add, bits, T)                                                                    \
+    TSAN_FETCH(sub, bits, T)                                                                    \
+    TSAN_FETCH(and, bits, T)                                                                    \
+    TSAN_FETCH(or, bits, T)                                                                     \
+    TSAN_FETCH(xor, bits, T)                                                                    \
+    TSAN_SWAP(strong, false, bits, T)                                                           \
+    TSAN_SWAP(weak, true, bits, T)
+TSAN_ATOMICS(8, uint8_t)
+TSAN_ATOMICS(16, uint16_t)
+TSAN_ATOMICS(32, uint32_t)
+TSAN_ATOMICS(64, uint64_t)
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 /* What -fsanitize=alignment,bounds calls. */
 struct UbsanPlace {

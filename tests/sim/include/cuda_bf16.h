@@ -34,9 +34,6 @@ struct __attribute__((aligned(4))) __nv_bfloat162 {
     __nv_bfloat162(__nv_bfloat16 x_, __nv_bfloat16 y_) : x(x_), y(y_) {}
 };
 
-typedef __nv_bfloat16 nv_bfloat16;
-typedef __nv_bfloat162 nv_bfloat162;
-
 static inline float __bfloat162float(__nv_bfloat16 x) { return (float)x; }
 static inline __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }
 static inline __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(x); }

@@ -33,9 +33,6 @@ struct __attribute__((aligned(4))) __half2 {
     __half2(__half x_, __half y_) : x(x_), y(y_) {}
 };
 
-typedef __half half;
-typedef __half2 half2;
-
 static inline float __half2float(__half x) { return (float)x; }
 static inline __half __float2half(float x) { return __half(x); }
 static inline __half __float2half_rn(float x) { return __half(x); }

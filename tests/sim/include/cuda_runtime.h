@@ -44,6 +44,8 @@ const unsigned char *sim_warp_exchange(unsigned mask, const void *mine, unsigned
 const unsigned char *sim_warp_exchange_all(const void *mine, unsigned bytes, const char *what);
 /* What `lane` gave in the calling thread's last exchange; an error when it took no part */
 const void *sim_warp_lane(int lane);
+/* The lanes that took part in it */
+unsigned sim_warp_met(void);
 void sim_syncwarp(unsigned mask);
 unsigned sim_active_mask(void);
 int sim_lane(void);
@@ -130,7 +132,7 @@ template <typename T, typename Fold>
 static inline T sim_fold(unsigned mask, T value, const char *what, Fold fold)
 {
     sim_warp_exchange(mask, &value, sizeof value, what);
-    unsigned live = mask & sim_active_mask();
+    unsigned live = sim_warp_met();
     T result = value;
     bool first = true;
     for (int lane = 0; lane < 32; lane++) {
@@ -184,12 +186,16 @@ SIM_REDUCE(unsigned, __reduce_xor_sync, a ^ b)
 #endif
 
 #define SIM_ATOMIC(T, name, operand, expression)                                                \
-    static inline SIM_UNCHECKED T name(T *p, T operand)                                         \
+    static inline SIM_UNCHECKED T sim_##name(T *p, T operand)                                   \
     {                                                                                           \
-        sim_atomic(p, sizeof *p);                                                               \
         T old = *p;                                                                             \
         *p = expression;                                                                        \
         return old;                                                                             \
+    }                                                                                           \
+    static inline T name(T *p, T operand)                                                       \
+    {                                                                                           \
+        sim_atomic(p, sizeof *p);                                                               \
+        return sim_##name(p, operand);                                                          \
     }
 #define SIM_ATOMICS(T)                                                                          \
     SIM_ATOMIC(T, atomicMin, x, x < old ? x : old)                                              \
@@ -198,12 +204,16 @@ SIM_REDUCE(unsigned, __reduce_xor_sync, a ^ b)
     SIM_ATOMIC(T, atomicAnd, x, old &x)                                                         \
     SIM_ATOMIC(T, atomicOr, x, old | x)                                                         \
     SIM_ATOMIC(T, atomicXor, x, old ^ x)                                                        \
-    static inline SIM_UNCHECKED T atomicCAS(T *p, T expected, T x)                              \
+    static inline SIM_UNCHECKED T sim_atomicCAS(T *p, T expected, T x)                          \
     {                                                                                           \
-        sim_atomic(p, sizeof *p);                                                               \
         T old = *p;                                                                             \
         *p = old == expected ? x : old;                                                         \
         return old;                                                                             \
+    }                                                                                           \
+    static inline T atomicCAS(T *p, T expected, T x)                                            \
+    {                                                                                           \
+        sim_atomic(p, sizeof *p);                                                               \
+        return sim_atomicCAS(p, expected, x);                                                   \
     }
 SIM_ATOMICS(int)
 SIM_ATOMICS(unsigned)

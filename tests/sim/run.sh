@@ -1,0 +1,55 @@
+#!/bin/bash
+# The simulator's own tests: d_*.cpp the device side, h_*.cpp the host side, h_*.sh what needs a shell.
+# d_runs also on the fast library, which most end-to-end tests use. run.sh NAME ..: only these.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=out/.test/sim/own
+mkdir -p $out
+failed=0
+
+build() {                        # MODE NAME
+    local mode=$1 name=$2 library flags
+    library=$(tests/sim/build.sh "$mode") || return 1
+    mapfile -t flags < <(tests/sim/build.sh --flags "$mode")
+    if [ ! -f "$out/$name.$mode" ] || [ -n "$(find "tests/sim/$name.cpp" tests/sim/*.h tests/sim/include \
+        "$library" -newer "$out/$name.$mode" -print -quit)" ]; then
+        g++ -std=c++20 -Wall -Wextra -Wshadow -Wvla -Werror "${flags[@]}" -I tests/sim/include \
+            -include tests/sim/ptx.h -c -o "$out/$name.$mode.o" "tests/sim/$name.cpp" &&
+            g++ -o "$out/$name.$mode" "$out/$name.$mode.o" "$library" -lpthread
+    fi
+}
+
+names=("$@")
+[ $# != 0 ] || mapfile -t names < <(cd tests/sim && printf '%s\n' [dh]_*.cpp h_*.sh | sed 's/\.cpp$//')
+programs=()
+for name in "${names[@]}"; do
+    case $name in
+    *.sh) programs+=("tests/sim/$name"); continue ;;
+    esac
+    modes=(checked)
+    [ "$name" != d_runs ] || modes=(checked fast)
+    for mode in "${modes[@]}"; do
+        if build "$mode" "$name"; then
+            programs+=("$out/$name.$mode")
+        else
+            echo "not ok $name: does not compile ($mode)"
+            failed=1
+        fi
+    done
+done
+for program in "${programs[@]}"; do
+    case $program in
+    *.fast) "$program" | sed 's/^\(\(not \)\?ok [a-z]*\)/\1.fast/' ;;
+    *.sh)
+        toolkit=${CUDA:-/usr/local/cuda}
+        if [ -d "$toolkit/include" ]; then
+            "$program" "$toolkit"
+        else
+            echo "skipped: $program needs the headers of a CUDA toolkit"
+        fi
+        ;;
+    *) "$program" ;;
+    esac
+    [ "${PIPESTATUS[0]}" = 0 ] || failed=1
+done
+exit $failed
