@@ -329,6 +329,7 @@ static bool epilogue_supported(const Problem &p)
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_BIAS:
         return true;
+    case CUBLASLT_EPILOGUE_GELU_AUX:
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
     case CUBLASLT_EPILOGUE_DGELU:
         return has_aux && p.a.type != CUDA_R_32F && p.d.type == p.a.type &&
@@ -439,6 +440,18 @@ static cublasStatus_t algo_check(const Algo &algo, const Problem &p)
 
 /* ---- choosing ---- */
 
+/* All choices, the better first: sums that are long beside the result are split. */
+static std::vector<const Choice *> favourites(const Problem &p)
+{
+    std::vector<const Choice *> list;
+    bool split_first = p.k >= 4 * p.m && p.k >= 4 * p.n;
+    for (int wanted = 1; wanted >= 0; wanted--)
+        for (const Choice &c : choices)
+            if ((c.split > 1 && split_first) == (wanted == 1))
+                list.push_back(&c);
+    return list;
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -459,8 +472,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     uint32_t promised = want->align[0];
     for (uint32_t align : want->align)
         promised = align < promised ? align : promised;
-    for (const Choice &choice : choices) {
-        Algo algo = algo_make(choice, p.desc.compute, p.desc.scale, p.a.type, p.b.type, p.c.type,
+    for (const Choice *choice : favourites(p)) {
+        Algo algo = algo_make(*choice, p.desc.compute, p.desc.scale, p.a.type, p.b.type, p.c.type,
                               p.d.type);
         if (*returned == requested || algo.align > promised ||
             (algo.scheme & want->schemes) != algo.scheme ||
@@ -647,7 +660,7 @@ static void product_touch(const Product &x)
         sim_read(p.desc.bias, (size_t)(p.m * type_size(p.d.type)));
     if (p.desc.epilogue == CUBLASLT_EPILOGUE_DGELU)
         touch(sim_read, aux, p.desc.aux);
-    if (p.desc.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS)
+    if (p.desc.epilogue & CUBLASLT_EPILOGUE_GELU)
         touch(write_const, aux, p.desc.aux);
     if (uint64_t bytes = workspace_of(x.algo, p))
         sim_write(x.workspace, bytes);
@@ -676,7 +689,7 @@ static bool product_run(const Product &x)
                 v += x.beta * gemm_load(x.c, p.c.type, col * p.c.ld + row);
             if (e.epilogue & CUBLASLT_EPILOGUE_BIAS)
                 v += gemm_load(e.bias, p.d.type, row);
-            if (e.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+            if (e.epilogue & CUBLASLT_EPILOGUE_GELU) {
                 gemm_store(e.aux, p.d.type, col * e.aux_ld + row, v);
                 v = gelu(v);
             } else if (e.epilogue == CUBLASLT_EPILOGUE_DGELU) {
@@ -721,8 +734,8 @@ static cublasStatus_t check_pointers(const Product &x, uint64_t workspace_size)
 /* Without an algorithm of the caller's: the first that the pointers and the workspace allow. */
 static cublasStatus_t choose(Product *x, uint64_t workspace_size)
 {
-    for (const Choice &choice : choices) {
-        x->algo = algo_make(choice, x->p.desc.compute, x->p.desc.scale, x->p.a.type, x->p.b.type,
+    for (const Choice *choice : favourites(x->p)) {
+        x->algo = algo_make(*choice, x->p.desc.compute, x->p.desc.scale, x->p.a.type, x->p.b.type,
                             x->p.c.type, x->p.d.type);
         if (algo_check(x->algo, x->p) == CUBLAS_STATUS_SUCCESS &&
             check_pointers(*x, workspace_size) == CUBLAS_STATUS_SUCCESS)

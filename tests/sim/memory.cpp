@@ -2,7 +2,7 @@
  *
  * In:    DIECAST_SIM_SM the compute capability (9.0), DIECAST_SIM_MEMORY_GIB of a device (80),
  *        DIECAST_SIM_DEVICES in the host (8), CUDA_VISIBLE_DEVICES as the driver takes it.
- * Keeps: memory holds 0xff when it is handed out, so that what nothing wrote is NaN. */
+ * Keeps: memory is handed out full of 0xff (its first 256 MiB): what nothing wrote is NaN. */
 #include "host.h"
 
 #include <map>
@@ -21,6 +21,9 @@ static const Card cards[] = {
 };
 
 enum { KIB = 1024, CONTEXT_MIB = 512, DEFAULT_SHARED = 48 * KIB, RESERVED_SHARED = 1 * KIB };
+
+/* Bytes of an allocation that are filled: of a large one the rest stays without pages. */
+static const size_t FILLED = (size_t)256 << 20;
 
 static size_t allocated;                              /* bytes of device memory */
 static std::map<const void *, int> dynamic_limits;    /* set by cudaFuncSetAttribute */
@@ -320,6 +323,14 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *data)
 
 /* ---- memory ---- */
 
+static void *allocate(SimMemory kind, size_t size)
+{
+    void *p = sim_allocate(kind, size);
+    if (p)
+        memset(p, 0xff, size < FILLED ? size : FILLED);
+    return p;
+}
+
 cudaError_t cudaMalloc(void **p, size_t size)
 {
     SimLock lock(sim_mutex);
@@ -331,7 +342,7 @@ cudaError_t cudaMalloc(void **p, size_t size)
         return cudaSuccess;
     if (size > total_bytes() - ((size_t)CONTEXT_MIB << 20) - allocated)
         return sim_answer(cudaErrorMemoryAllocation);
-    *p = sim_allocate(SIM_DEVICE, size);
+    *p = allocate(SIM_DEVICE, size);
     if (!*p)
         return sim_answer(cudaErrorMemoryAllocation);
     allocated += size;
@@ -377,7 +388,7 @@ cudaError_t cudaHostAlloc(void **p, size_t size, unsigned flags)
         return sim_answer(error);
     if (!p || flags > 7)
         return sim_answer(cudaErrorInvalidValue);
-    *p = size ? sim_allocate(SIM_PINNED, size) : nullptr;
+    *p = size ? allocate(SIM_PINNED, size) : nullptr;
     return sim_answer(size && !*p ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 

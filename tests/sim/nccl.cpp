@@ -21,7 +21,7 @@ struct ncclComm {
     bool blocking;
     State state;
     bool used;               /* by a collective */
-    bool asked;              /* for its state since the last call that takes time */
+    int asked;               /* for its state since the last call that takes time: 2 was told */
     uint64_t end;            /* place of the last operation when ncclCommFinalize was called */
     ncclResult_t error;
 };
@@ -98,14 +98,13 @@ static ncclResult_t state_of(ncclComm_t comm)
         if (shared_same_device(comm->shared.get()))
             return comm->error = refuse(ncclInvalidUsage, "two ranks on one GPU");
         comm->state = READY;
-    }
-    if (shared_lost(comm->shared.get()) >= 0)
+    } else if (shared_lost(comm->shared.get()) >= 0) {
         return comm->error = refuse(ncclRemoteError, "a rank has ended");
+    }
     if (comm->state == ENDING && !order_done(comm->end))
         return ncclInProgress;
-    bool first = !comm->asked;
-    comm->asked = true;
-    return first && !comm->blocking ? ncclInProgress : ncclSuccess;
+    comm->asked += comm->asked < 2;
+    return comm->asked < 2 && !comm->blocking ? ncclInProgress : ncclSuccess;
 }
 
 /* Of a blocking communicator: until it is where the call brings it. No lock held. */
@@ -133,7 +132,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
         if (!shared)
             return refuse(ncclInvalidUsage, why);
         *comm = new ncclComm{shared, rank, ranks, device_current(),
-                             !config || config->blocking != 0, STARTING, false, false, 0,
+                             !config || config->blocking != 0, STARTING, false, 0, 0,
                              ncclSuccess};
         comms[*comm] = true;
     }
@@ -202,7 +201,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
         if (!known(comm) || comm->state != READY)
             return refuse(ncclInvalidArgument, "communicator");
         comm->state = ENDING;
-        comm->asked = false;
+        comm->asked = 0;
         comm->end = order_last();
     }
     return settle(comm);
@@ -295,7 +294,7 @@ static ncclResult_t start(const Pending &p)
     if (comm->used || comm->blocking)
         return ncclSuccess;
     comm->used = true;
-    comm->asked = false;
+    comm->asked = 0;
     return ncclInProgress;
 }
 
@@ -308,7 +307,7 @@ static ncclResult_t collective(SharedKind kind, const void *send, void *recv, si
         return refuse(ncclInvalidArgument, "communicator");
     if (comm->error != ncclSuccess)
         return comm->error;
-    if (comm->state != READY || (!comm->blocking && !comm->asked))
+    if (comm->state != READY || (!comm->blocking && comm->asked < 2))
         return refuse(ncclInvalidArgument,
                       "communicator is used before its previous call was ncclSuccess");
     SharedCall call = {(uint32_t)kind, (uint32_t)type, (uint32_t)op, root, count};
