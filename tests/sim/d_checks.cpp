@@ -298,6 +298,31 @@ CASE(syncwarp_of_halves)
     launch(1, 64, warp_exchange, fresh<float>(64), (int)HALVES);
 }
 
+/* Lanes read each other's elements; behind a barrier each reads and writes its own. */
+static __global__ void warp_update(float *x, bool barrier)
+{
+    const unsigned t = threadIdx.x;
+    float sum = x[t] + x[t ^ 1] + x[t ^ 2];
+    if (barrier)
+        __syncwarp();
+    x[t] += sum;
+}
+
+static float *numbers()
+{
+    float *x = fresh<float>(64);
+    CHECK(!cudaMemset(x, 0, 64 * sizeof *x));
+    return x;
+}
+
+CASE(syncwarp_ends_reads_of_several_lanes) { launch(1, 64, warp_update, numbers(), true); }
+
+FAILS(several_lanes_still_read, IN("warp_update", "0,0,0", "1,0,0",
+                                   "reads global memory that thread (0,0,0) wrote, with no barrier"))
+{
+    launch(1, 64, warp_update, numbers(), false);
+}
+
 FAILS(shuffle_orders_no_memory, IN("warp_exchange", "0,0,0", "31,0,0",
                                    "reads shared memory that thread (30,0,0) wrote, with no barrier"))
 {

@@ -167,6 +167,14 @@ static inline bool warp_ordered(Record r, const Now *me)
     return step < w->floor || step < w->known[mine % WARP][other % WARP];
 }
 
+/* Does a __syncwarp of the whole warp lie between r, of this segment, and now? */
+static inline bool warp_passed(Record r, const Now *me)
+{
+    unsigned warp = (unsigned)((r & THREAD_BITS) >> THREAD_AT) / WARP;
+    return warp == (unsigned)((me->record & THREAD_BITS) >> THREAD_AT) / WARP &&
+           ((uint32_t)(r >> STEP_AT) & MAX_STEP) < warps[warp].floor;
+}
+
 static inline bool same_thread(Record a, Record b)
 {
     return ((a ^ b) & THREAD_BITS) == 0;
@@ -218,7 +226,9 @@ static inline void cell_access(Cell *c, Kind kind, const Now *me, size_t bytes, 
         Record r = c->reader;
         if (r >= me->segment) {
             unsigned others = (unsigned)(r & 3);
-            if (!same_thread(r, me->record)) {
+            if (others != MANY && warp_passed(r, me)) {
+                others = ONE;            // those before are in order, whichever lanes they were
+            } else if (!same_thread(r, me->record)) {
                 bool warp = (r ^ me->record) >> (THREAD_AT + 5) << (64 - 5) == 0;
                 others = warp && others != MANY ? ONE_WARP : MANY;
             }
