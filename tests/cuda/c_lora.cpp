@@ -1,0 +1,174 @@
+/* c_lora.cpp -- lora.cuh. */
+#include "../../kernels/cuda/lora.cuh"
+#include "../../kernels/reference/lora.h"
+#include "harness.h"
+
+static const uint32_t noise_host[4] = { 0x1234567, 0x89abcdef, 17, 40 };
+static const uint32_t site = 5;
+
+/* q, k, v of a grouped layer; one part; two parts with a gap between; rank 1 and odd sizes; more than
+ * one tile of rows, columns and ranks. */
+static const Lora cases[] = {
+    { .name = "qkv", .rows = 34, .in = 24, .out = 32, .rank = 4, .parts = 3, .col = { 0, 16, 24 },
+      .width = { 16, 8, 8 }, .scale = 2, .T = 17 },
+    { .name = "o", .rows = 9, .in = 13, .out = 7, .rank = 1, .parts = 1, .col = { 0 },
+      .width = { 7 }, .scale = 0.5f, .T = 9 },
+    { .name = "q, v", .rows = 40, .in = 64, .out = 96, .rank = 8, .parts = 2, .col = { 0, 80 },
+      .width = { 64, 16 }, .scale = 1, .T = 8 },
+    { .name = "wide", .rows = 50, .in = 140, .out = 72, .rank = 35, .parts = 1, .col = { 0 },
+      .width = { 72 }, .scale = 0.25f, .T = 50 },
+};
+
+/* The four words of a counter, as philox.cuh defines them, written out once more. */
+static void words(uint32_t out[4], uint32_t key0, int64_t T, int64_t row, uint32_t quad)
+{
+    uint32_t c[4] = { quad, (uint32_t)(row % T), noise_host[3] + (uint32_t)(row / T), noise_host[2] };
+    uint32_t k0 = key0, k1 = noise_host[1];
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        const uint64_t p = (uint64_t)0xD2511F53 * c[0], q = (uint64_t)0xCD9E8D57 * c[2];
+        const uint32_t next[4] = { (uint32_t)(q >> 32) ^ c[1] ^ k0, (uint32_t)q,
+                                   (uint32_t)(p >> 32) ^ c[3] ^ k1, (uint32_t)p };
+        memcpy(c, next, sizeof c);
+    }
+    memcpy(out, c, sizeof c);
+}
+
+/* (parts, rows, in), from the word of each element alone. */
+static double *masks(const Lora &l)
+{
+    double *mask = HOST(double, l.parts * l.rows * l.in);
+    for (int64_t p = 0; p < l.parts; p++)
+        for (int64_t i = 0; i < l.rows; i++)
+            for (int64_t c = 0; c < l.in; c++) {
+                uint32_t w[4];
+                words(w, noise_host[0] ^ (site * 4 + (uint32_t)p) * 0x9E3779B9u, l.T, i,
+                      (uint32_t)(c / 4));
+                const bool drop = w[c % 4] < (double)l.dropout * 4294967296.0;
+                mask[(p * l.rows + i) * l.in + c] = drop ? 0 : 1 / (1 - (double)l.dropout);
+            }
+    return mask;
+}
+
+static int64_t widths(const Lora &l)
+{
+    int64_t sum = 0;
+    for (int64_t p = 0; p < l.parts; p++)
+        sum += l.width[p];
+    return sum;
+}
+
+static double *cleared(double *x, int64_t n, bool clear)
+{
+    for (int64_t i = 0; clear && i < n; i++)
+        x[i] = 0;
+    return x;
+}
+
+static void run_case(Lora l, float dropout, int beta)
+{
+    l.dropout = dropout;
+    l.beta = beta;
+    const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
+    const int64_t nu = l.rows * all, na = all * l.in, nb = widths(l) * l.rank;
+    uint32_t *noise = upload(noise_host, 4);
+    act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1), *dy = act_normal(ny, 0, 1);
+    act_t *dx = act_normal(nx, 0, 1), *u = NEW(act_t, nu);
+    act_t *a = act_normal(na, 0, 1), *b = act_normal(nb, 0, 1);
+    float *da0 = f32_normal(na, 0, 1), *da = beta ? f32_copy(da0, na) : NEW(float, na);
+    float *db0 = f32_normal(nb, 0, 1), *db = beta ? f32_copy(db0, nb) : NEW(float, nb);
+    double *mask = masks(l), *y_ = act_double(y, ny), *u_ = HOST(double, nu);
+    double *dx_ = act_double(dx, nx), *x_ = act_double(x, nx);
+    double *a_ = act_double(a, na), *b_ = act_double(b, nb);
+    double *da_ = cleared(f32_double(da0, na), na, !beta), *db_ = cleared(f32_double(db0, nb), nb, !beta);
+    void *ws = new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout, sizeof(act_t)));
+    lora_init(&l);
+
+    run([&] { lora_fwd(y, u, x, a, b, noise, site, &l, ws, stream); });
+    lora_fwd_ref(y_, u_, x_, a_, b_, mask, &l);
+    check_act("u", u, u_, nu, l.in);
+    check_act("y", y, y_, ny, l.in + l.rank);
+    run([&] { lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, &l, ws, stream); });
+    lora_bwd_ref(dx_, da_, db_, act_double(dy, ny), x_, act_double(u, nu), a_, b_, mask, &l);
+    check_act("dx", dx, dx_, nx, l.out + l.rank);
+    check_via_act("da", da, da_, na, l.rows + l.out);
+    check_via_act("db", db, db_, nb, l.rows);
+}
+
+TEST(lora)
+{
+    gemm_setup();
+    for (const Lora &l : cases)
+        for (int beta = 0; beta < 2; beta++)
+            run_case(l, 0, beta);
+}
+
+TEST(lora_dropout)
+{
+    gemm_setup();
+    for (const Lora &l : cases)
+        for (int beta = 0; beta < 2; beta++)
+            run_case(l, 0.3f, beta);
+}
+
+/* The masks do not depend on how a global batch is cut into micro-batches, and drop about the share
+ * asked for. */
+TEST(lora_masks)
+{
+    Lora l = { .name = "masks", .rows = 40, .in = 101, .out = 1, .rank = 1, .parts = 1, .col = { 0 },
+               .width = { 1 }, .scale = 1, .dropout = 0.25f, .T = 10 };
+    const int64_t n = l.rows * l.in;
+    Lora part = l;
+    part.rows = 20;
+    const uint32_t next[4] = { noise_host[0], noise_host[1], noise_host[2], noise_host[3] + 2 };
+    uint32_t *noise = upload(noise_host, 4), *second = upload(next, 4);
+    act_t *x = act_normal(n, 3, 0.1), *all = NEW(act_t, n), *half = NEW(act_t, n);
+    run([&] {
+        lora_drop_(all, x, noise, 9, &l, stream);
+        lora_drop_(half, x, noise, 9, &part, stream);
+        lora_drop_(half + n / 2, x + n / 2, second, 9, &part, stream);
+    });
+    check_same("two halves", all, half, n * (int64_t)sizeof(act_t));
+    const double *got = act_double(all, n);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        kept += got[i] != 0;
+    check_true("share", fabs((double)kept / (double)n - 0.75) < 5 * sqrt(0.25 * 0.75 / (double)n));
+}
+
+/* Qwen2.5-7B: q, k, v and gate, up of 8192 tokens. */
+BENCH(lora)
+{
+    gemm_setup();
+    static const Lora layers[] = {
+        { .name = "qkv", .rows = 8192, .in = 3584, .out = 4608, .rank = 16, .parts = 3,
+          .col = { 0, 3584, 4096 }, .width = { 3584, 512, 512 }, .scale = 2, .T = 2048 },
+        { .name = "gate, up", .rows = 8192, .in = 3584, .out = 37888, .rank = 16, .parts = 2,
+          .col = { 0, 18944 }, .width = { 18944, 18944 }, .scale = 2, .T = 2048 },
+    };
+    for (const Lora &layer : layers)
+        for (float dropout : { 0.0f, 0.05f }) {
+            Lora l = layer;
+            l.dropout = dropout;
+            const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
+            const int64_t nb = widths(l) * l.rank;
+            uint32_t *noise = upload(noise_host, 4);
+            act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1), *u = NEW(act_t, l.rows * all);
+            act_t *a = act_normal(all * l.in, 0, 0.01), *b = act_normal(nb, 0, 0.01);
+            act_t *dx = act_normal(nx, 0, 1);
+            float *da = NEW(float, all * l.in), *db = NEW(float, nb);
+            void *ws = new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout,
+                                                     sizeof(act_t)));
+            lora_init(&l);
+            char what[64];
+            snprintf(what, sizeof what, "lora_fwd %s dropout %g", l.name, (double)dropout);
+            bench_report(what, bench_time([&] {
+                             lora_fwd(y, u, x, a, b, noise, site, &l, ws, stream);
+                         }),
+                         (double)(nx + 2 * ny) * sizeof(act_t), 0);
+            snprintf(what, sizeof what, "lora_bwd %s dropout %g", l.name, (double)dropout);
+            bench_report(what, bench_time([&] {
+                             lora_bwd(dx, da, db, y, x, u, a, b, noise, site, &l, ws, stream);
+                         }),
+                         (double)(3 * nx + 2 * ny) * sizeof(act_t), 0);
+        }
+}
