@@ -318,7 +318,8 @@ static const char *precision_define(const Graph *g)
 /* True: it compiled. */
 static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file)
 {
-    const char *text = text_print("%s#include \"shape.h\"\n#include \"kernels/cuda/%s\"\n",
+    /* in <>: not what the current folder has */
+    const char *text = text_print("%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
                                   precision_define(g), file);
     const char *const option[] = {
         text_print("--gpu-architecture=%s", g->target->arch), "-std=c++20", "--ptxas-options=-v",

@@ -214,13 +214,14 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
     return best;
 }
 
-/* Written in this group, read by nobody outside it. */
+/* Written in this group, read by nobody outside it; the call does not pass it either. */
 static void mark_internal(const Graph *g, const Program *p, const Group *group)
 {
     for (int i = 0; i < group->nops; i++)
         for (int o = 0; o < p->ops[group->first_op + i].nout; o++) {
             Value *v = p->ops[group->first_op + i].out[o].v;
-            bool inside = v->kind == VK_TEMP && group->nops > 1, read = false;
+            bool passed = strstr(kernel_row[group->kernel].args, text_print("{%d.o%d}", i, o));
+            bool inside = v->kind == VK_TEMP && group->nops > 1 && !passed, read = false;
             for (int j = 0; j < g->nprograms && inside; j++)
                 for (int k = 0; k < g->programs[j]->nops; k++)
                     for (int n = 0; n < g->programs[j]->ops[k].nin; n++)

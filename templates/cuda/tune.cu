@@ -30,10 +30,10 @@ typedef struct {
 
 /* ---- operands and the reference ---- */
 
-/* Uniform in -1 .. 1 by a hash of the position (splitmix64). */
-static __device__ inline float tune_random(uint64_t at)
+/* Uniform in -1 .. 1 by a hash of the position (splitmix64), apart for every seed. */
+static __device__ inline float tune_random(uint64_t seed, int64_t at)
 {
-    uint64_t x = at * 0x9e3779b97f4a7c15u + 0x9e3779b97f4a7c15u;
+    uint64_t x = ((seed << 40) + (uint64_t)at + 1) * 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     return (float)(int32_t)((x ^ (x >> 31)) >> 40) * 0x1p-23f - 1;
@@ -42,13 +42,13 @@ static __device__ inline float tune_random(uint64_t at)
 __global__ __launch_bounds__(256) void tune_fill_kernel(act_t *p, int64_t n, uint64_t seed)
 {
     for (int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x; i < n; i += gridDim.x * INT64_C(256))
-        act_store(p + i, tune_random(seed + (uint64_t)i));
+        act_store(p + i, tune_random(seed, i));
 }
 
 __global__ __launch_bounds__(256) void tune_fill_f32_kernel(float *p, int64_t n, uint64_t seed)
 {
     for (int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x; i < n; i += gridDim.x * INT64_C(256))
-        p[i] = tune_random(seed + (uint64_t)i);
+        p[i] = tune_random(seed, i);
 }
 
 typedef struct {
@@ -63,7 +63,7 @@ void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape 
     __shared__ float left[TUNE_TILE][TUNE_TILE + 1], right[TUNE_TILE][TUNE_TILE + 1];
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int64_t row = blockIdx.y * (int64_t)TUNE_TILE, col = blockIdx.x * (int64_t)TUNE_TILE;
-    float sum = 0;
+    float sum = 0, lost = 0;         // what rounding took from sum: Kahan's summation
     for (int64_t at = 0; at < p.depth; at += TUNE_TILE) {
         // neighbouring threads read neighbouring elements of whatever is stored
         const int64_t am = row + (p.a_transposed ? tx : ty), ak = at + (p.a_transposed ? ty : tx);
@@ -75,8 +75,12 @@ void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape 
         right[p.b_transposed ? tx : ty][p.b_transposed ? ty : tx] =
             bn < p.cols && bk < p.depth ? act_load(b + bi) : 0;
         __syncthreads();
+        float part = -lost;
         for (int i = 0; i < TUNE_TILE; i++)
-            sum += left[ty][i] * right[i][tx];
+            part += left[ty][i] * right[i][tx];
+        const float total = sum + part;
+        lost = (total - sum) - part;
+        sum = total;
         __syncthreads();
     }
     if (row + ty < p.rows && col + tx < p.cols)
@@ -126,7 +130,7 @@ void tune_compare_kernel(int *wrong, const char *c, const float *want, const act
             v *= slope;
         }
         if (p.beta) {
-            const float before = tune_random(p.seed + (uint64_t)at);
+            const float before = tune_random(p.seed, at);
             v += p.f32 ? before : act_round(before);
         }
         bad += !(fabsf(got - v) <= eps * fabsf(v) + noise);
