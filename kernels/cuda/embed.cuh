@@ -3,7 +3,7 @@
  * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T. wte (V, C), wpe (P, C).
  * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy).
  * Keeps: T <= P. A gradient adds its rows in order, dwte in fixed pieces of the sorted rows.
- * Method: rows are sorted by token in ws; each piece adds its rows, then pieces that share a token. */
+ * Method: rows sorted by token; each piece adds its rows, then pieces that share a token add up. */
 #ifndef DIECAST_KERNELS_CUDA_EMBED_CUH
 #define DIECAST_KERNELS_CUDA_EMBED_CUH
 
@@ -14,7 +14,7 @@ enum {
     EMBED_THREADS = 256,
     EMBED_SORT = 2048,               /* keys that one block sorts */
     EMBED_AHEAD = 8,                 /* rows that a thread loads before it adds them */
-    EMBED_COLUMNS = 4                /* of a thread of the gradients where C is a multiple of it */
+    EMBED_COLUMNS = 4                /* of a thread of a gradient where C is a multiple of it */
 };
 
 /* Threads of a row of n items, in whole warps. */
@@ -24,7 +24,8 @@ static __host__ __device__ constexpr int embed_threads(int64_t n)
 }
 
 /* W elements, 16 bytes or one. */
-template <int W> static __device__ __forceinline__ void embed_load(float (&v)[W], const act_t *p)
+template <int W>
+static __device__ __forceinline__ void embed_load(float (&v)[W], const act_t *p)
 {
     if constexpr (W == 1)
         v[0] = act_load(p);
@@ -34,7 +35,7 @@ template <int W> static __device__ __forceinline__ void embed_load(float (&v)[W]
         act_load_vector(v, p);
 }
 
-/* A row for blockDim.x threads, blockDim.y rows. POS: with positions; pos NULL: r % T, else *pos. */
+/* A row for blockDim.x threads, blockDim.y rows. POS: with positions, *pos or, pos NULL, r % T. */
 template <int W, bool POS>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_fwd_kernel(act_t *__restrict__ y, const int32_t *__restrict__ tok,
@@ -102,8 +103,8 @@ __global__ void __launch_bounds__(EMBED_SORT / 2)
 }
 
 /* Keys of keys[begin..end), sorted, that are less than `key`. */
-static __device__ __forceinline__ int64_t keys_below(const uint64_t *keys, int64_t begin, int64_t end,
-                                                     uint64_t key)
+static __device__ __forceinline__ int64_t keys_below(const uint64_t *keys, int64_t begin,
+                                                     int64_t end, uint64_t key)
 {
     int64_t low = begin;
     while (low < end) {
@@ -116,7 +117,7 @@ static __device__ __forceinline__ int64_t keys_below(const uint64_t *keys, int64
     return low - begin;
 }
 
-/* Merges pairs of sorted runs of `run` keys: a key moves up by the keys of the other run below it. */
+/* Merges pairs of sorted runs: a key moves up by the keys of the other run that are below it. */
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_merge_kernel(uint64_t *__restrict__ out, const uint64_t *__restrict__ in, int64_t rows,
                        int64_t run)
@@ -133,7 +134,8 @@ __global__ void __launch_bounds__(EMBED_THREADS)
 
 /* ---- sums ---- */
 
-template <int W> static __device__ __forceinline__ void f32_add(float *to, const float (&v)[W], bool beta)
+template <int W>
+static __device__ __forceinline__ void f32_add(float *to, const float (&v)[W], bool beta)
 {
     float sum[W];
     if constexpr (W == EMBED_COLUMNS) {
@@ -152,8 +154,8 @@ template <int W> static __device__ __forceinline__ void f32_add(float *to, const
 }
 
 /* Piece blockIdx.x of the sorted rows, columns blockIdx.y. A token whose rows all lie in the piece
- * gets its gradient; the sums of one that comes from the piece before or goes on into the next stand
- * in parts (pieces, 2, C): [0] it began before, [1] it began here. */
+ * gets its gradient; of one that began in a piece before or goes on in the next the sum stands in
+ * parts (pieces, 2, C): [0] it began before, [1] it began here. */
 template <int W>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_bwd_kernel(float *__restrict__ dwte, float *__restrict__ parts,
@@ -162,7 +164,8 @@ __global__ void __launch_bounds__(EMBED_THREADS)
 {
     __shared__ uint64_t key[CUDA_EMBED_PIECE];
     const int64_t first = blockIdx.x * (int64_t)CUDA_EMBED_PIECE;
-    const int count = (int)(rows - first < CUDA_EMBED_PIECE ? rows - first : CUDA_EMBED_PIECE);
+    const int count =
+        (int)(rows - first < (int64_t)CUDA_EMBED_PIECE ? rows - first : (int64_t)CUDA_EMBED_PIECE);
     for (int i = (int)threadIdx.x; i < count; i += (int)blockDim.x)
         key[i] = keys[first + i];
     __syncthreads();
@@ -171,7 +174,8 @@ __global__ void __launch_bounds__(EMBED_THREADS)
         return;
     float *part = parts + blockIdx.x * 2 * C + column;
     bool before = first > 0 && key_token(keys[first - 1]) == key_token(key[0]);
-    const bool after = first + count < rows && key_token(keys[first + count]) == key_token(key[count - 1]);
+    const bool after =
+        first + count < rows && key_token(keys[first + count]) == key_token(key[count - 1]);
     float sum[W] = {};
     for (int i = 0; i < count; i += EMBED_AHEAD) {
         float v[EMBED_AHEAD][W];
@@ -257,14 +261,15 @@ __global__ void __launch_bounds__(EMBED_THREADS)
 
 #ifndef __CUDACC_RTC__
 static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                              const int32_t *pos, int64_t rows, int64_t T, int64_t C, cudaStream_t s)
+                              const int32_t *pos, int64_t rows, int64_t T, int64_t C,
+                              cudaStream_t s)
 {
     const int W = C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
     const int threads = embed_threads(C / W), groups = EMBED_THREADS / threads;
     auto plain = W > 1 ? embed_fwd_kernel<ACT_VECTOR, false> : embed_fwd_kernel<1, false>;
     auto placed = W > 1 ? embed_fwd_kernel<ACT_VECTOR, true> : embed_fwd_kernel<1, true>;
-    launch(wpe ? placed : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, y, tok, wte,
-           wpe, pos, rows, T, C);
+    launch(wpe ? placed : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, y, tok,
+           wte, wpe, pos, rows, T, C);
 }
 
 static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, int64_t rows, int64_t C,
@@ -294,16 +299,16 @@ static inline void embed_pos_at_fwd(act_t *y, const int32_t *tok, const wt_t *wt
 }
 
 /* Returns the keys of all rows in order; `keys` and `spare` (rows) are used. */
-static inline uint64_t *embed_sort(uint64_t *keys, uint64_t *spare, const int32_t *tok, int64_t rows,
-                                   cudaStream_t s)
+static inline uint64_t *embed_sort(uint64_t *keys, uint64_t *spare, const int32_t *tok,
+                                   int64_t rows, cudaStream_t s)
 {
     int64_t run = 2 * WARP;
     while (run < rows && run < EMBED_SORT)
         run *= 2;
     launch(embed_sort_kernel, blocks_over(rows, run), (unsigned)(run / 2), 0, s, keys, tok, rows);
     for (; run < rows; run *= 2) {
-        launch(embed_merge_kernel, blocks_over(rows, EMBED_THREADS), EMBED_THREADS, 0, s, spare, keys,
-               rows, run);
+        launch(embed_merge_kernel, blocks_over(rows, EMBED_THREADS), EMBED_THREADS, 0, s, spare,
+               keys, rows, run);
         uint64_t *merged = spare;
         spare = keys;
         keys = merged;
@@ -326,8 +331,8 @@ static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, i
         cuda_check(cudaMemsetAsync(dwte, 0, (size_t)(4 * V * C), s), "clearing a gradient");
     launch(W > 1 ? embed_bwd_kernel<EMBED_COLUMNS> : embed_bwd_kernel<1>, grid, threads, 0, s, dwte,
            parts, dy, keys, rows, C, beta);
-    launch(W > 1 ? embed_join_kernel<EMBED_COLUMNS> : embed_join_kernel<1>, grid, threads, 0, s, dwte,
-           parts, keys, rows, C, beta);
+    launch(W > 1 ? embed_join_kernel<EMBED_COLUMNS> : embed_join_kernel<1>, grid, threads, 0, s,
+           dwte, parts, keys, rows, C, beta);
 }
 
 /* dwpe (P, C): rows 0..T-1 collect all sequences in order; with beta 0 the others become 0. */
@@ -340,19 +345,22 @@ static inline void pos_bwd(float *dwpe, const act_t *dy, int64_t rows, int64_t T
            dim3(threads, groups), 0, s, dwpe, dy, rows, T, C, P, beta);
 }
 #else
-enum { EMBED_W = C % ACT_VECTOR ? 1 : ACT_VECTOR, EMBED_WB = C % EMBED_COLUMNS ? 1 : EMBED_COLUMNS };
-template __global__ void embed_fwd_kernel<EMBED_W, false>(act_t *, const int32_t *, const wt_t *,
-                                                          const wt_t *, const int32_t *, int64_t,
-                                                          int64_t, int64_t);
-template __global__ void embed_fwd_kernel<EMBED_W, true>(act_t *, const int32_t *, const wt_t *,
-                                                         const wt_t *, const int32_t *, int64_t,
-                                                         int64_t, int64_t);
-template __global__ void embed_bwd_kernel<EMBED_WB>(float *, float *, const act_t *, const uint64_t *,
-                                                    int64_t, int64_t, int);
-template __global__ void embed_join_kernel<EMBED_WB>(float *, const float *, const uint64_t *, int64_t,
-                                                     int64_t, int);
-template __global__ void pos_bwd_kernel<EMBED_WB>(float *, const act_t *, int64_t, int64_t, int64_t,
-                                                  int64_t, int);
+enum {
+    EMBED_W = C % ACT_VECTOR ? 1 : ACT_VECTOR,
+    EMBED_WB = C % EMBED_COLUMNS ? 1 : EMBED_COLUMNS
+};
+template __global__ void embed_fwd_kernel<EMBED_W, false>(
+    act_t *, const int32_t *, const wt_t *, const wt_t *, const int32_t *, int64_t, int64_t,
+    int64_t);
+template __global__ void embed_fwd_kernel<EMBED_W, true>(
+    act_t *, const int32_t *, const wt_t *, const wt_t *, const int32_t *, int64_t, int64_t,
+    int64_t);
+template __global__ void embed_bwd_kernel<EMBED_WB>(
+    float *, float *, const act_t *, const uint64_t *, int64_t, int64_t, int);
+template __global__ void embed_join_kernel<EMBED_WB>(
+    float *, const float *, const uint64_t *, int64_t, int64_t, int);
+template __global__ void pos_bwd_kernel<EMBED_WB>(
+    float *, const act_t *, int64_t, int64_t, int64_t, int64_t, int);
 #endif
 
 #endif

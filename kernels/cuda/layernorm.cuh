@@ -1,8 +1,8 @@
-/* layernorm.cuh -- LayerNorm (Ba, Kiros, Hinton 2016), also after a residual addition; its gradients.
+/* layernorm.cuh -- LayerNorm (Ba, Kiros, Hinton 2016), also after a residual addition; gradients.
  *
  * In:    x, a, r, dy, res (rows, C) act_t; w, b (C) wt_t; eps inside the root; biased variance.
- * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32 or NULL (no backward follows); dw, db (C) fp32.
- * Keeps: fp32 inside, one rounding at the store; sums in an order that C and rows decide (rows.cuh).
+ * Out:   y, sum, dx (rows, C); mean, rstd (rows) fp32, NULL without a backward; dw, db (C) fp32.
+ * Keeps: fp32 inside, one rounding at the store. Order of sums: rows.cuh.
  *        sum may be a or r, dx may be dy or res; nothing else overlaps. */
 #ifndef DIECAST_KERNELS_CUDA_LAYERNORM_CUH
 #define DIECAST_KERNELS_CUDA_LAYERNORM_CUH
@@ -14,9 +14,9 @@
 /* A row for blockDim.x threads, blockDim.y rows. ADD: x = sum = a + r; else x = a. */
 template <int W, bool ADD>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
-    layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd, const act_t *a,
-                         const act_t *r, const wt_t *__restrict__ w, const wt_t *__restrict__ b,
-                         int64_t rows, int64_t C, float eps)
+    layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd,
+                         const act_t *a, const act_t *r, const wt_t *__restrict__ w,
+                         const wt_t *__restrict__ b, int64_t rows, int64_t C, float eps)
 {
     __shared__ float sums[2][ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
@@ -62,8 +62,8 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     }
 }
 
-/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. DW: parts (gridDim.x, 2, C) collects dw
- * then db; shared memory (C) fp32 where blockDim.y > 1. */
+/* Rows of part blockIdx.x of gridDim.x, blockDim.y at a time. DW: parts (gridDim.x, 2, C) collects
+ * dw then db; shared memory (C) fp32 where blockDim.y > 1. */
 template <int W, bool DW>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     layernorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
     const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
     const int64_t n = C / W, round = (int64_t)blockDim.x * (ROW_HELD<W> / W);
-    const bool wide = n > round;         // then blockDim.y is 1 and sums stay in parts meanwhile
+    const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
     float *pw = parts + blockIdx.x * 2 * C, *pb = pw + C;
     float dw[ROW_HELD<W>] = {}, db[ROW_HELD<W>] = {};
     RowGrad<W> in;
@@ -167,16 +167,16 @@ static inline void add_layernorm_fwd(act_t *sum, act_t *y, float *mean, float *r
 
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
  * ws: layernorm_bwd_cuda_workspace(C) bytes. */
-static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_t *dy, const act_t *x,
-                                     const wt_t *w, const float *mean, const float *rstd,
-                                     const act_t *res, int64_t rows, int64_t C, int beta, void *ws,
-                                     cudaStream_t s)
+static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_t *dy,
+                                     const act_t *x, const wt_t *w, const float *mean,
+                                     const float *rstd, const act_t *res, int64_t rows, int64_t C,
+                                     int beta, void *ws, cudaStream_t s)
 {
     const int threads = row_threads(C), groups = row_groups(threads, ROW_THREADS);
-    auto kernel = row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, true>
-                                   : layernorm_bwd_kernel<1, true>;
-    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
-           x, w, mean, rstd, res, rows, C);
+    auto kernel =
+        row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, true> : layernorm_bwd_kernel<1, true>;
+    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx,
+           dy, x, w, mean, rstd, res, rows, C);
     part_sum(dw, db, (float *)ws, C, beta, s);
 }
 
@@ -193,8 +193,8 @@ static inline void layernorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, 
                                     int64_t rows, int64_t C, cudaStream_t s)
 {
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
-    auto kernel = row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, false>
-                                   : layernorm_bwd_kernel<1, false>;
+    auto kernel =
+        row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, false> : layernorm_bwd_kernel<1, false>;
     launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x,
            w, mean, rstd, res, rows, C);
 }

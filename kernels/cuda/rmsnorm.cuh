@@ -14,8 +14,9 @@
 /* A row for blockDim.x threads, blockDim.y rows. ADD: x = sum = a + r; else x = a. */
 template <int W, bool ADD>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
-    rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a, const act_t *r,
-                       const wt_t *__restrict__ w, int64_t rows, int64_t C, float eps)
+    rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a,
+                       const act_t *r, const wt_t *__restrict__ w, int64_t rows, int64_t C,
+                       float eps)
 {
     __shared__ float sums[ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     const int64_t begin = part_begin(blockIdx.x, gridDim.x, rows);
     const int64_t end = part_begin(blockIdx.x + 1, gridDim.x, rows);
     const int64_t n = C / W, round = (int64_t)blockDim.x * (ROW_HELD<W> / W);
-    const bool wide = n > round;         // then blockDim.y is 1 and sums stay in parts meanwhile
+    const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
     float *pw = parts + blockIdx.x * C;
     float dw[ROW_HELD<W>] = {};
     RowGrad<W> in;
@@ -116,8 +117,8 @@ static inline void rmsnorm_rows(act_t *sum, act_t *y, float *rstd, const act_t *
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
     auto plain = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, false> : rmsnorm_fwd_kernel<1, false>;
     auto add = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, true> : rmsnorm_fwd_kernel<1, true>;
-    launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, rstd, a,
-           r, w, rows, C, eps);
+    launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, rstd,
+           a, r, w, rows, C, eps);
 }
 
 /* y = RMS(x) w */
@@ -128,8 +129,9 @@ static inline void rmsnorm_fwd(act_t *y, float *rstd, const act_t *x, const wt_t
 }
 
 /* sum = a + r, rounded to act_t; y = RMS(sum) w */
-static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r,
-                                   const wt_t *w, int64_t rows, int64_t C, float eps, cudaStream_t s)
+static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_t *a,
+                                   const act_t *r, const wt_t *w, int64_t rows, int64_t C,
+                                   float eps, cudaStream_t s)
 {
     rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, s);
 }
@@ -141,10 +143,10 @@ static inline void rmsnorm_bwd_add(float *dw, act_t *dx, const act_t *dy, const 
                                    int64_t C, int beta, void *ws, cudaStream_t s)
 {
     const int threads = row_threads(C), groups = row_groups(threads, ROW_THREADS);
-    auto kernel = row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, true>
-                                   : rmsnorm_bwd_kernel<1, true>;
-    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
-           x, w, rstd, res, rows, C);
+    auto kernel =
+        row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, true> : rmsnorm_bwd_kernel<1, true>;
+    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx,
+           dy, x, w, rstd, res, rows, C);
     part_sum(dw, NULL, (float *)ws, C, beta, s);
 }
 
@@ -161,10 +163,10 @@ static inline void rmsnorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, co
                                   cudaStream_t s)
 {
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
-    auto kernel = row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, false>
-                                   : rmsnorm_bwd_kernel<1, false>;
-    launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x, w,
-           rstd, res, rows, C);
+    auto kernel =
+        row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, false> : rmsnorm_bwd_kernel<1, false>;
+    launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x,
+           w, rstd, res, rows, C);
 }
 
 static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,

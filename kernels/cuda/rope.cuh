@@ -12,9 +12,9 @@
 enum { ROPE_THREADS = 256 };
 
 /* Elements of a vector of half a head. */
-static __host__ __device__ constexpr int rope_width(int64_t half)
+static __host__ __device__ constexpr int rope_width(int64_t pairs)
 {
-    return half % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
+    return pairs % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
 }
 
 /* Vectors of half a head among the threads of x, heads among y, rows among z: each thread turns the
@@ -23,13 +23,13 @@ template <int W>
 __global__ void __launch_bounds__(ROPE_THREADS)
     rope_kernel(act_t *__restrict__ qkv, const float *__restrict__ cosine,
                 const float *__restrict__ sine, const int32_t *__restrict__ pos, int64_t rows,
-                int64_t T, int heads, int64_t stride, int half, float sign)
+                int64_t T, int heads, int64_t stride, int pairs, float sign)
 {
     const int64_t r = blockIdx.x * (int64_t)blockDim.z + threadIdx.z;
     if (r >= rows)
         return;
-    const int64_t angle = (pos ? *pos : r % T) * half;
-    for (int j = (int)threadIdx.x * W; j < half; j += (int)blockDim.x * W) {
+    const int64_t angle = (pos ? *pos : r % T) * pairs;
+    for (int j = (int)threadIdx.x * W; j < pairs; j += (int)blockDim.x * W) {
         float c[W], s[W], a[W], b[W];
         if constexpr (W == 1) {
             c[0] = cosine[angle + j];
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(ROPE_THREADS)
             }
         }
         for (int h = (int)threadIdx.y; h < heads; h += (int)blockDim.y) {
-            act_t *x1 = qkv + r * stride + (int64_t)h * 2 * half + j, *x2 = x1 + half;
+            act_t *x1 = qkv + r * stride + (int64_t)h * 2 * pairs + j, *x2 = x1 + pairs;
             if constexpr (W == 1) {
                 a[0] = act_load(x1);
                 b[0] = act_load(x2);
@@ -72,15 +72,16 @@ typedef struct {
     double factor, low, high, original;
 } RopeStretch;
 
-/* theta^(-2j/D), D = 2 half */
-static __device__ float rope_frequency(int64_t j, int64_t half, double theta, RopeStretch by)
+/* theta^(-2j/D), D = 2 * pairs */
+static __device__ float rope_frequency(int64_t j, int64_t pairs, double theta, RopeStretch by)
 {
-    const float f = 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)(2 * half)));
+    const float f = 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)(2 * pairs)));
     if (by.factor == 0)
         return f;
     const float longest = (float)(by.original / by.low), shortest = (float)(by.original / by.high);
     const float wavelength = 6.283185307179586f / f;
-    const float smooth = ((float)by.original / wavelength - (float)by.low) / (float)(by.high - by.low);
+    const float smooth =
+        ((float)by.original / wavelength - (float)by.low) / (float)(by.high - by.low);
     if (wavelength > longest)
         return f / (float)by.factor;
     if (wavelength < shortest)
@@ -89,13 +90,13 @@ static __device__ float rope_frequency(int64_t j, int64_t half, double theta, Ro
 }
 
 __global__ void __launch_bounds__(ROPE_THREADS)
-    rope_table_kernel(float *__restrict__ cosine, float *__restrict__ sine, int64_t T, int64_t half,
-                      double theta, RopeStretch by)
+    rope_table_kernel(float *__restrict__ cosine, float *__restrict__ sine, int64_t T,
+                      int64_t pairs, double theta, RopeStretch by)
 {
     const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-    if (i >= T * half)
+    if (i >= T * pairs)
         return;
-    const float angle = (float)(i / half) * rope_frequency(i % half, half, theta, by);
+    const float angle = (float)(i / pairs) * rope_frequency(i % pairs, pairs, theta, by);
     cosine[i] = act_round((float)cos((double)angle));
     sine[i] = act_round((float)sin((double)angle));
 }
@@ -106,8 +107,8 @@ static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int6
                                      cudaStream_t s)
 {
     const RopeStretch by = { factor, low, high, original };
-    launch(rope_table_kernel, blocks_over(T * (D / 2), ROPE_THREADS), ROPE_THREADS, 0, s, cosine, sine,
-           T, D / 2, theta, by);
+    launch(rope_table_kernel, blocks_over(T * (D / 2), ROPE_THREADS), ROPE_THREADS, 0, s, cosine,
+           sine, T, D / 2, theta, by);
 }
 
 static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, double theta,
@@ -120,12 +121,12 @@ static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
                              int64_t rows, int64_t T, int64_t NH, int64_t KV, int64_t D, float sign,
                              cudaStream_t s)
 {
-    const int half = (int)(D / 2), heads = (int)(NH + KV), W = rope_width(half);
-    const int x = half / W < ROPE_THREADS ? half / W : ROPE_THREADS;
+    const int pairs = (int)(D / 2), heads = (int)(NH + KV), W = rope_width(pairs);
+    const int x = pairs / W < ROPE_THREADS ? pairs / W : ROPE_THREADS;
     const int y = heads < ROPE_THREADS / x ? heads : ROPE_THREADS / x;
     const int z = ROPE_THREADS / (x * y) < 32 ? ROPE_THREADS / (x * y) : 32;
-    launch(W > 1 ? rope_kernel<ACT_VECTOR> : rope_kernel<1>, blocks_over(rows, z), dim3(x, y, z), 0, s,
-           qkv, cosine, sine, pos, rows, T, heads, (NH + 2 * KV) * D, half, sign);
+    launch(W > 1 ? rope_kernel<ACT_VECTOR> : rope_kernel<1>, blocks_over(rows, z), dim3(x, y, z), 0,
+           s, qkv, cosine, sine, pos, rows, T, heads, (NH + 2 * KV) * D, pairs, sign);
 }
 
 static inline void rope_fwd(act_t *qkv, const float *cosine, const float *sine, int64_t rows,
@@ -141,15 +142,16 @@ static inline void rope_bwd(act_t *dqkv, const float *cosine, const float *sine,
 }
 
 /* One token at position *pos. */
-static inline void rope_at_fwd(act_t *qkv, const float *cosine, const float *sine, const int32_t *pos,
-                               int64_t NH, int64_t KV, int64_t D, cudaStream_t s)
+static inline void rope_at_fwd(act_t *qkv, const float *cosine, const float *sine,
+                               const int32_t *pos, int64_t NH, int64_t KV, int64_t D,
+                               cudaStream_t s)
 {
     rope_rows(qkv, cosine, sine, pos, 1, 1, NH, KV, D, 1.0f, s);
 }
 #else
-template __global__ void rope_kernel<rope_width(D / 2)>(act_t *, const float *, const float *,
-                                                        const int32_t *, int64_t, int64_t, int,
-                                                        int64_t, int, float);
+template __global__ void rope_kernel<rope_width(D / 2)>(
+    act_t *, const float *, const float *, const int32_t *, int64_t, int64_t, int, int64_t, int,
+    float);
 #endif
 
 #endif

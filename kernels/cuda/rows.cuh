@@ -1,7 +1,7 @@
-/* rows.cuh -- how kernels divide rows of C elements: vectors of W among the threads of x, rows among y.
+/* rows.cuh -- rows of C elements divided among threads: vectors of W among x, rows among y.
  *
- * Keeps: a thread holds ROW_HELD<W> elements of a row, in vectors blockDim.x apart; a row of more than
- *        that is walked in rounds and read again. Sums are in an order that depends on C alone.
+ * Keeps: a thread holds ROW_HELD<W> elements of a row, in vectors blockDim.x apart; a row of more
+ *        than the block holds is walked in rounds and read again. The order of sums follows from C.
  * Method: W is 16 bytes of act_t where C is a multiple of it, else 1. */
 #ifndef DIECAST_KERNELS_CUDA_ROWS_CUH
 #define DIECAST_KERNELS_CUDA_ROWS_CUH
@@ -11,10 +11,10 @@
 
 enum {
     ROW_THREADS = 512,               /* at most, of a block */
-    ROW_BLOCK = 128,                 /* of a block that needs no more, for one row */
+    ROW_BLOCK = 128,                 /* of a block whose rows need no more */
     ROW_WARPS = ROW_THREADS / 32,
     PART_LANES = 32,                 /* columns of a block of part_sum_kernel */
-    PART_GROUPS = 8                  /* ranges of blocks that it adds apart */
+    PART_GROUPS = 8                  /* ranges of parts that it adds apart */
 };
 
 /* W for rows of C elements. */
@@ -24,7 +24,8 @@ static __host__ __device__ constexpr int row_width(int64_t C)
 }
 
 /* Elements that a thread holds: 2 vectors of 16-bit elements, 4 of fp32, 4 single ones. */
-template <int W> constexpr int ROW_HELD = W == 1 ? 4 : 16;
+template <int W>
+constexpr int ROW_HELD = W == 1 ? 4 : 16;
 
 /* Threads of a row: whole warps. */
 static __host__ __device__ constexpr int row_threads(int64_t C)
@@ -52,17 +53,20 @@ typedef uint4 ActVector;
 typedef float4 ActVector;
 #endif
 
-/* A thread's elements as memory has them: vector k is number `at + k * blockDim.x` of a row of n. */
-template <int W> struct RowVec {
+/* A thread's elements as memory has them: vector k is number at + k * blockDim.x of a row of n. */
+template <int W>
+struct RowVec {
     ActVector v[ROW_HELD<W> / W];
 };
-template <> struct RowVec<1> {
+template <>
+struct RowVec<1> {
     act_t v[ROW_HELD<1>];
 };
 
 /* Those beyond n become 0. */
 template <int W>
-static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row, int64_t at, int64_t n)
+static __device__ __forceinline__ void row_load(RowVec<W> &to, const act_t *row, int64_t at,
+                                                int64_t n)
 {
 #pragma unroll
     for (int k = 0; k < ROW_HELD<W> / W; k++) {
@@ -87,8 +91,8 @@ static __device__ __forceinline__ void row_floats(float (&to)[ROW_HELD<W>], cons
 }
 
 template <int W>
-static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const act_t *row, int64_t at,
-                                                int64_t n)
+static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const act_t *row,
+                                                int64_t at, int64_t n)
 {
     RowVec<W> held;
     row_load(held, row, at, n);
@@ -96,14 +100,15 @@ static __device__ __forceinline__ void row_read(float (&to)[ROW_HELD<W>], const 
 }
 
 /* Whether element e is one of the row. */
-template <int W> static __device__ __forceinline__ bool row_has(int e, int64_t at, int64_t n)
+template <int W>
+static __device__ __forceinline__ bool row_has(int e, int64_t at, int64_t n)
 {
     return at + (int64_t)(e / W) * blockDim.x < n;
 }
 
 template <int W>
-static __device__ __forceinline__ void row_write(act_t *row, const float (&from)[ROW_HELD<W>], int64_t at,
-                                                 int64_t n)
+static __device__ __forceinline__ void row_write(act_t *row, const float (&from)[ROW_HELD<W>],
+                                                 int64_t at, int64_t n)
 {
 #pragma unroll
     for (int k = 0; k < ROW_HELD<W> / W; k++) {
@@ -165,14 +170,15 @@ static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
 }
 
 /* What the gradient of a norm reads of a row; res 0 where there is none. */
-template <int W> struct RowGrad {
+template <int W>
+struct RowGrad {
     RowVec<W> dy, x, res;
 };
 
 template <int W>
-static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy, const act_t *x,
-                                                     const act_t *res, int64_t offset, int64_t at,
-                                                     int64_t n)
+static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
+                                                     const act_t *x, const act_t *res,
+                                                     int64_t offset, int64_t at, int64_t n)
 {
     row_load(to.dy, dy + offset, at, n);
     row_load(to.x, x + offset, at, n);
@@ -204,8 +210,8 @@ static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float
 
 /* A thread's elements to and from a row of floats. */
 template <int W>
-static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>], int64_t at,
-                                                int64_t n)
+static __device__ __forceinline__ void row_keep(float *row, const float (&from)[ROW_HELD<W>],
+                                                int64_t at, int64_t n)
 {
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e++)
@@ -214,20 +220,20 @@ static __device__ __forceinline__ void row_keep(float *row, const float (&from)[
 }
 
 template <int W>
-static __device__ __forceinline__ void row_kept(float (&to)[ROW_HELD<W>], const float *row, int64_t at,
-                                                int64_t n)
+static __device__ __forceinline__ void row_kept(float (&to)[ROW_HELD<W>], const float *row,
+                                                int64_t at, int64_t n)
 {
 #pragma unroll
     for (int e = 0; e < ROW_HELD<W>; e++)
         to[e] = row_has<W>(e, at, n) ? row[(at + (int64_t)(e / W) * blockDim.x) * W + e % W] : 0.0f;
 }
 
-/* y[k] (C), k = blockIdx.y, = sum over parts of ws (CUDA_REDUCE_PARTS, gridDim.y, C); beta 1: added. */
+/* Sums over the parts of ws (CUDA_REDUCE_PARTS, gridDim.y, C); blockIdx.y 0: y0 (C), 1: y1 (C). */
 __global__ void __launch_bounds__(PART_LANES *PART_GROUPS)
     part_sum_kernel(float *y0, float *y1, const float *__restrict__ ws, int64_t C, int beta)
 {
     __shared__ float sums[PART_GROUPS][PART_LANES];
-    const int each = CUDA_REDUCE_PARTS / PART_GROUPS;
+    const int each = (int)CUDA_REDUCE_PARTS / PART_GROUPS;
     const int64_t i = blockIdx.x * (int64_t)PART_LANES + threadIdx.x, stride = gridDim.y * C;
     const float *column = ws + threadIdx.y * each * stride + blockIdx.y * C + i;
     float sum = 0;
@@ -248,7 +254,8 @@ __global__ void __launch_bounds__(PART_LANES *PART_GROUPS)
 
 #ifndef __CUDACC_RTC__
 /* y0 (C) and, unless NULL, y1 (C) = sums over the parts of ws (CUDA_REDUCE_PARTS, 1 or 2, C). */
-static inline void part_sum(float *y0, float *y1, const float *ws, int64_t C, int beta, cudaStream_t s)
+static inline void part_sum(float *y0, float *y1, const float *ws, int64_t C, int beta,
+                            cudaStream_t s)
 {
     const dim3 grid((unsigned)((C + PART_LANES - 1) / PART_LANES), y1 ? 2 : 1);
     launch(part_sum_kernel, grid, dim3(PART_LANES, PART_GROUPS), 0, s, y0, y1, ws, C, beta);

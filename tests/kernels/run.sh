@@ -21,7 +21,7 @@ export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
             for source in runtime/base.c tests/kernels/*.c; do
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
-                echo "$object: $source tests/kernels/harness.h $(echo kernels/cpu/*.h kernels/reference/*.h)"
+                echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"
                 echo "	\$(CC) \$(CFLAGS) -march=$arch $define -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
             done
             echo "$out/$act-$arch: $objects"

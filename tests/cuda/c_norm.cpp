@@ -1,0 +1,287 @@
+/* c_norm.cpp -- layernorm.cuh and rmsnorm.cuh. */
+#include "../../kernels/cuda/layernorm.cuh"
+#include "../../kernels/cuda/rmsnorm.cuh"
+#include "../../kernels/reference/layernorm.h"
+#include "../../kernels/reference/rmsnorm.h"
+#include "harness.h"
+
+/* Single elements and vectors; one warp to all of a block a row; several rows a block, and so many
+ * that a block walks them; rows wider than what a block holds. */
+static const int64_t shapes[][2] = {
+    { 1, 3 },    { 1, 17 },   { 3, 7 },    { 33, 64 },    { 257, 129 }, { 2500, 24 },
+    { 40, 768 }, { 5, 1544 }, { 2, 6016 }, { 260, 1101 }, { 130, 2051 }, { 3, 8208 },
+};
+
+/* One problem: inputs, their double copies and double results. */
+struct Norm {
+    int64_t rows, C, n, bytes;
+    bool rms;
+    act_t *x, *dy, *res;
+    wt_t *w, *b;
+    double *x_, *dy_, *res_, *w_, *b_, *y_, *mean_, *rstd_, *dw_, *db_, *dx_, *dxr_;
+    float *mean, *rstd;                  // the device's own, for the backward
+};
+
+static const float eps = 1e-5f;
+
+static double norm_loss(Norm &p)
+{
+    if (p.rms)
+        rmsnorm_fwd_ref(p.y_, p.rstd_, p.x_, p.w_, p.rows, p.C, eps);
+    else
+        layernorm_fwd_ref(p.y_, p.mean_, p.rstd_, p.x_, p.w_, p.b_, p.rows, p.C, eps);
+    return dot(p.y_, p.dy_, p.n);
+}
+
+static Norm norm_new(const int64_t shape[2], bool rms)
+{
+    Norm p = {};
+    p.rows = shape[0], p.C = shape[1], p.n = p.rows * p.C, p.rms = rms;
+    p.bytes = p.n * (int64_t)sizeof(act_t);
+    p.x = act_normal(p.n, 0.5, 2), p.x_ = act_double(p.x, p.n);
+    p.dy = act_normal(p.n, 0, 1), p.dy_ = act_double(p.dy, p.n);
+    p.res = act_normal(p.n, 0, 1), p.res_ = act_double(p.res, p.n);
+    p.w = act_normal(p.C, 1, 0.3), p.w_ = act_double(p.w, p.C);
+    p.b = act_normal(p.C, 0, 1), p.b_ = act_double(p.b, p.C);
+    p.y_ = HOST(double, p.n);
+    p.mean_ = HOST(double, p.rows);
+    p.rstd_ = HOST(double, p.rows);
+    norm_loss(p);
+    p.mean = NEW(float, p.rows);
+    p.rstd = NEW(float, p.rows);
+    return p;
+}
+
+TEST(layernorm_fwd)
+{
+    for (auto &shape : shapes) {
+        Norm p = norm_new(shape, false);
+        act_t *y = NEW(act_t, p.n), *eval = NEW(act_t, p.n);
+        run([&] {
+            layernorm_fwd(y, p.mean, p.rstd, p.x, p.w, p.b, p.rows, p.C, eps, stream);
+            layernorm_fwd(eval, NULL, NULL, p.x, p.w, p.b, p.rows, p.C, eps, stream);
+        });
+        check_act("y", y, p.y_, p.n, p.C);
+        check_f32("mean", p.mean, p.mean_, p.rows, p.C);
+        check_f32("rstd", p.rstd, p.rstd_, p.rows, p.C);
+        check_same("without statistics", eval, y, p.bytes);
+    }
+}
+
+TEST(rmsnorm_fwd)
+{
+    for (auto &shape : shapes) {
+        Norm p = norm_new(shape, true);
+        act_t *y = NEW(act_t, p.n), *eval = NEW(act_t, p.n);
+        run([&] {
+            rmsnorm_fwd(y, p.rstd, p.x, p.w, p.rows, p.C, eps, stream);
+            rmsnorm_fwd(eval, NULL, p.x, p.w, p.rows, p.C, eps, stream);
+        });
+        check_act("y", y, p.y_, p.n, p.C);
+        check_f32("rstd", p.rstd, p.rstd_, p.rows, p.C);
+        check_same("without statistics", eval, y, p.bytes);
+    }
+}
+
+/* The cast order of the Llama family: round, times weight, round. */
+TEST(rmsnorm_cast_order)
+{
+    const int64_t C = 256;
+    act_t *x = act_normal(C, 0, 1), *w = act_normal(C, 1, 0.3), *y = NEW(act_t, C);
+    float *rstd = NEW(float, 1);
+    run([&] { rmsnorm_fwd(y, rstd, x, w, 1, C, eps, stream); });
+    double *want = act_double(x, C), *w_ = act_double(w, C);
+    for (int64_t i = 0; i < C; i++)
+        want[i] = act_round((float)want[i] * *download(rstd, 1)) * (float)w_[i];
+    check_act_exact("y", y, want, C);
+}
+
+/* The fused addition is the addition followed by the norm, bit for bit, also in place. */
+TEST(add_norm_fwd)
+{
+    for (auto &shape : shapes) {
+        Norm p = norm_new(shape, false);
+        const int64_t rows = p.rows, C = p.C;
+        double *want = HOST(double, p.n);
+        for (int64_t i = 0; i < p.n; i++)
+            want[i] = p.x_[i] + p.res_[i];
+        act_t *sum = NEW(act_t, p.n), *y = NEW(act_t, p.n), *plain = NEW(act_t, p.n);
+        act_t *a = act_copy(p.x, p.n), *again = NEW(act_t, p.n);
+        float *rstd = NEW(float, rows), *mean = NEW(float, rows);
+        run([&] {
+            add_layernorm_fwd(sum, y, p.mean, p.rstd, p.x, p.res, p.w, p.b, rows, C, eps, stream);
+            layernorm_fwd(plain, mean, rstd, sum, p.w, p.b, rows, C, eps, stream);
+            add_layernorm_fwd(a, again, NULL, NULL, a, p.res, p.w, p.b, rows, C, eps, stream);
+        });
+        check_act_exact("sum", sum, want, p.n);
+        check_same("layernorm y", y, plain, p.bytes);
+        check_same("layernorm mean", p.mean, mean, rows * 4);
+        check_same("layernorm rstd", p.rstd, rstd, rows * 4);
+        check_same("in place sum", a, sum, p.bytes);
+        check_same("in place y", again, y, p.bytes);
+
+        a = act_copy(p.res, p.n);
+        run([&] {
+            add_rmsnorm_fwd(sum, y, p.rstd, p.x, p.res, p.w, rows, C, eps, stream);
+            rmsnorm_fwd(plain, rstd, sum, p.w, rows, C, eps, stream);
+            add_rmsnorm_fwd(a, again, NULL, p.x, a, p.w, rows, C, eps, stream);
+        });
+        check_act_exact("sum", sum, want, p.n);
+        check_same("rmsnorm y", y, plain, p.bytes);
+        check_same("rmsnorm rstd", p.rstd, rstd, rows * 4);
+        check_same("in place sum", a, sum, p.bytes);
+        check_same("in place y", again, y, p.bytes);
+    }
+}
+
+static double *add_copy(const double *a, const double *b, int64_t n)
+{
+    double *y = HOST(double, n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = a[i] + b[i];
+    return y;
+}
+
+/* The reference, checked by finite differences; dxr_ has the residual gradient too. */
+static void norm_gradients(Norm &p)
+{
+    p.dw_ = HOST(double, p.C);
+    p.db_ = HOST(double, p.C);
+    p.dx_ = HOST(double, p.n);
+    if (p.rms)
+        rmsnorm_bwd_ref(p.dw_, p.dx_, p.dy_, p.x_, p.w_, p.rstd_, NULL, p.rows, p.C);
+    else
+        layernorm_bwd_ref(p.dw_, p.db_, p.dx_, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, NULL, p.rows,
+                          p.C);
+    p.dxr_ = add_copy(p.dx_, p.res_, p.n);
+    if (p.n > 10000)
+        return;
+    check_gradient("dx", [&] { return norm_loss(p); }, p.x_, p.dx_, p.n);
+    check_gradient("dw", [&] { return norm_loss(p); }, p.w_, p.dw_, p.C);
+    if (!p.rms)
+        check_gradient("db", [&] { return norm_loss(p); }, p.b_, p.db_, p.C);
+}
+
+TEST(layernorm_bwd)
+{
+    for (auto &shape : shapes) {
+        Norm p = norm_new(shape, false);
+        const int64_t rows = p.rows, C = p.C;
+        norm_gradients(p);
+        act_t *y = NEW(act_t, p.n), *dx = NEW(act_t, p.n), *frozen = NEW(act_t, p.n);
+        act_t *frozen_res = NEW(act_t, p.n), *res = act_copy(p.res, p.n), *dy = act_copy(p.dy, p.n);
+        float *dw = NEW(float, C), *db = NEW(float, C), *more = f32_normal(C, 0, 1);
+        double *sum = add_copy(f32_double(more, C), p.dw_, C);
+        void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
+        run([&] {
+            layernorm_fwd(y, p.mean, p.rstd, p.x, p.w, p.b, rows, C, eps, stream);
+            layernorm_bwd(dw, db, dx, p.dy, p.x, p.w, p.mean, p.rstd, rows, C, 0, ws, stream);
+            layernorm_dx(frozen, p.dy, p.x, p.w, p.mean, p.rstd, rows, C, stream);
+            layernorm_dx_add(frozen_res, p.dy, p.x, p.w, p.mean, p.rstd, p.res, rows, C, stream);
+        });
+        check_act("dx", dx, p.dx_, p.n, C);
+        check_f32("dw", dw, p.dw_, C, rows);
+        check_f32("db", db, p.db_, C, rows);
+        check_same("frozen dx", frozen, dx, p.bytes);
+        run([&] {
+            layernorm_bwd_add(more, db, res, p.dy, p.x, p.w, p.mean, p.rstd, res, rows, C, 1, ws,
+                              stream);
+            layernorm_dx(dy, dy, p.x, p.w, p.mean, p.rstd, rows, C, stream);
+        });
+        check_act("res + dx in place", res, p.dxr_, p.n, C);
+        check_f32("dw added", more, sum, C, rows);
+        check_f32("db twice", db, add_copy(p.db_, p.db_, C), C, rows);
+        check_same("frozen res + dx", frozen_res, res, p.bytes);
+        check_same("dx in the place of dy", dy, dx, p.bytes);
+    }
+}
+
+TEST(rmsnorm_bwd)
+{
+    for (auto &shape : shapes) {
+        Norm p = norm_new(shape, true);
+        const int64_t rows = p.rows, C = p.C;
+        norm_gradients(p);
+        act_t *y = NEW(act_t, p.n), *dx = NEW(act_t, p.n), *frozen = NEW(act_t, p.n);
+        act_t *frozen_res = NEW(act_t, p.n), *res = act_copy(p.res, p.n), *dy = act_copy(p.dy, p.n);
+        float *dw = NEW(float, C), *more = f32_normal(C, 0, 1);
+        double *sum = add_copy(f32_double(more, C), p.dw_, C);
+        void *ws = new_bytes(rmsnorm_bwd_cuda_workspace(C));
+        run([&] {
+            rmsnorm_fwd(y, p.rstd, p.x, p.w, rows, C, eps, stream);
+            rmsnorm_bwd(dw, dx, p.dy, p.x, p.w, p.rstd, rows, C, 0, ws, stream);
+            rmsnorm_dx(frozen, p.dy, p.x, p.w, p.rstd, rows, C, stream);
+            rmsnorm_dx_add(frozen_res, p.dy, p.x, p.w, p.rstd, p.res, rows, C, stream);
+        });
+        check_act("dx", dx, p.dx_, p.n, C);
+        check_via_act("dw", dw, p.dw_, C, rows);
+        check_same("frozen dx", frozen, dx, p.bytes);
+        run([&] {
+            rmsnorm_bwd_add(more, res, p.dy, p.x, p.w, p.rstd, res, rows, C, 1, ws, stream);
+            rmsnorm_dx(dy, dy, p.x, p.w, p.rstd, rows, C, stream);
+        });
+        check_act("res + dx in place", res, p.dxr_, p.n, C);
+        check_via_act("dw added", more, sum, C, rows);
+        check_same("frozen res + dx", frozen_res, res, p.bytes);
+        check_same("dx in the place of dy", dy, dx, p.bytes);
+    }
+}
+
+/* db adds integers: exact in any order, so it must be exact here. */
+TEST(layernorm_bwd_integers)
+{
+    for (int64_t C : { 48, 47, 2053, 8200 }) {
+        const int64_t rows = C > 2053 ? 20 : C > 100 ? 140 : 3000, n = rows * C;
+        act_t *x = act_normal(n, 0, 1), *dy = act_integers(n, 8), *w = act_normal(C, 1, 0);
+        act_t *dx = NEW(act_t, n), *y = NEW(act_t, n);
+        float *mean = NEW(float, rows), *rstd = NEW(float, rows), *dw = f32_normal(C, 0, 1);
+        float *db = f32_integers(C, 1000);
+        double *want = f32_double(db, C), *dy_ = act_double(dy, n);
+        void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
+        run([&] {
+            layernorm_fwd(y, mean, rstd, x, w, w, rows, C, eps, stream);
+            layernorm_bwd(dw, db, dx, dy, x, w, mean, rstd, rows, C, 1, ws, stream);
+        });
+        for (int64_t i = 0; i < n; i++)
+            want[i % C] += dy_[i];
+        check_f32_exact("db", db, want, C);
+    }
+}
+
+BENCH(norm)
+{
+    const int64_t rows = 8192;
+    for (int64_t C : { 768, 2048, 4096, 8192 }) {
+        const int64_t n = rows * C, bytes = n * (int64_t)sizeof(act_t);
+        act_t *x = act_normal(C, 0, 1), *a = NEW(act_t, n), *r = NEW(act_t, n), *y = NEW(act_t, n);
+        act_t *sum = NEW(act_t, n);
+        float *mean = NEW(float, rows), *rstd = NEW(float, rows), *dw = NEW(float, C);
+        void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
+        cuda_check(cudaMemset(a, 0x3c, (size_t)bytes), "cudaMemset");
+        cuda_check(cudaMemset(r, 0x3b, (size_t)bytes), "cudaMemset");
+        auto report = [&](const char *what, double arrays, const std::function<void()> &work) {
+            char line[64];
+            snprintf(line, sizeof line, "%s %lld x %lld", what, (long long)rows, (long long)C);
+            bench_report(line, bench_time(work), arrays * (double)bytes, 0);
+        };
+        report("layernorm_fwd", 2, [&] {
+            layernorm_fwd(y, mean, rstd, a, x, x, rows, C, eps, stream);
+        });
+        report("add_layernorm_fwd", 4, [&] {
+            add_layernorm_fwd(sum, y, mean, rstd, a, r, x, x, rows, C, eps, stream);
+        });
+        report("layernorm_bwd_add", 4, [&] {
+            layernorm_bwd_add(dw, dw, y, a, sum, x, mean, rstd, r, rows, C, 0, ws, stream);
+        });
+        report("rmsnorm_fwd", 2, [&] { rmsnorm_fwd(y, rstd, a, x, rows, C, eps, stream); });
+        report("add_rmsnorm_fwd", 4, [&] {
+            add_rmsnorm_fwd(sum, y, rstd, a, r, x, rows, C, eps, stream);
+        });
+        report("rmsnorm_bwd_add", 4, [&] {
+            rmsnorm_bwd_add(dw, y, a, sum, x, rstd, r, rows, C, 0, ws, stream);
+        });
+        report("rmsnorm_dx_add", 4, [&] {
+            rmsnorm_dx_add(y, a, sum, x, rstd, r, rows, C, stream);
+        });
+    }
+}
