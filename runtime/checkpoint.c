@@ -16,6 +16,7 @@
 #include "base.h"
 #include "comm.h"
 #include "crc32c.h"
+#include "device.h"
 #include "folder.h"
 #include "hf.h"
 #include "json.h"
@@ -185,6 +186,13 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     cJSON_AddNumberToObject(layout, "accum", (double)m->accum);
     cJSON_AddStringToObject(layout, "recipe_hash", m->hash);
     cJSON_AddStringToObject(layout, "generator", m->generator);
+    if (strcmp(device_name(), "CPU") != 0) {
+        static const char *const chosen[] = { "NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS" };
+        cJSON_AddStringToObject(layout, "gpu", device_name());
+        cJSON_AddStringToObject(layout, "nccl", comm_library());
+        for (int i = 0; i < 3; i++)
+            cJSON_AddStringToObject(layout, chosen[i], getenv(chosen[i]) ? getenv(chosen[i]) : "");
+    }
     return layout;
 }
 

@@ -18,7 +18,7 @@ enum { COMM_BUCKET = 1 << 28 };      /* elements: the largest bucket, 1 GiB */
  * the recipe's path. Sets die_hook so that every rank leaves with the code; code that sets
  * die_hook later must call the one before. */
 void comm_init(int64_t built_for, const char *recipe, int argc, char **argv);
-/* "torchrun", "Open MPI", ... and the name of MPI or NCCL, for the banner. */
+/* "torchrun", "Open MPI", ... and which MPI, or which version of NCCL, for the banner. */
 const char *comm_launcher(void);
 const char *comm_library(void);
 /* EXIT_CONFIG unless --local-rank (-1: not given) is the launcher's. */

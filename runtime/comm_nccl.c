@@ -219,8 +219,8 @@ const char *comm_library(void)
     static char name[40];
     int v = 0;
     if (ncclGetVersion(&v) != ncclSuccess)
-        return "NCCL";
-    snprintf(name, sizeof name, "NCCL %d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+        return "of unknown version";
+    snprintf(name, sizeof name, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
     return name;
 }
 

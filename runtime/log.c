@@ -6,6 +6,7 @@
 #include "log.h"
 #include "base.h"
 #include "comm.h"
+#include "device.h"
 #include "json.h"
 #include <errno.h>
 #include <math.h>
@@ -203,10 +204,12 @@ void log_banner(const Model *m, const Flags *f, int threads, const Data *train, 
 {
     cpu_set_t cpus;
     int ncpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
+    bool cpu = strcmp(device_name(), "CPU") == 0;
     note("%s  %.12s  (%s, %s, %s)", m->recipe, m->hash, m->objective, m->family, m->generator);
-    note("  %-10s %d rank%s x %d thread%s on %d CPU%s of %s (launcher %s, MPI %s)", m->target,
+    note("  %-10s %d rank%s x %d thread%s on %d CPU%s%s%s of %s (launcher %s, %s %s)", m->target,
          world.size, world.size == 1 ? "" : "s", threads, threads == 1 ? "" : "s", ncpus,
-         ncpus == 1 ? "" : "s", world.host, comm_launcher(), comm_library());
+         ncpus == 1 ? "" : "s", cpu ? "" : " and ", cpu ? "" : device_name(), world.host,
+         comm_launcher(), cpu ? "MPI" : "NCCL", comm_library());
     note("  %-10s %s, %lld parameters, %lld trained, %.3f GiB planned a rank", "model",
          m->precision, (long long)m->parameters, (long long)m->trained,
          (double)m->planned_bytes / (1 << 30));

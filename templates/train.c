@@ -380,7 +380,7 @@ static int train(Run *r)
     if (world.rank == 0) {
         note("%s",
              format("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
-                    (double)arena_allocated() / (1 << 20)));
+                    (double)device_used() / (1 << 20)));
         if (step >= r->total)
             stop_done(f->out, step);
     }

@@ -149,7 +149,7 @@ int main(int argc, char **argv)
     device_open(getenv("TARGET") ? getenv("TARGET") : "sm_90");
     comm_connect();
     if (world.rank == 0)
-        printf("%s, %s\n", device_name(), comm_library());
+        printf("%s, NCCL %s\n", device_name(), comm_library());
     fflush(stdout);
     world.step = 1;
     if (strcmp(argv[2], "sums") == 0) {
