@@ -20,6 +20,7 @@ enum {
 /* What is the same for every element. */
 typedef struct {
     float clip, keep, beta1, beta2, rest1, rest2, rate, root, eps;
+    bool live;                  // else nothing is stored
 } AdamwStep;
 
 static inline __device__ AdamwStep adamw_step(const float *hyper, float norm, int decay)
@@ -38,6 +39,7 @@ static inline __device__ AdamwStep adamw_step(const float *hyper, float norm, in
     s.rate = hyper[HYPER_LR] / hyper[HYPER_BIAS1];
     s.root = 1.0f / sqrtf(hyper[HYPER_BIAS2]);
     s.eps = hyper[HYPER_EPS];
+    s.live = isfinite(norm);
     return s;
 }
 
@@ -50,21 +52,26 @@ static inline __device__ float adamw_element(float w, float *m, float *v, float 
     return w * s.keep - s.rate * *m / (sqrtf(*v) * s.root + s.eps);
 }
 
-/* Elements first .. first + 3 of fp32 weights, of which `left` exist; w_: their new values. */
-static inline __device__ void adamw_quad(float w_[4], float *w, float *m, float *v, const float *g,
-                                         int64_t first, int64_t left, bool vector, AdamwStep s)
+/* Four elements at aligned addresses. copy: the rounded weights, or NULL. The loads do not wait for
+ * the norm, which only guards the stores. */
+static inline __device__ void adamw_quad(wt_t *copy, float *w, float *m, float *v, const float *g,
+                                         AdamwStep s)
 {
-    float m_[4], v_[4], g_[4];
-    f32_load_part(g_, g + first, left, vector);
-    f32_load_part(m_, m + first, left, vector);
-    f32_load_part(v_, v + first, left, vector);
-    f32_load_part(w_, w + first, left, vector);
+    float w_[4], m_[4], v_[4], g_[4];
+    f32_load4(g_, g);
+    f32_load4(m_, m);
+    f32_load4(v_, v);
+    f32_load4(w_, w);
 #pragma unroll
     for (int i = 0; i < 4; i++)
         w_[i] = adamw_element(w_[i], m_ + i, v_ + i, g_[i], s);
-    f32_store_part(m + first, m_, left, vector);
-    f32_store_part(v + first, v_, left, vector);
-    f32_store_part(w + first, w_, left, vector);
+    if (!s.live)
+        return;
+    f32_store4(m, m_);
+    f32_store4(v, v_);
+    f32_store4(w, w_);
+    if (copy)
+        act_store4(copy, w_);
 }
 
 __global__ void __launch_bounds__(ADAMW_THREADS)
@@ -72,11 +79,14 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
                  const float *__restrict__ g, const float *__restrict__ hyper,
                  const float *__restrict__ norm, int64_t n, int decay, bool vector)
 {
-    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4;
-    float w_[4];
-    if (first >= n || !isfinite(norm[0]))
-        return;
-    adamw_quad(w_, w, m, v, g, first, n - first, vector, adamw_step(hyper, norm[0], decay));
+    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
+    const AdamwStep step = adamw_step(hyper, norm[0], decay);
+    if (vector && end <= n) {
+        adamw_quad(NULL, w + first, m + first, v + first, g + first, step);
+    } else {
+        for (int64_t i = first; i < end && i < n && step.live; i++)
+            w[i] = adamw_element(w[i], m + i, v + i, g[i], step);
+    }
 }
 
 __global__ void __launch_bounds__(ADAMW_THREADS)
@@ -85,16 +95,16 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
                        const float *__restrict__ hyper, const float *__restrict__ norm, int64_t n,
                        int decay, bool vector)
 {
-    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, left = n - first;
-    float w_[4];
-    if (left <= 0 || !isfinite(norm[0]))
-        return;
-    adamw_quad(w_, master, m, v, g, first, left, vector, adamw_step(hyper, norm[0], decay));
-    if (vector && left >= 4)
-        act_store4(w + first, w_);
-    else
-        for (int i = 0; i < 4 && i < left; i++)
-            act_store(w + first + i, w_[i]);
+    const int64_t first = ((int64_t)blockIdx.x * ADAMW_THREADS + threadIdx.x) * 4, end = first + 4;
+    const AdamwStep step = adamw_step(hyper, norm[0], decay);
+    if (vector && end <= n) {
+        adamw_quad(w + first, master + first, m + first, v + first, g + first, step);
+    } else {
+        for (int64_t i = first; i < end && i < n && step.live; i++) {
+            master[i] = adamw_element(master[i], m + i, v + i, g[i], step);
+            act_store(w + i, master[i]);
+        }
+    }
 }
 
 /* parts (CUDA_NORM_PARTS) = sum of squares of a range each, whole quads but the last. */
@@ -103,16 +113,19 @@ __global__ void __launch_bounds__(NORM_THREADS)
                            bool vector)
 {
     const int64_t quads = (n + 3) / 4, part = blockIdx.x;
-    const int64_t begin = part * quads / CUDA_NORM_PARTS, end = (part + 1) * quads / CUDA_NORM_PARTS;
+    const int64_t begin = part * quads / CUDA_NORM_PARTS, stop = (part + 1) * quads / CUDA_NORM_PARTS;
+    const int64_t end = 4 * stop < n ? 4 * stop : n, whole = vector ? end / 4 : begin;
     double sum[4] = { 0, 0, 0, 0 };
 #pragma unroll 4
-    for (int64_t q = begin + threadIdx.x; q < end; q += NORM_THREADS) {
+    for (int64_t q = begin + threadIdx.x; q < whole; q += NORM_THREADS) {
         float v[4];
-        f32_load_part(v, g + 4 * q, n - 4 * q, vector);
+        f32_load4(v, g + 4 * q);
 #pragma unroll
         for (int i = 0; i < 4; i++)
             sum[i] += (double)v[i] * v[i];
     }
+    for (int64_t i = 4 * whole + threadIdx.x; i < end; i += NORM_THREADS)
+        sum[0] += (double)g[i] * g[i];
     const double all = block_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
     if (threadIdx.x == 0)
         parts[part] = all;

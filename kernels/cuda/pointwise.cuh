@@ -1,7 +1,7 @@
 /* pointwise.cuh -- residual addition, GELU (tanh form) and SwiGLU, with their gradients.
  *
  * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
- * Keeps: fp32 inside, one rounding at the store. A thread reads all its inputs before it writes.
+ * Keeps: fp32 inside, one rounding at the store. An element is read before it is written.
  * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), with
  *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up. */
 #ifndef DIECAST_KERNELS_CUDA_POINTWISE_CUH
@@ -28,13 +28,34 @@ static inline __device__ Logistic logistic(float x)
     return { value, e * value };
 }
 
-/* d silu / dx */
-static inline __device__ float silu_slope(float x, Logistic s)
+static inline __device__ float gelu(float x)
 {
-    return s.value * (1.0f + x * s.rest);
+    return x * logistic(GELU_2A * x * (1.0f + GELU_B * x * x)).value;
 }
 
-/* The first of the elements of this thread, of n. */
+/* d gelu / dx */
+static inline __device__ float gelu_slope(float x)
+{
+    const float b = GELU_B * x * x;
+    const Logistic s = logistic(GELU_2A * x * (1.0f + b));
+    return s.value + x * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b);
+}
+
+static inline __device__ float silu(float x)
+{
+    return x * logistic(x).value;
+}
+
+/* u becomes d / d gate, d becomes d / d up, of silu(gate) up; u: up, d: gradient of the product */
+static inline __device__ void swiglu_slopes(float *d, float *u, float gate)
+{
+    const Logistic s = logistic(gate);
+    *u *= *d * s.value * (1.0f + gate * s.rest);
+    *d *= gate * s.value;
+}
+
+/* Elements of a thread: ACT_VECTOR from `first` on, as far as there are n. In each kernel below the
+ * loads of whole vectors stand side by side, so that all are under way before the first is used. */
 static inline __device__ int64_t pointwise_first()
 {
     return ((int64_t)blockIdx.x * POINTWISE_THREADS + threadIdx.x) * ACT_VECTOR;
@@ -43,77 +64,88 @@ static inline __device__ int64_t pointwise_first()
 __global__ void __launch_bounds__(POINTWISE_THREADS)
     add_fwd_kernel(act_t *y, const act_t *a, const act_t *b, int64_t n, bool vector)
 {
-    const int64_t first = pointwise_first(), left = n - first;
-    float u[ACT_VECTOR], v[ACT_VECTOR];
-    if (left <= 0)
-        return;
-    act_load_part(u, a + first, left, vector);
-    act_load_part(v, b + first, left, vector);
+    const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
+    if (vector && end <= n) {
+        float u[ACT_VECTOR], v[ACT_VECTOR];
+        act_load_vector(u, a + first);
+        act_load_vector(v, b + first);
 #pragma unroll
-    for (int i = 0; i < ACT_VECTOR; i++)
-        v[i] += u[i];
-    act_store_part(y + first, v, left, vector);
+        for (int i = 0; i < ACT_VECTOR; i++)
+            v[i] += u[i];
+        act_store_vector(y + first, v);
+    } else {
+        for (int64_t i = first; i < end && i < n; i++)
+            act_store(y + i, act_load(a + i) + act_load(b + i));
+    }
 }
 
 __global__ void __launch_bounds__(POINTWISE_THREADS)
     gelu_fwd_kernel(act_t *y, const act_t *x, int64_t n, bool vector)
 {
-    const int64_t first = pointwise_first(), left = n - first;
-    float v[ACT_VECTOR];
-    if (left <= 0)
-        return;
-    act_load_part(v, x + first, left, vector);
+    const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
+    if (vector && end <= n) {
+        float v[ACT_VECTOR];
+        act_load_vector(v, x + first);
 #pragma unroll
-    for (int i = 0; i < ACT_VECTOR; i++)
-        v[i] *= logistic(GELU_2A * v[i] * (1.0f + GELU_B * v[i] * v[i])).value;
-    act_store_part(y + first, v, left, vector);
+        for (int i = 0; i < ACT_VECTOR; i++)
+            v[i] = gelu(v[i]);
+        act_store_vector(y + first, v);
+    } else {
+        for (int64_t i = first; i < end && i < n; i++)
+            act_store(y + i, gelu(act_load(x + i)));
+    }
 }
 
 __global__ void __launch_bounds__(POINTWISE_THREADS)
     gelu_bwd_kernel(act_t *dx, const act_t *dy, const act_t *x, int64_t n, bool vector)
 {
-    const int64_t first = pointwise_first(), left = n - first;
-    float d[ACT_VECTOR], v[ACT_VECTOR];
-    if (left <= 0)
-        return;
-    act_load_part(d, dy + first, left, vector);
-    act_load_part(v, x + first, left, vector);
+    const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
+    if (vector && end <= n) {
+        float d[ACT_VECTOR], v[ACT_VECTOR];
+        act_load_vector(d, dy + first);
+        act_load_vector(v, x + first);
 #pragma unroll
-    for (int i = 0; i < ACT_VECTOR; i++) {
-        const float b = GELU_B * v[i] * v[i];
-        const Logistic s = logistic(GELU_2A * v[i] * (1.0f + b));
-        d[i] *= s.value + v[i] * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b);
+        for (int i = 0; i < ACT_VECTOR; i++)
+            d[i] *= gelu_slope(v[i]);
+        act_store_vector(dx + first, d);
+    } else {
+        for (int64_t i = first; i < end && i < n; i++)
+            act_store(dx + i, act_load(dy + i) * gelu_slope(act_load(x + i)));
     }
-    act_store_part(dx + first, d, left, vector);
 }
 
-/* Where a thread stands in rows of F: `gate` in rows of 2F, `out` in rows of F, `left` of its row
- * from there on; left 0: behind the last row. */
+/* Where a thread stands in rows of F: `gate` in rows of 2F, `out` in rows of F, and how many
+ * elements are its own; none behind the last row. */
 typedef struct {
-    int64_t gate, out, left;
+    int64_t gate, out, count;
 } RowPlace;
 
 static inline __device__ RowPlace row_place(int64_t rows, int64_t F)
 {
     const int64_t index = (int64_t)blockIdx.x * POINTWISE_THREADS + threadIdx.x;
     const int64_t vectors = (F + ACT_VECTOR - 1) / ACT_VECTOR, row = index / vectors;
-    const int64_t column = (index - row * vectors) * ACT_VECTOR;
-    return { row * 2 * F + column, row * F + column, row < rows ? F - column : 0 };
+    const int64_t column = (index - row * vectors) * ACT_VECTOR, left = F - column;
+    const int64_t count = left < ACT_VECTOR ? left : ACT_VECTOR;
+    return { row * 2 * F + column, row * F + column, row < rows ? count : 0 };
 }
 
 __global__ void __launch_bounds__(POINTWISE_THREADS)
     swiglu_fwd_kernel(act_t *h, const act_t *gu, int64_t rows, int64_t F, bool vector)
 {
     const RowPlace at = row_place(rows, F);
-    float g[ACT_VECTOR], u[ACT_VECTOR];
-    if (at.left <= 0)
-        return;
-    act_load_part(g, gu + at.gate, at.left, vector);
-    act_load_part(u, gu + at.gate + F, at.left, vector);
+    const act_t *gate = gu + at.gate, *up = gate + F;
+    if (vector && at.count == ACT_VECTOR) {
+        float g[ACT_VECTOR], u[ACT_VECTOR];
+        act_load_vector(g, gate);
+        act_load_vector(u, up);
 #pragma unroll
-    for (int i = 0; i < ACT_VECTOR; i++)
-        u[i] *= g[i] * logistic(g[i]).value;
-    act_store_part(h + at.out, u, at.left, vector);
+        for (int i = 0; i < ACT_VECTOR; i++)
+            u[i] *= silu(g[i]);
+        act_store_vector(h + at.out, u);
+    } else {
+        for (int i = 0; i < at.count; i++)
+            act_store(h + at.out + i, act_load(up + i) * silu(act_load(gate + i)));
+    }
 }
 
 __global__ void __launch_bounds__(POINTWISE_THREADS)
@@ -121,20 +153,26 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
                       bool vector)
 {
     const RowPlace at = row_place(rows, F);
-    float g[ACT_VECTOR], u[ACT_VECTOR], d[ACT_VECTOR];
-    if (at.left <= 0)
-        return;
-    act_load_part(g, gu + at.gate, at.left, vector);
-    act_load_part(u, gu + at.gate + F, at.left, vector);
-    act_load_part(d, dh + at.out, at.left, vector);
+    const act_t *gate = gu + at.gate, *up = gate + F, *dy = dh + at.out;
+    act_t *dgate = dgu + at.gate, *dup = dgate + F;
+    if (vector && at.count == ACT_VECTOR) {
+        float g[ACT_VECTOR], u[ACT_VECTOR], d[ACT_VECTOR];
+        act_load_vector(g, gate);
+        act_load_vector(u, up);
+        act_load_vector(d, dy);
 #pragma unroll
-    for (int i = 0; i < ACT_VECTOR; i++) {
-        const Logistic s = logistic(g[i]);
-        u[i] *= d[i] * silu_slope(g[i], s);
-        d[i] *= g[i] * s.value;
+        for (int i = 0; i < ACT_VECTOR; i++)
+            swiglu_slopes(d + i, u + i, g[i]);
+        act_store_vector(dgate, u);
+        act_store_vector(dup, d);
+    } else {
+        for (int i = 0; i < at.count; i++) {
+            float u = act_load(up + i), d = act_load(dy + i);
+            swiglu_slopes(&d, &u, act_load(gate + i));
+            act_store(dgate + i, u);
+            act_store(dup + i, d);
+        }
     }
-    act_store_part(dgu + at.gate, u, at.left, vector);
-    act_store_part(dgu + at.gate + F, d, at.left, vector);
 }
 
 #ifndef __CUDACC_RTC__

@@ -158,55 +158,6 @@ static inline __device__ void act_store_vector(act_t *p, const float v[ACT_VECTO
 #endif
 }
 
-/* ACT_VECTOR or 4 elements at p, of which `left` exist: zeros behind. vector: p is aligned. */
-static inline __device__ void act_load_part(float v[ACT_VECTOR], const act_t *p, int64_t left,
-                                            bool vector)
-{
-    if (vector && left >= ACT_VECTOR) {
-        act_load_vector(v, p);
-    } else {
-#pragma unroll
-        for (int i = 0; i < ACT_VECTOR; i++)
-            v[i] = i < left ? act_load(p + i) : 0.0f;
-    }
-}
-
-static inline __device__ void act_store_part(act_t *p, const float v[ACT_VECTOR], int64_t left,
-                                             bool vector)
-{
-    if (vector && left >= ACT_VECTOR) {
-        act_store_vector(p, v);
-    } else {
-#pragma unroll
-        for (int i = 0; i < ACT_VECTOR; i++)
-            if (i < left)
-                act_store(p + i, v[i]);
-    }
-}
-
-static inline __device__ void f32_load_part(float v[4], const float *p, int64_t left, bool vector)
-{
-    if (vector && left >= 4) {
-        f32_load4(v, p);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            v[i] = i < left ? p[i] : 0.0f;
-    }
-}
-
-static inline __device__ void f32_store_part(float *p, const float v[4], int64_t left, bool vector)
-{
-    if (vector && left >= 4) {
-        f32_store4(p, v);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (i < left)
-                p[i] = v[i];
-    }
-}
-
 /* ---- reductions; V is float or double ---- */
 
 /* Of all 32 lanes, which all take part; every lane gets the result: x + y and y + x have the same

@@ -4,6 +4,15 @@
 #include "../../kernels/reference/adamw.h"
 #include "harness.h"
 
+/* The CPU's masks are the witness; its pragmas are for other compilers. */
+#define restrict __restrict__
+#ifdef __CUDACC__
+#pragma nv_diag_suppress 1675
+#endif
+namespace cpu {
+#include "../../kernels/cpu/philox.h"
+}
+
 #ifdef ACT_F16
 #define ACT_SCALE 1024      /* of the gradients */
 #else
@@ -85,9 +94,33 @@ static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
 
 TEST(adamw)
 {
-    for (int64_t n : { 1, 3, 17, 64, 1023, 5003 })
+    for (int64_t n : { 17, 64, 1023, 5003 })
         for (int k = 0; k < 4; k++)
             adamw_steps(n, n == 17 ? 1 : 0, k & 1, k & 2 ? 1.0f : 0.0f);
+}
+
+/* Around a vector: as the first elements of more. */
+TEST(adamw_few)
+{
+    const int64_t N = 32;
+    const Hyper hyper = hyper_of(1, 1, 1);
+    const float *g = f32_normal(N, 0, 1), *norm = f32_normal(1, 2, 0);
+    Parameters p = parameters_new(N, 0);
+    float *w[7], *m[7], *v[7];
+    for (int n = 1; n <= 7; n++) {
+        w[n - 1] = f32_copy(p.w, n), m[n - 1] = f32_copy(p.m, n), v[n - 1] = f32_copy(p.v, n);
+        wt_t *stored = NEW(wt_t, n);
+        run([&] {
+            adamw_mixed(stored, w[n - 1], m[n - 1], v[n - 1], g, hyper.device, norm, n, 1, stream);
+        });
+        check_act_exact("stored", stored, f32_double(w[n - 1], n), n);
+    }
+    run([&] { adamw(p.w, p.m, p.v, g, hyper.device, norm, N, 1, stream); });
+    for (int n = 1; n <= 7; n++) {
+        check_same("w", w[n - 1], p.w, 4 * n);
+        check_same("m", m[n - 1], p.m, 4 * n);
+        check_same("v", v[n - 1], p.v, 4 * n);
+    }
 }
 
 /* The first step moves every weight by lr against the sign of its gradient, whatever the gradient's
@@ -213,6 +246,32 @@ TEST(philox_known)
         uint32_t *in = upload(row, 6), *out = NEW(uint32_t, 4);
         run([&] { launch(philox_kernel, 1, 1, 0, stream, out, in); });
         check_same("words", out, upload(row + 6, 4), 16);
+    }
+}
+
+/* mask (rows, 4 * blockDim), a block a row */
+__global__ void __launch_bounds__(1024)
+    dropout_kernel(float *mask, const uint32_t *noise, uint32_t site, int64_t T, float p)
+{
+    const int64_t quad = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    float v[4];
+    dropout_mask4(v, noise, site, T, blockIdx.x, threadIdx.x, dropout_threshold(p), 1 / (1 - p));
+    f32_store4(mask + 4 * quad, v);
+}
+
+TEST(dropout_mask)
+{
+    const int64_t T = 3, rows = 2 * T, n = 64;
+    uint32_t noise[4];
+    for (float p : { 0.0f, 0.1f, 0.5f }) {
+        for (uint32_t &word : noise)
+            word = random_u32();
+        const uint32_t site = (uint32_t)random_below(100), *noise_ = upload(noise, 4);
+        float *mask = NEW(float, rows * n), *want = HOST(float, rows * n);
+        for (int64_t r = 0; r < rows; r++)
+            cpu::dropout_row(want + r * n, noise, site, T, r, n, p);
+        run([&] { launch(dropout_kernel, (unsigned)rows, n / 4, 0, stream, mask, noise_, site, T, p); });
+        check_same("mask", mask, upload(want, rows * n), 4 * rows * n);
     }
 }
 
