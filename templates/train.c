@@ -14,9 +14,7 @@
 #include "runtime/checkpoint.h"  // OUT/checkpoint-<step>/
 #include "runtime/comm.h"        // sums over ranks
 #include "runtime/data.h"        // batches as a function of the step
-//@ if fp16
-#include "runtime/device.h"      // the loss scale lives there
-//@ end
+#include "runtime/device.h"      // the model's arrays
 #include "runtime/flags.h"       // the command line
 #include "runtime/hf.h"          // Hugging Face and PEFT folders
 #include "runtime/json.h"
