@@ -141,9 +141,8 @@ static bool same(const cJSON *card, const char *name, const char *text)
 }
 
 /* The card that the recipe names, else the first of the target's architecture. */
-static const cJSON *choose_card(const Graph *g, const cJSON *cards)
+static const cJSON *choose_card(const Graph *g, const cJSON *cards, const char *wanted)
 {
-    const char *wanted = config_text(g->cfg, F_card);
     const cJSON *card;
     bool arch = false;
     cJSON_ArrayForEach(card, cards)
@@ -162,12 +161,13 @@ static void open_lock(const Graph *g)
     if (lock.path)
         return;
     lock.path = lock_path(g);
+    const char *wanted = config_text(g->cfg, F_card);
     cJSON *root = read_file();
     if (!root) {
         lock.why = "does not exist";
         return;
     }
-    const cJSON *card = choose_card(g, json_get(root, "cards")), *row;
+    const cJSON *card = choose_card(g, json_get(root, "cards"), wanted), *row;
     const char *now = lock_generator();
     lock.there = true;
     if (card && !same(card, "generator", now)) {
