@@ -243,7 +243,14 @@ void lock_take(const char *out, int restart, bool break_lock)
         if (lock_fd < 0 && errno != EEXIST)
             die(EXIT_IO, "%s: the run folder cannot be written: %s", lock_path, strerror(errno));
         if (lock_fd >= 0) {
-            if (flock(lock_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+            /* one that looks at the empty file holds it until it has refused itself */
+            bool held = true;
+            for (int k = 0; k < 500 && held; k++) {
+                held = flock(lock_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+                if (held)
+                    usleep(10000);
+            }
+            if (held)
                 refuse(out, NULL);
         } else if (!take_existing(out, restart, break_lock) && i > 100) {
             die(EXIT_LOCKED, "%s: other runs keep taking this folder", out);
