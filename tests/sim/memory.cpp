@@ -328,6 +328,8 @@ static void *allocate(SimMemory kind, size_t size)
     void *p = sim_allocate(kind, size);
     if (p)
         memset(p, 0xff, size < FILLED ? size : FILLED);
+    if (p && kind == SIM_PINNED)     /* host code that is not looked at may write it */
+        sim_write(p, size);
     return p;
 }
 
