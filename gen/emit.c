@@ -415,7 +415,8 @@ static void write_build(const Graph *g)
              {"RANKS", ranks, false}),
         true);
     put("train.slurm",
-        FILL("templates/train.slurm", {"NAME", g->cfg->name, false}, {"RANKS", ranks, false}),
+        FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->cfg->name, false},
+             {"RANKS", ranks, false}),
         false);
 }
 

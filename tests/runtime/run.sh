@@ -209,7 +209,27 @@ END
 done
 rm "$scratch/x1/train"
 ends "run.sh without a binary" 80 "is not built" "$scratch/x1/run.sh"
-sed "s/@NAME@/x/; s/@RANKS@/2/" templates/train.slurm >"$scratch/train.slurm"
-! grep -q '@[A-Z]*@' "$scratch/train.slurm" "$scratch/x2/run.sh" && bash -n "$scratch/train.slurm"
-verdict "templates have no other holes" $? "see templates/"
+for backend in cpu cuda; do
+    sed "s/@NAME@/x/; s/@RANKS@/2/" templates/$backend/train.slurm >"$scratch/train.slurm"
+    ! grep -q '@[A-Z]*@' "$scratch/train.slurm" "$scratch/x2/run.sh" && bash -n "$scratch/train.slurm"
+    verdict "templates of $backend have no other holes" $? "see templates/$backend"
+    # srun and scontrol that show what they got: a stop on request goes back into the queue
+    mkdir -p "$scratch/slurm"
+    cat >"$scratch/slurm/srun" <<'END'
+#!/bin/bash
+echo "srun $* port ${DIECAST_PORT:-} secret ${#DIECAST_SECRET}"
+exit 91
+END
+    sed 's/srun \(.*\) port.*/scontrol \1"/' "$scratch/slurm/srun" >"$scratch/slurm/scontrol"
+    cp "$scratch/slurm/srun" "$scratch/slurm/train"
+    chmod +x "$scratch/slurm"/*
+    env PATH="$scratch/slurm:$PATH" SLURM_SUBMIT_DIR="$scratch/slurm" SLURM_JOB_ID=23456 \
+        DIECAST_SECRET="${DIECAST_SECRET-}" bash "$scratch/train.slurm" --lr 1 >"$scratch/c" 2>&1
+    code=$?
+    want="srun -K1 --wait=60 ./train --lr 1 port 13456 secret 64"
+    [ $backend = cuda ] || want="srun -K1 --wait=60 --mpi=pmix ./train --lr 1 port  secret 0"
+    [ $code = 91 ] && grep -qxF "$want" "$scratch/c" \
+        && grep -qx 'scontrol requeue 23456' "$scratch/c"
+    verdict "train.slurm of $backend" $? "code $code: $(cat "$scratch/c")"
+done
 exit $failed
