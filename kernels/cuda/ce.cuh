@@ -59,11 +59,12 @@ static __device__ __forceinline__ void ce_exp_sum_(float &max, float &sum, const
     sum = WIDE ? block_sum(part) : warp_sum(part);
 }
 
-/* g = exp(l - max) * factor, less scale at the label; g may be l. The last vectors, which are in the
- * cache, come first. */
+/* g = exp(l - max) * factor, less scale at the label; g may be l. The last vectors, which are in
+ * the cache, come first. */
 template <bool WIDE>
-static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, float max, float factor,
-                                                    float scale, int label, int V, int thread)
+static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, float max,
+                                                    float factor, float scale, int label, int V,
+                                                    int thread)
 {
     const int threads = WIDE ? CE_WIDE : WARP, vectors = V / 4;
     float v[4];
@@ -87,8 +88,8 @@ static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, fl
 template <bool WIDE, bool GRAD>
 __global__ void __launch_bounds__(WIDE ? CE_WIDE : WARP *CE_ROWS)
     ce_rows_kernel(float *__restrict__ loss, act_t *d, const float *logits,
-                   const int32_t *__restrict__ labels, const float *__restrict__ scale, int64_t chunk,
-                   int V, int64_t ld)
+                   const int32_t *__restrict__ labels, const float *__restrict__ scale,
+                   int64_t chunk, int V, int64_t ld)
 {
     const int64_t row = WIDE ? blockIdx.x : blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
     const int thread = threadIdx.x;
@@ -174,8 +175,8 @@ static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, co
 }
 
 /* mm_dx: { .m = chunk, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN }
- * mm_dw: { .m = V, .n = C, .k = chunk, .lda = ce_width(V), .form = GEMM_TN, .out_f32 = 1, .beta = 1 }:
- * chunks add up; beta is the call's. */
+ * mm_dw: { .m = V, .n = C, .k = chunk, .lda = ce_width(V), .form = GEMM_TN, .out_f32 = 1,
+ *          .beta = 1 }: chunks add up; beta is the call's. */
 static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
                               const int32_t *labels, const float *scale, int64_t rows, int64_t V,
                               int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
@@ -190,7 +191,8 @@ static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t 
                              int64_t C, int64_t chunk, const Gemm *mm_logits, const Gemm *mm_dx,
                              void *ws, cudaStream_t s)
 {
-    ce_bwd_(loss, dx, NULL, x, w, labels, scale, rows, V, C, chunk, 0, mm_logits, mm_dx, NULL, ws, s);
+    ce_bwd_(loss, dx, NULL, x, w, labels, scale, rows, V, C, chunk, 0, mm_logits, mm_dx, NULL, ws,
+            s);
 }
 
 /* acc[0] += the losses, in an order that their number decides. */
@@ -200,8 +202,8 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
 }
 #else
 template __global__ void ce_rows_kernel<(V > CE_SHORT), true>(float *, act_t *, const float *,
-                                                              const int32_t *, const float *, int64_t,
-                                                              int, int64_t);
+                                                              const int32_t *, const float *,
+                                                              int64_t, int, int64_t);
 template __global__ void ce_rows_kernel<(V > CE_SHORT), false>(float *, act_t *, const float *,
                                                                const int32_t *, const float *,
                                                                int64_t, int, int64_t);

@@ -1,4 +1,4 @@
-/* gemm.cuh -- every matrix product of a CUDA program, by cuBLASLt: C = scale * A B + beta * C + bias.
+/* gemm.cuh -- matrix products of a CUDA program, by cuBLASLt: C = scale * A B + bias + beta * C.
  *
  * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no aliasing.
  * Out:   C, summed in fp32, rounded once; the same bits on the same kind of GPU and library.
@@ -32,10 +32,10 @@ struct Gemm {
     int64_t lda = 0, ldb = 0, ldc = 0;               /* elements between stored rows; 0: dense */
     GemmForm form;
     int bias = 0, out_f32 = 0, beta = 0;             /* out_f32: C is float although act_t is not */
-    GemmEpilogue epilogue = GEMM_NONE;               /* else C is of 16 bits, n a multiple of 8, beta 0 */
+    GemmEpilogue epilogue = GEMM_NONE;               /* else 16-bit C, 8 | n, beta 0 */
     float scale = 1;
-    int64_t offset = 0;          /* operands begin at multiples of so many elements; 0: of their rows */
-    const char *algo = NULL;     /* of a lock file: as gemm_algo_text; NULL: the library's first choice */
+    int64_t offset = 0;          /* operands begin at multiples of so many elements; 0: of rows */
+    const char *algo = NULL;     /* of a lock file, see gemm_algo_text; NULL: the first choice */
     /* made by gemm_init */
     cublasLtMatmulDesc_t product = NULL;
     cublasLtMatrixLayout_t a = NULL, b = NULL, c = NULL;
@@ -118,8 +118,8 @@ static inline uint32_t gemm_alignment_(const Gemm *g, int64_t ld, size_t size)
     return bytes & -bytes;
 }
 
-static inline cublasLtMatrixLayout_t gemm_layout_(const Gemm *g, bool f32, int64_t rows, int64_t cols,
-                                                  int64_t ld)
+static inline cublasLtMatrixLayout_t gemm_layout_(const Gemm *g, bool f32, int64_t rows,
+                                                  int64_t cols, int64_t ld)
 {
     cublasLtMatrixLayout_t layout;
     gemm_check_(cublasLtMatrixLayoutCreate(&layout, gemm_type_(f32), (uint64_t)rows, (uint64_t)cols,
@@ -157,7 +157,8 @@ static inline void gemm_set_epilogue_(const Gemm *g)
             : g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     const int64_t ld = g->n;
     if (g->out_f32 && (g->bias || g->epilogue != GEMM_NONE))
-        die(EXIT_INTERNAL, "gemm %s: epilogues are for results in the type of activations", g->name);
+        die(EXIT_INTERNAL, "gemm %s: epilogues are for results in the type of activations",
+            g->name);
     gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     gemm_set_bias_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
     gemm_set_aux_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
@@ -191,8 +192,8 @@ static inline void gemm_prefer_(const Gemm *g, cublasLtMatmulPreference_t prefer
                 "a preference");
 }
 
-/* At most `most` algorithms that compute the product within CUDA_GEMM_WORKSPACE, the library's favourite
- * first; returns how many. */
+/* At most `most` algorithms that compute the product within CUDA_GEMM_WORKSPACE, the library's
+ * favourite first; returns how many. */
 static inline int gemm_candidates(const Gemm *g, cublasLtMatmulHeuristicResult_t *found, int most)
 {
     const uint64_t workspace = CUDA_GEMM_WORKSPACE;
@@ -231,16 +232,18 @@ static inline uint32_t gemm_option_(const cublasLtMatmulAlgo_t *algo,
 {
     unsigned char raw[4] = { 0 };
     size_t written;
-    gemm_check_(cublasLtMatmulAlgoConfigGetAttribute(algo, attribute, raw, bytes, &written), "options",
-                "to describe an algorithm");
-    return (uint32_t)raw[0] | (uint32_t)raw[1] << 8 | (uint32_t)raw[2] << 16 | (uint32_t)raw[3] << 24;
+    gemm_check_(cublasLtMatmulAlgoConfigGetAttribute(algo, attribute, raw, bytes, &written),
+                "options", "to describe an algorithm");
+    return (uint32_t)raw[0] | (uint32_t)raw[1] << 8 | (uint32_t)raw[2] << 16 |
+           (uint32_t)raw[3] << 24;
 }
 
 /* "algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 33554432" */
 static inline void gemm_algo_text(const cublasLtMatmulAlgo_t *algo, size_t workspace,
                                   char to[GEMM_ALGO_BYTES])
 {
-    int n = snprintf(to, GEMM_ALGO_BYTES, "algo %u", gemm_option_(algo, CUBLASLT_ALGO_CONFIG_ID, 4));
+    int n =
+        snprintf(to, GEMM_ALGO_BYTES, "algo %u", gemm_option_(algo, CUBLASLT_ALGO_CONFIG_ID, 4));
     for (int i = 0; i < GEMM_OPTIONS; i++)
         n += snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " %s %u", gemm_options[i].word,
                       gemm_option_(algo, gemm_options[i].attribute, gemm_options[i].bytes));
@@ -276,15 +279,16 @@ static inline bool gemm_locked_(Gemm *g)
     cublasLtMatmulAlgo_t algo;
     uint32_t v, workspace;
     if (!gemm_read_(&text, "algo", &v) ||
-        cublasLtMatmulAlgoInit(gemm_handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out, (int)v,
-                               &algo) != CUBLAS_STATUS_SUCCESS)
+        cublasLtMatmulAlgoInit(gemm_handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, in, in, out, out,
+                               (int)v, &algo) != CUBLAS_STATUS_SUCCESS)
         return false;
     for (int i = 0; i < GEMM_OPTIONS; i++) {
         if (!gemm_read_(&text, gemm_options[i].word, &v))
             return false;
         const unsigned char raw[4] = { (unsigned char)v, (unsigned char)(v >> 8),
                                        (unsigned char)(v >> 16), (unsigned char)(v >> 24) };
-        if (gemm_options[i].attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME && (v & ~gemm_reductions))
+        if (gemm_options[i].attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME &&
+            (v & ~gemm_reductions))
             return false;
         if (cublasLtMatmulAlgoConfigSetAttribute(&algo, gemm_options[i].attribute, raw,
                                                  gemm_options[i].bytes) != CUBLAS_STATUS_SUCCESS)
@@ -323,8 +327,8 @@ static inline void gemm_run_beta(const Gemm *g, float beta, void *c, const void 
 {
     gemm_set_bias_(g, bias);
     gemm_set_aux_(g, aux);
-    gemm_check_(cublasLtMatmul(gemm_handle, g->product, &g->scale, b, g->b, a, g->a, &beta, c, g->c, c,
-                               g->c, &g->chosen, ws, g->bytes, s),
+    gemm_check_(cublasLtMatmul(gemm_handle, g->product, &g->scale, b, g->b, a, g->a, &beta, c, g->c,
+                               c, g->c, &g->chosen, ws, g->bytes, s),
                 g->name, "to run");
 }
 

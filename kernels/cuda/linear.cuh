@@ -13,11 +13,12 @@
 
 enum { BIAS_THREADS = 256 };
 
-/* parts (CUDA_REDUCE_PARTS, N): sums over the rows of part blockIdx.y. A thread adds W columns of every
- * blockDim.y-th row; its block joins those in order. */
+/* parts (CUDA_REDUCE_PARTS, N): sums over the rows of part blockIdx.y. A thread adds W columns of
+ * every blockDim.y-th row; its block joins those in order. */
 template <int W>
 __global__ void __launch_bounds__(BIAS_THREADS)
-    bias_grad_kernel(float *__restrict__ parts, const act_t *__restrict__ dy, int64_t rows, int64_t N)
+    bias_grad_kernel(float *__restrict__ parts, const act_t *__restrict__ dy, int64_t rows,
+                     int64_t N)
 {
     __shared__ float sums[BIAS_THREADS * W];
     const int64_t part = blockIdx.y, end = (part + 1) * rows / CUDA_REDUCE_PARTS;
@@ -41,7 +42,8 @@ __global__ void __launch_bounds__(BIAS_THREADS)
         sums[threadIdx.y * width + threadIdx.x * W + j] = sum[j];
     __syncthreads();
     const int64_t first = (int64_t)blockIdx.x * width;
-    for (int j = threadIdx.y * blockDim.x + threadIdx.x; j < width && first + j < N; j += BIAS_THREADS) {
+    for (int j = threadIdx.y * blockDim.x + threadIdx.x; j < width && first + j < N;
+         j += BIAS_THREADS) {
         float total = sums[j];
         for (unsigned y = 1; y < blockDim.y; y++)
             total += sums[y * width + j];
@@ -72,8 +74,8 @@ static inline void linear_bias_gelu_fwd(act_t *y, act_t *z, const act_t *x, cons
 }
 
 /* fp32 scores of every token; mm: { .m = rows, .n = V, .k = in, .form = GEMM_NT, .out_f32 = 1 } */
-static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, const Gemm *mm, void *ws,
-                              cudaStream_t s)
+static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, const Gemm *mm,
+                              void *ws, cudaStream_t s)
 {
     gemm_run(mm, logits, x, w, NULL, NULL, ws, s);
 }
@@ -99,10 +101,10 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, const G
     gemm_run(mm, dw, dy, x, NULL, NULL, ws, s);
 }
 
-/* Column sums of dy (rows, N), the parts in order; beta 1: added to db. ws: bias_grad_cuda_workspace(N)
- * bytes. */
-static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N, int beta, void *ws,
-                             cudaStream_t s)
+/* Column sums of dy (rows, N), the parts in order; beta 1: added to db.
+ * ws: bias_grad_cuda_workspace(N) bytes. */
+static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N, int beta,
+                             void *ws, cudaStream_t s)
 {
     const bool wide = N % ACT_VECTOR == 0 && aligned(dy, 16);
     const int64_t vectors = wide ? N / ACT_VECTOR : N;
@@ -110,8 +112,8 @@ static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N
     while (across < WARP && across < vectors)
         across *= 2;
     launch(wide ? bias_grad_kernel<ACT_VECTOR> : bias_grad_kernel<1>,
-           dim3(blocks_over(vectors, across), CUDA_REDUCE_PARTS), dim3(across, BIAS_THREADS / across), 0,
-           s, (float *)ws, dy, rows, N);
+           dim3(blocks_over(vectors, across), CUDA_REDUCE_PARTS),
+           dim3(across, BIAS_THREADS / across), 0, s, (float *)ws, dy, rows, N);
     part_sum(db, NULL, (const float *)ws, N, beta, s);
 }
 #else

@@ -3,7 +3,7 @@
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
  * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
  * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
- * Method: cuBLASLt; one product for all parts where they read the same x, that is without dropout. */
+ * Method: cuBLASLt, one product for all parts where they read the same x: without dropout. */
 #ifndef DIECAST_KERNELS_LORA_CUH
 #define DIECAST_KERNELS_LORA_CUH
 
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(LORA_THREADS)
     }
 }
 
-/* m[l][j] (LORA_DEPTH, LORA_COLS) = the rows r + l, columns c0 + j of a (.., in); 0 beyond their ends. */
+/* m[l][j] (LORA_DEPTH, LORA_COLS) = rows r + l, columns c0 + j of a (.., in); 0 beyond them. */
 static __device__ __forceinline__ void lora_tile_a_(float (*m)[LORA_COLS], const wt_t *a, int64_t r,
                                                     int depth, int64_t c0, int64_t in)
 {
@@ -59,8 +59,9 @@ static __device__ __forceinline__ void lora_tile_a_(float (*m)[LORA_COLS], const
 }
 
 /* m[l][i] (LORA_DEPTH, LORA_ROWS) = the columns r + l of rows row0 + i of u (rows, all). */
-static __device__ __forceinline__ void lora_tile_u_(float (*m)[LORA_ROWS], const act_t *u, int64_t r,
-                                                    int depth, int64_t row0, int64_t rows, int64_t all)
+static __device__ __forceinline__ void lora_tile_u_(float (*m)[LORA_ROWS], const act_t *u,
+                                                    int64_t r, int depth, int64_t row0,
+                                                    int64_t rows, int64_t all)
 {
     for (int k = threadIdx.x; k < LORA_DEPTH * LORA_ROWS; k += LORA_THREADS) {
         const int l = k / LORA_ROWS, i = k % LORA_ROWS;
@@ -106,10 +107,9 @@ static __device__ __forceinline__ void lora_add_(act_t *to, const float v[4], in
 
 /* dx (rows, in) += the sum over parts of drop_p(du_p a_p). */
 __global__ void __launch_bounds__(LORA_THREADS, 2)
-    lora_update_kernel(act_t *dx, const act_t *__restrict__ du,
-                       const wt_t *__restrict__ a, const uint32_t *__restrict__ noise, uint32_t site,
-                       int64_t T, int64_t rows, int64_t in, int rank, int parts, uint32_t threshold,
-                       float scale)
+    lora_update_kernel(act_t *dx, const act_t *__restrict__ du, const wt_t *__restrict__ a,
+                       const uint32_t *__restrict__ noise, uint32_t site, int64_t T, int64_t rows,
+                       int64_t in, int rank, int parts, uint32_t threshold, float scale)
 {
     __shared__ __align__(16) float ta[LORA_DEPTH][LORA_COLS], tu[LORA_DEPTH][LORA_ROWS];
     const int64_t row0 = blockIdx.x * (int64_t)LORA_ROWS, c0 = blockIdx.y * (int64_t)LORA_COLS;
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(LORA_THREADS, 2)
 #pragma unroll
         for (int i = 0; i < LORA_OWN; i++) {
             float mask[4];
-            dropout_mask4(mask, noise, site * LORA_PARTS + p, T, own + i, (uint32_t)(c / 4), threshold,
-                          scale);
+            dropout_mask4(mask, noise, site * LORA_PARTS + p, T, own + i, (uint32_t)(c / 4),
+                          threshold, scale);
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 total[i][j] += sum[i][j] * mask[j];
@@ -237,8 +237,8 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
     }
     if (l->dropout > 0) {
         launch(lora_update_kernel,
-               dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS, 0, s,
-               dx, (const act_t *)du, a, noise, site, l->T, l->rows, l->in, (int)l->rank,
+               dim3(blocks_over(l->rows, LORA_ROWS), blocks_over(l->in, LORA_COLS)), LORA_THREADS,
+               0, s, dx, (const act_t *)du, a, noise, site, l->T, l->rows, l->in, (int)l->rank,
                (int)l->parts, dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
     } else {
         gemm_run(&l->da, da, du, x, NULL, NULL, ws, s);

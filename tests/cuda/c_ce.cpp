@@ -13,7 +13,7 @@ static const Shape shapes[] = {
     { 18, 257, 64, 9 }, { 6, 1023, 8, 3 },  { 6, 1025, 8, 6 },  { 4, 6151, 8, 2 },
 };
 
-/* About a quarter of the rows without a target; with skip, the first chunk without any. On the host. */
+/* About a quarter of the rows without a target; with skip, the first chunk without any. */
 static int32_t *labels_random(const Shape &s, bool skip)
 {
     int32_t *labels = HOST(int32_t, s.rows);
@@ -64,8 +64,8 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
         ce_fwd(alone, x, w, labels, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
         ce_fwd_bwd(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, beta, &g.logits,
                    &g.dx, &g.dw, ws, stream);
-        ce_fwd_dx(last, frozen, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, &g.logits, &g.dx, ws,
-                  stream);
+        ce_fwd_dx(last, frozen, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, &g.logits, &g.dx,
+                  ws, stream);
     });
     check_f32("loss", loss, loss_, s.rows, s.C + s.V);
     check_same("loss alone", alone, loss, s.rows * 4);
@@ -167,15 +167,16 @@ BENCH(ce)
         char *ws = (char *)new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
         Gemms g = gemms(s);
         char what[80];
-        snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V, (int)s.C,
-                 (int)s.chunk);
+        snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V,
+                 (int)s.C, (int)s.chunk);
         bench_report(what, bench_time([&] {
                          ce_fwd_bwd(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, 1,
                                     &g.logits, &g.dx, &g.dw, ws, stream);
                      }),
                      0, 6.0 * (double)(s.rows * s.V * s.C));
         float *logits = (float *)(ws + CUDA_GEMM_WORKSPACE);
-        act_t *d = sizeof(act_t) == 4 ? (act_t *)logits : (act_t *)(logits + s.chunk * ce_width(s.V));
+        act_t *d =
+            sizeof(act_t) == 4 ? (act_t *)logits : (act_t *)(logits + s.chunk * ce_width(s.V));
         bench_report("  softmax and gradient of a chunk", bench_time([&] {
                          ce_rows(loss, d, logits, labels, scale, s.chunk, s.V, stream);
                      }),

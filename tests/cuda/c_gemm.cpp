@@ -73,7 +73,8 @@ static void run_case(const Case &t, bool integers)
                .ldb = t.pad ? bcols + t.pad : 0, .ldc = t.pad ? t.n + t.pad : 0, .form = t.form,
                .bias = t.bias, .out_f32 = t.out_f32, .beta = t.beta, .scale = t.scale };
     gemm_init(&g);
-    const void *as = spread(a, arows, acols, t.pad, asize), *bs = spread(b, brows, bcols, t.pad, asize);
+    const void *as = spread(a, arows, acols, t.pad, asize),
+               *bs = spread(b, brows, bcols, t.pad, asize);
     void *cs = t.beta ? spread(c, t.m, t.n, t.pad, csize)
                       : new_bytes(t.m * (t.n + t.pad) * csize);
     void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
@@ -98,7 +99,7 @@ TEST(gemm)
     }
 }
 
-/* The text of the chosen algorithm, given back, is the same product; one that is damaged is refused. */
+/* The text of the chosen algorithm, given back, is the same product; a damaged one is refused. */
 TEST(gemm_locked)
 {
     gemm_setup();
@@ -120,7 +121,8 @@ TEST(gemm_locked)
     });
     check_same("c", c, again, m * n * (int64_t)sizeof(act_t));
 
-    static const char *const damaged[] = { "", "algo", "algo x", "tile 1", "algo 4294967296 tile 0" };
+    static const char *const damaged[] = { "", "algo", "algo x", "tile 1",
+                                           "algo 4294967296 tile 0" };
     for (const char *algo : damaged) {
         locked.algo = algo;
         check_true(algo, !gemm_locked_(&locked));
@@ -150,14 +152,17 @@ TEST(linear_gelu)
     static const int64_t shapes[][3] = { { 1, 8, 5 }, { 33, 64, 24 }, { 70, 40, 96 } };
     for (auto &s : shapes) {
         const int64_t m = s[0], n = s[1], k = s[2];
-        act_t *x = act_normal(m * k, 0, 1), *w = act_normal(n * k, 0, 0.5), *b = act_normal(n, 0, 1);
+        act_t *x = act_normal(m * k, 0, 1), *w = act_normal(n * k, 0, 0.5),
+              *b = act_normal(n, 0, 1);
         act_t *y = NEW(act_t, m * n), *z = NEW(act_t, m * n), *dz = NEW(act_t, m * n);
         double *z_ = HOST(double, m * n), *y_ = HOST(double, m * n), *dy_ = HOST(double, m * n);
         double *dz_ = HOST(double, m * n), *w_ = act_double(w, n * k);
         void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
         Gemm fwd = { .name = "up", .m = m, .n = n, .k = k, .form = GEMM_NT, .bias = 1,
                      .epilogue = GEMM_GELU };
-        Gemm bwd = { .name = "dz", .m = m, .n = n, .k = k, .form = GEMM_NN, .epilogue = GEMM_DGELU };
+        Gemm bwd = {
+            .name = "dz", .m = m, .n = n, .k = k, .form = GEMM_NN, .epilogue = GEMM_DGELU
+        };
         gemm_init(&fwd);
         gemm_init(&bwd);
         run([&] { linear_bias_gelu_fwd(y, z, x, w, b, &fwd, ws, stream); });
@@ -179,8 +184,10 @@ TEST(linear)
 {
     gemm_setup();
     const int64_t rows = 30, in = 40, out = 24;
-    act_t *x = act_normal(rows * in, 0, 1), *w = act_normal(out * in, 0, 1), *b = act_normal(out, 0, 1);
-    act_t *dy = act_normal(rows * out, 0, 1), *y = NEW(act_t, rows * out), *dx = NEW(act_t, rows * in);
+    act_t *x = act_normal(rows * in, 0, 1), *w = act_normal(out * in, 0, 1),
+          *b = act_normal(out, 0, 1);
+    act_t *dy = act_normal(rows * out, 0, 1), *y = NEW(act_t, rows * out),
+          *dx = NEW(act_t, rows * in);
     float *dw = NEW(float, out * in), *logits = NEW(float, rows * out);
     double *x_ = act_double(x, rows * in), *w_ = act_double(w, out * in), *b_ = act_double(b, out);
     double *dy_ = act_double(dy, rows * out), *ref = HOST(double, rows * in + rows * out + in * out);
@@ -207,11 +214,11 @@ TEST(linear)
     check_f32("dw", dw, ref, out * in, rows);
 }
 
-/* Fewer rows than parts; columns that are and are not whole vectors; one block of columns and more. */
+/* Fewer rows than parts; columns of whole vectors and not; one block of columns and more. */
 TEST(bias_grad)
 {
-    static const int64_t shapes[][2] = { { 1, 1 }, { 7, 24 }, { 130, 33 }, { 1000, 64 }, { 300, 264 },
-                                         { 129, 520 } };
+    static const int64_t shapes[][2] = { { 1, 1 },     { 7, 24 },    { 130, 33 },
+                                         { 1000, 64 }, { 300, 264 }, { 129, 520 } };
     for (auto &s : shapes)
         for (int beta = 0; beta < 2; beta++) {
             const int64_t rows = s[0], N = s[1];
@@ -229,7 +236,9 @@ TEST(bias_grad)
 BENCH(gemm)
 {
     gemm_setup();
-    static const int64_t shapes[][2] = { { 2304, 768 }, { 3072, 768 }, { 37888, 3584 }, { 3584, 18944 } };
+    static const int64_t shapes[][2] = {
+        { 2304, 768 }, { 3072, 768 }, { 37888, 3584 }, { 3584, 18944 }
+    };
     static const char *const forms[] = { "NT", "NN", "TN" };
     const int64_t rows = 8192;
     void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
@@ -243,9 +252,10 @@ BENCH(gemm)
             act_t *a = act_normal(g.m * g.k, 0, 1), *b = act_normal(g.k * g.n, 0, 1);
             void *c = new_bytes(g.m * g.n * (form == 2 ? 4 : (int64_t)sizeof(act_t)));
             char what[64];
-            snprintf(what, sizeof what, "gemm %s rows 8192 %d x %d", forms[form], (int)out, (int)in);
-            bench_report(what, bench_time([&] { gemm_run(&g, c, a, b, NULL, NULL, ws, stream); }), 0,
-                         2.0 * (double)(rows * out * in));
+            snprintf(what, sizeof what, "gemm %s rows 8192 %d x %d", forms[form], (int)out,
+                     (int)in);
+            bench_report(what, bench_time([&] { gemm_run(&g, c, a, b, NULL, NULL, ws, stream); }),
+                         0, 2.0 * (double)(rows * out * in));
         }
 }
 

@@ -6,8 +6,8 @@
 static const uint32_t noise_host[4] = { 0x1234567, 0x89abcdef, 17, 40 };
 static const uint32_t site = 5;
 
-/* q, k, v of a grouped layer; one part; two parts with a gap between; rank 1 and odd sizes; more than
- * one tile of rows, columns and ranks. */
+/* q, k, v of a grouped layer; one part; two parts with a gap between; rank 1 and odd sizes; more
+ * than one tile of rows, columns and ranks. */
 static const Lora cases[] = {
     { .name = "qkv", .rows = 34, .in = 24, .out = 32, .rank = 4, .parts = 3, .col = { 0, 16, 24 },
       .width = { 16, 8, 8 }, .scale = 2, .T = 17 },
@@ -22,7 +22,8 @@ static const Lora cases[] = {
 /* The four words of a counter, as philox.cuh defines them, written out once more. */
 static void words(uint32_t out[4], uint32_t key0, int64_t T, int64_t row, uint32_t quad)
 {
-    uint32_t c[4] = { quad, (uint32_t)(row % T), noise_host[3] + (uint32_t)(row / T), noise_host[2] };
+    uint32_t c[4] = { quad, (uint32_t)(row % T), noise_host[3] + (uint32_t)(row / T),
+                      noise_host[2] };
     uint32_t k0 = key0, k1 = noise_host[1];
     for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
         const uint64_t p = (uint64_t)0xD2511F53 * c[0], q = (uint64_t)0xCD9E8D57 * c[2];
@@ -79,8 +80,10 @@ static void run_case(Lora l, float dropout, int beta)
     double *mask = masks(l), *y_ = act_double(y, ny), *u_ = HOST(double, nu);
     double *dx_ = act_double(dx, nx), *x_ = act_double(x, nx);
     double *a_ = act_double(a, na), *b_ = act_double(b, nb);
-    double *da_ = cleared(f32_double(da0, na), na, !beta), *db_ = cleared(f32_double(db0, nb), nb, !beta);
-    void *ws = new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout, sizeof(act_t)));
+    double *da_ = cleared(f32_double(da0, na), na, !beta),
+           *db_ = cleared(f32_double(db0, nb), nb, !beta);
+    void *ws =
+        new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout, sizeof(act_t)));
     lora_init(&l);
 
     run([&] { lora_fwd(y, u, x, a, b, noise, site, &l, ws, stream); });
@@ -114,8 +117,17 @@ TEST(lora_dropout)
  * asked for. */
 TEST(lora_masks)
 {
-    Lora l = { .name = "masks", .rows = 40, .in = 101, .out = 1, .rank = 1, .parts = 1, .col = { 0 },
-               .width = { 1 }, .scale = 1, .dropout = 0.25f, .T = 10 };
+    Lora l = { .name = "masks",
+               .rows = 40,
+               .in = 101,
+               .out = 1,
+               .rank = 1,
+               .parts = 1,
+               .col = { 0 },
+               .width = { 1 },
+               .scale = 1,
+               .dropout = 0.25f,
+               .T = 10 };
     const int64_t n = l.rows * l.in;
     Lora part = l;
     part.rows = 20;
@@ -152,7 +164,8 @@ BENCH(lora)
             const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
             const int64_t nb = widths(l) * l.rank;
             uint32_t *noise = upload(noise_host, 4);
-            act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1), *u = NEW(act_t, l.rows * all);
+            act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1),
+                  *u = NEW(act_t, l.rows * all);
             act_t *a = act_normal(all * l.in, 0, 0.01), *b = act_normal(nb, 0, 0.01);
             act_t *dx = act_normal(nx, 0, 1);
             float *da = NEW(float, all * l.in), *db = NEW(float, nb);
