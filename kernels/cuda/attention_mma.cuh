@@ -25,12 +25,14 @@ template <int D> struct AttentionMma {
     static constexpr int STEPS = D / 16, TILES = D / 8;  /* of a row: 16 or 8 elements wide */
     static constexpr bool NARROW = D <= 64;              /* registers do for 32 rows a warp */
 
-    static constexpr int FWD_WARPS = 4, FWD_MET = 64, FWD_BLOCKS = 2;
-    static constexpr int FWD_SHARED = (OWNED + 2 * FWD_MET) * ROW;
+    /* narrow: 2 stages of k and v, the second of which first holds q; wide: q, 2 stages */
+    static constexpr int FWD_WARPS = 4, FWD_BLOCKS = 2, FWD_MET = NARROW ? 64 : 32;
+    static constexpr int FWD_SHARED = ((NARROW ? 0 : OWNED) + 2 * 2 * FWD_MET) * ROW;
 
+    /* 2 stages of k and v, whose memory first holds q and d_o */
     static constexpr int DQ_WARPS = NARROW ? 4 : 8, DQ_MET = 64, DQ_SUB = 32;
     static constexpr int DQ_BLOCKS = 8 / DQ_WARPS;
-    static constexpr int DQ_SHARED = 2 * 2 * DQ_MET * ROW;   /* first q and d_o, then 2 stages */
+    static constexpr int DQ_SHARED = 2 * 2 * DQ_MET * ROW;
 
     /* narrow: k, v, 2 stages of q and d_o; wide: v, the stages, whose memory first holds k */
     static constexpr int DKV_WARPS = NARROW ? 4 : 8, DKV_MET = 32;
@@ -41,19 +43,34 @@ template <int D> struct AttentionMma {
 
 /* ---- shared memory ---- */
 
-/* Begins to copy ROWS rows `row` elements apart to shared memory; zeros from row `n` on. */
+/* Begins to copy ROWS rows `row` elements apart to shared memory; zeros from row `n` on. The lanes of a
+ * row are a power of two, so that all but one address of a thread are that one plus a constant. */
 template <int D, int ROWS, int THREADS>
 static __device__ __forceinline__ void attention_rows_begin_(SharedAddress to, const act_t *from,
-                                                             int64_t row, int n)
+                                                             int row, int n)
 {
-    constexpr int PARTS = D / 8, ALL = ROWS * PARTS;
+    constexpr int PARTS = D / 8, LANES = PARTS & -PARTS, PASS = THREADS / LANES;
+    const int r = (int)threadIdx.x / LANES, part = (int)threadIdx.x % LANES;
+    const SharedAddress at = to + r * AttentionMma<D>::ROW + part * 16;
+    from += r * row + part * 8;
+    if (PASS > ROWS && r >= ROWS)
+        return;
 #pragma unroll
-    for (int first = 0; first < ALL; first += THREADS) {
-        const int i = first + (int)threadIdx.x, r = i / PARTS, part = i % PARTS;
-        if (ALL % THREADS == 0 || i < ALL)
-            copy16_async(to + r * AttentionMma<D>::ROW + part * 16,
-                         from + (r < n ? r * row : 0) + part * 8, r < n ? 16 : 0);
-    }
+    for (int pass = 0; pass < ROWS; pass += PASS, from += PASS * row)
+#pragma unroll
+        for (int i = 0; i < PARTS; i += LANES)
+            copy16_async(at + pass * AttentionMma<D>::ROW + i * 16, from + i * 8,
+                         pass + r < n ? 16 : 0);
+}
+
+/* The same for MET rows and as many that lie `apart` elements behind them: a group of copies. */
+template <int D, int MET, int THREADS>
+static __device__ __forceinline__ void attention_pair_begin_(SharedAddress to, const act_t *from,
+                                                             int64_t apart, int row, int n)
+{
+    attention_rows_begin_<D, MET, THREADS>(to, from, row, n);
+    attention_rows_begin_<D, MET, THREADS>(to + MET * AttentionMma<D>::ROW, from + apart, row, n);
+    copy_commit();
 }
 
 /* Where a lane points ldmatrix at: rows x 16 columns as fragment a, or, transposed, as two b. */
@@ -242,12 +259,19 @@ attention_softmax_(float s[BANDS][N / 8][4], float y[BANDS][D / 8][4], float top
         }
 }
 
-/* Scores of keys first_key.. that a query does not see, or that do not exist. */
+/* Keys that some query of the warp's rows first_row.. sees: those below. 0: no such query. */
+template <int ROWS, bool CAUSAL>
+static __device__ __forceinline__ int attention_end_(int first_row, int T)
+{
+    return first_row >= T ? 0 : CAUSAL ? min(T, first_row + ROWS) : T;
+}
+
+/* Scores of keys first_key.. (columns) that a query (row) does not see, or that do not exist. */
 template <int BANDS, int N, bool CAUSAL>
 static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4], int first_row,
                                                        int first_key, int T)
 {
-    if (!(first_key + N > T || (CAUSAL && first_key + N - 1 > first_row)))
+    if (first_key + N <= (CAUSAL ? min(T, first_row + 1) : T))
         return;
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
@@ -255,13 +279,12 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
         for (int n = 0; n < N / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const int key = first_key + attention_c_column_(n, i);
-                if (key >= T || (CAUSAL && key > first_row + attention_c_row_(m, i)))
+                const int row = first_row + attention_c_row_(m, i);
+                if (first_key + attention_c_column_(n, i) >= (CAUSAL ? min(T, row + 1) : T))
                     s[m][n][i] = ATTENTION_NONE;
             }
 }
 
-/* Keys come in order. k of the next block arrives while v is multiplied, v while k is. */
 template <int D, bool CAUSAL>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
@@ -269,50 +292,50 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
 {
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::FWD_WARPS, THREADS = WARPS * WARP, MET = M::FWD_MET;
-    constexpr int BANDS = M::OWNED / WARPS / 16;
+    constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
+    constexpr bool HELD = M::NARROW;
     DYNAMIC_SHARED(act_t, memory);
-    const SharedAddress q_at = shared_address(memory), k_at = q_at + M::OWNED * M::ROW,
-                        v_at = k_at + MET * M::ROW;
-    const int h = (int)blockIdx.y, warp = (int)threadIdx.x / WARP;
-    const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED, own = warp * BANDS * 16;
-    const int first = i0 + own, last = first + BANDS * 16 - 1;
-    const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
-    const act_t *q = qkv + (b * T + i0) * row + h * D;
-    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
+    const SharedAddress at = shared_address(memory), q_at = HELD ? at + STAGE : at,
+                        stages = HELD ? at : at + M::OWNED * M::ROW;
+    const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
+    const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
+    const int first = i0 + own, own_end = attention_end_<BANDS * 16, CAUSAL>(first, T);
+    const int row = (H + 2 * K) * D;
+    const int64_t b = blockIdx.z;
+    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D;     // of the next block of keys
     const int end = CAUSAL ? min(T, i0 + M::OWNED) : T;
     const float c = scale * ATTENTION_LOG2E;
-    unsigned held[BANDS][M::NARROW ? M::STEPS : 1][4];
+    unsigned held[BANDS][HELD ? M::STEPS : 1][4];
     float y[BANDS][M::TILES][4] = {}, top[BANDS][2], sum[BANDS][2] = {}, factor[BANDS][2];
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
         top[m][0] = top[m][1] = ATTENTION_NONE;
-    attention_rows_begin_<D, M::OWNED, THREADS>(q_at, q, row, T - i0);
-    attention_rows_begin_<D, MET, THREADS>(k_at, k, row, T);
-    copy_commit();
-    for (int j0 = 0; j0 < end; j0 += MET) {
-        const bool active = first < T && !(CAUSAL && j0 > last);
+    attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row, T - i0);
+    attention_pair_begin_<D, MET, THREADS>(stages, k, K * D, row, T);
+    if constexpr (HELD) {
+        copy_wait<0>();
+        __syncthreads();
+        attention_hold_<D, BANDS>(held, q_at + own * M::ROW);
+    }
+    for (int j0 = 0, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
+        const SharedAddress k_at = stages + stage * STAGE;
         float s[BANDS][MET / 8][4];
         copy_wait<0>();
         __syncthreads();
-        attention_rows_begin_<D, MET, THREADS>(v_at, v + j0 * row, row, T - j0);
-        copy_commit();
-        if constexpr (M::NARROW)
-            if (j0 == 0)
-                attention_hold_<D, BANDS>(held, q_at + own * M::ROW);
-        if (active) {
-            attention_scores_<D, BANDS, MET, M::NARROW>(s, held, q_at + own * M::ROW, k_at);
-            attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
-            attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
-        }
-        copy_wait<0>();
-        __syncthreads();
         if (j0 + MET < end) {
-            attention_rows_begin_<D, MET, THREADS>(k_at, k + (j0 + MET) * row, row, T - j0 - MET);
-            copy_commit();
+            k += MET * row;
+            attention_pair_begin_<D, MET, THREADS>(stages + (stage ^ 1) * STAGE, k, K * D, row,
+                                                   T - j0 - MET);
         }
-        if (active)
-            attention_sums_<D, BANDS, MET>(y, s, v_at);
+        if (j0 >= own_end)
+            continue;
+        attention_scores_<D, BANDS, MET, HELD>(s, held, q_at + own * M::ROW, k_at);
+        attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
+        attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
+        attention_sums_<D, BANDS, MET>(y, s, k_at + MET * M::ROW);
     }
+    if constexpr (HELD)
+        __syncthreads();        // the results pass through the memory of a stage
     if (first >= T)
         return;
 #pragma unroll
@@ -367,15 +390,16 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
 {
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::DQ_WARPS, THREADS = WARPS * WARP, MET = M::DQ_MET, SUB = M::DQ_SUB;
-    constexpr int BANDS = M::OWNED / WARPS / 16;
+    constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
     DYNAMIC_SHARED(act_t, memory);
     const SharedAddress at = shared_address(memory);
-    const int h = (int)blockIdx.y, warp = (int)threadIdx.x / WARP;
-    const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED, own = warp * BANDS * 16;
-    const int first = i0 + own, last = first + BANDS * 16 - 1;
-    const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
+    const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
+    const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
+    const int first = i0 + own, own_end = attention_end_<BANDS * 16, CAUSAL>(first, T);
+    const int row = (H + 2 * K) * D, orow = H * D;
+    const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
-    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
+    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D;     // of the next block of keys
     const int end = CAUSAL ? min(T, i0 + M::OWNED) : T;
     const float c = scale * ATTENTION_LOG2E;
     unsigned q_held[BANDS][M::STEPS][4], dy_held[BANDS][M::STEPS][4];
@@ -389,9 +413,7 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     attention_hold_<D, BANDS>(q_held, at + own * M::ROW);
     attention_hold_<D, BANDS>(dy_held, at + (M::OWNED + own) * M::ROW);
     __syncthreads();
-    attention_rows_begin_<D, MET, THREADS>(at, k, row, T);
-    attention_rows_begin_<D, MET, THREADS>(at + MET * M::ROW, v, row, T);
-    copy_commit();
+    attention_pair_begin_<D, MET, THREADS>(at, k, K * D, row, T);
     attention_delta_<D, BANDS>(sum, dy_held, o + o_first + own * orow, orow, T - first);
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
@@ -400,26 +422,22 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
             const int i = first + attention_c_row_(m, 2 * r);
             const int64_t place = (b * H + h) * T + i;
             top[m][r] = i < T ? lse[place] * ATTENTION_LOG2E : 0.0f;
-            factor[m][r] = scale;
             if (threadIdx.x % 4 == 0 && i < T)
                 delta[place] = sum[m][r];
         }
     for (int j0 = 0, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
-        const SharedAddress k_at = at + stage * 2 * MET * M::ROW, v_at = k_at + MET * M::ROW;
+        const SharedAddress k_at = at + stage * STAGE, v_at = k_at + MET * M::ROW;
         copy_wait<0>();
         __syncthreads();
         if (j0 + MET < end) {
-            const SharedAddress next = at + (stage ^ 1) * 2 * MET * M::ROW;
-            const int64_t from = (j0 + MET) * row;
-            const int n = T - j0 - MET;
-            attention_rows_begin_<D, MET, THREADS>(next, k + from, row, n);
-            attention_rows_begin_<D, MET, THREADS>(next + MET * M::ROW, v + from, row, n);
-            copy_commit();
+            k += MET * row;
+            attention_pair_begin_<D, MET, THREADS>(at + (stage ^ 1) * STAGE, k, K * D, row,
+                                                   T - j0 - MET);
         }
 #pragma unroll 1
         for (int u = 0; u < MET; u += SUB) {
             float s[BANDS][SUB / 8][4], ds[BANDS][SUB / 8][4];
-            if (first >= T || j0 + u >= T || (CAUSAL && j0 + u > last))
+            if (j0 + u >= own_end)
                 break;
             attention_scores_<D, BANDS, SUB, true>(s, q_held, k_at, k_at + u * M::ROW);
             attention_scores_<D, BANDS, SUB, true>(ds, dy_held, v_at, v_at + u * M::ROW);
@@ -436,8 +454,11 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
         }
     }
     __syncthreads();
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+        factor[m][0] = factor[m][1] = scale;
     if (first < T)
-        attention_store_<D, BANDS>(dqkv + q_first + own * row, row, T - first,
+        attention_store_<D, BANDS>(dqkv + (b * T + first) * row + h * D, row, T - first,
                                    memory + own * M::STRIDE, dq, factor);
 }
 
@@ -459,14 +480,20 @@ static __device__ __forceinline__ void attention_mask_queries_(float s[BANDS][N 
 /* Queries i0.. of one head for attention_dkv_mma: q and d_o begin their way to shared memory. */
 template <int D, int THREADS>
 static __device__ __forceinline__ void attention_queries_begin_(SharedAddress to, const act_t *q,
-                                                                const act_t *d_o, int64_t row,
-                                                                int64_t orow, int i0, int T)
+                                                                const act_t *d_o, int row, int orow,
+                                                                int i0, int T)
 {
     constexpr int MET = AttentionMma<D>::DKV_MET;
-    attention_rows_begin_<D, MET, THREADS>(to, q + i0 * row, row, T - i0);
-    attention_rows_begin_<D, MET, THREADS>(to + MET * AttentionMma<D>::ROW, d_o + i0 * orow, orow,
-                                           T - i0);
+    attention_rows_begin_<D, MET, THREADS>(to, q + (int64_t)i0 * row, row, T - i0);
+    attention_rows_begin_<D, MET, THREADS>(to + MET * AttentionMma<D>::ROW,
+                                           d_o + (int64_t)i0 * orow, orow, T - i0);
     copy_commit();
+}
+
+static __device__ __forceinline__ float attention_number_(const float *lse, const float *delta,
+                                                          int64_t place, bool of_lse)
+{
+    return of_lse ? lse[place] * ATTENTION_LOG2E : delta[place];
 }
 
 /* The scores are those of keys by queries here: a column is a query, whose lse and delta come from
@@ -488,7 +515,8 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int kv = (int)blockIdx.y, group = H / K, thread = (int)threadIdx.x;
     const int j0 = (int)blockIdx.x * M::OWNED, own = thread / WARP * BANDS * 16;
     const int first = j0 + own, last = first + BANDS * 16 - 1, begin = CAUSAL ? j0 : 0;
-    const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
+    const int row = (H + 2 * K) * D, orow = H * D;
+    const int64_t b = blockIdx.z;
     const int64_t k_first = (b * T + j0) * row + (H + kv) * D, v_first = k_first + K * D;
     const float c = scale * ATTENTION_LOG2E;
     unsigned held[BANDS][HELD ? M::STEPS : 1][4], none[BANDS][1][4];
@@ -504,12 +532,12 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     }
     /* The blocks of queries of all heads of the group, in order; `next` is one ahead. */
     const act_t *q = qkv + b * T * row + kv * group * D, *dy = d_o + b * T * orow + kv * group * D;
-    const float *tops = lse + (b * H + kv * group) * T, *sums = delta + (b * H + kv * group) * T;
+    int64_t place = (b * H + kv * group) * T;               // of the head in lse and delta
     int i0 = begin, stage = 0;
     attention_queries_begin_<D, THREADS>(stages, q, dy, row, orow, i0, T);
     if (thread < 2 * MET) {
         const int i = i0 + thread % MET;
-        const float x = i >= T ? 0.0f : thread < MET ? tops[i] * ATTENTION_LOG2E : sums[i];
+        const float x = i >= T ? 0.0f : attention_number_(lse, delta, place + i, thread < MET);
         numbers[thread] = x;
     }
     for (int left = group; left > 0; stage ^= 1) {
@@ -522,14 +550,14 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         i0 += MET;
         if (i0 >= T) {
             i0 = begin, left--;
-            q += D, dy += D, tops += T, sums += T;
+            q += D, dy += D, place += T;
         }
         if (left > 0) {
             attention_queries_begin_<D, THREADS>(stages + (stage ^ 1) * STAGE, q, dy, row, orow, i0,
                                                  T);
             const int i = i0 + thread % MET;
             if (thread < 2 * MET && i < T)
-                ahead = thread < MET ? tops[i] * ATTENTION_LOG2E : sums[i];
+                ahead = attention_number_(lse, delta, place + i, thread < MET);
         }
         if (first < T && !(CAUSAL && now + MET - 1 < first)) {
             float p[BANDS][MET / 8][4], ds[BANDS][MET / 8][4];
