@@ -79,14 +79,23 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
     float *pw = parts + blockIdx.x * 2 * C, *pb = pw + C;
     float dw[ROW_HELD<W>] = {}, db[ROW_HELD<W>] = {};
-    RowGrad<W> in;
+    RowGrad<W> in, next;
+    if (DW && ROW_AHEAD<W>)
+        row_grad_load(next, dy, x, res, mean, rstd, begin + threadIdx.y, end, C);
     for (int64_t t = begin; t < end; t += blockDim.y) {
         const int64_t row = t + threadIdx.y;
         const int64_t mine = row < end ? n : 0;
-        const float mu = mine ? mean[row] : 0.0f, rs = mine ? rstd[row] : 0.0f;
+        if (DW && ROW_AHEAD<W>) {
+            in = next;
+            row_grad_load(next, dy, x, res, mean, rstd, row + blockDim.y, end, C);
+        } else {
+            row_grad_load(in, dy, x, res, mean, rstd, row, end, C);
+        }
+        const float mu = in.mean, rs = in.rstd;
         float2 c = make_float2(0, 0);
         for (int64_t at = threadIdx.x; at < mine; at += round) {
-            row_grad_load(in, dy, x, res, row * C, at, n);
+            if (at >= round)
+                row_grad_round(in, dy, x, res, row * C, at, n);
             float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>];
             row_floats(g, in.dy);
             row_floats(v, in.x);
@@ -101,7 +110,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         const float c1 = c.x / (float)C, c2 = c.y * rs * rs / (float)C;
         for (int64_t at = threadIdx.x; at < mine; at += round) {
             if (wide) {
-                row_grad_load(in, dy, x, res, row * C, at, n);
+                row_grad_round(in, dy, x, res, row * C, at, n);
                 row_kept<W>(dw, pw, at, DW && t > begin ? n : 0);
                 row_kept<W>(db, pb, at, DW && t > begin ? n : 0);
             }

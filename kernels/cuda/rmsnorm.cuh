@@ -63,14 +63,23 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
     const bool wide = n > round;          // then blockDim.y is 1 and sums stay in parts meanwhile
     float *pw = parts + blockIdx.x * C;
     float dw[ROW_HELD<W>] = {};
-    RowGrad<W> in;
+    RowGrad<W> in, next;
+    if (DW && ROW_AHEAD<W>)
+        row_grad_load(next, dy, x, res, (const float *)nullptr, rstd, begin + threadIdx.y, end, C);
     for (int64_t t = begin; t < end; t += blockDim.y) {
         const int64_t row = t + threadIdx.y;
         const int64_t mine = row < end ? n : 0;
-        const float rs = mine ? rstd[row] : 0.0f;
+        if (DW && ROW_AHEAD<W>) {
+            in = next;
+            row_grad_load(next, dy, x, res, (const float *)nullptr, rstd, row + blockDim.y, end, C);
+        } else {
+            row_grad_load(in, dy, x, res, (const float *)nullptr, rstd, row, end, C);
+        }
+        const float rs = in.rstd;
         float c = 0;
         for (int64_t at = threadIdx.x; at < mine; at += round) {
-            row_grad_load(in, dy, x, res, row * C, at, n);
+            if (at >= round)
+                row_grad_round(in, dy, x, res, row * C, at, n);
             float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>];
             row_floats(g, in.dy);
             row_floats(v, in.x);
@@ -82,7 +91,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         c = row_sum(c, sums[(t - begin) / blockDim.y % 2]) * rs * rs / (float)C;
         for (int64_t at = threadIdx.x; at < mine; at += round) {
             if (wide) {
-                row_grad_load(in, dy, x, res, row * C, at, n);
+                row_grad_round(in, dy, x, res, row * C, at, n);
                 row_kept<W>(dw, pw, at, DW && t > begin ? n : 0);
             }
             float g[ROW_HELD<W>], v[ROW_HELD<W>], scale[ROW_HELD<W>], more[ROW_HELD<W>];

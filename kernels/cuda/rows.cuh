@@ -27,6 +27,10 @@ static __host__ __device__ constexpr int row_width(int64_t C)
 template <int W>
 constexpr int ROW_HELD = W == 1 ? 4 : 16;
 
+/* Whether there are registers to load the next row while this one is computed. */
+template <int W>
+constexpr bool ROW_AHEAD = W == 8;
+
 /* Threads of a row: whole warps. */
 static __host__ __device__ constexpr int row_threads(int64_t C)
 {
@@ -173,16 +177,30 @@ static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
 template <int W>
 struct RowGrad {
     RowVec<W> dy, x, res;
+    float mean, rstd;
 };
 
+/* Its elements from vector `at`. */
 template <int W>
-static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
-                                                     const act_t *x, const act_t *res,
-                                                     int64_t offset, int64_t at, int64_t n)
+static __device__ __forceinline__ void row_grad_round(RowGrad<W> &to, const act_t *dy,
+                                                      const act_t *x, const act_t *res,
+                                                      int64_t offset, int64_t at, int64_t n)
 {
     row_load(to.dy, dy + offset, at, n);
     row_load(to.x, x + offset, at, n);
     row_load(to.res, (res ? res : dy) + offset, at, res ? n : 0);
+}
+
+/* The first round of a row; of one behind the last, zeros. mean NULL: none. */
+template <int W>
+static __device__ __forceinline__ void row_grad_load(RowGrad<W> &to, const act_t *dy,
+                                                     const act_t *x, const act_t *res,
+                                                     const float *mean, const float *rstd,
+                                                     int64_t row, int64_t end, int64_t C)
+{
+    row_grad_round(to, dy, x, res, row * C, threadIdx.x, row < end ? C / W : 0);
+    to.mean = mean && row < end ? mean[row] : 0.0f;
+    to.rstd = row < end ? rstd[row] : 0.0f;
 }
 
 /* First row of block `part` of `parts`. */
