@@ -152,7 +152,8 @@ static const Attribute algo_attributes[] = {
     {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, MEMBER(Algo, cluster)},
 };
 
-template <typename Handle, typename Opaque> static cublasStatus_t create(Handle *handle, Opaque value)
+template <typename Handle, typename Opaque>
+static cublasStatus_t create(Handle *handle, Opaque value)
 {
     if (!handle)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -575,8 +576,10 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
         list[0] = vector;
         break;
     case CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK:
-        list[0] = vector ? CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                         : 0;
+        if (vector)
+            list[0] = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+        else
+            list[0] = CUBLASLT_REDUCTION_SCHEME_NONE;
         break;
     case CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT:
         list[0] = 1;

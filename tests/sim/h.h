@@ -1,7 +1,7 @@
 /* h.h -- cases of the simulator's own tests: each runs in a process of its own.
  *
- * CASE(name) { ... } must end well; FAILS(name, "text") { ... } must end with SIM_EXIT and a line on
- * stderr that holds the text. Prints `ok NAME` or `not ok NAME: why`. */
+ * CASE(name) { ... } must end well; FAILS(name, "text") { ... } must end with SIM_EXIT and a line
+ * on stderr that holds the text. Prints `ok NAME` or `not ok NAME: why`. */
 #ifndef SIM_H_H
 #define SIM_H_H
 

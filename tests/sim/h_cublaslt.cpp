@@ -109,7 +109,8 @@ static Product describe(const Case &c)
 
 static cublasStatus_t choose(const Product &p, cublasLtMatmulHeuristicResult_t *found, int *n)
 {
-    return cublasLtMatmulAlgoGetHeuristic(handle(), p.desc, p.a, p.b, p.d, p.d, p.pref, 8, found, n);
+    return cublasLtMatmulAlgoGetHeuristic(handle(), p.desc, p.a, p.b, p.d, p.d, p.pref, 8, found,
+                                          n);
 }
 
 static double gelu(double z)
@@ -135,7 +136,8 @@ static cublasStatus_t run(const Case &given)
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
     CHECK(n > c.pick && found[c.pick].workspaceSize <= c.workspace);
-    Array a((int64_t)c.lda * (c.ta ? c.m : c.k), c.in), b((int64_t)c.ldb * (c.tb ? c.k : c.n), c.in);
+    Array a((int64_t)c.lda * (c.ta ? c.m : c.k), c.in);
+    Array b((int64_t)c.ldb * (c.tb ? c.k : c.n), c.in);
     Array d((int64_t)c.ldd * c.n, c.out), bias(c.m, c.out), aux(c.aux_ld * c.n, c.out);
     void *ws;
     OK(cudaMalloc(&ws, c.workspace));
@@ -234,7 +236,8 @@ CASE(refused)
     /* GELU: not for fp32, not with an odd leading dimension of aux, not with beta */
     CHECK(run({.m = 8, .n = 8, .k = 8, .in = CUDA_R_32F, .out = CUDA_R_32F,
                .epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) == no);
-    CHECK(run({.m = 8, .n = 8, .k = 8, .out = CUDA_R_32F, .epilogue = CUBLASLT_EPILOGUE_DGELU}) == no);
+    CHECK(run({.m = 8, .n = 8, .k = 8, .out = CUDA_R_32F,
+               .epilogue = CUBLASLT_EPILOGUE_DGELU}) == no);
     CHECK(run({.m = 12, .n = 8, .k = 8, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) == no);
     CHECK(run({.m = 8, .n = 8, .k = 8, .beta = 1, .epilogue = CUBLASLT_EPILOGUE_DGELU}) == no);
     CHECK(run({.m = 8, .n = 8, .k = 8, .epilogue = CUBLASLT_EPILOGUE_BGRADB}) == no);
@@ -306,8 +309,8 @@ CASE(algorithms_by_number)
     size_t written;
     OK(cublasLtMatmulAlgoConfigSetAttribute(&algo, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile, 4));
     CHECK(cublasLtMatmulAlgoCheck(handle(), p.desc, p.a, p.b, p.d, p.d, &algo, &checked) != 0);
-    CHECK(cublasLtMatmulAlgoInit(handle(), CUBLAS_COMPUTE_32F, CUDA_R_32F, t, t, t, t, 9999, &algo) ==
-          CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(cublasLtMatmulAlgoInit(handle(), CUBLAS_COMPUTE_32F, CUDA_R_32F, t, t, t, t, 9999,
+                                 &algo) == CUBLAS_STATUS_INVALID_VALUE);
     OK(cublasLtMatmulAlgoCapGetAttribute(&found[0].algo, CUBLASLT_ALGO_CAP_TILE_IDS, tiles,
                                          sizeof tiles, &written));
     CHECK(written == 8 && tiles[0] == CUBLASLT_MATMUL_TILE_128x128);

@@ -301,6 +301,7 @@ FAILS(write_beside_collective, "ncclAllReduce on stream")
 
 /* ---- ranks that die, stop or disagree ---- */
 
+/* Nobody has waited for the dead one: it is a zombie all the while. */
 static void killed(Rank *r)
 {
     join(r);
@@ -332,7 +333,6 @@ CASE(killed_rank)
     CHECK(codes[0] == 0 && codes[1] == -1);
 }
 
-/* Nobody has waited for the dead one: it is a zombie all the while. */
 static void stopped(Rank *r)
 {
     join(r);
@@ -399,7 +399,7 @@ static void disagree(Rank *r)
     OK(cudaStreamSynchronize(r->s));
 }
 
-FAILS(ranks_that_disagree, "ranks disagree: collective 1 of rank 0 is ncclAllReduce (count 1")
+FAILS(ranks_that_disagree, " is ncclAllReduce of 2 elements (type 7, operation 0, root 0)")
 {
     exit(processes(2, disagree)[0]);
 }

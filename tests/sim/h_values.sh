@@ -7,10 +7,12 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
+errors() { sed -n 's/^ERROR(\([A-Za-z]*\), .*/cuda\1 = 0,/p' errors.def; }
+
 # constants HEADER: names of its enumerators and numeric macros
 constants() {
     sed -n 's/^#define \([A-Za-z]*_*[A-Z_a-z]*\) [-0-9x(].*/\1/p' "include/$1"
-    { cat "include/$1"; [ "$1" != cuda_runtime_api.h ] || sed 's/^ERROR(\([A-Za-z]*\), .*/cuda\1 = 0,/' errors.def; } |
+    { cat "include/$1"; [ "$1" != cuda_runtime_api.h ] || errors; } |
         grep -o '\b\(cuda\|CUDA\|CUBLAS\|CUBLASLT\|nccl\|NCCL\)_*[A-Za-z0-9_]* = [0-9]' |
         sed 's/ = .*//'
 }
@@ -31,7 +33,8 @@ for header in cuda_runtime_api.h cublasLt.h nccl.h; do
     if gcc -w -I include "$scratch/list.c" -o "$scratch/ours" 2>"$scratch/errors" &&
         gcc -w -I "$1/include" "$scratch/list.c" -o "$scratch/theirs" 2>>"$scratch/errors" &&
         "$scratch/ours" >"$scratch/ours.txt" && "$scratch/theirs" >"$scratch/theirs.txt" &&
-        [ "$(wc -l <"$scratch/ours.txt")" -ge 20 ] && diff "$scratch/ours.txt" "$scratch/theirs.txt" >"$scratch/errors"; then
+        [ "$(wc -l <"$scratch/ours.txt")" -ge 20 ] &&
+        diff "$scratch/ours.txt" "$scratch/theirs.txt" >"$scratch/errors"; then
         echo "ok values_$header"
     else
         echo "not ok values_$header: $(head -n 5 "$scratch/errors" | tr '\n' '|')"

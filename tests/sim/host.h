@@ -1,10 +1,10 @@
-/* host.h -- inside the host side of the simulator: the order of operations, and who may enqueue one.
+/* host.h -- inside the host side of the simulator: the order of operations, who may enqueue one.
  *
  * Keeps: operations run one after the other in the order of the host's calls, at once when nothing
  *        is in their way. Only a collective that waits for other ranks is ever in the way: what was
  *        enqueued after it waits with it, while the host goes on and may poll.
- *        Whether another order would have been possible is a matter of clocks: a lane is a sequence
- *        (the host, a stream, a branch of a graph); clock[lane] counts how much of it is surely over. */
+ *        Whether another order would have been possible is a matter of clocks: a lane is a
+ *        sequence (host, stream, branch of a graph); clock[lane]: how much of it is surely over. */
 #ifndef SIM_HOST_H
 #define SIM_HOST_H
 
@@ -48,7 +48,7 @@ void order_join_host(const Clock &clock);
 /* Runs `work` as an operation of the stream, or records it while the stream is captured.
  * `name` lives as long as the program. */
 cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work);
-/* For calls that are illegal while a stream is captured: invalidates the captures that forbid it. */
+/* For calls that are illegal while a stream is captured: invalidates what forbids them. */
 cudaError_t stream_refuse_capture();
 /* All streams are over, as the host knows after a wait for the device. No lock held. */
 void stream_wait_all();

@@ -514,9 +514,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t count, enum cudaM
     return error;
 }
 
-/* What the host may rely on after the call is what the runtime promises (API synchronization behavior
- * in its manual): a copy within the device is under way, and so is the last part of one from
- * pageable memory. */
+/* What the host may rely on after the call is what the runtime promises ("API synchronization
+ * behavior" in its manual): a copy within the device is under way, and so is the last part of one
+ * from pageable memory. */
 cudaError_t cudaMemcpy(void *to, const void *from, size_t count, enum cudaMemcpyKind kind)
 {
     cudaError_t error = stream_refuse_capture();

@@ -3,8 +3,8 @@
  * Keeps: a collective is an operation of its stream and waits for the other ranks without holding
  *        up the host; a rank that ends shows as ncclRemoteError, and the stream stands still until
  *        ncclCommAbort; a rank that calls something else ends both with one line. A communicator
- *        with blocking = 0 answers ncclInProgress where the library may: to its creation, to its first
- *        collective and to its end. The exchange itself is in nccl_shared.cpp. */
+ *        with blocking = 0 answers ncclInProgress where the library may: to its creation, to its
+ *        first collective and to its end. The exchange itself is in nccl_shared.cpp. */
 #include "nccl_shared.h"
 
 #include "host.h"

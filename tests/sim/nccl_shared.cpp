@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <string>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <time.h>
@@ -288,7 +289,8 @@ static void reduce_narrow(void *to, const std::vector<const char *> &from, size_
         gemm_store(to, type, (int64_t)i, rows[i]);
 }
 
-static void reduce(void *to, const std::vector<const char *> &from, size_t n, const SharedCall &call)
+static void reduce(void *to, const std::vector<const char *> &from, size_t n,
+                   const SharedCall &call)
 {
     switch (call.type) {
     case ncclInt8: return reduce_plain<int8_t>(to, from, n, call.op);
@@ -304,18 +306,25 @@ static void reduce(void *to, const std::vector<const char *> &from, size_t n, co
     }
 }
 
+/* "collective 3 of rank 1 is ncclAllReduce of 10 elements (type 7, operation 0, root 0)" */
+static std::string call_text(int rank, uint64_t number, const SharedCall &call)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "collective %llu of rank %d is %s of %llu elements (type %u, operation %u, root %d)",
+             (unsigned long long)number, rank, shared_kind_name(call.kind),
+             (unsigned long long)call.count, call.type, call.op, call.root);
+    return text;
+}
+
 static void check_same(Shared *s, uint64_t round, const SharedCall &mine)
 {
     for (int r = 0; r < s->ranks; r++) {
         const Member &m = s->page->members[r];
         const SharedCall &its = m.call[round % SLOTS];
         if (memcmp(&its, &mine, sizeof mine) != 0 || m.number[round % SLOTS] != s->number)
-            sim_fail("ranks disagree: collective %llu of rank %d is %s (count %llu, type %u, op %u, "
-                     "root %d), collective %llu of rank %d is %s (count %llu, type %u, op %u, root %d)",
-                     (unsigned long long)s->number, s->rank, shared_kind_name(mine.kind),
-                     (unsigned long long)mine.count, mine.type, mine.op, mine.root,
-                     (unsigned long long)m.number[round % SLOTS], r, shared_kind_name(its.kind),
-                     (unsigned long long)its.count, its.type, its.op, its.root);
+            sim_fail("ranks disagree: %s, %s", call_text(s->rank, s->number, mine).c_str(),
+                     call_text(r, m.number[round % SLOTS], its).c_str());
     }
 }
 
@@ -327,15 +336,16 @@ static void post(Shared *s, uint64_t round, const SharedCall &call, const void *
     char *to = slot(s, s->rank, round);
     int blocks = call.kind == REDUCE_SCATTER ? s->ranks : 1;
     for (int b = 0; b < blocks && shared_sends(s, call); b++)
-        memcpy(to + (size_t)b * n * size, (const char *)send + ((uint64_t)b * call.count + at) * size,
-               n * size);
+        memcpy(to + (size_t)b * n * size,
+               (const char *)send + ((uint64_t)b * call.count + at) * size, n * size);
     Member *me = &s->page->members[s->rank];
     me->call[round % SLOTS] = call;
     me->number[round % SLOTS] = s->number;
     me->posted.store(round, std::memory_order_release);
 }
 
-static void take(Shared *s, uint64_t round, const SharedCall &call, void *recv, uint64_t at, size_t n)
+static void take(Shared *s, uint64_t round, const SharedCall &call, void *recv, uint64_t at,
+                 size_t n)
 {
     size_t size = type_bytes(call.type);
     char *to = (char *)recv + at * size;
@@ -366,7 +376,8 @@ static bool all_reached(Shared *s, std::atomic<uint64_t> Member::*counter, uint6
     return true;
 }
 
-bool shared_step(Shared *s, SharedExchange *x, const SharedCall &call, const void *send, void *recv)
+bool shared_step(Shared *s, SharedExchange *x, const SharedCall &call, const void *send,
+                 void *recv)
 {
     size_t blocks = call.kind == REDUCE_SCATTER ? (size_t)s->ranks : 1;
     size_t most = SLOT / type_bytes(call.type) / blocks;

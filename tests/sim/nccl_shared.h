@@ -45,7 +45,8 @@ bool shared_receives(const Shared *s, const SharedCall &call);
 size_t shared_send_bytes(const Shared *s, const SharedCall &call);
 size_t shared_recv_bytes(const Shared *s, const SharedCall &call);
 /* As far as the other ranks allow; true: done. */
-bool shared_step(Shared *s, SharedExchange *x, const SharedCall &call, const void *send, void *recv);
+bool shared_step(Shared *s, SharedExchange *x, const SharedCall &call, const void *send,
+                 void *recv);
 
 void shared_split_say(Shared *s, int color, int key, const ncclUniqueId &id);
 bool shared_split_all_said(Shared *s);

@@ -1,4 +1,4 @@
-/* order.cpp -- operations in the order of the host's calls, and what is known to happen before what.
+/* order.cpp -- operations in the order of the host's calls, and what happens before what.
  *
  * Method: vector clocks (Mattern, Virtual time and global states of distributed systems, 1989). */
 #include "host.h"

@@ -111,7 +111,8 @@ cudaError_t stream_refuse_capture()
     cudaError_t error = cudaSuccess;
     for (Capture *c : captures)
         if (c->mode == cudaStreamCaptureModeGlobal ||
-            (c->mode == cudaStreamCaptureModeThreadLocal && c->thread == std::this_thread::get_id()))
+            (c->mode == cudaStreamCaptureModeThreadLocal &&
+             c->thread == std::this_thread::get_id()))
             error = invalidate(c, cudaErrorStreamCaptureUnsupported);
     return error;
 }
@@ -238,7 +239,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     return cudaSuccess;
 }
 
-/* What a wait or a question may not be asked of: a captured stream, or any while captures forbid it. */
+/* Not to be waited for or asked: a captured stream, or any while a capture forbids it. */
 static cudaError_t may_wait(cudaStream_t *stream)
 {
     SimLock lock(sim_mutex);
