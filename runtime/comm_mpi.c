@@ -89,7 +89,8 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
         comm_check_size(size, built_for, recipe, argc > 0 ? argv[0] : "");
     } else if (size != comm_launch.size || rank != comm_launch.rank) {
         die(EXIT_MISMATCH, "launcher %s says rank %d of %d, %s says rank %d of %d: %s",
-            comm_launch.source, comm_launch.rank, comm_launch.size, comm_library(), rank, size, cure());
+            comm_launch.source, comm_launch.rank, comm_launch.size, comm_library(), rank, size,
+            cure());
     }
     if (level < MPI_THREAD_FUNNELED)
         die(EXIT_CONFIG, "%s was built without MPI_THREAD_FUNNELED", comm_library());

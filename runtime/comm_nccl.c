@@ -138,8 +138,8 @@ static void settle(ncclResult_t result, const char *what, double seconds)
         if (asked != ncclSuccess)
             result = asked;
         if (result == ncclInProgress && clock_seconds() > end)
-            die(EXIT_HANG, "%s: not done after %.0f s; does NCCL_SOCKET_IFNAME name the network that "
-                "joins the hosts?", what, seconds * scale);
+            die(EXIT_HANG, "%s: not done after %.0f s; does NCCL_SOCKET_IFNAME name the network "
+                "that joins the hosts?", what, seconds * scale);
         if (result == ncclInProgress)
             nanosleep(&moment, NULL);
     }
@@ -252,8 +252,8 @@ static void refuse_comm_id(void)
             "DIECAST_PORT and a secret");
     for (int i = 0; i < 3; i++)
         if (names_comm_id(file[i]))
-            die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, the ranks meet by DIECAST_ADDR, "
-                "DIECAST_PORT and a secret", file[i]);
+            die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, the ranks meet by "
+                "DIECAST_ADDR, DIECAST_PORT and a secret", file[i]);
     free(of_user);
 }
 

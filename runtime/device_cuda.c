@@ -38,7 +38,7 @@ static void choose(void)
     int visible = 0;
     cudaError_t error = cudaGetDeviceCount(&visible);
     if (error != cudaSuccess || visible == 0)
-        die(EXIT_CONFIG, "no GPU to run on: %s; is the driver loaded and CUDA_VISIBLE_DEVICES right?",
+        die(EXIT_CONFIG, "no GPU to run on: %s; is the driver loaded, CUDA_VISIBLE_DEVICES right?",
             error != cudaSuccess ? cudaGetErrorString(error) : "none is visible");
     if (visible != 1 && world.local_rank >= visible)
         die(EXIT_CONFIG, "%d GPUs are visible to %d ranks of this host: rank %d has none; start "

@@ -64,8 +64,8 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
     return list;
 }
 
-/* The file of a transposed tensor holds (in, out), memory (out, in): a run of the file's elements is
- * at most three rectangles of memory, a part of a column, whole columns, a part of a column. */
+/* The file of a transposed tensor holds (in, out), memory (out, in): a run of the file's elements
+ * is rectangles of memory: a part of a column, whole columns, a part of a column. */
 typedef struct {
     int64_t row, rows, col, cols;
 } Part;

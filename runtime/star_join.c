@@ -2,8 +2,9 @@
  *
  * Wire:  challenge[32] -> ; <- hello: magic[8] | u32 version, rank, world, restart | run[32] |
  *        build[32] | mac[32]; -> reply: u32 code | text[116] | id[128] | mac[32]; -> frame GO.
- *        mac(hello) = HMAC(secret, challenge | hello), mac(reply) = HMAC(secret, hello.mac | reply).
- * Keeps: memory does not grow with strangers; every wait has a deadline; a stranger ends nothing. */
+ *        mac(hello) = HMAC(secret, challenge | hello), mac(reply) = HMAC(secret,
+ *        hello.mac | reply).
+ * Keeps: memory does not grow with strangers; no wait without a deadline; none ends by them. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -134,18 +135,19 @@ static int listen_at(const StarConfig *c)
     if (fd < 0)
         die(EXIT_CONFIG, "socket: %s", strerror(errno));
     if (!c->one_host && is_loopback(found->ai_addr))
-        die(EXIT_CONFIG, "rank 0's address %s is this host's own loopback, which other hosts cannot "
-            "reach: set DIECAST_ADDR to its address on the network", c->host);
+        die(EXIT_CONFIG, "rank 0's address %s is this host's own loopback, which other hosts "
+            "cannot reach: set DIECAST_ADDR to its address on the network", c->host);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, SOMAXCONN)) {
         if (errno == EADDRINUSE)
             die(EXIT_PORT, "port %d of %s is taken: set DIECAST_PORT to a free one on all ranks",
                 c->port, c->host);
-        die(EXIT_CONFIG, "rank 0 cannot listen on %s port %d: %s; set DIECAST_ADDR to an address of "
-            "the host that rank 0 runs on", c->host, c->port, strerror(errno));
+        die(EXIT_CONFIG, "rank 0 cannot listen on %s port %d: %s; set DIECAST_ADDR to an address "
+            "of the host that rank 0 runs on", c->host, c->port, strerror(errno));
     }
     if (!is_loopback(found->ai_addr) && c->secret && !*c->secret)
-        warn("no secret: whoever reaches %s port %d can join; set DIECAST_SECRET", c->host, c->port);
+        warn("no secret: whoever reaches %s port %d can join; set DIECAST_SECRET", c->host,
+             c->port);
     freeaddrinfo(found);
     return fd;
 }
@@ -356,8 +358,8 @@ void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
             char text[200];
             if (made)
                 unlink(c->secret_file);
-            snprintf(text, sizeof text, "ranks %s of %d have not come within %.0f s (strangers turned "
-                     "away: %d)", missing, c->size, c->join_seconds, h->strangers);
+            snprintf(text, sizeof text, "ranks %s of %d have not come within %.0f s (strangers "
+                     "turned away: %d)", missing, c->size, c->join_seconds, h->strangers);
             give_up(EXIT_RENDEZVOUS, text);
         }
     }
@@ -517,8 +519,8 @@ void star_find_rank0(const StarConfig *c, uint8_t id[STAR_ID])
             break;
         bool over = clock_seconds() + pause_seconds > end;
         if (outcome == OTHER_SECRET && (over || (c->secret && refused == REFUSED)))
-            die(EXIT_MISMATCH, "rank 0 at %s port %d has another secret: DIECAST_SECRET must be the "
-                "same on all ranks", c->host, c->port);
+            die(EXIT_MISMATCH, "rank 0 at %s port %d has another secret: DIECAST_SECRET must be "
+                "the same on all ranks", c->host, c->port);
         if (over)
             die(EXIT_RENDEZVOUS, "rank 0 was not found at %s port %d within %.0f s: %s", c->host,
                 c->port, c->join_seconds, why);
