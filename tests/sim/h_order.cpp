@@ -191,7 +191,7 @@ CASE(pinned_after_wait)
     h[5] = 0;
 }
 
-FAILS(pinned_refilled, "cudaMemcpyAsync")
+FAILS(pinned_refilled, "host code writes memory that cudaMemcpyAsync on stream 1 read")
 {
     float *x = device(), *h = pinned();
     cudaStream_t s = stream();
@@ -201,7 +201,7 @@ FAILS(pinned_refilled, "cudaMemcpyAsync")
     h[5] = 0;
 }
 
-FAILS(pinned_read_early, "cudaMemcpyAsync")
+FAILS(pinned_read_early, "host code reads memory that cudaMemcpyAsync on stream 1 wrote")
 {
     float *x = device(), *h = pinned();
     cudaStream_t s = stream();

@@ -123,7 +123,8 @@ static const char *who(Record r, const Now *me, char text[160])
         sim_fail("%s %s memory that %s %s, with no barrier between", verbs[kind], space, text, did);
     if (r >= me->operation)
         sim_fail("%s %s memory that %s of this grid %s", verbs[kind], space, text, did);
-    sim_fail("%s memory that %s %s: nothing puts the two in order", verbs[kind], text, did);
+    sim_fail("%s%s memory that %s %s: nothing puts the two in order",
+             me == &host ? "host code " : "", verbs[kind], text, did);
 }
 
 static const char *const spaces[ARENAS] = {"global", "pinned host"};
