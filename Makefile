@@ -10,6 +10,7 @@
 # make gold          rewrites tests/gold after a wanted change: review the diff
 # make matrix        emits and builds every recipe, those for CUDA where nvcc is
 # make verify        builds twice in different places: the same bytes
+# make sim           the CUDA target end to end on the simulator of a GPU, beside PyTorch's values
 # make gpu-check     the tests of the CUDA target on this machine's GPU  FAST=1
 # make gpu-bench     timings on it beside PyTorch  CASE=... PYTHON=python3
 # make lint sizes clean
@@ -33,7 +34,7 @@ SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(sort $(patsubst %/Makefile,%,$(wildcard out/*/Makefile)))
 
-.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify gpu-check gpu-bench \
+.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify sim gpu-check gpu-bench \
         lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -85,6 +86,9 @@ matrix: gen
 
 verify: gen
 	@tests/builds/verify.sh $(RECIPE)
+
+sim: gen
+	@tests/train/sim.sh
 
 gpu-check: gen
 	@tests/gpu/check.sh

@@ -380,7 +380,10 @@ static void write_step(const Graph *g)
         FILL("templates/plan.h",
              {"head", head(g, "Where every value of the programs lives in the arena"), false},
              {"rows", emit_plan(g), false},
-             {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n", g->arena_bytes),
+             {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n"
+                         "/* what outlives a program lies below */\n"
+                         "#define PERSISTENT_BYTES INT64_C(%" PRId64 ")\n",
+                         g->arena_bytes, g->persistent_bytes),
               false}),
         false);
 }

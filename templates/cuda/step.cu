@@ -34,6 +34,7 @@ static void place_values(void)
     arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");
 #define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
 #include "plan.h"
+    array_zero(arena, PERSISTENT_BYTES);         // the gaps between gradients count in the norm
 }
 
 /* The part of the arena that holds every input, and its copy that the host writes. */

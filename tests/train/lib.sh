@@ -34,6 +34,9 @@ verdict() {             # NAME [WHY]: passed when WHY is empty
 if [ $BACKEND = sim ]; then
     toolkit=$(tests/sim/toolkit.sh $SIM) || { verdict simulator "does not build"; exit 1; }
     tools=("CUDA=$toolkit")
+    # the host's own accesses are looked at too
+    [ $SIM = fast ] ||
+        tools+=("CC=gcc -fsanitize=thread --param=tsan-instrument-func-entry-exit=0")
 fi
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
 

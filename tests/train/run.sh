@@ -1,8 +1,8 @@
 #!/bin/bash
-# The CPU target end to end: every script of this folder in turn.
+# The targets end to end: every script of this folder in turn.
 cd "$(dirname "$0")" || exit 1
 failed=0
-for part in reference.sh pairs.sh export.sh faults.sh sanitize.sh; do
+for part in reference.sh pairs.sh export.sh faults.sh sanitize.sh sim.sh; do
     ./$part || failed=1
 done
 exit $failed
