@@ -1,6 +1,6 @@
-/* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips it.
+/* adamw.cuh -- AdamW (Loshchilov, Hutter 2017) over one block of parameters; the norm that clips.
  *
- * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the L2 norm of all gradients; decay 0: none.
+ * In:    g (n) fp32; hyper, see runtime/hyper.h; norm[0] the norm of all gradients; decay 0: none.
  * Out:   m, v (n) fp32 and the weights, in place: g *= min(1, clip / (norm + 1e-6));
  *        w *= 1 - lr wd; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2;
  *        w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps). Element-wise.
@@ -113,7 +113,8 @@ __global__ void __launch_bounds__(NORM_THREADS)
                            bool vector)
 {
     const int64_t quads = (n + 3) / 4, part = blockIdx.x;
-    const int64_t begin = part * quads / CUDA_NORM_PARTS, stop = (part + 1) * quads / CUDA_NORM_PARTS;
+    const int64_t begin = part * quads / CUDA_NORM_PARTS;
+    const int64_t stop = (part + 1) * quads / CUDA_NORM_PARTS;
     const int64_t end = 4 * stop < n ? 4 * stop : n, whole = vector ? end / 4 : begin;
     double sum[4] = { 0, 0, 0, 0 };
 #pragma unroll 4
@@ -169,11 +170,12 @@ static inline void zero(float *g, int64_t n, cudaStream_t s)
     cuda_check(cudaMemsetAsync(g, 0, (size_t)n * sizeof *g, s), "clearing gradients");
 }
 
-/* norm[0] = |g|, squares added in double: ranges, then the ranges. ws: grad_norm_cuda_workspace() */
+/* norm[0] = |g|, squares added in double, range by range. ws: grad_norm_cuda_workspace() */
 static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws, cudaStream_t s)
 {
     double *parts = (double *)ws;
-    launch(grad_norm_parts_kernel, CUDA_NORM_PARTS, NORM_THREADS, 0, s, parts, g, n, aligned(g, 16));
+    launch(grad_norm_parts_kernel, CUDA_NORM_PARTS, NORM_THREADS, 0, s, parts, g, n,
+           aligned(g, 16));
     launch(grad_norm_kernel, 1, NORM_THREADS, 0, s, norm, parts);
 }
 #endif

@@ -25,8 +25,8 @@ static inline __device__ void philox(const uint32_t ctr[4], const uint32_t key[2
 /* Dropout. noise = { seed low, seed high, step, index in the global batch of the micro-batch's
  * first sample }, on the device. Row r of a micro-batch is position t = r % T of sample b = r / T.
  * The four words of counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site *
- * 0x9E3779B9, seed high) belong to the elements element / 4 * 4 + 0..3; one is dropped when its word
- * < p * 2^32. 0 <= p < 1. site: a number of its own for every place that drops. */
+ * 0x9E3779B9, seed high) belong to the elements element / 4 * 4 + 0..3; one is dropped when its
+ * word < p * 2^32. 0 <= p < 1. site: a number of its own for every place that drops. */
 static inline __host__ __device__ uint32_t dropout_threshold(float p)
 {
     return (uint32_t)((double)p * 4294967296.0);

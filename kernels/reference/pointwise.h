@@ -1,6 +1,6 @@
-/* pointwise.h -- GELU (tanh form), SwiGLU and their gradients in double, for the tests of every target.
+/* pointwise.h -- GELU (tanh form), SwiGLU, their gradients in double, for the tests of every target.
  *
- * In:    x, dy (n); rows of 2F = [gate | up], dh (rows, F). Out: y, dx; h, dgu. No two may overlap. */
+ * In:    x, dy (n); rows of 2F = [gate | up], dh (rows, F). Out: y, dx; h, dgu. No two overlap. */
 #ifndef DIECAST_KERNELS_REFERENCE_POINTWISE_H
 #define DIECAST_KERNELS_REFERENCE_POINTWISE_H
 

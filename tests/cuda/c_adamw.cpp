@@ -63,15 +63,16 @@ static Parameters parameters_new(int64_t n, int64_t off)
     return p;
 }
 
-/* Three steps of both kernels against the reference, with and without decay and clipping. Under fp16
- * the gradient comes scaled by 1024, its norm does not. */
+/* Three steps of both kernels against the reference, with and without decay and clipping. Under
+ * fp16 the gradient comes scaled by 1024, its norm does not. */
 static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
 {
     const double scale = ACT_SCALE;
     Parameters p = parameters_new(n, off);
     for (int t = 1; t <= 3; t++) {
         const Hyper hyper = hyper_of(t, clip, (float)(1 / scale));
-        double *g_ = f32_double(f32_normal(n + off, 0, 0.3), n + off), *scaled = HOST(double, n + off);
+        double *g_ = f32_double(f32_normal(n + off, 0, 0.3), n + off);
+        double *scaled = HOST(double, n + off);
         for (int64_t i = 0; i < n + off; i++)
             scaled[i] = scale * g_[i];
         const float *g = f32_from(scaled, n + off) + off;
@@ -270,7 +271,8 @@ TEST(dropout_mask)
         float *mask = NEW(float, rows * n), *want = HOST(float, rows * n);
         for (int64_t r = 0; r < rows; r++)
             cpu::dropout_row(want + r * n, noise, site, T, r, n, p);
-        run([&] { launch(dropout_kernel, (unsigned)rows, n / 4, 0, stream, mask, noise_, site, T, p); });
+        const unsigned blocks = rows, threads = n / 4;
+        run([&] { launch(dropout_kernel, blocks, threads, 0, stream, mask, noise_, site, T, p); });
         check_same("mask", mask, upload(want, rows * n), 4 * rows * n);
     }
 }

@@ -174,7 +174,8 @@ BENCH(pointwise)
     bench_report("add_fwd", bench_time([&] { add_fwd(h, gu, dh, n, stream); }), 3 * bytes, 0);
     bench_report("gelu_fwd", bench_time([&] { gelu_fwd(h, gu, n, stream); }), 2 * bytes, 0);
     bench_report("gelu_bwd", bench_time([&] { gelu_bwd(h, dh, gu, n, stream); }), 3 * bytes, 0);
-    bench_report("swiglu_fwd", bench_time([&] { swiglu_fwd(h, gu, rows, F, stream); }), 3 * bytes, 0);
+    bench_report("swiglu_fwd", bench_time([&] { swiglu_fwd(h, gu, rows, F, stream); }),
+                 3 * bytes, 0);
     bench_report("swiglu_bwd", bench_time([&] { swiglu_bwd(dgu, dh, gu, rows, F, stream); }),
                  5 * bytes, 0);
 }

@@ -1,6 +1,6 @@
-/* harness.h -- what a file of CUDA kernel tests needs: TEST(name) { ... } registers, main.cpp runs it.
+/* harness.h -- what a file of CUDA kernel tests needs: TEST(name) { ... } registers, main.cpp runs.
  *
- * In:    SEED in the environment repeats a run; the seed is printed. A test has a stream of its own.
+ * In:    SEED in the environment repeats a run; the seed is printed. Each test has its own stream.
  * Keeps: a body runs twice on the same inputs, and all that passes through a check_ must have the
  *        same bits each time. What it starts by run() is called plainly the first time and captured
  *        into a graph the second. The same files run on the simulator and on a GPU. */
@@ -27,8 +27,8 @@
  *         check_act("y", y, want, n, 1);
  *     }
  *
- * Each file is a program of its own for each act_t. Pointers below are device memory unless they are
- * `double *` or said to be the host's. Nobody frees anything. */
+ * Each file is a program of its own for each act_t. Pointers below are device memory unless they
+ * are `double *` or said to be the host's. Nobody frees anything. */
 struct Test {
     const char *name;
     void (*body)();
@@ -50,8 +50,8 @@ extern cudaStream_t stream;
  * launcher that may not be captured fails here. Results must not depend on which. */
 void run(const std::function<void()> &work);
 
-/* Memory, an allocation each. On the device as nothing wrote it: the simulator reports its reads; on
- * a GPU it is NaN between guard zones, which are verified after the body. On the host NaN. */
+/* Memory, an allocation each. On the device as nothing wrote it: the simulator reports its reads;
+ * on a GPU it is NaN between guard zones, which are verified after the body. On the host NaN. */
 void *new_bytes(int64_t bytes);
 void *host_bytes(int64_t bytes);
 #define NEW(type, n) ((type *)new_bytes((int64_t)sizeof(type) * (n)))
@@ -87,8 +87,8 @@ int32_t *tokens_random(int64_t n, int64_t V);
 act_t *act_from(const double *values, int64_t n);        /* rounded */
 float *f32_from(const double *values, int64_t n);
 
-/* Outputs against a double reference, within the one tolerance, of ../kernels/numbers.h; depth: terms
- * added up for one output (1 for element-wise). check_via_act is for a float output computed from
+/* Outputs against a double reference, within the one tolerance, of ../kernels/numbers.h; depth:
+ * terms added up for one output (1 for element-wise). check_via_act is for a float output computed from
  * values rounded to act_t. */
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth);
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
@@ -104,8 +104,8 @@ void check_gradient(const char *what, const std::function<double()> &loss, doubl
                     const double *grad, int64_t n);
 double dot(const double *a, const double *b, int64_t n);
 
-/* Seconds of one call of work, from a graph of several calls, the median of several; and a line of the
- * bench table. bytes, flops of one call; 0: absent. */
+/* Seconds of one call of work, from a graph of several calls, the median of several; and a line of
+ * the bench table. bytes, flops of one call; 0: absent. */
 double bench_time(const std::function<void()> &work);
 void bench_report(const char *what, double seconds, double bytes, double flops);
 

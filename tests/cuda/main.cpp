@@ -1,8 +1,8 @@
 /* main.cpp -- runs the CUDA kernel tests that the file linked with it registered.
  *
  * In:    arguments: a substring of test names, or --bench; SEED in the environment.
- * Out:   `run name` when a test begins, then `ok cuda/LABEL/name` or `not ok ...: why`; exit 1 if any
- *        failed. A mistake that the simulator reports ends the program. */
+ * Out:   `run name` when a test begins, then `ok cuda/LABEL/name` or `not ok ...: why`; exit 1 if
+ *        any failed. A mistake that the simulator reports ends the program. */
 #include "harness.h"
 
 #include <math.h>
@@ -37,7 +37,8 @@ static uint64_t digest;                  /* of all checked results of the runnin
 static bool captures;                    /* run() goes through a graph */
 cudaStream_t stream;
 
-Test::Test(const char *name_, void (*body_)(), bool bench_) : name(name_), body(body_), bench(bench_)
+Test::Test(const char *name_, void (*body_)(), bool bench_)
+    : name(name_), body(body_), bench(bench_)
 {
     Test **p = &tests;
     while (*p && strcmp((*p)->name, name) < 0)

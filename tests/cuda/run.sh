@@ -1,8 +1,8 @@
 #!/bin/bash
 # Every kernel of the CUDA target against its double reference, in fp32, bf16 and fp16: on the
-# simulator, which looks at every access, or with NVCC=1 on the GPU of this machine (SANITIZE=1: under
-# memcheck and racecheck). SEED=n repeats a run, run.sh NAME picks tests, FILES="adamw ce" files c_*,
-# ACTS=bf16 types; NVCC=1 run.sh --bench [NAME] prints speeds.
+# simulator, which looks at every access, or with NVCC=1 on the GPU of this machine (SANITIZE=1:
+# under memcheck and racecheck). SEED=n repeats a run, run.sh NAME picks tests, FILES="adamw ce"
+# files c_*, ACTS=bf16 types; NVCC=1 run.sh --bench [NAME] prints speeds.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 if [ "${NVCC:-}" = 1 ]; then
@@ -45,13 +45,15 @@ headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference
         done
         for f in $files; do
             echo "$out/$act-$f: $out/$act-c_$f.o $out/$act-main.o $out/base.o"
-            echo "	g++ -o \$@ \$^ -L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcublasLt -lcudart -lpthread -lm"
+            echo "	g++ -o \$@ \$^ -L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcublasLt -lcudart" \
+                "-lpthread -lm"
             echo "all: $out/$act-$f"
         done
     done
 } >"$scratch/Makefile"
 # one run builds at a time
-flock $out make -s -k "-j$(nproc)" -f "$scratch/Makefile" all || echo "not ok cuda/build: does not compile"
+flock $out make -s -k "-j$(nproc)" -f "$scratch/Makefile" all ||
+    echo "not ok cuda/build: does not compile"
 
 programs=$(for f in $files; do for act in $acts; do echo "$act-$f"; done; done)
 if [ "${1:-}" = --bench ]; then
