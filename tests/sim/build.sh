@@ -53,7 +53,8 @@ for source in tests/sim/*.cpp; do
 done
 if [ ${#missing[@]} != 0 ]; then
     printf '%s\n' "${missing[@]}" | FLAGS="${flags[*]}" xargs -n 2 -P "$(nproc)" \
-        sh -c 'g++ $FLAGS -c "$1" -o "$2.new" && mv "$2.new" "$2"' sh 1>&2
+        sh -c ': >"$2.began" && g++ $FLAGS -c "$1" -o "$2.new" && touch -r "$2.began" "$2.new" &&
+            mv "$2.new" "$2"' sh 1>&2
 fi
 if stale "$folder/libsim.a" "${objects[@]}"; then
     rm -f "$folder/libsim.a"

@@ -49,12 +49,12 @@ enum State { RUNS, AT_BARRIER, AT_MEETING, ENDED };
 
 struct Thread {
     Fiber *fiber;
-    State state;
-    int phase;                   /* of the barrier it waits at */
     Meeting *held;               /* of its last exchange */
-    const char *what;
+    const char *what;            /* it waits at */
+    SimIndex index;
+    int number;
+    State state;
     unsigned group;              /* of copies not committed */
-    std::vector<Copy> copies;
 };
 
 extern "C" {
@@ -70,6 +70,7 @@ const void *sim_dynamic, *sim_pc;
 size_t sim_dynamic_bytes;
 
 static Thread threads[MAX_THREADS];
+static std::vector<Copy> copies_of[MAX_THREADS];
 static Warp warps[MAX_WARPS];
 static Thread *current;
 
@@ -121,20 +122,14 @@ __asm__(".text\n"
 
 /* ---- which thread runs ---- */
 
-static int number_of(const Thread *t)
+static inline void resume(Thread *t)
 {
-    return (int)(t - threads);
-}
-
-static void resume(Thread *t)
-{
-    Index i = index_of(number_of(t), sim_place.block);
     current = t;
-    sim_thread_index = {i.x, i.y, i.z};
-    sim_place.thread = number_of(t);
+    sim_thread_index = t->index;
+    sim_place.thread = t->number;
     sim_place.inside = true;
     sim_stack_low = t->fiber->low;
-    shadow_thread(number_of(t));
+    shadow_thread(t->number);
 }
 
 static const char *thread_text(int thread, char text[48])
@@ -186,7 +181,7 @@ static void release_held(Thread *t)
     Meeting *m = t->held;
     if (!m)
         return;
-    int n = number_of(t);
+    int n = t->number;
     m->holders &= ~(1u << n % WARP);
     if (m->holders == 0)
         warps[n / WARP].unused.push_back(m);
@@ -212,10 +207,10 @@ static void meeting_complete(int warp, Meeting *m)
 
 static void thread_end(Thread *t)
 {
-    int n = number_of(t), lane = n % WARP;
+    int n = t->number, lane = n % WARP;
     release_held(t);
     t->state = ENDED;
-    t->copies.clear();
+    copies_of[n].clear();
     grid.live--;
     if (grid.at_barrier)
         sim_fail("ends while %d threads wait at %s", grid.at_barrier, barriers[grid.kind]);
@@ -284,7 +279,7 @@ static Fiber *idle_fiber()
     f->low = sim_own_low + (uintptr_t)nfibers * SIM_STACK;
     mprotect((void *)f->low, 4096, PROT_NONE);
     /* stacks begin at different places, that they do not all meet in the same lines of the cache */
-    uintptr_t top = f->low + SIM_STACK - 256 * (uintptr_t)(nfibers % 31);
+    uintptr_t top = f->low + SIM_STACK - 320 * (uintptr_t)(nfibers % 97);
     nfibers++;
     void **sp = (void **)(top - 64);
     memset(sp, 0, 64);
@@ -294,7 +289,7 @@ static Fiber *idle_fiber()
 }
 
 /* The running thread waits: until somebody has put it into `ready`. */
-static void wait(State state, const char *what)
+static inline void wait(State state, const char *what)
 {
     Thread *me = current;
     me->state = state;
@@ -340,7 +335,7 @@ extern "C" int sim_barrier(int kind, int predicate)
                 ready[end_ready++ % MAX_THREADS] = i;
         }
         shadow_barrier();
-        shadow_thread(number_of(current));
+        shadow_thread(current->number);
     } else {
         wait(AT_BARRIER, barriers[kind]);
     }
@@ -377,7 +372,7 @@ static const unsigned char *exchange(unsigned mask, const void *mine, unsigned b
     if (!sim_place.inside)
         sim_fail("%s outside of a kernel", what);
     Thread *t = current;
-    int n = number_of(t), lane = n % WARP;
+    int n = t->number, lane = n % WARP;
     Warp *w = &warps[n / WARP];
     char text[48];
     if (!(mask >> lane & 1))
@@ -442,17 +437,17 @@ extern "C" void sim_syncwarp(unsigned mask)
 {
     sim_pc = __builtin_return_address(0);
     exchange(mask, nullptr, 0, syncwarp);
-    shadow_thread(number_of(current));
+    shadow_thread(current->number);
 }
 
 extern "C" unsigned sim_active_mask(void)
 {
-    return warps[number_of(current) / WARP].alive;
+    return warps[current->number / WARP].alive;
 }
 
 extern "C" int sim_lane(void)
 {
-    return number_of(current) % WARP;
+    return current->number % WARP;
 }
 
 extern "C" void sim_fence(void)
@@ -490,7 +485,7 @@ extern "C" void sim_async_copy(void *shared, const void *global, unsigned bytes,
     if ((uintptr_t)shared % bytes != 0 || (uintptr_t)global % bytes != 0)
         sim_fail("cp.async of %u bytes from %p to %p: not aligned", bytes, global, shared);
     shadow_pending(shared, bytes);
-    current->copies.push_back({shared, global, bytes, from_bytes, current->group});
+    copies_of[current->number].push_back({shared, global, bytes, from_bytes, current->group});
 }
 
 extern "C" void sim_async_commit(void)
@@ -500,7 +495,7 @@ extern "C" void sim_async_commit(void)
 
 static void copies_arrive(unsigned before)
 {
-    std::vector<Copy> &copies = current->copies;
+    std::vector<Copy> &copies = copies_of[current->number];
     size_t done = 0;
     for (; done < copies.size() && (int)(copies[done].group - before) < 0; done++) {
         const Copy &c = copies[done];
@@ -587,6 +582,12 @@ void sim_run_grid(dim3 grid_size, dim3 block_size, size_t dynamic_shared,
                  dynamic_shared);
     if (!dynamic)
         setup();
+    if (block_size.x != sim_block_size.x || block_size.y != sim_block_size.y || size != grid.size)
+        for (int i = 0; i < size; i++) {
+            Index at = index_of(i, {block_size.x, block_size.y, block_size.z});
+            threads[i].index = {at.x, at.y, at.z};
+            threads[i].number = i;
+        }
     sim_place.kernel = name;
     sim_place.grid = {grid_size.x, grid_size.y, grid_size.z};
     sim_place.block = {block_size.x, block_size.y, block_size.z};

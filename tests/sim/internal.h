@@ -47,6 +47,7 @@ extern const char *sim_op_name;          /* of the current operation, NULL: host
 const char *names_line(const void *pc);
 
 /* ---- shadow.cpp; nothing in the fast library ---- */
+#ifdef SIM_CHECKED
 void shadow_release(uintptr_t low, size_t bytes);
 void shadow_grid(void);                  /* the grid of the current operation begins */
 void shadow_block(void);                 /* the next block of the grid begins */
@@ -58,5 +59,17 @@ void shadow_fence(void);
 void shadow_access(const void *p, size_t bytes, bool write);
 void shadow_pending(void *p, size_t bytes);
 void shadow_atomic(void *p, size_t bytes);
+#else
+static inline void shadow_release(uintptr_t, size_t) {}
+static inline void shadow_grid(void) {}
+static inline void shadow_block(void) {}
+static inline void shadow_thread(int) {}
+static inline void shadow_barrier(void) {}
+static inline void shadow_syncwarp(int, unsigned) {}
+static inline void shadow_fence(void) {}
+static inline void shadow_access(const void *, size_t, bool) {}
+static inline void shadow_pending(void *, size_t) {}
+static inline void shadow_atomic(void *, size_t) {}
+#endif
 
 #endif

@@ -766,15 +766,5 @@ void sim_op_end(void) { sim_op_name = nullptr; }
 void sim_read(const void *, size_t) {}
 void sim_write(void *, size_t) {}
 void sim_copy(void *, const void *, size_t) {}
-void shadow_release(uintptr_t, size_t) {}
-void shadow_grid(void) {}
-void shadow_block(void) {}
-void shadow_thread(int) {}
-void shadow_barrier(void) {}
-void shadow_syncwarp(int, unsigned) {}
-void shadow_fence(void) {}
-void shadow_access(const void *, size_t, bool) {}
-void shadow_pending(void *, size_t) {}
-void shadow_atomic(void *, size_t) {}
 
 #endif
