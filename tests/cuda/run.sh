@@ -7,8 +7,9 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 if [ "${NVCC:-}" = 1 ]; then
     cuda=${CUDA:-/usr/local/cuda}
-    out=out/.test/cuda-gpu
+    # the sanitizer sees what lies outside of an allocation, guard zones would hide it
     guard=$([ "${SANITIZE:-}" = 1 ] && echo 0 || echo 256)
+    out=out/.test/cuda-gpu-$guard
     arch=${ARCH:-native}
     compile="$cuda/bin/nvcc -std=c++20 -O3 -lineinfo -arch=$arch -x cu
              -Xcompiler -Wall,-Wextra,-Wno-unknown-pragmas"
