@@ -32,7 +32,7 @@ headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference
 {
     echo "all:"
     echo "$out/base.o: runtime/base.c runtime/base.h"
-    echo "	gcc -O2 -std=c11 -D_GNU_SOURCE -c -o \$@ \$<"
+    echo "	gcc -O2 -std=c11 -c -o \$@ \$<"
     for act in $acts; do
         case $act in
         fp32) define= ;;
