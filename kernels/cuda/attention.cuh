@@ -102,6 +102,7 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS)
                             float *__restrict__ scores)
 {
     constexpr int THREADS = ATTENTION_DECODE_THREADS, SHARES = THREADS / D;
+    constexpr int WIDTH = D % ACT_VECTOR ? D % 4 ? 2 : 4 : ACT_VECTOR;
     __shared__ float q[D], sums[SHARES * D];
     const int h = (int)blockIdx.x, group = H / K, kv = h / group, thread = (int)threadIdx.x;
     const int t = *place;
@@ -118,10 +119,14 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS)
     __syncthreads();
     for (int j = thread; j <= t; j += THREADS) {
         const act_t *key = j < t ? k + (int64_t)j * D : new_k;
-        float score = 0.0f;
-#pragma unroll 8
-        for (int d = 0; d < D; d++)
-            score += q[d] * act_load(key + d);
+        float score = 0.0f, x[WIDTH];
+#pragma unroll 2
+        for (int d = 0; d < D; d += WIDTH) {
+            attention_load_<WIDTH>(x, key + d);
+#pragma unroll
+            for (int e = 0; e < WIDTH; e++)
+                score += q[d + e] * x[e];
+        }
         s[j] = score;
         top = fmaxf(top, score);
     }

@@ -29,11 +29,14 @@ template <int D> struct AttentionLanes {
     static constexpr int ROWS = ATTENTION_THREADS / LANES;   /* of a block */
 };
 
-/* 4 elements at once (all rows begin at multiples of D, and D of 4) or 2, one by one */
+/* 2 elements one by one, 4 or 16 bytes of them at once: rows begin at multiples of D elements, and
+ * WIDTH divides D. */
 template <int WIDTH>
 static __device__ __forceinline__ void attention_load_(float *x, const act_t *p)
 {
-    if constexpr (WIDTH == 4) {
+    if constexpr (WIDTH == ACT_VECTOR) {
+        act_load_vector(x, p);
+    } else if constexpr (WIDTH == 4) {
         act_load4(x, p);
     } else {
         x[0] = act_load(p);

@@ -12,8 +12,8 @@
 
 /* A block owns OWNED rows and meets MET rows at a time, of which SUB at once.
  *
- * Rows lie an odd number of 16-byte units apart in shared memory: the eight rows that ldmatrix reads
- * at once fall into all 32 banks, as swizzled rows do, but all offsets within a tile are constants.
+ * Rows lie an odd number of 16-byte units apart in shared memory: the eight rows that ldmatrix
+ * reads at once fall into all 32 banks, as swizzled rows do, but offsets in a tile are constants.
  * No kernel takes more than 70 KB, so that two blocks share a multiprocessor where it has 164 KB.
  *
  * The gradient has two kernels, one that owns queries and one that owns keys. Both compute the
@@ -43,8 +43,8 @@ template <int D> struct AttentionMma {
 
 /* ---- shared memory ---- */
 
-/* Begins to copy ROWS rows `row` elements apart to shared memory; zeros from row `n` on. The lanes of a
- * row are a power of two, so that all but one address of a thread are that one plus a constant. */
+/* Begins to copy ROWS rows `row` elements apart to shared memory; zeros from row `n` on. The lanes
+ * of a row are a power of two: of a thread's addresses all but one are that one plus a constant. */
 template <int D, int ROWS, int THREADS>
 static __device__ __forceinline__ void attention_rows_begin_(SharedAddress to, const act_t *from,
                                                              int row, int n)
@@ -193,8 +193,8 @@ static __device__ __forceinline__ int attention_c_column_(int n, int i)
     return 8 * n + (int)threadIdx.x % 4 * 2 + i % 2;
 }
 
-/* The first n rows of y, times the factor of each, to global memory, `row` elements apart, by way of
- * shared memory that only this warp uses. */
+/* The first n rows of y, times the factor of each, to global memory, `row` elements apart, by way
+ * of shared memory that only this warp uses. */
 template <int D, int BANDS>
 static __device__ __forceinline__ void
 attention_store_(act_t *to, int64_t row, int n, act_t *own, const float y[BANDS][D / 8][4],
@@ -310,7 +310,8 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
         top[m][0] = top[m][1] = ATTENTION_NONE;
-    attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row, T - i0);
+    attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row,
+                                                T - i0);
     attention_pair_begin_<D, MET, THREADS>(stages, k, K * D, row, T);
     if constexpr (HELD) {
         copy_wait<0>();

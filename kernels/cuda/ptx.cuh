@@ -14,8 +14,8 @@ static __device__ __forceinline__ SharedAddress shared_address(const void *p)
     return (SharedAddress)__cvta_generic_to_shared(p);
 }
 
-/* Begins to copy 16 bytes from global memory; both addresses are multiples of 16. bytes 0: zeros, and
- * nothing is read. */
+/* Begins to copy 16 bytes from global memory; both addresses are multiples of 16. bytes 0: zeros,
+ * and nothing is read. */
 static __device__ __forceinline__ void copy16_async(SharedAddress to, const void *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"

@@ -11,7 +11,7 @@ struct Shape {
 
 /* One token; within a tile; at, above and well above 64 keys; above 128 rows; grouped heads. */
 static const Shape shapes[] = {
-    {2, 1, 1, 1}, {1, 17, 4, 2}, {1, 64, 1, 1}, {2, 65, 2, 1}, {1, 130, 6, 1},
+    {2, 1, 1, 1}, {1, 17, 4, 2}, {1, 64, 4, 4}, {1, 65, 6, 1}, {1, 130, 2, 1},
 };
 
 static int64_t qkv_size(const Shape &s, int64_t D)
@@ -50,18 +50,178 @@ template <int D, bool CAUSAL> static void sequence(const Shape &s)
 
 template <int D> static void head_size(void)
 {
-    for (const Shape &s : shapes) {
+    for (const Shape &s : shapes)
         sequence<D, true>(s);
-        sequence<D, false>(s);
-    }
+    sequence<D, false>(shapes[1]);
+    sequence<D, false>(shapes[4]);
 }
 
 TEST(attention_2) { head_size<2>(); }
 TEST(attention_6) { head_size<6>(); }
 TEST(attention_16) { head_size<16>(); }
 TEST(attention_20) { head_size<20>(); }
+TEST(attention_64) { head_size<64>(); }
+TEST(attention_96) { head_size<96>(); }
+TEST(attention_128) { head_size<128>(); }
+#if defined ACT_BF16 || defined ACT_F16
+/* Nothing of the fp32 form changes at these. */
 TEST(attention_32) { head_size<32>(); }
 TEST(attention_48) { head_size<48>(); }
-TEST(attention_64) { head_size<64>(); }
 TEST(attention_80) { head_size<80>(); }
-TEST(attention_128) { head_size<128>(); }
+TEST(attention_112) { head_size<112>(); }
+#endif
+
+/* More keys than several tiles, two batches, several blocks of rows, one head of keys for all. */
+TEST(attention_long)
+{
+    sequence<16, true>({2, 300, 3, 1});
+    sequence<8, false>({2, 300, 2, 2});
+}
+
+/* Equal scores: the output is the mean of the values so far, exact for integers and a power of two
+ * of keys. */
+template <int D> static void uniform(void)
+{
+    const Shape s = {1, 128, 2, 1};
+    const int64_t row = (s.H + 2 * s.K) * D;
+    act_t *values = act_integers(qkv_size(s, D), 2), *o = NEW(act_t, out_size(s, D));
+    double *x = act_double(values, qkv_size(s, D)), *y, *want = HOST(double, out_size(s, D));
+    float *lse = NEW(float, s.H * s.T);
+    for (int64_t t = 0; t < s.T; t++)
+        for (int64_t d = 0; d < s.H * D; d++)
+            x[t * row + d] = 0;
+    act_t *qkv = act_from(x, qkv_size(s, D));
+    run([&] {
+        attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
+    });
+    y = act_double(o, out_size(s, D));
+    for (int64_t n = 1; n <= s.T; n *= 2)
+        for (int64_t i = 0; i < s.H * D; i++) {
+            want[i] = 0;
+            for (int64_t j = 0; j < n; j++)
+                want[i] += x[j * row + (s.H + s.K) * D + i % D] / (double)n;
+            check_true("mean of the values", y[(n - 1) * s.H * D + i] == want[i]);
+        }
+}
+
+TEST(attention_uniform)
+{
+    uniform<6>();
+    uniform<64>();
+    uniform<128>();
+}
+
+/* Scores far beyond the range of exp. */
+template <int D> static void large_scores(void)
+{
+    const Shape s = {1, 80, 1, 1};
+    const int64_t n = qkv_size(s, D), m = out_size(s, D);
+    act_t *qkv = act_normal(n, 0, 60), *o = NEW(act_t, m), *d = NEW(act_t, n);
+    act_t *d_o = act_normal(m, 0, 1);
+    float *lse = NEW(float, s.T);
+    void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
+    double *want = HOST(double, m), *want_lse = HOST(double, s.T), *y, *dx;
+    attention_fwd_ref(want, want_lse, act_double(qkv, n), s.B, s.T, s.H, s.K, D, 1, true);
+    run([&] {
+        attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
+        attention_bwd<D>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, ws, stream);
+    });
+    check_f32("lse", lse, want_lse, s.T, s.T + D);
+    y = act_double(o, m), dx = act_double(d, n);
+    for (int64_t i = 0; i < m; i++)
+        check_true("finite output", isfinite(y[i]));
+    for (int64_t i = 0; i < n; i++)
+        check_true("finite gradient", isfinite(dx[i]));
+}
+
+TEST(attention_large_scores)
+{
+    large_scores<6>();
+    large_scores<64>();
+    large_scores<128>();
+}
+
+/* The reference's gradient, seen by finite differences, also without a mask. */
+TEST(attention_reference)
+{
+    for (int causal = 0; causal < 2; causal++) {
+        const Shape s = {2, 7, 4, 2};
+        const int64_t D = 6, n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
+        double *x = act_double(act_normal(n, 0, 1), n), *dy = act_double(act_normal(m, 0, 1), m);
+        double *y = HOST(double, m), *lse = HOST(double, L), *d = HOST(double, n);
+        auto loss = [&] {
+            attention_fwd_ref(y, lse, x, s.B, s.T, s.H, s.K, D, 0.4, causal);
+            return dot(y, dy, m);
+        };
+        loss();
+        attention_bwd_ref(d, dy, y, lse, x, s.B, s.T, s.H, s.K, D, 0.4, causal);
+        check_gradient("dqkv", loss, x, d, n);
+    }
+}
+
+/* Token by token over the caches, against the whole sequence. */
+template <int D> static void decode(int64_t T, int64_t H, int64_t K)
+{
+    const Shape s = {1, T, H, K};
+    const int64_t row = (H + 2 * K) * D, n = qkv_size(s, D), m = out_size(s, D);
+    act_t *qkv = act_normal(n, 0, 1), *o = NEW(act_t, m);
+    act_t *keys = NEW(act_t, K * T * D), *values = NEW(act_t, K * T * D);
+    int32_t *places = HOST(int32_t, T);
+    for (int32_t t = 0; t < T; t++)
+        places[t] = t;
+    const int32_t *place = upload(places, T);
+    void *ws = new_bytes(attention_decode_cuda_workspace(T, H));
+    double *want = HOST(double, m), *lse = HOST(double, H * T);
+    attention_fwd_ref(want, lse, act_double(qkv, n), 1, T, H, K, D, 1 / sqrt((double)D), true);
+    run([&] {
+        for (int64_t t = 0; t < T; t++)
+            attention_decode<D>(o + t * H * D, keys, values, qkv + t * row, place + t, T, H, K,
+                                1 / sqrtf((float)D), ws, stream);
+    });
+    check_act("o", o, want, m, T + 2 * D);
+    for (int64_t h = 0; h < K; h++)
+        for (int64_t t = 0; t < T; t++) {
+            const act_t *k = qkv + t * row + (H + h) * D;
+            check_same("cached k", keys + (h * T + t) * D, k, (int64_t)sizeof(act_t) * D);
+            check_same("cached v", values + (h * T + t) * D, k + K * D, (int64_t)sizeof(act_t) * D);
+        }
+}
+
+TEST(attention_decode)
+{
+    decode<2>(17, 1, 1);
+    decode<20>(9, 4, 2);
+    decode<64>(33, 6, 1);
+    decode<112>(5, 2, 2);
+    decode<128>(3, 4, 4);
+}
+
+/* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward. */
+template <int D> static void speed(int64_t B, int64_t T, int64_t H, int64_t K)
+{
+    const Shape s = {B, T, H, K};
+    act_t *qkv = act_normal(qkv_size(s, D), 0, 1), *o = NEW(act_t, out_size(s, D));
+    act_t *d_o = act_normal(out_size(s, D), 0, 1), *d = NEW(act_t, qkv_size(s, D));
+    float *lse = NEW(float, B * H * T);
+    void *ws = new_bytes(attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)));
+    const float scale = 1 / sqrtf((float)D);
+    const double flops = 2.0 * (double)(B * H * T * T * D);
+    char what[64];
+    snprintf(what, sizeof what, "attention B %d T %d H %d K %d D %d", (int)B, (int)T, (int)H,
+             (int)K, D);
+    bench_report(what, bench_time([&] {
+                     attention_fwd<D>(o, lse, qkv, B, T, H, K, scale, nullptr, stream);
+                 }), 0, flops);
+    bench_report("  backward", bench_time([&] {
+                     attention_bwd<D>(d, d_o, o, lse, qkv, B, T, H, K, scale, ws, stream);
+                 }), 0, 2.5 * flops);
+}
+
+BENCH(attention_speed)
+{
+    speed<64>(64, 1024, 12, 12);
+    speed<64>(8, 2048, 14, 2);
+    speed<128>(4, 2048, 28, 4);
+    speed<128>(2, 4096, 28, 4);
+    speed<16>(512, 240, 4, 4);
+}
