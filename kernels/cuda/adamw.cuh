@@ -107,14 +107,13 @@ __global__ void __launch_bounds__(ADAMW_THREADS)
     }
 }
 
-/* parts (CUDA_NORM_PARTS) = sum of squares of a range each, whole quads but the last. */
+/* parts (gridDim.x) = sum of squares of a range each, whole quads but the last. */
 __global__ void __launch_bounds__(NORM_THREADS)
     grad_norm_parts_kernel(double *__restrict__ parts, const float *__restrict__ g, int64_t n,
                            bool vector)
 {
     const int64_t quads = (n + 3) / 4, part = blockIdx.x;
-    const int64_t begin = part * quads / CUDA_NORM_PARTS;
-    const int64_t stop = (part + 1) * quads / CUDA_NORM_PARTS;
+    const int64_t begin = part * quads / gridDim.x, stop = (part + 1) * quads / gridDim.x;
     const int64_t end = 4 * stop < n ? 4 * stop : n, whole = vector ? end / 4 : begin;
     double sum[4] = { 0, 0, 0, 0 };
 #pragma unroll 4
@@ -133,10 +132,10 @@ __global__ void __launch_bounds__(NORM_THREADS)
 }
 
 __global__ void __launch_bounds__(NORM_THREADS)
-    grad_norm_kernel(float *__restrict__ norm, const double *__restrict__ parts)
+    grad_norm_kernel(float *__restrict__ norm, const double *__restrict__ parts, int nparts)
 {
     double sum = 0;
-    for (int part = threadIdx.x; part < CUDA_NORM_PARTS; part += NORM_THREADS)
+    for (int part = threadIdx.x; part < nparts; part += NORM_THREADS)
         sum += parts[part];
     sum = block_sum(sum);
     if (threadIdx.x == 0)
@@ -170,13 +169,15 @@ static inline void zero(float *g, int64_t n, cudaStream_t s)
     cuda_check(cudaMemsetAsync(g, 0, (size_t)n * sizeof *g, s), "clearing gradients");
 }
 
-/* norm[0] = |g|, squares added in double, range by range. ws: grad_norm_cuda_workspace() */
+/* norm[0] = |g|, squares added in double, range by range; n alone decides how many there are.
+ * ws: grad_norm_cuda_workspace() */
 static inline void grad_norm(float *norm, const float *g, int64_t n, void *ws, cudaStream_t s)
 {
     double *parts = (double *)ws;
-    launch(grad_norm_parts_kernel, CUDA_NORM_PARTS, NORM_THREADS, 0, s, parts, g, n,
-           aligned(g, 16));
-    launch(grad_norm_kernel, 1, NORM_THREADS, 0, s, norm, parts);
+    const unsigned wanted = blocks_over(n, 32 * NORM_THREADS),
+                   nparts = wanted < CUDA_NORM_PARTS ? wanted : (unsigned)CUDA_NORM_PARTS;
+    launch(grad_norm_parts_kernel, nparts, NORM_THREADS, 0, s, parts, g, n, aligned(g, 16));
+    launch(grad_norm_kernel, 1, NORM_THREADS, 0, s, norm, parts, (int)nparts);
 }
 #endif
 
