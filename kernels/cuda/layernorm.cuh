@@ -181,7 +181,7 @@ static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_
                                      const float *rstd, const act_t *res, int64_t rows, int64_t C,
                                      int beta, void *ws, cudaStream_t s)
 {
-    const int threads = row_threads(C), groups = row_groups(threads, ROW_THREADS);
+    const int threads = row_threads(C), groups = row_part_groups(threads, rows);
     auto kernel =
         row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, true> : layernorm_bwd_kernel<1, true>;
     launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx,

@@ -45,6 +45,14 @@ static __host__ __device__ constexpr int row_groups(int threads, int most)
     return threads < most ? most / threads : 1;
 }
 
+/* The same where the block has one of CUDA_REDUCE_PARTS parts of the rows: no more than those. */
+static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows)
+{
+    const int64_t part = (rows + CUDA_REDUCE_PARTS - 1) / CUDA_REDUCE_PARTS;
+    const int groups = row_groups(threads, ROW_THREADS);
+    return part < groups ? (int)part : groups;
+}
+
 /* Shared memory of row_join in a block of ROW_THREADS. */
 static __host__ __device__ constexpr int row_join_bytes(int64_t C)
 {
