@@ -36,7 +36,9 @@ typedef struct {
     int64_t stores, loads;       /* bytes of registers that went to memory and back */
 } Usage;
 
-static struct { int n; Usage list[MAX_KERNELS]; } used;
+typedef struct { int n; Usage list[MAX_KERNELS]; } Table;
+
+static Table used;
 
 /* Kernels that may spill. */
 static const struct { const char *kernel; int64_t bytes; } spill_row[] = {
@@ -359,11 +361,19 @@ static const char *find_nvcc(void)
 
 static bool nvcc_compile(const char *nvcc, const Graph *g)
 {
+    enum { WORDS = 32 };
+    char *flags = text_copy(g->target->cflags), *save = NULL;
+    char *words[WORDS] = {text_copy(nvcc), "-cubin", "-std=c++20", "-Xptxas", "-v"};
+    int nwords = 5;
+    for (char *f = strtok_r(flags, " ", &save); f && nwords < WORDS - 6;
+         f = strtok_r(NULL, " ", &save))
+        words[nwords++] = f;
     char *cubin = text_print("%s/step.cubin", folder), *log = text_print("%s/step.log", folder);
-    char *const words[] = {text_copy(nvcc), "-cubin", "-std=c++20", "-O3", "-Xptxas", "-v",
-                           text_print("-arch=%s", g->target->arch), text_print("-I%s", folder),
-                           text_print("-DDIECAST_RANKS=%" PRId64, g->ranks), "-o", cubin,
-                           text_print("%s/step.cu", folder), NULL};
+    words[nwords++] = text_print("-I%s", folder);
+    words[nwords++] = text_print("-DDIECAST_RANKS=%" PRId64, g->ranks);
+    words[nwords++] = "-o";
+    words[nwords++] = cubin;
+    words[nwords++] = text_print("%s/step.cu", folder);
     posix_spawn_file_actions_t files;
     pid_t pid;
     int status = 1;
@@ -465,6 +475,32 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static bool any_spills(void)
+{
+    for (int i = 0; i < used.n; i++)
+        if (used.list[i].stores + used.list[i].loads)
+            return true;
+    return false;
+}
+
+/* What builds the program decides about spills: the numbers of nvcc for kernels that NVRTC spills.
+ * (The two name parameters of 64 bits differently.) */
+static void ask_nvcc(const char *nvcc, const Graph *g)
+{
+    static Table before;
+    before = used;
+    used.n = 0;
+    if (nvcc_compile(nvcc, g))
+        for (int i = 0; i < before.n; i++)
+            for (int k = 0; k < used.n; k++) {
+                Usage *u = &before.list[i];
+                const Usage *v = &used.list[k];
+                if (u->stores + u->loads && !strcmp(plain_name(u->entry), plain_name(v->entry)))
+                    u->registers = v->registers, u->stores = v->stores, u->loads = v->loads;
+            }
+    used = before;
+}
+
 /* Returns gen's exit status. */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc)
 {
@@ -493,6 +529,10 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
             compiled &= nvrtc_compile(&nvrtc, g, headers, file[i]);
         nvrtc.version(&major, &minor);
         by = text_print("NVRTC %d.%d", major, minor);
+        if (compiled && any_spills() && (nvcc = find_nvcc())) {
+            ask_nvcc(nvcc, g);
+            by = text_print("%s, spills by nvcc,", by);
+        }
     } else
         compiled = nvcc_compile(nvcc, g);
     if (!compiled) {
