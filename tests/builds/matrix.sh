@@ -1,37 +1,51 @@
 #!/bin/bash
 # make matrix: emits and builds recipes, warnings are errors; says how long each took, and all.
 # In: recipes; none: all, those for CUDA only where nvcc is.   Out: a line each; exit code 1: one does not build.
+# Objects of runtime/ are built once for all recipes with the same files, flags and number of ranks.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
-GEN=${GEN:-out/.gen/gen}
-B=out/.test/matrix
+export GEN=${GEN:-out/.gen/gen} B=out/.test/matrix
+unset MAKEFLAGS MAKELEVEL
 [ $# -gt 0 ] || set -- recipes/*.lua
 mkdir -p "$B"
-bad=0
-began=$(date +%s%N)
-skipped=0
 
 since() { local ms=$((($(date +%s%N) - $1) / 1000000)); printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100)); }
 
-for recipe in "$@"; do
-    name=$(basename "$recipe" .lua)
+build() {               # recipe: a line
+    local name dir start objects
+    name=$(basename "$1" .lua)
+    dir=$B/$name
     start=$(date +%s%N)
-    rm -rf "${B:?}/$name"
-    if ! "$GEN" "$recipe" -o "$B/$name" >"$B/$name.log" 2>&1; then
-        echo "$name: not generated: $(head -1 "$B/$name.log")"
-        bad=1
-    elif grep -q '"target": "sm_' "$B/$name/manifest.json" && [ -z "$(nvcc_path)" ]; then
-        skipped=$((skipped + 1))
-    elif ! env -u MAKEFLAGS -u MAKELEVEL make -s -C "$B/$name" -j"$(nproc)" >"$B/$name.log" 2>&1 ||
-        grep -qi 'warning' "$B/$name.log"; then
-        echo "$name: $(grep -i -m1 -e error -e warning "$B/$name.log" || tail -1 "$B/$name.log")"
-        bad=1
-    else
-        echo "$name: $(since "$start"), $(stat -c %s "$B/$name/train") bytes"
+    rm -rf "$dir"
+    if ! "$GEN" "$1" -o "$dir" >"$dir.log" 2>&1; then
+        echo "$name: not generated: $(head -1 "$dir.log")"
+        return 1
     fi
-    rm -rf "${B:?}/$name"
-done
-[ $skipped = 0 ] || echo "$skipped CUDA recipes not built: no nvcc here"
+    if grep -q '"target": "sm_' "$dir/manifest.json" && [ -z "$(nvcc_path)" ]; then
+        echo "$name: generated; not built: no nvcc here"
+        rm -rf "$dir"
+        return 0
+    fi
+    objects=$B/objects.$( (grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile"; cat "$dir"/runtime/*) | sha256sum |
+        head -c 16)
+    [ -d "$objects" ] && cp "$objects"/*.o "$dir/runtime"
+    if ! make -s -C "$dir" -j2 >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
+        echo "$name: $(grep -i -m1 -e error -e warning "$dir.log" || tail -1 "$dir.log")"
+        return 1
+    fi
+    echo "$name: $(since "$start"), $(stat -c %s "$dir/train") bytes"
+    if [ ! -d "$objects" ]; then
+        mkdir "$objects.$$" && cp "$dir"/runtime/*.o "$objects.$$"
+        mv -T "$objects.$$" "$objects" 2>/dev/null || rm -rf "$objects.$$"
+    fi
+    rm -rf "$dir"
+}
+export -f build since nvcc_path
+
+began=$(date +%s%N)
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c 'build {}'
+bad=$?
 echo "$# recipes in $(since "$began")"
-exit $bad
+rm -rf "$B"/objects.*
+exit $((bad > 0))

@@ -1,0 +1,245 @@
+#!/bin/bash
+# gen check, the lock file and gen tune, two equal builds, recipes for CUDA as nvcc builds them. Without the CUDA
+# toolkit what needs it is left out, with a line; the tuner runs on the simulator.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+. tests/builds/lib.sh
+GEN=$PWD/${GEN:-out/.gen/gen}
+T=$(mktemp -d)
+trap 'rm -rf "$T"' EXIT
+fails=0
+ok() { echo "ok $1"; }
+not_ok() { echo "not ok $1: $(echo "$2" | head -c 400 | tr '\n' ' ')"; fails=$((fails + 1)); }
+check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
+has() { if grep -q -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no '$2' in: $(tail -3 "$3")"; fi; }
+nvcc=$(nvcc_path)
+R=$T/recipes/r.lua
+mkdir -p "$T/recipes"
+cat >"$R" <<'END'
+return {
+    target = "sm_90", precision = "bf16",
+    model = {
+        family = "llama", layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 96,
+        vocab = 257, positions = 64, bos = 256, eos = 256,
+    },
+    seq = { max = 32 }, batch = { micro = 2 },
+}
+END
+
+# ---- the bytes that recipes say they need
+for recipe in recipes/*.lua; do
+    said=$(sed -n 's/^-- Planned: \([0-9.]* [KMGT]iB\).*/\1/p' "$recipe")
+    grep -q 'target = "sm_' "$recipe" || [ -n "$said" ] || continue
+    check "planned/$(basename "$recipe" .lua)" "$said" \
+        "$("$GEN" plan "$recipe" 2>&1 | sed -n 's/^  arena (peak) *\([0-9.]* [KMGT]iB\).*/\1/p')"
+done
+
+# ---- gen check
+"$GEN" check recipes/cpu_tiny.lua >"$T/out" 2>&1
+check check/cpu "0 recipes/cpu_tiny.lua: target cpu has no CUDA kernels" "$? $(cat "$T/out")"
+"$GEN" check "$R" >"$T/out" 2>&1
+code=$?
+if grep -q 'were not checked' "$T/out"; then
+    check check/absent 0 $code
+    "$GEN" check "$R" --insist >"$T/out" 2>&1
+    check check/insist "1 1" "$? $(grep -c 'kernels were not checked' "$T/out")"
+    echo "# gen check: neither NVRTC nor nvcc here"
+else
+    check check/table 0 $code
+    # of every kernel file that the program includes something stands in the table
+    "$GEN" "$R" -o "$T/r" >/dev/null
+    check check/every_file "" "$(sed -n 's|^#include "kernels/cuda/\(.*\)"|\1|p' "$T/r/step.cu" | while read -r f; do
+        grep -o '\b[a-z_0-9]*_kernel\b' "$T/r/kernels/cuda/$f" | sort -u | grep -qFf - "$T/out" ||
+            ! grep -q __global__ "$T/r/kernels/cuda/$f" || echo "$f"
+    done)"
+    has check/attention '^attention_fwd_kernel<16' "$T/out"
+    # a project of its own, whose kernels are worse
+    mkdir -p "$T/tree/out/.gen"
+    cp -r kernels templates runtime recipes "$T/tree"
+    cp "$GEN" "$T/tree/out/.gen/gen"
+    cat >>"$T/tree/kernels/cuda/rope.cuh" <<'END'
+__global__ __launch_bounds__(1024) void worse_kernel(float *p)
+{
+    float v[96];
+    for (int i = 0; i < 96; i++)
+        v[i] = p[i * threadIdx.x];
+    __syncthreads();
+    for (int k = 0; k < 96; k++)
+        for (int i = 0; i < 96; i++)
+            v[i] = v[i] * v[(i + 1) % 96] + v[k];
+    for (int i = 0; i < 96; i++)
+        p[i] = v[i];
+}
+END
+    "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
+    check check/spill 1 $?
+    has check/spill_line '^worse_kernel spills [0-9]* bytes; kernels.def allows 0$' "$T/out"
+    cp -r gen "$T/tree/gen"
+    sed -i 's|^#undef SPILLS|SPILLS(worse_kernel, 100000, "a test")\n&|' "$T/tree/kernels/kernels.def"
+    objects=$(find out/.obj -name '*.o' ! -name check.o)
+    # shellcheck disable=SC2086
+    if gcc -std=c11 -I"$T/tree" -I. -I/usr/include/lua5.4 -c "$T/tree/gen/check.c" -o "$T/check.o" 2>"$T/err" &&
+        gcc -o "$T/tree/out/.gen/gen" $objects "$T/check.o" -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm 2>"$T/err"
+    then
+        "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
+        check check/spill_allowed 0 $?
+    else
+        not_ok check/spill_allowed "$(cat "$T/err")"
+    fi
+    cp "$GEN" "$T/tree/out/.gen/gen"
+    cp kernels/cuda/rope.cuh "$T/tree/kernels/cuda/"
+    printf 'SHARED_BYTES(large_kernel, 300000);\n__global__ void large_kernel(float *p) { *p = 1; }\n' \
+        >>"$T/tree/kernels/cuda/rope.cuh"
+    "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
+    check check/shared 1 $?
+    has check/shared_line '^large_kernel needs 300000 bytes of shared memory, a block has 232448$' "$T/out"
+    echo 'int x = ;' >>"$T/tree/kernels/cuda/rope.cuh"
+    "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
+    check check/compile "1 1" "$? $(grep -c 'does not compile for sm_90a' "$T/out")"
+    has check/compile_line 'rope.cuh(.*error' "$T/out"
+    check check/leaves_nothing "" "$(TMPDIR=$T/tmp; mkdir "$TMPDIR"; export TMPDIR; "$GEN" check "$R" >/dev/null 2>&1; ls "$TMPDIR")"
+    # one of each architecture and model
+    for recipe in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m h200x8_full h200x1_tiny; do
+        "$GEN" check recipes/$recipe.lua >"$T/out" 2>&1
+        check check/$recipe "0 " "$? $([ -s "$T/out" ] && grep -e 'fault$' "$T/out" | grep -v ' 0 at fault$')"
+    done
+    if [ -n "$nvcc" ]; then
+        "$GEN" check "$R" >"$T/a" 2>&1
+        "$GEN" check "$R" --nvcc >"$T/b" 2>&1
+        check check/nvcc 0 $?
+        # the two compilers see the same kernels (NVRTC also those of one launch size that is not used)
+        check check/nvcc_kernels "" "$(awk '/_kernel/ { print $1 }' "$T/b" | sort |
+            comm -23 - <(awk '/_kernel/ { print $1 }' "$T/a" | sort) | grep -v '<' | head -3)"
+    fi
+fi
+
+# ---- the lock file
+gen() { "$GEN" "$@" -o "$T/out_r"; }
+lock=$T/recipes/r.lock.json
+gen "$R" >"$T/out" 2>&1 || not_ok lock/none "$(cat "$T/out")"
+check lock/none 1 "$(wc -l <"$T/out")"
+untuned() { sed -n '/"untuned"/,/]/p' "$T/out_r/manifest.json" | grep -c '" *m \|m [0-9]'; }
+products=$(untuned)
+[ "$products" -gt 8 ] && ok lock/untuned || not_ok lock/untuned "$products products"
+gen "$R" --locked >"$T/out" 2>&1
+check lock/locked 1 $?
+has lock/locked_line "r.lock.json: does not exist; $products of $products products are not tuned; on the card: gen tune" "$T/out"
+gen "$R" tune=required >"$T/out" 2>&1
+check lock/required "1 $products" "$? $(grep -c '^    .* m [0-9]* n [0-9]* k ' "$T/out")"
+key=$(sed -n 's/^    //p' "$T/out" | head -1)
+generator=$(sed -n 's/.*\\"generator\\": \\"\([0-9a-f]*\)\\".*/\1/p' "$T/out_r/tune.cu")
+card() {                # gpu, arch, generator, key, algo
+    printf '{"gpu": "%s", "arch": "%s", "sms": 132, "toolkit": "13.0", "cublaslt": "13.0.2", "generator": "%s",
+        "gemms": [{"key": "%s", "algo": "%s", "us": 1.5, "default_us": 2.5}]}' "$@"
+}
+file() { printf '{"diecast_lock": 1, "cards": [%s]}' "$1" >"$lock"; }
+algo="algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 0"
+file "$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
+gen "$R" >"$T/out" 2>&1
+has lock/applies "r.lock.json: 1 of $products products as measured on NVIDIA H200" "$T/out"
+check lock/emitted 1 "$(grep -c "\.algo = \"$algo\"" "$T/out_r/step.cu")"
+check lock/manifest $((products - 1)) "$(untuned)"
+gen "$R" --locked >"$T/out" 2>&1
+check lock/missing "1 $((products - 1))" "$? $(grep -c '^    .* m [0-9]* n [0-9]* k ' "$T/out")"
+gen "$R" batch.micro=3 >"$T/out" 2>&1
+has lock/other_shape "0 of $products products as measured" "$T/out"
+file "$(card "NVIDIA H200" sm_90a 12345678 "$key" "$algo")"
+gen "$R" >"$T/out" 2>&1
+has lock/stale "was made with other kernels (12345678, now $generator): $products products by cuBLASLt's first choice" "$T/out"
+check lock/stale_emitted 0 "$(grep -c '\.algo' "$T/out_r/step.cu")"
+gen "$R" --locked >"$T/out" 2>&1
+check lock/stale_locked 1 $?
+file "$(card "NVIDIA A100" sm_80 "$generator" "$key" "$algo")"
+gen "$R" >"$T/out" 2>&1
+has lock/arch "has no section for sm_90a" "$T/out"
+file "$(card "NVIDIA H100" sm_90a "$generator" "$key" "${algo/66/67}"), $(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
+gen "$R" "card=NVIDIA H200" >/dev/null 2>&1
+check lock/card 1 "$(grep -c "\.algo = \"$algo\"" "$T/out_r/step.cu")"
+gen "$R" "card=NVIDIA H20" >"$T/out" 2>&1
+has lock/no_card 'has no section for the card "NVIDIA H20"' "$T/out"
+bad() {                 # name, text of the file, message
+    printf '%s' "$2" >"$lock"
+    gen "$R" >"$T/out" 2>&1
+    check "lock/bad_$1" "1 $T/recipes/r.lock.json: $3" "$? $(head -1 "$T/out")"
+}
+c=$(card g sm_90a "$generator" k "$algo")
+bad json '{"diecast_lock": 1,' "line 1, byte 19: want a key in quotes"
+bad version '{"diecast_lock": 2, "cards": []}' 'want "diecast_lock": 1; another version of gen wrote this'
+bad list '{"diecast_lock": 1, "cards": {}}' 'want a list "cards"'
+bad name '{"diecast_lock": 1, "cards": [], "x": 1}' 'the file: unknown name "x"'
+bad object '{"diecast_lock": 1, "cards": [1]}' 'card 1: want an object'
+bad text "{\"diecast_lock\": 1, \"cards\": [${c/\"gpu\": \"g\"/\"gpu\": 1}]}" 'card 1: want a text "gpu"'
+bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: want a number "sms"'
+bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: want a list "gemms"'
+bad row "{\"diecast_lock\": 1, \"cards\": [${c/\"us\"/\"uss\"}]}" 'card 1, row 1: unknown name "uss"'
+bad key "{\"diecast_lock\": 1, \"cards\": [${c/\"key\": \"k\", /}]}" 'card 1, row 1: want a text "key"'
+bad algo "{\"diecast_lock\": 1, \"cards\": [${c/$algo/algo 1; x}]}" \
+    'card 1, row 1: want words and numbers that begin with algo, got "algo 1; x"'
+rm -f "$lock"
+
+# ---- gen tune
+"$GEN" tune recipes/cpu_tiny.lua >"$T/out" 2>&1
+check tune/cpu "1 gen: target cpu has no products to tune" "$? $(cat "$T/out")"
+if ! ldconfig -p | grep -q libcuda.so.1; then
+    "$GEN" tune "$R" -o "$T/out_r" >"$T/out" 2>&1
+    check tune/no_gpu "1 1" "$? $(grep -c '^gen: nothing was tuned: ' "$T/out")"
+fi
+"$GEN" tune "$R" --rows "$T/nothing" >"$T/out" 2>&1
+check tune/no_rows "1 gen: cannot read $T/nothing: No such file or directory" "$? $(cat "$T/out")"
+rows() { card "$@" >"$T/rows"; "$GEN" tune "$R" --rows "$T/rows" -o "$T/out_r" >"$T/out" 2>&1; }
+rows "NVIDIA A100" sm_80 "$generator" "$key" "$algo"
+check tune/other_arch "1 $T/rows: rows for sm_80, but target sm_90 is sm_90a" "$? $(cat "$T/out")"
+rows "NVIDIA H200" sm_90a 12345678 "$key" "$algo"
+check tune/other_kernels "1 $T/rows: rows of other kernels (12345678, now $generator): emit, build and run tune again" \
+    "$? $(cat "$T/out")"
+check tune/nothing_written "" "$(ls "$lock" 2>/dev/null)"
+rows "NVIDIA H200" sm_90a "$generator" "$key" "$algo"
+check tune/rows "0 1" "$? $(grep -c 'as measured on NVIDIA H200' "$T/out")"
+cp "$lock" "$T/one"
+rows "NVIDIA H100" sm_90a "$generator" "$key" "${algo/66/67}"
+check tune/second_card "NVIDIA H100 NVIDIA H200" "$(sed -n 's/.*"gpu": "\(.*\)",/\1/p' "$lock" | paste -sd' ')"
+rows "NVIDIA H100" sm_90a "$generator" "$key" "${algo/66/68}"
+check tune/replaced "68 66" "$(grep -o '"algo 6.' "$lock" | grep -o '6.$' | paste -sd' ')"
+rm -f "$lock"
+rows "NVIDIA H200" sm_90a "$generator" "$key" "$algo"
+check tune/same_bytes "" "$(cmp "$lock" "$T/one" 2>&1)"
+rm -f "$lock"
+
+# the tuner itself, on the simulator: every product gets a row, which then is used
+if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
+    "$GEN" "$R" -o "$T/out_r" >/dev/null 2>&1
+    if make -s -C "$T/out_r" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_r/tune" >"$T/rows" 2>"$T/err"; then
+        "$GEN" tune "$R" --rows "$T/rows" -o "$T/out_r" >"$T/out" 2>&1
+        has tune/simulated "$products of $products products as measured on" "$T/out"
+        gen "$R" --locked >"$T/out" 2>&1
+        check tune/locked 0 $?
+        check tune/all_locked 0 "$(untuned)"
+        make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
+            "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
+        check tune/trains 0 $?
+    else
+        not_ok tune/simulated "$(cat "$T/out" "$T/err" | tail -n 3)"
+    fi
+else
+    not_ok tune/simulator "$(tail -3 "$T/err")"
+fi
+
+# ---- the same bytes, and nvcc's builds
+verify() {              # recipe
+    tests/builds/verify.sh "$1" >"$T/out" 2>&1
+    check "verify/$(basename "$1" .lua)" 0 "$?$([ -s "$T/out" ] && grep differ "$T/out")"
+}
+verify recipes/cpu_tiny.lua
+if [ -n "$nvcc" ]; then
+    verify recipes/h200x1_tiny.lua
+    # those for the CPU are built by other groups; sm_100 has no recipe of its own
+    sed 's/sm_90/sm_100/' "$R" >"$T/recipes/sm_100.lua"
+    # shellcheck disable=SC2046      # names without blanks
+    tests/builds/matrix.sh $(printf '%s\n' recipes/*.lua | grep -v /cpu_) "$T/recipes/sm_100.lua" >"$T/out" 2>&1
+    code=$?
+    sed 's/^/# /' "$T/out"
+    check matrix "0" "$code$(grep -c 'not generated' "$T/out" | grep -v '^0$')"
+else
+    echo "# CUDA recipes were not built: no nvcc here"
+fi
+exit $((fails > 0))
