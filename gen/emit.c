@@ -191,6 +191,23 @@ static char *overrides(const Config *c)
     return s.n ? s.text : "";
 }
 
+/* Of the text after the last room. */
+static char *ir_hash(const Graph *g)
+{
+    const char *text = g->dump[g->ndumps - 1].text;
+    return sha256_hex(text, strlen(text));
+}
+
+/* Of the files of kernels/ written so far. */
+static char *kernels_hash(void)
+{
+    Str s = {0};
+    for (int i = 0; i < written.n; i++)
+        if (!strncmp(written.name[i], "kernels/", 8))
+            str_print(&s, "%s %s\n", written.name[i], written.hash[i]);
+    return sha256_hex(s.text, s.n);
+}
+
 static char *head(const Graph *g, const char *about)
 {
     int groups = 0;
@@ -199,7 +216,7 @@ static char *head(const Graph *g, const char *about)
     return text_print(" *\n * %s.\n * Made by `gen %s%s`:\n * change the recipe, not this file.\n"
                       " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n",
                       about, g->cfg->recipe, overrides(g->cfg),
-                      sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)),
+                      ir_hash(g),
                       groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
@@ -300,7 +317,8 @@ static char *recipe_h(const Graph *g)
     Str s = {0};
     str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe),
               c_string(c->name), c->hash);
-    str_print(&s, "    .generator = \"%s\",\n", GEN_VERSION);
+    str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
+              GEN_VERSION, ir_hash(g), kernels_hash());
     str_print(&s,
               "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
               ".target = \"%s\",\n",
@@ -456,7 +474,7 @@ static void write_manifest(const Graph *g)
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(
         o, "ir_sha256",
-        sha256_hex(g->dump[g->ndumps - 1].text, strlen(g->dump[g->ndumps - 1].text)));
+        ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
     for (int i = 0; i < written.n; i++)

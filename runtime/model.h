@@ -42,6 +42,7 @@ typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
     const char *generator;   /* version of gen */
+    const char *ir, *kernels;  /* hex sha256 of the planned programs, and of the kernels' files */
     const char *objective, *family, *precision, *target;
     const char *model_fields;  /* "model.hidden=64\n..." every field that must agree on resume, one a line */
     const char *config_json; /* config.json of this model as Hugging Face writes it */

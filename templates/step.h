@@ -28,6 +28,7 @@ typedef struct {
     float *logits;               // (V)
 } StepIO;
 
+extern const char *const step_tools;   // the compilers of the kernels
 extern StepIO io;
 extern Model model;
 

@@ -621,9 +621,10 @@ static void print_version(void)
 {
     printf(
         "%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %" PRId64
-        "\n",
+        "\nir %s\nkernels %s\nbuilt by gcc %s; kernels by %s\n",
         model.name, model.generator, model.recipe, model.hash, model.objective, model.family,
-        model.precision, model.target, model.ranks);
+        model.precision, model.target, model.ranks, model.ir, model.kernels, __VERSION__,
+        step_tools);
 }
 
 int main(int argc, char **argv)

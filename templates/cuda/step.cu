@@ -20,6 +20,14 @@ extern "C" {
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
 
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#ifdef __CUDACC_VER_BUILD__
+const char *const step_tools = "nvcc " TEXT(__CUDACC_VER_MAJOR__) "." TEXT(__CUDACC_VER_MINOR__) "."
+                               TEXT(__CUDACC_VER_BUILD__) ", g++ " __VERSION__;
+#else
+const char *const step_tools = "g++ " __VERSION__;     // no nvcc
+#endif
 StepIO io;
 Model model = {
 #include "recipe.h"

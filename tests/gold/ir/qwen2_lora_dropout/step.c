@@ -28,6 +28,7 @@
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
 
+const char *const step_tools = "gcc " __VERSION__;
 StepIO io;
 Model model = {
 #include "recipe.h"
