@@ -1,7 +1,7 @@
-/* arena.cpp -- device and pinned memory: one range of addresses a kind, allocations with gaps between.
+/* arena.cpp -- device and pinned memory: a range of addresses for each, allocations with gaps.
  *
- * Keeps: first fit, so that the same calls give the same layout; pages are the kernel's until touched.
- *        An address tells its kind by itself; its allocation is looked up. */
+ * Keeps: first fit, so that the same calls give the same layout; untouched pages cost nothing. An
+ *        address tells its kind by itself; its allocation is looked up. */
 #include "internal.h"
 
 #include <map>

@@ -47,7 +47,7 @@ for source in tests/sim/*.cpp; do
     case $source in */[dh]_*.cpp) continue ;; esac     # self-tests
     object=$folder/$(basename "$source" .cpp).o
     objects+=("$object")
-    if stale "$object" "$source" tests/sim/*.h tests/sim/*.def tests/sim/include tests/sim/build.sh; then
+    if stale "$object" "$source" tests/sim/{*.h,*.def,include,build.sh}; then
         missing+=("$source" "$object")
     fi
 done

@@ -1,11 +1,11 @@
-/* d_checks.cpp -- what the checked simulator must report, with the line it says, and what it must not.
+/* d_checks.cpp -- what the checked simulator must report, with the line it says, and what not.
  *
  * The kernels are wrong on purpose: each FAILS is a mistake that a GPU may pass over in silence. */
 #include "d.h"
 
 /* The rest of the sentence is up to the program: where in the source. */
-#define IN(kernel, block, thread, what)                                                     \
-    "simulator: " kernel " block (" block ") thread (" thread "): " what
+#define AT(kernel, block, thread, what)                                                     \
+    "simulator: " #kernel " block (" #block ",0,0) thread (" #thread ",0,0): " what
 
 /* ---- bounds, and memory that nothing wrote ---- */
 
@@ -14,44 +14,43 @@ static __global__ void get(float *to, const float *from, int first)
     to[threadIdx.x] = from[first + (int)threadIdx.x];
 }
 
-FAILS(read_behind, IN("get", "0,0,0", "8,0,0",
-                      "reads 4 bytes at byte 64 of an allocation of 64 bytes of global memory "
-                      "[d_checks.cpp:"))
+FAILS(read_behind, AT(get, 0, 8,
+          "reads 4 bytes at byte 64 of an allocation of 64 bytes of global memory [d_checks.cpp:"))
 {
     launch(1, 32, get, fresh<float>(32), counted<float>(16), 8);
 }
 
-FAILS(read_before, IN("get", "0,0,0", "0,0,0", "reads 4 bytes at"))
+FAILS(read_before, AT(get, 0, 0, "reads 4 bytes at"))
 {
     launch(1, 32, get, fresh<float>(32), counted<float>(16), -8);
 }
 
-FAILS(write_behind, IN("get", "0,0,0", "16,0,0",
-                       "writes 4 bytes at byte 64 of an allocation of 64 bytes of global memory"))
+FAILS(write_behind, AT(get, 0, 16,
+          "writes 4 bytes at byte 64 of an allocation of 64 bytes of global memory"))
 {
     launch(1, 32, get, fresh<float>(16), counted<float>(32), 0);
 }
 
-FAILS(use_after_free, IN("get", "0,0,0", "0,0,0", "reads 4 bytes at"))
+FAILS(use_after_free, AT(get, 0, 0, "reads 4 bytes at"))
 {
     float *from = counted<float>(32), *to = fresh<float>(32);
     OK(cudaFree(from));
     launch(1, 32, get, to, (const float *)from, 0);
 }
 
-FAILS(read_unwritten, IN("get", "0,0,0", "0,0,0", "reads 4 bytes of global memory that nothing wrote"))
+FAILS(read_unwritten, AT(get, 0, 0, "reads 4 bytes of global memory that nothing wrote"))
 {
     launch(1, 32, get, fresh<float>(32), fresh<float>(32), 0);
 }
 
-FAILS(unwritten_after_free, IN("get", "0,0,0", "0,0,0", "reads 4 bytes of global memory that nothing"))
+FAILS(unwritten_after_free, AT(get, 0, 0, "reads 4 bytes of global memory that nothing"))
 {
     OK(cudaFree(counted<float>(32)));
     float *from = fresh<float>(32);
     launch(1, 32, get, fresh<float>(32), (const float *)from, 0);
 }
 
-FAILS(read_host, IN("get", "0,0,0", "0,0,0", "reads 4 bytes at"))
+FAILS(read_host, AT(get, 0, 0, "reads 4 bytes at"))
 {
     static float host[32];
     launch(1, 32, get, fresh<float>(32), (const float *)host, 0);
@@ -71,8 +70,8 @@ static __global__ void shared_unwritten(float *to)
     to[threadIdx.x] = tile[threadIdx.x + 1];
 }
 
-FAILS(shared_not_written, IN("shared_unwritten", "0,0,0", "31,0,0",
-                            "reads 4 bytes of shared memory that nothing wrote [d_checks.cpp:"))
+FAILS(shared_not_written, AT(shared_unwritten, 0, 31,
+          "reads 4 bytes of shared memory that nothing wrote [d_checks.cpp:"))
 {
     launch(1, 32, shared_unwritten, fresh<float>(32));
 }
@@ -85,8 +84,8 @@ static __global__ void shared_of_block_before(int *to)
     to[blockIdx.x] = flag;
 }
 
-FAILS(shared_of_another_block, IN("shared_of_block_before", "1,0,0", "0,0,0",
-                                  "reads 4 bytes of shared memory that nothing wrote"))
+FAILS(shared_of_another_block, AT(shared_of_block_before, 1, 0,
+          "reads 4 bytes of shared memory that nothing wrote"))
 {
     launch(2, 1, shared_of_block_before, fresh<int>(2));
 }
@@ -98,8 +97,8 @@ static __global__ void dynamic_fill(int n)
         tile[i] = 0;
 }
 
-FAILS(dynamic_bounds, IN("dynamic_fill", "0,0,0", "4,0,0",
-                         "writes 4 bytes at byte 400 of 400 bytes of dynamic shared memory"))
+FAILS(dynamic_bounds, AT(dynamic_fill, 0, 4,
+          "writes 4 bytes at byte 400 of 400 bytes of dynamic shared memory"))
 {
     launch_shared(400, 1, 32, dynamic_fill, 101);
 }
@@ -116,7 +115,7 @@ static __global__ void array_index(int *to, int n)
     to[threadIdx.x] = tile[(int)threadIdx.x - n];
 }
 
-FAILS(array_bounds, IN("array_index", "0,0,0", "8,0,0", "index 8 of an array 'int [8]' (d_checks.cpp:"))
+FAILS(array_bounds, AT(array_index, 0, 8, "index 8 of an array 'int [8]' (d_checks.cpp:"))
 {
     launch(1, 9, array_index, fresh<int>(9), 0);
 }
@@ -126,7 +125,7 @@ static __global__ void wide_load(float4 *to, const float *from)
     to[threadIdx.x] = *(const float4 *)(from + threadIdx.x);
 }
 
-FAILS(misaligned, IN("wide_load", "0,0,0", "1,0,0", "address "))
+FAILS(misaligned, AT(wide_load, 0, 1, "address "))
 {
     launch(1, 2, wide_load, fresh<float4>(2), counted<float>(8));
 }
@@ -141,7 +140,7 @@ static __global__ void local_of_another(int *to)
     to[threadIdx.x] = *place;
 }
 
-FAILS(another_local, IN("local_of_another", "0,0,0", "1,0,0", "reads a local variable of another thread"))
+FAILS(another_local, AT(local_of_another, 0, 1, "reads a local variable of another thread"))
 {
     launch(1, 2, local_of_another, fresh<int>(2));
 }
@@ -153,7 +152,7 @@ static __global__ void constant_change(int *to)
     table[threadIdx.x] = to[threadIdx.x];
 }
 
-FAILS(constant_written, IN("constant_change", "0,0,0", "0,0,0", "writes constant memory"))
+FAILS(constant_written, AT(constant_change, 0, 0, "writes constant memory"))
 {
     launch(1, 1, constant_change, counted<int>(1));
 }
@@ -168,9 +167,8 @@ static __global__ void last_reads_first(float *to)
         to[0] = tile[0];
 }
 
-FAILS(read_too_early, IN("last_reads_first", "0,0,0", "63,0,0",
-                         "reads shared memory that thread (0,0,0) wrote, with no barrier between "
-                         "[d_checks.cpp:"))
+FAILS(read_too_early, AT(last_reads_first, 0, 63,
+          "reads shared memory that thread (0,0,0) wrote, with no barrier between [d_checks.cpp:"))
 {
     launch(1, 64, last_reads_first, fresh<float>(1));
 }
@@ -187,8 +185,8 @@ static __global__ void shift(float *to, int both)
     to[blockIdx.x * blockDim.x + threadIdx.x] = tile[threadIdx.x];
 }
 
-FAILS(write_too_early, IN("shift", "0,0,0", "0,0,0",
-                          "writes shared memory that thread (63,0,0) read, with no barrier between"))
+FAILS(write_too_early, AT(shift, 0, 0,
+          "writes shared memory that thread (63,0,0) read, with no barrier between"))
 {
     launch(1, 64, shift, fresh<float>(64), 0);
 }
@@ -212,8 +210,8 @@ static __global__ void read_by_many(float *to, int again)
     to[threadIdx.x] = value;
 }
 
-FAILS(write_of_what_many_read, IN("read_by_many", "0,0,0", "32,0,0",
-                                  "writes shared memory that several threads read, with no"))
+FAILS(write_of_what_many_read, AT(read_by_many, 0, 32,
+          "writes shared memory that several threads read, with no"))
 {
     launch(1, 64, read_by_many, fresh<float>(64), 0);
 }
@@ -228,8 +226,8 @@ static __global__ void all_write_one(float *to)
     to[0] = 1;
 }
 
-FAILS(two_threads_write, IN("all_write_one", "0,0,0", "1,0,0",
-                            "writes global memory that thread (0,0,0) wrote, with no barrier"))
+FAILS(two_threads_write, AT(all_write_one, 0, 1,
+          "writes global memory that thread (0,0,0) wrote, with no barrier"))
 {
     launch(1, 2, all_write_one, fresh<float>(1));
 }
@@ -257,8 +255,8 @@ static __global__ void half_of_a_word(unsigned short *to, unsigned *words)
         words[0] = 1;
 }
 
-FAILS(word_over_half, IN("half_of_a_word", "0,0,0", "1,0,0",
-                         "writes global memory that thread (0,0,0) wrote, with no barrier"))
+FAILS(word_over_half, AT(half_of_a_word, 0, 1,
+          "writes global memory that thread (0,0,0) wrote, with no barrier"))
 {
     unsigned short *p = fresh<unsigned short>(2);
     launch(1, 2, half_of_a_word, p, (unsigned *)p);
@@ -317,14 +315,14 @@ static float *numbers()
 
 CASE(syncwarp_ends_reads_of_several_lanes) { launch(1, 64, warp_update, numbers(), true); }
 
-FAILS(several_lanes_still_read, IN("warp_update", "0,0,0", "1,0,0",
-                                   "reads global memory that thread (0,0,0) wrote, with no barrier"))
+FAILS(several_lanes_still_read, AT(warp_update, 0, 1,
+          "reads global memory that thread (0,0,0) wrote, with no barrier"))
 {
     launch(1, 64, warp_update, numbers(), false);
 }
 
-FAILS(shuffle_orders_no_memory, IN("warp_exchange", "0,0,0", "31,0,0",
-                                   "reads shared memory that thread (30,0,0) wrote, with no barrier"))
+FAILS(shuffle_orders_no_memory, AT(warp_exchange, 0, 31,
+          "reads shared memory that thread (30,0,0) wrote, with no barrier"))
 {
     launch(1, 64, warp_exchange, fresh<float>(64), (int)SHUFFLE);
 }
@@ -339,14 +337,14 @@ static __global__ void across(float *to, unsigned step, unsigned mask)
         to[threadIdx.x] = tile[threadIdx.x - step];
 }
 
-FAILS(syncwarp_is_of_one_warp, IN("across", "0,0,0", "63,0,0",
-                                  "reads shared memory that thread (31,0,0) wrote, with no barrier"))
+FAILS(syncwarp_is_of_one_warp, AT(across, 0, 63,
+          "reads shared memory that thread (31,0,0) wrote, with no barrier"))
 {
     launch(1, 64, across, fresh<float>(64), 32u, 0xffffffffu);
 }
 
-FAILS(syncwarp_is_of_its_mask, IN("across", "0,0,0", "31,0,0",
-                                  "reads shared memory that thread (15,0,0) wrote, with no barrier"))
+FAILS(syncwarp_is_of_its_mask, AT(across, 0, 31,
+          "reads shared memory that thread (15,0,0) wrote, with no barrier"))
 {
     launch(1, 32, across, fresh<float>(64), 16u, 0xffff0000u);
 }
@@ -358,8 +356,8 @@ static __global__ void block_writes(float *to, int stride)
     to[(int)blockIdx.x * stride] = 1;
 }
 
-FAILS(two_blocks_write, IN("block_writes", "1,0,0", "0,0,0",
-                           "writes global memory that block (0,0,0) of this grid wrote"))
+FAILS(two_blocks_write, AT(block_writes, 1, 0,
+          "writes global memory that block (0,0,0) of this grid wrote"))
 {
     launch(3, 1, block_writes, fresh<float>(3), 0);
 }
@@ -374,8 +372,8 @@ static __global__ void reads_neighbour(float *data)
     data[blockIdx.x] = blockIdx.x == 0 ? 1.0f : data[blockIdx.x - 1] + 1;
 }
 
-FAILS(block_reads_other, IN("reads_neighbour", "1,0,0", "0,0,0",
-                            "reads global memory that block (0,0,0) of this grid wrote"))
+FAILS(block_reads_other, AT(reads_neighbour, 1, 0,
+          "reads global memory that block (0,0,0) of this grid wrote"))
 {
     launch(2, 1, reads_neighbour, fresh<float>(2));
 }
@@ -387,8 +385,8 @@ static __global__ void overwrites_neighbour(float *data)
         data[0] = 2;
 }
 
-FAILS(block_overwrites_read, IN("overwrites_neighbour", "1,0,0", "0,0,0",
-                                "writes global memory that block (0,0,0) of this grid read"))
+FAILS(block_overwrites_read, AT(overwrites_neighbour, 1, 0,
+          "writes global memory that block (0,0,0) of this grid read"))
 {
     launch(2, 1, overwrites_neighbour, counted<float>(4));
 }
@@ -419,8 +417,8 @@ CASE(last_block)
     CHECK(back(sum, 1)[0] == 10);
 }
 
-FAILS(last_block_without_fence, IN("last_block_sums", "4,0,0", "1,0,0",
-                                   "reads global memory that block (0,0,0) of this grid wrote"))
+FAILS(last_block_without_fence, AT(last_block_sums, 4, 1,
+          "reads global memory that block (0,0,0) of this grid wrote"))
 {
     launch(5, 32, last_block_sums, fresh<int>(1), fresh<int>(5), filled<unsigned>(1, 0), 0);
 }
@@ -435,9 +433,9 @@ static __global__ void mixed_change(int *to)
         atomicAdd(to, 1);
 }
 
-FAILS(atomic_over_plain, IN("mixed_change", "0,0,0", "1,0,0",
-                            "changes (atomic) global memory that thread (0,0,0) wrote, with no barrier "
-                            "between [d_checks.cpp:"))
+FAILS(atomic_over_plain, AT(mixed_change, 0, 1,
+          "changes (atomic) global memory that thread (0,0,0) wrote, with no barrier between "
+          "[d_checks.cpp:"))
 {
     launch(1, 2, mixed_change, fresh<int>(1));
 }
@@ -456,8 +454,8 @@ CASE(atomics)
     CHECK(back(counts, 4)[3] == 8 * 16);
 }
 
-FAILS(plain_read_of_atomic, IN("count", "0,0,0", "63,0,0",
-                               "reads global memory that several threads changed by atomics, with no"))
+FAILS(plain_read_of_atomic, AT(count, 0, 63,
+          "reads global memory that several threads changed by atomics, with no"))
 {
     launch(1, 64, count, filled(4, 0), fresh<int>(64), 1);
 }
@@ -467,7 +465,7 @@ static __global__ void float_sum(float *sum)
     atomicAdd(sum, 1.0f);
 }
 
-FAILS(atomic_of_floats, IN("float_sum", "0,0,0", "0,0,0", "atomicAdd of float: the order of the sum"))
+FAILS(atomic_of_floats, AT(float_sum, 0, 0, "atomicAdd of float: the order of the sum"))
 {
     launch(1, 32, float_sum, filled(1, 0.0f));
 }
@@ -481,8 +479,7 @@ static __global__ void some_leave(int stay)
     __syncthreads();
 }
 
-FAILS(barrier_not_reached, IN("some_leave", "0,0,0", "40,0,0",
-                              "ends while 40 threads wait at __syncthreads"))
+FAILS(barrier_not_reached, AT(some_leave, 0, 40, "ends while 40 threads wait at __syncthreads"))
 {
     launch(1, 64, some_leave, 40);
 }
@@ -493,8 +490,8 @@ static __global__ void first_leaves()
         __syncthreads();
 }
 
-FAILS(barrier_after_an_end, IN("first_leaves", "0,0,0", "1,0,0",
-                               "waits at __syncthreads, which 1 threads that ended will never reach"))
+FAILS(barrier_after_an_end, AT(first_leaves, 0, 1,
+          "waits at __syncthreads, which 1 threads that ended will never reach"))
 {
     launch(1, 64, first_leaves);
 }
@@ -507,8 +504,8 @@ static __global__ void two_kinds()
         __syncthreads_or(1);
 }
 
-FAILS(barriers_of_two_kinds, IN("two_kinds", "0,0,0", "32,0,0",
-                                "is at __syncthreads_or, other threads at __syncthreads"))
+FAILS(barriers_of_two_kinds, AT(two_kinds, 0, 32,
+          "is at __syncthreads_or, other threads at __syncthreads"))
 {
     launch(1, 64, two_kinds);
 }
@@ -524,9 +521,9 @@ static __global__ void lane_0_waits_elsewhere(int *to)
         __syncthreads();
 }
 
-FAILS(collective_not_reached, IN("lane_0_waits_elsewhere", "0,0,0", "1,0,0",
-                                 "__shfl_sync with mask 0xffffffff waits for lane 0, thread (0,0,0), "
-                                 "which waits at __syncthreads"))
+FAILS(collective_not_reached, AT(lane_0_waits_elsewhere, 0, 1,
+          "__shfl_sync with mask 0xffffffff waits for lane 0, thread (0,0,0), which waits at "
+          "__syncthreads"))
 {
     launch(1, 32, lane_0_waits_elsewhere, fresh<int>(32));
 }
@@ -536,8 +533,8 @@ static __global__ void without_me(int *to)
     to[threadIdx.x] = __shfl_sync(0xfffffffe, 1, 1);
 }
 
-FAILS(mask_lacks_caller, IN("without_me", "0,0,0", "0,0,0",
-                            "__shfl_sync with mask 0xfffffffe, which lacks the calling lane 0"))
+FAILS(mask_lacks_caller, AT(without_me, 0, 0,
+          "__shfl_sync with mask 0xfffffffe, which lacks the calling lane 0"))
 {
     launch(1, 32, without_me, fresh<int>(32));
 }
@@ -547,9 +544,9 @@ static __global__ void two_operations(int *to)
     to[threadIdx.x] = threadIdx.x % 2 ? __any_sync(0xffffffff, 1) : __shfl_sync(0xffffffff, 1, 0);
 }
 
-FAILS(collectives_of_two_kinds, IN("two_operations", "0,0,0", "1,0,0",
-                                   "is at __any_sync of 1 bytes, thread (0,0,0) at __shfl_sync of 4, "
-                                   "with the same mask 0xffffffff"))
+FAILS(collectives_of_two_kinds, AT(two_operations, 0, 1,
+          "is at __any_sync of 1 bytes, thread (0,0,0) at __shfl_sync of 4, with the same mask "
+          "0xffffffff"))
 {
     launch(1, 32, two_operations, fresh<int>(32));
 }
@@ -560,8 +557,8 @@ static __global__ void outside_mask(int *to)
         to[threadIdx.x] = __shfl_sync(0xffff, 1, 20);
 }
 
-FAILS(lane_outside_mask, IN("outside_mask", "0,0,0", "15,0,0",
-                            "__shfl_sync reads lane 20, which takes no part: mask 0xffff, there 0xffff"))
+FAILS(lane_outside_mask, AT(outside_mask, 0, 15,
+          "__shfl_sync reads lane 20, which takes no part: mask 0xffff, there 0xffff"))
 {
     launch(1, 32, outside_mask, fresh<int>(32));
 }
@@ -571,8 +568,7 @@ static __global__ void no_such_lane(int *to)
     to[threadIdx.x] = __shfl_xor_sync(0xffffffff, 1, 24);
 }
 
-FAILS(lane_not_there, IN("no_such_lane", "0,0,0", "0,0,0",
-                         "__shfl_xor_sync reads lane 24, which takes no part"))
+FAILS(lane_not_there, AT(no_such_lane, 0, 0, "__shfl_xor_sync reads lane 24, which takes no part"))
 {
     launch(1, 20, no_such_lane, fresh<int>(32));
 }
@@ -596,20 +592,20 @@ static __global__ void copies(float *to, const float *from, int how)
         sim_async_copy(tile + 4 * (t + 1), from, 16, 16);
 }
 
-FAILS(copy_read_too_soon, IN("copies", "0,0,0", "31,0,0",
-                             "reads shared memory that a copy under way (cp.async) has yet to fill"))
+FAILS(copy_read_too_soon, AT(copies, 0, 31,
+          "reads shared memory that a copy under way (cp.async) has yet to fill"))
 {
     launch_shared(512, 1, 32, copies, fresh<float>(32), counted<float>(128), (int)TOO_SOON);
 }
 
-FAILS(copy_read_without_barrier, IN("copies", "0,0,0", "1,0,0",
-                                    "reads shared memory that thread (0,0,0) wrote, with no barrier"))
+FAILS(copy_read_without_barrier, AT(copies, 0, 1,
+          "reads shared memory that thread (0,0,0) wrote, with no barrier"))
 {
     launch_shared(512, 1, 32, copies, fresh<float>(32), counted<float>(128), (int)NO_BARRIER);
 }
 
-FAILS(copy_over_what_is_read, IN("copies", "0,0,0", "30,0,0",
-                                 "begins to fill shared memory that thread (31,0,0) read, with no"))
+FAILS(copy_over_what_is_read, AT(copies, 0, 30,
+          "begins to fill shared memory that thread (31,0,0) read, with no"))
 {
     launch_shared(512, 1, 32, copies, fresh<float>(32), counted<float>(128), (int)REFILLED);
 }
@@ -628,7 +624,7 @@ static __global__ void divide(int *to, int by)
     to[0] /= by;
 }
 
-FAILS(division_by_zero, IN("divide", "0,0,0", "0,0,0", "divides an integer by zero"))
+FAILS(division_by_zero, AT(divide, 0, 0, "divides an integer by zero"))
 {
     launch(1, 1, divide, counted<int>(1), 0);
 }
@@ -646,7 +642,7 @@ static __global__ void recurse(int *to)
     to[0] = deep(to, 0);
 }
 
-FAILS(stack_used_up, IN("recurse", "0,0,0", "0,0,0", "touches address"))
+FAILS(stack_used_up, AT(recurse, 0, 0, "touches address"))
 {
     launch(1, 1, recurse, fresh<int>(1));
 }

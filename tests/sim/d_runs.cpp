@@ -1,4 +1,4 @@
-/* d_runs.cpp -- CUDA C++ as the guide describes it, on fibers: correct kernels and their results. */
+/* d_runs.cpp -- CUDA C++ as the guide describes it, on fibers: correct kernels, their results. */
 #include "d.h"
 
 #include "../../kernels/cuda/ptx.cuh"
@@ -88,7 +88,8 @@ template <typename T> static void check_transpose()
     enum { N = 96 };
     T *to = fresh<T>(N * N);
     T *from = counted<T>(N * N);
-    launch_shared(32 * 33 * sizeof(T), dim3(N / 32, N / 32), dim3(32, 8), transpose<T>, to, from, (int)N);
+    launch_shared(32 * 33 * sizeof(T), dim3(N / 32, N / 32), dim3(32, 8), transpose<T>, to, from,
+                  (int)N);
     std::vector<T> a = back(from, N * N), b = back(to, N * N);
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < N; j++)
@@ -229,8 +230,9 @@ static __global__ void atomics(int *i, unsigned *u, unsigned long long *l)
     atomicOr(&u[0], 1u << mine % 32);
     atomicInc(&u[1], 9);
     atomicAdd(&l[0], 1ull << 33);
-    for (unsigned long long old = 0, seen; (seen = atomicCAS(&l[1], old, old + 2)) != old; old = seen)
-        ;
+    unsigned long long old = 0, seen;
+    while ((seen = atomicCAS(&l[1], old, old + 2)) != old)
+        old = seen;
 }
 
 CASE(atomics_)
@@ -255,7 +257,8 @@ template <typename T> static __global__ void __launch_bounds__(32) product(float
     float sum[4] = {0, 0, 0, 0};
     auto begin = [&](int step) {
         T *tile = tiles + step % 2 * 384;
-        copy16_async(shared_address(tile + lane * 8), a + lane / 2 * k + step * 16 + lane % 2 * 8, 16);
+        copy16_async(shared_address(tile + lane * 8), a + lane / 2 * k + step * 16 + lane % 2 * 8,
+                     16);
         if (lane < 16)
             copy16_async(shared_address(tile + 256 + lane * 8), b + (step * 16 + lane) * 8, 16);
         copy_commit();
@@ -272,7 +275,7 @@ template <typename T> static __global__ void __launch_bounds__(32) product(float
         unsigned x[4], y[4];
         matrices_load(x, shared_address(tile + lane % 16 * 16 + lane / 16 * 8));
         matrices_load_transposed(y, shared_address(tile + 256 + lane % 16 * 8));
-        if (sizeof(T) == 2 && __bfloat16_as_ushort(__nv_bfloat16(1.0f)) == *(const unsigned short *)b)
+        if (std::is_same_v<T, __nv_bfloat16>)
             product_bf16(sum, x, y[0], y[1]);
         else
             product_f16(sum, x, y[0], y[1]);
@@ -316,8 +319,9 @@ CASE(tensor_cores)
 
 /* ---- arithmetic ---- */
 
-/* Rounding to nearest even, against the definition: the nearest of the two neighbours, ties to even */
-template <typename T, typename Bits> static void check_rounding(Bits bits, T (*round)(float), float step)
+/* Rounding to nearest even, by definition: the nearer of two neighbours, of a tie the even one */
+template <typename T>
+static void check_rounding(T (*bits)(unsigned short), T (*round)(float), float step)
 {
     for (unsigned u = 1; u < 0x7b00; u += 37) {
         float low = (float)bits((unsigned short)u), high = (float)bits((unsigned short)(u + 1));
@@ -353,13 +357,15 @@ CASE(intrinsics)
     }
     CHECK(__fdividef(1.0f, 3.0f) == 1.0f / 3.0f && __fdividef(1.0f, 0x1p127f) == 0);
     CHECK(min(3, -2) == -2 && max(3u, 7u) == 7u && max(NAN, 1.0f) == 1.0f);
-    CHECK(__popc(0xf0f0) == 8 && __clz(1) == 31 && __clz(0) == 32 && __ffs(8) == 4 && __ffs(0) == 0);
+    CHECK(__popc(0xf0f0) == 8 && __clz(1) == 31 && __clz(0) == 32);
+    CHECK(__ffs(8) == 4 && __ffs(0) == 0);
     CHECK(__umulhi(0x80000000u, 6) == 3 && __umul64hi(1ull << 63, 6) == 3 && __mulhi(-1, 1) == -1);
     CHECK(__brev(1) == 0x80000000 && __byte_perm(0x33221100, 0x77665544, 0x7531) == 0x77553311);
     CHECK(__funnelshift_l(0x80000000, 1, 1) == 3 && __funnelshift_r(2, 1, 1) == 0x80000001);
     CHECK(__float_as_uint(1.0f) == 0x3f800000 && __int_as_float(0x40000000) == 2.0f);
     CHECK(__float2int_rn(2.5f) == 2 && __float2int_rn(3.5f) == 4 && __float2int_rd(-0.5f) == -1);
-    CHECK(sizeof(float3) == 12 && alignof(float4) == 16 && alignof(double2) == 16 && alignof(int2) == 8);
+    CHECK(sizeof(float3) == 12 && alignof(float4) == 16);
+    CHECK(alignof(double2) == 16 && alignof(int2) == 8);
 }
 
 /* ---- what the compiler must not be told apart ---- */
@@ -369,7 +375,8 @@ __constant__ int table[4] = {3, 1, 4, 1};
 static __global__ void look_up(int *to, const int *__restrict__ from, int n)
 {
     static const int squares[8] = {0, 1, 4, 9, 16, 25, 36, 49};
-    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < n; i += (int)(gridDim.x * blockDim.x))
+    const int all = (int)(gridDim.x * blockDim.x);
+    for (int i = (int)(blockIdx.x * blockDim.x + threadIdx.x); i < n; i += all)
         to[i] = squares[__ldg(from + i) % 8] + table[i % 4];
 }
 

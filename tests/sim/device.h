@@ -1,4 +1,4 @@
-/* device.h -- the seam inside the simulator: device side (fiber.cpp, shadow.cpp) and host side (host.cpp).
+/* device.h -- the seam in the simulator between device side (internal.h) and host side (host.h).
  *
  * Keeps: operations (kernels, copies, library calls) run one after the other, in the order the host
  *        enqueued them, one at a time under the host side's lock, on a thread that calls the host
@@ -22,8 +22,8 @@ enum { SIM_EXIT = 97 };
 /* ---- memory (shadow.cpp) ---- */
 enum SimMemory { SIM_DEVICE, SIM_PINNED };
 
-/* 256-byte aligned, not written yet (the caller fills it), gaps around; NULL when the address space is
- * used up (256 GiB a kind). Zero bytes are served as one. */
+/* 256-byte aligned, not written yet (the caller fills it), gaps around; NULL when the address space
+ * is used up (256 GiB a kind). Zero bytes are served as one. */
 void *sim_allocate(SimMemory kind, size_t bytes);
 
 /* `p` as sim_allocate returned it; false when it is no such pointer. */
@@ -39,8 +39,8 @@ void sim_op_begin(uint32_t op, const char *name);
 void sim_op_end(void);
 
 /* The current operation reads or writes these bytes: must lie within one allocation of device or
- * pinned memory (any other address is ordinary host memory and not looked at), be written before they are
- * read, and be ordered with what other operations did there. */
+ * pinned memory (any other address is ordinary host memory and not looked at), be written before
+ * they are read, and be ordered with what other operations did there. */
 void sim_read(const void *p, size_t bytes);
 void sim_write(void *p, size_t bytes);
 
@@ -49,21 +49,21 @@ void sim_write(void *p, size_t bytes);
 void sim_copy(void *to, const void *from, size_t bytes);
 
 /* ---- kernels (fiber.cpp) ---- */
-/* Runs every thread of every block now; `body` calls sim_enter() and then the kernel. The caller has called
- * sim_op_begin and has checked the limits of the launch. */
+/* Runs every thread of every block now; `body` calls sim_enter() and then the kernel. The caller has
+ * called sim_op_begin and has checked the limits of the launch. */
 void sim_run_grid(dim3 grid, dim3 block, size_t dynamic_shared, const std::function<void()> &body,
                   const char *name);
 
-/* From a stack copy of the arguments on: accesses are those of device code until the body returns. */
+/* The arguments are on the thread's stack: from here on its accesses are those of device code. */
 extern "C" void sim_enter(void);
 
 /* "scale_kernel<64>" of the program's symbol table, or "kernel"; lives as long as the program. */
 extern "C" const char *sim_kernel_name(const void *kernel);
 
 /* ---- provided by the host side (host.cpp) ---- */
-/* Runs `work` now as an operation of the stream or records it while the stream is captured. `work` does
- * not begin or end the operation: sim_enqueue does. `kernel` is for the limits set by
- * cudaFuncSetAttribute; the configuration is checked here (0 < sizes, 1024 threads, shared memory). */
+/* Runs `work` as an operation of the stream or records it while the stream is captured; `work` does
+ * not begin or end the operation. `kernel` is for the limits set by cudaFuncSetAttribute; the
+ * configuration is checked (0 < sizes, 1024 threads, shared memory). */
 cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
                                std::function<void()> work);
 

@@ -1,8 +1,8 @@
 /* fiber.cpp -- blocks as fibers: one host thread runs a block's threads, switching where they wait.
  *
- * Keeps: x86-64 (System V). Blocks one after the other; a block's threads in the order of their numbers
- *        up to where each waits first. A thread that never waits costs no switch: the fiber that runs
- *        it goes on with the next one. Only a fiber whose thread waits is left for another. */
+ * Keeps: x86-64 (System V). Blocks one after the other; a block's threads in the order of their
+ *        numbers up to where each waits first. A thread that never waits costs no switch: the fiber
+ *        that runs it goes on with the next one. Only where a thread waits is a fiber left. */
 #include "internal.h"
 #include "include/cuda_runtime.h"
 
@@ -432,8 +432,8 @@ extern "C" const void *sim_warp_lane(int lane)
     sim_pc = __builtin_return_address(0);
     Meeting *m = current->held;
     if (lane < 0 || lane >= WARP || !(m->arrived >> lane & 1))
-        sim_fail("%s reads lane %d, which takes no part: mask %#x, there %#x", m->what, lane, m->mask,
-                 m->arrived);
+        sim_fail("%s reads lane %d, which takes no part: mask %#x, there %#x", m->what, lane,
+                 m->mask, m->arrived);
     return m->given[lane];
 }
 
@@ -479,7 +479,8 @@ extern "C" void *sim_dynamic_shared(void)
     return dynamic;
 }
 
-extern "C" void sim_async_copy(void *shared, const void *global, unsigned bytes, unsigned from_bytes)
+extern "C" void sim_async_copy(void *shared, const void *global, unsigned bytes,
+                               unsigned from_bytes)
 {
     unsigned char *to = (unsigned char *)shared;
     sim_pc = __builtin_return_address(0);
@@ -587,8 +588,8 @@ void sim_run_grid(dim3 grid_size, dim3 block_size, size_t dynamic_shared,
 {
     int64_t size = (int64_t)block_size.x * block_size.y * block_size.z;
     if (size < 1 || size > MAX_THREADS || dynamic_shared > SIM_DYNAMIC)
-        sim_fail("%s: %lld threads a block, %zu bytes of dynamic shared memory", name, (long long)size,
-                 dynamic_shared);
+        sim_fail("%s: %lld threads a block, %zu bytes of dynamic shared memory", name,
+                 (long long)size, dynamic_shared);
     if (!dynamic)
         setup();
     if (block_size.x != sim_block_size.x || block_size.y != sim_block_size.y || size != grid.size)

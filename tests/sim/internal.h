@@ -1,4 +1,4 @@
-/* internal.h -- inside the device side of the simulator: what fiber.cpp, shadow.cpp, names.cpp share. */
+/* internal.h -- inside the device side of the simulator: what its files share. */
 #ifndef SIM_INTERNAL_H
 #define SIM_INTERNAL_H
 
@@ -31,7 +31,8 @@ extern const void *sim_pc;               /* where device code called the simulat
 
 static inline Index index_of(int64_t i, Index size)
 {
-    return {(unsigned)(i % size.x), (unsigned)(i / size.x % size.y), (unsigned)(i / size.x / size.y)};
+    return {(unsigned)(i % size.x), (unsigned)(i / size.x % size.y),
+            (unsigned)(i / size.x / size.y)};
 }
 
 /* ---- arena.cpp ---- */
@@ -55,10 +56,12 @@ void shadow_thread(int thread);          /* the core passes to this thread */
 void shadow_barrier(void);
 void shadow_syncwarp(int warp, unsigned mask);
 void shadow_fence(void);
-/* Accesses of the running thread by the simulator itself; nothing reads them until the copy arrives. */
+/* Accesses of the running thread; pending: nobody may read before the write that follows. */
 void shadow_access(const void *p, size_t bytes, bool write);
 void shadow_pending(void *p, size_t bytes);
 void shadow_atomic(void *p, size_t bytes);
+bool shadow_inside(void);                /* is the caller device code? */
+void shadow_host(const void *p, size_t bytes, bool write);   /* host code accesses */
 #else
 static inline void shadow_release(uintptr_t, size_t) {}
 static inline void shadow_grid(void) {}

@@ -1,4 +1,4 @@
-/* names.cpp -- what a failure says: names of kernels and lines of code, out of the program's own symbols.
+/* names.cpp -- what a failure says: kernels and lines of code by the program's own symbols.
  *
  * In:  /proc/self/exe: its .symtab and, by addr2line (binutils), its line numbers. */
 #include "internal.h"
@@ -95,7 +95,8 @@ extern "C" const char *sim_kernel_name(const void *kernel)
 /* Is the line one of the simulator's own headers, where device code only passes through? */
 static bool own_header(const char *file)
 {
-    static const char *const own[] = {"cuda_runtime.h", "cuda_bf16.h", "cuda_fp16.h", "sim_", "ptx.h"};
+    static const char *const own[] = {"cuda_runtime.h", "cuda_bf16.h", "cuda_fp16.h", "sim_",
+                                      "ptx.h"};
     for (const char *name : own)
         if (strncmp(file, name, strlen(name)) == 0)
             return true;

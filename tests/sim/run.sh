@@ -1,5 +1,5 @@
 #!/bin/bash
-# The simulator's own tests: d_*.cpp the device side, h_*.cpp the host side, h_*.sh what needs a shell.
+# The simulator's own tests: d_*.cpp the device side, h_*.cpp the host side, h_*.sh its constants.
 # d_runs also on the fast library, which most end-to-end tests use. run.sh NAME ..: only these.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -11,8 +11,9 @@ build() {                        # MODE NAME
     local mode=$1 name=$2 library flags
     library=$(tests/sim/build.sh "$mode") || return 1
     mapfile -t flags < <(tests/sim/build.sh --flags "$mode")
-    if [ ! -f "$out/$name.$mode" ] || [ -n "$(find "tests/sim/$name.cpp" tests/sim/*.h tests/sim/include \
-        "$library" -newer "$out/$name.$mode" -print -quit)" ]; then
+    if [ ! -f "$out/$name.$mode" ] ||
+        [ -n "$(find "tests/sim/$name.cpp" tests/sim/{*.h,include} "$library" \
+            -newer "$out/$name.$mode" -print -quit)" ]; then
         g++ -std=c++20 -Wall -Wextra -Wshadow -Wvla -Werror "${flags[@]}" -I tests/sim/include \
             -include tests/sim/ptx.h -c -o "$out/$name.$mode.o" "tests/sim/$name.cpp" &&
             g++ -o "$out/$name.$mode" "$out/$name.$mode.o" "$library" -lpthread
@@ -20,7 +21,8 @@ build() {                        # MODE NAME
 }
 
 names=("$@")
-[ $# != 0 ] || mapfile -t names < <(cd tests/sim && printf '%s\n' [dh]_*.cpp h_*.sh | sed 's/\.cpp$//')
+[ $# != 0 ] || mapfile -t names < <(cd tests/sim && printf '%s\n' [dh]_*.cpp h_*.sh |
+    sed 's/\.cpp$//')
 programs=()
 for name in "${names[@]}"; do
     case $name in

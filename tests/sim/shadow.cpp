@@ -1,10 +1,9 @@
-/* shadow.cpp -- looks at every access: bounds, memory nothing wrote, races, order between operations.
+/* shadow.cpp -- looks at every access: bounds, memory nothing wrote, races, order of operations.
  *
- * In:     calls that `gcc -fsanitize=thread` plants before accesses; nothing of its library is linked.
- * Method: time is cut into segments, numbered over the whole run: a new one begins at each operation,
- *         block and barrier. A Cell remembers who wrote and read last, as Records (segment, steps of
- *         the warp, thread); from the segment follow block and operation. In the manner of FastTrack
- *         (Flanagan, Freund 2009): epochs where an order is total, vectors only for partial warps. */
+ * Method: time is cut into segments, numbered over the whole run: one begins at each operation,
+ *         block and barrier. A Cell remembers who wrote and read last, as Records (segment, step of
+ *         the warp, thread); the segment tells block and operation. Much as FastTrack (Flanagan,
+ *         Freund 2009): epochs where an order is total, vectors only for parts of a warp. */
 #include "internal.h"
 
 #ifdef SIM_CHECKED
@@ -25,7 +24,7 @@ static const Record THREAD_BITS = (Record)(MAX_THREADS - 1) << THREAD_AT;
 static const uint32_t MAX_STEP = (1 << (SEGMENT_AT - STEP_AT)) - 1;
 /* flags of a writer: an atomic; several threads' atomics in this segment; a copy under way */
 enum { ATOMIC = 1, SEVERAL = 2, PENDING = 4 };
-/* flags of a reader: the only one in its segment, one of several lanes of a warp, or of several warps */
+/* flags of a reader: alone in its segment, one of several lanes of a warp, or of several warps */
 enum { ONE = 0, ONE_WARP = 1, MANY = 2 };
 
 /* Of 4 bytes that are accessed together, or, when `writer` is SPLIT, of each in Shadow.fine */
@@ -107,7 +106,8 @@ static const char *who(Record r, const Now *me, char text[160])
     return text;
 }
 
-[[noreturn]] static void fail_conflict(const Now *me, Kind kind, const char *space, Record r, bool written)
+[[noreturn]] static void fail_conflict(const Now *me, Kind kind, const char *space, Record r,
+                                       bool written)
 {
     char text[160];
     bool several = r >= me->segment && (written ? r & SEVERAL : (r & 3) != ONE);
@@ -213,7 +213,8 @@ static inline void meet_reader(Record r, Kind kind, const Now *me, const char *s
 {
     if (r >= me->segment) {
         int readers = r & 3;
-        if (readers == MANY || !((readers == ONE && same_thread(r, me->record)) || warp_ordered(r, me)))
+        bool alone = readers == ONE && same_thread(r, me->record);
+        if (readers == MANY || !(alone || warp_ordered(r, me)))
             fail_conflict(me, kind, space, r, false);
     } else if (!SHARED && r < me->block && r != 0) {
         if (r >= me->operation ? !block_over(r) : !happens_before(r, me))
@@ -239,7 +240,8 @@ static inline void cell_access(Cell *c, Kind kind, const Now *me, size_t bytes, 
             }
             c->reader = me->record | others;
         } else {
-            if (!SHARED && r < me->block && r != 0 && (r >= me->operation || !happens_before(r, me)))
+            bool elsewhere = !SHARED && r < me->block && r != 0;
+            if (elsewhere && (r >= me->operation || !happens_before(r, me)))
                 c->other = r;
             c->reader = me->record;
         }
@@ -303,8 +305,8 @@ static void check_bounds(uintptr_t a, size_t bytes, Kind kind, const char *space
     uintptr_t low = 0;
     size_t size = 0;
     if (!arena_near(a, &low, &size))
-        sim_fail("%s %zu bytes at %p: %s memory that nothing allocated", verbs[kind], bytes, (void *)a,
-                 space);
+        sim_fail("%s %zu bytes at %p: %s memory that nothing allocated", verbs[kind], bytes,
+                 (void *)a, space);
     if (a - low >= size || a + bytes > low + size)
         sim_fail("%s %zu bytes at byte %zu of an allocation of %zu bytes of %s memory", verbs[kind],
                  bytes, (size_t)(a - low), size, space);
@@ -564,18 +566,21 @@ void shadow_fence(void)
 
 /* ---- accesses of device code ---- */
 
+bool shadow_inside(void)
+{
+    return sim_place.inside && thread_pointer() == device_thread;
+}
+
 static void device_access(uintptr_t a, size_t bytes, Kind kind)
 {
-    if (a - sim_stack_low < SIM_STACK)
-        return;
     int arena = arena_at(a);
     if (arena >= 0) {
         arena_access(arena, a, bytes, kind, &now);
     } else if (a - (uintptr_t)sim_dynamic < SIM_DYNAMIC) {
         size_t at = a - (uintptr_t)sim_dynamic;
         if (at + bytes > sim_dynamic_bytes)
-            sim_fail("%s %zu bytes at byte %zu of %zu bytes of dynamic shared memory", verbs[kind], bytes,
-                     at, sim_dynamic_bytes);
+            sim_fail("%s %zu bytes at byte %zu of %zu bytes of dynamic shared memory", verbs[kind],
+                     bytes, at, sim_dynamic_bytes);
         touch<true>(&dynamic_shadow, a, bytes, kind, &now, "shared");
     } else if (a - static_low < static_bytes) {
         touch<true>(&static_shadow, a, bytes, kind, &now, "shared");
@@ -590,23 +595,28 @@ static void device_access(uintptr_t a, size_t bytes, Kind kind)
         for (auto &r : readonly)
             if (a >= r.first && a < r.second)
                 return;
-        sim_fail("%s %zu bytes at %p, which is no memory of the device", verbs[kind], bytes, (void *)a);
+        sim_fail("%s %zu bytes at %p, which is no memory of the device", verbs[kind], bytes,
+                 (void *)a);
     }
 }
 
 void shadow_access(const void *p, size_t bytes, bool write)
 {
-    device_access((uintptr_t)p, bytes, write ? WRITE : READ);
+    if ((uintptr_t)p - sim_stack_low >= SIM_STACK)
+        device_access((uintptr_t)p, bytes, write ? WRITE : READ);
 }
 
 void shadow_pending(void *p, size_t bytes)
 {
-    device_access((uintptr_t)p, bytes, BEGIN);
+    if ((uintptr_t)p - sim_stack_low >= SIM_STACK)
+        device_access((uintptr_t)p, bytes, BEGIN);
 }
 
 void shadow_atomic(void *p, size_t bytes)
 {
     uintptr_t a = (uintptr_t)p;
+    if (a - sim_stack_low < SIM_STACK)
+        return;
     device_access(a, bytes, TAKE);
     if (arena_at(a) < 0)
         return;
@@ -642,121 +652,9 @@ static void host_access(uintptr_t a, size_t bytes, Kind kind)
     arena_access(arena, a, bytes, kind, &host);
 }
 
-static inline void hook(const void *p, size_t bytes, Kind kind, const void *pc)
+void shadow_host(const void *p, size_t bytes, bool write)
 {
-    if (sim_place.inside && thread_pointer() == device_thread) {
-        if ((uintptr_t)p - sim_stack_low < SIM_STACK)
-            return;
-        sim_pc = pc;
-        device_access((uintptr_t)p, bytes, kind);
-    } else {
-        host_access((uintptr_t)p, bytes, kind);
-    }
-}
-
-#define HOOK(name, bytes, kind)                                                                 \
-    void __tsan_##name(void *p) { hook(p, bytes, kind, __builtin_return_address(0)); }
-#define HOOKS(bytes)                                                                            \
-    HOOK(read##bytes, bytes, READ)                                                              \
-    HOOK(write##bytes, bytes, WRITE)                                                            \
-    HOOK(unaligned_read##bytes, bytes, READ)                                                    \
-    HOOK(unaligned_write##bytes, bytes, WRITE)                                                  \
-    HOOK(volatile_read##bytes, bytes, READ)                                                     \
-    HOOK(volatile_write##bytes, bytes, WRITE)                                                   \
-    HOOK(unaligned_volatile_read##bytes, bytes, READ)                                           \
-    HOOK(unaligned_volatile_write##bytes, bytes, WRITE)
-
-extern "C" {
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
-void __tsan_read_range(void *p, size_t n) { hook(p, n, READ, __builtin_return_address(0)); }
-void __tsan_write_range(void *p, size_t n) { hook(p, n, WRITE, __builtin_return_address(0)); }
-void __tsan_vptr_read(void **) {}
-void __tsan_vptr_update(void **, void *) {}
-void __tsan_func_entry(void *) {}
-void __tsan_func_exit(void) {}
-void __tsan_init(void) {}
-
-/* Atomics of host code; device code has its own (shadow_atomic). */
-#define TSAN_FETCH(name, bits, T)                                                               \
-    T __tsan_atomic##bits##_fetch_##name(volatile T *p, T x, int)                               \
-    {                                                                                           \
-        return __atomic_fetch_##name(p, x, __ATOMIC_SEQ_CST);                                   \
-    }
-#define TSAN_SWAP(kind, weak, bits, T)                                                          \
-    int __tsan_atomic##bits##_compare_exchange_##kind(volatile T *p, T *old, T x, int, int)     \
-    {                                                                                           \
-        return __atomic_compare_exchange_n(p, old, x, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
-    }
-#define TSAN_ATOMICS(bits, T)                                                                   \
-    T __tsan_atomic##bits##_load(const volatile T *p, int)                                      \
-    {                                                                                           \
-        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                            \
-    }                                                                                           \
-    void __tsan_atomic##bits##_store(volatile T *p, T x, int)                                   \
-    {                                                                                           \
-        __atomic_store_n(p, x, __ATOMIC_SEQ_CST);                                               \
-    }                                                                                           \
-    T __tsan_atomic##bits##_exchange(volatile T *p, T x, int)                                   \
-    {                                                                                           \
-        return __atomic_exchange_n(p, x, __ATOMIC_SEQ_CST);                                     \
-    }                                                                                           \
-    TSAN_FETCH(add, bits, T)                                                                    \
-    TSAN_FETCH(sub, bits, T)                                                                    \
-    TSAN_FETCH(and, bits, T)                                                                    \
-    TSAN_FETCH(or, bits, T)                                                                     \
-    TSAN_FETCH(xor, bits, T)                                                                    \
-    TSAN_SWAP(strong, false, bits, T)                                                           \
-    TSAN_SWAP(weak, true, bits, T)
-TSAN_ATOMICS(8, uint8_t)
-TSAN_ATOMICS(16, uint16_t)
-TSAN_ATOMICS(32, uint32_t)
-TSAN_ATOMICS(64, uint64_t)
-void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
-
-/* What -fsanitize=alignment,bounds calls. */
-struct UbsanPlace {
-    const char *file;
-    uint32_t line, column;
-};
-struct UbsanType {
-    uint16_t kind, info;
-    char name[1];
-};
-struct UbsanMismatch {
-    UbsanPlace place;
-    const UbsanType *type;
-    unsigned char log_alignment, kind;
-};
-struct UbsanIndex {
-    UbsanPlace place;
-    const UbsanType *array, *index;
-};
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-[[noreturn]] void __ubsan_handle_type_mismatch_v1_abort(const UbsanMismatch *m, const void *p)
-{
-    sim_pc = __builtin_return_address(0);
-    size_t alignment = (size_t)1 << m->log_alignment;
-    sim_fail("address %p of a %s is not a multiple of %zu (%s:%u)", p, m->type->name, alignment,
-             base_name(m->place.file), m->place.line);
-}
-
-[[noreturn]] void __ubsan_handle_out_of_bounds_abort(const UbsanIndex *i, uintptr_t index)
-{
-    sim_pc = __builtin_return_address(0);
-    sim_fail("index %td of an array %s (%s:%u)", (ptrdiff_t)index, i->array->name,
-             base_name(i->place.file), i->place.line);
-}
+    host_access((uintptr_t)p, bytes, write ? WRITE : READ);
 }
 
 #else                            /* the fast library */

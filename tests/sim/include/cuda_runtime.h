@@ -1,9 +1,9 @@
-/* cuda_runtime.h -- CUDA C++ for a host compiler: keywords, indices, barriers, warps, atomics, launch.
+/* cuda_runtime.h -- CUDA C++ for a host compiler: keywords, indices, barriers, warps, launches.
  *
- * Method: a thread of a block is a fiber (fiber.cpp). `__shared__` is thread-local storage of the one
- *         host thread that runs the block, so that its addresses are known. Collectives of a warp are
- *         one primitive, sim_warp_exchange. Clusters, cooperative groups, textures and device-side
- *         launches are not simulated. Dynamic shared memory: sim_dynamic_shared(). */
+ * Method: a thread of a block is a fiber (fiber.cpp). `__shared__` is thread-local storage of the
+ *         one host thread that runs the block: its addresses are known. Collectives of a warp are one
+ *         primitive, sim_warp_exchange. Dynamic shared memory is sim_dynamic_shared(). Clusters,
+ *         cooperative groups, textures and launches by kernels are not simulated. */
 #ifndef SIM_CUDA_RUNTIME_H
 #define SIM_CUDA_RUNTIME_H
 
