@@ -21,8 +21,8 @@ enum { ATTENTION_DECODE_THREADS = 256 };
  * which the registers of a multiprocessor must do, dynamic shared memory. */
 template <int D, bool MMA = sizeof(act_t) == 2 && D % 16 == 0> struct AttentionForm {
     static constexpr int ROWS = AttentionLanes<D>::ROWS;
-    static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 4, FWD_SHARED = 0;
-    static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 4, DQ_SHARED = 0;
+    static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;
+    static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 3, DQ_SHARED = 0;
     static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
     template <bool CAUSAL, typename... A> static __device__ __forceinline__ void fwd(A... a)
     {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D
 /* One token of head blockIdx.x. The first head of a group writes the caches' row *place, which all
  * heads read from qkv. The threads that share an element each sum every so many keys. */
 template <int D>
-__global__ void __launch_bounds__(ATTENTION_DECODE_THREADS)
+__global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
     attention_decode_kernel(act_t *__restrict__ o, act_t *__restrict__ keys,
                             act_t *__restrict__ values, const act_t *__restrict__ qkv,
                             const int32_t *__restrict__ place, int T, int H, int K, float scale,

@@ -23,20 +23,21 @@ template <int D> struct AttentionMma {
     static constexpr int OWNED = 128, STRIDE = D + 8;
     static constexpr int ROW = 2 * STRIDE;               /* bytes of a row in shared memory */
     static constexpr int STEPS = D / 16, TILES = D / 8;  /* of a row: 16 or 8 elements wide */
-    static constexpr bool NARROW = D <= 64;              /* registers do for 32 rows a warp */
+    static constexpr bool NARROW = D <= 64;          /* registers do for 32 rows a warp, else 16 */
+    static constexpr int BLOCKS = D <= 16 ? 3 : 2;   /* of 4 warps, for which registers must do */
 
     /* narrow: 2 stages of k and v, the second of which first holds q; wide: q, 2 stages */
-    static constexpr int FWD_WARPS = 4, FWD_BLOCKS = 2, FWD_MET = NARROW ? 64 : 32;
+    static constexpr int FWD_WARPS = 4, FWD_BLOCKS = BLOCKS, FWD_MET = NARROW ? 64 : 32;
     static constexpr int FWD_SHARED = ((NARROW ? 0 : OWNED) + 2 * 2 * FWD_MET) * ROW;
 
     /* 2 stages of k and v, whose memory first holds q and d_o */
     static constexpr int DQ_WARPS = NARROW ? 4 : 8, DQ_MET = 64, DQ_SUB = 32;
-    static constexpr int DQ_BLOCKS = 8 / DQ_WARPS;
+    static constexpr int DQ_BLOCKS = BLOCKS * 4 / DQ_WARPS;
     static constexpr int DQ_SHARED = 2 * 2 * DQ_MET * ROW;
 
     /* narrow: k, v, 2 stages of q and d_o; wide: v, the stages, whose memory first holds k */
     static constexpr int DKV_WARPS = NARROW ? 4 : 8, DKV_MET = 32;
-    static constexpr int DKV_BLOCKS = 8 / DKV_WARPS;
+    static constexpr int DKV_BLOCKS = BLOCKS * 4 / DKV_WARPS;
     static constexpr int DKV_ROWS = (NARROW ? 2 : 1) * OWNED + 2 * 2 * DKV_MET;
     static constexpr int DKV_SHARED = DKV_ROWS * ROW + 2 * 2 * DKV_MET * 4;
 };
