@@ -1,6 +1,6 @@
 # Makefile -- builds gen, and every program gen has emitted into out/. No configure step.
 #
-# make               gen, then every out/NAME/train
+# make               gen, then every out/NAME/train   LOCKED=1: only with tuned products
 # make quickstart    trains a small model on this machine (DATA=FILE: on a text of yours)
 # make test          all tests; GROUP="kernels gold" some of them
 # make deps          installs the system packages that are missing
@@ -52,6 +52,7 @@ out/.obj/%.o: %.c
 -include $(OBJECTS:.o=.d)
 
 $(EMITTED): gen
+	@[ -z "$(LOCKED)" ] || $(GEN) --locked $$(sed -n 's/^ \* Made by .gen \(.*\).:$$/\1/p' $@/train.c) -o $@
 	@$(MAKE) --no-print-directory -C $@
 
 deps:

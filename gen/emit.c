@@ -387,6 +387,11 @@ static void write_step(const Graph *g)
               : gpu                     ? "    run_init(work);\n"
                                         : "    run_init();\n",
               false},
+             {"measured_with",
+              gpu && lock_cublaslt()
+                  ? text_print("    gemm_measured_with(\"%s\");\n", lock_cublaslt())
+                  : "",
+              !gpu},
              {"programs", programs, false}),
         false);
     put("recipe.h",

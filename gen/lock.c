@@ -94,6 +94,10 @@ static void check_card(const cJSON *card, const char *place)
     ONLY(card, place, "gpu", "arch", "sms", "toolkit", "cublaslt", "generator", "gemms");
     for (size_t k = 0; k < sizeof text_name / sizeof *text_name; k++)
         string_of(card, text_name[k], place);
+    const char *version = json_get(card, "cublaslt")->valuestring;
+    if (version[strspn(version, "0123456789.")])
+        err((Loc){lock.path, 0}, "%s: want numbers and points in \"cublaslt\", got \"%s\"", place,
+            version);
     if (!cJSON_IsNumber(json_get(card, "sms")))
         err((Loc){lock.path, 0}, "%s: want a number \"sms\"", place);
     const cJSON *rows = json_get(card, "gemms"), *row;

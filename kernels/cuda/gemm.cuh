@@ -44,6 +44,7 @@ struct Gemm {
 };
 
 static cublasLtHandle_t gemm_handle;
+static bool gemm_unmeasured;     /* this library is not the one that the lock file is for */
 
 enum { GEMM_ALGO_BYTES = 160 };
 
@@ -79,6 +80,19 @@ static inline void gemm_check_(cublasStatus_t status, const char *name, const ch
 static inline void gemm_setup(void)
 {
     gemm_check_(cublasLtCreate(&gemm_handle), "setup", "a handle");
+}
+
+/* Before gemm_init: the version of the library that algorithms of the lock file were measured with;
+ * with another one they do not apply. */
+static inline void gemm_measured_with(const char *version)
+{
+    const unsigned v = (unsigned)cublasLtGetVersion();
+    char here[40];
+    snprintf(here, sizeof here, "%u.%u.%u", v / 10000, v / 100 % 100, v % 100);
+    gemm_unmeasured = strcmp(here, version) != 0;
+    if (gemm_unmeasured)
+        note("the lock file has algorithms of cuBLASLt %s, here is %s: its first choices are used; "
+             "`gen tune` measures again", version, here);
 }
 
 /* ---- operands ---- */
@@ -309,11 +323,12 @@ static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;
     gemm_open(g);
-    if (g->algo && !gemm_locked_(g))
+    const bool locked = g->algo && !gemm_unmeasured;
+    if (locked && !gemm_locked_(g))
         die(EXIT_CONFIG,
             "gemm %s: cuBLASLt %llu refuses \"%s\" of the lock file; `gen tune` measures again",
             g->name, (unsigned long long)cublasLtGetVersion(), g->algo);
-    if (g->algo)
+    if (locked)
         return;
     if (!gemm_candidates(g, &found, 1))
         die(EXIT_DEVICE, "gemm %s: cuBLASLt has no algorithm for m %lld n %lld k %lld", g->name,

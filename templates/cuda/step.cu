@@ -119,6 +119,7 @@ void step_open(void)
     name_tensors();
 //@ use_merges
     gemm_setup();
+//@ measured_with
     for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
         gemm_init(gemms[i]);
 //@ make_adapters

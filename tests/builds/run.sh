@@ -169,6 +169,7 @@ bad list '{"diecast_lock": 1, "cards": {}}' 'want a list "cards"'
 bad name '{"diecast_lock": 1, "cards": [], "x": 1}' 'the file: unknown name "x"'
 bad object '{"diecast_lock": 1, "cards": [1]}' 'card 1: want an object'
 bad text "{\"diecast_lock\": 1, \"cards\": [${c/\"gpu\": \"g\"/\"gpu\": 1}]}" 'card 1: want a text "gpu"'
+bad library "{\"diecast_lock\": 1, \"cards\": [${c/13.0.2/x}]}" 'card 1: want numbers and points in "cublaslt", got "x"'
 bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: want a number "sms"'
 bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: want a list "gemms"'
 bad row "{\"diecast_lock\": 1, \"cards\": [${c/\"us\"/\"uss\"}]}" 'card 1, row 1: unknown name "uss"'
@@ -217,6 +218,26 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
         check tune/trains 0 $?
+        check tune/silent 0 "$(grep -c 'lock file' "$T/out")"
+        # make LOCKED=1 emits again, or refuses
+        make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
+        check tune/make_locked 0 $?
+        # another version of the library than measured: said, and first choices
+        sed -i 's/"cublaslt": "[0-9.]*"/"cublaslt": "1.2.3"/' "$lock"
+        gen "$R" >/dev/null 2>&1
+        make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
+            "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
+        has tune/other_library 'the lock file has algorithms of cuBLASLt 1.2.3, here is [0-9.]*: its first choices' "$T/out"
+        # what the binary says it was built from is what the manifest has
+        "$T/out_r/train" --version >"$T/out"
+        check version/recipe 1 "$(grep -c "($(sed -n 's/.*"recipe_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json"))" "$T/out")"
+        check version/ir 1 "$(grep -c "^ir $(sed -n 's/.*"ir_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json")\$" "$T/out")"
+        check version/ir_file "$(sha256sum <"$T/out_r/ir/4-plan.ir" | cut -d' ' -f1)" "$(sed -n 's/^ir //p' "$T/out")"
+        has version/compilers "^built by gcc $(gcc -dumpfullversion); kernels by g++ " "$T/out"
+        rm -f "$lock"
+        make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
+        check tune/make_unlocked 2 $?
+        has tune/make_unlocked_line "are not tuned; on the card" "$T/out"
     else
         not_ok tune/simulated "$(cat "$T/out" "$T/err" | tail -n 3)"
     fi
