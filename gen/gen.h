@@ -436,7 +436,7 @@ void emit_run(const Graph *g, const char *outdir);
 void report_plan(const Graph *g, FILE *to);                  /* gen plan */
 void report_list(FILE *to);                                  /* gen list */
 
-/* ---- lock.c: algorithms of matrix products that were measured ---------------------------------- */
+/* ---- lock.c: algorithms of matrix products that were measured -------------------------------- */
 
 /* The algorithm as Gemm.algo takes it, or NULL. form: "NT" ...; in, out: dtype names; a leading
  * dimension of 0: dense; epilogue: none bias gelu dgelu. Remembers what was asked. */
@@ -446,14 +446,14 @@ const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, con
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);
-void lock_note(void);                                        /* one line, if there is a lock file */
-void lock_require(const Graph *g);                           /* ends the program for a missing row */
+void lock_note(void);                                        /* one line, if there is a file */
+void lock_require(const Graph *g);                           /* a missing row ends the program */
 char *lock_path(const Graph *g);
 char *lock_generator(void);
 /* rows of one card, as the tuner prints them, into the lock file; from: for messages */
 void lock_write(const Graph *g, const char *section, const char *from);
 
-/* ---- more commands ----------------------------------------------------------------------------- */
+/* ---- more commands --------------------------------------------------------------------------- */
 
 /* gen tune; the exit status. rows: a file of what the tuner printed, or NULL: build and run it */
 int tune_run(const Graph *g, const char *out, const char *rows);

@@ -105,8 +105,8 @@ static __device__ inline float tune_dgelu(float z)
     return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
 }
 
-/* *wrong += elements of c that are not the product `want` with its epilogue: rounding of the result,
- * of the activation's argument, and of sums in another order. */
+/* *wrong += elements of c that are not the product `want` with its epilogue, up to the rounding of
+ * the result, of the activation's argument, and of sums in another order. */
 __global__ __launch_bounds__(256)
 void tune_compare_kernel(int *wrong, const char *c, const float *want, const act_t *bias,
                          const act_t *aux, TuneFinish p)

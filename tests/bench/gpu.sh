@@ -1,8 +1,10 @@
 #!/bin/bash
-# make gpu-bench: times our CUDA programs on this machine's GPU beside PyTorch, with the same shapes, precision and
-# tokens a step, in turns. tests/bench/gpu.sh [CASE ...]; PYTHON has torch, transformers and peft; without them only
-# our side is measured. Writes tests/bench/results/gpu_CASE.json. Needs one GPU and nvcc.
+# make gpu-bench: times our CUDA programs on this machine's GPU beside PyTorch, with the same shapes,
+# precision and tokens a step, in turns. tests/bench/gpu.sh [CASE ...]; PYTHON has torch, transformers
+# and peft; without them only our side is measured. Writes tests/bench/results/gpu_CASE.json. Needs
+# one GPU and nvcc. WORDS: of the recipes, for smaller cards.
 #   RUNS=5 STEPS=30 PEER_SECONDS=20 MODES="eager compile" PYTHON=python3 RESULTS=tests/bench/results
+#   WORDS="batch.micro=4"
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/lib.sh
@@ -30,15 +32,17 @@ for case in $want; do
     fi
 done
 gpu_need "$0"
-if [ -n "$MODES" ] && ! "$PYTHON" -c 'import torch, transformers, peft; assert torch.cuda.is_available()' 2>"$tmp/err"; then
-    echo "$0: only our side: $PYTHON has no torch with CUDA, transformers and peft ($(tail -1 "$tmp/err"))" >&2
+imports='import torch, transformers, peft; assert torch.cuda.is_available()'
+if [ -n "$MODES" ] && ! "$PYTHON" -c "$imports" 2>"$tmp/err"; then
+    echo "$0: only our side: $PYTHON lacks torch with CUDA, transformers or peft ($(tail -1 "$tmp/err"))" >&2
     MODES=
 fi
 failed=0
 
 # The most memory of the card that was in use while a command ran goes to $tmp/memory, MiB.
 watched() {
-    nvidia-smi -i "$GPU" --query-gpu=memory.used --format=csv,noheader,nounits -lms 200 >"$tmp/samples" &
+    nvidia-smi -i "$GPU" --query-gpu=memory.used --format=csv,noheader,nounits -lms 200 \
+        >"$tmp/samples" &
     local sampler=$! code
     "$@"
     code=$?
@@ -64,19 +68,22 @@ fi
 
 while read -r case recipe steps; do
     grep -qw -- "$case" <<<"$want" || continue
-    if ! { out/.gen/gen "recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" -o "$tmp/$case" &&
-        make -C "$tmp/$case" -j"$(nproc)"; } >"$tmp/build" 2>&1; then
+    # shellcheck disable=SC2086      # WORDS are several
+    words=("recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" ${WORDS:-})
+    if ! { out/.gen/gen "${words[@]}" -o "$tmp/$case" && make -C "$tmp/$case" -j"$(nproc)"; } \
+        >"$tmp/build" 2>&1; then
         tail -n 5 "$tmp/build" >&2
         echo "$case: $recipe is not built" >&2
         failed=1
         continue
     fi
-    out/.gen/gen -d config "recipes/$recipe.lua" "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" >"$tmp/$case.config"
+    out/.gen/gen -d config "${words[@]}" >"$tmp/$case.config"
     : >"$tmp/$case.ours"
     : >"$tmp/$case.peer"
     for ((run = 1; run <= RUNS; run++)); do
         echo "$case: run $run of $RUNS" >&2
-        if watched "$tmp/$case/train" --bench-steps "${STEPS:-$steps}" --out "$tmp/run" >"$tmp/line" 2>"$tmp/err"; then
+        if watched "$tmp/$case/train" --bench-steps "${STEPS:-$steps}" --out "$tmp/run" \
+            >"$tmp/line" 2>"$tmp/err"; then
             keep "$tmp/$case.ours"
         else
             tail -n 3 "$tmp/err" >&2
@@ -84,8 +91,8 @@ while read -r case recipe steps; do
             break
         fi
         for mode in $MODES; do
-            if watched "$PYTHON" $here/gpu_peer.py "$tmp/$case.config" --seconds "$PEER_SECONDS" --mode "$mode" \
-                >"$tmp/line" 2>"$tmp/err"; then
+            if watched "$PYTHON" $here/gpu_peer.py "$tmp/$case.config" --seconds "$PEER_SECONDS" \
+                --mode "$mode" >"$tmp/line" 2>"$tmp/err"; then
                 keep "$tmp/$case.peer"
             else
                 tail -n 3 "$tmp/err" >&2

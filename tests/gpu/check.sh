@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 2
 . tests/gpu/lib.sh
 gpu_need "$0"
-export BACKEND=gpu TARGET PATH="$CUDA/bin:$PATH"
+export BACKEND=gpu TARGET CUDA PATH="$CUDA/bin:$PATH"
 . tests/train/lib.sh
 echo "# $(gpu_describe)"
 sanitizer=$CUDA/bin/compute-sanitizer
