@@ -161,7 +161,7 @@ static inline void lora_init(Lora *l)
     l->u = { .name = l->name, .m = l->rows, .n = one, .k = l->in, .ldc = all, .form = GEMM_NT,
              .scale = l->scale, .offset = one };
     l->da = { .name = l->name, .m = one, .n = l->in, .k = l->rows, .lda = all, .form = GEMM_TN,
-              .out_f32 = 1, .beta = l->beta, .offset = one * l->in };
+              .out_f32 = 1, .beta = l->beta, .offset = one };
     l->dx = { .name = l->name, .m = l->rows, .n = l->in, .k = all, .form = GEMM_NN, .beta = 1 };
     gemm_init(&l->u);
     gemm_init(&l->da);

@@ -19,6 +19,7 @@ qwen2_tiny.bf16 qwen2_tiny precision=bf16
 qwen2_lora qwen2_lora
 qwen2_lora.bf16 qwen2_lora precision=bf16
 qwen2_dropout qwen2_dropout
+qwen2_dropout.bf16 qwen2_dropout precision=bf16
 gpt2_tiny.launches gpt2_tiny kernels.graph=false
 gpt2_tiny.bf16.again gpt2_tiny precision=bf16 memory.recompute=block
 llama_rows.apart llama_rows kernels.fuse=false

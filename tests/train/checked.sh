@@ -1,0 +1,40 @@
+#!/bin/bash
+# Whole steps of the CUDA target on the simulator that looks at every access, of kernels and of the host:
+# bounds, values nobody wrote, races in a block, work of two streams or of the host without an order. Such
+# a thing ends the program with code 97. Two steps each: every kernel, graph, stream and copy of a run.
+export BACKEND=sim SIM=checked
+source "$(dirname "$0")/lib.sh"
+n=0
+programs="
+gpt2_tiny gpt2_tiny
+gpt2_tiny.bf16 gpt2_tiny precision=bf16
+llama_rows.again llama_rows memory.recompute=block
+qwen2_lora.fp16 qwen2_lora precision=fp16
+qwen2_dropout.bf16 qwen2_dropout precision=bf16
+gpt2_tiny.launches gpt2_tiny kernels.graph=false precision=bf16
+gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all precision=bf16
+"
+while read -r name words; do
+    # shellcheck disable=SC2086
+    [ -n "$name" ] && { build "$name" $words & [ $((++n % 2)) = 0 ] && wait; }
+done <<<"$programs"
+# shellcheck disable=SC2046
+built $(echo "$programs" | cut -d' ' -f1)
+while read -r name words; do
+    [ -n "$name" ] || continue
+    verdict "$name, every access looked at" \
+        "$(train "$name" "${name%%.*}" "$name" --steps 2 || tail -n 2 "$scratch/$name.log")"
+    verdict "$name, sampling" "$("$work/$name/run.sh" --out "$scratch/$name" --init-from "" \
+        --sample "a b" --tokenizer bytes --max-new-tokens 3 >"$scratch/said" 2>&1 || tail -n 2 "$scratch/said")"
+done <<<"$programs"
+
+# The same program without the event that orders the inputs before the kernels is refused.
+rm -rf "$work/damaged"
+cp -r "$work/gpt2_tiny" "$work/damaged"
+sed -i '/cudaStreamWaitEvent(work, arrived/d' "$work/damaged/step.cu"
+make -s -C "$work/damaged" "${tools[@]}" >"$work/damaged.log" 2>&1 || verdict damaged "does not build"
+train damaged gpt2_tiny damaged --steps 2
+code=$?
+verdict "inputs without their event are refused" "$([ $code = 97 ] && grep -q '^simulator: ' "$scratch/damaged.log" ||
+    echo "exit $code: $(tail -n 1 "$scratch/damaged.log")")"
+exit $failed
