@@ -50,6 +50,14 @@ FAILS(unwritten_after_free, AT(get, 0, 0, "reads 4 bytes of global memory that n
     launch(1, 32, get, fresh<float>(32), (const float *)from, 0);
 }
 
+FAILS(copy_of_unwritten, AT(get, 0, 8, "reads 4 bytes of global memory that nothing wrote"))
+{
+    float *from = fresh<float>(32), *to = fresh<float>(32);
+    OK(cudaMemset(from, 0, 32));
+    OK(cudaMemcpy(to, from, 128, cudaMemcpyDeviceToDevice));
+    launch(1, 32, get, fresh<float>(32), (const float *)to, 0);
+}
+
 FAILS(read_host, AT(get, 0, 0, "reads 4 bytes at"))
 {
     static float host[32];
@@ -460,6 +468,20 @@ FAILS(plain_read_of_atomic, AT(count, 0, 63,
     launch(1, 64, count, filled(4, 0), fresh<int>(64), 1);
 }
 
+static __global__ void ticket(int *count, int *seen)
+{
+    atomicAdd(count, 1);
+    __syncthreads();
+    if (blockIdx.x == 1)
+        *seen = *count;
+}
+
+FAILS(plain_read_of_blocks_atomics,
+      AT(ticket, 1, 0, "reads global memory that several blocks changed by atomics"))
+{
+    launch(2, 1, ticket, filled(1, 0), fresh<int>(1));
+}
+
 static __global__ void float_sum(float *sum)
 {
     atomicAdd(sum, 1.0f);
@@ -608,6 +630,27 @@ FAILS(copy_over_what_is_read, AT(copies, 0, 30,
           "begins to fill shared memory that thread (31,0,0) read, with no"))
 {
     launch_shared(512, 1, 32, copies, fresh<float>(32), counted<float>(128), (int)REFILLED);
+}
+
+static __global__ void copy_to(const float *from, int at)
+{
+    sim_async_copy((float *)sim_dynamic_shared() + at, from, 16, 16);
+    sim_async_wait_all();
+}
+
+FAILS(copy_behind_shared, AT(copy_to, 0, 0, "cp.async to byte 512 of 512 of dynamic shared memory"))
+{
+    launch_shared(512, 1, 1, copy_to, counted<float>(4), 128);
+}
+
+FAILS(copy_misaligned, AT(copy_to, 0, 0, "cp.async of 16 bytes from "))
+{
+    launch_shared(512, 1, 1, copy_to, counted<float>(4), 1);
+}
+
+FAILS(copy_from_behind, AT(copy_to, 0, 0, "reads 16 bytes at byte 16 of an allocation of 16 bytes"))
+{
+    launch_shared(512, 1, 1, copy_to, counted<float>(4) + 4, 0);
 }
 
 CASE(copy_waited_for)

@@ -22,8 +22,9 @@ typedef uint64_t Record;
 enum { THREAD_AT = 3, STEP_AT = 13, SEGMENT_AT = 30 };
 static const Record THREAD_BITS = (Record)(MAX_THREADS - 1) << THREAD_AT;
 static const uint32_t MAX_STEP = (1 << (SEGMENT_AT - STEP_AT)) - 1;
-/* flags of a writer: an atomic; several threads' atomics in this segment; a copy under way */
-enum { ATOMIC = 1, SEVERAL = 2, PENDING = 4 };
+/* flags of a writer: a store, a copy under way, or an atomic: the only one, or one of several, of
+ * threads in this segment or of blocks in this grid */
+enum { STORE, PENDING, ATOMIC, ATOMIC_THREADS, ATOMIC_BLOCKS, WRITER_FLAGS = 7 };
 /* flags of a reader: alone in its segment, one of several lanes of a warp, or of several warps */
 enum { ONE = 0, ONE_WARP = 1, MANY = 2 };
 
@@ -89,6 +90,11 @@ static std::mutex host_mutex;
 
 static const char *const verbs[] = {"reads", "writes", "changes (atomic)", "begins to fill"};
 
+static inline bool is_atomic(Record r)
+{
+    return (r & WRITER_FLAGS) >= ATOMIC;
+}
+
 static const char *who(Record r, const Now *me, char text[160])
 {
     Index t = index_of((int64_t)(r & THREAD_BITS) >> THREAD_AT, sim_place.block);
@@ -110,13 +116,15 @@ static const char *who(Record r, const Now *me, char text[160])
                                        bool written)
 {
     char text[160];
-    bool several = r >= me->segment && (written ? r & SEVERAL : (r & 3) != ONE);
-    const char *did = !written        ? "read"
-                      : !(r & ATOMIC) ? "wrote"
-                      : several       ? "changed by atomics"
-                                      : "changed by an atomic";
+    bool atomic = written && is_atomic(r);
+    bool several = atomic ? (r & WRITER_FLAGS) > ATOMIC : !written && r >= me->segment && r & 3;
+    const char *did = !written  ? "read"
+                      : !atomic ? "wrote"
+                      : several ? "changed by atomics"
+                                : "changed by an atomic";
     if (several)
-        snprintf(text, sizeof text, "several threads");
+        snprintf(text, sizeof text, "several %s",
+                 atomic && (r & WRITER_FLAGS) == ATOMIC_BLOCKS ? "blocks" : "threads");
     else
         who(r, me, text);
     if (r >= me->block)
@@ -191,19 +199,20 @@ static inline bool same_thread(Record a, Record b)
 template <bool SHARED>
 static inline void meet_writer(Record r, Kind kind, const Now *me, const char *space)
 {
-    if (r & PENDING && r >= me->block && kind == READ)
+    if ((r & WRITER_FLAGS) == PENDING && r >= me->block && kind == READ)
         sim_fail("reads %s memory that a copy under way (cp.async) has yet to fill", space);
+    if (kind == TAKE && is_atomic(r) && r >= me->operation)
+        return;
     if (r >= me->segment) {
-        bool atomics = kind == TAKE && r & ATOMIC;
-        if (!atomics && !(same_thread(r, me->record) && !(r & SEVERAL)) && !warp_ordered(r, me))
+        bool alone = same_thread(r, me->record) && (r & WRITER_FLAGS) <= ATOMIC;
+        if (!alone && !warp_ordered(r, me))
             fail_conflict(me, kind, space, r, true);
-    } else if (!SHARED && r < me->block && r != 0) {
-        if (r >= me->operation) {
-            if (!(kind == TAKE && r & ATOMIC) && !block_over(r))
-                fail_conflict(me, kind, space, r, true);
-        } else if (!happens_before(r, me)) {
+    } else if (!SHARED && r >= me->block) {
+        if ((r & WRITER_FLAGS) == ATOMIC_BLOCKS && acquired.empty())
             fail_conflict(me, kind, space, r, true);
-        }
+    } else if (!SHARED && r != 0) {
+        if (r >= me->operation ? !block_over(r) : !happens_before(r, me))
+            fail_conflict(me, kind, space, r, true);
     }
 }
 
@@ -220,6 +229,17 @@ static inline void meet_reader(Record r, Kind kind, const Now *me, const char *s
         if (r >= me->operation ? !block_over(r) : !happens_before(r, me))
             fail_conflict(me, kind, space, r, false);
     }
+}
+
+/* An atomic comes upon what r wrote: with whom does it share the place? */
+static inline Record atomic_flags(Record r, const Now *me)
+{
+    Record flags = is_atomic(r) ? r & WRITER_FLAGS : (Record)STORE;
+    if (r >= me->operation && flags && (r < me->block || flags == ATOMIC_BLOCKS))
+        return ATOMIC_BLOCKS;
+    if (r >= me->segment && flags && (!same_thread(r, me->record) || flags == ATOMIC_THREADS))
+        return ATOMIC_THREADS;
+    return ATOMIC;
 }
 
 template <bool SHARED>
@@ -250,13 +270,9 @@ static inline void cell_access(Cell *c, Kind kind, const Now *me, size_t bytes, 
     meet_reader<SHARED>(c->reader, kind, me, space);
     if (!SHARED && c->other)
         meet_reader<SHARED>(c->other, kind, me, space);
-    Record flags = kind == BEGIN ? PENDING : 0;
-    if (kind == TAKE) {
-        bool several = c->writer >= me->segment && (!same_thread(c->writer, me->record) ||
-                                                    c->writer & SEVERAL);
-        flags = ATOMIC | (several ? SEVERAL : 0);
-    }
-    c->writer = me->record | flags;
+    c->writer = me->record | (kind == TAKE    ? atomic_flags(c->writer, me)
+                              : kind == BEGIN ? (Record)PENDING
+                                              : (Record)STORE);
     c->reader = c->other = 0;
 }
 
