@@ -437,8 +437,8 @@ static void write_build(const Graph *g)
              {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
         false);
     put("run.sh",
-        FILL(text_print("templates/%s/run.sh", backend), {"NAME", g->cfg->name, false}, {"RECIPE", g->cfg->recipe, false},
-             {"RANKS", ranks, false}),
+        FILL(text_print("templates/%s/run.sh", backend), {"NAME", g->cfg->name, false},
+             {"RECIPE", g->cfg->recipe, false}, {"RANKS", ranks, false}),
         true);
     put("train.slurm",
         FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->cfg->name, false},

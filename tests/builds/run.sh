@@ -79,7 +79,8 @@ END
     objects=$(find out/.obj -name '*.o' ! -name check.o)
     # shellcheck disable=SC2086
     if gcc -std=c11 -I"$T/tree" -I. -I/usr/include/lua5.4 -c "$T/tree/gen/check.c" -o "$T/check.o" 2>"$T/err" &&
-        gcc -o "$T/tree/out/.gen/gen" $objects "$T/check.o" -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm 2>"$T/err"
+        gcc -o "$T/tree/out/.gen/gen" $objects "$T/check.o" -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm \
+            2>"$T/err"
     then
         "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
         check check/spill_allowed 0 $?
@@ -97,7 +98,8 @@ END
     "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
     check check/compile "1 1" "$? $(grep -c 'does not compile for sm_90a' "$T/out")"
     has check/compile_line 'rope.cuh(.*error' "$T/out"
-    check check/leaves_nothing "" "$(TMPDIR=$T/tmp; mkdir "$TMPDIR"; export TMPDIR; "$GEN" check "$R" >/dev/null 2>&1; ls "$TMPDIR")"
+    check check/leaves_nothing "" \
+        "$(TMPDIR=$T/tmp; mkdir "$TMPDIR"; export TMPDIR; "$GEN" check "$R" >/dev/null 2>&1; ls "$TMPDIR")"
     # one of each architecture and model
     for recipe in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m h200x8_full h200x1_tiny; do
         "$GEN" check recipes/$recipe.lua >"$T/out" 2>&1
@@ -123,7 +125,8 @@ products=$(untuned)
 [ "$products" -gt 8 ] && ok lock/untuned || not_ok lock/untuned "$products products"
 gen "$R" --locked >"$T/out" 2>&1
 check lock/locked 1 $?
-has lock/locked_line "r.lock.json: does not exist; $products of $products products are not tuned; on the card: gen tune" "$T/out"
+has lock/locked_line \
+    "r.lock.json: does not exist; $products of $products products are not tuned; on the card: gen tune" "$T/out"
 gen "$R" tune=required >"$T/out" 2>&1
 check lock/required "1 $products" "$? $(grep -c '^    .* m [0-9]* n [0-9]* k ' "$T/out")"
 key=$(sed -n 's/^    //p' "$T/out" | head -1)
@@ -145,14 +148,16 @@ gen "$R" batch.micro=3 >"$T/out" 2>&1
 has lock/other_shape "0 of $products products as measured" "$T/out"
 file "$(card "NVIDIA H200" sm_90a 12345678 "$key" "$algo")"
 gen "$R" >"$T/out" 2>&1
-has lock/stale "was made with other kernels (12345678, now $generator): $products products by cuBLASLt's first choice" "$T/out"
+has lock/stale \
+    "was made with other kernels (12345678, now $generator): $products products by cuBLASLt's first choice" "$T/out"
 check lock/stale_emitted 0 "$(grep -c '\.algo' "$T/out_r/step.cu")"
 gen "$R" --locked >"$T/out" 2>&1
 check lock/stale_locked 1 $?
 file "$(card "NVIDIA A100" sm_80 "$generator" "$key" "$algo")"
 gen "$R" >"$T/out" 2>&1
 has lock/arch "has no section for sm_90a" "$T/out"
-file "$(card "NVIDIA H100" sm_90a "$generator" "$key" "${algo/66/67}"), $(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
+file "$(card "NVIDIA H100" sm_90a "$generator" "$key" "${algo/66/67}"), $(
+    card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
 gen "$R" "card=NVIDIA H200" >/dev/null 2>&1
 check lock/card 1 "$(grep -c "\.algo = \"$algo\"" "$T/out_r/step.cu")"
 gen "$R" "card=NVIDIA H20" >"$T/out" 2>&1
@@ -227,11 +232,14 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         gen "$R" >/dev/null 2>&1
         make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
-        has tune/other_library 'the lock file has algorithms of cuBLASLt 1.2.3, here is [0-9.]*: its first choices' "$T/out"
+        has tune/other_library \
+            'the lock file has algorithms of cuBLASLt 1.2.3, here is [0-9.]*: its first choices' "$T/out"
         # what the binary says it was built from is what the manifest has
         "$T/out_r/train" --version >"$T/out"
-        check version/recipe 1 "$(grep -c "($(sed -n 's/.*"recipe_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json"))" "$T/out")"
-        check version/ir 1 "$(grep -c "^ir $(sed -n 's/.*"ir_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json")\$" "$T/out")"
+        check version/recipe 1 \
+            "$(grep -c "($(sed -n 's/.*"recipe_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json"))" "$T/out")"
+        check version/ir 1 \
+            "$(grep -c "^ir $(sed -n 's/.*"ir_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json")\$" "$T/out")"
         check version/ir_file "$(sha256sum <"$T/out_r/ir/4-plan.ir" | cut -d' ' -f1)" "$(sed -n 's/^ir //p' "$T/out")"
         has version/compilers "^built by gcc $(gcc -dumpfullversion); kernels by g++ " "$T/out"
         rm -f "$lock"

@@ -168,13 +168,15 @@ out=$(new)
 d llama save "$out" 1 2 --lr 0.125
 expect flag-of-checkpoint 0 '^found 2 lr 0.125$' llama find "$out"
 expect flag-given 0 '^found 2 lr 0.5$' llama find "$out" --lr 0.5
-grep -q 'CHANGED ON RESUME: lr 0.125 -> 0.5' "$scratch/out" && ok flag-change-said || not_ok flag-change-said "$(cat "$scratch/out")"
+grep -q 'CHANGED ON RESUME: lr 0.125 -> 0.5' "$scratch/out" && ok flag-change-said ||
+    not_ok flag-change-said "$(cat "$scratch/out")"
 expect another-model 83 'model.kind is llama there, gpt2 here' gpt2 find "$out"
 FINGERPRINT=data-2 expect other-data 83 'data "data-1" -> "data-2"; --allow-inexact' llama find "$out"
 FINGERPRINT=data-2 expect other-data-allowed 0 '^found 2' llama find "$out" --allow-inexact
 grep -q 'INEXACT RESUME: data' "$scratch/out" && ok other-data-said || not_ok other-data-said "$(cat "$scratch/out")"
 RANKS=2 expect other-batch 83 'global_batch 4 -> 8' llama find "$out"
-RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' llama find "$out"
+RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' \
+    llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks-exact 83 'ranks 1 -> 2' llama find "$out" --exact
 out=$(new)
 d lora save "$out" 1
@@ -210,7 +212,8 @@ if mount -t tmpfs -o size=2m none "$scratch/small" 2>/dev/null; then
     expect disk-too-small 90 'a checkpoint needs [0-9.]+ MiB, [0-9.]+ MiB are free' llama save "$scratch/small" 1
     mount -o remount,size=6m "$scratch/small"
     expect disk-fills 90 'third save in a row' llama save "$scratch/small" 1 2 3 4 5 6 7 8 9 --save-total-limit 0
-    grep -q 'not saved: .*training goes on' "$scratch/out" && ok disk-full-goes-on || not_ok disk-full-goes-on "$(cat "$scratch/out")"
+    grep -q 'not saved: .*training goes on' "$scratch/out" && ok disk-full-goes-on ||
+        not_ok disk-full-goes-on "$(cat "$scratch/out")"
     verdict disk-full-leaves-no-temp "$(ls "$scratch/small" | grep tmp)"
     mount -o remount,size=64m "$scratch/small"
     expect disk-full-newest 0 '^found [1-9]' llama find "$scratch/small"
@@ -256,7 +259,8 @@ for kind in gpt2 llama qwen2; do
     expect "save-$kind-loads" 0 '^loaded' $kind load "$scratch/m"
     # Patched: only the keys of the other generation may be new, none may change or go.
     verdict "save-$kind-config" "$(diff $model/config.json "$scratch/m/config.json" | grep '^<')"
-    new_keys=$(diff $model/config.json "$scratch/m/config.json" | sed -n 's/^>   "\([a-z_]*\)".*/\1/p' | sort | tr '\n' ' ')
+    new_keys=$(diff $model/config.json "$scratch/m/config.json" |
+        sed -n 's/^>   "\([a-z_]*\)".*/\1/p' | sort | tr '\n' ' ')
     case $new_keys in
         'torch_dtype ' | 'dtype rope_parameters ' | 'rope_scaling rope_theta torch_dtype ') ok "save-$kind-keys" ;;
         *) not_ok "save-$kind-keys" "new keys: $new_keys" ;;
@@ -264,15 +268,19 @@ for kind in gpt2 llama qwen2; do
     rm -rf "$scratch/s"
     expect "shards-$kind" 0 '^saved' $kind shards $model "$scratch/s" 60000
     [ "$(ls "$scratch/s" | grep -cE '^model-[0-9]{5}-of-[0-9]{5}.safetensors$')" -gt 1 ] &&
-        [ ! -e "$scratch/s/model.safetensors" ] && ok "shards-$kind-files" || not_ok "shards-$kind-files" "$(ls "$scratch/s")"
+        [ ! -e "$scratch/s/model.safetensors" ] && ok "shards-$kind-files" ||
+            not_ok "shards-$kind-files" "$(ls "$scratch/s")"
 done
 rm -rf "$scratch/m"
 expect export 0 '^saved' llama-bf16 export "$scratch/m"
-grep -q '"dtype": "bfloat16"' "$scratch/m/config.json" && ok export-dtype || not_ok export-dtype "$(cat "$scratch/m/config.json")"
+grep -q '"dtype": "bfloat16"' "$scratch/m/config.json" && ok export-dtype ||
+    not_ok export-dtype "$(cat "$scratch/m/config.json")"
 expect export-again 0 '^saved' llama-bf16 export "$scratch/m"
 echo x >"$scratch/m/thesis.txt"
 expect export-foreign-file 80 'holds thesis.txt' llama-bf16 export "$scratch/m"
-[ -f "$scratch/m/model.safetensors" ] && [ -f "$scratch/m/thesis.txt" ] && ok export-foreign-stays || not_ok export-foreign-stays "gone"
+[ -f "$scratch/m/model.safetensors" ] && [ -f "$scratch/m/thesis.txt" ] &&
+    ok export-foreign-stays ||
+    not_ok export-foreign-stays "gone"
 cp -r $ref/llama_tiny/model "$scratch/own"
 expect export-over-source 80 'came from' llama resave "$scratch/own" "$scratch/own/"
 expect export-nowhere 90 'No such file' llama export "$scratch/none/m"
@@ -280,7 +288,8 @@ expect export-nowhere 90 'No such file' llama export "$scratch/none/m"
 changed() {  # NAME CODE PATTERN KIND WHAT: the recorded model with one thing changed
     local kind=$4 what=$5
     rm -rf "$scratch/h"; cp -r "$ref/$(folder_of "$kind")/model" "$scratch/h"; rm "$scratch/h/model.safetensors"
-    d "$kind" rewrite "$ref/$(folder_of "$kind")/model" "$scratch/h" "$what" || { not_ok "$1" "$(cat "$scratch/out")"; return; }
+    d "$kind" rewrite "$ref/$(folder_of "$kind")/model" "$scratch/h" "$what" ||
+        { not_ok "$1" "$(cat "$scratch/out")"; return; }
     expect "$1" "$2" "$3" "$kind" load "$scratch/h"
 }
 changed missing 83 '1 tensors are missing: ' llama missing
@@ -307,7 +316,8 @@ edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited conf
     sed -i "$5" "$scratch/h/config.json"
     expect "$1" "$2" "$3" "$4" load "$scratch/h"
 }
-edited config-hidden 83 'hidden_size is 128, this binary was built for 64' llama 's/"hidden_size": 64/"hidden_size": 128/'
+edited config-hidden 83 'hidden_size is 128, this binary was built for 64' \
+    llama 's/"hidden_size": 64/"hidden_size": 128/'
 edited config-text 83 'hidden_size is "64", this' llama 's/"hidden_size": 64/"hidden_size": "64"/'
 edited config-negative 83 'num_hidden_layers is -2, this' llama 's/"num_hidden_layers": 2/"num_hidden_layers": -2/'
 edited config-eps 83 'rms_norm_eps is 1e-06, this' llama 's/1e-05/1e-06/'
@@ -319,13 +329,17 @@ edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor"
 edited config-rope-type 83 'rope_type is "yarn", this' llama 's/"rope_type": "llama3"/"rope_type": "yarn"/'
 edited config-theta-text 83 'rope_theta is no number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
 edited config-rope-type-number 83 'rope_type is no text' llama 's/"rope_type": "llama3"/"rope_type": 3/'
-edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' llama 's/"rms_norm_eps"/"rope_theta": 500000.0, "rms_norm_eps"/'
+edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' \
+    llama 's/"rms_norm_eps"/"rope_theta": 500000.0, "rms_norm_eps"/'
 edited config-two-scalings 83 'rope_scaling contradicts rope_parameters' llama \
     's/"rms_norm_eps"/"rope_scaling": {"type": "llama3", "factor": 4.0}, "rms_norm_eps"/'
 edited config-both-generations 0 '^loaded' llama 's/"rms_norm_eps"/"rope_theta": 10000.0, "rms_norm_eps"/'
-edited config-quantised 83 'quantization_config' llama 's/"rms_norm_eps"/"quantization_config": {"bits": 4}, "rms_norm_eps"/'
-edited config-sliding-window 83 'use_sliding_window is true' qwen2 's/"use_sliding_window": false/"use_sliding_window": true/'
-edited config-layer-types 83 'layer_types is "sliding_attention"' qwen2 's/"hidden_act"/"layer_types": ["full_attention", "sliding_attention"], "hidden_act"/'
+edited config-quantised 83 'quantization_config' \
+    llama 's/"rms_norm_eps"/"quantization_config": {"bits": 4}, "rms_norm_eps"/'
+edited config-sliding-window 83 'use_sliding_window is true' \
+    qwen2 's/"use_sliding_window": false/"use_sliding_window": true/'
+edited config-layer-types 83 'layer_types is "sliding_attention"' \
+    qwen2 's/"hidden_act"/"layer_types": ["full_attention", "sliding_attention"], "hidden_act"/'
 edited config-tied 83 'tie_word_embeddings is true' llama 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
 edited config-inner 0 '^loaded' gpt2 's/"n_inner": null/"n_inner": 256/'
 edited config-inner-other 83 'n_inner is 128' gpt2 's/"n_inner": null/"n_inner": 128/'
@@ -358,12 +372,18 @@ for kind in lora rslora; do
     rm -rf "$scratch/a" "$scratch/m"
     expect "adapter-$kind" 0 '^saved' $kind adapter $from/adapter_final "$scratch/a"
     # Written by PEFT: names, shapes and order must give the same bytes.
-    verdict "adapter-$kind-bytes" "$(cmp $from/adapter_final/adapter_model.safetensors "$scratch/a/adapter_model.safetensors" 2>&1)"
+    verdict "adapter-$kind-bytes" \
+        "$(cmp $from/adapter_final/adapter_model.safetensors "$scratch/a/adapter_model.safetensors" 2>&1)"
     keys=$(sed -n 's/^  "\([a-z_]*\)": .*/\1/p' "$scratch/a/adapter_config.json" | tr '\n' ' ')
-    verdict "adapter-$kind-keys" "$(echo "$keys" | grep -vx 'alpha_pattern base_model_name_or_path bias fan_in_fan_out inference_mode init_lora_weights layers_pattern layers_to_transform lora_alpha lora_dropout modules_to_save peft_type r rank_pattern revision target_modules task_type use_dora use_rslora ')"
+    known="alpha_pattern base_model_name_or_path bias fan_in_fan_out inference_mode init_lora_weights layers_pattern \
+layers_to_transform lora_alpha lora_dropout modules_to_save peft_type r rank_pattern revision target_modules task_type \
+use_dora use_rslora "
+    verdict "adapter-$kind-keys" "$(echo "$keys" | grep -vx "$known")"
     # Every value that PEFT wrote as well, lists of modules aside, is the same.
-    verdict "adapter-$kind-values" "$(grep -E '"(bias|fan_in_fan_out|inference_mode|init_lora_weights|lora_alpha|lora_dropout|peft_type|r|task_type|use_dora|use_rslora)":' \
-        "$scratch/a/adapter_config.json" | sed 's/,$//' | grep -vxFf <(sed 's/,$//' $from/adapter_final/adapter_config.json))"
+    same="bias|fan_in_fan_out|inference_mode|init_lora_weights|lora_alpha|lora_dropout|peft_type|r|task_type|use_dora"
+    verdict "adapter-$kind-values" "$(grep -E "\"($same|use_rslora)\":" \
+        "$scratch/a/adapter_config.json" | sed 's/,$//' |
+        grep -vxFf <(sed 's/,$//' $from/adapter_final/adapter_config.json))"
     expect "adapter-$kind-again" 0 '^saved' $kind adapter "$scratch/a" "$scratch/b"
     verdict "adapter-$kind-stable" "$(diff -r "$scratch/a" "$scratch/b")"
     rm -rf "$scratch/b"
@@ -391,10 +411,12 @@ adapter_edit rslora 83 'use_rslora is false, this' '/"use_rslora"/d'
 adapter_edit dora 83 'use_dora is true, this' 's/"use_dora": false/"use_dora": true/'
 adapter_edit type 83 'peft_type is "IA3", this' 's/"LORA"/"IA3"/'
 adapter_edit pattern 83 'rank_pattern is ' 's/"rank_pattern": {}/"rank_pattern": {"(a*)*b": 1000000000}/'
-adapter_edit target-missing 83 'target_modules lacks model.layers.0.self_attn.v_proj' 's/"q_proj",/"q_proj"/; /"v_proj"/d'
+adapter_edit target-missing 83 'target_modules lacks model.layers.0.self_attn.v_proj' \
+    's/"q_proj",/"q_proj"/; /"v_proj"/d'
 adapter_edit target-extra 83 'target_modules has "o_proj"' 's/"q_proj",/"q_proj", "o_proj",/'
 adapter_edit target-number 83 'target_modules has 7' 's/"q_proj",/"q_proj", 7,/'
-expect adapter-of-another 83 'use_rslora is true, this binary was built for false' lora adapter $ref/qwen2_rslora/adapter_final "$scratch/b"
+expect adapter-of-another 83 'use_rslora is true, this binary was built for false' \
+    lora adapter $ref/qwen2_rslora/adapter_final "$scratch/b"
 rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_final "$scratch/h"
 truncate -s -3 "$scratch/h/adapter_model.safetensors"
 expect adapter-truncated 88 'adapter_model.safetensors' lora adapter "$scratch/h" "$scratch/b"
@@ -431,7 +453,10 @@ grep -q '^State:.*Z' "/proc/$pid/status" && ok lock-zombie-was-one || not_ok loc
 kill $parent
 DIE=1 d llama lock "$out" 0 0
 verdict lock-released-by-die "$(ls "$out")"
-other() { echo "{\"host\": \"elsewhere\", \"job\": \"$1\", \"pid\": 1, \"restart\": 2, \"since\": \"2024\", \"start\": \"5\"}" >"$out/run.lock"; }
+other() {
+    printf '{"host": "elsewhere", "job": "%s", "pid": 1, "restart": 2, "since": "2024", "start": "5"}\n' "$1" \
+        >"$out/run.lock"
+}
 other 7
 expect lock-other-host 92 'in use by process 1 on elsewhere' llama lock "$out" 3 0
 SLURM_JOB_ID=7 expect lock-same-job-same-restart 92 'job 7' llama lock "$out" 2 0
@@ -469,9 +494,12 @@ for signal in TERM INT USR1; do
     kill -$signal $pid
     wait $pid
     code=$?
-    verdict "stop-$signal" "$([ $code = 91 ] && grep -q "^SIG$signal done 12" "$scratch/out" || echo "exit $code, $(cat "$scratch/out")")"
+    verdict "stop-$signal" \
+        "$([ $code = 91 ] && grep -q "^SIG$signal done 12" "$scratch/out" || echo "exit $code, $(cat "$scratch/out")")"
 done
-grep -q '"code": 91' "$out/fault.3.0.json" && grep -q '"step": 12' "$out/fault.3.0.json" && ok fault-file || not_ok fault-file "$(cat "$out"/fault*)"
+grep -q '"code": 91' "$out/fault.3.0.json" && grep -q '"step": 12' "$out/fault.3.0.json" &&
+    ok fault-file ||
+    not_ok fault-file "$(cat "$out"/fault*)"
 export ORDERLY=1; start_stop; unset ORDERLY
 kill -USR1 $pid; wait $pid
 grep -q '"code": 91' "$out/fault.3.0.json" && ok fault-file-orderly || not_ok fault-file-orderly "$(cat "$out"/fault*)"

@@ -44,8 +44,10 @@ done
 printf 'abc' > $scratch/a.txt
 printf '\xff\0d' > $scratch/b.txt
 $pack -o $scratch/t.st $scratch/a.txt $scratch/b.txt > $scratch/log
-verdict "two text files, any bytes" "$($work/test dump $scratch/t.st | diff - <(printf '97* 98* 99* 256*\n255* 0* 100* 256*\n'))"
-verdict "the summary" "$(diff $scratch/log <(echo "$scratch/t.st: packed, 2 documents, 8 tokens, 0.75 bytes a token, tokenizer bytes"))"
+verdict "two text files, any bytes" \
+    "$($work/test dump $scratch/t.st | diff - <(printf '97* 98* 99* 256*\n255* 0* 100* 256*\n'))"
+verdict "the summary" \
+    "$(diff $scratch/log <(echo "$scratch/t.st: packed, 2 documents, 8 tokens, 0.75 bytes a token, tokenizer bytes"))"
 sum=$(cat $scratch/a.txt $scratch/b.txt | sha256sum | cut -d' ' -f1)
 verdict "sha256 of the source" "$(grep -aq "\"sha256\":\"$sum\"" $scratch/t.st || echo differs)"
 for k in $(seq 9000); do echo "Line $k of the file;  it's  éé 東京 $((k * k)).
@@ -57,10 +59,12 @@ for model in gpt2 llama3 qwen2; do
     $pack -o $scratch/big.st --tokenizer $t $scratch/bigger.txt > $scratch/log &&
     $pack -o $scratch/one.st --tokenizer $t $scratch/one.jsonl > $scratch/log
     cmp <($work/test dump $scratch/big.st) <($work/test dump $scratch/one.st) > $scratch/diff
-    verdict "blocks do not show: $model" "$(cat $scratch/diff; [ $(stat -c %s $scratch/bigger.txt) -gt 6000000 ] || echo one block)"
+    verdict "blocks do not show: $model" \
+        "$(cat $scratch/diff; [ $(stat -c %s $scratch/bigger.txt) -gt 6000000 ] || echo one block)"
 done
 $pack -o $scratch/r.st --kind rows --max-length 4 $scratch/a.txt $scratch/bigger.txt > $scratch/log
-verdict "texts as rows are cut" "$($work/test dump $scratch/r.st | diff - <(printf '97* 98* 99* 256*\n76* 105* 110* 101*\n'))"
+verdict "texts as rows are cut" \
+    "$($work/test dump $scratch/r.st | diff - <(printf '97* 98* 99* 256*\n76* 105* 110* 101*\n'))"
 
 # What must be refused: file content, options, the message's end.
 refuse() {                      # name, content of x.jsonl, options, pattern
@@ -87,14 +91,19 @@ refuse "prompt without completion" '{"prompt":"a"}' "" 'x.jsonl:1: completion: w
 refuse "an array" '[1]' "" 'x.jsonl:1: want a JSON object'
 refuse "texts and prompts mixed" "$good{\"prompt\":\"a\",\"completion\":\"b\"}" "" 'x.jsonl:2: prompts make rows'
 refuse "nothing usable" '\n\n' "" 'no usable row (0 without a target)'
-refuse "every row cut before its targets" '{"prompt":"abcd","completion":"e"}' "--max-length 3" 'no usable row (1 without a target)'
-refuse "messages without chat tokens" '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages want a tokenizer'
+refuse "every row cut before its targets" \
+    '{"prompt":"abcd","completion":"e"}' "--max-length 3" 'no usable row (1 without a target)'
+refuse "messages without chat tokens" \
+    '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages want a tokenizer'
 qwen="--tokenizer $(tokenizer qwen2)"
-refuse "the last turn is the user's" '{"messages":[{"role":"user","content":"a"}]}' "$qwen" 'the answer wants the role assistant'
-refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' "$qwen" 'role: want system, user or assistant, got "robot"'
+refuse "the last turn is the user's" \
+    '{"messages":[{"role":"user","content":"a"}]}' "$qwen" 'the answer wants the role assistant'
+refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' \
+    "$qwen" 'role: want system, user or assistant, got "robot"'
 refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
 refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
-refuse "a tokenizer that appends specials" '{"prompt":"a","completion":"b"}' "--tokenizer $(tokenizer added)" 'appends special tokens'
+refuse "a tokenizer that appends specials" \
+    '{"prompt":"a","completion":"b"}' "--tokenizer $(tokenizer added)" 'appends special tokens'
 refuse "a tokenizer without end of text" "$good" "--tokenizer $(tokenizer unknown)" 'no end-of-text token'
 refuse "an absent tokenizer" "$good" "--tokenizer nowhere.json" 'nowhere.json: No such file'
 refuse "--assistant-only on texts" "$good" "--assistant-only" 'wants rows of messages'
@@ -107,6 +116,7 @@ $pack -o $scratch/out.st $scratch/long.jsonl > $scratch/log 2>&1
 verdict "refuses: a line of 17 MB" "$(grep -q 'long.jsonl:1: line longer than 16 MiB' $scratch/log || cat $scratch/log)"
 printf '{"text":"a"}\r\n\r\n \n{"text":"b"}' > $scratch/crlf.jsonl
 $pack -o $scratch/c.st $scratch/crlf.jsonl > $scratch/log 2>&1
-verdict "CRLF, blank lines and a last line without its end are fine" "$($work/test dump $scratch/c.st | diff - <(printf '97* 256*\n98* 256*\n'))"
+verdict "CRLF, blank lines and a last line without its end are fine" \
+    "$($work/test dump $scratch/c.st | diff - <(printf '97* 256*\n98* 256*\n'))"
 verdict "nothing is left beside the output" "$(ls $scratch | grep -e '\.tmp' -e 'st\.')"
 exit $failed

@@ -8,6 +8,7 @@ mkdir -p $work
 command -v clang > /dev/null || { echo "ok fuzz # skipped: no clang"; exit 0; }
 failed=0
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1
+why() { grep -m1 -e ERROR -e 'runtime error' -e '_fuzz.c:' "$work/$1.log"; }
 for target in tests/fuzz/*_fuzz.c; do
     name=$(basename $target _fuzz.c)
     [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
@@ -24,7 +25,7 @@ for target in tests/fuzz/*_fuzz.c; do
     dictionary=tests/fuzz/$name.dict
     [ -e $dictionary ] && options="$options -dict=$dictionary"
     if ! $work/$name $options -runs=0 -artifact_prefix=$work/$name.crash/ $corpus > $work/$name.log 2>&1; then
-        echo "not ok fuzz $name: replay of $corpus: $(grep -m1 -e ERROR -e 'runtime error' -e '_fuzz.c:' $work/$name.log), see $work/$name.log"
+        echo "not ok fuzz $name: replay of $corpus: $(why $name), see $work/$name.log"
         failed=1
         continue
     fi
@@ -39,7 +40,7 @@ for target in tests/fuzz/*_fuzz.c; do
             failed=1
         fi
     else
-        echo "not ok fuzz $name: $(grep -m1 -e ERROR -e 'runtime error' -e '_fuzz.c:' $work/$name.log), input in $work/$name.crash"
+        echo "not ok fuzz $name: $(why $name), input in $work/$name.crash"
         failed=1
     fi
 done

@@ -24,7 +24,8 @@ if [ -x "$sanitizer" ] && build gpu.sanitized qwen2_dropout precision=bf16; then
             --data $ref/qwen2_dropout/tokens.safetensors --init-from $ref/qwen2_dropout/model \
             >"$scratch/$tool.log" 2>&1
         code=$?
-        verdict "training under $tool" "$([ $code = 0 ] || { echo "exit $code"; grep -m3 '=========' "$scratch/$tool.log"; })"
+        verdict "training under $tool" \
+            "$([ $code = 0 ] || { echo "exit $code"; grep -m3 '=========' "$scratch/$tool.log"; })"
     done
 fi
 
@@ -43,7 +44,8 @@ most_used() {           # process: MiB at most, until it ends
 first=
 for recipe in h200x1_tiny h200x1_gpt2_124m; do
     dir=$scratch/$recipe
-    if ! { "$gen" recipes/$recipe.lua "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" -o "$dir" && make -s -C "$dir"; } \
+    if ! { "$gen" recipes/$recipe.lua "target=$TARGET" "memory.limit_gib=$MEMORY_GIB" -o "$dir" &&
+        make -s -C "$dir"; } \
         >"$scratch/log" 2>&1; then
         verdict "build $recipe" "$(tail -n 3 "$scratch/log")"
         continue

@@ -32,7 +32,8 @@ gpu_describe() {
     nvidia-smi -i "$GPU" --format=csv,noheader,nounits \
         --query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm |
         awk -F', ' -v target="$TARGET" -v nvcc="$("$(nvcc_path)" --version | sed -n 's/.*, V//p')" '{
-            printf "{\"card\": \"%s\", \"driver\": \"%s\", \"memory_mib\": %d, \"power_limit_w\": %.0f, ", $1, $2, $3, $4
+            printf "{\"card\": \"%s\", \"driver\": \"%s\", ", $1, $2
+            printf "\"memory_mib\": %d, \"power_limit_w\": %.0f, ", $3, $4
             printf "\"clock_max_mhz\": %d, \"nvcc\": \"%s\", \"target\": \"%s\"}\n", $5, nvcc, target }'
 }
 
