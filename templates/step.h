@@ -40,6 +40,8 @@ void step_train(void);
 void step_wait(void);            // until io.loss and io.norm are those of the step
 void step_eval(void);            // the loss of micro-batch 0
 void step_decode(void);          // the logits behind io.token at io.place
+/* A line a matrix product: its shape and the algorithm that computes it. */
+void step_products(void (*say)(const char *line));
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@
 #include "runtime/device.h"      // the model's arrays
 #include "runtime/flags.h"       // the command line
 #include "runtime/hf.h"          // Hugging Face and PEFT folders
+#include "runtime/hyper.h"       // the entries of io.hyper
 #include "runtime/json.h"
 #include "runtime/lock.h"        // one run a folder
 #include "runtime/log.h"         // banner, progress, history.jsonl
@@ -80,15 +81,15 @@ static double set_hyper(const Run *r, int64_t step)
     double beta1 = schedule_beta1(f->schedule, f->beta1, step, r->total);
     double t = (double)r->updates + 1;
     double lr = schedule_lr(f->schedule, r->lr, f->min_lr, step, r->warmup, r->total);
-    io.hyper[0] = (float)lr;
-    io.hyper[1] = (float)beta1;
-    io.hyper[2] = (float)f->beta2;
-    io.hyper[3] = (float)f->eps;
-    io.hyper[4] = (float)f->weight_decay;
+    io.hyper[HYPER_LR] = (float)lr;
+    io.hyper[HYPER_BETA1] = (float)beta1;
+    io.hyper[HYPER_BETA2] = (float)f->beta2;
+    io.hyper[HYPER_EPS] = (float)f->eps;
+    io.hyper[HYPER_DECAY] = (float)f->weight_decay;
     /* of the fp32 decays: else the moments' sum is not 1 */
-    io.hyper[5] = (float)(1 - pow(io.hyper[1], t));
-    io.hyper[6] = (float)(1 - pow(io.hyper[2], t));
-    io.hyper[7] = (float)f->clip;
+    io.hyper[HYPER_BIAS1] = (float)(1 - pow(io.hyper[HYPER_BETA1], t));
+    io.hyper[HYPER_BIAS2] = (float)(1 - pow(io.hyper[HYPER_BETA2], t));
+    io.hyper[HYPER_CLIP] = (float)f->clip;
     return lr;
 }
 
@@ -593,6 +594,12 @@ static int bench(Run *r, double started)
     return EXIT_OK;
 }
 
+static void say(const char *line)
+{
+    note("  %s", line);
+}
+
+/* What a run would do, and how each matrix product is computed. */
 static int dry_run(Run *r)
 {
     open_data(r);
@@ -603,6 +610,8 @@ static int dry_run(Run *r)
         note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; nothing was written", r->total,
              data_steps_per_epoch(&r->train));
     }
+    note("matrix products:");
+    step_products(say);
     return EXIT_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "runtime/base.h"
 #include "tile.h"
@@ -179,6 +180,18 @@ static inline int64_t gemm_init(Gemm *g)
     if (g->bias)
         g->bias_memory = gemm_memory_(g, &bias);
     return bytes;
+}
+
+enum { GEMM_ALGO_BYTES = 160 };
+
+/* Who computes the product: "gemm:jit" and the like are oneDNN's own names. */
+static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
+{
+    const char *name = "";
+    const_dnnl_primitive_desc_t pd;
+    if (g->product && dnnl_primitive_get_primitive_desc(g->product, &pd) == dnnl_success)
+        dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    snprintf(to, GEMM_ALGO_BYTES, g->product ? "oneDNN %s" : "own loops%s", name);
 }
 
 /* ---- own loops: C in blocks, operands unpacked to fp32 as they come; a thread has its own part of ws -------- */

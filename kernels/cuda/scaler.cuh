@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(1) scaler_update_kernel(float *norm, float *sc
     if (!isfinite(norm[0])) {
         scaler[0] = scale > least ? 0.5f * scale : scale;
         scaler[1] = 0;
-    } else if (scaler[1] + 1 == SCALER_STEPS) {
+    } else if (scaler[1] + 1 == (float)SCALER_STEPS) {
         scaler[0] = 2 * scale;
         scaler[1] = 0;
     } else {
