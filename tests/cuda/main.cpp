@@ -6,22 +6,13 @@
 #include "harness.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "../kernels/numbers.h"
-
-#ifdef ACT_BF16
-#define ACT_EPS EPS_BF16
-#elif defined ACT_F16
-#define ACT_EPS EPS_F16
-#else
-#define ACT_EPS EPS_F32
-#endif
+#include "../kernels/checks.h"
 
 struct Buffer {
     unsigned char *at;
@@ -31,8 +22,6 @@ struct Buffer {
 static Test *tests;                      /* sorted by name */
 static std::vector<Buffer> buffers;
 static std::vector<void *> host_buffers;
-static char why[512];                    /* the first failure of the running test, or empty */
-static uint64_t rng;
 static uint64_t digest;                  /* of all checked results of the running body */
 static bool captures;                    /* run() goes through a graph */
 cudaStream_t stream;
@@ -45,16 +34,6 @@ Test::Test(const char *name_, void (*body_)(), bool bench_)
         p = &(*p)->next;
     next = *p;
     *p = this;
-}
-
-__attribute__((format(printf, 1, 2))) static void fail(const char *fmt, ...)
-{
-    if (why[0])
-        return;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
 }
 
 /* Memory */
@@ -174,22 +153,7 @@ void run(const std::function<void()> &work)
     }
 }
 
-/* Random numbers and inputs */
-
-uint32_t random_u32()
-{
-    return (uint32_t)(numbers_next(&rng) >> 32);
-}
-
-int64_t random_below(int64_t n)
-{
-    return (int64_t)(numbers_next(&rng) % (uint64_t)n);
-}
-
-double random_normal()
-{
-    return numbers_normal(&rng);
-}
+/* Inputs */
 
 act_t *act_from(const double *values, int64_t n)
 {
@@ -260,64 +224,6 @@ static const void *hash(const void *device, int64_t bytes)
     return p;
 }
 
-static void compare(const char *what, const double *got, const double *ref, int64_t n,
-                    int64_t depth, double eps)
-{
-    int64_t at;
-    const double worst = numbers_worst(got, ref, n, depth, eps, &at);
-    if (getenv("VERBOSE"))
-        printf("# %s: %.2f of the tolerance\n", what, worst);
-    if (!(worst <= 1))
-        fail("%s[%lld of %lld]: want %.9g, got %.9g, %.1f times the tolerance", what,
-             (long long)at, (long long)n, ref[at], got[at], worst);
-}
-
-void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
-{
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, act_double(got, n), ref, n, depth, ACT_EPS);
-}
-
-void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
-{
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, EPS_F32);
-}
-
-void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
-{
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, ACT_EPS);
-}
-
-static void compare_exact(const char *what, const double *got, const double *want, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (!(got[i] == want[i])) {
-            fail("%s[%lld of %lld]: want exactly %.9g, got %.9g", what, (long long)i,
-                 (long long)n, want[i], got[i]);
-            return;
-        }
-}
-
-void check_act_exact(const char *what, const act_t *got, const double *ref, int64_t n)
-{
-    double *want = HOST(double, n);
-    for (int64_t i = 0; i < n; i++)
-        want[i] = act_round((float)ref[i]);
-    hash(got, n * (int64_t)sizeof *got);
-    compare_exact(what, act_double(got, n), want, n);
-}
-
-void check_f32_exact(const char *what, const float *got, const double *ref, int64_t n)
-{
-    double *want = HOST(double, n);
-    for (int64_t i = 0; i < n; i++)
-        want[i] = (float)ref[i];
-    hash(got, n * (int64_t)sizeof *got);
-    compare_exact(what, f32_double(got, n), want, n);
-}
-
 void check_same(const char *what, const void *a, const void *b, int64_t bytes)
 {
     const unsigned char *p = (const unsigned char *)hash(a, bytes);
@@ -327,20 +233,6 @@ void check_same(const char *what, const void *a, const void *b, int64_t bytes)
             fail("%s: byte %lld of %lld differs", what, (long long)i, (long long)bytes);
             return;
         }
-}
-
-void check_true(const char *what, bool ok)
-{
-    if (!ok)
-        fail("%s: false", what);
-}
-
-double dot(const double *a, const double *b, int64_t n)
-{
-    double s = 0;
-    for (int64_t i = 0; i < n; i++)
-        s += a[i] * b[i];
-    return s;
 }
 
 void check_gradient(const char *what, const std::function<double()> &loss, double *x,

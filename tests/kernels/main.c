@@ -5,23 +5,20 @@
  * Keeps: a test sees the same inputs whatever other tests run, and on each number of threads. */
 #include <math.h>
 #include <omp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "harness.h"
-#include "numbers.h"
 
-#define ACT_EPS (sizeof(act_t) == 2 ? EPS_BF16 : EPS_F32)
+#define HOST(type, n) NEW(type, n)
+#include "checks.h"
 
 enum { GUARD = 64, MAX_BUFFERS = 4096 };
 
 static Test *tests;                      /* sorted by name */
 static struct { unsigned char *at; int64_t bytes; } buffers[MAX_BUFFERS];
 static int nbuffers;
-static char why[512];                    /* the first failure of the running test, or empty */
-static uint64_t rng;
 static uint64_t digest;                  /* of all checked results of the running body */
 static bool library;
 
@@ -39,19 +36,10 @@ void harness_library(void)
     library = true;
 }
 
-__attribute__((format(printf, 1, 2))) static void fail(const char *fmt, ...)
-{
-    if (why[0])
-        return;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-}
-
-static void hash(const void *data, int64_t bytes)
+static const void *hash(const void *data, int64_t bytes)
 {
     digest = numbers_hash(digest, data, bytes);
+    return data;
 }
 
 /* Memory */
@@ -80,23 +68,6 @@ static void free_buffers(void)
         free(buffers[i].at);
     }
     nbuffers = 0;
-}
-
-/* Random numbers */
-
-uint32_t random_u32(void)
-{
-    return (uint32_t)(numbers_next(&rng) >> 32);
-}
-
-int64_t random_below(int64_t n)
-{
-    return (int64_t)(numbers_next(&rng) % (uint64_t)n);
-}
-
-double random_normal(void)
-{
-    return numbers_normal(&rng);
 }
 
 /* Inputs */
@@ -169,64 +140,6 @@ float *f32_copy(const float *x, int64_t n)
 
 /* Checks */
 
-static void compare(const char *what, const double *got, const double *ref, int64_t n,
-                    int64_t depth, double eps)
-{
-    int64_t at;
-    const double worst = numbers_worst(got, ref, n, depth, eps, &at);
-    if (getenv("VERBOSE"))
-        printf("# %s: %.2f of the tolerance\n", what, worst);
-    if (!(worst <= 1))
-        fail("%s[%lld of %lld]: want %.9g, got %.9g, %.1f times the tolerance", what,
-             (long long)at, (long long)n, ref[at], got[at], worst);
-}
-
-void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
-{
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, act_double(got, n), ref, n, depth, ACT_EPS);
-}
-
-void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
-{
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, EPS_F32);
-}
-
-void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
-{
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, ACT_EPS);
-}
-
-static void compare_exact(const char *what, const double *got, const double *want, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (!(got[i] == want[i])) {
-            fail("%s[%lld of %lld]: want exactly %.9g, got %.9g", what, (long long)i,
-                 (long long)n, want[i], got[i]);
-            return;
-        }
-}
-
-void check_act_exact(const char *what, const act_t *got, const double *ref, int64_t n)
-{
-    double *want = NEW(double, n);
-    for (int64_t i = 0; i < n; i++)
-        want[i] = act_round((float)ref[i]);
-    hash(got, n * (int64_t)sizeof *got);
-    compare_exact(what, act_double(got, n), want, n);
-}
-
-void check_f32_exact(const char *what, const float *got, const double *ref, int64_t n)
-{
-    double *want = NEW(double, n);
-    for (int64_t i = 0; i < n; i++)
-        want[i] = (float)ref[i];
-    hash(got, n * (int64_t)sizeof *got);
-    compare_exact(what, f32_double(got, n), want, n);
-}
-
 void check_same(const char *what, const void *a, const void *b, int64_t bytes)
 {
     hash(a, bytes);
@@ -236,20 +149,6 @@ void check_same(const char *what, const void *a, const void *b, int64_t bytes)
             fail("%s: byte %lld of %lld differs", what, (long long)i, (long long)bytes);
             return;
         }
-}
-
-void check_true(const char *what, bool ok)
-{
-    if (!ok)
-        fail("%s: false", what);
-}
-
-double dot(const double *a, const double *b, int64_t n)
-{
-    double s = 0;
-    for (int64_t i = 0; i < n; i++)
-        s += a[i] * b[i];
-    return s;
 }
 
 void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
