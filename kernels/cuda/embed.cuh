@@ -247,13 +247,18 @@ __global__ void __launch_bounds__(EMBED_THREADS)
     if (t >= P || (t >= T && beta))
         return;
     for (int64_t i = threadIdx.x * W; i < C; i += blockDim.x * W) {
-        float sum[W] = {}, v[W];
-#pragma unroll 4
-        for (int64_t r = t; r < rows && t < T; r += T) {
-            embed_load<W>(v, dy + r * C + i);
+        float sum[W] = {};
+        for (int64_t r = t; r < rows && t < T; r += EMBED_AHEAD * T) {
+            float v[EMBED_AHEAD][W] = {};
 #pragma unroll
-            for (int e = 0; e < W; e++)
-                sum[e] += v[e];
+            for (int k = 0; k < EMBED_AHEAD; k++)
+                if (r + k * T < rows)
+                    embed_load<W>(v[k], dy + (r + k * T) * C + i);
+#pragma unroll
+            for (int k = 0; k < EMBED_AHEAD; k++)
+#pragma unroll
+                for (int e = 0; e < W; e++)
+                    sum[e] += v[k][e];
         }
         f32_add<W>(dwpe + t * C + i, sum, beta);
     }

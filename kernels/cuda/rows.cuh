@@ -31,12 +31,15 @@ constexpr int ROW_HELD = W == 1 ? 4 : 16;
 template <int W>
 constexpr bool ROW_AHEAD = W == 8;
 
-/* Threads of a row: whole warps. */
+/* Threads of a row: whole warps, or 1, 2, 4 .. of a warp that has several short rows. */
 static __host__ __device__ constexpr int row_threads(int64_t C)
 {
-    const int each = WARP * (row_width(C) == 1 ? ROW_HELD<1> : ROW_HELD<ACT_VECTOR>);
-    const int64_t threads = (C + each - 1) / each * WARP;
-    return threads < ROW_THREADS ? (int)threads : ROW_THREADS;
+    const int held = row_width(C) == 1 ? ROW_HELD<1> : ROW_HELD<ACT_VECTOR>;
+    const int64_t wanted = (C + held - 1) / held, whole = (wanted + WARP - 1) / WARP * WARP;
+    int threads = 1;
+    while (threads < WARP && threads < wanted)
+        threads *= 2;
+    return wanted <= WARP ? threads : whole < ROW_THREADS ? (int)whole : ROW_THREADS;
 }
 
 /* Rows that a block of `most` threads holds at a time. */
@@ -45,12 +48,13 @@ static __host__ __device__ constexpr int row_groups(int threads, int most)
     return threads < most ? most / threads : 1;
 }
 
-/* The same where the block has one of CUDA_REDUCE_PARTS parts of the rows: no more than those. */
+/* The same where the block has one of CUDA_REDUCE_PARTS parts of the rows: as many as those, in
+ * whole warps. */
 static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows)
 {
     const int64_t part = (rows + CUDA_REDUCE_PARTS - 1) / CUDA_REDUCE_PARTS;
-    const int groups = row_groups(threads, ROW_THREADS);
-    return part < groups ? (int)part : groups;
+    const int groups = row_groups(threads, ROW_THREADS), warp = row_groups(threads, WARP);
+    return part < groups ? (int)((part + warp - 1) / warp * warp) : groups;
 }
 
 /* Shared memory of row_join in a block of ROW_THREADS. */
@@ -148,32 +152,42 @@ static __device__ __forceinline__ void row_add(float (&x)[ROW_HELD<W>], act_t *s
     row_write<W>(sum, x, at, n);
 }
 
+/* Sum over the threads of a row within a warp, given to each. All of the warp call it. */
+static __device__ __forceinline__ float row_warp_sum(float v)
+{
+    if (blockDim.x >= WARP)
+        return warp_sum(v);
+    for (unsigned step = blockDim.x / 2; step > 0; step /= 2)
+        v += __shfl_xor_sync(0xffffffffu, v, step);
+    return v;
+}
+
 /* Sum over the threads of a row, given to each. Every thread of the block calls it, with `sums`
  * (ROW_WARPS) in shared memory that no call since the last barrier has used. */
 static __device__ __forceinline__ float row_sum(float v, float *sums)
 {
-    v = warp_sum(v);
-    if (blockDim.x == 32)
+    v = row_warp_sum(v);
+    if (blockDim.x <= WARP)
         return v;
-    const unsigned warps = blockDim.x / 32;
+    const unsigned warps = blockDim.x / WARP;
     sums += threadIdx.y * warps;
-    if (threadIdx.x % 32 == 0)
-        sums[threadIdx.x / 32] = v;
+    if (threadIdx.x % WARP == 0)
+        sums[threadIdx.x / WARP] = v;
     __syncthreads();
-    return warp_sum(threadIdx.x % 32 < warps ? sums[threadIdx.x % 32] : 0.0f);
+    return warp_sum(threadIdx.x % WARP < warps ? sums[threadIdx.x % WARP] : 0.0f);
 }
 
 /* The same for two sums at the cost of one barrier. */
 static __device__ __forceinline__ float2 row_sums(float2 v, float2 *sums)
 {
-    v.x = warp_sum(v.x);
-    v.y = warp_sum(v.y);
-    if (blockDim.x == 32)
+    v.x = row_warp_sum(v.x);
+    v.y = row_warp_sum(v.y);
+    if (blockDim.x <= WARP)
         return v;
-    const unsigned warps = blockDim.x / 32, lane = threadIdx.x % 32;
+    const unsigned warps = blockDim.x / WARP, lane = threadIdx.x % WARP;
     sums += threadIdx.y * warps;
     if (lane == 0)
-        sums[threadIdx.x / 32] = v;
+        sums[threadIdx.x / WARP] = v;
     __syncthreads();
     v = lane < warps ? sums[lane] : make_float2(0, 0);
     v.x = warp_sum(v.x);
@@ -217,17 +231,24 @@ static __device__ __forceinline__ int64_t part_begin(int64_t part, int64_t parts
     return part * rows / parts;
 }
 
-/* acc, in the last rows of the block, becomes the sum over its rows in order; `shared` (C). */
+/* acc, in the last row of the block, becomes the sum over its rows: those of a warp, then the warps
+ * or the rows of several warps in order; `shared` (C). */
 template <int W>
 static __device__ __forceinline__ void row_join(float (&acc)[ROW_HELD<W>], float *shared, int64_t n)
 {
-    for (unsigned g = 0; g < blockDim.y; g++) {
+    const unsigned rows = blockDim.x < WARP ? WARP / blockDim.x : 1;         // of a warp
+    for (unsigned step = blockDim.x; step < WARP; step *= 2) {
+#pragma unroll
+        for (int e = 0; e < ROW_HELD<W>; e++)
+            acc[e] += __shfl_xor_sync(0xffffffffu, acc[e], step);
+    }
+    for (unsigned g = rows - 1; g < blockDim.y; g += rows) {
 #pragma unroll
         for (int e = 0; e < ROW_HELD<W>; e++) {
             if (threadIdx.y != g || !row_has<W>(e, threadIdx.x, n))
                 continue;
             float *to = shared + (threadIdx.x + (int64_t)(e / W) * blockDim.x) * W + e % W;
-            acc[e] = g ? *to + acc[e] : acc[e];
+            acc[e] = g >= rows ? *to + acc[e] : acc[e];
             *to = acc[e];
         }
         __syncthreads();
