@@ -46,6 +46,8 @@ static const double abort_seconds = 10, peer_seconds = 3;
 enum { STEPS = 31 };                 /* durations that the deadline of a step is made from */
 
 static ncclComm_t nccl;
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;      /* NCCL, with nccl */
+static bool aborting;                /* nccl is about to be freed, under calling */
 static ncclUniqueId id;
 static cudaStream_t reducing;        /* every call of NCCL */
 static cudaEvent_t forked, joined;
@@ -57,6 +59,25 @@ static struct {
     int64_t step;                    /* the one that is being timed */
     double began;
 } steps = { .step = -1 };
+
+/* ---- the end of the communicator ------------------------------------------------------------- */
+
+/* Between the two nccl exists and its sums are those of all ranks. Once the process is to end, from
+ * whatever thread, nobody gets further. */
+static void enter(void)
+{
+    pthread_mutex_lock(&calling);
+    while (aborting) {
+        pthread_mutex_unlock(&calling);
+        pause();
+        pthread_mutex_lock(&calling);
+    }
+}
+
+static void leave(void)
+{
+    pthread_mutex_unlock(&calling);
+}
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
 
@@ -82,6 +103,8 @@ static double allowed(void)
 void comm_advance(void)
 {
     double now = clock_seconds();
+    enter();
+    leave();
     if (world.step != steps.step) {
         if (steps.step >= 0) {
             steps.seconds[steps.next] = now - steps.began;
@@ -128,15 +151,22 @@ static void failed(ncclResult_t result, const char *what)
         ncclGetErrorString(result), detail && *detail ? ": " : "", detail ? detail : "");
 }
 
+static ncclResult_t state_of(void)
+{
+    ncclResult_t state = ncclSuccess;
+    enter();
+    ncclResult_t asked = ncclCommGetAsyncError(nccl, &state);
+    leave();
+    return asked != ncclSuccess ? asked : state;
+}
+
 /* Of a call whose result is ncclInProgress until the communicator is done with it. */
 static void settle(ncclResult_t result, const char *what, double seconds)
 {
     double end = clock_seconds() + seconds * scale;
     while (result == ncclInProgress) {
         struct timespec moment = { 0, 100000 };
-        ncclResult_t asked = ncclCommGetAsyncError(nccl, &result);
-        if (asked != ncclSuccess)
-            result = asked;
+        result = state_of();
         if (result == ncclInProgress && clock_seconds() > end)
             die(EXIT_HANG, "%s: not done after %.0f s; does NCCL_SOCKET_IFNAME name the network "
                 "that joins the hosts?", what, seconds * scale);
@@ -147,9 +177,15 @@ static void settle(ncclResult_t result, const char *what, double seconds)
         failed(result, what);
 }
 
+/* Frees the communicator, and ends its kernels: what waits for them must not take their results. */
 static void *abort_nccl(void *arg)
 {
-    ncclCommAbort(*(ncclComm_t *)arg);
+    (void)arg;
+    pthread_mutex_lock(&calling);
+    aborting = true;
+    pthread_mutex_unlock(&calling);
+    if (nccl)
+        ncclCommAbort(nccl);
     return NULL;
 }
 
@@ -159,7 +195,7 @@ static void leave_all(int code)
     pthread_t thread;
     struct timespec end;
     star_abort(code);
-    if (!nccl || pthread_create(&thread, NULL, abort_nccl, &nccl))
+    if (pthread_create(&thread, NULL, abort_nccl, NULL))
         return;
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += (time_t)abort_seconds;
@@ -171,8 +207,10 @@ void comm_connect(void)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    settle(ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config), "joining the GPUs",
-           init_seconds);
+    enter();
+    ncclResult_t result = ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config);
+    leave();
+    settle(result, "joining the GPUs", init_seconds);
     check_cuda(cudaStreamCreateWithFlags(&reducing, cudaStreamNonBlocking), "a stream");
     check_cuda(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming), "an event");
     check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
@@ -181,9 +219,9 @@ void comm_connect(void)
 
 void comm_poll(void)
 {
-    ncclResult_t state = ncclSuccess, asked = ncclCommGetAsyncError(nccl, &state);
-    if (asked != ncclSuccess || (state != ncclSuccess && state != ncclInProgress))
-        failed(asked != ncclSuccess ? asked : state, "between the GPUs");
+    ncclResult_t state = state_of();
+    if (state != ncclSuccess && state != ncclInProgress)
+        failed(state, "between the GPUs");
 }
 
 static void fork_from(cudaStream_t s)
@@ -201,8 +239,11 @@ void comm_allreduce_join(cudaStream_t s)
 void comm_allreduce_start(float *device, int64_t n, cudaStream_t s)
 {
     fork_from(s);
-    settle(ncclAllReduce(device, device, (size_t)n, ncclFloat32, ncclSum, nccl, reducing),
-           "summing gradients", init_seconds);
+    enter();
+    ncclResult_t result =
+        ncclAllReduce(device, device, (size_t)n, ncclFloat32, ncclSum, nccl, reducing);
+    leave();
+    settle(result, "summing gradients", init_seconds);
 }
 
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, cudaStream_t s)
