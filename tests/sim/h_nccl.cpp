@@ -207,8 +207,10 @@ static void polled(Rank *r)
     CHECK(ncclAllReduce(x, x, 1, ncclFloat, ncclSum, r->comm, r->s) == ncclInvalidArgument);
     OK(poll(r->comm));
     CHECK(ncclAllReduce(x, x, 1, ncclFloat, ncclSum, r->comm, r->s) == ncclInProgress);
+    CHECK(fetch(r, x, 1)[0] == 1);       /* not on the stream yet */
     OK(poll(r->comm));
-    OK(ncclAllReduce(x, x, 1, ncclFloat, ncclSum, r->comm, r->s));
+    CHECK(ncclAllReduce(x, x, 1, ncclFloat, ncclSum, r->comm, r->s) == ncclInProgress);
+    OK(poll(r->comm));
     CHECK(fetch(r, x, 1)[0] == 4);
     CHECK(ncclCommFinalize(r->comm) == ncclInProgress);
     OK(poll(r->comm));

@@ -1,10 +1,9 @@
 /* nccl.cpp -- NCCL between processes of one host: communicators, groups, collectives on streams.
  *
- * Keeps: a collective is an operation of its stream and waits for the other ranks without holding
- *        up the host; a rank that ends shows as ncclRemoteError, and the stream stands still until
- *        ncclCommAbort; a rank that calls something else ends both with one line. A communicator
- *        with blocking = 0 answers ncclInProgress where the library may: to its creation, to its
- *        first collective and to its end. The exchange itself is in nccl_shared.cpp. */
+ * Keeps: a collective waits for the other ranks on its stream, without holding up the host. A rank
+ *        that ends shows as ncclRemoteError, until ncclCommAbort the stream stands still; one that
+ *        calls something else ends both with one line. blocking = 0: ncclInProgress where the
+ *        library may answer it: creation, collectives, end. Exchange: nccl_shared.cpp. */
 #include "nccl_shared.h"
 
 #include "host.h"
@@ -15,23 +14,23 @@
 
 enum State { STARTING, READY, ENDING };
 
-struct ncclComm {
-    std::shared_ptr<Shared> shared;
-    int rank, ranks, device;
-    bool blocking;
-    State state;
-    bool used;               /* by a collective */
-    int asked;               /* for its state since the last call that takes time: 2 was told */
-    uint64_t end;            /* place of the last operation when ncclCommFinalize was called */
-    ncclResult_t error;
-};
-
 struct Pending {
     ncclComm_t comm;
     SharedCall call;
     const void *send;
     void *recv;
     cudaStream_t stream;
+};
+
+struct ncclComm {
+    std::shared_ptr<Shared> shared;
+    int rank, ranks, device;
+    bool blocking;
+    State state;
+    std::vector<Pending> called;     /* without blocking: enqueued when the state is asked for */
+    int asked;               /* for its state since the last call that takes time: 2 was told */
+    uint64_t end;            /* place of the last operation when ncclCommFinalize was called */
+    ncclResult_t error;
 };
 
 static std::map<ncclComm_t, bool> comms;
@@ -86,7 +85,37 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 /* ---- communicators ---- */
 
-/* Where the communicator stands; its creation and its end go on meanwhile. */
+static bool inside_device(const void *p, size_t bytes)
+{
+    SimMemory kind;
+    void *start;
+    size_t size;
+    return !bytes || (sim_find(p, &kind, &start, &size) && kind == SIM_DEVICE &&
+                      bytes <= size - (size_t)((const char *)p - (const char *)start));
+}
+
+static ncclResult_t enqueue(const Pending &p)
+{
+    std::shared_ptr<Shared> shared = p.comm->shared;
+    auto exchange = std::make_shared<SharedExchange>();
+    bool reads = shared_sends(shared.get(), p.call), writes = shared_receives(shared.get(), p.call);
+    const size_t in = shared_send_bytes(shared.get(), p.call);
+    const size_t out = shared_recv_bytes(shared.get(), p.call);
+    cudaError_t error = stream_enqueue(p.stream, shared_kind_name(p.call.kind), [=] {
+        if (!exchange->begun) {
+            if (reads && in)
+                sim_read(p.send, in);
+            if (writes && out)
+                sim_write(p.recv, out);
+        }
+        return shared_step(shared.get(), exchange.get(), p.call, p.send, p.recv);
+    });
+    if (error != cudaSuccess)
+        return refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
+    return ncclSuccess;
+}
+
+/* Where the communicator stands; its creation, its calls and its end go on meanwhile. */
 static ncclResult_t state_of(ncclComm_t comm)
 {
     order_progress();
@@ -104,7 +133,13 @@ static ncclResult_t state_of(ncclComm_t comm)
     if (comm->state == ENDING && !order_done(comm->end))
         return ncclInProgress;
     comm->asked += comm->asked < 2;
-    return comm->asked < 2 && !comm->blocking ? ncclInProgress : ncclSuccess;
+    if (comm->asked < 2 && !comm->blocking)
+        return ncclInProgress;
+    for (const Pending &p : comm->called)
+        if (comm->error == ncclSuccess)
+            comm->error = enqueue(p);
+    comm->called.clear();
+    return comm->error;
 }
 
 /* Of a blocking communicator: until it is where the call brings it. No lock held. */
@@ -132,7 +167,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
         if (!shared)
             return refuse(ncclInvalidUsage, why);
         *comm = new ncclComm{shared, rank, ranks, device_current(),
-                             !config || config->blocking != 0, STARTING, false, 0, 0,
+                             !config || config->blocking != 0, STARTING, {}, 0, 0,
                              ncclSuccess};
         comms[*comm] = true;
     }
@@ -198,7 +233,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     {
         SimLock lock(sim_mutex);
-        if (!known(comm) || comm->state != READY)
+        if (!known(comm) || comm->state != READY || !comm->called.empty())
             return refuse(ncclInvalidArgument, "communicator");
         comm->state = ENDING;
         comm->asked = 0;
@@ -263,38 +298,14 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 
 /* ---- collectives ---- */
 
-static bool inside_device(const void *p, size_t bytes)
-{
-    SimMemory kind;
-    void *start;
-    size_t size;
-    return !bytes || (sim_find(p, &kind, &start, &size) && kind == SIM_DEVICE &&
-                      bytes <= size - (size_t)((const char *)p - (const char *)start));
-}
-
+/* Without blocking the library enqueues from a thread of its own: what the caller enqueues before
+ * it has asked for the state until that is ncclSuccess comes first. */
 static ncclResult_t start(const Pending &p)
 {
-    ncclComm_t comm = p.comm;
-    std::shared_ptr<Shared> shared = comm->shared;
-    auto exchange = std::make_shared<SharedExchange>();
-    bool reads = shared_sends(shared.get(), p.call), writes = shared_receives(shared.get(), p.call);
-    const size_t in = shared_send_bytes(shared.get(), p.call);
-    const size_t out = shared_recv_bytes(shared.get(), p.call);
-    cudaError_t error = stream_enqueue(p.stream, shared_kind_name(p.call.kind), [=] {
-        if (!exchange->begun) {
-            if (reads && in)
-                sim_read(p.send, in);
-            if (writes && out)
-                sim_write(p.recv, out);
-        }
-        return shared_step(shared.get(), exchange.get(), p.call, p.send, p.recv);
-    });
-    if (error != cudaSuccess)
-        return refuse(ncclUnhandledCudaError, cudaGetErrorString(error));
-    if (comm->used || comm->blocking)
-        return ncclSuccess;
-    comm->used = true;
-    comm->asked = 0;
+    if (p.comm->blocking)
+        return enqueue(p);
+    p.comm->called.push_back(p);
+    p.comm->asked = 0;
     return ncclInProgress;
 }
 
