@@ -135,9 +135,11 @@ static void copy(char *to, int64_t to_stride, const char *from, int64_t from_str
         return;
     select_device();
     pthread_mutex_lock(&one_copy);
-    for (int64_t r = 0; r < rows && error == cudaSuccess; r++)
-        error = cudaMemcpyAsync(to + r * to_stride, from + r * from_stride, (size_t)bytes, kind,
-                                copies);
+    if (rows == 1)
+        error = cudaMemcpyAsync(to, from, (size_t)bytes, kind, copies);
+    else
+        error = cudaMemcpy2DAsync(to, (size_t)to_stride, from, (size_t)from_stride, (size_t)bytes,
+                                  (size_t)rows, kind, copies);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(copies);
     pthread_mutex_unlock(&one_copy);

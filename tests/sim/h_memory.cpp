@@ -113,6 +113,28 @@ CASE(copies)
     CHECK(cudaFreeHost(y) == cudaErrorInvalidValue);
 }
 
+/* Rectangles: 3 rows of 5 bytes, 16 and 8 bytes apart. */
+CASE(rectangles)
+{
+    char *h, *d, back[32];
+    cudaStream_t s;
+    OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+    OK(cudaMallocHost((void **)&h, 48));
+    OK(cudaMalloc((void **)&d, 24));
+    for (int i = 0; i < 48; i++)
+        h[i] = (char)i;
+    OK(cudaMemsetAsync(d, 99, 24, s));
+    OK(cudaMemcpy2DAsync(d, 8, h + 2, 16, 5, 3, cudaMemcpyHostToDevice, s));
+    OK(cudaMemcpy2DAsync(back, 8, d, 8, 8, 3, cudaMemcpyDeviceToHost, s));
+    OK(cudaStreamSynchronize(s));
+    for (int i = 0; i < 24; i++)
+        CHECK(back[i] == (i % 8 < 5 ? i / 8 * 16 + i % 8 + 2 : 99));
+    CHECK(cudaMemcpy2DAsync(d, 4, h, 16, 5, 3, cudaMemcpyHostToDevice, s) ==
+          cudaErrorInvalidPitchValue);
+    CHECK(cudaMemcpy2DAsync(d + 4, 8, h, 16, 5, 3, cudaMemcpyHostToDevice, s) ==
+          cudaErrorInvalidValue);
+}
+
 CASE(kinds_of_pointers)
 {
     cudaPointerAttributes a;

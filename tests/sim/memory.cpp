@@ -514,6 +514,33 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t count, enum cudaM
     return error;
 }
 
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream)
+{
+    Copy copy = {DEVICE, DEVICE};
+    cudaError_t error = cudaSuccess;
+    if (!width || !height)
+        return cudaSuccess;
+    if (width > to_pitch || width > from_pitch)
+        return sim_answer(cudaErrorInvalidPitchValue);
+    auto row_to = [=](size_t r) { return (char *)to + r * to_pitch; };
+    auto row_from = [=](size_t r) { return (const char *)from + r * from_pitch; };
+    for (size_t r = 0; r < height && error == cudaSuccess; r++)
+        error = check_copy(&copy, row_to(r), row_from(r), width, kind);
+    if (error != cudaSuccess)
+        return sim_answer(error);
+    if (copy.to != PAGEABLE && copy.from != PAGEABLE)
+        return stream_enqueue(stream, "cudaMemcpy2DAsync", [=] {
+            for (size_t r = 0; r < height; r++)
+                copy_work(row_to(r), row_from(r), width)();
+            return true;
+        });
+    for (size_t r = 0; r < height && error == cudaSuccess; r++)
+        error = cudaMemcpyAsync(row_to(r), row_from(r), width, kind, stream);
+    return error;
+}
+
 /* What the host may rely on after the call is what the runtime promises ("API synchronization
  * behavior" in its manual): a copy within the device is under way, and so is the last part of one
  * from pageable memory. */
