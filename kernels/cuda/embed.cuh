@@ -13,7 +13,8 @@
 enum {
     EMBED_THREADS = 256,
     EMBED_SORT = 2048,               /* keys that one block sorts */
-    EMBED_AHEAD = 8,                 /* rows that a thread loads before it adds them */
+    EMBED_AHEAD = 8,                 /* rows that a thread loads before it adds them; */
+    EMBED_POS_AHEAD = 16,            /* in the gradient of positions, which has few threads */
     EMBED_COLUMNS = 4                /* of a thread of a gradient where C is a multiple of it */
 };
 
@@ -208,7 +209,7 @@ __global__ void __launch_bounds__(EMBED_THREADS)
 
 /* A token that begins in piece blockIdx.x and goes on: its sums, in the order of the pieces. */
 template <int W>
-__global__ void __launch_bounds__(EMBED_THREADS)
+__global__ void __launch_bounds__(EMBED_THREADS, 3)
     embed_join_kernel(float *__restrict__ dwte, const float *__restrict__ parts,
                       const uint64_t *__restrict__ keys, int64_t rows, int64_t C, int beta)
 {
@@ -237,9 +238,10 @@ __global__ void __launch_bounds__(EMBED_THREADS)
     f32_add<W>(dwte + token * C + column, sum, beta);
 }
 
-/* A row of dwpe for blockDim.x threads, blockDim.y rows. */
+/* A row of dwpe for blockDim.x threads, blockDim.y rows. 3 blocks a multiprocessor: else the
+ * compiler keeps to 32 registers, in which the loads do not fit. */
 template <int W>
-__global__ void __launch_bounds__(EMBED_THREADS)
+__global__ void __launch_bounds__(EMBED_THREADS, 3)
     pos_bwd_kernel(float *__restrict__ dwpe, const act_t *__restrict__ dy, int64_t rows, int64_t T,
                    int64_t C, int64_t P, int beta)
 {
@@ -248,17 +250,24 @@ __global__ void __launch_bounds__(EMBED_THREADS)
         return;
     for (int64_t i = threadIdx.x * W; i < C; i += blockDim.x * W) {
         float sum[W] = {};
-        for (int64_t r = t; r < rows && t < T; r += EMBED_AHEAD * T) {
-            float v[EMBED_AHEAD][W] = {};
+        int64_t r = t < T ? t : rows;
+        for (; r + (EMBED_POS_AHEAD - 1) * T < rows; r += EMBED_POS_AHEAD * T) {
+            float v[EMBED_POS_AHEAD][W];
 #pragma unroll
-            for (int k = 0; k < EMBED_AHEAD; k++)
-                if (r + k * T < rows)
-                    embed_load<W>(v[k], dy + (r + k * T) * C + i);
+            for (int k = 0; k < EMBED_POS_AHEAD; k++)
+                embed_load<W>(v[k], dy + (r + k * T) * C + i);
 #pragma unroll
-            for (int k = 0; k < EMBED_AHEAD; k++)
+            for (int k = 0; k < EMBED_POS_AHEAD; k++)
 #pragma unroll
                 for (int e = 0; e < W; e++)
                     sum[e] += v[k][e];
+        }
+        for (; r < rows; r += T) {
+            float v[W];
+            embed_load<W>(v, dy + r * C + i);
+#pragma unroll
+            for (int e = 0; e < W; e++)
+                sum[e] += v[e];
         }
         f32_add<W>(dwpe + t * C + i, sum, beta);
     }
