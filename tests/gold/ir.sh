@@ -1,8 +1,9 @@
 #!/bin/bash
 # Recipes in, the text of each room out: ir/CASE/recipe.lua against ir/CASE/*.ir and, where it
-# stands there, step.c. Then the same bytes anywhere: emitted files and a built binary.
+# stands there, step.c or step.cu. Then the same bytes anywhere: emitted files and a built binary.
 # UPDATE=1 rewrites; review the diff.
 set -u
+unset MAKEFLAGS MAKELEVEL        # of a make that started this
 cd "$(dirname "$0")/../.." || exit 2
 gen=$(realpath "${GEN:-out/.gen/gen}")
 scratch=$(mktemp -d)
@@ -28,13 +29,15 @@ for case in tests/gold/ir/*/; do
     fi
     if [ "${UPDATE:-0}" = 1 ]; then
         cp "$out"/ir/*.ir "$case"
-        [ ! -e "$case/step.c" ] || cp "$out/step.c" "$case"
+        for step in "$case"/step.c*; do [ ! -e "$step" ] || cp "$out/${step##*/}" "$case"; done
     fi
     for room in "$out"/ir/*.ir; do
         verdict "$name/$(basename "$room")" "$(first_difference "$case/${room##*/}" "$room")"
     done
-    [ ! -e "$case/step.c" ] ||
-        verdict "$name/step.c" "$(first_difference "$case/step.c" "$out/step.c")"
+    for step in "$case"/step.c*; do
+        [ ! -e "$step" ] ||
+            verdict "$name/${step##*/}" "$(first_difference "$step" "$out/${step##*/}")"
+    done
     verdict "$name/rooms" "$(first_difference <(cd "$case" && echo *.ir) <(cd "$out/ir" && echo *.ir))"
     same=$("$gen" --roundtrip "$case/recipe.lua" 2>&1 | grep -c '^same: ')
     verdict "$name/reads-back" "$([ "$same" = 5 ] || echo "$same of 5 texts read back the same")"

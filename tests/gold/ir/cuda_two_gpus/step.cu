@@ -1,0 +1,418 @@
+/* step.cu -- the programs of a training step.
+ *
+ * Every matrix product and kernel call of a step, straight down.
+ * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
+ * change the recipe, not this file.
+ * IR sha256 72003e8bf9b75849, 87 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. Every launch goes to the stream it is given. */
+#define ACT_F16 1        // activations and compute weights are fp16
+#include "kernels/cuda/adamw.cuh"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/ce.cuh"
+#include "kernels/cuda/embed.cuh"
+#include "kernels/cuda/layernorm.cuh"
+#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/pointwise.cuh"
+#include "kernels/cuda/scaler.cuh"
+
+#include <stdio.h>               // snprintf()
+
+extern "C" {
+#include "runtime/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/device.h"      // the GPU, its arena, pinned memory
+}
+#include "shape.h"               // B, T, C, ...
+#include "step.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#ifdef __CUDACC_VER_BUILD__
+const char *const step_tools = "nvcc " TEXT(__CUDACC_VER_MAJOR__) "." TEXT(__CUDACC_VER_MINOR__) "."
+                               TEXT(__CUDACC_VER_BUILD__) ", g++ " __VERSION__;
+#else
+const char *const step_tools = "g++ " __VERSION__;     // no nvcc
+#endif
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1, .epilogue = GEMM_GELU};
+static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = 32, .n = V, .k = C, .ldc = ce_width(V), .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = 32, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 32, .lda = ce_width(V), .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN, .epilogue = GEMM_DGELU};
+static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
+static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
+static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_up = {.name = "d.up", .m = 1, .n = F, .k = C, .form = GEMM_NT, .bias = 1, .epilogue = GEMM_GELU};
+static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
+static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+
+static Gemm *const gemms[] = {
+    &mm_b_qkv, &mm_b_o, &mm_b_up, &mm_b_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+    &mm_grad_b_down_w, &mm_b_dact, &mm_grad_b_up_w, &mm_b_dnorm2, &mm_grad_b_o_w, &mm_b_datt,
+    &mm_grad_b_qkv_w, &mm_b_dnorm1, &mm_d_qkv, &mm_d_o, &mm_d_up, &mm_d_down, &mm_logits,
+};
+
+static char *arena;
+static void place_values(void)
+{
+    arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+    array_zero(arena, PERSISTENT_BYTES);         // the gaps between gradients count in the norm
+}
+
+/* The part of the arena that holds every input, and its copy that the host writes. */
+enum : int64_t { INPUTS_OFFSET = 2156288, INPUTS_BYTES = 4096 };
+static char *inputs;
+#define PINNED(name) ((decltype(name))(inputs + ((char *)(name) - arena - INPUTS_OFFSET)))
+
+static cudaStream_t work, transfer;      // kernels; inputs on their way
+static cudaEvent_t arrived, done;        // the inputs; the program
+static cudaGraphExec_t step_graph;       // a whole step, captured once
+
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+/* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0471 GFLOP) */
+static void run_micro(int micro, cudaStream_t s)
+{
+    embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);     // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);  // @g1 recipe.lua:4
+        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                        &mm_b_qkv, ws2, s);                                   // @g2 recipe.lua:5
+        attention_fwd<D>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K, 0.25f, NULL,
+                         s);                                                  // @g3 recipe.lua:5
+        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4, s);  // @g4 recipe.lua:5
+        add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
+                          AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
+                          AT(b_norm2_b, l), B * T, C, 1e-05f, s);             // @g5 recipe.lua:5
+        linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
+                             AT(b_up_b, l), &mm_b_up, ws6, s);                // @g6 recipe.lua:4
+        linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
+                        ws7, s);                                              // @g7 recipe.lua:4
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);            // @g8 recipe.lua:4
+    }
+    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
+                  1e-05f, s);                                                 // @g9 recipe.lua:4
+    scale_loss(scaled, scale, scaler, s);                                     // @g10 recipe.lua:2
+    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled, B * T, V, C,
+               32, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11, s);    // @g11 recipe.lua:2
+    loss_sum(loss, losses, B * T, s);                                         // @g12 recipe.lua:2
+    layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
+                  norm_f_rstd, B * T, C, 1, ws13, s);                         // @g13 recipe.lua:4
+    for (int l = L - 1; l >= 0; l--) {
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws14, s);            // @g14 recipe.lua:4
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_down_b, l), C, s);                 // @g15 recipe.lua:9
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws16, s);  // @g16 recipe.lua:4
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);             // @g17 recipe.lua:9
+        linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_b_dact, ws18, s);  // @g18 recipe.lua:4
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws19, s);           // @g19 recipe.lua:4
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_up_b, l), F, s);                   // @g20 recipe.lua:9
+        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws21, s);  // @g21 recipe.lua:4
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);               // @g22 recipe.lua:9
+        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws23, s);     // @g23 recipe.lua:4
+        layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
+                          AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
+                          AT(b_norm2_rstd, l), dx, B * T, C, 1, ws24, s);     // @g24 recipe.lua:4
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);                // @g25 recipe.lua:9
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);                // @g26 recipe.lua:9
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws27, s);           // @g27 recipe.lua:5
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_o_b, l), C, s);                    // @g28 recipe.lua:9
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws29, s);  // @g29 recipe.lua:5
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);                // @g30 recipe.lua:9
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws31, s);         // @g31 recipe.lua:5
+        attention_bwd<D>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H,
+                         K, 0.25f, ws32, s);                                  // @g32 recipe.lua:5
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws33, s);       // @g33 recipe.lua:5
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);                // @g34 recipe.lua:9
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws35, s);  // @g35 recipe.lua:5
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);            // @g36 recipe.lua:9
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws37, s);   // @g37 recipe.lua:5
+        layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
+                          AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
+                          B * T, C, 1, ws38, s);                              // @g38 recipe.lua:4
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);                // @g39 recipe.lua:9
+        if (micro == 1)
+            comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);                // @g40 recipe.lua:9
+    }
+    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws41, s);      // @g41 recipe.lua:5
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);                              // @g42 recipe.lua:5
+}
+
+/* start of a step: gradients that micro-batches add to are cleared */
+static void run_begin(cudaStream_t s)
+{
+    zero(grad_wte, 119680, s);                                                // @g0 recipe.lua:8
+}
+
+/* after the last micro-batch: the norm of the whole gradient */
+static void run_reduce(cudaStream_t s)
+{
+    comm_allreduce_sum(grad_wte, 18816, 1048576, s);                          // @g0 recipe.lua:9
+    comm_allreduce_join(s);                                                   // @g1 recipe.lua:9
+    grad_norm(total_norm, grad_wte, 119680, ws46, s);                         // @g2 recipe.lua:2
+    scaler_update(total_norm, scaler, hyper, s);                              // @g3 recipe.lua:2
+}
+
+/* clip and AdamW, one call a parameter */
+static void run_update(cudaStream_t s)
+{
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, 16512, 1, s);  // @g0 recipe.lua:2
+    adamw_mixed(wpe, master_wpe, m_wpe, v_wpe, grad_wpe, hyper, total_norm, 2048, 1, s);  // @g1 recipe.lua:2
+    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
+                total_norm, 256, 0, s);                                       // @g2 recipe.lua:2
+    adamw_mixed(b_norm1_b, master_b_norm1_b, m_b_norm1_b, v_b_norm1_b, grad_b_norm1_b, hyper,
+                total_norm, 256, 0, s);                                       // @g3 recipe.lua:2
+    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
+                24576, 1, s);                                                 // @g4 recipe.lua:2
+    adamw_mixed(b_qkv_b, master_b_qkv_b, m_b_qkv_b, v_b_qkv_b, grad_b_qkv_b, hyper, total_norm,
+                512, 0, s);                                                   // @g5 recipe.lua:2
+    adamw_mixed(b_o_w, master_b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, total_norm, 8192, 1,
+                s);                                                           // @g6 recipe.lua:2
+    adamw_mixed(b_o_b, master_b_o_b, m_b_o_b, v_b_o_b, grad_b_o_b, hyper, total_norm, 256, 0,
+                s);                                                           // @g7 recipe.lua:2
+    adamw_mixed(b_norm2_w, master_b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper,
+                total_norm, 256, 0, s);                                       // @g8 recipe.lua:2
+    adamw_mixed(b_norm2_b, master_b_norm2_b, m_b_norm2_b, v_b_norm2_b, grad_b_norm2_b, hyper,
+                total_norm, 256, 0, s);                                       // @g9 recipe.lua:2
+    adamw_mixed(b_up_w, master_b_up_w, m_b_up_w, v_b_up_w, grad_b_up_w, hyper, total_norm,
+                32768, 1, s);                                                 // @g10 recipe.lua:2
+    adamw_mixed(b_up_b, master_b_up_b, m_b_up_b, v_b_up_b, grad_b_up_b, hyper, total_norm, 512,
+                0, s);                                                        // @g11 recipe.lua:2
+    adamw_mixed(b_down_w, master_b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper,
+                total_norm, 32768, 1, s);                                     // @g12 recipe.lua:2
+    adamw_mixed(b_down_b, master_b_down_b, m_b_down_b, v_b_down_b, grad_b_down_b, hyper,
+                total_norm, 256, 0, s);                                       // @g13 recipe.lua:2
+    adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
+                total_norm, 128, 0, s);                                       // @g14 recipe.lua:2
+    adamw_mixed(norm_f_b, master_norm_f_b, m_norm_f_b, v_norm_f_b, grad_norm_f_b, hyper,
+                total_norm, 128, 0, s);                                       // @g15 recipe.lua:2
+}
+
+/* the loss of one micro-batch (0.0157 GFLOP) */
+static void run_eval(cudaStream_t s)
+{
+    embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);              // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
+                      AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g1 recipe.lua:4
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws66, s);  // @g2 recipe.lua:5
+        attention_fwd<D>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws68, s);  // @g4 recipe.lua:5
+        add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);  // @g5 recipe.lua:5
+        linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
+                             ws70, s);                                        // @g6 recipe.lua:4
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws71, s);  // @g7 recipe.lua:4
+        add_fwd(e_x, e_mid, e_down, B * T * C, s);                            // @g8 recipe.lua:4
+    }
+    layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
+                  1e-05f, s);                                                 // @g9 recipe.lua:4
+    ce_fwd(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits, ws74, s);  // @g10 recipe.lua:2
+    loss_sum(loss, e_losses, B * T, s);                                       // @g11 recipe.lua:2
+}
+
+/* one token at one place: the logits of the next */
+static void run_decode(cudaStream_t s)
+{
+    embed_pos_at_fwd(d_x, token, wte, wpe, place, C, s);                      // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
+                      AT(b_norm1_b, l), 1, C, 1e-05f, s);                     // @g1 recipe.lua:4
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws78, s);  // @g2 recipe.lua:5
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, 0.25f,
+                            ws79, s);                                         // @g3 recipe.lua:5
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws80, s);  // @g4 recipe.lua:5
+        add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);  // @g5 recipe.lua:5
+        linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up,
+                             ws82, s);                                        // @g6 recipe.lua:4
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws83, s);  // @g7 recipe.lua:4
+        add_fwd(d_x, d_mid, d_down, C, s);                                    // @g8 recipe.lua:4
+    }
+    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
+                  1e-05f, s);                                                 // @g9 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws86, s);                   // @g10 recipe.lua:4
+}
+
+static void open_streams(void)
+{
+    cuda_check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaStreamCreateWithFlags(&transfer, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaEventCreateWithFlags(&arrived, cudaEventDisableTiming), "an event");
+    cuda_check(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
+}
+
+static void open_io(void)
+{
+    inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
+    io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
+    io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
+    io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
+    io.tokens = PINNED(tokens);
+    io.labels = PINNED(labels);
+    io.scale = PINNED(scale);
+    io.hyper = PINNED(hyper);
+    io.token = PINNED(token);
+    io.place = PINNED(place);
+    io.tokens_stride = tokens_stride;
+}
+
+/* Until what stands before the event is done; the other ranks are watched meanwhile. */
+static void wait_for(cudaEvent_t event)
+{
+    cudaError_t state;
+    while ((state = cudaEventQuery(event)) == cudaErrorNotReady)
+        comm_poll();
+    comm_advance();
+    cuda_check(state, "the step");
+}
+
+static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
+{
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
+}
+
+/* Sends the inputs; work waits for them, and so does the host, which may write them again. */
+static void send_inputs(void)
+{
+    cuda_check(cudaMemcpyAsync(arena + INPUTS_OFFSET, inputs, INPUTS_BYTES, cudaMemcpyHostToDevice,
+                               transfer), "a copy to the GPU");
+    cuda_check(cudaEventRecord(arrived, transfer), "an event");
+    cuda_check(cudaStreamWaitEvent(work, arrived, 0), "an event");
+}
+
+void step_open(void)
+{
+    device_open(model.target);
+    comm_connect();
+    place_values();
+    open_streams();
+    open_io();
+    name_tensors();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+    io.scaler = scaler;
+    const float start[2] = {65536, 0};           // as torch.amp.GradScaler
+    array_write(scaler, start, sizeof start);
+    cuda_check(cudaStreamSynchronize(work), "the tables");
+}
+
+static void clear_loss(cudaStream_t s)
+{
+    cuda_check(cudaMemsetAsync(loss, 0, sizeof *loss, s), "the loss");
+}
+
+/* All of a step but its inputs. */
+static void run_step(cudaStream_t s)
+{
+    clear_loss(s);
+    run_begin(s);
+    for (int micro = 0; micro < 2; micro++)
+        run_micro(micro, s);
+    run_reduce(s);
+    run_update(s);
+    fetch(io.loss, loss, sizeof *loss, s);
+    fetch(io.norm, total_norm, sizeof *total_norm, s);
+}
+
+/* Relaxed: the first call of a kernel loads it, and libraries may allocate when they do; NCCL calls
+ * from a thread of its own. Launchers that need that are found by their tests. */
+static void capture_step(void)
+{
+    cudaGraph_t graph;
+    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
+    run_step(work);
+    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
+    cuda_check(cudaGraphInstantiate(&step_graph, graph, 0), "the graph of a step");
+    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
+}
+
+void step_train(void)
+{
+    if (!step_graph)
+        capture_step();
+    send_inputs();
+    cuda_check(cudaGraphLaunch(step_graph, work), "a step");
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(arrived);
+}
+
+void step_wait(void)
+{
+    wait_for(done);
+}
+
+void step_eval(void)
+{
+    send_inputs();
+    clear_loss(work);
+    run_eval(work);
+    fetch(io.loss, loss, sizeof *loss, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(done);
+}
+
+void step_decode(void)
+{
+    send_inputs();
+    run_decode(work);
+    fetch(io.logits, logits, V * sizeof *logits, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(done);
+}
+
+void step_products(void (*say)(const char *line))
+{
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++) {
+        static const char *const forms[] = {"NT", "NN", "TN"};
+        const Gemm *g = gemms[i];
+        char how[GEMM_ALGO_BYTES], line[GEMM_ALGO_BYTES + 120];
+        gemm_describe(g, how);
+        snprintf(line, sizeof line, "%-20.40s %s %lld x %lld x %lld: %s", g->name, forms[g->form],
+                 (long long)g->m, (long long)g->n, (long long)g->k, how);
+        say(line);
+    }
+}
