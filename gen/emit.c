@@ -1,10 +1,7 @@
-/* emit.c -- writes out/NAME: templates with their holes filled, the kernels and runtime they use,
- * manifest and dumps.
+/* emit.c -- writes out/NAME: filled templates, kernels, runtime, manifest and dumps.
  *
- * In:    the graph after plan, templates/, kernels/, runtime/.   Out: files; only those that
- *        changed are written.
- * Keeps: the same bytes on every run; every hole filled once; every number printed comes from the
- *        graph.
+ * In:    the graph after plan, the folders of the sources.   Out: files, if they changed.
+ * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph.
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
  *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text. */
 #define _GNU_SOURCE
@@ -509,7 +506,9 @@ void emit_run(const Graph *g, const char *outdir)
         noise |= !strcmp(g->values[i]->name, "noise");
     put("train.c",
         FILL("templates/train.c",
-             {"head", head(g, "Flags, data, the loop, checkpoints; step.c holds what is computed"),
+             {"head",
+              head(g, text_print("Flags, data, the loop, checkpoints; %s holds what is computed",
+                                 on_gpu(g) ? "step.cu" : "step.c")),
               false},
              {"defaults", run_defaults(g->cfg), false},
              {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},

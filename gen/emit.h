@@ -1,7 +1,7 @@
 /* emit.h -- inside the emit room: what its files share.
  *
- * emit.c writes the folder, emit_step.c the calls and tables of step.c, emit_model.c what Hugging
- * Face files say. */
+ * emit.c writes the folder, emit_step.c calls and tables of step.c or step.cu, emit_model.c what
+ * Hugging Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 

@@ -1,6 +1,6 @@
-/* emit_step.c -- the text of step.c: tables and calls.
+/* emit_step.c -- the text of step.c, on a GPU step.cu: tables and calls.
  *
- * In:    the graph after plan.   Out: C text; every number comes from the graph.
+ * In:    the graph after plan, the lock file.   Out: C text; every number comes from them.
  * Keeps: names survive from the IR: %b.norm1[l] is AT(b_norm1, l). */
 #define _GNU_SOURCE
 #include "emit.h"

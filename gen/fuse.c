@@ -1,8 +1,7 @@
 /* fuse.c -- joins ops into groups, one kernel call each: rows of kernels/kernels.def.
  *
  * In:    programs of ops.   Out: groups; each op in exactly one.   Verified by check_fuse().
- * Keeps: the order of ops; values that only live inside a group are marked internal and never
- *        stored.
+ * Keeps: the order of ops; values that only live inside a group are internal: never stored.
  * Method: at each op the longest pattern that matches the ops from there on, each connected to one
  *         before it; with kernels.fuse = false the shortest. */
 #include "gen.h"

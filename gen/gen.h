@@ -339,7 +339,7 @@ typedef struct {
 
 typedef struct {
     const char *name;        /* "micro", "reduce", "update", "eval", "decode" */
-    const char *about;       /* one line for the reader of step.c */
+    const char *about;       /* one line for readers of step.c */
     int nops, capops;
     Op *ops;
     int nregions;            /* regions are 1..nregions */

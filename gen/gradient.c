@@ -1,11 +1,9 @@
 /* gradient.c -- reverse-mode differentiation of a list of ops: one rule a row of ops.def.
  *
  * In:    forward ops, and gradients of the values they end in.
- * Out:   backward ops behind them; each trained parameter's gradient is written in place into
- *        $grad.NAME.
+ * Out:   backward ops behind them; a trained parameter's gradient is written into $grad.NAME.
  * Method: ops in reverse; a value used n times collects n contributions, added as they come. The
- *         residual stream x is an array, and so is its gradient dx: the last contribution to x[l]
- *         is written to dx[l]. */
+ *         residual stream x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
 #include "graph.h"
 
 #include <string.h>

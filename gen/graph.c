@@ -1,5 +1,4 @@
-/* graph.c -- the programs of a recipe: what is computed before training, in a step, in evaluation
- * and in sampling.
+/* graph.c -- the programs of a recipe: before training, a step, evaluation, sampling.
  *
  * In:    Config.   Out: values and programs of ops.   Verified by check_graph().
  * Keeps: constant shapes and dtypes; a temporary is defined once and before its uses; every trained

@@ -1,11 +1,9 @@
-/* part.c -- who holds what: a placement for every value, and collectives where a reader needs
- * another one.
+/* part.c -- who holds what: placements, and collectives where a reader needs another one.
  *
  * In:    groups.   Out: placements; collective groups between groups.   Verified by check_part().
  * Keeps: every rank runs the same sequence of collectives; one rank needs none.
  * Method: sequences are divided over ranks (shard 0 of the batch); weights are whole on each rank
- *         (rep), so what sums over sequences is a part of the whole (partial) until an all-reduce.
- *         */
+ *         (rep), so sums over sequences are parts of the whole (partial) until an all-reduce. */
 #include "gen.h"
 
 #include <string.h>

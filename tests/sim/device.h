@@ -1,11 +1,9 @@
 /* device.h -- the seam in the simulator between device side (internal.h) and host side (host.h).
  *
- * Keeps: operations (kernels, copies, library calls) run one after the other, in the order the host
- *        enqueued them, one at a time under the host side's lock, on a thread that calls the host
- *        side or, behind a collective that waited for other ranks, on one of its own;
- *        what is checked is whether another order would have been possible.
- *        The checked library (-DSIM_CHECKED) looks at every access; the fast one at none: there
- *        sim_read, sim_write do nothing. */
+ * Keeps: operations (kernels, copies, library calls) run one at a time, as the host enqueued them,
+ *        under the host side's lock, on a thread that calls it or, behind a collective that waited,
+ *        on one of its own; what is checked is whether another order would have been possible.
+ *        -DSIM_CHECKED looks at every access; without it sim_read, sim_write do nothing. */
 #ifndef SIM_DEVICE_H
 #define SIM_DEVICE_H
 

@@ -1,8 +1,7 @@
 /* host.h -- inside the host side of the simulator: the order of operations, who may enqueue one.
  *
- * Keeps: operations run one after the other in the order of the host's calls, at once when nothing
- *        is in their way. Only a collective that waits for other ranks is ever in the way: what was
- *        enqueued after it waits with it, while the host goes on and may poll.
+ * Keeps: operations run in the order of the host's calls, at once but for a collective that waits
+ *        for other ranks: what came after it waits too, while the host goes on and may poll.
  *        Whether another order would have been possible is a matter of clocks: a lane is a
  *        sequence (host, stream, branch of a graph); clock[lane]: how much of it is surely over. */
 #ifndef SIM_HOST_H
