@@ -279,7 +279,10 @@ static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, con
                               cudaStream_t s)
 {
     const int W = C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
-    const int threads = embed_threads(C / W), groups = EMBED_THREADS / threads;
+    int threads = embed_threads(C / W);
+    while (threads / 2 >= C / W)
+        threads /= 2;                // a warp has several short rows
+    const int groups = EMBED_THREADS / threads;
     auto plain = W > 1 ? embed_fwd_kernel<ACT_VECTOR, false> : embed_fwd_kernel<1, false>;
     auto placed = W > 1 ? embed_fwd_kernel<ACT_VECTOR, true> : embed_fwd_kernel<1, true>;
     launch(wpe ? placed : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, y, tok,
