@@ -93,6 +93,17 @@ trained() {             # as train; a verdict when it fails
 
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
 
+# same TEST RUN RUN: every number of the history and every byte of weights and optimiser state
+same() {
+    local file
+    compare "$1" history "$scratch/$2" "$scratch/$3" 0
+    for file in "$scratch/$3/checkpoint-20"/*.safetensors; do
+        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" ||
+            { verdict "$1 bits" "$(basename "$file") differs"; return; }
+    done
+    verdict "$1 bits"
+}
+
 ${CC:-gcc} -std=c11 -O1 -g -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare \
     $here/compare.c runtime/base.c runtime/json.c runtime/safetensors.c \
     runtime/safetensors_write.c runtime/crc32c.c -lcjson -lm ||

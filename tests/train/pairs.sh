@@ -45,17 +45,6 @@ case_of() {             # the reference case a program's recipe belongs to
     case $1 in dropout*) echo qwen2_dropout ;; *) echo "${1%%.*}" ;; esac
 }
 
-# same TEST RUN RUN: every number of the history and every byte of weights and optimiser state
-same() {
-    local file
-    compare "$1" history "$scratch/$2" "$scratch/$3" 0
-    for file in "$scratch/$3/checkpoint-20"/*.safetensors; do
-        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" ||
-            { verdict "$1 bits" "$(basename "$file") differs"; return; }
-    done
-    verdict "$1 bits"
-}
-
 # ---- straight, twice, resumed --------------------------------------------------
 
 for name in gpt2_tiny gpt2_tiny.bf16 llama_rows qwen2_lora dropout dropout.bf16; do
