@@ -13,6 +13,7 @@
 # make sim           the CUDA target end to end on the simulator of a GPU, beside PyTorch's values
 # make gpu-check     the tests of the CUDA target on this machine's GPU  FAST=1
 # make gpu-bench     timings on it beside PyTorch  CASE=... PYTHON=python3
+# make gpu-carry     builds gpu-check here for a machine that has a GPU but not our libraries  TARGET=sm_90
 # make lint sizes clean
 
 SHELL  := /bin/bash
@@ -34,7 +35,7 @@ SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(sort $(patsubst %/Makefile,%,$(wildcard out/*/Makefile)))
 
-.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify sim gpu-check gpu-bench \
+.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench \
         lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -93,6 +94,9 @@ sim: gen
 
 gpu-check: gen
 	@tests/gpu/check.sh
+
+gpu-carry: gen
+	@tests/gpu/carry.sh
 
 gpu-bench: gen
 	@tests/bench/gpu.sh $(CASE)

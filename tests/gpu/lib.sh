@@ -45,5 +45,6 @@ gpu_flags() { sed -n "/^TARGET($TARGET,/,/)\$/p" gen/targets.def | grep -o 'NVCC
 gpu_build() {                                 # source, program
     # shellcheck disable=SC2046
     gcc -std=c11 -O2 -c runtime/base.c -o "$2.base.o" &&
-        "$(nvcc_path)" -std=c++20 $(gpu_flags) -DACT_BF16 -I. "$1" "$2.base.o" -o "$2" -lcublasLt
+        "$(nvcc_path)" -std=c++20 $(gpu_flags) -DACT_BF16 -I. "$1" "$2.base.o" -o "$2" -lcublasLt \
+            -Xlinker -rpath -Xlinker "$CUDA/lib64"
 }
