@@ -13,17 +13,20 @@
 #include <string.h>
 
 static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
+static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
 
 /* ---- columns of kernels.def: fits ------------------------------------------------------------ */
 
 static const char *fits_always(const Graph *g, const Op *op) { (void)g, (void)op; return NULL; }
 
-/* cuBLASLt's epilogues with GELU are for 16-bit operands, and rows of 16 bytes in the one kept. */
+/* cuBLASLt's epilogues with GELU are for 16-bit operands, and rows of 16 bytes in the one kept; a
+ * single token is no shape to ask them for. */
 static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
 {
     (void)g;
     return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
            : columns(op->out[0]) % 8    ? "the epilogue wants a multiple of 8 columns"
+           : rows(op->out[0]) == 1      ? "the epilogue wants more than one row"
                                         : NULL;
 }
 
@@ -36,7 +39,6 @@ static const char *fits_head_size(const Graph *g, const Op *op)
 
 /* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------- */
 
-static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
 static int64_t act(Ref r) { return dtype_bytes[r.v->dtype]; }
 static int64_t attr(const Op *op, const char *key) { return op_attr(op, key)->i; }
 

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 72003e8bf9b75849, 87 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 b264781666355b4d, 88 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -64,7 +64,7 @@ static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B 
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
 static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_d_up = {.name = "d.up", .m = 1, .n = F, .k = C, .form = GEMM_NT, .bias = 1, .epilogue = GEMM_GELU};
+static Gemm mm_d_up = {.name = "d.up", .m = 1, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
 static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 
@@ -266,14 +266,14 @@ static void run_decode(cudaStream_t s)
         linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws80, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);  // @g5 recipe.lua:5
-        linear_bias_gelu_fwd(d_act, d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up,
-                             ws82, s);                                        // @g6 recipe.lua:4
-        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws83, s);  // @g7 recipe.lua:4
-        add_fwd(d_x, d_mid, d_down, C, s);                                    // @g8 recipe.lua:4
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws82, s);  // @g6 recipe.lua:4
+        gelu_fwd(d_act, d_up, F, s);                                          // @g7 recipe.lua:4
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws84, s);  // @g8 recipe.lua:4
+        add_fwd(d_x, d_mid, d_down, C, s);                                    // @g9 recipe.lua:4
     }
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
-                  1e-05f, s);                                                 // @g9 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws86, s);                   // @g10 recipe.lua:4
+                  1e-05f, s);                                                 // @g10 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws87, s);                   // @g11 recipe.lua:4
 }
 
 static void open_streams(void)
