@@ -389,7 +389,8 @@ static void write_step(const Graph *g)
                   ? text_print("    gemm_measured_with(\"%s\");\n", lock_cublaslt())
                   : "",
               !gpu},
-             {"programs", programs, false}),
+             {"programs", programs, false},
+             {"describe", source("templates/products.c"), false}),
         false);
     put("recipe.h",
         FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
