@@ -514,6 +514,7 @@ void emit_run(const Graph *g, const char *outdir)
              {"defaults", run_defaults(g->cfg), false},
              {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
              {"noise", noise ? "yes" : "", false},
+             {"documents", !strcmp(config_text(g->cfg, F_data_kind), "bfd") ? "yes" : "", false},
              {"fp16", fp16 ? "yes" : "", false}),
         false);
     write_build(g);

@@ -2,7 +2,8 @@
  *
  * In:    TokenFile.  Out: (B, T) tokens and labels, target counts, names for messages.
  * Keeps: no state but the permutation of the epoch last asked for; a resumed run reads nothing
- *        again.  Method: sample i of a packed file is tokens [i T, i T + T], of rows document i. */
+ *        again.  Method: sample i of a packed file is tokens [i T, i T + T], of rows document i,
+ *        of bfd the documents of bin i. */
 #define _GNU_SOURCE
 #include "data.h"
 #include "base.h"
@@ -13,17 +14,18 @@
 
 struct DataFile {
     TokenFile t;
-    int64_t first, n;            /* samples of the files before; of this one */
+    int64_t first, n;            /* pieces of the files before; of this one */
 };
 
-/* Tokens of a sample: `have` of them are inputs; one more follows them when `next`. */
+/* Tokens that stand together in a sample, a window or a document: `have` of them are inputs; one
+ * more follows them when `next`. */
 typedef struct {
     const int32_t *token;
     const uint8_t *mask;         /* or NULL: every token is a target */
     int64_t have;
     bool next;
     int32_t pad;
-} Sample;
+} Piece;
 
 /* Training and evaluation data, for the signal handler; NULL: free. */
 static const Data *opened[2];
@@ -72,7 +74,7 @@ void data_permutation(int32_t *p, int64_t n, uint32_t seed)
     }
 }
 
-static Sample sample_at(const Data *d, int64_t i)
+static Piece piece_at(const Data *d, int64_t i)
 {
     int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
     while (lo < hi) {
@@ -84,7 +86,7 @@ static Sample sample_at(const Data *d, int64_t i)
     }
     const DataFile *f = &d->file[lo];
     int64_t begin = d->rows ? f->t.doc[i - f->first] : (i - f->first) * d->T;
-    return (Sample){
+    return (Piece){
         .token = f->t.tokens + begin,
         .mask = f->t.mask ? f->t.mask + begin : NULL,
         .have = d->rows ? f->t.doc[i - f->first + 1] - begin : d->T,
@@ -93,19 +95,48 @@ static Sample sample_at(const Data *d, int64_t i)
     };
 }
 
-static int32_t label_at(const Sample *s, int64_t t)
+/* The pieces of sample i are piece_of(d, i, 0) .. piece_of(d, i, pieces(d, i) - 1). */
+static int64_t pieces(const Data *d, int64_t i)
+{
+    return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : 1;
+}
+
+static Piece piece_of(const Data *d, int64_t i, int64_t k)
+{
+    return piece_at(d, d->bins.n ? d->bins.doc[d->bins.first[i] + k] : i);
+}
+
+static int32_t label_at(const Piece *s, int64_t t)
 {
     bool exists = t + 1 < s->have + s->next;
     return exists && (!s->mask || s->mask[t + 1]) ? s->token[t + 1] : -1;
 }
 
-static int64_t sample_targets(const Sample *s)
+static int64_t piece_targets(const Piece *s)
 {
     int64_t last = s->have + s->next - 1, n = 0;     /* labels 0 .. last-1 exist */
     if (!s->mask)
         return last;
     for (int64_t t = 0; t < last; t++)
         n += s->mask[t + 1] != 0;
+    return n;
+}
+
+static int64_t sample_targets(const Data *d, int64_t i)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < pieces(d, i); k++) {
+        Piece s = piece_of(d, i, k);
+        n += piece_targets(&s);
+    }
+    return n;
+}
+
+static int64_t sample_tokens(const Data *d, int64_t i)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < pieces(d, i); k++)
+        n += piece_of(d, i, k).have;
     return n;
 }
 
@@ -156,9 +187,10 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     char *error = tokenfile_open(&f->t, path);
     if (error)
         die(EXIT_DATA, "%s", error);
-    if (strcmp(f->t.kind, m->data_kind) != 0)
+    const char *kind = d->rows ? "rows" : "packed";
+    if (strcmp(f->t.kind, kind) != 0)
         die(EXIT_MISMATCH, "%s: kind %s, but this binary was built for data.kind = %s: pack it "
-            "again with gen pack --kind %s", path, f->t.kind, m->data_kind, m->data_kind);
+            "again with gen pack --kind %s", path, f->t.kind, m->data_kind, kind);
     if (f->t.vocab > m->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld", path, f->t.tokenizer,
             (long long)f->t.vocab, (long long)m->vocab);
@@ -182,16 +214,30 @@ static void check_targets(const Data *d)
 {
     for (int k = 0; k < d->nfiles; k++)
         for (int64_t i = 0; i < d->file[k].n && (d->rows || d->file[k].t.mask); i++) {
-            Sample s = sample_at(d, d->file[k].first + i);
-            if (sample_targets(&s) == 0)
+            Piece s = piece_at(d, d->file[k].first + i);
+            if (piece_targets(&s) == 0)
                 die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it",
                     d->file[k].t.path, d->rows ? "document" : "sample", (long long)i);
         }
 }
 
+/* Documents become bins, which are the samples. */
+static void fill_bins(Data *d)
+{
+    int32_t *length = malloc(sizeof *length * (size_t)d->n);
+    if (!length)
+        die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)d->n);
+    for (int64_t i = 0; i < d->n; i++)
+        length[i] = (int32_t)piece_at(d, i).have;
+    d->bins = bins_pack(length, d->n, d->T);
+    d->n = d->bins.n;
+    free(length);
+}
+
 void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval)
 {
-    *d = (Data){ .eval = eval, .rows = strcmp(m->data_kind, "rows") == 0, .T = m->T,
+    *d = (Data){ .eval = eval, .kind = m->data_kind, .rows = strcmp(m->data_kind, "packed") != 0,
+                 .T = m->T,
                  .micro = m->micro, .accum = eval ? 1 : m->accum, .ranks = m->ranks,
                  .vocab = m->vocab, .seed = seed, .epoch = -1 };
     d->G = d->micro * d->accum * d->ranks;
@@ -219,6 +265,8 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
             DATA_SAMPLES_MAX);
     watch(d);
     check_targets(d);
+    if (strcmp(d->kind, "bfd") == 0)
+        fill_bins(d);
     if (!eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
 }
@@ -230,18 +278,44 @@ void data_check_tokenizer(const Data *d, const char *id, const char *whose)
             d->tokenizer, whose, id);
 }
 
-void data_batch(Data *d, int64_t step, int64_t micro, int32_t *tokens, int32_t *labels)
+/* Writes piece s from place t of a row on, where its document begins; returns where it ends. */
+static int64_t write_piece(const Batch *to, const Piece *s, int64_t row, int64_t t)
+{
+    const int64_t end = t + s->have;
+    for (int64_t k = 0; k < s->have; k++) {
+        to->tokens[row + t + k] = s->token[k];
+        to->labels[row + t + k] = label_at(s, k);
+    }
+    for (int64_t k = 0; to->places && k < s->have; k++) {
+        to->places[row + t + k] = (int32_t)k;
+        to->ends[row + t + k] = (int32_t)end;
+    }
+    return end;
+}
+
+/* The places of a row from t on hold no token: a document of its own without targets. */
+static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, int64_t T)
+{
+    for (int64_t k = t; k < T; k++) {
+        to->tokens[row + k] = pad;
+        to->labels[row + k] = -1;
+    }
+    for (int64_t k = t; to->places && k < T; k++) {
+        to->places[row + k] = (int32_t)(k - t);
+        to->ends[row + k] = (int32_t)T;
+    }
+}
+
+void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 {
     int64_t first = data_sample0(d, step, micro);
-    for (int64_t b = 0; b < d->micro; b++, tokens += d->T, labels += d->T) {
-        int64_t i = place(d, step, first + b);
-        Sample s = i < 0 ? sample_at(d, 0) : sample_at(d, i);
-        if (i < 0)
-            s.have = s.next = 0;
-        for (int64_t t = 0; t < d->T; t++) {
-            tokens[t] = t < s.have ? s.token[t] : s.pad;
-            labels[t] = label_at(&s, t);
+    for (int64_t b = 0; b < d->micro; b++) {
+        int64_t i = place(d, step, first + b), t = 0;
+        for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
+            Piece s = piece_of(d, i, k);
+            t = write_piece(&to, &s, b * d->T, t);
         }
+        write_padding(&to, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
     }
 }
 
@@ -250,10 +324,7 @@ int64_t data_targets(Data *d, int64_t step)
     int64_t n = 0;
     for (int64_t g = 0; g < d->G; g++) {
         int64_t i = place(d, step, g);
-        if (i >= 0) {
-            Sample s = sample_at(d, i);
-            n += sample_targets(&s);
-        }
+        n += i >= 0 ? sample_targets(d, i) : 0;
     }
     return n;
 }
@@ -263,7 +334,7 @@ int64_t data_tokens(Data *d, int64_t step)
     int64_t n = 0;
     for (int64_t g = 0; g < d->G; g++) {
         int64_t i = place(d, step, g);
-        n += i >= 0 ? sample_at(d, i).have : 0;
+        n += i >= 0 ? sample_tokens(d, i) : 0;
     }
     return n;
 }
@@ -287,8 +358,8 @@ int64_t data_steps_per_epoch(const Data *d)
 
 char *data_fingerprint(const Data *d)
 {
-    char *text = format("%s T=%lld samples=%lld tokenizer=%s", d->rows ? "rows" : "packed",
-                        (long long)d->T, (long long)d->n, d->tokenizer);
+    char *text = format("%s T=%lld samples=%lld tokenizer=%s", d->kind, (long long)d->T,
+                        (long long)d->n, d->tokenizer);
     for (int k = 0; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
         char *longer = format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);
@@ -312,6 +383,7 @@ void data_close(Data *d)
             opened[i] = NULL;
     for (int k = 0; k < d->nfiles; k++)
         tokenfile_close(&d->file[k].t);
+    bins_free(&d->bins);
     free(d->file);
     *d = (Data){ .epoch = -1 };
 }

@@ -6,6 +6,7 @@
 #ifndef DIECAST_DATA_H
 #define DIECAST_DATA_H
 
+#include "bins.h"
 #include "model.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,7 +17,9 @@ typedef struct DataFile DataFile;
 typedef struct {
     int nfiles;
     DataFile *file;
-    bool eval, rows;
+    const char *kind;            /* packed, rows or bfd, as in the recipe */
+    bool eval, rows;             /* rows: the files hold documents a row each */
+    Bins bins;                   /* bfd: the documents of each sample; else none */
     int64_t n;                   /* samples of all files */
     int64_t T, micro, accum, ranks, vocab;
     int64_t G;                   /* samples a step: micro * accum * ranks; eval: micro * ranks */
@@ -25,6 +28,14 @@ typedef struct {
     int32_t *order;              /* n entries; NULL for eval */
     char *tokenizer;             /* id of the tokenizer all files were made with */
 } Data;
+
+/* Where the inputs of one micro-batch stand, (B, T) each. */
+typedef struct {
+    int32_t *tokens, *labels;    /* label -1: no target */
+    /* bfd, else NULL: position within its document; place in the row behind the document's last
+     * token. What follows the last document is padding and a document of its own. */
+    int32_t *places, *ends;
+} Batch;
 
 /* Opens comma-separated token files; checks every id, that every row has a target and fits T
  * (EXIT_DATA, naming file and place), and that kind, vocabulary and tokenizers suit the model
@@ -38,8 +49,8 @@ void data_check_tokenizer(const Data *d, const char *id, const char *whose);
  * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
  * randperm; the last step of an epoch is filled up from the start of the same permutation.
  * Evaluation: step is the batch, in file order, micro 0; rows beyond the last sample have no
- * targets. tokens, labels: (B, T) */
-void data_batch(Data *d, int64_t step, int64_t micro, int32_t *tokens, int32_t *labels);
+ * targets. */
+void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 /* Targets of the whole step, all ranks and micro-batches. */
 int64_t data_targets(Data *d, int64_t step);
 /* Tokens of the whole step that are not padding. */

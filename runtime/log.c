@@ -193,11 +193,13 @@ static void read_back(Log *l, const char *path, int64_t resumed)
 
 static void banner_data(const char *what, const Data *d)
 {
-    if (d)
-        note("  %-10s %lld samples of %lld tokens (%s) in %d file%s, %lld %s", what,
-             (long long)d->n, (long long)d->T, d->rows ? "rows" : "packed", d->nfiles,
-             d->nfiles == 1 ? "" : "s", (long long)data_steps_per_epoch(d),
-             d->eval ? "batches a rank" : "steps an epoch");
+    if (!d)
+        return;
+    char *documents = d->bins.n ? format("%lld documents, ", (long long)d->bins.first[d->n]) : NULL;
+    note("  %-10s %lld samples of %lld tokens (%s%s) in %d file%s, %lld %s", what, (long long)d->n,
+         (long long)d->T, documents ? documents : "", d->kind, d->nfiles, d->nfiles == 1 ? "" : "s",
+         (long long)data_steps_per_epoch(d), d->eval ? "batches a rank" : "steps an epoch");
+    free(documents);
 }
 
 void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval)

@@ -105,12 +105,25 @@ static void set_noise(const Run *r, int64_t step, int64_t micro, int64_t sample0
 }
 
 //@ end
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    int64_t at = micro * io.tokens_stride;
+    return (Batch){
+        .tokens = io.tokens + at,
+        .labels = io.labels + at,
+//@ if documents
+        .places = io.places + at,
+        .ends = io.ends + at,
+//@ end
+    };
+}
+
 /* The micro-batches of a step, for step_train(). */
 static void set_batch(Run *r, int64_t step)
 {
     for (int64_t micro = 0; micro < model.accum; micro++) {
-        int64_t at = micro * io.tokens_stride;
-        data_batch(&r->train, step, micro, io.tokens + at, io.labels + at);
+        data_batch(&r->train, step, micro, batch_at(micro));
 //@ if noise
         set_noise(r, step, micro, data_sample0(&r->train, step, micro));
 //@ end
@@ -162,7 +175,7 @@ static LogEval validate(Run *r)
         batches = r->flags.eval_batches;
     double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
     for (int64_t b = 0; b < batches; b++) {
-        data_batch(&r->eval, b, 0, io.tokens, io.labels);
+        data_batch(&r->eval, b, 0, batch_at(0));
         step_eval();
         double targets = 0, rows = (double)data_rows(&r->eval, b, 0);
         for (int64_t i = 0; i < model.micro * model.T; i++)
@@ -532,12 +545,15 @@ static int by_value(const void *a, const void *b)
 static void set_random_batch(const Run *r)
 {
     for (int64_t micro = 0; micro < model.accum; micro++) {
-        int32_t *tokens = io.tokens + micro * io.tokens_stride,
-                *labels = io.labels + micro * io.tokens_stride;
+        Batch to = batch_at(micro);
         for (int64_t i = 0; i < model.micro * model.T; i++) {
             uint64_t n = (uint64_t)(micro * model.micro * model.T + i);
-            tokens[i] = (int32_t)(n * 2654435761u % (uint64_t)model.vocab);
-            labels[i] = (int32_t)((n + 1) * 2654435761u % (uint64_t)model.vocab);
+            to.tokens[i] = (int32_t)(n * 2654435761u % (uint64_t)model.vocab);
+            to.labels[i] = (int32_t)((n + 1) * 2654435761u % (uint64_t)model.vocab);
+//@ if documents
+            to.places[i] = (int32_t)(i % model.T);
+            to.ends[i] = (int32_t)model.T;
+//@ end
         }
 //@ if noise
         set_noise(r, 0, micro, micro * model.micro);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "unit.h"
 #include "../../runtime/base.h"
+#include "../../runtime/bins.h"
 #include "../../runtime/data.h"
 #include "../../runtime/json.h"
 #include "../../runtime/safetensors.h"
@@ -91,9 +92,18 @@ static Model model_of(const char *kind, int64_t micro, int64_t accum, int64_t ra
                     .ranks = ranks };
 }
 
+/* A global batch of at most 12 samples. */
+typedef struct { int32_t x[12 * T], y[12 * T], places[12 * T], ends[12 * T]; } Seen;
+
+static Batch batch_at(Seen *s, int64_t sample)
+{
+    const int64_t at = sample * T;
+    return (Batch){ s->x + at, s->y + at, s->places + at, s->ends + at };
+}
+
 /* All samples of `step` as the ranks see them, in the order of the global batch. */
-static void gather(const char *paths, const Model *m, int64_t step, bool eval, int32_t *x,
-                   int32_t *y, bool *seen)
+static void gather(const char *paths, const Model *m, int64_t step, bool eval, Seen *all,
+                   bool *seen)
 {
     for (world.rank = 0; world.rank < m->ranks; world.rank++) {
         Data d;
@@ -104,15 +114,77 @@ static void gather(const char *paths, const Model *m, int64_t step, bool eval, i
                 return;                                              /* leaves `seen` empty */
             for (int64_t b = 0; b < d.micro; b++)
                 seen[first + b] = true;
-            data_batch(&d, step, k, x + first * T, y + first * T);
+            data_batch(&d, step, k, batch_at(all, first));
         }
         data_close(&d);
     }
     world.rank = 0;
 }
 
-/* The same, slowly, from the arrays: sample order[...] of 79 packed ones or 23 rows. */
-static void slow(bool rows, int64_t n, int64_t G, int64_t step, int32_t *x, int32_t *y)
+/* The documents of each bin, slowly: longest first; of all bins with the least space that is enough
+ * the one that has had it longest. Returns their number; bin[i]: of document i, place[i]: in it. */
+static int64_t slow_bins(const int32_t *length, int64_t n, int64_t most, int64_t *bin,
+                         int64_t *place)
+{
+    int64_t bins = 0, clock = 0;
+    int64_t *space = calloc((size_t)n, sizeof *space), *since = calloc((size_t)n, sizeof *since);
+    for (int64_t l = most; l > 0; l--)
+        for (int64_t i = 0; i < n; i++) {
+            if (length[i] != l)
+                continue;
+            int64_t best = -1;
+            for (int64_t k = 0; k < bins; k++)
+                if (space[k] >= l && (best < 0 || space[k] < space[best]
+                                      || (space[k] == space[best] && since[k] < since[best])))
+                    best = k;
+            if (best < 0) {
+                best = bins++;
+                space[best] = most;
+            }
+            bin[i] = best;
+            place[i] = most - space[best];
+            space[best] -= l;
+            since[best] = clock++;
+        }
+    free(space);
+    free(since);
+    return bins;
+}
+
+/* Sample i of the arrays: a window, a document, or the documents of a bin. */
+static void slow_sample(const char *kind, int64_t i, Batch to)
+{
+    int32_t length[DOCS];
+    int64_t bin[DOCS], place[DOCS], used = 0;
+    for (int64_t k = 0; k < DOCS; k++)
+        length[k] = (int32_t)(doc[k + 1] - doc[k]);
+    if (*kind == 'b')
+        slow_bins(length, DOCS, T, bin, place);
+    for (int64_t t = 0; t < T; t++)
+        to.tokens[t] = 256, to.labels[t] = -1, to.places[t] = -2, to.ends[t] = T;
+    if (*kind == 'p')
+        for (int64_t t = 0; t < T; t++)
+            to.tokens[t] = tokens[i * T + t], to.labels[t] = tokens[i * T + t + 1];
+    for (int64_t k = 0; k < DOCS && *kind != 'p'; k++) {
+        const int64_t at = *kind == 'b' ? place[k] : 0;
+        if ((*kind == 'b' ? bin[k] : k) != i)
+            continue;
+        for (int64_t t = 0; t < length[k]; t++) {
+            const int64_t from = doc[k] + t;
+            to.tokens[at + t] = tokens[from];
+            if (t + 1 < length[k] && mask[from + 1])
+                to.labels[at + t] = tokens[from + 1];
+            to.places[at + t] = (int32_t)t;
+            to.ends[at + t] = (int32_t)at + length[k];
+        }
+        used = at + length[k] > used ? at + length[k] : used;
+    }
+    for (int64_t t = used; t < T; t++)           /* padding */
+        to.places[t] = (int32_t)(t - used);
+}
+
+/* The global batch of a step from the arrays: sample order[...] of n. */
+static void slow(const char *kind, int64_t n, int64_t G, int64_t step, Seen *to)
 {
     int64_t per = n / G + (n % G != 0), epoch = step / per;
     int32_t *p = malloc((size_t)n * sizeof *p);
@@ -121,39 +193,39 @@ static void slow(bool rows, int64_t n, int64_t G, int64_t step, int32_t *x, int3
         int64_t at = (step - epoch * per) * G + g;
         while (at >= n)
             at -= n;
-        int64_t i = p[at], begin = rows ? doc[i] : i * T, end = rows ? doc[i + 1] : i * T + T;
-        for (int64_t t = 0; t < T; t++) {
-            bool in = begin + t < end, next = rows ? begin + t + 1 < end : true;
-            x[g * T + t] = in ? tokens[begin + t] : 256;
-            bool target = in && next && (!rows || mask[begin + t + 1]);
-            y[g * T + t] = target ? tokens[begin + t + 1] : -1;
-        }
+        slow_sample(kind, p[at], batch_at(to, g));
     }
     free(p);
+}
+
+static bool same_places(const Seen *a, const Seen *b, int64_t n)
+{
+    return memcmp(a->places, b->places, (size_t)n * 4) == 0
+        && memcmp(a->ends, b->ends, (size_t)n * 4) == 0;
 }
 
 static void partition(const char *path, const char *kind, int64_t n)
 {
     static const int64_t split[][3] = { { 8, 1, 1 }, { 2, 4, 1 }, { 2, 2, 2 }, { 1, 4, 2 },
                                         { 2, 1, 4 }, { 1, 1, 8 } };
-    int32_t x[8 * T], y[8 * T], wx[8 * T], wy[8 * T];
-    bool rows = *kind == 'r';
+    static Seen got, want;
     for (size_t s = 0; s < sizeof split / sizeof *split; s++) {
         Model m = model_of(kind, split[s][0], split[s][1], split[s][2]);
         bool good = true, counted = true, all = true;
         for (int64_t step = 0; step < 3 * (n / 8 + 1); step++) {
             bool seen[8] = { false };
             int64_t targets = 0, inputs = 0;
-            memset(x, 0x55, sizeof x);
-            gather(path, &m, step, false, x, y, seen);
-            slow(rows, n, 8, step, wx, wy);
+            memset(&got, 0x55, sizeof got);
+            gather(path, &m, step, false, &got, seen);
+            slow(kind, n, 8, step, &want);
             for (int g = 0; g < 8; g++)
                 all = all && seen[g];
             for (int i = 0; i < 8 * T; i++) {
-                good = good && x[i] == wx[i] && y[i] == wy[i];
-                targets += wy[i] >= 0;
-                inputs += wx[i] != 256;
+                good = good && got.x[i] == want.x[i] && got.y[i] == want.y[i];
+                targets += want.y[i] >= 0;
+                inputs += want.x[i] != 256;
             }
+            good = good && (*kind != 'b' || same_places(&got, &want, 8 * T));
             Data d;
             data_open(&d, path, &m, 42, false);
             counted = counted && data_targets(&d, step) == targets
@@ -163,7 +235,7 @@ static void partition(const char *path, const char *kind, int64_t n)
         char *name = format("%s: %d x %d accumulated x %d ranks, 3 epochs with tails", kind,
                             (int)m.micro, (int)m.accum, (int)m.ranks);
         check(good && counted && all, name, "%s", !all ? "a place is empty" : good ? "counts"
-              : "tokens or labels");
+              : "tokens, labels or places");
         free(name);
     }
 }
@@ -173,16 +245,16 @@ static void evaluation(const char *path, int64_t n)
     for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
         Model m = model_of("rows", 3, 2, ranks);
         int64_t G = 3 * ranks, real = 0, batches = (n + G - 1) / G;
-        int32_t x[12 * T], y[12 * T];
+        static Seen got;
         bool good = true;
         for (int64_t step = 0; step < batches; step++) {
             bool seen[12];
-            gather(path, &m, step, true, x, y, seen);
+            gather(path, &m, step, true, &got, seen);
             for (int64_t g = 0; g < G; g++)
                 for (int64_t t = 0; t < T; t++) {
                     int64_t i = step * G + g, at = i < n ? doc[i] + t : 0;
                     bool next = i < n && at + 1 < doc[i + 1];
-                    good = good && y[g * T + t] == (next && mask[at + 1] ? tokens[at + 1] : -1);
+                    good = good && got.y[g * T + t] == (next && mask[at + 1] ? tokens[at + 1] : -1);
                 }
             for (world.rank = 0; world.rank < ranks; world.rank++) {
                 Data d;
@@ -221,13 +293,13 @@ static void refused(const char *name, const char *path, const Model *m, int code
 int unit_open(char **argv)
 {
     Data d;
-    int32_t x[2 * T], y[2 * T];
+    static Seen batch;
     Model m = model_of(argv[2], 2, 1, 1);
     m.T = atoi(argv[3]);
     m.vocab = atoi(argv[4]);
     data_open(&d, argv[5], &m, 1, false);
     if (strstr(argv[5], "cut") && truncate(argv[5], 0) == 0)
-        data_batch(&d, 0, 0, x, y);
+        data_batch(&d, 0, 0, batch_at(&batch, 0));
     return 0;
 }
 
@@ -259,9 +331,46 @@ static void reference(const char *folder, const char *kind)
     cJSON_Delete(expect);
 }
 
+/* Bins of the first n documents. */
+static int64_t bins_of(int64_t n)
+{
+    int32_t length[DOCS];
+    int64_t bin[DOCS], place[DOCS];
+    for (int64_t k = 0; k < n; k++)
+        length[k] = (int32_t)(doc[k + 1] - doc[k]);
+    return slow_bins(length, n, T, bin, place);
+}
+
+/* Random lengths, bin by bin as the slow method has them. */
+static void many_bins(int64_t n, int64_t most, uint32_t seed)
+{
+    int32_t *length = malloc((size_t)n * sizeof *length);
+    int64_t *bin = malloc((size_t)n * sizeof *bin), *place = malloc((size_t)n * sizeof *place);
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        length[i] = 1 + (int32_t)((seed >> 8) % (uint64_t)most);
+    }
+    int64_t bins = slow_bins(length, n, most, bin, place), at = 0;
+    Bins b = bins_pack(length, n, most);
+    bool good = b.n == bins && b.first[0] == 0 && b.first[b.n] == n;
+    for (int64_t i = 0; good && i < b.n; i++, at = 0)
+        for (int64_t k = b.first[i]; k < b.first[i + 1]; at += length[b.doc[k++]])
+            good = good && bin[b.doc[k]] == i && place[b.doc[k]] == at;
+    char *name = format("bins of %d for %d documents, as the slow method has them", (int)most,
+                        (int)n);
+    check(good, name, "%d bins, %d wanted", (int)b.n, (int)bins);
+    free(name), free(length), free(bin), free(place);
+    bins_free(&b);
+}
+
 void test_data(const char *scratch)
 {
     orders();
+    many_bins(1, 1, 1);
+    many_bins(300, 1, 2);
+    many_bins(500, 63, 3);
+    many_bins(2000, 64, 4);
+    many_bins(700, 1000, 5);
     reference("gpt2_tiny", "packed");
     reference("llama_rows", "rows");
     for (int i = 0; i < TOKENS; i++) {
@@ -278,6 +387,7 @@ void test_data(const char *scratch)
     write_file(rows, "rows", DOCS, doc[DOCS], true);
     partition(packed, "packed", (TOKENS - 1) / T);
     partition(rows, "rows", DOCS);
+    partition(rows, "bfd", bins_of(DOCS));
     evaluation(rows, DOCS);
 
     Model m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other = m;
@@ -285,10 +395,11 @@ void test_data(const char *scratch)
     char *two = format("%s,%s", packed, packed);
     data_open(&a, two, &m, 1, true);
     data_open(&b, packed, &m, 1, true);
-    int32_t x[2 * T], y[2 * T], x1[2 * T], y1[2 * T];
-    data_batch(&a, 40, 0, x, y);                 /* samples 80, 81 = 1, 2 of the second file */
-    data_batch(&b, 0, 0, x1, y1);
-    check(a.n == 2 * b.n && memcmp(x, x1 + T, T * 4) == 0 && memcmp(y, y1 + T, T * 4) == 0,
+    static Seen s, s1;
+    data_batch(&a, 40, 0, batch_at(&s, 0));      /* samples 80, 81 = 1, 2 of the second file */
+    data_batch(&b, 0, 0, batch_at(&s1, 0));
+    check(a.n == 2 * b.n && memcmp(s.x, s1.x + T, T * 4) == 0
+          && memcmp(s.y, s1.y + T, T * 4) == 0,
           "two files follow each other", "%d samples", (int)a.n);
     char *fa = data_fingerprint(&a), *fb = data_fingerprint(&b);
     other.ranks = 4;
@@ -299,6 +410,10 @@ void test_data(const char *scratch)
 
     refused("kind of another recipe", rows, &m, EXIT_MISMATCH);
     refused("packed data for rows", packed, &r, EXIT_MISMATCH);
+    other = model_of("bfd", 2, 1, 1);
+    refused("packed data for bfd", packed, &other, EXIT_MISMATCH);
+    other.T = 4;
+    refused("a document longer than a bin", rows, &other, EXIT_DATA);
     other = r;
     other.T = 4;
     refused("a row longer than T", rows, &other, EXIT_DATA);
