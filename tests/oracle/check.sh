@@ -35,11 +35,12 @@ final_numbers() { # CASE: what a perfect binary would have printed
 roundtrip() { # CASE FOLDER_ARGS...
     local case=$1
     shift
+    [ "${case%_bfd}" = "$case" ] || set -- "$@" --kind bfd
     "$PYTHON" $here/roundtrip.py "$@" --tokens "$ref/$case/eval.safetensors" \
         --json "$tmp/$case.json" --length 32 >"$tmp/out" 2>&1
 }
 
-for case in gpt2_tiny llama_rows qwen2_tiny; do
+for case in gpt2_tiny llama_rows gpt2_bfd qwen2_tiny; do
     mkdir "$tmp/$case"
     cp "$ref/$case/model/config.json" "$tmp/$case"
     cp "$ref/$case/final.safetensors" "$tmp/$case/model.safetensors"

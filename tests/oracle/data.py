@@ -80,7 +80,44 @@ def make_rows(path, seed, nrows, T):
     write(path, docs, masks, T)
 
 
-def samples(path, T):
+def make_documents(path, seed, ndocs, T):
+    """Documents of 2..T tokens, most of them short, a third with a prompt."""
+    rng = random.Random(seed)
+    docs, masks = [], []
+    for i in range(ndocs):
+        n = rng.randint(2, T if i % 5 == 0 else T // 2)
+        row = (list(sentence(rng, 6).encode()) + [EOS] * T)[:n]
+        docs.append(row)
+        masks.append([0] * (n // 2 if i % 3 == 0 else 0))
+        masks[-1] += [1] * (n - len(masks[-1]))
+    write(path, docs, masks, T)
+
+
+def bins(lengths, T):
+    """Best fit decreasing: longest first, of equal ones the first; of all bins with the least space
+    that is enough the one that has had it longest. Lists of document numbers."""
+    out, space, since = [], [], []
+    for at, i in enumerate(sorted(range(len(lengths)), key=lambda i: -lengths[i])):
+        fits = [k for k in range(len(out)) if space[k] >= lengths[i]]
+        if fits:
+            k = min(fits, key=lambda k: (space[k], since[k]))
+        else:
+            k = len(out)
+            out, space, since = out + [[]], space + [T], since + [0]
+        out[k].append(i)
+        space[k], since[k] = space[k] - lengths[i], at
+    return out
+
+
+def samples(path, T, kind):
+    """A sample is a list of documents: one window, one row, or for bfd those of a bin."""
+    docs = documents(path, T)
+    if kind != "bfd":
+        return [[d] for d in docs]
+    return [[docs[i] for i in b] for b in bins([len(ids) for ids, _ in docs], T)]
+
+
+def documents(path, T):
     """[(input ids, labels)]: labels are already shifted, IGNORE where there is no target."""
     with safe_open(path, "np") as f:
         kind = f.metadata()["kind"]

@@ -39,6 +39,7 @@ def arguments():
     p.add_argument("--tokens", required=True, help="token file that the numbers belong to")
     p.add_argument("--json", required=True, help="numbers of the binary: JSON or JSON Lines")
     p.add_argument("--length", type=int, required=True, help="T of the recipe")
+    p.add_argument("--kind", default="", help="bfd: a sample is a bin of documents")
     p.add_argument("--micro", type=int, default=4, help="rows of a batch (batch.micro)")
     p.add_argument("--rows", type=int, help="only the first ROWS samples; all when left out")
     p.add_argument("--tolerance", type=float, default=1e-5, help="relative, of losses and logits")
@@ -91,10 +92,10 @@ def measure(model, rows, micro):
     total = entropy = hits = count = by_rows = 0
     logits = []
     for b in range(0, len(rows), micro):
-        part = rows[b:b + micro]
+        part = sum(rows[b:b + micro], [])
         s, e, h, n, _ = train.ce_sums(model, part)
         total, entropy, hits, count = total + s.item(), entropy + e, hits + h, count + n
-        by_rows += s.item() / max(n, 1) * len(part)
+        by_rows += s.item() / max(n, 1) * len(rows[b:b + micro])
         ids, mask, _ = train.batch(part)
         logits += [x for x in model(input_ids=ids, attention_mask=mask).logits]
     return {"eval_loss": by_rows / len(rows), "eval_loss_token": total / count,
@@ -130,7 +131,7 @@ def main():
     trainer_state(folder)
     model = load_model(args.model) if args.model else load_adapter(args.adapter, args.base)
     model.double().eval()
-    rows = data.samples(args.tokens, args.length)[:args.rows]
+    rows = data.samples(args.tokens, args.length, args.kind)[:args.rows]
     got = numbers(args.json)
     with torch.no_grad():
         ours, logits = measure(model, rows, args.micro)

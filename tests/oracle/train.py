@@ -30,6 +30,7 @@ import data
 import dropout
 
 T, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 4, 2, 20, 48, 10, 5
+DOCUMENTS, EVAL_DOCUMENTS = 150, 34      # of bfd
 REF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "train", "ref")
 NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
 IDS = dict(vocab_size=data.VOCAB, bos_token_id=data.EOS, eos_token_id=data.EOS)
@@ -57,6 +58,7 @@ def qwen2(layers=2, tied=True):
 
 
 # model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
+# kind: data.kind of the recipe, packed without one; documents of a bin are computed one by one.
 CASES = {
     "gpt2_tiny": dict(model=gpt2, seed=42, lr=3e-3, clip=1.0),
     "llama_tiny": dict(model=llama, seed=7, lr=3e-3, clip=0.5),
@@ -69,7 +71,9 @@ CASES = {
                                    modules_to_save=["lm_head"])),
     "qwen2_dropout": dict(model="qwen2_tiny", seed=3 << 32 | 5, lr=1e-2, clip=1.0, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.25, target_modules="all-linear")),
-    "llama_rows": dict(model="llama_tiny", rows=True, seed=11, lr=3e-3, clip=1.5),
+    "llama_rows": dict(model="llama_tiny", kind="rows", seed=11, lr=3e-3, clip=1.5),
+    "gpt2_bfd": dict(model="gpt2_tiny", kind="bfd", seed=12, lr=3e-3, clip=1.0),
+    "llama_bfd": dict(model="llama_tiny", kind="bfd", seed=13, lr=3e-3, clip=1.0),
 }
 
 
@@ -152,17 +156,19 @@ def evaluate(model, rows):
     with torch.no_grad():
         for b in range(0, len(rows), MICRO):
             part = rows[b:b + MICRO]
-            s, _, _, n, _ = ce_sums(model, part)
+            s, _, _, n, _ = ce_sums(model, sum(part, []))
             total, count, by_rows = total + s.item(), count + n, by_rows + s.item() / n * len(part)
     return {"eval_loss_token": total / count, "eval_loss": by_rows / len(rows)}
 
 
-def order(seed):
-    """Sample indices of the whole run: one mt19937 permutation an epoch, seeded seed + epoch."""
-    out = []
-    for epoch in range(math.ceil(STEPS * MICRO * ACCUM / SAMPLES)):
+def order(seed, samples):
+    """Sample indices of the whole run: one mt19937 permutation an epoch, seeded seed + epoch; its
+    last step is filled up from its start."""
+    out, per = [], math.ceil(samples / (MICRO * ACCUM))
+    for epoch in range(math.ceil(STEPS / per)):
         g = torch.Generator().manual_seed((seed + epoch) & 0xffffffff)
-        out += torch.randperm(SAMPLES, generator=g).tolist()
+        p = torch.randperm(samples, generator=g).tolist()
+        out += (p + p)[:per * MICRO * ACCUM]
     return out
 
 
@@ -176,9 +182,10 @@ def tensor_name(name):
 
 def train(case, out, dtype):
     model = load(case, out, dtype)
-    rows = data.samples(os.path.join(out, "tokens.safetensors"), T)
-    held = data.samples(os.path.join(out, "eval.safetensors"), T)
-    assert len(rows) == SAMPLES and len(held) == EVAL_SAMPLES
+    kind = case.get("kind", "packed")
+    rows = data.samples(os.path.join(out, "tokens.safetensors"), T, kind)
+    held = data.samples(os.path.join(out, "eval.safetensors"), T, kind)
+    assert kind == "bfd" or (len(rows) == SAMPLES and len(held) == EVAL_SAMPLES)
     params = named_trained(model)
     decays = set(get_parameter_names(model, [torch.nn.LayerNorm], NO_DECAY))
     opt = torch.optim.AdamW([{"params": [p for n, p in params if n in decays], "weight_decay": 0.1},
@@ -188,12 +195,12 @@ def train(case, out, dtype):
     sched = transformers.get_scheduler("linear", opt, WARMUP, STEPS)
     run = {"initial": evaluate(model, held)}
     with torch.no_grad():
-        run["probe"] = ce_sums(model, rows[:1])[4][0].tolist()
-    todo = order(case["seed"])
+        run["probe"] = ce_sums(model, rows[0][:1])[4][0].tolist()
+    todo = order(case["seed"], len(rows))
     run["first_samples"] = todo[:MICRO * ACCUM]
     run["steps"] = []
     for step in range(STEPS):
-        window = [[rows[i] for i in todo[(step * ACCUM + m) * MICRO:][:MICRO]]
+        window = [sum((rows[i] for i in todo[(step * ACCUM + m) * MICRO:][:MICRO]), [])
                   for m in range(ACCUM)]
         targets = sum(t != data.IGNORE for mb in window for _, ts in mb for t in ts)
         loss = entropy = hits = 0.0
@@ -214,6 +221,7 @@ def train(case, out, dtype):
                              "targets": targets, "entropy": entropy / targets,
                              "mean_token_accuracy": hits / targets})
     run["final"] = evaluate(model, held)
+    run["samples"], run["eval_samples"] = len(rows), len(held)
     run["no_decay"] = sorted(tensor_name(n) for n, _ in params if n not in decays)
     return model, run
 
@@ -229,9 +237,12 @@ def fp64_norms(on):
 
 def prepare(name, case, out):
     """Initial files: token files, model folder (or a link to the shared one), initial adapter."""
-    make = data.make_rows if case.get("rows") else data.make_packed
-    make(os.path.join(out, "tokens.safetensors"), 1000 + case["seed"], SAMPLES, T)
-    make(os.path.join(out, "eval.safetensors"), 2000 + case["seed"], EVAL_SAMPLES, T)
+    make, n, held = {"packed": (data.make_packed, SAMPLES, EVAL_SAMPLES),
+                     "rows": (data.make_rows, SAMPLES, EVAL_SAMPLES),
+                     "bfd": (data.make_documents, DOCUMENTS, EVAL_DOCUMENTS),
+                     }[case.get("kind", "packed")]
+    make(os.path.join(out, "tokens.safetensors"), 1000 + case["seed"], n, T)
+    make(os.path.join(out, "eval.safetensors"), 2000 + case["seed"], held, T)
     folder = os.path.join(out, "model")
     if isinstance(case["model"], str):
         os.symlink(os.path.join("..", case["model"], "model"), folder)
@@ -271,11 +282,12 @@ def record(name, folder):
         "versions": {m.__name__: m.__version__ for m in
                      (torch, transformers, peft, safetensors, numpy)},
         "settings": {"T": T, "micro_batch": MICRO, "accum": ACCUM, "steps": STEPS,
-                     "samples": SAMPLES, "eval_samples": EVAL_SAMPLES, "seed": case["seed"],
+                     "samples": run.pop("samples"), "eval_samples": run.pop("eval_samples"),
+                     "seed": case["seed"],
                      "order": "hf", "lr": case["lr"], "schedule": "linear", "warmup_steps": WARMUP,
                      "optimizer": "adamw", "betas": [0.9, 0.999], "eps": 1e-8,
                      "weight_decay": 0.1, "decay_rule": "hf5", "clip": case["clip"],
-                     "kind": "rows" if case.get("rows") else "packed", "lora": case.get("lora")},
+                     "kind": case.get("kind", "packed"), "lora": case.get("lora")},
         "dtype": "float64", **run,
         "float32": {"loss": [s["loss"] for s in run32["steps"]],
                     "grad_norm": [s["grad_norm"] for s in run32["steps"]],

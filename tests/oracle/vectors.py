@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Records vectors.json (Philox4x32-10, mt19937 permutations), schedules.json: vectors.py [DIR].
+"""Records vectors.json (Philox4x32-10, mt19937 permutations, bins), schedules.json: vectors.py [DIR].
 
-In:    Random123's published known answers; torch.randperm; transformers' and torch's schedules.
+In:    Random123's published known answers; torch.randperm; TRL's packing "bfd"; transformers' and
+       torch's schedules.
 Out:   tests/train/ref/vectors.json, tests/train/ref/schedules.json.
 Keeps: the published answers: a slow Philox written from the paper must give them first."""
 import json
@@ -13,6 +14,8 @@ import zlib
 
 import torch
 import transformers
+import trl
+from datasets import Dataset, disable_progress_bars
 from torch.optim.lr_scheduler import CosineAnnealingLR, OneCycleLR
 
 REF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "train", "ref")
@@ -25,6 +28,7 @@ KNOWN = (  # kat_vectors of Random123, philox 4x32 with 10 rounds: counter, key,
      "d16cfe09 94fdcceb 5001e420 24126ea1"))
 PERMUTATIONS = ((1, 0), (2, 1), (10, 42), (10, 0), (48, 7), (48, 4294967295), (1000, 123456789),
                 (65537, 42), (100000, 42), (100000, 2026))
+BINS = ((1, 8), (40, 8), (60, 32), (200, 64), (150, 100))       # documents, longest
 SCHEDULES = {"linear": {}, "cosine": {}, "cosine_with_min_lr": {"min_lr": 1e-5},
              "cosine_with_restarts": {}, "polynomial": {}, "inverse_sqrt": {}, "constant": {},
              "constant_with_warmup": {}}
@@ -68,6 +72,18 @@ def permutation_vectors():
     return out
 
 
+def bin_vectors():
+    """Lengths of documents, and for every bin the lengths of those that TRL puts there."""
+    out = []
+    rng = random.Random(5)
+    for n, most in BINS:
+        lengths = [rng.randint(1, most) for _ in range(n)]
+        packed = trl.pack_dataset(Dataset.from_dict({"input_ids": [[0] * l for l in lengths]}), most,
+                                  "bfd")
+        out.append({"T": most, "lengths": lengths, "bins": packed["seq_lengths"][:]})
+    return out
+
+
 def rates(make, steps):
     """The rate of optimiser step s + 1, for s = 0 .. steps - 1."""
     opt = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))], lr=LR)
@@ -105,9 +121,11 @@ def save(name, doc):
 
 def main():
     warnings.filterwarnings("ignore")
+    disable_progress_bars()
     versions = {m.__name__: m.__version__ for m in (torch, transformers)}
-    save("vectors.json", {"versions": versions, "philox4x32_10": philox_vectors(),
-                          "permutations": permutation_vectors()})
+    save("vectors.json", {"versions": {**versions, "trl": trl.__version__},
+                          "philox4x32_10": philox_vectors(),
+                          "permutations": permutation_vectors(), "bins": bin_vectors()})
     save("schedules.json", {"versions": versions, "lr": LR, "total": TOTAL,
                             "schedules": schedules()})
 

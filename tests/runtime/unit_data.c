@@ -363,9 +363,38 @@ static void many_bins(int64_t n, int64_t most, uint32_t seed)
     bins_free(&b);
 }
 
+/* The bins that TRL makes of the same documents. */
+static void reference_bins(void)
+{
+    cJSON *all = read_json("tests/train/ref/vectors.json");
+    const cJSON *list = json_get(all, "bins");
+    for (const cJSON *r = list ? list->child : NULL; r; r = r->next) {
+        const cJSON *lengths = json_get(r, "lengths"), *bin = json_get(r, "bins")->child;
+        int64_t n = cJSON_GetArraySize(lengths), most = (int64_t)json_get(r, "T")->valuedouble;
+        int32_t *length = malloc((size_t)n * sizeof *length), *to = length;
+        for (const cJSON *l = lengths->child; l; l = l->next)
+            *to++ = (int32_t)l->valuedouble;
+        Bins b = bins_pack(length, n, most);
+        bool good = b.n == cJSON_GetArraySize(json_get(r, "bins"));
+        for (int64_t i = 0; good && i < b.n; i++, bin = bin->next) {
+            int64_t k = b.first[i];
+            for (const cJSON *l = bin->child; l; l = l->next, k++)
+                good = good && k < b.first[i + 1]
+                    && length[b.doc[k]] == (int32_t)l->valuedouble;
+            good = good && k == b.first[i + 1];
+        }
+        char *name = format("bins of %d for %d documents, as TRL packs them", (int)most, (int)n);
+        check(good, name, "%d bins", (int)b.n);
+        free(name), free(length);
+        bins_free(&b);
+    }
+    cJSON_Delete(all);
+}
+
 void test_data(const char *scratch)
 {
     orders();
+    reference_bins();
     many_bins(1, 1, 1);
     many_bins(300, 1, 2);
     many_bins(500, 63, 3);

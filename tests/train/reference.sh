@@ -3,7 +3,7 @@
 # bf16 losses to 2e-3, one rounding of a bf16 number. VERBOSE=1 shows how near they are.
 source "$(dirname "$0")/lib.sh"
 n=0
-cases="gpt2_tiny llama_tiny llama_rows qwen2_tiny qwen2_lora qwen2_rslora qwen2_dropout"
+cases="gpt2_tiny llama_tiny llama_rows gpt2_bfd llama_bfd qwen2_tiny qwen2_lora qwen2_rslora qwen2_dropout"
 
 build gpt2_tiny gpt2_tiny       # leaves its objects to the others
 for case in $cases; do

@@ -16,6 +16,9 @@ gpt2_tiny.fp16 gpt2_tiny precision=fp16
 llama_tiny llama_tiny
 llama_tiny.bf16 llama_tiny precision=bf16
 llama_rows llama_rows
+gpt2_bfd gpt2_bfd
+llama_bfd llama_bfd
+llama_bfd.bf16 llama_bfd precision=bf16
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
 qwen2_lora qwen2_lora
 qwen2_lora.bf16 qwen2_lora precision=bf16
