@@ -323,9 +323,57 @@ static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
     free(list);
 }
 
+/* The value that most of n ranks hold; of equally many the one of the lowest rank. */
+static uint32_t majority(const uint32_t *value, int n)
+{
+    int best = 0, most = 0;
+    for (int i = 0; i < n; i++) {
+        int count = 0;
+        for (int k = 0; k < n; k++)
+            count += value[k] == value[i];
+        if (count > most) {
+            most = count;
+            best = i;
+        }
+    }
+    return value[best];
+}
+
+/* Ranks are replicas: one that holds other bits has computed wrong ones, or read other files, and
+ * what rank 0 would save cannot be trusted. */
+static void check_replicas(const Model *m, int64_t step)
+{
+    if (world.size == 1)
+        return;
+    comm_expect(weights_seconds(m));
+    uint32_t own = model_state_crc(m);
+    bool equal = comm_max_int(own) == -comm_max_int(-(int64_t)own);
+    comm_expect(0);
+    if (equal)
+        return;
+    uint32_t *all = calloc((size_t)world.size, sizeof *all);
+    if (!all)
+        die(EXIT_INTERNAL, "out of memory for the checksums of %d ranks", world.size);
+    for (int r = 0; r < world.size; r++) {
+        all[r] = own;
+        comm_broadcast(&all[r], sizeof all[r], r);
+    }
+    uint32_t right = majority(all, world.size);
+    char list[200] = "";
+    for (int r = 0; r < world.size; r++)
+        if (all[r] != right && strlen(list) < sizeof list - 16)
+            snprintf(list + strlen(list), 16, "%s%d", *list ? ", " : "", r);
+    if (world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
+    die(EXIT_REPLICAS, "step %lld: the weights or moments of rank %s are not those of the other "
+        "ranks: memory or processor at fault, or other files there; nothing of this step is saved",
+        (long long)step, list);
+}
+
 bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                      const cJSON *trainer)
 {
+    check_replicas(m, step);
     if (world.rank != 0)
         return true;
     const char *where;

@@ -54,7 +54,8 @@ void checkpoint_agree(const Checkpoints *c, const Model *m);
  * another one than the recorded is 83. All ranks. */
 void checkpoint_load(Checkpoints *c, Model *m);
 
-/* Saves; rank 0 only (others: nothing, true). state: object, everything of the caller that
+/* Saves; all ranks call, and end with 94 naming those whose weights or moments are not those of
+ * most; then rank 0 writes (others: nothing, true). state: object, everything of the caller that
  * influences the next step. trainer: trainer_state.json; its best_model_checkpoint is never
  * removed. Neither is changed or kept. false: not saved and training may go on; the third failure
  * in a row ends the run with 90. */

@@ -289,6 +289,18 @@ static int by_name(const void *a, const void *b)
     return strcmp((*s)->name, (*t)->name);
 }
 
+/* Continues crc over n elements of `size` bytes of a tensor's array. */
+static uint32_t array_crc(uint32_t crc, const Tensor *t, const void *array, int64_t size)
+{
+    const char *from = (const char *)array + t->first * size;
+    int64_t bytes = model_elements(t) * size;
+    for (int64_t done = 0, k; done < bytes; done += k) {
+        k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
+        crc = crc32c(crc, array_view(from + done, k), (size_t)k);
+    }
+    return crc;
+}
+
 static uint32_t sum(const Model *m, bool adapter_too)
 {
     const Tensor **order = malloc(((size_t)m->ntensors + 1) * sizeof *order);
@@ -302,14 +314,9 @@ static uint32_t sum(const Model *m, bool adapter_too)
     uint32_t crc = 0;
     for (int i = 0; i < n; i++) {
         const Tensor *t = order[i];
-        const char *array = t->master ? (const char *)t->master : t->weight;
-        int64_t size = t->master ? (int64_t)sizeof(float) : (int64_t)type_bytes[t->type];
-        int64_t bytes = model_elements(t) * size;
         crc = crc32c(crc, t->name, strlen(t->name) + 1);
-        for (int64_t done = 0, k; done < bytes; done += k) {
-            k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
-            crc = crc32c(crc, array_view(array + t->first * size + done, k), (size_t)k);
-        }
+        crc = t->master ? array_crc(crc, t, t->master, sizeof *t->master)
+                        : array_crc(crc, t, t->weight, (int64_t)type_bytes[t->type]);
     }
     free(order);
     return crc;
@@ -323,4 +330,20 @@ uint32_t model_crc(const Model *m)
 uint32_t model_base_crc(const Model *m)
 {
     return sum(m, false);
+}
+
+uint32_t model_state_crc(const Model *m)
+{
+    uint32_t crc = 0;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const float *const part[] = { t->master, t->exp_avg, t->exp_avg_sq };
+        if (!t->trained)
+            continue;
+        crc = array_crc(crc, t, t->weight, (int64_t)type_bytes[t->type]);
+        for (int k = 0; k < 3; k++)
+            if (part[k])
+                crc = array_crc(crc, t, part[k], sizeof *part[k]);
+    }
+    return crc;
 }

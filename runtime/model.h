@@ -72,6 +72,9 @@ int64_t model_nonfinite(const Model *m, const char **where);
 uint32_t model_crc(const Model *m);
 /* The same over the tensors outside the adapter only: the identity of the base of a LoRA run. */
 uint32_t model_base_crc(const Model *m);
+/* crc32c over every byte of what training changes, weights, their fp32 copies and moments: equal on ranks that are
+ * replicas. */
+uint32_t model_state_crc(const Model *m);
 
 int64_t model_elements(const Tensor *t);
 const Tensor *model_find(const Model *m, const char *name);    /* NULL: none; O(n) */

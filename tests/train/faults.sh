@@ -159,6 +159,16 @@ code=$?
 verdict "three ranks of a program for two" "$([ $code = 83 ] || echo "exit $code"
     grep -q "built for 2 ranks, started as 3.*gpus=3" "$scratch/said" || head -n 3 "$scratch/said")"
 
+fresh; poke "$weights" -3 3c
+replica="$work/gpt2_tiny.2x2x2/train $ours --out $scratch/replicas --steps 3 --init-from"
+mpirun --oversubscribe --bind-to none -n 1 $replica $ref/$case/model : -n 1 $replica "$scratch/in/model" \
+    >"$scratch/said" 2>&1
+code=$?
+verdict "ranks that hold other weights" "$([ $code = 94 ] || echo "exit $code"
+    grep -q "^rank 0 .*weights or moments of rank 1 are not those" "$scratch/said" || tail -n 3 "$scratch/said"
+    ls "$scratch/replicas" | grep checkpoint)"
+rm -rf "$scratch/replicas"
+
 # ---- numbers that are none --------------------------------------------------
 
 wild="--lr 1000 --clip 0 --warmup 0 --steps 40 --schedule constant --weight-decay 900"
