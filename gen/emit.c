@@ -369,7 +369,7 @@ static void write_step(const Graph *g)
               lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        "
                      "lora_init(loras[i]);\n"
                    : "",
-              false},
+              gpu},
              {"io", emit_io(g), false},
              {"merges",
               *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "",

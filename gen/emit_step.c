@@ -225,95 +225,248 @@ static Dim measure(const Call *c, const char *word)
     return (Dim){total, dim_product(v->dim, n)};
 }
 
-/* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
-static char *cuda_gemm_text(const Graph *g, const char *form, int64_t m, int64_t n, int64_t k,
-                            int64_t lda, int64_t ldc, const char *flags, bool adds)
+/* A matrix product, as an initialiser of a Gemm and a key of the lock file have it. */
+typedef struct {
+    const char *form;                /* "NT" ... */
+    Dim m, n, k;
+    Dim lda, ldb, ldc;               /* n = 0: dense */
+    bool bias, f32, adds;
+    const char *epilogue;            /* "none" "bias" "gelu" "dgelu" */
+    float scale;
+    int64_t offset;
+} Product;
+
+/* Nothing where the rows lie side by side. */
+static void leading(Str *s, const char *name, Dim ld, int64_t dense)
 {
-    static const char *const with[][2] = {
-        {"dgelu", "GEMM_DGELU"}, {"gelu", "GEMM_GELU"}, {"bias", ""}, {"", ""}};
-    const char *act = config_text(g->cfg, F_precision);
-    size_t i = 0;
-    while (!strstr(flags, with[i][0]))
-        i++;
-    const char *algo = lock_gemm_algo(g, form, act, strstr(flags, "f32") ? "fp32" : act, m, n, k,
-                                      lda, 0, ldc, *with[i][0] ? with[i][0] : "none", adds);
-    return text_print("%s%s%s", *with[i][1] ? text_print(", .epilogue = %s", with[i][1]) : "",
-                      algo ? ", .algo = " : "", algo ? c_string(algo) : "");
+    if (ld.n && ld.n != dense)
+        str_print(s, ", .%s = %s", name, ld.sym);
 }
 
-/* The Gemm a {mm FORM|m|n|k|flags} word describes, as an initialiser without its name. */
+/* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
+static void print_cuda_product(Str *s, const Graph *g, const Product *p)
+{
+    const char *act = config_text(g->cfg, F_precision);
+    if (!strcmp(p->epilogue, "gelu") || !strcmp(p->epilogue, "dgelu"))
+        str_print(s, ", .epilogue = GEMM_%s", *p->epilogue == 'g' ? "GELU" : "DGELU");
+    if (p->scale != 1)
+        str_print(s, ", .scale = %s", float_text(p->scale));
+    if (p->offset)
+        str_print(s, ", .offset = %" PRId64, p->offset);
+    const char *algo =
+        lock_gemm_algo(g, p->form, act, p->f32 ? "fp32" : act, p->m.n, p->n.n, p->k.n, p->lda.n,
+                       p->ldb.n, p->ldc.n, p->epilogue, p->adds, p->offset);
+    if (algo)
+        str_print(s, ", .algo = %s", c_string(algo));
+}
+
+/* An initialiser without its name. */
+static char *product_text(const Graph *g, const Product *p)
+{
+    Str s = {0};
+    str_print(&s, ".m = %s, .n = %s, .k = %s", p->m.sym, p->n.sym, p->k.sym);
+    leading(&s, "lda", p->lda, p->form[0] == 'T' ? p->m.n : p->k.n);
+    leading(&s, "ldb", p->ldb, p->form[1] == 'T' ? p->k.n : p->n.n);
+    leading(&s, "ldc", p->ldc, p->n.n);
+    str_print(&s, ", .form = GEMM_%s%s%s%s", p->form, p->bias ? ", .bias = 1" : "",
+              p->f32 ? ", .out_f32 = 1" : "", p->adds ? ", .beta = 1" : "");
+    if (on_gpu(g))
+        print_cuda_product(&s, g, p);
+    return s.text;
+}
+
+/* Whether flags add to what is there: `beta` does where the op's attribute says so. */
+static bool adds(const Call *c, const char *flags)
+{
+    const Attr *beta = op_attr(call_op(c, 0), "beta");
+    return strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i);
+}
+
+/* Rows of logits lie ce_width() of their columns apart. */
+static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
+
+/* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
 static char *gemm_text(const Call *c, const char *word)
 {
+    static const char *const epilogues[] = {"dgelu", "gelu", "bias", ""};
     char *copy = text_copy(word), *save = NULL;
-    const char *form = strtok_r(copy + 3, "|", &save);
-    Dim m = measure(c, strtok_r(NULL, "|", &save)), n = measure(c, strtok_r(NULL, "|", &save));
-    Dim k = measure(c, strtok_r(NULL, "|", &save));
+    Product p = {.form = strtok_r(copy + 3, "|", &save), .scale = 1};
+    p.m = measure(c, strtok_r(NULL, "|", &save)), p.n = measure(c, strtok_r(NULL, "|", &save));
+    p.k = measure(c, strtok_r(NULL, "|", &save));
     const char *last = strtok_r(NULL, "|", &save), *flags = last ? last : "";
-    Dim a = form[0] == 'T' ? m : k;
-    bool lda = strstr(flags, "lda"), ldc = strstr(flags, "ldc");
-    Str s = {0};
-    str_print(&s, ".m = %s, .n = %s, .k = %s", m.sym, n.sym, k.sym);
-    if (lda)
-        str_print(&s, ", .lda = ce_width(%s)", a.sym);
-    if (ldc)
-        str_print(&s, ", .ldc = ce_width(%s)", n.sym);
-    str_print(&s, ", .form = GEMM_%s", form);
-    if (strstr(flags, "bias"))
-        str_print(&s, ", .bias = 1");
-    if (strstr(flags, "f32"))
-        str_print(&s, ", .out_f32 = 1");
-    const Attr *beta = op_attr(call_op(c, 0), "beta");
-    bool adds = strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i);
-    if (adds)
-        str_print(&s, ", .beta = 1");
-    if (on_gpu(c->g))
-        str_print(&s, "%s",
-                  cuda_gemm_text(c->g, form, m.n, n.n, k.n, lda ? ce_width(a.n) : 0,
-                                 ldc ? ce_width(n.n) : 0, flags, adds));
-    return s.text;
+    if (strstr(flags, "lda"))
+        p.lda = wide(p.form[0] == 'T' ? p.m : p.k);
+    if (strstr(flags, "ldc"))
+        p.ldc = wide(p.n);
+    p.bias = strstr(flags, "bias"), p.f32 = strstr(flags, "f32"), p.adds = adds(c, flags);
+    int i = 0;
+    while (!strstr(flags, epilogues[i]))
+        i++;
+    p.epilogue = *epilogues[i] ? epilogues[i] : "none";
+    return product_text(c->g, &p);
 }
 
-static char *lora_text(const Call *c)
+/* ---- Gemm and Lora objects: one for each different text -------------------------------------- */
+
+typedef struct { char *name, *text, *label; bool lora; } Object;
+static struct { int n; Object list[512]; } objects;
+
+static const char *object(const char *label, const char *text, bool lora)
 {
-    const Op *op = call_op(c, 0);
-    bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
-    const Value *x = op->in[backward ? 2 : 1].v, *y = op->in[backward ? 1 : 0].v;
-    int64_t parts = op_attr(op, "parts")->i;
-    Str s = {0};
-    str_print(&s, ".rows = %s, .in = %s, .out = %s, .rank = R, .parts = %" PRId64 ",\n    .col = {",
-              dim_product(x->dim, 2), x->dim[2].sym, y->dim[2].sym, parts);
-    for (int i = 0; i < parts; i++)
-        str_print(&s, "%s%" PRId64, i ? ", " : "", op_attr(op, text_print("c%d", i))->i);
-    str_print(&s, "}, .width = {");
-    for (int i = 0; i < parts; i++)
-        str_print(&s, "%s%" PRId64, i ? ", " : "", op_attr(op, text_print("w%d", i))->i);
-    str_print(&s, "}, .scale = %s", float_text(op_attr(op, "scale")->f));
-    if (op_attr(op, "dropout"))
-        str_print(&s, ", .dropout = %s, .T = %s", float_text(op_attr(op, "dropout")->f),
-                  x->dim[1].sym);
-    if (op_attr(op, "beta") && op_attr(op, "beta")->i)
-        str_print(&s, ", .beta = 1");
-    return s.text;
-}
-
-/* ---- Gemm and Lora objects: one for each different product ----------------------------------- */
-
-typedef struct { char *name, *text, *label; bool lora; } Product;
-static struct { int n; Product list[512]; } products;
-
-static const char *product(const char *label, const char *text, bool lora)
-{
-    for (int i = 0; i < products.n; i++)
-        if (!strcmp(products.list[i].text, text) && products.list[i].lora == lora)
-            return products.list[i].name;
-    if (products.n == (int)(sizeof products.list / sizeof products.list[0]))
+    for (int i = 0; i < objects.n; i++)
+        if (!strcmp(objects.list[i].text, text) && objects.list[i].lora == lora)
+            return objects.list[i].name;
+    if (objects.n == (int)(sizeof objects.list / sizeof objects.list[0]))
         bug("too many matrix products");
     char *name = text_print("%s_%s", lora ? "lora" : "mm", c_name(label));
-    for (int i = 0; i < products.n; i++)
-        if (!strcmp(products.list[i].name, name))
-            name = text_print("%s_%d", name, products.n);
-    products.list[products.n] = (Product){name, text_copy(text), text_copy(label), lora};
-    return products.list[products.n++].name;
+    for (int i = 0; i < objects.n; i++)
+        if (!strcmp(objects.list[i].name, name))
+            name = text_print("%s_%d", name, objects.n);
+    objects.list[objects.n] = (Object){name, text_copy(text), text_copy(label), lora};
+    return objects.list[objects.n++].name;
+}
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Op *op;
+    bool backward;
+    int64_t parts;
+    Dim rows, in, out;
+    const char *label;               /* "b.qkv", "d.qkv": the layer, as the pass names it */
+} Adapters;
+
+static Adapters adapters_of(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    Adapters l = {.op = op, .parts = op_attr(op, "parts")->i};
+    l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
+    const Value *x = op->in[l.backward ? 2 : 1].v, *y = op->in[l.backward ? 1 : 0].v;
+    const char *name = op->in[l.backward ? 4 : 2].v->name;       /* "b.qkv.lora_a" */
+    /* b, r, e or d: see build_temp() */
+    char pass = l.backward ? 'b' : op->out[0].v->name[0];
+    l.rows = (Dim){x->dim[0].n * x->dim[1].n, dim_product(x->dim, 2)};
+    l.in = x->dim[2], l.out = y->dim[2];
+    l.label = text_print("%c%.*s", pass, (int)(strlen(name + 1) - strlen(".lora_a")), name + 1);
+    return l;
+}
+
+static int64_t of_part(const Op *op, char what, int part)
+{
+    return op_attr(op, text_print("%c%d", what, part))->i;
+}
+
+/* What a word of lora.def stands for. */
+static Dim adapter_dim(const Adapters *l, const char *word, int part)
+{
+    int64_t rank = op_attr(l->op, "rank")->i, width = of_part(l->op, 'w', part);
+    const Dim one = {rank, "R"},
+              all = {l->parts * rank, l->parts > 1 ? text_print("%" PRId64 "*R", l->parts) : "R"};
+    const struct { const char *word; Dim dim; } table[] = {
+        {"rows", l->rows}, {"in", l->in}, {"out", l->out}, {"rank", one}, {"all", all},
+        {"some", op_attr(l->op, "dropout") ? one : all}, {"width", {width, integer(width)}},
+        {"dense", {0, ""}}};
+    size_t i = 0;
+    while (strcmp(table[i].word, word))
+        i++;
+    return table[i].dim;
+}
+
+/* Of products of one part: their operands begin at its columns. 8 elements are 16 bytes or more: no
+ * load and no copy asks for a better alignment. */
+static int64_t adapter_offset(const Adapters *l)
+{
+    int64_t bits = 0;
+    for (int i = 0; i < l->parts; i++)
+        bits |= of_part(l->op, 'c', i) | i * op_attr(l->op, "rank")->i;
+    return bits ? (bits | 8) & -(bits | 8) : 0;
+}
+
+/* Rows of lora.def. */
+typedef struct {
+    const char *member, *pass, *times, *form, *m, *n, *k, *lda, *ldb, *ldc, *flags;
+} AdapterRow;
+static const AdapterRow adapter_rows[] = {
+#define LORA_PRODUCT(member, pass, times, form, m, n, k, lda, ldb, ldc, flags) \
+    {#member, #pass, #times, #form, #m, #n, #k, #lda, #ldb, #ldc, flags},
+#include "../kernels/cuda/lora.def"
+#undef LORA_PRODUCT
+};
+
+/* The Gemm of a row, "&mm_b_qkv_lora_u". */
+static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
+{
+    Product p = {.form = row->form, .epilogue = "none", .scale = 1, .adds = adds(c, row->flags)};
+    p.m = adapter_dim(l, row->m, part), p.n = adapter_dim(l, row->n, part);
+    p.k = adapter_dim(l, row->k, part);
+    p.lda = adapter_dim(l, row->lda, part), p.ldb = adapter_dim(l, row->ldb, part);
+    p.ldc = adapter_dim(l, row->ldc, part);
+    p.f32 = strstr(row->flags, "f32");
+    if (strstr(row->flags, "scale"))
+        p.scale = (float)op_attr(l->op, "scale")->f;
+    bool each = !strcmp(row->times, "part");
+    if (each || (!strcmp(row->times, "some") && op_attr(l->op, "dropout")))
+        p.offset = adapter_offset(l);
+    const char *which = each && l->parts > 1 ? text_print("%d", part) : "";
+    return text_print("&%s", object(text_print("%s.lora.%s%s", l->label, row->member, which),
+                                    product_text(c->g, &p), false));
+}
+
+/* Members of a CUDA program's Lora: the products that this pass computes. */
+static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
+{
+    for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++) {
+        const AdapterRow *row = &adapter_rows[i];
+        bool each = !strcmp(row->times, "part");
+        if (strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
+            (!strcmp(row->times, "plain") && op_attr(l->op, "dropout")))
+            continue;
+        str_print(s, ",\n    .%s = %s", row->member, each ? "{" : "");
+        for (int part = 0; part < (each ? l->parts : 1); part++)
+            str_print(s, "%s%s", part ? ", " : "", adapter_product(c, l, row, part));
+        str_print(s, each ? "}" : "");
+    }
+}
+
+static void print_parts(Str *s, const Adapters *l, char what)
+{
+    for (int i = 0; i < l->parts; i++)
+        str_print(s, "%s%" PRId64, i ? ", " : "", of_part(l->op, what, i));
+}
+
+/* An initialiser without its name. */
+static char *lora_text(const Call *c, const Adapters *l)
+{
+    const Attr *dropout = op_attr(l->op, "dropout"), *beta = op_attr(l->op, "beta");
+    bool gpu = on_gpu(c->g);
+    Str s = {0};
+    str_print(&s, ".rows = %s, .in = %s", l->rows.sym, l->in.sym);
+    if (!gpu)
+        str_print(&s, ", .out = %s", l->out.sym);
+    str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
+    print_parts(&s, l, 'c');
+    str_print(&s, "}, .width = {");
+    print_parts(&s, l, 'w');
+    str_print(&s, "}");
+    if (!gpu)
+        str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
+    if (dropout)
+        str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f),
+                  l->op->in[l->backward ? 2 : 1].v->dim[1].sym);
+    if (gpu)
+        print_adapter_products(&s, c, l);
+    else if (beta && beta->i)
+        str_print(&s, ", .beta = 1");
+    return s.text;
+}
+
+/* The layer's Lora, "&lora_b_qkv". */
+static char *lora_object(const Call *c)
+{
+    const Adapters l = adapters_of(c);
+    const char *mode = l.backward ? ".bwd" : *l.label == 'e' ? ".eval"
+                       : *l.label == 'd' ? ".decode" : "";
+    return text_print("&%s", object(text_print("b%s%s", l.label + 1, mode), lora_text(c, &l), true));
 }
 
 /* The result whose name a product carries. */
@@ -335,19 +488,10 @@ static char *expand(const Call *c, const char *word)
         int64_t site = op_attr(call_op(c, 0), "site")->i;
         return site ? text_print("4 * l + %" PRId64, site) : text_copy("4 * l");
     }
-    if (!strcmp(word, "lora")) {
-        const Op *op = call_op(c, 0);
-        bool backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
-        const char *a = op->in[backward ? 4 : 2].v->name;        /* "b.qkv.lora_a" */
-        /* b, r, e or d: see build_temp() */
-        char pass = op->out[0].v->name[0];
-        const char *mode = backward ? ".bwd" : pass == 'e' ? ".eval" : pass == 'd' ? ".decode" : "";
-        return text_print(
-            "&%s", product(text_print("%.*s%s", (int)(strlen(a) - strlen(".lora_a")), a, mode),
-                           lora_text(c), true));
-    }
+    if (!strcmp(word, "lora"))
+        return lora_object(c);
     if (!strncmp(word, "mm ", 3))
-        return text_print("&%s", product(gemm_label(c, word), gemm_text(c, word), false));
+        return text_print("&%s", object(gemm_label(c, word), gemm_text(c, word), false));
     if (strchr(word, ':'))
         return text_copy(measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
@@ -463,7 +607,7 @@ static void print_program(Str *s, const Graph *g, const Program *p)
 char *emit_programs(const Graph *g)
 {
     Str s = {0};
-    products.n = 0;
+    objects.n = 0;
     for (int i = 0; i < g->nprograms; i++) {
         if (i)
             str_print(&s, "\n");
@@ -494,31 +638,40 @@ char *emit_calls(const Graph *g)
     return s.text;
 }
 
-/* After emit_programs, which collects them. */
+/* The list of all Gemms, or of all Loras; nothing where there is none. */
+static void print_list(Str *s, bool lora)
+{
+    int column = 0;
+    for (int i = 0; i < objects.n; i++) {
+        if (objects.list[i].lora != lora)
+            continue;
+        int n = (int)strlen(objects.list[i].name) + 3;
+        if (!column)
+            str_print(s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm",
+                      lora ? "loras" : "gemms");
+        bool wraps = !column || column + n > 98;
+        str_print(s, wraps ? "\n    &%s," : " &%s,", objects.list[i].name);
+        column = wraps ? 4 + n : column + n;
+    }
+    str_print(s, column ? "\n};\n" : "");
+}
+
+/* After emit_programs, which collects them. A Lora of the CPU makes products of its own. */
 char *emit_products(const Graph *g)
 {
-    (void)g;
+    bool gpu = on_gpu(g);
     Str s = {0};
     for (int lora = 0; lora < 2; lora++)
-        for (int i = 0; i < products.n; i++)
-            if (products.list[i].lora == lora)
-                str_print(&s, "static %s %s = {.name = \"%s\", %s};\n", lora ? "Lora" : "Gemm",
-                          products.list[i].name, products.list[i].label, products.list[i].text);
-    for (int lora = 0; lora < 2; lora++) {
-        int column = 0;
-        for (int i = 0; i < products.n; i++) {
-            if (products.list[i].lora != lora)
-                continue;
-            int n = (int)strlen(products.list[i].name) + 3;
-            if (!column)
-                str_print(&s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm",
-                          lora ? "loras" : "gemms");
-            bool wraps = !column || column + n > 98;
-            str_print(&s, wraps ? "\n    &%s," : " &%s,", products.list[i].name);
-            column = wraps ? 4 + n : column + n;
+        for (int i = 0; i < objects.n; i++) {
+            const Object *o = &objects.list[i];
+            if (o->lora == lora)
+                str_print(&s, "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
+                          lora ? "Lora" : "Gemm", o->name,
+                          lora && gpu ? "" : text_print(".name = \"%s\", ", o->label), o->text);
         }
-        str_print(&s, column ? "\n};\n" : "");
-    }
+    print_list(&s, false);
+    if (!gpu)
+        print_list(&s, true);
     return s.text;
 }
 

@@ -438,11 +438,11 @@ void report_list(FILE *to);                                  /* gen list */
 
 /* ---- lock.c: algorithms of matrix products that were measured -------------------------------- */
 
-/* The algorithm as Gemm.algo takes it, or NULL. form: "NT" ...; in, out: dtype names; a leading
- * dimension of 0: dense; epilogue: none bias gelu dgelu. Remembers what was asked. */
+/* The algorithm as Gemm.algo takes it, or NULL; arguments as of gemm_key(). Remembers what was
+ * asked. */
 const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
                            int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
-                           const char *epilogue, int beta);
+                           const char *epilogue, int beta, int64_t offset);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);

@@ -193,10 +193,10 @@ static void open_lock(const Graph *g)
 
 const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
                            int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
-                           const char *epilogue, int beta)
+                           const char *epilogue, int beta, int64_t offset)
 {
     char key[GEMM_KEY_BYTES];
-    gemm_key(key, form, in, out, m, n, k, lda, ldb, ldc, epilogue, beta);
+    gemm_key(key, form, in, out, m, n, k, lda, ldb, ldc, epilogue, beta, offset);
     open_lock(g);
     for (int i = 0; i < lock.nasked; i++)
         if (!strcmp(lock.asked[i].key, key))

@@ -143,44 +143,16 @@ __global__ void __launch_bounds__(LORA_THREADS, 2)
 }
 
 #ifndef __CUDACC_RTC__
+/* One layer in one pass; its products are those of lora.def. */
 struct Lora {
-    const char *name;                                /* for errors */
-    int64_t rows, in, out, rank, parts;
+    int64_t rows, in, rank, parts;
     int64_t col[LORA_PARTS], width[LORA_PARTS];      /* columns of y that a part adds to */
-    float scale, dropout = 0;                        /* alpha / rank; probability to drop, < 1 */
+    float dropout = 0;                               /* probability to drop, < 1 */
     int64_t T = 0;                                   /* positions a sequence, for the masks */
-    int beta = 0;                                    /* of da and db */
-    /* made by lora_init: with dropout u and da are products of one part, else of all at once */
-    Gemm u = {}, da = {}, dx = {}, y[LORA_PARTS] = {}, du[LORA_PARTS] = {}, db[LORA_PARTS] = {};
+    /* with dropout u and da are products of one part, else of all at once */
+    const Gemm *u = NULL, *y[LORA_PARTS] = {};                           /* forward */
+    const Gemm *du[LORA_PARTS] = {}, *db[LORA_PARTS] = {}, *da = NULL, *dx = NULL;
 };
-
-static inline void lora_init(Lora *l)
-{
-    const bool drops = l->dropout > 0;
-    const int64_t all = l->parts * l->rank, one = drops ? l->rank : all;
-    l->u = { .name = l->name, .m = l->rows, .n = one, .k = l->in, .ldc = all, .form = GEMM_NT,
-             .scale = l->scale, .offset = one };
-    l->da = { .name = l->name, .m = one, .n = l->in, .k = l->rows, .lda = all, .form = GEMM_TN,
-              .out_f32 = 1, .beta = l->beta, .offset = one };
-    l->dx = { .name = l->name, .m = l->rows, .n = l->in, .k = all, .form = GEMM_NN, .beta = 1 };
-    gemm_init(&l->u);
-    gemm_init(&l->da);
-    if (!drops)
-        gemm_init(&l->dx);
-    for (int64_t p = 0; p < l->parts; p++) {
-        /* the lowest bit set decides how well the operands are aligned */
-        const int64_t offset = l->col[p] | p * l->rank;
-        l->y[p] = { .name = l->name, .m = l->rows, .n = l->width[p], .k = l->rank, .lda = all,
-                    .ldc = l->out, .form = GEMM_NT, .beta = 1, .offset = offset };
-        l->du[p] = { .name = l->name, .m = l->rows, .n = l->rank, .k = l->width[p], .lda = l->out,
-                     .ldc = all, .form = GEMM_NN, .scale = l->scale, .offset = offset };
-        l->db[p] = { .name = l->name, .m = l->width[p], .n = l->rank, .k = l->rows, .lda = l->out,
-                     .ldb = all, .form = GEMM_TN, .out_f32 = 1, .beta = l->beta, .offset = offset };
-        gemm_init(&l->y[p]);
-        gemm_init(&l->du[p]);
-        gemm_init(&l->db[p]);
-    }
-}
 
 static inline void lora_drop_(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
                               const Lora *l, cudaStream_t s)
@@ -208,14 +180,14 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
 {
     act_t *dropped = lora_dropped_(ws, l);
     if (l->dropout == 0)
-        gemm_run(&l->u, u, x, a, NULL, NULL, ws, s);
+        gemm_run(l->u, u, x, a, NULL, NULL, ws, s);
     for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank) {
         const int64_t first = p * l->rank;
         if (l->dropout > 0) {
             lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
-            gemm_run(&l->u, u + first, dropped, a + first * l->in, NULL, NULL, ws, s);
+            gemm_run(l->u, u + first, dropped, a + first * l->in, NULL, NULL, ws, s);
         }
-        gemm_run(&l->y[p], y + l->col[p], u + first, b, NULL, NULL, ws, s);
+        gemm_run(l->y[p], y + l->col[p], u + first, b, NULL, NULL, ws, s);
     }
 }
 
@@ -228,11 +200,11 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
     int64_t above = 0;
     for (int64_t p = 0; p < l->parts; above += l->width[p++] * l->rank) {
         const int64_t first = p * l->rank;
-        gemm_run(&l->du[p], du + first, dy + l->col[p], b + above, NULL, NULL, ws, s);
-        gemm_run(&l->db[p], db + above, dy + l->col[p], u + first, NULL, NULL, ws, s);
+        gemm_run(l->du[p], du + first, dy + l->col[p], b + above, NULL, NULL, ws, s);
+        gemm_run(l->db[p], db + above, dy + l->col[p], u + first, NULL, NULL, ws, s);
         if (l->dropout > 0) {
             lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
-            gemm_run(&l->da, da + first * l->in, du + first, dropped, NULL, NULL, ws, s);
+            gemm_run(l->da, da + first * l->in, du + first, dropped, NULL, NULL, ws, s);
         }
     }
     if (l->dropout > 0) {
@@ -241,8 +213,8 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
                0, s, dx, (const act_t *)du, a, noise, site, l->T, l->rows, l->in, (int)l->rank,
                (int)l->parts, dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
     } else {
-        gemm_run(&l->da, da, du, x, NULL, NULL, ws, s);
-        gemm_run(&l->dx, dx, du, a, NULL, NULL, ws, s);
+        gemm_run(l->da, da, du, x, NULL, NULL, ws, s);
+        gemm_run(l->dx, dx, du, a, NULL, NULL, ws, s);
     }
 }
 #endif

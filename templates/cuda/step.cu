@@ -124,7 +124,6 @@ void step_open(void)
 //@ measured_with
     for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
         gemm_init(gemms[i]);
-//@ make_adapters
 //@ init
 //@ if fp16
     io.scaler = scaler;

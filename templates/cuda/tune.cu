@@ -91,6 +91,7 @@ typedef struct {
     int64_t rows, cols, depth, ldc;
     int f32, beta, bias;
     GemmEpilogue epilogue;
+    float scale;
     uint64_t seed;               // of c before the product
 } TuneFinish;
 
@@ -122,6 +123,8 @@ void tune_compare_kernel(int *wrong, const char *c, const float *want, const act
         float v = want[i];
         float noise = 0x1p-22f * (float)p.depth +
                       0x1p-26f * (float)p.depth * (fabsf(v) + sqrtf((float)p.depth));
+        v *= p.scale;
+        noise *= fabsf(p.scale);
         const float got = f32 ? ((const float *)c)[at] : act_load((const act_t *)c + at);
         if (p.bias)
             v += act_load(bias + i % p.cols);
@@ -155,6 +158,17 @@ static void tune_free(void *p)
     cuda_check(cudaFree(p), "freeing operands");
 }
 
+/* An operand, aligned as g says and no better. */
+static char *tune_operand(const Gemm *g, int64_t n, int64_t width, const char *what)
+{
+    return (char *)tune_alloc((g->offset + n) * width, what) + g->offset * width;
+}
+
+static void tune_free_operand(const Gemm *g, void *p, int64_t width)
+{
+    tune_free((char *)p - g->offset * width);
+}
+
 static dim3 tune_grid(int64_t n)
 {
     const int64_t blocks = (n + 255) / 256;
@@ -186,9 +200,9 @@ static int64_t tune_width_c(const Gemm *g) { return g->out_f32 ? 4 : (int64_t)si
 static TuneOperands tune_operands(const Gemm *g, uint64_t seed, cudaStream_t s)
 {
     TuneOperands o = {};
-    o.a = (act_t *)tune_alloc(tune_size_a(g) * (int64_t)sizeof(act_t), "an operand");
-    o.b = (act_t *)tune_alloc(tune_size_b(g) * (int64_t)sizeof(act_t), "an operand");
-    o.c = (char *)tune_alloc(tune_size_c(g) * tune_width_c(g), "a result");
+    o.a = (act_t *)tune_operand(g, tune_size_a(g), sizeof(act_t), "an operand");
+    o.b = (act_t *)tune_operand(g, tune_size_b(g), sizeof(act_t), "an operand");
+    o.c = tune_operand(g, tune_size_c(g), tune_width_c(g), "a result");
     tune_fill(o.a, tune_size_a(g), false, seed, s);
     tune_fill(o.b, tune_size_b(g), false, seed + 1, s);
     tune_fill(o.c, tune_size_c(g), g->out_f32, seed + 2, s);
@@ -203,11 +217,11 @@ static TuneOperands tune_operands(const Gemm *g, uint64_t seed, cudaStream_t s)
     return o;
 }
 
-static void tune_release(TuneOperands *o)
+static void tune_release(const Gemm *g, TuneOperands *o)
 {
-    tune_free(o->a);
-    tune_free(o->b);
-    tune_free(o->c);
+    tune_free_operand(g, o->a, sizeof(act_t));
+    tune_free_operand(g, o->b, sizeof(act_t));
+    tune_free_operand(g, o->c, tune_width_c(g));
     if (o->bias)
         tune_free(o->bias);
     if (o->aux)
@@ -224,7 +238,7 @@ static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, i
                       uint64_t seed, void *ws, cudaStream_t s)
 {
     const TuneFinish p = {g->m,    g->n,    g->k,        gemm_ldc_(g), g->out_f32,
-                          g->beta, g->bias, g->epilogue, seed + 2};
+                          g->beta, g->bias, g->epilogue, g->scale, seed + 2};
     int wrong;
     tune_fill(o->c, tune_size_c(g), g->out_f32, seed + 2, s);
     cuda_check(cudaMemsetAsync(count, 0, sizeof *count, s), "a counter");
@@ -344,7 +358,7 @@ static void tune_key(const Gemm *g, char *key)
                            : g->bias                  ? "bias"
                                                       : "none";
     gemm_key(key, form[g->form], tune_type(false), tune_type(g->out_f32), g->m, g->n, g->k, g->lda,
-             g->ldb, g->ldc, epilogue, g->beta);
+             g->ldb, g->ldc, epilogue, g->beta, g->offset);
 }
 
 /* Prints the product's row, its best algorithm in it. */
@@ -368,7 +382,7 @@ static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStr
         if (list[i].us < 0.99 * list[0].us && list[i].us < list[best].us)
             best = i;
     for (int i = 0; i < copies; i++)
-        tune_release(&o[i]);
+        tune_release(g, &o[i]);
     fprintf(stderr, "%-28s %9.1f us, %6.1f TFLOP/s, %2d of %2d, first choice %9.1f us\n", g->name,
             list[best].us, 2e-6 * (double)g->m * (double)g->n * (double)g->k / list[best].us,
             best + 1, n, list[0].us);

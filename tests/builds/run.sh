@@ -25,6 +25,9 @@ return {
     seq = { max = 32 }, batch = { micro = 2 },
 }
 END
+# the same with adapters, whose ranks and columns are badly aligned
+L=$T/recipes/l.lua
+sed 's/^    seq/    lora = { rank = 6, alpha = 9, dropout = 0.1, targets = { "all-linear" } },\n&/' "$R" >"$L"
 
 # ---- the bytes that recipes say they need
 for recipe in recipes/*.lua; do
@@ -182,6 +185,13 @@ bad key "{\"diecast_lock\": 1, \"cards\": [${c/\"key\": \"k\", /}]}" 'card 1, ro
 bad algo "{\"diecast_lock\": 1, \"cards\": [${c/$algo/algo 1; x}]}" \
     'card 1, row 1: want words and numbers that begin with algo, got "algo 1; x"'
 rm -f "$lock"
+# products of adapters have keys as all others: u of q, k and v, and what k and v add to y
+"$GEN" "$L" -o "$T/out_l" --locked >"$T/out" 2>&1
+check lock/adapters 1 $?
+has lock/adapters_u '^    NT bf16 bf16 m 64 n 6 k 64 ld 64 64 18 epi none beta 0 offset 2$' "$T/out"
+has lock/adapters_y '^    NT bf16 bf16 m 64 n 32 k 6 ld 18 6 128 epi none beta 1 offset 2$' "$T/out"
+"$GEN" "$L" -o "$T/out_l" lora.dropout=0 --locked >"$T/out" 2>&1
+has lock/adapters_at_once '^    NT bf16 bf16 m 64 n 18 k 64 ld 64 64 18 epi none beta 0$' "$T/out"
 
 # ---- gen tune
 "$GEN" tune recipes/cpu_tiny.lua >"$T/out" 2>&1
@@ -246,6 +256,15 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_unlocked 2 $?
         has tune/make_unlocked_line "are not tuned; on the card" "$T/out"
+        # those of adapters are measured, locked and listed like the others
+        "$GEN" "$L" -o "$T/out_l" >/dev/null 2>&1
+        make -s -C "$T/out_l" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_l/tune" >"$T/rows" 2>"$T/err"
+        "$GEN" tune "$L" --rows "$T/rows" -o "$T/out_l" >"$T/out" 2>&1
+        "$GEN" "$L" -o "$T/out_l" --locked >"$T/out" 2>&1
+        check tune/adapters_locked "0 0" "$? $(grep '^static Gemm mm_' "$T/out_l/step.cu" | grep -vc '\.algo = ')"
+        make -s -C "$T/out_l" "CUDA=$toolkit" >"$T/out" 2>&1 &&
+            "$T/out_l/train" --dry-run --init-from "" --out "$T/run_l" >"$T/out" 2>&1
+        has tune/adapters_listed 'b\.qkv\.lora\.u .* NT 64 x 6 x 64: algo' "$T/out"
     else
         not_ok tune/simulated "$(cat "$T/out" "$T/err" | tail -n 3)"
     fi

@@ -1,14 +1,64 @@
 /* c_lora.cpp -- lora.cuh. */
 #include "../../kernels/cuda/lora.cuh"
-#include "../../kernels/reference/lora.h"
 #include "harness.h"
+
+/* One layer, as the reference takes it. */
+struct LoraCase {
+    const char *name;
+    int64_t rows, in, out, rank, parts;
+    int64_t col[LORA_PARTS], width[LORA_PARTS];
+    float scale, dropout = 0;
+    int64_t T;
+    int beta = 0;
+};
+#define Lora LoraCase
+#include "../../kernels/reference/lora.h"
+#undef Lora
+
+/* The layer's products as lora.def says, for both passes; where operands begin at a part's columns
+ * the lowest bit set decides how well they are aligned. */
+struct LoraProducts {
+    Gemm u, y[LORA_PARTS], du[LORA_PARTS], db[LORA_PARTS], da, dx;
+};
+
+static Gemm *product_at(Gemm &once, int64_t) { return &once; }
+static Gemm *product_at(Gemm (&each)[LORA_PARTS], int64_t p) { return &each[p]; }
+static void keep_product(const Gemm *&to, const Gemm *g, int64_t) { to = g; }
+static void keep_product(const Gemm *(&to)[LORA_PARTS], const Gemm *g, int64_t p) { to[p] = g; }
+
+static Lora lora_of(const LoraCase &c, LoraProducts &made)
+{
+    const int64_t rows = c.rows, in = c.in, out = c.out, rank = c.rank, all = c.parts * c.rank;
+    const int64_t some = c.dropout > 0 ? rank : all, dense = 0;
+    Lora l = { .rows = rows, .in = in, .rank = rank, .parts = c.parts, .col = { 0 },
+               .width = { 0 }, .dropout = c.dropout, .T = c.T };
+    memcpy(l.col, c.col, sizeof l.col);
+    memcpy(l.width, c.width, sizeof l.width);
+    made = {};
+    for (int64_t p = 0; p < c.parts; p++) {
+        const int64_t width = c.width[p], offset = c.col[p] | p * rank | rank;
+#define LORA_PRODUCT(member, pass, times, form_, m_, n_, k_, lda_, ldb_, ldc_, flags) \
+        if (p == 0 || !strcmp(#times, "part")) { \
+            Gemm *g = product_at(made.member, p); \
+            *g = { .name = #member, .m = m_, .n = n_, .k = k_, .lda = lda_, .ldb = ldb_, \
+                   .ldc = ldc_, .form = GEMM_##form_, .out_f32 = !!strstr(flags, "f32"), \
+                   .beta = strstr(flags, "add") || (strstr(flags, "beta") && c.beta), \
+                   .scale = strstr(flags, "scale") ? c.scale : 1.0f, .offset = offset }; \
+            gemm_init(g); \
+            keep_product(l.member, g, p); \
+        }
+#include "../../kernels/cuda/lora.def"
+#undef LORA_PRODUCT
+    }
+    return l;
+}
 
 static const uint32_t noise_host[4] = { 0x1234567, 0x89abcdef, 17, 40 };
 static const uint32_t site = 5;
 
 /* q, k, v of a grouped layer; one part; two parts with a gap between; rank 1 and odd sizes; more
  * than one tile of rows, columns and ranks. */
-static const Lora cases[] = {
+static const LoraCase cases[] = {
     { .name = "qkv", .rows = 34, .in = 24, .out = 32, .rank = 4, .parts = 3, .col = { 0, 16, 24 },
       .width = { 16, 8, 8 }, .scale = 2, .T = 17 },
     { .name = "o", .rows = 9, .in = 13, .out = 7, .rank = 1, .parts = 1, .col = { 0 },
@@ -35,7 +85,7 @@ static void words(uint32_t out[4], uint32_t key0, int64_t T, int64_t row, uint32
 }
 
 /* (parts, rows, in), from the word of each element alone. */
-static double *masks(const Lora &l)
+static double *masks(const LoraCase &l)
 {
     double *mask = HOST(double, l.parts * l.rows * l.in);
     for (int64_t p = 0; p < l.parts; p++)
@@ -50,7 +100,7 @@ static double *masks(const Lora &l)
     return mask;
 }
 
-static int64_t widths(const Lora &l)
+static int64_t widths(const LoraCase &l)
 {
     int64_t sum = 0;
     for (int64_t p = 0; p < l.parts; p++)
@@ -65,7 +115,7 @@ static double *cleared(double *x, int64_t n, bool clear)
     return x;
 }
 
-static void run_case(Lora l, float dropout, int beta)
+static void run_case(LoraCase l, float dropout, int beta)
 {
     l.dropout = dropout;
     l.beta = beta;
@@ -84,13 +134,14 @@ static void run_case(Lora l, float dropout, int beta)
            *db_ = cleared(f32_double(db0, nb), nb, !beta);
     void *ws =
         new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout, sizeof(act_t)));
-    lora_init(&l);
+    LoraProducts made;
+    const Lora layer = lora_of(l, made);
 
-    run([&] { lora_fwd(y, u, x, a, b, noise, site, &l, ws, stream); });
+    run([&] { lora_fwd(y, u, x, a, b, noise, site, &layer, ws, stream); });
     lora_fwd_ref(y_, u_, x_, a_, b_, mask, &l);
     check_act("u", u, u_, nu, l.in);
     check_act("y", y, y_, ny, l.in + l.rank);
-    run([&] { lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, &l, ws, stream); });
+    run([&] { lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, &layer, ws, stream); });
     lora_bwd_ref(dx_, da_, db_, act_double(dy, ny), x_, act_double(u, nu), a_, b_, mask, &l);
     check_act("dx", dx, dx_, nx, l.out + l.rank);
     check_via_act("da", da, da_, na, l.rows + l.out);
@@ -100,7 +151,7 @@ static void run_case(Lora l, float dropout, int beta)
 TEST(lora)
 {
     gemm_setup();
-    for (const Lora &l : cases)
+    for (const LoraCase &l : cases)
         for (int beta = 0; beta < 2; beta++)
             run_case(l, 0, beta);
 }
@@ -108,7 +159,7 @@ TEST(lora)
 TEST(lora_dropout)
 {
     gemm_setup();
-    for (const Lora &l : cases)
+    for (const LoraCase &l : cases)
         for (int beta = 0; beta < 2; beta++)
             run_case(l, 0.3f, beta);
 }
@@ -117,17 +168,8 @@ TEST(lora_dropout)
  * asked for. */
 TEST(lora_masks)
 {
-    Lora l = { .name = "masks",
-               .rows = 40,
-               .in = 101,
-               .out = 1,
-               .rank = 1,
-               .parts = 1,
-               .col = { 0 },
-               .width = { 1 },
-               .scale = 1,
-               .dropout = 0.25f,
-               .T = 10 };
+    const Lora l = { .rows = 40, .in = 101, .rank = 1, .parts = 1, .col = { 0 }, .width = { 1 },
+                     .dropout = 0.25f, .T = 10 };
     const int64_t n = l.rows * l.in;
     Lora part = l;
     part.rows = 20;
@@ -151,15 +193,15 @@ TEST(lora_masks)
 BENCH(lora)
 {
     gemm_setup();
-    static const Lora layers[] = {
+    static const LoraCase layers[] = {
         { .name = "qkv", .rows = 8192, .in = 3584, .out = 4608, .rank = 16, .parts = 3,
           .col = { 0, 3584, 4096 }, .width = { 3584, 512, 512 }, .scale = 2, .T = 2048 },
         { .name = "gate, up", .rows = 8192, .in = 3584, .out = 37888, .rank = 16, .parts = 2,
           .col = { 0, 18944 }, .width = { 18944, 18944 }, .scale = 2, .T = 2048 },
     };
-    for (const Lora &layer : layers)
+    for (const LoraCase &layer : layers)
         for (float dropout : { 0.0f, 0.05f }) {
-            Lora l = layer;
+            LoraCase l = layer;
             l.dropout = dropout;
             const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
             const int64_t nb = widths(l) * l.rank;
@@ -171,16 +213,17 @@ BENCH(lora)
             float *da = NEW(float, all * l.in), *db = NEW(float, nb);
             void *ws = new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout,
                                                      sizeof(act_t)));
-            lora_init(&l);
+            LoraProducts made;
+            const Lora adapters = lora_of(l, made);
             char what[64];
             snprintf(what, sizeof what, "lora_fwd %s dropout %g", l.name, (double)dropout);
             bench_report(what, bench_time([&] {
-                             lora_fwd(y, u, x, a, b, noise, site, &l, ws, stream);
+                             lora_fwd(y, u, x, a, b, noise, site, &adapters, ws, stream);
                          }),
                          (double)(nx + 2 * ny) * sizeof(act_t), 0);
             snprintf(what, sizeof what, "lora_bwd %s dropout %g", l.name, (double)dropout);
             bench_report(what, bench_time([&] {
-                             lora_bwd(dx, da, db, y, x, u, a, b, noise, site, &l, ws, stream);
+                             lora_bwd(dx, da, db, y, x, u, a, b, noise, site, &adapters, ws, stream);
                          }),
                          (double)(3 * nx + 2 * ny) * sizeof(act_t), 0);
         }
