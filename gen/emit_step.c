@@ -231,7 +231,7 @@ typedef struct {
     Dim m, n, k;
     Dim lda, ldb, ldc;               /* n = 0: dense */
     bool bias, f32, adds;
-    const char *epilogue;            /* "none" "bias" "gelu" "dgelu" */
+    const char *epilogue;            /* none bias gelu dgelu bgrad */
     float scale;
     int64_t offset;
 } Product;
@@ -246,9 +246,12 @@ static void leading(Str *s, const char *name, Dim ld, int64_t dense)
 /* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
 static void print_cuda_product(Str *s, const Graph *g, const Product *p)
 {
+    static const char *const names[][2] = {
+        {"gelu", "GEMM_GELU"}, {"dgelu", "GEMM_DGELU"}, {"bgrad", "GEMM_BGRAD"}};
     const char *act = config_text(g->cfg, F_precision);
-    if (!strcmp(p->epilogue, "gelu") || !strcmp(p->epilogue, "dgelu"))
-        str_print(s, ", .epilogue = GEMM_%s", *p->epilogue == 'g' ? "GELU" : "DGELU");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(p->epilogue, names[i][0]))
+            str_print(s, ", .epilogue = %s", names[i][1]);
     if (p->scale != 1)
         str_print(s, ", .scale = %s", float_text(p->scale));
     if (p->offset)
@@ -288,7 +291,7 @@ static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", 
 /* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
 static char *gemm_text(const Call *c, const char *word)
 {
-    static const char *const epilogues[] = {"dgelu", "gelu", "bias", ""};
+    static const char *const epilogues[] = {"dgelu", "gelu", "bgrad", "bias", ""};
     char *copy = text_copy(word), *save = NULL;
     Product p = {.form = strtok_r(copy + 3, "|", &save), .scale = 1};
     p.m = measure(c, strtok_r(NULL, "|", &save)), p.n = measure(c, strtok_r(NULL, "|", &save));
@@ -475,6 +478,8 @@ static const char *gemm_label(const Call *c, const char *word)
     const Op *op = call_op(c, 0);
     if (op->kind == OP_ce || op->kind == OP_ce_bwd || op->kind == OP_ce_dx)
         return strstr(word, "NT") ? "head_logits" : strstr(word, "NN") ? "head_dx" : "head_dw";
+    if (op->kind == OP_bias_grad)        /* beside dw */
+        op = call_op(c, 1);
     return op->out[0].v->name;
 }
 

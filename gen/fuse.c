@@ -30,6 +30,20 @@ static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
                                         : NULL;
 }
 
+/* Products of gradients give that of a bias too, but do not add to it; 16-byte rows as above. A
+ * library that has no algorithm for it is found at start, see gemm_init. */
+static const char *fits_bgrad_epilogue(const Graph *g, const Op *op)
+{
+    (void)g;
+    const Op *dw = op + 1;
+    return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
+           : op_attr(op, "beta")->i || op_attr(dw, "beta")->i
+               ? "the epilogue does not add to a gradient"
+           : columns(dw->in[0]) % 8 || columns(dw->in[1]) % 8
+               ? "the epilogue wants multiples of 8 columns"
+               : NULL;
+}
+
 static const char *fits_head_size(const Graph *g, const Op *op)
 {
     (void)g;
@@ -96,6 +110,10 @@ static int64_t workspace_cuda_rmsnorm(const Op *op)
 static int64_t workspace_cuda_bias_grad(const Op *op)
 {
     return bias_grad_cuda_workspace(columns(op->in[0]));
+}
+static int64_t workspace_cuda_linear_dw_bias(const Op *op)
+{
+    return linear_dw_bias_cuda_workspace(columns(op->in[0]));
 }
 static int64_t workspace_cuda_grad_norm(const Op *op) { (void)op; return grad_norm_cuda_workspace(); }
 static int64_t workspace_cuda_embed_bwd(const Op *op)

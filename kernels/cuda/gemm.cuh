@@ -23,7 +23,8 @@ typedef enum {
 typedef enum {
     GEMM_NONE,
     GEMM_GELU,                   /* aux (m, n) = the result, C = gelu(aux), the tanh form */
-    GEMM_DGELU                   /* C = the result times gelu'(aux) */
+    GEMM_DGELU,                  /* C = the result times gelu'(aux) */
+    GEMM_BGRAD                   /* float C of TN; bias (m) float = sums over k of A: db beside dw */
 } GemmEpilogue;
 
 struct Gemm {
@@ -32,7 +33,7 @@ struct Gemm {
     int64_t lda = 0, ldb = 0, ldc = 0;               /* elements between stored rows; 0: dense */
     GemmForm form;
     int bias = 0, out_f32 = 0, beta = 0;             /* out_f32: C is float although act_t is not */
-    GemmEpilogue epilogue = GEMM_NONE;               /* else 16-bit C, 8 | n, beta 0 */
+    GemmEpilogue epilogue = GEMM_NONE;               /* else beta 0; of GELU: 16-bit C, 8 | n */
     float scale = 1;
     int64_t offset = 0;          /* operands begin at multiples of so many elements; 0: of rows */
     const char *algo = NULL;     /* of a lock file, see gemm_algo_text; NULL: the first choice */
@@ -41,6 +42,7 @@ struct Gemm {
     cublasLtMatrixLayout_t a = NULL, b = NULL, c = NULL;
     cublasLtMatmulAlgo_t chosen = {};
     size_t bytes = 0;            /* of ws that it uses */
+    bool apart = false;          /* GEMM_BGRAD: only C, another kernel writes the bias */
 };
 
 static cublasLtHandle_t gemm_handle;
@@ -149,35 +151,80 @@ static inline void gemm_set_(const Gemm *g, cublasLtMatmulDescAttributes_t attri
                 "an attribute of the product");
 }
 
+static inline bool gemm_has_bias_(const Gemm *g)
+{
+    return g->bias || (g->epilogue == GEMM_BGRAD && !g->apart);
+}
+
+static inline bool gemm_has_aux_(const Gemm *g)
+{
+    return g->epilogue == GEMM_GELU || g->epilogue == GEMM_DGELU;
+}
+
 static inline void gemm_set_bias_(const Gemm *g, const void *bias)
 {
-    if (g->bias)
+    if (gemm_has_bias_(g))
         gemm_set_(g, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
 static inline void gemm_set_aux_(const Gemm *g, const void *aux)
 {
-    if (g->epilogue != GEMM_NONE)
+    if (gemm_has_aux_(g))
         gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof aux);
+}
+
+/* A bias has C's type, and so has its gradient (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER). No
+ * list there says which types the sums over k go with: the library may refuse, see gemm_init. */
+static inline void gemm_check_epilogue_(const Gemm *g)
+{
+    const bool f32 = g->out_f32 || sizeof(act_t) == 4;
+    if (g->out_f32 && (g->bias || gemm_has_aux_(g)))
+        die(EXIT_INTERNAL, "gemm %s: this epilogue is for results in the type of activations",
+            g->name);
+    if (g->epilogue == GEMM_BGRAD && (g->form != GEMM_TN || !f32 || g->bias || g->beta))
+        die(EXIT_INTERNAL, "gemm %s: the gradient of a bias goes with dw in fp32, beta 0", g->name);
+}
+
+static inline cublasLtEpilogue_t gemm_epilogue_(const Gemm *g)
+{
+    const bool bias = gemm_has_bias_(g);
+    switch (g->epilogue) {
+    case GEMM_GELU:
+        return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case GEMM_DGELU:
+        return CUBLASLT_EPILOGUE_DGELU;
+    case GEMM_BGRAD:             /* our A is the library's B */
+        return bias ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_DEFAULT;
+    case GEMM_NONE:
+        break;
+    }
+    return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 /* The choice of an algorithm sees how well the pointers are aligned, and nothing behind them. */
 static inline void gemm_set_epilogue_(const Gemm *g)
 {
-    const cublasLtEpilogue_t epilogue =
-        g->epilogue == GEMM_DGELU ? CUBLASLT_EPILOGUE_DGELU
-        : g->epilogue == GEMM_GELU
-            ? g->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX
-            : g->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t epilogue = gemm_epilogue_(g);
+    const cudaDataType_t f32 = CUDA_R_32F;
+    const bool bgrad = g->epilogue == GEMM_BGRAD;
+    const uint32_t bias = bgrad ? gemm_alignment_(g, g->m, sizeof(float))
+                                : gemm_alignment_(g, g->n, sizeof(act_t));
     const int64_t ld = g->n;
-    if (g->out_f32 && (g->bias || g->epilogue != GEMM_NONE))
-        die(EXIT_INTERNAL, "gemm %s: epilogues are for results in the type of activations",
-            g->name);
+    gemm_check_epilogue_(g);
     gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-    gemm_set_bias_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
+    if (bgrad)
+        gemm_set_(g, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &f32, sizeof f32);
+    gemm_set_bias_(g, (const void *)(uintptr_t)bias);
     gemm_set_aux_(g, (const void *)(uintptr_t)gemm_alignment_(g, g->n, sizeof(act_t)));
-    if (g->epilogue != GEMM_NONE)
+    if (gemm_has_aux_(g))
         gemm_set_(g, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &ld, sizeof ld);
+}
+
+/* After gemm_open, of GEMM_BGRAD: whether the caller writes the gradient of the bias. */
+static inline void gemm_set_apart(Gemm *g, bool apart)
+{
+    g->apart = apart;
+    gemm_set_epilogue_(g);
 }
 
 /* ---- algorithms ---- */
@@ -252,8 +299,9 @@ static inline uint32_t gemm_option_(const cublasLtMatmulAlgo_t *algo,
            (uint32_t)raw[3] << 24;
 }
 
-/* "algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 33554432" */
-static inline void gemm_algo_text(const cublasLtMatmulAlgo_t *algo, size_t workspace,
+/* "algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 33554432",
+ * and " apart" where g is. */
+static inline void gemm_algo_text(const Gemm *g, const cublasLtMatmulAlgo_t *algo, size_t workspace,
                                   char to[GEMM_ALGO_BYTES])
 {
     int n =
@@ -261,13 +309,14 @@ static inline void gemm_algo_text(const cublasLtMatmulAlgo_t *algo, size_t works
     for (int i = 0; i < GEMM_OPTIONS; i++)
         n += snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " %s %u", gemm_options[i].word,
                       gemm_option_(algo, gemm_options[i].attribute, gemm_options[i].bytes));
-    snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " ws %llu", (unsigned long long)workspace);
+    snprintf(to + n, (size_t)(GEMM_ALGO_BYTES - n), " ws %llu%s", (unsigned long long)workspace,
+             g->apart ? " apart" : "");
 }
 
 /* The algorithm of g after gemm_init. */
 static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
 {
-    gemm_algo_text(&g->chosen, g->bytes, to);
+    gemm_algo_text(g, &g->chosen, g->bytes, to);
 }
 
 /* The number behind `word` at *text, which moves behind it; false when it is not there. */
@@ -308,7 +357,12 @@ static inline bool gemm_locked_(Gemm *g)
                                                  gemm_options[i].bytes) != CUBLAS_STATUS_SUCCESS)
             return false;
     }
-    if (!gemm_read_(&text, "ws", &workspace) || *text ||
+    if (!gemm_read_(&text, "ws", &workspace))
+        return false;
+    const bool apart = g->epilogue == GEMM_BGRAD && !strcmp(text, "apart");
+    if (g->epilogue == GEMM_BGRAD)
+        gemm_set_apart(g, apart);
+    if ((*text && !apart) ||
         cublasLtMatmulAlgoCheck(gemm_handle, g->product, g->b, g->a, g->c, g->c, &algo, &result) !=
             CUBLAS_STATUS_SUCCESS ||
         result.workspaceSize > CUDA_GEMM_WORKSPACE)
@@ -319,6 +373,7 @@ static inline bool gemm_locked_(Gemm *g)
 
 /* ---- running ---- */
 
+/* Where the library has no algorithm for the gradient of a bias beside dw, the product is apart. */
 static inline void gemm_init(Gemm *g)
 {
     cublasLtMatmulHeuristicResult_t found;
@@ -330,7 +385,12 @@ static inline void gemm_init(Gemm *g)
             g->name, (unsigned long long)cublasLtGetVersion(), g->algo);
     if (locked)
         return;
-    if (!gemm_candidates(g, &found, 1))
+    int n = gemm_candidates(g, &found, 1);
+    if (!n && g->epilogue == GEMM_BGRAD) {
+        gemm_set_apart(g, true);
+        n = gemm_candidates(g, &found, 1);
+    }
+    if (!n)
         die(EXIT_DEVICE, "gemm %s: cuBLASLt has no algorithm for m %lld n %lld k %lld", g->name,
             (long long)g->m, (long long)g->n, (long long)g->k);
     gemm_use(g, &found.algo, found.workspaceSize);
@@ -347,7 +407,7 @@ static inline void gemm_run_beta(const Gemm *g, float beta, void *c, const void 
                 g->name, "to run");
 }
 
-/* bias, aux (written by GEMM_GELU): NULL without. ws: CUDA_GEMM_WORKSPACE bytes. */
+/* bias (written by GEMM_BGRAD), aux (by GEMM_GELU): NULL without. ws: CUDA_GEMM_WORKSPACE bytes. */
 static inline void gemm_run(const Gemm *g, void *c, const void *a, const void *b, const void *bias,
                             const void *aux, void *ws, cudaStream_t s)
 {

@@ -10,7 +10,7 @@
 
 enum { GEMM_KEY_BYTES = 200 };
 
-/* form: "NT" ...; in, out: "bf16" ...; epilogue: "none" "bias" "gelu" "dgelu"; a leading dimension of 0: dense;
+/* form: "NT" ...; in, out: "bf16" ...; epilogue: none bias gelu dgelu bgrad; a leading dimension of 0: dense;
  * offset: operands begin at multiples of so many elements, which limits the algorithms; 0: at rows. */
 static inline void gemm_key(char *to, const char *form, const char *in, const char *out, int64_t m, int64_t n,
                             int64_t k, int64_t lda, int64_t ldb, int64_t ldc, const char *epilogue, int beta,

@@ -116,6 +116,16 @@ static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N
            dim3(across, BIAS_THREADS / across), 0, s, (float *)ws, dy, rows, N);
     part_sum(db, NULL, (const float *)ws, N, beta, s);
 }
+
+/* Both gradients, dy read once unless the product is apart; mm: that of dw with .beta = 0 and
+ * .epilogue = GEMM_BGRAD. ws: linear_dw_bias_cuda_workspace(out) bytes. */
+static inline void linear_dw_bias(float *dw, float *db, const act_t *dy, const act_t *x,
+                                  const Gemm *mm, void *ws, cudaStream_t s)
+{
+    if (mm->apart)
+        bias_grad(db, dy, mm->k, mm->m, 0, ws, s);
+    gemm_run(mm, dw, dy, x, db, NULL, ws, s);
+}
 #else
 template __global__ void bias_grad_kernel<ACT_VECTOR>(float *, const act_t *, int64_t, int64_t);
 template __global__ void bias_grad_kernel<1>(float *, const act_t *, int64_t, int64_t);

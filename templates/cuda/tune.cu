@@ -9,7 +9,7 @@
 #include "kernels/cuda/gemm_key.h"
 
 enum {
-    TUNE_CANDIDATES = 64,
+    TUNE_CANDIDATES = 64,        // at most, of the library; twice where db may be apart
     TUNE_ROUNDS = 3,
     TUNE_COPIES = 16,            // at most, of the operands
     TUNE_TILE = 16
@@ -19,11 +19,13 @@ static const int64_t tune_rotated = INT64_C(256) << 20;
 
 typedef struct {
     act_t *a, *b, *bias, *aux;
+    float *db;                   // of GEMM_BGRAD, (m)
     char *c;
 } TuneOperands;
 
 typedef struct {
     cublasLtMatmulHeuristicResult_t choice;
+    bool apart;
     char text[GEMM_ALGO_BYTES];
     double us;                   // of one product, the least of the rounds
 } TuneCandidate;
@@ -85,6 +87,21 @@ void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape 
     }
     if (row + ty < p.rows && col + tx < p.cols)
         want[(row + ty) * p.cols + col + tx] = sum;
+}
+
+/* want (m) = sums over k of A (k, m), which is dense, with the same summation. */
+__global__ __launch_bounds__(256)
+void tune_sums_kernel(float *want, const act_t *a, int64_t m, int64_t k)
+{
+    const int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x;
+    float sum = 0, lost = 0;
+    for (int64_t at = 0; i < m && at < k; at++) {
+        const float v = act_load(a + at * m + i) - lost, total = sum + v;
+        lost = (total - sum) - v;
+        sum = total;
+    }
+    if (i < m)
+        want[i] = sum;
 }
 
 typedef struct {
@@ -210,7 +227,11 @@ static TuneOperands tune_operands(const Gemm *g, uint64_t seed, cudaStream_t s)
         o.bias = (act_t *)tune_alloc(g->n * (int64_t)sizeof(act_t), "a bias");
         tune_fill(o.bias, g->n, false, seed + 3, s);
     }
-    if (g->epilogue != GEMM_NONE) {
+    if (g->epilogue == GEMM_BGRAD) {
+        o.db = (float *)tune_alloc(g->m * 4, "the gradient of a bias");
+        tune_fill(o.db, g->m, true, seed + 3, s);
+    }
+    if (gemm_has_aux_(g)) {
         o.aux = (act_t *)tune_alloc(g->m * g->n * (int64_t)sizeof(act_t), "the argument of gelu");
         tune_fill(o.aux, g->m * g->n, false, seed + 4, s);
     }
@@ -224,16 +245,22 @@ static void tune_release(const Gemm *g, TuneOperands *o)
     tune_free_operand(g, o->c, tune_width_c(g));
     if (o->bias)
         tune_free(o->bias);
+    if (o->db)
+        tune_free(o->db);
     if (o->aux)
         tune_free(o->aux);
 }
 
 static void tune_run(const Gemm *g, const TuneOperands *o, void *ws, cudaStream_t s)
 {
-    gemm_run(g, o->c, o->a, o->b, o->bias, o->aux, ws, s);
+    if (g->epilogue == GEMM_BGRAD)
+        linear_dw_bias((float *)o->c, o->db, o->a, o->b, g, ws, s);
+    else
+        gemm_run(g, o->c, o->a, o->b, o->bias, o->aux, ws, s);
 }
 
-/* Elements in which the chosen algorithm is wrong; want: the plain product. */
+/* Elements in which the chosen algorithm is wrong; want: the plain product, of GEMM_BGRAD the sums
+ * behind it. */
 static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, int *count,
                       uint64_t seed, void *ws, cudaStream_t s)
 {
@@ -244,9 +271,16 @@ static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, i
     cuda_check(cudaMemsetAsync(count, 0, sizeof *count, s), "a counter");
     if (g->epilogue == GEMM_DGELU)   // GEMM_GELU has written over it
         tune_fill(o->aux, g->m * g->n, false, seed + 4, s);
+    if (o->db)                       // no candidate finds what another wrote
+        tune_fill(o->db, g->m, true, seed + 3, s);
     tune_run(g, o, ws, s);
     launch(tune_compare_kernel, tune_grid(g->m * g->n), dim3(256), 0, s, count, o->c, want, o->bias,
            o->aux, p);
+    if (o->db) {
+        const TuneFinish sums = {1, g->m, g->k, g->m, 1, 0, 0, GEMM_NONE, 0};
+        launch(tune_compare_kernel, tune_grid(g->m), dim3(256), 0, s, count, (char *)o->db,
+               want + g->m * g->n, (act_t *)NULL, (act_t *)NULL, sums);
+    }
     cuda_check(cudaMemcpyAsync(&wrong, count, sizeof wrong, cudaMemcpyDeviceToHost, s),
                "a counter");
     cuda_check(cudaStreamSynchronize(s), "a comparison");
@@ -260,6 +294,9 @@ static void tune_reference(const Gemm *g, const TuneOperands *o, float *want, cu
     const dim3 grid((unsigned)((g->n + TUNE_TILE - 1) / TUNE_TILE),
                     (unsigned)((g->m + TUNE_TILE - 1) / TUNE_TILE));
     launch(tune_product_kernel, grid, dim3(TUNE_TILE, TUNE_TILE), 0, s, want, o->a, o->b, p);
+    if (o->db)
+        launch(tune_sums_kernel, blocks_over(g->m, 256), 256, 0, s, want + g->m * g->n, o->a, g->m,
+               g->k);
 }
 
 /* Microseconds of one product, over `times` of them in a row. */
@@ -284,29 +321,46 @@ static double tune_time(const Gemm *g, const TuneOperands *o, int copies, int ti
 /* Takes a candidate as a program with the lock file will: from its text. */
 static bool tune_take(Gemm *g, TuneCandidate *t, const cublasLtMatmulHeuristicResult_t *found)
 {
-    gemm_algo_text(&found->algo, found->workspaceSize, t->text);
+    gemm_algo_text(g, &found->algo, found->workspaceSize, t->text);
     g->algo = t->text;
     const bool taken = gemm_locked_(g);
     g->algo = NULL;
     t->choice = *found;
+    t->apart = g->apart;
     t->choice.algo = g->chosen;
     t->choice.workspaceSize = g->bytes;
     t->us = 1e30;
     return taken;
 }
 
-/* Candidates that are right, the library's first choice before the others; returns how many. */
+/* What the library offers, its first choice before the others; of GEMM_BGRAD then the same apart.
+ * Returns how many, of which the last *apart. */
+static int tune_offers(Gemm *g, cublasLtMatmulHeuristicResult_t *found, int *apart)
+{
+    const int n = gemm_candidates(g, found, TUNE_CANDIDATES);
+    *apart = 0;
+    if (g->epilogue == GEMM_BGRAD) {
+        gemm_set_apart(g, true);
+        *apart = gemm_candidates(g, found + n, TUNE_CANDIDATES);
+    }
+    return n + *apart;
+}
+
+/* Candidates that are right, the first choice before the others; returns how many. */
 static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, int *refused,
                            void *ws, cudaStream_t s)
 {
-    static cublasLtMatmulHeuristicResult_t found[TUNE_CANDIDATES];
-    const int n = gemm_candidates(g, found, TUNE_CANDIDATES);
-    float *want = (float *)tune_alloc(g->m * g->n * 4, "the reference");
+    static cublasLtMatmulHeuristicResult_t found[2 * TUNE_CANDIDATES];
+    int apart;
+    const int n = tune_offers(g, found, &apart);
+    float *want = (float *)tune_alloc((g->m * g->n + g->m) * 4, "the reference");
     int *count = (int *)tune_alloc(4, "a counter"), kept = 0;
     *refused = 0;
     tune_reference(g, o, want, s);
     for (int i = 0; i < n; i++) {
         TuneCandidate *t = &list[kept];
+        if (g->epilogue == GEMM_BGRAD)
+            gemm_set_apart(g, i >= n - apart);
         const bool taken = tune_take(g, t, &found[i]);
         bool known = false;
         for (int j = 0; j < kept; j++)
@@ -326,11 +380,18 @@ static int tune_candidates(Gemm *g, const TuneOperands *o, TuneCandidate *list, 
     return kept;
 }
 
+static void tune_use(Gemm *g, const TuneCandidate *t)
+{
+    if (g->epilogue == GEMM_BGRAD)
+        gemm_set_apart(g, t->apart);
+    gemm_use(g, &t->choice.algo, t->choice.workspaceSize);
+}
+
 static void tune_measure(Gemm *g, const TuneOperands *o, int copies, TuneCandidate *list, int n,
                          void *ws, cudaStream_t s)
 {
     double best = 1e30;
-    gemm_use(g, &list[0].choice.algo, list[0].choice.workspaceSize);
+    tune_use(g, &list[0]);
     tune_time(g, o, copies, 3, ws, s);
     const double once = tune_time(g, o, copies, 3, ws, s);
     const int times = once > 0 && 5e3 / once < 200 ? (int)(5e3 / once) + 3 : 200;
@@ -338,7 +399,7 @@ static void tune_measure(Gemm *g, const TuneOperands *o, int copies, TuneCandida
         for (int i = 0; i < n; i++) {
             if (round && list[i].us > 3 * best)
                 continue;
-            gemm_use(g, &list[i].choice.algo, list[i].choice.workspaceSize);
+            tune_use(g, &list[i]);
             const double us = tune_time(g, o, copies, times, ws, s);
             list[i].us = us < list[i].us ? us : list[i].us;
             best = list[i].us < best ? list[i].us : best;
@@ -353,10 +414,11 @@ static const char *tune_type(bool f32)
 static void tune_key(const Gemm *g, char *key)
 {
     static const char *const form[] = {"NT", "NN", "TN"};
-    const char *epilogue = g->epilogue == GEMM_DGELU  ? "dgelu"
-                           : g->epilogue == GEMM_GELU ? "gelu"
-                           : g->bias                  ? "bias"
-                                                      : "none";
+    const char *epilogue = g->epilogue == GEMM_DGELU   ? "dgelu"
+                           : g->epilogue == GEMM_GELU  ? "gelu"
+                           : g->epilogue == GEMM_BGRAD ? "bgrad"
+                           : g->bias                   ? "bias"
+                                                       : "none";
     gemm_key(key, form[g->form], tune_type(false), tune_type(g->out_f32), g->m, g->n, g->k, g->lda,
              g->ldb, g->ldc, epilogue, g->beta, g->offset);
 }
@@ -364,7 +426,7 @@ static void tune_key(const Gemm *g, char *key)
 /* Prints the product's row, its best algorithm in it. */
 static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStream_t s)
 {
-    static TuneCandidate list[TUNE_CANDIDATES];
+    static TuneCandidate list[2 * TUNE_CANDIDATES];
     TuneOperands o[TUNE_COPIES];
     const int64_t bytes = (tune_size_a(g) + tune_size_b(g)) * (int64_t)sizeof(act_t) +
                           tune_size_c(g) * tune_width_c(g);
@@ -390,6 +452,16 @@ static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStr
            first ? "" : ",\n", key, list[best].text, list[best].us, list[0].us);
 }
 
+/* Bytes that any of the products may use, with what is beside it. */
+static int64_t tune_workspace(void)
+{
+    int64_t most = CUDA_GEMM_WORKSPACE;
+    for (const Gemm *g : gemms)
+        if (g->epilogue == GEMM_BGRAD && linear_dw_bias_cuda_workspace(g->m) > most)
+            most = linear_dw_bias_cuda_workspace(g->m);
+    return most;
+}
+
 int main(int argc, char **argv)
 {
     enum { PRODUCTS = sizeof gemms / sizeof gemms[0] };
@@ -404,7 +476,7 @@ int main(int argc, char **argv)
     cuda_check(cudaGetDeviceProperties(&about, 0), "asking for the GPU's properties");
     open_streams();
     gemm_setup();
-    void *ws = tune_alloc(CUDA_GEMM_WORKSPACE, "the workspace");
+    void *ws = tune_alloc(tune_workspace(), "the workspace");
     const unsigned lt = (unsigned)cublasLtGetVersion();
     printf("{\"gpu\": \"%s\", \"arch\": \"@ARCH@\", \"sms\": %d, \"toolkit\": \"%d.%d\",\n"
            "\"cublaslt\": \"%u.%u.%u\", \"generator\": \"@GENERATOR@\", \"gemms\": [\n",

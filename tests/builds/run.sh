@@ -19,7 +19,7 @@ cat >"$R" <<'END'
 return {
     target = "sm_90", precision = "bf16",
     model = {
-        family = "llama", layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 96,
+        family = "qwen2", layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 96,
         vocab = 257, positions = 64, bos = 256, eos = 256,
     },
     seq = { max = 32 }, batch = { micro = 2 },
@@ -237,6 +237,12 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         # make LOCKED=1 emits again, or refuses
         make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_locked 0 $?
+        # the gradient of a bias beside dw, or apart where the row says so
+        check tune/bgrad 1 "$(grep -c 'epi bgrad' "$lock")"
+        sed -i '/"algo"/{N;N;/epi bgrad/s/\(ws [0-9]*\)[a-z ]*"/\1 apart"/}' "$lock"
+        gen "$R" --locked >/dev/null 2>&1
+        make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 && "$T/out_r/train" --dry-run >"$T/out" 2>&1
+        check tune/apart "grad.b.qkv.w" "$(sed -n 's/^ *\([^ ]*\) .* apart$/\1/p' "$T/out" | paste -sd' ')"
         # another version of the library than measured: said, and first choices
         sed -i 's/"cublaslt": "[0-9.]*"/"cublaslt": "1.2.3"/' "$lock"
         gen "$R" >/dev/null 2>&1

@@ -180,6 +180,57 @@ TEST(linear_gelu)
 }
 #endif
 
+/* db beside dw, by the epilogue and apart: where the library has no algorithm (here fp32 and rows
+ * that are no multiple of 16 bytes), and where the lock file says so. */
+TEST(linear_dw_bias)
+{
+    gemm_setup();
+    static const int64_t shapes[][3] = { { 1, 8, 8 }, { 300, 24, 40 }, { 77, 264, 16 }, { 9, 5, 7 } };
+    for (auto &s : shapes)
+        for (int integers = 0; integers < 2; integers++) {
+            const int64_t rows = s[0], out = s[1], in = s[2];
+            act_t *x = values(rows * in, integers), *dy = values(rows * out, integers);
+            float *dw = NEW(float, out * in), *db = NEW(float, out);
+            float *dw2 = NEW(float, out * in), *db2 = NEW(float, out);
+            double *dw_ = HOST(double, out * in), *db_ = HOST(double, out);
+            double *dy_ = act_double(dy, rows * out);
+            void *ws = new_bytes(linear_dw_bias_cuda_workspace(out));
+            char text[GEMM_ALGO_BYTES];
+            Gemm mm = { .name = "dw", .m = out, .n = in, .k = rows, .form = GEMM_TN, .out_f32 = 1,
+                        .epilogue = GEMM_BGRAD };
+            Gemm apart = mm, again = mm;
+            gemm_init(&mm);
+#ifndef __CUDACC__               /* on a GPU it is the library that knows */
+            check_true("apart where refused",
+                       mm.apart == (sizeof(act_t) == 4 || out % 8 || in % 8));
+#endif
+            gemm_open(&apart);
+            gemm_set_apart(&apart, true);
+            cublasLtMatmulHeuristicResult_t found;
+            check_true("a plain product", gemm_candidates(&apart, &found, 1) == 1);
+            gemm_algo_text(&apart, &found.algo, found.workspaceSize, text);
+            again.algo = text;
+            gemm_init(&again);
+            check_true("apart from a lock file", again.apart);
+            run([&] {
+                linear_dw_bias(dw, db, dy, x, &mm, ws, stream);
+                linear_dw_bias(dw2, db2, dy, x, &again, ws, stream);
+            });
+            gemm_ref(dw_, dy_, act_double(x, rows * in), NULL, out, in, rows, GEMM_TN, 1, 0);
+            bias_grad_ref(db_, dy_, rows, out, 0);
+            if (integers) {
+                check_f32_exact("dw of integers", dw, dw_, out * in);
+                check_f32_exact("db of integers", db, db_, out);
+                check_f32_exact("db of integers apart", db2, db_, out);
+                continue;
+            }
+            check_f32("dw", dw, dw_, out * in, rows);
+            check_f32("db", db, db_, out, rows);
+            check_f32("dw apart", dw2, dw_, out * in, rows);
+            check_f32("db apart", db2, db_, out, rows);
+        }
+}
+
 TEST(linear)
 {
     gemm_setup();

@@ -9,7 +9,6 @@
 
 #include "include/cublasLt.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -319,17 +318,26 @@ static bool layout_supported(const Layout &l)
            l.cols > 0 && l.ld >= (int64_t)l.rows;
 }
 
-/* The activations of GELU are promised for 16-bit matrices; beta with them is not. */
+static bool sums_k(const Desc &e)
+{
+    return e.epilogue == CUBLASLT_EPILOGUE_BGRADA || e.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
+/* The activations of GELU are promised for 16-bit matrices; beta with them is not. Sums over k are
+ * asked for from 16-bit matrices whose rows are pieces of 16 bytes, and in D's type. */
 static bool epilogue_supported(const Problem &p)
 {
     const Desc &e = p.desc;
     bool has_bias = e.epilogue & CUBLASLT_EPILOGUE_BIAS, has_aux = e.epilogue & 128;
-    if (has_bias && e.bias_type != -1 && e.bias_type != p.d.type)
+    if ((has_bias || sums_k(e)) && e.bias_type != -1 && e.bias_type != p.d.type)
         return false;
     switch (e.epilogue) {
     case CUBLASLT_EPILOGUE_DEFAULT:
     case CUBLASLT_EPILOGUE_BIAS:
         return true;
+    case CUBLASLT_EPILOGUE_BGRADA:
+    case CUBLASLT_EPILOGUE_BGRADB:
+        return p.a.type != CUDA_R_32F && p.a.ld % 8 == 0 && p.b.ld % 8 == 0;
     case CUBLASLT_EPILOGUE_GELU_AUX:
     case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
     case CUBLASLT_EPILOGUE_DGELU:
@@ -630,16 +638,18 @@ static void write_const(const void *p, size_t bytes)
     sim_write(const_cast<void *>(p), bytes);
 }
 
-/* gelu(z) = z/2 (1 + tanh(u)), u = sqrt(2/pi) (z + 0.044715 z^3) */
-static float gelu(float z)
+/* BGRADA adds op(A), BGRADB op(B) along k, in fp32. */
+static void store_sums(const Problem &p, const void *a, const void *b)
 {
-    return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
-}
-
-static float gelu_slope(float z)
-{
-    float t = tanhf(0.7978845608f * (z + 0.044715f * z * z * z));
-    return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
+    bool of_a = p.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    const Layout &l = of_a ? p.a : p.b;
+    bool k_along_rows = of_a ? p.desc.trans_a : !p.desc.trans_b;
+    for (int64_t i = 0; i < (of_a ? p.m : p.n); i++) {
+        float sum = 0;
+        for (int64_t k = 0; k < p.k; k++)
+            sum += gemm_load(of_a ? a : b, l.type, k_along_rows ? i * l.ld + k : k * l.ld + i);
+        gemm_store(p.desc.bias, p.d.type, i, sum);
+    }
 }
 
 struct Product {
@@ -661,6 +671,9 @@ static void product_touch(const Product &x)
         touch(sim_read, p.c, x.c);
     if (p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS)
         sim_read(p.desc.bias, (size_t)(p.m * type_size(p.d.type)));
+    if (sums_k(p.desc))
+        sim_write(p.desc.bias, (size_t)((p.desc.epilogue == CUBLASLT_EPILOGUE_BGRADA ? p.m : p.n) *
+                                        type_size(p.d.type)));
     if (p.desc.epilogue == CUBLASLT_EPILOGUE_DGELU)
         touch(sim_read, aux, p.desc.aux);
     if (p.desc.epilogue & CUBLASLT_EPILOGUE_GELU)
@@ -685,6 +698,8 @@ static bool product_run(const Product &x)
             sum[j] += part[j];
     }
     const Desc &e = p.desc;
+    if (sums_k(e))
+        store_sums(p, x.a, x.b);
     for (int64_t col = 0; col < p.n; col++)
         for (int64_t row = 0; row < p.m; row++) {
             float v = x.alpha * sum[(size_t)(col * p.m + row)];
@@ -694,9 +709,9 @@ static bool product_run(const Product &x)
                 v += gemm_load(e.bias, p.d.type, row);
             if (e.epilogue & CUBLASLT_EPILOGUE_GELU) {
                 gemm_store(e.aux, p.d.type, col * e.aux_ld + row, v);
-                v = gelu(v);
+                v = gemm_gelu(v);
             } else if (e.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-                v *= gelu_slope(gemm_load(e.aux, p.d.type, col * e.aux_ld + row));
+                v *= gemm_gelu_slope(gemm_load(e.aux, p.d.type, col * e.aux_ld + row));
             }
             gemm_store(x.d, p.d.type, col * p.d.ld + row, v);
         }
@@ -713,7 +728,7 @@ static bool on_device(const void *p)
 static cublasStatus_t check_pointers(const Product &x, uint64_t workspace_size)
 {
     const Desc &e = x.p.desc;
-    bool bias = e.epilogue & CUBLASLT_EPILOGUE_BIAS, aux = e.epilogue & 128;
+    bool bias = (e.epilogue & CUBLASLT_EPILOGUE_BIAS) || sums_k(e), aux = e.epilogue & 128;
     const void *all[] = {x.a, x.b, x.beta != 0 ? x.c : x.d, x.d};
     for (const void *p : all)
         if (!p || !on_device(p))
@@ -763,7 +778,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     cublasStatus_t status = problem_from(&x.p, desc, a, b, c, d);
     if (status != CUBLAS_STATUS_SUCCESS)
         return status;
-    if (x.beta != 0 && x.p.desc.epilogue & 128)
+    if ((x.beta != 0 && x.p.desc.epilogue & 128) ||
+        (sums_k(x.p.desc) && (x.beta != 0 || x.alpha != 1)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (algo) {
         x.algo = *inside<Algo>(algo);

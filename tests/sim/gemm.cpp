@@ -7,6 +7,7 @@
 #include "include/cublasLt.h"
 
 #include <algorithm>
+#include <math.h>
 #include <string.h>
 #include <vector>
 
@@ -55,6 +56,17 @@ void gemm_store(void *p, int type, int64_t i, float value)
         ((uint16_t *)p)[i] = value != value ? 0x7fff
                                             : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     }
+}
+
+float gemm_gelu(float z)
+{
+    return 0.5f * z * (1 + tanhf(0.7978845608f * (z + 0.044715f * z * z * z)));
+}
+
+float gemm_gelu_slope(float z)
+{
+    float t = tanhf(0.7978845608f * (z + 0.044715f * z * z * z));
+    return 0.5f * (1 + t) + 0.5f * z * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * z * z);
 }
 
 /* op(X)[at + i, k] for i < count, k in [first, last), as (last - first, width), zeros beyond */

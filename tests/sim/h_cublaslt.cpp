@@ -138,7 +138,10 @@ static cublasStatus_t run(const Case &given)
     CHECK(n > c.pick && found[c.pick].workspaceSize <= c.workspace);
     Array a((int64_t)c.lda * (c.ta ? c.m : c.k), c.in);
     Array b((int64_t)c.ldb * (c.tb ? c.k : c.n), c.in);
-    Array d((int64_t)c.ldd * c.n, c.out), bias(c.m, c.out), aux(c.aux_ld * c.n, c.out);
+    const bool sums_a = c.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+    const bool sums_b = c.epilogue == CUBLASLT_EPILOGUE_BGRADB;
+    Array d((int64_t)c.ldd * c.n, c.out), aux(c.aux_ld * c.n, c.out);
+    Array bias(sums_b ? c.n : c.m, c.out);
     void *ws;
     OK(cudaMalloc(&ws, c.workspace));
     set(p.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, (void *)bias.device);
@@ -151,6 +154,14 @@ static cublasStatus_t run(const Case &given)
         return status;
     d.fetch();
     aux.fetch();
+    bias.fetch();
+    for (int i = 0; i < (sums_a ? c.m : sums_b ? c.n : 0); i++) {
+        double sum = 0;
+        for (int k = 0; k < c.k; k++)
+            sum += sums_a ? a.at(c.ta ? (int64_t)i * c.lda + k : (int64_t)k * c.lda + i)
+                          : b.at(c.tb ? (int64_t)k * c.ldb + i : (int64_t)i * c.ldb + k);
+        CHECK(bias.at(i) == rounded(sum, c.out));
+    }
     for (int j = 0; j < c.n; j++)
         for (int i = 0; i < c.ldd; i++) {
             int64_t at = (int64_t)j * c.ldd + i;
@@ -230,6 +241,17 @@ CASE(epilogues)
     OK(run({.m = 40, .n = 9, .k = 8, .out = CUDA_R_32F, .epilogue = CUBLASLT_EPILOGUE_BIAS}));
 }
 
+/* Sums of an operand along k: of rows that are stored side by side, and of columns. */
+CASE(bias_gradients)
+{
+    for (int in : {CUDA_R_16F, CUDA_R_16BF})
+        for (int out : {in, (int)CUDA_R_32F})
+            for (int form = 0; form < 4; form++)
+                for (uint32_t epilogue : {CUBLASLT_EPILOGUE_BGRADA, CUBLASLT_EPILOGUE_BGRADB})
+                    OK(run({.m = 40, .n = 24, .k = 72, .in = in, .out = out, .ta = (form & 1) != 0,
+                            .tb = (form & 2) != 0, .epilogue = epilogue}));
+}
+
 CASE(refused)
 {
     const cublasStatus_t no = CUBLAS_STATUS_NOT_SUPPORTED, bad = CUBLAS_STATUS_INVALID_VALUE;
@@ -240,7 +262,13 @@ CASE(refused)
                .epilogue = CUBLASLT_EPILOGUE_DGELU}) == no);
     CHECK(run({.m = 12, .n = 8, .k = 8, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS}) == no);
     CHECK(run({.m = 8, .n = 8, .k = 8, .beta = 1, .epilogue = CUBLASLT_EPILOGUE_DGELU}) == no);
-    CHECK(run({.m = 8, .n = 8, .k = 8, .epilogue = CUBLASLT_EPILOGUE_BGRADB}) == no);
+    /* sums along k: not of fp32, not of rows that end anywhere, not added to, not scaled */
+    CHECK(run({.m = 8, .n = 8, .k = 8, .in = CUDA_R_32F, .out = CUDA_R_32F,
+               .epilogue = CUBLASLT_EPILOGUE_BGRADB}) == no);
+    CHECK(run({.m = 8, .n = 12, .k = 8, .tb = true, .epilogue = CUBLASLT_EPILOGUE_BGRADB}) == no);
+    CHECK(run({.m = 8, .n = 8, .k = 8, .beta = 1, .epilogue = CUBLASLT_EPILOGUE_BGRADB}) == no);
+    CHECK(run({.m = 8, .n = 8, .k = 8, .alpha = 2, .epilogue = CUBLASLT_EPILOGUE_BGRADA}) == no);
+    CHECK(run({.m = 8, .n = 8, .k = 8, .epilogue = CUBLASLT_EPILOGUE_DGELU_BGRAD}) == no);
     /* types, shapes, pointers */
     CHECK(run({.m = 8, .n = 8, .k = 8, .in = CUDA_R_32F, .out = CUDA_R_16BF}) == no);
     CHECK(run({.m = 8, .n = 8, .k = 8, .lda = 7}) == bad);

@@ -20,6 +20,9 @@ gpt2_bfd gpt2_bfd
 llama_bfd llama_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
+gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
+gpt2_tiny.fp16.8x1 gpt2_tiny precision=fp16 batch.micro=8 batch.accum=1
+qwen2_tiny.bf16.8x1 qwen2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora qwen2_lora
 qwen2_lora.bf16 qwen2_lora precision=bf16
 qwen2_dropout qwen2_dropout
