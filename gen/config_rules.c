@@ -181,6 +181,11 @@ static void check_sizes(const Config *c)
                 "seq.max: %" PRId64 " tokens, but the model has %" PRId64
                 " positions; try seq.max = %" PRId64,
                 T, c->v[F_model_positions].i, c->v[F_model_positions].i);
+    if (c->v[F_batch_targets].i > B * T)
+        err_add(c->v[F_batch_targets].loc,
+                "batch.targets: %" PRId64 " is more than batch.micro * seq.max = %" PRId64
+                " * %" PRId64 " = %" PRId64 "; 0 sends all rows through the head",
+                c->v[F_batch_targets].i, B, T, B * T);
     if (c->v[F_memory_loss_rows].i > B * T)
         err_add(c->v[F_memory_loss_rows].loc,
                 "memory.loss_rows: %" PRId64 " is more than batch.micro * seq.max = %" PRId64

@@ -328,6 +328,8 @@ static char *recipe_h(const Graph *g)
     str_print(&s,
               "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
               config_int(c, F_batch_accum), g->ranks);
+    if (config_int(c, F_batch_targets))
+        str_print(&s, "    .targets = N,\n");
     str_print(&s,
               "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
               "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
@@ -515,6 +517,7 @@ void emit_run(const Graph *g, const char *outdir)
              {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
              {"noise", noise ? "yes" : "", false},
              {"documents", !strcmp(config_text(g->cfg, F_data_kind), "bfd") ? "yes" : "", false},
+             {"targets", config_int(g->cfg, F_batch_targets) ? "yes" : "", false},
              {"fp16", fp16 ? "yes" : "", false}),
         false);
     write_build(g);

@@ -79,12 +79,23 @@ static void constant(Str *s, const char *name, int64_t n, const char *what)
               (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
 }
 
+static const Value *named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (!strcmp(g->values[i]->name, name))
+            return g->values[i];
+    return NULL;
+}
+
 char *emit_shape(const Graph *g)
 {
     Config *c = g->cfg;
+    const Value *rows = named(g, "target_rows");
     Str s = {0};
     constant(&s, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
     constant(&s, "T", config_int(c, F_seq_max), "positions of a sequence");
+    if (rows)
+        constant(&s, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
     constant(&s, "L", config_int(c, F_model_layers), "layers");
     constant(&s, "C", config_int(c, F_model_hidden), "width of the residual stream");
     constant(&s, "H", config_int(c, F_model_heads), "query heads");
@@ -680,25 +691,19 @@ char *emit_products(const Graph *g)
     return s.text;
 }
 
-static const Value *named(const Graph *g, const char *name)
-{
-    for (int i = 0; i < g->nvalues; i++)
-        if (!strcmp(g->values[i]->name, name))
-            return g->values[i];
-    return NULL;
-}
-
 /* Where the host writes inputs: in the arena, or in a pinned copy of its part. */
 char *emit_io(const Graph *g)
 {
-    static const char *const inputs[] = {"tokens", "labels", "scale", "noise",
-                                         "hyper",  "token",  "place"};
+    static const char *const inputs[] = {"tokens", "labels", "target_rows", "target_of", "scale",
+                                         "noise",  "hyper",  "token",       "place"};
     Str s = {0};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
         if (named(g, inputs[i]))
             str_print(&s, on_gpu(g) ? "    io.%s = PINNED(%s);\n" : "    io.%s = %s;\n", inputs[i],
                       inputs[i]);
     str_print(&s, "    io.tokens_stride = tokens_stride;\n");
+    if (named(g, "target_rows"))
+        str_print(&s, "    io.labels_stride = labels_stride;\n");
     if (named(g, "noise"))
         str_print(&s, "    io.noise_stride = noise_stride;\n");
     return s.text;

@@ -26,6 +26,15 @@ static int64_t planned(Config *c)
     return g->arena_bytes;
 }
 
+/* A bound of targets that holds for `micro` sequences of T tokens if the recipe's holds for its
+ * own; 0: none. */
+static int64_t bound_of(const Graph *g, int64_t micro, int64_t T)
+{
+    int64_t bound = g->cfg->v[F_batch_targets].i, was = g->cfg->v[F_batch_micro].i;
+    int64_t most = micro > was ? (bound * micro + was - 1) / was : bound;
+    return most < micro * T ? most : micro * T;
+}
+
 static Config *changed(const Graph *g, int64_t micro, bool recompute, int64_t T, int64_t rank)
 {
     Config *c = arena_new(sizeof *c);
@@ -33,6 +42,7 @@ static Config *changed(const Graph *g, int64_t micro, bool recompute, int64_t T,
     int64_t was = c->v[F_batch_micro].i;
     c->v[F_batch_micro].i = micro;
     c->v[F_batch_accum].i *= was / micro;
+    c->v[F_batch_targets].i = bound_of(g, micro, T);
     c->v[F_seq_max].i = T;
     c->v[F_memory_loss_rows].i = 0;
     if (recompute)
@@ -56,6 +66,7 @@ int64_t fit_largest_micro(const Graph *g)
     Config *c = changed(g, micro, false, T, 0);
     for (int64_t n = micro; n > fits && n < fails;) {
         c->v[F_batch_micro].i = n;
+        c->v[F_batch_targets].i = bound_of(g, n, T);
         if (planned(c) <= limit)
             fits = n;
         else
@@ -79,6 +90,13 @@ static void print_largest(Str *s, const Graph *g)
                 used[n] = larger(used[n], g->values[i]);
         str_print(s, "   %s %s", used[n]->name, text_bytes(used[n]->slots * used[n]->stride));
     }
+}
+
+/* Where the recipe's own is more than there are tokens. */
+static void print_bound(Str *s, const Graph *g, int64_t micro, int64_t T)
+{
+    if (bound_of(g, micro, T) != g->cfg->v[F_batch_targets].i)
+        str_print(s, " batch.targets=%" PRId64, bound_of(g, micro, T));
 }
 
 void fit_check(const Graph *g)
@@ -107,6 +125,7 @@ void fit_check(const Graph *g)
                 if (n != micro)
                     str_print(&s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, n,
                               config_int(cfg, F_batch_accum) * (micro / n));
+                print_bound(&s, g, n, T);
                 str_print(&s, "%s%s   (%s)", again > recomputes ? " memory.recompute=block" : "",
                           rank ? " lora.rank=16 lora.targets=all-linear" : "", text_bytes(bytes));
                 found = true;
@@ -116,10 +135,10 @@ void fit_check(const Graph *g)
         int64_t bytes = planned(changed(g, 1, true, shorter, 0));
         if (bytes > limit)
             continue;
-        str_print(&s,
-                  "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64
-                  " memory.recompute=block   (%s)",
-                  shorter, config_int(cfg, F_batch_accum) * micro, text_bytes(bytes));
+        str_print(&s, "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64, shorter,
+                  config_int(cfg, F_batch_accum) * micro);
+        print_bound(&s, g, 1, shorter);
+        str_print(&s, " memory.recompute=block   (%s)", text_bytes(bytes));
         found = true;
     }
     if (!found)

@@ -298,6 +298,17 @@ static void grad_add(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[1], dy);
 }
 
+/* Each row goes to one place at most, so that the way back is a gather too. */
+static void grad_gather(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, OP_gather);
+    op_in(op, dy), op_in(op, fwd->in[2]), op_in(op, fwd->in[1]);
+    op_out(op, dx);
+    contribute(b, fwd->in[0], dx);
+}
+
 static void (*const rule[NOPS])(Build *, const Op *, int) = {
 #define OP(name, nin, nout, attrs, flops, grad, doc) grad_##grad,
 #include "ops.def"

@@ -81,27 +81,53 @@ static Value *stream(Build *b, const char *name)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Rows of logits computed at a time: a divisor of B*T, the largest proper one whose logits stay
- * below 128 MiB, on a GPU a 64th of its memory (each chunk reads and writes the head's whole
- * gradient); all rows at once only when there is no such divisor of at least 16 and they are few. */
+/* Logits held at a time: 128 MiB, on a GPU a 64th of its memory (each chunk reads and writes the
+ * head's whole gradient). */
+static int64_t logits_room(const Build *b)
+{
+    return !strcmp(b->g->target->backend, "cuda") ? b->g->target->memory / 64 : 128 << 20;
+}
+
+/* Rows whose logits have that room. */
+static int64_t most_rows(const Build *b)
+{
+    int64_t most = logits_room(b) / (4 * b->V);
+    return most < 16 ? 16 : most;
+}
+
+/* Rows of logits computed at a time: a divisor of all rows, the largest proper one whose logits
+ * have room; all rows at once only when there is no such divisor of at least 16 and they are
+ * few. */
+static int64_t chunk_of(const Build *b, int64_t rows)
+{
+    int64_t most = most_rows(b), half = rows > 1 ? rows / 2 : 1, chunk = half < most ? half : most;
+    while (rows % chunk)
+        chunk--;
+    return chunk < 16 && rows * b->V * 4 <= logits_room(b) ? rows : chunk;
+}
+
 static int64_t loss_rows(Build *b)
 {
-    bool gpu = !strcmp(b->g->target->backend, "cuda");
-    int64_t room = gpu ? b->g->target->memory / 64 : 128 << 20;
-    int64_t rows = b->B * b->T, chunk = config_int(b->c, F_memory_loss_rows);
-    if (!chunk) {
-        int64_t most = room / (4 * b->V), half = rows > 1 ? rows / 2 : 1;
-        most = most < 16 ? 16 : most;
-        for (chunk = half < most ? half : most; rows % chunk; chunk--)
-            ;
-        if (chunk < 16 && rows * b->V * 4 <= room)
-            chunk = rows;
-    }
-    if (rows % chunk)
+    int64_t chunk = config_int(b->c, F_memory_loss_rows);
+    if (!chunk)
+        return chunk_of(b, b->N);
+    if (b->N % chunk)
         err(config_loc(b->c, F_memory_loss_rows),
-            "memory.loss_rows: want a divisor of batch.micro * seq.max = %" PRId64 ", got %" PRId64,
-            rows, chunk);
+            "memory.loss_rows: want a divisor of %s = %" PRId64 ", got %" PRId64,
+            b->target_rows ? "batch.targets" : "batch.micro * seq.max", b->N, chunk);
     return chunk;
+}
+
+/* Rows that go through the head: all, or batch.targets of them, rounded up to equal parts where
+ * their own divisors would make chunks of less than half the size. */
+static int64_t head_rows(Build *b)
+{
+    int64_t rows = config_int(b->c, F_batch_targets), most = most_rows(b);
+    if (!rows || config_int(b->c, F_memory_loss_rows))
+        return rows ? rows : b->B * b->T;
+    int64_t parts = rows > 2 * most ? (rows + most - 1) / most : 2;
+    int64_t part = (rows + parts - 1) / parts;
+    return 2 * chunk_of(b, rows) < part ? part * parts : rows;
 }
 
 static void make_rope(Build *b)
@@ -144,10 +170,25 @@ static void sum_loss(Build *b, Ref loss)
     op_out(op, ref(ir_value(b->g, "loss")));
 }
 
-static Ref row_losses(Build *b)
+/* One a row of y. */
+static Ref row_losses(Build *b, Ref y)
 {
-    Dim d[2] = {dim(b->B, "B"), dim(b->T, "T")};
-    return build_temp(b, "losses", DT_F32, 2, d);
+    return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim);
+}
+
+/* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C). */
+static Ref target_rows(Build *b, Ref y)
+{
+    if (!b->target_rows)
+        return y;
+    b->loc = config_loc(b->c, F_batch_targets);
+    Dim d[2] = {dim(b->N, "N"), dim(b->C, "C")};
+    Ref rows = build_temp(b, "norm_f.rows", b->act, 2, d);
+    Op *op = build_op(b, OP_gather);
+    op_in(op, y), op_in(op, build_input(b, b->target_rows));
+    op_in(op, build_input(b, b->target_of));
+    op_out(op, rows);
+    return rows;
 }
 
 /* What the losses are multiplied with before the backward pass. fp16 gradients would vanish: their
@@ -169,7 +210,7 @@ static void lm_loss_and_gradient(Build *b, Ref y, Ref dy)
 {
     Value *head = family_head(b);
     b->loc = config_loc(b->c, F_objective);
-    Ref loss = row_losses(b), scale = loss_scale(b);
+    Ref loss = row_losses(b, y), scale = loss_scale(b);
     Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
     op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
     op_out(op, loss), op_out(op, dy);
@@ -185,7 +226,7 @@ static void lm_loss(Build *b, Ref y)
 {
     Value *head = family_head(b);
     b->loc = config_loc(b->c, F_objective);
-    Ref loss = row_losses(b);
+    Ref loss = row_losses(b, y);
     Op *op = build_op(b, OP_ce);
     op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
     op_out(op, loss);
@@ -193,8 +234,8 @@ static void lm_loss(Build *b, Ref y)
     sum_loss(b, loss);
 }
 
-/* What a recipe trains for: how the loss of a micro-batch follows from the last hidden states (B,
- * T, C). */
+/* What a recipe trains for: how the loss of a micro-batch follows from the last hidden states, (B,
+ * T, C) or (N, C). */
 static const struct {
     const char *name;
     void (*train)(Build *b, Ref y, Ref dy);
@@ -211,6 +252,19 @@ static int objective_find(const char *name)
     bug("no objective %s", name);
 }
 
+/* The target of each row that goes through the head, and which rows those are unless all do. */
+static void make_labels(Build *b, Dim B, Dim T)
+{
+    Dim N = dim(b->N, "N"), none = dim(0, "");
+    bool some = config_int(b->c, F_batch_targets);
+    b->labels = some ? micro_input(b, "labels", DT_I32, 1, N, none)
+                     : micro_input(b, "labels", DT_I32, 2, B, T);
+    if (!some)
+        return;
+    b->target_rows = micro_input(b, "target_rows", DT_I32, 1, N, none);
+    b->target_of = micro_input(b, "target_of", DT_I32, 2, B, T);
+}
+
 static void make_micro(Build *b, int objective)
 {
     b->mode = MODE_TRAIN;
@@ -223,7 +277,8 @@ static void make_micro(Build *b, int objective)
     Value *x = stream(b, "x"), *dx = stream(b, "dx");
     forward(b, x);
     int embed_end = b->block_first, block_end = b->block_last;
-    Ref y = family_norm(b), dy = build_temp(b, "dnorm_f", b->act, 3, x->dim);
+    Ref y = target_rows(b, family_norm(b));
+    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
     int norm_end = b->p->nops;
     objectives[objective].train(b, y, dy);
     gradient_set(y, dy);
@@ -253,7 +308,7 @@ static void make_eval(Build *b, int objective)
     b->mode = MODE_EVAL;
     b->p = ir_program(b->g, "eval", "the loss of one micro-batch");
     forward(b, stream(b, "e.x"));
-    objectives[objective].eval(b, family_norm(b));
+    objectives[objective].eval(b, target_rows(b, family_norm(b)));
 }
 
 static void make_decode(Build *b)
@@ -415,7 +470,8 @@ Graph *graph_build(Config *c)
     b.loc = config_loc(c, F_batch_micro);
     Dim B = dim(b.B, "B"), T = dim(b.T, "T"), one = dim(1, "1"), none = dim(0, "");
     b.tokens = micro_input(&b, "tokens", DT_I32, 2, B, T);
-    b.labels = micro_input(&b, "labels", DT_I32, 2, B, T);
+    b.N = head_rows(&b);
+    make_labels(&b, B, T);
     b.scale = input(&b, "scale", DT_F32, 1, one, none);
     b.noise = micro_input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
     if (b.act == DT_F16)

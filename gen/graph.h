@@ -41,10 +41,13 @@ typedef struct {
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
     int64_t B, T, L, C, H, K, D, F, V;
+    int64_t N;               /* rows of a micro-batch that go through the head */
     Dtype act;               /* activations and compute weights */
     bool bias_qkv, bias_o;
     int sites;               /* dropout sites handed out in a block */
     Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
+    /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
+    Value *target_rows, *target_of;
     Value *scaler;           /* fp16: loss scale, steps since it last changed; else NULL */
     Ref x;                   /* the residual stream */
     int block_first, block_last;   /* ops of the block just written: [first, last) */

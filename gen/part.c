@@ -14,7 +14,7 @@ static Placement placement(const Graph *g, const Value *v)
         return PL_REP;
     if (value_is_gradient(v) || !strcmp(v->name, "loss"))
         return PL_PARTIAL;   /* sums over this rank's sequences */
-    bool batched = v->dim[0].sym[0] == 'B' && !v->dim[0].sym[1];
+    bool batched = !strcmp(v->dim[0].sym, "B") || !strcmp(v->dim[0].sym, "N");
     return batched ? PL_SHARD : PL_REP;
 }
 

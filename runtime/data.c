@@ -234,6 +234,37 @@ static void fill_bins(Data *d)
     free(length);
 }
 
+/* No micro-batch has more targets than go through the head: training takes samples in any order,
+ * evaluation in that of the files. */
+static void check_bound(const Data *d, const char *paths, int64_t bound)
+{
+    int64_t *samples = calloc((size_t)d->T + 1, sizeof *samples);    /* by number of targets */
+    int64_t most = 0, batch = 0, all = 0;
+    if (!samples)
+        die(EXIT_DATA, "%s: out of memory for the count of targets", paths);
+    for (int64_t i = 0; i < d->n; i++) {
+        int64_t n = sample_targets(d, i);
+        samples[n]++;
+        all += n;
+        batch = i % d->micro ? batch + n : n;
+        most = d->eval && batch > most ? batch : most;
+    }
+    if (!d->eval) {                      /* those with most; all again where an epoch is less */
+        most = d->micro / d->n * all;
+        int64_t left = d->micro % d->n;
+        for (int64_t n = d->T; left > 0; n--) {
+            int64_t take = samples[n] < left ? samples[n] : left;
+            most += take * n;
+            left -= take;
+        }
+    }
+    free(samples);
+    if (most > bound)
+        die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
+            "%lld: generate it with batch.targets=%lld", paths, (long long)d->micro,
+            (long long)most, (long long)bound, (long long)most);
+}
+
 void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval)
 {
     *d = (Data){ .eval = eval, .kind = m->data_kind, .rows = strcmp(m->data_kind, "packed") != 0,
@@ -267,6 +298,8 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
+    if (m->targets)
+        check_bound(d, paths, m->targets);
     if (!eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
 }
@@ -317,6 +350,23 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         }
         write_padding(&to, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
     }
+}
+
+void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)
+{
+    int64_t targets = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (of[i] < 0)
+            continue;
+        if (targets == most)
+            die(EXIT_DATA, "more than %lld targets in a micro-batch: a token file was changed "
+                "while it was in use", (long long)most);
+        rows[targets] = (int32_t)i;
+        labels[targets] = of[i];
+        of[i] = (int32_t)targets++;
+    }
+    for (; targets < most; targets++)
+        rows[targets] = labels[targets] = -1;
 }
 
 int64_t data_targets(Data *d, int64_t step)

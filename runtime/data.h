@@ -38,8 +38,9 @@ typedef struct {
 } Batch;
 
 /* Opens comma-separated token files; checks every id, that every row has a target and fits T
- * (EXIT_DATA, naming file and place), and that kind, vocabulary and tokenizers suit the model
- * and each other (EXIT_MISMATCH). */
+ * (EXIT_DATA, naming file and place), that no micro-batch can have more targets than the model
+ * takes (EXIT_DATA, with their number), and that kind, vocabulary and tokenizers suit the model and
+ * each other (EXIT_MISMATCH). */
 void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval);
 /* EXIT_MISMATCH unless id is the tokenizer the files were made with; whose says where id comes
  * from. */
@@ -51,6 +52,10 @@ void data_check_tokenizer(const Data *d, const char *id, const char *whose);
  * Evaluation: step is the batch, in file order, micro 0; rows beyond the last sample have no
  * targets. */
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
+/* For a head that sees only rows with a target. of (n): the label of each place, becomes the
+ * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1
+ * beyond the last. */
+void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most);
 /* Targets of the whole step, all ranks and micro-batches. */
 int64_t data_targets(Data *d, int64_t step);
 /* Tokens of the whole step that are not padding. */

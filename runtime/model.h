@@ -49,6 +49,7 @@ typedef struct {
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
     const char *data_kind;   /* "packed", "rows" or "bfd" */
     int64_t vocab, T, micro, accum, ranks;
+    int64_t targets;         /* most of a micro-batch: rows that go through the head; 0: all do */
     int64_t parameters, trained;          /* elements; a tied tensor once */
     int64_t planned_bytes;
     int ntensors;

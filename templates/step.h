@@ -13,9 +13,13 @@ extern "C" {
 /* What the host writes before a program and reads after it; NULL where the recipe has no use. */
 typedef struct {
     int32_t *tokens, *labels;    // (B, T) of micro-batch 0, then of the others; label < 0: no target
-    int32_t *places, *ends;      // likewise: position in its document, place in the row behind the
+    int32_t *places, *ends;      // (B, T): position in its document, place in the row behind the
                                  // document's last token
     int64_t tokens_stride;       // elements from a micro-batch to the next, of all of these
+    // batch.targets: labels (N) are those of the places target_rows (N) of (B, T), -1 beyond the
+    // last; target_of (B, T) is the inverse, -1 where there is no target
+    int32_t *target_rows, *target_of;
+    int64_t labels_stride;       // of labels and target_rows; target_of has that of tokens
     uint32_t *noise;             // of micro-batch 0: seed low, seed high, step, index in the step of
                                  // its first sample; then of the others
     int64_t noise_stride;

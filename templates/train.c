@@ -111,7 +111,12 @@ static Batch batch_at(int64_t micro)
     int64_t at = micro * io.tokens_stride;
     return (Batch){
         .tokens = io.tokens + at,
+//@ if targets
+        .labels = io.target_of + at,     // until set_targets()
+//@ end
+//@ unless targets
         .labels = io.labels + at,
+//@ end
 //@ if documents
         .places = io.places + at,
         .ends = io.ends + at,
@@ -119,11 +124,24 @@ static Batch batch_at(int64_t micro)
     };
 }
 
+//@ if targets
+/* Labels of a micro-batch from io.target_of into the rows that go through the head. */
+static void set_targets(int64_t micro)
+{
+    int64_t at = micro * io.labels_stride;
+    data_gather(io.target_of + micro * io.tokens_stride, model.micro * model.T,
+                io.target_rows + at, io.labels + at, model.targets);
+}
+
+//@ end
 /* The micro-batches of a step, for step_train(). */
 static void set_batch(Run *r, int64_t step)
 {
     for (int64_t micro = 0; micro < model.accum; micro++) {
         data_batch(&r->train, step, micro, batch_at(micro));
+//@ if targets
+        set_targets(micro);
+//@ end
 //@ if noise
         set_noise(r, step, micro, data_sample0(&r->train, step, micro));
 //@ end
@@ -176,9 +194,17 @@ static LogEval validate(Run *r)
     double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
     for (int64_t b = 0; b < batches; b++) {
         data_batch(&r->eval, b, 0, batch_at(0));
+//@ if targets
+        set_targets(0);
+//@ end
         step_eval();
         double targets = 0, rows = (double)data_rows(&r->eval, b, 0);
+//@ if targets
+        for (int64_t i = 0; i < model.targets; i++)
+//@ end
+//@ unless targets
         for (int64_t i = 0; i < model.micro * model.T; i++)
+//@ end
             targets += io.labels[i] >= 0;
         sums[0] += *io.loss;
         sums[1] += targets;
@@ -541,7 +567,12 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+//@ if targets
+/* Tokens of no meaning, for timing; as many targets as there may be, evenly spread. */
+//@ end
+//@ unless targets
 /* Tokens of no meaning, for timing. */
+//@ end
 static void set_random_batch(const Run *r)
 {
     for (int64_t micro = 0; micro < model.accum; micro++) {
@@ -554,7 +585,15 @@ static void set_random_batch(const Run *r)
             to.places[i] = (int32_t)(i % model.T);
             to.ends[i] = (int32_t)model.T;
 //@ end
+//@ if targets
+            int64_t rows = model.micro * model.T;
+            if ((i + 1) * model.targets / rows == i * model.targets / rows)
+                to.labels[i] = -1;
+//@ end
         }
+//@ if targets
+        set_targets(micro);
+//@ end
 //@ if noise
         set_noise(r, 0, micro, micro * model.micro);
 //@ end
@@ -584,7 +623,12 @@ static int bench(Run *r, double started)
         if (r->trains)
             train_step(r, step, &said);
         else {
+//@ if targets
+            *io.scale = (float)(1.0 / (double)(model.targets * model.accum * model.ranks));
+//@ end
+//@ unless targets
             *io.scale = (float)(1.0 / (double)(tokens * model.ranks));
+//@ end
             set_hyper(r, step);
             step_train();
             step_wait();

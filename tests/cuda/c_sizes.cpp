@@ -7,6 +7,7 @@
 #include "../../kernels/cuda/attention.cuh"
 #include "../../kernels/cuda/ce.cuh"
 #include "../../kernels/cuda/embed.cuh"
+#include "../../kernels/cuda/gather.cuh"
 #include "../../kernels/cuda/layernorm.cuh"
 #include "../../kernels/cuda/linear.cuh"
 #include "../../kernels/cuda/pointwise.cuh"
@@ -202,6 +203,26 @@ TEST(sizes_embed)
         embed_fwd(DY, TOK, wte, all, C, stream);
     });
     check_repeats("embed", DY, dy, n, often);
+}
+
+TEST(sizes_gather)
+{
+    const int64_t rows = 32, C = large ? 3584 : 32, n = rows * C;
+    const int64_t often = times(rows, C, C * (int64_t)sizeof(act_t) + 4), all = rows * often;
+    int32_t *there = HOST(int32_t, rows), *back = HOST(int32_t, rows);
+    for (int64_t r = 0; r < rows; r++) {
+        there[r] = (int32_t)(rows - 1 - r);
+        back[r] = (int32_t)(all - 1 - r);
+    }
+    act_t *x = act_normal(n, 0, 1), *y = NEW(act_t, n), *Y = NEW(act_t, n * often);
+    int32_t *FEW = upload(there, rows), *ALL = repeat(FEW, rows, often), *LAST = upload(back, rows);
+    run([&] {
+        gather_rows(y, x, FEW, rows, C, stream);
+        gather_rows(Y, x, ALL, all, C, stream);
+    });
+    check_repeats("rows", Y, y, n, often);
+    run([&] { gather_rows(y, Y, LAST, rows, C, stream); });
+    check_same("from the end", y, x, n * (int64_t)sizeof *x);
 }
 
 TEST(sizes_rope)

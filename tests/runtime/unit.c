@@ -71,7 +71,7 @@ void test_base(void)
 
 int main(int argc, char **argv)
 {
-    if (argc > 5 && strcmp(argv[1], "--open") == 0)
+    if (argc > 8 && strcmp(argv[1], "--open") == 0)
         return unit_open(argv);
     test_base();
     test_launch();

@@ -12,7 +12,8 @@ void check(bool good, const char *name, const char *why, ...)
 void test_launch(void);
 void test_schedule(void);
 void test_data(const char *scratch);
-int unit_open(char **argv);      /* data_open of argv[2..5]: kind, T, vocabulary, path */
+/* data_open of argv[2..]: kind, T, vocabulary, path, micro, targets, eval or train */
+int unit_open(char **argv);
 void test_log(const char *scratch);
 void test_sample(void);
 void test_sha256(void);

@@ -272,35 +272,123 @@ static void evaluation(const char *path, int64_t n)
     }
 }
 
-/* data_open in a program of its own (argv of unit_open): it must end with the code. */
-static void refused(const char *name, const char *path, const Model *m, int code)
+/* data_open in a program of its own (argv of unit_open): the status it ends with. */
+static int open_status(const char *path, const Model *m, bool eval)
 {
     char *size = format("%d", (int)m->T), *vocab = format("%d", (int)m->vocab);
+    char *micro = format("%d", (int)m->micro), *targets = format("%d", (int)m->targets);
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
         close(2);
-        execl("/proc/self/exe", "unit", "--open", m->data_kind, size, vocab, path, NULL);
+        execl("/proc/self/exe", "unit", "--open", m->data_kind, size, vocab, path, micro, targets,
+              eval ? "eval" : "train", NULL);
         _exit(1);
     }
     int status;
     waitpid(pid, &status, 0);
+    free(size), free(vocab), free(micro), free(targets);
+    return status;
+}
+
+static void refused(const char *name, const char *path, const Model *m, int code)
+{
+    int status = open_status(path, m, false);
     check(WIFEXITED(status) && WEXITSTATUS(status) == code, name, "status %x", (unsigned)status);
-    free(size);
-    free(vocab);
 }
 
 int unit_open(char **argv)
 {
     Data d;
     static Seen batch;
-    Model m = model_of(argv[2], 2, 1, 1);
+    Model m = model_of(argv[2], atoi(argv[6]), 1, 1);
     m.T = atoi(argv[3]);
     m.vocab = atoi(argv[4]);
-    data_open(&d, argv[5], &m, 1, false);
+    m.targets = atoi(argv[7]);
+    data_open(&d, argv[5], &m, 1, *argv[8] == 'e');
     if (strstr(argv[5], "cut") && truncate(argv[5], 0) == 0)
         data_batch(&d, 0, 0, batch_at(&batch, 0));
     return 0;
+}
+
+/* Targets of all samples, from the labels of an evaluation, most first. */
+static int64_t *targets_of(const char *path, const char *kind, int64_t *n)
+{
+    Model m = model_of(kind, 1, 1, 1);
+    int32_t x[T], y[T];
+    Data d;
+    data_open(&d, path, &m, 1, true);
+    *n = d.n;
+    int64_t *count = calloc((size_t)d.n, sizeof *count);
+    for (int64_t i = 0; i < d.n; i++) {
+        data_batch(&d, i, 0, (Batch){ .tokens = x, .labels = y });
+        for (int t = 0; t < T; t++)
+            count[i] += y[t] >= 0;
+        for (int64_t k = i; k > 0 && count[k] > count[k - 1]; k--) {
+            int64_t swap = count[k];
+            count[k] = count[k - 1];
+            count[k - 1] = swap;
+        }
+    }
+    data_close(&d);
+    return count;
+}
+
+/* What data_gather leaves of labels y (n), found again place by place; returns the targets. */
+static int64_t gathered(const int32_t *y, int64_t n, int64_t most, bool *good)
+{
+    int32_t of[64 * T], rows[64 * T], labels[64 * T];
+    int64_t targets = 0;
+    memcpy(of, y, (size_t)n * sizeof *y);
+    memset(rows, 0x55, sizeof rows);
+    memset(labels, 0x55, sizeof labels);
+    data_gather(of, n, rows, labels, most);
+    for (int64_t i = 0; i < n; i++) {
+        if (y[i] < 0)
+            *good = *good && of[i] == -1;
+        else
+            *good = *good && of[i] == targets && rows[targets] == i && labels[targets] == y[i];
+        targets += y[i] >= 0;
+    }
+    for (int64_t r = targets; r < most; r++)
+        *good = *good && rows[r] == -1 && labels[r] == -1;
+    *good = *good && (uint32_t)rows[most] == 0x55555555 && (uint32_t)labels[most] == 0x55555555;
+    return targets;
+}
+
+/* data_open takes the least bound and none below: training the samples with most targets, which
+ * come again when they are fewer than a micro-batch; evaluation the batch with most. */
+static void bounds(const char *path, const char *kind)
+{
+    static const int64_t micros[] = { 1, 3, 8, 50 };
+    int64_t n, *count = targets_of(path, kind, &n);
+    for (int k = 0; k < 8; k++) {
+        bool eval = k % 2, good = true;
+        int32_t x[64 * T], y[64 * T];
+        Model m = model_of(kind, micros[k / 2], 1, 1);
+        int64_t most = 0, found = 0;
+        Data d;
+        for (int64_t i = 0; i < m.micro; i++)
+            most += count[i % n];
+        data_open(&d, path, &m, 42, eval);
+        for (int64_t step = 0; step < (eval ? 1 : 20) * data_steps_per_epoch(&d); step++) {
+            data_batch(&d, step, 0, (Batch){ .tokens = x, .labels = y });
+            int64_t targets = gathered(y, m.micro * T, most, &good);
+            found = targets > found ? targets : found;
+        }
+        data_close(&d);
+        m.targets = eval ? found : most;
+        int takes = open_status(path, &m, eval);
+        m.targets--;
+        int refuses = m.targets ? open_status(path, &m, eval) : EXIT_DATA << 8;
+        char *name = format("%s: %s of %d samples, %d targets", kind,
+                            eval ? "evaluation" : "training", (int)m.micro, (int)m.targets + 1);
+        check(good && found <= most && takes == 0 && WEXITSTATUS(refuses) == EXIT_DATA, name,
+              "found %d, most %d, rows %s, status %x and %x", (int)found, (int)most,
+              good ? "right" : "wrong", (unsigned)takes, (unsigned)refuses);
+        free(name);
+    }
+    free(count);
 }
 
 /* The steps that the oracle recorded: samples and target counts. */
@@ -418,6 +506,8 @@ void test_data(const char *scratch)
     partition(rows, "rows", DOCS);
     partition(rows, "bfd", bins_of(DOCS));
     evaluation(rows, DOCS);
+    bounds(packed, "packed");
+    bounds(rows, "rows");
 
     Model m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other = m;
     Data a, b;

@@ -1,0 +1,276 @@
+/* step.c -- the programs of a training step.
+ *
+ * Every matrix product and kernel call of a step, straight down.
+ * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
+ * change the recipe, not this file.
+ * IR sha256 bd1920ba81eda2bb, 72 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. */
+#define ACT_BF16 1        // activations and compute weights are bf16
+#include "kernels/cpu/adamw.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/ce.h"
+#include "kernels/cpu/embed.h"
+#include "kernels/cpu/gather.h"
+#include "kernels/cpu/linear.h"
+#include "kernels/cpu/pointwise.h"
+#include "kernels/cpu/rmsnorm.h"
+#include "kernels/cpu/rope.h"
+
+#include <stdio.h>               // snprintf()
+
+#include "runtime/comm.h"        // sums over ranks
+#include "runtime/base.h"        // arena_alloc()
+#include "shape.h"               // B, T, C, ...
+#include "step.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+const char *const step_tools = "gcc " __VERSION__;
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
+static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_head_logits = {.name = "head_logits", .m = 17, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = 17, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 17, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_grad_b_gate_up_w = {.name = "grad.b.gate_up.w", .m = 2*F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
+static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = H*D, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = (H+2*K)*D, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
+static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = 1, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+
+static Gemm *const gemms[] = {
+    &mm_b_qkv, &mm_b_o, &mm_b_gate_up, &mm_b_down, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+    &mm_grad_b_down_w, &mm_b_dact, &mm_grad_b_gate_up_w, &mm_b_dnorm2, &mm_grad_b_o_w,
+    &mm_b_datt, &mm_grad_b_qkv_w, &mm_b_dnorm1, &mm_d_qkv, &mm_d_o, &mm_d_gate_up, &mm_d_down,
+    &mm_logits,
+};
+
+static void place_values(void)
+{
+    char *arena = arena_alloc(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+}
+
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+/* once at start: tables that the layers read */
+static void run_init(void)
+{
+    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);                     // @g0 recipe.lua:4
+}
+
+/* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0136 GFLOP) */
+static void run_micro(int micro)
+{
+    embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);                    // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    1e-06f);                                                  // @g1 recipe.lua:4
+        linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws3);  // @g2 recipe.lua:5
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g3 recipe.lua:4
+        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
+                      0.353553391f, ws5);                                     // @g4 recipe.lua:5
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws6);     // @g5 recipe.lua:5
+        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
+                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f);      // @g6 recipe.lua:5
+        linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up, ws8);  // @g7 recipe.lua:5
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);                 // @g8 recipe.lua:5
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws10);  // @g9 recipe.lua:5
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);               // @g10 recipe.lua:5
+    }
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g11 recipe.lua:4
+    gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);           // @g12 recipe.lua:9
+    ce_fwd_bwd(losses, dnorm_f_rows, grad_head, norm_f_rows, head, AT(labels, micro), scale, N,
+               V, C, 17, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws14); // @g13 recipe.lua:2
+    loss_sum(loss, losses, N);                                                // @g14 recipe.lua:2
+    gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);       // @g15 recipe.lua:9
+    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 1, ws17);  // @g16 recipe.lua:4
+    for (int l = L - 1; l >= 0; l--) {
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws18);  // @g17 recipe.lua:5
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws19);             // @g18 recipe.lua:5
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g19 recipe.lua:5
+        linear_dw(AT(grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l),
+                  &mm_grad_b_gate_up_w, ws21);                                // @g20 recipe.lua:5
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws22);  // @g21 recipe.lua:5
+        rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
+                        AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 1, ws23);  // @g22 recipe.lua:4
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws24);  // @g23 recipe.lua:5
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws25);            // @g24 recipe.lua:5
+        attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
+                      D, 0.353553391f, ws26);                                 // @g25 recipe.lua:5
+        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);              // @g26 recipe.lua:4
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws28);  // @g27 recipe.lua:5
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws29);      // @g28 recipe.lua:5
+        rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
+                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws30);      // @g29 recipe.lua:4
+    }
+    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);               // @g30 recipe.lua:5
+}
+
+/* start of a step: gradients that micro-batches add to are cleared */
+static void run_begin(void)
+{
+    zero(grad_head, 34720);                                                   // @g0 recipe.lua:9
+}
+
+/* after the last micro-batch: the norm of the whole gradient */
+static void run_reduce(void)
+{
+    comm_allreduce_sum(grad_head, 34720, 1048576);                            // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_head, 34720, ws34);                            // @g1 recipe.lua:2
+}
+
+/* clip and AdamW, one call a parameter */
+static void run_update(void)
+{
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, 9600, 1);  // @g0 recipe.lua:2
+    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
+                total_norm, 64, 0);                                           // @g1 recipe.lua:2
+    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
+                4096, 1);                                                     // @g2 recipe.lua:2
+    adamw_mixed(b_o_w, master_b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, total_norm, 2048, 1);  // @g3 recipe.lua:2
+    adamw_mixed(b_norm2_w, master_b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper,
+                total_norm, 64, 0);                                           // @g4 recipe.lua:2
+    adamw_mixed(b_gate_up_w, master_b_gate_up_w, m_b_gate_up_w, v_b_gate_up_w,
+                grad_b_gate_up_w, hyper, total_norm, 6144, 1);                // @g5 recipe.lua:2
+    adamw_mixed(b_down_w, master_b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper,
+                total_norm, 3072, 1);                                         // @g6 recipe.lua:2
+    adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
+                total_norm, 32, 0);                                           // @g7 recipe.lua:2
+    adamw_mixed(head, master_head, m_head, v_head, grad_head, hyper, total_norm, 9600, 1);  // @g8 recipe.lua:2
+}
+
+/* the loss of one micro-batch (0.00453 GFLOP) */
+static void run_eval(void)
+{
+    embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                             // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
+        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws46);          // @g2 recipe.lua:5
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g3 recipe.lua:4
+        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, ws48);  // @g4 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws49);                  // @g5 recipe.lua:5
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        1e-06f);                                              // @g6 recipe.lua:5
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws51);  // @g7 recipe.lua:5
+        swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g8 recipe.lua:5
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws53);         // @g9 recipe.lua:5
+        add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g10 recipe.lua:5
+    }
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g11 recipe.lua:4
+    gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g12 recipe.lua:9
+    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, 17, &mm_head_logits, ws57);  // @g13 recipe.lua:2
+    loss_sum(loss, e_losses, N);                                              // @g14 recipe.lua:2
+}
+
+/* one token at one place: the logits of the next */
+static void run_decode(void)
+{
+    embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);  // @g1 recipe.lua:4
+        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws61);          // @g2 recipe.lua:5
+        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g3 recipe.lua:4
+        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
+                         0.353553391f, ws63);                                 // @g4 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws64);                  // @g5 recipe.lua:5
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g6 recipe.lua:5
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws66);  // @g7 recipe.lua:5
+        swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g8 recipe.lua:5
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws68);         // @g9 recipe.lua:5
+        add_fwd(d_x, d_mid, d_down, C);                                       // @g10 recipe.lua:5
+    }
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g11 recipe.lua:4
+    logits_fwd(logits, d_norm_f, head, &mm_logits, ws71);                     // @g12 recipe.lua:4
+}
+
+void step_open(void)
+{
+    place_values();
+    io.tokens = tokens;
+    io.labels = labels;
+    io.target_rows = target_rows;
+    io.target_of = target_of;
+    io.scale = scale;
+    io.hyper = hyper;
+    io.token = token;
+    io.place = place;
+    io.tokens_stride = tokens_stride;
+    io.labels_stride = labels_stride;
+    io.loss = loss;
+    io.norm = total_norm;
+    io.logits = logits;
+    name_tensors();
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+    run_init();
+}
+
+void step_train(void)
+{
+    *loss = 0;
+    run_begin();
+    for (int micro = 0; micro < 2; micro++)
+        run_micro(micro);
+    run_reduce();
+    run_update();
+}
+
+void step_wait(void)
+{
+}
+
+void step_eval(void)
+{
+    *loss = 0;
+    run_eval();
+}
+
+void step_decode(void)
+{
+    run_decode();
+}
+
+void step_products(void (*say)(const char *line))
+{
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++) {
+        static const char *const forms[] = {"NT", "NN", "TN"};
+        const Gemm *g = gemms[i];
+        char how[GEMM_ALGO_BYTES], line[GEMM_ALGO_BYTES + 120];
+        gemm_describe(g, how);
+        snprintf(line, sizeof line, "%-20.40s %s %lld x %lld x %lld: %s", g->name, forms[g->form],
+                 (long long)g->m, (long long)g->n, (long long)g->k, how);
+        say(line);
+    }
+}
