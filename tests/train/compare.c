@@ -226,8 +226,8 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
     double targets = 0;
     cJSON_ArrayForEach(want, steps)
         targets += number(want, "targets");
-    bool rows = !strcmp(json_get(json_get(expect, "settings"), "kind")->valuestring, "rows");
-    verdict(rows ? tokens > targets : tokens == targets, "tokens",
+    bool packed = !strcmp(json_get(json_get(expect, "settings"), "kind")->valuestring, "packed");
+    verdict(packed ? tokens == targets : tokens > targets, "tokens",
             "%.0f, the reference has %.0f targets", tokens, targets);
     fprintf(stderr, "%s: worst loss %.2g, norm %.2g, rate %.2g\n", prefix, worst[0], worst[1],
             worst[2]);
