@@ -81,53 +81,46 @@ static Value *stream(Build *b, const char *name)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Logits held at a time: 128 MiB, on a GPU a 64th of its memory (each chunk reads and writes the
- * head's whole gradient). */
+/* Bytes of logits that are held at a time: 128 MiB, on a GPU a 64th of its memory (each chunk reads
+ * and writes the head's whole gradient). */
 static int64_t logits_room(const Build *b)
 {
     return !strcmp(b->g->target->backend, "cuda") ? b->g->target->memory / 64 : 128 << 20;
 }
 
-/* Rows whose logits have that room. */
 static int64_t most_rows(const Build *b)
 {
     int64_t most = logits_room(b) / (4 * b->V);
     return most < 16 ? 16 : most;
 }
 
-/* Rows of logits computed at a time: a divisor of all rows, the largest proper one whose logits
- * have room; all rows at once only when there is no such divisor of at least 16 and they are
- * few. */
-static int64_t chunk_of(const Build *b, int64_t rows)
-{
-    int64_t most = most_rows(b), half = rows > 1 ? rows / 2 : 1, chunk = half < most ? half : most;
-    while (rows % chunk)
-        chunk--;
-    return chunk < 16 && rows * b->V * 4 <= logits_room(b) ? rows : chunk;
-}
-
+/* Rows of logits computed at a time: a divisor of those that go through the head. Of all B*T the
+ * largest proper one with room; all at once only when there is no such divisor of at least 16 and
+ * they are few. With batch.targets the largest with room. */
 static int64_t loss_rows(Build *b)
 {
+    int64_t rows = b->N, most = most_rows(b), half = rows > 1 && !b->target_rows ? rows / 2 : rows;
     int64_t chunk = config_int(b->c, F_memory_loss_rows);
-    if (!chunk)
-        return chunk_of(b, b->N);
-    if (b->N % chunk)
+    if (!chunk) {
+        for (chunk = half < most ? half : most; rows % chunk; chunk--)
+            ;
+        if (chunk < 16 && rows * b->V * 4 <= logits_room(b))
+            chunk = rows;
+    }
+    if (rows % chunk)
         err(config_loc(b->c, F_memory_loss_rows),
             "memory.loss_rows: want a divisor of %s = %" PRId64 ", got %" PRId64,
-            b->target_rows ? "batch.targets" : "batch.micro * seq.max", b->N, chunk);
+            b->target_rows ? "batch.targets" : "batch.micro * seq.max", rows, chunk);
     return chunk;
 }
 
-/* Rows that go through the head: all, or batch.targets of them, rounded up to equal parts where
- * their own divisors would make chunks of less than half the size. */
+/* Rows that go through the head: all, or batch.targets of them, rounded up to equal chunks where
+ * the generator chooses those. */
 static int64_t head_rows(Build *b)
 {
     int64_t rows = config_int(b->c, F_batch_targets), most = most_rows(b);
-    if (!rows || config_int(b->c, F_memory_loss_rows))
-        return rows ? rows : b->B * b->T;
-    int64_t parts = rows > 2 * most ? (rows + most - 1) / most : 2;
-    int64_t part = (rows + parts - 1) / parts;
-    return 2 * chunk_of(b, rows) < part ? part * parts : rows;
+    int64_t chunks = config_int(b->c, F_memory_loss_rows) ? 1 : (rows + most - 1) / most;
+    return rows ? (rows + chunks - 1) / chunks * chunks : b->B * b->T;
 }
 
 static void make_rope(Build *b)
