@@ -9,6 +9,7 @@ programs="
 gpt2_tiny gpt2_tiny
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
 llama_rows.again llama_rows memory.recompute=block
+llama_rows.few llama_rows batch.targets=96 precision=bf16
 qwen2_lora.fp16 qwen2_lora precision=fp16
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
 gpt2_tiny.launches gpt2_tiny kernels.graph=false precision=bf16

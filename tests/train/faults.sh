@@ -10,7 +10,8 @@ build gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
 build llama_rows llama_rows
 build qwen2_lora qwen2_lora
 build wide gpt2_tiny model.hidden=48
-built gpt2_tiny gpt2_tiny.2x2x2 llama_rows qwen2_lora wide
+build few llama_rows batch.targets=80
+built gpt2_tiny gpt2_tiny.2x2x2 llama_rows qwen2_lora wide few
 mounts=
 trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 
@@ -62,6 +63,11 @@ fresh; poke "$tokens" $((at + 404)) ff ff ff ff; data "negative id" 88 "-1"
 fresh; poke "$tokens" $(($(place "$tokens" vocab) + 9)) 32 35 38; data "other vocabulary" 83 "258"
 refuses "rows for a packed recipe" 83 "rows" gpt2_tiny --data $ref/llama_rows/tokens.safetensors
 refuses "packed for a rows recipe" 83 "packed" llama_rows --data $ref/gpt2_tiny/tokens.safetensors
+refuses "more targets than the head takes" 88 \
+    "llama_rows/tokens.*of 4 samples may have 96 targets, this binary takes 80: .*batch.targets=96" few \
+    --data $ref/llama_rows/tokens.safetensors
+refuses "more targets in an evaluation" 88 "llama_rows/eval.* takes 80: .*batch.targets=83" few \
+    --eval-only --eval-data $ref/llama_rows/eval.safetensors --init-from $ref/llama_rows/model
 refuses "other tokenizer" 83 "tokenizer" gpt2_tiny $ours \
     --tokenizer tests/tokenizer/gpt2/tokenizer.json
 printf 'short' >"$scratch/short.txt"

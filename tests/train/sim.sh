@@ -19,6 +19,7 @@ llama_rows llama_rows
 gpt2_bfd gpt2_bfd
 llama_bfd llama_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
+llama_rows.few llama_rows batch.targets=96
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
 gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
 gpt2_tiny.fp16.8x1 gpt2_tiny precision=fp16 batch.micro=8 batch.accum=1
