@@ -298,8 +298,7 @@ static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
     *all = *trained = 0;
     for (int i = 0; i < g->nvalues; i++)
         if (g->values[i]->kind == VK_PARAM) {
-            int64_t n =
-                value_elements(g->values[i]) * (g->values[i]->count ? g->values[i]->count : 1);
+            int64_t n = value_parameters(g->values[i]);
             *all += n;
             *trained += g->values[i]->trained ? n : 0;
         }

@@ -42,7 +42,8 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     for (int i = 0; i < 4; i++)
         if (!strcmp(init[i][0], v->init))
             kind = init[i][1];
-    int64_t cols = v->rank == 2 ? v->dim[1].n : 1;
+    int64_t cols = v->rank == 2 ? piece_columns(v, piece) : 1,
+            pitch = v->rank == 2 ? v->dim[1].n : 1;
     str_print(s, "    {.name = \"%s\",\n     .layers = %" PRId64 ", .rank = %d, .shape = {%" PRId64,
               file_name(v, piece), v->count, v->rank, piece->rows);
     if (v->rank == 2)
@@ -54,9 +55,10 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
     str_print(s,
               "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
-              ", .type = %s,\n",
-              kind, text_float(v->std), piece->row0 * cols,
+              "%s, .type = %s,\n",
+              kind, text_float(v->std), piece->row0 * pitch,
               v->count ? v->stride / dtype_bytes[v->dtype] : 0,
+              pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "",
               v->dtype == DT_BF16  ? "EL_BF16"
               : v->dtype == DT_F16 ? "EL_F16"
                                    : "EL_F32");
@@ -111,7 +113,8 @@ char *emit_model_fields(const Graph *g)
         bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5);
         for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
             wanted |= !strcmp(path, also[j]);
-        if (wanted && strcmp(path, "lora.dropout") && strcmp(path, "model.init_std"))
+        if (wanted && strcmp(path, "lora.dropout") && strcmp(path, "lora.fold") &&
+            strcmp(path, "model.init_std"))
             str_print(&s, "%s=%s\n", path, value_print(field_row[i].type, &g->cfg->v[i]));
     }
     return s.text;

@@ -312,6 +312,8 @@ static char *gemm_text(const Call *c, const char *word)
         p.lda = wide(p.form[0] == 'T' ? p.m : p.k);
     if (strstr(flags, "ldc"))
         p.ldc = wide(p.n);
+    if (strstr(flags, "ldb"))
+        p.ldb = measure(c, "cols:i1");
     p.bias = strstr(flags, "bias"), p.f32 = strstr(flags, "f32"), p.adds = adds(c, flags);
     int i = 0;
     while (!strstr(flags, epilogues[i]))
@@ -344,9 +346,10 @@ static const char *object(const char *label, const char *text, bool lora)
 
 typedef struct {
     const Op *op;
-    bool backward;
+    bool backward, folded;
     int64_t parts;
-    Dim rows, in, out;
+    Dim rows, T, in, out;
+    Dim row;                         /* from row to row of x, and of w where u and B stand there */
     const char *label;               /* "b.qkv", "d.qkv": the layer, as the pass names it */
 } Adapters;
 
@@ -354,13 +357,16 @@ static Adapters adapters_of(const Call *c)
 {
     const Op *op = call_op(c, 0);
     Adapters l = {.op = op, .parts = op_attr(op, "parts")->i};
+    bool fold = op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
     l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
-    const Value *x = op->in[l.backward ? 2 : 1].v, *y = op->in[l.backward ? 1 : 0].v;
-    const char *name = op->in[l.backward ? 4 : 2].v->name;       /* "b.qkv.lora_a" */
+    l.folded = fold || (l.backward && op->in[2].v == op->in[3].v);
+    const Value *x = op->in[fold ? 0 : l.backward ? 2 : 1].v, *a = op->in[l.backward ? 4 : 2].v;
+    const char *name = a->name;      /* "b.qkv.lora_a" */
     /* b, r, e or d: see build_temp() */
     char pass = l.backward ? 'b' : op->out[0].v->name[0];
     l.rows = (Dim){x->dim[0].n * x->dim[1].n, dim_product(x->dim, 2)};
-    l.in = x->dim[2], l.out = y->dim[2];
+    l.T = x->dim[1], l.in = a->dim[1], l.row = x->dim[2];
+    l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[2];
     l.label = text_print("%c%.*s", pass, (int)(strlen(name + 1) - strlen(".lora_a")), name + 1);
     return l;
 }
@@ -379,6 +385,7 @@ static Dim adapter_dim(const Adapters *l, const char *word, int part)
     const struct { const char *word; Dim dim; } table[] = {
         {"rows", l->rows}, {"in", l->in}, {"out", l->out}, {"rank", one}, {"all", all},
         {"some", op_attr(l->op, "dropout") ? one : all}, {"width", {width, integer(width)}},
+        {"x", op_attr(l->op, "dropout") ? l->in : l->row}, {"u", l->folded ? l->row : all},
         {"dense", {0, ""}}};
     size_t i = 0;
     while (strcmp(table[i].word, word))
@@ -390,7 +397,7 @@ static Dim adapter_dim(const Adapters *l, const char *word, int part)
  * load and no copy asks for a better alignment. */
 static int64_t adapter_offset(const Adapters *l)
 {
-    int64_t bits = 0;
+    int64_t bits = l->folded ? l->in.n : 0;
     for (int i = 0; i < l->parts; i++)
         bits |= of_part(l->op, 'c', i) | i * op_attr(l->op, "rank")->i;
     return bits ? (bits | 8) & -(bits | 8) : 0;
@@ -419,7 +426,7 @@ static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow 
     if (strstr(row->flags, "scale"))
         p.scale = (float)op_attr(l->op, "scale")->f;
     bool each = !strcmp(row->times, "part");
-    if (each || (!strcmp(row->times, "some") && op_attr(l->op, "dropout")))
+    if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
         p.offset = adapter_offset(l);
     const char *which = each && l->parts > 1 ? text_print("%d", part) : "";
     return text_print("&%s", object(text_print("%s.lora.%s%s", l->label, row->member, which),
@@ -433,7 +440,8 @@ static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
         const AdapterRow *row = &adapter_rows[i];
         bool each = !strcmp(row->times, "part");
         if (strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
-            (!strcmp(row->times, "plain") && op_attr(l->op, "dropout")))
+            (!strcmp(row->times, "plain") && op_attr(l->op, "dropout")) ||
+            (!strcmp(row->member, "y") && l->folded))
             continue;
         str_print(s, ",\n    .%s = %s", row->member, each ? "{" : "");
         for (int part = 0; part < (each ? l->parts : 1); part++)
@@ -455,7 +463,9 @@ static char *lora_text(const Call *c, const Adapters *l)
     bool gpu = on_gpu(c->g);
     Str s = {0};
     str_print(&s, ".rows = %s, .in = %s", l->rows.sym, l->in.sym);
-    if (!gpu)
+    if (gpu)
+        str_print(&s, ", .row = %s", l->row.sym);
+    if (!gpu || (l->folded && !l->backward))
         str_print(&s, ", .out = %s", l->out.sym);
     str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
     print_parts(&s, l, 'c');
@@ -466,7 +476,7 @@ static char *lora_text(const Call *c, const Adapters *l)
         str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
     if (dropout)
         str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f),
-                  l->op->in[l->backward ? 2 : 1].v->dim[1].sym);
+                  l->T.sym);
     if (gpu)
         print_adapter_products(&s, c, l);
     else if (beta && beta->i)

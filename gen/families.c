@@ -99,7 +99,7 @@ static bool listed(Config *c, int field, const char *path)
 
 /* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
  * decides by name. */
-static bool decays(Build *b, bool norm_or_bias)
+static bool decays(const Build *b, bool norm_or_bias)
 {
     const char *rule = config_text(b->c, F_optim_decay_rule);
     return !strcmp(rule, "all") || (!strcmp(rule, "hf5") && !norm_or_bias);
@@ -131,10 +131,22 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
     v->piece = arena_new(sizeof(Piece) * (size_t)nmodules);
     int64_t row = 0;
     for (int i = 0; i < nmodules; i++) {
-        v->piece[i] = (Piece){text_print("%s.%s", m[i].path, suffix), row, m[i].rows,
+        v->piece[i] = (Piece){text_print("%s.%s", m[i].path, suffix), row, m[i].rows, 0,
                               b->family->transposed && layered && cols.n};
         row += m[i].rows;
     }
+    return v;
+}
+
+/* An adapter's weight: trained, in the adapter's file, which never holds it transposed. */
+static Value *as_adapter(const Build *b, Value *v, const char *init, double std)
+{
+    v->trained = v->adapter = true;
+    v->decay = decays(b, false);
+    v->init = init;
+    v->std = std;
+    for (int i = 0; i < v->npieces; i++)
+        v->piece[i].transposed = false;
     return v;
 }
 
@@ -142,7 +154,8 @@ static Ref use(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
 
 /* ---- pieces of a block ----------------------------------------------------------------------- */
 
-static Ref norm(Build *b, const char *name, const char *path, Ref x)
+/* wide: columns of the result's rows, C or more. */
+static Ref norm(Build *b, const char *name, const char *path, Ref x, Dim wide)
 {
     b->loc = config_loc(b->c, F_model_norm_eps);
     const Family *f = b->family;
@@ -151,7 +164,7 @@ static Ref norm(Build *b, const char *name, const char *path, Ref x)
     Value *w = parameter(b, text_print("%s%s.w", in_block, name), dim(b->C, "C"), dim(0, ""), &m, 1,
                          "weight", true);
     Dim d[2] = {dim_B(b), dim_T(b)};
-    Ref y = activation(b, name, dim(b->C, "C"));
+    Ref y = activation(b, name, wide);
     Ref mean = {0}, rstd;
     if (f->layernorm)
         mean = build_temp(b, text_print("%s.mean", name), DT_F32, 2, d);
@@ -172,74 +185,143 @@ static Ref norm(Build *b, const char *name, const char *path, Ref x)
     return y;
 }
 
-/* PEFT's adapters of the targeted modules on top of y = x w^T: they share x, so their A's are
- * stacked. */
-static Ref lora(Build *b, const char *name, Ref y, Ref x, Dim in, Dim out, const Module *m,
-                int nmodules)
+/* The modules of a layer that get adapters: parts of its output. */
+typedef struct {
+    int parts;
+    Module a[3], b[3];               /* as PEFT names them */
+    int64_t column[3], width;        /* where each part begins; of all of them */
+    Value *A, *B;
+} Adapters;
+
+static Adapters adapters(const Build *b, const Module *m, int nmodules)
 {
     Config *c = b->c;
-    int64_t r = config_int(c, F_lora_rank), column = 0, width = 0;
-    if (!r)
-        return y;
-    b->loc = config_loc(c, F_lora_rank);
-    Module a[3], down[3];
-    int parts = 0;
-    int64_t c0[3] = {0}, w[3] = {0};
-    for (int i = 0; i < nmodules; column += m[i++].rows)
+    Adapters l = {0};
+    int64_t r = config_int(c, F_lora_rank), column = 0;
+    for (int i = 0; i < nmodules && r; column += m[i++].rows)
         if (listed(c, F_lora_targets, m[i].path) || listed(c, F_lora_targets, "all-linear")) {
-            c0[parts] = column;
-            w[parts] = m[i].rows;
-            a[parts] = (Module){text_print("base_model.model.%s", m[i].path), r};
-            down[parts] = (Module){a[parts].path, m[i].rows};
-            width += m[i].rows;
-            parts++;
+            l.a[l.parts] = (Module){text_print("base_model.model.%s", m[i].path), r};
+            l.b[l.parts] = (Module){l.a[l.parts].path, m[i].rows};
+            l.column[l.parts++] = column;
+            l.width += m[i].rows;
         }
-    int site = b->sites++;
-    if (!parts)
-        return y;
-    Value *A = ir_value(b->g, text_print("b.%s.lora_a", name)),
-          *B = ir_value(b->g, text_print("b.%s.lora_b", name));
-    if (!A) {
-        const char *wide = width == out.n ? out.sym : text_print("%" PRId64, width);
-        const char *deep = parts == 1 ? "R" : text_print("%d*R", parts);
-        A = parameter(b, text_print("b.%s.lora_a", name), dim(parts * r, deep), in, a, parts,
-                      "lora_A.weight", false);
-        B = parameter(b, text_print("b.%s.lora_b", name), dim(width, wide), dim(r, "R"), down,
-                      parts, "lora_B.weight", false);
-        for (int i = 0; i < 2; i++) {
-            Value *v = i ? B : A;
-            v->trained = v->adapter = true;
-            v->decay = decays(b, false);
-            v->init = i ? "zeros" : "uniform";
-            v->std = i ? 0 : 1 / sqrt((double)in.n);
-            for (int j = 0; j < v->npieces; j++)
-                v->piece[j].transposed = false;
-        }
-    }
-    double alpha = config_float(c, F_lora_alpha),
+    return l;
+}
+
+static Dim dim_ranks(const Build *b, const Adapters *l)
+{
+    return dim(l->parts * config_int(b->c, F_lora_rank),
+               l->parts == 1 ? "R" : text_print("%d*R", l->parts));
+}
+
+/* Whether a GPU takes less time for y = [x | u] [w | B]^T than for x w^T and u B^T added to it.
+ * Folded, an element of y costs `ranks` more multiply-adds, those with the zeros beside B's parts
+ * included, and B is written once more into rows of w; apart, the elements that adapters add to
+ * are read and written again. Tensor cores do at least 150 16-bit operations in the time in which
+ * memory moves a byte: A100 312 TFLOP/s and 2.0 TB/s, H200 989 and 4.8, RTX 4090 165 and 1.0. */
+static bool fold_pays(const Build *b, const Adapters *l, int64_t ranks, int64_t out)
+{
+    double rows = (double)(b->B * b->T), element = dtype_bytes[b->act];
+    double bytes = 2 * element * (rows * (double)l->width - (double)(ranks * out));
+    double flops =
+        2 * rows * (double)(ranks * out - config_int(b->c, F_lora_rank) * l->width);
+    return b->act != DT_F32 && flops < 150 * bytes;
+}
+
+/* Columns of the rows of a layer's input and weight: `in`, and behind them room for the adapters'
+ * u and B where these are folded into the layer's product. */
+static Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
+{
+    const Adapters l = adapters(b, m, nmodules);
+    const char *fold = config_text(b->c, F_lora_fold);
+    const Dim ranks = dim_ranks(b, &l);
+    bool gpu = !strcmp(b->g->target->backend, "cuda"), all = !strcmp(fold, "all"),
+         aligned = ranks.n * dtype_bytes[b->act] % 16 == 0;
+    if (!l.parts || !gpu || !strcmp(fold, "none") ||
+        (!all && (!aligned || !fold_pays(b, &l, ranks.n, out.n))))
+        return in;
+    if (!aligned)
+        err(config_loc(b->c, F_lora_fold),
+            "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
+            " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = \"auto\"",
+            l.parts, ranks.n, dtype_bytes[b->act], m[0].path);
+    return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));
+}
+
+/* The A's, which share x and are stacked, and the B's. */
+static void adapter_weights(Build *b, const char *name, Adapters *l, Dim in, Dim out)
+{
+    Dim rows = l->width == out.n ? out : dim(l->width, text_print("%" PRId64, l->width));
+    Value *A = parameter(b, text_print("b.%s.lora_a", name), dim_ranks(b, l), in, l->a, l->parts,
+                         "lora_A.weight", false);
+    Value *B = parameter(b, text_print("b.%s.lora_b", name), rows,
+                         dim(config_int(b->c, F_lora_rank), "R"), l->b, l->parts, "lora_B.weight",
+                         false);
+    l->A = as_adapter(b, A, "uniform", 1 / sqrt((double)in.n));
+    l->B = as_adapter(b, B, "zeros", 0);
+}
+
+/* An op of the layer's adapters: the caller's two operands, their weights, in training the noise of
+ * dropout. */
+static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref second, const Adapters *l)
+{
+    Config *c = b->c;
+    double r = (double)config_int(c, F_lora_rank), alpha = config_float(c, F_lora_alpha),
            p = b->mode <= MODE_AGAIN ? config_float(c, F_lora_dropout) : 0;
-    Ref out_y = activation(b, text_print("%s.lora", name), out);
-    Ref u = activation(b, text_print("%s.u", name), A->dim[0]);
-    Op *op = build_op(b, p > 0 ? OP_lora_dropout : OP_lora);
-    op_in(op, y), op_in(op, x), op_in(op, use(A)), op_in(op, use(B));
+    Op *op = build_op(b, p > 0 ? with_dropout : kind);
+    op_in(op, first), op_in(op, second), op_in(op, use(l->A)), op_in(op, use(l->B));
     if (p > 0)
         op_in(op, build_input(b, b->noise));
-    op_out(op, out_y), op_out(op, u);
-    op_int(op, "rank", r), op_int(op, "parts", parts);
-    for (int i = 0; i < parts; i++)
-        op_int(op, text_print("c%d", i), c0[i]), op_int(op, text_print("w%d", i), w[i]);
-    op_float(op, "scale",
-             config_bool(c, F_lora_rslora) ? alpha / sqrt((double)r) : alpha / (double)r);
+    op_int(op, "rank", config_int(c, F_lora_rank)), op_int(op, "parts", l->parts);
+    for (int i = 0; i < l->parts; i++) {
+        op_int(op, text_print("c%d", i), l->column[i]);
+        op_int(op, text_print("w%d", i), l->b[i].rows);
+    }
+    op_float(op, "scale", alpha / (config_bool(c, F_lora_rslora) ? sqrt(r) : r));
     if (p > 0)
-        op_float(op, "dropout", p), op_int(op, "site", site);
+        op_float(op, "dropout", p), op_int(op, "site", b->sites - 1);
+    return op;
+}
+
+/* PEFT's adapters of the targeted modules on top of y = x w^T. */
+static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, Dim out)
+{
+    b->loc = config_loc(b->c, F_lora_rank);
+    adapter_weights(b, name, l, in, out);
+    Ref out_y = activation(b, text_print("%s.lora", name), out);
+    Ref u = activation(b, text_print("%s.u", name), dim_ranks(b, l));
+    Op *op = adapter_op(b, OP_lora, OP_lora_dropout, y, x, l);
+    op_out(op, out_y), op_out(op, u);
     return out_y;
 }
 
-/* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters. */
+/* The same before y = x w^T: what stands behind the columns of x and w. */
+static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, Dim out)
+{
+    b->loc = config_loc(b->c, F_lora_rank);
+    adapter_weights(b, name, l, in, out);
+    Ref xu = activation(b, text_print("%s.xu", name), x.v->dim[2]);
+    Op *op = adapter_op(b, OP_lora_fold, OP_lora_fold_dropout, x, w, l);
+    op_out(op, xu), op_out(op, w);
+    return xu;
+}
+
+/* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters: folded
+ * into the product where the rows of x have room for that. */
 static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
                   bool bias)
 {
-    Value *w = parameter(b, text_print("b.%s.w", name), out, in, m, nmodules, "weight", false);
+    Adapters l = adapters(b, m, nmodules);
+    Dim wide = x.v->dim[2];
+    Loc loc = b->loc;
+    Value *w = parameter(b, text_print("b.%s.w", name), out, wide, m, nmodules, "weight", false);
+    bool folded = wide.n > in.n;
+    b->sites++;
+    for (int i = 0; i < nmodules && folded; i++)
+        w->piece[i].cols = in.n;
+    if (folded)
+        x = fold(b, name, x, use(w), &l, in, out);
+    b->loc = loc;
     Ref y = activation(b, name, out);
     Op *op;
     if (bias) {
@@ -252,7 +334,10 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
         op_in(op, x), op_in(op, use(w));
     }
     op_out(op, y);
-    return lora(b, name, y, x, in, out, m, nmodules);
+    if (l.parts && !folded)
+        y = lora(b, name, y, x, &l, in, out);
+    b->loc = loc;
+    return y;
 }
 
 static void residual_init(Build *b, const char *name)
@@ -363,10 +448,11 @@ void family_block(Build *b)
     b->block_first = b->p->nops;
     b->sites = 0;
 
-    Ref x = b->x, n1 = norm(b, "norm1", f->norm1, x);
-    b->loc = config_loc(c, F_model_hidden);
     Module qkv[3] = {{f->q, f->k ? q : q + 2 * kv}, {f->k, kv}, {f->v, kv}};
-    Ref y = linear(b, "qkv", n1, C, dim_qkv(b), qkv, f->k ? 3 : 1, b->bias_qkv);
+    int n = f->k ? 3 : 1;
+    Ref x = b->x, n1 = norm(b, "norm1", f->norm1, x, dim_folded(b, C, dim_qkv(b), qkv, n));
+    b->loc = config_loc(c, F_model_hidden);
+    Ref y = linear(b, "qkv", n1, C, dim_qkv(b), qkv, n, b->bias_qkv);
     if (!f->positions)
         y = rotate(b, y);
     y = attention(b, y);
@@ -377,16 +463,13 @@ void family_block(Build *b)
     Ref mid = activation(b, "mid", C);
     add(b, x, y, mid);
 
-    Ref n2 = norm(b, "norm2", f->norm2, mid);
-    b->loc = config_loc(c, F_model_ffn);
     Module up[2] = {{f->gate, b->F}, {f->up, b->F}};
-    if (f->gelu) {
-        y = linear(b, "up", n2, C, F, up, 1, f->biases);
-        y = pointwise(b, OP_gelu, "act", y, F);
-    } else {
-        y = linear(b, "gate_up", n2, C, dim(2 * b->F, "2*F"), up, 2, f->biases);
-        y = pointwise(b, OP_swiglu, "act", y, F);
-    }
+    Dim width = f->gelu ? F : dim(2 * b->F, "2*F");
+    n = f->gelu ? 1 : 2;
+    Ref n2 = norm(b, "norm2", f->norm2, mid, dim_folded(b, C, width, up, n));
+    b->loc = config_loc(c, F_model_ffn);
+    y = linear(b, f->gelu ? "up" : "gate_up", n2, C, width, up, n, f->biases);
+    y = pointwise(b, f->gelu ? OP_gelu : OP_swiglu, "act", y, F);
     b->loc = config_loc(c, F_model_ffn);
     y = linear(b, "down", y, F, C, &down, 1, f->biases);
     residual_init(b, "b.down.w");
@@ -395,7 +478,10 @@ void family_block(Build *b)
     b->block_last = b->p->nops;
 }
 
-Ref family_norm(Build *b) { return norm(b, "norm_f", b->family->norm, b->x); }
+Ref family_norm(Build *b)
+{
+    return norm(b, "norm_f", b->family->norm, b->x, dim(b->C, "C"));
+}
 
 Value *family_head(Build *b)
 {

@@ -51,6 +51,21 @@ static const char *fits_head_size(const Graph *g, const Op *op)
     return d > 128 || d % 2 ? "head_dim: want an even number from 2 to 128" : NULL;
 }
 
+/* The norm at op or behind a sum writes rows with room behind their columns. */
+static const char *fits_wide_rows(const Graph *g, const Op *op)
+{
+    (void)g;
+    const Op *norm = op->kind == OP_add ? op + 1 : op;
+    return columns(norm->out[0]) > columns(norm->in[0]) ? NULL : "rows lie side by side";
+}
+
+/* A backward pass of adapters whose u stands in the rows of x. */
+static const char *fits_folded(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op->in[2].v == op->in[3].v ? NULL : "u stands alone";
+}
+
 /* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------- */
 
 static int64_t act(Ref r) { return dtype_bytes[r.v->dtype]; }
@@ -145,15 +160,25 @@ static int64_t workspace_cuda_ce(const Op *op)
     return ce_cuda_workspace(attr(op, "chunk"), op->in[1].v->dim[0].n, act(op->in[0]));
 }
 
-static int64_t lora_cuda_bytes(const Op *op, Ref x)
+static int64_t lora_cuda_bytes(const Op *op, Ref x, Ref a)
 {
     const Attr *dropout = op_attr(op, "dropout");
-    return lora_cuda_workspace(rows(x), columns(x), attr(op, "rank"), attr(op, "parts"),
+    return lora_cuda_workspace(rows(x), columns(a), attr(op, "rank"), attr(op, "parts"),
                                dropout ? (float)dropout->f : 0, act(x));
 }
 
-static int64_t workspace_cuda_lora(const Op *op) { return lora_cuda_bytes(op, op->in[1]); }
-static int64_t workspace_cuda_lora_bwd(const Op *op) { return lora_cuda_bytes(op, op->in[2]); }
+static int64_t workspace_cuda_lora(const Op *op)
+{
+    return lora_cuda_bytes(op, op->in[1], op->in[2]);
+}
+static int64_t workspace_cuda_lora_fold(const Op *op)
+{
+    return lora_cuda_bytes(op, op->in[0], op->in[2]);
+}
+static int64_t workspace_cuda_lora_bwd(const Op *op)
+{
+    return lora_cuda_bytes(op, op->in[2], op->in[4]);
+}
 
 const KernelRow kernel_row[] = {
 #define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc) \

@@ -257,6 +257,7 @@ typedef enum { PL_NONE, PL_REP, PL_SHARD, PL_PARTIAL } Placement;   /* PL_NONE: 
 typedef struct {
     const char *name;        /* file's name, "%d" stands for the layer */
     int64_t row0, rows;
+    int64_t cols;            /* of each row, from its begin; 0: all (out, in); out alone has none */
     bool transposed;         /* the file holds (in, out), we hold (out, in) */
 } Piece;
 
@@ -374,6 +375,8 @@ Ref ref_loop(Value *v, int64_t k);                           /* %v[l+k] */
 Ref ref_micro(Value *v);                                     /* %v[m] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
+int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
+int64_t value_parameters(const Value *v);                   /* elements of the files' tensors */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
 Program *ir_program(Graph *g, const char *name, const char *about);
 int ir_region(Program *p, int64_t count, bool reverse);

@@ -70,23 +70,35 @@ int gradient_beta(Build *b, Value *grad)
     return written;
 }
 
-/* Where the whole gradient of a value lives: dx[l] for x[l], else a temporary of its shape. */
-static Ref whole(Build *b, Ref value, const char *suffix)
+/* A temporary like a value, but for its last dimension. */
+static Ref like(Build *b, const char *name, Ref value, Dim columns)
+{
+    Dim d[5];
+    memcpy(d, value.v->dim, sizeof d);
+    d[value.v->rank - 1] = columns;
+    return build_temp(b, name, value.v->dtype, value.v->rank, d);
+}
+
+/* Where the whole gradient of a value lives: dx[l] for x[l], else a temporary of `columns`. */
+static Ref whole(Build *b, Ref value, const char *suffix, Dim columns)
 {
     if (!strcmp(value.v->name, "x") && !*suffix)
         return (Ref){ir_value(b->g, "dx"), value.index, value.k};
     const char *dot = strchr(value.v->name, '.'),
                *base = value.index == IX_LOOP && dot ? dot + 1 : value.v->name;
-    return build_temp(b, text_print("d%s%s", base, suffix), value.v->dtype, value.v->rank,
-                      value.v->dim);
+    return like(b, text_print("d%s%s", base, suffix), value, columns);
 }
 
-/* A place for one more contribution to the gradient of value. */
-static Ref contribution(Build *b, Ref value)
+static Dim columns(Ref value) { return value.v->dim[value.v->rank - 1]; }
+
+/* A place for one more contribution to the gradient of value, or of its first columns. */
+static Ref contribution_of(Build *b, Ref value, Dim some)
 {
     Entry *e = entry_of(value);
-    return whole(b, value, e->uses == 1 && !e->known ? "" : text_print(".part%d", e->uses));
+    return whole(b, value, e->uses == 1 && !e->known ? "" : text_print(".part%d", e->uses), some);
 }
+
+static Ref contribution(Build *b, Ref value) { return contribution_of(b, value, columns(value)); }
 
 static void contribute(Build *b, Ref value, Ref part)
 {
@@ -94,7 +106,7 @@ static void contribute(Build *b, Ref value, Ref part)
     if (--e->uses < 0)
         bug("too many contributions to the gradient of %s", value.v->name);
     if (e->known) {
-        Ref sum = whole(b, value, e->uses ? text_print(".sum%d", e->uses) : "");
+        Ref sum = whole(b, value, e->uses ? text_print(".sum%d", e->uses) : "", columns(part));
         Op *op = build_op(b, OP_add);
         op_in(op, part), op_in(op, e->gradient);
         op_out(op, sum);
@@ -225,23 +237,18 @@ static void grad_linear_bias(Build *b, const Op *fwd, int i)
     grad_linear(b, fwd, i);
 }
 
-/* y = x w^T + adapters: the layer's own op stands just before, its dx is where the adapters add
- * theirs. */
-static void grad_lora(Build *b, const Op *fwd, int i)
+/* A layer y = w(x) and its adapters, whose x and u are where the forward pass has left them: what
+ * the layer itself gives is where the adapters add theirs. */
+static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy, Ref kept, Ref u)
 {
-    Op base = b->p->ops[i - 1];
-    Ref x = fwd->in[1], A = fwd->in[2], B = fwd->in[3], dy = gradient_get(fwd->out[0]);
-    if (base.out[0].v != fwd->in[0].v)
-        bug("lora does not follow its linear layer");
-    tape.skip = i - 1;
-    entry_of(x)->uses--;     /* one contribution for both ops */
-    Ref dx0 = build_temp(b, text_print("d%s.base", strchr(base.out[0].v->name, '.') + 1),
-                         x.v->dtype, x.v->rank, x.v->dim);
-    linear_dx(b, dy, base.in[1], dx0);
-    Ref dx = contribution(b, x);
-    Op *op = build_op(b, fwd->kind == OP_lora ? OP_lora_bwd : OP_lora_dropout_bwd);
-    op_in(op, dx0), op_in(op, dy), op_in(op, x), op_in(op, fwd->out[1]), op_in(op, A), op_in(op, B);
-    if (fwd->kind == OP_lora_dropout)
+    Ref A = fwd->in[2], B = fwd->in[3];
+    bool drops = fwd->nin > 4;
+    Ref dx0 = like(b, text_print("d%s.base", strchr(base->out[0].v->name, '.') + 1), x, columns(A));
+    linear_dx(b, dy, base->in[1], dx0);
+    Ref dx = contribution_of(b, x, columns(A));
+    Op *op = build_op(b, drops ? OP_lora_dropout_bwd : OP_lora_bwd);
+    op_in(op, dx0), op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
+    if (drops)
         op_in(op, fwd->in[4]);
     op_out(op, dx);
     out_gradient(b, op, A), out_gradient(b, op, B);
@@ -250,6 +257,33 @@ static void grad_lora(Build *b, const Op *fwd, int i)
     gradient_beta(b, op->out[2].v);
     op_int(op, "beta", add);
     contribute(b, x, dx);
+}
+
+/* The layer's own op stands just before. */
+static void grad_lora(Build *b, const Op *fwd, int i)
+{
+    Op base = b->p->ops[i - 1];
+    Ref x = fwd->in[1];
+    if (base.out[0].v != fwd->in[0].v)
+        bug("lora does not follow its linear layer");
+    tape.skip = i - 1;
+    entry_of(x)->uses--;     /* one contribution for both ops */
+    with_adapters(b, fwd, &base, x, gradient_get(fwd->out[0]), x, fwd->out[1]);
+}
+
+static bool folds(const Op *op)
+{
+    return op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
+}
+
+/* The layer's own op stands just behind. */
+static void grad_lora_fold(Build *b, const Op *fwd, int i)
+{
+    Op base = b->p->ops[i + 1];
+    Ref kept = fwd->out[0];
+    if (base.in[0].v != kept.v)
+        bug("lora_fold does not precede its linear layer");
+    with_adapters(b, fwd, &base, fwd->in[0], gradient_get(base.out[0]), kept, kept);
 }
 
 static void grad_rope(Build *b, const Op *fwd, int i)
@@ -323,8 +357,8 @@ void gradient_walk(Build *b, int first, int last)
                 entry_of(b->p->ops[i].in[j])->uses++;
     for (int i = last - 1; i >= first; i--) {
         Op fwd = b->p->ops[i];
-        if (i == tape.skip)
-            continue;
+        if (i == tape.skip || (i > first && folds(&b->p->ops[i - 1])))
+            continue;        /* taken together with its adapters */
         b->loc = fwd.loc;
         rule[fwd.kind](b, &fwd, i);
     }

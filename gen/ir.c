@@ -78,7 +78,20 @@ bool value_is_gradient(const Value *v)
     return v->kind == VK_STATE && v->purpose == PU_gradients;
 }
 
+int64_t piece_columns(const Value *v, const Piece *piece)
+{
+    return piece->cols ? piece->cols : v->dim[1].n;
+}
+
 int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
+
+int64_t value_parameters(const Value *v)
+{
+    int64_t n = 0;
+    for (int i = 0; i < v->npieces; i++)
+        n += v->piece[i].rows * (v->rank < 2 ? 1 : piece_columns(v, &v->piece[i]));
+    return n * (v->count ? v->count : 1);
+}
 
 Program *ir_program(Graph *g, const char *name, const char *about)
 {
@@ -211,8 +224,10 @@ static void print_value(Str *s, const Value *v)
                   v->stride, v->first, v->last);
     print_loc(s, v->loc);
     for (int i = 0; i < v->npieces; i++)
-        str_print(s, "  hf \"%s\" rows %" PRId64 " %" PRId64 "%s\n", v->piece[i].name,
-                  v->piece[i].row0, v->piece[i].rows, v->piece[i].transposed ? " transposed" : "");
+        str_print(s, "  hf \"%s\" rows %" PRId64 " %" PRId64 "%s%s\n", v->piece[i].name,
+                  v->piece[i].row0, v->piece[i].rows,
+                  v->piece[i].cols ? text_print(" cols %" PRId64, v->piece[i].cols) : "",
+                  v->piece[i].transposed ? " transposed" : "");
 }
 
 static void print_op(Str *s, const Op *op, bool indent)
@@ -511,6 +526,8 @@ static void read_piece(Reader *r)
     expect(r, "rows");
     piece->row0 = read_int(r);
     piece->rows = read_int(r);
+    if (accept(r, "cols"))
+        piece->cols = read_between(r, 1, INT64_MAX);
     piece->transposed = accept(r, "transposed");
     read_loc(r);
 }

@@ -27,6 +27,7 @@ static double flops_lora(const Op *op)
 {
     return 2 * rows(op->in[1]) * (elements(op->in[2]) + elements(op->in[3]));
 }
+static double flops_lora_fold(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[2]); }
 static double flops_lora_bwd(const Op *op)
 {
     return 4 * rows(op->in[2]) * (elements(op->in[4]) + elements(op->in[5]));

@@ -65,7 +65,7 @@ void report_plan(const Graph *g, FILE *to)
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (v->kind == VK_PARAM) {
-            int64_t elements = value_elements(v) * (v->count ? v->count : 1);
+            int64_t elements = value_parameters(v);
             parameters += elements;
             trained += v->trained ? elements : 0;
         }

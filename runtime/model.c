@@ -70,6 +70,17 @@ typedef struct {
     int64_t row, rows, col, cols;
 } Part;
 
+/* Elements of memory that lie side by side: a row, or all. */
+static int64_t run_of(const Tensor *t)
+{
+    return t->pitch ? t->shape[1] : model_elements(t);
+}
+
+static int64_t pitch_of(const Tensor *t)
+{
+    return t->pitch ? t->pitch : t->shape[1];
+}
+
 /* The rectangle that begins at element e of the file and ends before e + n: the largest one of at
  * most a piece. */
 static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
@@ -90,7 +101,7 @@ static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
 
 static void get_part(const Tensor *t, const char *from, ElementType type, Part p, float *to)
 {
-    int64_t size = (int64_t)type_bytes[type], stride = t->shape[1] * size;
+    int64_t size = (int64_t)type_bytes[type], stride = pitch_of(t) * size;
     from += p.row * stride + p.col * size;
     from = array_view_rows(from, p.rows, p.cols * size, &stride);
     char block[256 * sizeof(float)];
@@ -105,7 +116,7 @@ static void get_part(const Tensor *t, const char *from, ElementType type, Part p
 
 static void put_part(const Tensor *t, char *to, ElementType type, Part p, const float *from)
 {
-    int64_t size = (int64_t)type_bytes[type], stride = t->shape[1] * size, packed = stride;
+    int64_t size = (int64_t)type_bytes[type], stride = pitch_of(t) * size, packed = stride;
     to += p.row * stride + p.col * size;
     char *room = array_room_rows(to, p.rows, p.cols * size, &packed);
     char block[256 * sizeof(float)];
@@ -119,24 +130,46 @@ static void put_part(const Tensor *t, char *to, ElementType type, Part p, const 
     array_write_rows(to, stride, room, packed, p.rows, p.cols * size);
 }
 
-/* n elements as they lie in memory. */
-static void get_run(const char *from, ElementType type, int64_t n, float *to)
+/* Elements begin .. of a tensor in memory's order, as many of the *n as one view holds: a part of a
+ * run, or whole runs where a view packs them. */
+static const char *view(const Tensor *t, const char *array, int64_t size, int64_t begin, int64_t *n)
 {
-    int64_t size = (int64_t)type_bytes[type], most = ARRAY_PIECE / size;
+    int64_t run = run_of(t), col = begin % run, most = ARRAY_PIECE / size, rows = 1;
+    int64_t width = run - col < *n ? run - col : *n, stride = t->pitch * size;
+    width = width < most ? width : most;
+    if (t->pitch && width == run)
+        rows = (*n < most ? *n : most) / run;
+    array += (t->first + begin / run * t->pitch + col) * size;
+    const char *p = array_view_rows(array, rows, width * size, &stride);
+    *n = stride == width * size ? rows * width : width;
+    return p;
+}
+
+/* n elements in memory's order. */
+static void get_runs(const Tensor *t, const char *array, ElementType type, int64_t begin, int64_t n,
+                     float *to)
+{
     for (int64_t done = 0, k; done < n; done += k) {
-        k = n - done < most ? n - done : most;
-        st_to_float(to + done, array_view(from + done * size, k * size), st_type[type], (size_t)k);
+        k = n - done;
+        const char *p = view(t, array, (int64_t)type_bytes[type], begin + done, &k);
+        st_to_float(to + done, p, st_type[type], (size_t)k);
     }
 }
 
-static void put_run(char *to, ElementType type, int64_t n, const float *from)
+static void put_runs(const Tensor *t, char *array, ElementType type, int64_t begin, int64_t n,
+                     const float *from)
 {
-    int64_t size = (int64_t)type_bytes[type], most = ARRAY_PIECE / size;
-    for (int64_t done = 0, k; done < n; done += k) {
-        k = n - done < most ? n - done : most;
-        void *room = array_room(to + done * size, k * size);
-        st_from_float(room, st_type[type], from + done, (size_t)k);
-        array_write(to + done * size, room, k * size);
+    int64_t size = (int64_t)type_bytes[type], run = run_of(t), most = ARRAY_PIECE / size;
+    for (int64_t done = 0, rows, width; done < n; done += rows * width) {
+        int64_t at = begin + done, col = at % run, left = n - done < most ? n - done : most;
+        int64_t stride = t->pitch * size, packed = stride;
+        width = run - col < left ? run - col : left;
+        rows = t->pitch && width == run ? left / run : 1;
+        char *to = array + (t->first + at / run * t->pitch + col) * size;
+        char *room = array_room_rows(to, rows, width * size, &packed);
+        for (int64_t r = 0; r < rows; r++)
+            st_from_float(room + r * packed, st_type[type], from + done + r * width, (size_t)width);
+        array_write_rows(to, stride, room, packed, rows, width * size);
     }
 }
 
@@ -146,7 +179,7 @@ void model_get(const Tensor *t, const void *array, ElementType type, int64_t beg
     size_t size = type_bytes[type];
     const char *from = (const char *)array + (size_t)t->first * size;
     if (!t->transposed)
-        get_run(from + (size_t)begin * size, type, n, to);
+        get_runs(t, array, type, begin, n, to);
     for (int64_t done = 0; t->transposed && done < n;) {
         Part p = part_at(t, begin + done, n - done, size);
         get_part(t, from, type, p, to + done);
@@ -160,7 +193,7 @@ void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, in
     size_t size = type_bytes[type];
     char *to = (char *)array + (size_t)t->first * size;
     if (!t->transposed)
-        put_run(to + (size_t)begin * size, type, n, from);
+        put_runs(t, array, type, begin, n, from);
     for (int64_t done = 0; t->transposed && done < n;) {
         Part p = part_at(t, begin + done, n - done, size);
         put_part(t, to, type, p, from + done);
@@ -231,10 +264,9 @@ void model_init(Model *m, uint64_t seed)
                 die(EXIT_IO, "out of memory for %d values", (int)PIECE);
             int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
             init_piece(t, seed, begin, k, value);
-            int64_t at = t->first + begin;
-            put_run((char *)t->weight + at * (int64_t)type_bytes[t->type], t->type, k, value);
+            put_runs(t, t->weight, t->type, begin, k, value);
             if (t->master)
-                array_write(t->master + at, value, k * (int64_t)sizeof *value);
+                array_write(t->master + t->first + begin, value, k * (int64_t)sizeof *value);
             free(value);
         }
         float *const moment[] = { t->exp_avg, t->exp_avg_sq };
@@ -248,12 +280,11 @@ void model_round(Model *m)
 {
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        int64_t n = t->master ? model_elements(t) : 0, size = (int64_t)type_bytes[t->type];
+        int64_t n = t->master ? model_elements(t) : 0;
         for (int64_t done = 0, k; done < n; done += k) {
             k = n - done < PIECE ? n - done : PIECE;
-            int64_t at = t->first + done;
-            put_run((char *)t->weight + at * size, t->type, k,
-                    array_view(t->master + at, k * (int64_t)sizeof *t->master));
+            put_runs(t, t->weight, t->type, done, k,
+                     array_view(t->master + t->first + done, k * (int64_t)sizeof *t->master));
         }
     }
 }
@@ -272,7 +303,7 @@ int64_t model_nonfinite(const Model *m, const char **where)
         int64_t n = model_elements(t);
         for (int64_t done = 0, k; done < n; done += k) {
             k = n - done < PIECE ? n - done : PIECE;
-            get_run(array + (t->first + done) * (int64_t)type_bytes[type], type, k, block);
+            get_runs(t, array, type, done, k, block);
             for (int64_t j = 0; j < k; j++)
                 bad += !isfinite(block[j]);
         }
@@ -289,14 +320,14 @@ static int by_name(const void *a, const void *b)
     return strcmp((*s)->name, (*t)->name);
 }
 
-/* Continues crc over n elements of `size` bytes of a tensor's array. */
+/* Continues crc over a tensor's elements, of `size` bytes, in one of its arrays. */
 static uint32_t array_crc(uint32_t crc, const Tensor *t, const void *array, int64_t size)
 {
-    const char *from = (const char *)array + t->first * size;
-    int64_t bytes = model_elements(t) * size;
-    for (int64_t done = 0, k; done < bytes; done += k) {
-        k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
-        crc = crc32c(crc, array_view(from + done, k), (size_t)k);
+    int64_t elements = model_elements(t);
+    for (int64_t done = 0, k; done < elements; done += k) {
+        k = elements - done;
+        const char *p = view(t, array, size, done, &k);
+        crc = crc32c(crc, p, (size_t)(k * size));
     }
     return crc;
 }

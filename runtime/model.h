@@ -24,6 +24,7 @@ typedef struct {
     InitKind init;
     float init_arg;          /* standard deviation of normal, bound of uniform */
     int64_t first, stride;   /* in elements */
+    int64_t pitch;           /* elements from row to row in memory; 0: rows lie side by side */
     ElementType type;        /* of weight */
     void *weight;            /* what the kernels read */
     float *master;           /* fp32 copy that is trained; NULL when weight itself is fp32 or frozen */

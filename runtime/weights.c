@@ -96,7 +96,8 @@ static char *write_bytes(StWriter *w, const char *name, const char *from, int64_
 static char *write_tensor(StWriter *w, const WeightsItem *item)
 {
     int64_t n = model_elements(item->t);
-    if (weights_dtype(item->type) == item->dtype && !item->t->transposed && !item->a) {
+    if (weights_dtype(item->type) == item->dtype && !item->t->transposed && !item->t->pitch &&
+        !item->a) {
         int64_t size = st_dtype_bits[item->dtype] / 8;
         return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
                            n * size);

@@ -16,7 +16,8 @@ template <int W, bool ADD>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     layernorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *mean, float *rstd,
                          const act_t *a, const act_t *r, const wt_t *__restrict__ w,
-                         const wt_t *__restrict__ b, int64_t rows, int64_t C, float eps)
+                         const wt_t *__restrict__ b, int64_t rows, int64_t C, float eps,
+                         int64_t ldy)
 {
     __shared__ float sums[2][ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 #pragma unroll
         for (int e = 0; e < ROW_HELD<W>; e++)
             x[e] = (x[e] - m) * rs * scale[e] + shift[e];
-        row_write<W>(y + row * C, x, at, n);
+        row_write<W>(y + row * ldy, x, at, n);
     }
     if (threadIdx.x == 0 && row < rows) {
         if (mean)
@@ -149,29 +150,30 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 #ifndef __CUDACC_RTC__
 static inline void layernorm_rows(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a,
                                   const act_t *r, const wt_t *w, const wt_t *b, int64_t rows,
-                                  int64_t C, float eps, cudaStream_t s)
+                                  int64_t C, float eps, int64_t ldy, cudaStream_t s)
 {
     const bool vector = row_width(C) > 1;
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
     auto plain = vector ? layernorm_fwd_kernel<ACT_VECTOR, false> : layernorm_fwd_kernel<1, false>;
     auto add = vector ? layernorm_fwd_kernel<ACT_VECTOR, true> : layernorm_fwd_kernel<1, true>;
     launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, mean,
-           rstd, a, r, w, b, rows, C, eps);
+           rstd, a, r, w, b, rows, C, eps, ldy ? ldy : C);
 }
 
-/* y = LN(x) */
+/* y = LN(x); ldy: elements from row to row of y, whole vectors; 0: C */
 static inline void layernorm_fwd(act_t *y, float *mean, float *rstd, const act_t *x, const wt_t *w,
-                                 const wt_t *b, int64_t rows, int64_t C, float eps, cudaStream_t s)
+                                 const wt_t *b, int64_t rows, int64_t C, float eps, cudaStream_t s,
+                                 int64_t ldy = 0)
 {
-    layernorm_rows(NULL, y, mean, rstd, x, NULL, w, b, rows, C, eps, s);
+    layernorm_rows(NULL, y, mean, rstd, x, NULL, w, b, rows, C, eps, ldy, s);
 }
 
 /* sum = a + r, rounded to act_t; y = LN(sum) */
 static inline void add_layernorm_fwd(act_t *sum, act_t *y, float *mean, float *rstd, const act_t *a,
                                      const act_t *r, const wt_t *w, const wt_t *b, int64_t rows,
-                                     int64_t C, float eps, cudaStream_t s)
+                                     int64_t C, float eps, cudaStream_t s, int64_t ldy = 0)
 {
-    layernorm_rows(sum, y, mean, rstd, a, r, w, b, rows, C, eps, s);
+    layernorm_rows(sum, y, mean, rstd, a, r, w, b, rows, C, eps, ldy, s);
 }
 
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
@@ -217,10 +219,10 @@ static inline void layernorm_dx(act_t *dx, const act_t *dy, const act_t *x, cons
 #else
 template __global__ void layernorm_fwd_kernel<row_width(C), false>(
     act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
-    int64_t, int64_t, float);
+    int64_t, int64_t, float, int64_t);
 template __global__ void layernorm_fwd_kernel<row_width(C), true>(
     act_t *, act_t *, float *, float *, const act_t *, const act_t *, const wt_t *, const wt_t *,
-    int64_t, int64_t, float);
+    int64_t, int64_t, float, int64_t);
 template __global__ void layernorm_bwd_kernel<row_width(C), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const float *,
     const act_t *, int64_t, int64_t);

@@ -2,8 +2,8 @@
  *
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
  * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
- * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
- * Method: cuBLASLt, one product for all parts where they read the same x: without dropout. */
+ *        Folded: u behind x's rows, b behind w's, and the layer's product y = [x | u] [w | b]^T.
+ * Keeps: part p draws the mask of site * 4 + p, never stored. Products: cuBLASLt, see lora.def. */
 #ifndef DIECAST_KERNELS_LORA_CUH
 #define DIECAST_KERNELS_LORA_CUH
 
@@ -19,15 +19,15 @@ enum {
     LORA_ROWS = 32, LORA_COLS = 128, LORA_DEPTH = 32, LORA_OWN = 4
 };
 
-/* y = drop(x), (rows, in): a block a row. */
+/* y = drop(x), (rows, in), x's rows ldx apart: a block a row. */
 __global__ void __launch_bounds__(LORA_THREADS)
     lora_drop_kernel(act_t *__restrict__ y, const act_t *__restrict__ x,
                      const uint32_t *__restrict__ noise, uint32_t site, int64_t T, int64_t in,
-                     uint32_t threshold, float scale)
+                     int64_t ldx, uint32_t threshold, float scale)
 {
     const int64_t row = blockIdx.x;
-    const bool quads = in % 4 == 0;
-    x += row * in;
+    const bool quads = in % 4 == 0 && ldx % 4 == 0;
+    x += row * ldx;
     y += row * in;
     for (int64_t c = 4 * (int64_t)threadIdx.x; c < in; c += 4 * LORA_THREADS) {
         float mask[4], v[4];
@@ -44,6 +44,28 @@ __global__ void __launch_bounds__(LORA_THREADS)
                 if (c + j < in)
                     act_store(y + c + j, act_load(x + c + j) * mask[j]);
         }
+    }
+}
+
+/* Where the parts of y begin, and their widths. */
+struct LoraParts {
+    int64_t col[LORA_PARTS], width[LORA_PARTS];
+};
+
+/* w[:, in ..] (out, parts * rank), rows ldw apart = the parts' b, part p in rows col_p .. and
+ * columns p * rank .., 0 elsewhere: a warp a row. */
+__global__ void __launch_bounds__(LORA_THREADS)
+    lora_place_kernel(wt_t *__restrict__ w, const wt_t *__restrict__ b, int64_t out, int64_t in,
+                      int64_t ldw, int rank, int parts, LoraParts at)
+{
+    const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
+    if (row >= out)
+        return;
+    for (int p = 0; p < parts; b += at.width[p++] * rank) {
+        const int64_t r = row - at.col[p];
+        const bool mine = r >= 0 && r < at.width[p];
+        for (int j = threadIdx.x; j < rank; j += WARP)
+            act_store(w + row * ldw + in + p * rank + j, mine ? act_load(b + r * rank + j) : 0.0f);
     }
 }
 
@@ -145,7 +167,9 @@ __global__ void __launch_bounds__(LORA_THREADS, 2)
 #ifndef __CUDACC_RTC__
 /* One layer in one pass; its products are those of lora.def. */
 struct Lora {
-    int64_t rows, in, rank, parts;
+    int64_t rows, in, row;                           /* row: from row to row of x, folded of w */
+    int64_t out = 0;                                 /* rows of w; where it is folded, forward */
+    int64_t rank, parts;
     int64_t col[LORA_PARTS], width[LORA_PARTS];      /* columns of y that a part adds to */
     float dropout = 0;                               /* probability to drop, < 1 */
     int64_t T = 0;                                   /* positions a sequence, for the masks */
@@ -158,7 +182,7 @@ static inline void lora_drop_(act_t *y, const act_t *x, const uint32_t *noise, u
                               const Lora *l, cudaStream_t s)
 {
     launch(lora_drop_kernel, (unsigned)l->rows, LORA_THREADS, 0, s, y, x, noise, site, l->T, l->in,
-           dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
+           l->row, dropout_threshold(l->dropout), 1.0f / (1.0f - l->dropout));
 }
 
 /* Where the parts of ws begin. */
@@ -191,7 +215,27 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
     }
 }
 
-/* dx is added to. */
+/* Before the product y = x w^T over all columns of both: u behind the columns of x, b behind those
+ * of w, where what stood there before is overwritten. */
+static inline void lora_fold(act_t *x, wt_t *w, const wt_t *a, const wt_t *b, const uint32_t *noise,
+                             uint32_t site, const Lora *l, void *ws, cudaStream_t s)
+{
+    act_t *u = x + l->in, *dropped = lora_dropped_(ws, l);
+    LoraParts at;
+    memcpy(at.col, l->col, sizeof at.col);
+    memcpy(at.width, l->width, sizeof at.width);
+    launch(lora_place_kernel, blocks_over(l->out, LORA_THREADS / WARP),
+           dim3(WARP, LORA_THREADS / WARP), 0, s, w, b, l->out, l->in, l->row, (int)l->rank,
+           (int)l->parts, at);
+    if (l->dropout == 0)
+        gemm_run(l->u, u, x, a, NULL, NULL, ws, s);
+    for (int64_t p = 0; p < l->parts && l->dropout > 0; p++) {
+        lora_drop_(dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l, s);
+        gemm_run(l->u, u + p * l->rank, dropped, a + p * l->rank * l->in, NULL, NULL, ws, s);
+    }
+}
+
+/* dx is added to; u as the forward pass has left it, folded u = x + in. */
 static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
                             const act_t *u, const wt_t *a, const wt_t *b, const uint32_t *noise,
                             uint32_t site, const Lora *l, void *ws, cudaStream_t s)

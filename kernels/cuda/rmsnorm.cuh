@@ -16,7 +16,7 @@ template <int W, bool ADD>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a,
                        const act_t *r, const wt_t *__restrict__ w, int64_t rows, int64_t C,
-                       float eps)
+                       float eps, int64_t ldy)
 {
     __shared__ float sums[ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 #pragma unroll
         for (int e = 0; e < ROW_HELD<W>; e++)
             x[e] = act_round(x[e] * rs) * scale[e];
-        row_write<W>(y + row * C, x, at, n);
+        row_write<W>(y + row * ldy, x, at, n);
     }
     if (threadIdx.x == 0 && row < rows && rstd)
         rstd[row] = rs;
@@ -120,29 +120,30 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 
 #ifndef __CUDACC_RTC__
 static inline void rmsnorm_rows(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r,
-                                const wt_t *w, int64_t rows, int64_t C, float eps, cudaStream_t s)
+                                const wt_t *w, int64_t rows, int64_t C, float eps, int64_t ldy,
+                                cudaStream_t s)
 {
     const bool vector = row_width(C) > 1;
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
     auto plain = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, false> : rmsnorm_fwd_kernel<1, false>;
     auto add = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, true> : rmsnorm_fwd_kernel<1, true>;
     launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, rstd,
-           a, r, w, rows, C, eps);
+           a, r, w, rows, C, eps, ldy ? ldy : C);
 }
 
-/* y = RMS(x) w */
+/* y = RMS(x) w; ldy: elements from row to row of y, whole vectors; 0: C */
 static inline void rmsnorm_fwd(act_t *y, float *rstd, const act_t *x, const wt_t *w, int64_t rows,
-                               int64_t C, float eps, cudaStream_t s)
+                               int64_t C, float eps, cudaStream_t s, int64_t ldy = 0)
 {
-    rmsnorm_rows(NULL, y, rstd, x, NULL, w, rows, C, eps, s);
+    rmsnorm_rows(NULL, y, rstd, x, NULL, w, rows, C, eps, ldy, s);
 }
 
 /* sum = a + r, rounded to act_t; y = RMS(sum) w */
 static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_t *a,
                                    const act_t *r, const wt_t *w, int64_t rows, int64_t C,
-                                   float eps, cudaStream_t s)
+                                   float eps, cudaStream_t s, int64_t ldy = 0)
 {
-    rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, s);
+    rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, ldy, s);
 }
 
 /* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
@@ -185,9 +186,11 @@ static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *x, const 
 }
 #else
 template __global__ void rmsnorm_fwd_kernel<row_width(C), false>(
-    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float);
+    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
+    int64_t);
 template __global__ void rmsnorm_fwd_kernel<row_width(C), true>(
-    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float);
+    act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
+    int64_t);
 template __global__ void rmsnorm_bwd_kernel<row_width(C), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
     int64_t, int64_t);

@@ -10,6 +10,7 @@ struct LoraCase {
     float scale, dropout = 0;
     int64_t T;
     int beta = 0;
+    bool folded = false;
 };
 #define Lora LoraCase
 #include "../../kernels/reference/lora.h"
@@ -29,14 +30,15 @@ static void keep_product(const Gemm *(&to)[LORA_PARTS], const Gemm *g, int64_t p
 static Lora lora_of(const LoraCase &c, LoraProducts &made)
 {
     const int64_t rows = c.rows, in = c.in, out = c.out, rank = c.rank, all = c.parts * c.rank;
-    const int64_t some = c.dropout > 0 ? rank : all, dense = 0;
-    Lora l = { .rows = rows, .in = in, .rank = rank, .parts = c.parts, .col = { 0 },
-               .width = { 0 }, .dropout = c.dropout, .T = c.T };
+    const int64_t row = c.folded ? in + all : in, some = c.dropout > 0 ? rank : all, dense = 0;
+    const int64_t x = c.dropout > 0 ? in : row, u = c.folded ? row : all;
+    Lora l = { .rows = rows, .in = in, .row = row, .out = out, .rank = rank, .parts = c.parts,
+               .col = { 0 }, .width = { 0 }, .dropout = c.dropout, .T = c.T };
     memcpy(l.col, c.col, sizeof l.col);
     memcpy(l.width, c.width, sizeof l.width);
     made = {};
     for (int64_t p = 0; p < c.parts; p++) {
-        const int64_t width = c.width[p], offset = c.col[p] | p * rank | rank;
+        const int64_t width = c.width[p], offset = c.col[p] | p * rank | rank | (row - all);
 #define LORA_PRODUCT(member, pass, times, form_, m_, n_, k_, lda_, ldb_, ldc_, flags) \
         if (p == 0 || !strcmp(#times, "part")) { \
             Gemm *g = product_at(made.member, p); \
@@ -115,34 +117,104 @@ static double *cleared(double *x, int64_t n, bool clear)
     return x;
 }
 
-static void run_case(LoraCase l, float dropout, int beta)
+/* Columns from .. from + n of rows ld apart, close together. */
+static act_t *columns(const act_t *m, int64_t rows, int64_t ld, int64_t from, int64_t n)
 {
-    l.dropout = dropout;
-    l.beta = beta;
+    double *all = act_double(m, rows * ld), *some = HOST(double, rows * n);
+    for (int64_t i = 0; i < rows * n; i++)
+        some[i] = all[i / n * ld + from + i % n];
+    return act_from(some, rows * n);
+}
+
+/* [w | b] as the product of a folded layer reads it: w, and behind it b's parts in their rows. */
+static double *placed(const LoraCase &l, const double *wide, const double *b)
+{
+    const int64_t all = l.parts * l.rank, row = l.in + all;
+    double *want = HOST(double, l.out * row);
+    for (int64_t i = 0; i < l.out * row; i++)
+        want[i] = i % row < l.in ? wide[i] : 0;
+    for (int64_t p = 0; p < l.parts; b += l.width[p++] * l.rank)
+        for (int64_t i = 0; i < l.width[p] * l.rank; i++)
+            want[(l.col[p] + i / l.rank) * row + l.in + p * l.rank + i % l.rank] = b[i];
+    return want;
+}
+
+/* Operands of a case; x with room behind its rows where u stands there. */
+struct LoraOperands {
+    act_t *x, *u, *a, *b, *y, *w;
+    double *y_, *x_, *u_, *w_;           // y_: before the adapters
+    int64_t row;
+    void *ws;
+    uint32_t *noise;
+};
+
+/* The layer's product after lora_fold, which leaves x and w as they were, and B where it belongs. */
+static void fold_and_multiply(const LoraCase &l, const Lora &layer, const LoraOperands &o,
+                              const double *b_)
+{
+    const int64_t nx = l.rows * l.in;
+    double *want = placed(l, o.w_, b_);
+    Gemm base = { .name = "folded", .m = l.rows, .n = l.out, .k = o.row, .form = GEMM_NT };
+    gemm_init(&base);
+    run([&] {
+        lora_fold(o.x, o.w, o.a, o.b, o.noise, site, &layer, o.ws, stream);
+        gemm_run(&base, o.y, o.x, o.w, NULL, NULL, o.ws, stream);
+    });
+    check_act_exact("w", o.w, want, l.out * o.row);
+    check_act_exact("x", columns(o.x, l.rows, o.row, 0, l.in), o.x_, nx);
+}
+
+static LoraOperands lora_operands(const LoraCase &l)
+{
+    const int64_t all = l.parts * l.rank, ny = l.rows * l.out;
+    LoraOperands o = {};
+    o.row = l.in + (l.folded ? all : 0);
+    o.x = act_normal(l.rows * o.row, 0, 1), o.w = act_normal(l.out * o.row, 0, 1);
+    o.x_ = act_double(columns(o.x, l.rows, o.row, 0, l.in), l.rows * l.in);
+    o.w_ = act_double(o.w, l.out * o.row);
+    o.u = l.folded ? o.x + l.in : NEW(act_t, l.rows * all), o.u_ = HOST(double, l.rows * all);
+    o.a = act_normal(all * l.in, 0, 1), o.b = act_normal(widths(l) * l.rank, 0, 1);
+    o.y = act_normal(ny, 0, 1), o.y_ = act_double(o.y, ny);
+    for (int64_t i = 0; i < ny && l.folded; i++) {
+        o.y_[i] = 0;
+        for (int64_t c = 0; c < l.in; c++)
+            o.y_[i] += o.x_[i / l.out * l.in + c] * o.w_[i % l.out * o.row + c];
+    }
+    o.noise = upload(noise_host, 4);
+    o.ws = new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, l.dropout, sizeof(act_t)));
+    return o;
+}
+
+static void run_case(LoraCase l, float dropout, int beta, bool folded)
+{
+    l.dropout = dropout, l.beta = beta, l.folded = folded;
     const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
     const int64_t nu = l.rows * all, na = all * l.in, nb = widths(l) * l.rank;
-    uint32_t *noise = upload(noise_host, 4);
-    act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1), *dy = act_normal(ny, 0, 1);
-    act_t *dx = act_normal(nx, 0, 1), *u = NEW(act_t, nu);
-    act_t *a = act_normal(na, 0, 1), *b = act_normal(nb, 0, 1);
+    const LoraOperands o = lora_operands(l);
+    act_t *dy = act_normal(ny, 0, 1), *dx = act_normal(nx, 0, 1);
     float *da0 = f32_normal(na, 0, 1), *da = beta ? f32_copy(da0, na) : NEW(float, na);
     float *db0 = f32_normal(nb, 0, 1), *db = beta ? f32_copy(db0, nb) : NEW(float, nb);
-    double *mask = masks(l), *y_ = act_double(y, ny), *u_ = HOST(double, nu);
-    double *dx_ = act_double(dx, nx), *x_ = act_double(x, nx);
-    double *a_ = act_double(a, na), *b_ = act_double(b, nb);
+    double *mask = masks(l), *dx_ = act_double(dx, nx);
+    double *a_ = act_double(o.a, na), *b_ = act_double(o.b, nb);
     double *da_ = cleared(f32_double(da0, na), na, !beta),
            *db_ = cleared(f32_double(db0, nb), nb, !beta);
-    void *ws =
-        new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout, sizeof(act_t)));
     LoraProducts made;
     const Lora layer = lora_of(l, made);
 
-    run([&] { lora_fwd(y, u, x, a, b, noise, site, &layer, ws, stream); });
-    lora_fwd_ref(y_, u_, x_, a_, b_, mask, &l);
-    check_act("u", u, u_, nu, l.in);
-    check_act("y", y, y_, ny, l.in + l.rank);
-    run([&] { lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, &layer, ws, stream); });
-    lora_bwd_ref(dx_, da_, db_, act_double(dy, ny), x_, act_double(u, nu), a_, b_, mask, &l);
+    if (folded)
+        fold_and_multiply(l, layer, o, b_);
+    else
+        run([&] {
+            lora_fwd(o.y, o.u, o.x, o.a, o.b, o.noise, site, &layer, o.ws, stream);
+        });
+    lora_fwd_ref(o.y_, o.u_, o.x_, a_, b_, mask, &l);
+    act_t *u = folded ? columns(o.x, l.rows, o.row, l.in, all) : o.u;
+    check_act("u", u, o.u_, nu, l.in);
+    check_act("y", o.y, o.y_, ny, l.in + l.rank);
+    run([&] {
+        lora_bwd(dx, da, db, dy, o.x, o.u, o.a, o.b, o.noise, site, &layer, o.ws, stream);
+    });
+    lora_bwd_ref(dx_, da_, db_, act_double(dy, ny), o.x_, act_double(u, nu), a_, b_, mask, &l);
     check_act("dx", dx, dx_, nx, l.out + l.rank);
     check_via_act("da", da, da_, na, l.rows + l.out);
     check_via_act("db", db, db_, nb, l.rows);
@@ -153,7 +225,7 @@ TEST(lora)
     gemm_setup();
     for (const LoraCase &l : cases)
         for (int beta = 0; beta < 2; beta++)
-            run_case(l, 0, beta);
+            run_case(l, 0, beta, false);
 }
 
 TEST(lora_dropout)
@@ -161,14 +233,23 @@ TEST(lora_dropout)
     gemm_setup();
     for (const LoraCase &l : cases)
         for (int beta = 0; beta < 2; beta++)
-            run_case(l, 0.3f, beta);
+            run_case(l, 0.3f, beta, false);
+}
+
+TEST(lora_fold)
+{
+    gemm_setup();
+    for (const LoraCase &l : cases)
+        for (int beta = 0; beta < 2; beta++)
+            for (float dropout : { 0.0f, 0.3f })
+                run_case(l, dropout, beta, true);
 }
 
 /* The masks do not depend on how a global batch is cut into micro-batches, and drop about the share
  * asked for. */
 TEST(lora_masks)
 {
-    const Lora l = { .rows = 40, .in = 101, .rank = 1, .parts = 1, .col = { 0 }, .width = { 1 },
+    const Lora l = { .rows = 40, .in = 101, .row = 101, .rank = 1, .parts = 1, .col = { 0 }, .width = { 1 },
                      .dropout = 0.25f, .T = 10 };
     const int64_t n = l.rows * l.in;
     Lora part = l;

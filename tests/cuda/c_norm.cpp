@@ -83,6 +83,48 @@ TEST(rmsnorm_fwd)
     }
 }
 
+/* wide (rows, ld) has y (rows, C) in its first columns and behind them what was there before. */
+static void check_wide(const char *what, const act_t *wide, const act_t *y, const double *before,
+                       const Norm &p, int64_t ld)
+{
+    double *want = HOST(double, p.rows * ld), *y_ = act_double(y, p.n);
+    for (int64_t i = 0; i < p.rows * ld; i++)
+        want[i] = i % ld < p.C ? y_[i / ld * p.C + i % ld] : before[i];
+    check_act_exact(what, wide, want, p.rows * ld);
+}
+
+/* Rows of y with room behind them are those without, bit for bit, and the room is left alone. */
+TEST(norm_wide_rows)
+{
+    for (auto &shape : shapes) {
+        Norm p = norm_new(shape, false);
+        const int64_t rows = p.rows, C = p.C, ld = C + 3 * ACT_VECTOR;
+        act_t *wide = act_normal(rows * ld, 0, 1), *y = NEW(act_t, p.n), *sum = NEW(act_t, p.n);
+        double *before = act_double(wide, rows * ld);
+        run([&] {
+            layernorm_fwd(y, NULL, NULL, p.x, p.w, p.b, rows, C, eps, stream);
+            layernorm_fwd(wide, NULL, NULL, p.x, p.w, p.b, rows, C, eps, stream, ld);
+        });
+        check_wide("layernorm", wide, y, before, p, ld);
+        run([&] {
+            add_layernorm_fwd(sum, y, NULL, NULL, p.x, p.res, p.w, p.b, rows, C, eps, stream);
+            add_layernorm_fwd(sum, wide, NULL, NULL, p.x, p.res, p.w, p.b, rows, C, eps, stream,
+                              ld);
+        });
+        check_wide("add_layernorm", wide, y, before, p, ld);
+        run([&] {
+            rmsnorm_fwd(y, NULL, p.x, p.w, rows, C, eps, stream);
+            rmsnorm_fwd(wide, NULL, p.x, p.w, rows, C, eps, stream, ld);
+        });
+        check_wide("rmsnorm", wide, y, before, p, ld);
+        run([&] {
+            add_rmsnorm_fwd(sum, y, NULL, p.x, p.res, p.w, rows, C, eps, stream);
+            add_rmsnorm_fwd(sum, wide, NULL, p.x, p.res, p.w, rows, C, eps, stream, ld);
+        });
+        check_wide("add_rmsnorm", wide, y, before, p, ld);
+    }
+}
+
 /* The cast order of the Llama family: round, times weight, round. */
 TEST(rmsnorm_cast_order)
 {

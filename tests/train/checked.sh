@@ -12,6 +12,7 @@ llama_rows.again llama_rows memory.recompute=block
 llama_rows.few llama_rows batch.targets=96 precision=bf16
 qwen2_lora.fp16 qwen2_lora precision=fp16
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
+qwen2_dropout.folded qwen2_dropout lora.fold=all memory.recompute=block
 gpt2_tiny.launches gpt2_tiny kernels.graph=false precision=bf16
 gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all precision=bf16
 "

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 546c3c0357e7d449, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 7c4bedfcd3974e72, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -126,13 +126,13 @@ static void run_micro(void)
                       0.353553391f, NULL);                                    // @g5 recipe.lua:5
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7);     // @g6 recipe.lua:5
         add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f);                  // @g7 recipe.lua:10
+                        AT(b_norm2_w, l), B * T, C, 1e-06f);                  // @g7 recipe.lua:5
         linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws9);  // @g8 recipe.lua:5
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);                 // @g9 recipe.lua:10
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);                 // @g9 recipe.lua:5
         linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws11);  // @g10 recipe.lua:5
         lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
                  AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws12); // @g11 recipe.lua:10
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g12 recipe.lua:10
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g12 recipe.lua:5
     }
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g13 recipe.lua:4
     ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
@@ -144,7 +144,7 @@ static void run_micro(void)
         lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
                  AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
                  noise, 4 * l + 3, &lora_b_down, ws19);                       // @g18 recipe.lua:10
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g19 recipe.lua:10
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g19 recipe.lua:5
         linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws21);  // @g20 recipe.lua:5
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
                        dx, B * T, C);                                         // @g21 recipe.lua:4
@@ -193,13 +193,13 @@ static void run_eval(void)
         attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, NULL);  // @g5 recipe.lua:5
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws40);                  // @g6 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f);                                              // @g7 recipe.lua:10
+                        1e-06f);                                              // @g7 recipe.lua:5
         linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws42);  // @g8 recipe.lua:5
-        swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g9 recipe.lua:10
+        swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g9 recipe.lua:5
         linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws44);         // @g10 recipe.lua:5
         lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
                  NULL, 0, &lora_b_down_eval, ws45);                           // @g11 recipe.lua:10
-        add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g12 recipe.lua:10
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g12 recipe.lua:5
     }
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g13 recipe.lua:4
     ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48);  // @g14 recipe.lua:2
@@ -219,13 +219,13 @@ static void run_decode(void)
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
                          0.353553391f, ws55);                                 // @g5 recipe.lua:5
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws56);                  // @g6 recipe.lua:5
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g7 recipe.lua:10
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g7 recipe.lua:5
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws58);  // @g8 recipe.lua:5
-        swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g9 recipe.lua:10
+        swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g9 recipe.lua:5
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws60);         // @g10 recipe.lua:5
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
                  NULL, 0, &lora_b_down_decode, ws61);                         // @g11 recipe.lua:10
-        add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g12 recipe.lua:10
+        add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g12 recipe.lua:5
     }
     rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g13 recipe.lua:4
     logits_fwd(logits, d_norm_f, wte, &mm_logits, ws64);                      // @g14 recipe.lua:4

@@ -1,0 +1,467 @@
+/* step.cu -- the programs of a training step.
+ *
+ * Every matrix product and kernel call of a step, straight down.
+ * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
+ * change the recipe, not this file.
+ * IR sha256 50f142e4a0da28bb, 71 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ *
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
+ * recipe line. Every launch goes to the stream it is given. */
+#define ACT_BF16 1        // activations and compute weights are bf16
+#include "kernels/cuda/adamw.cuh"
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/ce.cuh"
+#include "kernels/cuda/embed.cuh"
+#include "kernels/cuda/linear.cuh"
+#include "kernels/cuda/lora.cuh"
+#include "kernels/cuda/pointwise.cuh"
+#include "kernels/cuda/rmsnorm.cuh"
+#include "kernels/cuda/rope.cuh"
+
+#include <stdio.h>               // snprintf()
+
+extern "C" {
+#include "runtime/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/device.h"      // the GPU, its arena, pinned memory
+}
+#include "shape.h"               // B, T, C, ...
+#include "step.h"
+
+/* Pointers into the arena, one a row of the plan. */
+#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#include "plan.h"
+
+/* Slot l of a value that has one a layer. */
+#define AT(name, l) (name + (l) * (int64_t)name##_stride)
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#ifdef __CUDACC_VER_BUILD__
+const char *const step_tools = "nvcc " TEXT(__CUDACC_VER_MAJOR__) "." TEXT(__CUDACC_VER_MINOR__) "."
+                               TEXT(__CUDACC_VER_BUILD__) ", g++ " __VERSION__;
+#else
+const char *const step_tools = "g++ " __VERSION__;     // no nvcc
+#endif
+StepIO io;
+Model model = {
+#include "recipe.h"
+};
+
+/* Every matrix product that is computed, each with one fixed algorithm. */
+static Gemm mm_b_qkv_lora_u = {.name = "b.qkv.lora.u", .m = B * T, .n = R, .k = C, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
+static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_b_down_lora_u = {.name = "b.down.lora.u", .m = B * T, .n = R, .k = F, .form = GEMM_NT, .scale = 2.0f};
+static Gemm mm_b_down_lora_y = {.name = "b.down.lora.y", .m = B * T, .n = 64, .k = R, .form = GEMM_NT, .beta = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = 48, .n = V, .k = C, .ldc = ce_width(V), .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = 48, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN};
+static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
+static Gemm mm_b_down_lora_du = {.name = "b.down.lora.du", .m = B * T, .n = R, .k = 64, .form = GEMM_NN, .scale = 2.0f};
+static Gemm mm_b_down_lora_db = {.name = "b.down.lora.db", .m = 64, .n = R, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_down_lora_da = {.name = "b.down.lora.da", .m = R, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_dgate_up_base = {.name = "b.dgate_up.base", .m = B * T, .n = C, .k = 2*F, .ldb = C+2*R, .form = GEMM_NN};
+static Gemm mm_b_gate_up_lora_du0 = {.name = "b.gate_up.lora.du0", .m = B * T, .n = R, .k = 96, .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_gate_up_lora_db0 = {.name = "b.gate_up.lora.db0", .m = 96, .n = R, .k = B * T, .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_gate_up_lora_da = {.name = "b.gate_up.lora.da", .m = R, .n = C, .k = B * T, .lda = 2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
+static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_NN};
+static Gemm mm_b_qkv_lora_du0 = {.name = "b.qkv.lora.du0", .m = B * T, .n = R, .k = 64, .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_qkv_lora_du1 = {.name = "b.qkv.lora.du1", .m = B * T, .n = R, .k = 32, .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_qkv_lora_db0 = {.name = "b.qkv.lora.db0", .m = 64, .n = R, .k = B * T, .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_qkv_lora_db1 = {.name = "b.qkv.lora.db1", .m = 32, .n = R, .k = B * T, .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_e_qkv_lora_u = {.name = "e.qkv.lora.u", .m = B * T, .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_d_qkv_lora_u = {.name = "d.qkv.lora.u", .m = 1, .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT, .bias = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = 1, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
+static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_d_down_lora_u = {.name = "d.down.lora.u", .m = 1, .n = R, .k = F, .form = GEMM_NT, .scale = 2.0f};
+static Gemm mm_d_down_lora_y = {.name = "d.down.lora.y", .m = 1, .n = 64, .k = R, .form = GEMM_NT, .beta = 1};
+static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+static const Lora lora_b_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
+    .u = &mm_b_qkv_lora_u};
+static const Lora lora_b_gate_up = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
+    .u = &mm_b_qkv_lora_u};
+static const Lora lora_b_down = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
+    .u = &mm_b_down_lora_u,
+    .y = {&mm_b_down_lora_y}};
+static const Lora lora_b_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
+    .du = {&mm_b_down_lora_du},
+    .db = {&mm_b_down_lora_db},
+    .da = &mm_b_down_lora_da};
+static const Lora lora_b_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
+    .du = {&mm_b_gate_up_lora_du0, &mm_b_gate_up_lora_du0},
+    .db = {&mm_b_gate_up_lora_db0, &mm_b_gate_up_lora_db0},
+    .da = &mm_b_gate_up_lora_da};
+static const Lora lora_b_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
+    .du = {&mm_b_qkv_lora_du0, &mm_b_qkv_lora_du1},
+    .db = {&mm_b_qkv_lora_db0, &mm_b_qkv_lora_db1},
+    .da = &mm_b_gate_up_lora_da};
+static const Lora lora_b_qkv_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {64, 32},
+    .u = &mm_e_qkv_lora_u};
+static const Lora lora_b_gate_up_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {96, 96},
+    .u = &mm_e_qkv_lora_u};
+static const Lora lora_b_down_eval = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
+    .col = {0}, .width = {64},
+    .u = &mm_b_down_lora_u,
+    .y = {&mm_b_down_lora_y}};
+static const Lora lora_b_qkv_decode = {.rows = 1, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {64, 32},
+    .u = &mm_d_qkv_lora_u};
+static const Lora lora_b_gate_up_decode = {.rows = 1, .in = C, .row = C+2*R, .out = 2*F, .rank = R, .parts = 2,
+    .col = {0, 96}, .width = {96, 96},
+    .u = &mm_d_qkv_lora_u};
+static const Lora lora_b_down_decode = {.rows = 1, .in = F, .row = F, .rank = R, .parts = 1,
+    .col = {0}, .width = {64},
+    .u = &mm_d_down_lora_u,
+    .y = {&mm_d_down_lora_y}};
+
+static Gemm *const gemms[] = {
+    &mm_b_qkv_lora_u, &mm_b_qkv, &mm_b_o, &mm_b_gate_up, &mm_b_down, &mm_b_down_lora_u,
+    &mm_b_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_b_ddown_base, &mm_b_down_lora_du,
+    &mm_b_down_lora_db, &mm_b_down_lora_da, &mm_b_dgate_up_base, &mm_b_gate_up_lora_du0,
+    &mm_b_gate_up_lora_db0, &mm_b_gate_up_lora_da, &mm_b_datt, &mm_b_dqkv_base,
+    &mm_b_qkv_lora_du0, &mm_b_qkv_lora_du1, &mm_b_qkv_lora_db0, &mm_b_qkv_lora_db1,
+    &mm_e_qkv_lora_u, &mm_d_qkv_lora_u, &mm_d_qkv, &mm_d_o, &mm_d_gate_up, &mm_d_down,
+    &mm_d_down_lora_u, &mm_d_down_lora_y, &mm_logits,
+};
+
+static char *arena;
+static void place_values(void)
+{
+    arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");
+#define PLAN(type, name, slots, stride, offset) name = (type *)(arena + offset);
+#include "plan.h"
+    array_zero(arena, PERSISTENT_BYTES);         // the gaps between gradients count in the norm
+}
+
+/* The part of the arena that holds every input, and its copy that the host writes. */
+enum : int64_t { INPUTS_OFFSET = 390912, INPUTS_BYTES = 3584 };
+static char *inputs;
+#define PINNED(name) ((decltype(name))(inputs + ((char *)(name) - arena - INPUTS_OFFSET)))
+
+static cudaStream_t work, transfer;      // kernels; inputs on their way
+static cudaEvent_t arrived, done;        // the inputs; the program
+static cudaGraphExec_t step_graph;       // a whole step, captured once
+
+static const Merge merges[] = {
+    {"model.layers.%d.self_attn.q_proj.weight",
+     "base_model.model.model.layers.%d.self_attn.q_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", 2, 2.0f},
+    {"model.layers.%d.self_attn.v_proj.weight",
+     "base_model.model.model.layers.%d.self_attn.v_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.self_attn.v_proj.lora_B.weight", 2, 2.0f},
+    {"model.layers.%d.mlp.gate_proj.weight",
+     "base_model.model.model.layers.%d.mlp.gate_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.mlp.gate_proj.lora_B.weight", 2, 2.0f},
+    {"model.layers.%d.mlp.up_proj.weight",
+     "base_model.model.model.layers.%d.mlp.up_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.mlp.up_proj.lora_B.weight", 2, 2.0f},
+    {"model.layers.%d.mlp.down_proj.weight",
+     "base_model.model.model.layers.%d.mlp.down_proj.lora_A.weight",
+     "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, 2.0f},
+};
+
+/* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
+static void name_tensors(void)
+{
+    const Tensor rows[] = {
+#include "tensors.h"
+    };
+    model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
+}
+
+/* once at start: tables that the layers read */
+static void run_init(cudaStream_t s)
+{
+    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f, s);                  // @g0 recipe.lua:4
+}
+
+/* forward and backward; sets the gradients, adds to the loss (0.0458 GFLOP) */
+static void run_micro(cudaStream_t s)
+{
+    embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);                            // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
+                    1e-06f, s, C+2*R);                                        // @g1 recipe.lua:4
+        lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                  noise, 4 * l, &lora_b_qkv, ws3, s);                         // @g2 recipe.lua:9
+        linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                        &mm_b_qkv, ws4, s);                                   // @g3 recipe.lua:5
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);     // @g4 recipe.lua:4
+        attention_fwd<D>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, 0.25f, NULL,
+                         s);                                                  // @g5 recipe.lua:5
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7, s);  // @g6 recipe.lua:5
+        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
+                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, s, C+2*R);  // @g7 recipe.lua:5
+        lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                  AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws9, s);  // @g8 recipe.lua:9
+        linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l), &mm_b_gate_up,
+                   ws10, s);                                                  // @g9 recipe.lua:5
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);              // @g10 recipe.lua:5
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws12, s);  // @g11 recipe.lua:5
+        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
+                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws13, s);  // @g12 recipe.lua:9
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);       // @g13 recipe.lua:5
+    }
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, s);  // @g14 recipe.lua:4
+    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
+              &mm_head_dx, ws16, s);                                          // @g15 recipe.lua:2
+    loss_sum(loss, losses, B * T, s);                                         // @g16 recipe.lua:2
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, s);    // @g17 recipe.lua:4
+    for (int l = L - 1; l >= 0; l--) {
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws19, s);  // @g18 recipe.lua:9
+        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
+                 AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
+                 noise, 4 * l + 3, &lora_b_down_bwd, ws20, s);                // @g19 recipe.lua:9
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s); // @g20 recipe.lua:5
+        linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dgate_up_base,
+                  ws22, s);                                                   // @g21 recipe.lua:9
+        lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
+                 AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
+                 AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
+                 &lora_b_gate_up_bwd, ws23, s);                               // @g22 recipe.lua:9
+        rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
+                       dx, B * T, C, s);                                      // @g23 recipe.lua:4
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws25, s);         // @g24 recipe.lua:5
+        attention_bwd<D>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H,
+                         K, 0.25f, ws26, s);                                  // @g25 recipe.lua:5
+        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);           // @g26 recipe.lua:4
+        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws28, s);  // @g27 recipe.lua:9
+        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
+                 AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l),
+                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws29, s);  // @g28 recipe.lua:9
+        rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
+                       B * T, C, s);                                          // @g29 recipe.lua:4
+    }
+}
+
+/* after the last micro-batch: the norm of the whole gradient */
+static void run_reduce(cudaStream_t s)
+{
+    grad_norm(total_norm, grad_b_down_lora_a, 11264, ws31, s);                // @g0 recipe.lua:2
+}
+
+/* clip and AdamW, one call a parameter */
+static void run_update(cudaStream_t s)
+{
+    adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
+                grad_b_qkv_lora_a, hyper, total_norm, 2048, 1, s);            // @g0 recipe.lua:2
+    adamw_mixed(b_qkv_lora_b, master_b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b,
+                grad_b_qkv_lora_b, hyper, total_norm, 1536, 1, s);            // @g1 recipe.lua:2
+    adamw_mixed(b_gate_up_lora_a, master_b_gate_up_lora_a, m_b_gate_up_lora_a,
+                v_b_gate_up_lora_a, grad_b_gate_up_lora_a, hyper, total_norm, 2048, 1, s);  // @g2 recipe.lua:2
+    adamw_mixed(b_gate_up_lora_b, master_b_gate_up_lora_b, m_b_gate_up_lora_b,
+                v_b_gate_up_lora_b, grad_b_gate_up_lora_b, hyper, total_norm, 3072, 1, s);  // @g3 recipe.lua:2
+    adamw_mixed(b_down_lora_a, master_b_down_lora_a, m_b_down_lora_a, v_b_down_lora_a,
+                grad_b_down_lora_a, hyper, total_norm, 1536, 1, s);           // @g4 recipe.lua:2
+    adamw_mixed(b_down_lora_b, master_b_down_lora_b, m_b_down_lora_b, v_b_down_lora_b,
+                grad_b_down_lora_b, hyper, total_norm, 1024, 1, s);           // @g5 recipe.lua:2
+}
+
+/* the loss of one micro-batch (0.0206 GFLOP) */
+static void run_eval(cudaStream_t s)
+{
+    embed_fwd(e_x, tokens, wte, B * T, C, s);                                 // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, s, C+2*R);  // @g1 recipe.lua:4
+        lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
+                  &lora_b_qkv_eval, ws40, s);                                 // @g2 recipe.lua:9
+        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws41, s);  // @g3 recipe.lua:5
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);            // @g4 recipe.lua:4
+        attention_fwd<D>(e_att, e_att_lse, e_rot, B, T, H, K, 0.25f, NULL, s);  // @g5 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws44, s);               // @g6 recipe.lua:5
+        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
+                        1e-06f, s, C+2*R);                                    // @g7 recipe.lua:5
+        lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws46, s);  // @g8 recipe.lua:9
+        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up, ws47, s);  // @g9 recipe.lua:5
+        swiglu_fwd(e_act, e_gate_up, B * T, F, s);                            // @g10 recipe.lua:5
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws49, s);      // @g11 recipe.lua:5
+        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
+                 NULL, 0, &lora_b_down_eval, ws50, s);                        // @g12 recipe.lua:9
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g13 recipe.lua:5
+    }
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g14 recipe.lua:4
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws53, s);  // @g15 recipe.lua:2
+    loss_sum(loss, e_losses, B * T, s);                                       // @g16 recipe.lua:2
+}
+
+/* one token at one place: the logits of the next */
+static void run_decode(cudaStream_t s)
+{
+    embed_at_fwd(d_x, token, wte, place, C, s);                               // @g0 recipe.lua:5
+    for (int l = 0; l < L; l++) {
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, s, C+2*R);  // @g1 recipe.lua:4
+        lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
+                  &lora_b_qkv_decode, ws57, s);                               // @g2 recipe.lua:9
+        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws58, s);  // @g3 recipe.lua:5
+        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D, s);            // @g4 recipe.lua:4
+        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, 0.25f,
+                            ws60, s);                                         // @g5 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws61, s);               // @g6 recipe.lua:5
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
+                        s, C+2*R);                                            // @g7 recipe.lua:5
+        lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws63, s);  // @g8 recipe.lua:9
+        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up, ws64, s);  // @g9 recipe.lua:5
+        swiglu_fwd(d_act, d_gate_up, 1, F, s);                                // @g10 recipe.lua:5
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws66, s);      // @g11 recipe.lua:5
+        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
+                 NULL, 0, &lora_b_down_decode, ws67, s);                      // @g12 recipe.lua:9
+        add_fwd(d_x, d_mid, d_down_lora, C, s);                               // @g13 recipe.lua:5
+    }
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, s);     // @g14 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws70, s);                   // @g15 recipe.lua:4
+}
+
+static void open_streams(void)
+{
+    cuda_check(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaStreamCreateWithFlags(&transfer, cudaStreamNonBlocking), "a stream");
+    cuda_check(cudaEventCreateWithFlags(&arrived, cudaEventDisableTiming), "an event");
+    cuda_check(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "an event");
+}
+
+static void open_io(void)
+{
+    inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
+    io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
+    io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
+    io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
+    io.tokens = PINNED(tokens);
+    io.labels = PINNED(labels);
+    io.scale = PINNED(scale);
+    io.noise = PINNED(noise);
+    io.hyper = PINNED(hyper);
+    io.token = PINNED(token);
+    io.place = PINNED(place);
+    io.tokens_stride = tokens_stride;
+    io.noise_stride = noise_stride;
+}
+
+/* Until what stands before the event is done; the other ranks are watched meanwhile. */
+static void wait_for(cudaEvent_t event)
+{
+    cudaError_t state;
+    while ((state = cudaEventQuery(event)) == cudaErrorNotReady)
+        comm_poll();
+    comm_advance();
+    cuda_check(state, "the step");
+}
+
+static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
+{
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
+}
+
+/* Sends the inputs; work waits for them, and so does the host, which may write them again. */
+static void send_inputs(void)
+{
+    cuda_check(cudaMemcpyAsync(arena + INPUTS_OFFSET, inputs, INPUTS_BYTES, cudaMemcpyHostToDevice,
+                               transfer), "a copy to the GPU");
+    cuda_check(cudaEventRecord(arrived, transfer), "an event");
+    cuda_check(cudaStreamWaitEvent(work, arrived, 0), "an event");
+}
+
+void step_open(void)
+{
+    device_open(model.target);
+    comm_connect();
+    place_values();
+    open_streams();
+    open_io();
+    name_tensors();
+    model.merges = merges;
+    model.nmerges = sizeof merges / sizeof merges[0];
+    gemm_setup();
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++)
+        gemm_init(gemms[i]);
+    run_init(work);
+    cuda_check(cudaStreamSynchronize(work), "the tables");
+}
+
+static void clear_loss(cudaStream_t s)
+{
+    cuda_check(cudaMemsetAsync(loss, 0, sizeof *loss, s), "the loss");
+}
+
+/* All of a step but its inputs. */
+static void run_step(cudaStream_t s)
+{
+    clear_loss(s);
+    run_micro(s);
+    run_reduce(s);
+    run_update(s);
+    fetch(io.loss, loss, sizeof *loss, s);
+    fetch(io.norm, total_norm, sizeof *total_norm, s);
+}
+
+/* Relaxed: the first call of a kernel loads it, and libraries may allocate when they do; NCCL calls
+ * from a thread of its own. Launchers that need that are found by their tests. */
+static void capture_step(void)
+{
+    cudaGraph_t graph;
+    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
+    run_step(work);
+    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
+    cuda_check(cudaGraphInstantiate(&step_graph, graph, 0), "the graph of a step");
+    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
+}
+
+void step_train(void)
+{
+    if (!step_graph)
+        capture_step();
+    send_inputs();
+    cuda_check(cudaGraphLaunch(step_graph, work), "a step");
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(arrived);
+}
+
+void step_wait(void)
+{
+    wait_for(done);
+}
+
+void step_eval(void)
+{
+    send_inputs();
+    clear_loss(work);
+    run_eval(work);
+    fetch(io.loss, loss, sizeof *loss, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(done);
+}
+
+void step_decode(void)
+{
+    send_inputs();
+    run_decode(work);
+    fetch(io.logits, logits, V * sizeof *logits, work);
+    cuda_check(cudaEventRecord(done, work), "an event");
+    wait_for(done);
+}
+
+void step_products(void (*say)(const char *line))
+{
+    for (size_t i = 0; i < sizeof gemms / sizeof gemms[0]; i++) {
+        static const char *const forms[] = {"NT", "NN", "TN"};
+        const Gemm *g = gemms[i];
+        char how[GEMM_ALGO_BYTES], line[GEMM_ALGO_BYTES + 120];
+        gemm_describe(g, how);
+        snprintf(line, sizeof line, "%-20.40s %s %lld x %lld x %lld: %s", g->name, forms[g->form],
+                 (long long)g->m, (long long)g->n, (long long)g->k, how);
+        say(line);
+    }
+}
