@@ -243,7 +243,7 @@ typedef struct {
     Dim lda, ldb, ldc;               /* n = 0: dense */
     bool bias, f32, adds;
     const char *epilogue;            /* none bias gelu dgelu bgrad */
-    float scale;
+    double scale;
     int64_t offset;
 } Product;
 
@@ -393,8 +393,8 @@ static Dim adapter_dim(const Adapters *l, const char *word, int part)
     return table[i].dim;
 }
 
-/* Of products of one part: their operands begin at its columns. 8 elements are 16 bytes or more: no
- * load and no copy asks for a better alignment. */
+/* Of products whose operands begin at a part's columns, or behind those of x. 8 elements are 16
+ * bytes or more: no load and no copy asks for a better alignment. */
 static int64_t adapter_offset(const Adapters *l)
 {
     int64_t bits = l->folded ? l->in.n : 0;
@@ -424,7 +424,7 @@ static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow 
     p.ldc = adapter_dim(l, row->ldc, part);
     p.f32 = strstr(row->flags, "f32");
     if (strstr(row->flags, "scale"))
-        p.scale = (float)op_attr(l->op, "scale")->f;
+        p.scale = op_attr(l->op, "scale")->f;
     bool each = !strcmp(row->times, "part");
     if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
         p.offset = adapter_offset(l);
@@ -433,15 +433,21 @@ static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow 
                                     product_text(c->g, &p), false));
 }
 
+static bool computes(const Adapters *l, const AdapterRow *row)
+{
+    if (!strcmp(row->times, "plain") && op_attr(l->op, "dropout"))
+        return false;
+    return !strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
+           (!strcmp(row->pass, "apart") && !l->backward && !l->folded);
+}
+
 /* Members of a CUDA program's Lora: the products that this pass computes. */
 static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
 {
     for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++) {
         const AdapterRow *row = &adapter_rows[i];
         bool each = !strcmp(row->times, "part");
-        if (strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
-            (!strcmp(row->times, "plain") && op_attr(l->op, "dropout")) ||
-            (!strcmp(row->member, "y") && l->folded))
+        if (!computes(l, row))
             continue;
         str_print(s, ",\n    .%s = %s", row->member, each ? "{" : "");
         for (int part = 0; part < (each ? l->parts : 1); part++)
@@ -475,8 +481,7 @@ static char *lora_text(const Call *c, const Adapters *l)
     if (!gpu)
         str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
     if (dropout)
-        str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f),
-                  l->T.sym);
+        str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
     if (gpu)
         print_adapter_products(&s, c, l);
     else if (beta && beta->i)

@@ -314,6 +314,26 @@ static void stop(void)
     die(EXIT_STOPPED, "stopped on request");
 }
 
+/* Rows with room behind them hold the same values, and nothing goes into the room. */
+static void wide_rows(uint64_t seed)
+{
+    enum { ROWS = 37, COLS = 19, PITCH = 24 };
+    static float dense[ROWS * COLS], wide[ROWS * PITCH];
+    Tensor t = { .name = "w", .rank = 2, .shape = { ROWS, COLS }, .init = INIT_NORMAL,
+                 .init_arg = 1, .weight = dense };
+    Tensor room = t;
+    Model a = { .ntensors = 1, .tensors = &t }, b = { .ntensors = 1, .tensors = &room };
+    room.pitch = PITCH;
+    room.weight = wide;
+    model_init(&a, seed);
+    model_init(&b, seed);
+    for (int i = 0; i < ROWS * PITCH; i++)
+        if (wide[i] != (i % PITCH < COLS ? dense[i / PITCH * COLS + i % PITCH] : 0))
+            fail("wide rows", "hold other values");
+    if (model_crc(&a) != model_crc(&b))
+        fail("wide rows", "have another sum");
+}
+
 /* init SEED: sums that tell whether order, name and seed count as they should. */
 static void init(void)
 {
@@ -346,6 +366,7 @@ static void init(void)
     model_put(t, t->master ? (void *)t->master : t->weight, t->master ? EL_F32 : t->type, 1, 1, &bad);
     if (model_nonfinite(a, &where) != 1 || strcmp(where, t->name) != 0)
         fail("model_nonfinite", where);
+    wide_rows((uint64_t)atoll(arg[0]));
     printf("init %08x\n", model_crc(b));
 }
 

@@ -271,41 +271,72 @@ TEST(lora_masks)
 }
 
 /* Qwen2.5-7B: q, k, v and gate, up of 8192 tokens. */
+static const LoraCase bench_layers[] = {
+    { .name = "qkv", .rows = 8192, .in = 3584, .out = 4608, .rank = 16, .parts = 3,
+      .col = { 0, 3584, 4096 }, .width = { 3584, 512, 512 }, .scale = 2, .T = 2048 },
+    { .name = "gate, up", .rows = 8192, .in = 3584, .out = 37888, .rank = 16, .parts = 2,
+      .col = { 0, 18944 }, .width = { 18944, 18944 }, .scale = 2, .T = 2048 },
+};
+
+/* The layer with its adapters, forward: its own product is part of both ways. */
+static void bench_forward(const LoraCase &l)
+{
+    const int64_t all = l.parts * l.rank, row = l.in + (l.folded ? all : 0);
+    uint32_t *noise = upload(noise_host, 4);
+    act_t *x = act_normal(l.rows * row, 0, 1), *w = act_normal(l.out * row, 0, 0.01);
+    act_t *a = act_normal(all * l.in, 0, 0.01), *b = act_normal(widths(l) * l.rank, 0, 0.01);
+    act_t *y = NEW(act_t, l.rows * l.out), *u = NEW(act_t, l.rows * all);
+    void *ws =
+        new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, l.dropout, sizeof(act_t)));
+    LoraProducts made;
+    const Lora layer = lora_of(l, made);
+    Gemm base = { .name = "base", .m = l.rows, .n = l.out, .k = row, .form = GEMM_NT };
+    gemm_init(&base);
+    char what[80];
+    snprintf(what, sizeof what, "%s with adapters%s, dropout %g", l.name,
+             l.folded ? " folded" : "", (double)l.dropout);
+    bench_report(what, bench_time([&] {
+                     if (l.folded)
+                         lora_fold(x, w, a, b, noise, site, &layer, ws, stream);
+                     gemm_run(&base, y, x, w, NULL, NULL, ws, stream);
+                     if (!l.folded)
+                         lora_fwd(y, u, x, a, b, noise, site, &layer, ws, stream);
+                 }),
+                 0, 2 * (double)l.rows * (double)l.out * (double)l.in);
+}
+
+static void bench_backward(const LoraCase &l)
+{
+    const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
+    const int64_t nb = widths(l) * l.rank;
+    uint32_t *noise = upload(noise_host, 4);
+    act_t *x = act_normal(nx, 0, 1), *dy = act_normal(ny, 0, 1), *dx = act_normal(nx, 0, 1);
+    act_t *u = act_normal(l.rows * all, 0, 1);
+    act_t *a = act_normal(all * l.in, 0, 0.01), *b = act_normal(nb, 0, 0.01);
+    float *da = NEW(float, all * l.in), *db = NEW(float, nb);
+    void *ws =
+        new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, l.dropout, sizeof(act_t)));
+    LoraProducts made;
+    const Lora layer = lora_of(l, made);
+    char what[80];
+    snprintf(what, sizeof what, "lora_bwd %s, dropout %g", l.name, (double)l.dropout);
+    bench_report(what, bench_time([&] {
+                     lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, &layer, ws, stream);
+                 }),
+                 (double)(3 * nx + 2 * ny) * sizeof(act_t), 0);
+}
+
 BENCH(lora)
 {
     gemm_setup();
-    static const LoraCase layers[] = {
-        { .name = "qkv", .rows = 8192, .in = 3584, .out = 4608, .rank = 16, .parts = 3,
-          .col = { 0, 3584, 4096 }, .width = { 3584, 512, 512 }, .scale = 2, .T = 2048 },
-        { .name = "gate, up", .rows = 8192, .in = 3584, .out = 37888, .rank = 16, .parts = 2,
-          .col = { 0, 18944 }, .width = { 18944, 18944 }, .scale = 2, .T = 2048 },
-    };
-    for (const LoraCase &layer : layers)
+    for (LoraCase l : bench_layers)
         for (float dropout : { 0.0f, 0.05f }) {
-            LoraCase l = layer;
             l.dropout = dropout;
-            const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank;
-            const int64_t nb = widths(l) * l.rank;
-            uint32_t *noise = upload(noise_host, 4);
-            act_t *x = act_normal(nx, 0, 1), *y = act_normal(ny, 0, 1),
-                  *u = NEW(act_t, l.rows * all);
-            act_t *a = act_normal(all * l.in, 0, 0.01), *b = act_normal(nb, 0, 0.01);
-            act_t *dx = act_normal(nx, 0, 1);
-            float *da = NEW(float, all * l.in), *db = NEW(float, nb);
-            void *ws = new_bytes(lora_cuda_workspace(l.rows, l.in, l.rank, l.parts, dropout,
-                                                     sizeof(act_t)));
-            LoraProducts made;
-            const Lora adapters = lora_of(l, made);
-            char what[64];
-            snprintf(what, sizeof what, "lora_fwd %s dropout %g", l.name, (double)dropout);
-            bench_report(what, bench_time([&] {
-                             lora_fwd(y, u, x, a, b, noise, site, &adapters, ws, stream);
-                         }),
-                         (double)(nx + 2 * ny) * sizeof(act_t), 0);
-            snprintf(what, sizeof what, "lora_bwd %s dropout %g", l.name, (double)dropout);
-            bench_report(what, bench_time([&] {
-                             lora_bwd(dx, da, db, y, x, u, a, b, noise, site, &adapters, ws, stream);
-                         }),
-                         (double)(3 * nx + 2 * ny) * sizeof(act_t), 0);
+            for (bool folded : { false, true }) {
+                l.folded = folded;
+                bench_forward(l);
+            }
+            l.folded = false;
+            bench_backward(l);
         }
 }

@@ -55,7 +55,7 @@ for n in 2 3 4; do
     good "sums over $n ranks" 7
 done
 together 2 arrays
-good "arrays in a GPU" 7
+good "arrays in a GPU" 12
 
 together 3 abort
 for r in 0 2; do ended "a rank ends with a code of its own, rank $r" $r 88 'rank 1 .*ended with code 88'; done
