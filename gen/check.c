@@ -317,12 +317,28 @@ static const char *precision_define(const Graph *g)
                                 : "";
 }
 
+/* `#define KERNEL_name 1` of each row of kernels.def in use: forms of one file that not every recipe
+ * has are compiled by them. */
+static const char *kernel_defines(const Graph *g)
+{
+    Str s = {0};
+    for (int k = 0; k < nkernels; k++) {
+        bool uses = false;
+        for (int i = 0; i < g->nprograms; i++)
+            for (int j = 0; j < g->programs[i]->ngroups; j++)
+                uses |= g->programs[i]->groups[j].kernel == k;
+        if (uses)
+            str_print(&s, "#define KERNEL_%s 1\n", kernel_row[k].name);
+    }
+    return s.text;
+}
+
 /* True: it compiled. */
 static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file)
 {
     /* in <>: not what the current folder has */
-    const char *text = text_print("%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
-                                  precision_define(g), file);
+    const char *text = text_print("%s%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
+                                  precision_define(g), kernel_defines(g), file);
     const char *const option[] = {
         text_print("--gpu-architecture=%s", g->target->arch), "-std=c++20", "--ptxas-options=-v",
         text_print("-I%s", folder), text_print("-I%s/kernels/cuda", folder),

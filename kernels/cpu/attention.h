@@ -1,4 +1,4 @@
-/* attention.h -- causal attention of a sequence, its gradient, and one decoded token over a cache.
+/* attention.h -- attention of a sequence, its gradient, and one decoded token over a cache.
  *
  * In:    qkv (B, T, NH + 2 KV, D) act_t: q, k, v; query head h uses key head h / (NH / KV).
  * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys 0..t) v; lse (B, NH, T) fp32 = log sum exp.
@@ -6,6 +6,8 @@
  * Method: blocks with the softmax carried along (Dao et al. 2022); a vector lane is a query. */
 #ifndef DIECAST_KERNELS_ATTENTION_H
 #define DIECAST_KERNELS_ATTENTION_H
+
+#include <stdbool.h>
 
 #include "math.h"
 #include "tile.h"
@@ -42,16 +44,54 @@ static inline void attention_transpose_(float *restrict t, const float *restrict
             t[d * ATTENTION_BLOCK + i] = i < n ? x[i * D + d] : 0;
 }
 
-/* Scores of one block scaled, -inf where the key lies after the query. first: position of query 0
- * less that of key 0. */
-static inline void attention_mask_(float *s, int64_t nk, int64_t lanes, int64_t first, float scale)
+/* Which keys a query meets: all, causal: those up to it. With documents, which stand side by side in
+ * a sequence, only keys of its own; places (B, T): position of a token in its document, ends (B, T):
+ * in the sequence, behind the last token of its document. Both NULL: a sequence is one document. */
+typedef struct {
+    const int32_t *places, *ends;
+    bool causal;
+} AttentionDocs;
+
+/* The keys that the queries of one block meet: query i those from begin[i] to end[i] - 1. Neither
+ * falls as i grows. Lanes without a query meet all. */
+typedef struct {
+    int32_t begin[ATTENTION_BLOCK], end[ATTENTION_BLOCK];
+    int64_t first, last;         /* first <= j < last: what some query meets, in whole 32 (AMX) */
+} AttentionKeys;
+
+/* Of queries i0 .. i0 + nq - 1 of a sequence; places and ends are the sequence's. */
+static inline void attention_keys_(AttentionKeys *k, const AttentionDocs *docs, int64_t i0,
+                                   int64_t nq, int64_t T)
 {
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
+        const int64_t t = i0 + i;
+        const bool here = i < nq;
+        k->begin[i] = here && docs->places ? (int32_t)t - docs->places[t] : 0;
+        k->end[i] = (int32_t)(!here ? T : docs->causal ? t + 1 : docs->ends ? docs->ends[t] : T);
+    }
+    k->first = k->begin[0] / 32 * 32;
+    k->last = (k->end[nq - 1] + 31) / 32 * 32;
+    k->last = k->last < T ? k->last : T;
+}
+
+/* Scores of keys j0 .. j0 + nk - 1 scaled, -inf where the query does not meet the key. */
+static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0, int64_t nk,
+                                   int64_t nq, int64_t lanes, float scale)
+{
+    const int32_t *begin = keys->begin, *end = keys->end;
+    const bool all = begin[nq - 1] <= j0 && j0 + nk <= end[0];
     for (int64_t j = 0; j < nk; j++) {
         float *row = s + j * ATTENTION_BLOCK;
-        const int64_t seen = j - first;          /* lanes below do not see key j */
+        const int32_t key = (int32_t)(j0 + j);
+        if (all) {
 #pragma omp simd
-        for (int64_t i = 0; i < lanes; i++)
-            row[i] = i < seen ? -__builtin_inff() : row[i] * scale;
+            for (int64_t i = 0; i < lanes; i++)
+                row[i] *= scale;
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < lanes; i++)
+                row[i] = key < begin[i] || key >= end[i] ? -__builtin_inff() : row[i] * scale;
+        }
     }
 }
 
@@ -93,26 +133,28 @@ static inline void attention_softmax_(float *restrict s, float *restrict ot, flo
 
 /* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. */
 static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
-                                 int64_t i0, int64_t T, int64_t D, int64_t row, int64_t orow,
-                                 float scale)
+                                 const AttentionDocs *docs, int64_t i0, int64_t T, int64_t D,
+                                 int64_t row, int64_t orow, float scale)
 {
     _Alignas(64) float qt[ATTENTION_D * ATTENTION_BLOCK], ot[ATTENTION_D * ATTENTION_BLOCK];
     _Alignas(64) float s[ATTENTION_BLOCK * ATTENTION_BLOCK], kv[2][ATTENTION_BLOCK * ATTENTION_D];
     float max[ATTENTION_BLOCK], sum[ATTENTION_BLOCK];
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
+    AttentionKeys keys;
+    attention_keys_(&keys, docs, i0, nq, T);
     const float *qf = attention_rows_(kv[0], q, nq, D, row);
     attention_transpose_(qt, qf, nq, D);
     memset(ot, 0, sizeof(float) * (size_t)(D * ATTENTION_BLOCK));
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
-    for (int64_t j0 = 0; j0 <= i0; j0 += ATTENTION_BLOCK) {
-        const int64_t nk = T - j0 < ATTENTION_BLOCK ? T - j0 : ATTENTION_BLOCK;
+    for (int64_t j0 = keys.first; j0 < keys.last; j0 += ATTENTION_BLOCK) {
+        const int64_t nk = keys.last - j0 < ATTENTION_BLOCK ? keys.last - j0 : ATTENTION_BLOCK;
         const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
         const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
         tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = D, .al = 1, .b = qt,
                               .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
-        attention_mask_(s, nk, lanes, i0 - j0, scale);
+        attention_mask_(s, &keys, j0, nk, nq, lanes, scale);
         attention_softmax_(s, ot, max, sum, nk, lanes, D);
         tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = D, .b = s,
                               .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
@@ -161,23 +203,25 @@ static inline void attention_round_pairs_(uint32_t *restrict to, const float *re
 
 /* As attention_block_fwd_; vt (D, T): the values transposed. */
 static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const act_t *k,
-                                     const act_t *vt, int64_t i0, int64_t T, int64_t D, int64_t row,
-                                     int64_t orow, float scale)
+                                     const act_t *vt, const AttentionDocs *docs, int64_t i0,
+                                     int64_t T, int64_t D, int64_t row, int64_t orow, float scale)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], p[N / 2 * N];
     _Alignas(64) float ot[ATTENTION_D * N], s[N * N];
     float max[N], sum[N];
     const int64_t nq = T - i0 < N ? T - i0 : N;
+    AttentionKeys keys;
+    attention_keys_(&keys, docs, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
     memset(ot, 0, sizeof(float) * (size_t)(D * N));
     for (int64_t i = 0; i < N; i++)
         max[i] = -0x1p126f, sum[i] = 0;
-    for (int64_t j0 = 0; j0 <= i0; j0 += N) {
-        const int64_t nk = T - j0 < N ? T - j0 : N;
+    for (int64_t j0 = keys.first; j0 < keys.last; j0 += N) {
+        const int64_t nk = keys.last - j0 < N ? keys.last - j0 : N;
         amx_product(s, N, k + j0 * row, row, qt, N, nk, nq, D, false);
-        attention_mask_(s, nk, nq, i0 - j0, scale);
+        attention_mask_(s, &keys, j0, nk, nq, nq, scale);
         attention_softmax_(s, ot, max, sum, nk, nq, D);
         attention_round_pairs_(p, s, nk, nq);
         amx_product(ot, N, vt + j0, T, p, N, D, nq, nk, true);
@@ -192,11 +236,21 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
 }
 #endif
 
+/* The documents of sequence b. */
+static inline AttentionDocs attention_docs_(const AttentionDocs *docs, int64_t b, int64_t T)
+{
+    AttentionDocs d = *docs;
+    if (d.places)
+        d.places += b * T, d.ends += b * T;
+    return d;
+}
+
 /* bf16: the values transposed (B, KV, D, T). */
 /* ws: attention_fwd_workspace(B, T, KV, D) bytes. */
-static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
-                                 int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                 float scale, void *ws)
+static inline void attention_forward(act_t *restrict o, float *restrict lse,
+                                     const act_t *restrict qkv, const AttentionDocs *docs,
+                                     int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                     float scale, void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
 #ifdef ATTENTION_AMX
@@ -213,16 +267,34 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
         const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;
         act_t *to = o + ((b * T + i0) * NH + h) * D;
         const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
+        const AttentionDocs of_b = attention_docs_(docs, b, T);
 #ifdef ATTENTION_AMX
         if (amx) {
             attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
-                                     (act_t *)ws + (b * KV + kv) * D * T, i0, T, D, row,
+                                     (act_t *)ws + (b * KV + kv) * D * T, &of_b, i0, T, D, row,
                                      NH * D, scale);
             continue;
         }
 #endif
-        attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, i0, T, D, row, NH * D, scale);
+        attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, &of_b, i0, T, D, row, NH * D,
+                             scale);
     }
+}
+
+static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
+                                 int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                 float scale, void *ws)
+{
+    attention_forward(o, lse, qkv, &(AttentionDocs){ .causal = true }, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_docs_fwd(act_t *restrict o, float *restrict lse,
+                                      const act_t *restrict qkv, const int32_t *restrict places,
+                                      const int32_t *restrict ends, int64_t B, int64_t T,
+                                      int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+{
+    const AttentionDocs docs = { .places = places, .ends = ends, .causal = true };
+    attention_forward(o, lse, qkv, &docs, B, T, NH, KV, D, scale, ws);
 }
 
 /* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
@@ -233,6 +305,7 @@ typedef struct {
     const act_t *kt;                     /* (D, T) with AMX, else NULL */
     act_t *dq;
     const float *lse;
+    AttentionDocs docs;
     float *dk, *dv;
     int64_t T, D, row, orow, ldd;        /* ldd: floats between rows of dk and dv */
     float scale;
@@ -262,6 +335,8 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     float lse[N] = { 0 }, delta[N] = { 0 };
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
     const int64_t lanes = attention_lanes_(nq);
+    AttentionKeys keys;
+    attention_keys_(&keys, &g->docs, i0, nq, T);
     const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
     const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
     const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
@@ -273,15 +348,15 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
             delta[i] += dout[i * D + d] * o[i * D + d];
     }
     memset(dqt, 0, sizeof(float) * (size_t)(D * N));
-    for (int64_t j0 = 0; j0 <= i0; j0 += N) {
-        const int64_t nk = T - j0 < N ? T - j0 : N;
+    for (int64_t j0 = keys.first; j0 < keys.last; j0 += N) {
+        const int64_t nk = keys.last - j0 < N ? keys.last - j0 : N;
         const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
         const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
         tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = D, .al = 1, .b = qt, .ldb = N,
                               .m = nk, .n = lanes, .k = D });
         tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = D, .al = 1, .b = dot, .ldb = N,
                               .m = nk, .n = lanes, .k = D });
-        attention_mask_(s, nk, lanes, i0 - j0, g->scale);
+        attention_mask_(s, &keys, j0, nk, nq, lanes, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
         tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
                               .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
@@ -308,6 +383,8 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     float lse[N] = { 0 }, delta[N] = { 0 };
     const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
     const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
+    AttentionKeys keys;
+    attention_keys_(&keys, &g->docs, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
     amx_transposed_pairs(dot, N, dout, nq, D, orow);
@@ -319,11 +396,11 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
             delta[i] += act_load(dout + i * orow + d) * act_load(o + i * orow + d);
     }
     memset(dqt, 0, sizeof(float) * (size_t)(D * N));
-    for (int64_t j0 = 0; j0 <= i0; j0 += N) {
-        const int64_t nk = T - j0 < N ? T - j0 : N;
+    for (int64_t j0 = keys.first; j0 < keys.last; j0 += N) {
+        const int64_t nk = keys.last - j0 < N ? keys.last - j0 : N;
         amx_product(s, N, g->k + j0 * row, row, qt, N, nk, nq, D, false);
         amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
-        attention_mask_(s, nk, nq, i0 - j0, g->scale);
+        attention_mask_(s, &keys, j0, nk, nq, nq, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, nq, g->scale);
         for (int64_t j = 0; j < nk; j++) {
             act_from_float(p16 + j * N, s + j * N, nq);
@@ -342,10 +419,11 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
 #endif
 
 /* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
-static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
-                                 const act_t *restrict o, const float *restrict lse,
-                                 const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
-                                 int64_t KV, int64_t D, float scale, void *ws)
+static inline void attention_backward(act_t *restrict dqkv, const act_t *restrict dout,
+                                      const act_t *restrict o, const float *restrict lse,
+                                      const act_t *restrict qkv, const AttentionDocs *docs,
+                                      int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                      float scale, void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
     const int in_place = sizeof(act_t) == sizeof(float);
@@ -364,6 +442,7 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
         AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums,
                             .dv = sums + (in_place ? KV * D : T * D), .T = T, .D = D, .row = row,
                             .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
+                            .docs = attention_docs_(docs, b, T),
                             .kt = kt ? kt + task * D * T : NULL };
         for (int64_t t = 0; t < T; t++) {
             memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
@@ -390,6 +469,25 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
             act_from_float(dqkv + k + KV * D + t * row, g.dv + t * D, D);
         }
     }
+}
+
+static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                 const act_t *restrict o, const float *restrict lse,
+                                 const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
+                                 int64_t KV, int64_t D, float scale, void *ws)
+{
+    attention_backward(dqkv, dout, o, lse, qkv, &(AttentionDocs){ .causal = true }, B, T, NH, KV, D,
+                       scale, ws);
+}
+
+static inline void attention_docs_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                      const act_t *restrict o, const float *restrict lse,
+                                      const act_t *restrict qkv, const int32_t *restrict places,
+                                      const int32_t *restrict ends, int64_t B, int64_t T,
+                                      int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+{
+    const AttentionDocs docs = { .places = places, .ends = ends, .causal = true };
+    attention_backward(dqkv, dout, o, lse, qkv, &docs, B, T, NH, KV, D, scale, ws);
 }
 
 /* Scores (NH, T) fp32. */

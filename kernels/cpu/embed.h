@@ -1,6 +1,7 @@
 /* embed.h -- token embeddings, with or without learned positions, and their gradients.
  *
- * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T. wte (V, C), wpe (P, C).
+ * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents places[r]
+ *        < P. wte (V, C), wpe (P, C).
  * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy).
  * Keeps: T <= P. An element of a gradient adds its rows in order, for any number of threads. */
 #ifndef DIECAST_KERNELS_EMBED_H
@@ -37,6 +38,16 @@ static inline void embed_pos_fwd(act_t *restrict y, const int32_t *restrict tok,
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (int64_t r = 0; r < rows; r++)
         embed_add_row(y + r * C, wte + tok[r] * C, wpe + r % T * C, C);
+}
+
+/* The gradient of wpe is embed_bwd's, with places for tokens and P for V. */
+static inline void embed_docs_fwd(act_t *restrict y, const int32_t *restrict tok,
+                                  const wt_t *restrict wte, const wt_t *restrict wpe,
+                                  const int32_t *restrict places, int64_t rows, int64_t C)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++)
+        embed_add_row(y + r * C, wte + tok[r] * C, wpe + places[r] * C, C);
 }
 
 /* One token at position *pos: y (C). The plain embedding does not depend on it. */

@@ -15,6 +15,10 @@
 #include "attention_mma.cuh"
 #endif
 
+/* CAUSAL false: a query meets all keys. DOCS: a sequence is documents side by side that do not meet;
+ * places (B, T): position of a token in its document, ends (B, T): in the sequence, behind the last
+ * token of its document. Blocks skip what none of their rows meets. */
+
 enum { ATTENTION_DECODE_THREADS = 256 };
 
 /* The form that a head size takes, and what its launches need: rows of a block, threads, blocks for
@@ -24,17 +28,17 @@ template <int D, bool MMA = sizeof(act_t) == 2 && D % 16 == 0> struct AttentionF
     static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;
     static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 3, DQ_SHARED = 0;
     static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
-    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void fwd(A... a)
+    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_f32<D, CAUSAL>(a...);
+        attention_fwd_f32<D, CAUSAL, DOCS>(a...);
     }
-    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dq(A... a)
+    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_f32<D, CAUSAL>(a...);
+        attention_dq_f32<D, CAUSAL, DOCS>(a...);
     }
-    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dkv(A... a)
+    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dkv(A... a)
     {
-        attention_dkv_f32<D, CAUSAL>(a...);
+        attention_dkv_f32<D, CAUSAL, DOCS>(a...);
     }
 };
 
@@ -47,49 +51,54 @@ template <int D> struct AttentionForm<D, true> {
     static constexpr int DKV_THREADS = M::DKV_WARPS * WARP, DKV_BLOCKS = M::DKV_BLOCKS;
     static constexpr int FWD_SHARED = M::FWD_SHARED, DQ_SHARED = M::DQ_SHARED;
     static constexpr int DKV_SHARED = M::DKV_SHARED;
-    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void fwd(A... a)
+    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_mma<D, CAUSAL>(a...);
+        attention_fwd_mma<D, CAUSAL, DOCS>(a...);
     }
-    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dq(A... a)
+    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_mma<D, CAUSAL>(a...);
+        attention_dq_mma<D, CAUSAL, DOCS>(a...);
     }
-    template <bool CAUSAL, typename... A> static __device__ __forceinline__ void dkv(A... a)
+    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dkv(A... a)
     {
-        attention_dkv_mma<D, CAUSAL>(a...);
+        attention_dkv_mma<D, CAUSAL, DOCS>(a...);
     }
 };
 #endif
 
 /* grid (blocks of ROWS queries, H, B) */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 __global__ void __launch_bounds__(AttentionForm<D>::FWD_THREADS, AttentionForm<D>::FWD_BLOCKS)
     attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
-                         const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+                         const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
-    AttentionForm<D>::template fwd<CAUSAL>(o, lse, qkv, T, H, K, scale);
+    AttentionForm<D>::template fwd<CAUSAL, DOCS>(o, lse, qkv, T, H, K, scale, places, ends);
 }
 
 /* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 __global__ void __launch_bounds__(AttentionForm<D>::DQ_THREADS, AttentionForm<D>::DQ_BLOCKS)
     attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
                         const act_t *__restrict__ d_o, const act_t *__restrict__ o,
                         const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
-                        int K, float scale)
+                        int K, float scale, const int32_t *__restrict__ places,
+                        const int32_t *__restrict__ ends)
 {
-    AttentionForm<D>::template dq<CAUSAL>(dqkv, delta, d_o, o, lse, qkv, T, H, K, scale);
+    AttentionForm<D>::template dq<CAUSAL, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K, scale,
+                                                places, ends);
 }
 
 /* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                          const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                         const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+                         const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
-    AttentionForm<D>::template dkv<CAUSAL>(dqkv, delta, d_o, lse, qkv, T, H, K, scale);
+    AttentionForm<D>::template dkv<CAUSAL, DOCS>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
+                                                 ends);
 }
 
 /* One token of head blockIdx.x. The first head of a group writes the caches' row *place, which all
@@ -155,14 +164,40 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 #ifndef __CUDACC_RTC__
 
+template <int D, bool CAUSAL, bool DOCS>
+static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
+                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
+                                      int64_t K, float scale, cudaStream_t s)
+{
+    typedef AttentionForm<D> F;
+    launch(attention_fwd_kernel<D, CAUSAL, DOCS>,
+           dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
+           F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, places, ends);
+}
+
+template <int D, bool CAUSAL, bool DOCS>
+static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                      const float *lse, const act_t *qkv, const int32_t *places,
+                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
+                                      int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    typedef AttentionForm<D> F;
+    const unsigned blocks = blocks_over(T, F::ROWS);
+    float *delta = (float *)ws;
+    launch(attention_dq_kernel<D, CAUSAL, DOCS>, dim3(blocks, (unsigned)H, (unsigned)B),
+           dim3(F::DQ_THREADS), F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T,
+           (int)H, (int)K, scale, places, ends);
+    launch(attention_dkv_kernel<D, CAUSAL, DOCS>, dim3(blocks, (unsigned)K, (unsigned)B),
+           dim3(F::DKV_THREADS), F::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T,
+           (int)H, (int)K, scale, places, ends);
+}
+
 template <int D, bool CAUSAL = true>
 static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
                                  int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    typedef AttentionForm<D> F;
     (void)ws;
-    launch(attention_fwd_kernel<D, CAUSAL>, dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B),
-           dim3(F::FWD_THREADS), F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale);
+    attention_run_fwd_<D, CAUSAL, false>(o, lse, qkv, NULL, NULL, B, T, H, K, scale, s);
 }
 
 /* dqkv is overwritten; ws: attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
@@ -171,15 +206,28 @@ static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, 
                                  const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K,
                                  float scale, void *ws, cudaStream_t s)
 {
-    typedef AttentionForm<D> F;
-    const unsigned blocks = blocks_over(T, F::ROWS);
-    float *delta = (float *)ws;
-    launch(attention_dq_kernel<D, CAUSAL>, dim3(blocks, (unsigned)H, (unsigned)B),
-           dim3(F::DQ_THREADS), F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T,
-           (int)H, (int)K, scale);
-    launch(attention_dkv_kernel<D, CAUSAL>, dim3(blocks, (unsigned)K, (unsigned)B),
-           dim3(F::DKV_THREADS), F::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T,
-           (int)H, (int)K, scale);
+    attention_run_bwd_<D, CAUSAL, false>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H, K, scale, ws,
+                                         s);
+}
+
+/* The same, within documents. */
+template <int D, bool CAUSAL = true>
+static inline void attention_docs_fwd(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
+                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
+                                      int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, CAUSAL, true>(o, lse, qkv, places, ends, B, T, H, K, scale, s);
+}
+
+template <int D, bool CAUSAL = true>
+static inline void attention_docs_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                      const float *lse, const act_t *qkv, const int32_t *places,
+                                      const int32_t *ends, int64_t B, int64_t T, int64_t H,
+                                      int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, CAUSAL, true>(dqkv, d_o, o, lse, qkv, places, ends, B, T, H, K, scale, ws,
+                                        s);
 }
 
 /* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o
@@ -194,14 +242,21 @@ static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const 
 }
 
 #else
-template __global__ void attention_fwd_kernel<D, true>(act_t *, float *, const act_t *, int, int,
-                                                       int, float);
-template __global__ void attention_dq_kernel<D, true>(act_t *, float *, const act_t *,
-                                                      const act_t *, const float *, const act_t *,
-                                                      int, int, int, float);
-template __global__ void attention_dkv_kernel<D, true>(act_t *, const float *, const act_t *,
-                                                       const float *, const act_t *, int, int, int,
-                                                       float);
+#define ATTENTION_KERNELS(docs)                                                                  \
+    template __global__ void attention_fwd_kernel<D, true, docs>(                                \
+        act_t *, float *, const act_t *, int, int, int, float, const int32_t *, const int32_t *); \
+    template __global__ void attention_dq_kernel<D, true, docs>(                                 \
+        act_t *, float *, const act_t *, const act_t *, const float *, const act_t *, int, int,  \
+        int, float, const int32_t *, const int32_t *);                                           \
+    template __global__ void attention_dkv_kernel<D, true, docs>(                                \
+        act_t *, const float *, const act_t *, const float *, const act_t *, int, int, int,      \
+        float, const int32_t *, const int32_t *)
+#ifdef KERNEL_attention_fwd
+ATTENTION_KERNELS(false);
+#endif
+#ifdef KERNEL_attention_docs_fwd
+ATTENTION_KERNELS(true);
+#endif
 template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
                                                     const int32_t *, int, int, int, float, float *);
 SHARED_BYTES(attention_fwd_kernel, AttentionForm<D>::FWD_SHARED);

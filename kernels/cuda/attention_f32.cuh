@@ -17,6 +17,46 @@ enum {
 #define ATTENTION_LOG2E 1.4426950408889634f
 #define ATTENTION_LN2 0.6931471805599453f
 #define ATTENTION_NONE __uint_as_float(0xff800000u)     /* -inf: score of a key that is not seen */
+/* The largest score of a query before any key: with documents a tile may come first in which it
+ * sees none, and -inf less -inf is no number. Far below any score of finite operands. */
+#define ATTENTION_LEAST (-0x1p100f)
+
+/* Positions begin .. end - 1 of a sequence. */
+struct __align__(8) AttentionSpan {
+    int begin, end;
+};
+
+/* Who meets whom in the sequence whose tokens begin at `first` of (B, T). DOCS: only what is of one
+ * document, by places and ends (B, T), see attention.cuh; a t behind the sequence is answered as
+ * its last one. Neither bound falls as t grows: what rows of a block meet begins with the span of
+ * the first and ends with that of the last. */
+template <bool CAUSAL, bool DOCS> struct AttentionDocs {
+    const int32_t *places, *ends;
+    int64_t first;
+    int T;
+
+    /* The keys that query t meets. */
+    __device__ __forceinline__ AttentionSpan keys(int t) const
+    {
+        if constexpr (DOCS) {
+            t = min(t, T - 1);
+            return {t - places[first + t], CAUSAL ? t + 1 : ends[first + t]};
+        } else {
+            return {0, CAUSAL ? min(T, t + 1) : T};
+        }
+    }
+
+    /* The queries that meet key t. */
+    __device__ __forceinline__ AttentionSpan queries(int t) const
+    {
+        if constexpr (DOCS) {
+            t = min(t, T - 1);
+            return {CAUSAL ? t : t - places[first + t], ends[first + t]};
+        } else {
+            return {CAUSAL ? t : 0, T};
+        }
+    }
+};
 
 /* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so
  * that the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
@@ -145,10 +185,11 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
 }
 
 /* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
-                  int T, int H, int K, float scale)
+                  int T, int H, int K, float scale, const int32_t *__restrict__ places,
+                  const int32_t *__restrict__ ends)
 {
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
@@ -157,12 +198,15 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const int end = CAUSAL ? min(T, i0 + L::ROWS) : T;
-    float q[L::HELD], y[L::HELD] = {}, top = ATTENTION_NONE, sum = 0.0f;
+    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const AttentionSpan mine = docs.keys(i);
+    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
+    float q[L::HELD], y[L::HELD] = {}, top = DOCS ? ATTENTION_LEAST : ATTENTION_NONE, sum = 0.0f;
     attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
-    for (int j0 = 0; j0 < end; j0 += ATTENTION_TILE) {
+    for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
         const int n = min(end - j0, (int)ATTENTION_TILE);
-        const int seen = CAUSAL ? min(n, i - j0 + 1) : n;     /* by query i, of this tile */
+        /* by query i, of this tile */
+        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0);
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
@@ -174,7 +218,7 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             for (int u = 0; u < ATTENTION_STEP; u++) {
                 attention_part_<D>(x, keys + (j + u) * L::PADDED);
                 s[u] = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-                s[u] = j + u < seen ? s[u] : ATTENTION_NONE;
+                s[u] = j + u >= unseen && j + u < seen ? s[u] : ATTENTION_NONE;
                 top = fmaxf(top, s[u]);
             }
             const float shrink = exp2f(before - top);
@@ -199,11 +243,12 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
 }
 
 /* dq, and delta (B, H, T) = row sums of d_o * o; grid as attention_fwd_f32's */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
-                 const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+                 const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
@@ -214,16 +259,18 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
     const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const int end = CAUSAL ? min(T, i0 + L::ROWS) : T;
+    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const AttentionSpan mine = docs.keys(i);
+    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(q, qkv + at, i < T, scale * ATTENTION_LOG2E);
     attention_row_load_<D>(dy, d_o + oat, i < T, 1.0f);
     attention_row_load_<D>(x, o + oat, i < T, 1.0f);
     const float sum = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
     const float top = i < T ? lse[lat] * ATTENTION_LOG2E : 0.0f;
-    for (int j0 = 0; j0 < end; j0 += ATTENTION_TILE) {
+    for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
         const int n = min(end - j0, (int)ATTENTION_TILE);
-        const int seen = CAUSAL ? min(n, i - j0 + 1) : n;
+        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0);
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
@@ -234,7 +281,7 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
             const float dp = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
             attention_part_<D>(x, keys + j * L::PADDED);
             const float s = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-            const float p = j < seen ? exp2f(s - top) : 0.0f;
+            const float p = j >= unseen && j < seen ? exp2f(s - top) : 0.0f;
             attention_add_<D>(dq, p * (dp - sum), x);
         }
     }
@@ -247,11 +294,12 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
 
 /* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K,
  * B) */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                  const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED];
@@ -261,12 +309,15 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int j = j0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
     const int64_t at = (b * T + j) * row + (H + kv) * D;
+    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const AttentionSpan mine = docs.queries(j);
+    const int begin = docs.queries(j0).begin, end = docs.queries(j0 + L::ROWS - 1).end;
     float k[L::HELD], v[L::HELD], dk[L::HELD] = {}, dv[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(k, qkv + at, j < T, scale * ATTENTION_LOG2E);
     attention_row_load_<D>(v, qkv + at + K * D, j < T, 1.0f);
     for (int h = kv * group; h < (kv + 1) * group; h++)
-        for (int i0 = CAUSAL ? j0 : 0; i0 < T; i0 += ATTENTION_TILE) {
-            const int n = min(T - i0, (int)ATTENTION_TILE), t = (int)threadIdx.x;
+        for (int i0 = begin; i0 < end; i0 += ATTENTION_TILE) {
+            const int n = min(end - i0, (int)ATTENTION_TILE), t = (int)threadIdx.x;
             __syncthreads();
             attention_tile_load_<D>(queries, qkv + (b * T + i0) * row + h * D, row, n);
             attention_tile_load_<D>(dys, d_o + (b * T + i0) * orow + h * D, orow, n);
@@ -282,7 +333,8 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                 attention_part_<D>(y, dys + i * L::PADDED);
                 const float s = attention_lane_sum_<D>(attention_dot_<D>(k, x));
                 const float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
-                const float p = CAUSAL && i0 + i < j ? 0.0f : exp2f(s - tops[i]);
+                const bool met = i0 + i >= mine.begin && (!DOCS || i0 + i < mine.end);
+                const float p = met ? exp2f(s - tops[i]) : 0.0f;
                 attention_add_<D>(dv, p, y);
                 attention_add_<D>(dk, p * (dp - sums[i]), x);
             }

@@ -14,7 +14,8 @@
  *
  * Rows lie an odd number of 16-byte units apart in shared memory: the eight rows that ldmatrix
  * reads at once fall into all 32 banks, as swizzled rows do, but offsets in a tile are constants.
- * No kernel takes more than 70 KB, so that two blocks share a multiprocessor where it has 164 KB.
+ * No kernel takes more than 70 KB, with documents 71, so that two blocks share a multiprocessor
+ * where it has 164 KB.
  *
  * The gradient has two kernels, one that owns queries and one that owns keys. Both compute the
  * scores: 7 products instead of the 5 of one kernel. That one needs fp32 sums of dq in memory and,
@@ -48,10 +49,11 @@ template <int D> struct AttentionMma {
  * of a row are a power of two: of a thread's addresses all but one are that one plus a constant. */
 template <int D, int ROWS, int THREADS>
 static __device__ __forceinline__ void attention_rows_begin_(SharedAddress to, const act_t *from,
-                                                             int row, int n)
+                                                             int row, int n,
+                                                             int thread = (int)threadIdx.x)
 {
     constexpr int PARTS = D / 8, LANES = PARTS & -PARTS, PASS = THREADS / LANES;
-    const int r = (int)threadIdx.x / LANES, part = (int)threadIdx.x % LANES;
+    const int r = thread / LANES, part = thread % LANES;
     const SharedAddress at = to + r * AttentionMma<D>::ROW + part * 16;
     from += r * row + part * 8;
     if (PASS > ROWS && r >= ROWS)
@@ -223,6 +225,42 @@ attention_store_(act_t *to, int64_t row, int n, act_t *own, const float y[BANDS]
     }
 }
 
+/* ---- documents ---- */
+
+/* The spans of a block's rows stand in shared memory (OWNED): few tiles ask for them, and registers
+ * are full. Does this warp's part of them, of ROWS, meet any of the N rows from `met` on? */
+template <int ROWS, int N>
+static __device__ __forceinline__ bool attention_meets_(const AttentionSpan *spans, int met)
+{
+    spans += thread_anew() / WARP * ROWS;
+    return met + N > spans[0].begin && met < spans[ROWS - 1].end;
+}
+
+/* Scores of rows met.. (columns) that lie outside of the own row's span. */
+template <int BANDS, int N>
+static __device__ __forceinline__ void attention_mask_spans_(float s[BANDS][N / 8][4],
+                                                             const AttentionSpan *spans, int met)
+{
+    const int thread = thread_anew();
+    spans += thread / WARP * (16 * BANDS);
+    if (met >= spans[16 * BANDS - 1].begin && met + N <= spans[0].end)
+        return;
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const AttentionSpan span = spans[16 * m + thread % WARP / 4 + 8 * r];
+#pragma unroll
+            for (int n = 0; n < N / 8; n++)
+#pragma unroll
+                for (int i = 2 * r; i < 2 * r + 2; i++) {
+                    const int at = met + attention_c_column_(n, i);
+                    if (at < span.begin || at >= span.end)
+                        s[m][n][i] = ATTENTION_NONE;
+                }
+        }
+}
+
 /* ---- forward ---- */
 
 /* The softmax carried to N more keys: scores s become 2^(c s - c top), y and sum follow top.
@@ -286,10 +324,11 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
             }
 }
 
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
-                  int T, int H, int K, float scale)
+                  int T, int H, int K, float scale, const int32_t *__restrict__ places,
+                  const int32_t *__restrict__ ends)
 {
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::FWD_WARPS, THREADS = WARPS * WARP, MET = M::FWD_MET;
@@ -303,23 +342,27 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int first = i0 + own, own_end = attention_end_<BANDS * 16, CAUSAL>(first, T);
     const int row = (H + 2 * K) * D;
     const int64_t b = blockIdx.z;
-    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D;     // of the next block of keys
-    const int end = CAUSAL ? min(T, i0 + M::OWNED) : T;
+    __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
+    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + M::OWNED - 1).end;
+    const act_t *k = qkv + (b * T + begin) * row + (H + h / (H / K)) * D;   // of the next block
     const float c = scale * ATTENTION_LOG2E;
     unsigned held[BANDS][HELD ? M::STEPS : 1][4];
     float y[BANDS][M::TILES][4] = {}, top[BANDS][2], sum[BANDS][2] = {}, factor[BANDS][2];
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
-        top[m][0] = top[m][1] = ATTENTION_NONE;
+        top[m][0] = top[m][1] = DOCS ? ATTENTION_LEAST : ATTENTION_NONE;
+    if (DOCS && (int)threadIdx.x < M::OWNED)
+        spans[threadIdx.x] = docs.keys(i0 + (int)threadIdx.x);
     attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row,
                                                 T - i0);
-    attention_pair_begin_<D, MET, THREADS>(stages, k, K * D, row, T);
+    attention_pair_begin_<D, MET, THREADS>(stages, k, K * D, row, T - begin);
     if constexpr (HELD) {
         copy_wait<0>();
         __syncthreads();
         attention_hold_<D, BANDS>(held, q_at + own * M::ROW);
     }
-    for (int j0 = 0, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
+    for (int j0 = begin, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
         const SharedAddress k_at = stages + stage * STAGE;
         float s[BANDS][MET / 8][4];
         copy_wait<0>();
@@ -329,10 +372,13 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             attention_pair_begin_<D, MET, THREADS>(stages + (stage ^ 1) * STAGE, k, K * D, row,
                                                    T - j0 - MET);
         }
-        if (j0 >= own_end)
+        if (DOCS ? first >= T || !attention_meets_<BANDS * 16, MET>(spans, j0) : j0 >= own_end)
             continue;
         attention_scores_<D, BANDS, MET, HELD>(s, held, q_at + own * M::ROW, k_at);
-        attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
+        if constexpr (DOCS)
+            attention_mask_spans_<BANDS, MET>(s, spans, j0);
+        else
+            attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
         attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
         attention_sums_<D, BANDS, MET>(y, s, k_at + MET * M::ROW);
     }
@@ -384,11 +430,12 @@ attention_delta_(float sum[BANDS][2], const unsigned held[BANDS][D / 16][4], con
         }
 }
 
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
-                 const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+                 const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::DQ_WARPS, THREADS = WARPS * WARP, MET = M::DQ_MET, SUB = M::DQ_SUB;
@@ -401,11 +448,15 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
-    const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D;     // of the next block of keys
-    const int end = CAUSAL ? min(T, i0 + M::OWNED) : T;
+    __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
+    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + M::OWNED - 1).end;
+    const act_t *k = qkv + (b * T + begin) * row + (H + h / (H / K)) * D;   // of the next block
     const float c = scale * ATTENTION_LOG2E;
     unsigned q_held[BANDS][M::STEPS][4], dy_held[BANDS][M::STEPS][4];
     float dq[BANDS][M::TILES][4] = {}, top[BANDS][2], sum[BANDS][2], factor[BANDS][2];
+    if (DOCS && (int)threadIdx.x < M::OWNED)
+        spans[threadIdx.x] = docs.keys(i0 + (int)threadIdx.x);
     attention_rows_begin_<D, M::OWNED, THREADS>(at, qkv + q_first, row, T - i0);
     attention_rows_begin_<D, M::OWNED, THREADS>(at + M::OWNED * M::ROW, d_o + o_first, orow,
                                                 T - i0);
@@ -415,7 +466,7 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     attention_hold_<D, BANDS>(q_held, at + own * M::ROW);
     attention_hold_<D, BANDS>(dy_held, at + (M::OWNED + own) * M::ROW);
     __syncthreads();
-    attention_pair_begin_<D, MET, THREADS>(at, k, K * D, row, T);
+    attention_pair_begin_<D, MET, THREADS>(at, k, K * D, row, T - begin);
     attention_delta_<D, BANDS>(sum, dy_held, o + o_first + own * orow, orow, T - first);
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
@@ -427,7 +478,7 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
             if (threadIdx.x % 4 == 0 && i < T)
                 delta[place] = sum[m][r];
         }
-    for (int j0 = 0, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
+    for (int j0 = begin, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
         const SharedAddress k_at = at + stage * STAGE, v_at = k_at + MET * M::ROW;
         copy_wait<0>();
         __syncthreads();
@@ -439,11 +490,16 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
 #pragma unroll 1
         for (int u = 0; u < MET; u += SUB) {
             float s[BANDS][SUB / 8][4], ds[BANDS][SUB / 8][4];
-            if (j0 + u >= own_end)
+            if (!DOCS && j0 + u >= own_end)
                 break;
+            if (DOCS && (first >= T || !attention_meets_<BANDS * 16, SUB>(spans, j0 + u)))
+                continue;
             attention_scores_<D, BANDS, SUB, true>(s, q_held, k_at, k_at + u * M::ROW);
             attention_scores_<D, BANDS, SUB, true>(ds, dy_held, v_at, v_at + u * M::ROW);
-            attention_mask_<BANDS, SUB, CAUSAL>(s, first, j0 + u, T);
+            if constexpr (DOCS)
+                attention_mask_spans_<BANDS, SUB>(s, spans, j0 + u);
+            else
+                attention_mask_<BANDS, SUB, CAUSAL>(s, first, j0 + u, T);
 #pragma unroll
             for (int m = 0; m < BANDS; m++)
 #pragma unroll
@@ -480,15 +536,16 @@ static __device__ __forceinline__ void attention_mask_queries_(float s[BANDS][N 
 }
 
 /* Queries i0.. of one head for attention_dkv_mma: q and d_o begin their way to shared memory. */
-template <int D, int THREADS>
+template <int D, int THREADS, bool DOCS>
 static __device__ __forceinline__ void attention_queries_begin_(SharedAddress to, const act_t *q,
                                                                 const act_t *d_o, int row, int orow,
                                                                 int i0, int T)
 {
     constexpr int MET = AttentionMma<D>::DKV_MET;
-    attention_rows_begin_<D, MET, THREADS>(to, q + (int64_t)i0 * row, row, T - i0);
+    const int thread = DOCS ? thread_anew() : (int)threadIdx.x;
+    attention_rows_begin_<D, MET, THREADS>(to, q + (int64_t)i0 * row, row, T - i0, thread);
     attention_rows_begin_<D, MET, THREADS>(to + MET * AttentionMma<D>::ROW,
-                                           d_o + (int64_t)i0 * orow, orow, T - i0);
+                                           d_o + (int64_t)i0 * orow, orow, T - i0, thread);
     copy_commit();
 }
 
@@ -500,11 +557,12 @@ static __device__ __forceinline__ float attention_number_(const float *lse, cons
 
 /* The scores are those of keys by queries here: a column is a query, whose lse and delta come from
  * shared memory (numbers: lse log2 e, then delta, of MET queries a stage). */
-template <int D, bool CAUSAL>
+template <int D, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
-                  const act_t *__restrict__ qkv, int T, int H, int K, float scale)
+                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
+                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::DKV_WARPS, THREADS = WARPS * WARP, MET = M::DKV_MET;
@@ -516,13 +574,18 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                         stages = v_at + (M::DKV_ROWS - 4 * MET) * M::ROW;
     const int kv = (int)blockIdx.y, group = H / K, thread = (int)threadIdx.x;
     const int j0 = (int)blockIdx.x * M::OWNED, own = thread / WARP * BANDS * 16;
-    const int first = j0 + own, last = first + BANDS * 16 - 1, begin = CAUSAL ? j0 : 0;
+    const int first = j0 + own, last = first + BANDS * 16 - 1;
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
+    __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
+    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const int begin = docs.queries(j0).begin, end = docs.queries(j0 + M::OWNED - 1).end;
     const int64_t k_first = (b * T + j0) * row + (H + kv) * D, v_first = k_first + K * D;
     const float c = scale * ATTENTION_LOG2E;
     unsigned held[BANDS][HELD ? M::STEPS : 1][4], none[BANDS][1][4];
     float dk[BANDS][M::TILES][4] = {}, dv[BANDS][M::TILES][4] = {}, factor[BANDS][2];
+    if (DOCS && thread < M::OWNED)
+        spans[thread] = docs.queries(j0 + thread);
     attention_rows_begin_<D, M::OWNED, THREADS>(v_at, qkv + v_first, row, T - j0);
     attention_rows_begin_<D, M::OWNED, THREADS>(k_at, qkv + k_first, row, T - j0);
     copy_commit();
@@ -536,7 +599,7 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const act_t *q = qkv + b * T * row + kv * group * D, *dy = d_o + b * T * orow + kv * group * D;
     int64_t place = (b * H + kv * group) * T;               // of the head in lse and delta
     int i0 = begin, stage = 0;
-    attention_queries_begin_<D, THREADS>(stages, q, dy, row, orow, i0, T);
+    attention_queries_begin_<D, THREADS, DOCS>(stages, q, dy, row, orow, i0, T);
     if (thread < 2 * MET) {
         const int i = i0 + thread % MET;
         const float x = i >= T ? 0.0f : attention_number_(lse, delta, place + i, thread < MET);
@@ -550,21 +613,24 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         copy_wait<0>();
         __syncthreads();
         i0 += MET;
-        if (i0 >= T) {
+        if (i0 >= end) {
             i0 = begin, left--;
             q += D, dy += D, place += T;
         }
         if (left > 0) {
-            attention_queries_begin_<D, THREADS>(stages + (stage ^ 1) * STAGE, q, dy, row, orow, i0,
-                                                 T);
+            attention_queries_begin_<D, THREADS, DOCS>(stages + (stage ^ 1) * STAGE, q, dy, row,
+                                                       orow, i0, T);
             const int i = i0 + thread % MET;
             if (thread < 2 * MET && i < T)
                 ahead = attention_number_(lse, delta, place + i, thread < MET);
         }
-        if (first < T && !(CAUSAL && now + MET - 1 < first)) {
+        if (first < T && (DOCS ? attention_meets_<BANDS * 16, MET>(spans, now)
+                               : !(CAUSAL && now + MET - 1 < first))) {
             float p[BANDS][MET / 8][4], ds[BANDS][MET / 8][4];
             attention_scores_<D, BANDS, MET, HELD>(p, held, k_at + own * M::ROW, q_at);
-            if (CAUSAL && now < last)
+            if constexpr (DOCS)
+                attention_mask_spans_<BANDS, MET>(p, spans, now);
+            else if (CAUSAL && now < last)
                 attention_mask_queries_<BANDS, MET>(p, first, now);
 #pragma unroll
             for (int m = 0; m < BANDS; m++)

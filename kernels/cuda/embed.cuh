@@ -1,9 +1,10 @@
 /* embed.cuh -- token embeddings, with or without learned positions, and their gradients.
  *
- * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T. wte (V, C), wpe (P, C).
+ * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents places[r]
+ *        < P. wte (V, C), wpe (P, C).
  * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy).
- * Keeps: T <= P. A gradient adds its rows in order, dwte in fixed pieces of the sorted rows.
- * Method: rows sorted by token; each piece adds its rows, then pieces that share a token add up. */
+ * Keeps: T <= P. A gradient adds its rows in order: embed_bwd sorts them by token, each piece of
+ *        them adds its own, then pieces that share a token add up. */
 #ifndef DIECAST_KERNELS_CUDA_EMBED_CUH
 #define DIECAST_KERNELS_CUDA_EMBED_CUH
 
@@ -36,17 +37,17 @@ static __device__ __forceinline__ void embed_load(float (&v)[W], const act_t *p)
         act_load_vector(v, p);
 }
 
-/* A row for blockDim.x threads, blockDim.y rows. POS: with positions, *pos or, pos NULL, r % T. */
+/* A row for blockDim.x threads, blockDim.y rows. POS: with positions, places or, NULL, r % T. */
 template <int W, bool POS>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_fwd_kernel(act_t *__restrict__ y, const int32_t *__restrict__ tok,
                      const wt_t *__restrict__ wte, const wt_t *__restrict__ wpe,
-                     const int32_t *__restrict__ pos, int64_t rows, int64_t T, int64_t C)
+                     const int32_t *__restrict__ places, int64_t rows, int64_t T, int64_t C)
 {
     const int64_t r = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     if (r >= rows)
         return;
-    const wt_t *e = wte + tok[r] * C, *p = POS ? wpe + (pos ? *pos : r % T) * C : nullptr;
+    const wt_t *e = wte + tok[r] * C, *p = POS ? wpe + (places ? places[r] : r % T) * C : nullptr;
     for (int64_t i = threadIdx.x * W; i < C; i += blockDim.x * W) {
         float v[W], place[W];
         embed_load<W>(v, e + i);
@@ -275,7 +276,7 @@ __global__ void __launch_bounds__(EMBED_THREADS, 3)
 
 #ifndef __CUDACC_RTC__
 static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                              const int32_t *pos, int64_t rows, int64_t T, int64_t C,
+                              const int32_t *places, int64_t rows, int64_t T, int64_t C,
                               cudaStream_t s)
 {
     const int W = C % ACT_VECTOR == 0 ? ACT_VECTOR : 1;
@@ -286,7 +287,7 @@ static inline void embed_rows(act_t *y, const int32_t *tok, const wt_t *wte, con
     auto plain = W > 1 ? embed_fwd_kernel<ACT_VECTOR, false> : embed_fwd_kernel<1, false>;
     auto placed = W > 1 ? embed_fwd_kernel<ACT_VECTOR, true> : embed_fwd_kernel<1, true>;
     launch(wpe ? placed : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, y, tok,
-           wte, wpe, pos, rows, T, C);
+           wte, wpe, places, rows, T, C);
 }
 
 static inline void embed_fwd(act_t *y, const int32_t *tok, const wt_t *wte, int64_t rows, int64_t C,
@@ -299,6 +300,13 @@ static inline void embed_pos_fwd(act_t *y, const int32_t *tok, const wt_t *wte, 
                                  int64_t rows, int64_t T, int64_t C, cudaStream_t s)
 {
     embed_rows(y, tok, wte, wpe, NULL, rows, T, C, s);
+}
+
+/* The gradient of wpe is embed_bwd's, with places for tokens and P for V. */
+static inline void embed_docs_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
+                                  const int32_t *places, int64_t rows, int64_t C, cudaStream_t s)
+{
+    embed_rows(y, tok, wte, wpe, places, rows, 1, C, s);
 }
 
 /* One token at position *pos: y (C). The plain embedding does not depend on it. */

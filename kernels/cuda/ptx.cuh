@@ -6,6 +6,14 @@
 #ifndef DIECAST_KERNELS_PTX_CUH
 #define DIECAST_KERNELS_PTX_CUH
 
+/* threadIdx.x, read anew at each call: what follows from it takes no registers in between. */
+static __device__ __forceinline__ int thread_anew(void)
+{
+    int x;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+    return x;
+}
+
 /* An address in shared memory: 4 bytes, where a generic pointer has 8. */
 typedef unsigned SharedAddress;
 

@@ -1,6 +1,7 @@
 /* embed.h -- embeddings and their gradients in double, for the tests of every target.
  *
- * In:    tok (rows), each 0 <= tok < V; row r is position r % T; wte, dwte (V, C), dwpe (P, C).
+ * In:    tok (rows), each 0 <= tok < V; row r is position places[r], NULL: r % T; wte, dwte (V, C),
+ *        dwpe (P, C).
  * Method: rows one by one, in order. */
 #ifndef DIECAST_KERNELS_REFERENCE_EMBED_H
 #define DIECAST_KERNELS_REFERENCE_EMBED_H
@@ -9,11 +10,11 @@
 
 /* wpe NULL: no positions. */
 static inline void embed_ref(double *y, const int32_t *tok, const double *wte, const double *wpe,
-                             int64_t rows, int64_t T, int64_t C)
+                             const int32_t *places, int64_t rows, int64_t T, int64_t C)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < C; i++)
-            y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[r % T * C + i] : 0);
+            y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[(places ? places[r] : r % T) * C + i] : 0);
 }
 
 static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int64_t rows,
@@ -26,14 +27,14 @@ static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *
             dwte[tok[r] * C + i] += dy[r * C + i];
 }
 
-static inline void pos_bwd_ref(double *dwpe, const double *dy, int64_t rows, int64_t T, int64_t C,
-                               int64_t P, int beta)
+static inline void pos_bwd_ref(double *dwpe, const double *dy, const int32_t *places, int64_t rows,
+                               int64_t T, int64_t C, int64_t P, int beta)
 {
     for (int64_t i = 0; i < P * C && !beta; i++)
         dwpe[i] = 0;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < C; i++)
-            dwpe[r % T * C + i] += dy[r * C + i];
+            dwpe[(places ? places[r] : r % T) * C + i] += dy[r * C + i];
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include "../../kernels/cuda/attention.cuh"
 #include "../../kernels/reference/attention.h"
 #include "harness.h"
+#include "../kernels/documents.h"
 
 struct Shape {
     int64_t B, T, H, K;
@@ -24,8 +25,8 @@ static int64_t out_size(const Shape &s, int64_t D)
     return s.B * s.T * s.H * D;
 }
 
-/* Forward and backward of one shape against the reference. */
-template <int D, bool CAUSAL> static void sequence(const Shape &s)
+/* Forward and backward of one shape against the reference; DOCS: of documents drawn for it. */
+template <int D, bool CAUSAL, bool DOCS = false> static void sequence(const Shape &s)
 {
     const int64_t n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
     const float scale = 1 / sqrtf((float)D);
@@ -35,11 +36,25 @@ template <int D, bool CAUSAL> static void sequence(const Shape &s)
     void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
     double *x = act_double(qkv, n), *dy = act_double(d_o, m), *want = HOST(double, m);
     double *want_lse = HOST(double, L), *want_d = HOST(double, n);
-    attention_fwd_ref(want, want_lse, x, s.B, s.T, s.H, s.K, D, scale, CAUSAL);
-    attention_bwd_ref(want_d, dy, want, want_lse, x, s.B, s.T, s.H, s.K, D, scale, CAUSAL);
+    int32_t *places_ = nullptr, *ends_ = nullptr, *places = nullptr, *ends = nullptr;
+    if (DOCS) {
+        places_ = HOST(int32_t, s.B * s.T), ends_ = HOST(int32_t, s.B * s.T);
+        documents_draw(places_, ends_, s.B, s.T);
+        places = upload(places_, s.B * s.T), ends = upload(ends_, s.B * s.T);
+    }
+    attention_fwd_ref(want, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D, scale, CAUSAL);
+    attention_bwd_ref(want_d, dy, want, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D, scale,
+                      CAUSAL);
     run([&] {
-        attention_fwd<D, CAUSAL>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr, stream);
-        attention_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws, stream);
+        if constexpr (DOCS) {
+            attention_docs_fwd<D, CAUSAL>(o, lse, qkv, places, ends, s.B, s.T, s.H, s.K, scale,
+                                          nullptr, stream);
+            attention_docs_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, places, ends, s.B, s.T, s.H, s.K,
+                                          scale, ws, stream);
+        } else {
+            attention_fwd<D, CAUSAL>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws, stream);
+        }
     });
     check_act("o", o, want, m, s.T + 2 * D);
     check_f32("lse", lse, want_lse, L, s.T + D);
@@ -54,6 +69,8 @@ template <int D> static void head_size(void)
         sequence<D, true>(s);
     sequence<D, false>(shapes[1]);
     sequence<D, false>(shapes[4]);
+    sequence<D, true, true>(shapes[4]);
+    sequence<D, false, true>(shapes[3]);
 }
 
 TEST(attention_2) { head_size<2>(); }
@@ -76,6 +93,53 @@ TEST(attention_long)
 {
     sequence<16, true>({2, 300, 3, 1});
     sequence<8, false>({2, 300, 2, 2});
+    sequence<16, true, true>({2, 300, 3, 1});
+    sequence<8, false, true>({2, 300, 2, 2});
+}
+
+/* Documents of one sequence give what each gives alone: the same bits where a document begins with
+ * a block, for its keys and queries then meet in the same tiles. */
+template <int D, bool CAUSAL> static void documents_alone(void)
+{
+    static const int64_t borders[] = {0, 128, 200, 256, 257, 384, 449};
+    const int64_t T = 449, H = 2, K = 1, row = (H + 2 * K) * D, orow = H * D;
+    const int64_t size = (int64_t)sizeof(act_t);
+    int32_t *places_ = HOST(int32_t, T), *ends_ = HOST(int32_t, T);
+    for (int i = 0; i < 6; i++)
+        documents_add(places_, ends_, borders[i], borders[i + 1]);
+    const int32_t *places = upload(places_, T), *ends = upload(ends_, T);
+    act_t *qkv = act_normal(T * row, 0, 1), *d_o = act_normal(T * orow, 0, 1);
+    act_t *o = NEW(act_t, T * orow), *d = NEW(act_t, T * row);
+    act_t *one_o = NEW(act_t, T * orow), *one_d = NEW(act_t, T * row);
+    float *lse = NEW(float, H * T), *one_lse = NEW(float, H * T);
+    void *ws = new_bytes(attention_bwd_cuda_workspace(1, T, H, K, D, size));
+    run([&] {
+        attention_docs_fwd<D, CAUSAL>(o, lse, qkv, places, ends, 1, T, H, K, 0.2f, nullptr, stream);
+        attention_docs_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, places, ends, 1, T, H, K, 0.2f, ws,
+                                      stream);
+        for (int i = 0; i < 6; i++) {
+            const int64_t t = borders[i], n = borders[i + 1] - t;
+            attention_fwd<D, CAUSAL>(one_o + t * orow, one_lse, qkv + t * row, 1, n, H, K, 0.2f,
+                                     nullptr, stream);
+            attention_bwd<D, CAUSAL>(one_d + t * row, d_o + t * orow, one_o + t * orow, one_lse,
+                                     qkv + t * row, 1, n, H, K, 0.2f, ws, stream);
+        }
+    });
+    check_act("o", o, act_double(one_o, T * orow), T * orow, 2 * (T + 2 * D));
+    check_act("dqkv", d, act_double(one_d, T * row), T * row, 12 * (T + 3 * D));
+    for (int i = 0; i < 6; i++) {
+        const int64_t t = borders[i], n = borders[i + 1] - t;
+        if (t % 128)
+            continue;
+        check_same("o alone", o + t * orow, one_o + t * orow, n * orow * size);
+        check_same("dqkv alone", d + t * row, one_d + t * row, n * row * size);
+    }
+}
+
+TEST(attention_docs_alone)
+{
+    documents_alone<16, true>();
+    documents_alone<64, false>();
 }
 
 /* Equal scores: the output is the mean of the values so far, exact for integers and a power of two
@@ -121,7 +185,7 @@ template <int D> static void large_scores(void)
     float *lse = NEW(float, s.T);
     void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
     double *want = HOST(double, m), *want_lse = HOST(double, s.T), *y, *dx;
-    attention_fwd_ref(want, want_lse, act_double(qkv, n), s.B, s.T, s.H, s.K, D, 1, true);
+    attention_fwd_ref(want, want_lse, act_double(qkv, n), NULL, NULL, s.B, s.T, s.H, s.K, D, 1, true);
     run([&] {
         attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
         attention_bwd<D>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, ws, stream);
@@ -141,20 +205,24 @@ TEST(attention_large_scores)
     large_scores<128>();
 }
 
-/* The reference's gradient, seen by finite differences, also without a mask. */
+/* The reference's gradient, seen by finite differences, also without a mask and of documents. */
 TEST(attention_reference)
 {
-    for (int causal = 0; causal < 2; causal++) {
+    for (int form = 0; form < 4; form++) {
         const Shape s = {2, 7, 4, 2};
+        const bool causal = form % 2;
+        int32_t drawn[2][14];
+        documents_draw(drawn[0], drawn[1], s.B, s.T);
+        const int32_t *places = form < 2 ? nullptr : drawn[0], *ends = form < 2 ? nullptr : drawn[1];
         const int64_t D = 6, n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
         double *x = act_double(act_normal(n, 0, 1), n), *dy = act_double(act_normal(m, 0, 1), m);
         double *y = HOST(double, m), *lse = HOST(double, L), *d = HOST(double, n);
         auto loss = [&] {
-            attention_fwd_ref(y, lse, x, s.B, s.T, s.H, s.K, D, 0.4, causal);
+            attention_fwd_ref(y, lse, x, places, ends, s.B, s.T, s.H, s.K, D, 0.4, causal);
             return dot(y, dy, m);
         };
         loss();
-        attention_bwd_ref(d, dy, y, lse, x, s.B, s.T, s.H, s.K, D, 0.4, causal);
+        attention_bwd_ref(d, dy, y, lse, x, places, ends, s.B, s.T, s.H, s.K, D, 0.4, causal);
         check_gradient("dqkv", loss, x, d, n);
     }
 }
@@ -172,7 +240,8 @@ template <int D> static void decode(int64_t T, int64_t H, int64_t K)
     const int32_t *place = upload(places, T);
     void *ws = new_bytes(attention_decode_cuda_workspace(T, H));
     double *want = HOST(double, m), *lse = HOST(double, H * T);
-    attention_fwd_ref(want, lse, act_double(qkv, n), 1, T, H, K, D, 1 / sqrt((double)D), true);
+    attention_fwd_ref(want, lse, act_double(qkv, n), NULL, NULL, 1, T, H, K, D,
+                      1 / sqrt((double)D), true);
     run([&] {
         for (int64_t t = 0; t < T; t++)
             attention_decode<D>(o + t * H * D, keys, values, qkv + t * row, place + t, T, H, K,
@@ -196,7 +265,7 @@ TEST(attention_decode)
     decode<128>(3, 4, 4);
 }
 
-/* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward. */
+/* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward; the same a document. */
 template <int D> static void speed(int64_t B, int64_t T, int64_t H, int64_t K)
 {
     const Shape s = {B, T, H, K};
@@ -215,6 +284,20 @@ template <int D> static void speed(int64_t B, int64_t T, int64_t H, int64_t K)
     bench_report("  backward", bench_time([&] {
                      attention_bwd<D>(d, d_o, o, lse, qkv, B, T, H, K, scale, ws, stream);
                  }), 0, 2.5 * flops);
+    for (int64_t n = 1; n <= 8; n *= 8) {
+        int32_t *places_ = HOST(int32_t, B * T), *ends_ = HOST(int32_t, B * T);
+        documents_equal(places_, ends_, B, T, n);
+        const int32_t *places = upload(places_, B * T), *ends = upload(ends_, B * T);
+        snprintf(what, sizeof what, "  %d documents a row", (int)n);
+        bench_report(what, bench_time([&] {
+                         attention_docs_fwd<D>(o, lse, qkv, places, ends, B, T, H, K, scale,
+                                               nullptr, stream);
+                     }), 0, flops / (double)n);
+        bench_report("  backward", bench_time([&] {
+                         attention_docs_bwd<D>(d, d_o, o, lse, qkv, places, ends, B, T, H, K, scale,
+                                               ws, stream);
+                     }), 0, 2.5 * flops / (double)n);
+    }
 }
 
 BENCH(attention_speed)

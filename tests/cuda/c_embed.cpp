@@ -2,6 +2,7 @@
 #include "../../kernels/cuda/embed.cuh"
 #include "../../kernels/reference/embed.h"
 #include "harness.h"
+#include "../kernels/documents.h"
 
 /* B, T, C, V, P: one piece of sorted rows and many, with tokens within and across their borders;
  * one block of keys and several, merged in an odd and an even number of rounds; more
@@ -21,22 +22,29 @@ TEST(embed_fwd)
         int32_t *tok = tokens_random(rows, V), *pos = upload(&last, 1);
         wt_t *wte = act_normal(V * C, 0, 1), *wpe = act_normal(P * C, 0, 1);
         act_t *y = NEW(act_t, n), *one = NEW(act_t, C), *placed = NEW(act_t, n);
-        act_t *placed_one = NEW(act_t, C);
+        act_t *placed_one = NEW(act_t, C), *by_places = NEW(act_t, n);
+        int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
+        documents_draw(places_, ends_, shape[0], T);
+        const int32_t *places = upload(places_, rows);
         run([&] {
             embed_fwd(y, tok, wte, rows, C, stream);
             embed_at_fwd(one, tok + rows - 1, wte, pos, C, stream);
             embed_pos_fwd(placed, tok, wte, wpe, rows, T, C, stream);
             embed_pos_at_fwd(placed_one, tok + rows - 1, wte, wpe, pos, C, stream);
+            embed_docs_fwd(by_places, tok, wte, wpe, places, rows, C, stream);
         });
         const int32_t *tok_ = download(tok, rows);
         const int64_t bytes = C * (int64_t)sizeof *y;
         double *want = HOST(double, n), *wte_ = act_double(wte, V * C);
-        embed_ref(want, tok_, wte_, NULL, rows, T, C);
+        double *wpe_ = act_double(wpe, P * C);
+        embed_ref(want, tok_, wte_, NULL, NULL, rows, T, C);
         check_act_exact("wte", y, want, n);
         check_same("wte, one token", one, y + at, bytes);
-        embed_ref(want, tok_, wte_, act_double(wpe, P * C), rows, T, C);
+        embed_ref(want, tok_, wte_, wpe_, NULL, rows, T, C);
         check_act_exact("wte + wpe", placed, want, n);
         check_same("wte + wpe, one token", placed_one, placed + at, bytes);
+        embed_ref(want, tok_, wte_, wpe_, places_, rows, T, C);
+        check_act_exact("wte + wpe by places", by_places, want, n);
     }
 }
 
@@ -50,15 +58,21 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
     float *dwte = f32_integers(V * C, 9), *dwpe = f32_integers(P * C, 9);
     double *wte_ = f32_double(dwte, V * C), *wpe_ = f32_double(dwpe, P * C);
     void *ws = new_bytes(embed_bwd_cuda_workspace(rows, C));
+    int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
+    documents_draw(places_, ends_, rows / T, T);
+    const int32_t *places = upload(places_, rows);
     for (int beta = 1; beta >= 0; beta--) {
         embed_bwd_ref(wte_, dy_, tok_, rows, C, V, beta);
-        pos_bwd_ref(wpe_, dy_, rows, T, C, P, beta);
+        pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
         run([&] {
             embed_bwd(dwte, dy, tok, rows, C, V, beta, ws, stream);
             pos_bwd(dwpe, dy, rows, T, C, P, beta, stream);
         });
         check_f32_exact("dwte", dwte, wte_, V * C);
         check_f32_exact("dwpe", dwpe, wpe_, P * C);
+        pos_bwd_ref(wpe_, dy_, places_, rows, T, C, P, beta);
+        run([&] { embed_bwd(dwpe, dy, places, rows, C, P, beta, ws, stream); });
+        check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
     }
 }
 
@@ -103,7 +117,7 @@ TEST(embed_bwd_random)
     double *dy_ = act_double(dy, rows * C);
     const int32_t *tok_ = download(tok, rows);
     embed_bwd_ref(wte_, dy_, tok_, rows, C, V, 0);
-    pos_bwd_ref(wpe_, dy_, rows, T, C, T, 0);
+    pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, T, 0);
     check_f32("dwte", dwte, wte_, V * C, rows / V);
     check_f32("dwpe", dwpe, wpe_, T * C, 4);
 

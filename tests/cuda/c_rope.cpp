@@ -3,6 +3,7 @@
 #include "../../kernels/reference/rope.h"
 #include "../kernels/rope_hf.h"
 #include "harness.h"
+#include "../kernels/documents.h"
 
 #include <math.h>
 
@@ -12,7 +13,7 @@ static const int64_t shapes[][5] = {
     { 1, 9, 28, 4, 128 }, { 1, 3, 64, 8, 128 }, { 2, 7, 5, 5, 80 },  { 1, 2, 1, 1, 1026 },
 };
 
-/* Against the double reference with the same tables; the inverse; one token; v untouched. */
+/* Against the double reference with the same tables; the inverse; one token; documents; v untouched. */
 TEST(rope)
 {
     for (auto &shape : shapes) {
@@ -29,14 +30,26 @@ TEST(rope)
             rope_at_fwd(last, cosine, sine, pos, NH, KV, D, stream);
         });
         double *c = f32_double(cosine, T * pairs), *s = f32_double(sine, T * pairs);
-        rope_ref(want, c, s, rows, T, NH, KV, D, 0);
+        rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 0);
         check_act("forward", qkv, want, n, 2);
         check_same("one token", last, qkv + n - N, N * (int64_t)sizeof *last);
 
         want = act_double(qkv, n);
-        rope_ref(want, c, s, rows, T, NH, KV, D, 1);
+        rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 1);
         run([&] { rope_bwd(qkv, cosine, sine, rows, T, NH, KV, D, stream); });
         check_act("backward", qkv, want, n, 2);
+
+        int32_t *places_ = HOST(int32_t, rows), *ends_ = HOST(int32_t, rows);
+        documents_draw(places_, ends_, shape[0], T);
+        const int32_t *places = upload(places_, rows);
+        want = act_double(qkv, n);
+        rope_ref(want, c, s, places_, rows, T, NH, KV, D, 0);
+        run([&] { rope_docs_fwd(qkv, cosine, sine, places, rows, NH, KV, D, stream); });
+        check_act("forward by places", qkv, want, n, 2);
+        want = act_double(qkv, n);
+        rope_ref(want, c, s, places_, rows, T, NH, KV, D, 1);
+        run([&] { rope_docs_bwd(qkv, cosine, sine, places, rows, NH, KV, D, stream); });
+        check_act("backward by places", qkv, want, n, 2);
     }
 }
 
@@ -77,10 +90,10 @@ TEST(rope_gradient)
         rope_bwd(dy, cosine, sine, T, T, NH, KV, D, stream);
     });
     double *c = f32_double(cosine, angles), *s = f32_double(sine, angles);
-    rope_ref(grad, c, s, T, T, NH, KV, D, 1);
+    rope_ref(grad, c, s, NULL, T, T, NH, KV, D, 1);
     auto loss = [&] {
         memcpy(y, x_, (size_t)n * sizeof *y);
-        rope_ref(y, c, s, T, T, NH, KV, D, 0);
+        rope_ref(y, c, s, NULL, T, T, NH, KV, D, 0);
         return dot(y, dy_, n);
     };
     check_gradient("dqkv", loss, x_, grad, n);

@@ -5,6 +5,7 @@
 #include "../../kernels/cpu/attention.h"
 #include "../../kernels/cpu/gemm.h"
 #include "harness.h"
+#include "documents.h"
 
 typedef struct {
     int64_t B, T, NH, KV, D;
@@ -36,8 +37,8 @@ TEST(attention_fwd)
         act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
         float *lse = NEW(float, s.B * s.NH * s.T);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
-        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, scale,
-                          true);
+        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), NULL, NULL, s.B, s.T, s.NH, s.KV,
+                          s.D, scale, true);
         attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
@@ -75,8 +76,8 @@ TEST(attention_large_scores)
     act_t *qkv = act_normal(qkv_size(&s), 0, 60), *o = NEW(act_t, out_size(&s));
     float *lse = NEW(float, s.T);
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
-    attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), s.B, s.T, s.NH, s.KV, s.D, 1,
-                      true);
+    attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), NULL, NULL, s.B, s.T, s.NH, s.KV, s.D,
+                      1, true);
     attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
             s.T, s.KV, s.D, sizeof(act_t))));
     check_f32("lse", lse, rl, s.T, s.T + s.D);
@@ -86,42 +87,100 @@ TEST(attention_large_scores)
 
 typedef struct {
     Shape s;
+    AttentionDocs docs;
     double scale, *qkv, *dout, *o, *lse;
 } Gradient;
 
 static double attention_loss(void *ctx)
 {
     Gradient *g = ctx;
-    attention_fwd_ref(g->o, g->lse, g->qkv, g->s.B, g->s.T, g->s.NH, g->s.KV, g->s.D, g->scale,
-                      true);
+    attention_fwd_ref(g->o, g->lse, g->qkv, g->docs.places, g->docs.ends, g->s.B, g->s.T, g->s.NH,
+                      g->s.KV, g->s.D, g->scale, g->docs.causal);
     return dot(g->o, g->dout, out_size(&g->s));
+}
+
+/* Forward and backward of one shape against the reference, and that against finite differences. */
+static void check_sequences(const Shape s, const AttentionDocs docs)
+{
+    const int64_t n = qkv_size(&s), m = out_size(&s), L = s.B * s.NH * s.T;
+    const float scale = 1 / sqrtf((float)s.D);
+    act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m),
+        *d = NEW(act_t, n);
+    float *lse = NEW(float, L);
+    Gradient g = { s, docs, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m),
+                   NEW(double, L) };
+    double *rd = NEW(double, n);
+    attention_loss(&g);
+    attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, docs.places, docs.ends, s.B, s.T, s.NH, s.KV,
+                      s.D, scale, docs.causal);
+    attention_forward(o, lse, qkv, &docs, s.B, s.T, s.NH, s.KV, s.D, scale,
+                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
+    attention_backward(d, dout, o, lse, qkv, &docs, s.B, s.T, s.NH, s.KV, s.D, scale,
+                       new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
+    check_act("o", o, g.o, m, s.T + 2 * s.D);
+    check_f32("lse", lse, g.lse, L, s.T + s.D);
+    /* scores, dp and delta are sums over D; p = exp(s - lse) turns the rounding of s and of lse,
+     * which grow as ln T, into a relative error of every term */
+    const double terms = (double)((s.T + 3 * s.D) * s.NH / s.KV);
+    check_act("dqkv", d, rd, n, (int64_t)(terms * (1 + log((double)s.T))));
+    if (n < 6000)
+        check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
 }
 
 TEST(attention_bwd)
 {
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const Shape s = shapes[i];
-        const int64_t n = qkv_size(&s), m = out_size(&s), L = s.B * s.NH * s.T;
-        const float scale = 1 / sqrtf((float)s.D);
-        act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m),
-            *d = NEW(act_t, n);
-        float *lse = NEW(float, L);
-        Gradient g = { s, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m),
-                       NEW(double, L) };
-        double *rd = NEW(double, n);
-        attention_loss(&g);
-        attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
-                          true);
-        if (n < 6000)
-            check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
-                      new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
-        attention_bwd(d, dout, o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
-                      new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
-        /* scores, dp and delta are sums over D; p = exp(s - lse) turns the rounding of s and of lse,
-         * which grow as ln T, into a relative error of every term */
-        const double terms = (double)((s.T + 3 * s.D) * s.NH / s.KV);
-        check_act("dqkv", d, rd, n, (int64_t)(terms * (1 + log((double)s.T))));
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_sequences(shapes[i], (AttentionDocs){ .causal = true });
+}
+
+TEST(attention_both_ways)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_sequences(shapes[i], (AttentionDocs){ 0 });
+}
+
+TEST(attention_docs)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int causal = 0; causal < 2; causal++) {
+            const Shape s = shapes[i];
+            int32_t *places = NEW(int32_t, s.B * s.T), *ends = NEW(int32_t, s.B * s.T);
+            documents_draw(places, ends, s.B, s.T);
+            check_sequences(s, (AttentionDocs){ places, ends, causal });
+        }
+}
+
+/* Documents of one sequence give what each gives alone: in fp32 the same bits where a document
+ * begins with a block, for its keys and queries then meet in the same blocks. */
+TEST(attention_docs_alone)
+{
+    static const int64_t borders[] = { 0, 64, 160, 192, 193, 256, 320, 321, 325 };
+    enum { DOCUMENTS = sizeof borders / sizeof *borders - 1 };
+    const Shape s = { 1, borders[DOCUMENTS], 4, 2, 32 };
+    const int64_t n = qkv_size(&s), m = out_size(&s), row = n / s.T, orow = m / s.T;
+    const int64_t size = (int64_t)sizeof(act_t);
+    int32_t *places = NEW(int32_t, s.T), *ends = NEW(int32_t, s.T);
+    act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1);
+    act_t *o = NEW(act_t, m), *d = NEW(act_t, n), *one_o = NEW(act_t, m), *one_d = NEW(act_t, n);
+    float *lse = NEW(float, s.NH * s.T), *one_lse = NEW(float, s.NH * s.T);
+    void *ws = new_bytes(attention_bwd_workspace(1, s.T, s.KV, s.D, size));
+    for (int i = 0; i < DOCUMENTS; i++)
+        documents_add(places, ends, borders[i], borders[i + 1]);
+    attention_docs_fwd(o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_docs_bwd(d, dout, o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    for (int i = 0; i < DOCUMENTS; i++) {
+        const int64_t t = borders[i], T = borders[i + 1] - t;
+        const act_t *o_t = o + t * orow, *d_t = d + t * row;
+        attention_fwd(one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D, 0.2f, ws);
+        attention_bwd(one_d, dout + t * orow, one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D,
+                      0.2f, ws);
+        if (size == 4 && t % ATTENTION_BLOCK == 0) {
+            check_same("o alone", o_t, one_o, T * orow * size);
+            check_same("dqkv alone", d_t, one_d, T * row * size);
+        } else {
+            check_act("o", o_t, act_double(one_o, T * orow), T * orow, 2 * (T + 2 * s.D));
+            check_act("dqkv", d_t, act_double(one_d, T * row), T * row, 12 * (T + 3 * s.D));
+        }
     }
 }
 
@@ -167,8 +226,8 @@ TEST(attention_decode)
         act_t *k = NEW(act_t, s.KV * s.T * s.D), *v = NEW(act_t, s.KV * s.T * s.D);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.NH * s.T);
         void *ws = new_bytes(attention_decode_workspace(s.T, s.NH));
-        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), 1, s.T, s.NH, s.KV, s.D, scale,
-                          true);
+        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), NULL, NULL, 1, s.T, s.NH, s.KV,
+                          s.D, scale, true);
         for (int32_t t = 0; t < s.T; t++)
             attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D,
                              scale, ws);
@@ -188,6 +247,7 @@ typedef struct {
     act_t *qkv, *o, *d, *dout;
     float *lse;
     void *ws;
+    int32_t *places, *ends;
 } Bench;
 
 static void run_fwd(void *ctx)
@@ -203,7 +263,21 @@ static void run_bwd(void *ctx)
                   0.125f, t->ws);
 }
 
-/* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward. */
+static void run_docs_fwd(void *ctx)
+{
+    Bench *t = ctx;
+    attention_docs_fwd(t->o, t->lse, t->qkv, t->places, t->ends, t->s.B, t->s.T, t->s.NH, t->s.KV,
+                       t->s.D, 0.125f, t->ws);
+}
+
+static void run_docs_bwd(void *ctx)
+{
+    Bench *t = ctx;
+    attention_docs_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->places, t->ends, t->s.B, t->s.T,
+                       t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
+}
+
+/* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward; the same a document. */
 BENCH(attention_speed)
 {
     static const Shape sizes[] = { { 1, 1024, 12, 12, 64 }, { 1, 1024, 14, 2, 64 }, { 4, 256, 12,
@@ -215,12 +289,16 @@ BENCH(attention_speed)
                     act_normal(out_size(&s), 0, 1), NEW(float, s.B * s.NH * s.T),
                     new_bytes(attention_bwd_workspace(s.B, s.T, s.KV,
                                                       s.D, sizeof(act_t)) + attention_fwd_workspace(s.B, s.T, s.KV,
-                                                              s.D, sizeof(act_t))) };
+                                                              s.D, sizeof(act_t))),
+                    NEW(int32_t, s.B * s.T), NEW(int32_t, s.B * s.T) };
         double flops = 2.0 * (double)(s.B * s.NH * s.T * s.T * s.D);
         char what[64];
         snprintf(what, sizeof what, "B %d T %d NH %d KV %d D %d", (int)s.B, (int)s.T, (int)s.NH,
                  (int)s.KV, (int)s.D);
         bench_report(what, bench_time(run_fwd, &t), 0, flops);
         bench_report("  backward", bench_time(run_bwd, &t), 0, 2.5 * flops);
+        documents_equal(t.places, t.ends, s.B, s.T, 8);
+        bench_report("  of 8 documents", bench_time(run_docs_fwd, &t), 0, flops / 8);
+        bench_report("  backward", bench_time(run_docs_bwd, &t), 0, 2.5 * flops / 8);
     }
 }

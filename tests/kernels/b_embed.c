@@ -1,6 +1,7 @@
 /* b_embed.c -- embed.h. */
 #include "../../kernels/cpu/embed.h"
 #include "harness.h"
+#include "documents.h"
 
 static const int64_t shapes[][5] = {        /* B, T, C, V, P */
     { 1, 1, 1, 1, 1 }, { 2, 3, 7, 11, 5 }, { 3, 40, 64, 50, 40 }, { 4, 33, 150, 1000, 64 },
@@ -16,7 +17,7 @@ TEST(embed_fwd)
         wt_t *wte = act_normal(V * C, 0, 1), *wpe = act_normal(P * C, 0, 1);
         act_t *y = NEW(act_t, n), *one = NEW(act_t, C);
         double *want = NEW(double, n);
-        embed_ref(want, tok, act_double(wte, V * C), NULL, rows, T, C);
+        embed_ref(want, tok, act_double(wte, V * C), NULL, NULL, rows, T, C);
         embed_fwd(y, tok, wte, rows, C);
         check_act_exact("wte", y, want, n);
         int32_t pos = (int32_t)(T - 1);
@@ -24,11 +25,18 @@ TEST(embed_fwd)
         embed_at_fwd(one, tok + rows - 1, wte, &pos, C);
         check_same("wte, one token", one, y + at, bytes);
 
-        embed_ref(want, tok, act_double(wte, V * C), act_double(wpe, P * C), rows, T, C);
+        double *wte_ = act_double(wte, V * C), *wpe_ = act_double(wpe, P * C);
+        embed_ref(want, tok, wte_, wpe_, NULL, rows, T, C);
         embed_pos_fwd(y, tok, wte, wpe, rows, T, C);
         check_act_exact("wte + wpe", y, want, n);
         embed_pos_at_fwd(one, tok + rows - 1, wte, wpe, &pos, C);
         check_same("wte + wpe, one token", one, y + at, bytes);
+
+        int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
+        documents_draw(places, ends, shapes[k][0], T);
+        embed_ref(want, tok, wte_, wpe_, places, rows, T, C);
+        embed_docs_fwd(y, tok, wte, wpe, places, rows, C);
+        check_act_exact("wte + wpe by places", y, want, n);
     }
 }
 
@@ -43,13 +51,18 @@ TEST(embed_bwd)
         double *dy_ = act_double(dy, rows * C);
         float *dwte = f32_integers(V * C, 9), *dwpe = f32_integers(P * C, 9);
         double *wte_ = f32_double(dwte, V * C), *wpe_ = f32_double(dwpe, P * C);
+        int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
+        documents_draw(places, ends, shapes[k][0], T);
         for (int beta = 1; beta >= 0; beta--) {
             embed_bwd_ref(wte_, dy_, tok, rows, C, V, beta);
-            pos_bwd_ref(wpe_, dy_, rows, T, C, P, beta);
+            pos_bwd_ref(wpe_, dy_, NULL, rows, T, C, P, beta);
             embed_bwd(dwte, dy, tok, rows, C, V, beta);
             pos_bwd(dwpe, dy, rows, T, C, P, beta);
             check_f32_exact("dwte", dwte, wte_, V * C);
             check_f32_exact("dwpe", dwpe, wpe_, P * C);
+            pos_bwd_ref(wpe_, dy_, places, rows, T, C, P, beta);
+            embed_bwd(dwpe, dy, places, rows, C, P, beta);
+            check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
         }
     }
 }
@@ -63,7 +76,7 @@ TEST(embed_bwd_random)
     float *dwte = NEW(float, V * C), *dwpe = NEW(float, T * C);
     double *wte_ = NEW(double, V * C), *wpe_ = NEW(double, T * C);
     embed_bwd_ref(wte_, act_double(dy, rows * C), tok, rows, C, V, 0);
-    pos_bwd_ref(wpe_, act_double(dy, rows * C), rows, T, C, T, 0);
+    pos_bwd_ref(wpe_, act_double(dy, rows * C), NULL, rows, T, C, T, 0);
     embed_bwd(dwte, dy, tok, rows, C, V, 0);
     pos_bwd(dwpe, dy, rows, T, C, T, 0);
     check_f32("dwte", dwte, wte_, V * C, rows / V);

@@ -1,6 +1,7 @@
 /* b_rope.c -- rope.h. */
 #include "../../kernels/cpu/rope.h"
 #include "harness.h"
+#include "documents.h"
 #include "rope_hf.h"
 
 static const int64_t shapes[][5] = {        /* B, T, NH, KV, D */
@@ -8,7 +9,7 @@ static const int64_t shapes[][5] = {        /* B, T, NH, KV, D */
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Against the double reference with the same tables; the inverse; one token; v untouched. */
+/* Against the double reference with the same tables; the inverse; one token; documents; v untouched. */
 TEST(rope)
 {
     for (int k = 0; k < SHAPES; k++) {
@@ -19,7 +20,7 @@ TEST(rope)
         act_t *qkv = act_normal(n, 0, 1), *last = act_copy(qkv + n - N, N);
         double *want = act_double(qkv, n);
         double *c = f32_double(cosine, T * D / 2), *s = f32_double(sine, T * D / 2);
-        rope_ref(want, c, s, rows, T, NH, KV, D, 0);
+        rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 0);
         rope_fwd(qkv, cosine, sine, rows, T, NH, KV, D);
         check_act("forward", qkv, want, n, 2);
         int32_t pos = (int32_t)(T - 1);
@@ -27,9 +28,20 @@ TEST(rope)
         check_same("one token", last, qkv + n - N, N * (int64_t)sizeof *last);
 
         want = act_double(qkv, n);
-        rope_ref(want, c, s, rows, T, NH, KV, D, 1);
+        rope_ref(want, c, s, NULL, rows, T, NH, KV, D, 1);
         rope_bwd(qkv, cosine, sine, rows, T, NH, KV, D);
         check_act("backward", qkv, want, n, 2);
+
+        int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
+        documents_draw(places, ends, shapes[k][0], T);
+        want = act_double(qkv, n);
+        rope_ref(want, c, s, places, rows, T, NH, KV, D, 0);
+        rope_docs_fwd(qkv, cosine, sine, places, rows, NH, KV, D);
+        check_act("forward by places", qkv, want, n, 2);
+        want = act_double(qkv, n);
+        rope_ref(want, c, s, places, rows, T, NH, KV, D, 1);
+        rope_docs_bwd(qkv, cosine, sine, places, rows, NH, KV, D);
+        check_act("backward by places", qkv, want, n, 2);
     }
 }
 
@@ -43,7 +55,7 @@ static double rope_loss(void *ctx)
 {
     Rope *p = ctx;
     memcpy(p->y, p->qkv, FN * sizeof *p->y);
-    rope_ref(p->y, p->cosine, p->sine, FT, FT, FNH, FKV, FD, 0);
+    rope_ref(p->y, p->cosine, p->sine, NULL, FT, FT, FNH, FKV, FD, 0);
     return dot(p->y, p->dy, FN);
 }
 
@@ -55,7 +67,7 @@ TEST(rope_gradient)
     Rope p = { act_double(x, FN), NEW(double, FN), act_double(dy, FN),
                f32_double(cosine, FT * FD / 2), f32_double(sine, FT * FD / 2) };
     double *grad = act_double(dy, FN);
-    rope_ref(grad, p.cosine, p.sine, FT, FT, FNH, FKV, FD, 1);
+    rope_ref(grad, p.cosine, p.sine, NULL, FT, FT, FNH, FKV, FD, 1);
     check_gradient("dqkv", rope_loss, &p, p.qkv, grad, FN);
     rope_bwd(dy, cosine, sine, FT, FT, FNH, FKV, FD);
     check_act("dqkv", dy, grad, FN, 2);

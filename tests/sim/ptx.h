@@ -12,6 +12,11 @@
 
 typedef const unsigned char *SharedAddress;
 
+static inline int thread_anew(void)
+{
+    return (int)threadIdx.x;
+}
+
 static inline SharedAddress shared_address(const void *p)
 {
     return (SharedAddress)p;

@@ -1,0 +1,41 @@
+/* documents.h -- documents side by side in sequences, for the tests of every target (C and C++).
+ *
+ * In:    harness.h of the one that includes it.
+ * Out:   places, ends (B, T) as attention kernels take them, in memory of the host. */
+#ifndef DIECAST_TESTS_KERNELS_DOCUMENTS_H
+#define DIECAST_TESTS_KERNELS_DOCUMENTS_H
+
+#include <stdint.h>
+
+/* Positions begin .. end - 1 of a sequence, whose arrays these are, become a document. */
+static inline void documents_add(int32_t *places, int32_t *ends, int64_t begin, int64_t end)
+{
+    for (int64_t t = begin; t < end; t++) {
+        places[t] = (int32_t)(t - begin);
+        ends[t] = (int32_t)end;
+    }
+}
+
+/* Sequences of n documents that are equally long; n divides T. */
+static inline void documents_equal(int32_t *places, int32_t *ends, int64_t B, int64_t T, int64_t n)
+{
+    for (int64_t i = 0; i < B * n; i++)
+        documents_add(places + i / n * T, ends + i / n * T, i % n * (T / n), (i % n + 1) * (T / n));
+}
+
+/* The first of several sequences is one document. In the others, of each four about one has one
+ * token, one ends at a multiple of 64, and two are of any length up to half a sequence. */
+static inline void documents_draw(int32_t *places, int32_t *ends, int64_t B, int64_t T)
+{
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t begin = 0, end; begin < T; begin = end) {
+            const int64_t kind = random_below(4);
+            end = kind == 0   ? begin + 1
+                  : kind == 1 ? (begin / 64 + 1) * 64
+                              : begin + 1 + random_below(T / 2 + 1);
+            end = end > T || (b == 0 && B > 1) ? T : end;
+            documents_add(places + b * T, ends + b * T, begin, end);
+        }
+}
+
+#endif
