@@ -164,6 +164,18 @@ static void grad_embed_pos(Build *b, const Op *fwd, int i)
     beta(b, op);
 }
 
+static void grad_embed_docs(Build *b, const Op *fwd, int i)
+{
+    grad_embed(b, fwd, i);
+    if (!fwd->in[2].v->trained)
+        return;
+    Ref dy = gradient_get(fwd->out[0]);
+    Op *op = build_op(b, OP_embed_bwd);
+    op_in(op, dy), op_in(op, fwd->in[3]);
+    out_gradient(b, op, fwd->in[2]);
+    beta(b, op);
+}
+
 static void grad_layernorm(Build *b, const Op *fwd, int i)
 {
     (void)i;
@@ -290,8 +302,10 @@ static void grad_rope(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
-    Op *op = build_op(b, OP_rope_bwd);
-    op_in(op, dy), op_in(op, fwd->in[1]), op_in(op, fwd->in[2]);
+    Op *op = build_op(b, fwd->kind == OP_rope ? OP_rope_bwd : OP_rope_docs_bwd);
+    op_in(op, dy);
+    for (int k = 1; k < fwd->nin; k++)
+        op_in(op, fwd->in[k]);
     op_out(op, dx);
     copy_attrs(op, fwd);
     contribute(b, fwd->in[0], dx);
@@ -301,8 +315,10 @@ static void grad_attention(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
-    Op *op = build_op(b, OP_attention_bwd);
+    Op *op = build_op(b, fwd->kind == OP_attention ? OP_attention_bwd : OP_attention_docs_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]), op_in(op, fwd->out[0]), op_in(op, fwd->out[1]);
+    for (int k = 1; k < fwd->nin; k++)
+        op_in(op, fwd->in[k]);
     op_out(op, dx);
     copy_attrs(op, fwd);
     contribute(b, fwd->in[0], dx);

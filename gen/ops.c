@@ -34,10 +34,10 @@ static double flops_lora_bwd(const Op *op)
 }
 static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
 
-/* Half of the score matrix is masked. (B, T, (H + 2 K) D) */
+/* Half of the score matrix is masked; documents are counted as one. (B, T, (H + 2 K) D) */
 static double flops_attention(const Op *op)
 {
-    const Value *x = op->in[op->nin == 4].v;
+    const Value *x = op->in[op->nin >= 4].v;
     double B = (double)x->dim[0].n, T = (double)x->dim[1].n;
     return 2 * B * T * T * attribute(op, "heads") * attribute(op, "dim");
 }
