@@ -624,7 +624,7 @@ void check_graph(const Graph *g)
             bug("%s is frozen, but updated", v->name);
         int64_t rows = 0;
         for (int j = 0; j < v->npieces; rows += v->piece[j++].rows)
-            if (v->piece[j].row0 != rows)
+            if (v->piece[j].row0 != rows || (v->rank == 2 && v->piece[j].cols > v->dim[1].n))
                 bug("tensors of %s do not lie side by side", v->name);
         if (rows != v->dim[0].n)
             bug("tensors of %s have %" PRId64 " of %" PRId64 " rows", v->name, rows, v->dim[0].n);

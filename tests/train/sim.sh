@@ -101,6 +101,13 @@ for name in qwen2_lora gpt2_lora; do
         "$work/$program/run.sh" --out "$scratch/$name.folded" --merge-lora "$scratch/$program.merged" \
             >"$scratch/log" 2>&1 || verdict "$program merges" "exit $?: $(tail -n 1 "$scratch/log")"
     done
+    # drawn one at a time with the same random numbers: sums in another order change the last bits of logits only
+    for program in $name $name.folded; do
+        "$work/$program/run.sh" --out "$scratch/$name.folded" --sample "The " --tokenizer bytes \
+            --max-new-tokens 16 >"$scratch/$program.said" 2>"$scratch/log" ||
+            verdict "$program samples" "exit $?: $(tail -n 1 "$scratch/log")"
+    done
+    verdict "$name, continued by both" "$(cmp "$scratch/$name.said" "$scratch/$name.folded.said" 2>&1)"
     verdict "$name, merged by both" "$(cmp "$scratch/$name.merged/model.safetensors" \
         "$scratch/$name.folded.merged/model.safetensors" 2>&1)"
 done
