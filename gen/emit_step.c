@@ -709,8 +709,9 @@ char *emit_products(const Graph *g)
 /* Where the host writes inputs: in the arena, or in a pinned copy of its part. */
 char *emit_io(const Graph *g)
 {
-    static const char *const inputs[] = {"tokens", "labels", "target_rows", "target_of", "scale",
-                                         "noise",  "hyper",  "token",       "place"};
+    static const char *const inputs[] = {
+        "tokens", "labels", "target_rows", "target_of", "places", "ends",
+        "scale",  "noise",  "hyper",       "token",     "place"};
     Str s = {0};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
         if (named(g, inputs[i]))

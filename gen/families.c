@@ -356,10 +356,13 @@ static Ref rotate(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_rope_theta);
     Ref y = activation(b, "rot", dim_qkv(b));
-    Op *op = build_op(b, b->mode == MODE_DECODE ? OP_rope_at : OP_rope);
+    bool at = b->mode == MODE_DECODE, documents = b->places && !at;
+    Op *op = build_op(b, at ? OP_rope_at : documents ? OP_rope_docs : OP_rope);
     op_in(op, qkv), op_in(op, ref(b->cos)), op_in(op, ref(b->sin));
-    if (b->mode == MODE_DECODE)
+    if (at)
         op_in(op, ref(b->place));
+    if (documents)
+        op_in(op, build_input(b, b->places));
     op_out(op, y);
     head_attrs(b, op);
     return y;
@@ -390,8 +393,10 @@ static Ref attention(Build *b, Ref qkv)
     } else {
         Dim d[3] = {dim(b->B, "B"), dim(b->H, "H"), dim(b->T, "T")};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
-        op = build_op(b, OP_attention);
+        op = build_op(b, b->places ? OP_attention_docs : OP_attention);
         op_in(op, qkv);
+        if (b->places)
+            op_in(op, build_input(b, b->places)), op_in(op, build_input(b, b->ends));
         op_out(op, o), op_out(op, lse);
     }
     head_attrs(b, op);
@@ -429,13 +434,18 @@ void family_embed(Build *b)
         Module place = {f->place, P};
         wpe = parameter(b, "wpe", dim(P, "P"), dim(b->C, "C"), &place, 1, "weight", false);
     }
-    bool at = b->mode == MODE_DECODE;
-    Op *op = build_op(b, wpe ? at ? OP_embed_pos_at : OP_embed_pos : at ? OP_embed_at : OP_embed);
+    bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at;
+    Op *op = build_op(b, documents ? OP_embed_docs
+                         : wpe     ? at ? OP_embed_pos_at : OP_embed_pos
+                         : at      ? OP_embed_at
+                                   : OP_embed);
     op_in(op, build_input(b, b->tokens)), op_in(op, ref(wte));
     if (wpe)
         op_in(op, ref(wpe));
     if (at)
         op_in(op, ref(b->place));
+    if (documents)
+        op_in(op, build_input(b, b->places));
     op_out(op, b->x);
 }
 

@@ -465,6 +465,12 @@ Graph *graph_build(Config *c)
     b.tokens = micro_input(&b, "tokens", DT_I32, 2, B, T);
     b.N = head_rows(&b);
     make_labels(&b, B, T);
+    if (!strcmp(config_text(c, F_data_kind), "bfd")) {
+        b.loc = config_loc(c, F_data_kind);
+        b.places = micro_input(&b, "places", DT_I32, 2, B, T);
+        b.ends = micro_input(&b, "ends", DT_I32, 2, B, T);
+        b.loc = config_loc(c, F_batch_micro);
+    }
     b.scale = input(&b, "scale", DT_F32, 1, one, none);
     b.noise = micro_input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
     if (b.act == DT_F16)

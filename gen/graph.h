@@ -45,6 +45,7 @@ typedef struct {
     Dtype act;               /* activations and compute weights */
     bool bias_qkv, bias_o;
     int sites;               /* dropout sites handed out in a block */
+    Value *places, *ends;    /* data.kind bfd: of the documents; else NULL */
     Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
     /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
     Value *target_rows, *target_of;

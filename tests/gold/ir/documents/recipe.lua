@@ -1,0 +1,8 @@
+-- Rows side by side: places and ends go to embedding and attention, in two micro-batches.
+return {
+    name = "documents", target = "cpu",
+    model = { family = "gpt2", layers = 2, hidden = 32, heads = 4, vocab = 300 },
+    data = { kind = "bfd" },
+    seq = { max = 48 },
+    batch = { micro = 2, accum = 2 },
+}
