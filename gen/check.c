@@ -337,8 +337,8 @@ static const char *kernel_defines(const Graph *g)
 static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file)
 {
     /* in <>: not what the current folder has */
-    const char *text = text_print("%s%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
-                                  precision_define(g), kernel_defines(g), file);
+    const char *text = text_print("%s%s%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
+                                  precision_define(g), kernel_defines(g), emit_variant_lists(), file);
     const char *const option[] = {
         text_print("--gpu-architecture=%s", g->target->arch), "-std=c++20", "--ptxas-options=-v",
         text_print("-I%s", folder), text_print("-I%s/kernels/cuda", folder),

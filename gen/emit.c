@@ -423,10 +423,12 @@ static void write_build(const Graph *g)
             str_print(&objects, " runtime/%.*s.o", (int)len - 2, name[i]);
     }
     if (on_gpu(g)) {
+        const char *variants = emit_variants(g);
         copy("kernels/cuda", "gemm_key.h");
         put("tune.cu",
             FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},
-                 {"GENERATOR", lock_generator(), false}),
+                 {"GENERATOR", lock_generator(), false}, {"SOURCES", lock_kernels(), false},
+                 {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
     }
     char *ranks = text_print("%" PRId64, g->ranks);
@@ -445,7 +447,7 @@ static void write_build(const Graph *g)
         false);
 }
 
-/* Products whose algorithm is cuBLASLt's first choice. */
+/* Products whose algorithm is cuBLASLt's first choice, calls of kernels by default. */
 static void add_untuned(cJSON *manifest)
 {
     const char *const *key;

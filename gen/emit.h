@@ -18,6 +18,10 @@ char *emit_shape(const Graph *g);                  /* enum constants of shape.h 
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 char *emit_programs(const Graph *g);               /* one function a program */
+/* After emit_programs. Calls that have variants, for tune.cu; "": none. */
+char *emit_variants(const Graph *g);
+/* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
+char *emit_variant_lists(void);
 char *emit_calls(const Graph *g);                  /* of the programs of a step, in order */
 char *emit_inputs(const Graph *g);                 /* constants INPUTS_OFFSET, INPUTS_BYTES */
 /* assignments of what train.c reads and writes */

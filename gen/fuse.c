@@ -188,6 +188,38 @@ const KernelRow kernel_row[] = {
 };
 const int nkernels = sizeof kernel_row / sizeof kernel_row[0];
 
+/* ---- VARIANT rows of kernels.def ------------------------------------------------------------- */
+
+/* Every part has rows. */
+static bool fits_norm_parts(const Op *op, int parts) { return parts <= rows(op->in[1]); }
+
+/* The head is (V, C). */
+static bool fits_ce_threads(const Op *op, int threads)
+{
+    (void)threads;
+    return op->in[1].v->dim[0].n > CUDA_CE_SHORT;
+}
+
+const VariantRow variant_row[] = {
+#define ROUNDS_f32 false
+#define ROUNDS_act true
+#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc)
+#define VARIANT(name, fits, rounds, doc, ...) \
+    {#name, fits_##fits, ROUNDS_##rounds, sizeof((int[]){__VA_ARGS__}) / sizeof(int), \
+     {__VA_ARGS__}},
+#include "../kernels/kernels.def"
+#undef KERNEL
+};
+const int nvariants = sizeof variant_row / sizeof variant_row[0];
+
+const VariantRow *variant_find(const char *name)
+{
+    for (int i = 0; i < nvariants; i++)
+        if (!strcmp(variant_row[i].name, name))
+            return &variant_row[i];
+    bug("kernels.def has no VARIANT %s", name);
+}
+
 /* ---- matching -------------------------------------------------------------------------------- */
 
 /* Ops of the pattern starting at ops[i] of the program; 0: it does not match. */

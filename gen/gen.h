@@ -418,6 +418,17 @@ typedef struct {
 } KernelRow;
 extern const KernelRow kernel_row[];
 extern const int nkernels;
+
+/* A row VARIANT of kernels.def. */
+typedef struct {
+    const char *name;
+    bool (*fits)(const Op *op, int value);       /* whether it is worth measuring for this op */
+    bool act;                /* fp32 results hold what was rounded to the type of activations */
+    int n, value[8];         /* the default first */
+} VariantRow;
+extern const VariantRow variant_row[];
+extern const int nvariants;
+const VariantRow *variant_find(const char *name);
 int kernel_find(const char *name);
 /* "i0", "1.o2": the operand of the group's op that a word of its row names. */
 Ref kernel_operand(const Program *p, const Group *group, const char *word);
@@ -439,13 +450,15 @@ void emit_run(const Graph *g, const char *outdir);
 void report_plan(const Graph *g, FILE *to);                  /* gen plan */
 void report_list(FILE *to);                                  /* gen list */
 
-/* ---- lock.c: algorithms of matrix products that were measured -------------------------------- */
+/* ---- lock.c: algorithms of matrix products and variants of kernels that were measured -------- */
 
 /* The algorithm as Gemm.algo takes it, or NULL; arguments as of gemm_key(). Remembers what was
  * asked. */
 const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
                            int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
                            const char *epilogue, int beta, int64_t offset);
+/* The same for a kernel's call: key names it, its types and dimensions; a number, or NULL. */
+const char *lock_variant(const Graph *g, const char *key);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);
@@ -453,6 +466,7 @@ void lock_note(void);                                        /* one line, if the
 void lock_require(const Graph *g);                           /* a missing row ends the program */
 char *lock_path(const Graph *g);
 char *lock_generator(void);
+char *lock_kernels(void);                                    /* hash of kernels/cuda */
 /* rows of one card, as the tuner prints them, into the lock file; from: for messages */
 void lock_write(const Graph *g, const char *section, const char *from);
 

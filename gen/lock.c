@@ -1,6 +1,6 @@
-/* lock.c -- RECIPE.lock.json beside a recipe: the algorithm of each matrix product, measured.
+/* lock.c -- RECIPE.lock.json beside a recipe: what was measured of products and kernels.
  *
- * In:    the lock file, the products of step.cu.   Out: algorithms for Gemm.algo; what is untuned.
+ * In:    the lock file, the calls of step.cu.   Out: Gemm.algo, kernels' variants; what is untuned.
  * Keeps: a row stands for its card's architecture, these kernels and this shape, or for nothing.
  * Method: one section a card; times in it are comments. The library's version is for the program
  *         to compare: gen does not ask the machine it runs on. */
@@ -9,6 +9,7 @@
 #include "../kernels/cuda/gemm_key.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,16 +19,25 @@
 
 enum { LOCK_VERSION = 1, MAX_LOCK = 1 << 24, MAX_ROWS = 2048 };
 
-typedef struct { const char *key, *algo; } LockRow;
+enum { GEMM, KERNEL };
+typedef struct {
+    const char *key, *choice;    /* algorithm or variant */
+    int kind;
+} LockRow;
+
+/* Where the file has rows of each kind, and what their choice is called. */
+static const struct { const char *list, *choice; } kind_row[] = {{"gemms", "algo"},
+                                                                 {"kernels", "variant"}};
 
 static struct {
     const char *path;            /* NULL: not looked for yet */
     const char *why;             /* no row applies; NULL: rows of gpu do */
+    const char *stale;           /* rows of kernels do not apply; NULL: they do */
     bool there;                  /* the file */
     const char *gpu, *cublaslt;
     int n, nasked;
     LockRow row[MAX_ROWS];
-    LockRow asked[MAX_ROWS];     /* by the emitted program, algo NULL: untuned */
+    LockRow asked[MAX_ROWS];     /* by the emitted program, choice NULL: untuned */
 } lock;
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -41,17 +51,40 @@ char *lock_path(const Graph *g)
     return text_print("%.*s.lock.json", (int)n, recipe);
 }
 
-/* What shapes a product's call: 8 digits in every section. */
+/* 8 digits of these files of kernels/cuda. */
+static char *files_hash(const char *const *file, int n)
+{
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        size_t bytes;
+        char *text =
+            file_text(text_print("%s/kernels/cuda/%s", gen_root(), file[i]), 1 << 24, &bytes);
+        str_print(&s, "%s", text ? sha256_hex(text, bytes) : "");
+    }
+    return text_print("%.8s", sha256_hex(s.text, s.n));
+}
+
+/* What shapes a product's call. */
 char *lock_generator(void)
 {
     static const char *const file[] = {"gemm.cuh", "gemm_key.h", "workspace.h"};
-    Str s = {0};
-    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
-        size_t n;
-        char *text = file_text(text_print("%s/kernels/cuda/%s", gen_root(), file[i]), 1 << 24, &n);
-        str_print(&s, "%s", text ? sha256_hex(text, n) : "");
-    }
-    return text_print("%.8s", sha256_hex(s.text, s.n));
+    return files_hash(file, sizeof file / sizeof *file);
+}
+
+/* What kernels consist of: every file, since they include each other. */
+char *lock_kernels(void)
+{
+    const char *path = text_print("%s/kernels/cuda", gen_root()), *file[200];
+    DIR *d = opendir(path);
+    int n = 0;
+    if (!d)
+        err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
+    for (struct dirent *e; (e = readdir(d)) && n < 200;)
+        if (e->d_name[0] != '.')
+            file[n++] = text_copy(e->d_name);
+    closedir(d);
+    qsort(file, (size_t)n, sizeof *file, text_order);
+    return files_hash(file, n);
 }
 
 static const char *string_of(const cJSON *o, const char *name, const char *place)
@@ -79,19 +112,41 @@ static void only_names(const cJSON *o, const char *const *name, int n, const cha
     only_names(o, (const char *const[]){__VA_ARGS__}, \
                sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), place)
 
-/* Words and numbers, as gemm_describe() of kernels/cuda/gemm.cuh prints them. */
-static void check_algo(const char *algo, const char *place)
+/* Of a product words and numbers, as gemm_describe() of kernels/cuda/gemm.cuh prints them; of a
+ * kernel a number. */
+static void check_choice(int kind, const char *algo, const char *place)
 {
+    if (kind == KERNEL && (algo[strspn(algo, "0123456789")] || strlen(algo) > 9))
+        err((Loc){lock.path, 0}, "%s: want a number as \"variant\", got \"%s\"", place, algo);
+    if (kind == KERNEL)
+        return;
     if (strncmp(algo, "algo ", 5) || algo[strspn(algo, "abcdefghijklmnopqrstuvwxyz0123456789 ")] ||
         strlen(algo) > 200)
         err((Loc){lock.path, 0}, "%s: want words and numbers that begin with algo, got \"%s\"",
             place, algo);
 }
 
+static void check_rows(const cJSON *card, int kind, const char *place)
+{
+    const char *name = kind_row[kind].list, *choice = kind_row[kind].choice;
+    const cJSON *rows = json_get(card, name), *row;
+    int i = 0;
+    if (!cJSON_IsArray(rows))
+        err((Loc){lock.path, 0}, "%s: want a list \"%s\"", place, name);
+    cJSON_ArrayForEach(row, rows) {
+        const char *at = text_print("%s, %s %d", place, kind == GEMM ? "row" : "kernel", ++i);
+        ONLY(row, at, "key", choice, "us", "default_us");
+        string_of(row, "key", at);
+        check_choice(kind, string_of(row, choice, at), at);
+    }
+}
+
+/* Files from before kernels had variants have neither a list of them nor their hash. */
 static void check_card(const cJSON *card, const char *place)
 {
     static const char *const text_name[] = {"gpu", "arch", "toolkit", "cublaslt", "generator"};
-    ONLY(card, place, "gpu", "arch", "sms", "toolkit", "cublaslt", "generator", "gemms");
+    ONLY(card, place, "gpu", "arch", "sms", "toolkit", "cublaslt", "generator", "sources", "gemms",
+         "kernels");
     for (size_t k = 0; k < sizeof text_name / sizeof *text_name; k++)
         string_of(card, text_name[k], place);
     const char *version = json_get(card, "cublaslt")->valuestring;
@@ -100,15 +155,10 @@ static void check_card(const cJSON *card, const char *place)
             version);
     if (!cJSON_IsNumber(json_get(card, "sms")))
         err((Loc){lock.path, 0}, "%s: want a number \"sms\"", place);
-    const cJSON *rows = json_get(card, "gemms"), *row;
-    int i = 0;
-    if (!cJSON_IsArray(rows))
-        err((Loc){lock.path, 0}, "%s: want a list \"gemms\"", place);
-    cJSON_ArrayForEach(row, rows) {
-        const char *at = text_print("%s, row %d", place, ++i);
-        ONLY(row, at, "key", "algo", "us", "default_us");
-        string_of(row, "key", at);
-        check_algo(string_of(row, "algo", at), at);
+    check_rows(card, GEMM, place);
+    if (json_get(card, "kernels") || json_get(card, "sources")) {
+        string_of(card, "sources", place);
+        check_rows(card, KERNEL, place);
     }
 }
 
@@ -160,6 +210,17 @@ static const cJSON *choose_card(const Graph *g, const cJSON *cards, const char *
     return NULL;
 }
 
+static void read_rows(const cJSON *card, int kind)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_get(card, kind_row[kind].list)) {
+        if (lock.n == MAX_ROWS)
+            err((Loc){lock.path, 0}, "more than %d rows for %s", MAX_ROWS, lock.gpu);
+        lock.row[lock.n++] = (LockRow){json_get(row, "key")->valuestring,
+                                       json_get(row, kind_row[kind].choice)->valuestring, kind};
+    }
+}
+
 static void open_lock(const Graph *g)
 {
     if (lock.path)
@@ -171,8 +232,8 @@ static void open_lock(const Graph *g)
         lock.why = "does not exist";
         return;
     }
-    const cJSON *card = choose_card(g, json_get(root, "cards"), wanted), *row;
-    const char *now = lock_generator();
+    const cJSON *card = choose_card(g, json_get(root, "cards"), wanted);
+    const char *now = lock_generator(), *sources = lock_kernels();
     lock.there = true;
     if (card && !same(card, "generator", now)) {
         lock.why = text_print("was made with other kernels (%s, now %s)",
@@ -183,12 +244,29 @@ static void open_lock(const Graph *g)
         return;
     lock.gpu = json_get(card, "gpu")->valuestring;
     lock.cublaslt = json_get(card, "cublaslt")->valuestring;
-    cJSON_ArrayForEach(row, json_get(card, "gemms")) {
-        if (lock.n == MAX_ROWS)
-            err((Loc){lock.path, 0}, "more than %d rows for %s", MAX_ROWS, lock.gpu);
-        lock.row[lock.n++] = (LockRow){json_get(row, "key")->valuestring,
-                                       json_get(row, "algo")->valuestring};
-    }
+    read_rows(card, GEMM);
+    if (json_get(card, "kernels") && !same(card, "sources", sources))
+        lock.stale = text_print("its kernels were measured from other sources (%s, now %s)",
+                                json_get(card, "sources")->valuestring, sources);
+    else
+        read_rows(card, KERNEL);
+}
+
+/* What was measured for a key; remembers that it was asked. */
+static const char *choice_of(const Graph *g, int kind, const char *key)
+{
+    open_lock(g);
+    for (int i = 0; i < lock.nasked; i++)
+        if (!strcmp(lock.asked[i].key, key))
+            return lock.asked[i].choice;
+    const char *choice = NULL;
+    for (int i = 0; i < lock.n; i++)
+        if (lock.row[i].kind == kind && !strcmp(lock.row[i].key, key))
+            choice = lock.row[i].choice;
+    if (lock.nasked == MAX_ROWS)
+        bug("more than %d products and kernels", MAX_ROWS);
+    lock.asked[lock.nasked++] = (LockRow){text_copy(key), choice, kind};
+    return choice;
 }
 
 const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
@@ -197,19 +275,10 @@ const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, con
 {
     char key[GEMM_KEY_BYTES];
     gemm_key(key, form, in, out, m, n, k, lda, ldb, ldc, epilogue, beta, offset);
-    open_lock(g);
-    for (int i = 0; i < lock.nasked; i++)
-        if (!strcmp(lock.asked[i].key, key))
-            return lock.asked[i].algo;
-    const char *algo = NULL;
-    for (int i = 0; i < lock.n; i++)
-        if (!strcmp(lock.row[i].key, key))
-            algo = lock.row[i].algo;
-    if (lock.nasked == MAX_ROWS)
-        bug("more than %d products", MAX_ROWS);
-    lock.asked[lock.nasked++] = (LockRow){text_copy(key), algo};
-    return algo;
+    return choice_of(g, GEMM, key);
 }
+
+const char *lock_variant(const Graph *g, const char *key) { return choice_of(g, KERNEL, key); }
 
 const char *lock_cublaslt(void) { return lock.cublaslt; }
 
@@ -218,28 +287,41 @@ int lock_untuned(const char *const **key)
     const char **list = arena_new(sizeof *list * (size_t)(lock.nasked + 1));
     int n = 0;
     for (int i = 0; i < lock.nasked; i++)
-        if (!lock.asked[i].algo)
+        if (!lock.asked[i].choice)
             list[n++] = lock.asked[i].key;
     qsort(list, (size_t)n, sizeof *list, text_order);
     *key = list;
     return n;
 }
 
+/* "20 of 20 products, 2 of 3 kernels": which have rows. */
+static char *counts(void)
+{
+    int asked[2] = {0}, known[2] = {0};
+    for (int i = 0; i < lock.nasked; i++) {
+        asked[lock.asked[i].kind]++;
+        known[lock.asked[i].kind] += lock.asked[i].choice != NULL;
+    }
+    char *products = text_print("%d of %d products", known[GEMM], asked[GEMM]);
+    return !asked[KERNEL] ? products
+                          : text_print("%s, %d of %d kernels", products, known[KERNEL],
+                                       asked[KERNEL]);
+}
+
 /* One line: which rows apply, or why none does. */
 void lock_note(void)
 {
-    const char *const *key;
-    int missing = lock_untuned(&key);
     if (lock.there && lock.why)
-        printf("%s %s: %d products by cuBLASLt's first choice\n", lock.path, lock.why, missing);
+        printf("%s %s: products by cuBLASLt's first choice, kernels by default\n", lock.path,
+               lock.why);
     else if (!lock.why && lock.nasked)
-        printf("%s: %d of %d products as measured on %s\n", lock.path, lock.nasked - missing,
-               lock.nasked, lock.gpu);
+        printf("%s: %s as measured on %s%s%s\n", lock.path, counts(), lock.gpu,
+               lock.stale ? "; " : "", lock.stale ? lock.stale : "");
 }
 
 void lock_require(const Graph *g)
 {
-    emit_programs(g);            /* asks for every product */
+    emit_programs(g);            /* asks for everything */
     const char *const *key;
     int n = lock_untuned(&key);
     if (!n)
@@ -247,8 +329,9 @@ void lock_require(const Graph *g)
     Str s = {0};
     for (int i = 0; i < n; i++)
         str_print(&s, "\n    %s", key[i]);
-    err((Loc){lock.path, 0}, "%s%d of %d products are not tuned; on the card: gen tune %s%s",
-        lock.why ? text_print("%s; ", lock.why) : "", n, lock.nasked, g->cfg->recipe, s.text);
+    const char *why = lock.why ? lock.why : lock.stale;
+    err((Loc){lock.path, 0}, "%sonly %s are tuned; on the card: gen tune %s; missing:%s",
+        why ? text_print("%s; ", why) : "", counts(), g->cfg->recipe, s.text);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -299,6 +382,9 @@ void lock_write(const Graph *g, const char *section, const char *from)
     if (!same(card, "generator", lock_generator()))
         err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
             json_get(card, "generator")->valuestring, lock_generator());
+    if (json_get(card, "kernels") && !same(card, "sources", lock_kernels()))
+        err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
+            json_get(card, "sources")->valuestring, lock_kernels());
     cJSON *root = read_file(), *cards = cJSON_CreateArray();
     if (!root) {
         root = cJSON_CreateObject();
@@ -309,7 +395,10 @@ void lock_write(const Graph *g, const char *section, const char *from)
     while ((old = cJSON_DetachItemFromArray(list, 0)))
         if (strcmp(card_name(old), card_name(card)))
             cJSON_AddItemToArray(cards, old);
-    cJSON_ReplaceItemInObjectCaseSensitive(card, "gemms", sorted(json_get(card, "gemms"), by_key));
+    for (size_t i = 0; i < sizeof kind_row / sizeof *kind_row; i++)
+        if (json_get(card, kind_row[i].list))
+            cJSON_ReplaceItemInObjectCaseSensitive(
+                card, kind_row[i].list, sorted(json_get(card, kind_row[i].list), by_key));
     cJSON_AddItemToArray(cards, card);
     cJSON_ReplaceItemInObjectCaseSensitive(root, "cards", sorted(cards, by_card));
     size_t n;
@@ -317,7 +406,8 @@ void lock_write(const Graph *g, const char *section, const char *from)
     if (!to || !json_write_hf(to, root) || fclose(to))
         bug("cannot print the lock file");
     file_write_if_changed(lock.path, text, n, false);
-    printf("%s: %d products for %s\n", lock.path, cJSON_GetArraySize(json_get(card, "gemms")),
-           json_get(card, "gpu")->valuestring);
+    printf("%s: %d products and %d kernels for %s\n", lock.path,
+           cJSON_GetArraySize(json_get(card, "gemms")),
+           cJSON_GetArraySize(json_get(card, "kernels")), json_get(card, "gpu")->valuestring);
     memset(&lock, 0, sizeof lock);
 }

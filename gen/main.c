@@ -8,16 +8,15 @@ static const char usage[] =
     "gen turns a recipe into the source of one training binary.\n"
     "\n"
     "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
-    "                                          (--locked: refuse matrix products that are not "
-    "tuned)\n"
+    "                                          (--locked: refuse what is not tuned)\n"
     "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
     "bound\n"
     "  gen check RECIPE [FIELD=VALUE ...]      compile its CUDA kernels: registers, shared memory, "
     "spills\n"
     "                                          (--nvcc: not by NVRTC; --insist: fail without a "
     "compiler)\n"
-    "  gen tune RECIPE [FIELD=VALUE ...]       measure matrix products on this GPU, into "
-    "RECIPE.lock.json\n"
+    "  gen tune RECIPE [FIELD=VALUE ...]       measure matrix products and kernels on this GPU, "
+    "into RECIPE.lock.json\n"
     "                                          (--rows FILE: as out/NAME/tune printed them "
     "elsewhere)\n"
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
@@ -41,7 +40,7 @@ typedef struct {
     const char *recipe, *out;        /* out NULL: out/NAME */
     const char *stop;                /* room whose text is wanted; NULL: none */
     bool roundtrip;
-    bool locked;                     /* every product's algorithm has to be known */
+    bool locked;                     /* everything has to be tuned */
     bool insist, by_nvcc;            /* of gen check */
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     char **override;

@@ -53,7 +53,7 @@ static void run(char *const *words, const char *to)
 int tune_run(const Graph *g, const char *out, const char *rows)
 {
     if (!on_gpu(g))
-        err((Loc){0}, "target %s has no products to tune", g->target->name);
+        err((Loc){0}, "target %s has nothing to tune", g->target->name);
     const char *none = rows ? NULL : no_gpu();
     if (none)
         err((Loc){0},

@@ -177,25 +177,28 @@ static inline void add_layernorm_fwd(act_t *sum, act_t *y, float *mean, float *r
 }
 
 /* dx = res + gradient of LN at x; dw, db overwritten (beta 0) or added to (1).
- * ws: layernorm_bwd_cuda_workspace(C) bytes. */
+ * ws: layernorm_bwd_cuda_workspace(C) bytes. PARTS: blocks that the rows are divided among. */
+template <int PARTS>
 static inline void layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_t *dy,
                                      const act_t *x, const wt_t *w, const float *mean,
                                      const float *rstd, const act_t *res, int64_t rows, int64_t C,
                                      int beta, void *ws, cudaStream_t s)
 {
-    const int threads = row_threads(C), groups = row_part_groups(threads, rows);
+    static_assert(PARTS <= CUDA_NORM_BWD_PARTS, "the workspace has no more");
+    const int threads = row_threads(C), groups = row_part_groups(threads, rows, PARTS);
     auto kernel =
         row_width(C) > 1 ? layernorm_bwd_kernel<ACT_VECTOR, true> : layernorm_bwd_kernel<1, true>;
-    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx,
-           dy, x, w, mean, rstd, res, rows, C);
-    part_sum(dw, db, (float *)ws, C, beta, s);
+    launch(kernel, PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
+           x, w, mean, rstd, res, rows, C);
+    part_sum<PARTS>(dw, db, (float *)ws, C, beta, s);
 }
 
+template <int PARTS>
 static inline void layernorm_bwd(float *dw, float *db, act_t *dx, const act_t *dy, const act_t *x,
                                  const wt_t *w, const float *mean, const float *rstd, int64_t rows,
                                  int64_t C, int beta, void *ws, cudaStream_t s)
 {
-    layernorm_bwd_add(dw, db, dx, dy, x, w, mean, rstd, NULL, rows, C, beta, ws, s);
+    layernorm_bwd_add<PARTS>(dw, db, dx, dy, x, w, mean, rstd, NULL, rows, C, beta, ws, s);
 }
 
 /* The same for frozen weights. */

@@ -114,7 +114,7 @@ static inline void bias_grad(float *db, const act_t *dy, int64_t rows, int64_t N
     launch(wide ? bias_grad_kernel<ACT_VECTOR> : bias_grad_kernel<1>,
            dim3(blocks_over(vectors, across), CUDA_REDUCE_PARTS),
            dim3(across, BIAS_THREADS / across), 0, s, (float *)ws, dy, rows, N);
-    part_sum(db, NULL, (const float *)ws, N, beta, s);
+    part_sum<CUDA_REDUCE_PARTS>(db, NULL, (const float *)ws, N, beta, s);
 }
 
 /* Both gradients, dy read once unless the product is apart; mm: that of dw with .beta = 0 and

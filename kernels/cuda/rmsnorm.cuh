@@ -147,24 +147,27 @@ static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_
 }
 
 /* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
- * ws: rmsnorm_bwd_cuda_workspace(C) bytes. */
+ * ws: rmsnorm_bwd_cuda_workspace(C) bytes. PARTS: blocks that the rows are divided among. */
+template <int PARTS>
 static inline void rmsnorm_bwd_add(float *dw, act_t *dx, const act_t *dy, const act_t *x,
                                    const wt_t *w, const float *rstd, const act_t *res, int64_t rows,
                                    int64_t C, int beta, void *ws, cudaStream_t s)
 {
-    const int threads = row_threads(C), groups = row_part_groups(threads, rows);
+    static_assert(PARTS <= CUDA_NORM_BWD_PARTS, "the workspace has no more");
+    const int threads = row_threads(C), groups = row_part_groups(threads, rows, PARTS);
     auto kernel =
         row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, true> : rmsnorm_bwd_kernel<1, true>;
-    launch(kernel, CUDA_REDUCE_PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx,
-           dy, x, w, rstd, res, rows, C);
-    part_sum(dw, NULL, (float *)ws, C, beta, s);
+    launch(kernel, PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
+           x, w, rstd, res, rows, C);
+    part_sum<PARTS>(dw, NULL, (float *)ws, C, beta, s);
 }
 
+template <int PARTS>
 static inline void rmsnorm_bwd(float *dw, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
                                const float *rstd, int64_t rows, int64_t C, int beta, void *ws,
                                cudaStream_t s)
 {
-    rmsnorm_bwd_add(dw, dx, dy, x, w, rstd, NULL, rows, C, beta, ws, s);
+    rmsnorm_bwd_add<PARTS>(dw, dx, dy, x, w, rstd, NULL, rows, C, beta, ws, s);
 }
 
 /* The same for frozen weights. */

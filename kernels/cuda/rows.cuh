@@ -48,11 +48,11 @@ static __host__ __device__ constexpr int row_groups(int threads, int most)
     return threads < most ? most / threads : 1;
 }
 
-/* The same where the block has one of CUDA_REDUCE_PARTS parts of the rows: as many as those, in
- * whole warps. */
-static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows)
+/* The same where the block has one of `parts` parts of the rows: as many as those, in whole
+ * warps. */
+static __host__ __device__ constexpr int row_part_groups(int threads, int64_t rows, int parts)
 {
-    const int64_t part = (rows + CUDA_REDUCE_PARTS - 1) / CUDA_REDUCE_PARTS;
+    const int64_t part = (rows + parts - 1) / parts;
     const int groups = row_groups(threads, ROW_THREADS), warp = row_groups(threads, WARP);
     return part < groups ? (int)((part + warp - 1) / warp * warp) : groups;
 }
@@ -275,12 +275,14 @@ static __device__ __forceinline__ void row_kept(float (&to)[ROW_HELD<W>], const 
         to[e] = row_has<W>(e, at, n) ? row[(at + (int64_t)(e / W) * blockDim.x) * W + e % W] : 0.0f;
 }
 
-/* Sums over the parts of ws (CUDA_REDUCE_PARTS, gridDim.y, C); blockIdx.y 0: y0 (C), 1: y1 (C). */
+/* Sums over the parts of ws (PARTS, gridDim.y, C); blockIdx.y 0: y0 (C), 1: y1 (C). */
+template <int PARTS>
 __global__ void __launch_bounds__(PART_LANES *PART_GROUPS)
     part_sum_kernel(float *y0, float *y1, const float *__restrict__ ws, int64_t C, int beta)
 {
     __shared__ float sums[PART_GROUPS][PART_LANES];
-    const int each = (int)CUDA_REDUCE_PARTS / PART_GROUPS;
+    const int each = PARTS / PART_GROUPS;
+    static_assert(PARTS % PART_GROUPS == 0, "whole ranges of parts");
     const int64_t i = blockIdx.x * (int64_t)PART_LANES + threadIdx.x, stride = gridDim.y * C;
     const float *column = ws + threadIdx.y * each * stride + blockIdx.y * C + i;
     float sum = 0;
@@ -300,13 +302,18 @@ __global__ void __launch_bounds__(PART_LANES *PART_GROUPS)
 }
 
 #ifndef __CUDACC_RTC__
-/* y0 (C) and, unless NULL, y1 (C) = sums over the parts of ws (CUDA_REDUCE_PARTS, 1 or 2, C). */
+/* y0 (C) and, unless NULL, y1 (C) = sums over the parts of ws (PARTS, 1 or 2, C). */
+template <int PARTS>
 static inline void part_sum(float *y0, float *y1, const float *ws, int64_t C, int beta,
                             cudaStream_t s)
 {
     const dim3 grid((unsigned)((C + PART_LANES - 1) / PART_LANES), y1 ? 2 : 1);
-    launch(part_sum_kernel, grid, dim3(PART_LANES, PART_GROUPS), 0, s, y0, y1, ws, C, beta);
+    launch(part_sum_kernel<PARTS>, grid, dim3(PART_LANES, PART_GROUPS), 0, s, y0, y1, ws, C, beta);
 }
+#else                            /* the first of norm_parts is CUDA_REDUCE_PARTS */
+#define PART_SUM_VARIANT(parts) \
+    template __global__ void part_sum_kernel<parts>(float *, float *, const float *, int64_t, int);
+VARIANTS_norm_parts(PART_SUM_VARIANT)
 #endif
 
 #endif

@@ -224,6 +224,9 @@ static inline __device__ float block_max(float v)
 #define SHARED_BYTES(kernel, bytes) extern "C" __device__ const int kernel##_shared = (bytes)
 #endif
 
+/* There too: VARIANTS_family(X) is X(value) for each value that this recipe may take of a VARIANT of
+ * kernels.def; `gen check` defines it. */
+
 /* ---- launches ---- */
 
 #ifndef __CUDACC_RTC__

@@ -11,10 +11,14 @@
 enum {
     /* Column sums add rows in this many fixed blocks, then the blocks in order. */
     CUDA_REDUCE_PARTS = 128,
+    /* Those of a norm's gradient: at most so many, see norm_parts in kernels.def. */
+    CUDA_NORM_BWD_PARTS = 256,
     /* Ranges of the gradient that are summed apart. */
     CUDA_NORM_PARTS = 1024,
     /* Rows, in order of their tokens, that the gradient of an embedding adds in one block. */
     CUDA_EMBED_PIECE = 64,
+    /* Columns of a row of logits that a warp reads; of longer ones a block. */
+    CUDA_CE_SHORT = 1024,
     /* Of any matrix product; cuBLASLt's algorithms are chosen among those that need no more. */
     CUDA_GEMM_WORKSPACE = 32 << 20
 };
@@ -25,16 +29,16 @@ static inline int64_t cuda_workspace_round(int64_t bytes)
     return (bytes + 255) / 256 * 256;
 }
 
-/* (CUDA_REDUCE_PARTS, 2, C) fp32: dw then db of each block of rows */
+/* (CUDA_NORM_BWD_PARTS, 2, C) fp32: dw then db of each block of rows */
 static inline int64_t layernorm_bwd_cuda_workspace(int64_t C)
 {
-    return 4 * CUDA_REDUCE_PARTS * 2 * C;
+    return 4 * CUDA_NORM_BWD_PARTS * 2 * C;
 }
 
-/* (CUDA_REDUCE_PARTS, C) fp32 */
+/* (CUDA_NORM_BWD_PARTS, C) fp32 */
 static inline int64_t rmsnorm_bwd_cuda_workspace(int64_t C)
 {
-    return 4 * CUDA_REDUCE_PARTS * C;
+    return 4 * CUDA_NORM_BWD_PARTS * C;
 }
 
 /* (CUDA_REDUCE_PARTS, N) fp32 */

@@ -1,7 +1,7 @@
-/* tune.cu -- measures algorithms for the products of step.cu on this GPU: ./tune > rows.json.
+/* tune.cu -- measures products and kernels of step.cu on this GPU: ./tune > rows.json.
  *
  * Out:    one JSON object, a section of the lock file: gen tune --rows rows.json puts it there.
- * Keeps:  an algorithm that is offered gives, element by element, what the kernel below gives.
+ * Keeps:  an algorithm gives, element by element, what a plain kernel does, a variant the default.
  * Method: the library's candidates but sums in an order of chance; random operands that no cache
  *         holds; the least of 3 rounds; who is not 1 % faster than the first choice loses to it. */
 #include "step.cu"
@@ -27,10 +27,20 @@ typedef struct {
     cublasLtMatmulHeuristicResult_t choice;
     bool apart;
     char text[GEMM_ALGO_BYTES];
-    double us;                   // of one product, the least of the rounds
 } TuneCandidate;
 
 /* ---- operands and the reference ---- */
+
+/* Elements of a thread in a grid of blocks of 256. */
+static __device__ inline int64_t tune_first(void)
+{
+    return blockIdx.x * INT64_C(256) + threadIdx.x;
+}
+
+static __device__ inline int64_t tune_step(void)
+{
+    return gridDim.x * INT64_C(256);
+}
 
 /* Uniform in -1 .. 1 by a hash of the position (splitmix64), apart for every seed. */
 static __device__ inline float tune_random(uint64_t seed, int64_t at)
@@ -43,13 +53,13 @@ static __device__ inline float tune_random(uint64_t seed, int64_t at)
 
 __global__ __launch_bounds__(256) void tune_fill_kernel(act_t *p, int64_t n, uint64_t seed)
 {
-    for (int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x; i < n; i += gridDim.x * INT64_C(256))
+    for (int64_t i = tune_first(); i < n; i += tune_step())
         act_store(p + i, tune_random(seed, i));
 }
 
 __global__ __launch_bounds__(256) void tune_fill_f32_kernel(float *p, int64_t n, uint64_t seed)
 {
-    for (int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x; i < n; i += gridDim.x * INT64_C(256))
+    for (int64_t i = tune_first(); i < n; i += tune_step())
         p[i] = tune_random(seed, i);
 }
 
@@ -93,7 +103,7 @@ void tune_product_kernel(float *want, const act_t *a, const act_t *b, TuneShape 
 __global__ __launch_bounds__(256)
 void tune_sums_kernel(float *want, const act_t *a, int64_t m, int64_t k)
 {
-    const int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x;
+    const int64_t i = tune_first();
     float sum = 0, lost = 0;
     for (int64_t at = 0; i < m && at < k; at++) {
         const float v = act_load(a + at * m + i) - lost, total = sum + v;
@@ -134,8 +144,7 @@ void tune_compare_kernel(int *wrong, const char *c, const float *want, const act
     const bool f32 = p.f32 || sizeof(act_t) == 4;
     const float eps = f32 ? 0x1p-22f : 0x1p-7f;
     int bad = 0;
-    for (int64_t i = blockIdx.x * INT64_C(256) + threadIdx.x; i < p.rows * p.cols;
-         i += gridDim.x * INT64_C(256)) {
+    for (int64_t i = tune_first(); i < p.rows * p.cols; i += tune_step()) {
         const int64_t at = i / p.cols * p.ldc + i % p.cols;
         float v = want[i];
         float noise = 0x1p-22f * (float)p.depth +
@@ -184,6 +193,13 @@ static char *tune_operand(const Gemm *g, int64_t n, int64_t width, const char *w
 static void tune_free_operand(const Gemm *g, void *p, int64_t width)
 {
     tune_free((char *)p - g->offset * width);
+}
+
+/* How many operands of so many bytes are used in turn. */
+static int tune_copies(int64_t bytes)
+{
+    const int64_t copies = tune_rotated / bytes + 1;
+    return copies < TUNE_COPIES ? (int)copies : TUNE_COPIES;
 }
 
 static dim3 tune_grid(int64_t n)
@@ -299,9 +315,11 @@ static void tune_reference(const Gemm *g, const TuneOperands *o, float *want, cu
                g->k);
 }
 
-/* Microseconds of one product, over `times` of them in a row. */
-static double tune_time(const Gemm *g, const TuneOperands *o, int copies, int times, void *ws,
-                        cudaStream_t s)
+/* ---- measuring ---- */
+
+/* Microseconds of one run, over `times` of them in a row; run(i) is the i-th. */
+template <typename Run>
+static double tune_time(const Run &run, int times, cudaStream_t s)
 {
     static cudaEvent_t from, to;
     float ms;
@@ -311,12 +329,39 @@ static double tune_time(const Gemm *g, const TuneOperands *o, int copies, int ti
     }
     cuda_check(cudaEventRecord(from, s), "an event");
     for (int i = 0; i < times; i++)
-        tune_run(g, &o[i % copies], ws, s);
+        run(i);
     cuda_check(cudaEventRecord(to, s), "an event");
-    cuda_check(cudaEventSynchronize(to), "a product");
+    cuda_check(cudaEventSynchronize(to), "what is measured");
     cuda_check(cudaEventElapsedTime(&ms, from, to), "an event");
     return 1e3 * (double)ms / times;
 }
+
+/* us[i]: the least of candidate i of n, of which pick(i) makes run() that one. Returns the best. */
+template <typename Pick, typename Run>
+static int tune_measure(double *us, int n, const Pick &pick, const Run &run, cudaStream_t s)
+{
+    double least = 1e30;
+    int best = 0;
+    pick(0);
+    tune_time(run, 3, s);
+    const double once = tune_time(run, 3, s);
+    const int times = once > 0 && 5e3 / once < 200 ? (int)(5e3 / once) + 3 : 200;
+    for (int round = 0; round < TUNE_ROUNDS; round++)
+        for (int i = 0; i < n; i++) {
+            if (round && us[i] > 3 * least)
+                continue;
+            pick(i);
+            const double now = tune_time(run, times, s);
+            us[i] = round && us[i] < now ? us[i] : now;
+            least = us[i] < least ? us[i] : least;
+        }
+    for (int i = 1; i < n; i++)
+        if (us[i] < 0.99 * us[0] && us[i] < us[best])
+            best = i;
+    return best;
+}
+
+/* ---- algorithms of a product ---- */
 
 /* Takes a candidate as a program with the lock file will: from its text. */
 static bool tune_take(Gemm *g, TuneCandidate *t, const cublasLtMatmulHeuristicResult_t *found)
@@ -329,7 +374,6 @@ static bool tune_take(Gemm *g, TuneCandidate *t, const cublasLtMatmulHeuristicRe
     t->apart = g->apart;
     t->choice.algo = g->chosen;
     t->choice.workspaceSize = g->bytes;
-    t->us = 1e30;
     return taken;
 }
 
@@ -387,25 +431,6 @@ static void tune_use(Gemm *g, const TuneCandidate *t)
     gemm_use(g, &t->choice.algo, t->choice.workspaceSize);
 }
 
-static void tune_measure(Gemm *g, const TuneOperands *o, int copies, TuneCandidate *list, int n,
-                         void *ws, cudaStream_t s)
-{
-    double best = 1e30;
-    tune_use(g, &list[0]);
-    tune_time(g, o, copies, 3, ws, s);
-    const double once = tune_time(g, o, copies, 3, ws, s);
-    const int times = once > 0 && 5e3 / once < 200 ? (int)(5e3 / once) + 3 : 200;
-    for (int round = 0; round < TUNE_ROUNDS; round++)
-        for (int i = 0; i < n; i++) {
-            if (round && list[i].us > 3 * best)
-                continue;
-            tune_use(g, &list[i]);
-            const double us = tune_time(g, o, copies, times, ws, s);
-            list[i].us = us < list[i].us ? us : list[i].us;
-            best = list[i].us < best ? list[i].us : best;
-        }
-}
-
 static const char *tune_type(bool f32)
 {
     return f32 || sizeof(act_t) == 4 ? "fp32" : model.precision;
@@ -427,11 +452,12 @@ static void tune_key(const Gemm *g, char *key)
 static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStream_t s)
 {
     static TuneCandidate list[2 * TUNE_CANDIDATES];
+    static double us[2 * TUNE_CANDIDATES];
     TuneOperands o[TUNE_COPIES];
     const int64_t bytes = (tune_size_a(g) + tune_size_b(g)) * (int64_t)sizeof(act_t) +
                           tune_size_c(g) * tune_width_c(g);
-    int copies = (int)(tune_rotated / bytes + 1), best = 0, refused;
-    copies = copies < TUNE_COPIES ? copies : TUNE_COPIES;
+    const int copies = tune_copies(bytes);
+    int refused;
     gemm_open(g);
     for (int i = 0; i < copies; i++)
         o[i] = tune_operands(g, 1 + 1000 * (uint64_t)i, s);
@@ -439,18 +465,208 @@ static void tune_product(Gemm *g, const char *key, bool first, void *ws, cudaStr
     if (!n)
         die(EXIT_DEVICE, "product %s: cuBLASLt has no algorithm that computes it (%d were no use)",
             g->name, refused);
-    tune_measure(g, o, copies, list, n, ws, s);
-    for (int i = 1; i < n; i++)
-        if (list[i].us < 0.99 * list[0].us && list[i].us < list[best].us)
-            best = i;
+    const int best = tune_measure(
+        us, n, [&](int i) { tune_use(g, &list[i]); },
+        [&](int i) { tune_run(g, &o[i % copies], ws, s); }, s);
+    tune_use(g, &list[best]);        // kernels that use it are measured with it
     for (int i = 0; i < copies; i++)
         tune_release(g, &o[i]);
     fprintf(stderr, "%-28s %9.1f us, %6.1f TFLOP/s, %2d of %2d, first choice %9.1f us\n", g->name,
-            list[best].us, 2e-6 * (double)g->m * (double)g->n * (double)g->k / list[best].us,
-            best + 1, n, list[0].us);
+            us[best], 2e-6 * (double)g->m * (double)g->n * (double)g->k / us[best], best + 1, n,
+            us[0]);
     printf("%s{\"key\": \"%s\", \"algo\": \"%s\", \"us\": %.2f, \"default_us\": %.2f}",
-           first ? "" : ",\n", key, list[best].text, list[best].us, list[0].us);
+           first ? "" : ",\n", key, list[best].text, us[best], us[0]);
 }
+
+//@ if tuned
+/* ---- variants of kernels ---- */
+
+enum { TUNE_OPERANDS = 16, TUNE_VARIANTS = 8, TUNE_SUMS = 256 };
+
+typedef enum { TUNE_F32, TUNE_ACT, TUNE_TOKEN } TuneType;  // TOKEN: int32_t below V
+
+typedef struct {
+    const char *key;
+    int64_t workspace, depth;    // depth: no sum has more terms
+    bool act;                    // fp32 results hold what was rounded to act_t
+    struct { TuneType type; int64_t n; bool out; } operand[TUNE_OPERANDS];     // n 0: no more
+    struct { int value; void (*run)(void *const *p, void *ws, cudaStream_t s); }
+        variant[TUNE_VARIANTS];                            // the default first; run NULL: no more
+} TuneKernel;
+
+//@ end
+//@ variants
+//@ if tuned
+
+__global__ __launch_bounds__(256) void tune_fill_token_kernel(int32_t *p, int64_t n, uint64_t seed)
+{
+    for (int64_t i = tune_first(); i < n; i += tune_step()) {
+        const int token = (int)((tune_random(seed, i) + 1) / 2 * (float)V);
+        p[i] = token < V ? token : V - 1;
+    }
+}
+
+static __device__ inline float tune_element(const void *p, int64_t i, int f32)
+{
+    return f32 ? ((const float *)p)[i] : act_load((const act_t *)p + i);
+}
+
+/* sums[blockIdx.x] = the squares of the elements that the block reads. */
+__global__ __launch_bounds__(256)
+void tune_squares_kernel(double *sums, const void *p, int64_t n, int f32)
+{
+    double sum = 0;
+    for (int64_t i = tune_first(); i < n; i += tune_step()) {
+        const double v = tune_element(p, i, f32);
+        sum += v * v;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0)
+        sums[blockIdx.x] = sum;
+}
+
+/* *wrong += elements that differ by more than slack of their own size and of the rms of all. */
+__global__ __launch_bounds__(256)
+void tune_differ_kernel(int *wrong, const void *got, const void *want, int64_t n, int f32,
+                        float slack, float rms)
+{
+    int bad = 0;
+    for (int64_t i = tune_first(); i < n; i += tune_step()) {
+        const float a = tune_element(got, i, f32), b = tune_element(want, i, f32);
+        bad += !(fabsf(a - b) <= slack * (fabsf(b) + rms));
+    }
+    if (bad)
+        atomicAdd(wrong, bad);
+}
+
+static int64_t tune_bytes(const TuneKernel *k, int i)
+{
+    return k->operand[i].n * (k->operand[i].type == TUNE_ACT ? (int64_t)sizeof(act_t) : 4);
+}
+
+/* Random values in every operand: what a call adds to starts the same each time. */
+static void tune_fill_operands(const TuneKernel *k, void *const *p, uint64_t seed, cudaStream_t s)
+{
+    for (int i = 0; i < TUNE_OPERANDS && k->operand[i].n; i++) {
+        const int64_t n = k->operand[i].n;
+        if (k->operand[i].type == TUNE_TOKEN)
+            launch(tune_fill_token_kernel, tune_grid(n), dim3(256), 0, s, (int32_t *)p[i], n,
+                   seed + (uint64_t)i);
+        else
+            tune_fill(p[i], n, k->operand[i].type == TUNE_F32, seed + (uint64_t)i, s);
+    }
+}
+
+/* What results of the same sums in two orders may differ by, in units of their size: twice the bound
+ * that kernel tests hold each to, 4 half ulps of the type rounded to times 1 + sqrt(terms). */
+static float tune_slack(const TuneKernel *k, int i)
+{
+#if defined ACT_BF16
+    const float half_ulp = 0x1p-9f;
+#else
+    const float half_ulp = 0x1p-12f;             // of fp16
+#endif
+    const bool f32 = sizeof(act_t) == 4 || (k->operand[i].type == TUNE_F32 && !k->act);
+    return 2 * 4 * (f32 ? 0x1p-24f * (1 + sqrtf((float)k->depth)) : 2 * half_ulp);
+}
+
+static double tune_rms(const void *p, int64_t n, bool f32, double *sums, cudaStream_t s)
+{
+    double sum[TUNE_SUMS], all = 0;
+    launch(tune_squares_kernel, TUNE_SUMS, 256, 0, s, sums, p, n, (int)f32);
+    cuda_check(cudaMemcpyAsync(sum, sums, sizeof sum, cudaMemcpyDeviceToHost, s), "sums");
+    cuda_check(cudaStreamSynchronize(s), "sums");
+    for (double part : sum)
+        all += part;
+    return sqrt(all / (double)n);
+}
+
+/* Elements in which variant v is not what the default gave; the default itself to the bit. */
+static int tune_differs(const TuneKernel *k, int v, void *const *p, void *const *want, void *ws,
+                        double *sums, cudaStream_t s)
+{
+    int *const count = (int *)(sums + TUNE_SUMS), wrong;
+    cuda_check(cudaMemsetAsync(count, 0, sizeof *count, s), "a counter");
+    tune_fill_operands(k, p, 1, s);
+    k->variant[v].run(p, ws, s);
+    for (int i = 0; i < TUNE_OPERANDS && k->operand[i].n; i++) {
+        if (!k->operand[i].out)
+            continue;
+        const int64_t n = k->operand[i].n;
+        const bool f32 = k->operand[i].type == TUNE_F32;
+        const double rms = tune_rms(want[i], n, f32, sums, s);
+        launch(tune_differ_kernel, tune_grid(n), dim3(256), 0, s, count, p[i], want[i], n, (int)f32,
+               v ? tune_slack(k, i) : 0, (float)rms);
+    }
+    cuda_check(cudaMemcpyAsync(&wrong, count, sizeof wrong, cudaMemcpyDeviceToHost, s),
+               "a counter");
+    cuda_check(cudaStreamSynchronize(s), "a comparison");
+    return wrong;
+}
+
+/* Variants that are right, the default before the others; returns how many. */
+static int tune_variants(const TuneKernel *k, void *const *p, int *list, void *ws, cudaStream_t s)
+{
+    void *want[TUNE_OPERANDS] = {};
+    double *sums = (double *)tune_alloc(TUNE_SUMS * 8 + 8, "sums");
+    int n = 0;
+    tune_fill_operands(k, p, 1, s);
+    k->variant[0].run(p, ws, s);
+    for (int i = 0; i < TUNE_OPERANDS && k->operand[i].n; i++) {
+        if (!k->operand[i].out)
+            continue;
+        want[i] = tune_alloc(tune_bytes(k, i), "results");
+        cuda_check(cudaMemcpyAsync(want[i], p[i], (size_t)tune_bytes(k, i),
+                                   cudaMemcpyDeviceToDevice, s), "results");
+    }
+    for (int v = 0; v < TUNE_VARIANTS && k->variant[v].run; v++) {
+        const int wrong = tune_differs(k, v, p, want, ws, sums, s);
+        if (wrong && !v)
+            die(EXIT_DEVICE, "kernel %s: the default gives other results the second time, in %d "
+                "elements", k->key, wrong);
+        if (wrong)
+            fprintf(stderr, "%s: variant %d: wrong in %d elements\n", k->key, k->variant[v].value,
+                    wrong);
+        else
+            list[n++] = v;
+    }
+    for (void *results : want)
+        if (results)
+            tune_free(results);
+    tune_free(sums);
+    return n;
+}
+
+/* Prints the kernel's row, its best variant in it. */
+static void tune_kernel(const TuneKernel *k, bool first, cudaStream_t s)
+{
+    void *p[TUNE_COPIES][TUNE_OPERANDS] = {}, *ws = tune_alloc(k->workspace + 256, "a workspace");
+    int list[TUNE_VARIANTS], picked = 0;
+    double us[TUNE_VARIANTS];
+    int64_t bytes = 0;
+    for (int i = 0; i < TUNE_OPERANDS; i++)
+        bytes += tune_bytes(k, i);
+    const int copies = tune_copies(bytes);
+    for (int c = 0; c < copies; c++) {
+        for (int i = 0; i < TUNE_OPERANDS && k->operand[i].n; i++)
+            p[c][i] = tune_alloc(tune_bytes(k, i), "an operand");
+        tune_fill_operands(k, p[c], 1 + 1000 * (uint64_t)c, s);
+    }
+    const int n = tune_variants(k, p[0], list, ws, s);
+    const int best = tune_measure(
+        us, n, [&](int i) { picked = list[i]; },
+        [&](int i) { k->variant[picked].run(p[i % copies], ws, s); }, s);
+    for (int c = 0; c < copies; c++)
+        for (int i = 0; i < TUNE_OPERANDS && p[c][i]; i++)
+            tune_free(p[c][i]);
+    tune_free(ws);
+    fprintf(stderr, "%s: variant %d, %.1f us, default %.1f us\n", k->key,
+            k->variant[list[best]].value, us[best], us[0]);
+    printf("%s{\"key\": \"%s\", \"variant\": \"%d\", \"us\": %.2f, \"default_us\": %.2f}",
+           first ? "" : ",\n", k->key, k->variant[list[best]].value, us[best], us[0]);
+}
+
+//@ end
 
 /* Bytes that any of the products may use, with what is beside it. */
 static int64_t tune_workspace(void)
@@ -490,6 +706,16 @@ int main(int argc, char **argv)
         if (!known)
             tune_product(gemms[i], key[i], i == 0, ws, work);
     }
+    printf("\n],\n\"sources\": \"@SOURCES@\", \"kernels\": [\n");
+//@ if tuned
+    for (Gemm *g : gemms)            // of products that another's row stands for
+        if (!g->product) {
+            g->algo = NULL;
+            gemm_init(g);
+        }
+    for (const TuneKernel &k : tune_kernels)
+        tune_kernel(&k, &k == tune_kernels, work);
+//@ end
     printf("\n]}\n");
     return fflush(stdout) ? EXIT_IO : EXIT_OK;
 }

@@ -20,7 +20,7 @@ return {
     target = "sm_90", precision = "bf16",
     model = {
         family = "qwen2", layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 96,
-        vocab = 257, positions = 64, bos = 256, eos = 256,
+        vocab = 1100, positions = 64, bos = 256, eos = 256,
     },
     seq = { max = 32 }, batch = { micro = 2 },
 }
@@ -125,34 +125,61 @@ gen "$R" >"$T/out" 2>&1 || not_ok lock/none "$(cat "$T/out")"
 check lock/none 1 "$(wc -l <"$T/out")"
 untuned() { sed -n '/"untuned"/,/]/p' "$T/out_r/manifest.json" | grep -c '" *m \|m [0-9]'; }
 products=$(untuned)
-[ "$products" -gt 8 ] && ok lock/untuned || not_ok lock/untuned "$products products"
+kernels=$(sed -n '/"untuned"/,/]/p' "$T/out_r/manifest.json" | grep -c '"[a-z_]* bf16 rows [0-9]')
+[ "$products" -gt 8 ] && [ "$kernels" = 4 ] && ok lock/untuned ||
+    not_ok lock/untuned "$products products, $kernels kernels"
 gen "$R" --locked >"$T/out" 2>&1
 check lock/locked 1 $?
 has lock/locked_line \
-    "r.lock.json: does not exist; $products of $products products are not tuned; on the card: gen tune" "$T/out"
+    "r.lock.json: does not exist; only 0 of $products products, 0 of $kernels kernels are tuned; on the card: gen" \
+    "$T/out"
 gen "$R" tune=required >"$T/out" 2>&1
 check lock/required "1 $products" "$? $(grep -c '^    .* m [0-9]* n [0-9]* k ' "$T/out")"
+check lock/required_kernels $kernels "$(grep -c '^    [a-z_]* bf16 rows [0-9]' "$T/out")"
+kernel=$(sed -n 's/^    \(rmsnorm_bwd bf16 .*\)/\1/p' "$T/out")
 key=$(sed -n 's/^    //p' "$T/out" | head -1)
 generator=$(sed -n 's/.*\\"generator\\": \\"\([0-9a-f]*\)\\".*/\1/p' "$T/out_r/tune.cu")
 card() {                # gpu, arch, generator, key, algo
     printf '{"gpu": "%s", "arch": "%s", "sms": 132, "toolkit": "13.0", "cublaslt": "13.0.2", "generator": "%s",
         "gemms": [{"key": "%s", "algo": "%s", "us": 1.5, "default_us": 2.5}]}' "$@"
 }
+sources=$(sed -n 's/.*\\"sources\\": \\"\([0-9a-f]*\)\\".*/\1/p' "$T/out_r/tune.cu")
+with_kernels() {        # card, sources, key, variant: the card with a row of a kernel
+    printf '%s, "sources": "%s", "kernels": [{"key": "%s", "variant": "%s"}]}' "${1%\}}" "$2" "$3" "$4"
+}
 file() { printf '{"diecast_lock": 1, "cards": [%s]}' "$1" >"$lock"; }
 algo="algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 0"
 file "$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")"
 gen "$R" >"$T/out" 2>&1
-has lock/applies "r.lock.json: 1 of $products products as measured on NVIDIA H200" "$T/out"
+has lock/applies "r.lock.json: 1 of $products products, 0 of $kernels kernels as measured on NVIDIA H200\$" "$T/out"
 check lock/emitted 1 "$(grep -c "\.algo = \"$algo\"" "$T/out_r/step.cu")"
 check lock/manifest $((products - 1)) "$(untuned)"
 gen "$R" --locked >"$T/out" 2>&1
 check lock/missing "1 $((products - 1))" "$? $(grep -c '^    .* m [0-9]* n [0-9]* k ' "$T/out")"
 gen "$R" batch.micro=3 >"$T/out" 2>&1
-has lock/other_shape "0 of $products products as measured" "$T/out"
+has lock/other_shape "0 of $products products, 0 of $kernels kernels as measured" "$T/out"
+check lock/default 1 "$(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
+c=$(card "NVIDIA H200" sm_90a "$generator" "$key" "$algo")
+file "$(with_kernels "$c" "$sources" "$kernel" 64)"
+gen "$R" >"$T/out" 2>&1
+has lock/kernel "r.lock.json: 1 of $products products, 1 of $kernels kernels as measured on NVIDIA H200\$" "$T/out"
+check lock/kernel_emitted "1 0" \
+    "$(grep -c ' rmsnorm_bwd<64>(' "$T/out_r/step.cu") $(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
+check lock/kernel_manifest 0 "$(grep -c "\"$kernel\"" "$T/out_r/manifest.json")"
+file "$(with_kernels "$c" 12345678 "$kernel" 64)"
+gen "$R" >"$T/out" 2>&1
+has lock/kernel_stale \
+    "0 of $kernels kernels .*; its kernels were measured from other sources (12345678, now $sources)" "$T/out"
+check lock/kernel_stale_emitted 1 "$(grep -c ' rmsnorm_bwd<128>(' "$T/out_r/step.cu")"
+file "$(with_kernels "$c" "$sources" "$kernel" 65)"
+gen "$R" >"$T/out" 2>&1
+check lock/kernel_unknown "1 $T/recipes/r.lock.json: $kernel: has no variant 65; \`gen tune\` measures again" \
+    "$? $(cat "$T/out")"
 file "$(card "NVIDIA H200" sm_90a 12345678 "$key" "$algo")"
 gen "$R" >"$T/out" 2>&1
 has lock/stale \
-    "was made with other kernels (12345678, now $generator): $products products by cuBLASLt's first choice" "$T/out"
+    "was made with other kernels (12345678, now $generator): products by cuBLASLt's first choice, kernels by default" \
+    "$T/out"
 check lock/stale_emitted 0 "$(grep -c '\.algo' "$T/out_r/step.cu")"
 gen "$R" --locked >"$T/out" 2>&1
 check lock/stale_locked 1 $?
@@ -181,6 +208,11 @@ bad library "{\"diecast_lock\": 1, \"cards\": [${c/13.0.2/x}]}" 'card 1: want nu
 bad number "{\"diecast_lock\": 1, \"cards\": [${c/\"sms\": 132/\"sms\": \"x\"}]}" 'card 1: want a number "sms"'
 bad rows "{\"diecast_lock\": 1, \"cards\": [${c%\"gemms*}\"gemms\": 1}]}" 'card 1: want a list "gemms"'
 bad row "{\"diecast_lock\": 1, \"cards\": [${c/\"us\"/\"uss\"}]}" 'card 1, row 1: unknown name "uss"'
+k=$(with_kernels "$c" "$sources" x 64)
+bad kernels "{\"diecast_lock\": 1, \"cards\": [${k/\"kernels\"*/\"kernels\": 1\}}]}" 'card 1: want a list "kernels"'
+bad sources "{\"diecast_lock\": 1, \"cards\": [${k/\"sources\": \"$sources\", /}]}" 'card 1: want a text "sources"'
+bad variant "{\"diecast_lock\": 1, \"cards\": [${k/\"64\"/\"6x4\"}]}" \
+    'card 1, kernel 1: want a number as "variant", got "6x4"'
 bad key "{\"diecast_lock\": 1, \"cards\": [${c/\"key\": \"k\", /}]}" 'card 1, row 1: want a text "key"'
 bad algo "{\"diecast_lock\": 1, \"cards\": [${c/$algo/algo 1; x}]}" \
     'card 1, row 1: want words and numbers that begin with algo, got "algo 1; x"'
@@ -198,7 +230,7 @@ has lock/folded_layer '^    NT bf16 bf16 m 64 n 128 k 88 ld 88 88 128 epi none b
 
 # ---- gen tune
 "$GEN" tune recipes/cpu_tiny.lua >"$T/out" 2>&1
-check tune/cpu "1 gen: target cpu has no products to tune" "$? $(cat "$T/out")"
+check tune/cpu "1 gen: target cpu has nothing to tune" "$? $(cat "$T/out")"
 if ! ldconfig -p | grep -q libcuda.so.1; then
     "$GEN" tune "$R" -o "$T/out_r" >"$T/out" 2>&1
     check tune/no_gpu "1 1" "$? $(grep -c '^gen: nothing was tuned: ' "$T/out")"
@@ -212,6 +244,11 @@ rows "NVIDIA H200" sm_90a 12345678 "$key" "$algo"
 check tune/other_kernels "1 $T/rows: rows of other kernels (12345678, now $generator): emit, build and run tune again" \
     "$? $(cat "$T/out")"
 check tune/nothing_written "" "$(ls "$lock" 2>/dev/null)"
+with_kernels "$(cat "$T/rows")" 12345678 "$kernel" 64 >"$T/rows2"
+sed -i "s/12345678/$generator/; s/\"sources\": \"$generator\"/\"sources\": \"12345678\"/" "$T/rows2"
+"$GEN" tune "$R" --rows "$T/rows2" -o "$T/out_r" >"$T/out" 2>&1
+check tune/other_sources "1 $T/rows2: rows of other kernels (12345678, now $sources): emit, build and run tune again" \
+    "$? $(cat "$T/out")"
 rows "NVIDIA H200" sm_90a "$generator" "$key" "$algo"
 check tune/rows "0 1" "$? $(grep -c 'as measured on NVIDIA H200' "$T/out")"
 cp "$lock" "$T/one"
@@ -229,7 +266,8 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
     "$GEN" "$R" -o "$T/out_r" >/dev/null 2>&1
     if make -s -C "$T/out_r" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_r/tune" >"$T/rows" 2>"$T/err"; then
         "$GEN" tune "$R" --rows "$T/rows" -o "$T/out_r" >"$T/out" 2>&1
-        has tune/simulated "$products of $products products as measured on" "$T/out"
+        has tune/simulated "$products of $products products, $kernels of $kernels kernels as measured on" "$T/out"
+        check tune/kernels $kernels "$(grep -c '"variant"' "$lock")"
         gen "$R" --locked >"$T/out" 2>&1
         check tune/locked 0 $?
         check tune/all_locked 0 "$(untuned)"
@@ -264,7 +302,7 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         rm -f "$lock"
         make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_unlocked 2 $?
-        has tune/make_unlocked_line "are not tuned; on the card" "$T/out"
+        has tune/make_unlocked_line "are tuned; on the card" "$T/out"
         # those of adapters are measured, locked and listed like the others
         "$GEN" "$L" -o "$T/out_l" >/dev/null 2>&1
         make -s -C "$T/out_l" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_l/tune" >"$T/rows" 2>"$T/err"

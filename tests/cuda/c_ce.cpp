@@ -2,6 +2,9 @@
 #include "../../kernels/cuda/ce.cuh"
 #include "../../kernels/reference/ce.h"
 #include "harness.h"
+#include "variants.h"
+
+static constexpr int WIDE = DEFAULT_ce_threads;
 
 struct Shape {
     int64_t rows, V, C, chunk;
@@ -43,6 +46,7 @@ static Gemms gemms(const Shape &s)
 
 /* Errors of the gradient grow with the logits' own: these are about 1, or exact integers of some
  * tens. The scale keeps fp16 clear of its smallest numbers, as the scale of a loss does. */
+template <int THREADS>
 static void run_case(const Shape &s, bool skip, int beta, bool integers)
 {
     const int64_t nx = s.rows * s.C, nw = s.V * s.C, bytes = nx * (int64_t)sizeof(act_t);
@@ -61,11 +65,11 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
            beta);
 
     run([&] {
-        ce_fwd(alone, x, w, labels, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
-        ce_fwd_bwd(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, beta, &g.logits,
-                   &g.dx, &g.dw, ws, stream);
-        ce_fwd_dx(last, frozen, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, &g.logits, &g.dx,
-                  ws, stream);
+        ce_fwd<THREADS>(alone, x, w, labels, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
+        ce_fwd_bwd<THREADS>(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, beta,
+                            &g.logits, &g.dx, &g.dw, ws, stream);
+        ce_fwd_dx<THREADS>(last, frozen, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, &g.logits,
+                           &g.dx, ws, stream);
     });
     check_f32("loss", loss, loss_, s.rows, s.C + s.V);
     check_same("loss alone", alone, loss, s.rows * 4);
@@ -84,15 +88,18 @@ TEST(ce)
 {
     gemm_setup();
     for (const Shape &s : shapes)
-        for (int v = 0; v < 4; v++)
-            run_case(s, v & 1, v >> 1, false);
+        every_ce_threads([&](auto threads) {
+            constexpr int THREADS = decltype(threads)::value;
+            for (int v = 0; v < 4 && (THREADS == WIDE || s.V > CUDA_CE_SHORT); v++)
+                run_case<THREADS>(s, v & 1, v >> 1, false);
+        });
 }
 
 TEST(ce_large_logits)
 {
     gemm_setup();
-    run_case({ 16, 40, 16, 8 }, false, 0, true);
-    run_case({ 4, 1500, 16, 2 }, false, 0, true);
+    run_case<WIDE>({ 16, 40, 16, 8 }, false, 0, true);
+    run_case<WIDE>({ 4, 1500, 16, 2 }, false, 0, true);
 }
 
 /* Rows of equal logits: the loss is log V, whatever the vectors; a row's gradient adds up to 0. */
@@ -110,7 +117,7 @@ TEST(ce_rows)
         float *scale = upload(&one, 1);
         act_t *d = NEW(act_t, rows * width);
         int32_t *labels = tokens_random(rows, V);
-        run([&] { ce_rows(loss, d, logits, labels, scale, rows, V, stream); });
+        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, rows, V, stream); });
         check_f32("log V", loss, want, rows, V);
         for (int64_t i = 0; i < rows; i++) {
             double sum = 0;
@@ -135,7 +142,7 @@ TEST(ce_not_finite)
         float *logits = upload(host, width);
         act_t *d = NEW(act_t, width);
         int32_t *labels = tokens_random(1, V);
-        run([&] { ce_rows(loss, d, logits, labels, scale, 1, V, stream); });
+        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, 1, V, stream); });
         check_true("the loss is not finite", !isfinite(download(loss, 1)[0]));
     }
 }
@@ -170,15 +177,15 @@ BENCH(ce)
         snprintf(what, sizeof what, "ce rows %d V %d C %d chunk %d", (int)s.rows, (int)s.V,
                  (int)s.C, (int)s.chunk);
         bench_report(what, bench_time([&] {
-                         ce_fwd_bwd(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C, s.chunk, 1,
-                                    &g.logits, &g.dx, &g.dw, ws, stream);
+                         ce_fwd_bwd<WIDE>(loss, dx, dw, x, w, labels, scale, s.rows, s.V, s.C,
+                                          s.chunk, 1, &g.logits, &g.dx, &g.dw, ws, stream);
                      }),
                      0, 6.0 * (double)(s.rows * s.V * s.C));
         float *logits = (float *)(ws + CUDA_GEMM_WORKSPACE);
         act_t *d =
             sizeof(act_t) == 4 ? (act_t *)logits : (act_t *)(logits + s.chunk * ce_width(s.V));
         bench_report("  softmax and gradient of a chunk", bench_time([&] {
-                         ce_rows(loss, d, logits, labels, scale, s.chunk, s.V, stream);
+                         ce_rows<WIDE>(loss, d, logits, labels, scale, s.chunk, s.V, stream);
                      }),
                      (double)(s.chunk * s.V) * (2 * 4 + sizeof(act_t)), 0);
     }

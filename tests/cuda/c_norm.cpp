@@ -4,6 +4,7 @@
 #include "../../kernels/reference/layernorm.h"
 #include "../../kernels/reference/rmsnorm.h"
 #include "harness.h"
+#include "variants.h"
 
 /* Single elements and vectors; one warp to all of a block a row; several rows a block, and so many
  * that a block walks them; rows wider than what a block holds. */
@@ -23,6 +24,7 @@ struct Norm {
 };
 
 static const float eps = 1e-5f;
+static constexpr int PARTS = DEFAULT_norm_parts;
 
 static double norm_loss(Norm &p)
 {
@@ -217,7 +219,8 @@ TEST(layernorm_bwd)
         void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
         run([&] {
             layernorm_fwd(y, p.mean, p.rstd, p.x, p.w, p.b, rows, C, eps, stream);
-            layernorm_bwd(dw, db, dx, p.dy, p.x, p.w, p.mean, p.rstd, rows, C, 0, ws, stream);
+            layernorm_bwd<PARTS>(dw, db, dx, p.dy, p.x, p.w, p.mean, p.rstd, rows, C, 0, ws,
+                                 stream);
             layernorm_dx(frozen, p.dy, p.x, p.w, p.mean, p.rstd, rows, C, stream);
             layernorm_dx_add(frozen_res, p.dy, p.x, p.w, p.mean, p.rstd, p.res, rows, C, stream);
         });
@@ -226,8 +229,8 @@ TEST(layernorm_bwd)
         check_f32("db", db, p.db_, C, rows);
         check_same("frozen dx", frozen, dx, p.bytes);
         run([&] {
-            layernorm_bwd_add(more, db, res, p.dy, p.x, p.w, p.mean, p.rstd, res, rows, C, 1, ws,
-                              stream);
+            layernorm_bwd_add<PARTS>(more, db, res, p.dy, p.x, p.w, p.mean, p.rstd, res, rows, C, 1,
+                                     ws, stream);
             layernorm_dx(dy, dy, p.x, p.w, p.mean, p.rstd, rows, C, stream);
         });
         check_act("res + dx in place", res, p.dxr_, p.n, C);
@@ -251,7 +254,7 @@ TEST(rmsnorm_bwd)
         void *ws = new_bytes(rmsnorm_bwd_cuda_workspace(C));
         run([&] {
             rmsnorm_fwd(y, p.rstd, p.x, p.w, rows, C, eps, stream);
-            rmsnorm_bwd(dw, dx, p.dy, p.x, p.w, p.rstd, rows, C, 0, ws, stream);
+            rmsnorm_bwd<PARTS>(dw, dx, p.dy, p.x, p.w, p.rstd, rows, C, 0, ws, stream);
             rmsnorm_dx(frozen, p.dy, p.x, p.w, p.rstd, rows, C, stream);
             rmsnorm_dx_add(frozen_res, p.dy, p.x, p.w, p.rstd, p.res, rows, C, stream);
         });
@@ -259,13 +262,47 @@ TEST(rmsnorm_bwd)
         check_via_act("dw", dw, p.dw_, C, rows);
         check_same("frozen dx", frozen, dx, p.bytes);
         run([&] {
-            rmsnorm_bwd_add(more, res, p.dy, p.x, p.w, p.rstd, res, rows, C, 1, ws, stream);
+            rmsnorm_bwd_add<PARTS>(more, res, p.dy, p.x, p.w, p.rstd, res, rows, C, 1, ws, stream);
             rmsnorm_dx(dy, dy, p.x, p.w, p.rstd, rows, C, stream);
         });
         check_act("res + dx in place", res, p.dxr_, p.n, C);
         check_via_act("dw added", more, sum, C, rows);
         check_same("frozen res + dx", frozen_res, res, p.bytes);
         check_same("dx in the place of dy", dy, dx, p.bytes);
+    }
+}
+
+/* Blocks that the rows are divided among, as many as gen tune may choose: more than there are rows,
+ * and so few that each walks. */
+TEST(norm_parts)
+{
+    for (auto &shape : shapes) {
+        Norm l = norm_new(shape, false), r = norm_new(shape, true);
+        const int64_t rows = l.rows, C = l.C, n = l.n;
+        norm_gradients(l);
+        norm_gradients(r);
+        act_t *y = NEW(act_t, n);
+        void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
+        run([&] {
+            layernorm_fwd(y, l.mean, l.rstd, l.x, l.w, l.b, rows, C, eps, stream);
+            rmsnorm_fwd(y, r.rstd, r.x, r.w, rows, C, eps, stream);
+        });
+        every_norm_parts([&](auto parts) {
+            constexpr int MANY = decltype(parts)::value;
+            act_t *dx = NEW(act_t, n), *rdx = NEW(act_t, n);
+            float *dw = NEW(float, C), *db = NEW(float, C), *rdw = NEW(float, C);
+            run([&] {
+                layernorm_bwd<MANY>(dw, db, dx, l.dy, l.x, l.w, l.mean, l.rstd, rows, C, 0, ws,
+                                    stream);
+                rmsnorm_bwd_add<MANY>(rdw, rdx, r.dy, r.x, r.w, r.rstd, r.res, rows, C, 0, ws,
+                                      stream);
+            });
+            check_act("dx", dx, l.dx_, n, C);
+            check_f32("dw", dw, l.dw_, C, rows);
+            check_f32("db", db, l.db_, C, rows);
+            check_act("res + dx of RMSNorm", rdx, r.dxr_, n, C);
+            check_via_act("dw of RMSNorm", rdw, r.dw_, C, rows);
+        });
     }
 }
 
@@ -282,7 +319,7 @@ TEST(layernorm_bwd_integers)
         void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
         run([&] {
             layernorm_fwd(y, mean, rstd, x, w, w, rows, C, eps, stream);
-            layernorm_bwd(dw, db, dx, dy, x, w, mean, rstd, rows, C, 1, ws, stream);
+            layernorm_bwd<PARTS>(dw, db, dx, dy, x, w, mean, rstd, rows, C, 1, ws, stream);
         });
         for (int64_t i = 0; i < n; i++)
             want[i % C] += dy_[i];
@@ -313,14 +350,14 @@ BENCH(norm)
             add_layernorm_fwd(sum, y, mean, rstd, a, r, x, x, rows, C, eps, stream);
         });
         report("layernorm_bwd_add", 4, [&] {
-            layernorm_bwd_add(dw, dw, y, a, sum, x, mean, rstd, r, rows, C, 0, ws, stream);
+            layernorm_bwd_add<PARTS>(dw, dw, y, a, sum, x, mean, rstd, r, rows, C, 0, ws, stream);
         });
         report("rmsnorm_fwd", 2, [&] { rmsnorm_fwd(y, rstd, a, x, rows, C, eps, stream); });
         report("add_rmsnorm_fwd", 4, [&] {
             add_rmsnorm_fwd(sum, y, rstd, a, r, x, rows, C, eps, stream);
         });
         report("rmsnorm_bwd_add", 4, [&] {
-            rmsnorm_bwd_add(dw, y, a, sum, x, rstd, r, rows, C, 0, ws, stream);
+            rmsnorm_bwd_add<PARTS>(dw, y, a, sum, x, rstd, r, rows, C, 0, ws, stream);
         });
         report("rmsnorm_dx_add", 4, [&] {
             rmsnorm_dx_add(y, a, sum, x, rstd, r, rows, C, stream);

@@ -14,6 +14,7 @@
 #include "../../kernels/cuda/rmsnorm.cuh"
 #include "../../kernels/cuda/rope.cuh"
 #include "harness.h"
+#include "variants.h"
 
 #include <math.h>
 
@@ -250,8 +251,8 @@ TEST(sizes_ce)
     act_t *G = repeat(d, n, often);
     const int32_t *labels = repeat(label, rows, often);
     run([&] {
-        ce_rows(loss, d, logits, label, scale, rows, V, stream);
-        ce_rows(LOSS, G, LOGITS, labels, scale, rows * often, V, stream);
+        ce_rows<DEFAULT_ce_threads>(loss, d, logits, label, scale, rows, V, stream);
+        ce_rows<DEFAULT_ce_threads>(LOSS, G, LOGITS, labels, scale, rows * often, V, stream);
     });
     check_repeats("loss", LOSS, loss, rows, often);
     check_repeats("gradient", G, d, n, often);

@@ -215,8 +215,8 @@ static void run_micro(cudaStream_t s)
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);       // @g13 recipe.lua:5
     }
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, s);  // @g14 recipe.lua:4
-    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
-              &mm_head_dx, ws16, s);                                          // @g15 recipe.lua:2
+    ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48,
+                   &mm_head_logits, &mm_head_dx, ws16, s);                    // @g15 recipe.lua:2
     loss_sum(loss, losses, B * T, s);                                         // @g16 recipe.lua:2
     rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, s);    // @g17 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
@@ -293,7 +293,7 @@ static void run_eval(cudaStream_t s)
         add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g13 recipe.lua:5
     }
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g14 recipe.lua:4
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws53, s);  // @g15 recipe.lua:2
+    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws53, s);  // @g15 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);                                       // @g16 recipe.lua:2
 }
 

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 b264781666355b4d, 88 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 b1a3f056e1ec3a2b, 88 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -125,11 +125,11 @@ static void run_micro(int micro, cudaStream_t s)
     layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
                   1e-05f, s);                                                 // @g9 recipe.lua:4
     scale_loss(scaled, scale, scaler, s);                                     // @g10 recipe.lua:2
-    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled, B * T, V, C,
-               32, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11, s);    // @g11 recipe.lua:2
+    ce_fwd_bwd<512>(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled, B * T,
+                    V, C, 32, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11, s);  // @g11 recipe.lua:2
     loss_sum(loss, losses, B * T, s);                                         // @g12 recipe.lua:2
-    layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
-                  norm_f_rstd, B * T, C, 1, ws13, s);                         // @g13 recipe.lua:4
+    layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
+                       norm_f_mean, norm_f_rstd, B * T, C, 1, ws13, s);       // @g13 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws14, s);            // @g14 recipe.lua:4
         if (micro == 1)
@@ -145,9 +145,9 @@ static void run_micro(int micro, cudaStream_t s)
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);               // @g22 recipe.lua:9
         linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws23, s);     // @g23 recipe.lua:4
-        layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
-                          AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
-                          AT(b_norm2_rstd, l), dx, B * T, C, 1, ws24, s);     // @g24 recipe.lua:4
+        layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
+                               AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
+                               AT(b_norm2_rstd, l), dx, B * T, C, 1, ws24, s);  // @g24 recipe.lua:4
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);                // @g25 recipe.lua:9
         if (micro == 1)
@@ -168,9 +168,9 @@ static void run_micro(int micro, cudaStream_t s)
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);            // @g36 recipe.lua:9
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws37, s);   // @g37 recipe.lua:5
-        layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
-                          AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
-                          B * T, C, 1, ws38, s);                              // @g38 recipe.lua:4
+        layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
+                               AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
+                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws38, s);  // @g38 recipe.lua:4
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);                // @g39 recipe.lua:9
         if (micro == 1)
@@ -249,7 +249,8 @@ static void run_eval(cudaStream_t s)
     }
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   1e-05f, s);                                                 // @g9 recipe.lua:4
-    ce_fwd(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits, ws74, s);  // @g10 recipe.lua:2
+    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits, ws74,
+                s);                                                           // @g10 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);                                       // @g11 recipe.lua:2
 }
 
