@@ -293,7 +293,7 @@ static int tune_wrong(const Gemm *g, const TuneOperands *o, const float *want, i
     launch(tune_compare_kernel, tune_grid(g->m * g->n), dim3(256), 0, s, count, o->c, want, o->bias,
            o->aux, p);
     if (o->db) {
-        const TuneFinish sums = {1, g->m, g->k, g->m, 1, 0, 0, GEMM_NONE, 0};
+        const TuneFinish sums = {1, g->m, g->k, g->m, 1, 0, 0, GEMM_NONE, 1, 0};
         launch(tune_compare_kernel, tune_grid(g->m), dim3(256), 0, s, count, (char *)o->db,
                want + g->m * g->n, (act_t *)NULL, (act_t *)NULL, sums);
     }

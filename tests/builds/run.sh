@@ -226,7 +226,7 @@ has lock/adapters_y '^    NT bf16 bf16 m 64 n 32 k 6 ld 18 6 128 epi none beta 1
 has lock/adapters_at_once '^    NT bf16 bf16 m 64 n 18 k 64 ld 64 64 18 epi none beta 0$' "$T/out"
 "$GEN" "$L" -o "$T/out_l" lora.dropout=0 lora.rank=8 --locked >"$T/out" 2>&1
 has lock/adapters_folded '^    NT bf16 bf16 m 64 n 24 k 64 ld 88 64 88 epi none beta 0 offset 8$' "$T/out"
-has lock/folded_layer '^    NT bf16 bf16 m 64 n 128 k 88 ld 88 88 128 epi none beta 0$' "$T/out"
+has lock/folded_layer '^    NT bf16 bf16 m 64 n 128 k 88 ld 88 88 128 epi bias beta 0$' "$T/out"
 
 # ---- gen tune
 "$GEN" tune recipes/cpu_tiny.lua >"$T/out" 2>&1
