@@ -84,7 +84,8 @@ BEGIN {
             print "    batch = { micro = 6 }," > file
         else {
             B = pick("1 1 2 3 5 8")
-            print "    batch = { micro = " B ", accum = " pick("1 1 2 3") " }," > file
+            some = below(3) ? "" : ", targets = " B * (below(T) + 1)
+            print "    batch = { micro = " B ", accum = " pick("1 1 2 3") some " }," > file
             print "    gpus = " pick("1 1 2 3") "," > file
             print "    kernels = { fuse = " pick("true false") " }," > file
             print "    memory = { recompute = \"" pick("none block") "\"" (below(4) ? "" : ", loss_rows = " B) " }," > file
