@@ -89,7 +89,7 @@ BEGIN {
             print "    gpus = " pick("1 1 2 3") "," > file
             print "    kernels = { fuse = " pick("true false") " }," > file
             print "    memory = { recompute = \"" pick("none block") "\"" (below(4) ? "" : ", loss_rows = " B) " }," > file
-            print "    data = { kind = \"" pick("packed rows") "\" }," > file
+            print "    data = { kind = \"" pick("packed rows bfd") "\" }," > file
             print "    optim = { decay_rule = \"" pick("hf5 all none") "\" }," > file
         }
         if (below(2))
