@@ -423,7 +423,7 @@ static void write_build(const Graph *g)
             str_print(&objects, " runtime/%.*s.o", (int)len - 2, name[i]);
     }
     if (on_gpu(g)) {
-        const char *variants = emit_variants(g);
+        const char *variants = emit_variants();
         copy("kernels/cuda", "gemm_key.h");
         put("tune.cu",
             FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},

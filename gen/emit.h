@@ -1,7 +1,7 @@
 /* emit.h -- inside the emit room: what its files share.
  *
- * emit.c writes the folder, emit_step.c calls and tables of step.c or step.cu, emit_model.c what
- * Hugging Face files say. */
+ * emit.c writes the folder, emit_step.c calls and tables of step.c or step.cu, emit_tune.c those of
+ * tune.cu, emit_model.c what Hugging Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -18,15 +18,32 @@ char *emit_shape(const Graph *g);                  /* enum constants of shape.h 
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 char *emit_programs(const Graph *g);               /* one function a program */
-/* After emit_programs. Calls that have variants, for tune.cu; "": none. */
-char *emit_variants(const Graph *g);
-/* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
-char *emit_variant_lists(void);
 char *emit_calls(const Graph *g);                  /* of the programs of a step, in order */
 char *emit_inputs(const Graph *g);                 /* constants INPUTS_OFFSET, INPUTS_BYTES */
 /* assignments of what train.c reads and writes */
 char *emit_io(const Graph *g);
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
+
+/* A kernel call of a program. */
+typedef struct TunedCall TunedCall;
+typedef struct {
+    const Graph *g;
+    const Program *p;
+    const Group *group;
+    TunedCall *tuned;        /* the tuner's call: operands are its pointers p[..]; else NULL */
+} Call;
+Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
+/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
+void call_print(Str *s, const Call *c, int indent);
+
+/* emit_tune.c */
+void variants_clear(void);                         /* before the calls of a graph */
+char *variant_text(const Call *c, const char *word);
+char *variant_operand(TunedCall *t, Ref r, bool out);
+/* After emit_programs. Calls that have variants, for tune.cu; "": none. */
+char *emit_variants(void);
+/* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
+char *emit_variant_lists(void);
 
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */

@@ -145,26 +145,6 @@ char *emit_plan(const Graph *g)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-typedef struct {
-    const Graph *g;
-    const Program *p;
-    const Group *group;
-    struct TunedCall *tuned;         /* the tuner's call: operands are its pointers p[..] */
-} Call;
-
-/* A call whose kernel has variants that may be chosen: values of `row`, at least two. */
-typedef struct TunedCall {
-    const char *key;
-    const VariantRow *row;
-    int nvalues, value[8];
-    int64_t depth;                   /* the largest of its dimensions: no sum has more terms */
-    Call call;
-    int n;                           /* operands, each once */
-    struct { Ref r; bool out; } operand[16];
-} TunedCall;
-
-static struct { int n; TunedCall list[64]; } variants;
-
 static const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
 
 static char *operand(Ref r)
@@ -187,21 +167,6 @@ static char *operand(Ref r)
 static Ref parse_operand(const Call *c, const char *word)
 {
     return kernel_operand(c->p, c->group, word);
-}
-
-/* The tuner's pointer to an operand. */
-static char *tuned_operand(TunedCall *t, Ref r, bool out)
-{
-    int i = 0;
-    while (i < t->n && (t->operand[i].r.v != r.v || t->operand[i].r.index != r.index ||
-                        t->operand[i].r.k != r.k))
-        i++;
-    if (i == (int)(sizeof t->operand / sizeof t->operand[0]))
-        bug("too many operands of %s", t->key);
-    t->n += i == t->n;
-    t->operand[i].r = r;
-    t->operand[i].out |= out;
-    return text_print("(%s *)p[%d]", c_type(r.v->dtype), i);
 }
 
 /* Bytes from the first to the end of the last of values that lie side by side, in elements. */
@@ -239,8 +204,7 @@ static char *attribute(const Call *c, const char *word)
     return a->is_int ? integer(a->i) : float_text(a->f);
 }
 
-/* {rows:i0} and its like, as number and as text. */
-static Dim measure(const Call *c, const char *word)
+Dim call_measure(const Call *c, const char *word)
 {
     const char *colon = strchr(word, ':');
     if (!colon) {
@@ -334,15 +298,16 @@ static char *gemm_text(const Call *c, const char *word)
     static const char *const epilogues[] = {"dgelu", "gelu", "bgrad", "bias", ""};
     char *copy = text_copy(word), *save = NULL;
     Product p = {.form = strtok_r(copy + 3, "|", &save), .scale = 1};
-    p.m = measure(c, strtok_r(NULL, "|", &save)), p.n = measure(c, strtok_r(NULL, "|", &save));
-    p.k = measure(c, strtok_r(NULL, "|", &save));
+    p.m = call_measure(c, strtok_r(NULL, "|", &save));
+    p.n = call_measure(c, strtok_r(NULL, "|", &save));
+    p.k = call_measure(c, strtok_r(NULL, "|", &save));
     const char *last = strtok_r(NULL, "|", &save), *flags = last ? last : "";
     if (strstr(flags, "lda"))
         p.lda = wide(p.form[0] == 'T' ? p.m : p.k);
     if (strstr(flags, "ldc"))
         p.ldc = wide(p.n);
     if (strstr(flags, "ldb"))
-        p.ldb = measure(c, "cols:i1");
+        p.ldb = call_measure(c, "cols:i1");
     p.bias = strstr(flags, "bias"), p.f32 = strstr(flags, "f32"), p.adds = adds(c, flags);
     int i = 0;
     while (!strstr(flags, epilogues[i]))
@@ -538,50 +503,10 @@ static const char *gemm_label(const Call *c, const char *word)
     return op->out[0].v->name;
 }
 
-/* {variant family|dim|dim..}: the value that was measured for a call of these dimensions, or the
- * default. In the tuner it is the argument of a template. */
-static char *variant(const Call *c, const char *word)
-{
-    if (c->tuned)
-        return text_copy("VARIANT");
-    char *copy = text_copy(word), *save = NULL;
-    const VariantRow *row = variant_find(strtok_r(copy + strlen("variant "), "|", &save));
-    const char *name = kernel_row[c->group->kernel].name;
-    TunedCall t = {.row = row, .call = *c, .nvalues = 1, .value = {row->value[0]}};
-    Str key = {0};
-    str_print(&key, "%s %s", name, config_text(c->g->cfg, F_precision));
-    for (const char *dim; (dim = strtok_r(NULL, "|", &save));) {
-        int64_t n = measure(c, dim).n;
-        str_print(&key, " %.*s %" PRId64, (int)strcspn(dim, ":"), dim, n);
-        t.depth = n > t.depth ? n : t.depth;
-    }
-    t.key = key.text;
-    for (int i = 1; i < row->n; i++)
-        if (row->fits(call_op(c, 0), row->value[i]))
-            t.value[t.nvalues++] = row->value[i];
-    if (t.nvalues == 1)
-        return text_print("%d", row->value[0]);
-    int known = 0;
-    while (known < variants.n && strcmp(variants.list[known].key, key.text))
-        known++;
-    if (known == (int)(sizeof variants.list / sizeof variants.list[0]))
-        bug("too many calls with variants");
-    if (known == variants.n)
-        variants.list[variants.n++] = t;
-    const char *chosen = lock_variant(c->g, key.text);
-    for (int i = 0; chosen && i < t.nvalues; i++)
-        if (!strcmp(chosen, text_print("%d", t.value[i])))
-            return text_copy(chosen);
-    if (chosen)
-        err((Loc){lock_path(c->g), 0}, "%s: has no variant %s; `gen tune` measures again", key.text,
-            chosen);
-    return text_print("%d", row->value[0]);
-}
-
 static char *expand(const Call *c, const char *word)
 {
     if (!strncmp(word, "variant ", 8))
-        return variant(c, word);
+        return variant_text(c, word);
     if (!strcmp(word, "ws") && c->tuned)
         return text_copy("ws");
     if (!strcmp(word, "ws"))
@@ -597,11 +522,11 @@ static char *expand(const Call *c, const char *word)
     if (!strncmp(word, "mm ", 3))
         return text_print("&%s", object(gemm_label(c, word), gemm_text(c, word), false));
     if (strchr(word, ':'))
-        return text_copy(measure(c, word).sym);
+        return text_copy(call_measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
         Ref r = parse_operand(c, word);
-        return c->tuned ? tuned_operand(c->tuned, r, w[0] == 'o') : operand(r);
+        return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(r);
     }
     return attribute(c, word);
 }
@@ -623,8 +548,7 @@ static char *arguments(const Call *c)
     return s.text;
 }
 
-/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
-static void print_call(Str *s, const Call *c, int indent)
+void call_print(Str *s, const Call *c, int indent)
 {
     const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
     Loc loc = call_op(c, 0)->loc;
@@ -705,7 +629,7 @@ static void print_program(Str *s, const Graph *g, const Program *p)
                 str_print(s, p->region[region].reverse ? "    for (int l = L - 1; l >= 0; l--) {\n"
                                                        : "    for (int l = 0; l < L; l++) {\n");
         }
-        print_call(s, &c, region ? 8 : 4);
+        call_print(s, &c, region ? 8 : 4);
     }
     str_print(s, "%s}\n", region ? "    }\n" : "");
 }
@@ -713,7 +637,8 @@ static void print_program(Str *s, const Graph *g, const Program *p)
 char *emit_programs(const Graph *g)
 {
     Str s = {0};
-    objects.n = variants.n = 0;
+    objects.n = 0;
+    variants_clear();
     for (int i = 0; i < g->nprograms; i++) {
         if (i)
             str_print(&s, "\n");
@@ -741,71 +666,6 @@ char *emit_calls(const Graph *g)
             else
                 str_print(&s, "    run_%s(%s);\n", order[i], stream);
         }
-    return s.text;
-}
-
-/* ---- what tune.cu and gen check know of variants --------------------------------------------- */
-
-static const char *tuned_type(Dtype dt)
-{
-    return dt == DT_F32   ? "TUNE_F32"
-           : dt == DT_I32 ? "TUNE_TOKEN"
-           : dt == DT_BF16 || dt == DT_F16
-               ? "TUNE_ACT"
-               : (bug("the tuner has no operands of type %s", dtype_name[dt]), "");
-}
-
-static void print_tuned(Str *rows, Str *calls, TunedCall *t, int number)
-{
-    t->call.tuned = t;
-    t->n = 0;
-    str_print(calls, "/* %s */\ntemplate <int VARIANT>\n", t->key);
-    str_print(calls, "static void tune_call_%d(void *const *p, void *ws, cudaStream_t s)\n{\n",
-              number);
-    print_call(calls, &t->call, 4);
-    str_print(calls, "}\n\n");
-    str_print(rows, "    {\"%s\", %" PRId64 ", %" PRId64 ", %s,\n     {", t->key,
-              t->call.group->workspace, t->depth, t->row->act ? "true" : "false");
-    for (int i = 0; i < t->n; i++)
-        str_print(rows, "%s{%s, %" PRId64 ", %s}", !i ? "" : i % 3 ? ", " : ",\n      ",
-                  tuned_type(t->operand[i].r.v->dtype), value_elements(t->operand[i].r.v),
-                  t->operand[i].out ? "true" : "false");
-    str_print(rows, "},\n     {");
-    for (int i = 0; i < t->nvalues; i++)
-        str_print(rows, "%s{%d, tune_call_%d<%d>}", !i ? "" : i % 3 ? ", " : ",\n      ",
-                  t->value[i], number, t->value[i]);
-    str_print(rows, "}},\n");
-}
-
-char *emit_variants(const Graph *g)
-{
-    (void)g;
-    Str rows = {0}, calls = {0};
-    for (int i = 0; i < variants.n; i++)
-        print_tuned(&rows, &calls, &variants.list[i], i);
-    if (!variants.n)
-        return "";
-    str_print(&calls, "static const TuneKernel tune_kernels[] = {\n%s};\n", rows.text);
-    return calls.text;
-}
-
-char *emit_variant_lists(void)
-{
-    Str s = {0};
-    for (int i = 0; i < nvariants; i++) {
-        const VariantRow *row = &variant_row[i];
-        str_print(&s, "#define VARIANTS_%s(X)", row->name);
-        for (int k = 0; k < row->n; k++) {
-            bool used = !k;
-            for (int t = 0; t < variants.n; t++)
-                for (int v = 0; v < variants.list[t].nvalues; v++)
-                    used |= variants.list[t].row == row &&
-                            variants.list[t].value[v] == row->value[k];
-            if (used)
-                str_print(&s, " X(%d)", row->value[k]);
-        }
-        str_print(&s, "\n");
-    }
     return s.text;
 }
 
