@@ -241,7 +241,7 @@ static void check_bound(const Data *d, const char *paths, int64_t bound)
     int64_t *samples = calloc((size_t)d->T + 1, sizeof *samples);    /* by number of targets */
     int64_t most = 0, batch = 0, all = 0;
     if (!samples)
-        die(EXIT_DATA, "%s: out of memory for the count of targets", paths);
+        die(EXIT_INTERNAL, "out of memory for the count of targets");
     for (int64_t i = 0; i < d->n; i++) {
         int64_t n = sample_targets(d, i);
         samples[n]++;

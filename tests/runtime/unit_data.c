@@ -391,6 +391,23 @@ static void bounds(const char *path, const char *kind)
     free(count);
 }
 
+/* A file that gets more targets while it is in use must not write beyond the rows of the head. */
+static void overfull(void)
+{
+    int32_t of[3] = { 5, -1, 6 }, rows[1], labels[1];
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(2);
+        data_gather(of, 3, rows, labels, 1);
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DATA, "more targets than rows",
+          "status %x", (unsigned)status);
+}
+
 /* The steps that the oracle recorded: samples and target counts. */
 static void reference(const char *folder, const char *kind)
 {
@@ -508,6 +525,7 @@ void test_data(const char *scratch)
     evaluation(rows, DOCS);
     bounds(packed, "packed");
     bounds(rows, "rows");
+    overfull();
 
     Model m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other = m;
     Data a, b;
