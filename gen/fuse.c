@@ -193,6 +193,13 @@ const int nkernels = sizeof kernel_row / sizeof kernel_row[0];
 /* Every part has rows. */
 static bool fits_norm_parts(const Op *op, int parts) { return parts <= rows(op->in[1]); }
 
+/* Tensor cores take heads of whole 16 elements. */
+static bool fits_attention_rows(const Op *op, int owned)
+{
+    (void)owned;
+    return op->in[0].v->dtype != DT_F32 && attr(op, "dim") % 16 == 0;
+}
+
 /* The head is (V, C). */
 static bool fits_ce_threads(const Op *op, int threads)
 {

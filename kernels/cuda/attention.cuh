@@ -21,9 +21,11 @@
 
 enum { ATTENTION_DECODE_THREADS = 256 };
 
-/* The form that a head size takes, and what its launches need: rows of a block, threads, blocks for
- * which the registers of a multiprocessor must do, dynamic shared memory. */
-template <int D, bool MMA = sizeof(act_t) == 2 && D % 16 == 0> struct AttentionForm {
+/* The form that a head size takes, and what its launches need: rows of a block (OWNED on tensor
+ * cores), threads, blocks for which the registers of a multiprocessor must do, dynamic shared
+ * memory. */
+template <int D, int OWNED = ATTENTION_ROWS, bool MMA = sizeof(act_t) == 2 && D % 16 == 0>
+struct AttentionForm {
     static constexpr int ROWS = AttentionLanes<D>::ROWS;
     static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;
     static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 3, DQ_SHARED = 0;
@@ -43,8 +45,8 @@ template <int D, bool MMA = sizeof(act_t) == 2 && D % 16 == 0> struct AttentionF
 };
 
 #if defined ACT_BF16 || defined ACT_F16
-template <int D> struct AttentionForm<D, true> {
-    typedef AttentionMma<D> M;
+template <int D, int OWNED> struct AttentionForm<D, OWNED, true> {
+    typedef AttentionMma<D, OWNED> M;
     static constexpr int ROWS = M::OWNED;
     static constexpr int FWD_THREADS = M::FWD_WARPS * WARP, FWD_BLOCKS = M::FWD_BLOCKS;
     static constexpr int DQ_THREADS = M::DQ_WARPS * WARP, DQ_BLOCKS = M::DQ_BLOCKS;
@@ -53,11 +55,11 @@ template <int D> struct AttentionForm<D, true> {
     static constexpr int DKV_SHARED = M::DKV_SHARED;
     template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_mma<D, CAUSAL, DOCS>(a...);
+        attention_fwd_mma<D, OWNED, CAUSAL, DOCS>(a...);
     }
     template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_mma<D, CAUSAL, DOCS>(a...);
+        attention_dq_mma<D, OWNED, CAUSAL, DOCS>(a...);
     }
     template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dkv(A... a)
     {
@@ -67,26 +69,28 @@ template <int D> struct AttentionForm<D, true> {
 #endif
 
 /* grid (blocks of ROWS queries, H, B) */
-template <int D, bool CAUSAL, bool DOCS>
-__global__ void __launch_bounds__(AttentionForm<D>::FWD_THREADS, AttentionForm<D>::FWD_BLOCKS)
+template <int D, bool CAUSAL, bool DOCS, int OWNED>
+__global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
+                                  AttentionForm<D, OWNED>::FWD_BLOCKS)
     attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                          const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
-    AttentionForm<D>::template fwd<CAUSAL, DOCS>(o, lse, qkv, T, H, K, scale, places, ends);
+    AttentionForm<D, OWNED>::template fwd<CAUSAL, DOCS>(o, lse, qkv, T, H, K, scale, places, ends);
 }
 
 /* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
-template <int D, bool CAUSAL, bool DOCS>
-__global__ void __launch_bounds__(AttentionForm<D>::DQ_THREADS, AttentionForm<D>::DQ_BLOCKS)
+template <int D, bool CAUSAL, bool DOCS, int OWNED>
+__global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
+                                  AttentionForm<D, OWNED>::DQ_BLOCKS)
     attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
                         const act_t *__restrict__ d_o, const act_t *__restrict__ o,
                         const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
                         int K, float scale, const int32_t *__restrict__ places,
                         const int32_t *__restrict__ ends)
 {
-    AttentionForm<D>::template dq<CAUSAL, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K, scale,
-                                                places, ends);
+    AttentionForm<D, OWNED>::template dq<CAUSAL, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
+                                                       scale, places, ends);
 }
 
 /* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
@@ -164,50 +168,53 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 #ifndef __CUDACC_RTC__
 
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, bool CAUSAL, bool DOCS, int OWNED>
 static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, cudaStream_t s)
 {
-    typedef AttentionForm<D> F;
-    launch(attention_fwd_kernel<D, CAUSAL, DOCS>,
+    typedef AttentionForm<D, OWNED> F;
+    launch(attention_fwd_kernel<D, CAUSAL, DOCS, OWNED>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
            F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, places, ends);
 }
 
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, bool CAUSAL, bool DOCS, int OWNED>
 static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t *o,
                                       const float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    typedef AttentionForm<D> F;
-    const unsigned blocks = blocks_over(T, F::ROWS);
+    typedef AttentionForm<D, OWNED> F;
+    typedef AttentionForm<D> G;
     float *delta = (float *)ws;
-    launch(attention_dq_kernel<D, CAUSAL, DOCS>, dim3(blocks, (unsigned)H, (unsigned)B),
-           dim3(F::DQ_THREADS), F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T,
-           (int)H, (int)K, scale, places, ends);
-    launch(attention_dkv_kernel<D, CAUSAL, DOCS>, dim3(blocks, (unsigned)K, (unsigned)B),
-           dim3(F::DKV_THREADS), F::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T,
-           (int)H, (int)K, scale, places, ends);
+    launch(attention_dq_kernel<D, CAUSAL, DOCS, OWNED>,
+           dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
+           F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
+           ends);
+    launch(attention_dkv_kernel<D, CAUSAL, DOCS>,
+           dim3(blocks_over(T, G::ROWS), (unsigned)K, (unsigned)B), dim3(G::DKV_THREADS),
+           G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
+           ends);
 }
 
-template <int D, bool CAUSAL = true>
+/* OWNED: queries of a block, on tensor cores. */
+template <int D, bool CAUSAL = true, int OWNED = ATTENTION_ROWS>
 static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
                                  int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, CAUSAL, false>(o, lse, qkv, NULL, NULL, B, T, H, K, scale, s);
+    attention_run_fwd_<D, CAUSAL, false, OWNED>(o, lse, qkv, NULL, NULL, B, T, H, K, scale, s);
 }
 
 /* dqkv is overwritten; ws: attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
-template <int D, bool CAUSAL = true>
+template <int D, bool CAUSAL = true, int OWNED = ATTENTION_ROWS>
 static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, const float *lse,
                                  const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K,
                                  float scale, void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, CAUSAL, false>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H, K, scale, ws,
-                                         s);
+    attention_run_bwd_<D, CAUSAL, false, OWNED>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H, K,
+                                                scale, ws, s);
 }
 
 /* The same, within documents. */
@@ -217,7 +224,8 @@ static inline void attention_docs_fwd(act_t *o, float *lse, const act_t *qkv, co
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, CAUSAL, true>(o, lse, qkv, places, ends, B, T, H, K, scale, s);
+    attention_run_fwd_<D, CAUSAL, true, ATTENTION_ROWS>(o, lse, qkv, places, ends, B, T, H, K,
+                                                        scale, s);
 }
 
 template <int D, bool CAUSAL = true>
@@ -226,8 +234,8 @@ static inline void attention_docs_bwd(act_t *dqkv, const act_t *d_o, const act_t
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, CAUSAL, true>(dqkv, d_o, o, lse, qkv, places, ends, B, T, H, K, scale, ws,
-                                        s);
+    attention_run_bwd_<D, CAUSAL, true, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, places, ends, B, T,
+                                                        H, K, scale, ws, s);
 }
 
 /* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o
@@ -242,23 +250,28 @@ static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const 
 }
 
 #else
-#define ATTENTION_KERNELS(docs)                                                                  \
-    template __global__ void attention_fwd_kernel<D, true, docs>(                                \
+#define ATTENTION_QUERIES(docs, owned)                                                           \
+    template __global__ void attention_fwd_kernel<D, true, docs, owned>(                         \
         act_t *, float *, const act_t *, int, int, int, float, const int32_t *, const int32_t *); \
-    template __global__ void attention_dq_kernel<D, true, docs>(                                 \
+    template __global__ void attention_dq_kernel<D, true, docs, owned>(                          \
         act_t *, float *, const act_t *, const act_t *, const float *, const act_t *, int, int,  \
-        int, float, const int32_t *, const int32_t *);                                           \
+        int, float, const int32_t *, const int32_t *);
+#define ATTENTION_KEYS(docs)                                                                     \
     template __global__ void attention_dkv_kernel<D, true, docs>(                                \
         act_t *, const float *, const act_t *, const float *, const act_t *, int, int, int,      \
-        float, const int32_t *, const int32_t *)
+        float, const int32_t *, const int32_t *);
+#define ATTENTION_VARIANT(owned) ATTENTION_QUERIES(false, owned)
 #ifdef KERNEL_attention_fwd
-ATTENTION_KERNELS(false);
+VARIANTS_attention_rows(ATTENTION_VARIANT)
+ATTENTION_KEYS(false)
 #endif
 #ifdef KERNEL_attention_docs_fwd
-ATTENTION_KERNELS(true);
+ATTENTION_QUERIES(true, ATTENTION_ROWS)
+ATTENTION_KEYS(true)
 #endif
 template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
                                                     const int32_t *, int, int, int, float, float *);
+/* no variant takes more */
 SHARED_BYTES(attention_fwd_kernel, AttentionForm<D>::FWD_SHARED);
 SHARED_BYTES(attention_dq_kernel, AttentionForm<D>::DQ_SHARED);
 SHARED_BYTES(attention_dkv_kernel, AttentionForm<D>::DKV_SHARED);

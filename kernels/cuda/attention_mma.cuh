@@ -10,7 +10,8 @@
 #include "ptx.cuh"
 #include "types.cuh"
 
-/* A block owns OWNED rows and meets MET rows at a time, of which SUB at once.
+/* A block owns OWNED rows and meets MET rows at a time, of which SUB at once. Blocks that own fewer
+ * queries, a multiple of 32, have fewer warps, and more of them share a multiprocessor.
  *
  * Rows lie an odd number of 16-byte units apart in shared memory: the eight rows that ldmatrix
  * reads at once fall into all 32 banks, as swizzled rows do, but offsets in a tile are constants.
@@ -20,19 +21,20 @@
  * The gradient has two kernels, one that owns queries and one that owns keys. Both compute the
  * scores: 7 products instead of the 5 of one kernel. That one needs fp32 sums of dq in memory and,
  * to have one order, blocks that wait for each other. */
-template <int D> struct AttentionMma {
-    static constexpr int OWNED = 128, STRIDE = D + 8;
+template <int D, int ROWS = ATTENTION_ROWS> struct AttentionMma {
+    static constexpr int OWNED = ROWS, STRIDE = D + 8;
     static constexpr int ROW = 2 * STRIDE;               /* bytes of a row in shared memory */
     static constexpr int STEPS = D / 16, TILES = D / 8;  /* of a row: 16 or 8 elements wide */
     static constexpr bool NARROW = D <= 64;          /* registers do for 32 rows a warp, else 16 */
     static constexpr int BLOCKS = D <= 16 ? 3 : 2;   /* of 4 warps, for which registers must do */
 
     /* narrow: 2 stages of k and v, the second of which first holds q; wide: q, 2 stages */
-    static constexpr int FWD_WARPS = 4, FWD_BLOCKS = BLOCKS, FWD_MET = NARROW ? 64 : 32;
+    static constexpr int FWD_WARPS = OWNED / 32, FWD_BLOCKS = BLOCKS * 4 / FWD_WARPS;
+    static constexpr int FWD_MET = NARROW ? 64 : 32;
     static constexpr int FWD_SHARED = ((NARROW ? 0 : OWNED) + 2 * 2 * FWD_MET) * ROW;
 
     /* 2 stages of k and v, whose memory first holds q and d_o */
-    static constexpr int DQ_WARPS = NARROW ? 4 : 8, DQ_MET = 64, DQ_SUB = 32;
+    static constexpr int DQ_WARPS = OWNED / (NARROW ? 32 : 16), DQ_MET = 64, DQ_SUB = 32;
     static constexpr int DQ_BLOCKS = BLOCKS * 4 / DQ_WARPS;
     static constexpr int DQ_SHARED = 2 * 2 * DQ_MET * ROW;
 
@@ -324,13 +326,13 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
             }
 }
 
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, int ROWS, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
                   const int32_t *__restrict__ ends)
 {
-    typedef AttentionMma<D> M;
+    typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::FWD_WARPS, THREADS = WARPS * WARP, MET = M::FWD_MET;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
     constexpr bool HELD = M::NARROW;
@@ -430,14 +432,14 @@ attention_delta_(float sum[BANDS][2], const unsigned held[BANDS][D / 16][4], con
         }
 }
 
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, int ROWS, bool CAUSAL, bool DOCS>
 static __device__ __forceinline__ void
 attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
-    typedef AttentionMma<D> M;
+    typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::DQ_WARPS, THREADS = WARPS * WARP, MET = M::DQ_MET, SUB = M::DQ_SUB;
     constexpr int BANDS = M::OWNED / WARPS / 16, STAGE = 2 * MET * M::ROW;
     DYNAMIC_SHARED(act_t, memory);

@@ -4,6 +4,7 @@
 #include "../../kernels/cuda/attention.cuh"
 #include "../../kernels/reference/attention.h"
 #include "harness.h"
+#include "variants.h"
 #include "../kernels/documents.h"
 
 struct Shape {
@@ -26,7 +27,8 @@ static int64_t out_size(const Shape &s, int64_t D)
 }
 
 /* Forward and backward of one shape against the reference; DOCS: of documents drawn for it. */
-template <int D, bool CAUSAL, bool DOCS = false> static void sequence(const Shape &s)
+template <int D, bool CAUSAL, bool DOCS = false, int OWNED = DEFAULT_attention_rows>
+static void sequence(const Shape &s)
 {
     const int64_t n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
     const float scale = 1 / sqrtf((float)D);
@@ -52,8 +54,10 @@ template <int D, bool CAUSAL, bool DOCS = false> static void sequence(const Shap
             attention_docs_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, places, ends, s.B, s.T, s.H, s.K,
                                           scale, ws, stream);
         } else {
-            attention_fwd<D, CAUSAL>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr, stream);
-            attention_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws, stream);
+            attention_fwd<D, CAUSAL, OWNED>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr,
+                                            stream);
+            attention_bwd<D, CAUSAL, OWNED>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws,
+                                            stream);
         }
     });
     check_act("o", o, want, m, s.T + 2 * D);
@@ -86,6 +90,21 @@ TEST(attention_32) { head_size<32>(); }
 TEST(attention_48) { head_size<48>(); }
 TEST(attention_80) { head_size<80>(); }
 TEST(attention_112) { head_size<112>(); }
+
+/* Rows of a block, as gen tune may choose. */
+template <int D> static void owned_rows(void)
+{
+    every_attention_rows([](auto rows) {
+        for (const Shape &s : shapes)
+            sequence<D, true, false, decltype(rows)::value>(s);
+        sequence<D, false, false, decltype(rows)::value>(shapes[4]);
+    });
+}
+
+TEST(attention_rows_16) { owned_rows<16>(); }
+TEST(attention_rows_64) { owned_rows<64>(); }
+TEST(attention_rows_96) { owned_rows<96>(); }
+TEST(attention_rows_128) { owned_rows<128>(); }
 #endif
 
 /* More keys than several tiles, two batches, several blocks of rows, one head of keys for all. */

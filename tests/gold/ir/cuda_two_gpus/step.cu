@@ -110,8 +110,8 @@ static void run_micro(int micro, cudaStream_t s)
                       AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);  // @g1 recipe.lua:4
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                         &mm_b_qkv, ws2, s);                                   // @g2 recipe.lua:5
-        attention_fwd<D>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K, 0.25f, NULL,
-                         s);                                                  // @g3 recipe.lua:5
+        attention_fwd<D, true, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K,
+                                    0.25f, NULL, s);                          // @g3 recipe.lua:5
         linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
                           AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
@@ -159,8 +159,8 @@ static void run_micro(int micro, cudaStream_t s)
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);                // @g30 recipe.lua:9
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws31, s);         // @g31 recipe.lua:5
-        attention_bwd<D>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H,
-                         K, 0.25f, ws32, s);                                  // @g32 recipe.lua:5
+        attention_bwd<D, true, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
+                                    AT(b_qkv, l), B, T, H, K, 0.25f, ws32, s);  // @g32 recipe.lua:5
         bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws33, s);       // @g33 recipe.lua:5
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);                // @g34 recipe.lua:9
@@ -238,7 +238,7 @@ static void run_eval(cudaStream_t s)
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g1 recipe.lua:4
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws66, s);  // @g2 recipe.lua:5
-        attention_fwd<D>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
+        attention_fwd<D, true, 128>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
         linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws68, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);  // @g5 recipe.lua:5
