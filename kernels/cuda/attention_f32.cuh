@@ -9,7 +9,7 @@
 #include "types.cuh"
 
 enum {
-    ATTENTION_ROWS = 128,            /* of a block on tensor cores, see attention_rows in kernels.def */
+    ATTENTION_ROWS = 128,       /* of a block on tensor cores; queries: see kernels.def */
     ATTENTION_THREADS = 128,
     ATTENTION_TILE = 32,        /* rows in shared memory at a time */
     ATTENTION_STEP = 8          /* of them, between two updates of the softmax */
