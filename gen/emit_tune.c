@@ -75,8 +75,7 @@ char *variant_text(const Call *c, const char *word)
         if (!strcmp(chosen, text_print("%d", t.value[i])))
             return text_copy(chosen);
     if (chosen)
-        err((Loc){lock_path(c->g), 0}, "%s: has no variant %s; `gen tune` measures again", key.text,
-            chosen);
+        err((Loc){lock_path(c->g), 0}, "%s: has no variant %s; delete that row", key.text, chosen);
     return text_print("%d", row->value[0]);
 }
 

@@ -91,10 +91,15 @@ static Dim dim_heads(const Build *b)
     return b->family->k ? dim(b->H * b->D, "H*D") : dim(b->C, "C");
 }
 
+/* The last name of a path. */
+static const char *leaf(const char *path)
+{
+    return strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
+}
+
 static bool listed(Config *c, int field, const char *path)
 {
-    const char *leaf = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
-    return config_listed(c, field, leaf);
+    return config_listed(c, field, leaf(path));
 }
 
 /* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
@@ -244,7 +249,7 @@ static Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmod
         err(config_loc(b->c, F_lora_fold),
             "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
             " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = \"auto\"",
-            l.parts, ranks.n, dtype_bytes[b->act], m[0].path);
+            l.parts, ranks.n, dtype_bytes[b->act], leaf(m[0].path));
     return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));
 }
 

@@ -62,7 +62,7 @@ int64_t fit_largest_micro(const Graph *g)
 {
     int64_t limit = fit_limit(g), T = config_int(g->cfg, F_seq_max),
             micro = config_int(g->cfg, F_batch_micro);
-    int64_t most = INT32_MAX / T < 65536 ? INT32_MAX / T : 65536, fits = 0, fails = most + 1;
+    int64_t most = INT32_MAX / T < 65535 ? INT32_MAX / T : 65535, fits = 0, fails = most + 1;
     Config *c = changed(g, micro, false, T, 0);
     for (int64_t n = micro; n > fits && n < fails;) {
         c->v[F_batch_micro].i = n;
@@ -92,11 +92,14 @@ static void print_largest(Str *s, const Graph *g)
     }
 }
 
-/* Where the recipe's own is more than there are tokens. */
+/* What cannot stay as the recipe has it: more targets than there are tokens, and rows of logits that
+ * do not divide them. */
 static void print_bound(Str *s, const Graph *g, int64_t micro, int64_t T)
 {
     if (bound_of(g, micro, T) != g->cfg->v[F_batch_targets].i)
         str_print(s, " batch.targets=%" PRId64, bound_of(g, micro, T));
+    if (config_int(g->cfg, F_memory_loss_rows))
+        str_print(s, " memory.loss_rows=0");
 }
 
 void fit_check(const Graph *g)

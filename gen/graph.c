@@ -446,6 +446,21 @@ static void set_slots(Graph *g)
     }
 }
 
+/* What the recipe wants folded can be. */
+static void check_fold(const Build *b)
+{
+    bool folded = strcmp(config_text(b->c, F_lora_fold), "all") != 0;
+    for (int i = 0; i < b->g->nprograms; i++)
+        for (int k = 0; k < b->g->programs[i]->nops; k++) {
+            int kind = b->g->programs[i]->ops[k].kind;
+            folded |= kind == OP_lora_fold || kind == OP_lora_fold_dropout;
+        }
+    if (!folded)
+        err(config_loc(b->c, F_lora_fold),
+            "lora.fold: \"all\" wants adapters of a layer behind a norm, lora.targets names none; "
+            "leave it out");
+}
+
 Graph *graph_build(Config *c)
 {
     Graph *g = arena_new(sizeof *g);
@@ -484,6 +499,7 @@ Graph *graph_build(Config *c)
     make_update(&b);
     make_eval(&b, objective);
     make_decode(&b);
+    check_fold(&b);
     remove_dead(g);
     set_slots(g);
     return g;

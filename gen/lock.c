@@ -71,12 +71,12 @@ char *lock_generator(void)
     return files_hash(file, sizeof file / sizeof *file);
 }
 
-/* What kernels consist of: every file, since they include each other. */
+/* What kernels and their variants consist of: every file, since they include each other. */
 char *lock_kernels(void)
 {
-    const char *path = text_print("%s/kernels/cuda", gen_root()), *file[200];
+    const char *path = text_print("%s/kernels/cuda", gen_root()), *file[200] = {"../kernels.def"};
     DIR *d = opendir(path);
-    int n = 0;
+    int n = 1;
     if (!d)
         err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
     for (struct dirent *e; (e = readdir(d)) && n < 200;)
@@ -141,10 +141,10 @@ static void check_rows(const cJSON *card, int kind, const char *place)
     }
 }
 
-/* Files from before kernels had variants have neither a list of them nor their hash. */
 static void check_card(const cJSON *card, const char *place)
 {
-    static const char *const text_name[] = {"gpu", "arch", "toolkit", "cublaslt", "generator"};
+    static const char *const text_name[] = {"gpu",      "arch",      "toolkit",
+                                            "cublaslt", "generator", "sources"};
     ONLY(card, place, "gpu", "arch", "sms", "toolkit", "cublaslt", "generator", "sources", "gemms",
          "kernels");
     for (size_t k = 0; k < sizeof text_name / sizeof *text_name; k++)
@@ -156,10 +156,7 @@ static void check_card(const cJSON *card, const char *place)
     if (!cJSON_IsNumber(json_get(card, "sms")))
         err((Loc){lock.path, 0}, "%s: want a number \"sms\"", place);
     check_rows(card, GEMM, place);
-    if (json_get(card, "kernels") || json_get(card, "sources")) {
-        string_of(card, "sources", place);
-        check_rows(card, KERNEL, place);
-    }
+    check_rows(card, KERNEL, place);
 }
 
 /* The file as it stands, every part of it checked; NULL: there is none. */
@@ -245,7 +242,7 @@ static void open_lock(const Graph *g)
     lock.gpu = json_get(card, "gpu")->valuestring;
     lock.cublaslt = json_get(card, "cublaslt")->valuestring;
     read_rows(card, GEMM);
-    if (json_get(card, "kernels") && !same(card, "sources", sources))
+    if (!same(card, "sources", sources))
         lock.stale = text_print("its kernels were measured from other sources (%s, now %s)",
                                 json_get(card, "sources")->valuestring, sources);
     else
@@ -382,7 +379,7 @@ void lock_write(const Graph *g, const char *section, const char *from)
     if (!same(card, "generator", lock_generator()))
         err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
             json_get(card, "generator")->valuestring, lock_generator());
-    if (json_get(card, "kernels") && !same(card, "sources", lock_kernels()))
+    if (!same(card, "sources", lock_kernels()))
         err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
             json_get(card, "sources")->valuestring, lock_kernels());
     cJSON *root = read_file(), *cards = cJSON_CreateArray();
@@ -396,9 +393,8 @@ void lock_write(const Graph *g, const char *section, const char *from)
         if (strcmp(card_name(old), card_name(card)))
             cJSON_AddItemToArray(cards, old);
     for (size_t i = 0; i < sizeof kind_row / sizeof *kind_row; i++)
-        if (json_get(card, kind_row[i].list))
-            cJSON_ReplaceItemInObjectCaseSensitive(
-                card, kind_row[i].list, sorted(json_get(card, kind_row[i].list), by_key));
+        cJSON_ReplaceItemInObjectCaseSensitive(
+            card, kind_row[i].list, sorted(json_get(card, kind_row[i].list), by_key));
     cJSON_AddItemToArray(cards, card);
     cJSON_ReplaceItemInObjectCaseSensitive(root, "cards", sorted(cards, by_card));
     size_t n;

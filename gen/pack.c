@@ -639,7 +639,8 @@ int pack_main(int argc, char **argv)
             for (p.kind = KIND_ROWS; p.kind > KIND_AUTO && strcmp(k, kind_name[p.kind]); p.kind--)
                 ;
             if (strcmp(k, kind_name[p.kind]))
-                err((Loc){0}, "pack: --kind: want auto, packed or rows, got %s", k);
+                err((Loc){0}, "pack: --kind: want auto, packed or rows, got %s%s", k,
+                    strcmp(k, "bfd") ? "" : ": data.kind = bfd reads rows");
         } else if (a[0] == '-' && a[1]) {
             err((Loc){0}, "pack: unknown option %s", a);
         } else {

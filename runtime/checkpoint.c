@@ -339,18 +339,11 @@ static uint32_t majority(const uint32_t *value, int n)
     return value[best];
 }
 
-/* Ranks are replicas: one that holds other bits has computed wrong ones, or read other files, and
- * what rank 0 would save cannot be trusted. */
-static void check_replicas(const Model *m, int64_t step)
+/* All ranks: whether they have the same number; else the ranks that do not have that of most. */
+static bool agree(uint32_t own, char list[200])
 {
-    if (world.size == 1)
-        return;
-    comm_expect(weights_seconds(m));
-    uint32_t own = model_state_crc(m);
-    bool equal = comm_max_int(own) == -comm_max_int(-(int64_t)own);
-    comm_expect(0);
-    if (equal)
-        return;
+    if (comm_max_int(own) == -comm_max_int(-(int64_t)own))
+        return true;
     uint32_t *all = calloc((size_t)world.size, sizeof *all);
     if (!all)
         die(EXIT_INTERNAL, "out of memory for the checksums of %d ranks", world.size);
@@ -359,15 +352,48 @@ static void check_replicas(const Model *m, int64_t step)
         comm_broadcast(&all[r], sizeof all[r], r);
     }
     uint32_t right = majority(all, world.size);
-    char list[200] = "";
+    *list = '\0';
     for (int r = 0; r < world.size; r++)
-        if (all[r] != right && strlen(list) < sizeof list - 16)
+        if (all[r] != right && strlen(list) < 180)
             snprintf(list + strlen(list), 16, "%s%d", *list ? ", " : "", r);
+    free(all);
+    return false;
+}
+
+/* Ranks are replicas: one that holds other bits has computed wrong ones, and what rank 0 would save
+ * cannot be trusted. */
+static void check_replicas(const Model *m, int64_t step)
+{
+    char list[200];
+    if (world.size == 1)
+        return;
+    comm_expect(weights_seconds(m));
+    bool equal = agree(model_state_crc(m), list);
+    comm_expect(0);
+    if (equal)
+        return;
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_REPLICAS, "step %lld: the weights or moments of rank %s are not those of the other "
-        "ranks: memory or processor at fault, or other files there; nothing of this step is saved",
-        (long long)step, list);
+        "ranks: memory or processor at fault; nothing of this step is saved", (long long)step, list);
+}
+
+void checkpoint_same_weights(Checkpoints *c, const Model *m)
+{
+    char list[200];
+    if (world.size == 1)
+        return;
+    comm_expect(weights_seconds(m));
+    if (m->adapter_json && !c->base_known)
+        c->base_crc = model_base_crc(m);
+    c->base_known = m->adapter_json != NULL;
+    bool equal = agree(c->base_crc ^ model_state_crc(m), list);
+    comm_expect(0);
+    if (!equal && world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
+    if (!equal)
+        die(EXIT_MISMATCH, "rank %s has loaded other weights than the other ranks: want the same "
+            "files on every host", list);
 }
 
 bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,

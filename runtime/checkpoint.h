@@ -54,6 +54,10 @@ void checkpoint_agree(const Checkpoints *c, const Model *m);
  * another one than the recorded is 83. All ranks. */
 void checkpoint_load(Checkpoints *c, Model *m);
 
+/* When the weights are loaded, before the first step: 83 naming the ranks whose weights, frozen ones
+ * too, are not those of most. All ranks. */
+void checkpoint_same_weights(Checkpoints *c, const Model *m);
+
 /* Saves; all ranks call, and end with 94 naming those whose weights or moments are not those of
  * most; then rank 0 writes (others: nothing, true). state: object, everything of the caller that
  * influences the next step. trainer: trainer_state.json; its best_model_checkpoint is never

@@ -261,8 +261,9 @@ static void check_bound(const Data *d, const char *paths, int64_t bound)
     free(samples);
     if (most > bound)
         die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
-            "%lld: generate it with batch.targets=%lld", paths, (long long)d->micro,
-            (long long)most, (long long)bound, (long long)most);
+            "%lld: generate it with batch.targets=%lld%s", paths, (long long)d->micro,
+            (long long)most, (long long)bound, (long long)(most < d->micro * d->T ? most : 0),
+            most < d->micro * d->T ? "" : ": all tokens are targets");
 }
 
 void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval)

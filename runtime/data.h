@@ -49,8 +49,8 @@ void data_check_tokenizer(const Data *d, const char *id, const char *whose);
 /* Micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = model's micro
  * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
  * randperm; the last step of an epoch is filled up from the start of the same permutation.
- * Evaluation: step is the batch, in file order, micro 0; rows beyond the last sample have no
- * targets. */
+ * Evaluation: step is the batch, in file order, of bfd in that of the bins, which begins with the
+ * longest documents; micro 0; rows beyond the last sample have no targets. */
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 /* For a head that sees only rows with a target. of (n): the label of each place, becomes the
  * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1

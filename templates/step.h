@@ -15,7 +15,8 @@ typedef struct {
     int32_t *tokens, *labels;    // (B, T) of micro-batch 0, then of the others; label < 0: no target
     int32_t *places, *ends;      // (B, T): position in its document, place in the row behind the
                                  // document's last token
-    int64_t tokens_stride;       // elements from a micro-batch to the next, of all of these
+    int64_t tokens_stride;       // elements from a micro-batch to the next, of these; with
+                                 // batch.targets not of labels
     // batch.targets: labels (N) are those of the places target_rows (N) of (B, T), -1 beyond the
     // last; target_of (B, T) is the inverse, -1 where there is no target
     int32_t *target_rows, *target_of;

@@ -382,6 +382,7 @@ static void resume_or_start(Run *r)
     set_schedule(r);
     log_banner(&model, &r->flags, omp_get_max_threads(), &r->train, r->evaluates ? &r->eval : NULL);
     load_weights(r);
+    checkpoint_same_weights(c, &model);
     if (c->found)
         restore(r);
     log_open(&r->log, r->flags.out, &model, &r->flags, r->total, data_steps_per_epoch(&r->train),

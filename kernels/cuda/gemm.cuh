@@ -1,6 +1,6 @@
 /* gemm.cuh -- matrix products of a CUDA program, by cuBLASLt: C = scale * A B + bias + beta * C.
  *
- * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no aliasing.
+ * In:    A (m, k), B (k, n) act_t, C (m, n) act_t or float, bias (n) act_t; row-major, no element shared.
  * Out:   C, summed in fp32, rounded once; the same bits on the same kind of GPU and library.
  * Keeps: no allocation after gemm_init; ws is free for others between calls; may be captured.
  * Method: the library is column-major: C^T = B^T A^T. No TF32, no sums in an order of chance. */
@@ -273,7 +273,8 @@ static inline int gemm_candidates(const Gemm *g, cublasLtMatmulHeuristicResult_t
     gemm_prefer_(g, p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c);
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         gemm_handle, g->product, g->b, g->a, g->c, g->c, p, most, found, &n);
-    if (status != CUBLAS_STATUS_NOT_SUPPORTED)
+    /* the gradient of a bias has a way without the library, whatever its reason */
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED && (g->epilogue != GEMM_BGRAD || g->apart))
         gemm_check_(status, g->name, "to choose an algorithm");
     gemm_check_(cublasLtMatmulPreferenceDestroy(p), g->name, "a preference");
     for (int i = 0; i < n; i++)

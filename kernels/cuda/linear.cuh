@@ -2,7 +2,7 @@
  *
  * In:    x (rows, in), dy (rows, out) act_t; the Gemms give the shapes and went through gemm_init.
  * Out:   y = x w^T + b; dx = dy w; dw = dy^T x and db = column sums of dy in fp32.
- * Keeps: fp32 sums, one rounding; the order in db depends on the shape alone. */
+ * Keeps: fp32 sums, one rounding; the order in db: by the shape, beside dw by the lock file. */
 #ifndef DIECAST_KERNELS_LINEAR_CUH
 #define DIECAST_KERNELS_LINEAR_CUH
 

@@ -250,13 +250,13 @@ static inline bool aligned(const void *p, int64_t bytes)
     return (uintptr_t)p % (uintptr_t)bytes == 0;
 }
 
-/* Every kernel starts here. May be captured into a graph. shared_bytes: dynamic shared memory, more
- * than 48 KiB of which a kernel must be allowed to take. */
+/* Every kernel starts here. May be captured into a graph. shared_bytes: dynamic shared memory; more
+ * than 48 KiB, static shared memory included, a kernel must be allowed to take. */
 template <typename... P, typename... A>
 static inline void launch(void (*kernel)(P...), dim3 grid, dim3 block, int64_t shared_bytes,
                           cudaStream_t s, A... arguments)
 {
-    enum { FREE_SHARED = 48 << 10 };
+    enum { FREE_SHARED = 40 << 10 };
     if (shared_bytes > FREE_SHARED)
         cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         (int)shared_bytes),

@@ -14,7 +14,9 @@ qwen2_lora.fp16 qwen2_lora precision=fp16
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
 qwen2_dropout.folded qwen2_dropout lora.fold=all memory.recompute=block
 gpt2_tiny.launches gpt2_tiny kernels.graph=false precision=bf16
+llama_bfd.bf16 llama_bfd precision=bf16
 gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all precision=bf16
+gpt2_tiny.2x1x4 gpt2_tiny gpus=2 batch.accum=1 comm.overlap=all precision=bf16
 "
 while read -r name words; do
     # shellcheck disable=SC2086

@@ -9,9 +9,10 @@ build gpt2_tiny gpt2_tiny
 build gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
 build llama_rows llama_rows
 build qwen2_lora qwen2_lora
+build qwen2_lora.2 qwen2_lora gpus=2 batch.micro=2
 build wide gpt2_tiny model.hidden=48
 build few llama_rows batch.targets=80
-built gpt2_tiny gpt2_tiny.2x2x2 llama_rows qwen2_lora wide few
+built gpt2_tiny gpt2_tiny.2x2x2 llama_rows qwen2_lora qwen2_lora.2 wide few
 mounts=
 trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 
@@ -165,15 +166,25 @@ code=$?
 verdict "three ranks of a program for two" "$([ $code = 83 ] || echo "exit $code"
     grep -q "built for 2 ranks, started as 3.*gpus=3" "$scratch/said" || head -n 3 "$scratch/said")"
 
+# replicas NAME CODE TEXT PROGRAM ARGS0 ARGS1: its two ranks with arguments that differ; nothing is saved
+replicas() {
+    local program="$work/$4/train $ours --out $scratch/replicas --steps 3" code
+    mpirun --oversubscribe --bind-to none -n 1 $program $5 : -n 1 $program $6 >"$scratch/said" 2>&1
+    code=$?
+    verdict "$1" "$([ $code = "$2" ] || echo "exit $code"
+        grep -q "^rank 0 .*$3" "$scratch/said" || tail -n 3 "$scratch/said"
+        ls "$scratch/replicas" | grep checkpoint)"
+    rm -rf "$scratch/replicas"
+}
+other="rank 1 has loaded other weights"
 fresh; poke "$weights" -3 3c
-replica="$work/gpt2_tiny.2x2x2/train $ours --out $scratch/replicas --steps 3 --init-from"
-mpirun --oversubscribe --bind-to none -n 1 $replica $ref/$case/model : -n 1 $replica "$scratch/in/model" \
-    >"$scratch/said" 2>&1
-code=$?
-verdict "ranks that hold other weights" "$([ $code = 94 ] || echo "exit $code"
-    grep -q "^rank 0 .*weights or moments of rank 1 are not those" "$scratch/said" || tail -n 3 "$scratch/said"
-    ls "$scratch/replicas" | grep checkpoint)"
-rm -rf "$scratch/replicas"
+replicas "ranks that load other weights" 83 "$other" gpt2_tiny.2x2x2 "--init-from $ref/$case/model" \
+    "--init-from $scratch/in/model"
+rm -rf "$scratch/in/model"; cp -rL $ref/qwen2_tiny/model "$scratch/in"; poke "$weights" -3 3c
+replicas "ranks that load another base" 83 "$other" qwen2_lora.2 "--init-from $ref/qwen2_tiny/model" \
+    "--init-from $scratch/in/model"
+replicas "ranks whose weights part" 94 "weights or moments of rank 1 are not those" gpt2_tiny.2x2x2 \
+    "--lr 1e-3" "--lr 2e-3"
 
 # ---- numbers that are none --------------------------------------------------
 

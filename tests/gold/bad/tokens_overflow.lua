@@ -1,6 +1,6 @@
 return {
     target = "cpu",
-    model = extend(use "models/tiny_gpt2", { positions = 65536 }),
-    seq = { max = 65536 },
-    batch = { micro = 65536 },
+    model = extend(use "models/tiny_gpt2", { positions = 65535 }),
+    seq = { max = 65535 },
+    batch = { micro = 65535 },
 }
