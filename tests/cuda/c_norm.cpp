@@ -4,6 +4,7 @@
 #include "../../kernels/reference/layernorm.h"
 #include "../../kernels/reference/rmsnorm.h"
 #include "harness.h"
+#include "../kernels/terms.h"
 #include "variants.h"
 
 /* Single elements and vectors; one warp to all of a block a row; several rows a block, and so many
@@ -20,6 +21,7 @@ struct Norm {
     act_t *x, *dy, *res;
     wt_t *w, *b;
     double *x_, *dy_, *res_, *w_, *b_, *y_, *mean_, *rstd_, *dw_, *db_, *dx_, *dxr_;
+    double *dw_terms, *db_terms, *dx_terms, *dxr_terms;      // see terms.h
     float *mean, *rstd;                  // the device's own, for the backward
 };
 
@@ -63,8 +65,10 @@ TEST(layernorm_fwd)
             layernorm_fwd(y, p.mean, p.rstd, p.x, p.w, p.b, p.rows, p.C, eps, stream);
             layernorm_fwd(eval, NULL, NULL, p.x, p.w, p.b, p.rows, p.C, eps, stream);
         });
-        check_act("y", y, p.y_, p.n, p.C);
-        check_f32("mean", p.mean, p.mean_, p.rows, p.C);
+        double *y_terms = HOST(double, p.n), *mean_terms = HOST(double, p.rows);
+        layernorm_fwd_terms(y_terms, mean_terms, p.x_, p.w_, p.b_, p.mean_, p.rstd_, p.rows, p.C);
+        check_act_terms("y", y, p.y_, y_terms, p.n, p.C);
+        check_f32_terms("mean", p.mean, p.mean_, mean_terms, p.rows, p.C);
         check_f32("rstd", p.rstd, p.rstd_, p.rows, p.C);
         check_same("without statistics", eval, y, p.bytes);
     }
@@ -186,7 +190,7 @@ static double *add_copy(const double *a, const double *b, int64_t n)
     return y;
 }
 
-/* The reference, checked by finite differences; dxr_ has the residual gradient too. */
+/* The reference, checked by finite differences, and its terms; dxr_ has the residual gradient. */
 static void norm_gradients(Norm &p)
 {
     p.dw_ = HOST(double, p.C);
@@ -198,6 +202,14 @@ static void norm_gradients(Norm &p)
         layernorm_bwd_ref(p.dw_, p.db_, p.dx_, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, NULL, p.rows,
                           p.C);
     p.dxr_ = add_copy(p.dx_, p.res_, p.n);
+    p.dw_terms = HOST(double, p.C);
+    p.db_terms = p.rms ? NULL : HOST(double, p.C);
+    p.dx_terms = HOST(double, p.n);
+    p.dxr_terms = HOST(double, p.n);
+    norm_bwd_terms(p.dw_terms, p.db_terms, p.dx_terms, p.dy_, p.x_, p.w_, p.rms ? NULL : p.mean_,
+                   p.rstd_, NULL, p.rows, p.C);
+    norm_bwd_terms(p.dw_terms, p.db_terms, p.dxr_terms, p.dy_, p.x_, p.w_, p.rms ? NULL : p.mean_,
+                   p.rstd_, p.res_, p.rows, p.C);
     if (p.n > 10000)
         return;
     check_gradient("dx", [&] { return norm_loss(p); }, p.x_, p.dx_, p.n);
@@ -224,18 +236,18 @@ TEST(layernorm_bwd)
             layernorm_dx(frozen, p.dy, p.x, p.w, p.mean, p.rstd, rows, C, stream);
             layernorm_dx_add(frozen_res, p.dy, p.x, p.w, p.mean, p.rstd, p.res, rows, C, stream);
         });
-        check_act("dx", dx, p.dx_, p.n, C);
-        check_f32("dw", dw, p.dw_, C, rows);
-        check_f32("db", db, p.db_, C, rows);
+        check_act_terms("dx", dx, p.dx_, p.dx_terms, p.n, C);
+        check_f32_terms("dw", dw, p.dw_, p.dw_terms, C, rows);
+        check_f32_terms("db", db, p.db_, p.db_terms, C, rows);
         check_same("frozen dx", frozen, dx, p.bytes);
         run([&] {
             layernorm_bwd_add<PARTS>(more, db, res, p.dy, p.x, p.w, p.mean, p.rstd, res, rows, C, 1,
                                      ws, stream);
             layernorm_dx(dy, dy, p.x, p.w, p.mean, p.rstd, rows, C, stream);
         });
-        check_act("res + dx in place", res, p.dxr_, p.n, C);
-        check_f32("dw added", more, sum, C, rows);
-        check_f32("db twice", db, add_copy(p.db_, p.db_, C), C, rows);
+        check_act_terms("res + dx in place", res, p.dxr_, p.dxr_terms, p.n, C);
+        check_f32_terms("dw added", more, sum, p.dw_terms, C, rows);
+        check_f32_terms("db twice", db, add_copy(p.db_, p.db_, C), p.db_terms, C, rows);
         check_same("frozen res + dx", frozen_res, res, p.bytes);
         check_same("dx in the place of dy", dy, dx, p.bytes);
     }
@@ -258,15 +270,15 @@ TEST(rmsnorm_bwd)
             rmsnorm_dx(frozen, p.dy, p.x, p.w, p.rstd, rows, C, stream);
             rmsnorm_dx_add(frozen_res, p.dy, p.x, p.w, p.rstd, p.res, rows, C, stream);
         });
-        check_act("dx", dx, p.dx_, p.n, C);
-        check_via_act("dw", dw, p.dw_, C, rows);
+        check_act_terms("dx", dx, p.dx_, p.dx_terms, p.n, C);
+        check_via_act_terms("dw", dw, p.dw_, p.dw_terms, C, rows);
         check_same("frozen dx", frozen, dx, p.bytes);
         run([&] {
             rmsnorm_bwd_add<PARTS>(more, res, p.dy, p.x, p.w, p.rstd, res, rows, C, 1, ws, stream);
             rmsnorm_dx(dy, dy, p.x, p.w, p.rstd, rows, C, stream);
         });
-        check_act("res + dx in place", res, p.dxr_, p.n, C);
-        check_via_act("dw added", more, sum, C, rows);
+        check_act_terms("res + dx in place", res, p.dxr_, p.dxr_terms, p.n, C);
+        check_via_act_terms("dw added", more, sum, p.dw_terms, C, rows);
         check_same("frozen res + dx", frozen_res, res, p.bytes);
         check_same("dx in the place of dy", dy, dx, p.bytes);
     }
@@ -297,11 +309,11 @@ TEST(norm_parts)
                 rmsnorm_bwd_add<MANY>(rdw, rdx, r.dy, r.x, r.w, r.rstd, r.res, rows, C, 0, ws,
                                       stream);
             });
-            check_act("dx", dx, l.dx_, n, C);
-            check_f32("dw", dw, l.dw_, C, rows);
-            check_f32("db", db, l.db_, C, rows);
-            check_act("res + dx of RMSNorm", rdx, r.dxr_, n, C);
-            check_via_act("dw of RMSNorm", rdw, r.dw_, C, rows);
+            check_act_terms("dx", dx, l.dx_, l.dx_terms, n, C);
+            check_f32_terms("dw", dw, l.dw_, l.dw_terms, C, rows);
+            check_f32_terms("db", db, l.db_, l.db_terms, C, rows);
+            check_act_terms("res + dx of RMSNorm", rdx, r.dxr_, r.dxr_terms, n, C);
+            check_via_act_terms("dw of RMSNorm", rdw, r.dw_, r.dw_terms, C, rows);
         });
     }
 }

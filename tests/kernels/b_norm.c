@@ -2,6 +2,7 @@
 #include "../../kernels/cpu/layernorm.h"
 #include "../../kernels/cpu/rmsnorm.h"
 #include "harness.h"
+#include "terms.h"
 
 enum { SHAPES = 6 };
 static const int64_t shapes[SHAPES][2] = { { 1, 17 },   { 3, 7 },     { 33, 64 },
@@ -59,10 +60,12 @@ TEST(layernorm_fwd)
         const int64_t n = p.rows * p.C;
         act_t *y = NEW(act_t, n), *eval = NEW(act_t, n);
         float *mean = NEW(float, p.rows), *rstd = NEW(float, p.rows);
+        double *y_terms = NEW(double, n), *mean_terms = NEW(double, p.rows);
+        layernorm_fwd_terms(y_terms, mean_terms, p.x_, p.w_, p.b_, p.mean_, p.rstd_, p.rows, p.C);
         layernorm_fwd(y, mean, rstd, p.x, p.w, p.b, p.rows, p.C, eps);
         layernorm_fwd(eval, NULL, NULL, p.x, p.w, p.b, p.rows, p.C, eps);
-        check_act("y", y, p.y_, n, p.C);
-        check_f32("mean", mean, p.mean_, p.rows, p.C);
+        check_act_terms("y", y, p.y_, y_terms, n, p.C);
+        check_f32_terms("mean", mean, p.mean_, mean_terms, p.rows, p.C);
         check_f32("rstd", rstd, p.rstd_, p.rows, p.C);
         check_same("without statistics", eval, y, n * (int64_t)sizeof *y);
     }
@@ -142,12 +145,17 @@ TEST(layernorm_bwd)
     for (int k = 0; k < SHAPES; k++) {
         Norm p = norm_new(shapes[k][0], shapes[k][1], false);
         const int64_t rows = p.rows, C = p.C, n = rows * C, bytes = n * (int64_t)sizeof(act_t);
-        double *dxr = NEW(double, n);
+        double *dxr = NEW(double, n), *dx_terms = NEW(double, n), *dxr_terms = NEW(double, n);
+        double *dw_terms = NEW(double, C), *db_terms = NEW(double, C);
         layernorm_bwd_ref(p.dw_, p.db_, p.dx_, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, NULL, rows, C);
         check_gradient("dx", norm_loss, &p, p.x_, p.dx_, n);
         check_gradient("dw", norm_loss, &p, p.w_, p.dw_, C);
         check_gradient("db", norm_loss, &p, p.b_, p.db_, C);
         layernorm_bwd_ref(p.dw_, p.db_, dxr, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, p.res_, rows, C);
+        norm_bwd_terms(dw_terms, db_terms, dx_terms, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, NULL,
+                       rows, C);
+        norm_bwd_terms(dw_terms, db_terms, dxr_terms, p.dy_, p.x_, p.w_, p.mean_, p.rstd_, p.res_,
+                       rows, C);
 
         float *mean = NEW(float, rows), *rstd = NEW(float, rows);
         layernorm_fwd(NEW(act_t, n), mean, rstd, p.x, p.w, p.b, rows, C, eps);
@@ -155,9 +163,9 @@ TEST(layernorm_bwd)
         float *dw = NEW(float, C), *db = NEW(float, C);
         void *ws = new_bytes(layernorm_bwd_workspace(C));
         layernorm_bwd(dw, db, dx, p.dy, p.x, p.w, mean, rstd, rows, C, 0, ws);
-        check_act("dx", dx, p.dx_, n, C);
-        check_f32("dw", dw, p.dw_, C, rows);
-        check_f32("db", db, p.db_, C, rows);
+        check_act_terms("dx", dx, p.dx_, dx_terms, n, C);
+        check_f32_terms("dw", dw, p.dw_, dw_terms, C, rows);
+        check_f32_terms("db", db, p.db_, db_terms, C, rows);
         layernorm_dx(frozen, p.dy, p.x, p.w, mean, rstd, rows, C);
         check_same("frozen dx", frozen, dx, bytes);
 
@@ -165,9 +173,9 @@ TEST(layernorm_bwd)
         double *sum = add_copy(f32_double(before, C), p.dw_, C);
         memcpy(dw, before, (size_t)C * 4);
         layernorm_bwd_add(dw, db, res, p.dy, p.x, p.w, mean, rstd, res, rows, C, 1, ws);
-        check_act("res + dx in place", res, dxr, n, C);
-        check_f32("dw added", dw, sum, C, rows);
-        check_f32("db twice", db, add_copy(p.db_, p.db_, C), C, rows);
+        check_act_terms("res + dx in place", res, dxr, dxr_terms, n, C);
+        check_f32_terms("dw added", dw, sum, dw_terms, C, rows);
+        check_f32_terms("db twice", db, add_copy(p.db_, p.db_, C), db_terms, C, rows);
         layernorm_dx_add(frozen, p.dy, p.x, p.w, mean, rstd, p.res, rows, C);
         check_same("frozen res + dx", frozen, res, bytes);
     }
@@ -178,11 +186,16 @@ TEST(rmsnorm_bwd)
     for (int k = 0; k < SHAPES; k++) {
         Norm p = norm_new(shapes[k][0], shapes[k][1], true);
         const int64_t rows = p.rows, C = p.C, n = rows * C, bytes = n * (int64_t)sizeof(act_t);
-        double *dxr = NEW(double, n);
+        double *dxr = NEW(double, n), *dx_terms = NEW(double, n), *dxr_terms = NEW(double, n);
+        double *dw_terms = NEW(double, C);
         rmsnorm_bwd_ref(p.dw_, p.dx_, p.dy_, p.x_, p.w_, p.rstd_, NULL, rows, C);
         check_gradient("dx", norm_loss, &p, p.x_, p.dx_, n);
         check_gradient("dw", norm_loss, &p, p.w_, p.dw_, C);
         rmsnorm_bwd_ref(p.dw_, dxr, p.dy_, p.x_, p.w_, p.rstd_, p.res_, rows, C);
+        norm_bwd_terms(dw_terms, NULL, dx_terms, p.dy_, p.x_, p.w_, NULL, p.rstd_, NULL,
+                       rows, C);
+        norm_bwd_terms(dw_terms, NULL, dxr_terms, p.dy_, p.x_, p.w_, NULL, p.rstd_, p.res_,
+                       rows, C);
 
         float *rstd = NEW(float, rows);
         rmsnorm_fwd(NEW(act_t, n), rstd, p.x, p.w, rows, C, eps);
@@ -190,14 +203,14 @@ TEST(rmsnorm_bwd)
         float *dw = NEW(float, C);
         void *ws = new_bytes(rmsnorm_bwd_workspace(C));
         rmsnorm_bwd(dw, dx, p.dy, p.x, p.w, rstd, rows, C, 0, ws);
-        check_act("dx", dx, p.dx_, n, C);
-        check_via_act("dw", dw, p.dw_, C, rows);
+        check_act_terms("dx", dx, p.dx_, dx_terms, n, C);
+        check_via_act_terms("dw", dw, p.dw_, dw_terms, C, rows);
         rmsnorm_dx(frozen, p.dy, p.x, p.w, rstd, rows, C);
         check_same("frozen dx", frozen, dx, bytes);
 
         rmsnorm_bwd_add(dw, res, p.dy, p.x, p.w, rstd, res, rows, C, 1, ws);
-        check_act("res + dx in place", res, dxr, n, C);
-        check_via_act("dw twice", dw, add_copy(p.dw_, p.dw_, C), C, rows);
+        check_act_terms("res + dx in place", res, dxr, dxr_terms, n, C);
+        check_via_act_terms("dw twice", dw, add_copy(p.dw_, p.dw_, C), dw_terms, C, rows);
         rmsnorm_dx_add(frozen, p.dy, p.x, p.w, rstd, p.res, rows, C);
         check_same("frozen res + dx", frozen, res, bytes);
     }

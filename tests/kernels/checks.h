@@ -50,34 +50,53 @@ double random_normal(void)
     return numbers_normal(&rng);
 }
 
-static void compare(const char *what, const double *got, const double *ref, int64_t n,
-                    int64_t depth, double eps)
+static void compare(const char *what, const double *got, const double *ref, const double *terms,
+                    int64_t n, int64_t depth, double eps)
 {
     int64_t at;
-    const double worst = numbers_worst(got, ref, n, depth, eps, &at);
+    const double worst = numbers_worst(got, ref, terms, n, depth, eps, &at);
     if (getenv("VERBOSE"))
-        printf("# %s: %.2f of the tolerance\n", what, worst);
+        printf("# %s[%lld of %lld]: %.2f of the tolerance\n", what, (long long)at, (long long)n,
+               worst);
     if (!(worst <= 1))
         fail("%s[%lld of %lld]: want %.9g, got %.9g, %.1f times the tolerance", what,
              (long long)at, (long long)n, ref[at], got[at], worst);
 }
 
-void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
+void check_act_terms(const char *what, const act_t *got, const double *ref, const double *terms,
+                     int64_t n, int64_t depth)
 {
     hash(got, n * (int64_t)sizeof *got);
-    compare(what, act_double(got, n), ref, n, depth, ACT_EPS);
+    compare(what, act_double(got, n), ref, terms, n, depth, ACT_EPS);
+}
+
+void check_f32_terms(const char *what, const float *got, const double *ref, const double *terms,
+                     int64_t n, int64_t depth)
+{
+    hash(got, n * (int64_t)sizeof *got);
+    compare(what, f32_double(got, n), ref, terms, n, depth, EPS_F32);
+}
+
+void check_via_act_terms(const char *what, const float *got, const double *ref, const double *terms,
+                         int64_t n, int64_t depth)
+{
+    hash(got, n * (int64_t)sizeof *got);
+    compare(what, f32_double(got, n), ref, terms, n, depth, ACT_EPS);
+}
+
+void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth)
+{
+    check_act_terms(what, got, ref, NULL, n, depth);
 }
 
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
 {
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, EPS_F32);
+    check_f32_terms(what, got, ref, NULL, n, depth);
 }
 
 void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth)
 {
-    hash(got, n * (int64_t)sizeof *got);
-    compare(what, f32_double(got, n), ref, n, depth, ACT_EPS);
+    check_via_act_terms(what, got, ref, NULL, n, depth);
 }
 
 static void compare_exact(const char *what, const double *got, const double *want, int64_t n)

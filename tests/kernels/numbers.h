@@ -1,14 +1,15 @@
 /* numbers.h -- random numbers and the tolerance of every kernel test, for all backends (C and C++).
  *
- * Keeps: |got - ref| <= eps * 4 * (1 + sqrt(depth)) * (|ref| + rms(ref)); depth: terms added up for
- *        one result (1 for element-wise); eps: half an ulp of the type that the result was rounded
- *        to on its way. */
+ * Keeps: |got - ref| <= eps * 4 * (1 + sqrt(depth)) * (|ref| + max(terms, rms(ref))); depth: terms
+ *        added up for one result (1 for element-wise); eps: of the type that the result was rounded
+ *        to on its way; terms: how large those are (terms.h), where rms(ref) does not tell. */
 #ifndef DIECAST_TESTS_KERNELS_NUMBERS_H
 #define DIECAST_TESTS_KERNELS_NUMBERS_H
 
 #include <math.h>
 #include <stdint.h>
 
+/* Half an ulp of 1 in fp32, a quarter in 16 bits: sums are in fp32, and few roundings to these. */
 #define EPS_F32 0x1p-24
 #define EPS_F16 0x1p-12
 #define EPS_BF16 0x1p-9
@@ -39,9 +40,10 @@ static inline uint64_t numbers_hash(uint64_t hash, const void *data, int64_t byt
     return hash;
 }
 
-/* The largest error in units of the tolerance: NaN, or more than 1, is a failure. *at: where. */
-static inline double numbers_worst(const double *got, const double *ref, int64_t n, int64_t depth,
-                                   double eps, int64_t *at)
+/* The largest error in units of the tolerance: NaN, or more than 1, is a failure. *at: where.
+ * terms (n), or NULL. */
+static inline double numbers_worst(const double *got, const double *ref, const double *terms,
+                                   int64_t n, int64_t depth, double eps, int64_t *at)
 {
     const double bound = eps * 4 * (1 + sqrt((double)depth));
     double rms = 0, worst = 0;
@@ -50,7 +52,8 @@ static inline double numbers_worst(const double *got, const double *ref, int64_t
         rms += ref[i] * ref[i];
     rms = n ? sqrt(rms / (double)n) : 0;
     for (int64_t i = 0; i < n; i++) {
-        double over = fabs(got[i] - ref[i]) / (bound * (fabs(ref[i]) + rms) + 1e-37);
+        const double size = terms && terms[i] > rms ? terms[i] : rms;
+        double over = fabs(got[i] - ref[i]) / (bound * (fabs(ref[i]) + size) + 1e-37);
         if (!(over <= worst)) {             /* also true for NaN */
             worst = over;
             *at = i;
