@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "variants.h"
 #include "../kernels/documents.h"
+#include "../kernels/terms.h"
 
 struct Shape {
     int64_t B, T, H, K;
@@ -37,7 +38,8 @@ static void sequence(const Shape &s)
     float *lse = NEW(float, L);
     void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
     double *x = act_double(qkv, n), *dy = act_double(d_o, m), *want = HOST(double, m);
-    double *want_lse = HOST(double, L), *want_d = HOST(double, n);
+    double *want_lse = HOST(double, L), *want_d = HOST(double, n), *o_terms = HOST(double, m);
+    double *lse_terms = HOST(double, L), *d_terms = HOST(double, n);
     int32_t *places_ = nullptr, *ends_ = nullptr, *places = nullptr, *ends = nullptr;
     if (DOCS) {
         places_ = HOST(int32_t, s.B * s.T), ends_ = HOST(int32_t, s.B * s.T);
@@ -47,6 +49,10 @@ static void sequence(const Shape &s)
     attention_fwd_ref(want, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D, scale, CAUSAL);
     attention_bwd_ref(want_d, dy, want, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D, scale,
                       CAUSAL);
+    attention_fwd_terms(o_terms, lse_terms, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D,
+                        scale, CAUSAL);
+    attention_bwd_terms(d_terms, o_terms, lse_terms, dy, want, want_lse, x, places_, ends_, s.B,
+                        s.T, s.H, s.K, D, scale, CAUSAL);
     run([&] {
         if constexpr (DOCS) {
             attention_docs_fwd<D, CAUSAL>(o, lse, qkv, places, ends, s.B, s.T, s.H, s.K, scale,
@@ -60,11 +66,9 @@ static void sequence(const Shape &s)
                                             stream);
         }
     });
-    check_act("o", o, want, m, s.T + 2 * D);
-    check_f32("lse", lse, want_lse, L, s.T + D);
-    /* as in ../kernels/a_attention.c */
-    const double terms = (double)((s.T + 3 * D) * s.H / s.K);
-    check_act("dqkv", d, want_d, n, (int64_t)(terms * (1 + log((double)s.T))));
+    check_act_terms("o", o, want, o_terms, m, s.T + 2 * D);
+    check_f32_terms("lse", lse, want_lse, lse_terms, L, s.T + D);
+    check_act_terms("dqkv", d, want_d, d_terms, n, s.T * s.H / s.K + 3 * D);
 }
 
 template <int D> static void head_size(void)
@@ -204,12 +208,14 @@ template <int D> static void large_scores(void)
     float *lse = NEW(float, s.T);
     void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
     double *want = HOST(double, m), *want_lse = HOST(double, s.T), *y, *dx;
-    attention_fwd_ref(want, want_lse, act_double(qkv, n), NULL, NULL, s.B, s.T, s.H, s.K, D, 1, true);
+    double *x = act_double(qkv, n), *o_terms = HOST(double, m), *lse_terms = HOST(double, s.T);
+    attention_fwd_ref(want, want_lse, x, NULL, NULL, s.B, s.T, s.H, s.K, D, 1, true);
+    attention_fwd_terms(o_terms, lse_terms, want_lse, x, NULL, NULL, s.B, s.T, s.H, s.K, D, 1, true);
     run([&] {
         attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
         attention_bwd<D>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, ws, stream);
     });
-    check_f32("lse", lse, want_lse, s.T, s.T + D);
+    check_f32_terms("lse", lse, want_lse, lse_terms, s.T, s.T + D);
     y = act_double(o, m), dx = act_double(d, n);
     for (int64_t i = 0; i < m; i++)
         check_true("finite output", isfinite(y[i]));
@@ -258,15 +264,17 @@ template <int D> static void decode(int64_t T, int64_t H, int64_t K)
         places[t] = t;
     const int32_t *place = upload(places, T);
     void *ws = new_bytes(attention_decode_cuda_workspace(T, H));
-    double *want = HOST(double, m), *lse = HOST(double, H * T);
-    attention_fwd_ref(want, lse, act_double(qkv, n), NULL, NULL, 1, T, H, K, D,
-                      1 / sqrt((double)D), true);
+    double *want = HOST(double, m), *lse = HOST(double, H * T), *x = act_double(qkv, n);
+    double *o_terms = HOST(double, m), *lse_terms = HOST(double, H * T);
+    const double scale = 1 / sqrt((double)D);
+    attention_fwd_ref(want, lse, x, NULL, NULL, 1, T, H, K, D, scale, true);
+    attention_fwd_terms(o_terms, lse_terms, lse, x, NULL, NULL, 1, T, H, K, D, scale, true);
     run([&] {
         for (int64_t t = 0; t < T; t++)
             attention_decode<D>(o + t * H * D, keys, values, qkv + t * row, place + t, T, H, K,
                                 1 / sqrtf((float)D), ws, stream);
     });
-    check_act("o", o, want, m, T + 2 * D);
+    check_act_terms("o", o, want, o_terms, m, T + 2 * D);
     for (int64_t h = 0; h < K; h++)
         for (int64_t t = 0; t < T; t++) {
             const act_t *k = qkv + t * row + (H + h) * D;

@@ -6,6 +6,7 @@
 #include "../../kernels/cpu/gemm.h"
 #include "harness.h"
 #include "documents.h"
+#include "terms.h"
 
 typedef struct {
     int64_t B, T, NH, KV, D;
@@ -37,12 +38,15 @@ TEST(attention_fwd)
         act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
         float *lse = NEW(float, s.B * s.NH * s.T);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
-        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), NULL, NULL, s.B, s.T, s.NH, s.KV,
-                          s.D, scale, true);
+        double *x = act_double(qkv, qkv_size(&s));
+        double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.B * s.NH * s.T);
+        attention_fwd_ref(ro, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, scale, true);
+        attention_fwd_terms(o_terms, lse_terms, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, scale,
+                            true);
         attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
-        check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
-        check_f32("lse", lse, rl, s.B * s.NH * s.T, s.T + s.D);
+        check_act_terms("o", o, ro, o_terms, out_size(&s), s.T + 2 * s.D);
+        check_f32_terms("lse", lse, rl, lse_terms, s.B * s.NH * s.T, s.T + s.D);
     }
 }
 
@@ -76,11 +80,13 @@ TEST(attention_large_scores)
     act_t *qkv = act_normal(qkv_size(&s), 0, 60), *o = NEW(act_t, out_size(&s));
     float *lse = NEW(float, s.T);
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
-    attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), NULL, NULL, s.B, s.T, s.NH, s.KV, s.D,
-                      1, true);
+    double *x = act_double(qkv, qkv_size(&s));
+    double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.T);
+    attention_fwd_ref(ro, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, 1, true);
+    attention_fwd_terms(o_terms, lse_terms, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, 1, true);
     attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
             s.T, s.KV, s.D, sizeof(act_t))));
-    check_f32("lse", lse, rl, s.T, s.T + s.D);
+    check_f32_terms("lse", lse, rl, lse_terms, s.T, s.T + s.D);
     for (int64_t i = 0; i < out_size(&s); i++)
         check_true("finite", isfinite(act_load(o + i)));
 }
@@ -109,20 +115,23 @@ static void check_sequences(const Shape s, const AttentionDocs docs)
     float *lse = NEW(float, L);
     Gradient g = { s, docs, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m),
                    NEW(double, L) };
-    double *rd = NEW(double, n);
+    double *rd = NEW(double, n), *o_terms = NEW(double, m), *lse_terms = NEW(double, L);
+    double *d_terms = NEW(double, n);
     attention_loss(&g);
     attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, docs.places, docs.ends, s.B, s.T, s.NH, s.KV,
                       s.D, scale, docs.causal);
+    attention_fwd_terms(o_terms, lse_terms, g.lse, g.qkv, docs.places, docs.ends, s.B, s.T, s.NH,
+                        s.KV, s.D, scale, docs.causal);
+    attention_bwd_terms(d_terms, o_terms, lse_terms, g.dout, g.o, g.lse, g.qkv, docs.places,
+                        docs.ends, s.B, s.T, s.NH, s.KV, s.D, scale, docs.causal);
     attention_forward(o, lse, qkv, &docs, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
     attention_backward(d, dout, o, lse, qkv, &docs, s.B, s.T, s.NH, s.KV, s.D, scale,
                        new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
-    check_act("o", o, g.o, m, s.T + 2 * s.D);
-    check_f32("lse", lse, g.lse, L, s.T + s.D);
-    /* scores, dp and delta are sums over D; p = exp(s - lse) turns the rounding of s and of lse,
-     * which grow as ln T, into a relative error of every term */
-    const double terms = (double)((s.T + 3 * s.D) * s.NH / s.KV);
-    check_act("dqkv", d, rd, n, (int64_t)(terms * (1 + log((double)s.T))));
+    check_act_terms("o", o, g.o, o_terms, m, s.T + 2 * s.D);
+    check_f32_terms("lse", lse, g.lse, lse_terms, L, s.T + s.D);
+    /* scores, dp and delta are sums over D; dk and dv, over the query heads too */
+    check_act_terms("dqkv", d, rd, d_terms, n, s.T * s.NH / s.KV + 3 * s.D);
     if (n < 6000)
         check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
 }
@@ -225,13 +234,16 @@ TEST(attention_decode)
         act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
         act_t *k = NEW(act_t, s.KV * s.T * s.D), *v = NEW(act_t, s.KV * s.T * s.D);
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.NH * s.T);
+        double *x = act_double(qkv, qkv_size(&s));
+        double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.NH * s.T);
         void *ws = new_bytes(attention_decode_workspace(s.T, s.NH));
-        attention_fwd_ref(ro, rl, act_double(qkv, qkv_size(&s)), NULL, NULL, 1, s.T, s.NH, s.KV,
-                          s.D, scale, true);
+        attention_fwd_ref(ro, rl, x, NULL, NULL, 1, s.T, s.NH, s.KV, s.D, scale, true);
+        attention_fwd_terms(o_terms, lse_terms, rl, x, NULL, NULL, 1, s.T, s.NH, s.KV, s.D, scale,
+                            true);
         for (int32_t t = 0; t < s.T; t++)
             attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D,
                              scale, ws);
-        check_act("o", o, ro, out_size(&s), s.T + 2 * s.D);
+        check_act_terms("o", o, ro, o_terms, out_size(&s), s.T + 2 * s.D);
         for (int64_t h = 0; h < s.KV; h++)
             for (int64_t t = 0; t < s.T; t++) {
                 const act_t *kt = qkv + t * row + (s.NH + h) * s.D;

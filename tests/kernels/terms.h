@@ -73,4 +73,89 @@ static inline void norm_bwd_terms(double *dw, double *db, double *dx, const doub
     }
 }
 
+/* Scores s = scale q k: *score, and the square of what exp(s) is off by, relative to itself. */
+static inline double attention_off_(double *score, const double *q, const double *k, int64_t D,
+                                    double scale)
+{
+    double s = 0, squares = 0;
+    for (int64_t d = 0; d < D; d++) {
+        s += scale * q[d] * k[d];
+        squares += scale * q[d] * k[d] * scale * q[d] * k[d];
+    }
+    *score = s;
+    return squares + s * s;
+}
+
+/* o (B, T, NH, D) = sums of p v; lse (B, NH, T) = the largest score + log sum, and of each score as
+ * much as p. lse_: the result. */
+static inline void attention_fwd_terms(double *o, double *lse, const double *lse_,
+                                       const double *qkv, const int32_t *places,
+                                       const int32_t *ends, int64_t B, int64_t T, int64_t NH,
+                                       int64_t KV, int64_t D, double scale, int causal)
+{
+    const int64_t row = (NH + 2 * KV) * D;
+    for (int64_t r = 0; r < B * NH * T; r++) {
+        const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
+        const double *q = qkv + (b * T + t) * row + h * D;
+        const double *k = qkv + b * T * row + (NH + h / (NH / KV)) * D;
+        const int64_t begin = places ? t - places[b * T + t] : 0;
+        const int64_t end = causal ? t + 1 : ends ? ends[b * T + t] : T;
+        double *y = o + ((b * T + t) * NH + h) * D, squares = 0, max = -INFINITY, s;
+        for (int64_t d = 0; d < D; d++)
+            y[d] = 0;
+        for (int64_t j = begin; j < end; j++) {
+            const double off = attention_off_(&s, q, k + j * row, D, scale), p = exp(s - lse_[r]);
+            max = s > max ? s : max;
+            squares += p * p * off;
+            for (int64_t d = 0; d < D; d++) {
+                const double v = k[j * row + KV * D + d];
+                y[d] += p * p * v * v * (1 + off);
+            }
+        }
+        for (int64_t d = 0; d < D; d++)
+            y[d] = sqrt(y[d]);
+        lse[r] = sqrt(max * max + (lse_[r] - max) * (lse_[r] - max) + squares);
+    }
+}
+
+/* dqkv = sums of p dout, ds k and ds q, where ds = scale p (dout v - dout o). o_off, lse_off: what
+ * attention_fwd_terms says of the results o and lse, on which p and ds depend. */
+static inline void attention_bwd_terms(double *dqkv, const double *o_off, const double *lse_off,
+                                       const double *dout, const double *o, const double *lse,
+                                       const double *qkv, const int32_t *places,
+                                       const int32_t *ends, int64_t B, int64_t T, int64_t NH,
+                                       int64_t KV, int64_t D, double scale, int causal)
+{
+    const int64_t row = (NH + 2 * KV) * D;
+    for (int64_t i = 0; i < B * T * row; i++)
+        dqkv[i] = 0;
+    for (int64_t r = 0; r < B * NH * T; r++) {
+        const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
+        const int64_t q = (b * T + t) * row + h * D, k0 = b * T * row + (NH + h / (NH / KV)) * D;
+        const int64_t y = ((b * T + t) * NH + h) * D;
+        const int64_t begin = places ? t - places[b * T + t] : 0;
+        const int64_t end = causal ? t + 1 : ends ? ends[b * T + t] : T;
+        for (int64_t j = begin; j < end; j++) {
+            const int64_t k = k0 + j * row, v = k + KV * D;
+            double s, dp = 0, squares = 0;
+            const double off = 1 + attention_off_(&s, qkv + q, qkv + k, D, scale) +
+                               lse_off[r] * lse_off[r];
+            for (int64_t d = 0; d < D; d++) {
+                const double g = dout[y + d], x = qkv[v + d];
+                dp += g * (x - o[y + d]);
+                squares += g * g * (x * x + o[y + d] * o[y + d] + o_off[y + d] * o_off[y + d]);
+            }
+            const double p = exp(s - lse[r]), pp = p * p;
+            const double ds = scale * scale * pp * (squares + dp * dp * off);
+            for (int64_t d = 0; d < D; d++) {
+                dqkv[v + d] += pp * dout[y + d] * dout[y + d] * off;
+                dqkv[q + d] += ds * qkv[k + d] * qkv[k + d];
+                dqkv[k + d] += ds * qkv[q + d] * qkv[q + d];
+            }
+        }
+    }
+    for (int64_t i = 0; i < B * T * row; i++)
+        dqkv[i] = sqrt(dqkv[i]);
+}
+
 #endif
