@@ -2,6 +2,7 @@
 #include "../../kernels/cuda/ce.cuh"
 #include "../../kernels/reference/ce.h"
 #include "harness.h"
+#include "../kernels/terms.h"
 #include "variants.h"
 
 static constexpr int WIDE = DEFAULT_ce_threads;
@@ -61,8 +62,11 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
     void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
     Gemms g = gemms(s);
     double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = f32_double(before, nw);
-    ce_ref(loss_, dx_, dw_, act_double(x, nx), act_double(w, nw), labels_, scale_, s.rows, s.V, s.C,
-           beta);
+    double *x_ = act_double(x, nx), *w_ = act_double(w, nw);
+    double *dx_terms = HOST(double, nx), *dw_terms = HOST(double, nw);
+    ce_ref(loss_, dx_, dw_, x_, w_, labels_, scale_, s.rows, s.V, s.C, beta);
+    ce_terms(dx_terms, dw_terms, loss_, x_, w_, labels_, scale_, s.rows, s.V, s.C,
+             integers || sizeof(act_t) == 2);
 
     run([&] {
         ce_fwd<THREADS>(alone, x, w, labels, s.rows, s.V, s.C, s.chunk, &g.logits, ws, stream);
@@ -74,9 +78,9 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
     check_f32("loss", loss, loss_, s.rows, s.C + s.V);
     check_same("loss alone", alone, loss, s.rows * 4);
     check_same("loss with a frozen head", last, loss, s.rows * 4);
-    check_act("dx", dx, dx_, nx, s.C + s.V);
+    check_act_terms("dx", dx, dx_, dx_terms, nx, s.C + s.V);
     check_same("dx with a frozen head", frozen, dx, bytes);
-    check_via_act("dw", dw, dw_, nw, s.rows + s.C);
+    check_via_act_terms("dw", dw, dw_, dw_terms, nw, s.rows + s.C);
     const float *got = download(loss, s.rows);
     const double *got_dx = act_double(dx, nx);
     for (int64_t i = 0; i < s.rows; i++)

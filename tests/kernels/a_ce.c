@@ -4,6 +4,7 @@
 
 #include "../../kernels/cpu/ce.h"
 #include "harness.h"
+#include "terms.h"
 
 typedef struct {
     int64_t rows, V, C, chunk;
@@ -64,15 +65,18 @@ static void run_case(const Shape *s, bool skip, int beta, bool integers)
     Problem p = { *s, scale, act_double(x, nx), act_double(w, nw), NEW(double, s->rows), NEW(double,
             nx),
                   f32_double(dw, nw), labels };
+    double *dx_terms = NEW(double, nx), *dw_terms = NEW(double, nw);
     ce_ref(p.loss, p.dx, p.dw, p.x, p.w, labels, scale, s->rows, s->V, s->C, beta);
+    ce_terms(dx_terms, dw_terms, p.loss, p.x, p.w, labels, scale, s->rows, s->V, s->C,
+             integers || sizeof(act_t) == 2);
 
     ce_fwd(loss, x, w, labels, s->rows, s->V, s->C, s->chunk, &mm_logits, ws);
     check_f32("loss", loss, p.loss, s->rows, s->C + s->V);
     ce_fwd_bwd(loss, dx, dw, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, beta, &mm_logits,
                &mm_dx, &mm_dw, ws);
     check_f32("loss with gradient", loss, p.loss, s->rows, s->C + s->V);
-    check_act("dx", dx, p.dx, nx, s->C + s->V);
-    check_via_act("dw", dw, p.dw, nw, s->rows + s->C);
+    check_act_terms("dx", dx, p.dx, dx_terms, nx, s->C + s->V);
+    check_via_act_terms("dw", dw, p.dw, dw_terms, nw, s->rows + s->C);
     act_t *frozen = NEW(act_t, nx);
     ce_fwd_dx(loss, frozen, x, w, labels, &scale, s->rows, s->V, s->C, s->chunk, &mm_logits, &mm_dx,
               ws);

@@ -20,7 +20,7 @@ static inline double norm_off_(const double *x, const double *mean, int64_t C)
     return sqrt(squares);
 }
 
-/* LayerNorm: mean (rows) = sums of x / C; y (rows, C) = (x - mean) rstd w + b. mean_: the result. */
+/* LayerNorm: mean (rows), sums of x / C; y (rows, C) = (x - mean) rstd w + b. mean_: the result. */
 static inline void layernorm_fwd_terms(double *y, double *mean, const double *x, const double *w,
                                        const double *b, const double *mean_, const double *rstd,
                                        int64_t rows, int64_t C)
@@ -73,9 +73,9 @@ static inline void norm_bwd_terms(double *dw, double *db, double *dx, const doub
     }
 }
 
-/* Scores s = scale q k: *score, and the square of what exp(s) is off by, relative to itself. */
-static inline double attention_off_(double *score, const double *q, const double *k, int64_t D,
-                                    double scale)
+/* A score s = scale q k: *score, and the square of what exp(s) is off by, relative to itself. */
+static inline double dot_off_(double *score, const double *q, const double *k, int64_t D,
+                              double scale)
 {
     double s = 0, squares = 0;
     for (int64_t d = 0; d < D; d++) {
@@ -104,7 +104,7 @@ static inline void attention_fwd_terms(double *o, double *lse, const double *lse
         for (int64_t d = 0; d < D; d++)
             y[d] = 0;
         for (int64_t j = begin; j < end; j++) {
-            const double off = attention_off_(&s, q, k + j * row, D, scale), p = exp(s - lse_[r]);
+            const double off = dot_off_(&s, q, k + j * row, D, scale), p = exp(s - lse_[r]);
             max = s > max ? s : max;
             squares += p * p * off;
             for (int64_t d = 0; d < D; d++) {
@@ -138,7 +138,7 @@ static inline void attention_bwd_terms(double *dqkv, const double *o_off, const 
         for (int64_t j = begin; j < end; j++) {
             const int64_t k = k0 + j * row, v = k + KV * D;
             double s, dp = 0, squares = 0;
-            const double off = 1 + attention_off_(&s, qkv + q, qkv + k, D, scale) +
+            const double off = 1 + dot_off_(&s, qkv + q, qkv + k, D, scale) +
                                lse_off[r] * lse_off[r];
             for (int64_t d = 0; d < D; d++) {
                 const double g = dout[y + d], x = qkv[v + d];
@@ -156,6 +156,36 @@ static inline void attention_bwd_terms(double *dqkv, const double *o_off, const 
     }
     for (int64_t i = 0; i < B * T * row; i++)
         dqkv[i] = sqrt(dqkv[i]);
+}
+
+/* dx (rows, C) = sums of d w, dw (V, C) of d x, where d = scale (p - 1 at the label). exact: logits
+ * are integers, or in fp32 and d in 16 bits; else p is off by what they are. */
+static inline void ce_terms(double *dx, double *dw, const double *loss, const double *x,
+                            const double *w, const int32_t *labels, double scale, int64_t rows,
+                            int64_t V, int64_t C, int exact)
+{
+    for (int64_t i = 0; i < rows * C; i++)
+        dx[i] = 0;
+    for (int64_t i = 0; i < V * C; i++)
+        dw[i] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double lse = loss[i];
+        for (int64_t c = 0; labels[i] >= 0 && c < C; c++)
+            lse += x[i * C + c] * w[labels[i] * C + c];
+        for (int64_t v = 0; labels[i] >= 0 && v < V; v++) {
+            double l;
+            const double off = dot_off_(&l, x + i * C, w + v * C, C, 1), p = exp(l - lse);
+            const double d = scale * scale * (p * p * (1 + (exact ? 0 : off)) + (v == labels[i]));
+            for (int64_t c = 0; c < C; c++) {
+                dx[i * C + c] += d * w[v * C + c] * w[v * C + c];
+                dw[v * C + c] += d * x[i * C + c] * x[i * C + c];
+            }
+        }
+    }
+    for (int64_t i = 0; i < rows * C; i++)
+        dx[i] = sqrt(dx[i]);
+    for (int64_t i = 0; i < V * C; i++)
+        dw[i] = sqrt(dw[i]);
 }
 
 #endif
