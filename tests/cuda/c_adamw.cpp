@@ -3,6 +3,7 @@
 #include "../../kernels/cuda/philox.cuh"
 #include "../../kernels/reference/adamw.h"
 #include "harness.h"
+#include "../kernels/terms.h"
 
 /* The CPU's masks are the witness; its pragmas are for other compilers. */
 #define restrict __restrict__
@@ -69,6 +70,7 @@ static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
 {
     const double scale = ACT_SCALE;
     Parameters p = parameters_new(n, off);
+    double *w_terms = f32_double(f32_integers(n, 0), n);
     for (int t = 1; t <= 3; t++) {
         const Hyper hyper = hyper_of(t, clip, (float)(1 / scale));
         double *g_ = f32_double(f32_normal(n + off, 0, 0.3), n + off);
@@ -78,12 +80,13 @@ static void adamw_steps(int64_t n, int64_t off, int decay, float clip)
         const float *g = f32_from(scaled, n + off) + off;
         const double norm_ = (float)grad_norm_ref(g_ + off, n);
         const float *norm = f32_from(&norm_, 1);
+        adamw_terms(w_terms, p.w_, n);
         adamw_ref(p.w_, p.m_, p.v_, g_ + off, hyper.host, norm_, n, decay);
         run([&] {
             adamw(p.w, p.m, p.v, g, hyper.device, norm, n, decay, stream);
             adamw_mixed(p.stored, p.master, p.m2, p.v2, g, hyper.device, norm, n, decay, stream);
         });
-        check_f32("w", p.w, p.w_, n, t);
+        check_f32_terms("w", p.w, p.w_, w_terms, n, t);
         check_f32("m", p.m, p.m_, n, t);
         check_f32("v", p.v, p.v_, n, t);
         check_same("master", p.master, p.w, n * 4);

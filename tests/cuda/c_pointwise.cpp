@@ -2,6 +2,7 @@
 #include "../../kernels/cuda/pointwise.cuh"
 #include "../../kernels/reference/pointwise.h"
 #include "harness.h"
+#include "../kernels/terms.h"
 
 /* Around a warp, a block; 20001: several blocks and a tail. */
 static const int64_t sizes[] = { 31, 64, 255, 2048, 2051, 20001 };
@@ -129,7 +130,9 @@ TEST(swiglu)
         run([&] { swiglu_fwd(h, gu, rows, F, stream); });
         check_act("h", h, want, n, 1);
         run([&] { swiglu_bwd(dgu, dh, gu, rows, F, stream); });
-        check_act("dgu", dgu, grad, 2 * n, 1);
+        double *dgu_terms = HOST(double, 2 * n);
+        swiglu_terms(dgu_terms, dh_, gu_, rows, F);
+        check_act_terms("dgu", dgu, grad, dgu_terms, 2 * n, 1);
         act_t *odd = act_shifted(gu, 2 * n), *h1 = NEW(act_t, n);
         run([&] { swiglu_fwd(h1, odd, rows, F, stream); });
         check_same("one element off", h1, h, n * size);

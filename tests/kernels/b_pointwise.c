@@ -1,6 +1,7 @@
 /* b_pointwise.c -- pointwise.h. */
 #include "../../kernels/cpu/pointwise.h"
 #include "harness.h"
+#include "terms.h"
 
 enum { SIZES = 5 };
 static const int64_t sizes[SIZES] = { 17, 31, 64, 1003, 20000 };
@@ -100,7 +101,9 @@ TEST(swiglu)
         swiglu_fwd(h, gu, rows, F);
         check_act("h", h, want, n, 1);
         swiglu_bwd(dgu, dh, gu, rows, F);
-        check_act("dgu", dgu, grad, 2 * n, 1);
+        double *dgu_terms = NEW(double, 2 * n);
+        swiglu_terms(dgu_terms, p.dy, p.x, rows, F);
+        check_act_terms("dgu", dgu, grad, dgu_terms, 2 * n, 1);
         swiglu_bwd(gu, dh, gu, rows, F);
         check_same("in place", gu, dgu, 2 * n * (int64_t)sizeof *gu);
     }

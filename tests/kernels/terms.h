@@ -188,4 +188,25 @@ static inline void ce_terms(double *dx, double *dw, const double *loss, const do
         dw[i] = sqrt(dw[i]);
 }
 
+/* AdamW: w, with the steps so far, whose differences the steps themselves are: the largest |w| that
+ * there was. Called before each step; terms begin as 0. */
+static inline void adamw_terms(double *terms, const double *w, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        terms[i] = fmax(terms[i], fabs(w[i]));
+}
+
+/* dgu, rows of 2F = [dh u s (1 + g (1 - s)) | dh g s] with s = 1 / (1 + exp(-g)): in the first the
+ * terms cancel where g is about -1.3. */
+static inline void swiglu_terms(double *dgu, const double *dh, const double *gu, int64_t rows,
+                                int64_t F)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < F; i++) {
+            const double g = gu[r * 2 * F + i], u = gu[r * 2 * F + F + i], s = 1 / (1 + exp(-g));
+            dgu[r * 2 * F + i] = fabs(dh[r * F + i] * u * s) * sqrt(1 + g * g * (1 - s) * (1 - s));
+            dgu[r * 2 * F + F + i] = fabs(dh[r * F + i] * g * s);
+        }
+}
+
 #endif
