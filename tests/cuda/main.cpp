@@ -242,12 +242,13 @@ void check_gradient(const char *what, const std::function<double()> &loss, doubl
     for (int k = 0; k < 12; k++) {
         const int64_t i = random_below(n);
         const double keep = x[i], h = 1e-4 * (1 + fabs(keep));
-        x[i] = keep + h;
-        const double up = loss();
-        x[i] = keep - h;
-        const double down = loss();
+        double at[4];
+        for (int j = 0; j < 4; j++) {
+            x[i] = keep + GRADIENT_STEPS[j] * h;
+            at[j] = loss();
+        }
         x[i] = keep;
-        const double slope = (up - down) / (2 * h);
+        const double slope = gradient_slope(at, h);
         if (!(fabs(slope - grad[i]) <= 1e-5 * (fabs(slope) + rms) + 1e-9))
             fail("%s[%lld of %lld]: finite differences %.9g, gradient %.9g", what, (long long)i,
                  (long long)n, slope, grad[i]);
