@@ -146,8 +146,8 @@ card() {                # gpu, arch, generator, key, algo
         "gemms": [{"key": "%s", "algo": "%s", "us": 1.5, "default_us": 2.5}]}' "$@"
 }
 with_kernels() {        # card, sources, key, variant: the card with a row of a kernel
-    local c=${1/"\"sources\": \"$sources\""/"\"sources\": \"$2\""}
-    printf '%s' "${c/'"kernels": []'/"\"kernels\": [{\"key\": \"$3\", \"variant\": \"$4\"}]"}"
+    local row="{\"key\": \"$3\", \"variant\": \"$4\"}" c=${1/"\"sources\": \"$sources\""/"\"sources\": \"$2\""}
+    printf '%s' "${c/'"kernels": []'/"\"kernels\": [$row]"}"
 }
 file() { printf '{"diecast_lock": 1, "cards": [%s]}' "$1" >"$lock"; }
 algo="algo 66 tile 20 stages 36 splitk 1 reduce 0 swizzle 1 custom 2 inner 0 cluster 3 ws 0"
