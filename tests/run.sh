@@ -22,14 +22,14 @@ fi
 for group in "${groups[@]}"; do
     echo "== $group"
     began=$(date +%s%N)
-    timeout -k 10 "${GROUP_SECONDS:-600}" "tests/$group/run.sh" </dev/null 2>&1 | tee "$scratch/log"
+    timeout -k 10 "${GROUP_SECONDS:-900}" "tests/$group/run.sh" </dev/null 2>&1 | tee "$scratch/log"
     status=${PIPESTATUS[0]}
     ok=$(grep -c '^ok ' "$scratch/log")
     bad=$(grep -c '^not ok ' "$scratch/log")
     grep '^not ok ' "$scratch/log" | sed "s|^not ok |not ok $group: |" >>"$scratch/failures"
     why=
     if [ "$status" = 124 ] || [ "$status" = 137 ]; then
-        why="ended after ${GROUP_SECONDS:-600} s"
+        why="ended after ${GROUP_SECONDS:-900} s"
     elif [ "$status" != 0 ] && [ "$bad" = 0 ]; then
         why="exit status $status without a failed test"
     elif [ "$status" = 0 ] && [ "$bad" != 0 ]; then
