@@ -17,12 +17,10 @@ llama_tiny llama_tiny
 llama_tiny.bf16 llama_tiny precision=bf16
 llama_rows llama_rows
 gpt2_bfd gpt2_bfd
-llama_bfd llama_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
 llama_rows.few llama_rows batch.targets=96
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
 gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
-gpt2_tiny.fp16.8x1 gpt2_tiny precision=fp16 batch.micro=8 batch.accum=1
 qwen2_tiny.bf16.8x1 qwen2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora qwen2_lora
 qwen2_lora.bf16 qwen2_lora precision=bf16
