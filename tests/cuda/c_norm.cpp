@@ -210,7 +210,12 @@ static void norm_gradients(Norm &p)
                    p.rstd_, NULL, p.rows, p.C);
     norm_bwd_terms(p.dw_terms, p.db_terms, p.dxr_terms, p.dy_, p.x_, p.w_, p.rms ? NULL : p.mean_,
                    p.rstd_, p.res_, p.rows, p.C);
-    if (p.n > 10000)
+}
+
+/* The double results themselves, by finite differences. */
+static void norm_differences(Norm &p)
+{
+    if (p.n > 3000)
         return;
     check_gradient("dx", [&] { return norm_loss(p); }, p.x_, p.dx_, p.n);
     check_gradient("dw", [&] { return norm_loss(p); }, p.w_, p.dw_, p.C);
@@ -224,6 +229,7 @@ TEST(layernorm_bwd)
         Norm p = norm_new(shape, false);
         const int64_t rows = p.rows, C = p.C;
         norm_gradients(p);
+        norm_differences(p);
         act_t *y = NEW(act_t, p.n), *dx = NEW(act_t, p.n), *frozen = NEW(act_t, p.n);
         act_t *frozen_res = NEW(act_t, p.n), *res = act_copy(p.res, p.n), *dy = act_copy(p.dy, p.n);
         float *dw = NEW(float, C), *db = NEW(float, C), *more = f32_normal(C, 0, 1);
@@ -259,6 +265,7 @@ TEST(rmsnorm_bwd)
         Norm p = norm_new(shape, true);
         const int64_t rows = p.rows, C = p.C;
         norm_gradients(p);
+        norm_differences(p);
         act_t *y = NEW(act_t, p.n), *dx = NEW(act_t, p.n), *frozen = NEW(act_t, p.n);
         act_t *frozen_res = NEW(act_t, p.n), *res = act_copy(p.res, p.n), *dy = act_copy(p.dy, p.n);
         float *dw = NEW(float, C), *more = f32_normal(C, 0, 1);
@@ -288,8 +295,8 @@ TEST(rmsnorm_bwd)
  * and so few that each walks. */
 TEST(norm_parts)
 {
-    for (auto &shape : shapes) {
-        Norm l = norm_new(shape, false), r = norm_new(shape, true);
+    for (int i : { 2, 4, 5, 6 }) {
+        Norm l = norm_new(shapes[i], false), r = norm_new(shapes[i], true);
         const int64_t rows = l.rows, C = l.C, n = l.n;
         norm_gradients(l);
         norm_gradients(r);
