@@ -505,9 +505,7 @@ void emit_run(const Graph *g, const char *outdir)
     make_folder(text_print("%s/runtime", outdir));
     make_folder(text_print("%s/ir", outdir));
     write_step(g);
-    bool noise = false, fp16 = !strcmp(config_text(g->cfg, F_precision), "fp16");
-    for (int i = 0; i < g->nvalues; i++)
-        noise |= !strcmp(g->values[i]->name, "noise");
+    bool fp16 = !strcmp(config_text(g->cfg, F_precision), "fp16");
     put("train.c",
         FILL("templates/train.c",
              {"head",
@@ -516,7 +514,7 @@ void emit_run(const Graph *g, const char *outdir)
               false},
              {"defaults", run_defaults(g->cfg), false},
              {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
-             {"noise", noise ? "yes" : "", false},
+             {"noise", ir_value(g, "noise") ? "yes" : "", false},
              {"documents", !strcmp(config_text(g->cfg, F_data_kind), "bfd") ? "yes" : "", false},
              {"targets", config_int(g->cfg, F_batch_targets) ? "yes" : "", false},
              {"fp16", fp16 ? "yes" : "", false}),

@@ -79,18 +79,10 @@ static void constant(Str *s, const char *name, int64_t n, const char *what)
               (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
 }
 
-static const Value *named(const Graph *g, const char *name)
-{
-    for (int i = 0; i < g->nvalues; i++)
-        if (!strcmp(g->values[i]->name, name))
-            return g->values[i];
-    return NULL;
-}
-
 char *emit_shape(const Graph *g)
 {
     Config *c = g->cfg;
-    const Value *rows = named(g, "target_rows");
+    const Value *rows = ir_value(g, "target_rows");
     Str s = {0};
     constant(&s, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
     constant(&s, "T", config_int(c, F_seq_max), "positions of a sequence");
@@ -714,13 +706,13 @@ char *emit_io(const Graph *g)
         "scale",  "noise",  "hyper",       "token",     "place"};
     Str s = {0};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
-        if (named(g, inputs[i]))
+        if (ir_value(g, inputs[i]))
             str_print(&s, on_gpu(g) ? "    io.%s = PINNED(%s);\n" : "    io.%s = %s;\n", inputs[i],
                       inputs[i]);
     str_print(&s, "    io.tokens_stride = tokens_stride;\n");
-    if (named(g, "target_rows"))
+    if (ir_value(g, "target_rows"))
         str_print(&s, "    io.labels_stride = labels_stride;\n");
-    if (named(g, "noise"))
+    if (ir_value(g, "noise"))
         str_print(&s, "    io.noise_stride = noise_stride;\n");
     return s.text;
 }

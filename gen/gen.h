@@ -366,7 +366,7 @@ typedef struct {
     struct { const char *room, *text; } dump[8];
 } Graph;
 
-Value *ir_value(Graph *g, const char *name);                 /* by name, or NULL */
+Value *ir_value(const Graph *g, const char *name);           /* by name, or NULL */
 Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
               const Dim *dim, Loc loc);
 Ref ref(Value *v);                                           /* %v */

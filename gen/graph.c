@@ -590,7 +590,7 @@ static void check_once(const Graph *g, const Value *v)
  * all of them add. */
 static void check_gradient(const Graph *g, const Value *param)
 {
-    const Value *grad = ir_value((Graph *)(uintptr_t)g, text_print("grad.%s", param->name));
+    const Value *grad = ir_value(g, text_print("grad.%s", param->name));
     if (!grad)
         bug("%s has no gradient", param->name);
     if (count_updates(g, param, grad) != 1)

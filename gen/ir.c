@@ -22,7 +22,7 @@ static const char *const place_name[] = {"", "rep", "shard", "partial"};
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-Value *ir_value(Graph *g, const char *name)
+Value *ir_value(const Graph *g, const char *name)
 {
     for (int i = 0; i < g->nvalues; i++)
         if (!strcmp(g->values[i]->name, name))

@@ -2,6 +2,7 @@
 #include "../../kernels/cuda/gather.cuh"
 #include "../../kernels/reference/gather.h"
 #include "harness.h"
+#include "../kernels/targets.h"
 
 /* Rows of x, rows of y, C: vectors and single elements, several rows a block and several rounds a
  * row, more rows than x has. */
@@ -10,27 +11,13 @@ static const int64_t shapes[][3] = {
     { 5, 9, 32 },     { 300, 77, 8 },  { 9, 5, 4096 }, { 12, 6, 1030 },
 };
 
-/* A third of the rows of x at most stand in y, in order; the rest of y is -1. */
-static void draw(int32_t *rows, int64_t n, int32_t *of, int64_t all)
-{
-    int64_t targets = 0;
-    for (int64_t i = 0; i < all; i++) {
-        const bool target = targets < n && random_below(3) == 0;
-        of[i] = target ? (int32_t)targets : -1;
-        if (target)
-            rows[targets++] = (int32_t)i;
-    }
-    for (; targets < n; targets++)
-        rows[targets] = -1;
-}
-
 /* Copies: the bits of the reference, there and back. */
 TEST(gather_rows)
 {
     for (auto &shape : shapes) {
         const int64_t all = shape[0], n = shape[1], C = shape[2];
         int32_t *rows_ = HOST(int32_t, n), *of_ = HOST(int32_t, all);
-        draw(rows_, n, of_, all);
+        targets_draw(rows_, n, of_, all);
         int32_t *rows = upload(rows_, n), *of = upload(of_, all);
         act_t *x = act_normal(all * C, 0, 1), *y = NEW(act_t, n * C), *back = NEW(act_t, all * C);
         run([&] {

@@ -1,25 +1,12 @@
 /* b_gather.c -- gather.h. */
 #include "../../kernels/cpu/gather.h"
 #include "harness.h"
+#include "targets.h"
 
 static const int64_t shapes[][3] = {        /* rows of x, rows of y, C */
     { 1, 1, 1 }, { 6, 4, 7 }, { 40, 40, 64 }, { 120, 33, 150 }, { 5, 9, 32 }, { 512, 77, 96 },
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
-
-/* A third of the rows of x at most stand in y, in order; the rest of y is -1. */
-static void draw(int32_t *rows, int64_t n, int32_t *of, int64_t all)
-{
-    int64_t targets = 0;
-    for (int64_t i = 0; i < all; i++) {
-        const bool target = targets < n && random_below(3) == 0;
-        of[i] = target ? (int32_t)targets : -1;
-        if (target)
-            rows[targets++] = (int32_t)i;
-    }
-    for (; targets < n; targets++)
-        rows[targets] = -1;
-}
 
 /* Copies: the bits of the reference, there and back. */
 TEST(gather_rows)
@@ -29,7 +16,7 @@ TEST(gather_rows)
         int32_t *rows = NEW(int32_t, n), *of = NEW(int32_t, all);
         act_t *x = act_normal(all * C, 0, 1), *y = NEW(act_t, n * C), *back = NEW(act_t, all * C);
         double *want = NEW(double, n * C), *want_back = NEW(double, all * C);
-        draw(rows, n, of, all);
+        targets_draw(rows, n, of, all);
         gather_ref(want, act_double(x, all * C), rows, n, C);
         gather_rows(y, x, rows, n, C);
         check_act_exact("rows", y, want, n * C);
