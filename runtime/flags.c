@@ -232,19 +232,38 @@ char *flags_text(const Flags *f, int i)
     return NULL;
 }
 
+/* Headings and flags in the order of the help. */
+static const struct {
+    const char *title;           /* NULL: a flag */
+    int flag;
+} help_line[] = {
+#define SECTION(title) { title, -1 },
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) { NULL, FLAG_##name },
+#include "flags.def"
+#undef FLAG
+};
+
+static void help_flag(FILE *to, const Flags *f, int i)
+{
+    char name[64];
+    spell(name, rows[i].name);
+    const char *metavar = rows[i].metavar + (*rows[i].metavar == '|');
+    fprintf(to, "  --%s%s%s", name, *metavar ? " " : "", metavar);
+    char *value = flags_text(f, i);
+    bool says = rows[i].type != TYPE_BOOL && *value;
+    fprintf(to, "\n      %s%s%s%s\n", rows[i].doc, says ? " [" : "", says ? value : "",
+            says ? "]" : "");
+    free(value);
+}
+
 void flags_help(FILE *to, const char *program, const Flags *f)
 {
-    fprintf(to, "usage: %s [--flag value]...\n\n", program);
-    for (int i = 0; i < FLAG_COUNT; i++) {
-        char name[64];
-        spell(name, rows[i].name);
-        const char *metavar = rows[i].metavar + (*rows[i].metavar == '|');
-        fprintf(to, "  --%s%s%s", name, *metavar ? " " : "", metavar);
-        char *value = flags_text(f, i);
-        bool says = rows[i].type != TYPE_BOOL && *value;
-        fprintf(to, "\n      %s%s%s%s\n", rows[i].doc, says ? " [" : "", says ? value : "", says ? "]" : "");
-        free(value);
-    }
+    fprintf(to, "usage: %s [--flag value]...    [...]: this program's default\n", program);
+    for (size_t i = 0; i < sizeof help_line / sizeof *help_line; i++)
+        if (help_line[i].title)
+            fprintf(to, "\n%s\n", help_line[i].title);
+        else
+            help_flag(to, f, help_line[i].flag);
 }
 
 void flags_parse(Flags *f, const FlagDefault *defaults, int argc, char **argv)

@@ -39,7 +39,8 @@ typedef struct {
  * bare; - and _ in names are the same. Strings stay pointers into argv or defaults. An empty
  * `out` becomes run/ beside the program. */
 void flags_parse(Flags *f, const FlagDefault *defaults, int argc, char **argv);
-/* Every flag with its present value: after flags_parse that is the recipe's default, unless given. */
+/* Every flag in its section, with its present value: after flags_parse that is the recipe's default,
+ * unless given. */
 void flags_help(FILE *to, const char *program, const Flags *f);
 /* Of flag i: its name; whether a resumed run keeps the checkpoint's value; its value as text
  * that flags_set reads back to the same bits (malloc'ed). */

@@ -137,6 +137,10 @@ DEFAULTS=bad refuses "recipe, run: resume"
 rows=$(grep -c '^FLAG(' runtime/flags.def)
 [ "$(grep -c '^  --' "$scratch/f")" = "$rows" ]
 verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
+[ "$(sed -n 's/^SECTION("\(.*\)")$/\1/p' runtime/flags.def)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]')" ]
+verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
+"$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]' "$scratch/h"
+verdict "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
 
 # Ranks. Each MPI in turn; worlds of 2, 3 and 4.
 ompi="--bind-to none --oversubscribe --mca btl_vader_single_copy_mechanism none"
