@@ -7,6 +7,7 @@
 #include "../../runtime/json.h"
 #include "../../runtime/safetensors.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static bool size_of(const cJSON *item, uint64_t *value)
     char text[32];
     snprintf(text, sizeof text, "%.0f", item->valuedouble);
     const char *digits = item->valuestring ? item->valuestring : text;
-    if (item->valuestring ? *digits == '-' : item->valuedouble < 0)
+    if (item->valuestring ? *digits == '-' : signbit(item->valuedouble))     /* -0 too */
         return false;
     if (strlen(digits) > 18) {
         *value = UINT64_MAX;
