@@ -8,7 +8,6 @@
 #include "data.h"
 #include "base.h"
 #include "tokenfile.h"
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,15 +19,14 @@ struct DataFile {
 /* Tokens that stand together in a sample, a window or a document: `have` of them are inputs; one
  * more follows them when `next`. */
 typedef struct {
+    const TokenFile *file;
+    int64_t index, begin;        /* of the piece and of its first token in the file */
     const int32_t *token;
     const uint8_t *mask;         /* or NULL: every token is a target */
     int64_t have;
     bool next;
     int32_t pad;
 } Piece;
-
-/* Training and evaluation data, for the signal handler; NULL: free. */
-static const Data *opened[2];
 
 /* Matsumoto and Nishimura, 1998; mt19937. */
 typedef struct {
@@ -85,11 +83,20 @@ static Piece piece_at(const Data *d, int64_t i)
             hi = mid - 1;
     }
     const DataFile *f = &d->file[lo];
-    int64_t begin = d->rows ? f->t.doc[i - f->first] : (i - f->first) * d->T;
+    int64_t begin = (i - f->first) * d->T, end = begin + d->T;
+    if (d->rows) {
+        begin = f->t.doc[i - f->first];
+        end = f->t.doc[i - f->first + 1];
+        if (begin < 0 || end <= begin || end > f->t.ntokens || end - begin > d->T)
+            tokenfile_changed(&f->t, "doc_offsets", i - f->first + 1);
+    }
     return (Piece){
+        .file = &f->t,
+        .index = i - f->first,
+        .begin = begin,
         .token = f->t.tokens + begin,
         .mask = f->t.mask ? f->t.mask + begin : NULL,
-        .have = d->rows ? f->t.doc[i - f->first + 1] - begin : d->T,
+        .have = end - begin,
         .next = !d->rows,
         .pad = f->t.eos >= 0 ? (int32_t)f->t.eos : 0,
     };
@@ -104,12 +111,6 @@ static int64_t pieces(const Data *d, int64_t i)
 static Piece piece_of(const Data *d, int64_t i, int64_t k)
 {
     return piece_at(d, d->bins.n ? d->bins.doc[d->bins.first[i] + k] : i);
-}
-
-static int32_t label_at(const Piece *s, int64_t t)
-{
-    bool exists = t + 1 < s->have + s->next;
-    return exists && (!s->mask || s->mask[t + 1]) ? s->token[t + 1] : -1;
 }
 
 static int64_t piece_targets(const Piece *s)
@@ -153,33 +154,6 @@ static int64_t place(Data *d, int64_t step, int64_t g)
         d->epoch = epoch;
     }
     return d->order[(step % per * d->G + g) % d->n];
-}
-
-static bool covers(const void *begin, int64_t bytes, const void *at)
-{
-    return begin && (uintptr_t)at - (uintptr_t)begin < (uintptr_t)bytes;
-}
-
-/* A mapped file that somebody cut short raises SIGBUS where it ends now. */
-static void lost_bytes(int signal_number, siginfo_t *info, void *context)
-{
-    (void)context;
-    for (int i = 0; i < 2; i++)
-        for (int k = 0; opened[i] && k < opened[i]->nfiles; k++) {
-            const TokenFile *t = &opened[i]->file[k].t;
-            if (covers(t->tokens, t->ntokens * 4, info->si_addr)
-                || covers(t->mask, t->ntokens, info->si_addr)
-                || covers(t->doc, t->ndocs * 8 + 8, info->si_addr))
-                die(EXIT_DATA, "%s: became shorter while it was in use", t->path);
-        }
-    signal(signal_number, SIG_DFL);      /* somebody else's: happens again, and ends us */
-}
-
-static void watch(const Data *d)
-{
-    struct sigaction action = { .sa_sigaction = lost_bytes, .sa_flags = SA_SIGINFO };
-    sigaction(SIGBUS, &action, NULL);
-    opened[opened[0] != NULL] = d;
 }
 
 static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
@@ -295,7 +269,6 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
     if (d->n > DATA_SAMPLES_MAX)
         die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
             DATA_SAMPLES_MAX);
-    watch(d);
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
@@ -312,14 +285,21 @@ void data_check_tokenizer(const Data *d, const char *id, const char *whose)
             d->tokenizer, whose, id);
 }
 
-/* Writes piece s from place t of a row on, where its document begins; returns where it ends. */
-static int64_t write_piece(const Batch *to, const Piece *s, int64_t row, int64_t t)
+/* Writes piece s from place t of a row on, where its document begins; returns where it ends. Its
+ * file may be changed meanwhile: ids are looked at after they were copied. */
+static int64_t write_piece(const Data *d, const Batch *to, const Piece *s, int64_t row, int64_t t)
 {
     const int64_t end = t + s->have;
-    for (int64_t k = 0; k < s->have; k++) {
-        to->tokens[row + t + k] = s->token[k];
-        to->labels[row + t + k] = label_at(s, k);
-    }
+    int32_t *token = to->tokens + row + t, *label = to->labels + row + t;
+    int32_t after = s->next ? s->token[s->have] : 0;
+    memcpy(token, s->token, sizeof *token * (size_t)s->have);
+    tokenfile_check_copy(s->file, d->vocab, s->begin, token, s->have);
+    tokenfile_check_copy(s->file, d->vocab, s->begin + s->have, &after, s->next);
+    memcpy(label, token + 1, sizeof *label * (size_t)(s->have - 1));
+    label[s->have - 1] = s->next ? after : -1;
+    for (int64_t k = 0; s->mask && k < s->have - 1 + s->next; k++)
+        if (!s->mask[k + 1])
+            label[k] = -1;
     for (int64_t k = 0; to->places && k < s->have; k++) {
         to->places[row + t + k] = (int32_t)k;
         to->ends[row + t + k] = (int32_t)end;
@@ -343,11 +323,16 @@ static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, 
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 {
     int64_t first = data_sample0(d, step, micro);
+    const TokenFile *checked = NULL;
     for (int64_t b = 0; b < d->micro; b++) {
         int64_t i = place(d, step, first + b), t = 0;
         for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
             Piece s = piece_of(d, i, k);
-            t = write_piece(&to, &s, b * d->T, t);
+            if (s.file != checked)
+                tokenfile_check_size(checked = s.file);
+            if (t + s.have > d->T)       /* a bin of what was shorter */
+                tokenfile_changed(s.file, "doc_offsets", s.index + 1);
+            t = write_piece(d, &to, &s, b * d->T, t);
         }
         write_padding(&to, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
     }
@@ -429,9 +414,6 @@ int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)
 
 void data_close(Data *d)
 {
-    for (int i = 0; i < 2; i++)
-        if (opened[i] == d)
-            opened[i] = NULL;
     for (int k = 0; k < d->nfiles; k++)
         tokenfile_close(&d->file[k].t);
     bins_free(&d->bins);

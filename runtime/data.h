@@ -50,7 +50,8 @@ void data_check_tokenizer(const Data *d, const char *id, const char *whose);
  * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
  * randperm; the last step of an epoch is filled up from the start of the same permutation.
  * Evaluation: step is the batch, in file order, of bfd in that of the bins, which begins with the
- * longest documents; micro 0; rows beyond the last sample have no targets. */
+ * longest documents; micro 0; rows beyond the last sample have no targets. A file that was changed
+ * since data_open, so that an id or a document is out of its bounds: EXIT_DATA, naming the place. */
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 /* For a head that sees only rows with a target. of (n): the label of each place, becomes the
  * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1
@@ -71,7 +72,7 @@ int64_t data_steps_per_epoch(const Data *d);
 char *data_fingerprint(const Data *d);
 /* Sample indices of the step in order, for messages: at most max into out; returns G. */
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
-void data_close(Data *d);     /* at most two are open at a time */
+void data_close(Data *d);
 
 /* p[0..n-1] = the permutation of torch.randperm(n) after manual_seed(seed); n <=
  * DATA_SAMPLES_MAX. */

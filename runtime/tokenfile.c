@@ -10,9 +10,46 @@
 #include "safetensors.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+
+static TokenFile *mapped;        /* all that are open, for the signal handler */
+
+static void end_shorter(const TokenFile *f)
+{
+    die(EXIT_DATA, "%s: became shorter while it was in use, or cannot be read any more", f->path);
+}
+
+/* A page of a mapped file behind the end that it has now, or on a broken disk. */
+static void lost_page(int signal_number, siginfo_t *info, void *context)
+{
+    (void)context;
+    for (const TokenFile *f = mapped; f; f = f->next_)
+        if ((uintptr_t)info->si_addr - (uintptr_t)f->map_ < f->map_bytes_)
+            end_shorter(f);
+    signal(signal_number, SIG_DFL);      /* somebody else's: happens again, and ends us */
+}
+
+/* Maps the first `bytes` of the file. */
+static char *map(TokenFile *f, int fd, size_t bytes)
+{
+    struct sigaction action = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
+    struct stat now;
+    void *at = fstat(fd, &now) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (at == MAP_FAILED)
+        return format("mmap of %zu bytes: %s", bytes, strerror(errno));
+    f->map_ = at;
+    f->map_bytes_ = bytes;
+    f->device_ = now.st_dev;
+    f->inode_ = now.st_ino;
+    sigaction(SIGBUS, &action, NULL);
+    f->next_ = mapped;
+    mapped = f;
+    return NULL;
+}
 
 static bool meta_int(const StFile *s, const char *key, int64_t lo, int64_t *value)
 {
@@ -72,12 +109,9 @@ static char *check_tensors(TokenFile *f, const StFile *s)
         return format("tensors are not aligned to their elements");
     f->ntokens = tokens->shape[0];
     f->ndocs = doc->shape[0] - 1;
-    f->map_bytes_ = s->t[s->n - 1].end;
-    f->map_ = mmap(NULL, f->map_bytes_, PROT_READ, MAP_PRIVATE, s->fd, 0);
-    if (f->map_ == MAP_FAILED) {
-        f->map_ = NULL;
-        return format("mmap of %zu bytes: %s", f->map_bytes_, strerror(errno));
-    }
+    char *error = map(f, s->fd, s->t[s->n - 1].end);
+    if (error)
+        return error;
     const char *base = f->map_;
     f->tokens = (const int32_t *)(base + tokens->begin);
     f->doc = (const int64_t *)(base + doc->begin);
@@ -113,11 +147,11 @@ char *tokenfile_open(TokenFile *f, const char *path)
     char *error = st_open(&s, path);
     if (error)
         return error;
+    f->path = strdup(path);
     error = check_meta(f, &s);
     if (!error)
         error = check_tensors(f, &s);
     st_close(&s);
-    f->path = strdup(path);
     if (error)
         tokenfile_close(f);
     return with_path(path, error);
@@ -139,8 +173,42 @@ char *tokenfile_check_ids(const TokenFile *f, int64_t vocab)
                   f->tokens[bad], (long long)vocab - 1);
 }
 
+void tokenfile_check_copy(const TokenFile *f, int64_t vocab, int64_t first, const int32_t *ids,
+                          int64_t n)
+{
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++)
+        bad |= (uint32_t)ids[i] >= (uint64_t)vocab;
+    for (int64_t i = 0; bad && i < n; i++)
+        if ((uint32_t)ids[i] >= (uint64_t)vocab)
+            die(EXIT_DATA, "%s: tokens[%lld], byte %lld: id %d, want 0 to %lld: the file was "
+                "changed while it was in use", f->path, (long long)(first + i),
+                (long long)((const char *)(f->tokens + first + i) - (const char *)f->map_), ids[i],
+                (long long)vocab - 1);
+}
+
+void tokenfile_check_size(const TokenFile *f)
+{
+    struct stat now;
+    /* a new file of that name is none of our business: the old one stays mapped */
+    if (stat(f->path, &now) == 0 && now.st_dev == f->device_ && now.st_ino == f->inode_ &&
+        (uint64_t)now.st_size < f->map_bytes_)
+        end_shorter(f);
+}
+
+void tokenfile_changed(const TokenFile *f, const char *tensor, int64_t i)
+{
+    die(EXIT_DATA, "%s: %s[%lld] is not what it was: the file was changed while it was in use",
+        f->path, tensor, (long long)i);
+}
+
 void tokenfile_close(TokenFile *f)
 {
+    for (TokenFile **at = &mapped; *at; at = &(*at)->next_)
+        if (*at == f) {
+            *at = f->next_;
+            break;
+        }
     if (f->map_)
         munmap(f->map_, f->map_bytes_);
     free(f->path);
