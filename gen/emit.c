@@ -217,12 +217,15 @@ static char *head(const Graph *g, const char *about)
                       groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
-/* Files of runtime/: all but those whose name ends in another backend's library. */
-static bool of_backend(const Graph *g, const char *name)
+/* Files of runtime/: all but those whose name ends in another backend's library, and those of the
+ * star of ranks where there is one rank. */
+static bool is_used(const Graph *g, const char *name)
 {
     static const char *const ends[][2] = {
         {"_cpu", "cpu"}, {"_mpi", "cpu"}, {"_cuda", "cuda"}, {"_nccl", "cuda"}};
     const char *dot = strrchr(name, '.');
+    if (g->ranks == 1 && (!strncmp(name, "star", 4) || !strncmp(name, "comm_star.", 10)))
+        return false;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         size_t n = strlen(ends[i][0]);
         if (dot - name > (long)n && !strncmp(dot - n, ends[i][0], n))
@@ -242,7 +245,7 @@ static int runtime_files(const Graph *g, const char **name)
         const char *dot = strrchr(e->d_name, '.');
         if (dot && e->d_name[0] != '.' &&
             (!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) &&
-            of_backend(g, e->d_name) && n < 200)
+            is_used(g, e->d_name) && n < 200)
             name[n++] = text_copy(e->d_name);
     }
     closedir(d);

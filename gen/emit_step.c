@@ -645,6 +645,7 @@ char *emit_calls(const Graph *g)
     static const char *const order[] = {"begin", "micro", "reduce", "update"};
     const char *stream = on_gpu(g) ? "s" : "";
     int64_t accum = config_int(g->cfg, F_batch_accum);
+    bool watched = g->ranks > 1 && !on_gpu(g);      /* a GPU's step is one piece of work */
     Str s = {0};
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
         for (int j = 0; j < g->nprograms; j++) {
@@ -653,8 +654,9 @@ char *emit_calls(const Graph *g)
             if (accum > 1 && !strcmp(order[i], "micro"))
                 str_print(&s,
                           "    for (int micro = 0; micro < %" PRId64
-                          "; micro++)\n        run_micro(micro%s%s);\n",
-                          accum, *stream ? ", " : "", stream);
+                          "; micro++)%s\n        run_micro(micro%s%s);\n%s",
+                          accum, watched ? " {" : "", *stream ? ", " : "", stream,
+                          watched ? "        comm_advance();\n    }\n" : "");
             else
                 str_print(&s, "    run_%s(%s);\n", order[i], stream);
         }

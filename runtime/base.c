@@ -20,6 +20,7 @@ enum { LINE = 4096 };
 World world = { .size = 1, .local_size = 1, .step = -1 };
 void (*die_hook)(int code);
 
+static char last_words[LINE];
 static atomic_flag dying = ATOMIC_FLAG_INIT;
 static pthread_t dying_thread;
 static _Atomic int64_t allocated;
@@ -57,14 +58,22 @@ void die(int code, const char *fmt, ...)
     if (world.step >= 0)
         snprintf(step, sizeof step, "%lld", (long long)world.step);
     snprintf(prefix, sizeof prefix, "rank %d (%s) step %s: ", world.rank, world.host, step);
-    va_list ap;
+    va_list ap, again;
     va_start(ap, fmt);
+    va_copy(again, ap);
     line_out(prefix, fmt, ap);
+    vsnprintf(last_words, sizeof last_words, fmt, again);
+    va_end(again);
     va_end(ap);
     fflush(stdout);
     if (die_hook)
         die_hook(code);
     _exit(code);
+}
+
+const char *die_text(void)
+{
+    return last_words;
 }
 
 void note(const char *fmt, ...)

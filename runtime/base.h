@@ -30,6 +30,8 @@ extern World world;
 
 /* One line `rank R (host) step S: message`, then the job ends with the code on every rank. Never returns. */
 void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+/* What die() has said, without rank and step; "" before. */
+const char *die_text(void);
 /* Called by die() before the process leaves, e.g. to abort the other ranks. */
 extern void (*die_hook)(int code);
 /* A line on stderr from rank 0 only / from any rank, prefixed `warning:`. */

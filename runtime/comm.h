@@ -1,5 +1,5 @@
-/* comm.h -- the ranks together: MPI in CPU programs, a TCP star and NCCL in CUDA programs, or a
- * world of one without either under -DDIECAST_RANKS=1.
+/* comm.h -- the ranks together: a TCP star, and MPI in CPU programs, NCCL in CUDA programs, or a
+ * world of one without any under -DDIECAST_RANKS=1.
  *
  * Keeps: the host's sums are a fixed binary tree over ranks, element by element: the same bits on
  *        every rank, whatever the timing, the bucket size or the library.
@@ -39,8 +39,6 @@ void comm_allreduce_join(struct CUstream_st *s);
 /* Call while waiting for the device: ends the process when the library reports an error. A dead or
  * silent peer and a step without progress end it in any case, from the thread that watches them. */
 void comm_poll(void);
-/* What was waited for is done: the process got further. The functions below say so themselves. */
-void comm_advance(void);
 #else
 /* In place, buf[i] = tree sum of buf[i] over ranks; bucket <= COMM_BUCKET elements a round,
  * and fewer when messages would outgrow the cache: the bits are the same for every bucket.
@@ -48,8 +46,10 @@ void comm_advance(void);
  * reserves memory for it: call with n = 0 at start. */
 void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket);
 #endif
+/* The process got further. The functions that speak with other ranks say so themselves. */
+void comm_advance(void);
 /* What comes may take so long without getting further, all ranks together; 0: what a step may
- * take, 20 times the median, at least a minute. Beyond it: EXIT_HANG in CUDA programs. */
+ * take, 20 times the median, at least a minute. Beyond it: EXIT_HANG. */
 void comm_expect(double seconds);
 /* Tree: ((0 + 1) + (2 + 3)) + ...; n at most COMM_DOUBLES. */
 void comm_allreduce_double(double *buf, int n);

@@ -1,8 +1,10 @@
-/* comm_mpi.c -- the ranks of a CPU program, over MPI-2 calls that only move bytes; every sum is our
- * own.
+/* comm_mpi.c -- the ranks of a CPU program: MPI-2 calls that only move bytes, every sum is our own;
+ * the star watches the ranks.
  *
- * In:    the launcher's environment.  Out: world; sums with the same bits on all ranks.
+ * In:    the launcher's environment, DIECAST_ADDR, _PORT, _TIMEOUT_SCALE.
+ * Out:   world; sums with the same bits on all ranks.
  * Method: reduce-scatter by all-to-all of chunks, tree sum of the own chunk, all-gather. */
+#define _GNU_SOURCE
 #include "comm.h"
 #include "base.h"
 #include "comm_parts.h"
@@ -19,22 +21,37 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "comm_star.h"
 
 /* Elements of the largest message: 256 KiB stay in the second-level cache. On two ranks of one
  * machine rounds of 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
 enum { CHUNK = 1 << 16 };
 
-static bool inside;              /* between MPI_Init and MPI_Finalize */
+static const unsigned peer_seconds = 3;
 static float *chunks;            /* the own chunk of a round from every rank */
 static int64_t reserved;         /* elements of a round that chunks can take */
 static double *doubles;          /* (size, COMM_DOUBLES) */
 static int *counts, *places;     /* of the chunks of a round, by rank */
 static int *mine, *mine_places;  /* the own chunk as every rank sends it */
 
+/* What die() does until the star stands. After that star_abort does it without MPI, from any
+ * thread, and MPI's launcher ends what is left. */
 static void abort_all(int code)
 {
-    if (inside)
-        MPI_Abort(MPI_COMM_WORLD, code);
+    MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+/* MPI often notices a death first, but cannot say whose: the star gets a moment to. */
+static void on_error(MPI_Comm *ranks, int *error, ...)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n;
+    (void)ranks;
+    MPI_Error_string(*error, text, &n);
+    sleep(peer_seconds);
+    die(EXIT_PEER, "%s: %.300s", comm_library(), text);
 }
 
 /* For launchers that do not say how the ranks of a host are numbered. */
@@ -71,14 +88,58 @@ static void *table(size_t n, size_t size)
     return p;
 }
 
+/* Where rank 0 of several hosts listens. Its own name is known to the others where MPI has hosts by
+ * name. */
+static const char *choose_host(bool one_host)
+{
+    const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
+    if (own && *own)
+        return own;
+    if (one_host)
+        return "127.0.0.1";
+    if (master && *master)
+        return master;
+    return *comm_launch.first_host ? comm_launch.first_host : world.host;
+}
+
+/* Rank 0 says by MPI how to call it; from there on the star is that of CUDA programs. */
+static void join_star(void)
+{
+    struct {
+        char host[64], secret[STAR_RANDOM + 1];
+        int port, restart;
+    } call = { .restart = comm_launch.restart };
+    uint8_t unused[STAR_ID] = { 0 };
+    StarConfig c = { .one_host = world.local_size == world.size };
+    if (world.rank == 0) {
+        c.host = choose_host(c.one_host);
+        c.port = comm_port("DIECAST_PORT");
+        c.port = c.port < 0 ? 0 : c.port;
+        star_random(call.secret);
+        c.secret = call.secret;
+        star_listen(&c);
+        snprintf(call.host, sizeof call.host, "%s", c.host);
+        call.port = c.port;
+    }
+    MPI_Bcast(&call, (int)sizeof call, MPI_BYTE, 0, MPI_COMM_WORLD);
+    c.host = call.host;
+    c.port = call.port;
+    c.secret = call.secret;
+    comm_launch.restart = call.restart;
+    comm_settings(&c);
+    die_hook = star_abort;
+    star_join(&c, unused);
+    comm_expect(0);
+}
+
 void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
 {
     int level, size, rank;
+    MPI_Errhandler handler;
     comm_resolve();
     if (strcmp(comm_launch.source, "none") != 0)
         comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
-    inside = true;
     die_hook = abort_all;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -102,6 +163,11 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
     places = table(n, sizeof *places);
     mine = table(n, sizeof *mine);
     mine_places = table(n, sizeof *mine_places);
+    if (size == 1)
+        return;
+    join_star();
+    MPI_Comm_create_errhandler(on_error, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
 }
 
 const char *comm_library(void)
@@ -149,14 +215,16 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
         chunks = arena_alloc((int64_t)sizeof *chunks * (round + world.size), "reduction chunks");
         reserved = round;
     }
+    comm_advance();
     for (int64_t done = 0; done < n; done += round)
         reduce_round(buf + done, n - done < round ? n - done : round);
+    comm_advance();
 }
 
-/* MPI's launcher watches the processes. */
-void comm_expect(double seconds)
+void comm_advance(void)
 {
-    (void)seconds;
+    if (world.size > 1)
+        comm_progress();
 }
 
 void comm_allreduce_double(double *buf, int n)
@@ -165,7 +233,9 @@ void comm_allreduce_double(double *buf, int n)
         die(EXIT_INTERNAL, "reduction of %d doubles", n);
     if (world.size == 1)
         return;
+    comm_advance();
     MPI_Allgather(buf, n, MPI_DOUBLE, doubles, n, MPI_DOUBLE, MPI_COMM_WORLD);
+    comm_advance();
     TREE_SUM(doubles, n, n);
     memcpy(buf, doubles, sizeof *buf * (size_t)n);
 }
@@ -173,28 +243,37 @@ void comm_allreduce_double(double *buf, int n)
 int64_t comm_max_int(int64_t value)
 {
     long long in = value, out = value;
+    comm_advance();
     MPI_Allreduce(&in, &out, 1, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD);
+    comm_advance();
     return out;
 }
 
 void comm_broadcast(void *buf, size_t bytes, int root)
 {
+    comm_advance();
     for (size_t done = 0; done < bytes;) {
         size_t n = bytes - done < INT_MAX ? bytes - done : INT_MAX;
         MPI_Bcast((char *)buf + done, (int)n, MPI_BYTE, root, MPI_COMM_WORLD);
         done += n;
     }
+    comm_advance();
 }
 
 void comm_barrier(void)
 {
+    comm_advance();
     MPI_Barrier(MPI_COMM_WORLD);
+    comm_advance();
 }
 
 void comm_finish(void)
 {
+    comm_barrier();
+    if (world.size > 1)
+        star_leave();
+    die_hook = NULL;
     MPI_Finalize();
-    inside = false;
 }
 
 #endif

@@ -20,10 +20,6 @@ void comm_poll(void)
 {
 }
 
-void comm_advance(void)
-{
-}
-
 #else
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -37,13 +33,10 @@ void comm_advance(void)
 #include <time.h>
 #include <unistd.h>
 
+#include "comm_star.h"
 #include "sha256.h"
-#include "star.h"
 
-/* Seconds, all times DIECAST_TIMEOUT_SCALE. */
-static const double init_seconds = 300, silence_seconds = 20, step_least = 60, first_step = 600;
 static const double abort_seconds = 10, peer_seconds = 3;
-enum { STEPS = 31 };                 /* durations that the deadline of a step is made from */
 
 static ncclComm_t nccl;
 static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;      /* NCCL, with nccl */
@@ -52,13 +45,6 @@ static ncclUniqueId id;
 static cudaStream_t reducing;        /* every call of NCCL */
 static cudaEvent_t forked, joined;
 static double (*doubles)[COMM_DOUBLES];
-static double scale = 1, expected;   /* of all times; what comm_expect said, 0: a step's */
-static struct {
-    double seconds[STEPS];
-    int n, next;
-    int64_t step;                    /* the one that is being timed */
-    double began;
-} steps = { .step = -1 };
 
 /* ---- the end of the communicator ------------------------------------------------------------- */
 
@@ -79,58 +65,11 @@ static void leave(void)
     pthread_mutex_unlock(&calling);
 }
 
-/* ---- deadlines ------------------------------------------------------------------------------- */
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* What the present work may take without getting further. */
-static double allowed(void)
-{
-    double sorted[STEPS];
-    if (expected > 0)
-        return expected * scale;
-    if (steps.n == 0)
-        return first_step * scale;
-    memcpy(sorted, steps.seconds, sizeof sorted);
-    qsort(sorted, (size_t)steps.n, sizeof *sorted, ascending);
-    return fmax(step_least, 20 * sorted[steps.n / 2]) * scale;
-}
-
 void comm_advance(void)
 {
-    double now = clock_seconds();
     enter();
     leave();
-    if (world.step != steps.step) {
-        if (steps.step >= 0) {
-            steps.seconds[steps.next] = now - steps.began;
-            steps.next = (steps.next + 1) % STEPS;
-            steps.n += steps.n < STEPS;
-        }
-        steps.step = world.step;
-        steps.began = now;
-    }
-    star_progress(world.step, allowed());
-}
-
-void comm_expect(double seconds)
-{
-    expected = seconds;
-    comm_advance();
-}
-
-static double time_scale(void)
-{
-    const char *text = getenv("DIECAST_TIMEOUT_SCALE");
-    char *end = NULL;
-    double value = text ? strtod(text, &end) : 1;
-    if (text && (end == text || *end || !(value >= 0.001 && value <= 1000)))
-        die(EXIT_CONFIG, "DIECAST_TIMEOUT_SCALE=%.60s: want a number from 0.001 to 1000", text);
-    return value;
+    comm_progress();
 }
 
 /* ---- NCCL ------------------------------------------------------------------------------------ */
@@ -163,13 +102,13 @@ static ncclResult_t state_of(void)
 /* Of a call whose result is ncclInProgress until the communicator is done with it. */
 static void settle(ncclResult_t result, const char *what, double seconds)
 {
-    double end = clock_seconds() + seconds * scale;
+    double end = clock_seconds() + seconds * comm_scale;
     while (result == ncclInProgress) {
         struct timespec moment = { 0, 100000 };
         result = state_of();
         if (result == ncclInProgress && clock_seconds() > end)
             die(EXIT_HANG, "%s: not done after %.0f s; does NCCL_SOCKET_IFNAME name the network "
-                "that joins the hosts?", what, seconds * scale);
+                "that joins the hosts?", what, seconds * comm_scale);
         if (result == ncclInProgress)
             nanosleep(&moment, NULL);
     }
@@ -210,7 +149,7 @@ void comm_connect(void)
     enter();
     ncclResult_t result = ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config);
     leave();
-    settle(result, "joining the GPUs", init_seconds);
+    settle(result, "joining the GPUs", INIT_SECONDS);
     check_cuda(cudaStreamCreateWithFlags(&reducing, cudaStreamNonBlocking), "a stream");
     check_cuda(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming), "an event");
     check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
@@ -243,7 +182,7 @@ void comm_allreduce_start(float *device, int64_t n, cudaStream_t s)
     ncclResult_t result =
         ncclAllReduce(device, device, (size_t)n, ncclFloat32, ncclSum, nccl, reducing);
     leave();
-    settle(result, "summing gradients", init_seconds);
+    settle(result, "summing gradients", INIT_SECONDS);
 }
 
 void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, cudaStream_t s)
@@ -298,24 +237,11 @@ static void refuse_comm_id(void)
     free(of_user);
 }
 
-/* -1: not set */
-static int port_of(const char *name)
-{
-    const char *text = getenv(name);
-    if (!text)
-        return -1;
-    size_t n = strspn(text, "0123456789");
-    long port = n > 0 && n < 6 && !text[n] ? strtol(text, NULL, 10) : -1;
-    if (port < 1 || port > 65534)
-        die(EXIT_CONFIG, "%s=%.60s: want a port from 1 to 65534", name, text);
-    return (int)port;
-}
-
 /* torchrun's agent listens on MASTER_PORT itself. */
 static int choose_port(void)
 {
     const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
-    int own = port_of("DIECAST_PORT"), master = port_of("MASTER_PORT");
+    int own = comm_port("DIECAST_PORT"), master = comm_port("MASTER_PORT");
     if (own > 0)
         return own;
     if (master > 0 && agent && strcmp(agent, "True") == 0) {
@@ -354,21 +280,6 @@ static void hash_run(uint8_t digest[SHA256_BYTES])
     sha256_end(&h, digest);
 }
 
-static void hash_program(uint8_t digest[SHA256_BYTES])
-{
-    static char block[1 << 16];
-    Sha256 h;
-    ssize_t n = -1;
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    sha256_begin(&h);
-    while (fd >= 0 && (n = read(fd, block, sizeof block)) > 0)
-        sha256_add(&h, block, (size_t)n);
-    if (n < 0)
-        die(EXIT_CONFIG, "/proc/self/exe: %s", strerror(errno));
-    close(fd);
-    sha256_end(&h, digest);
-}
-
 /* Beside the program, a folder that all hosts see, or have the same of. NULL: no such folder. */
 static char *secret_path(int port)
 {
@@ -393,21 +304,15 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
 {
     comm_resolve();
     comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
-    if (world.size > STAR_RANKS)
-        die(EXIT_CONFIG, "%d ranks: at most %d are supported", world.size, STAR_RANKS);
     refuse_comm_id();
-    scale = time_scale();
-    StarConfig c = { .rank = world.rank, .size = world.size, .restart = comm_launch.restart,
-                     .one_host = world.local_size == world.size || world.local_size < 0,
+    StarConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
                      .host = choose_host(),
-                     .port = choose_port(), .secret = getenv("DIECAST_SECRET"),
-                     .join_seconds = init_seconds * scale,
-                     .silence_seconds = silence_seconds * scale };
+                     .port = choose_port(), .secret = getenv("DIECAST_SECRET") };
+    comm_settings(&c);
     if (c.secret && strlen(c.secret) > STAR_SECRET)
         die(EXIT_CONFIG, "DIECAST_SECRET: at most %d bytes", STAR_SECRET);
     c.secret_file = secret_path(c.port);
     hash_run(c.run_id);
-    hash_program(c.build);
     _Static_assert(sizeof id.internal == STAR_ID, "the star carries NCCL's unique id");
     if (world.rank == 0) {
         ncclResult_t result = ncclGetUniqueId(&id);
@@ -421,7 +326,7 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
         die(EXIT_CONFIG, "no memory for tables of %d ranks", world.size);
     if (world.local_rank < 0 || world.local_size < 0)
         number_host();
-    comm_expect(init_seconds);
+    comm_expect(INIT_SECONDS);
 }
 
 /* ---- small messages of the host -------------------------------------------------------------- */

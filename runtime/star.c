@@ -414,8 +414,8 @@ void star_abort(int code)
     char text[ABORT_TEXT];
     double end = clock_seconds() + 1;
     bool rest = true, locked = false;
-    snprintf(text, sizeof text, "rank %d (%s) ended with code %d; its own line says why",
-             world.rank, world.host, code);
+    snprintf(text, sizeof text, "rank %d (%s) ended with code %d: %s", world.rank, world.host,
+             code, die_text());
     while (!locked && clock_seconds() < end) {
         locked = pthread_mutex_trylock(&star.lock) == 0;
         if (!locked)

@@ -16,6 +16,7 @@
 enum {
     STAR_ID = 128,           /* bytes that rank 0 hands to everybody: NCCL's unique id */
     STAR_SECRET = 256,       /* bytes of a secret, at most */
+    STAR_RANDOM = 64,        /* characters of one that is drawn */
     STAR_RANKS = 4096
 };
 
@@ -32,6 +33,11 @@ typedef struct {
     double silence_seconds;  /* without a heartbeat: EXIT_HANG */
 } StarConfig;
 
+/* A new secret. */
+void star_random(char secret[STAR_RANDOM + 1]);
+/* Rank 0, where the others are to be told what to call before anybody joins: listens on c->host and
+ * c->port (0: any free one) and sets both to what was taken, the host as a number. */
+void star_listen(StarConfig *c);
 /* Returns when all ranks have joined; id goes from rank 0 to the others. Ends the process with
  * EXIT_PORT, EXIT_RENDEZVOUS, EXIT_MISMATCH or EXIT_CONFIG. Starts the monitor. Main thread. */
 void star_join(const StarConfig *c, uint8_t id[STAR_ID]);

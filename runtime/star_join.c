@@ -49,12 +49,22 @@ typedef struct {
     int joined, strangers;
 } Host;
 
+static int listener = -1;    /* rank 0's */
+
 /* ---- both sides ------------------------------------------------------------------------------ */
 
 static void random_bytes(void *to, size_t bytes)
 {
     if (getrandom(to, bytes, 0) != (ssize_t)bytes)
         die(EXIT_CONFIG, "getrandom: %s", strerror(errno));
+}
+
+void star_random(char secret[STAR_RANDOM + 1])
+{
+    uint8_t random[STAR_RANDOM / 2];
+    random_bytes(random, sizeof random);
+    for (size_t i = 0; i < sizeof random; i++)
+        snprintf(secret + 2 * i, 3, "%02x", random[i]);
 }
 
 void star_tune(int fd, double silence)
@@ -95,13 +105,10 @@ static void read_secret(const char *path, char secret[STAR_SECRET + 1])
 /* For the others to read; one left by a run that was killed is replaced. */
 static bool make_secret(const char *path, char secret[STAR_SECRET + 1])
 {
-    uint8_t random[32];
-    random_bytes(random, sizeof random);
-    for (int i = 0; i < 32; i++)
-        snprintf(secret + 2 * i, 3, "%02x", random[i]);
+    star_random(secret);
     unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool made = fd >= 0 && write(fd, secret, 64) == 64;
+    bool made = fd >= 0 && write(fd, secret, STAR_RANDOM) == STAR_RANDOM;
     if (fd >= 0 && close(fd))
         made = false;
     if (!made)
@@ -150,6 +157,21 @@ static int listen_at(const StarConfig *c)
              c->port);
     freeaddrinfo(found);
     return fd;
+}
+
+void star_listen(StarConfig *c)
+{
+    static char number[NI_MAXHOST];
+    char port[NI_MAXSERV] = "";
+    struct sockaddr_storage own;
+    socklen_t n = sizeof own;
+    listener = listen_at(c);
+    if (getsockname(listener, (struct sockaddr *)&own, &n) ||
+        getnameinfo((struct sockaddr *)&own, n, number, sizeof number, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
+        die(EXIT_CONFIG, "the address that rank 0 listens on: %s", strerror(errno));
+    c->host = number;
+    c->port = (int)strtol(port, NULL, 10);
 }
 
 /* "0 3 5-9": who has not come. */
@@ -279,7 +301,7 @@ static void hear(Host *h, Caller *c)
 }
 
 /* Everyone who waits; when all places are taken the one longest there goes. */
-static void accept_all(Host *h, int listener)
+static void accept_all(Host *h)
 {
     for (int i = 0; i < CALLERS; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -299,7 +321,7 @@ static void accept_all(Host *h, int listener)
 }
 
 /* One round of the loop, at most a quarter of a second. */
-static void serve(Host *h, int listener, struct pollfd *poller)
+static void serve(Host *h, struct pollfd *poller)
 {
     int n = 0, size = h->config->size;
     poller[n++] = (struct pollfd){ .fd = listener, .events = POLLIN };
@@ -322,7 +344,7 @@ static void serve(Host *h, int listener, struct pollfd *poller)
     if (v.code)
         give_up(v.code, v.text);
     if (poller[0].revents)
-        accept_all(h, listener);
+        accept_all(h);
 }
 
 void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
@@ -335,7 +357,8 @@ void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
     raise_file_limit(c->size);
     for (int i = 0; i < CALLERS; i++)
         h->caller[i].fd = -1;
-    int listener = listen_at(c);
+    if (listener < 0)
+        listener = listen_at(c);
     bool made = false;
     if (c->secret)
         snprintf(h->secret, sizeof h->secret, "%s", c->secret);
@@ -347,7 +370,7 @@ void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
         die(EXIT_CONFIG, "no memory for %d ranks", c->size);
     double start = clock_seconds(), said = start;
     while (h->joined < c->size - 1) {
-        serve(h, listener, poller);
+        serve(h, poller);
         double now = clock_seconds();
         list_missing(h, missing, sizeof missing);
         if (now - said > reminder_seconds && h->joined < c->size - 1) {

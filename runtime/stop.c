@@ -5,6 +5,7 @@
 #include "stop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,25 @@ static char *replace(const char *out, const char *name, const cJSON *json)
     return error;
 }
 
+/* Nothing is synced: the launcher of a rank that died kills the others soon, and they have more to
+ * say. */
+static char *write_fault(const char *name, const cJSON *fault)
+{
+    char *path = folder_join(fault_folder, name), *temp = format("%s.tmp", path), *error = NULL;
+    char *text = folder_json_text(fault);
+    size_t n = strlen(text);
+    unlink(temp);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 || write(fd, text, n) != (ssize_t)n || rename(temp, path))
+        error = format("%s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    free(temp);
+    free(path);
+    return error;
+}
+
 void stop_report(int code)
 {
     static const struct { int code; const char *restart, *meaning; } codes[] = {
@@ -99,8 +119,9 @@ void stop_report(int code)
     cJSON_AddStringToObject(fault, "host", world.host);
     cJSON_AddNumberToObject(fault, "step", (double)world.step);
     cJSON_AddStringToObject(fault, "signal", stop_signal());
+    cJSON_AddStringToObject(fault, "what", die_text());
     char *name = format("fault.%d.%d.json", fault_restart, world.rank);
-    char *error = replace(fault_folder, name, fault);
+    char *error = write_fault(name, fault);
     if (error)
         warn("fault file not written: %s", error);
     free(error);

@@ -80,11 +80,17 @@ void step_eval(void)
 {
     *loss = 0;
     run_eval();
+//@ if ranks
+    comm_advance();
+//@ end
 }
 
 void step_decode(void)
 {
     run_decode();
+//@ if ranks
+    comm_advance();
+//@ end
 }
 
 //@ describe

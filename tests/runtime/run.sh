@@ -11,6 +11,7 @@ WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_data unit_log unit_sample unit_sha256"
 parts="base schedule flags launch bins data log sample tokenfile json safetensors safetensors_write"
 parts="$parts crc32c sha256 device_cpu"
+mpi="base launch comm comm_star comm_mpi star star_join sha256"
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
@@ -43,15 +44,14 @@ sources() {             # sources DIR NAME...
         $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts) || exit 1
     compile gcc "$build/flags" "-fsanitize=undefined $trap_ub" \
         tests/runtime/flags_main.c $(sources runtime base flags) || exit 1
-    compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c \
-        $(sources runtime base launch comm comm_mpi) || exit 1
+    compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     compile gcc "$build/star" "-fsanitize=address,undefined $trap_ub" \
         tests/runtime/star_main.c $(sources runtime base sha256 star star_join) || exit 1
 }
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers too. One rank
 # needs neither NCCL nor a star.
-cuda="base launch comm comm_nccl device_cuda star star_join sha256 model crc32c safetensors"
+cuda="base launch comm comm_star comm_nccl device_cuda star star_join sha256 model crc32c safetensors"
 cuda="$cuda safetensors_write json"
 # shellcheck disable=SC2046,SC2086
 if simulator=$(tests/sim/build.sh fast); then
@@ -181,8 +181,7 @@ done
 if command -v mpicc.mpich >/dev/null && command -v mpirun.mpich >/dev/null; then
     # shellcheck disable=SC2046
     compile mpicc.mpich "$build/comm_mpich" -O2 tests/runtime/comm_main.c \
-        $(sources runtime base launch comm comm_mpi) \
-        && ranks MPICH mpirun.mpich 2 "" "$build/comm_mpich"
+        $(sources runtime $mpi) && ranks MPICH mpirun.mpich 2 "" "$build/comm_mpich"
     ends "binary of one MPI, launcher of the other" 83 "use the mpirun of the MPI" \
         mpirun.mpich -n 2 "$build/comm" 2 sums
 fi
