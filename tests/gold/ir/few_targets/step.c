@@ -241,8 +241,10 @@ void step_train(void)
 {
     *loss = 0;
     run_begin();
-    for (int micro = 0; micro < 2; micro++)
+    for (int micro = 0; micro < 2; micro++) {
         run_micro(micro);
+        comm_advance();
+    }
     run_reduce();
     run_update();
 }
@@ -255,11 +257,13 @@ void step_eval(void)
 {
     *loss = 0;
     run_eval();
+    comm_advance();
 }
 
 void step_decode(void)
 {
     run_decode();
+    comm_advance();
 }
 
 void step_products(void (*say)(const char *line))
