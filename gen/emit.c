@@ -316,6 +316,8 @@ static char *recipe_h(const Graph *g)
     Str s = {0};
     str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe),
               c_string(c->name), c->hash);
+    if (*overrides(c))
+        str_print(&s, "    .overrides = %s,\n", c_string(overrides(c) + 1));
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
               GEN_VERSION, ir_hash(g), kernels_hash());
     str_print(&s,

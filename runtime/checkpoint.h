@@ -32,13 +32,17 @@ typedef struct {
     uint32_t base_crc;
 } Checkpoints;
 
+/* EXIT_NO_CKPT when out, a run folder to be, is a checkpoint itself. */
+void checkpoint_out(const char *out);
+
 /* Removes what killed runs left, proves that OUT can be written and has room (90 else). All ranks
  * may call; rank 0 acts. */
 void checkpoint_start(Checkpoints *c, const Model *m);
 
 /* Looks for the checkpoint that --resume means and verifies every byte of it; all ranks call and
  * get the same answer. A damaged one of OUT is named and renamed to .corrupt and the one before is
- * tried; 89 when OUT had some and none is left, or --resume insists. Another model: 83 naming the
+ * tried; 89 when none is left of those that OUT had, also at every later start until --resume never,
+ * or when --resume insists. Another model: 83 naming the
  * first field. true: found, step, state are set. */
 bool checkpoint_find(Checkpoints *c, const Model *m);
 

@@ -6,10 +6,12 @@
 #define _GNU_SOURCE
 #include "checkpoint.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base.h"
 #include "comm.h"
@@ -248,6 +250,20 @@ static char *newest(const Checkpoints *c, int *had)
     return found;
 }
 
+/* How many damaged checkpoints of OUT were put aside. */
+static int put_aside_before(const char *out)
+{
+    int n = 0;
+    DIR *dir = opendir(out);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        const char *rest;
+        n += checkpoint_step_of(d->d_name, &rest) >= 0 && strncmp(rest, ".corrupt", 8) == 0;
+    }
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
 static char *choose(const Checkpoints *c)
 {
     const char *which = c->flags->resume;
@@ -262,9 +278,11 @@ static char *choose(const Checkpoints *c)
     }
     if (automatic || last) {
         char *found = newest(c, &had);
-        if (!found && (last || had > 0))
+        bool damaged = !found && (had > 0 || put_aside_before(c->out) > 0);
+        if (!found && (last || damaged))
             die(EXIT_NO_CKPT, "%s: no valid checkpoint to resume from%s", c->out,
-                had > 0 ? ", all are damaged; --out elsewhere starts anew" : "");
+                !damaged ? "" : c->looks ? ", all are damaged"
+                : ", all are damaged; --resume never starts anew at step 0 and leaves them there");
         return found;
     }
     char *found = strdup(which), *error = NULL;
@@ -276,6 +294,18 @@ static char *choose(const Checkpoints *c)
     if (error)
         die(EXIT_NO_CKPT, "--resume %s: %s", which, error);
     return found;
+}
+
+void checkpoint_out(const char *out)
+{
+    char *list = folder_join(out, "files.json"), *state = folder_join(out, "train_state.json");
+    if (access(list, F_OK) == 0 && access(state, F_OK) == 0) {
+        char *parent = format("%s/..", out), *path = realpath(parent, NULL);
+        die(EXIT_NO_CKPT, "--out %s is a checkpoint itself; did you mean its run folder, --out %s? "
+            "(--resume %s takes this one)", out, path ? path : parent, out);
+    }
+    free(list);
+    free(state);
 }
 
 bool checkpoint_find(Checkpoints *c, const Model *m)

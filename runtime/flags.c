@@ -162,6 +162,9 @@ static void take(Flags *f, int argc, char **argv, int *i)
     char *error = flags_set(f, k, value);
     if (error)
         die(EXIT_CONFIG, "--%s: %s", name, error);
+    if (!*value)
+        die(EXIT_CONFIG, "--%s: is empty, want %s; a variable of the shell that is not set?", name,
+            rows[k].metavar);
     f->given[k] = true;
 }
 

@@ -191,30 +191,69 @@ static void read_back(Log *l, const char *path, int64_t resumed)
     io(write_all(l, path), "write");
 }
 
-static void banner_data(const char *what, const Data *d)
+static void banner_data(const char *what, const Data *d, int64_t most)
 {
     if (!d)
         return;
     char *documents = d->bins.n ? format("%lld documents, ", (long long)d->bins.first[d->n]) : NULL;
-    note("  %-10s %lld samples of %lld tokens (%s%s) in %d file%s, %lld %s", what, (long long)d->n,
+    int64_t steps = data_steps_per_epoch(d);
+    bool some = d->eval && most > 0 && most < steps;
+    char *part = some ? format("%lld of ", (long long)most) : NULL;
+    note("  %-10s %lld samples of %lld tokens (%s%s) in %d file%s, %s%lld %s", what, (long long)d->n,
          (long long)d->T, documents ? documents : "", d->kind, d->nfiles, d->nfiles == 1 ? "" : "s",
-         (long long)data_steps_per_epoch(d), d->eval ? "batches a rank" : "steps an epoch");
+         part ? part : "", (long long)steps, d->eval ? "batches a rank" : "steps an epoch");
     free(documents);
+    free(part);
 }
 
-void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval)
+/* Of the line `name=value` of model_fields the value, strings and lists without their marks; "" when
+ * there is none. malloc'ed. */
+static char *field_text(const Model *m, const char *name)
 {
+    size_t n = strlen(name), k = 0;
+    const char *line = m->model_fields;
+    while (line && !(strncmp(line, name, n) == 0 && line[n] == '=')) {
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    char *text = format("%.*s", line ? (int)strcspn(line + n + 1, "\n") : 0, line ? line + n + 1 : "");
+    for (const char *c = text; *c; c++)
+        if (!strchr("{}\"", *c))
+            text[k++] = *c;
+    text[k] = '\0';
+    return text;
+}
+
+static void banner_lora(const Model *m)
+{
+    char *rank = field_text(m, "lora.rank"), *alpha = field_text(m, "lora.alpha"),
+         *targets = field_text(m, "lora.targets"), *whole = field_text(m, "lora.modules_to_save");
+    note("  %-10s rank %s, alpha %s%s, targets %s%s%s", "lora", rank, alpha,
+         strstr(m->model_fields, "lora.rslora=true") ? " (rslora)" : "", targets,
+         *whole ? ", whole: " : "", whole);
+    free(rank), free(alpha), free(targets), free(whole);
+}
+
+void log_banner(const Banner *b)
+{
+    const Model *m = b->model;
+    const Flags *f = b->flags;
     cpu_set_t cpus;
     int ncpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
     bool cpu = strcmp(device_name(), "CPU") == 0;
     note("%s  %.12s  (%s, %s, %s)", m->recipe, m->hash, m->objective, m->family, m->generator);
+    if (m->overrides)
+        note("  %-10s %s", "changed by", m->overrides);
     note("  %-10s %d rank%s x %d thread%s on %d CPU%s%s%s of %s (launcher %s, %s %s)", m->target,
-         world.size, world.size == 1 ? "" : "s", threads, threads == 1 ? "" : "s", ncpus,
+         world.size, world.size == 1 ? "" : "s", b->threads, b->threads == 1 ? "" : "s", ncpus,
          ncpus == 1 ? "" : "s", cpu ? "" : " and ", cpu ? "" : device_name(), world.host,
          comm_launcher(), cpu ? "MPI" : "NCCL", comm_library());
     note("  %-10s %s, %lld parameters, %lld trained, %.3f GiB planned a rank", "model",
          m->precision, (long long)m->parameters, (long long)m->trained,
          (double)m->planned_bytes / (1 << 30));
+    if (m->adapter_json)
+        banner_lora(m);
+    note("  %-10s %s", "weights", b->weights);
     note("  %-10s %lld x %lld accumulated x %lld rank%s = %lld samples a step", "batch",
          (long long)m->micro, (long long)m->accum, (long long)m->ranks, m->ranks == 1 ? "" : "s",
          (long long)(m->micro * m->accum * m->ranks));
@@ -223,8 +262,9 @@ void log_banner(const Model *m, const Flags *f, int threads, const Data *train, 
          strcmp(f->lr_scale, "none") ? ", scaled " : "",
          strcmp(f->lr_scale, "none") ? f->lr_scale : "", f->weight_decay, f->clip,
          (long long)f->seed);
-    banner_data("data", train);
-    banner_data("validation", eval);
+    banner_data("data", b->train, 0);
+    banner_data("validation", b->eval, f->eval_batches);
+    note("  %-10s %s", "run folder", f->out);
 }
 
 void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,

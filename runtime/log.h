@@ -49,9 +49,15 @@ typedef struct {
     bool bar;                    /* standard error is a terminal */
 } Log;                           /* all zero before the first call */
 
-/* Everything a run should know about itself before it starts, on standard error. train, eval: NULL
- * when there is none. */
-void log_banner(const Model *m, const Flags *f, int threads, const Data *train, const Data *eval);
+/* Everything people should know about a run before it starts, on standard error. */
+typedef struct {
+    const Model *model;
+    const Flags *flags;
+    int threads;
+    const Data *train, *eval;    /* NULL: none */
+    const char *weights;         /* where they come from */
+} Banner;
+void log_banner(const Banner *b);
 /* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),
  * the rest is read back; resumed 0 starts an empty one. A run with nothing left to do keeps all.
  * EXIT_IO when it cannot be written. */

@@ -41,6 +41,7 @@ typedef struct {
 
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
+    const char *overrides;   /* fields that gen's command line set: "gpus=2 batch.micro=2"; NULL: none */
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
     const char *generator;   /* version of gen */
     const char *ir, *kernels;  /* hex sha256 of the planned programs, and of the kernels' files */

@@ -154,6 +154,20 @@ void stop_done(const char *out, int64_t step)
     cJSON_Delete(done);
 }
 
+void stop_undone(const char *out)
+{
+    if (world.rank != 0)
+        return;
+    char *path = folder_join(out, "DONE"), *error = NULL;
+    if (unlink(path) == 0)
+        error = folder_sync(out);
+    else if (errno != ENOENT)
+        error = format("%s: remove: %s", path, strerror(errno));
+    if (error)
+        die(EXIT_IO, "%s", error);
+    free(path);
+}
+
 int64_t stop_done_step(const char *out)
 {
     char *error = NULL;

@@ -23,6 +23,8 @@ void stop_faults(const char *out, int restart);
 void stop_report(int code);
 /* OUT/DONE {"step": N}, by temporary file and rename; EXIT_IO when it cannot be written. Rank 0. */
 void stop_done(const char *out, int64_t step);
+/* Removes the DONE of an earlier run of fewer steps; EXIT_IO when it cannot. Rank 0, others: nothing. */
+void stop_undone(const char *out);
 /* Step of OUT/DONE; -1: there is none, or none of ours. */
 int64_t stop_done_step(const char *out);
 

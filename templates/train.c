@@ -16,6 +16,7 @@
 #include "runtime/data.h"        // batches as a function of the step
 #include "runtime/device.h"      // the model's arrays
 #include "runtime/flags.h"       // the command line
+#include "runtime/folder.h"
 #include "runtime/hf.h"          // Hugging Face and PEFT folders
 #include "runtime/hyper.h"       // the entries of io.hyper
 #include "runtime/json.h"
@@ -290,6 +291,55 @@ static void restore(Run *r)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
 
+/* The value of a flag that names a folder: NULL when there is none to load. */
+static const char *folder_of(const char *value)
+{
+    return *value && strcmp(value, "none") ? value : NULL;
+}
+
+//@ if lora
+/* The model that adapters are laid on: --init-from, else that of the checkpoint. One of random
+ * weights only when asked for. */
+//@ end
+//@ unless lora
+/* The model folder to start from, if any. */
+//@ end
+static void choose_base(Run *r)
+{
+    const Flags *f = &r->flags;
+    Checkpoints *c = &r->checkpoints;
+    c->base = folder_of(f->init_from);
+//@ if lora
+    const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
+    if (!*f->init_from && recorded)
+        c->base = folder_of(recorded);
+    else if (!*f->init_from)
+        die(EXIT_CONFIG, "adapters want a model to work on: --init-from FOLDER; "
+                         "--init-from none is one of random weights");
+//@ end
+//@ unless lora
+    if (folder_of(f->adapter) && !c->found)
+        die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
+//@ end
+    c->source = c->base;
+}
+
+/* Where the weights come from, for people; malloc'ed. */
+static char *weights_from(const Run *r)
+{
+    const Flags *f = &r->flags;
+    const Checkpoints *c = &r->checkpoints;
+    char *start = c->base ? format("%s", c->base)
+                          : format("random, made from seed %" PRId64, f->seed);
+//@ if lora
+    const char *adapter = c->found ? c->found : folder_of(f->adapter);
+    return format("%s; adapters: %s", start, adapter ? adapter : "new");
+//@ end
+//@ unless lora
+    return c->found ? format("%s", c->found) : start;
+//@ end
+}
+
 //@ if lora
 /* Weights from the seed, a model folder, an adapter folder, then a checkpoint, each over the one
  * before. */
@@ -299,33 +349,20 @@ static void restore(Run *r)
 //@ end
 static void load_weights(Run *r)
 {
-    Flags *f = &r->flags;
+    const Flags *f = &r->flags;
     Checkpoints *c = &r->checkpoints;
-    const char *base = f->init_from;
-//@ if lora
-    if (c->found && !*base) {
-        const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
-        base = recorded ? recorded : "";
-    }
-//@ end
-//@ unless lora
-    if (*f->adapter && !c->found)
-        die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
-//@ end
-    c->source = *base ? base : NULL;
-    c->base = c->source;
 //@ if lora
     model_init(&model, (uint64_t)f->seed);
-    if (*base)
-        hf_load(&model, base, f->allow_nonfinite);
-    if (*f->adapter && !c->found)
+    if (c->base)
+        hf_load(&model, c->base, f->allow_nonfinite);
+    if (folder_of(f->adapter) && !c->found)
         hf_load_adapter(&model, f->adapter, f->allow_nonfinite);
 //@ end
 //@ unless lora
     if (!c->found) {
         model_init(&model, (uint64_t)f->seed);
-        if (*base)
-            hf_load(&model, base, f->allow_nonfinite);
+        if (c->base)
+            hf_load(&model, c->base, f->allow_nonfinite);
     }
 //@ end
     if (c->found)
@@ -364,15 +401,13 @@ static void set_schedule(Run *r)
     r->lr = schedule_scaled(f->lr_scale, f->lr, model.ranks);
 }
 
-static void resume_or_start(Run *r)
+/* Finds what the run goes on from, agrees with it and says what it is going to do. */
+static void prepare(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
-    *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
-    r->best = NAN;
-    r->ready = -1;
-    checkpoint_start(c, &model);
     if (checkpoint_find(c, &model))
         checkpoint_flags(c, &r->flags);
+    choose_base(r);
     open_data(r);
     if (!r->trains)
         die(EXIT_CONFIG, "--data: want token files to train on (gen pack makes them)");
@@ -380,7 +415,21 @@ static void resume_or_start(Run *r)
     if (c->found)
         checkpoint_agree(c, &model);
     set_schedule(r);
-    log_banner(&model, &r->flags, omp_get_max_threads(), &r->train, r->evaluates ? &r->eval : NULL);
+    log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
+                         .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
+                         .weights = weights_from(r)});
+}
+
+static void resume_or_start(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    r->best = NAN;
+    r->ready = -1;
+    checkpoint_start(c, &model);
+    prepare(r);
+    if (!c->found || c->step < r->total)
+        stop_undone(r->flags.out);
     load_weights(r);
     checkpoint_same_weights(c, &model);
     if (c->found)
@@ -440,21 +489,40 @@ static int train(Run *r)
 
 /* ---- other uses ------------------------------------------------------------------------------ */
 
-/* For --sample, --eval-only, --export and --merge-lora: the newest checkpoint of the run folder if
- * there is one, else as at start. */
+/* For --sample, --eval-only, --export and --merge-lora: the checkpoint of the run folder, or what
+ * the command line names in its place. A checkpoint that is not there is no reason to take other
+ * weights. */
 static void load_finished(Run *r)
 {
-    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
+    const Flags *f = &r->flags;
+    Checkpoints *c = &r->checkpoints;
+    *c = (Checkpoints){.out = f->out, .flags = f, .looks = true};
 //@ if lora
-    checkpoint_find(&r->checkpoints, &model);
+    enum { NAMES = FLAG_adapter };
+    const char *flag = "--adapter", *named = f->given[NAMES] ? f->adapter : NULL;
+    bool random = f->given[FLAG_init_from] && !folder_of(f->init_from);
 //@ end
 //@ unless lora
-    if (!*r->flags.init_from || r->flags.given[FLAG_resume])
-        checkpoint_find(&r->checkpoints, &model);
+    enum { NAMES = FLAG_init_from };
+    const char *flag = "--init-from", *named = f->given[NAMES] ? f->init_from : NULL;
+    bool random = false;         /* is named */
 //@ end
+    bool looks = !named || f->given[FLAG_out] || f->given[FLAG_resume];
+    if (looks && checkpoint_find(c, &model) && named)
+        die(EXIT_CONFIG, "both %s and %s %s hold weights: leave %s out, or --out and --resume",
+            c->found, flag, named, flag);
+    if (!c->found && !named && !random)
+        die(EXIT_NO_CKPT, "no checkpoint in %s%s; did you mean --init-from? (%s)", f->out,
+            folder_exists(f->out) ? "" : ", which is not there",
+//@ if lora
+            "with --adapter FOLDER; --adapter none: adapters that change nothing");
+//@ end
+//@ unless lora
+            "a model folder; none: random weights");
+//@ end
+    choose_base(r);
     load_weights(r);
-    if (r->checkpoints.found)
-        note("weights of %s", r->checkpoints.found);
+    note("weights: %s", weights_from(r));
 }
 
 static Tokenizer *find_tokenizer(const Run *r)
@@ -528,6 +596,10 @@ static int sample(Run *r)
 static int export_weights(Run *r)
 {
     const Flags *f = &r->flags;
+//@ unless lora
+    if (*f->merge_lora)
+        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
+//@ end
     load_finished(r);
     const char *source = r->checkpoints.source ? r->checkpoints.source : r->checkpoints.found;
 //@ if lora
@@ -538,8 +610,6 @@ static int export_weights(Run *r)
     note("wrote %s", *f->merge_lora ? f->merge_lora : f->export);
 //@ end
 //@ unless lora
-    if (*f->merge_lora)
-        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA");
     if (world.rank == 0)
         hf_save(&model, f->export, source);
     note("wrote %s", f->export);
@@ -612,6 +682,9 @@ static int bench(Run *r, double started)
     if (!seconds)
         die(EXIT_INTERNAL, "out of memory for %" PRId64 " timings", n);
     open_data(r);
+    if (!*f->init_from)
+        r->flags.init_from = "none";     /* any weights do for timing */
+    choose_base(r);
     load_weights(r);
     r->total = n + WARM;
     r->lr = f->lr;
@@ -663,11 +736,9 @@ static void say(const char *line)
 /* What a run would do, and how each matrix product is computed. */
 static int dry_run(Run *r)
 {
-    open_data(r);
-    if (r->trains) {
-        set_schedule(r);
-        log_banner(&model, &r->flags, omp_get_max_threads(), &r->train,
-                   r->evaluates ? &r->eval : NULL);
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
+    if (*r->flags.data) {
+        prepare(r);
         note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; nothing was written", r->total,
              data_steps_per_epoch(&r->train));
     }
@@ -697,6 +768,24 @@ static void print_version(void)
         step_tools);
 }
 
+/* Each of these flags is another use of the program. */
+static void check_one_use(const Flags *f)
+{
+    const struct {
+        const char *flag;
+        bool given;
+    } use[] = {{"--sample", *f->sample},           {"--export", *f->export},
+               {"--merge-lora", *f->merge_lora},   {"--eval-only", f->eval_only},
+               {"--bench-steps", f->bench_steps},  {"--dry-run", f->dry_run}};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof use / sizeof use[0]; i++) {
+        if (use[i].given && first)
+            die(EXIT_CONFIG, "%s and %s: one use at a time", first, use[i].flag);
+        if (use[i].given)
+            first = use[i].flag;
+    }
+}
+
 int main(int argc, char **argv)
 {
     static Run run;
@@ -716,6 +805,8 @@ int main(int argc, char **argv)
     set_threads(f);
     stop_install();
     step_open();
+    check_one_use(f);
+    checkpoint_out(f->out);
     int code;
     if (*f->sample)
         code = sample(&run);

@@ -151,7 +151,11 @@ rm -rf "$out"; cp -a "$scratch/good" "$out"
 truncate -s 9 "$out"/checkpoint-*/model.safetensors
 expect all-damaged 89 'no valid checkpoint' llama find "$out"
 verdict all-damaged-put-aside "$(ls "$out" | grep -v corrupt)"
-expect nothing-left-auto 0 '^none$' llama find "$out"
+for again in second third; do
+    expect all-damaged-$again-start 89 'all are damaged; --resume never starts anew' llama find "$out"
+done
+expect all-damaged-never 0 '^none$' llama find "$out" --resume never
+verdict all-damaged-stay "$(ls "$out" | tr '\n' ' ' | grep -vx 'checkpoint-4.corrupt checkpoint-5.corrupt ')"
 expect no-folder-auto 0 '^none$' llama find "$scratch/nowhere" unstarted
 expect no-folder-last 89 'no valid checkpoint' llama find "$scratch/nowhere" unstarted --resume last
 expect nothing-left-last 89 'no valid checkpoint' llama find "$out" --resume last

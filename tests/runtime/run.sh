@@ -77,8 +77,12 @@ status=$?
 cat "$scratch/unit"
 grep -q '^not ok' "$scratch/unit" && failed=1
 verdict "unit ends well" $status "status $status: $(tail -3 "$scratch/unit.err")"
-grep -q '1 rank x 2 threads' "$scratch/unit.err"
-verdict "banner" $? "$(head -8 "$scratch/unit.err")"
+for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weights    models/x$' \
+    '^  lora       rank 4, alpha 8.0, targets q_proj,v_proj$' '^  run folder /.*/run$' \
+    ' in 1 file, 3 of 10 batches a rank$' ' in 1 file, 10 batches a rank$'; do
+    grep -q "$line" "$scratch/unit.err"
+    verdict "banner: $line" $? "$(head -30 "$scratch/unit.err")"
+done
 
 # Flags: what is printed, and for bad ones the code 80 and a line that names flag and value.
 accepts() {             # accepts WANTED ARGS...
@@ -106,7 +110,7 @@ accepts "exact=true given" --exact --lr 1
 accepts "exact=false given" --exact false
 accepts "exact=true given" --exact=true
 accepts "data=a,b given" --data a,b
-accepts "sample= given" --sample ""
+accepts "init_from=none given" --init-from none
 accepts "seed=9223372036854775807 given" --seed 9223372036854775807
 accepts "warmup=0.1 given" --warmup 0.1
 accepts "beta2=0.1 given" --beta2 0.1
@@ -130,6 +134,9 @@ refuses "want one of linear|cosine|" --schedule cos
 refuses "want one of stop|skip" --nonfinite stop\|skip
 refuses "want true or false" --exact=yes
 refuses "wants a value" --lr
+refuses "--sample: is empty, want TEXT" --sample ""
+refuses "--out: is empty, want DIR" --out ""
+refuses "--init-from: is empty" --init-from=
 refuses "x: no flag" x
 refuses "-x: no flag" -x
 DEFAULTS=bad refuses "recipe, run: resume"

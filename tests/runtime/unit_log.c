@@ -186,5 +186,18 @@ void test_log(const char *scratch)
     cJSON *r = json_parse(got, strlen(got) - 1, &error);
     check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "entropy"), "NaN is null", "%s",
           got);
-    log_banner(&model, &flags, 2, NULL, NULL);
+    log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 2, .weights = "models/x" });
+    Model tuned = model;
+    tuned.overrides = "gpus=2 batch.micro=1";
+    tuned.adapter_json = "{}";
+    tuned.model_fields = "model.kind=\"x\"\nlora.rank=4\nlora.alpha=8.0\n"
+                         "lora.targets={\"q_proj\",\"v_proj\"}\nlora.rslora=false\n"
+                         "lora.modules_to_save={}\n";
+    Data eval = { .eval = true, .n = 100, .T = 8, .G = 10, .nfiles = 1, .kind = "packed" };
+    flags.eval_batches = 3;
+    log_banner(&(Banner){ .model = &tuned, .flags = &flags, .threads = 1, .weights = "models/x",
+                          .eval = &eval });
+    flags.eval_batches = 30;
+    log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 1, .weights = "models/x",
+                          .eval = &eval });
 }

@@ -28,7 +28,7 @@ while read -r name words; do
     [ -n "$name" ] || continue
     verdict "$name, every access looked at" \
         "$(train "$name" "${name%%.*}" "$name" --steps 2 || tail -n 2 "$scratch/$name.log")"
-    verdict "$name, sampling" "$("$work/$name/run.sh" --out "$scratch/$name" --init-from "" \
+    verdict "$name, sampling" "$("$work/$name/run.sh" --out "$scratch/$name" \
         --sample "a b" --tokenizer bytes --max-new-tokens 3 >"$scratch/said" 2>&1 || tail -n 2 "$scratch/said")"
 done <<<"$programs"
 

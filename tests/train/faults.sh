@@ -105,6 +105,54 @@ refuses "OUT below a file" 90 "$scratch/file/run" gpt2_tiny $ours --out "$scratc
 refuses "--resume last of nothing" 89 "" gpt2_tiny $ours --resume last
 refuses "wrong flag value" 80 "--lr" gpt2_tiny $ours --lr 1e9
 
+# ---- weights that nobody named --------------------------------------------------
+
+# A folder without a checkpoint is no reason to take other weights, nor is a model that was not named.
+lora="--data $ref/qwen2_lora/tokens.safetensors"
+for use in "--export $scratch/exported" "--sample ab" "--eval-only --eval-data $ref/$case/eval.safetensors"; do
+    refuses "$use of an empty folder" 89 "no checkpoint in $scratch/out, .* did you mean --init-from?" gpt2_tiny $use
+    refuses "$use of an empty folder, adapters" 89 "no checkpoint in .* did you mean --init-from?" qwen2_lora $use \
+        --init-from $ref/qwen2_lora/model
+done
+refuses "--merge-lora of an empty folder" 89 "no checkpoint in .* did you mean --init-from?" qwen2_lora \
+    --merge-lora "$scratch/exported"
+verdict "nothing was exported" "$(ls "$scratch" | grep exported)"
+refuses "adapters on no model" 80 "--init-from none" qwen2_lora $lora
+refuses "adapters on no model, tried dry" 80 "--init-from none" qwen2_lora $lora --dry-run
+refuses "an adapter without its model" 80 "--init-from none" qwen2_lora $lora --adapter $ref/qwen2_lora/adapter_init
+refuses "merging without LoRA" 80 "has no LoRA" gpt2_tiny --merge-lora "$scratch/exported"
+refuses "two uses at a time" 80 "--sample and --export: one" gpt2_tiny --sample a --export "$scratch/exported"
+# uses NAME TEXT PROGRAM ARGS...: exit 0, and where the weights come from is said
+uses() {
+    local name=$1 text=$2 program=$3 code
+    shift 3
+    "$work/$program/train" "$@" >"$scratch/said" 2>&1
+    code=$?
+    verdict "$name" "$([ $code = 0 ] || echo "exit $code: $(tail -n 1 "$scratch/said")"
+        grep -q -- "$text" "$scratch/said" || echo "no '$text' in: $(tail -n 12 "$scratch/said")")"
+}
+draw="--sample a --max-new-tokens 1"
+uses "random weights when asked for" "^weights: random, made from seed 42" gpt2_tiny $draw --init-from none
+uses "weights of a model folder" "^weights: $ref/$case/model" gpt2_tiny $draw --init-from $ref/$case/model
+uses "from scratch" "^  weights    random, made from seed 42" gpt2_tiny $ours --out "$scratch/from" --steps 1
+refuses "a checkpoint and a model" 80 "both $scratch/from/checkpoint-1 and --init-from none hold weights" gpt2_tiny \
+    $draw --out "$scratch/from" --init-from none
+for use in "$draw" "$ours"; do
+    refuses "a checkpoint as run folder: ${use%% *}" 89 "is a checkpoint itself; .* --out $scratch/from?" gpt2_tiny $use \
+        --out "$scratch/from/checkpoint-1"
+done
+uses "adapters on random weights" "^  weights    random, made from seed 3; adapters: new" qwen2_lora $lora \
+    --out "$scratch/random" --init-from none --steps 1
+uses "they go on" "^  weights    random, made from seed 3; adapters: $scratch/random/checkpoint-1" qwen2_lora $lora \
+    --out "$scratch/random" --steps 2
+uses "adapters on a model" "^  weights    $ref/qwen2_lora/model; adapters: new" qwen2_lora $lora --out "$scratch/on" \
+    --init-from $ref/qwen2_lora/model --steps 1
+uses "the base is known" "^weights: $ref/qwen2_lora/model; adapters: $scratch/on/checkpoint-1" qwen2_lora $draw \
+    --out "$scratch/on"
+uses "no adapters when asked for" "^weights: $ref/qwen2_lora/model; adapters: new" qwen2_lora $draw \
+    --out "$scratch/nowhere" --init-from $ref/qwen2_lora/model --adapter none
+rm -rf "$scratch"/{from,random,on}
+
 # ---- the run folder --------------------------------------------------
 
 run() { train gpt2_tiny $case "$@"; }
@@ -131,6 +179,9 @@ run=again; cp -r "$scratch/straight" "$scratch/again"
 run again; expect "a finished run" 0 "nothing to do"
 run again --resume never; expect "--resume never of a run" 80 "holds 1 checkpoints; name another --out"
 run again --steps 22; expect "more steps" 0 "CHANGED ON RESUME: steps 20 -> 22"
+wild="--lr 1000 --clip 0 --warmup 0 --steps 40 --schedule constant --weight-decay 900"
+run again $wild; expect "a run that goes on and fails" 87 "loss"
+verdict "is not done" "$(ls "$scratch/again" | grep DONE)"
 train gpt2_tiny.2x2x2 $case again --steps 23 --exact; expect "another program --exact" 83 "ranks"
 train wide $case again; expect "checkpoint of another shape" 83 "hidden"
 rm -rf "$scratch/again"
@@ -146,6 +197,8 @@ run=damaged; run damaged
 rm -rf "$scratch/damaged"/DONE
 poke "$scratch/damaged/checkpoint-20/model.safetensors" -1 7f
 run damaged; expect "no valid checkpoint" 89 "checkpoint-20"
+run damaged; expect "nor at the next start" 89 "--resume never starts anew at step 0"
+run damaged --resume never --steps 2; expect "until it is told" 0 "^step 1/2 "
 rm -rf "$scratch/damaged"
 
 run=locked; run locked --steps 400000 --epochs 100000 --log-every 1000 &
@@ -188,7 +241,6 @@ replicas "ranks whose weights part" 94 "weights or moments of rank 1 are not tho
 
 # ---- numbers that are none --------------------------------------------------
 
-wild="--lr 1000 --clip 0 --warmup 0 --steps 40 --schedule constant --weight-decay 900"
 run=nan; run nan $wild --save-every 1 --save-total-limit 0
 expect "the loss is no number" 87 "^rank 0 .* step [0-9]*: loss .*samples [0-9]"
 verdict "nothing of it is saved" "$(for file in "$scratch/nan"/checkpoint-*/model.safetensors; do
