@@ -662,7 +662,7 @@ int pack_main(int argc, char **argv)
     p.tok = tok;
     if (tokenizer_eos(tok) < 0)
         err((Loc){tokenizer, 0}, "no end-of-text token: put the tokenizer_config.json that names "
-                                 "eos_token beside it");
+                                 "eos_token, or config.json with eos_token_id, beside it");
     p.tokens = spool_open(p.out);
     p.mask = spool_open(p.out);
     p.docs = spool_open(p.out);

@@ -108,6 +108,33 @@ char *format(const char *fmt, ...)
     return text;
 }
 
+char *path_hint(const char *path)
+{
+    static const char file[] = "/tokenizer.json";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    if (strncmp(path, "~/", 2) == 0)
+        return format("; the shell left ~ as it is: write $HOME/%s", path + 2);
+    size_t n = strlen(path), owner = strspn(path, letters);
+    const char *end = "";
+    if (n > sizeof file && strcmp(path + n - (sizeof file - 1), file) == 0) {
+        n -= sizeof file - 1;
+        end = file;
+    }
+    const char *name = path + owner + 1;
+    if (owner == 0 || owner + 1 >= n || path[owner] != '/' ||
+        owner + 1 + strspn(name, letters) != n || strspn(path, ".") == owner)
+        return format("%s", "");
+    char *folder = format("%.*s", (int)owner, path);
+    bool local = access(folder, F_OK) == 0;
+    int length = (int)(path + n - name);
+    free(folder);
+    if (local)
+        return format("%s", "");
+    return format("; if %.*s is a name of the Hugging Face hub: hf download %.*s --local-dir %.*s, "
+                  "then name %.*s%s", (int)n, path, (int)n, path, length, name, length, name, end);
+}
+
 double clock_seconds(void)
 {
     struct timespec t;

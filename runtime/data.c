@@ -262,7 +262,7 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
         die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
     d->tokenizer = d->file[0].t.tokenizer;
     for (int k = 1; k < d->nfiles; k++)
-        data_check_tokenizer(d, d->file[k].t.tokenizer, d->file[k].t.path);
+        data_check_same(d, d->file[k].t.tokenizer, d->file[k].t.path);
     if (d->n == 0)
         die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
             (long long)d->file[0].t.ntokens, (long long)d->T + 1);
@@ -278,11 +278,22 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
 }
 
-void data_check_tokenizer(const Data *d, const char *id, const char *whose)
+void data_check_tokenizer(const Data *d, const char *id, const char *file)
+{
+    const TokenFile *t = &d->file[0].t;
+    if (strcmp(id, d->tokenizer) == 0)
+        return;
+    char *length = t->max_length ? format("--max-length %lld ", (long long)t->max_length)
+                                 : format("%s", "");
+    die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s is %s: make it again: gen pack "
+        "--tokenizer %s %s-o %s FILE...", t->path, d->tokenizer, file, id, file, length, t->path);
+}
+
+void data_check_same(const Data *d, const char *id, const char *files)
 {
     if (strcmp(id, d->tokenizer) != 0)
-        die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s says %s", d->file[0].t.path,
-            d->tokenizer, whose, id);
+        die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s with %s: gen pack them with the same "
+            "--tokenizer", d->file[0].t.path, d->tokenizer, files, id);
 }
 
 /* Writes piece s from place t of a row on, where its document begins; returns where it ends. Its
@@ -403,6 +414,14 @@ char *data_fingerprint(const Data *d)
         text = longer;
     }
     return text;
+}
+
+char *data_fingerprint_tokenizer(const char *fingerprint)
+{
+    static const char key[] = " tokenizer=";
+    const char *at = strstr(fingerprint, key);
+    at = at ? at + sizeof key - 1 : "";
+    return format("%.*s", (int)strcspn(at, " "), at);
 }
 
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)

@@ -42,9 +42,11 @@ typedef struct {
  * takes (EXIT_DATA, with their number), and that kind, vocabulary and tokenizers suit the model and
  * each other (EXIT_MISMATCH). */
 void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval);
-/* EXIT_MISMATCH unless id is the tokenizer the files were made with; whose says where id comes
- * from. */
-void data_check_tokenizer(const Data *d, const char *id, const char *whose);
+/* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made
+ * with; says how to pack them. */
+void data_check_tokenizer(const Data *d, const char *id, const char *file);
+/* The same for other token files. */
+void data_check_same(const Data *d, const char *id, const char *files);
 
 /* Micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = model's micro
  * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
@@ -70,6 +72,8 @@ int64_t data_sample0(const Data *d, int64_t step, int64_t micro);
 int64_t data_steps_per_epoch(const Data *d);
 /* What decides the samples besides the seed: files, tokenizer, kind, T. malloc'ed. */
 char *data_fingerprint(const Data *d);
+/* The tokenizer in a fingerprint; malloc'ed. */
+char *data_fingerprint_tokenizer(const char *fingerprint);
 /* Sample indices of the step in order, for messages: at most max into out; returns G. */
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
 void data_close(Data *d);

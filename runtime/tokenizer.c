@@ -14,9 +14,12 @@
 #include "json.h"
 #include "utf8.h"
 
+#include <errno.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utf8proc.h>
 
 enum { BYTES_EOS = 256, FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
@@ -70,6 +73,7 @@ struct Tokenizer {
     pcre2_match_context *limits;
     Ids prefix, suffix;
     int size, eos, bos;
+    Ids ends;                    /* of config.json, when nothing else says */
     char *eos_text;
     char id[64];
 };
@@ -693,11 +697,63 @@ static char *load_config(Tokenizer *t, const char *text, size_t n)
     return NULL;
 }
 
+static char *put_end(Tokenizer *t, const cJSON *id)
+{
+    double value = cJSON_IsNumber(id) ? id->valuedouble : -1;
+    if (!(value >= 0 && value < t->size && value == (int32_t)value))
+        return format("eos_token_id: want ids below %d, the tokenizer's", t->size);
+    ids_put(&t->ends, &(int32_t){(int32_t)value}, 1);
+    return NULL;
+}
+
+/* eos_token_id of a model: an id, or a list whose first stands between documents. */
+static char *load_ends(Tokenizer *t, const char *text, size_t n)
+{
+    char *error;
+    cJSON *json = json_parse(text, n, &error);
+    const cJSON *ids = json_get(json, "eos_token_id");
+    if (cJSON_IsArray(ids))
+        for (const cJSON *id = ids->child; id && !error; id = id->next)
+            error = put_end(t, id);
+    else if (ids && !cJSON_IsNull(ids))
+        error = put_end(t, ids);
+    cJSON_Delete(json);
+    return error;
+}
+
 static char *prefixed(const char *what, char *error)
 {
     char *full = error ? format("%s: %s", what, error) : NULL;
     free(error);
     return full;
+}
+
+/* Where the tokenizer does not name its end-of-text token: what its model says. folder: "" or with
+ * a slash at its end. */
+static char *find_eos(Tokenizer *t, const char *folder)
+{
+    static const char *const name[] = {"config.json", "generation_config.json"};
+    char *error = NULL;
+    for (int i = 0; i < 2 && !t->ends.n && !error; i++) {
+        char *path = format("%s%s", folder, name[i]), *text;
+        size_t n;
+        if (access(path, F_OK) == 0 && (text = file_read(path, FILE_MAX, &n, &error))) {
+            error = prefixed(path, load_ends(t, text, n));
+            free(text);
+        }
+        free(path);
+    }
+    if (t->ends.n)
+        t->eos = t->ends.id[0];
+    for (int i = 0; i < t->nadded && t->ends.n; i++)
+        if (t->added[i].id == t->eos && !t->eos_text)
+            t->eos_text = strdup(t->added[i].content);
+    return error;
+}
+
+static char *id_of(const char *text, size_t n)
+{
+    return format("crc32c:%08x:%zu", crc32c(0, text, n), n);
 }
 
 char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *config,
@@ -709,7 +765,9 @@ char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *co
         return error;
     Tokenizer *t = calloc(1, sizeof *t);
     t->eos = t->bos = -1;
-    snprintf(t->id, sizeof t->id, "crc32c:%08x:%zu", crc32c(0, text, n), n);
+    char *id = id_of(text, n);
+    snprintf(t->id, sizeof t->id, "%s", id);
+    free(id);
     error = load_model(t, json);
     cJSON_Delete(json);
     if (!error && config)
@@ -731,6 +789,14 @@ char *tokenizer_load(Tokenizer **to, const char *path)
         return NULL;
     }
     size_t n, nconfig = 0;
+    struct stat is;
+    if (stat(path, &is) && errno == ENOENT) {
+        char *hint = path_hint(path), *missing = format("%s: no such file%s", path, hint);
+        free(hint);
+        return missing;
+    }
+    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode))
+        return format("%s: a folder; name %s/tokenizer.json", path, path);
     char *error, *text = file_read(path, FILE_MAX, &n, &error), *config = NULL;
     if (!text)
         return error;
@@ -743,9 +809,24 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     }
     if (!there || config)
         error = prefixed(path, tokenizer_parse(to, text, n, config, nconfig));
+    if (!error && (*to)->eos < 0) {
+        beside[slash ? slash + 1 - path : 0] = 0;
+        if ((error = find_eos(*to, beside)))
+            tokenizer_free(*to);
+    }
     free(text);
     free(config);
     free(beside);
+    return error;
+}
+
+char *tokenizer_file_id(const char *path, char **id)
+{
+    size_t n;
+    char *error, *text = file_read(path, FILE_MAX, &n, &error);
+    if (text)
+        *id = id_of(text, n);
+    free(text);
     return error;
 }
 
@@ -757,6 +838,14 @@ int tokenizer_size(const Tokenizer *t)
 int tokenizer_eos(const Tokenizer *t)
 {
     return t->eos;
+}
+
+bool tokenizer_ends(const Tokenizer *t, int32_t id)
+{
+    bool ends = id == t->eos;
+    for (int i = 0; i < (int)t->ends.n; i++)
+        ends = ends || id == t->ends.id[i];
+    return ends;
 }
 
 int tokenizer_bos(const Tokenizer *t)
@@ -800,6 +889,7 @@ void tokenizer_free(Tokenizer *t)
     free(t->prefix.id);
     free(t->suffix.id);
     free(t->eos_text);
+    free(t->ends.id);
     pcre2_code_free(t->split);
     pcre2_code_free(t->word);
     pcre2_match_data_free(t->match);

@@ -12,20 +12,25 @@
 
 typedef struct Tokenizer Tokenizer;
 
-/* path: a tokenizer.json (tokenizer_config.json beside it names the end-of-text token), or
- * "bytes": ids 0..255 are the bytes, 256 ends a text. */
+/* path: a tokenizer.json, or "bytes": ids 0..255 are the bytes, 256 ends a text. Files beside
+ * tokenizer.json tell the end-of-text token: tokenizer_config.json, or where that does not,
+ * eos_token_id of config.json, or of generation_config.json. */
 char *tokenizer_load(Tokenizer **t, const char *path);
 /* The same from memory; config may be NULL. */
 char *tokenizer_parse(Tokenizer **t, const char *json, size_t n, const char *config,
                       size_t nconfig);
 int tokenizer_size(const Tokenizer *t);                  /* highest id + 1 */
 int tokenizer_eos(const Tokenizer *t);                   /* -1: unknown */
+/* A model that says id has ended its text: the end-of-text token, or another of eos_token_id. */
+bool tokenizer_ends(const Tokenizer *t, int32_t id);
 /* -1: none; says nothing about who adds it */
 int tokenizer_bos(const Tokenizer *t);
 const char *tokenizer_eos_text(const Tokenizer *t);      /* NULL: unknown, or the byte vocabulary */
 int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an added token, or -1 */
 /* "bytes", or "crc32c:0a1b2c3d:1234567" (checksum and size of tokenizer.json). */
 const char *tokenizer_id(const Tokenizer *t);
+/* The same of a tokenizer.json that is not loaded: NULL and *id (malloc'ed), or a message. */
+char *tokenizer_file_id(const char *path, char **id);
 /* Ids that encode puts before and behind a text when asked for specials. */
 const int32_t *tokenizer_prefix(const Tokenizer *t, size_t *n);
 const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n);

@@ -371,6 +371,50 @@ static void load_weights(Run *r)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
+/* The tokenizer of a folder's weights: its tokenizer.json (*file), or that of the data a checkpoint
+ * was trained on (*file NULL). *id is malloc'ed; false: it does not say. */
+static bool folder_tokenizer(const char *folder, char **file, char **id)
+{
+    char *error = NULL, *own = format("%s/tokenizer.json", folder ? folder : ""),
+         *state = format("%s/train_state.json", folder ? folder : "");
+    *file = *id = NULL;
+    if (folder && access(own, F_OK) == 0) {
+        *file = own;
+        error = tokenizer_file_id(own, id);
+    } else if (folder && access(state, F_OK) == 0) {
+        cJSON *saved = folder_read_json(folder, "train_state.json", 1 << 28, &error);
+        const char *data = cJSON_GetStringValue(json_get(saved, "data"));
+        if (data)
+            *id = data_fingerprint_tokenizer(data);
+        cJSON_Delete(saved);
+    }
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    if (!*file)
+        free(own);
+    free(state);
+    return *id != NULL;
+}
+
+/* Weights mean something only with the ids they were trained on. */
+static void check_tokenizers(const Run *r)
+{
+    const Checkpoints *c = &r->checkpoints;
+    const char *folder[] = {c->source, folder_of(r->flags.adapter), c->found};
+    const Data *data[] = {r->trains ? &r->train : NULL, r->evaluates ? &r->eval : NULL};
+    for (int i = 0; i < 3; i++) {
+        char *file, *id;
+        if (!folder_tokenizer(folder[i], &file, &id))
+            continue;
+        for (int d = 0; d < 2; d++)
+            if (data[d] && file)
+                data_check_tokenizer(data[d], id, file);
+            else if (data[d])
+                data_check_same(data[d], id, folder[i]);
+        free(file), free(id);
+    }
+}
+
 static void open_data(Run *r)
 {
     const Flags *f = &r->flags;
@@ -381,7 +425,7 @@ static void open_data(Run *r)
     if (r->evaluates)
         data_open(&r->eval, f->eval_data, &model, (uint64_t)f->seed, true);
     if (r->trains && r->evaluates)
-        data_check_tokenizer(&r->eval, r->train.tokenizer, f->data);
+        data_check_same(&r->eval, r->train.tokenizer, f->data);
     if (*f->tokenizer && (r->trains || r->evaluates)) {
         Tokenizer *t;
         char *error = tokenizer_load(&t, f->tokenizer);
@@ -390,6 +434,7 @@ static void open_data(Run *r)
         data_check_tokenizer(r->trains ? &r->train : &r->eval, tokenizer_id(t), f->tokenizer);
         tokenizer_free(t);
     }
+    check_tokenizers(r);
 }
 
 static void set_schedule(Run *r)
@@ -521,30 +566,35 @@ static void load_finished(Run *r)
             "a model folder; none: random weights");
 //@ end
     choose_base(r);
+    check_tokenizers(r);
     load_weights(r);
     note("weights: %s", weights_from(r));
 }
 
+/* --tokenizer, or the one beside the weights; both are there only if they are the same. */
 static Tokenizer *find_tokenizer(const Run *r)
 {
-    const char *folder[] = {r->checkpoints.found, r->checkpoints.source};
-    Tokenizer *t = NULL;
-    char *error, *path = *r->flags.tokenizer ? format("%s", r->flags.tokenizer) : NULL;
-    for (int i = 0; i < 2 && !path; i++) {
-        char *file = folder[i] ? format("%s/tokenizer.json", folder[i]) : NULL;
-        if (file && access(file, R_OK) == 0)
-            path = file;
-        else
-            free(file);
-    }
-    if (!path && model.vocab == 257)
-        path = format("bytes");
-    if (!path)
+    const Checkpoints *c = &r->checkpoints;
+    const char *folder[] = {c->found, folder_of(r->flags.adapter), c->source}, *whose = NULL;
+    char *own = NULL, *id = NULL, *error;
+    for (int i = 0; i < 3 && !id; i++)
+        if (folder_tokenizer(folder[i], &own, &id))
+            whose = own ? own : folder[i];
+    bool bytes = id ? !strcmp(id, "bytes") : model.vocab == 257;
+    const char *path = *r->flags.tokenizer ? r->flags.tokenizer : own ? own : "bytes";
+    if (!*r->flags.tokenizer && !own && !bytes)
         die(EXIT_CONFIG,
             "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
+    Tokenizer *t = NULL;
     if ((error = tokenizer_load(&t, path)))
         die(EXIT_CONFIG, "--sample: %s", error);
-    free(path);
+    if (id && strcmp(id, tokenizer_id(t)) != 0)
+        die(EXIT_MISMATCH, "--sample: tokenizer %s is %s, that of the weights (%s) is %s", path,
+            tokenizer_id(t), whose, id);
+    if (tokenizer_size(t) > model.vocab)
+        die(EXIT_MISMATCH, "--sample: tokenizer %s has %d ids, the model %" PRId64, path,
+            tokenizer_size(t), model.vocab);
+    free(id);
     return t;
 }
 
@@ -579,7 +629,7 @@ static int sample(Run *r)
             continue;
         int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p,
                                     (uint64_t)f->seed, place, work, heap);
-        if (next == tokenizer_eos(t))
+        if (tokenizer_ends(t, next))
             break;
         text[place + 1] = next;
     }
@@ -681,10 +731,10 @@ static int bench(Run *r, double started)
     double *seconds = malloc(sizeof *seconds * (size_t)(n + WARM)), first = 0;
     if (!seconds)
         die(EXIT_INTERNAL, "out of memory for %" PRId64 " timings", n);
-    open_data(r);
     if (!*f->init_from)
         r->flags.init_from = "none";     /* any weights do for timing */
     choose_base(r);
+    open_data(r);
     load_weights(r);
     r->total = n + WARM;
     r->lr = f->lr;

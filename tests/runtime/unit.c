@@ -4,6 +4,7 @@
 #include "../../runtime/base.h"
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 int failures;
@@ -67,6 +68,21 @@ void test_base(void)
           && arena_allocated() >= (5 << 20) + 3, "arenas are zero and aligned", "%p %p",
           (void *)a, (void *)b);
     a[(5 << 20) - 1] = b[4095] = 1;
+
+    static const struct { const char *path, *hint; } paths[] = {
+        { "Qwen/Qwen2.5-0.5B", "; if Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub: hf download "
+          "Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then name Qwen2.5-0.5B" },
+        { "a/b/tokenizer.json", "; if a/b is a name of the Hugging Face hub: hf download a/b "
+          "--local-dir b, then name b/tokenizer.json" },
+        { "~/models/x", "; the shell left ~ as it is: write $HOME/models/x" },
+        { "tests/nothing", "" }, { "./x", "" }, { "../x", "" }, { "/a/b", "" }, { "a/b/c", "" },
+        { "a", "" }, { "a/", "" }, { "/", "" }, { "", "" }, { "a b/c", "" }, { "a/b;c", "" },
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        char *hint = path_hint(paths[i].path), *name = format("hint for \"%s\"", paths[i].path);
+        check(strcmp(hint, paths[i].hint) == 0, name, "%s", hint);
+        free(hint), free(name);
+    }
 }
 
 int main(int argc, char **argv)

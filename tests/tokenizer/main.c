@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int failed;
 static size_t cuts;             /* that were tried in the recorded texts */
@@ -349,6 +350,80 @@ static void check_long(void)
     free(ids);
 }
 
+/* The end of text where a tokenizer_config.json, config.json or generation_config.json names it;
+ * %d is the id of <|endoftext|>, which the others count from. */
+static void check_ends(const char *tokenizer)
+{
+    static const struct {
+        const char *name, *tokenizer_config, *config, *generation_config;
+        int eos, also;           /* from <|endoftext|> on; -1: none */
+        const char *error;
+    } cases[] = {
+        {"nobody", NULL, NULL, NULL, -1, -1, NULL},
+        {"the tokenizer", "{\"eos_token\":\"<|im_end|>\"}", "{\"eos_token_id\":%d}", NULL, 2, -1,
+         NULL},
+        {"the tokenizer's is null", "{\"eos_token\":null}", "{\"eos_token_id\":%d}", NULL, 0, -1,
+         NULL},
+        {"config.json", NULL, "{\"eos_token_id\":%d}", "{\"eos_token_id\":5}", 0, -1, NULL},
+        {"config.json's list", NULL, "{\"eos_token_id\":[%d,1]}", NULL, 0, 1, NULL},
+        {"generation_config.json", NULL, "{\"eos_token_id\":null}", "{\"eos_token_id\":[%d,7]}",
+         0, 7, NULL},
+        {"an empty list", NULL, "{\"eos_token_id\":[]}", NULL, -1, -1, NULL},
+        {"an id beyond", NULL, "{\"eos_token_id\":[%d,1000000]}", NULL, 0, -1,
+         "/config.json: eos_token_id: want ids below"},
+        {"a text", NULL, "{\"eos_token_id\":\"%d\"}", NULL, 0, -1, "eos_token_id: want ids below"},
+        {"no JSON", NULL, NULL, "{\"eos_token_id\":%d", 0, -1, "/generation_config.json: line 1"},
+    };
+    char folder[] = "/tmp/tokenizer.XXXXXX", *whole = realpath(tokenizer, NULL);
+    char *path = mkdtemp(folder) ? format("%s/tokenizer.json", folder) : NULL;
+    if (!path || !whole || symlink(whole, path)) {
+        verdict("end of text: scratch folder", "not made");
+        return;
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const text[] = {cases[i].tokenizer_config, cases[i].config,
+                                    cases[i].generation_config};
+        static const char *const file[] = {"tokenizer_config", "config", "generation_config"};
+        Tokenizer *t = NULL;
+        char *error = tokenizer_load(&t, tokenizer), *why = NULL, *beside[3];
+        int end = error ? 0 : tokenizer_added(t, "<|endoftext|>");
+        tokenizer_free(t);
+        for (int k = 0; k < 3; k++) {
+            beside[k] = format("%s/%s.json", folder, file[k]);
+            FILE *to = text[k] ? fopen(beside[k], "w") : NULL;
+            const char *hole = text[k] ? strstr(text[k], "%d") : NULL;
+            if (to && hole)
+                fprintf(to, "%.*s%d%s", (int)(hole - text[k]), text[k], end, hole + 2);
+            else if (to)
+                fputs(text[k], to);
+            if (to)
+                fclose(to);
+        }
+        t = NULL;
+        error = tokenizer_load(&t, path);
+        int eos = cases[i].eos < 0 ? -1 : end + cases[i].eos;
+        if (cases[i].error)
+            why = error && strstr(error, cases[i].error) ? NULL : error ? error : format("accepted");
+        else if (error)
+            why = error;
+        else if (tokenizer_eos(t) != eos)
+            why = format("%d, want %d", tokenizer_eos(t), eos);
+        else if (eos >= 0 && (!tokenizer_ends(t, eos) || !tokenizer_eos_text(t) ||
+                              tokenizer_added(t, tokenizer_eos_text(t)) != eos))
+            why = format("its text is %s", tokenizer_eos_text(t));
+        else if (tokenizer_ends(t, 3) ||
+                 (cases[i].also >= 0 && !tokenizer_ends(t, cases[i].also)))
+            why = format("others end it");
+        verdict(format("end of text: %s", cases[i].name), why);
+        for (int k = 0; k < 3; k++)
+            unlink(beside[k]);
+        if (!error)
+            tokenizer_free(t);
+    }
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
@@ -356,6 +431,7 @@ int main(int argc, char **argv)
     verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
     check_splits();
     check_refused();
+    check_ends("tests/tokenizer/qwen2/tokenizer.json");
     check_bytes();
     check_long();
     return failed;

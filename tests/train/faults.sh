@@ -71,6 +71,24 @@ refuses "more targets in an evaluation" 88 "llama_rows/eval.* takes 80: .*batch.
     --eval-only --eval-data $ref/llama_rows/eval.safetensors --init-from $ref/llama_rows/model
 refuses "other tokenizer" 83 "tokenizer" gpt2_tiny $ours \
     --tokenizer tests/tokenizer/gpt2/tokenizer.json
+fresh; cp tests/tokenizer/gpt2/tokenizer.json "$scratch/in/model"
+other="made with tokenizer bytes, $scratch/in/model/tokenizer.json is crc32c:55c877c1:11891: .*gen pack\
+ --tokenizer $scratch/in/model/tokenizer.json"
+model "another tokenizer than the model's" 83 "$case/tokens.* $other -o "
+refuses "rows of another tokenizer" 83 "$other --max-length 32 -o .*/llama_rows/tokens" llama_rows \
+    --data $ref/llama_rows/tokens.safetensors --init-from "$scratch/in/model"
+refuses "evaluation with another tokenizer" 83 "$case/eval.* $other" gpt2_tiny --eval-only \
+    --eval-data $ref/$case/eval.safetensors --init-from "$scratch/in/model"
+refuses "another tokenizer than the base's" 83 "$other" qwen2_lora --init-from $ref/qwen2_lora/model \
+    --data $ref/qwen2_lora/tokens.safetensors --adapter "$scratch/in/model"
+refuses "sample with more ids than the model" 83 "618 ids, the model 257" gpt2_tiny --sample a \
+    --init-from "$scratch/in/model"
+refuses "sample with a folder" 80 "name tests/tokenizer/gpt2/tokenizer.json" gpt2_tiny --sample a \
+    --init-from $ref/$case/model --tokenizer tests/tokenizer/gpt2
+retold() { fresh; sed -i 's/"tokenizer":"bytes"/"tokenizer":"bytez"/' "$scratch"/in/*.safetensors; }
+retold
+refuses "evaluation data of another tokenizer" 83 "eval.safetensors was made with tokenizer bytez, .*\
+tokens.safetensors with bytes: " gpt2_tiny $ours --eval-data "$scratch/in/eval.safetensors"
 printf 'short' >"$scratch/short.txt"
 "$gen" pack -o "$scratch/short.safetensors" "$scratch/short.txt" >/dev/null
 refuses "less than a sample" 88 "6 tokens" gpt2_tiny --data "$scratch/short.safetensors"
@@ -184,6 +202,14 @@ run again $wild; expect "a run that goes on and fails" 87 "loss"
 verdict "is not done" "$(ls "$scratch/again" | grep DONE)"
 train gpt2_tiny.2x2x2 $case again --steps 23 --exact; expect "another program --exact" 83 "ranks"
 train wide $case again; expect "checkpoint of another shape" 83 "hidden"
+retold
+train gpt2_tiny $case again --steps 23 --data "$tokens" --eval-data "$scratch/in/eval.safetensors" --allow-inexact
+expect "data of another tokenizer than the checkpoint's" 83 "with tokenizer bytez, .*/checkpoint-22 with bytes:"
+refuses "weights of data of another tokenizer" 83 "bytez, .*/checkpoint-22 with bytes:" gpt2_tiny \
+    --data "$tokens" --init-from "$scratch/again/checkpoint-22"
+"$work/gpt2_tiny/train" --out "$scratch/again" --sample a --tokenizer tests/tokenizer/gpt2/tokenizer.json \
+    >"$scratch/again.log" 2>&1
+expect "sample with another tokenizer" 83 "gpt2/tokenizer.json is crc32c:.* that of the weights .*-22) is bytes"
 rm -rf "$scratch/again"
 
 run=damaged; run damaged --save-every 5 --save-total-limit 0
