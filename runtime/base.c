@@ -5,12 +5,14 @@
 #define _GNU_SOURCE
 #include "base.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -174,6 +176,29 @@ void *arena_alloc(int64_t bytes, const char *what)
 int64_t arena_allocated(void)
 {
     return allocated;
+}
+
+int file_open(const char *path, int flags, char **error)
+{
+    struct stat s;
+    int fd = open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int why = fd < 0 || fstat(fd, &s) ? errno : S_ISREG(s.st_mode) ? 0 : ENXIO;
+    if (!why)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    const char *text = why == ENXIO   ? "not a regular file"        /* as open says of a FIFO */
+                       : why == ELOOP ? "a symbolic link, want a regular file"
+                                      : strerror(why);
+    *error = format("%s: open: %s", path, text);
+    errno = why;
+    return -1;
+}
+
+int file_create(const char *path, char **error)
+{
+    unlink(path);
+    return file_open(path, O_WRONLY | O_CREAT | O_EXCL, error);
 }
 
 float bf16_to_float(uint16_t b)

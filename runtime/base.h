@@ -47,6 +47,12 @@ double clock_seconds(void);                            /* CLOCK_MONOTONIC */
 void *arena_alloc(int64_t bytes, const char *what);
 int64_t arena_allocated(void);
 
+/* Every file of ours goes through these two: a regular one, no symbolic link at the end of path is
+ * followed and no FIFO waited for. A descriptor, or -1, errno and a malloc'ed *error that begins with
+ * the path. file_create: a new empty file, to be renamed later; whatever had the name goes. */
+int file_open(const char *path, int flags, char **error);
+int file_create(const char *path, char **error);
+
 float bf16_to_float(uint16_t b);
 uint16_t float_to_bf16(float f);                       /* round to nearest even, NaN stays NaN */
 

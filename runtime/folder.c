@@ -173,19 +173,12 @@ static char *put(int fd, const char *path, const char *data, size_t n)
     return NULL;
 }
 
-static int create(const char *path)
-{
-    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-}
-
 char *folder_write_text(const char *folder, const char *name, const char *text, cJSON *manifest)
 {
-    char *path = folder_join(folder, name), *error;
+    char *path = folder_join(folder, name), *error = NULL;
     size_t n = strlen(text);
-    int fd = create(path);
-    if (fd < 0) {
-        error = failed(path, "open");
-    } else {
+    int fd = file_create(path, &error);
+    if (fd >= 0) {
         error = finish(fd, path, put(fd, path, text, n));
         if (!error)
             manifest_file(manifest, name, n, crc32c(0, text, n));
@@ -212,11 +205,12 @@ char *folder_write_json(const char *folder, const char *name, const cJSON *json,
     return error;
 }
 
-cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error)
+static cJSON *read_json(const char *folder, const char *name, size_t max, char **error,
+                        char *(*read)(const char *, size_t, size_t *, char **))
 {
     char *path = folder_join(folder, name), *inner = NULL;
     size_t n;
-    char *text = file_read(path, max, &n, error);
+    char *text = read(path, max, &n, error);
     cJSON *json = text ? json_parse(text, n, &inner) : NULL;
     if (inner)
         *error = format("%s: %s", path, inner);
@@ -224,6 +218,16 @@ cJSON *folder_read_json(const char *folder, const char *name, size_t max, char *
     free(text);
     free(path);
     return json;
+}
+
+cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error)
+{
+    return read_json(folder, name, max, error, file_read);
+}
+
+cJSON *folder_read_own(const char *folder, const char *name, size_t max, char **error)
+{
+    return read_json(folder, name, max, error, file_read_own);
 }
 
 static char *copy_block(int in, const char *from, int out, const char *to, char *block, size_t *n)
@@ -237,11 +241,12 @@ static char *copy_block(int in, const char *from, int out, const char *to, char 
 
 static char *copy(const char *source, const char *folder, const char *name, cJSON *manifest)
 {
-    char *from = folder_join(source, name), *to = folder_join(folder, name), *error;
-    int in = open(from, O_RDONLY | O_CLOEXEC), out = in < 0 ? -1 : create(to);
-    if (out < 0) {
-        error = failed(in < 0 ? from : to, "open");
-    } else {
+    char *from = folder_join(source, name), *to = folder_join(folder, name), *error = NULL;
+    int in = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int out = in < 0 ? -1 : file_create(to, &error);
+    if (in < 0)
+        error = failed(from, "open");
+    if (out >= 0) {
         char *block = malloc(BLOCK);
         if (!block)
             die(EXIT_IO, "out of memory for a block of %d bytes", (int)BLOCK);
@@ -303,15 +308,11 @@ char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest
 
 char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc)
 {
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    struct stat s;
+    char *error = NULL;
+    int fd = file_open(path, O_RDONLY, &error);
     if (fd < 0)
-        return failed(path, "open");
-    if (fstat(fd, &s) || !S_ISREG(s.st_mode)) {
-        close(fd);
-        return format("%s: not a regular file", path);
-    }
-    char *block = malloc(BLOCK), *error = NULL;
+        return error;
+    char *block = malloc(BLOCK);
     if (!block)
         die(EXIT_IO, "out of memory for a block of %d bytes", (int)BLOCK);
     *bytes = 0;

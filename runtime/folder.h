@@ -32,6 +32,8 @@ char *folder_json_text(const cJSON *json);                           /* malloc'e
 char *folder_write_json(const char *folder, const char *name, const cJSON *json, cJSON *manifest);
 /* A JSON file of at most max bytes; NULL and *error when it is not there or not strict JSON. */
 cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error);
+/* The same for a file of ours: no symbolic link is followed. */
+cJSON *folder_read_own(const char *folder, const char *name, size_t max, char **error);
 /* Files of a model folder beside config.json and the weights (tokenizer, chat template, remote
  * code), byte for byte. */
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);

@@ -528,13 +528,12 @@ bool json_write_hf(FILE *to, const cJSON *value)
     return !ferror(to);
 }
 
-char *file_read(const char *path, size_t max, size_t *n, char **error)
+/* What fd holds; closes it. */
+static char *read_whole(int fd, const char *path, size_t max, size_t *n, char **error)
 {
     struct stat st;
     char *text = NULL;
-    *error = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st)) {
+    if (fstat(fd, &st)) {
         *error = format("%s: %s", path, strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
         *error = format("%s: not a regular file", path);
@@ -559,7 +558,23 @@ char *file_read(const char *path, size_t max, size_t *n, char **error)
             text[size] = 0;
         *n = size;
     }
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     return text;
+}
+
+char *file_read(const char *path, size_t max, size_t *n, char **error)
+{
+    *error = NULL;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0)
+        return read_whole(fd, path, max, n, error);
+    *error = format("%s: %s", path, strerror(errno));
+    return NULL;
+}
+
+char *file_read_own(const char *path, size_t max, size_t *n, char **error)
+{
+    *error = NULL;
+    int fd = file_open(path, O_RDONLY, error);
+    return fd < 0 ? NULL : read_whole(fd, path, max, n, error);
 }

@@ -40,5 +40,7 @@ void json_float_text(double value, char text[64]);
 /* The whole of a regular file of at most max bytes with a NUL behind it; else NULL and a
  * malloc'ed *error that begins with the path. *n excludes the NUL. */
 char *file_read(const char *path, size_t max, size_t *n, char **error);
+/* The same for a file of ours: see file_open() of base.h. */
+char *file_read_own(const char *path, size_t max, size_t *n, char **error);
 
 #endif

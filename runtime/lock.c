@@ -1,13 +1,17 @@
 /* lock.c -- OUT/run.lock.
  *
- * Keeps: the file is ours exactly while lock_fd is open; its inode is checked after every flock,
- *        because the holder before may have removed it meanwhile. */
+ * Keeps: under that name stands only a file that is filled, synced and locked by flock; it is ours
+ *        exactly while lock_fd is open.
+ * Method: written as run.lock.XXXXXX, then linked where there is none, or renamed over a stale one
+ *         while its flock is held; inodes tell whether the name still means what was opened. */
 #define _GNU_SOURCE
 #include "lock.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -19,10 +23,15 @@
 #include "folder.h"
 #include "json.h"
 
-enum { SETTLE = 5 };                     /* seconds that a creator may take to fill the file */
+enum { TRIES = 100 };                    /* looks at a lock that changes hands, 50 ms apart */
+
+/* What flock says of an existing lock: it lives on this host; nobody here holds it; the file system
+ * has no flock. */
+typedef enum { HELD, FREE, UNKNOWN } Flock;
 
 static int lock_fd = -1;
 static char *lock_path;
+static const char *prepared;             /* the file that is to become the lock */
 static void (*hook_before)(int code);
 
 /* The text of /proc/PID/what; "" when the process is gone. */
@@ -89,16 +98,47 @@ static cJSON *describe(int restart)
     return holder;
 }
 
-static bool fill(int restart)
+static bool same_file(int fd, const char *path)
 {
+    struct stat s, t;
+    return fstat(fd, &s) == 0 && lstat(path, &t) == 0 && s.st_ino == t.st_ino &&
+           s.st_dev == t.st_dev;
+}
+
+/* A new file under a name of its own, which is malloc'ed, and locked: one of a start that is over
+ * is removed by others, who look for its flock. */
+static int create_locked(const char *out, char **name)
+{
+    for (;;) {
+        *name = folder_join(out, "run.lock.XXXXXX");
+        int fd = mkostemp(*name, O_CLOEXEC), looks = 0;
+        if (fd < 0)
+            die(EXIT_IO, "%s: the run folder cannot be written: %s", *name, strerror(errno));
+        while (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK && looks++ < TRIES)
+            usleep(10000);
+        if (same_file(fd, *name))
+            return fd;
+        close(fd);
+        free(*name);
+    }
+}
+
+/* What is to become run.lock; *name is malloc'ed. */
+static int prepare(const char *out, int restart, char **name)
+{
+    int fd = create_locked(out, name);
     cJSON *holder = describe(restart);
     char *text = folder_json_text(holder);
     size_t n = strlen(text);
-    bool done = ftruncate(lock_fd, 0) == 0 && pwrite(lock_fd, text, n, 0) == (ssize_t)n &&
-                fsync(lock_fd) == 0;
+    fchmod(fd, 0644);                    /* for others to see who holds it */
+    if (pwrite(fd, text, n, 0) != (ssize_t)n || fsync(fd)) {
+        int why = errno;
+        unlink(*name);
+        die(EXIT_IO, "%s: write: %s", *name, strerror(why));
+    }
     free(text);
     cJSON_Delete(holder);
-    return done;
+    return fd;
 }
 
 static cJSON *holder_of(int fd)
@@ -152,63 +192,114 @@ static bool on_this_host(const cJSON *holder)
     return strcmp(host, json_get(holder, "host")->valuestring) == 0;
 }
 
-/* May the lock of this holder be replaced? flock was had, or cannot be had here. */
-static bool stale(int fd, const cJSON *holder, int restart, bool break_lock)
+/* May a lock with this content be replaced, without --break-lock? */
+static bool stale(const cJSON *holder, Flock held, int restart)
 {
-    if (!holder) {
-        struct stat s;
-        return fstat(fd, &s) == 0 && time(NULL) - s.st_mtime > SETTLE;
-    }
-    if (on_this_host(holder))
-        return dying(holder);
+    if (held == HELD)
+        return false;
+    if (!holder || on_this_host(holder))
+        return held == FREE || (holder && dying(holder));
     const char *job = json_get(holder, "job")->valuestring;
-    bool later = *job && strcmp(job, job_id()) == 0 &&
-                 restart > json_get(holder, "restart")->valuedouble;
-    return later || break_lock;
+    return *job && strcmp(job, job_id()) == 0 && restart > json_get(holder, "restart")->valuedouble;
 }
 
-static void refuse(const char *out, const cJSON *holder)
+static void refuse(const char *out, const cJSON *holder, Flock held)
 {
+    const char *hint = held == HELD ? "stop that run first; --break-lock robs none that lives"
+                                    : "when that run is gone, --break-lock takes the folder over";
     if (!holder)
-        die(EXIT_LOCKED, "%s: another run is just taking this folder", out);
+        die(EXIT_LOCKED, "%s: in use, by whom run.lock does not say; %s", out, hint);
     const char *since = cJSON_GetStringValue(json_get(holder, "since"));
     const char *job = json_get(holder, "job")->valuestring;
-    die(EXIT_LOCKED, "%s: in use by process %.0f on %.64s since %.32s%s%.64s; when that run is gone "
-        "from its host, --break-lock takes the folder over", out,
+    die(EXIT_LOCKED, "%s: in use by process %.0f on %.64s since %.32s%s%.64s; %s", out,
         json_get(holder, "pid")->valuedouble, json_get(holder, "host")->valuestring,
-        since ? since : "?", *job ? ", job " : "", job);
+        since ? since : "?", *job ? ", job " : "", job, hint);
 }
 
-/* One look at an existing lock: takes it, dies, or returns false when it has just vanished or its
- * holder is about to. */
-static bool take_existing(const char *out, int restart, bool break_lock)
+/* Opens the existing lock: for writing, as flock over NFS wants it, or for reading if that is all
+ * that may be had. -1: it has just vanished, or it is no file and --break-lock removes it. */
+static int open_existing(bool break_lock)
 {
-    int fd = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT)
-        return false;
+    char *error = NULL;
+    int fd = file_open(lock_path, O_RDWR, &error);
+    if (fd < 0 && (errno == EACCES || errno == EROFS)) {
+        free(error);
+        fd = file_open(lock_path, O_RDONLY, &error);
+    }
+    int why = errno;
+    bool no_file = fd < 0 && (why == ELOOP || why == ENXIO || why == EISDIR);
+    if (no_file && break_lock && unlink(lock_path) == 0)
+        note("%s: not a lock of ours, removed", lock_path);
+    else if (fd < 0 && why != ENOENT)
+        die(EXIT_IO, "%s%s", error, no_file ? "; remove it if no run works here" : "");
+    free(error);
+    return fd;
+}
+
+/* One look at an existing lock: puts ours in its place, dies, or returns false when it has just
+ * vanished or its holder is about to. wait: a lock whose holder cannot be told may be filled or
+ * judged by others this moment. */
+static bool take_existing(const char *out, const char *ours, int restart, bool break_lock, bool wait)
+{
+    int fd = open_existing(break_lock);
     if (fd < 0)
-        die(EXIT_IO, "%s: open: %s", lock_path, strerror(errno));
-    bool held = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    struct stat s, t;
-    if (!held && (fstat(fd, &s) || stat(lock_path, &t) || s.st_ino != t.st_ino)) {
-        close(fd);
         return false;
-    }
+    Flock held = flock(fd, LOCK_EX | LOCK_NB) == 0 ? FREE : errno == EWOULDBLOCK ? HELD : UNKNOWN;
     cJSON *holder = holder_of(fd);
-    if (held && holder && on_this_host(holder) && dying(holder)) {
-        cJSON_Delete(holder);
-        close(fd);
-        usleep(50000);
-        return false;
+    bool gone = !same_file(fd, lock_path);
+    bool leaving = held == HELD && (holder ? on_this_host(holder) && dying(holder) : wait);
+    if (!gone && !leaving) {
+        if (!stale(holder, held, restart) && !(break_lock && held != HELD))
+            refuse(out, holder, held);
+        if (rename(ours, lock_path))
+            die(EXIT_IO, "%s: rename: %s", lock_path, strerror(errno));
+        if (holder)
+            note("%s: the lock of process %.0f on %s is stale, taken over", out,
+                 json_get(holder, "pid")->valuedouble, json_get(holder, "host")->valuestring);
     }
-    if (held || !stale(fd, holder, restart, break_lock))
-        refuse(out, holder);
-    if (holder)
-        note("%s: the lock of process %.0f on %s is stale, taken over", out,
-             json_get(holder, "pid")->valuedouble, json_get(holder, "host")->valuestring);
     cJSON_Delete(holder);
-    lock_fd = fd;
-    return true;
+    close(fd);
+    if (leaving && !gone)
+        usleep(50000);
+    return !gone && !leaving;
+}
+
+/* Where there is no lock, ours becomes it. false: there is one. */
+static bool take_new(const char *ours, int fd)
+{
+    int why = link(ours, lock_path) ? errno : 0;
+    if (!why || same_file(fd, lock_path)) {      /* NFS may lose the answer */
+        unlink(ours);
+        return true;
+    }
+    if (why == EEXIST)
+        return false;
+    /* a file system without hard links */
+    if (renameat2(AT_FDCWD, ours, AT_FDCWD, lock_path, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EEXIST)
+        die(EXIT_IO, "%s: link: %s", lock_path, strerror(why));
+    return false;
+}
+
+/* Of starts that were killed before they had the lock. */
+static void remove_leftovers(const char *out)
+{
+    DIR *dir = opendir(out);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        if (strncmp(d->d_name, "run.lock.", 9) != 0 || strlen(d->d_name) != 15)
+            continue;
+        char *path = folder_join(out, d->d_name), *error = NULL;
+        int fd = file_open(path, O_RDWR, &error);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlink(path);
+        if (fd >= 0)
+            close(fd);
+        free(error);
+        free(path);
+    }
+    if (dir)
+        closedir(dir);
 }
 
 static void make_folders(const char *out)
@@ -227,6 +318,8 @@ static void make_folders(const char *out)
 
 static void release_and_die(int code)
 {
+    if (prepared)
+        unlink(prepared);
     lock_release();
     if (hook_before)
         hook_before(code);
@@ -238,39 +331,26 @@ void lock_take(const char *out, int restart, bool break_lock)
         return;
     make_folders(out);
     lock_path = folder_join(out, "run.lock");
-    for (int i = 0; lock_fd < 0; i++) {
-        lock_fd = open(lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (lock_fd < 0 && errno != EEXIST)
-            die(EXIT_IO, "%s: the run folder cannot be written: %s", lock_path, strerror(errno));
-        if (lock_fd >= 0) {
-            /* one that looks at the empty file holds it until it has refused itself */
-            bool held = true;
-            for (int k = 0; k < 500 && held; k++) {
-                held = flock(lock_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-                if (held)
-                    usleep(10000);
-            }
-            if (held)
-                refuse(out, NULL);
-        } else if (!take_existing(out, restart, break_lock) && i > 100) {
-            die(EXIT_LOCKED, "%s: other runs keep taking this folder", out);
-        }
-    }
-    if (!fill(restart)) {
-        int why = errno;
-        lock_release();
-        die(EXIT_IO, "%s: write: %s", lock_path, strerror(why));
-    }
+    char *ours;
+    int fd = prepare(out, restart, &ours);
     hook_before = die_hook;
     die_hook = release_and_die;
+    prepared = ours;
+    for (int i = 0; !take_new(ours, fd) && !take_existing(out, ours, restart, break_lock, i < TRIES);
+         i++)
+        if (i > TRIES)
+            die(EXIT_LOCKED, "%s: other runs keep taking this folder", out);
+    prepared = NULL;
+    free(ours);
+    lock_fd = fd;
+    remove_leftovers(out);
 }
 
 void lock_release(void)
 {
     if (lock_fd < 0)
         return;
-    struct stat s, t;
-    if (fstat(lock_fd, &s) == 0 && stat(lock_path, &t) == 0 && s.st_ino == t.st_ino)
+    if (same_file(lock_fd, lock_path))
         unlink(lock_path);
     close(lock_fd);
     lock_fd = -1;

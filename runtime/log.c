@@ -9,6 +9,7 @@
 #include "device.h"
 #include "json.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -36,10 +37,10 @@ static double epoch_at(const Log *l, int64_t step)
     return (double)step / (double)(l->per_epoch > 0 ? l->per_epoch : 1);
 }
 
-static void io(bool ok, const char *what)
+static void io(char *error)
 {
-    if (!ok)
-        die(EXIT_IO, "history.jsonl: %s: %s", what, strerror(errno));
+    if (error)
+        die(EXIT_IO, "%s", error);
 }
 
 /* A flat record as one line. */
@@ -61,33 +62,47 @@ static void write_line(FILE *to, const cJSON *record)
     fputs("}\n", to);
 }
 
-/* All records into PATH: temporary file, rename. false: it is as it was, errno says why. */
-static bool write_all(const Log *l, const char *path)
+/* All records into PATH: temporary file, rename. NULL, or a malloc'ed message: it is as it was. */
+static char *write_all(const Log *l, const char *path)
 {
-    char *temporary = format("%s.tmp", path);
-    FILE *to = fopen(temporary, "w");
-    bool good = to;
-    if (to) {
-        for (const cJSON *r = l->records->child; r; r = r->next)
+    char *temporary = format("%s.tmp", path), *error = NULL;
+    int fd = file_create(temporary, &error);
+    if (fd >= 0) {
+        FILE *to = fdopen(fd, "w");
+        for (const cJSON *r = l->records->child; to && r; r = r->next)
             write_line(to, r);
-        good = fflush(to) == 0 && fsync(fileno(to)) == 0;
-        good = fclose(to) == 0 && good && rename(temporary, path) == 0;
+        bool good = to && fflush(to) == 0 && fsync(fd) == 0;
+        good = (to ? fclose(to) : close(fd)) == 0 && good && rename(temporary, path) == 0;
+        if (!good) {
+            error = format("%s: write: %s", path, strerror(errno));
+            unlink(temporary);
+        }
     }
-    int error = errno;
-    if (!good)
-        unlink(temporary);
     free(temporary);
-    errno = error;
-    return good;
+    return error;
+}
+
+/* For records at the end; flags: O_TRUNC or 0. NULL, or a malloc'ed message. */
+static char *open_history(Log *l, const char *path, int flags)
+{
+    char *error = NULL;
+    int fd = file_open(path, O_WRONLY | O_CREAT | O_APPEND | flags, &error);
+    l->history = fd < 0 ? NULL : fdopen(fd, "a");
+    if (fd >= 0 && !l->history)
+        error = format("%s: open: %s", path, strerror(errno));
+    return error;
 }
 
 /* After a failed write: the whole file anew, so that no half a line stays. */
 static void catch_up(Log *l)
 {
     l->tried = clock_seconds();
-    char *path = format("%s/history.jsonl", l->flags->out);
-    if (write_all(l, path) && (l->history = fopen(path, "a")))
+    char *path = format("%s/history.jsonl", l->flags->out), *error = write_all(l, path);
+    if (!error)
+        error = open_history(l, path, 0);
+    if (!error)
         note("history.jsonl has every record again");
+    free(error);
     free(path);
 }
 
@@ -161,8 +176,11 @@ static bool wanted(const Log *l, const cJSON *record, int64_t resumed)
 static void read_back(Log *l, const char *path, int64_t resumed)
 {
     size_t n;
-    char *error = NULL, *text = file_read(path, HISTORY_MAX, &n, &error);
+    errno = 0;
+    char *error = NULL, *text = file_read_own(path, HISTORY_MAX, &n, &error);
     if (!text) {
+        if (errno == ELOOP || errno == ENXIO)
+            io(error);           /* a link or a FIFO: not ours to replace */
         warn("%s: this run's history starts at step %lld", error, (long long)resumed);
         free(error);
         n = 0;
@@ -188,7 +206,7 @@ static void read_back(Log *l, const char *path, int64_t resumed)
     free(text);
     if (kept == n && n)
         return;
-    io(write_all(l, path), "write");
+    io(write_all(l, path));
 }
 
 static void banner_data(const char *what, const Data *d, int64_t most)
@@ -283,8 +301,7 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t t
     char *path = format("%s/history.jsonl", out);
     if (resumed > 0)
         read_back(l, path, resumed);
-    l->history = fopen(path, resumed > 0 ? "a" : "w");
-    io(l->history != NULL, "open");
+    io(open_history(l, path, resumed > 0 ? 0 : O_TRUNC));
     free(path);
 }
 
@@ -376,8 +393,9 @@ void log_close(Log *l)
 {
     if (world.rank == 0 && !l->history)
         catch_up(l);
-    if (world.rank == 0)
-        io(l->history && fsync(fileno(l->history)) == 0 && fclose(l->history) == 0, "write");
+    if (world.rank == 0 &&
+        !(l->history && fsync(fileno(l->history)) == 0 && fclose(l->history) == 0))
+        die(EXIT_IO, "%s/history.jsonl: write: %s", l->flags->out, strerror(errno));
     l->history = NULL;
     cJSON_Delete(l->records);
     l->records = NULL;

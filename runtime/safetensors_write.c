@@ -252,10 +252,8 @@ char *st_begin(StWriter *w, const char *path)
     w->tensor_crc = calloc((size_t)w->n + 1, sizeof *w->tensor_crc);
     w->path = strdup(path);
     w->temp = format("%s.tmp", path);
-    w->fd = open(w->temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0) {
-        error = format("%s: %s", w->temp, strerror(errno));
-    } else {
+    w->fd = file_create(w->temp, &error);
+    if (w->fd >= 0) {
         for (int i = 0; i < 8; i++)
             word[i] = (unsigned char)(n >> 8 * i);
         error = put_bytes(w, word, 8);

@@ -94,10 +94,12 @@ static int look_up(const StarConfig *c, struct addrinfo **found)
 static void read_secret(const char *path, char secret[STAR_SECRET + 1])
 {
     *secret = '\0';
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    char *error = NULL;
+    int fd = path ? file_open(path, O_RDONLY, &error) : -1;
     ssize_t n = fd >= 0 ? read(fd, secret, STAR_SECRET) : 0;
     if (fd >= 0)
         close(fd);
+    free(error);
     secret[n > 0 ? n : 0] = '\0';
     secret[strcspn(secret, "\n")] = '\0';
 }

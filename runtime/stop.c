@@ -87,9 +87,8 @@ static char *write_fault(const char *name, const cJSON *fault)
     char *path = folder_join(fault_folder, name), *temp = format("%s.tmp", path), *error = NULL;
     char *text = folder_json_text(fault);
     size_t n = strlen(text);
-    unlink(temp);
-    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0 || write(fd, text, n) != (ssize_t)n || rename(temp, path))
+    int fd = file_create(temp, &error);
+    if (fd >= 0 && (write(fd, text, n) != (ssize_t)n || rename(temp, path)))
         error = format("%s: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
@@ -171,7 +170,7 @@ void stop_undone(const char *out)
 int64_t stop_done_step(const char *out)
 {
     char *error = NULL;
-    cJSON *done = folder_read_json(out, "DONE", 4096, &error);
+    cJSON *done = folder_read_own(out, "DONE", 4096, &error);
     const cJSON *step = json_get(done, "step");
     int64_t n = cJSON_IsNumber(step) && step->valuedouble >= 0 && step->valuedouble < 1e15
                     ? (int64_t)step->valuedouble : -1;

@@ -802,11 +802,9 @@ char *tokenizer_load(Tokenizer **to, const char *path)
         return error;
     const char *slash = strrchr(path, '/');
     char *beside = format("%.*stokenizer_config.json", slash ? (int)(slash + 1 - path) : 0, path);
-    FILE *there = fopen(beside, "r");
-    if (there) {
-        fclose(there);
+    bool there = access(beside, F_OK) == 0;
+    if (there)
         config = file_read(beside, FILE_MAX, &nconfig, &error);
-    }
     if (!there || config)
         error = prefixed(path, tokenizer_parse(to, text, n, config, nconfig));
     if (!error && (*to)->eos < 0) {

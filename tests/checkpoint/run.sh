@@ -49,7 +49,7 @@ folder_of() {
 d() {
     local kind=$1
     shift
-    $driver "$ref/$(folder_of "$kind")/model/config.json" "$kind" "$@" >"$scratch/out" 2>&1
+    timeout 60 $driver "$ref/$(folder_of "$kind")/model/config.json" "$kind" "$@" >"$scratch/out" 2>&1
 }
 
 # expect NAME CODE PATTERN KIND COMMAND ARGS...: exit code and a line of the output
@@ -139,6 +139,9 @@ damage files-empty 'files.json' '> files.json'
 damage weights-empty 'model.safetensors: 0 bytes' '> model.safetensors'
 damage longer 'model.safetensors: [0-9]+ bytes' 'echo >> model.safetensors'
 damage link 'model.safetensors' 'mv model.safetensors m; ln -s m model.safetensors'
+damage files-fifo 'files.json: open: not a regular file' 'rm files.json; mkfifo files.json'
+damage files-link 'files.json: open: a symbolic link' 'mv files.json f; ln -s f files.json'
+damage state-fifo 'train_state.json: open: not a regular file' 'rm train_state.json; mkfifo train_state.json'
 damage fifo 'not a regular file' 'rm model.safetensors; mkfifo model.safetensors'
 damage path-in-files 'files.json' "sed -i 's/\"config.json\"/\"..\\/x.json\"/' files.json"
 damage depth 'files.json' "printf '[%.0s' {1..100000} > files.json"
@@ -470,9 +473,44 @@ other ''
 expect lock-no-job 92 'elsewhere' llama lock "$out" 3 0
 expect lock-broken 0 '^locked' llama lock "$out" 0 0 --break-lock
 : >"$out/run.lock"
-expect lock-being-made 92 'just taking' llama lock "$out" 0 0
-touch -d '1 minute ago' "$out/run.lock"
 expect lock-left-empty 0 '^locked' llama lock "$out" 0 0
+echo '{' >"$out/run.lock"; touch -d '1 year' "$out/run.lock"
+expect lock-unreadable-of-the-future 0 '^locked' llama lock "$out" 0 0
+: >"$out/run.lock"
+exec 7<"$out/run.lock"; flock 7
+expect lock-unreadable-held 92 'by whom run.lock does not say; stop that run first' llama lock "$out" 0 0 --break-lock
+exec 7<&-
+rm "$out/run.lock"
+mkdir "$out/run.lock"
+expect lock-a-folder 90 'run.lock: open: .*; remove it' llama lock "$out" 0 0 --break-lock
+rmdir "$out/run.lock"
+echo kept >"$scratch/kept"; ln -s "$scratch/kept" "$out/run.lock"
+expect lock-a-link 90 'run.lock: open: a symbolic link, .*; remove it' llama lock "$out" 0 0
+expect lock-a-link-broken 0 '^locked' llama lock "$out" 0 0 --break-lock
+mkfifo "$out/run.lock"
+expect lock-a-fifo 90 'run.lock: open: not a regular file; remove it' llama lock "$out" 0 0
+expect lock-a-fifo-broken 0 '^locked' llama lock "$out" 0 0 --break-lock
+verdict lock-follows-no-link "$(grep -vx kept "$scratch/kept"; ls "$out")"
+# Killed at each moment of taking a lock, a new one or that of a run which was killed: the next start
+# takes it at once and clears up.
+hold 30
+kill -9 $pid; wait $pid 2>/dev/null
+cp "$out/run.lock" "$scratch/dead.lock"
+for before in none dead; do
+    lost=
+    moments=0
+    while [ -z "$lost" ] && [ $moments -lt 99 ]; do
+        rm -f "$out"/run.lock*
+        [ $before = none ] || cp "$scratch/dead.lock" "$out/run.lock"
+        KILL_AT=$((moments + 1)) LD_PRELOAD=$PWD/$build/shim.so d llama lock "$out" 0 0 && break
+        moments=$((moments + 1))
+        left=$(ls "$out" | tr '\n' ' ')
+        d llama lock "$out" 0 0 && [ -z "$(ls "$out")" ] ||
+            lost="moment $moments left $left: $(cat "$scratch/out") $(ls "$out")"
+    done 2>/dev/null
+    [ $moments -ge 8 ] || lost="only $moments moments: $(cat "$scratch/out")"
+    verdict "lock-killed-$before ($moments moments)" "$lost"
+done
 rm -rf "$out"
 expect lock-makes-folders 0 '^locked' llama lock "$out/a/b" 0 0
 # Many at once: exactly one may get it.
@@ -508,6 +546,12 @@ export ORDERLY=1; start_stop; unset ORDERLY
 kill -USR1 $pid; wait $pid
 grep -q '"code": 91' "$out/fault.3.0.json" && ok fault-file-orderly || not_ok fault-file-orderly "$(cat "$out"/fault*)"
 grep -q '"step": 12' "$out/DONE" && ok done-file || not_ok done-file "$(cat "$out/DONE")"
+# Files of ours are neither written through a link nor read from a FIFO.
+start_stop
+ln -s "$scratch/kept" "$out/DONE.tmp"; mkfifo "$out/DONE" "$out/fault.3.0.json.tmp"
+kill -USR1 $pid; wait $pid
+verdict stop-files-no-link "$([ -f "$out/DONE" ] && [ -f "$out/fault.3.0.json" ] && grep -qx kept "$scratch/kept" ||
+    { ls -l "$out"; cat "$scratch/out"; })"
 export BUSY=1
 start_stop
 kill -TERM $pid; sleep 0.3

@@ -1,9 +1,11 @@
-/* shim.c -- preloaded: makes the n-th fsync or rename of the process fail.
+/* shim.c -- preloaded: makes the n-th fsync or rename of the process fail, or kills it around a call.
  *
- * In:    FAIL_FSYNC, FAIL_RENAME: "n" or "n-m" (calls n..m, counted from 1), as EIO. */
+ * In:    FAIL_FSYNC, FAIL_RENAME: "n" or "n-m" (calls n..m, counted from 1), as EIO.
+ *        KILL_AT: n: SIGKILL at the n-th moment: before and after each call that changes a folder. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <stdio.h>
 
@@ -20,6 +22,32 @@ static int due(const char *variable, int *calls)
     return *calls >= from && *calls <= to;
 }
 
+/* A moment at which a kill would leave something else behind. */
+static void moment(void)
+{
+    static int calls;
+    if (due("KILL_AT", &calls))
+        raise(SIGKILL);
+}
+
+/* A call that changes a folder, between two moments. */
+#define CALL(name, declared, given)                         \
+    int name declared                                       \
+    {                                                       \
+        static int(*real) declared;                         \
+        if (!real)                                          \
+            *(void **)&real = dlsym(RTLD_NEXT, #name);      \
+        moment();                                           \
+        int result = real given, why = errno;               \
+        moment();                                           \
+        errno = why;                                        \
+        return result;                                      \
+    }
+CALL(mkostemp, (char *name, int flags), (name, flags))
+CALL(flock, (int fd, int how), (fd, how))
+CALL(link, (const char *from, const char *to), (from, to))
+CALL(unlink, (const char *path), (path))
+
 int fsync(int fd)
 {
     static int calls;
@@ -30,7 +58,11 @@ int fsync(int fd)
         errno = EIO;
         return -1;
     }
-    return real(fd);
+    moment();
+    int result = real(fd), why = errno;
+    moment();
+    errno = why;
+    return result;
 }
 
 int rename(const char *from, const char *to)
@@ -43,5 +75,9 @@ int rename(const char *from, const char *to)
         errno = EIO;
         return -1;
     }
-    return real(from, to);
+    moment();
+    int result = real(from, to), why = errno;
+    moment();
+    errno = why;
+    return result;
 }

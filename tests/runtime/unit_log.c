@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { STEPS = 25, EVERY = 4 };
 
@@ -120,6 +122,44 @@ static void check_state(const Log *l)
     cJSON_Delete(s);
 }
 
+/* How log_open of a child ends: its exit code, or -1 when it hangs. */
+static int opened(const char *folder, int64_t resumed)
+{
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        Log l = { 0 };
+        alarm(20);
+        log_open(&l, folder, &model, &flags, STEPS, 10, resumed);
+        log_close(&l);
+        _exit(EXIT_OK);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A history that is a link or a FIFO is refused, and nothing is written through a link. */
+static void check_kinds(const char *scratch)
+{
+    char *folder = folder_of(scratch, "kinds"), *path = format("%s/history.jsonl", folder);
+    char *temporary = format("%s.tmp", path), *other = format("%s/other", folder);
+    FILE *f = fopen(other, "w");
+    fputs("kept\n", f);
+    fclose(f);
+    for (int i = 0; i < 4; i++) {
+        int made = i % 2 ? mkfifo(path, 0600) : symlink(other, path), code = opened(folder, i / 2 * 9);
+        check(made == 0 && code == EXIT_IO, i % 2 ? "history a FIFO" : "history a link",
+              "exit code %d, want %d, resumed %d", code, EXIT_IO, i / 2);
+        unlink(path);
+    }
+    int made = symlink(other, temporary), code = opened(folder, 9);
+    size_t n;
+    char *error, *text = file_read(other, 100, &n, &error);
+    check(made == 0 && code == EXIT_OK && text && strcmp(text, "kept\n") == 0,
+          "history.jsonl.tmp a link", "exit code %d, %s", code, text);
+}
+
 void test_log(const char *scratch)
 {
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
@@ -200,4 +240,5 @@ void test_log(const char *scratch)
     flags.eval_batches = 30;
     log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 1, .weights = "models/x",
                           .eval = &eval });
+    check_kinds(scratch);
 }
