@@ -17,7 +17,7 @@ const FieldRow field_row[NFIELDS] = {
 #undef FIELD
 
 #define FLAG(name, type, def, lo, hi, value, recipe, doc) \
-    {#name, FT_##type, (double)(lo), (double)(hi), value, recipe, doc},
+    {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
 const RunFlag run_flag[] = {
 #include "../runtime/flags.def"
 };

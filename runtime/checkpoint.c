@@ -323,39 +323,53 @@ static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
     free(list);
 }
 
-/* The value that most of n ranks hold; of equally many the one of the lowest rank. */
-static uint32_t majority(const uint32_t *value, int n)
+typedef struct {
+    uint32_t crc;
+    char host[sizeof world.host];
+} Replica;
+
+static int holders(const Replica *all, uint32_t crc)
 {
-    int best = 0, most = 0;
-    for (int i = 0; i < n; i++) {
-        int count = 0;
-        for (int k = 0; k < n; k++)
-            count += value[k] == value[i];
-        if (count > most) {
-            most = count;
-            best = i;
-        }
-    }
-    return value[best];
+    int n = 0;
+    for (int r = 0; r < world.size; r++)
+        n += all[r].crc == crc;
+    return n;
 }
 
-/* All ranks: whether they have the same number; else the ranks that do not have that of most. */
-static bool agree(uint32_t own, char list[200])
+/* All ranks: whether they have the same checksum; else who has other ones than most, as far as that
+ * can be told. what: as in "ranks have other ...". */
+static bool agree(uint32_t own, const char *what, char said[300])
 {
+    enum { ROOM = 300, TAIL = 100 };
     if (comm_max_int(own) == -comm_max_int(-(int64_t)own))
         return true;
-    uint32_t *all = calloc((size_t)world.size, sizeof *all);
+    Replica *all = calloc((size_t)world.size, sizeof *all);
     if (!all)
         die(EXIT_INTERNAL, "out of memory for the checksums of %d ranks", world.size);
+    int most = 0;
     for (int r = 0; r < world.size; r++) {
-        all[r] = own;
+        all[r].crc = own;
+        memcpy(all[r].host, world.host, sizeof all[r].host);
         comm_broadcast(&all[r], sizeof all[r], r);
     }
-    uint32_t right = majority(all, world.size);
-    *list = '\0';
     for (int r = 0; r < world.size; r++)
-        if (all[r] != right && strlen(list) < 180)
-            snprintf(list + strlen(list), 16, "%s%d", *list ? ", " : "", r);
+        if (holders(all, all[r].crc) > holders(all, all[most].crc))
+            most = r;
+    int odd = world.size - holders(all, all[most].crc);
+    size_t n = 0;
+    if (world.size == 2)
+        snprintf(said, ROOM, "ranks 0 (%s) and 1 (%s) have different %s: one of both is wrong",
+                 all[0].host, all[1].host, what);
+    else if (2 * odd >= world.size)
+        snprintf(said, ROOM, "the ranks have different %s, and no majority has the same", what);
+    else {
+        for (int r = 0; r < world.size && n < ROOM - TAIL - sizeof all[r].host; r++)
+            if (all[r].crc != all[most].crc)
+                n += (size_t)snprintf(said + n, ROOM - n, "%s%d (%s)", n ? ", " :
+                                      odd > 1 ? "ranks " : "rank ", r, all[r].host);
+        snprintf(said + n, ROOM - n, " %s other %s than the other ranks",
+                 odd > 1 ? "have" : "has", what);
+    }
     free(all);
     return false;
 }
@@ -364,50 +378,41 @@ static bool agree(uint32_t own, char list[200])
  * cannot be trusted. */
 static void check_replicas(const Model *m, int64_t step)
 {
-    char list[200];
+    char said[300];
     if (world.size == 1)
         return;
     comm_expect(weights_seconds(m));
-    bool equal = agree(model_state_crc(m), list);
+    bool equal = agree(model_state_crc(m), "weights or moments", said);
     comm_expect(0);
     if (equal)
         return;
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
-    die(EXIT_REPLICAS, "step %lld: the weights or moments of rank %s are not those of the other "
-        "ranks: memory or processor at fault; nothing of this step is saved", (long long)step, list);
+    die(EXIT_REPLICAS, "step %lld: %s: memory or processor at fault; nothing of this step is saved",
+        (long long)step, said);
 }
 
 void checkpoint_same_weights(Checkpoints *c, const Model *m)
 {
-    char list[200];
+    char said[300];
     if (world.size == 1)
         return;
     comm_expect(weights_seconds(m));
     if (m->adapter_json && !c->base_known)
         c->base_crc = model_base_crc(m);
     c->base_known = m->adapter_json != NULL;
-    bool equal = agree(c->base_crc ^ model_state_crc(m), list);
+    bool equal = agree(c->base_crc ^ model_state_crc(m), "weights to start from", said);
     comm_expect(0);
     if (!equal && world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     if (!equal)
-        die(EXIT_MISMATCH, "rank %s has loaded other weights than the other ranks: want the same "
-            "files on every host", list);
+        die(EXIT_MISMATCH, "%s: want the same files on every host", said);
 }
 
-bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
-                     const cJSON *trainer)
+/* Rank 0's part of a save: the checkpoint, then a look at it. */
+static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                            const cJSON *trainer)
 {
-    check_replicas(m, step);
-    if (world.rank != 0)
-        return true;
-    const char *where;
-    int64_t bad = model_nonfinite(m, &where);
-    if (bad > 0)
-        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved",
-            (long long)bad, where);
-    comm_expect(3 * weights_seconds(m));         /* two attempts, one look */
     char *error = save(c, m, step, state, trainer);
     if (error) {
         warn("checkpoint of step %lld: %s; trying once more", (long long)step, error);
@@ -419,7 +424,23 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
         error = checkpoint_verify(path);
         free(path);
     }
+    return error;
+}
+
+bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                     const cJSON *trainer)
+{
+    check_replicas(m, step);
+    comm_expect(3 * weights_seconds(m));         /* two attempts, one look */
+    const char *where;
+    int64_t bad = world.rank == 0 ? model_nonfinite(m, &where) : 0;
+    if (bad > 0)
+        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved",
+            (long long)bad, where);
+    char *error = world.rank == 0 ? write_and_look(c, m, step, state, trainer) : NULL;
     comm_expect(0);
+    if (world.rank != 0)
+        return true;
     if (!error) {
         c->failures = 0;
         rotate(c, step, trainer);

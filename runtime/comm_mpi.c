@@ -18,9 +18,12 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 
 #else
 #include <limits.h>
+#include <math.h>
 #include <mpi.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "comm_star.h"
@@ -69,6 +72,32 @@ static void number_host(void)
             world.local_rank += r < world.rank;
         }
     free(host);
+}
+
+static char too_late[160];
+
+static void on_alarm(int number)
+{
+    (void)number;
+    ssize_t ignored = write(2, too_late, strlen(too_late));
+    (void)ignored;
+    _exit(EXIT_RENDEZVOUS);
+}
+
+/* MPI waits for ever for a rank that never comes. */
+static void open_mpi(int *argc, char ***argv, int *level)
+{
+    struct sigaction action = { .sa_handler = on_alarm }, before;
+    double seconds = INIT_SECONDS * comm_scale;
+    struct itimerval end = { .it_value = { (time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6) } };
+    snprintf(too_late, sizeof too_late, "rank %d (%s) step -: MPI has not brought the ranks together "
+             "within %.0f s\n", world.rank, world.host, seconds);
+    sigaction(SIGALRM, &action, &before);
+    setitimer(ITIMER_REAL, &end, NULL);
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, level);
+    end = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+    setitimer(ITIMER_REAL, &end, NULL);
+    sigaction(SIGALRM, &before, NULL);
 }
 
 static const char *cure(void)
@@ -139,7 +168,8 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
     comm_resolve();
     if (strcmp(comm_launch.source, "none") != 0)
         comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    comm_read_scale();
+    open_mpi(&argc, &argv, &level);
     die_hook = abort_all;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

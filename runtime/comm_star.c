@@ -72,14 +72,14 @@ void comm_expect(double seconds)
     comm_advance();
 }
 
-static double time_scale(void)
+void comm_read_scale(void)
 {
     const char *text = getenv("DIECAST_TIMEOUT_SCALE");
     char *end = NULL;
     double value = text ? strtod(text, &end) : 1;
     if (text && (end == text || *end || !(value >= 0.001 && value <= 1000)))
         die(EXIT_CONFIG, "DIECAST_TIMEOUT_SCALE=%.60s: want a number from 0.001 to 1000", text);
-    return value;
+    comm_scale = value;
 }
 
 /* ---- the start ------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ void comm_settings(StarConfig *c)
 {
     if (world.size > STAR_RANKS)
         die(EXIT_CONFIG, "%d ranks: at most %d are supported", world.size, STAR_RANKS);
-    comm_scale = time_scale();
+    comm_read_scale();
     c->rank = world.rank;
     c->size = world.size;
     c->restart = comm_launch.restart;

@@ -6,10 +6,11 @@
 
 enum { INIT_SECONDS = 300 };             /* until all ranks are together */
 
-extern double comm_scale;                /* DIECAST_TIMEOUT_SCALE, of all times; after settings */
+extern double comm_scale;                /* DIECAST_TIMEOUT_SCALE, of all times */
 
-/* What a StarConfig has in every program: ranks, restart, the program's hash, times. EXIT_CONFIG for
- * a scale that is none. */
+/* Sets comm_scale; EXIT_CONFIG when it is none. */
+void comm_read_scale(void);
+/* What a StarConfig has in every program: ranks, restart, the program's hash, times by the scale. */
 void comm_settings(StarConfig *c);
 /* The port that a variable of the environment names; -1: it is not set. EXIT_CONFIG: no port. */
 int comm_port(const char *name);

@@ -22,6 +22,7 @@ typedef struct {
     int64_t ilo, ihi;            /* INT */
     const char *metavar;
     int recipe;
+    bool own;                    /* of each rank */
     const char *doc, *value;     /* value: the default as written in the table */
 } Row;
 
@@ -29,7 +30,7 @@ static const Row rows[FLAG_COUNT] = {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc)                                  \
     { #name, TYPE_##type, offsetof(Flags, name), (double)(lo), (double)(hi),                   \
       TYPE_##type == TYPE_INT ? (int64_t)(lo) : 0, TYPE_##type == TYPE_INT ? (int64_t)(hi) : 0, \
-      metavar, recipe, doc, #value },
+      metavar, (recipe) & 3, ((recipe) & 4) != 0, doc, #value },
 #include "flags.def"
 #undef FLAG
 };
@@ -233,6 +234,30 @@ char *flags_text(const Flags *f, int i)
         return format("%s", *(const char *const *)at);
     }
     return NULL;
+}
+
+/* A path, and none of the words that may stand for one. */
+static bool is_path(const Row *r, const char *text)
+{
+    const char *m = r->metavar, *word;
+    if (!strstr(m, "FILE") && !strstr(m, "DIR") && !strstr(m, "PATH"))
+        return false;
+    char *error = one_of(r, text, &word);
+    free(error);
+    return error != NULL;
+}
+
+char *flags_common(const Flags *f, int i)
+{
+    if (rows[i].own)
+        return NULL;
+    char *text = flags_text(f, i), *common;
+    if (is_path(&rows[i], text))
+        common = format("%s", *text ? "a path" : "not given");
+    else
+        common = format("%s%s", text, f->given[i] ? "" : " (default)");
+    free(text);
+    return common;
 }
 
 /* Headings and flags in the order of the help. */

@@ -47,6 +47,9 @@ void flags_help(FILE *to, const char *program, const Flags *f);
 const char *flags_name(int i);
 bool flags_sticky(int i);
 char *flags_text(const Flags *f, int i);
+/* What all ranks must have the same of flag i, malloc'ed: its value and whether it was given, of a
+ * path whether there is one; NULL: each rank may have its own. */
+char *flags_common(const Flags *f, int i);
 /* Sets flag i from text as on the command line, without marking it given; text must outlive f
  * for a STRING. NULL, or a malloc'ed "want ..., got ...". */
 char *flags_set(Flags *f, int i, const char *text);

@@ -225,6 +225,13 @@ static void drop(Host *h, Caller *c, bool stranger)
     h->strangers += stranger;
 }
 
+/* The first bytes of a hash, to tell it from another. */
+static void hash_text(char text[17], const uint8_t hash[32])
+{
+    for (int i = 0; i < 8; i++)
+        snprintf(text + 2 * i, 3, "%02x", hash[i]);
+}
+
 /* NULL: it may join. *code: what it is told; *ends: the job cannot be right. */
 static const char *judge(const Host *h, const uint8_t *hello, int *code, bool *ends, char *text)
 {
@@ -238,8 +245,12 @@ static const char *judge(const Host *h, const uint8_t *hello, int *code, bool *e
     }
     *code = EXIT_MISMATCH;
     *ends = true;
+    char own[17], other[17];
+    hash_text(own, c->build);
+    hash_text(other, hello + 56);
     if (version != VERSION || memcmp(hello + 56, c->build, 32) != 0)
-        snprintf(text, TEXT, "rank %u runs another binary than rank 0", rank);
+        snprintf(text, TEXT, "rank %u runs another binary than rank 0: SHA-256 %s..., here %s...",
+                 rank, other, own);
     else if (size != (uint32_t)c->size)
         snprintf(text, TEXT, "rank %u believes in %u ranks, rank 0 in %d", rank, size, c->size);
     else if (rank == 0 || rank >= size)

@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runtime/agree.h"       // what all ranks must have the same
 #include "runtime/base.h"        // die(), note(), the world of ranks
 #include "runtime/checkpoint.h"  // OUT/checkpoint-<step>/
 #include "runtime/comm.h"        // sums over ranks
@@ -367,6 +368,7 @@ static void load_weights(Run *r)
 //@ end
     if (c->found)
         checkpoint_load(c, &model);
+    checkpoint_same_weights(c, &model);
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
@@ -424,6 +426,7 @@ static void open_data(Run *r)
         data_open(&r->train, f->data, &model, (uint64_t)f->seed, false);
     if (r->evaluates)
         data_open(&r->eval, f->eval_data, &model, (uint64_t)f->seed, true);
+    agree_data(r->trains ? &r->train : NULL, r->evaluates ? &r->eval : NULL);
     if (r->trains && r->evaluates)
         data_check_same(&r->eval, r->train.tokenizer, f->data);
     if (*f->tokenizer && (r->trains || r->evaluates)) {
@@ -476,7 +479,6 @@ static void resume_or_start(Run *r)
     if (!c->found || c->step < r->total)
         stop_undone(r->flags.out);
     load_weights(r);
-    checkpoint_same_weights(c, &model);
     if (c->found)
         restore(r);
     log_open(&r->log, r->flags.out, &model, &r->flags, r->total, data_steps_per_epoch(&r->train),
@@ -852,6 +854,7 @@ int main(int argc, char **argv)
     }
     comm_init(model.ranks, model.recipe, argc, argv);
     comm_check_local_rank(f->local_rank);
+    agree_flags(f);
     set_threads(f);
     stop_install();
     step_open();

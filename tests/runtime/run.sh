@@ -179,8 +179,10 @@ done
         env RANK=0 WORLD_SIZE=4 mpirun -n 2 $ompi "$build/comm" 2 sums
     ends "torchrun starts an MPI binary" 83 "mpirun instead of torchrun" \
         env RANK=1 WORLD_SIZE=2 "$build/comm" 2 sums
-    ends "one rank dies" 88 "rank 1 (.*) step 12: this rank has bad data" \
+    ends "one rank dies" 88 "rank 0 (.*) step 12: rank 1 (.*) ended with code 88: this rank has bad data" \
         mpirun -n 2 $ompi "$build/comm" 2 abort
+    ends "a rank that never comes" 82 "MPI has not brought the ranks together within 1 s" \
+        env DIECAST_TIMEOUT_SCALE=0.004 mpirun $ompi -n 1 true : -n 1 "$build/comm" 2 sums
     ends "no launcher, built for 2" 83 "built for 2 ranks, started as 1" "$build/comm" 2 sums
     ends "a world of one" 0 "ok sum of doubles" "$build/comm" 1 sums
     ends "--local-rank of another launcher" 80 "but launcher none says 0" "$build/comm" 1 sums 3

@@ -245,25 +245,60 @@ code=$?
 verdict "three ranks of a program for two" "$([ $code = 83 ] || echo "exit $code"
     grep -q "built for 2 ranks, started as 3.*gpus=3" "$scratch/said" || head -n 3 "$scratch/said")"
 
-# replicas NAME CODE TEXT PROGRAM ARGS0 ARGS1: its two ranks with arguments that differ; nothing is saved
+# ---- ranks that differ --------------------------------------------------
+
+# replicas NAME CODE TEXT PROGRAM ARGS0 ARGS1 [PROGRAM1]: its two ranks with arguments that differ;
+# rank 0 says it, and no step is taken
 replicas() {
-    local program="$work/$4/train $ours --out $scratch/replicas --steps 3" code
-    mpirun --oversubscribe --bind-to none -n 1 $program $5 : -n 1 $program $6 >"$scratch/said" 2>&1
+    local one="$work/$4/train --out $scratch/replicas" two="${7:-$work/$4/train} --out $scratch/replicas" code
+    timeout 60 mpirun --oversubscribe --bind-to none -n 1 $one $5 : -n 1 $two $6 >"$scratch/said" 2>&1
     code=$?
     verdict "$1" "$([ $code = "$2" ] || echo "exit $code"
         grep -q "^rank 0 .*$3" "$scratch/said" || tail -n 3 "$scratch/said"
-        ls "$scratch/replicas" | grep checkpoint)"
+        grep '^step' "$scratch/said"
+        ls "$scratch/replicas" 2>/dev/null | grep -e checkpoint -e DONE)"
     rm -rf "$scratch/replicas"
 }
-other="rank 1 has loaded other weights"
+two=gpt2_tiny.2x2x2
+from="--init-from $ref/$case/model"
+replicas "steps of one rank" 83 "--steps is 5 on rank 0, 20 (default) on rank 1 (.*): start all" $two \
+    "$ours --steps 5" "$ours"
+replicas "rates of two ranks" 83 "--lr is 0.001 on rank 0, 0.002 on rank 1" $two \
+    "$ours --lr 1e-3" "$ours --lr 2e-3"
+replicas "a flag that repeats the default" 83 "--seed is 42 (default) on rank 0, 42 on rank 1" $two \
+    "$ours" "$ours --seed 42"
+replicas "data for one rank" 83 "--eval-data is a path on rank 0, not given on rank 1" $two \
+    "$ours --eval-data $ref/$case/eval.safetensors" "$ours"
+replicas "other data on a rank" 83 "--data is samples=48 .* on rank 0, samples=10 .* on rank 1" $two \
+    "$ours" "--data $ref/$case/eval.safetensors"
+replicas "other data for an evaluation" 83 "--eval-data is samples=10 .* samples=48" $two \
+    "--eval-only $from --eval-data $ref/$case/eval.safetensors" \
+    "--eval-only $from --eval-data $ref/$case/tokens.safetensors"
+replicas "data that a rank does not have" 88 "rank 1 (.*) ended with code 88: $scratch/none: No such" \
+    $two "$ours" "--data $scratch/none"
+replicas "one rank evaluates" 83 "--eval-only is false (default) on rank 0, true on rank 1" $two \
+    "$ours" "$ours --eval-only"
+replicas "one rank times more steps" 83 "--bench-steps is 3 on rank 0, 4 on rank 1" $two \
+    "--bench-steps 3" "--bench-steps 4"
+cp "$work/$two/train" "$scratch/other"; echo >>"$scratch/other"
+replicas "another program on a rank" 83 "rank 1 runs another binary than rank 0: SHA-256" $two \
+    "$ours" "$ours" "$scratch/other"
+other="ranks 0 (.*) and 1 (.*) have different weights to start from: one of both is wrong"
 fresh; poke "$weights" -3 3c
-replicas "ranks that load other weights" 83 "$other" gpt2_tiny.2x2x2 "--init-from $ref/$case/model" \
-    "--init-from $scratch/in/model"
+replicas "ranks that load other weights" 83 "$other" $two "$ours $from" \
+    "$ours --init-from $scratch/in/model"
+replicas "ranks that evaluate other weights" 83 "$other" $two \
+    "--eval-only --eval-data $ref/$case/eval.safetensors $from" \
+    "--eval-only --eval-data $ref/$case/eval.safetensors --init-from $scratch/in/model"
 rm -rf "$scratch/in/model"; cp -rL $ref/qwen2_tiny/model "$scratch/in"; poke "$weights" -3 3c
-replicas "ranks that load another base" 83 "$other" qwen2_lora.2 "--init-from $ref/qwen2_tiny/model" \
-    "--init-from $scratch/in/model"
-replicas "ranks whose weights part" 94 "weights or moments of rank 1 are not those" gpt2_tiny.2x2x2 \
-    "--lr 1e-3" "--lr 2e-3"
+replicas "ranks that load another base" 83 "$other" qwen2_lora.2 \
+    "$ours --init-from $ref/qwen2_tiny/model" "$ours --init-from $scratch/in/model"
+run=elsewhere; cp $ref/$case/tokens.safetensors "$scratch/in"
+mpirun --oversubscribe --bind-to none -n 1 "$work/$two/train" $ours --out "$scratch/elsewhere" --steps 1 \
+    : -n 1 "$work/$two/train" --data "$scratch/in/tokens.safetensors" --out "$scratch/elsewhere" --steps 1 \
+    --threads 2 >"$scratch/elsewhere.log" 2>&1
+expect "the same data at another place" 0 "^step 1/1"
+rm -rf "$scratch/elsewhere"
 
 # ---- numbers that are none --------------------------------------------------
 
