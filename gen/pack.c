@@ -1,591 +1,389 @@
-/* pack.c -- `gen pack`: text and JSON Lines to the token file that a training binary maps.
+/* pack.c -- `gen pack`: texts and rows of JSON to the token file that a training binary maps.
  *
- * In:    .txt (a document a file), .jsonl rows of text, prompt + completion, or messages.
- * Out:   one safetensors file, see runtime/tokenfile.h; a summary on stdout.
- * Keeps: memory is bounded by the longest line, not by the corpus: ids go through unnamed files
- *        beside the output. A bad row ends the command with FILE:LINE; nothing is skipped. */
+ * In:    the command line; files as pack_read.c takes them.
+ * Out:   the token file, rows for people with --show, a summary on stdout, progress on stderr.
+ * Keeps: the file's bytes do not depend on the number of threads; a bad row ends the command with
+ *        FILE:LINE, nothing is skipped. */
 #define _GNU_SOURCE
-#include "gen.h"
+#include "pack.h"
 
-#include "../runtime/json.h"
-#include "../runtime/safetensors.h"
-#include "../runtime/tokenfile.h"
-#include "../runtime/tokenizer.h"
+#include "../runtime/base.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <openssl/evp.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 16 << 20, BLOCK = 4 << 20, DEFAULT_LENGTH = 1024 };
-typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS } Kind;
-static const char *const kind_name[] = {"auto", "packed", "rows"};
+enum { THREADS_MAX = 1024, FLIGHT_MIN = 32 << 20, FLIGHT_A_THREAD = 2 << 20 };
 
-/* How a conversation becomes text; chosen by the added tokens that the tokenizer has. */
-typedef struct {
-    const char *name, *begin, *open, *header_end, *close, *tail;
-    bool trim;                   /* white space around a message's content goes */
-} Chat;
-
-static const Chat chats[] = {
-    {"ChatML", "", "<|im_start|>", "\n", "<|im_end|>", "\n", false},
-    {"Llama-3", "<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>\n\n", "<|eot_id|>",
-     "", true},
-};
-
-typedef struct {
-    const Tokenizer *tok;
-    Kind kind;
-    int64_t max_length;          /* 0: not given */
-    bool assistant_only;
-    const Chat *chat;            /* NULL until the first conversation */
-    const char *out;
-    FILE *tokens, *mask, *docs;  /* I32, U8, I64, without names */
-    int64_t ntokens, ndocs, nbytes, ntargets;
-    int64_t no_target, cut, not_prefix;
-    EVP_MD_CTX *sha;
-    Loc loc;                     /* of the row being read */
-} Pack;
-
-/* ---- files without names --------------------------------------------------------------------- */
-
-static FILE *spool_open(const char *out)
-{
-    char *folder = text_copy(out), *slash = strrchr(folder, '/');
-    if (slash)
-        slash[slash == folder] = 0;
-    int fd = open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (fd < 0) {                /* a file system without O_TMPFILE */
-        char *name = text_print("%s.XXXXXX", out);
-        fd = mkstemp(name);
-        if (fd >= 0)
-            unlink(name);
-    }
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
-    if (!f)
-        err((Loc){out, 0}, "scratch space beside it: %s", strerror(errno));
-    return f;
-}
-
-static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
-{
-    if (fwrite(data, 1, bytes, f) != bytes)
-        err((Loc){p->out, 0}, "scratch space beside it: %s", strerror(errno));
-}
-
-/* One document or row; mask NULL: every token is a target. A row without a target after its
- * first token, which nothing predicts, is counted and left out. */
-static void document_put(Pack *p, const int32_t *ids, const uint8_t *mask, size_t n)
-{
-    if (p->kind == KIND_ROWS && p->max_length < (int64_t)n) {
-        n = (size_t)p->max_length;
-        p->cut++;
-    }
-    int64_t targets = mask ? 0 : (int64_t)n - 1;
-    for (size_t i = 1; mask && i < n; i++)
-        targets += mask[i];
-    if (p->kind == KIND_ROWS && targets < 1) {
-        p->no_target++;
-        return;
-    }
-    spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
-    spool_put(p, p->tokens, ids, n * sizeof *ids);
-    for (size_t i = 0; p->kind == KIND_ROWS && i < n; i++)
-        putc(mask ? mask[i] : 1, p->mask);
-    p->ntargets += targets;
-    p->ntokens += (int64_t)n;
-    p->ndocs++;
-}
-
-/* ---- input ----------------------------------------------------------------------------------- */
+static const char usage[] =
+    "usage: gen pack -o OUT.safetensors [options] FILE...\n"
+    "       gen pack --show N [options] FILE...\n"
+    "\n"
+    "  FILE  .jsonl or .ndjson: a row of JSON a line; .json: the same, or an array of rows;\n"
+    "        -: standard input (rows if it begins with { or [); any other file: one text\n"
+    "\n"
+    "  Rows have the first of these keys:\n"
+    "    messages                     a list of {role, content}: system, user, assistant\n"
+    "    conversations                ShareGPT: a list of {from, value}: system, human, gpt\n"
+    "    prompt, completion           two strings, or two lists of messages\n"
+    "    instruction, input, output   Alpaca: a prompt \"Below is an instruction ...\\n\\n"
+    "### Instruction:\n"
+    "                                 ...### Response:\\n\", and output as its completion\n"
+    "    text                         a document\n"
+    "\n"
+    "  -o OUT               the token file to write\n"
+    "  --show N             prints the first N rows as the model will see them, with their "
+    "targets;\n"
+    "                       without -o nothing is written and reading ends there\n"
+    "  --tokenizer FILE     tokenizer.json of the model that will read the tokens; bytes (the "
+    "default):\n"
+    "                       256 byte values and end of text\n"
+    "  --loss-on WHICH      which tokens are targets (the loss is computed on them); always with "
+    "the\n"
+    "                       end-of-turn or end-of-text token that ends them, never the first of a "
+    "row\n"
+    "                       last       messages: the last message, which an assistant's must be, "
+    "from\n"
+    "                                  behind its header; prompt, completion: the completion "
+    "(TRL:\n"
+    "                                  completion_only_loss); the default for both\n"
+    "                       assistant  messages: every message of an assistant likewise (TRL:\n"
+    "                                  assistant_only_loss); prompt and completion only as lists\n"
+    "                       all        every token, of whatever row; the default for text, which "
+    "has\n"
+    "                                  no other\n"
+    "  --chat NAME          how messages become text: %s.\n"
+    "                       By default what the chat_template in the tokenizer's folder means; "
+    "without\n"
+    "                       one, what its added tokens mean. llama-3.1 (3.2 too) always has its\n"
+    "                       template's date, 26 Jul 2024\n"
+    "  --kind KIND          packed: documents in one stream; rows: a sample each, with masked "
+    "prompts;\n"
+    "                       auto (the default): by the keys of the first row\n"
+    "  --max-length N       rows: cut after N tokens (default 1024)\n"
+    "  --threads N          default: the cores there are; the file is the same with any number\n";
 
 typedef struct {
-    int fd;
-    struct stat st;              /* when opened */
-    char *buf;
-    size_t start, end, cap;
-    bool eof;
-} Reader;
+    const char *tokenizer, *chat;
+    int nfiles, threads;
+    char **file;
+    int64_t show;
+} Options;
 
-static void reader_open(Pack *p, Reader *r, const char *path)
+/* What the threads share. */
+typedef struct {
+    Rules rules;
+    Tokenizer *tok, **twin;      /* one a thread */
+} Shared;
+
+typedef struct {
+    Chunk *chunk;
+    Encoded out;
+} Job;
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static const char *option_value(int argc, char **argv, int *i)
 {
-    *r = (Reader){.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    p->loc = (Loc){path, 0};
-    if (r->fd < 0 || fstat(r->fd, &r->st))
-        err(p->loc, "%s", strerror(errno));
-    if (!S_ISREG(r->st.st_mode))
-        err(p->loc, "not a regular file");
+    if (*i + 1 >= argc)
+        err((Loc){0}, "pack: %s wants a value", argv[*i]);
+    return argv[++*i];
 }
 
-/* More bytes behind those that are there; every byte passes here once, so the hash is taken
- * here. */
-static void reader_fill(Pack *p, Reader *r)
+static int64_t option_count(int argc, char **argv, int *i, int64_t lo, int64_t hi)
 {
-    if (r->start)
-        memmove(r->buf, r->buf + r->start, r->end - r->start);
-    r->end -= r->start;
-    r->start = 0;
-    if (r->cap - r->end < BLOCK) {
-        r->cap = 2 * r->cap + 2 * BLOCK;
-        r->buf = realloc(r->buf, r->cap);
-        if (!r->buf)
-            err(p->loc, "out of memory: a piece of %zu bytes without a line break", r->end);
-    }
-    ssize_t got;
-    do
-        got = read(r->fd, r->buf + r->end, BLOCK);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        err(p->loc, "%s", strerror(errno));
-    EVP_DigestUpdate(p->sha, r->buf + r->end, (size_t)got);
-    r->end += (size_t)got;
-    r->eof = !got;
+    const char *name = argv[*i], *text = option_value(argc, argv, i);
+    char *end;
+    long long n = strtoll(text, &end, 10);
+    if (!*text || *end || n < lo || n > hi)
+        err((Loc){0}, "pack: %s: want %lld to %lld, got %s", name, (long long)lo, (long long)hi,
+            text);
+    return n;
 }
 
-static void reader_close(Pack *p, Reader *r)
+static int option_word(const char *name, const char *got, const char *const *word, int n)
 {
-    struct stat now;
-    if (fstat(r->fd, &now) || now.st_size != r->st.st_size ||
-        now.st_mtim.tv_sec != r->st.st_mtim.tv_sec || now.st_mtim.tv_nsec != r->st.st_mtim.tv_nsec)
-        err((Loc){p->loc.file, 0}, "changed while it was read");
-    close(r->fd);
-    free(r->buf);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(word[i], got))
+            return i;
+    const char *near = text_nearest(got, word, n);
+    Str all = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&all, "%s%s", !i ? "" : i == n - 1 ? " or " : ", ", word[i]);
+    err((Loc){0}, "pack: %s: want %s, got %s%s%s%s", name, all.text, got,
+        near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* The next line without its end (LF or CRLF), or NULL after the last. */
-static char *reader_line(Pack *p, Reader *r, size_t *n)
+static void option_unknown(const char *name)
 {
-    size_t looked = 0;
-    for (;;) {
-        char *from = r->buf + r->start;
-        char *lf = r->end - r->start > looked
-                 ? memchr(from + looked, '\n', r->end - r->start - looked) : NULL;
-        looked = r->end - r->start;
-        if (lf || (r->eof && looked)) {
-            *n = lf ? (size_t)(lf - from) : looked;
-            r->start += *n + !!lf;
-            if (*n > LINE_MAX_BYTES)
-                break;
-            if (lf && *n && from[*n - 1] == '\r')
-                --*n;
-            return from;
-        }
-        if (r->eof)
-            return NULL;
-        if (looked > LINE_MAX_BYTES)
-            break;
-        reader_fill(p, r);
-    }
-    err(p->loc, "line longer than 16 MiB");
+    static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat",
+                                        "--kind", "--max-length", "--threads", "--help"};
+    const char *near = text_nearest(name, names, sizeof names / sizeof *names);
+    err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
+        near ? near : "", near ? "?" : "");
 }
 
-/* ---- encoding -------------------------------------------------------------------------------- */
-
-static size_t encode(Pack *p, const char *text, size_t n, bool specials, int32_t **ids)
+static void options_read(int argc, char **argv, Options *o, Pack *p, Rules *rules)
 {
-    size_t count;
-    char *error = tokenizer_encode(p->tok, text, n, specials, ids, &count);
-    if (error)
-        err(p->loc, "%s", error);
-    return count;
-}
-
-static bool ends_with(const char *text, size_t n, const char *end)
-{
-    size_t len = strlen(end);
-    return n >= len && !memcmp(text + n - len, end, len);
-}
-
-/* Ids of a text that ends a document: with the tokenizer's specials and with the end-of-text
- * token, as its string where it has one (so that tokenisation is that of the joined string),
- * unless it is there already. */
-static size_t encode_ended(Pack *p, const char *text, size_t n, bool specials, int32_t **ids)
-{
-    const char *end = tokenizer_eos_text(p->tok);
-    if (!end) {
-        size_t count = encode(p, text, n, specials, ids);
-        *ids = realloc(*ids, (count + 1) * sizeof **ids);
-        (*ids)[count] = tokenizer_eos(p->tok);
-        return count + 1;
-    }
-    if (ends_with(text, n, end))
-        return encode(p, text, n, specials, ids);
-    size_t len = strlen(end);
-    char *joined = malloc(n + len);
-    memcpy(joined, text, n);
-    memcpy(joined + n, end, len);
-    size_t count = encode(p, joined, n + len, specials, ids);
-    free(joined);
-    return count;
-}
-
-static void kind_set(Pack *p, Kind k, const char *what)
-{
-    if (p->kind == KIND_AUTO) {
-        p->kind = k;
-        if (k == KIND_PACKED && p->max_length)
-            err((Loc){0}, "--max-length cuts rows, and these are packed documents: "
-                          "drop it or add --kind rows");
-        if (k == KIND_ROWS && !p->max_length)
-            p->max_length = DEFAULT_LENGTH;
-    }
-    if (k == KIND_ROWS && p->kind == KIND_PACKED)
-        err(p->loc, "%s make rows with masked prompts; they cannot be packed with plain text",
-            what);
-}
-
-static void want_messages(Pack *p)
-{
-    if (p->assistant_only)
-        err(p->loc, "--assistant-only wants rows of messages");
-}
-
-/* A text file is one document, read in blocks that are cut where tokenisation cannot notice. */
-static void pack_text(Pack *p, const char *path)
-{
-    Reader r;
-    bool first = true;
-    size_t n = 0, enough = 0;
-    int32_t *row = NULL;         /* KIND_ROWS: at most max_length + 1 ids of the document */
-    reader_open(p, &r, path);
-    if (!r.st.st_size)
-        err(p->loc, "empty file");
-    kind_set(p, KIND_PACKED, "text files");
-    want_messages(p);
-    if (p->kind == KIND_PACKED)
-        spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
-    do {
-        reader_fill(p, &r);
-        if (!r.eof && r.end < enough)
-            continue;
-        size_t cut = r.eof ? r.end : tokenizer_cut(p->tok, r.buf, r.end);
-        /* no place to cut: look again when there is much more */
-        enough = cut ? BLOCK : 2 * r.end;
-        if (!cut && !r.eof)
-            continue;
-        int32_t *ids;
-        size_t count = r.eof ? encode_ended(p, r.buf, cut, first, &ids)
-                             : encode(p, r.buf, cut, first, &ids);
-        if (p->kind == KIND_PACKED) {
-            spool_put(p, p->tokens, ids, count * sizeof *ids);
-            p->ntokens += (int64_t)count;
-            p->ntargets += (int64_t)count - first;
+    o->file = argv;
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (!strcmp(a, "-o")) {
+            p->out = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--show")) {
+            o->show = option_count(argc, argv, &i, 1, INT_MAX);
+        } else if (!strcmp(a, "--tokenizer")) {
+            o->tokenizer = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--loss-on")) {
+            rules->loss = (Loss)(1 + option_word(a, option_value(argc, argv, &i), loss_name + 1,
+                                                 3));
+        } else if (!strcmp(a, "--assistant-only")) {
+            err((Loc){0}, "pack: --assistant-only is now --loss-on assistant");
+        } else if (!strcmp(a, "--chat")) {
+            o->chat = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--max-length")) {
+            p->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
+        } else if (!strcmp(a, "--threads")) {
+            o->threads = (int)option_count(argc, argv, &i, 1, THREADS_MAX);
+        } else if (!strcmp(a, "--kind")) {
+            const char *k = option_value(argc, argv, &i);
+            if (!strcmp(k, "bfd"))
+                err((Loc){0}, "pack: --kind: want auto, packed or rows; data.kind = bfd reads "
+                              "rows");
+            p->kind = (Kind)option_word(a, k, kind_name, 3);
+        } else if (a[0] == '-' && a[1]) {
+            option_unknown(a);
         } else {
-            size_t room = (size_t)p->max_length + 1 - n, take = count < room ? count : room;
-            row = realloc(row, (n + take + 1) * sizeof *row);
-            memcpy(row + n, ids, take * sizeof *ids);
-            n += take;
+            argv[o->nfiles++] = argv[i];
         }
-        free(ids);
-        p->nbytes += (int64_t)cut;
-        r.start = cut;
-        first = false;
-    } while (!r.eof);
-    reader_close(p, &r);
-    if (p->kind == KIND_PACKED)
-        p->ndocs++;
-    else
-        document_put(p, row, NULL, n);
-    free(row);
-}
-
-/* ---- rows ------------------------------------------------------------------------------------ */
-
-static const char *row_string(Pack *p, const cJSON *row, const char *key)
-{
-    const cJSON *v = json_get(row, key);
-    if (!cJSON_IsString(v))
-        err(p->loc, "%s: want a string", key);
-    return v->valuestring;
-}
-
-/* A tokenizer that closes every text (BERT) would end the prompt before the completion begins. */
-static void want_no_suffix(Pack *p)
-{
-    size_t n;
-    tokenizer_suffix(p->tok, &n);
-    if (n)
-        err(p->loc,
-            "this tokenizer appends special tokens to every text; prompts cannot be masked");
-}
-
-static void row_prompt(Pack *p, const char *prompt, const char *completion)
-{
-    size_t np = strlen(prompt), nc = strlen(completion);
-    int32_t *head, *whole;
-    want_no_suffix(p);
-    char *joined = malloc(np + nc + 1);
-    memcpy(joined, prompt, np);
-    memcpy(joined + np, completion, nc + 1);
-    size_t nhead = encode(p, prompt, np, true, &head);
-    size_t n = encode_ended(p, joined, np + nc, true, &whole);
-    if (nhead > n || memcmp(head, whole, nhead * sizeof *head))
-        p->not_prefix++;
-    uint8_t *mask = malloc(n);
-    for (size_t i = 0; i < n; i++)
-        mask[i] = i >= nhead;
-    document_put(p, whole, mask, n);
-    p->nbytes += (int64_t)(np + nc);
-    free(joined);
-    free(head);
-    free(whole);
-    free(mask);
-}
-
-/* Bytes of the white space character (as Python's str.strip sees it) at s, 0: none. */
-static size_t space_length(const char *s)
-{
-    static const char *const wide[] = {"\xc2\x85", "\xc2\xa0", "\xe1\x9a\x80", "\xe2\x80\x80",
-        "\xe2\x80\x81", "\xe2\x80\x82", "\xe2\x80\x83", "\xe2\x80\x84", "\xe2\x80\x85",
-        "\xe2\x80\x86", "\xe2\x80\x87", "\xe2\x80\x88", "\xe2\x80\x89", "\xe2\x80\x8a",
-        "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
-    if (*s == ' ' || (*s >= '\t' && *s <= '\r') || (*s >= 0x1c && *s <= 0x1f))
-        return 1;
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-        if (!strncmp(s, wide[i], strlen(wide[i])))
-            return strlen(wide[i]);
-    return 0;
-}
-
-static void trim(const char **text, size_t *n)
-{
-    const char *s = *text, *end;
-    for (size_t k; (k = space_length(s)); s += k)
-        ;
-    end = s;
-    for (const char *t = s; *t;) {
-        size_t k = space_length(t);
-        t += k ? k : 1;
-        if (!k)
-            end = t;
     }
-    *text = s;
-    *n = (size_t)(end - s);
+    if (p->kind == KIND_PACKED && p->max_length)
+        err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
 }
 
-static const Chat *chat_find(Pack *p)
+static int core_count(void)
 {
-    for (size_t i = 0; i < sizeof chats / sizeof *chats; i++) {
-        const Chat *c = &chats[i];
-        if (tokenizer_added(p->tok, c->open) < 0 || tokenizer_added(p->tok, c->close) < 0)
-            continue;
-        int32_t *ids;
-        char *end = text_print("%s%s", c->close, c->tail), *both = text_print("%s%s", end, c->open);
-        size_t n = encode(p, both, strlen(both), false, &ids);
-        free(ids);
-        n -= encode(p, end, strlen(end), false, &ids) + 1;
-        free(ids);
-        if (n)
-            err(p->loc, "%s swallows the white space beside it: turns cannot be told apart",
-                c->open);
-        return c;
-    }
-    err(p->loc, "messages want a tokenizer with chat tokens (<|im_start|> or <|start_header_id|>)");
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
+                                                   : CPU_COUNT(&set);
+    return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : n;
 }
 
-/* One message's ids appended to a row. Every turn begins and ends with added tokens, so turns
- * tokenise on their own; only the border between header and content is inside one piece, and
- * there the header alone is counted, as the generation prompt would be. */
+/* ---- progress -------------------------------------------------------------------------------- */
+
 typedef struct {
-    int32_t *ids;
-    uint8_t *mask;
-    size_t n;
-} Row;
+    int64_t total, before;       /* bytes of all files, -1: unknown; of the files that are read */
+    double began, last;
+    bool terminal, drawn;
+} Progress;
 
-static void row_turn(Pack *p, Row *row, const cJSON *message, bool target, bool whole)
+static void progress_note(Progress *g, const Pack *p, int64_t bytes)
 {
-    const Chat *chat = p->chat;
-    const char *role = row_string(p, message, "role");
-    const char *content = row_string(p, message, "content");
-    size_t ncontent = strlen(content), n, head, count;
-    if (strcmp(role, "system") && strcmp(role, "user") && strcmp(role, "assistant"))
-        err(p->loc, "role: want system, user or assistant, got \"%.40s\"", role);
-    p->nbytes += (int64_t)ncontent;
-    if (chat->trim)
-        trim(&content, &ncontent);
-    char *text = malloc(strlen(role) + ncontent + 128);
-    n = (size_t)sprintf(text, "%s%s%s%s", row->n ? "" : chat->begin, chat->open, role,
-                        chat->header_end);
-    int32_t *ids;
-    head = encode(p, text, n, false, &ids);
-    int32_t *prompt = ids;
-    memcpy(text + n, content, ncontent);
-    n += ncontent;
-    n += (size_t)sprintf(text + n, "%s%s", chat->close, chat->tail);
-    count = encode(p, text, n, false, &ids);
-    if (target && (head > count || memcmp(prompt, ids, head * sizeof *ids)))
-        p->not_prefix++;
-    size_t stop = count;         /* one behind the last target */
-    while (!whole && stop && ids[stop - 1] != tokenizer_added(p->tok, chat->close))
-        stop--;
-    row->ids = realloc(row->ids, (row->n + count) * sizeof *row->ids);
-    row->mask = realloc(row->mask, row->n + count);
-    memcpy(row->ids + row->n, ids, count * sizeof *ids);
-    for (size_t i = 0; i < count; i++)
-        row->mask[row->n + i] = target && i >= head && i < stop;
-    row->n += count;
-    free(text);
-    free(ids);
-    free(prompt);
+    double now = clock_seconds();
+    if (now - g->last < (g->terminal ? 0.5 : 5))
+        return;
+    double rate = (double)bytes / (now - g->began);
+    char *share = g->total < 0 ? format("%s", text_bytes(bytes))
+                : format("%.0f%% of %s", 100.0 * (double)bytes / (double)g->total,
+                         text_bytes(g->total));
+    char *left = g->total < 0 || rate <= 0 ? format("%s", "")
+               : format(", %.0f s left", (double)(g->total - bytes) / rate);
+    fprintf(stderr, "%sgen pack: %s, %lld tokens, %.1f MB/s%s%s", g->terminal ? "\r\033[K" : "",
+            share, (long long)p->ntokens, rate / 1e6, left, g->terminal ? "" : "\n");
+    free(share);
+    free(left);
+    g->last = now;
+    g->drawn = g->terminal;
 }
 
-/* A conversation, the second list following the first. Targets: what follows the first `given`
- * messages, the header of the first of them excepted; with --assistant-only the assistant turns
- * up to their closing token. */
-static void row_messages(Pack *p, const cJSON *first, const cJSON *second, int given)
+static void progress_clear(Progress *g)
 {
-    if (!p->chat)
-        p->chat = chat_find(p);
-    Row row = {0};
-    int i = 0;
-    for (const cJSON *list = first; list; list = list == first ? second : NULL) {
-        for (const cJSON *m = list->child; m; m = m->next, i++) {
-            const char *role = row_string(p, m, "role");
-            if (i == given && strcmp(role, "assistant"))
-                err(p->loc, "messages: the answer wants the role assistant, got \"%.40s\"", role);
-            bool assistant = !strcmp(role, "assistant");
-            size_t at = row.n;
-            row_turn(p, &row, m, p->assistant_only ? assistant : i >= given, !p->assistant_only);
-            if (!p->assistant_only && i > given)
-                memset(row.mask + at, 1, row.n - at);
+    if (g->drawn)
+        fputs("\r\033[K", stderr);
+    g->drawn = false;
+}
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+static void work(void *user, int thread, void *arg)
+{
+    const Shared *s = user;
+    Job *job = arg;
+    rows_encode(&s->rules, s->twin[thread], job->chunk, &job->out);
+}
+
+static void show(const Shared *s, const Pack *p, const Job *job, const RowOut *row, size_t kept,
+                 size_t targets)
+{
+    const Encoded *e = &job->out;
+    const char *file = job->chunk->loc.file;
+    char *place = row->line ? format("%s:%d", file, row->line) : format("%s", file);
+    char *title = !row->line
+        ? format("%s: a text%s", place, job->chunk->last ? "" : ", its beginning")
+        : format("%s: %s, %zu tokens, %zu %s%s", place, form_keys[row->form], kept, targets,
+                 targets == 1 ? "target" : "targets",
+                 p->kind == KIND_ROWS && !targets ? ": left out" : kept < row->n ? ", cut" : "");
+    show_row(s->tok, title, e->id + row->begin, row->line ? e->target + row->begin : NULL, kept);
+    free(place);
+    free(title);
+}
+
+/* The rows of a chunk that is done, in order. */
+static void job_finish(const Shared *s, Pack *p, Job *job, int64_t *to_show, Progress *g)
+{
+    Encoded *e = &job->out;
+    bool document = !job->chunk->rows;
+    for (int i = 0; i < e->nrows; i++) {
+        const RowOut *row = &e->row[i];
+        char *error = pack_kind(p, row);
+        size_t kept = row->n, targets = 0;
+        if (error) {
+            progress_clear(g);
+            err((Loc){job->chunk->loc.file, row->line}, "%s", error);
         }
-    }
-    document_put(p, row.ids, row.mask, row.n);
-    free(row.ids);
-    free(row.mask);
-}
-
-static void pack_row(Pack *p, const cJSON *row)
-{
-    const cJSON *prompt = json_get(row, "prompt"), *completion = json_get(row, "completion");
-    const cJSON *messages = json_get(row, "messages");
-    if (!cJSON_IsObject(row))
-        err(p->loc, "want a JSON object");
-    if (messages) {
-        kind_set(p, KIND_ROWS, "messages");
-        int n = cJSON_IsArray(messages) ? cJSON_GetArraySize(messages) : 0;
-        if (!n)
-            err(p->loc, "messages: want a list of {\"role\", \"content\"}, not empty");
-        row_messages(p, messages, NULL, p->assistant_only ? -1 : n - 1);
-    } else if (prompt || completion) {
-        want_messages(p);
-        kind_set(p, KIND_ROWS, "prompts");
-        if (cJSON_IsArray(prompt) && cJSON_IsArray(completion) && completion->child)
-            row_messages(p, prompt, completion, cJSON_GetArraySize(prompt));
+        if (document)
+            pack_stretch(p, e->id + row->begin, row->n, row, job->chunk->first);
         else
-            row_prompt(p, row_string(p, row, "prompt"), row_string(p, row, "completion"));
-    } else {
-        if (!json_get(row, "text"))
-            err(p->loc, "want the keys text, prompt and completion, or messages");
-        const char *text = row_string(p, row, "text");
-        size_t n = strlen(text);
-        int32_t *ids;
-        kind_set(p, KIND_PACKED, "texts");
-        want_messages(p);
-        if (!n)
-            err(p->loc, "text: empty");
-        size_t count = encode_ended(p, text, n, true, &ids);
-        document_put(p, ids, NULL, count);
-        p->nbytes += (int64_t)n;
-        free(ids);
-    }
-}
-
-static void pack_lines(Pack *p, const char *path)
-{
-    Reader r;
-    size_t n;
-    reader_open(p, &r, path);
-    for (char *line; p->loc.line += p->loc.line < INT_MAX, (line = reader_line(p, &r, &n));) {
-        if (p->loc.line == 1 && n >= 2 && !memcmp(line, "\x1f\x8b", 2))
-            err(p->loc, "gzip data: decompress it first");
-        size_t i = 0;
-        while (i < n && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r'))
-            i++;
-        if (i == n)
-            continue;
-        char *error;
-        cJSON *row = json_parse(line, n, &error);
-        if (!row) {
-            /* its line number counts inside this line */
-            const char *what = strstr(error, "byte ");
-            err(p->loc, "%s", what ? what : error);
+            kept = pack_row(p, e->id + row->begin, e->target + row->begin, row, &targets);
+        if (*to_show > 0 && (!document || job->chunk->first)) {
+            progress_clear(g);
+            show(s, p, job, row, kept, targets);
+            if (!--*to_show && !p->out)
+                return;
         }
-        pack_row(p, row);
-        cJSON_Delete(row);
     }
-    reader_close(p, &r);
-}
-
-/* ---- output ---------------------------------------------------------------------------------- */
-
-static char *copy_spool(StWriter *w, const char *name, FILE *from)
-{
-    char *buf = malloc(BLOCK), *error = NULL;
-    rewind(from);
-    for (size_t n; !error && (n = fread(buf, 1, BLOCK, from));)
-        error = st_write(w, name, buf, n);
-    free(buf);
-    return error;
-}
-
-static char *write_file(Pack *p, const char *sha256)
-{
-    StWriter *w = st_writer(TOKENFILE_FORMAT);
-    bool masked = p->kind == KIND_ROWS && p->ntargets < p->ntokens - p->ndocs;
-    uint32_t crc;
-    st_add(w, "tokens", ST_I32, 1, &p->ntokens);
-    st_add(w, "doc_offsets", ST_I64, 1, &(int64_t){p->ndocs + 1});
-    if (masked)
-        st_add(w, "mask", ST_U8, 1, &p->ntokens);
-    st_add_meta(w, "kind", kind_name[p->kind]);
-    st_add_meta(w, "tokenizer", tokenizer_id(p->tok));
-    st_add_meta(w, "vocab", text_print("%d", tokenizer_size(p->tok)));
-    st_add_meta(w, "eos", text_print("%d", tokenizer_eos(p->tok)));
-    st_add_meta(w, "documents", text_print("%lld", (long long)p->ndocs));
-    st_add_meta(w, "sha256", sha256);
-    if (p->kind == KIND_ROWS) {
-        st_add_meta(w, "max_length", text_print("%lld", (long long)p->max_length));
-        st_add_meta(w, "cut", text_print("%lld", (long long)p->cut));
-        st_add_meta(w, "dropped_no_target", text_print("%lld", (long long)p->no_target));
+    if (e->error) {
+        progress_clear(g);
+        err(e->error_loc, "%s", e->error);
     }
-    char *error = st_begin(w, p->out);
-    if (!error)
-        error = copy_spool(w, "doc_offsets", p->docs);
-    if (!error)
-        error = copy_spool(w, "tokens", p->tokens);
-    if (!error && masked)
-        error = copy_spool(w, "mask", p->mask);
-    if (!error)
-        error = st_end(w, &crc);
-    st_free(w);
-    return error;
 }
 
-static char *sha_hex(EVP_MD_CTX *sha)
+static void job_free(Job *job)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
-    EVP_DigestFinal_ex(sha, digest, &n);
-    char *text = arena_new(2 * n + 1);
-    for (unsigned i = 0; i < n; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    return text;
+    chunk_free(job->chunk);
+    encoded_free(&job->out);
+    free(job);
 }
 
-static void report(const Pack *p)
+/* What can be known before anything is read: kinds of files, and how much there is. */
+static int64_t files_check(const Options *o, const Pack *p, const Tokenizer *tok)
 {
-    printf("%s: %s, %lld %s, %lld tokens, %.2f bytes a token, tokenizer %s\n", p->out,
-           kind_name[p->kind], (long long)p->ndocs, p->kind == KIND_ROWS ? "rows" : "documents",
-           (long long)p->ntokens, (double)p->nbytes / (double)p->ntokens, tokenizer_id(p->tok));
+    int64_t total = 0;
+    int inputs = 0;
+    for (int i = 0; i < o->nfiles; i++) {
+        if (!strcmp(o->file[i], "-")) {
+            if (inputs++)
+                err((Loc){0}, "pack: - stands for standard input, which can be read once");
+            total = -1;
+            continue;
+        }
+        Reader *r;
+        char *error = reader_open(&r, o->file[i], tok);
+        if (error)
+            err((Loc){0}, "%s", error);
+        if (!reader_rows(r) && p->kind == KIND_ROWS)
+            err((Loc){o->file[i], 0}, "a text file has no rows: drop --kind rows, or give rows of "
+                                      "JSON (.jsonl)");
+        if (reader_looks_like_rows(r))
+            fprintf(stderr, "gen pack: note: %s is read as one text, though it begins with an "
+                            "object of JSON: rows want a name that ends in .jsonl\n", o->file[i]);
+        total = total < 0 ? -1 : total + reader_size(r);
+        reader_close(r);
+    }
+    return total;
+}
+
+static void files_pack(const Options *o, Shared *s, Pack *p, Progress *g)
+{
+    Jobs *jobs = jobs_start(o->threads, work, s);
+    int64_t to_show = o->show, flight = 0, before = 0;
+    int64_t most = (int64_t)o->threads * FLIGHT_A_THREAD;
+    Reader *r = NULL;
+    if (most < FLIGHT_MIN)
+        most = FLIGHT_MIN;
+    for (int next = 0; !(o->show && !to_show && !p->out);) {
+        Chunk *chunk = NULL;
+        while (!chunk && (r || next < o->nfiles) && !jobs_full(jobs) && flight < most) {
+            if (!r) {
+                char *error = reader_open(&r, o->file[next++], s->tok);
+                if (error) {     /* behind the mistakes in what was read before */
+                    chunk = calloc(1, sizeof *chunk);
+                    chunk->error = error;
+                    break;
+                }
+            }
+            chunk = reader_chunk(r);
+            if (!chunk) {
+                before += reader_bytes(r);
+                reader_close(r);
+                r = NULL;
+            }
+        }
+        if (chunk) {
+            Job *job = calloc(1, sizeof *job);
+            job->chunk = chunk;
+            flight += (int64_t)chunk->n;
+            jobs_put(jobs, job);
+        }
+        bool busy = !chunk;      /* nothing can be put: wait for the oldest */
+        Job *job = jobs_take(jobs, busy ? 0.5 : 0);
+        if (!job && busy && !r && next == o->nfiles && !flight)
+            break;
+        if (job) {
+            flight -= (int64_t)job->chunk->n;
+            job_finish(s, p, job, &to_show, g);
+            job_free(job);
+        }
+        progress_note(g, p, before + (r ? reader_bytes(r) : 0) - flight);
+    }
+    progress_clear(g);
+    if (r)
+        reader_close(r);
+    jobs_end(jobs);
+}
+
+/* ---- the summary ----------------------------------------------------------------------------- */
+
+/* How the rows became tokens and targets. */
+static void report_rules(const Pack *p, const Shared *s, const char *why_chat)
+{
+    static const char *const means[] = {
+        "the last answer of each row, its completion, or all of a text (the default)",
+        "the last answer of each row, or its completion (--loss-on last)",
+        "every answer of an assistant (--loss-on assistant)", "every token (--loss-on all)",
+    };
+    if (p->nchats)
+        printf("chat format: %s, by %s\n", s->rules.chat->name, why_chat);
     if (p->kind == KIND_ROWS)
-        printf("%lld targets; %lld rows cut to %lld tokens, %lld dropped without a target\n",
-               (long long)p->ntargets, (long long)p->cut, (long long)p->max_length,
-               (long long)p->no_target);
+        printf("targets: %s\n",
+               p->nform[FORM_TEXT] == p->ndocs + p->no_target ? means[LOSS_ALL]
+                                                              : means[s->rules.loss]);
+}
+
+static void report(const Pack *p, const Shared *s, const char *why_chat)
+{
+    Str forms = {0};
+    for (int i = 0; i < NFORMS; i++)
+        if (p->nform[i])
+            str_print(&forms, "%s%lld %s%s", forms.n ? ", " : "", (long long)p->nform[i],
+                      i == FORM_DOCUMENT ? "" : "of ", form_keys[i]);
+    if (p->kind == KIND_ROWS)
+        printf("%s: rows, %lld rows, %lld tokens, %lld targets, %lld cut to %lld tokens, "
+               "%lld left out without a target", p->out, (long long)p->ndocs,
+               (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
+               (long long)p->max_length, (long long)p->no_target);
+    else
+        printf("%s: packed, %lld documents, %lld tokens, all targets", p->out,
+               (long long)p->ndocs, (long long)p->ntokens);
+    printf("; %.2f bytes a token, tokenizer %s\n", (double)p->nbytes / (double)p->ntokens,
+           tokenizer_id(s->tok));
+    printf("read as: %s\n", forms.text);
+    report_rules(p, s, why_chat);
+    if (p->more_answers)
+        printf("%lld rows have earlier answers, which are no targets: --loss-on assistant takes "
+               "them too\n", (long long)p->more_answers);
     if (p->not_prefix)
         fprintf(stderr,
                 "gen pack: warning: in %lld rows the prompt's tokens are not a prefix of the "
@@ -593,97 +391,54 @@ static void report(const Pack *p)
                 (long long)p->not_prefix);
 }
 
-static const char usage[] =
-    "usage: gen pack -o OUT.safetensors [--tokenizer tokenizer.json|bytes] [--max-length N]\n"
-    "                [--kind auto|packed|rows] [--assistant-only] FILE...\n"
-    "  FILE.jsonl: rows {\"text\"}, {\"prompt\",\"completion\"} or {\"messages\"}; any other "
-    "file: one text\n"
-    "  --tokenizer       of the model that will read the tokens; bytes (the default): 256 byte "
-    "values and end of text\n"
-    "  --kind            packed: documents in one stream; rows: a sample each, with masked "
-    "prompts; "
-    "auto: by the keys\n"
-    "  --max-length      rows: cut after N tokens (default 1024)\n"
-    "  --assistant-only  messages: only what the assistant says is a target\n";
-
-static const char *option(int argc, char **argv, int *i)
-{
-    if (*i + 1 >= argc)
-        err((Loc){0}, "pack: %s wants a value", argv[*i]);
-    return argv[++*i];
-}
-
 int pack_main(int argc, char **argv)
 {
+    Options o = {.tokenizer = "bytes"};
     Pack p = {0};
-    const char *tokenizer = "bytes";
-    int nfiles = 0;
-    for (int i = 1; i < argc; i++) {
-        const char *a = argv[i];
-        if (!strcmp(a, "--help")) {
-            fputs(usage, stdout);
+    Shared s = {0};
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help")) {
+            printf(usage, chat_names());
             return 0;
-        } else if (!strcmp(a, "-o")) {
-            p.out = option(argc, argv, &i);
-        } else if (!strcmp(a, "--tokenizer")) {
-            tokenizer = option(argc, argv, &i);
-        } else if (!strcmp(a, "--assistant-only")) {
-            p.assistant_only = true;
-        } else if (!strcmp(a, "--max-length")) {
-            char *end;
-            p.max_length = strtoll(option(argc, argv, &i), &end, 10);
-            if (*end || p.max_length < 2 || p.max_length > INT_MAX / 2)
-                err((Loc){0}, "pack: --max-length: want 2 to %d, got %s", INT_MAX / 2, argv[i]);
-        } else if (!strcmp(a, "--kind")) {
-            const char *k = option(argc, argv, &i);
-            for (p.kind = KIND_ROWS; p.kind > KIND_AUTO && strcmp(k, kind_name[p.kind]); p.kind--)
-                ;
-            if (strcmp(k, kind_name[p.kind]))
-                err((Loc){0}, "pack: --kind: want auto, packed or rows, got %s%s", k,
-                    strcmp(k, "bfd") ? "" : ": data.kind = bfd reads rows");
-        } else if (a[0] == '-' && a[1]) {
-            err((Loc){0}, "pack: unknown option %s", a);
-        } else {
-            argv[nfiles++] = argv[i];
         }
-    }
-    if (!p.out || !nfiles) {
-        fputs(usage, stderr);
+    options_read(argc, argv, &o, &p, &s.rules);
+    if ((!p.out && !o.show) || !o.nfiles) {
+        fprintf(stderr, usage, chat_names());
         return 1;
     }
-    if (p.kind == KIND_PACKED && p.max_length)
-        err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
-    if (p.kind == KIND_ROWS && !p.max_length)
-        p.max_length = DEFAULT_LENGTH;
-    Tokenizer *tok;
-    char *error = tokenizer_load(&tok, tokenizer);
+    char *error = tokenizer_load(&s.tok, o.tokenizer);
     if (error)
         err((Loc){0}, "%s", error);
-    p.tok = tok;
-    if (tokenizer_eos(tok) < 0)
-        err((Loc){tokenizer, 0}, "no end-of-text token: put the tokenizer_config.json that names "
-                                 "eos_token, or config.json with eos_token_id, beside it");
-    p.tokens = spool_open(p.out);
-    p.mask = spool_open(p.out);
-    p.docs = spool_open(p.out);
-    p.sha = EVP_MD_CTX_new();
-    EVP_DigestInit_ex(p.sha, EVP_sha256(), NULL);
-    for (int i = 0; i < nfiles; i++) {
-        size_t n = strlen(argv[i]);
-        bool lines = ends_with(argv[i], n, ".jsonl") || ends_with(argv[i], n, ".json");
-        (lines ? pack_lines : pack_text)(&p, argv[i]);
+    if (tokenizer_eos(s.tok) < 0)
+        err((Loc){o.tokenizer, 0}, "no end-of-text token: put the tokenizer_config.json that names "
+                                   "eos_token, or config.json with eos_token_id, beside it");
+    const char *why_chat = NULL;
+    s.rules.no_chat = chat_choose(&s.rules.chat, &why_chat, s.tok, o.tokenizer, o.chat);
+    if (s.rules.no_chat && o.chat)
+        err((Loc){0}, "pack: --chat: %s", s.rules.no_chat);
+    if (!o.threads)
+        o.threads = core_count();
+    Progress g = {.total = files_check(&o, &p, s.tok), .terminal = isatty(STDERR_FILENO)};
+    g.began = g.last = clock_seconds();
+    pack_begin(&p);
+    s.twin = calloc((size_t)o.threads, sizeof *s.twin);
+    for (int i = 0; i < o.threads; i++)
+        s.twin[i] = tokenizer_twin(s.tok);
+    files_pack(&o, &s, &p, &g);
+    if (p.out) {
+        if (!p.ndocs)
+            err((Loc){o.file[0], 0}, "no usable row (%lld without a target)",
+                (long long)p.no_target);
+        if (o.chat && !p.nchats)
+            err((Loc){0}, "pack: --chat %s: no row is a conversation", o.chat);
+        pack_write(&p, s.tok, reader_sha256(), &s.rules);
+        report(&p, &s, why_chat);
+    } else {
+        report_rules(&p, &s, why_chat);
     }
-    if (!p.ndocs)
-        err((Loc){argv[0], 0}, "no usable row (%lld without a target)", (long long)p.no_target);
-    spool_put(&p, p.docs, &p.ntokens, sizeof p.ntokens);
-    error = write_file(&p, sha_hex(p.sha));
-    if (error)
-        err((Loc){0}, "%s", error);
-    report(&p);
-    EVP_MD_CTX_free(p.sha);
-    fclose(p.tokens);
-    fclose(p.mask);
-    fclose(p.docs);
-    tokenizer_free(tok);
+    for (int i = 0; i < o.threads; i++)
+        tokenizer_free(s.twin[i]);
+    free(s.twin);
+    tokenizer_free(s.tok);
     return 0;
 }

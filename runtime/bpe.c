@@ -59,6 +59,7 @@ struct Bpe {
     int32_t byte_id[256];        /* -1: not in the vocabulary */
     int32_t unk;                 /* -1: bytes without token are dropped */
     bool fuse_unk, ignore_merges;
+    bool twin;                   /* everything above belongs to another */
     Cached *cache;
     Symbol *symbol;
     Candidate *heap;
@@ -443,17 +444,33 @@ char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to)
     return NULL;
 }
 
+Bpe *bpe_twin(const Bpe *b)
+{
+    Bpe *twin = malloc(sizeof *twin);
+    if (!twin)
+        abort();
+    *twin = *b;
+    twin->twin = true;
+    twin->cache = calloc(CACHE_SIZE, sizeof *twin->cache);
+    twin->symbol = NULL;
+    twin->heap = NULL;
+    twin->nheap = twin->cap = 0;
+    return twin;
+}
+
 void bpe_free(Bpe *b)
 {
     if (!b)
         return;
-    for (int i = 0; i < b->nentries; i++)
-        free(b->entry[i].key);
-    free(b->entry);
-    free(b->table);
-    free(b->merge);
     free(b->cache);
     free(b->symbol);
     free(b->heap);
+    if (!b->twin) {
+        for (int i = 0; i < b->nentries; i++)
+            free(b->entry[i].key);
+        free(b->entry);
+        free(b->table);
+        free(b->merge);
+    }
     free(b);
 }

@@ -27,6 +27,8 @@ int bpe_id(const Bpe *b, const char *token);
 /* Bytes that id stands for, NULL: no such id. */
 const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n);
 char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to);
+/* Another that encodes at the same time; it shares the tables of b, which has to outlive it. */
+Bpe *bpe_twin(const Bpe *b);
 void bpe_free(Bpe *b);
 
 /* The byte alphabet: text written in it back to bytes (out has room for n); false, when a

@@ -76,6 +76,7 @@ struct Tokenizer {
     Ids ends;                    /* of config.json, when nothing else says */
     char *eos_text;
     char id[64];
+    bool twin;                   /* all but bpe and match belongs to another */
 };
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -873,10 +874,32 @@ const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n)
     return t->suffix.id;
 }
 
+Tokenizer *tokenizer_twin(const Tokenizer *t)
+{
+    Tokenizer *twin = malloc(sizeof *twin);
+    if (!twin)
+        abort();
+    *twin = *t;
+    twin->twin = true;
+    if (!t->bytes) {
+        twin->bpe = bpe_twin(t->bpe);
+        twin->match = pcre2_match_data_create(1, NULL);
+        if (!twin->match)
+            abort();
+    }
+    return twin;
+}
+
 void tokenizer_free(Tokenizer *t)
 {
     if (!t)
         return;
+    pcre2_match_data_free(t->match);
+    bpe_free(t->bpe);
+    if (t->twin) {
+        free(t);
+        return;
+    }
     for (int i = 0; i < t->nadded; i++) {
         free(t->added[i].content);
         free(t->added[i].match);
@@ -890,8 +913,6 @@ void tokenizer_free(Tokenizer *t)
     free(t->ends.id);
     pcre2_code_free(t->split);
     pcre2_code_free(t->word);
-    pcre2_match_data_free(t->match);
     pcre2_match_context_free(t->limits);
-    bpe_free(t->bpe);
     free(t);
 }

@@ -2,7 +2,8 @@
  *
  * In:    UTF-8 text (any bytes with the byte vocabulary).
  * Out:   the ids of Hugging Face tokenizers for the GPT-2, Llama-3 and Qwen2 layouts.
- * Keeps: errors are malloc'ed messages, NULL means fine. One encode at a time per Tokenizer. */
+ * Keeps: errors are malloc'ed messages, NULL means fine. One encode at a time per Tokenizer; a
+ *        thread more takes a twin. */
 #ifndef DIECAST_TOKENIZER_H
 #define DIECAST_TOKENIZER_H
 
@@ -44,6 +45,8 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n);
  * vocabulary); ids without a token give nothing. */
 char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool skip_specials,
                        size_t *nbytes);
+/* Another that encodes at the same time; it shares the tables of t, which has to outlive it. */
+Tokenizer *tokenizer_twin(const Tokenizer *t);
 void tokenizer_free(Tokenizer *t);
 
 #endif

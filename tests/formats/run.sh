@@ -9,7 +9,7 @@ flags="-std=c11 -g -O1 -fopenmp -fsanitize=address,undefined"
 readers="runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c"
 export ASAN_OPTIONS=detect_leaks=0
 ${CC:-gcc} $flags -o $work/test tests/formats/main.c $readers runtime/tokenfile.c -lcjson -lm &&
-${CC:-gcc} $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/util.c $readers \
+${CC:-gcc} $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c $readers \
     runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm ||
     { echo "not ok build: see above"; exit 1; }
 failed=0
@@ -29,7 +29,7 @@ for expected in tests/formats/rows/*.expected; do
     case $kind in
         prompt) options="--max-length 64" ;;
         chat | list) options="--max-length 100" ;;
-        assistant) options="--max-length 100 --assistant-only" ;;
+        assistant) options="--max-length 100 --loss-on assistant" ;;
     esac
     if $pack -o $scratch/rows.st --tokenizer $(tokenizer $model) $options \
              tests/formats/rows/$kind.jsonl > $scratch/log 2>&1; then
@@ -40,19 +40,36 @@ for expected in tests/formats/rows/*.expected; do
     fi
 done
 
-# Texts: a document a file; blocks must not show in the ids, so a large file equals the same text as one row.
+# The same rows as the models' own chat templates render them (tests/oracle/chats.py), by each format and loss.
+for expected in tests/formats/chats/*.expected; do
+    name=$(basename $expected .expected)
+    chat=${name%.*} loss=${name##*.}
+    case $chat in llama*) t=$(tokenizer llama3) ;; *) t=$(tokenizer qwen2) ;; esac
+    if $pack -o $scratch/rows.st --tokenizer $t --chat $chat --loss-on $loss tests/formats/rows/chat.jsonl \
+             > $scratch/log 2>&1; then
+        $work/test dump $scratch/rows.st > $scratch/got
+        verdict "chat: $name" "$(diff $expected $scratch/got | head -4)"
+    else
+        verdict "chat: $name" "$(cat $scratch/log)"
+    fi
+done
+
+# A text file is a document; blocks must not show in the ids, so a large file equals the same text as one row.
 printf 'abc' > $scratch/a.txt
-printf '\xff\0d' > $scratch/b.txt
+printf '\xffd' > $scratch/b.txt
 $pack -o $scratch/t.st $scratch/a.txt $scratch/b.txt > $scratch/log
 verdict "two text files, any bytes" \
-    "$($work/test dump $scratch/t.st | diff - <(printf '97* 98* 99* 256*\n255* 0* 100* 256*\n'))"
-verdict "the summary" \
-    "$(diff $scratch/log <(echo "$scratch/t.st: packed, 2 documents, 8 tokens, 0.75 bytes a token, tokenizer bytes"))"
+    "$($work/test dump $scratch/t.st | diff - <(printf '97* 98* 99* 256*\n255* 100* 256*\n'))"
+verdict "the summary" "$(diff $scratch/log - << END
+$scratch/t.st: packed, 2 documents, 7 tokens, all targets; 0.71 bytes a token, tokenizer bytes
+read as: 2 text files
+END
+)"
 sum=$(cat $scratch/a.txt $scratch/b.txt | sha256sum | cut -d' ' -f1)
 verdict "sha256 of the source" "$(grep -aq "\"sha256\":\"$sum\"" $scratch/t.st || echo differs)"
 for k in $(seq 9000); do echo "Line $k of the file;  it's  éé 東京 $((k * k)).
 Next"; done > $scratch/big.txt
-for k in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do cat $scratch/big.txt; done > $scratch/bigger.txt
+for k in 1 2 3 4 5 6 7; do cat $scratch/big.txt; done > $scratch/bigger.txt
 { printf '{"text":"'; tr '\n' '\001' < $scratch/bigger.txt | sed 's/\x01/\\n/g'; printf '"}\n'; } > $scratch/one.jsonl
 for model in gpt2 llama3 qwen2; do
     t=$(tokenizer $model)
@@ -60,11 +77,130 @@ for model in gpt2 llama3 qwen2; do
     $pack -o $scratch/one.st --tokenizer $t $scratch/one.jsonl > $scratch/log
     cmp <($work/test dump $scratch/big.st) <($work/test dump $scratch/one.st) > $scratch/diff
     verdict "blocks do not show: $model" \
-        "$(cat $scratch/diff; [ $(stat -c %s $scratch/bigger.txt) -gt 6000000 ] || echo one block)"
+        "$(cat $scratch/diff; [ $(stat -c %s $scratch/bigger.txt) -gt 3000000 ] || echo one block)"
 done
-$pack -o $scratch/r.st --kind rows --max-length 4 $scratch/a.txt $scratch/bigger.txt > $scratch/log
-verdict "texts as rows are cut" \
-    "$($work/test dump $scratch/r.st | diff - <(printf '97* 98* 99* 256*\n76* 105* 110* 101*\n'))"
+# Threads, and how the input is cut for them, do not show in the file.
+{ cat tests/formats/rows/chat.jsonl
+  yes '{"messages":[{"role":"user","content":"more of it"},{"role":"assistant","content":"yes"}]}' |
+    head -4000; } > $scratch/many.jsonl
+for input in bigger.txt many.jsonl; do
+    for n in 1 7; do
+        $pack -o $scratch/n$n.st --threads $n --tokenizer $(tokenizer qwen2) $scratch/$input $scratch/$input \
+            > $scratch/log
+    done
+    verdict "threads: $input" "$(cmp $scratch/n1.st $scratch/n7.st 2>&1)"
+done
+{ head -3000 $scratch/many.jsonl; echo oops; cat $scratch/many.jsonl; echo '{}'; } > $scratch/bad.jsonl
+for n in 1 7; do
+    $pack -o $scratch/out.st --threads $n --tokenizer $(tokenizer qwen2) $scratch/bad.jsonl > $scratch/log 2>&1
+    verdict "threads: $n name the first bad row" \
+        "$(grep -q '^[^ ]*bad.jsonl:3001: byte 0' $scratch/log || cat $scratch/log)"
+done
+
+# Other ways to write the same rows.
+same() {                        # name, pack's arguments of the one, of the other
+    rm -f $scratch/1.st $scratch/2.st
+    $pack -o $scratch/1.st $2 > $scratch/log 2>&1 && $pack -o $scratch/2.st $3 > $scratch/log 2>&1
+    verdict "$1" "$(cmp <($work/test dump $scratch/1.st) <($work/test dump $scratch/2.st) 2>&1
+                    [ -s $scratch/2.st ] || cat $scratch/log)"
+}
+qwen="--tokenizer $(tokenizer qwen2)"
+cat > $scratch/sharegpt.jsonl << END
+{"conversations":[{"from":"system","value":"S"},{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}
+END
+sed 's/conversations/messages/; s/from/role/g; s/value/content/g; s/human/user/; s/gpt/assistant/' \
+    $scratch/sharegpt.jsonl > $scratch/messages.jsonl
+same "ShareGPT's keys" "$qwen $scratch/messages.jsonl" "$qwen $scratch/sharegpt.jsonl"
+begin='Below is an instruction that describes a task'
+context=', paired with an input that provides further context'
+request='Write a response that appropriately completes the request.\n\n### Instruction:\n'
+cat > $scratch/prompts.jsonl << END
+{"prompt":"$begin. ${request}Add.\n\n### Response:\n","completion":"3"}
+{"prompt":"$begin$context. ${request}Add.\n\n### Input:\n1 2\n\n### Response:\n","completion":"3"}
+END
+cat > $scratch/alpaca.json << END
+ [ {"instruction": "Add.", "input": "", "output": "3", "text": "as one"},
+ {"instruction": "Add.",
+  "input": "1 2", "output": "3"}
+]
+END
+same "Alpaca's keys, an array of rows" "$scratch/prompts.jsonl" "$scratch/alpaca.json"
+for input in a.txt prompts.jsonl; do
+    $pack -o $scratch/1.st $scratch/$input > $scratch/log
+    $pack -o $scratch/2.st - < $scratch/$input > $scratch/log
+    cat $scratch/$input | $pack -o $scratch/3.st - > $scratch/log
+    verdict "standard input: $input" "$(cmp $scratch/1.st $scratch/2.st 2>&1; cmp $scratch/1.st $scratch/3.st 2>&1)"
+done
+{ printf '['
+  for k in $(seq 3000); do printf '%s{"text":"Row %d, [\\"{\\\\"}\n' "$([ $k = 1 ] || echo ,)" $k; done
+  printf ']\n\n'; } > $scratch/long.json
+for k in $(seq 3000); do printf '{"text":"Row %d, [\\"{\\\\"}\n' $k; done > $scratch/long.jsonl
+same "a long array" $scratch/long.jsonl $scratch/long.json
+
+# --show: rows as they would be written; a terminal gets colours, and nothing that would steer it.
+{ cat $scratch/messages.jsonl; printf '\n{"text":"not reached"\n'; } > $scratch/show.jsonl
+sed -i 's/"b"/"b\\u001b[1m"/' $scratch/show.jsonl
+cat > $scratch/show.expected << END
+$scratch/show.jsonl:1: messages, 29 tokens, 4 targets, cut
+     688 "<|im_start|>"  82 "s"  88 "y"  82 "s"  83 "t"  68 "e"  76 "m"  198 "\n"  50 "S"
+     689 "<|im_end|>"  198 "\n"  688 "<|im_start|>"  554 "user"  198 "\n"  64 "a"  689 "<|im_end|>"
+     198 "\n"  688 "<|im_start|>"  390 "as"  82 "s"  274 "is"  83 "t"  351 "an"  83 "t"  198 "\n"
+  *  65 "b"  215 "\u{1b}"  58 "["  16 "1"
+chat format: chatml, by the tokenizer's added tokens: there is no chat_template beside it
+targets: the last answer of each row, its completion, or all of a text (the default)
+END
+$pack --show 1 --max-length 29 $qwen $scratch/show.jsonl > $scratch/log 2>&1
+verdict "--show" "$(diff $scratch/log $scratch/show.expected)"
+$pack --show 9 --loss-on all -o $scratch/show.st $qwen $scratch/messages.jsonl > $scratch/log 2>&1
+verdict "--show and -o" "$(grep -q 'messages, 28 tokens, 27 targets$' $scratch/log &&
+    grep -q 'show.st: rows, 1 rows, 28 tokens, 27 targets' $scratch/log || cat $scratch/log)"
+if command -v script > /dev/null; then
+    script -qec "$pack --show 1 $qwen $scratch/messages.jsonl" /dev/null > $scratch/log 2>&1 < /dev/null
+    verdict "--show on a terminal" "$(grep -q $'^\033\[32m  \*  65 "b".*\033\[0m' $scratch/log || cat -v $scratch/log)"
+fi
+
+# The chat_template in the tokenizer's folder decides; what is not known is refused, not ignored.
+chatml="{% for message in messages %}{{'<|im_start|>' + message['role'] + '
+' + message['content'] + '<|im_end|>' + '
+'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
+' }}{% endif %}"
+qwen2="${chatml/\{\{/"{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+You are a helpful assistant.<|im_end|>
+' }}{% endif %}{{"}"
+json() { printf '%s' "$1" | sed ':a;N;$!ba;s/\n/\\n/g'; }
+folder=$scratch/folder
+template() {                    # name, members of tokenizer_config.json, text of chat_template.jinja, pattern, options
+    rm -rf $folder
+    mkdir $folder
+    cp tests/tokenizer/qwen2/tokenizer.json $folder
+    printf '{"eos_token":"<|im_end|>"%s}' "$2" > $folder/tokenizer_config.json
+    [ -z "$3" ] || printf '%s' "$3" > $folder/chat_template.jinja
+    $pack -o $scratch/out.st --tokenizer $folder/tokenizer.json ${5-} $scratch/sharegpt.jsonl > $scratch/log 2>&1
+    verdict "chat_template: $1" "$(grep -qe "$4" $scratch/log || cat $scratch/log)"
+}
+printf '{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]}' > $scratch/sharegpt.jsonl
+template "none" '' '' 'chat format: chatml, by the tokenizer.s added tokens'
+template "null" ',"chat_template":null' '' 'chat format: chatml, by the tokenizer.s added tokens'
+template "ChatML" ",\"chat_template\":\"$(json "$chatml")\"" '' \
+    'chat format: chatml, by the chat_template in .*tokenizer_config.json'
+template "Qwen2" ",\"chat_template\":\"$(json "$qwen2")\"" '' 'chat format: qwen2, by the chat_template'
+same "chat_template: Qwen2's default system message" "--tokenizer $folder/tokenizer.json $scratch/sharegpt.jsonl" \
+    "$qwen --chat qwen2 $scratch/sharegpt.jsonl"
+template "a file, with CRLF and a last line end" ',"chat_template":"unknown"' "${qwen2//$'\n'/$'\r\n'}"$'\n' \
+    'chat format: qwen2, by the chat_template in .*chat_template.jinja'
+tool='{"name":"tool_use","template":"?"}'
+template "named ones" ",\"chat_template\":[$tool,{\"name\":\"default\",\"template\":\"$(json "$qwen2")\"}]" '' \
+    'chat format: qwen2, by the chat_template'
+template "named ones without default" ",\"chat_template\":[$tool]" '' \
+    'chat_template has none named default (tool_use): say --chat NAME'
+template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is none of the known ones: .*--chat NAME'
+template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
+template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2' '--chat qwen-2'
+template "--chat for other tokens" '' '' \
+    'llama-3 wants the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
+printf '{"text":"no conversation"}' > $scratch/sharegpt.jsonl
+template "unknown, but not asked for" ',"chat_template":"?"' '' '1 of text'
+template "--chat without conversations" '' '' '--chat qwen2: no row is a conversation' '--chat qwen2'
 
 # What must be refused: file content, options, the message's end.
 refuse() {                      # name, content of x.jsonl, options, pattern
@@ -83,34 +219,80 @@ refuse "no JSON" "$good{\n" "" 'x.jsonl:2: byte 1: want a key in quotes'
 refuse "bad UTF-8" "$good{\"text\":\"\\xff\"}\n" "" 'x.jsonl:2: byte 9: not UTF-8'
 refuse "NUL" '{"text":"a\0"}\n' "" 'x.jsonl:1: byte 10: control character'
 refuse "byte order mark" "\\xef\\xbb\\xbf$good" "" 'x.jsonl:1: byte 0: begins with a byte order mark'
-refuse "gzip" '\x1f\x8b\x08' "" 'x.jsonl:1: gzip data: decompress it first'
+refuse "gzip" '\x1f\x8b\x08' "" 'zcat .*x.jsonl | gen pack'
+refuse "UTF-16" '\xff\xfe{\0' "" 'iconv -f UTF-16 -t UTF-8 .*x.jsonl > '
+refuse "Parquet" 'PAR1abc' "" 'pandas.read_parquet(.*x.jsonl'
+refuse "NumPy" '\x93NUMPY' "" 'numpy.load('
+refuse "an empty file" '' "" 'x.jsonl: empty'
 refuse "text is a number" "$good\n\n{\"text\":1}\n" "" 'x.jsonl:4: text: want a string'
 refuse "empty text" '{"text":""}' "" 'x.jsonl:1: text: empty'
-refuse "no known key" '{"txt":"a"}' "" 'x.jsonl:1: want the keys text, prompt and completion, or messages'
+refuse "no known key" '{"txt":"a"}' "" \
+    'x.jsonl:1: want the keys messages, conversations, prompt and completion, instruction and output, or text'
 refuse "prompt without completion" '{"prompt":"a"}' "" 'x.jsonl:1: completion: want a string'
-refuse "an array" '[1]' "" 'x.jsonl:1: want a JSON object'
-refuse "texts and prompts mixed" "$good{\"prompt\":\"a\",\"completion\":\"b\"}" "" 'x.jsonl:2: prompts make rows'
+refuse "an array of something else" '[1]' "" 'x.jsonl:1: want a JSON object'
+refuse "an array on a later line" "${good}[{}]" "" 'x.jsonl:2: want a JSON object'
+refuse "an array that goes on" '[{"text":"a"}]\n{}' "" 'x.jsonl:1: something follows the array of rows'
+refuse "an array that does not end" '[{"text":"a"},\n{"text":"b"}' "" 'x.jsonl:2: the array does not end'
+refuse "an array without a comma" '[{"text":"a"}\n{"text":"b"}]' "" 'x.jsonl:1: .*byte'
+refuse "an array with a comma too many" '[{"text":"a"},]' "" 'x.jsonl:1: .*byte'
+refuse "an empty array" '[]' "" 'no usable row'
+refuse "texts and prompts mixed" "$good{\"prompt\":\"a\",\"completion\":\"b\"}" "" \
+    'x.jsonl:2: prompt + completion make rows'
 refuse "nothing usable" '\n\n' "" 'no usable row (0 without a target)'
 refuse "every row cut before its targets" \
     '{"prompt":"abcd","completion":"e"}' "--max-length 3" 'no usable row (1 without a target)'
 refuse "messages without chat tokens" \
     '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages want a tokenizer'
-qwen="--tokenizer $(tokenizer qwen2)"
 refuse "the last turn is the user's" \
     '{"messages":[{"role":"user","content":"a"}]}' "$qwen" 'the answer wants the role assistant'
+refuse "calls of tools" '{"messages":[{"role":"assistant","content":"","tool_calls":[{}]}]}' "$qwen" \
+    'tool_calls: calls of tools are not'
+refuse "definitions of tools" '{"tools":[{}],"messages":[{"role":"assistant","content":""}]}' "$qwen" \
+    'tools: definitions of tools are not'
+refuse "role twice" '{"messages":[{"role":"assistant","from":"gpt","content":""}]}' "$qwen" 'has both role and from'
+refuse "Alpaca without output" '{"instruction":"a"}' "" 'x.jsonl:1: output: want a string'
 refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' \
-    "$qwen" 'role: want system, user or assistant, got "robot"'
+    "$qwen" 'role: want system, user or assistant .*got "robot"'
 refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
 refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
 refuse "a tokenizer that appends specials" \
     '{"prompt":"a","completion":"b"}' "--tokenizer $(tokenizer added)" 'appends special tokens'
 refuse "a tokenizer without end of text" "$good" "--tokenizer $(tokenizer unknown)" 'no end-of-text token'
-refuse "an absent tokenizer" "$good" "--tokenizer nowhere.json" 'nowhere.json: No such file'
-refuse "--assistant-only on texts" "$good" "--assistant-only" 'wants rows of messages'
+refuse "an absent tokenizer" "$good" "--tokenizer nowhere.json" 'nowhere.json: no such file'
+refuse "--assistant-only" "$good" "--assistant-only" 'is now --loss-on assistant'
+refuse "--loss-on assistant for texts" "$good" "--loss-on assistant" \
+    'x.jsonl:1: --loss-on assistant: a text has no answers'
+refuse "--loss-on last for texts" "$good" "--loss-on last" 'x.jsonl:1: --loss-on last: a text has no answers'
+refuse "--loss-on assistant for prompts" '{"prompt":"a","completion":"b"}' "--loss-on assistant" \
+    'assistant wants messages'
+refuse "--loss-on misspelt" "$good" "--loss-on asistant" \
+    'want last, assistant or all, got asistant: did you mean assistant'
+refuse "--threads 0" "$good" "--threads 0" 'want 1 to'
+refuse "--show 0" "$good" "--show 0" 'want 1 to'
 refuse "--max-length on texts" "$good" "--max-length 9" 'add --kind rows'
 refuse "--max-length 0" "$good" "--max-length 0" 'want 2 to'
 refuse "unknown kind" "$good" "--kind heap" 'want auto, packed or rows, got heap'
 refuse "unknown option" "$good" "--frob" 'unknown option --frob'
+refuse "a misspelt option" "$good" "--los-on all" 'did you mean --loss-on?'
+refuse "standard input twice" "$good" "- -" 'can be read once'
+refuse "a folder" "$good" "$scratch" 'a folder: name its files'
+printf 'a\0b' > $scratch/zero.txt
+refuse "a text with zeros" "$good" "$scratch/zero.txt" 'zero.txt: byte 1 is 0: binary data'
+refuse "--kind rows for a text file" "$good" "--kind rows $scratch/a.txt" 'a.txt: a text file has no rows'
+refuse "a text file behind prompts" '{"text":"a"}' "$scratch/prompts.jsonl $scratch/a.txt" \
+    'a.txt: a text file is a document without rows'
+refuse "--loss-on assistant for a text file" "$good" "--loss-on assistant $scratch/a.txt" \
+    'a.txt: --loss-on: a text has no answers'
+printf 'a,text\n1,"x, ""y"""\n' > $scratch/t.csv
+refuse "CSV" "$good" "$scratch/t.csv" 'csv.DictReader'
+if command -v python3 > /dev/null; then
+    (eval "$(grep python3 $scratch/log)")
+    verdict "the line for CSV converts" "$(printf '{"a": "1", "text": "x, \\"y\\""}\n' | diff - $scratch/t.csv.jsonl)"
+fi
+cp $scratch/a.txt $scratch/keep.txt
+$pack -o $scratch/keep.txt $scratch/a.txt > $scratch/log 2>&1
+verdict "refuses: to write over a text" "$(grep -q 'is there already and is no token file' $scratch/log &&
+    cmp $scratch/a.txt $scratch/keep.txt || cat $scratch/log)"
 head -c 17000000 /dev/zero | tr '\0' ' ' > $scratch/long.jsonl
 $pack -o $scratch/out.st $scratch/long.jsonl > $scratch/log 2>&1
 verdict "refuses: a line of 17 MB" "$(grep -q 'long.jsonl:1: line longer than 16 MiB' $scratch/log || cat $scratch/log)"

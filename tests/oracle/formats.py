@@ -123,7 +123,7 @@ def chat_row(tok, name, prompt, completion, length):
 
 
 def assistant_row(tok, name, messages, length):
-    """Every assistant turn from behind its header to its end-of-turn token."""
+    """Every assistant turn from behind its header to its end."""
     template = jinja2.Environment().from_string(TEMPLATE[name])
     ids = tok.encode(template.render(messages=messages), add_special_tokens=False).ids
     mask = [0] * len(ids)
@@ -134,7 +134,7 @@ def assistant_row(tok, name, messages, length):
         if not i and name == "llama3":
             head = "<|begin_of_text|>" + head
         start = len(tok.encode(head, add_special_tokens=False).ids)
-        end = len(tok.encode(template.render(messages=messages[:i + 1]).rstrip("\n"), add_special_tokens=False).ids)
+        end = len(tok.encode(template.render(messages=messages[:i + 1]), add_special_tokens=False).ids)
         mask[start:end] = [1] * (end - start)
     return row_line(ids, mask, length)
 
