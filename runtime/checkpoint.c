@@ -17,6 +17,7 @@
 #include "comm.h"
 #include "crc32c.h"
 #include "device.h"
+#include "fault.h"
 #include "folder.h"
 #include "hf.h"
 #include "json.h"
@@ -282,6 +283,7 @@ static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *sta
         error = folder_make(temp);
     if (!error)
         error = write_files(c, m, step, state, trainer, temp);
+    fault_save();
     if (!error)
         error = folder_commit(temp, final);
     if (error && folder_exists(temp))

@@ -16,6 +16,7 @@
 #include "runtime/comm.h"        // sums over ranks
 #include "runtime/data.h"        // batches as a function of the step
 #include "runtime/device.h"      // the model's arrays
+#include "runtime/fault.h"       // faults on purpose
 #include "runtime/flags.h"       // the command line
 #include "runtime/folder.h"
 #include "runtime/hf.h"          // Hugging Face and PEFT folders
@@ -164,6 +165,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     double lr = set_hyper(r, step);
     if (r->ready != step)
         set_batch(r, step);
+    fault_step(&model, io.scale);
     step_train();
     if (step + 1 < r->total)
         set_batch(r, step + 1);
@@ -855,6 +857,7 @@ int main(int argc, char **argv)
     comm_init(model.ranks, model.recipe, argc, argv);
     comm_check_local_rank(f->local_rank);
     agree_flags(f);
+    fault_arm();
     set_threads(f);
     stop_install();
     step_open();

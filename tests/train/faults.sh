@@ -7,12 +7,13 @@ case=gpt2_tiny
 ours="--data $ref/$case/tokens.safetensors"
 build gpt2_tiny gpt2_tiny
 build gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
+build gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
 build llama_rows llama_rows
 build qwen2_lora qwen2_lora
 build qwen2_lora.2 qwen2_lora gpus=2 batch.micro=2
 build wide gpt2_tiny model.hidden=48
 build few llama_rows batch.targets=80
-built gpt2_tiny gpt2_tiny.2x2x2 llama_rows qwen2_lora qwen2_lora.2 wide few
+built gpt2_tiny gpt2_tiny.2x2x2 gpt2_tiny.4x1x2 llama_rows qwen2_lora qwen2_lora.2 wide few
 mounts=
 trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 
@@ -180,12 +181,14 @@ expect() {
     verdict "$1" "$([ $code = "$2" ] || echo "exit $code, want $2: $(tail -n 2 "$scratch/$run.log")"
         grep -q -- "$3" "$scratch/$run.log" || echo "no '$3' in: $(tail -n 3 "$scratch/$run.log")")"
 }
-# finishes NAME: the run of the last name is, in the end, the straight one
+# finishes NAME [STRAIGHT]: the run of the last name is, in the end, the straight one
 finishes() {
-    compare "$1" history "$scratch/$run" "$scratch/straight" 0
+    local straight=${2:-straight}
+    compare "$1" history "$scratch/$run" "$scratch/$straight" 0
     local file
     for file in model optimizer; do
-        cmp -s "$scratch"/{$run,straight}/checkpoint-20/$file.safetensors ||
+        cmp -s "$scratch/$run/checkpoint-20/$file.safetensors" \
+            "$scratch/$straight/checkpoint-20/$file.safetensors" ||
             verdict "$1 bits" "$file.safetensors differs"
     done
     [ -f "$scratch/$run/DONE" ] || verdict "$1 done" "no DONE"
@@ -299,6 +302,104 @@ mpirun --oversubscribe --bind-to none -n 1 "$work/$two/train" $ours --out "$scra
     --threads 2 >"$scratch/elsewhere.log" 2>&1
 expect "the same data at another place" 0 "^step 1/1"
 rm -rf "$scratch/elsewhere"
+
+# ---- ranks that die, freeze or compute wrongly --------------------------------------------------
+
+# struck NAME FAULT CODE TEXT [ARGS...]: what all ranks of $program but the one of DIECAST_FAULT say
+# and leave; nobody is left and nothing half written. With CODE 94 and 87 it says so too.
+struck() {
+    local name=$1 fault=$2 want=$3 text=$4 victim=${2#*rank=} code r ranks
+    shift 4
+    victim=${victim%%:*}
+    ranks=$(sed -n 's/^RANKS := //p' "$work/$program/Makefile")
+    run=struck
+    rm -rf "$scratch/struck"
+    DIECAST_FAULT=$fault DIECAST_TIMEOUT_SCALE=0.25 train $program $case struck --save-every 5 "$@"
+    code=$?
+    verdict "$name" "$([ $code != 0 ] || echo "exit 0"
+        [ "$(grep -c "^warning: rank $victim: DIECAST_FAULT=$fault is armed" "$scratch/struck.log")" = 1 ] ||
+            echo "not armed"
+        for ((r = 0; r < ranks; r++)); do
+            [ $r = $victim ] && [ $want != 94 ] && [ $want != 87 ] && continue
+            grep -q "^rank $r ($(hostname)) step [0-9]*: .*$text" "$scratch/struck.log" ||
+                echo "rank $r: $(grep "^rank $r " "$scratch/struck.log")"
+            grep -q "\"code\": $want," "$scratch/struck/fault.0.$r.json" || echo "no fault file of rank $r"
+        done
+        pgrep -f -- "--out $scratch/struck" >/dev/null && echo "processes are left"
+        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*$' -e '^fault' -e history.jsonl -e run.lock)"
+}
+# goes_on NAME: without the fault it is, in the end, the run that was never struck
+goes_on() {
+    train $program $case struck --save-every 5 || verdict "$1 goes on" "exit $?: $(tail -n 2 "$scratch/struck.log")"
+    finishes "$1 goes on" straight.$program
+}
+for program in gpt2_tiny.2x2x2 gpt2_tiny.4x1x2; do
+    trained $program $case straight.$program --save-every 5
+done
+program=gpt2_tiny.2x2x2
+struck "a rank is killed" kill9:rank=1:step=8 84 "rank 1 (.*) died: its connection was closed"
+goes_on "a rank is killed"
+struck "rank 0 is killed" kill9:rank=0:step=1 84 "rank 0 (.*) died"
+goes_on "rank 0 is killed"
+struck "a rank freezes" stop:rank=1:step=8 85 "rank 1 (.*) has been silent for [56] s: frozen"
+verdict "it is warned about" "$(grep -q '^warning: rank 0: rank 1 (.*) has been silent for' "$scratch/struck.log" ||
+    cat "$scratch/struck.log")"
+goes_on "a rank freezes"
+struck "weights of two ranks part" flip:rank=0:step=7 94 \
+    "step 10: ranks 0 (.*) and 1 (.*) have different weights or moments: one of both is wrong: memory"
+verdict "nothing of it is saved" "$(ls -d "$scratch/struck/checkpoint-10" 2>/dev/null)"
+struck "a gradient of one rank is none" nan:rank=1:step=7 87 "loss [0-9.]*, gradient norm -*nan; samples [0-9]"
+run=skipped
+DIECAST_FAULT=nan:rank=1:step=7 train $program $case skipped --nonfinite skip; expect "and is skipped" 0 "^step 7: .*skipped"
+program=gpt2_tiny.4x1x2
+struck "SIGSEGV in a rank" segv:rank=2:step=8 84 "rank 2 (.*) died"
+struck "abort in a rank" abort:rank=3:step=2 84 "rank 3 (.*) died"
+struck "a rank leaves with exit 0" exit0:rank=1:step=20 84 "rank 1 (.*) died"
+struck "weights of one of four ranks" flip:rank=2:step=7 94 \
+    "rank 2 (.*) has other weights or moments than the other ranks: memory or processor at fault"
+goes_on "weights of one of four ranks"
+
+# From outside: a rank that stands still for less than the limit, one that is asked to stop, one that
+# is killed while another saves.
+rank_of() {             # RUN RANK: its process, once it works
+    local pid
+    for ((i = 0; i < 200; i++)); do
+        for pid in $(pgrep -f -- "train .*--out $scratch/$1 "); do
+            grep -qz "^OMPI_COMM_WORLD_RANK=$2$" /proc/$pid/environ 2>/dev/null &&
+                [ -e "$scratch/$1/history.jsonl" ] && echo $pid && return
+        done
+        sleep 0.05
+    done
+}
+program=gpt2_tiny.2x2x2
+run=struck
+DIECAST_FAULT=stop:rank=1:step=8 DIECAST_TIMEOUT_SCALE=0.5 train $program $case struck --save-every 5 &
+shell=$!
+for ((i = 0; i < 200; i++)); do grep -q 'has been silent' "$scratch/struck.log" 2>/dev/null && break; sleep 0.05; done
+kill -CONT "$(rank_of struck 1)"
+wait $shell; expect "a rank freezes for a moment" 0 "rank 1 (.*) has been silent for .* it counts as hung after 10 s"
+finishes "a rank freezes for a moment" straight.$program
+train $program $case struck --steps 100000 --epochs 100000 --save-every 0 &
+shell=$!
+kill -TERM "$(rank_of struck 1)"
+wait $shell; expect "SIGTERM to one rank stops all" 91 "checkpoint-[0-9]* saved; the same command goes on"
+rm -rf "$scratch/struck"
+DIECAST_FAULT=save:rank=0:step=10:seconds=30 train $program $case struck --save-every 5 &
+shell=$!
+for ((i = 0; i < 200; i++)); do [ -d "$scratch/struck/checkpoint-10.tmp" ] && break; sleep 0.05; done
+began=$(date +%s%3N)
+kill -9 "$(rank_of struck 1)"
+for ((i = 0; i < 200; i++)); do [ -e "$scratch/struck/fault.0.0.json" ] && break; sleep 0.01; done
+ms=$(($(date +%s%3N) - began))
+wait $shell
+verdict "killed while rank 0 saves" "$(grep -q '"code": 84' "$scratch/struck/fault.0.0.json" || echo "no fault file"
+    [ $ms -lt 2000 ] || echo "after $ms ms")"
+goes_on "killed while rank 0 saves"
+
+for wrong in kill:rank=0:step=2 kill9:rank=1:step=1 kill9:step=1 kill9:rank=0 kill9:rank=0:step=0 \
+    kill9:rank=0:step=x save:rank=0:step=1 nan:rank=0:step=1:seconds=3 "" flip:rank=0:step=1:now; do
+    DIECAST_FAULT=$wrong refuses "DIECAST_FAULT=$wrong" 80 "want kill9|segv|" gpt2_tiny $ours
+done
 
 # ---- numbers that are none --------------------------------------------------
 
