@@ -854,6 +854,10 @@ int main(int argc, char **argv)
         print_version();
         return EXIT_OK;
     }
+    if (f->where) {
+        puts(f->out);
+        return EXIT_OK;
+    }
     comm_init(model.ranks, model.recipe, argc, argv);
     comm_check_local_rank(f->local_rank);
     agree_flags(f);

@@ -1,48 +1,111 @@
 #!/bin/bash
-# Starts the program beside this file as the processes it was built for and hands it every argument.
+# Starts the program beside this file as the processes it was built for and hands it every argument
+# but --nodes and --hosts:
 #
 #   ./run.sh --help
-#   MPIRUN=mpirun.mpich ./run.sh ...          launcher of another MPI (make MPICC=mpicc.mpich)
-#   MPIRUN_FLAGS="--hostfile hosts" ./run.sh  several machines: flags for the launcher
-#   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process; else its share of the cores
+#   ./run.sh --nodes 2 --hosts node1,node2 ...  several machines: once, on one of them; it reaches
+#                                               the others by ssh, this folder is at the same path
+#   MPIRUN=mpirun.mpich ./run.sh ...            launcher of another MPI (make MPICC=mpicc.mpich)
+#   MPIRUN_FLAGS="--hostfile hosts" ./run.sh    flags for the launcher
+#   OMP_NUM_THREADS=4 ./run.sh ...              threads of a process; else its share of the cores
 #
-# Ask a run to save and stop with SIGUSR1 to this process: SIGTERM leaves Open MPI's ranks a second.
-# From the recipe come the three values below and nothing else.
+# SIGTERM, SIGINT and SIGUSR1 to this process ask all ranks to save and stop; a second SIGTERM or
+# SIGINT ends them. Where the launcher hides why the ranks ended, the newest fault file of this
+# start says it. From the recipe come the three values below and nothing else.
 set -u
 NAME='@NAME@'
 RECIPE='@RECIPE@'
 RANKS=@RANKS@
 
 here=$(cd "$(dirname "$0")" && pwd)
-if [ ! -x "$here/train" ]; then
-    echo "$here/train is not built: run make in $here (source: gen $RECIPE)" >&2
+refuse() {
+    echo "$NAME: $*" >&2
     exit 80
+}
+[ -x "$here/train" ] || refuse "$here/train is not built: run make in $here (source: gen $RECIPE)"
+
+nodes=${NNODES:+NNODES=$NNODES}
+hosts=
+args=()
+once="a CPU program is started once, on one machine, for all: $0 --nodes 2 --hosts node1,node2"
+while [ $# -gt 0 ]; do
+    flag=${1%%=*}
+    case ${flag//_/-} in
+    --nodes | --nnodes | --hosts | --node-rank | --master-addr | --master-port)
+        if [ "$flag" = "$1" ]; then
+            [ $# -gt 1 ] || refuse "$1 wants a value"
+            set -- "$1=$2" "${@:3}"
+        fi
+        ;;&
+    --nodes | --nnodes)
+        [ -z "$nodes" ] || [ "${nodes#*=}" = "${1#*=}" ] || refuse "$nodes, but $1"
+        nodes=$1
+        ;;
+    --hosts)
+        [ -z "$hosts" ] || [ "$hosts" = "${1#*=}" ] || refuse "--hosts=$hosts, but $1"
+        hosts=${1#*=}
+        [[ $hosts =~ ^[A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*$ ]] ||
+            refuse "$1: want names such as node1,node2"
+        ;;
+    --node-rank | --master-addr | --master-port) refuse "$1: $once" ;;
+    -h | --help | --version | --where) exec "$here/train" "$@" ;;
+    *) args+=("$1") ;;
+    esac
+    shift
+done
+IFS=, read -ra names <<<"$hosts"
+count=${nodes#*=}
+count=${count:-${#names[@]}}
+[ "$nodes$hosts" ] || count=1
+[[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of machines"
+[ $((RANKS % count)) = 0 ] || refuse "$RANKS ranks cannot be dealt evenly to $count machines"
+if [ -n "$hosts" ]; then
+    [ ${#names[@]} = "$count" ] || refuse "$nodes, but --hosts=$hosts"
+    [ -z "$(printf '%s\n' "${names[@]}" | sort | uniq -d)" ] || refuse "--hosts=$hosts: one is twice"
+elif [ "$count" != 1 ]; then
+    refuse "$nodes: $once"
+elif [ -z "$nodes" ]; then
+    case ${MASTER_ADDR:-localhost} in
+    localhost | 127.* | ::1 | "$HOSTNAME") ;;
+    *) refuse "MASTER_ADDR=$MASTER_ADDR: $once (NNODES=1 for this machine alone)" ;;
+    esac
 fi
+[ "${NODE_RANK:-0}" = 0 ] || refuse "NODE_RANK=$NODE_RANK: $once"
+for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
+    [ "${!size:-1}" = 1 ] || refuse "$size=${!size}: a launcher started this file, which starts" \
+        "all $RANKS ranks itself; let mpirun or srun start $here/train, or unset $size"
+done
 
 threads_available=$(nproc)
-share=$((threads_available / RANKS))
+local=$((RANKS / count))
+share=$((threads_available / local))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
 # Threads that wait for each other sleep soon. Measured on two cores: 2 % slower when nobody else
 # uses them, four times as fast when others do.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 
-if [ "$RANKS" = 1 ]; then
-    exec "$here/train" "$@"
+if [ "$RANKS" = 1 ] && [ -z "$hosts" ]; then
+    exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
 mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
-if ! version=$("$mpirun" --version 2>&1); then
-    echo "$mpirun does not run; $NAME needs the MPI it was built with" >&2
-    exit 80
-fi
+version=$("$mpirun" --version 2>&1) ||
+    refuse "$mpirun does not run; the MPI that the program was built with is needed"
+out=$("$here/train" --where ${args[@]+"${args[@]}"}) || exit
 flags=()
+scratch=
 case $version in
 *"Open MPI"* | *OpenRTE*)
     # Threads are placed by OpenMP: Open MPI would bind a whole rank to one core. Single copy is the
     # slower way to move gradients on one machine.
     flags+=(--bind-to none --mca btl_vader_single_copy_mechanism none)
     [ "$(id -u)" = 0 ] && flags+=(--allow-run-as-root)
-    if [ -z "${MPIRUN_FLAGS:-}" ]; then
+    if [ -n "$hosts" ]; then
+        flags+=(--map-by slot --host "${hosts//,/:$local,}:$local")
+        for name in OMP_NUM_THREADS GOMP_SPINCOUNT $(compgen -e DIECAST_); do
+            flags+=(-x "$name")
+        done
+    elif [ -z "${MPIRUN_FLAGS:-}" ]; then
         cores=$(lscpu -p=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l)
         if [ "$RANKS" -gt "$threads_available" ]; then
             echo "note: $RANKS processes share $threads_available CPUs: correct, but slow" >&2
@@ -55,10 +118,69 @@ case $version in
         done
         scratch=/dev/shm/diecast.$NAME.$$
         if mkdir -m 700 "$scratch" 2>/dev/null; then
+            trap 'rm -rf -- "$scratch"' EXIT
             flags+=(--mca btl_vader_backing_directory "$scratch")
         fi
     fi
     ;;
+*)
+    [ -z "$hosts" ] || flags+=(-hosts "$hosts" -ppn "$local")
+    ;;
 esac
+
+# Fault files, each with what tells it from the one of that name an earlier start left.
+faults() {
+    find "$out" -maxdepth 1 -name 'fault.*.json' -printf '%T@ %C@ %i %p\n' 2>/dev/null | sort
+}
+earlier=$(faults)
+
+# The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks a second later.
+pid=
+asked=
+asked_at=0
+ask() {                          # ask HARD: to stop; when asked again and HARD, at once
+    local now=${EPOCHREALTIME/[.,]/}
+    asked=yes
+    if [ $asked_at = 0 ]; then
+        asked_at=$now
+        [ -z "$pid" ] || kill -s USR1 "$pid" 2>/dev/null
+    elif [ -n "$1" ] && [ $((now - asked_at)) -gt 500000 ]; then
+        kill -s TERM "$pid" 2>/dev/null      # not the same once more, as timeout sends it
+    fi
+}
+trap 'ask hard' TERM INT
+trap 'ask ""' USR1
+# When this process is killed the ranks stop in order too.
+tied=()
+if setpriv --pdeathsig USR1 true 2>/dev/null; then tied=(setpriv --pdeathsig USR1); fi
+
+set -m                           # a group of its own: Ctrl-C reaches the launcher through ask alone
 # shellcheck disable=SC2086      # MPIRUN_FLAGS holds several words
-exec "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} "$here/train" "$@"
+${tied[@]+"${tied[@]}"} "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} \
+    "$here/train" ${args[@]+"${args[@]}"} </dev/null &
+pid=$!
+set +m
+[ $asked_at = 0 ] || kill -s USR1 "$pid"
+code=127
+while :; do
+    asked=
+    wait "$pid"                  # until a signal is passed on, or the end
+    status=$?
+    [ $status = 127 ] || code=$status
+    [ -n "$asked" ] || break
+done
+
+ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
+if ! ours "$code"; then
+    newest=$(comm -13 <(echo "$earlier") <(faults) | sort -n | tail -1)
+    newest=${newest#* * * }
+    said=$(sed -n 's/.*"code":[[:space:]]*\([0-9]*\).*/\1/p' "${newest:-/dev/null}" 2>/dev/null)
+    if ours "${said:-0}"; then
+        echo "$NAME: $mpirun returned $code; $newest says $said" >&2
+        code=$said
+    elif [ "$code" != 0 ]; then
+        echo "$NAME: $mpirun returned $code, and no rank left a fault file in $out: killed, out" \
+            "of memory, or ended before the run began" >&2
+    fi
+fi
+exit "$code"

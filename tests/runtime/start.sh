@@ -1,0 +1,273 @@
+#!/bin/bash
+# run.sh and train.slurm with their holes filled as the emitter does, around programs that show what
+# they got: ranks, several machines, signals, exit codes. Called by run.sh.
+set -u
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch" /dev/shm/diecast.start_test.*' EXIT
+failed=0
+unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS
+
+verdict() {             # verdict NAME STATUS WHY
+    if [ "$2" = 0 ]; then
+        echo "ok start: $1"
+    else
+        echo "not ok start: $1: $3"
+        failed=1
+    fi
+}
+
+# folder BACKEND RANKS: $x, with run.sh and the program of standard input
+folder() {
+    x=$scratch/$1.$2
+    mkdir -p "$x"
+    sed "s/@NAME@/start_test/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/" "templates/$1/run.sh" >"$x/run.sh"
+    cat >"$x/train"
+    chmod +x "$x/run.sh" "$x/train"
+}
+
+# ends NAME CODE PATTERN COMMAND...: pattern of the output, which is then the output in $scratch/c
+ends() {
+    local name=$1 want=$2 pattern=$3
+    shift 3
+    timeout -k 5 30 "$@" >"$scratch/c" 2>&1
+    local code=$?
+    [ $code = "$want" ] && [[ -z $pattern || $(<"$scratch/c") =~ $pattern ]]
+    verdict "$name" $? "code $code: $(head -3 "$scratch/c")"
+}
+
+# said NAME N PATTERN: so many lines of the last command are like that
+said() {
+    local n
+    n=$(grep -cE -- "$3" "$scratch/c")
+    [ "$n" = "$2" ]
+    verdict "$1" $? "$n lines: $(head -5 "$scratch/c")"
+}
+
+# ---- CPU: the ranks that a start has
+
+show='[[ " $* " != *" --bad "* ]] || { echo "the flag is wrong" >&2; exit 80; }
+if [[ " $* " == *" --where "* ]]; then echo "$RUN"; exit; fi
+echo "rank ${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-none}} threads $OMP_NUM_THREADS x ${DIECAST_X:-} args $*"'
+export RUN=$scratch/the\ run DIECAST_X=5
+mkdir "$RUN"
+share=$(nproc)
+for n in 1 2; do
+    folder cpu $n <<<"#!/bin/bash
+$show
+exit 91"
+    ends "$n CPU ranks" 91 "rank" bash -c "cd / && exec '$x/run.sh' --lr 1 'a b'"
+    said "$n CPU ranks get the arguments" $n \
+        "^rank .* threads $((share >= n ? share / n : 1)) x 5 args --lr 1 a b$"
+done
+[ -z "$(find /dev/shm -maxdepth 1 -name 'diecast.start_test.*')" ]
+verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
+rm "$scratch/cpu.1/train"
+ends "without a binary" 80 "is not built: run make" "$scratch/cpu.1/run.sh"
+
+# ---- CPU: several machines. The agent that starts a daemon on the other host does it here.
+
+folder cpu 4 <<<"#!/bin/bash
+$show"
+cat >"$scratch/agent" <<'END'
+#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+export TMPDIR=${0%/*}/tmp.$1
+mkdir -p "$TMPDIR"
+shift
+exec sh -c "$*"
+END
+chmod +x "$scratch/agent"
+ends "two machines" 0 "rank" env NNODES=2 NODE_RANK=0 \
+    MPIRUN_FLAGS="--mca plm_rsh_agent $scratch/agent" "$x/run.sh" --nnodes=2 --hosts na,nb --steps 3
+said "two machines have all ranks" 4 "^rank [0-3] .* x 5 args --steps 3$"
+[ "$(find "$scratch" -maxdepth 1 -name 'tmp.n?' | wc -l)" = 2 ]
+verdict "two machines, each by the agent" $? "$(ls "$scratch")"
+if command -v mpirun.mpich >/dev/null; then
+    ends "two machines with MPICH" 0 "rank" env MPIRUN=mpirun.mpich \
+        MPIRUN_FLAGS="-launcher ssh -launcher-exec $scratch/agent" "$x/run.sh" --hosts na,nb
+    said "two machines with MPICH have all ranks" 4 "^rank [0-3] "
+fi
+refuses() {             # refuses PATTERN [NAME=VALUE...] -- ARGS...
+    local pattern=$1 set=()
+    shift
+    while [ "$1" != -- ]; do set+=("$1") && shift; done
+    shift
+    ends "${x##*/}: ${set[*]} run.sh $*" 80 "start_test: .*$pattern" \
+        env ${set[@]+"${set[@]}"} "$x/run.sh" "$@"
+    said "${x##*/}: ${set[*]} run.sh $* starts nothing" 0 "^rank"
+}
+line="once, on one machine, for all: .*run.sh --nodes 2 --hosts node1,node2"
+refuses "--node-rank=1: .*$line" -- --node-rank 1
+refuses "--node_rank=0: .*$line" -- --nnodes 2 --hosts a,b --node_rank=0
+refuses "--master_addr=h: .*$line" -- --master_addr h
+refuses "--master-port=1: .*$line" -- --master-port=1
+refuses "--nodes=2: .*$line" -- --nodes 2
+refuses "NNODES=2: .*$line" NNODES=2 NODE_RANK=0 MASTER_ADDR=h MASTER_PORT=29500 --
+refuses "NODE_RANK=1: .*$line" NODE_RANK=1 -- --hosts a,b
+refuses "MASTER_ADDR=h: .*$line" MASTER_ADDR=h --
+refuses "NNODES=4, but --nodes=2" NNODES=4 -- --nodes 2 --hosts a,b
+refuses "--nodes=2, but --nnodes=4" -- --nodes=2 --nnodes 4 --hosts a,b
+refuses "--nodes=2, but --hosts=a" -- --nodes 2 --hosts a
+refuses "one is twice" -- --hosts a,b,a,c
+refuses "names such as" -- --hosts a,-x
+refuses "names such as" -- --hosts=
+refuses "dealt evenly to 3" -- --hosts a,b,c
+refuses "want a number of machines" -- --nodes 02 --hosts a,b
+refuses "--hosts wants a value" -- --hosts
+refuses "WORLD_SIZE=2: a launcher started this" RANK=0 WORLD_SIZE=2 --
+refuses "SLURM_STEP_NUM_TASKS=4: a launcher" SLURM_STEP_NUM_TASKS=4 --
+ends "NNODES=1 is this machine" 0 "rank 3 " env NNODES=1 NODE_RANK=0 MASTER_ADDR=h "$x/run.sh"
+ends "--help is said once" 0 "rank none .* args --help" "$x/run.sh" --help
+said "--help starts no ranks" 1 "^rank"
+
+# ---- CPU: exit codes. A launcher that leaves what STUB does, and the code it returns.
+
+folder cpu 2 <<<"#!/bin/bash
+$show"
+cat >"$scratch/mpirun" <<'END'
+#!/bin/bash
+[ "$1" = --version ] && exec echo "mpirun (Open MPI) stub"
+fault() { printf '{\n\t"code":\t%s,\n\t"rank":\t0\n}\n' "$2" >"$RUN/x" && mv "$RUN/x" "$RUN/fault.$1.json"; }
+eval "$STUB"
+END
+chmod +x "$scratch/mpirun"
+left() {                # left NAME CODE PATTERN STUB
+    MPIRUN=$scratch/mpirun STUB=$4 ends "$1" "$2" "$3" "$x/run.sh"
+}
+left "killed, no fault file" 137 "returned 137, and no rank left a fault file in $RUN" 'exit 137'
+left "the fault file says why" 84 "returned 137; $RUN/fault.0.0.json says 84" 'fault 0.0 84; exit 137'
+left "that of an earlier start does not" 139 "no rank left a fault file" 'exit 139'
+left "the same written again does" 84 "says 84" 'fault 0.0 84; exit 137'
+left "the newest of two" 85 "fault.0.2.json says 85" \
+    'fault 0.1 84; touch -d "1 minute ago" "$RUN/fault.0.1.json"; fault 0.2 85; exit 1'
+left "success that is none" 84 "returned 0; .*says 84" 'fault 0.0 84; exit 0'
+left "a code of a rank goes first" 88 "" 'fault 0.0 84; exit 88'
+left "a fault file that is none" 137 "no rank left" 'echo x >"$RUN/fault.9.9.json"; exit 137'
+left "a good end" 0 "" 'exit 0'
+ends "a flag that is wrong is said once" 80 "the flag is wrong" \
+    env MPIRUN="$scratch/mpirun" STUB="exit 1" "$x/run.sh" --bad
+said "a flag that is wrong is said once" 1 "wrong"
+
+# ---- CPU: signals, with the real launchers. The program
+# saves for $1 seconds when it is asked to stop.
+
+folder cpu 2 <<'END'
+#!/bin/bash
+if [[ " $* " == *" --where "* ]]; then echo "$RUN"; exit; fi
+rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+save() {
+    sleep "$save"
+    touch "$RUN/saved.$rank"
+    until [ -e "$RUN/saved.$((1 - rank))" ]; do sleep 0.02; done
+    exit 91
+}
+save=$1
+trap save USR1
+trap 'printf "{\"code\":\t84}" >"$RUN/fault.0.$rank.json"; exit 84' TERM
+[ "$1" != deaf ] || trap '' USR1
+[ "$1" != dies ] || [ "$rank" = 0 ] || kill -9 $$
+echo $$ >"$RUN/pid.$rank"
+while :; do sleep 0.05; done
+END
+# begin ARGS...: run.sh with its ranks at work, $script
+begin() {
+    rm -f "$RUN"/*
+    env --default-signal=INT "$x/run.sh" "$@" >"$scratch/c" 2>&1 &
+    script=$!
+    for _ in $(seq 200); do
+        [ "$(cat "$RUN"/pid.? 2>/dev/null | wc -l)" = 2 ] && break
+        sleep 0.05
+    done
+}
+# gone NAME CODE SAVED: run.sh ends so, no rank is left and so many have saved
+gone() {
+    local code alive=0
+    wait $script 2>/dev/null
+    code=$?
+    for _ in $(seq 60); do
+        alive=0
+        for pid in $(cat "$RUN"/pid.?); do
+            state=$(ps -o stat= -p "$pid") && [[ $state != Z* ]] && alive=$((alive + 1))
+        done
+        [ $alive = 0 ] && break
+        sleep 0.05
+    done
+    [ "$code" = "$2" ] && [ "$(find "$RUN" -name 'saved.?' | wc -l)" = "$3" ] && [ $alive = 0 ]
+    verdict "$1" $? "code $code, $alive alive: $(cat "$scratch/c")"
+}
+export MPIRUN=mpirun.openmpi
+begin 1.2                        # Open MPI gives its ranks a second
+kill -TERM $script
+kill -TERM $script
+gone "SIGTERM, twice as timeout sends it, stops in order" 91 2
+begin 0
+kill -INT $script
+gone "SIGINT stops in order" 91 2
+if command -v mpirun.mpich >/dev/null; then
+    MPIRUN=mpirun.mpich begin 0
+    kill -USR1 $script
+    gone "SIGUSR1 stops in order, MPICH" 91 2
+fi
+begin deaf
+kill -TERM $script
+sleep 0.7
+kill -TERM $script
+gone "a second SIGTERM ends ranks that do not stop" 84 0
+begin 0
+kill -KILL $script
+gone "kill -9 of run.sh stops its ranks in order" 137 2
+ends "a rank is killed" 84 "says 84" "$x/run.sh" dies
+[ -z "$(find /dev/shm -maxdepth 1 -name "diecast.start_test.$script")" ] ||
+    ends "shared memory of a killed start goes at the next" 84 "" "$x/run.sh" dies
+unset MPIRUN
+
+# ---- Slurm: a copy of train.slurm in its spool, srun and scontrol that show what they got
+
+mkdir "$scratch/bin" "$scratch/other"
+cat >"$scratch/bin/srun" <<'END'
+#!/bin/bash
+echo "srun $* in $PWD port ${DIECAST_PORT:-} secret ${#DIECAST_SECRET}"
+eval "$STUB"
+END
+cat >"$scratch/bin/scontrol" <<'END'
+#!/bin/bash
+[ "$1" = show ] || exec echo "scontrol $*"
+[ "$RECORD" = none ] || printf 'JobId=%s\n   Command=%s\n   WorkDir=/x\n' "$3" "$RECORD"
+END
+chmod +x "$scratch/bin"/*
+# batch NAME CODE PATTERN RECORD STUB: submitted in $scratch/other
+batch() {
+    env PATH="$scratch/bin:$PATH" SLURM_SUBMIT_DIR="$scratch/other" SLURM_JOB_ID=23456 DIECAST_SECRET= \
+        RECORD="$4" STUB="$5" timeout 20 bash -c 'cd "$0" && exec bash "$1" --lr 1' \
+        "$scratch/other" "$scratch/slurm_script" >"$scratch/c" 2>&1
+    local code=$?
+    [ $code = "$2" ] && [[ $(<"$scratch/c") =~ $3 ]]
+    verdict "$1" $? "code $code: $(head -3 "$scratch/c")"
+}
+for backend in cpu cuda; do
+    folder $backend 2 <<<"#!/bin/bash
+$show"
+    y="$scratch/a folder.$backend"
+    mkdir "$y"
+    cp "$x/train" "$y"
+    sed "s/@NAME@/start_test/; s/@RANKS@/2/" "templates/$backend/train.slurm" >"$y/train.slurm"
+    ! grep -q '@[A-Z]*@' "$y/train.slurm" "$x/run.sh"
+    verdict "templates of $backend have no other holes" $? "see templates/$backend"
+    cp "$y/train.slurm" "$scratch/slurm_script"
+    rm -f "$RUN"/*
+    want="srun -K1 --wait=60 $y/train --lr 1 in $scratch/other port 13456 secret 64"
+    [ $backend = cuda ] ||
+        want="srun -K1 --wait=60 --mpi=pmix $y/train --lr 1 in $scratch/other port  secret 0"
+    batch "train.slurm of $backend, from another folder" 91 "$want" "$y/train.slurm --lr 1" 'exit 91'
+    said "train.slurm of $backend goes back into the queue" 1 '^scontrol requeue 23456$'
+    batch "train.slurm of $backend, no record" 80 "submit the train.slurm that lies beside it" none ''
+    (cd "$y" && cp train.slurm train "$scratch/other")
+    batch "train.slurm of $backend, submitted where it lies" 88 "srun .* $scratch/other/train --lr" \
+        none 'exit 88'
+    rm "$scratch/other"/*
+    said "train.slurm of $backend stays out of the queue" 0 scontrol
+    fault='printf "{\"code\":\t91}" >"$RUN/fault.0.1.json"'
+    batch "train.slurm of $backend, srun's own code" 91 "back into" "$y/train.slurm" "$fault; exit 143"
+    batch "train.slurm of $backend, a fault file of before" 143 srun "$y/train.slurm" 'exit 143'
+done
+exit $failed
