@@ -109,17 +109,10 @@ static void match(HfWant *want, int n, const StSet *set, const cJSON *config, co
         }
 }
 
-static bool has(const char *folder, const char *name)
-{
-    char *path = folder_join(folder, name);
-    bool there = access(path, F_OK) == 0;
-    free(path);
-    return there;
-}
-
 void hf_load(Model *m, const char *folder, bool allow_nonfinite)
 {
     comm_expect(weights_seconds(m));
+    hf_check_kind(m, folder, false);
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
     char *error = hf_config_differs(ours, theirs);
     if (error)
@@ -127,7 +120,7 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     StSet set;
     error = st_set_open(&set, folder);
     if (error)
-        die(has(folder, "model.safetensors") || has(folder, "model.safetensors.index.json")
+        die(hf_has(folder, "model.safetensors") || hf_has(folder, "model.safetensors.index.json")
                 ? EXIT_DATA : EXIT_MISMATCH, "%s", error);
     int n;
     HfWant *want = wanted(m, &n);
@@ -219,7 +212,7 @@ static char *write_config(const Model *m, const char *folder, const char *source
     };
     cJSON *ours = own_config(m), *config = NULL;
     char *ignored = NULL, *differs = NULL;
-    if (source && has(source, "config.json"))
+    if (source && hf_has(source, "config.json"))
         config = folder_read_json(source, "config.json", 64u << 20, &ignored);
     if (config)
         differs = hf_config_differs(ours, config);

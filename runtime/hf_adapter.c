@@ -16,12 +16,19 @@
 #include "json.h"
 #include "weights.h"
 
-/* Keys that must have the binary's value, with PEFT's default. */
-static const struct { const char *key, *value; } scale_keys[] = {
-    { "peft_type", "\"LORA\"" }, { "r", "8" }, { "lora_alpha", "8" }, { "use_rslora", "false" },
-    { "rank_pattern", "{}" }, { "alpha_pattern", "{}" }, { "bias", "\"none\"" },
-    { "use_dora", "false" }, { "lora_bias", "false" },
+/* Keys that must have the binary's value, with PEFT's default and our field. */
+static const struct { const char *key, *value, *field; } scale_keys[] = {
+    { "r", "8", "lora.rank" }, { "lora_alpha", "8", "lora.alpha" },
+    { "use_rslora", "false", "lora.rslora" },
 };
+
+/* Keys that make another computation of an adapter: what it is called, and the values, absent and
+ * null beside them, that leave it a plain one. */
+static const struct { const char *key, *name, *plain; } kind_keys[] = {
+#define PEFT_KIND(key, name, plain) { key, name, plain },
+#include "hf_peft.def"
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static cJSON *own_config(const Model *m)
 {
@@ -44,9 +51,31 @@ static char *printed(const cJSON *value)
     return text;
 }
 
+/* Among the values of a JSON list, or absent. */
+static bool among(const cJSON *value, const char *list)
+{
+    cJSON *all = cJSON_Parse(list), *one;
+    bool found = !value || cJSON_IsNull(value);
+    cJSON_ArrayForEach(one, all)
+        found = found || cJSON_Compare(one, value, true);
+    cJSON_Delete(all);
+    return found;
+}
+
+static void check_kind(const cJSON *theirs, const char *folder)
+{
+    for (size_t i = 0; i < COUNT(kind_keys); i++) {
+        const cJSON *found = json_get(theirs, kind_keys[i].key);
+        if (!among(found, kind_keys[i].plain))
+            die(EXIT_MISMATCH, "%s/adapter_config.json: %s is %s: %s is not supported; plain LoRA "
+                "and rsLoRA are", folder, kind_keys[i].key, printed(found), kind_keys[i].name);
+    }
+}
+
 static void check_scale(const cJSON *ours, const cJSON *theirs, const char *folder)
 {
-    for (size_t i = 0; i < sizeof scale_keys / sizeof *scale_keys; i++) {
+    char *list = NULL, *words = NULL;
+    for (size_t i = 0; i < COUNT(scale_keys); i++) {
         const char *key = scale_keys[i].key;
         cJSON *standard = cJSON_Parse(scale_keys[i].value);
         const cJSON *want = json_get(ours, key), *found = json_get(theirs, key);
@@ -54,11 +83,32 @@ static void check_scale(const cJSON *ours, const cJSON *theirs, const char *fold
             want = standard;
         if (!found || cJSON_IsNull(found))
             found = standard;
-        if (!cJSON_Compare(want, found, true))
-            die(EXIT_MISMATCH, "%s/adapter_config.json: %s is %s, this binary was built for %s",
-                folder, key, printed(found), printed(want));
+        if (!cJSON_Compare(want, found, true)) {
+            char *value = printed(found);
+            char *longer = format("%s%s%s is %s, this binary was built for %s", list ? list : "",
+                                  list ? "; " : "", key, value, printed(want));
+            char *more = format("%s %s=%s", words ? words : "", scale_keys[i].field, value);
+            free(list), free(words), free(value);
+            list = longer;
+            words = more;
+        }
         cJSON_Delete(standard);
     }
+    if (list)
+        die(EXIT_MISMATCH, "%s/adapter_config.json: %s: generate it with%s", folder, list, words);
+}
+
+/* Layers that are trained as a whole: the tensors tell them apart, their absence here is said by
+ * name. */
+static void check_whole(const cJSON *ours, const cJSON *theirs, const char *folder)
+{
+    const cJSON *want = json_get(ours, "modules_to_save");
+    const cJSON *found = json_get(theirs, "modules_to_save");
+    bool wants = cJSON_GetArraySize(want) > 0, has = cJSON_GetArraySize(found) > 0;
+    if (wants != has)
+        die(EXIT_MISMATCH, "%s/adapter_config.json: modules_to_save is %s, this binary was built "
+            "for %s: generate it with lora.modules_to_save of the same", folder,
+            has ? printed(found) : "absent", wants ? printed(want) : "none");
 }
 
 /* Module of a tensor: "base_model.model.lm_head.weight" -> "lm_head", with its length. */
@@ -114,16 +164,21 @@ static void check_targets(const Model *m, const cJSON *theirs, const char *folde
 
 void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
 {
-    cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "adapter_config.json");
+    cJSON *ours = own_config(m);
+    hf_check_kind(m, folder, true);
+    cJSON *theirs = hf_read_json(folder, "adapter_config.json");
     if (!cJSON_IsObject(theirs))
         die(EXIT_DATA, "%s/adapter_config.json: not a JSON object", folder);
+    check_kind(theirs, folder);
     check_scale(ours, theirs, folder);
+    check_whole(ours, theirs, folder);
     check_targets(m, theirs, folder);
     char *path = folder_join(folder, "adapter_model.safetensors");
     char *pickle = folder_join(folder, "adapter_model.bin");
     if (access(path, F_OK) != 0 && access(pickle, F_OK) == 0)
-        die(EXIT_MISMATCH, "%s: pickle files can run code and are not read; save the adapter with "
-            "safe_serialization=True", pickle);
+        die(EXIT_MISMATCH, "%s: pickle files can run code and are not read; convert it once: python3 "
+            "-c \"import torch, safetensors.torch as s; s.save_file(torch.load('%s', "
+            "weights_only=True), '%s')\"", pickle, pickle, path);
     StFile file;
     char *error = st_open(&file, path);
     if (error)

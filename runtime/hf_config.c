@@ -120,18 +120,28 @@ static double number(const cJSON *config, const char *family, const char *key)
     return 0;
 }
 
-static char *differ(const char *key, const char *found, const char *wanted)
+static void add(char **list, const char *what)
 {
-    return format("%s is %s, this binary was built for %s", key, found, wanted);
+    char *longer = format("%s%s%s", *list ? *list : "", *list ? "; " : "", what);
+    free(*list);
+    *list = longer;
 }
 
-static char *compare_key(const cJSON *ours, const cJSON *theirs, const ConfigKey *row)
+/* Adds the key to the list when its values are two. */
+static void compare(char **list, const char *key, const char *found, const char *wanted)
+{
+    char *what = format("%s is %s, this binary was built for %s", key, found, wanted);
+    if (strcmp(found, wanted) != 0)
+        add(list, what);
+    free(what);
+}
+
+static void compare_key(char **list, const cJSON *ours, const cJSON *theirs, const ConfigKey *row)
 {
     char *want = key_text(ours, row), *found = key_text(theirs, row);
-    char *error = strcmp(want, found) == 0 ? NULL : differ(row->key, found, want);
+    compare(list, row->key, found, want);
     free(want);
     free(found);
-    return error;
 }
 
 /* The one object that both generations of keys mean: rope_theta, rope_type and, for llama3, the
@@ -178,16 +188,15 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
 
 static char *compare_ropes(const cJSON *want, const cJSON *found)
 {
+    char *list = NULL;
     for (size_t i = 0; i < COUNT(scaling_fields) + 2; i++) {
         const char *key = i == 0 ? "rope_theta" : i == 1 ? "rope_type" : scaling_fields[i - 2];
         char *a = value_text(json_get(want, key)), *b = value_text(json_get(found, key));
-        char *error = strcmp(a, b) == 0 ? NULL : differ(key, b, a);
+        compare(&list, key, b, a);
         free(a);
         free(b);
-        if (error)
-            return error;
     }
-    return NULL;
+    return list;
 }
 
 /* old and new generation side by side in one file must not contradict each other either. */
@@ -226,27 +235,46 @@ static char *compare_rope(const cJSON *ours, const cJSON *theirs, double theta)
     return error;
 }
 
+static char *quantised(const cJSON *how)
+{
+    if (!how || cJSON_IsNull(how))
+        return NULL;
+    const char *method = cJSON_GetStringValue(json_get(how, "quant_method"));
+    const cJSON *number = json_get(how, "bits");
+    char *bits = cJSON_IsTrue(json_get(how, "load_in_4bit")) ? format(", load_in_4bit")
+               : cJSON_IsTrue(json_get(how, "load_in_8bit")) ? format(", load_in_8bit")
+               : cJSON_IsNumber(number) ? format(", %g bits", number->valuedouble)
+               : format("%s", "");
+    char *error = format("quantization_config (%.40s%s): quantised weights are not supported; use "
+                         "the model they were made from", method ? method : "of no quant_method",
+                         bits);
+    free(bits);
+    return error;
+}
+
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
 {
     const char *family = family_of(ours), *other = family_of(theirs);
-    const cJSON *quantised = json_get(theirs, "quantization_config");
+    char *list = NULL;
     if (!cJSON_IsObject(theirs))
         return format("not a JSON object");
-    if (strcmp(family, other) != 0)
-        return differ("model_type", *other ? other : "absent", family);
-    if (quantised && !cJSON_IsNull(quantised))
-        return format("quantization_config is there: quantised weights are not read, "
-                      "use the unquantised model");
-    for (size_t i = 0; i < COUNT(config_keys); i++) {
-        char *error = strcmp(config_keys[i].family, family) == 0
-                          ? compare_key(ours, theirs, &config_keys[i]) : NULL;
-        if (error)
-            return error;
+    if (strcmp(family, other) != 0) {
+        compare(&list, "model_type", *other ? other : "absent", family);
+        return list;
     }
-    for (size_t i = 0; i < COUNT(ropes); i++)
-        if (strcmp(ropes[i].family, family) == 0)
-            return compare_rope(ours, theirs, ropes[i].theta);
-    return NULL;
+    if ((list = quantised(json_get(theirs, "quantization_config"))))
+        return list;
+    for (size_t i = 0; i < COUNT(config_keys); i++)
+        if (strcmp(config_keys[i].family, family) == 0)
+            compare_key(&list, ours, theirs, &config_keys[i]);
+    for (size_t i = 0; i < COUNT(ropes); i++) {
+        char *what = strcmp(ropes[i].family, family) == 0
+                         ? compare_rope(ours, theirs, ropes[i].theta) : NULL;
+        if (what)
+            add(&list, what);
+        free(what);
+    }
+    return list;
 }
 
 static void set(cJSON *object, const char *key, cJSON *value)

@@ -8,7 +8,7 @@
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
-/* The first key that differs with both values: "hidden_size is 128, this binary was built for 64". ours describes the
+/* Every key that differs with both values: "hidden_size is 128, this binary was built for 64; ...". ours describes the
  * binary. Also refuses quantised models. */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs);
 /* Sets the weights' dtype ("float32", "bfloat16", "float16") and the rotary base and scaling under the keys of both

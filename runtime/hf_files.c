@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "checkpoint.h"
 #include "comm.h"
 #include "folder.h"
+#include "json.h"
 #include "weights.h"
 
 static const char peft_prefix[] = "base_model.model.";
@@ -31,10 +33,64 @@ bool hf_is_pair(const char *name)
            strstr(name, ".lora_embedding_A") || strstr(name, ".lora_embedding_B");
 }
 
+bool hf_has(const char *folder, const char *name)
+{
+    char *path = folder_join(folder, name);
+    bool there = access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
+static void check_exists(const char *folder)
+{
+    if (folder_exists(folder))
+        return;
+    if (access(folder, F_OK) == 0)
+        die(EXIT_CONFIG, "%s: a file; name the folder that holds it", folder);
+    die(EXIT_CONFIG, "%s: no such folder%s", folder, path_hint(folder));
+}
+
+/* An adapter in place of a model: the flags that load both. */
+static void end_adapter(const Model *m, const char *folder)
+{
+    char *error = NULL;
+    cJSON *config = folder_read_json(folder, "adapter_config.json", 64u << 20, &error);
+    const char *base = cJSON_GetStringValue(json_get(config, "base_model_name_or_path"));
+    if (!m->adapter_json)
+        die(EXIT_CONFIG, "%s: a PEFT adapter of %s, no model, and this binary has no LoRA: merge "
+            "it into its base, or generate with lora.rank > 0", folder,
+            base && *base ? base : "a base it does not name");
+    die(EXIT_CONFIG, "%s: a PEFT adapter, no model: --adapter %s --init-from %s", folder, folder,
+        base && *base ? base : "its base, which it does not name");
+}
+
+void hf_check_kind(const Model *m, const char *folder, bool adapter)
+{
+    check_exists(folder);
+    bool model = hf_has(folder, "config.json");
+    if (hf_has(folder, "adapter_config.json")) {
+        if (adapter || hf_has(folder, "model.safetensors") ||
+            hf_has(folder, "model.safetensors.index.json"))
+            return;
+        end_adapter(m, folder);
+    }
+    if (model && adapter)
+        die(EXIT_CONFIG, "%s: a model, no PEFT adapter: --init-from %s", folder, folder);
+    if (model)
+        return;
+    int n;
+    int64_t *steps = checkpoint_list(folder, &n);
+    if (n > 0)
+        die(EXIT_CONFIG, "%s: a run folder; name one of its checkpoints: %s/checkpoint-%lld",
+            folder, folder, (long long)steps[n - 1]);
+    free(steps);
+    if (hf_has(folder, "snapshots"))
+        die(EXIT_CONFIG, "%s: a model in the hub's cache; name the folder of one of its revisions "
+            "in %s/snapshots", folder, folder);
+}
+
 cJSON *hf_read_json(const char *folder, const char *name)
 {
-    if (!folder_exists(folder))
-        die(EXIT_CONFIG, "%s: no such folder", folder);
     char *error = NULL;
     cJSON *json = folder_read_json(folder, name, 64u << 20, &error);
     if (!json)

@@ -23,8 +23,11 @@ const char *hf_base_name(const char *name);
 /* Half of a LoRA pair, by its name. */
 bool hf_is_pair(const char *name);
 
-/* Dies with 80 when folder is none, 88 when the file is damaged or missing. */
+/* Dies with 80 when folder is no model folder (adapter: no adapter folder), saying what it is. */
+void hf_check_kind(const Model *m, const char *folder, bool adapter);
+/* Dies with 88 when the file is damaged or missing. */
 cJSON *hf_read_json(const char *folder, const char *name);
+bool hf_has(const char *folder, const char *name);
 void hf_want_sort(HfWant *want, int n);
 HfWant *hf_want_find(HfWant *want, int n, const char *name);        /* after hf_want_sort */
 /* All found, of the right shape; else dies with 83. */

@@ -11,7 +11,9 @@
 #include "json.h"
 
 #include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -352,33 +354,68 @@ static char *read_at(int fd, void *dst, uint64_t at, uint64_t bytes)
     return NULL;
 }
 
+const char *st_looks_like(const void *head, size_t n)
+{
+    static const struct { const char *begin, *what; } known[] = {
+        {"version https://git-lfs", "a pointer of git-lfs (git lfs pull fetches the file itself)"},
+        {"\x1f\x8b", "gzip data"}, {"PAR1", "Parquet"}, {"\x93NUMPY", "a NumPy array"},
+        {"PK\3\4", "a zip archive"}, {"GGUF", "GGUF"}, {"\x28\xb5\x2f\xfd", "zstd data"},
+        {"ARROW1", "Arrow"}, {"<!DOCTYPE", "a web page"}, {"<html", "a web page"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        size_t k = strlen(known[i].begin);
+        if (k <= n && !memcmp(head, known[i].begin, k))
+            return known[i].what;
+    }
+    const unsigned char *byte = head;
+    for (size_t i = 0; i < n; i++)
+        if ((byte[i] < ' ' && !strchr("\t\n\r", byte[i])) || byte[i] == 0x7f || byte[i] == 0)
+            return NULL;
+    return n ? "text" : NULL;
+}
+
+/* The message for a file without a header: what the file is, or else `error`. */
+static char *no_header(const unsigned char *head, size_t n, char *error)
+{
+    const char *what = st_looks_like(head, n);
+    if (!what)
+        return error;
+    free(error);
+    return format("no safetensors file but %s", what);
+}
+
 static char *open_file(StFile *f, int fd)
 {
     struct stat st;
-    unsigned char word[8];
+    unsigned char head[64] = {0};
     uint64_t n = 0;
     if (fstat(fd, &st))
         return format("%s", strerror(errno));
     if (!S_ISREG(st.st_mode))
         return format("not a regular file");
     uint64_t size = (uint64_t)st.st_size;
-    if (size < 8)
-        return format("no safetensors file: %llu bytes, want at least 8", (unsigned long long)size);
-    char *error = read_at(fd, word, 0, 8);
+    size_t nhead = size < sizeof head ? (size_t)size : sizeof head;
+    char *error = read_at(fd, head, 0, nhead);
     if (error)
         return error;
+    if (size < 8)
+        return no_header(head, nhead, format("no safetensors file: %llu bytes, want at least 8",
+                                             (unsigned long long)size));
     for (int i = 7; i >= 0; i--)
-        n = n << 8 | word[i];
+        n = n << 8 | head[i];
     if (n > ST_HEADER_MAX)
-        return format("no safetensors file: header of %llu bytes, at most %u are allowed",
-                      (unsigned long long)n, ST_HEADER_MAX);
+        return no_header(head, nhead, format("no safetensors file: header of %llu bytes, at most "
+                                             "%u are allowed", (unsigned long long)n,
+                                             ST_HEADER_MAX));
     if (n > size - 8)
-        return format("header of %llu bytes does not fit the file of %llu", (unsigned long long)n,
-                      (unsigned long long)size);
+        return no_header(head, nhead, format("header of %llu bytes does not fit the file of %llu",
+                                             (unsigned long long)n, (unsigned long long)size));
     char *header = malloc(n + 1);
     error = read_at(fd, header, 8, n);
     if (!error)
         error = st_header_parse(f, header, n, size);
+    if (error && n && !memchr(" \t\r\n{", *header, 5))
+        error = no_header(head, nhead, error);
     free(header);
     return error;
 }
@@ -504,12 +541,32 @@ static char *index_open(StSet *s, const char *folder, const cJSON *map)
                   (long long)mapped);
 }
 
+/* What a folder without safetensors holds in their place. */
+static char *other_weights(const char *folder)
+{
+    struct dirent **list;
+    bool pickles = false, gguf = false;
+    int n = scandir(folder, &list, NULL, NULL);
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i]->d_name;
+        pickles = pickles || !fnmatch("pytorch_model*.bin", name, 0) || !fnmatch("*.pth", name, 0);
+        gguf = gguf || !fnmatch("*.gguf", name, 0);
+        free(list[i]);
+    }
+    if (n >= 0)
+        free(list);
+    if (pickles)
+        return format("%s: pickle files can run code and are not read; convert them once: python3 "
+                      "-c \"from transformers import AutoModelForCausalLM as M; M.from_pretrained("
+                      "'%s', torch_dtype='auto').save_pretrained('%s')\"", folder, folder, folder);
+    return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s",
+                  folder, gguf ? "; GGUF is not read: use the folder that it was made from" : "");
+}
+
 char *st_set_open(StSet *s, const char *folder)
 {
     char *one = format("%s/model.safetensors", folder), *error = NULL;
     char *index = format("%s/model.safetensors.index.json", folder);
-    char *pickle = format("%s/pytorch_model.bin", folder);
-    char *pickles = format("%s/pytorch_model.bin.index.json", folder);
     *s = (StSet){0};
     if (exists(one)) {
         s->file = malloc(sizeof *s->file);
@@ -527,17 +584,11 @@ char *st_set_open(StSet *s, const char *folder)
         }
         cJSON_Delete(json);
         free(text);
-    } else if (exists(pickle) || exists(pickles)) {
-        error = format("%s: pickle files can run code and are not read; convert the folder once "
-                       "with save_pretrained(..., safe_serialization=True)", folder);
     } else {
-        error = format("%s: neither model.safetensors nor model.safetensors.index.json is there",
-                       folder);
+        error = other_weights(folder);
     }
     free(one);
     free(index);
-    free(pickle);
-    free(pickles);
     if (error)
         st_set_close(s);
     return error;

@@ -43,6 +43,9 @@ typedef struct {
 
 /* Opens and validates; the file stays open for st_read. After an error *f is empty and needs no
  * st_close. */
+/* What a file that begins with these bytes may be in place of a safetensors file, "text" say; NULL:
+ * nobody knows. */
+const char *st_looks_like(const void *head, size_t n);
 char *st_open(StFile *f, const char *path);
 /* The pure part: the n bytes of JSON behind the length word of a file of file_size bytes. */
 char *st_header_parse(StFile *f, const char *header, size_t n, uint64_t file_size);

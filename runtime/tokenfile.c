@@ -140,13 +140,37 @@ static char *with_path(const char *path, char *error)
     return full;
 }
 
+/* What is to be done with a file that st_open refused. */
+static char *other_file(const char *path, char *error)
+{
+    unsigned char head[64];
+    struct stat is;
+    FILE *file = stat(path, &is) == 0 && S_ISREG(is.st_mode) ? fopen(path, "r") : NULL;
+    const char *what = file ? st_looks_like(head, fread(head, 1, sizeof head, file)) : NULL;
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    const char *dot = strrchr(name, '.');
+    char *better = NULL;
+    if (what)
+        better = format("%s: no token file but %s; gen pack makes one of text and JSON Lines: gen "
+                        "pack --tokenizer MODEL/tokenizer.json -o %.*s.safetensors %s", path, what,
+                        (int)(dot > name ? dot - path : (long)strlen(path)), path, path);
+    else if (stat(path, &is) == 0 && S_ISDIR(is.st_mode))
+        better = format("%s: a folder; name the token files in it, one after the other with commas",
+                        path);
+    if (file)
+        fclose(file);
+    if (better)
+        free(error);
+    return better ? better : error;
+}
+
 char *tokenfile_open(TokenFile *f, const char *path)
 {
     StFile s;
     *f = (TokenFile){0};
     char *error = st_open(&s, path);
     if (error)
-        return error;
+        return other_file(path, error);
     f->path = strdup(path);
     error = check_meta(f, &s);
     if (!error)

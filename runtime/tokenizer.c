@@ -792,7 +792,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     size_t n, nconfig = 0;
     struct stat is;
     if (stat(path, &is) && errno == ENOENT) {
-        char *hint = path_hint(path), *missing = format("%s: no such file%s", path, hint);
+        char *hint = path_hint(path), *missing = format("%s: %s%s", path, strerror(ENOENT), hint);
         free(hint);
         return missing;
     }

@@ -325,6 +325,8 @@ edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited conf
 }
 edited config-hidden 83 'hidden_size is 128, this binary was built for 64' \
     llama 's/"hidden_size": 64/"hidden_size": 128/'
+edited config-all 83 'hidden_size is 128, this .*64; rms_norm_eps is 1e-06, this .*; factor is 9, this .*for 8$' \
+    llama 's/"hidden_size": 64/"hidden_size": 128/; s/1e-05/1e-06/; s/"factor": 8.0/"factor": 9.0/'
 edited config-text 83 'hidden_size is "64", this' llama 's/"hidden_size": 64/"hidden_size": "64"/'
 edited config-negative 83 'num_hidden_layers is -2, this' llama 's/"num_hidden_layers": 2/"num_hidden_layers": -2/'
 edited config-eps 83 'rms_norm_eps is 1e-06, this' llama 's/1e-05/1e-06/'
@@ -343,6 +345,10 @@ edited config-two-scalings 83 'rope_scaling contradicts rope_parameters' llama \
 edited config-both-generations 0 '^loaded' llama 's/"rms_norm_eps"/"rope_theta": 10000.0, "rms_norm_eps"/'
 edited config-quantised 83 'quantization_config' \
     llama 's/"rms_norm_eps"/"quantization_config": {"bits": 4}, "rms_norm_eps"/'
+edited config-bitsandbytes 83 'quantization_config .bitsandbytes, load_in_4bit.: quantised weights are not supported' \
+    llama 's/"rms_norm_eps"/"quantization_config": {"quant_method":"bitsandbytes","load_in_4bit":true}, "rms_norm_eps"/'
+edited config-gptq 83 'quantization_config .gptq, 4 bits.: quantised' \
+    llama 's/"rms_norm_eps"/"quantization_config": {"quant_method": "gptq", "bits": 4}, "rms_norm_eps"/'
 edited config-sliding-window 83 'use_sliding_window is true' \
     qwen2 's/"use_sliding_window": false/"use_sliding_window": true/'
 edited config-layer-types 83 'layer_types is "sliding_attention"' \
@@ -405,6 +411,34 @@ expect head-fresh 0 'keeps its first values' rslora load "$scratch/h"
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' "$scratch/h/config.json"
 TIED=1 $driver "$scratch/h/config.json" rslora load "$scratch/h" >"$scratch/out" 2>&1 &&
     ok head-tied || not_ok head-tied "$(cat "$scratch/out")"
+# Folders of another kind, and a model as the hub's cache keeps it.
+expect adapter-as-model 80 'a PEFT adapter, no model: --adapter .*adapter_init --init-from its base' \
+    lora load $ref/qwen2_lora/adapter_init
+rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_init "$scratch/h"
+sed -i 's,"base_model_name_or_path": "","base_model_name_or_path": "org/base",' "$scratch/h/adapter_config.json"
+cp $ref/qwen2_lora/model/config.json "$scratch/h"      # as PEFT leaves it beside some
+expect adapter-as-model-base 80 '--adapter .*/h --init-from org/base' lora load "$scratch/h"
+expect adapter-as-model-no-lora 80 'adapter of org/base, no model, and this binary has no LoRA' qwen2 load "$scratch/h"
+expect model-as-adapter 80 'a model, no PEFT adapter: --init-from .*/qwen2_lora/model' \
+    lora adapter $ref/qwen2_lora/model "$scratch/b"
+rm -rf "$scratch/h"; mkdir -p "$scratch/h/checkpoint-7" "$scratch/h/checkpoint-30"
+expect run-as-model 80 'a run folder; name one of its checkpoints: .*/h/checkpoint-30$' llama load "$scratch/h"
+expect run-as-adapter 80 'name one of its checkpoints: .*/h/checkpoint-30$' lora adapter "$scratch/h" "$scratch/b"
+rm -rf "$scratch/h"; mkdir -p "$scratch/h/snapshots/rev" "$scratch/h/blobs"
+expect cache-as-model 80 'name the folder of one of its revisions in .*/h/snapshots' llama load "$scratch/h"
+for file in $ref/llama_tiny/model/*; do
+    cp "$file" "$scratch/h/blobs/of-$(basename "$file")"
+    ln -s "../../blobs/of-$(basename "$file")" "$scratch/h/snapshots/rev/$(basename "$file")"
+done
+expect model-in-cache 0 '^loaded' llama load "$scratch/h/snapshots/rev"
+ln -s snapshots/rev "$scratch/h/link"
+expect model-through-link 0 '^loaded' llama load "$scratch/h/link"
+expect hub-name 80 'hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then name' llama load Qwen/Qwen2.5-0.5B
+expect hub-name-adapter 80 'hf download org/adapter --local-dir adapter' lora adapter org/adapter "$scratch/b"
+expect file-as-model 80 'a file; name the folder' llama load $ref/llama_tiny/model/model.safetensors
+rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_init "$scratch/h"
+mv "$scratch/h/adapter_model.safetensors" "$scratch/h/adapter_model.bin"
+expect adapter-pickle 83 "pickle files .* s.save_file.torch.load.'.*/h/adapter_model.bin'" lora adapter "$scratch/h" "$scratch/b"
 adapter_edit() {  # NAME CODE PATTERN SED
     rm -rf "$scratch/h"; cp -r $ref/qwen2_rslora/adapter_final "$scratch/h"
     sed -i "$4" "$scratch/h/adapter_config.json"
@@ -415,9 +449,22 @@ adapter_edit alpha 83 'lora_alpha is 16, this' 's/"lora_alpha": 8/"lora_alpha": 
 adapter_edit alpha-missing-is-8 0 '^saved' '/"lora_alpha"/d'
 rm -rf "$scratch/b"
 adapter_edit rslora 83 'use_rslora is false, this' '/"use_rslora"/d'
-adapter_edit dora 83 'use_dora is true, this' 's/"use_dora": false/"use_dora": true/'
-adapter_edit type 83 'peft_type is "IA3", this' 's/"LORA"/"IA3"/'
+adapter_edit dora 83 'use_dora is true: DoRA is not supported' 's/"use_dora": false/"use_dora": true/'
+adapter_edit type 83 'peft_type is "IA3": an adapter of another kind than LORA is not supported' 's/"LORA"/"IA3"/'
 adapter_edit pattern 83 'rank_pattern is ' 's/"rank_pattern": {}/"rank_pattern": {"(a*)*b": 1000000000}/'
+adapter_edit bias 83 'bias is "all": a trained bias is not' 's/"bias": "none"/"bias": "all"/'
+adapter_edit pissa 83 'init_lora_weights is "pissa_niter_4": an adapter that began by changing its base' \
+    's/"init_lora_weights": true/"init_lora_weights": "pissa_niter_4"/'
+adapter_edit gaussian 0 '^saved' 's/"init_lora_weights": true/"init_lora_weights": "gaussian"/'
+rm -rf "$scratch/b"
+adapter_edit alora 83 'alora_invocation_tokens is \[5\]: aLoRA' \
+    's/"alora_invocation_tokens": null/"alora_invocation_tokens": [5]/'
+adapter_edit layers 83 'layers_to_transform is 1: an adapter of some layers' \
+    's/"layers_to_transform": null/"layers_to_transform": 1/'
+adapter_edit whole 83 'modules_to_save is absent, this binary was built for \["lm_head"\]' \
+    '/"modules_to_save": \[/,/\]/c "modules_to_save": null,'
+adapter_edit both 83 'r is 8, this binary was built for 4; lora_alpha is 16, .*generate it with lora.rank=8 lora.alpha=16$' \
+    's/"r": 4/"r": 8/; s/"lora_alpha": 8/"lora_alpha": 16/'
 adapter_edit target-missing 83 'target_modules lacks model.layers.0.self_attn.v_proj' \
     's/"q_proj",/"q_proj"/; /"v_proj"/d'
 adapter_edit target-extra 83 'target_modules has "o_proj"' 's/"q_proj",/"q_proj", "o_proj",/'

@@ -461,6 +461,53 @@ static const struct {
      "key given twice"},
 };
 
+/* Files that are something else; size bytes, zeros behind the text. */
+static void check_others(void)
+{
+    static const struct { const char *name, *begin; int size; const char *weights, *tokens; } cases[] = {
+        {"text", "Once upon a time", 16, "no safetensors file but text",
+         "no token file but text; gen pack makes one of text and JSON Lines: gen pack --tokenizer "
+         "MODEL/tokenizer.json -o "},
+        {"a short text", "Hi\n", 3, "no safetensors file but text", "no token file but text"},
+        {"UTF-8", "\xc3\xa4\xc3\xb6\xe2\x82\xac\n\n", 9, "but text", "but text"},
+        {"rows", "{\"text\": \"a\"}\n", 14, "but text", "but text"},
+        {"gzip", "\x1f\x8b\x08\x08zzzz", 400, "but gzip data", "no token file but gzip data"},
+        {"gzip of a pipe", "\x1f\x8b\x08", 700000, "but gzip data", "but gzip data"},
+        {"Parquet", "PAR1\x15\x04\x15", 99, "but Parquet", "no token file but Parquet"},
+        {"NumPy", "\x93NUMPY\1", 99, "but a NumPy array", "no token file but a NumPy array"},
+        {"git-lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", 130,
+         "but a pointer of git-lfs (git lfs pull", "but a pointer of git-lfs"},
+        {"a pickle", "PK\3\4", 99, "but a zip archive", "but a zip archive"},
+        {"nothing", "", 0, "no safetensors file: 0 bytes", "no safetensors file: 0 bytes"},
+        {"noise", "\1\2\3\4\5\6\7\1", 99, "header of 740345", "no safetensors file: header of"},
+    };
+    static char zeros[700000];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = place("other.jsonl");
+        StFile f;
+        TokenFile t;
+        memset(zeros, 0, sizeof zeros);
+        strcpy(zeros, cases[i].begin);
+        spit(path, zeros, (size_t)cases[i].size);
+        char *weights = st_open(&f, path), *tokens = tokenfile_open(&t, path);
+        verdict(format("%s as weights", cases[i].name), weights && strstr(weights, cases[i].weights)
+                ? NULL : weights ? weights : "accepted");
+        verdict(format("%s as tokens", cases[i].name), tokens && strstr(tokens, cases[i].tokens)
+                ? NULL : tokens ? tokens : "accepted");
+        if (!i)
+            verdict("the line that packs it", tokens && strstr(tokens, format("-o %.*s.safetensors %s",
+                    (int)strlen(path) - 6, path, path)) ? NULL : tokens);
+    }
+    char *pipe = place("pipe");
+    StFile f;
+    char *error = mkfifo(pipe, 0600) ? "mkfifo" : st_open(&f, pipe);
+    verdict("a FIFO as weights", error && strstr(error, "not a regular file") ? NULL : error);
+    TokenFile t;
+    error = tokenfile_open(&t, scratch);
+    verdict("a folder as tokens", error && strstr(error, "a folder; name the token files")
+            ? NULL : error);
+}
+
 static void check_folders(void)
 {
     char *folder = place("model"), *index = format("%s/model.safetensors.index.json", folder);
@@ -473,7 +520,7 @@ static void check_folders(void)
     spit(format("%s/pytorch_model.bin", folder), "x", 1);
     error = st_set_open(&s, folder);
     verdict("folder of pickles: the remedy is named", error &&
-            strstr(error, "safe_serialization=True") ? NULL : "other message");
+            strstr(error, ".save_pretrained('") ? NULL : "other message");
     make_shard(folder, "1.safetensors", "a", "b");
     make_shard(folder, "2.safetensors", "c", NULL);
     make_shard(folder, "4.safetensors", "a", "e");
@@ -697,6 +744,7 @@ int main(int argc, char **argv)
     check_safetensors();
     check_reference(argv[2]);
     check_writer();
+    check_others();
     check_folders();
     check_halves();
     check_crc();
