@@ -25,15 +25,18 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
+HERE     := $(subst ','\'',$(CURDIR))
 CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time \
-            -Werror=implicit-function-declaration -ffile-prefix-map=$(CURDIR)=.
+            -Werror=implicit-function-declaration '-ffile-prefix-map=$(HERE)=.'
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # what gen and the training binaries share
-SHARED   := base names crc32c json safetensors safetensors_write tokenizer bpe
+SHARED   := base crc32c json safetensors safetensors_write tokenizer bpe
 SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
-EMITTED  := $(sort $(patsubst %/Makefile,%,$(wildcard out/*/Makefile)))
+# folders with names as gen makes them; those with a blank as make wants it
+EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
+            sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
 .PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench \
         lint sizes clean $(EMITTED)
@@ -53,8 +56,8 @@ out/.obj/%.o: %.c
 -include $(OBJECTS:.o=.d)
 
 $(EMITTED): gen
-	@[ -z "$(LOCKED)" ] || $(GEN) --locked $$(sed -n 's/^ \* Made by .gen \(.*\).:$$/\1/p' $@/train.c) -o $@
-	@$(MAKE) --no-print-directory -C $@
+	@[ -z "$(LOCKED)" ] || $(GEN) --locked -o '$@'
+	@$(MAKE) --no-print-directory -C '$@'
 
 deps:
 	@gen/deps.sh test
@@ -70,8 +73,8 @@ test:
 	@tests/run.sh $(GROUP)
 
 install: gen
-	mkdir -p $(DESTDIR)$(PREFIX)/bin
-	ln -sf $(abspath $(GEN)) $(DESTDIR)$(PREFIX)/bin/gen
+	mkdir -p "$(DESTDIR)$(PREFIX)/bin"
+	ln -sf '$(HERE)/$(GEN)' "$(DESTDIR)$(PREFIX)/bin/gen"
 
 bench: gen
 	@tests/bench/run.sh $(CASE)
@@ -112,4 +115,4 @@ sizes:
 
 clean:
 	rm -rf out/.obj out/.gen out/.test
-	@for f in $(EMITTED); do $(MAKE) --no-print-directory -C $$f clean; done
+	@for f in $(EMITTED); do $(MAKE) --no-print-directory -C "$$f" clean; done

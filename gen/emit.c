@@ -1,6 +1,6 @@
-/* emit.c -- writes out/NAME: filled templates, kernels, runtime, manifest and dumps.
+/* emit.c -- what stands in out/NAME: filled templates, kernels, runtime and dumps.
  *
- * In:    the graph after plan, the folders of the sources.   Out: files, if they changed.
+ * In:    the graph after plan, the folders of the sources.   Out: files, through emit_folder.c.
  * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph.
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
  *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text. */
@@ -21,42 +21,7 @@
 
 typedef struct { const char *name, *text; bool used; } Hole;
 
-static struct {
-    const char *dir;
-    int n;
-    char *name[256], *hash[256];     /* files written, below dir */
-} written;
-
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static void make_folder(const char *path)
-{
-    char *p = text_copy(path);
-    for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(p, 0777);
-        *slash = '/';
-    }
-    if (mkdir(p, 0777) && errno != EEXIST)
-        err((Loc){path, 0}, "cannot make this folder: %s", strerror(errno));
-}
-
-static void put(const char *name, const char *text, bool executable)
-{
-    if (written.n == (int)(sizeof written.name / sizeof written.name[0]))
-        bug("too many emitted files");
-    file_write_if_changed(text_print("%s/%s", written.dir, name), text, strlen(text), executable);
-    written.name[written.n] = text_copy(name);
-    written.hash[written.n++] = sha256_hex(text, strlen(text));
-}
-
-static bool is_written(const char *name)
-{
-    for (int i = 0; i < written.n; i++)
-        if (!strcmp(written.name[i], name))
-            return true;
-    return false;
-}
 
 static char *source(const char *path)
 {
@@ -69,7 +34,7 @@ static char *source(const char *path)
     return text;
 }
 
-static void copy_as(const char *path, const char *name) { put(name, source(path), false); }
+static void copy_as(const char *path, const char *name) { folder_put(name, source(path), false); }
 
 static void copy(const char *folder, const char *name)
 {
@@ -148,44 +113,49 @@ static char *fill(const char *path, Hole *holes, int n)
 #define FILL(path, ...) \
     fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
-char *c_string(const char *text)
-{
-    Str s = {0};
-    str_print(&s, "\"");
-    for (const char *p = text; *p; p++) {
-        unsigned char c = (unsigned char)*p;
-        if (c == '\n')
-            str_print(&s, p[1] ? "\\n\"\n    \"" : "\\n");
-        else if (c == '"' || c == '\\')
-            str_print(&s, "\\%c", c);
-        else if (c < ' ' || c > 126)
-            str_print(&s, "\\%03o", c);
-        else
-            str_print(&s, "%c", c);
-    }
-    str_print(&s, "\"");
-    return s.text;
-}
-
 /* ---- the parts of the folder ----------------------------------------------------------------- */
 
-/* The fields that the command line set: ` field=value ...`. */
-static char *overrides(const Config *c)
+/* The fields and flags that the command line set, words field=value. */
+static int override_words(const Config *c, const char **word)
 {
-    Str s = {0};
+    int n = 0;
     for (int i = 0; i < NFIELDS; i++) {
         const FieldValue *v = &c->v[i];
         if (!v->set || v->loc.file)
             continue;
-        str_print(&s, " %s=", field_row[i].path);
+        Str s = {0};
+        str_print(&s, "%s=", field_row[i].path);
         for (int k = 0; k < v->n; k++)
             str_print(&s, "%s%s", k ? "," : "", v->list[k]);
         if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
             str_print(&s, "%s", v->s);
         else if (field_row[i].type != FT_LIST)
             str_print(&s, "%s", value_print(field_row[i].type, v));
+        word[n++] = s.text;
     }
+    for (int i = 0; i < c->nrun; i++)
+        if (!c->run_loc[i].file)
+            word[n++] = text_print("run.%s=%s", c->run_name[i], c->run_value[i]);
+    return n;
+}
+
+enum { WORDS = NFIELDS + 128 };
+
+/* The same for a shell, in a comment: ` field=value ...`. */
+static char *overrides(const Config *c)
+{
+    const char *word[WORDS];
+    int n = override_words(c, word);
+    Str s = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&s, " %s", text_shell(text_comment(word[i])));
     return s.n ? s.text : "";
+}
+
+/* What made the folder, for a shell, in a comment. */
+static char *command(const Config *c)
+{
+    return text_print("gen %s%s", text_shell(text_comment(c->recipe)), overrides(c));
 }
 
 /* Of the text after the last room. */
@@ -195,26 +165,14 @@ static char *ir_hash(const Graph *g)
     return sha256_hex(text, strlen(text));
 }
 
-/* Of the files of kernels/ written so far. */
-static char *kernels_hash(void)
-{
-    Str s = {0};
-    for (int i = 0; i < written.n; i++)
-        if (!strncmp(written.name[i], "kernels/", 8))
-            str_print(&s, "%s %s\n", written.name[i], written.hash[i]);
-    return sha256_hex(s.text, s.n);
-}
-
 static char *head(const Graph *g, const char *about)
 {
     int groups = 0;
     for (int i = 0; i < g->nprograms; i++)
         groups += g->programs[i]->ngroups;
-    return text_print(" *\n * %s.\n * Made by `gen %s%s`:\n * change the recipe, not this file.\n"
+    return text_print(" *\n * %s.\n * Made by `%s`:\n * change the recipe, not this file.\n"
                       " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n",
-                      about, g->cfg->recipe, overrides(g->cfg),
-                      ir_hash(g),
-                      groups, g->nprograms, text_bytes(g->arena_bytes));
+                      about, command(g->cfg), ir_hash(g), groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
 /* Files of runtime/: all but those whose name ends in another backend's library, and those of the
@@ -263,8 +221,8 @@ static void copy_kernel_files(const char *backend, const char *const *file, int 
     for (int i = 0; i < known; i++) {
         char *path = text_print("kernels/%s/%s", backend, list[i]);
         const char *text = source(path);
-        if (!is_written(path))
-            put(path, text, false);
+        if (!folder_has(path))
+            folder_put(path, text, false);
         for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
             const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
             bool have = strchr(name, '/') != NULL ||     /* from runtime/, which is copied whole */
@@ -319,7 +277,7 @@ static char *recipe_h(const Graph *g)
     if (*overrides(c))
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(c) + 1));
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
-              GEN_VERSION, ir_hash(g), kernels_hash());
+              GEN_VERSION, ir_hash(g), folder_hash("kernels/"));
     str_print(&s,
               "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
               ".target = \"%s\",\n",
@@ -356,7 +314,7 @@ static void write_step(const Graph *g)
     char *programs = emit_programs(g), *merges = emit_merges(g);
     bool lora = config_int(g->cfg, F_lora_rank) > 0, gpu = on_gpu(g);
     const char *precision = config_text(g->cfg, F_precision);
-    put(gpu ? "step.cu" : "step.c",
+    folder_put(gpu ? "step.cu" : "step.c",
         FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
              {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
               false},
@@ -398,12 +356,12 @@ static void write_step(const Graph *g)
              {"programs", programs, false},
              {"describe", source("templates/products.c"), false}),
         false);
-    put("recipe.h",
+    folder_put("recipe.h",
         FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
-    put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
+    folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     copy_as("templates/step.h", "step.h");
-    put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
-    put("plan.h",
+    folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
+    folder_put("plan.h",
         FILL("templates/plan.h",
              {"head", head(g, "Where every value of the programs lives in the arena"), false},
              {"rows", emit_plan(g), false},
@@ -430,23 +388,24 @@ static void write_build(const Graph *g)
     if (on_gpu(g)) {
         const char *variants = emit_variants();
         copy("kernels/cuda", "gemm_key.h");
-        put("tune.cu",
+        folder_put("tune.cu",
             FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},
                  {"GENERATOR", lock_generator(), false}, {"SOURCES", lock_kernels(), false},
                  {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
     }
     char *ranks = text_print("%" PRId64, g->ranks);
-    put("Makefile",
+    folder_put("Makefile",
         FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->cfg->name, false},
-             {"RECIPE", g->cfg->recipe, false}, {"CFLAGS", g->target->cflags, false},
+             {"COMMAND", command(g->cfg), false},
+             {"CFLAGS", g->target->cflags, false},
              {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
         false);
-    put("run.sh",
-        FILL(text_print("templates/%s/run.sh", backend), {"NAME", g->cfg->name, false},
-             {"RECIPE", g->cfg->recipe, false}, {"RANKS", ranks, false}),
+    folder_put("run.sh",
+        FILL(text_print("templates/%s/run.sh", backend), {"NAME", text_shell(g->cfg->name), false},
+             {"RECIPE", text_shell(g->cfg->recipe), false}, {"RANKS", ranks, false}),
         true);
-    put("train.slurm",
+    folder_put("train.slurm",
         FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->cfg->name, false},
              {"RANKS", ranks, false}),
         false);
@@ -462,56 +421,53 @@ static void add_untuned(cJSON *manifest)
         cJSON_AddItemToArray(list, cJSON_CreateString(key[i]));
 }
 
-/* The list of files, so that the next generation knows what to remove. */
-static void write_manifest(const Graph *g)
+static char *manifest(const Graph *g)
 {
-    char *path = text_print("%s/manifest.json", written.dir), *error = NULL;
-    size_t n;
-    char *text = file_text(path, 1 << 20, &n);
-    cJSON *old = text ? json_parse(text, n, &error) : NULL;
-    free(error);
-    const cJSON *file;
-    cJSON_ArrayForEach(file, json_get(old, "files")) {
-        bool kept = !file->string || strstr(file->string, "..") || file->string[0] == '/';
-        for (int i = 0; i < written.n && !kept; i++)
-            kept = !strcmp(written.name[i], file->string);
-        if (!kept)
-            unlink(text_print("%s/%s", written.dir, file->string));
-    }
-    cJSON_Delete(old);
-    cJSON *o = cJSON_CreateObject(), *files = cJSON_AddObjectToObject(o, "files");
+    const char *word[WORDS];
+    int n = override_words(g->cfg, word);
+    cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "recipe", g->cfg->recipe);
+    cJSON_AddItemToObject(o, "overrides", cJSON_CreateStringArray(word, n));
     cJSON_AddStringToObject(o, "recipe_sha256", g->cfg->hash);
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
-    cJSON_AddStringToObject(
-        o, "ir_sha256",
-        ir_hash(g));
+    cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
-    for (int i = 0; i < written.n; i++)
-        cJSON_AddStringToObject(files, written.name[i], written.hash[i]);
+    cJSON_AddStringToObject(o, "model_fields", emit_model_fields(g));
     if (on_gpu(g))
         add_untuned(o);
-    char *json;
-    FILE *to = open_memstream(&json, &n);
-    if (!to || !json_write_hf(to, o) || fclose(to))
-        bug("cannot print the manifest");
-    file_write_if_changed(path, json, n, false);
-    free(json);
-    cJSON_Delete(o);
+    folder_list(o);
+    return json_text(o);
 }
 
-void emit_run(const Graph *g, const char *outdir)
+static void write_readme(const Graph *g)
 {
-    written.dir = outdir;
-    written.n = 0;
-    make_folder(outdir);
-    make_folder(text_print("%s/kernels/%s", outdir, g->target->backend));
-    make_folder(text_print("%s/runtime", outdir));
-    make_folder(text_print("%s/ir", outdir));
+    Config *c = g->cfg;
+    int64_t all, trained;
+    count_parameters(g, &all, &trained);
+    char *model = text_print("%s, %" PRId64 " parameters, %" PRId64 " trained%s, %s", g->family,
+                             all, trained, config_int(c, F_lora_rank) ? " (LoRA)" : "",
+                             config_text(c, F_precision));
+    char *batch = text_print(
+        "%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s, %" PRId64 " tokens each",
+        config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
+        g->ranks == 1 ? "" : "s", config_int(c, F_seq_max));
+    folder_put("README.md",
+               FILL("templates/README.md", {"NAME", c->name, false},
+                    {"COMMAND", command(c), false},
+                    {"MODEL", model, false}, {"BATCH", batch, false},
+                    {"TARGET", g->target->name, false},
+                    {"STEP", on_gpu(g) ? "step.cu" : "step.c", false},
+                    {"gpu", on_gpu(g) ? "yes" : "", false}),
+               false);
+}
+
+void emit_run(const Graph *g, const char *outdir, bool force)
+{
+    folder_begin();
     write_step(g);
     bool fp16 = !strcmp(config_text(g->cfg, F_precision), "fp16");
-    put("train.c",
+    folder_put("train.c",
         FILL("templates/train.c",
              {"head",
               head(g, text_print("Flags, data, the loop, checkpoints; %s holds what is computed",
@@ -526,7 +482,8 @@ void emit_run(const Graph *g, const char *outdir)
         false);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)
-        put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);
-    put("config.json", emit_config_json(g), false);
-    write_manifest(g);
+        folder_put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);
+    folder_put("config.json", emit_config_json(g), false);
+    write_readme(g);
+    folder_write(outdir, manifest(g), force);
 }

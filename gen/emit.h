@@ -1,15 +1,27 @@
 /* emit.h -- inside the emit room: what its files share.
  *
- * emit.c writes the folder, emit_step.c calls and tables of step.c or step.cu, emit_tune.c those of
- * tune.cu, emit_model.c what Hugging Face files say. */
+ * emit.c fills the templates, emit_folder.c keeps the folder, emit_step.c has calls and tables of
+ * step.c or step.cu, emit_tune.c those of tune.cu, emit_model.c what Hugging Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 
+#include <cjson/cJSON.h>
+
 #include "gen.h"
 
+/* emit_folder.c: files are collected, then written at once */
+void folder_begin(void);
+void folder_put(const char *name, const char *text, bool executable);
+bool folder_has(const char *name);
+char *folder_hash(const char *prefix);             /* of the files below it so far */
+void folder_list(cJSON *manifest);                 /* adds "files": each with its hash */
+/* Ends the program, with nothing changed, where files that gen did not write or runs of another
+ * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */
+void folder_write(const char *dir, const char *manifest, bool force);
+
+char *json_text(cJSON *json);                      /* as Hugging Face prints it; deletes json */
 bool on_gpu(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
-char *c_string(const char *text);                  /* a C string literal, one line of text a line */
 const char *c_type(Dtype dt);                      /* "float" */
 char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */

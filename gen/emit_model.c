@@ -122,7 +122,7 @@ char *emit_model_fields(const Graph *g)
 
 /* ---- JSON files ------------------------------------------------------------------------------ */
 
-static char *json_text(cJSON *json)
+char *json_text(cJSON *json)
 {
     char *text;
     size_t n;

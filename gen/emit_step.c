@@ -586,7 +586,7 @@ void call_print(Str *s, const Call *c, int indent)
     if (loc.file) {
         const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
         str_print(s, "%*s// @g%d %s:%d", at < 78 ? 78 - at : 2, "", (int)(c->group - c->p->groups),
-                  base, loc.line);
+                  text_comment(base), loc.line);
     }
     str_print(s, "\n");
 }

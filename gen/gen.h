@@ -10,8 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "../runtime/names.h"
-
 #define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
 
 /* ---- util.c: memory, text, errors ------------------------------------------------------------ */
@@ -35,7 +33,7 @@ char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int text_order(const void *a, const void *b);         /* for qsort over const char * */
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
-/* by names_distance(), or NULL: none is near */
+/* Damerau-Levenshtein, or NULL */
 const char *text_nearest(const char *name, const char *const *names, int n);
 /* true: written */
 bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable);
@@ -58,20 +56,15 @@ void bug_at(const char *file, int line, const char *fmt, ...)
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
 
-/* ---- find.c: a word of the command line -> the path of a recipe -------------------------------- */
+/* ---- quote.c: texts of the user in what is emitted ------------------------------------------- */
 
-/* A file as it is; else recipes/NAME.lua, with a line on stderr. What is no recipe ends the program. */
-const char *recipe_find(const char *word);
-bool recipe_known(const char *word);                  /* recipe_find would return */
-int recipe_names(const char **name, int max);         /* of the project, without .lua */
-
-/* ---- foreign.c: names of other trainers (runtime/foreign.def) in words of ours ----------------- */
-
-/* "here it is run.lr", or why there is nothing like it. */
-const char *foreign_say(const Foreign *row);
-/* Refuses a YAML, JSON or TOML file with what it would be as a recipe. */
-void foreign_file(const char *path, const char *language, const char *text)
-    __attribute__((noreturn));
+char *c_string(const char *text);            /* a C string literal, one line of text a line */
+/* for comments of C, shell and make: what could end or continue one becomes ? */
+char *text_comment(const char *text);
+char *text_shell(const char *text);          /* one word of a shell, quoted if it has to be */
+char *text_shown(const char *text);          /* "in quotes", for messages */
+/* Ends the program unless what stands for one path that is safe to go into Makefiles and scripts. */
+void path_check(const char *what, const char *path);
 
 /* ---- source.c: where the keys of a Lua table stand ------------------------------------------- */
 
@@ -162,6 +155,7 @@ typedef struct {
     /* run = {...}: defaults of run-time flags, checked against runtime/flags.def */
     int nrun;
     const char **run_name, **run_value;
+    Loc *run_loc;
     const char *recipe;      /* path as typed */
     const char *name;        /* of out/NAME */
     const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
@@ -191,7 +185,6 @@ typedef struct {
 extern const RunFlag run_flag[];
 extern const int nrun_flags;
 int run_flag_find(const char *name);                        /* -1: none */
-bool run_flag_words(int flag);                              /* its value is one of words */
 
 /* types and ranges, then config_derive() */
 Config *config_fill(Rval *recipe, const char *path);
@@ -461,7 +454,10 @@ void check_plan(const Graph *g);
 void fit_check(const Graph *g);
 int64_t fit_limit(const Graph *g);
 int64_t fit_largest_micro(const Graph *g);
-void emit_run(const Graph *g, const char *outdir);
+/* force: over runs of another model and files that gen did not write */
+void emit_run(const Graph *g, const char *outdir, bool force);
+/* the recipe of which a folder was made and the words that went before it; how many */
+int emit_again(const char *dir, const char **recipe, char ***override);
 
 /* ---- commands beside the rooms --------------------------------------------------------------- */
 

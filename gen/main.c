@@ -8,7 +8,10 @@ static const char usage[] =
     "gen turns a recipe into the source of one training binary.\n"
     "\n"
     "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
-    "                                          (--locked: refuse what is not tuned)\n"
+    "                                          (--locked: refuse what is not tuned; without a\n"
+    "                                          recipe what DIR was made of; --force: "
+    "write\n"
+    "                                          over runs of another model and files of others)\n"
     "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
     "bound\n"
     "  gen check RECIPE [FIELD=VALUE ...]      compile its CUDA kernels: registers, shared memory, "
@@ -41,6 +44,7 @@ typedef struct {
     const char *stop;                /* room whose text is wanted; NULL: none */
     bool roundtrip;
     bool locked;                     /* everything has to be tuned */
+    bool force;                      /* over runs of another model, over files of others */
     bool insist, by_nvcc;            /* of gen check */
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     char **override;
@@ -154,13 +158,14 @@ static void generate(const Command *cmd)
     const char *out = cmd->out ? cmd->out : text_print("out/%s", g->cfg->name);
     if (!strcmp(config_text(g->cfg, F_tune), "required") || cmd->locked)
         lock_require(g);
-    emit_run(g, out);
+    emit_run(g, out, cmd->force);
     lock_note();
     const char *unread = config_unread(g->cfg);
     if (unread)
         bug("the recipe sets %s, which no room reads", unread);
     printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out, g->target->name,
-           (long long)g->ranks, g->ranks == 1 ? "" : "s", text_bytes(g->arena_bytes), out);
+           (long long)g->ranks, g->ranks == 1 ? "" : "s", text_bytes(g->arena_bytes),
+           text_shell(out));
 }
 
 static void plan(const Command *cmd)
@@ -169,31 +174,6 @@ static void plan(const Command *cmd)
 }
 
 /* ---- the command line ---------------------------------------------------------------------- */
-
-/* An option of no command: perhaps a flag of the training program, or a field. */
-static void unknown_option(const char *word, const char *next)
-{
-    const char *bare = word + strspn(word, "-"), *equal = strchr(bare, '=');
-    const char *name = equal ? text_print("%.*s", (int)(equal - bare), bare) : bare;
-    const char *value = equal ? equal + 1 : next && *next != '-' ? next : "VALUE";
-    const Foreign *row = foreign_find(name);
-    for (int i = 0; i < NFIELDS; i++)
-        if (names_same(field_row[i].path, name))
-            err((Loc){0}, "--%s: fields are words without --: %s=%s", name, field_row[i].path, value);
-    for (int i = 0; i < nrun_flags; i++)
-        if (names_same(run_flag[i].name, row && row->kind == FOREIGN_ALIAS ? row->ours : name))
-            err((Loc){0}, "--%s is a flag of the training program: out/NAME/run.sh --%s %s%s", name,
-                run_flag[i].name, value,
-                run_flag[i].recipe
-                    ? text_print("; its default, here: run.%s=%s", run_flag[i].name, value)
-                    : "");
-    if (row && row->kind == FOREIGN_RECIPE)
-        err((Loc){0}, "--%s: here it is the word %s=%s", name, row->ours,
-            foreign_value(row, equal || (next && *next != '-') ? value : NULL));
-    if (row)
-        err((Loc){0}, "--%s: %s", name, foreign_say(row));
-    err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
-}
 
 /* Words after the command: options, one recipe, overrides. own: options of this command alone. */
 static Command parse_words(int argc, char **argv, const char *own)
@@ -218,12 +198,14 @@ static Command parse_words(int argc, char **argv, const char *own)
             cmd.roundtrip = true;
         else if (!strcmp(word, "--locked") && strstr(own, word))
             cmd.locked = true;
+        else if (!strcmp(word, "--force") && strstr(own, word))
+            cmd.force = true;
         else if (!strcmp(word, "--insist") && strstr(own, word))
             cmd.insist = true;
         else if (!strcmp(word, "--nvcc") && strstr(own, word))
             cmd.by_nvcc = true;
         else if (*word == '-')
-            unknown_option(word, i + 1 < argc ? argv[i + 1] : NULL);
+            err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
         else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
             cmd.recipe = word;
         else if (strchr(word, '='))
@@ -232,9 +214,13 @@ static Command parse_words(int argc, char **argv, const char *own)
             err((Loc){0}, "%s: want one recipe, and field=value words; %s is the recipe", word,
                 cmd.recipe);
     }
+    if (!cmd.recipe && cmd.out && cmd.locked && !cmd.noverrides)
+        cmd.noverrides = emit_again(cmd.out, &cmd.recipe, &cmd.override);
     if (!cmd.recipe)
         err((Loc){0}, "want a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
-    cmd.recipe = recipe_find(cmd.recipe);
+    path_check("recipe", cmd.recipe);
+    if (cmd.out)
+        path_check("-o", cmd.out);
     for (int i = 0; cmd.stop && i < ROOMS; i++)
         if (!strcmp(room_name[i], cmd.stop))
             return cmd;
@@ -305,10 +291,10 @@ enum { COMMANDS = sizeof command / sizeof *command };
 /* A word that is neither a command nor looks like a recipe. */
 static void unknown_command(const char *word)
 {
-    const char *name[COMMANDS + 500];
+    const char *name[COMMANDS];
     for (int i = 0; i < COMMANDS; i++)
         name[i] = command[i].word;
-    const char *near = text_nearest(word, name, COMMANDS + recipe_names(name + COMMANDS, 500));
+    const char *near = text_nearest(word, name, COMMANDS);
     err((Loc){0}, "%s: neither a command nor a recipe (NAME.lua)%s", word,
         near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
 }
@@ -326,9 +312,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(command[i].word, argv[1]))
             return command[i].run(argc - 1, argv + 1);
-    if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
+    if (!strpbrk(argv[1], "-./="))
         unknown_command(argv[1]);
-    Command cmd = parse_words(argc - 1, argv + 1, "--locked");
+    Command cmd = parse_words(argc - 1, argv + 1, "--locked --force");
     generate(&cmd);
     return 0;
 }

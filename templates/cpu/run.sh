@@ -13,8 +13,8 @@
 # SIGINT ends them. Where the launcher hides why the ranks ended, the newest fault file of this
 # start says it. From the recipe come the three values below and nothing else.
 set -u
-NAME='@NAME@'
-RECIPE='@RECIPE@'
+NAME=@NAME@
+RECIPE=@RECIPE@
 RANKS=@RANKS@
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -11,8 +11,8 @@
 # SIGTERM, SIGINT and SIGUSR1 to this process ask all of its ranks to save and stop.
 # From the recipe come the three values below and nothing else.
 set -u
-NAME='@NAME@'
-RECIPE='@RECIPE@'
+NAME=@NAME@
+RECIPE=@RECIPE@
 RANKS=@RANKS@
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -29,14 +29,15 @@ build() {               # recipe: a line
     fi
     objects=$B/objects.$( (grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile"; cat "$dir"/runtime/*) | sha256sum |
         head -c 16)
-    [ -d "$objects" ] && cp "$objects"/*.o "$dir/runtime"
+    mkdir -p "$dir/.obj/runtime"
+    [ -d "$objects" ] && cp "$objects"/*.o "$dir/.obj/runtime"
     if ! make -s -C "$dir" -j2 >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
         echo "$name: $(grep -i -m1 -e error -e warning "$dir.log" || tail -1 "$dir.log")"
         return 1
     fi
     echo "$name: $(since "$start"), $(stat -c %s "$dir/train") bytes"
     if [ ! -d "$objects" ]; then
-        mkdir "$objects.$$" && cp "$dir"/runtime/*.o "$objects.$$"
+        mkdir "$objects.$$" && cp "$dir"/.obj/runtime/*.o "$objects.$$"
         mv -T "$objects.$$" "$objects" 2>/dev/null || rm -rf "$objects.$$"
     fi
     rm -rf "$dir"

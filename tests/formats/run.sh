@@ -9,7 +9,7 @@ flags="-std=c11 -g -O1 -fopenmp -fsanitize=address,undefined"
 readers="runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c"
 export ASAN_OPTIONS=detect_leaks=0
 ${CC:-gcc} $flags -o $work/test tests/formats/main.c $readers runtime/tokenfile.c -lcjson -lm &&
-${CC:-gcc} $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c runtime/names.c $readers \
+${CC:-gcc} $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c $readers \
     runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm ||
     { echo "not ok build: see above"; exit 1; }
 failed=0

@@ -54,7 +54,7 @@ make -s -j2 -C "$one" >"$scratch/log" 2>&1
 (umask 077 && env HOME=/nowhere TZ=Asia/Kolkata make -s -j1 -C "$two") >>"$scratch/log" 2>&1
 verdict "built/no-warnings" "$(grep -m1 -e warning -e error "$scratch/log")"
 verdict "built/same-program" "$(cmp "$one/train" "$two/train" 2>&1)"
-verdict "built/same-objects" "$(for o in "$one"/*.o "$one"/*/*.o; do
+verdict "built/same-objects" "$(for o in "$one"/.obj/*.o "$one"/.obj/*/*.o; do
     cmp "$o" "$two/${o#"$one"/}" 2>&1
 done | head -1)"
 exit $failed

@@ -66,7 +66,8 @@ losses() {
     local recipe=$1 dir=$scratch/$(basename "$1" .lua).$2
     shift 2
     "$gen" "$recipe" "$@" -o "$dir" >"$dir.log" 2>&1 || { cat "$dir.log"; return; }
-    cp "$scratch/objects/runtime"/*.o "$dir/runtime"
+    mkdir -p "$dir/.obj"
+    cp -r "$scratch/objects/.obj/runtime" "$dir/.obj"
     make -s -C "$dir" EXTRA="-O0 -Werror" >"$dir.log" 2>&1 || { tail -n 5 "$dir.log"; return; }
     "$dir/train" --data "$recipe.tokens" --out "$dir/run" --steps 3 --lr 1e-2 --log-every 1 \
         --save-every 0 >"$dir.log" 2>&1 || { tail -n 2 "$dir.log"; return; }

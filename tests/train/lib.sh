@@ -54,12 +54,13 @@ build() {               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA
     mv "$dir.new" "$dir"
     flags=$(grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile")${EXTRA:-}
     objects=$work/objects.$( (echo "$flags"; cat "$dir"/runtime/*) | sha256sum | head -c 16)
-    [ -d "$objects" ] && cp "$objects"/*.o "$dir/runtime"
+    mkdir -p "$dir/.obj/runtime"
+    [ -d "$objects" ] && cp "$objects"/*.o "$dir/.obj/runtime"
     make -s -C "$dir" "${tools[@]}" EXTRA="${EXTRA:-}" >"$dir.log" 2>&1 || return 1
     if [ ! -d "$objects" ]; then
         rm -rf "$objects.$$"
         mkdir "$objects.$$"
-        cp "$dir"/runtime/*.o "$objects.$$"
+        cp "$dir"/.obj/runtime/*.o "$objects.$$"
         mv -T "$objects.$$" "$objects" 2>/dev/null || rm -rf "$objects.$$"
     fi
     echo "$key" >"$dir/key"

@@ -1,0 +1,108 @@
+/* quote.c -- texts of the user inside of what is emitted and printed: one function a language.
+ *
+ * In:    recipe paths, folders, overrides, names: any bytes.
+ * Keeps: nothing of them is read as C, as shell or as make, also where path_check() let it pass. */
+#include "gen.h"
+
+#include <string.h>
+
+#include "../runtime/utf8.h"
+
+static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-,@/";
+
+/* A character as it may stand in a C string; ? because of trigraphs. */
+static void escape(Str *s, unsigned char c)
+{
+    if (c == '"' || c == '\\' || c == '?')
+        str_print(s, "\\%c", c);
+    else if (c < ' ' || c > 126)
+        str_print(s, "\\%03o", c);
+    else
+        str_print(s, "%c", c);
+}
+
+char *c_string(const char *text)
+{
+    Str s = {0};
+    str_print(&s, "\"");
+    for (const char *p = text; *p; p++)
+        if (*p == '\n')
+            str_print(&s, p[1] ? "\\n\"\n    \"" : "\\n");
+        else
+            escape(&s, (unsigned char)*p);
+    str_print(&s, "\"");
+    return s.text;
+}
+
+char *text_comment(const char *text)
+{
+    char *copy = text_copy(text);
+    for (char *p = copy; *p; p++) {
+        bool bound = (*p == '*' && p[1] == '/') || (*p == '/' && p[1] == '*');
+        if ((unsigned char)*p < ' ' || *p == 127 || *p == '\\' || bound)
+            *p = '?';
+    }
+    return copy;
+}
+
+char *text_shell(const char *text)
+{
+    static const char safe[] = "=:%";
+    const char *p = text;
+    while (*p && (strchr(plain, *p) || strchr(safe, *p)))
+        p++;
+    if (!*p && *text)
+        return text_copy(text);
+    Str s = {0};
+    str_print(&s, "'");
+    for (p = text; *p; p++)
+        if (*p == '\'')
+            str_print(&s, "'\\''");
+        else
+            str_print(&s, "%c", *p);
+    str_print(&s, "'");
+    return s.text;
+}
+
+char *text_shown(const char *text)
+{
+    Str s = {0};
+    str_print(&s, "\"");
+    for (const char *p = text; *p; p++)
+        escape(&s, (unsigned char)*p);
+    str_print(&s, "\"");
+    return s.text;
+}
+
+/* Bytes of the character at p if a path may hold it, else 0: those of plain, blanks, and letters of
+ * other alphabets; no space or sign of those that direct or hide text. */
+static int allowed(const char *p)
+{
+    int bad, n = utf8_length(p, strlen(p), &bad);
+    if (n < 2)
+        return n == 1 && (*p == ' ' || strchr(plain, *p));
+    uint32_t c = utf8_value(p, n);
+    bool sign = c < 0xa1 || c == 0xad || utf8_is_space(c) || (c >= 0x2000 && c <= 0x206f) ||
+                (c >= 0xd800 && c <= 0xf8ff) || (c >= 0xfe00 && c <= 0xfe0f) ||
+                (c >= 0xfeff && c <= 0xffff) || c >= 0xe0000;
+    return sign ? 0 : n;
+}
+
+void path_check(const char *what, const char *path)
+{
+    if (!*path)
+        err((Loc){0}, "%s: want a path, got nothing", what);
+    if (*path == '-')
+        err((Loc){0}, "%s %s: begins with -, as an option does; ./%s means the same", what,
+            text_shown(path), text_comment(path));
+    for (const char *p = path; *p;) {
+        int n = allowed(p), bad;
+        if (!n) {
+            int len = utf8_length(p, strlen(p), &bad);
+            err((Loc){0}, "%s %s: %s cannot stand in a path that goes into Makefiles and scripts; "
+                "want letters, digits, blanks and _ . + - , @ / alone: rename it", what,
+                text_shown(path), text_shown(text_print("%.*s", len ? len : bad, p)));
+        }
+        p += n;
+    }
+}

@@ -1,7 +1,0 @@
-return {
-    target = "sm_120",
-    precision = "fp32",
-    model = use "models/tiny_gpt2",
-    seq = { max = 64 },
-    batch = { micro = 2 },
-}
