@@ -321,6 +321,9 @@ else
     not_ok tune/simulator "$(tail -3 "$T/err")"
 fi
 
+# ---- folders and recipes whose paths have blanks and signs
+tests/builds/hostile.sh || fails=$((fails + 1))
+
 # ---- the same bytes, and nvcc's builds
 verify() {              # recipe
     tests/builds/verify.sh "$1" >"$T/out" 2>&1
