@@ -12,16 +12,16 @@
 extern char **environ;
 Launch comm_launch;
 
-void comm_check_size(int size, int64_t built_for, const char *recipe, const char *program)
+void comm_check_size(int size, int64_t built_for, const char *words, const char *program)
 {
     if (size == built_for)
         return;
     const char *slash = strrchr(program, '/');
     int folder = slash ? (int)(slash - program) : 1;
     die(EXIT_MISMATCH, "built for %lld rank%s, started as %d by launcher %s: start with "
-        "%.*s/run.sh, or build for %d: gen %s gpus=%d && make", (long long)built_for,
-        built_for == 1 ? "" : "s", size, comm_launch.source, folder, slash ? program : ".", size,
-        recipe, size);
+        "%.*s/run.sh, or build for %d: gen %s gpus=%d, then the make that it names",
+        (long long)built_for, built_for == 1 ? "" : "s", size, comm_launch.source, folder,
+        slash ? program : ".", size, words, size);
 }
 
 void comm_resolve(void)
@@ -56,10 +56,10 @@ void comm_check_local_rank(int64_t given)
 
 #if DIECAST_RANKS == 1
 
-void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
+void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
     comm_resolve();
-    comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
+    comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
     world.local_rank = 0;
     world.local_size = 1;
 }

@@ -15,9 +15,9 @@ enum { COMM_BUCKET = 1 << 28 };      /* elements: the largest bucket, 1 GiB */
 
 /* First call of main. Fills world; a world other than built_for ranks, or other than the
  * launcher's, ends with EXIT_MISMATCH and the command that would be right, which is why it wants
- * the recipe's path. Sets die_hook so that every rank leaves with the code; code that sets
+ * the words behind gen, gpus=N left out. Sets die_hook so that every rank leaves with the code; code that sets
  * die_hook later must call the one before. */
-void comm_init(int64_t built_for, const char *recipe, int argc, char **argv);
+void comm_init(int64_t built_for, const char *words, int argc, char **argv);
 /* "torchrun", "Open MPI", ... and which MPI, or which version of NCCL, for the banner. */
 const char *comm_launcher(void);
 const char *comm_library(void);

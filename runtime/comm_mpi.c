@@ -161,13 +161,13 @@ static void join_star(void)
     comm_expect(0);
 }
 
-void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
+void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
     int level, size, rank;
     MPI_Errhandler handler;
     comm_resolve();
     if (strcmp(comm_launch.source, "none") != 0)
-        comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
+        comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
     comm_read_scale();
     open_mpi(&argc, &argv, &level);
     die_hook = abort_all;
@@ -177,7 +177,7 @@ void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
         world.rank = rank;
         world.size = size;
         world.local_rank = -1;
-        comm_check_size(size, built_for, recipe, argc > 0 ? argv[0] : "");
+        comm_check_size(size, built_for, words, argc > 0 ? argv[0] : "");
     } else if (size != comm_launch.size || rank != comm_launch.rank) {
         die(EXIT_MISMATCH, "launcher %s says rank %d of %d, %s says rank %d of %d: %s",
             comm_launch.source, comm_launch.rank, comm_launch.size, comm_library(), rank, size,

@@ -300,10 +300,10 @@ static void number_host(void)
         }
 }
 
-void comm_init(int64_t built_for, const char *recipe, int argc, char **argv)
+void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
     comm_resolve();
-    comm_check_size(comm_launch.size, built_for, recipe, argc > 0 ? argv[0] : "");
+    comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
     refuse_comm_id();
     StarConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
                      .host = choose_host(),

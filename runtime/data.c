@@ -161,10 +161,17 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     char *error = tokenfile_open(&f->t, path);
     if (error)
         die(EXIT_DATA, "%s", error);
-    const char *kind = d->rows ? "rows" : "packed";
-    if (strcmp(f->t.kind, kind) != 0)
-        die(EXIT_MISMATCH, "%s: kind %s, but this binary was built for data.kind = %s: pack it "
-            "again with gen pack --kind %s", path, f->t.kind, m->data_kind, kind);
+    char *words = model_words(m, "data.kind");
+    if (d->rows && strcmp(f->t.kind, "packed") == 0)
+        die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
+            "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, m->data_kind,
+            words);
+    if (!d->rows && strcmp(f->t.kind, "rows") == 0)
+        die(EXIT_MISMATCH, "%s: rows%s, but this binary was built for data.kind=%s: gen %s "
+            "data.kind=rows (a row a sample) or data.kind=bfd (short rows side by side)%s", path,
+            f->t.mask ? " with masked prompts" : "", m->data_kind, words,
+            f->t.mask ? "" : "; plain texts are packed with gen pack --kind packed");
+    free(words);
     if (f->t.vocab > m->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld", path, f->t.tokenizer,
             (long long)f->t.vocab, (long long)m->vocab);
@@ -210,7 +217,7 @@ static void fill_bins(Data *d)
 
 /* No micro-batch has more targets than go through the head: training takes samples in any order,
  * evaluation in that of the files. */
-static void check_bound(const Data *d, const char *paths, int64_t bound)
+static void check_bound(const Data *d, const char *paths, const Model *m)
 {
     int64_t *samples = calloc((size_t)d->T + 1, sizeof *samples);    /* by number of targets */
     int64_t most = 0, batch = 0, all = 0;
@@ -233,10 +240,11 @@ static void check_bound(const Data *d, const char *paths, int64_t bound)
         }
     }
     free(samples);
-    if (most > bound)
+    if (most > m->targets)
         die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
-            "%lld: generate it with batch.targets=%lld%s", paths, (long long)d->micro,
-            (long long)most, (long long)bound, (long long)(most < d->micro * d->T ? most : 0),
+            "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
+            (long long)m->targets, model_words(m, "batch.targets"),
+            (long long)(most < d->micro * d->T ? most : 0),
             most < d->micro * d->T ? "" : ": all tokens are targets");
 }
 
@@ -273,7 +281,7 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
     if (m->targets)
-        check_bound(d, paths, m->targets);
+        check_bound(d, paths, m);
     if (!eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
 }

@@ -79,6 +79,9 @@ uint32_t model_base_crc(const Model *m);
  * replicas. */
 uint32_t model_state_crc(const Model *m);
 
+/* What stands behind `gen` to make this program with another value of field, which is left out: "recipes/x.lua
+ * precision=bf16". malloc'ed. */
+char *model_words(const Model *m, const char *field);
 int64_t model_elements(const Tensor *t);
 const Tensor *model_find(const Model *m, const char *name);    /* NULL: none; O(n) */
 /* Elements begin .. begin+n-1 of a tensor, in the order of its file (which may be transposed), out of and into one of

@@ -858,7 +858,7 @@ int main(int argc, char **argv)
         puts(f->out);
         return EXIT_OK;
     }
-    comm_init(model.ranks, model.recipe, argc, argv);
+    comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
     comm_check_local_rank(f->local_rank);
     agree_flags(f);
     fault_arm();

@@ -258,7 +258,7 @@ refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
 refuse "a tokenizer that appends specials" \
     '{"prompt":"a","completion":"b"}' "--tokenizer $(tokenizer added)" 'appends special tokens'
 refuse "a tokenizer without end of text" "$good" "--tokenizer $(tokenizer unknown)" 'no end-of-text token'
-refuse "an absent tokenizer" "$good" "--tokenizer nowhere.json" 'nowhere.json: no such file'
+refuse "an absent tokenizer" "$good" "--tokenizer nowhere.json" 'nowhere.json: No such file'
 refuse "--assistant-only" "$good" "--assistant-only" 'is now --loss-on assistant'
 refuse "--loss-on assistant for texts" "$good" "--loss-on assistant" \
     'x.jsonl:1: --loss-on assistant: a text has no answers'

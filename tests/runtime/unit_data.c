@@ -88,7 +88,7 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
 
 static Model model_of(const char *kind, int64_t micro, int64_t accum, int64_t ranks)
 {
-    return (Model){ .data_kind = kind, .vocab = 257, .T = T, .micro = micro, .accum = accum,
+    return (Model){ .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5", .data_kind = kind, .vocab = 257, .T = T, .micro = micro, .accum = accum,
                     .ranks = ranks };
 }
 
@@ -295,10 +295,15 @@ static int open_status(const char *path, const Model *m, bool eval)
     return status;
 }
 
-static void refused(const char *name, const char *path, const Model *m, int code)
+/* text: of the line that it ends with. */
+static void refused(const char *name, const char *path, const Model *m, int code, const char *text)
 {
     int status = open_status(path, m, false);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == code, name, "status %x", (unsigned)status);
+    size_t n;
+    char *error, *line = file_read(said, 1 << 16, &n, &error);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == code && line && strstr(line, text), name,
+          "status %x: %s", (unsigned)status, line ? line : error);
+    free(line);
 }
 
 /* What happens to a file between data_open and data_batch. tensor: at byte `at` of it come the
@@ -614,37 +619,43 @@ void test_data(const char *scratch)
     char *fc = data_fingerprint(&a);
     check(strcmp(fa, fb) && !strcmp(fb, fc), "fingerprint: files, not ranks or seed", "%s", fc);
 
-    refused("kind of another recipe", rows, &m, EXIT_MISMATCH);
-    refused("packed data for rows", packed, &r, EXIT_MISMATCH);
+    refused("kind of another recipe", rows, &m, EXIT_MISMATCH, "rows with masked prompts, but this "
+            "binary was built for data.kind=packed: gen x.lua gpus=1 seq.max=5 data.kind=rows (");
+    refused("packed data for rows", packed, &r, EXIT_MISMATCH, "data.kind=rows: gen pack JSON Lines "
+            "with --kind rows, or gen x.lua gpus=1 seq.max=5 data.kind=packed");
     other = model_of("bfd", 2, 1, 1);
-    refused("packed data for bfd", packed, &other, EXIT_MISMATCH);
+    refused("packed data for bfd", packed, &other, EXIT_MISMATCH, "built for data.kind=bfd: ");
     other.T = 4;
-    refused("a document longer than a bin", rows, &other, EXIT_DATA);
+    refused("a document longer than a bin", rows, &other, EXIT_DATA, "--max-length 4");
     other = r;
     other.T = 4;
-    refused("a row longer than T", rows, &other, EXIT_DATA);
+    refused("a row longer than T", rows, &other, EXIT_DATA, "--max-length 4");
     other = m;
     other.vocab = 200;
-    refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH);
-    refused("no such file", "/nonexistent", &m, EXIT_DATA);
-    refused("no files", ",", &m, EXIT_CONFIG);
+    refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH, "bytes has 257 ids, the model 200");
+    refused("no such file", "/nonexistent", &m, EXIT_DATA, "/nonexistent: No such file");
+    refused("no files", ",", &m, EXIT_CONFIG, "want token files, got");
     other = m;
     other.T = TOKENS;
-    refused("fewer tokens than a sample", packed, &other, EXIT_DATA);
+    refused("fewer tokens than a sample", packed, &other, EXIT_DATA, "one sample needs 401");
+    char *plain = format("%s/plain.st", scratch);
+    write_file(plain, "rows", DOCS, doc[DOCS], false);
+    refused("rows without prompts for a packed recipe", plain, &m, EXIT_MISMATCH, "plain texts are "
+            "packed with gen pack --kind packed");
     char *bad = format("%s/bad.st", scratch);
     tokens[17] = 300;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("an id beyond the vocabulary", bad, &r, EXIT_DATA);
+    refused("an id beyond the vocabulary", bad, &r, EXIT_DATA, "id 300, want 0 to 256");
     tokens[17] = -1;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("a negative id", bad, &r, EXIT_DATA);
+    refused("a negative id", bad, &r, EXIT_DATA, "id -1, want");
     tokens[17] = 1;
     memset(mask + doc[7], 0, (size_t)(doc[8] - doc[7]));
     mask[doc[7]] = 1;                            /* the first token of a row is never predicted */
     write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("a row without targets", bad, &r, EXIT_DATA);
+    refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
     check(truncate(bad, 700) == 0, "cut", "truncate");
-    refused("a truncated file", bad, &r, EXIT_DATA);
+    refused("a truncated file", bad, &r, EXIT_DATA, "the file has 348 bytes of data");
     mask[doc[7] + 1] = 1;
     changed_in_place(scratch);
 }

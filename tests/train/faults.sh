@@ -54,7 +54,9 @@ model() { refuses "$1" "$2" "$3" gpt2_tiny $ours --init-from "$scratch/in/model"
 
 refuses "no data" 80 "--data" gpt2_tiny
 refuses "data file is missing" 88 "nowhere.safetensors" gpt2_tiny --data "$scratch/nowhere.safetensors"
-refuses "data is a folder" 88 "$scratch" gpt2_tiny --data "$scratch"
+refuses "data is a folder" 88 "$scratch: a folder; name the token files" gpt2_tiny --data "$scratch"
+refuses "data is a text" 88 "README.md: no token file but text; .*gen pack .* -o README.safetensors README.md" gpt2_tiny \
+    --data README.md
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
 fresh; : >"$tokens"; data "token file of no bytes" 88 "tokens.safetensors"
 fresh; head -c 300 /dev/urandom >"$tokens"; data "token file of noise" 88 "tokens.safetensors"
@@ -66,7 +68,7 @@ fresh; poke "$tokens" $(($(place "$tokens" vocab) + 9)) 32 35 38; data "other vo
 refuses "rows for a packed recipe" 83 "rows" gpt2_tiny --data $ref/llama_rows/tokens.safetensors
 refuses "packed for a rows recipe" 83 "packed" llama_rows --data $ref/gpt2_tiny/tokens.safetensors
 refuses "more targets than the head takes" 88 \
-    "llama_rows/tokens.*of 4 samples may have 96 targets, this binary takes 80: .*batch.targets=96" few \
+    "llama_rows/tokens.*of 4 samples may have 96 targets, this binary takes 80: gen $here/recipes/llama_rows.lua batch.targets=96" few \
     --data $ref/llama_rows/tokens.safetensors
 refuses "more targets in an evaluation" 88 "llama_rows/eval.* takes 80: .*batch.targets=83" few \
     --eval-only --eval-data $ref/llama_rows/eval.safetensors --init-from $ref/llama_rows/model
@@ -246,7 +248,8 @@ rm -rf "$scratch/locked"
 mpirun -n 3 --oversubscribe --bind-to none "$work/gpt2_tiny.2x2x2/train" --out "$scratch/out" >"$scratch/said" 2>&1
 code=$?
 verdict "three ranks of a program for two" "$([ $code = 83 ] || echo "exit $code"
-    grep -q "built for 2 ranks, started as 3.*gpus=3" "$scratch/said" || head -n 3 "$scratch/said")"
+    grep -q "built for 2 ranks, started as 3.*: gen $here/recipes/gpt2_tiny.lua batch.micro=2 batch.accum=2 gpus=3," \
+        "$scratch/said" || head -n 3 "$scratch/said")"
 
 # ---- ranks that differ --------------------------------------------------
 
