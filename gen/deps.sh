@@ -5,7 +5,7 @@
 set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin)
-tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps)
+tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
 
 case ${1:-} in
 build) want=("${build[@]}") ;;

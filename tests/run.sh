@@ -1,52 +1,117 @@
 #!/bin/bash
-# Runs the groups tests/*/run.sh, or those named, and sums up; the exit status is the verdict.
-# A group prints `ok NAME` or `not ok NAME: WHY`, a line a test; one that prints none or that
-# dies counts as a failed test. GROUP_SECONDS: how long a group may take.
+# run.sh [GROUP | GROUP/PART ...]: runs the groups tests/*/run.sh, or those named, side by side, and sums up; the
+# exit status is the verdict. A group prints `ok NAME` or `not ok NAME: WHY`, a line a test; one that prints none
+# or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
+# JOBS=N: how many jobs at a time (all cores). JOB_SECONDS: against hangs only.
+# Inputs are the same every time: SEED=N for others (make soak).
 set -u
 cd "$(dirname "$0")/.." || exit 2
 export LC_ALL=C.UTF-8
 unset MAKEFLAGS MAKELEVEL        # of a make that started this
 # Threads that wait for each other sleep soon: on cores that others use too, spinning costs a lot.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
+export SEED=${SEED:-1}
+limit=${JOB_SECONDS:-1800}
+# The same sources with the same flags are compiled once for all groups; kept from one run to the next.
+if [ -d /usr/lib/ccache ]; then
+    export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=${CCACHE_DIR:-$PWD/out/.test/ccache} CCACHE_NOHASHDIR=1
+fi
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-passed=0
-failed=0
+# what still runs goes with this script
+trap 'cat "$scratch"/*.pid 2>/dev/null | xargs -r kill 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'exit 130' INT TERM
+: >"$scratch/failures"
 
-# bench needs Python and is no test
+# ---- the queue: long jobs first
+
+first=(train cuda builds kernels checkpoint)
 groups=("$@")
 if [ $# = 0 ]; then
-    mapfile -t groups < <(printf '%s\n' tests/*/run.sh | cut -d/ -f2 | grep -vx bench)
+    # bench needs Python and is no test
+    mapfile -t groups < <({ printf '%s\n' "${first[@]}"; printf '%s\n' tests/*/run.sh | cut -d/ -f2; } |
+        awk '!seen[$0]++ && $0 != "bench"')
 fi
-
+queue=()
 for group in "${groups[@]}"; do
-    echo "== $group"
-    began=$(date +%s%N)
-    timeout -k 10 "${GROUP_SECONDS:-900}" "tests/$group/run.sh" </dev/null 2>&1 | tee "$scratch/log"
-    status=${PIPESTATUS[0]}
-    ok=$(grep -c '^ok ' "$scratch/log")
-    bad=$(grep -c '^not ok ' "$scratch/log")
-    grep '^not ok ' "$scratch/log" | sed "s|^not ok |not ok $group: |" >>"$scratch/failures"
-    why=
-    if [ "$status" = 124 ] || [ "$status" = 137 ]; then
-        why="ended after ${GROUP_SECONDS:-900} s"
-    elif [ "$status" != 0 ] && [ "$bad" = 0 ]; then
+    if [ ! -x "tests/${group%%/*}/run.sh" ]; then
+        echo "$0: no group $group; there are $(printf '%s\n' tests/*/run.sh | cut -d/ -f2 | paste -sd' ')" >&2
+        exit 2
+    fi
+    parts=$(sed -n 's/^# parts: //p' "tests/${group%%/*}/run.sh")
+    case $group in
+    */*)
+        if [[ " $parts " != *" ${group#*/} "* ]]; then
+            echo "$0: no part $group; there are: $parts" >&2
+            exit 2
+        fi
+        queue+=("$group")
+        ;;
+    *)
+        # shellcheck disable=SC2206      # names
+        list=($parts)
+        [ ${#list[@]} -gt 0 ] && queue+=("${list[@]/#/$group/}") || queue+=("$group")
+        ;;
+    esac
+done
+
+# ---- a job: its output in one piece when it ends, and a line NAME PASSED FAILED SECONDS in $scratch/results
+
+job() {
+    local name=$1 log status why= ok bad real used
+    local group=${1%%/*} part=${1#"${1%%/*}"}
+    log=$scratch/${name//\//.}
+    TIMEFORMAT='%R %U %S'
+    # shellcheck disable=SC2086      # no part: no word
+    {
+        time {
+            timeout -k 10 "$limit" "tests/$group/run.sh" ${part#/} </dev/null >"$log" 2>&1 &
+            echo $! >"$log.pid"
+            wait $!
+        }
+    } 2>"$log.time"
+    status=$?
+    rm "$log.pid"
+    ok=$(grep -c '^ok ' "$log")
+    bad=$(grep -c '^not ok ' "$log")
+    if [ $status = 124 ] || [ $status = 137 ]; then
+        why="ended after $limit s"
+    elif [ $status != 0 ] && [ "$bad" = 0 ]; then
         why="exit status $status without a failed test"
-    elif [ "$status" = 0 ] && [ "$bad" != 0 ]; then
+    elif [ $status = 0 ] && [ "$bad" != 0 ]; then
         why="exit status 0 with failed tests"
     elif [ "$ok" = 0 ] && [ "$bad" = 0 ]; then
         why="ran no test"
     fi
     if [ -n "$why" ]; then
-        echo "not ok $group: $why" | tee -a "$scratch/failures"
+        echo "not ok $name: $why" >>"$log"
         bad=$((bad + 1))
     fi
-    ms=$((($(date +%s%N) - began) / 1000000))
-    printf '== %s: %d passed, %d failed, %d.%d s\n\n' "$group" "$ok" "$bad" $((ms / 1000)) $((ms % 1000 / 100))
-    passed=$((passed + ok))
-    failed=$((failed + bad))
-done
+    read -r real used < <(tail -n 1 "$log.time" | awk '{ printf "%.1f %.1f\n", $1, $2 + $3 }')
+    {
+        flock 9
+        printf '== %s\n' "$name"
+        cat "$log"
+        printf '== %s: %d passed, %d failed, %s s (%s s of processor time)\n\n' "$name" "$ok" "$bad" "$real" "$used"
+        grep '^not ok ' "$log" | sed "s|^not ok |not ok $name: |; s|^not ok $name: $name: |not ok $name: |" \
+            >>"$scratch/failures"
+        echo "$name $ok $bad $real $used" >>"$scratch/results"
+    } 9>"$scratch/lock"
+}
 
-[ "$failed" = 0 ] || cat "$scratch/failures"
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
+jobs=${JOBS:-$(nproc)}
+[ ${#queue[@]} -gt "$jobs" ] || jobs=${#queue[@]}
+# how many processes a job may use at a time: alone all cores
+export CORES=$(($(nproc) / jobs > 0 ? $(nproc) / jobs : 1))
+for name in "${queue[@]}"; do
+    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+    job "$name" &
+done
+wait
+
+if [ ${#queue[@]} -gt 1 ]; then
+    sort -k4,4nr "$scratch/results" |
+        awk '{ printf "%-24s %5d passed %3d failed %8.1f s %8.1f s of processor time\n", $1, $2, $3, $4, $5 }'
+fi
+cat "$scratch/failures"
+awk '{ ok += $2; bad += $3 } END { print ok + 0 " passed, " bad + 0 " failed"; exit !(bad == 0 && ok > 0) }' \
+    "$scratch/results"

@@ -31,7 +31,7 @@ build() {               # recipe: a line
         head -c 16)
     mkdir -p "$dir/.obj/runtime"
     [ -d "$objects" ] && cp "$objects"/*.o "$dir/.obj/runtime"
-    if ! make -s -C "$dir" -j2 >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
+    if ! make -s -C "$dir" >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
         echo "$name: $(grep -i -m1 -e error -e warning "$dir.log" || tail -1 "$dir.log")"
         return 1
     fi
@@ -45,7 +45,7 @@ build() {               # recipe: a line
 export -f build since nvcc_path
 
 began=$(date +%s%N)
-printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c 'build {}'
+printf '%s\n' "$@" | xargs -P "${CORES:-$(nproc)}" -I{} bash -c 'build {}'
 bad=$?
 echo "$# recipes in $(since "$began")"
 rm -rf "$B"/objects.*

@@ -6,24 +6,29 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
 GEN=${GEN:-out/.gen/gen}
+export CCACHE_DISABLE=1        # what is compared is compiled twice
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 [ $# -gt 0 ] || set -- recipes/cpu_tiny.lua $([ -n "$(nvcc_path)" ] && echo recipes/h200x1_tiny.lua)
 bad=0
 
-build() {                                     # recipe, folder, home, time zone, language
-    local recipe=$1 dir=$2
+build() (                                     # recipe, folder, home, time zone, language, jobs, mask of new files
+    recipe=$1 dir=$2
     mkdir -p "$3"
+    umask "$7"
     env HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5" "$GEN" "$recipe" -o "$dir" &&
         env -u MAKEFLAGS -u MAKELEVEL HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5" make -s -C "$dir" -j"$6"
-}
+)
 
 for recipe in "$@"; do
     name=$(basename "$recipe" .lua)
     one=$T/1/$name two=$T/2/a/rather/deep/folder/$name
-    if ! { build "$recipe" "$one" "$T/home" UTC C 2 && build "$recipe" "$two" "$T/h/o/me" Asia/Tokyo de_DE.UTF-8 1; } \
+    if ! { build "$recipe" "$one" "$T/home" UTC C 2 022 && build "$recipe" "$two" "$T/h/o/me" Asia/Tokyo de_DE.UTF-8 1 077; } \
         >"$T/log" 2>&1; then
         echo "$recipe: does not build: $(tail -1 "$T/log")"
+        bad=1
+    elif grep -i warning "$T/log"; then
+        echo "$recipe: warnings"
         bad=1
     elif ! difference=$(diff -rq "$one" "$two" 2>&1); then
         echo "$recipe: differs between two builds:"

@@ -31,7 +31,7 @@ units="base comm launch device_cpu fault flags schedule json crc32c safetensors 
     echo "$build/shim.so: $here/shim.c"
     echo "	\$(CC) -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o \$@ \$< -ldl"
 } >$build/Makefile
-make -s -j2 -f $build/Makefile all || { echo "not ok checkpoint/build: does not compile"; exit 1; }
+make -s "-j${CORES:-$(nproc)}" -f $build/Makefile all || { echo "not ok checkpoint/build: does not compile"; exit 1; }
 driver=$build/driver
 
 ok() { echo "ok checkpoint/$1"; }
@@ -195,8 +195,8 @@ kills=${KILLS:-60}
 out=$(new)
 newest=0
 lost=
-RANDOM=${SEED:-$$}
-seed=${SEED:-$$}
+seed=${SEED:-1}
+RANDOM=$seed
 for ((i = 0; i < kills && ${#lost} == 0; i++)); do
     $driver $ref/llama_tiny/model/config.json llama loop "$out" >"$scratch/loop" 2>&1 &
     pid=$!

@@ -316,7 +316,7 @@ int main(int argc, char **argv)
     const bool bench = argc > 1 && !strcmp(argv[1], "--bench");
     const char *filter = argc > 1 + bench ? argv[1 + bench] : "";
     const char *given = getenv("SEED");
-    const uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    const uint64_t seed = given ? strtoull(given, NULL, 10) : 1;
     int failed = 0;
     cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
     if (!bench)

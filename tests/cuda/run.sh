@@ -23,7 +23,7 @@ fi
 mkdir -p $out
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-export SEED=${SEED:-$(date +%s)}
+export SEED=${SEED:-1}
 files=${FILES:-$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||')}
 acts=${ACTS:-fp32 bf16 fp16}
 headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference/*.h)
@@ -54,7 +54,7 @@ headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference
 } >"$scratch/Makefile"
 # one run builds at a time; what another machine has built for this one (make gpu-carry) is taken as it is
 built=0
-[ -e $out/carried ] || flock $out make -s -k "-j$(nproc)" -f "$scratch/Makefile" all || {
+[ -e $out/carried ] || flock $out make -s -k "-j${CORES:-$(nproc)}" -f "$scratch/Makefile" all || {
     echo "not ok cuda/build: does not compile"
     built=1
 }
@@ -90,7 +90,7 @@ checks=("")
 [ "${SANITIZE:-}" = 1 ] && checks=("compute-sanitizer --error-exitcode 9 --tool memcheck"
     "compute-sanitizer --error-exitcode 9 --tool racecheck")
 for check in "${checks[@]}"; do
-    jobs=$([ "${NVCC:-}" = 1 ] && echo 1 || nproc)
+    jobs=$([ "${NVCC:-}" = 1 ] && echo 1 || echo "${CORES:-$(nproc)}")
     printf '%s\n' $programs |
         xargs -P "$jobs" -I{} bash -c 'run_one "$@"' _ {} "$scratch" "$@" || status=1
 done

@@ -30,7 +30,7 @@ export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
         done
     done
 } >$out/Makefile
-make -s -j2 -f $out/Makefile all || { echo "not ok kernels/build: does not compile"; exit 1; }
+make -s "-j${CORES:-$(nproc)}" -f $out/Makefile all || { echo "not ok kernels/build: does not compile"; exit 1; }
 
 status=0
 for arch in $arches; do

@@ -11,6 +11,7 @@ work=out/.test/rooms
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
+cores=${CORES:-$(nproc)}
 mkdir -p $work
 export OMP_NUM_THREADS=1 gen scratch
 
@@ -46,7 +47,7 @@ recipe() {              # FILE: a line for each property it lacks
     rm -rf "$one" "$two"
 }
 export -f recipe
-lacking=$(find "$scratch/r" -name '*.lua' | sort | xargs -P 2 -n 10 bash -c 'for r; do recipe "$r"; done' _)
+lacking=$(find "$scratch/r" -name '*.lua' | sort | xargs -P "$cores" -n 10 bash -c 'for r; do recipe "$r"; done' _)
 # A few kilobytes of buffers beside 16 MiB of workspace may lie a little above the bound, which need not be reachable.
 loose=$(cat "$scratch/loose" 2>/dev/null)
 verdict "plans: arena / bound <= 1.001 in 99 of 100" \
@@ -59,7 +60,7 @@ gcc -std=c11 -O1 -Wall -Wextra -Wshadow -o $work/tokens tests/rooms/tokens.c run
     runtime/json.c runtime/safetensors.c runtime/safetensors_write.c -lcjson -lm || verdict tokens "does not compile"
 
 "$gen" "$scratch/t/r001.lua" -o "$scratch/objects" >/dev/null &&
-    make -s -j2 -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 || verdict build "$(tail -n 3 "$scratch/log")"
+    make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 || verdict build "$(tail -n 3 "$scratch/log")"
 
 # losses RECIPE VARIANT WORDS...: `loss grad_norm` a step, or what went wrong
 losses() {
@@ -101,7 +102,7 @@ trained() {             # RECIPE: verdicts
     done
 }
 export -f trained losses verdict
-find "$scratch/t" -name '*.lua' | sort | xargs -P 2 -n 1 bash -c 'trained "$1"' _ | tee "$scratch/trained"
+find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained "$1"' _ | tee "$scratch/trained"
 [ "$(grep -c '^ok ' "$scratch/trained")" = 30 ] || failed=1
 
 # ---- damaged graphs

@@ -52,7 +52,7 @@ for source in tests/sim/*.cpp; do
     fi
 done
 if [ ${#missing[@]} != 0 ]; then
-    printf '%s\n' "${missing[@]}" | FLAGS="${flags[*]}" xargs -n 2 -P "$(nproc)" \
+    printf '%s\n' "${missing[@]}" | FLAGS="${flags[*]}" xargs -n 2 -P "${CORES:-$(nproc)}" \
         sh -c ': >"$2.began" && g++ $FLAGS -c "$1" -o "$2.new" && touch -r "$2.began" "$2.new" &&
             mv "$2.new" "$2"' sh 1>&2
 fi

@@ -2,15 +2,11 @@
 # What a run writes loads again with the same validation loss: model folders, adapters, merged models. The folders stay
 # in out/.test/train/exported/ for tests/oracle/folders.sh, which shows them to transformers and PEFT.
 source "$(dirname "$0")/lib.sh"
-n=0
 exported=$work/exported
 rm -rf $exported
 mkdir $exported
-build gpt2_tiny gpt2_tiny
-while read -r name words; do
-    # shellcheck disable=SC2086
-    { build "$name" $words & [ $((++n % 2)) = 0 ] && wait; }
-done <<'END'
+programs <<'END'
+gpt2_tiny gpt2_tiny
 llama_rows llama_rows
 qwen2_tiny qwen2_tiny
 qwen2_lora qwen2_lora
@@ -20,7 +16,6 @@ gpt2_lora gpt2_lora
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
 qwen2_lora.bf16 qwen2_lora precision=bf16
 END
-built gpt2_tiny llama_rows qwen2_tiny qwen2_lora qwen2_rslora qwen2_untied gpt2_lora gpt2_tiny.bf16 qwen2_lora.bf16
 
 value() { sed -n "s/.*\"$1\": \([-+.e0-9]*\).*/\1/p" "$2" | tail -n 1; }
 before() {              # RUN: the validation loss that it began with

@@ -5,15 +5,16 @@
 source "$(dirname "$0")/lib.sh"
 case=gpt2_tiny
 ours="--data $ref/$case/tokens.safetensors"
-build gpt2_tiny gpt2_tiny
-build gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
-build gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
-build llama_rows llama_rows
-build qwen2_lora qwen2_lora
-build qwen2_lora.2 qwen2_lora gpus=2 batch.micro=2
-build wide gpt2_tiny model.hidden=48
-build few llama_rows batch.targets=80
-built gpt2_tiny gpt2_tiny.2x2x2 gpt2_tiny.4x1x2 llama_rows qwen2_lora qwen2_lora.2 wide few
+programs <<'END'
+gpt2_tiny gpt2_tiny
+gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
+gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
+llama_rows llama_rows
+qwen2_lora qwen2_lora
+qwen2_lora.2 qwen2_lora gpus=2 batch.micro=2
+wide gpt2_tiny model.hidden=48
+few llama_rows batch.targets=80
+END
 mounts=
 trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 
@@ -460,8 +461,7 @@ fi
 # ---- kill -9 --------------------------------------------------
 
 # At random moments of a run that saves every other step, resumed each time: in the end the straight run.
-RANDOM=${SEED:-$$}
-echo "# kills: SEED=${SEED:-$$}"
+RANDOM=${SEED:-1}
 run=killed
 kills=0
 for ((i = 0; i < 200 && kills < ${KILLS:-12}; i++)); do

@@ -2,7 +2,6 @@
 # Pairs of runs that have to agree: bit for bit (resumed, run twice, recomputed), or to fp32's last
 # bits with the PyTorch reference (ranks, micro-batches, chunks of the loss, kernels one by one).
 source "$(dirname "$0")/lib.sh"
-n=0
 
 # NAME RECIPE FIELDS: the programs of this script
 programs="
@@ -37,14 +36,7 @@ gpt2_tiny.few gpt2_tiny batch.targets=128
 qwen2_lora.few qwen2_lora batch.targets=128
 dropout.apart qwen2_dropout kernels.fuse=false
 "
-build gpt2_tiny gpt2_tiny
-build gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2
-while read -r name words; do
-    # shellcheck disable=SC2086
-    [ -n "$name" ] && { build "$name" $words & [ $((++n % 2)) = 0 ] && wait; }
-done <<<"$programs"
-# shellcheck disable=SC2046
-built $(echo "$programs" | cut -d' ' -f1)
+programs <<<"$programs"
 
 case_of() {             # the reference case a program's recipe belongs to
     case $1 in dropout*) echo qwen2_dropout ;; *) echo "${1%%.*}" ;; esac

@@ -2,16 +2,9 @@
 # Training runs against the same runs in PyTorch, transformers and PEFT (tests/oracle/train.py): fp32 to the last bits,
 # bf16 losses to 2e-3, one rounding of a bf16 number. VERBOSE=1 shows how near they are.
 source "$(dirname "$0")/lib.sh"
-n=0
 cases="gpt2_tiny llama_tiny llama_rows gpt2_bfd llama_bfd qwen2_tiny qwen2_lora qwen2_rslora qwen2_dropout"
 
-build gpt2_tiny gpt2_tiny       # leaves its objects to the others
-for case in $cases; do
-    (build $case $case && build $case.bf16 $case precision=bf16) &
-    [ $((++n % 2)) = 0 ] && wait
-done
-# shellcheck disable=SC2046
-built $cases $(printf '%s.bf16 ' $cases)
+programs < <(for case in $cases; do echo "$case $case"; echo "$case.bf16 $case precision=bf16"; done)
 for case in $cases; do
     trained $case $case $case
     compare $case reference $ref/$case "$scratch/$case"

@@ -6,11 +6,12 @@ sanitizers="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 export ASAN_OPTIONS=detect_leaks=0      # what lives until exit is not freed
 
 export EXTRA="$sanitizers -O1"
-build gpt2_tiny.asan gpt2_tiny &
-wait
-(build dropout.asan qwen2_dropout precision=bf16 memory.recompute=block; build llama_rows.asan llama_rows) &
-build qwen2_lora.asan qwen2_lora memory.loss_rows=32 &
-built gpt2_tiny.asan dropout.asan llama_rows.asan qwen2_lora.asan
+programs <<'END'
+gpt2_tiny.asan gpt2_tiny
+dropout.asan qwen2_dropout precision=bf16 memory.recompute=block
+llama_rows.asan llama_rows
+qwen2_lora.asan qwen2_lora memory.loss_rows=32
+END
 found() {               # CODE LOG: why a run failed
     [ "$1" = 0 ] || echo "exit $1: $(grep -m 1 -E 'ERROR|runtime error|^rank|^gen' "$2")"
 }
@@ -38,7 +39,7 @@ shared: ; @echo $(SHARED:%=runtime/%.c)')"
     echo "$objects/gen:$list"
     echo "	\$(CC) $sanitizers -o \$@ \$^ -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm"
 } >$objects/Makefile
-env -u EXTRA make -s -j2 -f $objects/Makefile all >"$scratch/log" 2>&1 ||
+env -u EXTRA make -s "-j$cores" -f $objects/Makefile all >"$scratch/log" 2>&1 ||
     { verdict "gen with sanitizers" "$(tail -n 2 "$scratch/log")"; exit 1; }
 for recipe in recipes/*.lua $here/recipes/*.lua; do
     case $recipe in */base.lua) continue ;; esac

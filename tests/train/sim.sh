@@ -5,8 +5,6 @@
 # BACKEND=gpu: the same on a real GPU (make gpu-check). BUILD=1: builds the programs, runs none.
 export BACKEND=${BACKEND:-sim}
 source "$(dirname "$0")/lib.sh"
-n=0
-jobs=$([ $BACKEND = gpu ] && nproc || echo 2)
 
 # NAME RECIPE FIELDS
 programs="
@@ -46,23 +44,19 @@ others="
 gpt2_lora gpt2_lora
 gpt2_lora.folded gpt2_lora lora.fold=all kernels.fuse=false
 "
-build gpt2_tiny gpt2_tiny       # leaves its objects to the others
-while read -r name words; do
-    # shellcheck disable=SC2086
-    [ -n "$name" ] && { build "$name" $words & [ $((++n % jobs)) = 0 ] && wait; }
-done <<<"$programs$others"
-# shellcheck disable=SC2046
-built $(echo "$programs$others" | cut -d' ' -f1)
+programs <<<"$programs$others"
 [ -z "${BUILD:-}" ] || exit 0
 
 bound_of() { case $1 in *.bf16* | *.fp16*) echo 2e-3 ;; esac; }
 
 # ---- the reference --------------------------------------------------
 
-# two at a time, on a GPU one, whose memory is looked at; one that fails leaves nothing to compare
-both=$([ $BACKEND = gpu ] && echo 1 || echo 2)
+# on a GPU one at a time, whose memory is looked at; one that fails leaves nothing to compare
+[ $BACKEND = sim ] || cores=1
 while read -r name words; do
-    [ -n "$name" ] && { trained "$name" "${name%%.*}" "$name" & [ $((++n % both)) = 0 ] && wait; }
+    [ -n "$name" ] || continue
+    while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
+    trained "$name" "${name%%.*}" "$name" &
 done <<<"$programs"
 wait
 while read -r name words; do
