@@ -437,8 +437,8 @@ bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *
     const char *where;
     int64_t bad = world.rank == 0 ? model_nonfinite(m, &where) : 0;
     if (bad > 0)
-        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved",
-            (long long)bad, where);
+        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved%s%s",
+            (long long)bad, where, c->advice ? "; " : "", c->advice ? c->advice : "");
     char *error = world.rank == 0 ? write_and_look(c, m, step, state, trainer) : NULL;
     comm_expect(0);
     if (world.rank != 0)

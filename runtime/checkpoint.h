@@ -21,6 +21,7 @@ typedef struct {
     const char *fingerprint; /* of the data */
     const cJSON *layout;     /* object of what may change the bits, beside ranks, micro-batch,
                                 accumulation, recipe and generator, which are added; or NULL */
+    const char *advice;      /* what to try when weights are NaN or Inf; or NULL */
     bool looks;              /* OUT is not locked: only read, leave damaged checkpoints as they are */
     /* By the functions below. */
     char *found;             /* folder to resume from, or NULL */
@@ -53,6 +54,10 @@ void checkpoint_flags(const Checkpoints *c, Flags *f);
 /* Global batch and data must be the checkpoint's (83, unless --allow-inexact); another layout is
  * said in one line INEXACT RESUME, or is 83 with --exact. */
 void checkpoint_agree(const Checkpoints *c, const Model *m);
+
+/* Checkpoints of OUT beyond the step that was found are of a course that this run leaves: they get
+ * the suffix .aside, else the next start would take them. Rank 0, others: nothing. */
+void checkpoint_leave_newer(const Checkpoints *c);
 
 /* Weights, fp32 copies and moments. A LoRA base is not in the checkpoint: it is loaded before, and
  * another one than the recorded is 83. All ranks. */

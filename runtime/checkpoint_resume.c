@@ -203,19 +203,37 @@ static void check_fields(const char *folder, const char *saved, const char *ours
     }
 }
 
-/* Renames a damaged checkpoint out of the way, never over another one. */
-static void put_aside(const char *folder, const char *why)
+/* Renames a checkpoint out of the way, never over another one. false: it cannot be, which is said. */
+static bool put_aside(const char *folder, const char *suffix, const char *why)
 {
-    char *aside = format("%s.corrupt", folder);
+    char *aside = format("%s%s", folder, suffix);
     for (int i = 2; i < 1000 && folder_exists(aside); i++) {
         free(aside);
-        aside = format("%s.corrupt.%d", folder, i);
+        aside = format("%s%s.%d", folder, suffix, i);
     }
-    if (rename(folder, aside))
-        warn("damaged checkpoint: %s; not renamed to %s: %s", why, aside, strerror(errno));
+    bool renamed = rename(folder, aside) == 0;
+    if (renamed)
+        warn("%s; renamed to %s", why, aside);
     else
-        warn("damaged checkpoint: %s; renamed to %s", why, aside);
+        warn("%s; not renamed to %s: %s", why, aside, strerror(errno));
     free(aside);
+    return renamed;
+}
+
+void checkpoint_leave_newer(const Checkpoints *c)
+{
+    int n;
+    int64_t *list = world.rank == 0 ? checkpoint_list(c->out, &n) : NULL;
+    for (int i = 0; list && i < n; i++) {
+        char *folder = format("%s/checkpoint-%lld", c->out, (long long)list[i]);
+        char *why = format("%s is beyond step %lld, from which this run goes on", folder,
+                           (long long)c->step);
+        if (list[i] > c->step && !put_aside(folder, ".aside", why))
+            die(EXIT_IO, "%s: the next start would take it", folder);
+        free(why);
+        free(folder);
+    }
+    free(list);
 }
 
 /* Newest valid one of OUT, or NULL; the damaged ones on the way are put aside. */
@@ -236,10 +254,12 @@ static char *newest(const Checkpoints *c, int *had)
                            json_get(all, "step")->valuedouble);
         cJSON_Delete(all);
         if (error) {
+            char *why = format("damaged checkpoint: %s", error);
             if (c->looks)
-                warn("damaged checkpoint: %s; left as it is", error);
+                warn("%s; left as it is", why);
             else
-                put_aside(folder, error);
+                put_aside(folder, ".corrupt", why);
+            free(why);
             free(folder);
         } else {
             found = folder;

@@ -48,13 +48,30 @@ static char *strict_int(const Row *r, const char *text, int64_t *out)
     return NULL;
 }
 
+/* The shortest text that reads back to the same bits. */
+static char *number_text(double x)
+{
+    for (int digits = 6; digits < 17; digits++) {
+        char *text = format("%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            return text;
+        free(text);
+    }
+    return format("%.17g", x);
+}
+
 static char *strict_float(const Row *r, const char *text, double *out)
 {
     char *end;
     double v = strtod(text, &end);
     size_t plain = strspn(text, "+-.0123456789eE");      /* no hexadecimal, no inf, no nan */
-    if (!*text || text[plain] || *end || !isfinite(v) || v < r->lo || v > r->hi)
-        return format("want a number from %g to %g, got \"%.60s\"", r->lo, r->hi, text);
+    if (!*text || text[plain] || *end || !isfinite(v) || v < r->lo || v > r->hi) {
+        char *lo = number_text(r->lo), *hi = number_text(r->hi);
+        char *error = format("want a number from %s to %s, got \"%.60s\"", lo, hi, text);
+        free(lo);
+        free(hi);
+        return error;
+    }
     *out = v;
     return NULL;
 }
@@ -223,13 +240,7 @@ char *flags_text(const Flags *f, int i)
     case TYPE_INT:
         return format("%lld", (long long)*(const int64_t *)at);
     case TYPE_FLOAT:
-        for (int digits = 6; digits < 17; digits++) {
-            char *text = format("%.*g", digits, *(const double *)at);
-            if (strtod(text, NULL) == *(const double *)at)
-                return text;
-            free(text);
-        }
-        return format("%.17g", *(const double *)at);
+        return number_text(*(const double *)at);
     case TYPE_STRING:
         return format("%s", *(const char *const *)at);
     }

@@ -74,6 +74,22 @@ char *folder_make(const char *path)
     return mkdir(path, 0777) ? failed(path, "mkdir") : NULL;
 }
 
+char *folder_make_parents(const char *path)
+{
+    char *parent = strdup(path), *error = NULL;
+    if (!parent)
+        die(EXIT_IO, "out of memory for a path");
+    for (char *p = parent + 1; *p && !error; p++)
+        if (*p == '/') {
+            *p = 0;
+            if (mkdir(parent, 0777) && !folder_exists(parent))
+                error = format("%s: mkdir %s: %s", path, parent, strerror(errno));
+            *p = '/';
+        }
+    free(parent);
+    return error;
+}
+
 char *folder_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

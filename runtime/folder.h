@@ -18,6 +18,7 @@ void manifest_tensor(cJSON *manifest, const char *file, const char *name, uint32
 char *folder_join(const char *folder, const char *name);             /* malloc'ed; never NULL */
 bool folder_exists(const char *path);                                /* and is a folder */
 char *folder_make(const char *path);                                 /* must not exist */
+char *folder_make_parents(const char *path);                         /* those that are missing */
 char *folder_sync(const char *path);                                 /* fsync of the folder itself */
 /* Removes a folder and the files in it; one that holds folders is left with what it holds. */
 char *folder_remove(const char *path);

@@ -206,9 +206,9 @@ void hf_replace(const Model *m, const char *folder, const char *source, HfWriter
     for (size_t n = strlen(final); n > 1 && final[n - 1] == '/'; n--)
         final[n - 1] = 0;
     check_replaceable(final, source);
-    char *temp = format("%s.tmp", final), *error = NULL;
+    char *temp = format("%s.tmp", final), *error = folder_make_parents(final);
     comm_expect(weights_seconds(m));
-    if (folder_exists(temp))
+    if (!error && folder_exists(temp))
         error = folder_remove(temp);
     if (!error)
         error = folder_make(temp);

@@ -304,16 +304,11 @@ static void remove_leftovers(const char *out)
 
 static void make_folders(const char *out)
 {
-    char *path = strdup(out);
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(path, 0777);
-            *p = '/';
-        }
-    if (mkdir(path, 0777) && errno != EEXIST)
-        die(EXIT_IO, "%s: mkdir: %s", out, strerror(errno));
-    free(path);
+    char *error = folder_make_parents(out);
+    if (!error && mkdir(out, 0777) && errno != EEXIST)
+        error = format("%s: mkdir: %s", out, strerror(errno));
+    if (error)
+        die(EXIT_IO, "%s", error);
 }
 
 static void release_and_die(int code)

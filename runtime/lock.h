@@ -19,6 +19,6 @@
  * knows), one that this user may not open, and a folder of that name. Wraps die_hook, so that an
  * orderly death releases the lock: call after comm_init. */
 void lock_take(const char *out, int restart, bool break_lock);
-void lock_release(void);                 /* nothing when not taken */
+void lock_release(void);                 /* nothing when not taken; async-signal-safe */
 
 #endif

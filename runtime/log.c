@@ -14,6 +14,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HISTORY_MAX ((size_t)1 << 30)
@@ -52,6 +53,10 @@ static void write_line(FILE *to, const cJSON *record)
         fprintf(to, "%s\"%s\": ", between, item->string);
         if (cJSON_IsNull(item)) {
             fputs("null", to);
+        } else if (cJSON_IsString(item)) {
+            char *quoted = cJSON_PrintUnformatted(item);
+            fputs(quoted ? quoted : "null", to);
+            free(quoted);
         } else if (item->type & JSON_FLOAT) {
             json_float_text(item->valuedouble, text);
             fputs(text, to);
@@ -123,8 +128,24 @@ static void write_record(Log *l, const cJSON *record)
     l->tried = clock_seconds();
 }
 
+/* Seconds since 1970, to the millisecond. */
+static double wall_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return rounded((double)t.tv_sec + 1e-9 * (double)t.tv_nsec, 1e3);
+}
+
+/* since: clock_seconds(). */
+static double tokens_per_second(int64_t tokens, double since)
+{
+    double seconds = clock_seconds() - since;
+    return (double)tokens / (seconds > 1e-9 ? seconds : 1e-9);
+}
+
 static void keep(Log *l, cJSON *record, int64_t step)
 {
+    add_float(record, "time", wall_clock());
     add_float(record, "epoch", epoch_at(l, step));
     cJSON_AddNumberToObject(record, "step", (double)step);
     cJSON_AddItemToArray(l->records, record);
@@ -146,11 +167,7 @@ static void progress(Log *l, int64_t step, const LogStep *s, double loss, bool r
     l->drawn = now;
     char left[32], bar[BAR + 1];
     clock_text(left, (now - l->start) / (double)(step - l->first) * (double)(l->total - step));
-    double rate = (double)l->tokens_mark / (now > l->mark ? now - l->mark : 1e-9);
-    if (record) {
-        l->mark = now;
-        l->tokens_mark = 0;
-    }
+    double rate = tokens_per_second(l->tokens_mark, l->mark);
     if (!l->bar) {
         note("step %lld/%lld  loss %.4f  norm %.4g  lr %.3e  %.0f tokens/s  left %s",
              (long long)step, (long long)l->total, loss, s->grad_norm, s->lr, rate, left);
@@ -295,6 +312,7 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t t
     l->records = cJSON_CreateArray();
     l->start = l->mark = clock_seconds();
     l->first = resumed;
+    l->tokens_first = l->tokens_all;
     if (world.rank != 0)
         return;
     l->bar = isatty(2);
@@ -334,17 +352,27 @@ void log_step(Log *l, int64_t step, const LogStep *s)
                 add_float(r, "mean_token_accuracy", l->correct / targets);
             }
             cJSON_AddNumberToObject(r, "num_tokens", (double)l->tokens_all);
+            add_float(r, "tokens_per_second",
+                      rounded(tokens_per_second(l->tokens_mark, l->mark), 10));
             keep(l, r, step);
         }
     }
     if (due) {
+        l->mark = clock_seconds();
+        l->tokens_mark = 0;
         l->loss = l->entropy = l->correct = 0.0;
         l->steps = l->targets = 0;
     }
 }
 
+void log_pause(Log *l, double seconds)
+{
+    l->mark += seconds;
+}
+
 void log_eval(Log *l, int64_t step, const LogEval *e)
 {
+    log_pause(l, e->seconds);
     if (world.rank != 0)
         return;
     double seconds = e->seconds > 0.0 ? e->seconds : 1e-9;
@@ -358,6 +386,7 @@ void log_eval(Log *l, int64_t step, const LogEval *e)
     add_float(r, "eval_runtime", rounded(seconds, 1e4));
     add_float(r, "eval_samples_per_second", rounded((double)e->samples / seconds, 1e3));
     add_float(r, "eval_steps_per_second", rounded((double)e->batches / seconds, 1e3));
+    add_float(r, "eval_tokens_per_second", rounded((double)e->tokens / seconds, 10));
     keep(l, r, step);
     note("step %lld/%lld  eval loss %.4f  perplexity %.4g  %lld samples in %.1f s",
          (long long)step, (long long)l->total, e->loss_token, exp(e->loss_token),
@@ -369,7 +398,7 @@ static double flops(const Log *l)
     return 6.0 * (double)l->model->parameters * (double)l->tokens_all;
 }
 
-void log_end(Log *l, int64_t step)
+void log_end(Log *l, int64_t step, const char *why)
 {
     if (world.rank != 0)
         return;
@@ -380,13 +409,55 @@ void log_end(Log *l, int64_t step)
     add_float(r, "train_samples_per_second",
               rounded(steps * (double)(m->micro * m->accum * m->ranks) / seconds, 1e3));
     add_float(r, "train_steps_per_second", rounded(steps / seconds, 1e3));
+    add_float(r, "train_tokens_per_second",
+              rounded((double)(l->tokens_all - l->tokens_first) / seconds, 10));
     add_float(r, "total_flos", flops(l));
-    add_float(r, "train_loss", l->steps_all ? l->loss_all / (double)l->steps_all : 0.0);
+    double loss = l->steps_all ? l->loss_all / (double)l->steps_all : 0.0;
+    add_float(r, "train_loss", loss);
+    if (why)
+        cJSON_AddStringToObject(r, "early_stop", why);
     keep(l, r, step);
     char text[32];
     clock_text(text, seconds);
-    note("%lld steps in %s, mean loss %.4f", (long long)steps, text,
-         l->steps_all ? l->loss_all / (double)l->steps_all : 0.0);
+    if (l->first)
+        note("steps %lld to %lld in %s; mean loss %.4f, of all %lld steps of the run",
+             (long long)l->first + 1, (long long)step, text, loss, (long long)l->steps_all);
+    else
+        note("%lld steps in %s, mean loss %.4f", (long long)step, text, loss);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t log_before_rise(const Log *l, double *loss)
+{
+    int n = 0, least = 0, last = -1, size = cJSON_GetArraySize(l->records);
+    double *value = calloc((size_t)size * 3 + 1, sizeof *value), *step = value + size,
+           *change = step + size;
+    if (!value)
+        return -1;
+    for (const cJSON *r = l->records->child; r; r = r->next)
+        if (cJSON_IsNumber(json_get(r, "loss")) && cJSON_IsNumber(json_get(r, "step"))) {
+            value[n] = json_get(r, "loss")->valuedouble;
+            step[n++] = json_get(r, "step")->valuedouble;
+        }
+    for (int i = 0; i < n; i++)
+        least = value[i] < value[least] ? i : least;
+    for (int i = 0; i < least; i++)
+        change[i] = fabs(value[i + 1] - value[i]);
+    if (least)
+        qsort(change, (size_t)least, sizeof *change, ascending);
+    for (int i = 0; i < n; i++)
+        if (value[i] <= value[least] + 3 * (least ? change[least / 2] : 0))
+            last = i;
+    if (last >= 0)
+        *loss = value[last];
+    int64_t at = last < 0 ? -1 : (int64_t)step[last];
+    free(value);
+    return at;
 }
 
 void log_close(Log *l)
@@ -404,7 +475,12 @@ void log_close(Log *l)
 cJSON *log_state(const Log *l, int64_t step)
 {
     cJSON *s = cJSON_CreateObject(), *history = cJSON_Duplicate(l->records, true);
+    /* what transformers does not log */
+    static const char *const ours[] = { "time", "tokens_per_second", "eval_tokens_per_second",
+                                        "train_tokens_per_second", "early_stop" };
     for (cJSON *r = history->child; r; r = r->next) {
+        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+            cJSON_DeleteItemFromObjectCaseSensitive(r, ours[i]);
         cJSON *loss = json_get(r, "loss");
         if (cJSON_IsNumber(loss))
             loss->valuedouble = rounded(loss->valuedouble, 1e4);

@@ -27,6 +27,7 @@ typedef struct {
     double entropy, accuracy;    /* means over targets; negative: not computed */
     double seconds;
     int64_t samples, batches;    /* batches: of all ranks */
+    int64_t tokens;              /* that are not padding */
 } LogEval;
 
 typedef struct {
@@ -46,6 +47,7 @@ typedef struct {
     double tried;                /* clock when the history could not be written */
     int64_t first;               /* step at log_open */
     int64_t tokens_mark;         /* tokens since the last line */
+    int64_t tokens_first;        /* tokens_all at log_open */
     bool bar;                    /* standard error is a terminal */
 } Log;                           /* all zero before the first call */
 
@@ -67,8 +69,13 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t t
  * --log-every. */
 void log_step(Log *l, int64_t step, const LogStep *s);
 void log_eval(Log *l, int64_t step, const LogEval *e);
-/* The closing record (train_runtime, train_loss, ...). */
-void log_end(Log *l, int64_t step);
+/* Seconds of something else than training (a save; log_eval knows its own), for tokens a second. */
+void log_pause(Log *l, double seconds);
+/* The closing record (train_runtime, train_loss, ...). why: why the run ends early, or NULL. */
+void log_end(Log *l, int64_t step, const char *why);
+/* The last step whose record does not stand above the least loss of all records by more than losses
+ * usually differ from one record to the next, and its loss: from there on it rose. -1: no records. */
+int64_t log_before_rise(const Log *l, double *loss);
 void log_close(Log *l);
 
 /* trainer_state.json with exactly the keys transformers knows; the caller deletes it. */

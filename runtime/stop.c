@@ -5,6 +5,7 @@
 #include "stop.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "base.h"
 #include "folder.h"
 #include "json.h"
+#include "lock.h"
 
 static volatile sig_atomic_t requested;            /* the first signal's number */
 static volatile sig_atomic_t terminated;           /* a SIGTERM came, at last_term */
@@ -26,7 +28,8 @@ static void (*hook_before)(int code);
 
 static void on_signal(int signal)
 {
-    static const char text[] = "second SIGTERM: leaving at once, nothing is saved\n";
+    static const char text[] = "second SIGTERM: leaving at once; what came after the newest complete "
+                               "checkpoint is lost\n";
     struct timespec now;
     if (!requested)
         requested = signal;
@@ -36,22 +39,33 @@ static void on_signal(int signal)
     if (terminated && now.tv_sec - last_term.tv_sec <= 5) {
         ssize_t ignored = write(2, text, sizeof text - 1);
         (void)ignored;
-        _exit(EXIT_STOPPED);
+        lock_release();
+        sigset_t term;           /* by the signal itself: no code of ours says that nothing was saved */
+        sigemptyset(&term);
+        sigaddset(&term, SIGTERM);
+        sigaction(SIGTERM, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+        kill(getpid(), SIGTERM);
+        pthread_sigmask(SIG_UNBLOCK, &term, NULL);
+        return;
     }
     terminated = 1;
     last_term = now;
 }
 
+void stop_ignore(void)
+{
+    static const int ignored[] = { SIGHUP, SIGPIPE, SIGXFSZ };
+    for (int i = 0; i < 3; i++)
+        sigaction(ignored[i], &(struct sigaction){ .sa_handler = SIG_IGN }, NULL);
+}
+
 void stop_install(void)
 {
-    static const int flags[] = { SIGTERM, SIGINT, SIGUSR1 }, ignored[] = { SIGHUP, SIGPIPE, SIGXFSZ };
+    static const int flags[] = { SIGTERM, SIGINT, SIGUSR1 };
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < 3; i++)
         sigaction(flags[i], &action, NULL);
-    action.sa_handler = SIG_IGN;
-    for (int i = 0; i < 3; i++)
-        sigaction(ignored[i], &action, NULL);
 }
 
 bool stop_requested(void)
@@ -143,10 +157,12 @@ void stop_faults(const char *out, int restart)
     die_hook = fault_and_die;
 }
 
-void stop_done(const char *out, int64_t step)
+void stop_done(const char *out, int64_t step, const char *why)
 {
     cJSON *done = cJSON_CreateObject();
     cJSON_AddNumberToObject(done, "step", (double)step);
+    if (why)
+        cJSON_AddStringToObject(done, "why", why);
     char *error = replace(out, "DONE", done);
     if (error)
         die(EXIT_IO, "%s", error);

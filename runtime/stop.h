@@ -8,8 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* SIGTERM, SIGINT, SIGUSR1 raise a flag; a second SIGTERM within 5 s ends the process at once with
- * EXIT_STOPPED. SIGHUP, SIGPIPE and SIGXFSZ are ignored. */
+/* SIGHUP, SIGPIPE and SIGXFSZ are ignored: what they tell is seen where something is written. */
+void stop_ignore(void);
+/* SIGTERM, SIGINT, SIGUSR1 raise a flag; a second SIGTERM within 5 s releases the lock and kills the
+ * process at once: of EXIT_STOPPED's promise, a saved checkpoint, nothing is known then. */
 void stop_install(void);
 /* The flag of this rank; ranks agree on it in the reduction of the step. */
 bool stop_requested(void);
@@ -21,8 +23,9 @@ void stop_faults(const char *out, int restart);
 /* The fault file of an end that is no death: EXIT_STOPPED after an orderly stop, which scripts look
  * for. Nothing before stop_faults. */
 void stop_report(int code);
-/* OUT/DONE {"step": N}, by temporary file and rename; EXIT_IO when it cannot be written. Rank 0. */
-void stop_done(const char *out, int64_t step);
+/* OUT/DONE {"step": N, "why": WHY}, by temporary file and rename; EXIT_IO when it cannot be written.
+ * why: why the run ended before its last step, or NULL. Rank 0. */
+void stop_done(const char *out, int64_t step, const char *why);
 /* Removes the DONE of an earlier run of fewer steps; EXIT_IO when it cannot. Rank 0, others: nothing. */
 void stop_undone(const char *out);
 /* Step of OUT/DONE; -1: there is none, or none of ours. */

@@ -36,6 +36,12 @@ static const FlagDefault defaults[] = {
     {NULL, NULL}
 };
 
+/* A validation loss, NAN before any, and the step after which it was taken. */
+typedef struct {
+    double loss;
+    int64_t step;
+} Validation;
+
 typedef struct {
     Flags flags;
     Data train, eval;
@@ -47,11 +53,36 @@ typedef struct {
     /* applied so far: AdamW's t; less than the step after skipped ones */
     int64_t updates;
     int64_t skipped;             /* in a row */
-    double lr, best;             /* peak rate; least validation loss so far, NAN before any */
-    char best_folder[4096];      /* its checkpoint */
+    double lr;                   /* the peak */
+    /* The last, the least, the least of a checkpoint that is there (rank 0). Step 0 does not count. */
+    Validation seen, best, kept;
+    int64_t worse;               /* validations since the best */
+    char *own;                   /* the checkpoint saved last, when the next takes files from it */
+    const char *program;         /* argv[0] */
 } Run;
 
 /* ---- a step ---------------------------------------------------------------------------------- */
+
+/* What to try when numbers are NaN or Inf; rank 0's. malloc'ed. */
+static char *advice(const Run *r)
+{
+    static const char *const lower = "a lower --lr or more --warmup";
+    double loss;
+    int n;
+    int64_t step = log_before_rise(&r->log, &loss), from = -1;
+    int64_t *list = checkpoint_list(r->flags.out, &n);
+    for (int i = 0; i < n; i++)
+        from = list[i] <= step ? list[i] : from;
+    free(list);
+    if (step < 0)
+        return format("try %s", lower);
+    if (from < 0)
+        return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is from "
+                      "before: start anew with %s", loss, step, lower);
+    return format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: "
+                  "--resume %s/checkpoint-%" PRId64 ", with %s", loss, step, r->flags.out, from,
+                  lower);
+}
 
 /* Non-finite loss or gradient: every rank sees the same norm and loss, and no weight has changed.
  * Returns where the run goes on without this update. */
@@ -72,9 +103,8 @@ static void skip_update(Run *r, int64_t step, double loss)
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
-        "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; try a lower --lr "
-        "or more --warmup",
-        loss, (double)*io.norm, list, n > 8 ? " ..." : "");
+        "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; %s", loss,
+        (double)*io.norm, list, n > 8 ? " ..." : "", advice(r));
 }
 
 /* Returns the step's learning rate. */
@@ -196,6 +226,7 @@ static LogEval validate(Run *r)
     if (r->flags.eval_batches && r->flags.eval_batches < batches)
         batches = r->flags.eval_batches;
     double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
+    int64_t tokens = 0;
     for (int64_t b = 0; b < batches; b++) {
         data_batch(&r->eval, b, 0, batch_at(0));
 //@ if targets
@@ -214,29 +245,72 @@ static LogEval validate(Run *r)
         sums[1] += targets;
         sums[2] += targets > 0 ? *io.loss / targets * rows : 0;
         sums[3] += rows;
+        tokens += data_tokens(&r->eval, b);
     }
     comm_allreduce_double(sums, 4);
     return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1,
                      .accuracy = -1, .seconds = clock_seconds() - start,
-                     .samples = (int64_t)sums[3], .batches = batches * model.ranks};
+                     .samples = (int64_t)sums[3], .batches = batches * model.ranks,
+                     .tokens = tokens};
 }
 
-static void evaluate(Run *r, int64_t step)
+/* Whether the loss is the least so far. */
+static bool evaluate(Run *r, int64_t step)
 {
     LogEval e = validate(r);
     log_eval(&r->log, step, &e);
-    if (!(e.loss >= r->best)) {
-        r->best = e.loss;
-        snprintf(r->best_folder, sizeof r->best_folder, "%s/checkpoint-%" PRId64, r->flags.out,
-                 step);
-    }
+    if (step == 0)
+        return false;
+    r->seen.loss = e.loss;
+    r->seen.step = step;
+    bool better = isfinite(e.loss) && !(e.loss >= r->best.loss);
+    if (better)
+        r->best = r->seen;
+    r->worse = better ? 0 : r->worse + 1;
+    return better;
+}
+
+/* --patience is spent. */
+static bool spent(const Run *r)
+{
+    return r->flags.patience && r->worse >= r->flags.patience;
+}
+
+/* Why the run ends before its last step; malloc'ed. */
+static char *why_early(const Run *r)
+{
+    char *best = isfinite(r->best.loss)
+                     ? format("below %.6g, that of step %" PRId64, r->best.loss, r->best.step)
+                     : format("finite");
+    char *why = format("of the last %" PRId64 " validation losses none was %s (--patience %" PRId64
+                       ")", r->worse, best, r->flags.patience);
+    free(best);
+    return why;
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
+static char *checkpoint_path(const Run *r, int64_t step)
+{
+    return format("%s/checkpoint-%" PRId64, r->flags.out, step);
+}
+
+/* The best checkpoint once that of `step` is there; loss NAN: none. */
+static void find_best(Run *r, int64_t step)
+{
+    char *path = checkpoint_path(r, r->kept.step);
+    if (!folder_exists(path))
+        r->kept.loss = NAN;
+    free(path);
+    if (r->seen.step == step && isfinite(r->seen.loss) && !(r->seen.loss >= r->kept.loss))
+        r->kept = r->seen;
+}
+
 /* must: the run ends here, so a checkpoint that cannot be written is its end too. */
 static void save(Run *r, int64_t step, bool must)
 {
+    double start = clock_seconds();
+    Checkpoints *c = &r->checkpoints;
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
     cJSON_AddNumberToObject(state, "updates", (double)r->updates);
     cJSON_AddNumberToObject(state, "skipped", (double)r->skipped);
@@ -247,24 +321,44 @@ static void save(Run *r, int64_t step, bool must)
     cJSON_AddNumberToObject(state, "loss_scale", scaler[0]);
     cJSON_AddNumberToObject(state, "loss_scale_steps", scaler[1]);
 //@ end
-    if (isfinite(r->best)) {
-        json_add_float(state, "best", r->best);
-        cJSON_AddStringToObject(state, "best_folder", r->best_folder);
-        if (access(r->best_folder, F_OK) == 0) {
-            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric",
-                                                   cJSON_CreateNumber(r->best));
-            cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint",
-                                                   cJSON_CreateString(r->best_folder));
-        }
+    cJSON_AddNumberToObject(state, "worse", (double)r->worse);
+    if (isfinite(r->best.loss)) {
+        json_add_float(state, "best", r->best.loss);
+        cJSON_AddNumberToObject(state, "best_step", (double)r->best.step);
+    }
+    Validation before = r->kept;
+    find_best(r, step);
+    if (isfinite(r->kept.loss)) {
+        json_add_float(state, "kept", r->kept.loss);
+        cJSON_AddNumberToObject(state, "kept_step", (double)r->kept.step);
+        char *path = checkpoint_path(r, r->kept.step);
+        cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric",
+                                               cJSON_CreateNumber(r->kept.loss));
+        cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint",
+                                               cJSON_CreateString(path));
+        free(path);
     }
     log_save(&r->log, state);
-    if (!checkpoint_save(&r->checkpoints, &model, step, state, trainer) && must)
+    char *try = world.rank == 0 ? advice(r) : NULL;
+    c->advice = try;
+    bool saved = checkpoint_save(c, &model, step, state, trainer);
+    if (!saved && must)
         die(EXIT_IO,
             "the last checkpoint could not be written to %s; step %" PRId64
             " is lost back to the one before",
             r->flags.out, step);
+    if (!saved)
+        r->kept = before;
+//@ unless lora
+    if (saved && c->found) {     /* which may be removed from now on */
+        free(r->own);
+        c->source = r->own = checkpoint_path(r, step);
+    }
+//@ end
+    free(try);
     cJSON_Delete(state);
     cJSON_Delete(trainer);
+    log_pause(&r->log, clock_seconds() - start);
 }
 
 /* What this program adds to a checkpoint, back from it. */
@@ -284,11 +378,18 @@ static void restore(Run *r)
     array_write(io.scaler, (float[2]){(float)scale->valuedouble, (float)steps->valuedouble},
                 2 * sizeof(float));
 //@ end
-    if (cJSON_IsNumber(json_get(s, "best")) && cJSON_IsString(json_get(s, "best_folder"))) {
-        r->best = json_get(s, "best")->valuedouble;
-        snprintf(r->best_folder, sizeof r->best_folder, "%s",
-                 json_get(s, "best_folder")->valuestring);
+    const cJSON *best = json_get(s, "best"), *best_step = json_get(s, "best_step"),
+                *kept = json_get(s, "kept"), *kept_step = json_get(s, "kept_step"),
+                *worse = json_get(s, "worse");
+    if (cJSON_IsNumber(best) && cJSON_IsNumber(best_step)) {
+        r->best.loss = best->valuedouble;
+        r->best.step = (int64_t)best_step->valuedouble;
     }
+    if (cJSON_IsNumber(kept) && cJSON_IsNumber(kept_step)) {
+        r->kept.loss = kept->valuedouble;
+        r->kept.step = (int64_t)kept_step->valuedouble;
+    }
+    r->worse = cJSON_IsNumber(worse) ? (int64_t)worse->valuedouble : 0;
     char *error = log_load(&r->log, s);
     if (error)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
@@ -324,7 +425,12 @@ static void choose_base(Run *r)
     if (folder_of(f->adapter) && !c->found)
         die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
 //@ end
+//@ if lora
     c->source = c->base;
+//@ end
+//@ unless lora
+    c->source = c->found ? c->found : c->base;
+//@ end
 }
 
 /* Where the weights come from, for people; malloc'ed. */
@@ -461,6 +567,10 @@ static void prepare(Run *r)
     open_data(r);
     if (!r->trains)
         die(EXIT_CONFIG, "--data: want token files to train on (gen pack makes them)");
+    const Flags *f = &r->flags;
+    if ((f->keep_best || f->patience) && !(r->evaluates && f->eval_every))
+        die(EXIT_CONFIG, "%s: wants validations: %s", f->patience ? "--patience" : "--keep-best",
+            r->evaluates ? "--eval-every N" : "--eval-data FILE");
     c->fingerprint = data_fingerprint(&r->train);
     if (c->found)
         checkpoint_agree(c, &model);
@@ -474,19 +584,86 @@ static void resume_or_start(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
-    r->best = NAN;
+    r->seen.loss = r->best.loss = r->kept.loss = NAN;
     r->ready = -1;
     checkpoint_start(c, &model);
     prepare(r);
-    if (!c->found || c->step < r->total)
-        stop_undone(r->flags.out);
     load_weights(r);
     if (c->found)
         restore(r);
-    log_open(&r->log, r->flags.out, &model, &r->flags, r->total, data_steps_per_epoch(&r->train),
-             c->found ? c->step : 0);
+    bool over = c->found && (c->step >= r->total || spent(r));
+    if (!over)
+        stop_undone(r->flags.out);
+    if (c->found && !over)
+        checkpoint_leave_newer(c);
+    log_open(&r->log, r->flags.out, &model, &r->flags, over ? c->step : r->total,
+             data_steps_per_epoch(&r->train), c->found ? c->step : 0);
     if (c->found)
         note("resumed from %s", c->found);
+}
+
+/* ---- what to do with it ---------------------------------------------------------------------- */
+
+/* A word for a shell; malloc'ed. */
+static char *quoted(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "_./-+=:,@%";
+    if (*word && strspn(word, plain) == strlen(word))
+        return format("%s", word);
+    char *text = format("'");
+    for (; *word; word++) {
+        char *longer = *word == '\'' ? format("%s'\\''", text) : format("%s%c", text, *word);
+        free(text);
+        text = longer;
+    }
+    char *all = format("%s'", text);
+    free(text);
+    return all;
+}
+
+/* run.sh beside this program, or the program; from the folder of now when it is below that. */
+static char *command_word(const Run *r)
+{
+    char here[4096], *slash = strrchr(r->program, '/');
+    char *script = slash ? format("%.*s/run.sh", (int)(slash - r->program), r->program) : NULL;
+    const char *path = script && access(script, X_OK) == 0 ? script : r->program;
+    size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    if (n > 1 && !strncmp(path, here, n) && path[n] == '/')
+        path += n + 1;
+    char *word = quoted(path);
+    free(script);
+    return word;
+}
+
+/* Where the weights are and the commands that use them. */
+static void say_next(const Run *r, int64_t step)
+{
+    char *last = checkpoint_path(r, step), *program = command_word(r), *out = quoted(r->flags.out);
+    const char *folder[] = {last, r->checkpoints.source}, *named = r->flags.tokenizer;
+    char *file = NULL, *id = NULL;
+    for (int i = 0; i < 2 && !id; i++)
+        if (folder_tokenizer(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
+            named = "FILE";      /* of this id; where it lies is not known here */
+    char *word = quoted(named);
+    note("the weights are in %s", last);
+    if (isfinite(r->kept.loss) && r->kept.step != step) {
+        char *best = checkpoint_path(r, r->kept.step), *path = quoted(best);
+        note("the best are in %s, validation loss %.4f: add --resume %s to use them", best,
+             r->kept.loss, path);
+        free(best), free(path);
+    }
+    note("  sample  %s --out %s%s%s --sample \"A text\"", program, out,
+         *named ? " --tokenizer " : "", *named ? word : "");
+//@ if lora
+    note("  export  %s --out %s --export %s-adapter     a PEFT adapter folder", program, out, out);
+    note("  merge   %s --out %s --merge-lora %s-merged  base and adapter as one model", program, out,
+         out);
+//@ end
+//@ unless lora
+    note("  export  %s --out %s --export %s-model       a Hugging Face folder", program, out, out);
+//@ end
+    free(last), free(program), free(out), free(file), free(id), free(word);
 }
 
 static int train(Run *r)
@@ -494,34 +671,47 @@ static int train(Run *r)
     const Flags *f = &r->flags;
     resume_or_start(r);
     int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
-    if (step >= r->total)
+    char *early = spent(r) && step < r->total ? why_early(r) : NULL;
+    if (early)
+        note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; a larger "
+             "--patience, or 0 for none, goes on", step, r->total, early);
+    else if (step >= r->total)
         note("nothing to do: step %" PRId64 " of %" PRId64 " is done", step, r->total);
     if (step == 0 && r->evaluates && f->eval_every)
         evaluate(r, 0);
     bool stop = false;
-    while (step < r->total && !stop) {
+    while (step < r->total && !stop && !early) {
         world.step = step + 1;
         LogStep said;
         stop = train_step(r, step, &said);
         step++;
         log_step(&r->log, step, &said);
-        bool last = step == r->total, evaluated = f->eval_every && step % f->eval_every == 0;
-        if (r->evaluates && (evaluated || last))
-            evaluate(r, step);
+        bool last = step == r->total, better = false;
+        if (r->evaluates && (last || (f->eval_every && step % f->eval_every == 0)))
+            better = evaluate(r, step);
+        if (spent(r) && !last) {
+            early = why_early(r);
+            note("stopped early after step %" PRId64 ": %s", step, early);
+        }
+        last = last || early;
         if (last)
-            log_end(&r->log, step);
-        if (last || stop || (f->save_every && step % f->save_every == 0))
+            log_end(&r->log, step, early);
+        if (last || stop || (better && f->keep_best) ||
+            (f->save_every && step % f->save_every == 0))
             save(r, step, last || stop);
     }
     log_close(&r->log);
+    bool done = step >= r->total || early;
     if (world.rank == 0) {
         note("%s",
              format("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
                     (double)device_used() / (1 << 20)));
-        if (step >= r->total)
-            stop_done(f->out, step);
+        if (done) {
+            stop_done(f->out, step, early);
+            say_next(r, step);
+        }
     }
-    bool stopped = stop && step < r->total;
+    bool stopped = stop && !done;
     if (stopped)
         stop_report(EXIT_STOPPED);
     lock_release();
@@ -671,6 +861,12 @@ static int export_weights(Run *r)
     return EXIT_OK;
 }
 
+/* JSON knows neither NaN nor Inf. malloc'ed. */
+static char *number_or_null(double x)
+{
+    return isfinite(x) ? format("%.17g", x) : format("null");
+}
+
 /* One JSON line with the validation losses of the weights. */
 static int eval_only(Run *r)
 {
@@ -679,10 +875,14 @@ static int eval_only(Run *r)
         die(EXIT_CONFIG, "--eval-only: want --eval-data");
     load_finished(r);
     LogEval e = validate(r);
-    if (world.rank == 0)
-        printf("{\"eval_loss\": %.17g, \"eval_loss_token\": %.17g, \"eval_samples\": %" PRId64
-               "}\n",
-               e.loss, e.loss_token, e.samples);
+    if (!isfinite(e.loss) && !r->flags.allow_nonfinite)
+        die(EXIT_NONFINITE, "the validation loss is %g; --allow-nonfinite prints it as null", e.loss);
+    if (world.rank == 0) {
+        char *loss = number_or_null(e.loss), *token = number_or_null(e.loss_token);
+        printf("{\"eval_loss\": %s, \"eval_loss_token\": %s, \"eval_samples\": %" PRId64 "}\n",
+               loss, token, e.samples);
+        free(loss), free(token);
+    }
     return EXIT_OK;
 }
 
@@ -863,7 +1063,7 @@ int main(int argc, char **argv)
     agree_flags(f);
     fault_arm();
     set_threads(f);
-    stop_install();
+    stop_ignore();
     step_open();
     check_one_use(f);
     checkpoint_out(f->out);
@@ -879,6 +1079,8 @@ int main(int argc, char **argv)
     else if (f->dry_run)
         code = dry_run(&run);
     else {
+        stop_install();
+        run.program = argv[0];
         lock_take(f->out, comm_restart(), f->break_lock);
         stop_faults(f->out, comm_restart());
         return train(&run);

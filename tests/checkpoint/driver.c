@@ -292,7 +292,10 @@ static void lock(void)
 /* stop OUT: waits for a stop request at most 10 s. */
 static void stop(void)
 {
+    stop_ignore();
     stop_install();
+    if (getenv("BUSY"))
+        lock_take(arg[0], 0, false);
     stop_faults(arg[0], 3);
     printf("ready\n");
     fflush(stdout);
@@ -304,7 +307,7 @@ static void stop(void)
         fail("stop", "no request came");
     if (stop_done_step(arg[0]) != -1)
         fail("DONE", "is there too early");
-    stop_done(arg[0], 12);
+    stop_done(arg[0], 12, NULL);
     printf("%s done %lld\n", stop_signal(), (long long)stop_done_step(arg[0]));
     world.step = 12;
     if (getenv("ORDERLY")) {

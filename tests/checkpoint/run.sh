@@ -290,7 +290,9 @@ expect export-foreign-file 80 'holds thesis.txt' llama-bf16 export "$scratch/m"
     not_ok export-foreign-stays "gone"
 cp -r $ref/llama_tiny/model "$scratch/own"
 expect export-over-source 80 'came from' llama resave "$scratch/own" "$scratch/own/"
-expect export-nowhere 90 'No such file' llama export "$scratch/none/m"
+expect export-makes-parents 0 saved llama export "$scratch/none/of/these/m"
+: >"$scratch/file"
+expect export-below-a-file 90 'file/m: mkdir .*/file: File exists' llama export "$scratch/file/m"
 
 changed() {  # NAME CODE PATTERN KIND WHAT: the recorded model with one thing changed
     local kind=$4 what=$5
@@ -607,6 +609,7 @@ kill -TERM $pid; wait $pid
 code=$?
 took=$((($(date +%s%N) - began) / 1000000))
 unset BUSY
-verdict stop-twice "$([ $code = 91 ] && [ $took -lt 1000 ] && [ ! -e "$out/DONE" ] || echo "exit $code after $took ms")"
+verdict stop-twice "$([ $code = 143 ] && [ $took -lt 1000 ] && [ ! -e "$out/DONE" ] || echo "exit $code after $took ms")"
+verdict stop-twice-leaves-no-lock "$(ls "$out")"
 
 exit $failed

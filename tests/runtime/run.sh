@@ -120,6 +120,7 @@ refuses "nearest is --lr" --lrr 1
 refuses "nearest is --save-total-limit" --save-totl-limit 1
 refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
 refuses "--lr: want a number" --lr 1x
+refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1
 refuses "--lr: want a number" --lr ""
 refuses "--lr: want a number" --lr nan
 refuses "--lr: want a number" --lr inf

@@ -35,16 +35,27 @@ static void train(Log *l, int64_t from, int64_t to)
         if (s % 10 == 0)
             log_eval(l, s, &(LogEval){ .loss = 2.5, .loss_token = 2.25, .entropy = 1,
                                        .accuracy = 0.5, .seconds = 0.5, .samples = 10,
-                                       .batches = 5 });
+                                       .batches = 5, .tokens = 80 });
     }
 }
 
+/* The history; what differs between runs, `"key": number, `, is cut out of it. */
 static char *read_text(const char *folder)
 {
+    static const char *const timed[] = { "\"time\": ", "\"tokens_per_second\": ",
+                                         "\"eval_tokens_per_second\": " };
     size_t n;
     char *path = format("%s/history.jsonl", folder), *error;
     char *text = file_read(path, 1 << 20, &n, &error);
     free(path);
+    for (size_t i = 0; text && i < sizeof timed / sizeof *timed; i++)
+        for (char *at = text; (at = strstr(at, timed[i]));) {
+            const char *end = strstr(at, ", ");
+            double value = strtod(at + strlen(timed[i]), NULL);
+            if (!end || !(value >= 0) || (i == 0 && value < 1.7e9))
+                return format("%s%.20g: no speed or time", timed[i], value);
+            memmove(at, end + 2, strlen(end + 2) + 1);
+        }
     return text ? text : error;
 }
 
@@ -160,8 +171,38 @@ static void check_kinds(const char *scratch)
           "history.jsonl.tmp a link", "exit code %d, %s", code, text);
 }
 
+/* n records of a loss each; where it began to rise, as a step of EVERY steps a record. */
+static void check_rise(const char *what, const double *loss, int n, int64_t want)
+{
+    Log l = { .records = cJSON_CreateArray() };
+    for (int i = 0; i < n; i++) {
+        cJSON *r = cJSON_CreateObject();
+        cJSON_AddItemToObject(r, "loss", isnan(loss[i]) ? cJSON_CreateNull()
+                                                        : cJSON_CreateNumber(loss[i]));
+        cJSON_AddNumberToObject(r, "step", (double)(i + 1) * EVERY);
+        cJSON_AddItemToArray(l.records, r);
+    }
+    double at = 0;
+    int64_t got = log_before_rise(&l, &at);
+    check(got == want && (got < 0 || at == loss[got / EVERY - 1]), what, "step %lld, loss %g",
+          (long long)got, at);
+    cJSON_Delete(l.records);
+}
+
+static void check_rises(void)
+{
+    static const double fell[] = { 5, 4, 3.5, 3.2, 3.0 }, rose[] = { 5, 4, 3, 2.5, 2.6, 9, 40, 1e5, NAN },
+        noisy[] = { 3, 2, 2.2, 1.9, 2.1, 2.0, 2.2, 2.1, 30, 80, 1e9 }, first[] = { 2, 50, 1e4 };
+    check_rise("no rise: the last record", fell, 5, 5 * EVERY);
+    check_rise("where the loss began to rise", rose, 9, 5 * EVERY);
+    check_rise("noise is no rise", noisy, 11, 8 * EVERY);
+    check_rise("a loss that only rises", first, 3, EVERY);
+    check_rise("no record", NULL, 0, -1);
+}
+
 void test_log(const char *scratch)
 {
+    check_rises();
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
     flags_parse(&flags, NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
@@ -192,7 +233,7 @@ void test_log(const char *scratch)
     check(memcmp(&resumed.loss_all, &straight.loss_all, sizeof(double)) == 0
           && resumed.tokens_all == straight.tokens_all && resumed.steps_all == STEPS,
           "resumed sums equal the straight ones", "%.17g", resumed.loss_all);
-    log_end(&resumed, STEPS);
+    log_end(&resumed, STEPS, "no \"better\" loss");
     log_close(&resumed);
     free(got);
     got = read_text(b);
@@ -200,6 +241,8 @@ void test_log(const char *scratch)
     double mean = straight.loss_all / STEPS;
     check(json_get(last, "train_runtime") && json_get(last, "train_samples_per_second")
           && json_get(last, "train_steps_per_second") && json_get(last, "total_flos")
+          && strcmp(cJSON_GetStringValue(json_get(last, "early_stop")), "no \"better\" loss") == 0
+          && json_get(last, "train_tokens_per_second")->valuedouble > 0
           && json_get(last, "train_loss")->valuedouble == mean, "closing record", "%.300s", got);
 
     /* Started again with nothing left to do: everything stays. More steps: the closing one goes. */

@@ -295,7 +295,7 @@ static void tensors_near(char **arg, double bound)
 /* Times and speeds differ between runs. */
 static bool timed(const char *key)
 {
-    return strstr(key, "runtime") || strstr(key, "per_second");
+    return strstr(key, "runtime") || strstr(key, "per_second") || !strcmp(key, "time");
 }
 
 /* history RUN RUN BOUND: every number of every record; BOUND 0: the same bits. */

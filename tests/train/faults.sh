@@ -203,6 +203,19 @@ run=again; cp -r "$scratch/straight" "$scratch/again"
 run again; expect "a finished run" 0 "nothing to do"
 run again --resume never; expect "--resume never of a run" 80 "holds 1 checkpoints; name another --out"
 run again --steps 22; expect "more steps" 0 "CHANGED ON RESUME: steps 20 -> 22"
+verdict "the mean of which steps" "$(grep -q '^steps 21 to 22 .*mean loss [0-9.]*, of all 22 steps' "$scratch/again.log" ||
+    grep mean "$scratch/again.log")"
+# what the program says to type, typed; files beside the weights go along without the folder they came from
+verdict "what to do next" "$(next=$(sed -n 's/^  export  \(.*\)  a Hugging Face folder$/\1/p' "$scratch/again.log")
+    eval "$next" >"$scratch/said" 2>&1 || cat "$scratch/said"
+    next=$(sed -n 's/^  sample  //p' "$scratch/again.log")
+    eval "$next --max-new-tokens 2" >"$scratch/said" 2>&1 || cat "$scratch/said"
+    [ -f "$scratch/again-model/config.json" ] || echo "no folder")"
+cp -r "$scratch/again" "$scratch/carried"
+"$work/gpt2_tiny/train" $ours --out "$scratch/carried" --steps 26 --save-every 1 --save-total-limit 2 >"$scratch/said" 2>&1
+verdict "files beside the weights go along" "$(ls "$scratch/carried/checkpoint-26/generation_config.json" 2>&1 >/dev/null)"
+uses "an export makes the folders above it" "^wrote" gpt2_tiny --out "$scratch/again" --export "$scratch/deep/er/model"
+rm -rf "$scratch"/{deep,again-model,carried}
 wild="--lr 1000 --clip 0 --warmup 0 --steps 40 --schedule constant --weight-decay 900"
 run again $wild; expect "a run that goes on and fails" 87 "loss"
 verdict "is not done" "$(ls "$scratch/again" | grep DONE)"
@@ -412,12 +425,58 @@ expect "the loss is no number" 87 "^rank 0 .* step [0-9]*: loss .*samples [0-9]"
 verdict "nothing of it is saved" "$(for file in "$scratch/nan"/checkpoint-*/model.safetensors; do
     "$work/compare" nan weights "$file" "$file" 0 | grep '^not ok'; done)"
 verdict "what came before is" "$(ls -d "$scratch/nan"/checkpoint-1 2>&1 >/dev/null)"
+back=$(sed -n 's/.*the loss was 5[0-9.]* at step 1 and rose after it; .* --resume \(.*\), with a lower .*/\1/p' "$scratch/nan.log")
+verdict "where to go on is said" "$([ "$back" = "$scratch/nan/checkpoint-1" ] || tail -n 1 "$scratch/nan.log")"
+mkdir "$scratch/nan/checkpoint-9"        # of the course that is left
+run nan --resume "$back" --lr 1e-3 --weight-decay 0 --steps 2; expect "it goes on from there" 0 "resumed from $back"
+verdict "later checkpoints are put aside" "$([ -d "$scratch/nan/checkpoint-9.aside" ] || ls "$scratch/nan"
+    ls -d "$scratch/nan"/checkpoint-[3-9] 2>/dev/null)"
 rm -rf "$scratch/nan"
 run=skip; run skip $wild --nonfinite skip
 expect "skipped three times, then no more" 87 "update skipped"
 times=$(grep -c 'update skipped' "$scratch/skip.log")
 verdict "three times" "$([ "$times" = 3 ] || echo "$times times")"
 rm -rf "$scratch/skip"
+
+# With a NaN in the weights: JSON all the same.
+fresh; poke "$weights" -4 00 00 c0 7f
+uses "a loss that is no number, as JSON" '^{"eval_loss": null, "eval_loss_token": null, "eval_samples": 10}$' gpt2_tiny \
+    --eval-only --eval-data $ref/$case/eval.safetensors --init-from "$scratch/in/model" --allow-nonfinite
+
+# ---- the best, and when to end --------------------------------------------------
+
+refuses "--keep-best without data" 80 "--keep-best: wants validations: --eval-data" gpt2_tiny $ours --keep-best
+refuses "--patience without data" 80 "--patience: wants validations: --eval-data" gpt2_tiny $ours --patience 1
+for flag in --keep-best "--patience 3"; do
+    refuses "$flag without steps" 80 "${flag% *}: wants validations: --eval-every" gpt2_tiny $ours $flag --eval-every 0 \
+        --eval-data $ref/$case/eval.safetensors
+done
+# a rate at which the validation loss rises after a few steps
+wild="--eval-every 1 --patience 3 --keep-best --steps 60 --schedule constant --lr 0.03 --clip 0"
+early="of the last 3 validation losses none was below .*, that of step"
+run=early; run early $wild --save-every 1 --save-total-limit 0; expect "patience ends a run" 0 "^stopped early after step .*: $early"
+last=$(sed -n 's/^stopped early after step \([0-9]*\):.*/\1/p' "$scratch/early.log")
+best=$((last - 3))
+verdict "done, and why" "$(grep -q "\"why\": \"$early $best " "$scratch/early/DONE" || cat "$scratch/early/DONE"
+    tail -n 1 "$scratch/early/history.jsonl" | grep -q "\"early_stop\": \"$early $best .*\"step\": $last}" ||
+        tail -n 1 "$scratch/early/history.jsonl"
+    grep -q "^the best are in $scratch/early/checkpoint-$best, .*--resume" "$scratch/early.log" || tail -n 4 "$scratch/early.log")"
+cp -r "$scratch/early" "$scratch/resumed"
+rm -rf "$scratch/resumed"/{DONE,checkpoint-$last,checkpoint-$((last - 1))}
+run=resumed; run resumed $wild --save-total-limit 2; expect "resumed before its end" 0 "^stopped early after step $last: $early $best "
+compare "resumed before its end" history "$scratch/resumed" "$scratch/early" 0
+verdict "resumed before its end, bits" "$(cmp "$scratch"/{early,resumed}/checkpoint-$last/model.safetensors 2>&1
+    grep -q "\"best_model_checkpoint\": \"$scratch/resumed/checkpoint-$best\"" \
+        "$scratch/resumed/checkpoint-$last/trainer_state.json" || echo "another best")"
+run resumed $wild --save-total-limit 2; expect "a run that ended early is over" 0 "nothing to do: stopped early after step $last of 60: $early $best "
+run resumed $wild --save-total-limit 2 --patience 0 --steps $((last + 9)) --lr 0.1 --save-every 1
+expect "until it is told" 0 "resumed from .*checkpoint-$last"
+best=$(sed -n 's/^{"eval_loss": \([^,]*\),.*"step": \([0-9]*\)}$/\1 \2/p' "$scratch/resumed/history.jsonl" | sort -g | sed -n '1s/.* //p')
+verdict "the best outlives the newest" "$([ -d "$scratch/resumed/checkpoint-$best" ] || echo "$best is gone"
+    [ "$best" -lt $((last + 8)) ] || echo "the best is among the newest: no test"
+    [ "$(ls -d "$scratch/resumed"/checkpoint-* | wc -l)" = 2 ] || ls "$scratch/resumed"
+    grep '"early_stop"' "$scratch/resumed/history.jsonl")"
+rm -rf "$scratch"/{early,resumed}
 
 # ---- disks --------------------------------------------------
 
