@@ -273,22 +273,23 @@ static int64_t files_check(const Options *o, const Pack *p, const Tokenizer *tok
     int64_t total = 0;
     int inputs = 0;
     for (int i = 0; i < o->nfiles; i++) {
-        if (!strcmp(o->file[i], "-")) {
+        const char *path = o->file[i];
+        if (!strcmp(path, "-")) {
             if (inputs++)
                 err((Loc){0}, "pack: - stands for standard input, which can be read once");
             total = -1;
             continue;
         }
         Reader *r;
-        char *error = reader_open(&r, o->file[i], tok);
+        char *error = reader_open(&r, path, tok);
         if (error)
-            err((Loc){0}, "%s", error);
+            err((Loc){path, 0}, "%s", error);
         if (!reader_rows(r) && p->kind == KIND_ROWS)
-            err((Loc){o->file[i], 0}, "a text file has no rows: drop --kind rows, or give rows of "
-                                      "JSON (.jsonl)");
+            err((Loc){path, 0}, "a text file has no rows: drop --kind rows, or give rows of JSON "
+                                "(.jsonl)");
         if (reader_looks_like_rows(r))
             fprintf(stderr, "gen pack: note: %s is read as one text, though it begins with an "
-                            "object of JSON: rows want a name that ends in .jsonl\n", o->file[i]);
+                            "object of JSON: rows want a name that ends in .jsonl\n", path);
         total = total < 0 ? -1 : total + reader_size(r);
         reader_close(r);
     }
@@ -311,6 +312,7 @@ static void files_pack(const Options *o, Shared *s, Pack *p, Progress *g)
                 if (error) {     /* behind the mistakes in what was read before */
                     chunk = calloc(1, sizeof *chunk);
                     chunk->error = error;
+                    chunk->error_loc = (Loc){reader_name(o->file[next - 1]), 0};
                     break;
                 }
             }
@@ -327,9 +329,9 @@ static void files_pack(const Options *o, Shared *s, Pack *p, Progress *g)
             flight += (int64_t)chunk->n;
             jobs_put(jobs, job);
         }
-        bool busy = !chunk;      /* nothing can be put: wait for the oldest */
-        Job *job = jobs_take(jobs, busy ? 0.5 : 0);
-        if (!job && busy && !r && next == o->nfiles && !flight)
+        /* nothing more can be put: wait for the oldest */
+        Job *job = jobs_take(jobs, chunk ? 0 : 0.5);
+        if (!job && !chunk && !r && next == o->nfiles && jobs_none(jobs))
             break;
         if (job) {
             flight -= (int64_t)job->chunk->n;
@@ -367,8 +369,8 @@ static void report(const Pack *p, const Shared *s, const char *why_chat)
     Str forms = {0};
     for (int i = 0; i < NFORMS; i++)
         if (p->nform[i])
-            str_print(&forms, "%s%lld %s%s", forms.n ? ", " : "", (long long)p->nform[i],
-                      i == FORM_DOCUMENT ? "" : "of ", form_keys[i]);
+            str_print(&forms, "%s%s: %lld", forms.n ? ", " : "", form_keys[i],
+                      (long long)p->nform[i]);
     if (p->kind == KIND_ROWS)
         printf("%s: rows, %lld rows, %lld tokens, %lld targets, %lld cut to %lld tokens, "
                "%lld left out without a target", p->out, (long long)p->ndocs,
@@ -379,7 +381,7 @@ static void report(const Pack *p, const Shared *s, const char *why_chat)
                (long long)p->ndocs, (long long)p->ntokens);
     printf("; %.2f bytes a token, tokenizer %s\n", (double)p->nbytes / (double)p->ntokens,
            tokenizer_id(s->tok));
-    printf("read as: %s\n", forms.text);
+    printf("read %s\n", forms.text);
     report_rules(p, s, why_chat);
     if (p->more_answers)
         printf("%lld rows have earlier answers, which are no targets: --loss-on assistant takes "
@@ -402,10 +404,9 @@ int pack_main(int argc, char **argv)
             return 0;
         }
     options_read(argc, argv, &o, &p, &s.rules);
-    if ((!p.out && !o.show) || !o.nfiles) {
-        fprintf(stderr, usage, chat_names());
-        return 1;
-    }
+    if ((!p.out && !o.show) || !o.nfiles)
+        err((Loc){0}, "pack: want %s: gen pack --help", o.nfiles ? "-o OUT.safetensors, or --show N"
+                                                                : "files to pack");
     char *error = tokenizer_load(&s.tok, o.tokenizer);
     if (error)
         err((Loc){0}, "%s", error);

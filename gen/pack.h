@@ -35,6 +35,7 @@ typedef struct {
 
 typedef struct Reader Reader;
 
+const char *reader_name(const char *path);     /* in messages */
 /* path "-": standard input. Refuses what is neither text nor rows with the line that converts
  * it. */
 char *reader_open(Reader **r, const char *path, const Tokenizer *tok);
@@ -119,9 +120,9 @@ typedef struct Jobs Jobs;
 /* work(user, thread, job) runs on `threads` threads, numbered from 0; with one on the caller's. */
 Jobs *jobs_start(int threads, void (*work)(void *user, int thread, void *job), void *user);
 bool jobs_full(const Jobs *j);
+bool jobs_none(const Jobs *j);                 /* all that were put were taken */
 void jobs_put(Jobs *j, void *job);             /* not when full */
-/* The oldest job once it is done; NULL: there is none, or it is not done after `seconds` (< 0:
- * waits). */
+/* The oldest job once it is done; NULL: there is none, or it is not done after `seconds`. */
 void *jobs_take(Jobs *j, double seconds);
 void jobs_end(Jobs *j);                        /* jobs that were not taken are done, not freed */
 

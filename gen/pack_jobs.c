@@ -83,6 +83,11 @@ bool jobs_full(const Jobs *j)
     return j->put - j->taken == (uint64_t)j->cap;
 }
 
+bool jobs_none(const Jobs *j)
+{
+    return j->put == j->taken;
+}
+
 void jobs_put(Jobs *j, void *job)
 {
     pthread_mutex_lock(&j->lock);
@@ -93,7 +98,7 @@ void jobs_put(Jobs *j, void *job)
 
 void *jobs_take(Jobs *j, double seconds)
 {
-    if (j->taken == j->put)
+    if (jobs_none(j))
         return NULL;
     Slot *s = &j->slot[j->taken % (uint64_t)j->cap];
     if (j->threads == 1) {

@@ -63,7 +63,8 @@ static bool ends_with_any(const char *path, const char *endings)
 /* line with the path in the place of FILE; a path that a shell would read otherwise stays FILE. */
 static const char *convert_line(const char *line, const char *path)
 {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-+";
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "._/-+";
     Str s = {0};
     const char *name = strspn(path, safe) == strlen(path) && *path != '-' ? path : "FILE";
     for (const char *at; (at = strstr(line, "FILE")); line = at + 4)
@@ -81,8 +82,8 @@ static char *refuse(const Reader *r)
         if (!ends_with_any(r->path, refused[i].endings) &&
             (!magic || n < magic || memcmp(head, refused[i].magic, magic)))
             continue;
-        return format("%s: %s data, and gen pack reads text and rows of JSON%s%s", r->path,
-                      refused[i].name, *refused[i].line ? "; this converts it:\n  " : "",
+        return format("%s data, and gen pack reads text and rows of JSON%s%s", refused[i].name,
+                      *refused[i].line ? "; this converts it:\n  " : "",
                       convert_line(refused[i].line, r->path));
     }
     return NULL;
@@ -143,11 +144,16 @@ static int first_character(const Reader *r)
     return -1;
 }
 
+const char *reader_name(const char *path)
+{
+    return strcmp(path, "-") ? path : "standard input";
+}
+
 char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
 {
     bool standard = !strcmp(path, "-");
     Reader *r = calloc(1, sizeof *r);
-    r->path = standard ? "standard input" : path;
+    r->path = reader_name(path);
     r->tok = tok;
     r->line = 1;
     if (!sha) {
@@ -157,21 +163,17 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
     r->fd = standard ? dup(0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char *error = NULL;
     if (r->fd < 0 || fstat(r->fd, &r->st))
-        error = format("%s: %s", r->path, strerror(errno));
+        error = format("%s", strerror(errno));
     else if (S_ISDIR(r->st.st_mode))
-        error = format("%s: a folder: name its files, as in %s/*.txt", path, path);
+        error = format("a folder: name its files, as in %s/*.txt", path);
     else if (!(r->regular = S_ISREG(r->st.st_mode)) && !standard)
-        error = format("%s: not a regular file: let it flow in, as in ... | gen pack ... -", path);
-    if (!error) {
-        char *why = fill(r);
-        if (why)
-            error = format("%s: %s", r->path, why);
-        free(why);
-    }
+        error = format("not a regular file: let it flow in, as in ... | gen pack ... -");
+    if (!error)
+        error = fill(r);
     if (!error)
         error = refuse(r);
     if (!error && r->eof)
-        error = format("%s: empty", r->path);
+        error = format("empty");
     if (error) {
         reader_close(r);
         return error;

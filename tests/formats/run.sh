@@ -5,12 +5,15 @@ work=out/.test/formats
 mkdir -p $work
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-flags="-std=c11 -g -O1 -fopenmp -fsanitize=address,undefined"
+flags="-std=c11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 readers="runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c"
 export ASAN_OPTIONS=detect_leaks=0
-${CC:-gcc} $flags -o $work/test tests/formats/main.c $readers runtime/tokenfile.c -lcjson -lm &&
-${CC:-gcc} $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c $readers \
-    runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm ||
+# clang's sanitizer also sees sums with NULL
+packcc=${CC:-gcc}
+command -v clang > /dev/null && packcc=clang
+${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/tokenfile.c -lcjson -lm &&
+$packcc $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c $readers \
+    runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread ||
     { echo "not ok build: see above"; exit 1; }
 failed=0
 $work/test $scratch tests/formats || failed=1
@@ -62,7 +65,7 @@ verdict "two text files, any bytes" \
     "$($work/test dump $scratch/t.st | diff - <(printf '97* 98* 99* 256*\n255* 100* 256*\n'))"
 verdict "the summary" "$(diff $scratch/log - << END
 $scratch/t.st: packed, 2 documents, 7 tokens, all targets; 0.71 bytes a token, tokenizer bytes
-read as: 2 text files
+read text files: 2
 END
 )"
 sum=$(cat $scratch/a.txt $scratch/b.txt | sha256sum | cut -d' ' -f1)
@@ -199,7 +202,7 @@ template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2' '--chat qw
 template "--chat for other tokens" '' '' \
     'llama-3 wants the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
 printf '{"text":"no conversation"}' > $scratch/sharegpt.jsonl
-template "unknown, but not asked for" ',"chat_template":"?"' '' '1 of text'
+template "unknown, but not asked for" ',"chat_template":"?"' '' '^read text: 1$'
 template "--chat without conversations" '' '' '--chat qwen2: no row is a conversation' '--chat qwen2'
 
 # What must be refused: file content, options, the message's end.
@@ -293,6 +296,8 @@ cp $scratch/a.txt $scratch/keep.txt
 $pack -o $scratch/keep.txt $scratch/a.txt > $scratch/log 2>&1
 verdict "refuses: to write over a text" "$(grep -q 'is there already and is no token file' $scratch/log &&
     cmp $scratch/a.txt $scratch/keep.txt || cat $scratch/log)"
+$pack $scratch/a.txt > $scratch/log 2>&1
+verdict "refuses: no -o" "$(grep -q 'want -o OUT.safetensors, or --show N' $scratch/log || cat $scratch/log)"
 head -c 17000000 /dev/zero | tr '\0' ' ' > $scratch/long.jsonl
 $pack -o $scratch/out.st $scratch/long.jsonl > $scratch/log 2>&1
 verdict "refuses: a line of 17 MB" "$(grep -q 'long.jsonl:1: line longer than 16 MiB' $scratch/log || cat $scratch/log)"

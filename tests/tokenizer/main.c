@@ -7,6 +7,7 @@
 #include "../../runtime/json.h"
 #include "../../runtime/tokenizer.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -117,6 +118,24 @@ static char *check_case(const Tokenizer *t, const cJSON *c)
     return error;
 }
 
+typedef struct {
+    const Tokenizer *t;
+    const cJSON *cases;
+    char *error;                 /* the first */
+} Twin;
+
+static void *check_twin(void *arg)
+{
+    Twin *w = arg;
+    for (const cJSON *c = w->cases->child; c && !w->error; c = c->next) {
+        size_t n;
+        char *text = from_hex(json_get(c, "text"), &n);
+        w->error = differ(w->t, text, n, false, json_get(c, "ids"));
+        free(text);
+    }
+    return NULL;
+}
+
 static void check_folder(const char *folder)
 {
     const char *name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
@@ -129,7 +148,10 @@ static void check_folder(const char *folder)
     char *text = error ? NULL : file_read(expected, 1 << 28, &n, &error);
     cJSON *json = text ? json_parse(text, n, &error) : NULL;
     if (json) {
-        for (const cJSON *c = json_get(json, "cases")->child; c; c = c->next, cases++) {
+        Twin w = {tokenizer_twin(t), json_get(json, "cases"), NULL};
+        pthread_t thread;
+        pthread_create(&thread, NULL, check_twin, &w);
+        for (const cJSON *c = w.cases->child; c; c = c->next, cases++) {
             char *why = check_case(t, c);
             bad += why != NULL;
             if (why && !error)
@@ -137,6 +159,9 @@ static void check_folder(const char *folder)
         }
         if (!cases)
             error = format("no cases");
+        pthread_join(thread, NULL);
+        tokenizer_free((Tokenizer *)w.t);
+        verdict(format("%s: a twin on another thread at the same time", name), w.error);
     }
     verdict(test, error);
     if (bad > 1)
