@@ -1,12 +1,13 @@
 /* comm_main.c -- ranks under a real MPI: sums against a slow tree, broadcast, maximum, abort.
  *
- * In:    argv: ranks built for, mode (sums, abort, order), local rank.  Out: "ok" or "bad"
+ * In:    argv: ranks built for, mode (sums, abort, hang), local rank.  Out: "ok" or "bad"
  *        lines. */
 #include "../../runtime/base.h"
 #include "../../runtime/comm.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Values of very different size, so that another order of the sum shows in the bits. */
 static float value(int rank, int64_t i)
@@ -97,6 +98,13 @@ int main(int argc, char **argv)
         if (world.rank == 1)
             die(EXIT_DATA, "this rank has bad data");
         comm_barrier();              /* the others wait here until they are aborted */
+        comm_barrier();
+    }
+    if (strcmp(argv[2], "hang") == 0) {
+        world.step = 12;
+        comm_expect(1);
+        while (world.rank == 1)
+            pause();
         comm_barrier();
     }
     comm_finish();

@@ -184,6 +184,19 @@ done
         mpirun -n 2 $ompi "$build/comm" 2 abort
     ends "a rank that never comes" 82 "MPI has not brought the ranks together within 1 s" \
         env DIECAST_TIMEOUT_SCALE=0.004 mpirun $ompi -n 1 true : -n 1 "$build/comm" 2 sums
+    ends "a rank that gets no further" 85 "no rank got further for 1 s: behind the others: rank 1 (.*)$" \
+        mpirun -n 2 $ompi "$build/comm" 2 hang
+    ends "a time scale that is none" 80 "DIECAST_TIMEOUT_SCALE=1e9: want a number from" \
+        env DIECAST_TIMEOUT_SCALE=1e9 mpirun -n 2 $ompi "$build/comm" 2 sums
+    # as on several hosts: loopback will not do
+    apart="$ompi env OMPI_COMM_WORLD_LOCAL_SIZE=1 OMPI_COMM_WORLD_LOCAL_RANK=0"
+    ends "loopback for several hosts" 80 "loopback, which other hosts cannot reach: set DIECAST_ADDR" \
+        env DIECAST_ADDR=127.0.0.1 mpirun -n 2 $apart "$build/comm" 2 sums
+    ends "an address of another host" 80 "cannot listen on 192.0.2.99 .*; set DIECAST_ADDR to an address of the host" \
+        env DIECAST_ADDR=192.0.2.99 mpirun -n 2 $apart "$build/comm" 2 sums
+    address=$(hostname -I | cut -d' ' -f1)
+    [ -z "$address" ] || ends "an address that other hosts reach" 0 "ok broadcast" \
+        env DIECAST_ADDR="$address" mpirun -n 2 $apart "$build/comm" 2 sums
     ends "no launcher, built for 2" 83 "built for 2 ranks, started as 1" "$build/comm" 2 sums
     ends "a world of one" 0 "ok sum of doubles" "$build/comm" 1 sums
     ends "--local-rank of another launcher" 80 "but launcher none says 0" "$build/comm" 1 sums 3

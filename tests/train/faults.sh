@@ -333,7 +333,7 @@ struck() {
     rm -rf "$scratch/struck"
     DIECAST_FAULT=$fault DIECAST_TIMEOUT_SCALE=0.25 train $program $case struck --save-every 5 "$@"
     code=$?
-    verdict "$name" "$([ $code != 0 ] || echo "exit 0"
+    verdict "$name" "$([ $code = "$want" ] || echo "exit $code"
         [ "$(grep -c "^warning: rank $victim: DIECAST_FAULT=$fault is armed" "$scratch/struck.log")" = 1 ] ||
             echo "not armed"
         for ((r = 0; r < ranks; r++)); do
