@@ -6,35 +6,55 @@
 #include "base.h"
 #include "comm_parts.h"
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 extern char **environ;
 Launch comm_launch;
 
-void comm_check_size(int size, int64_t built_for, const char *words, const char *program)
+char *comm_wrong_size(int size, int64_t built_for, const char *words, const char *program,
+                      bool torchrun)
 {
     if (size == built_for)
-        return;
+        return NULL;
     const char *slash = strrchr(program, '/');
     int folder = slash ? (int)(slash - program) : 1;
-    die(EXIT_MISMATCH, "built for %lld rank%s, started as %d by launcher %s: start with "
-        "%.*s/run.sh, or build for %d: gen %s gpus=%d, then the make that it names",
-        (long long)built_for, built_for == 1 ? "" : "s", size, comm_launch.source, folder,
-        slash ? program : ".", size, words, size);
+    char *command = launch_command(&comm_launch, (int)built_for, program, torchrun);
+    char *text = format("built for %lld rank%s, started as %d by launcher %s: start with "
+                        "%.*s/run.sh%s%s, or build for %d: gen %s gpus=%d, then the "
+                        "make that it names",
+                        (long long)built_for, built_for == 1 ? "" : "s", size, comm_launch.source,
+                        folder, slash ? program : ".", command ? " or " : "",
+                        command ? command : "", size, words, size);
+    free(command);
+    return text;
+}
+
+void comm_check_size(int size, int64_t built_for, const char *words, const char *program)
+{
+    char *wrong = comm_wrong_size(size, built_for, words, program, false);
+    if (wrong)
+        die(EXIT_MISMATCH, "%s", wrong);
 }
 
 void comm_resolve(void)
 {
-    char *error = launch_resolve(environ, &comm_launch);
+    char *error = comm_try_resolve();
     if (error)
         die(EXIT_CONFIG, "%s", error);
+}
+
+char *comm_try_resolve(void)
+{
+    char *error = launch_resolve(environ, &comm_launch);
     world.rank = comm_launch.rank;
     world.size = comm_launch.size;
     world.local_rank = comm_launch.local_rank;
     world.local_size = comm_launch.local_size;
     if (gethostname(world.host, sizeof world.host - 1) != 0)
         die(EXIT_CONFIG, "gethostname: %s", strerror(errno));
+    return error;
 }
 
 const char *comm_launcher(void)

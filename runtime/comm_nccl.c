@@ -251,6 +251,7 @@ static int choose_port(void)
     return master > 0 ? master : 29500;
 }
 
+/* NULL: nobody says where rank 0 is. */
 static const char *choose_host(void)
 {
     const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
@@ -260,20 +261,19 @@ static const char *choose_host(void)
         return master;
     if (*comm_launch.first_host)
         return comm_launch.first_host;
-    if (world.local_size != world.size)
-        die(EXIT_CONFIG, "launcher %s does not say where rank 0 runs: set DIECAST_ADDR to its "
-            "address on all ranks", comm_launch.source);
-    return "127.0.0.1";
+    return world.local_size == world.size ? "127.0.0.1" : NULL;
 }
 
-/* What the launcher calls this run: the same on all ranks, another in every other run. */
+/* What the launcher calls this run: the same on all ranks, another in every other run. DIECAST_RUN
+ * alone counts where it is set. */
 static void hash_run(uint8_t digest[SHA256_BYTES])
 {
     static const char *const names[] = { "DIECAST_RUN", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
                                          "SLURM_JOB_ID", "SLURM_STEP_ID" };
     Sha256 h;
     sha256_begin(&h);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t n = getenv(names[0]) ? 1 : sizeof names / sizeof *names;
+    for (size_t i = 0; i < n; i++) {
         const char *value = getenv(names[i]);
         sha256_add(&h, value ? value : "", value ? strlen(value) + 1 : 1);
     }
@@ -302,12 +302,20 @@ static void number_host(void)
 
 void comm_init(int64_t built_for, const char *words, int argc, char **argv)
 {
-    comm_resolve();
-    comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
+    char *wrong = comm_try_resolve();
+    if (wrong && !comm_launch.extra)
+        die(EXIT_CONFIG, "%s", wrong);
+    if (!wrong)
+        wrong = comm_wrong_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "", true);
     refuse_comm_id();
     StarConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
                      .host = choose_host(),
-                     .port = choose_port(), .secret = getenv("DIECAST_SECRET") };
+                     .port = choose_port(), .secret = getenv("DIECAST_SECRET"), .wrong = wrong };
+    if (wrong && (!c.host || strcmp(comm_launch.source, "none") == 0))
+        die(EXIT_MISMATCH, "%s", wrong);
+    if (!c.host)
+        die(EXIT_CONFIG, "launcher %s does not say where rank 0 runs: set DIECAST_ADDR to its "
+            "address on all ranks", comm_launch.source);
     comm_settings(&c);
     if (c.secret && strlen(c.secret) > STAR_SECRET)
         die(EXIT_CONFIG, "DIECAST_SECRET: at most %d bytes", STAR_SECRET);

@@ -12,8 +12,13 @@
 extern Launch comm_launch;               /* after comm_resolve */
 /* Fills world from the launcher's environment; EXIT_CONFIG when that contradicts itself. */
 void comm_resolve(void);
+/* The same, but returns the message; comm_launch.extra: with world's size, and a rank beyond it. */
+char *comm_try_resolve(void);
 /* EXIT_MISMATCH, with the command that would be right, unless size is built_for. */
 void comm_check_size(int size, int64_t built_for, const char *words, const char *program);
+/* NULL, or that message; torchrun: whether it can start the program. */
+char *comm_wrong_size(int size, int64_t built_for, const char *words, const char *program,
+                      bool torchrun);
 
 /* row 0 += the other rows, as the tree of comm.h. rows: (size, stride), n of each in use */
 #define TREE_SUM(rows, stride, n)                                                   \

@@ -13,19 +13,22 @@ enum { SHOWN = 60, NAME = 256, NESTING = 4, DIGITS = 9 };
 /* Variables of one launcher; other_rank is a second name for the rank. */
 typedef struct {
     const char *source, *rank, *other_rank, *size, *local_rank, *local_size;
+    const char *command;         /* that starts %d ranks of %s */
 } Row;
 
 static const Row rows[] = {
-    { "torchrun", "RANK", NULL, "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
+    { "torchrun", "RANK", NULL, "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+      "torchrun --nproc-per-node %d --no-python %s" },
     { "Open MPI", "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE",
-      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE" },
+      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun -n %d %s" },
     { "Hydra (MPICH, Intel MPI)", "PMI_RANK", "PMI_ID", "PMI_SIZE", "MPI_LOCALRANKID",
-      "MPI_LOCALNRANKS" },
+      "MPI_LOCALNRANKS", "mpirun -n %d %s" },
     { "MVAPICH", "MV2_COMM_WORLD_RANK", NULL, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
-      "MV2_COMM_WORLD_LOCAL_SIZE" },
-    { "Slurm", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL },
+      "MV2_COMM_WORLD_LOCAL_SIZE", "mpirun -n %d %s" },
+    { "Slurm", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
+      "srun -n %d %s" },
 };
-enum { ROWS = sizeof rows / sizeof *rows, SLURM = ROWS - 1 };
+enum { ROWS = sizeof rows / sizeof *rows, TORCHRUN = 0, SLURM = ROWS - 1 };
 
 static const char *value_of(char *const *env, const char *name)
 {
@@ -180,6 +183,8 @@ static char *read_source(char *const *env, const Row *r, Launch *l, bool *found)
         return NULL;
     *l = (Launch){ .source = r->source, .local_rank = -1, .local_size = -1 };
     char *error = integer(env, r->size, 1, LAUNCH_MAX, &l->size);
+    if (!error && !integer(env, rank, l->size, LAUNCH_MAX, &l->rank))
+        l->extra = true;
     if (!error)
         error = integer(env, rank, 0, l->size - 1, &l->rank);
     if (!error)
@@ -240,6 +245,65 @@ static char *lone_variable(char *const *env)
     return size ? refuse("WORLD_SIZE", size, "set without RANK") : NULL;
 }
 
+/* Of torchrun's variables each that is set must be as l has it, where l knows. */
+static char *odd_variable(char *const *env, const Launch *l)
+{
+    const Row *r = &rows[TORCHRUN];
+    const struct { const char *name; int value; } known[] = {
+        { r->rank, l->rank }, { r->size, l->size }, { r->local_rank, l->local_rank },
+        { r->local_size, l->local_size } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        int said = known[i].value;
+        char *error = integer(env, known[i].name, 0, LAUNCH_MAX, &said);
+        if (!error && known[i].value >= 0 && said != known[i].value)
+            error = format("%s=%d, but launcher %s says %d: unset it", known[i].name, said,
+                           l->source, known[i].value);
+        if (error)
+            return error;
+    }
+    return NULL;
+}
+
+/* Without a launcher: the variables with which each node would start a world of its own. */
+static char *node_variable(char *const *env)
+{
+    static const char *const names[] = { "NNODES", "NODE_RANK" };
+    for (int i = 0; i < 2; i++) {
+        int one = 1 - i, value = one;
+        char *error = integer(env, names[i], one, LAUNCH_MAX, &value);
+        if (!error && value != one)
+            error = refuse(names[i], value_of(env, names[i]), "several nodes, but no launcher says "
+                           "which rank this is: start run.sh, beside this program, or unset it");
+        if (error)
+            return error;
+    }
+    return NULL;
+}
+
+/* more says the same as l of rank and size; what it knows of the node goes into l. */
+static char *merge_local(Launch *l, const Launch *more)
+{
+    if (l->local_rank >= 0 && more->local_rank >= 0 && l->local_rank != more->local_rank)
+        return format("%s says local rank %d, %s says %d: unset the variables of one", l->source,
+                      l->local_rank, more->source, more->local_rank);
+    if (l->local_size >= 0 && more->local_size >= 0 && l->local_size != more->local_size)
+        return format("%s says %d ranks on this node, %s says %d: unset the variables of one",
+                      l->source, l->local_size, more->source, more->local_size);
+    l->local_rank = l->local_rank >= 0 ? l->local_rank : more->local_rank;
+    l->local_size = l->local_size >= 0 ? l->local_size : more->local_size;
+    if (!l->first_host[0])
+        memcpy(l->first_host, more->first_host, sizeof l->first_host);
+    return NULL;
+}
+
+char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].source, l->source) == 0 && (i != TORCHRUN || torchrun))
+            return format(rows[i].command, n, program);
+    return NULL;
+}
+
 const char *launch_precision_conflict(char *const *env, const char *precision)
 {
     static const struct { const char *theirs, *ours; } same[] =
@@ -261,25 +325,33 @@ char *launch_resolve(char *const *env, Launch *out)
         char *error = read_source(env, &rows[i], &l, &found);
         if (!error && found && i == SLURM)
             error = read_slurm_lists(env, &l);
-        if (error)
+        if (error) {
+            if (l.extra && !any)
+                *out = l;
             return error;
+        }
         if (!found || (any && i == SLURM && l.local_size == 1))
             continue;
         if (any && (l.size != out->size || l.rank != out->rank))
             return format("%s says rank %d of %d, %s says rank %d of %d: unset the variables "
                           "of one", out->source, out->rank, out->size, l.source, l.rank, l.size);
+        error = any ? merge_local(out, &l) : NULL;
+        if (error)
+            return error;
         if (!any)
             *out = l;
         any = true;
     }
-    if (!any) {
-        char *error = lone_variable(env);
-        if (error)
-            return error;
-    }
+    char *error = any ? NULL : lone_variable(env);
+    if (!error && strcmp(out->source, rows[TORCHRUN].source) != 0)
+        error = odd_variable(env, out);
+    if (!error && !any)
+        error = node_variable(env);
+    if (error)
+        return error;
     const char *master = value_of(env, "MASTER_ADDR");
     if (master && !out->first_host[0])
         snprintf(out->first_host, sizeof out->first_host, "%s", master);
-    char *error = integer(env, "SLURM_RESTART_COUNT", 0, LAUNCH_MAX, &out->restart);
+    error = integer(env, "SLURM_RESTART_COUNT", 0, LAUNCH_MAX, &out->restart);
     return error ? error : integer(env, "TORCHELASTIC_RESTART_COUNT", 0, LAUNCH_MAX, &out->restart);
 }

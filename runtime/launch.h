@@ -15,13 +15,17 @@ typedef struct {
     int local_rank, local_size;      /* -1: the launcher does not say */
     const char *source;              /* "torchrun", "Open MPI", ..., "none" */
     char first_host[256];            /* MASTER_ADDR, or the Slurm step's first host; "" unknown */
+    bool extra;                      /* with a message: rank >= size is all that is wrong */
     int restart;                     /* of this job so far: torchrun's or Slurm's count, else 0 */
 } Launch;
 
 /* Order of the sources: RANK and WORLD_SIZE, Open MPI, Hydra PMI, MVAPICH, a Slurm step (never
  * an sbatch script). A Slurm step with one task on this node may be the launcher's launcher, so
- * its size need not agree. */
+ * its size need not agree. Several nodes (NNODES, NODE_RANK) without a launcher are refused. */
 char *launch_resolve(char *const *env, Launch *out);
+/* The command of the launcher that would start program as n ranks; NULL without one, or where it is
+ * torchrun and that cannot. */
+char *launch_command(const Launch *l, int n, const char *program, bool torchrun);
 /* ACCELERATE_MIXED_PRECISION when it contradicts precision (fp32, bf16, fp16), else NULL. */
 const char *launch_precision_conflict(char *const *env, const char *precision);
 /* Slurm's "2(x3),1" -> {2,2,2,1}; at most max entries. NULL, or a malloc'ed message. */

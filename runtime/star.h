@@ -29,6 +29,8 @@ typedef struct {
     const char *secret_file; /* or NULL */
     uint8_t run_id[32];      /* SHA-256 of the launcher's name for this run */
     uint8_t build[32];       /* SHA-256 of the program */
+    const char *wrong;       /* NULL, or why this rank can be of no job: it tells the others and ends
+                              * with EXIT_MISMATCH */
     double join_seconds;     /* until all have joined: EXIT_RENDEZVOUS */
     double silence_seconds;  /* without a heartbeat: EXIT_HANG */
 } StarConfig;

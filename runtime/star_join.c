@@ -29,10 +29,14 @@
 enum {
     CHALLENGE = 32, HELLO = 120, REPLY = 280, MAC = SHA256_BYTES, TEXT = 116, VERSION = 1,
     CALLERS = 256,           /* half-open connections served side by side */
-    REFUSED = 3              /* answers under another secret that end a rank with a given secret */
+    REFUSED = 3,             /* answers under another secret that end a rank with a given secret */
+    WHY = 240
 };
 static const char magic[] = "DCRDV001";
 static const double caller_seconds = 2, answer_seconds = 10, reminder_seconds = 10;
+/* How long the ranks of a job that cannot be right may take to come and hear it; how long a rank
+ * with another run's id may insist; how long a twin may be late. */
+static const double telling_seconds = 3, insisting_seconds = 2, twin_seconds = 0.2;
 
 typedef struct {
     int fd;                  /* -1: free */
@@ -47,6 +51,12 @@ typedef struct {
     const uint8_t *id;
     Caller caller[CALLERS];
     int joined, strangers;
+    struct pollfd *poller;
+    bool made;               /* the file with the secret */
+    char why[WHY];           /* the job cannot be right; "" as far as is known it is */
+    bool *told;              /* (size) of it */
+    int ntold;
+    double stray_since;      /* a rank of another run asked for a place that is free; 0: none */
 } Host;
 
 static int listener = -1;    /* rank 0's */
@@ -82,12 +92,28 @@ static bool is_loopback(const struct sockaddr *a)
            IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
+/* 0.0.0.0 and ::, also as one in the form of the other. */
+static bool is_any(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == htonl(INADDR_ANY);
+    const struct in6_addr *v6 = &((const struct sockaddr_in6 *)a)->sin6_addr;
+    return a->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_UNSPECIFIED(v6) ||
+            (IN6_IS_ADDR_V4MAPPED(v6) && memcmp(v6->s6_addr + 12, "\0\0\0\0", 4) == 0));
+}
+
 static int look_up(const StarConfig *c, struct addrinfo **found)
 {
     struct addrinfo want = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
     char port[12];
     snprintf(port, sizeof port, "%d", c->port);
-    return getaddrinfo(c->host, port, &want, found);
+    int error = getaddrinfo(c->host, port, &want, found);
+    for (const struct addrinfo *a = error ? NULL : *found; a; a = a->ai_next)
+        if (is_any(a->ai_addr))
+            die(EXIT_CONFIG, "rank 0's address %s means every address of a host and names none: "
+                "set MASTER_ADDR or DIECAST_ADDR to the one by which all reach rank 0", c->host);
+    return error;
 }
 
 /* The first line of a small file; "" when there is none. */
@@ -133,6 +159,8 @@ static void raise_file_limit(int size)
             size, (long long)want, (long long)had);
 }
 
+static void meet_rank0(const StarConfig *c);
+
 static int listen_at(const StarConfig *c)
 {
     struct addrinfo *found;
@@ -148,6 +176,8 @@ static int listen_at(const StarConfig *c)
             "cannot reach: set DIECAST_ADDR to its address on the network", c->host);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, SOMAXCONN)) {
+        if (errno == EADDRINUSE && c->size > 0)
+            meet_rank0(c);
         if (errno == EADDRINUSE)
             die(EXIT_PORT, "port %d of %s is taken: set DIECAST_PORT to a free one on all ranks",
                 c->port, c->host);
@@ -205,8 +235,7 @@ static void reply(const Host *h, int fd, const uint8_t hello_mac[MAC], int code,
     (void)sent;
 }
 
-/* The job cannot go on: everybody who is there hears why. */
-static void give_up(int code, const char *text)
+static void tell_joined(int code, const char *text)
 {
     uint8_t payload[8 + 200];
     size_t n = strnlen(text, 200);
@@ -215,7 +244,48 @@ static void give_up(int code, const char *text)
     memcpy(payload + 8, text, n);
     for (int r = 1; r < star.end; r++)
         star_queue(&star.peer[r], FRAME_ABORT, payload, 8 + n);
+}
+
+static void forget_secret(Host *h)
+{
+    if (h->made)
+        unlink(h->config->secret_file);
+    h->made = false;
+}
+
+/* The job cannot go on: everybody who is there hears why. */
+static void give_up(Host *h, int code, const char *text)
+{
+    forget_secret(h);
+    tell_joined(code, text);
     die(code, "%s", text);
+}
+
+static void serve(Host *h);
+
+static void mark_told(Host *h, uint32_t rank)
+{
+    if (rank > 0 && rank < (uint32_t)h->config->size && !h->told[rank]) {
+        h->told[rank] = true;
+        h->ntold++;
+    }
+}
+
+/* The job cannot be right: whoever is there hears why, and who comes within a moment. With a size
+ * of 1 nobody knows how many those are. */
+static void refuse_all(Host *h, const char *text)
+{
+    const StarConfig *c = h->config;
+    double end = clock_seconds() + telling_seconds;
+    snprintf(h->why, sizeof h->why, "%s", text);
+    tell_joined(EXIT_MISMATCH, text);
+    for (int r = 1; r < c->size; r++)
+        if (star.peer[r].fd >= 0)
+            mark_told(h, (uint32_t)r);
+    while ((h->ntold < c->size - 1 || c->size == 1) && clock_seconds() < end)
+        serve(h);
+    forget_secret(h);
+    die(EXIT_MISMATCH, "%s", h->why);
 }
 
 static void drop(Host *h, Caller *c, bool stranger)
@@ -232,33 +302,50 @@ static void hash_text(char text[17], const uint8_t hash[32])
         snprintf(text + 2 * i, 3, "%02x", hash[i]);
 }
 
+/* A rank with the secret and another run's name: of a job beside ours, whose own rank 0 may come
+ * yet; or of ours, and named wrongly, when it insists on a place that nobody else takes. */
+static bool insists(Host *h, uint32_t rank)
+{
+    double now = clock_seconds();
+    if (rank == 0 || rank >= (uint32_t)h->config->size || star.peer[rank].fd >= 0)
+        return false;
+    if (h->stray_since == 0)
+        h->stray_since = now;
+    return now - h->stray_since > insisting_seconds;
+}
+
 /* NULL: it may join. *code: what it is told; *ends: the job cannot be right. */
-static const char *judge(const Host *h, const uint8_t *hello, int *code, bool *ends, char *text)
+static const char *judge(Host *h, const uint8_t *hello, int *code, bool *ends, char *text)
 {
     const StarConfig *c = h->config;
     uint32_t version = star_get32(hello + 8), rank = star_get32(hello + 12);
     uint32_t size = star_get32(hello + 16), restart = star_get32(hello + 20);
+    bool same_run = memcmp(hello + 24, c->run_id, 32) == 0;
     *ends = false;
-    if (memcmp(hello + 24, c->run_id, 32) != 0 || restart != (uint32_t)c->restart) {
-        *code = EXIT_RENDEZVOUS;         /* it may ask again: its own rank 0 may come yet */
+    *code = EXIT_RENDEZVOUS;             /* it may ask again */
+    if (restart != (uint32_t)c->restart || (!same_run && !insists(h, rank)))
         return "this is another run";
-    }
     *code = EXIT_MISMATCH;
     *ends = true;
     char own[17], other[17];
     hash_text(own, c->build);
     hash_text(other, hello + 56);
-    if (version != VERSION || memcmp(hello + 56, c->build, 32) != 0)
+    if (!same_run)
+        snprintf(text, TEXT, "rank %u says it is of another run: DIECAST_RUN, TORCHELASTIC_RUN_ID "
+                 "or SLURM_JOB_ID differ", rank);
+    else if (version != VERSION || memcmp(hello + 56, c->build, 32) != 0)
         snprintf(text, TEXT, "rank %u runs another binary than rank 0: SHA-256 %s..., here %s...",
                  rank, other, own);
     else if (size != (uint32_t)c->size)
         snprintf(text, TEXT, "rank %u believes in %u ranks, rank 0 in %d", rank, size, c->size);
-    else if (rank == 0 || rank >= size)
-        snprintf(text, TEXT, "a second rank %u of %u", rank, size);
+    else if (rank == 0)
+        snprintf(text, TEXT, "a second rank 0 of %u", size);
+    else if (rank >= size)
+        snprintf(text, TEXT, "a rank %u too many: they go from 0 to %u", rank, size - 1);
     else if (star.peer[rank].fd >= 0)
         snprintf(text, TEXT, "rank %u is there twice", rank);
     else
-        return NULL;
+        return *h->why ? h->why : NULL;
     return text;
 }
 
@@ -285,9 +372,11 @@ static void answer(Host *h, Caller *c)
     const char *why = judge(h, c->hello, &code, &ends, text);
     if (why) {
         reply(h, c->fd, hello_mac, code, why);
-        drop(h, c, true);
+        drop(h, c, !ends);
         if (ends)
-            give_up(code, why);
+            mark_told(h, star_get32(c->hello + 12));
+        if (ends && !*h->why)
+            refuse_all(h, why);
         return;
     }
     reply(h, c->fd, hello_mac, 0, "");
@@ -334,9 +423,10 @@ static void accept_all(Host *h)
 }
 
 /* One round of the loop, at most a quarter of a second. */
-static void serve(Host *h, struct pollfd *poller)
+static void serve(Host *h)
 {
     int n = 0, size = h->config->size;
+    struct pollfd *poller = h->poller;
     poller[n++] = (struct pollfd){ .fd = listener, .events = POLLIN };
     for (int i = 0; i < CALLERS; i++)
         poller[n++] = (struct pollfd){ .fd = h->caller[i].fd, .events = POLLIN };
@@ -354,8 +444,8 @@ static void serve(Host *h, struct pollfd *poller)
     for (int r = 1; r < size; r++)
         if (poller[1 + CALLERS + r - 1].fd >= 0 && poller[1 + CALLERS + r - 1].revents)
             star_read(r, &v);
-    if (v.code)
-        give_up(v.code, v.text);
+    if (v.code && !*h->why)
+        give_up(h, v.code, v.text);
     if (poller[0].revents)
         accept_all(h);
 }
@@ -370,20 +460,23 @@ void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
     raise_file_limit(c->size);
     for (int i = 0; i < CALLERS; i++)
         h->caller[i].fd = -1;
-    if (listener < 0)
+    bool told_where = listener >= 0;     /* by star_listen: a twin would have its own rank 0 */
+    if (!told_where)
         listener = listen_at(c);
-    bool made = false;
+    h->poller = calloc((size_t)c->size + CALLERS + 1, sizeof *h->poller);
+    h->told = calloc((size_t)c->size, sizeof *h->told);
+    if (!h->poller || !h->told)
+        die(EXIT_CONFIG, "no memory for %d ranks", c->size);
     if (c->secret)
         snprintf(h->secret, sizeof h->secret, "%s", c->secret);
-    else if (c->secret_file && !(made = make_secret(c->secret_file, h->secret)))
+    else if (c->secret_file && !(h->made = make_secret(c->secret_file, h->secret)))
         warn("%s cannot be written: %s; without a secret whoever reaches %s port %d can join; set "
              "DIECAST_SECRET", c->secret_file, strerror(errno), c->host, c->port);
-    struct pollfd *poller = calloc((size_t)c->size + CALLERS + 1, sizeof *poller);
-    if (!poller)
-        die(EXIT_CONFIG, "no memory for %d ranks", c->size);
+    if (c->wrong)
+        refuse_all(h, c->wrong);
     double start = clock_seconds(), said = start;
     while (h->joined < c->size - 1) {
-        serve(h, poller);
+        serve(h);
         double now = clock_seconds();
         list_missing(h, missing, sizeof missing);
         if (now - said > reminder_seconds && h->joined < c->size - 1) {
@@ -392,24 +485,24 @@ void star_gather_ranks(const StarConfig *c, uint8_t id[STAR_ID])
         }
         if (now - start > c->join_seconds && h->joined < c->size - 1) {
             char text[200];
-            if (made)
-                unlink(c->secret_file);
             snprintf(text, sizeof text, "ranks %s of %d have not come within %.0f s (strangers "
                      "turned away: %d)", missing, c->size, c->join_seconds, h->strangers);
-            give_up(EXIT_RENDEZVOUS, text);
+            give_up(h, EXIT_RENDEZVOUS, text);
         }
     }
+    for (double end = clock_seconds() + twin_seconds; !told_where && clock_seconds() < end;)
+        serve(h);
     close(listener);
     for (int i = 0; i < CALLERS; i++)
         if (h->caller[i].fd >= 0)
             drop(h, &h->caller[i], true);
-    if (made)
-        unlink(c->secret_file);
+    forget_secret(h);
     if (h->strangers)
         note("rendezvous: %d strangers turned away", h->strangers);
     for (int r = 1; r < c->size; r++)
         star_queue(&star.peer[r], FRAME_GO, NULL, 0);
-    free(poller);
+    free(h->poller);
+    free(h->told);
 }
 
 /* ---- the other ranks ------------------------------------------------------------------------- */
@@ -458,14 +551,14 @@ static int call(const struct addrinfo *a, double seconds)
 /* What one attempt came to. */
 typedef enum { JOINED, NOT_THERE, OTHER_SECRET } Outcome;
 
-static Outcome greet(const StarConfig *c, int fd, const char *secret, uint8_t id[STAR_ID],
-                     const char **why)
+static Outcome greet(const StarConfig *c, int fd, const char *secret, double seconds,
+                     uint8_t id[STAR_ID], const char **why)
 {
     uint8_t challenge[CHALLENGE], hello[HELLO] = { 0 }, r[REPLY], mac[MAC];
     uint32_t number[] = { VERSION, (uint32_t)c->rank, (uint32_t)c->size, (uint32_t)c->restart };
     size_t n = strlen(secret);
     *why = "what listens there is no rank 0 of ours";
-    if (!receive_all(fd, challenge, CHALLENGE, answer_seconds))
+    if (!receive_all(fd, challenge, CHALLENGE, seconds))
         return NOT_THERE;
     memcpy(hello, magic, 8);
     for (int i = 0; i < 4; i++)
@@ -474,7 +567,7 @@ static Outcome greet(const StarConfig *c, int fd, const char *secret, uint8_t id
     memcpy(hello + 56, c->build, 32);
     hmac_sha256(secret, n, challenge, CHALLENGE, hello, HELLO - MAC, hello + HELLO - MAC);
     if (send(fd, hello, HELLO, MSG_NOSIGNAL) != HELLO ||
-        !receive_all(fd, r, REPLY, answer_seconds))
+        !receive_all(fd, r, REPLY, seconds))
         return NOT_THERE;
     hmac_sha256(secret, n, hello + HELLO - MAC, MAC, r, REPLY - MAC, mac);
     if (!sha256_equal(mac, r + REPLY - MAC)) {
@@ -486,6 +579,8 @@ static Outcome greet(const StarConfig *c, int fd, const char *secret, uint8_t id
         *why = "another run answers there";
         return NOT_THERE;
     }
+    if (c->wrong)
+        die(EXIT_MISMATCH, "%s", c->wrong);
     if (code != 0)
         die(code > EXIT_CONFIG && code <= EXIT_REPLICAS ? code : EXIT_MISMATCH,
             "refused by rank 0: %.*s", TEXT - 1, (const char *)r + 4);
@@ -493,8 +588,9 @@ static Outcome greet(const StarConfig *c, int fd, const char *secret, uint8_t id
     return JOINED;
 }
 
-static Outcome attempt(const StarConfig *c, const char *secret, uint8_t id[STAR_ID],
-                       const char **why)
+/* Waits so many seconds for a connection, and for each answer. */
+static Outcome attempt(const StarConfig *c, const char *secret, double seconds,
+                       uint8_t id[STAR_ID], const char **why)
 {
     struct addrinfo *found;
     int error = look_up(c, &found), fd = -1;
@@ -503,14 +599,14 @@ static Outcome attempt(const StarConfig *c, const char *secret, uint8_t id[STAR_
         return NOT_THERE;
     }
     for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
-        fd = call(a, answer_seconds);
+        fd = call(a, seconds);
     int call_error = errno;
     freeaddrinfo(found);
     if (fd < 0) {
         *why = strerror(call_error);
         return NOT_THERE;
     }
-    Outcome outcome = greet(c, fd, secret, id, why);
+    Outcome outcome = greet(c, fd, secret, seconds, id, why);
     if (outcome == JOINED) {
         star_tune(fd, c->silence_seconds);
         star.peer[0].fd = fd;
@@ -518,6 +614,26 @@ static Outcome attempt(const StarConfig *c, const char *secret, uint8_t id[STAR_
         close(fd);
     }
     return outcome;
+}
+
+static void get_secret(const StarConfig *c, char secret[STAR_SECRET + 1])
+{
+    if (c->secret)
+        snprintf(secret, STAR_SECRET + 1, "%s", c->secret);
+    else
+        read_secret(c->secret_file, secret);
+}
+
+/* Another listens where this rank 0 wants to. When that is a rank 0 of the same run both end here;
+ * else errno is as before. */
+static void meet_rank0(const StarConfig *c)
+{
+    char secret[STAR_SECRET + 1];
+    uint8_t id[STAR_ID];
+    const char *why;
+    get_secret(c, secret);
+    attempt(c, secret, caller_seconds, id, &why);
+    errno = EADDRINUSE;
 }
 
 /* Rank 0 gives up at its own deadline and says so; a little later we stop to believe in it. */
@@ -542,18 +658,18 @@ void star_find_rank0(const StarConfig *c, uint8_t id[STAR_ID])
 {
     char secret[STAR_SECRET + 1];
     const char *why = "no attempt made";
-    double end = clock_seconds() + c->join_seconds, pause_seconds = 0.05;
+    double start = clock_seconds(), pause_seconds = 0.05;
+    double end = start + (c->wrong ? telling_seconds : c->join_seconds);
     int refused = 0;
     for (;;) {
-        if (c->secret)
-            snprintf(secret, sizeof secret, "%s", c->secret);
-        else
-            read_secret(c->secret_file, secret);
-        Outcome outcome = attempt(c, secret, id, &why);
+        get_secret(c, secret);
+        Outcome outcome = attempt(c, secret, answer_seconds, id, &why);
         refused = outcome == OTHER_SECRET ? refused + 1 : 0;
         if (outcome == JOINED)
             break;
         bool over = clock_seconds() + pause_seconds > end;
+        if (over && c->wrong)
+            die(EXIT_MISMATCH, "%s", c->wrong);
         if (outcome == OTHER_SECRET && (over || (c->secret && refused == REFUSED)))
             die(EXIT_MISMATCH, "rank 0 at %s port %d has another secret: DIECAST_SECRET must be "
                 "the same on all ranks", c->host, c->port);

@@ -136,17 +136,19 @@ earlier=$(faults)
 
 # The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks a second later.
 pid=
-asked=
-asked_at=0
-ask() {                          # ask HARD: to stop; when asked again and HARD, at once
+asked=                           # a signal came
+stop=                            # the ranks are asked to stop
+hard_at=0                        # SIGTERM or SIGINT came, in microseconds
+ask() {                          # ask HARD: to stop; when HARD comes again, at once
     local now=${EPOCHREALTIME/[.,]/}
     asked=yes
-    if [ $asked_at = 0 ]; then
-        asked_at=$now
+    if [ -z "$stop" ]; then
+        stop=yes
         [ -z "$pid" ] || kill -s USR1 "$pid" 2>/dev/null
-    elif [ -n "$1" ] && [ $((now - asked_at)) -gt 500000 ]; then
-        kill -s TERM "$pid" 2>/dev/null      # not the same once more, as timeout sends it
+    elif [ -n "$1" ] && [ $hard_at != 0 ] && [ $((now - hard_at)) -gt 500000 ]; then
+        kill -s TERM "$pid" 2>/dev/null      # not the same at once again, as timeout sends it
     fi
+    [ -z "$1" ] || hard_at=$now
 }
 trap 'ask hard' TERM INT
 trap 'ask ""' USR1
@@ -160,7 +162,7 @@ ${tied[@]+"${tied[@]}"} "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN
     "$here/train" ${args[@]+"${args[@]}"} </dev/null &
 pid=$!
 set +m
-[ $asked_at = 0 ] || kill -s USR1 "$pid"
+[ -z "$stop" ] || kill -s USR1 "$pid"
 code=127
 while :; do
     asked=

@@ -2,7 +2,8 @@
 # Starts the program beside this file, one process a GPU, and hands it every argument but these:
 #
 #   ./run.sh --nodes 2 --node-rank 0 --master-addr node1 [--master-port 29500] ...
-#                                             several hosts: once on each, the same on all but its rank
+#                                             several hosts: once on each, the same on all but its rank;
+#                                             or NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT say so
 #   CUDA_VISIBLE_DEVICES=4,5 ./run.sh ...     these GPUs
 #   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process; else its share of the cores
 #
@@ -17,39 +18,71 @@ RANKS=@RANKS@
 
 here=$(cd "$(dirname "$0")" && pwd)
 refuse() {
-    echo "$NAME: $1" >&2
+    echo "$NAME: $*" >&2
     exit 80
 }
 [ -x "$here/train" ] || refuse "$here/train is not built: run make in $here (source: gen $RECIPE)"
 
-nodes=1
-node=0
-address=
-port=
+# What is said of the hosts, as WORD=VALUE: by the environment, then by flags, which must agree.
+nodes=${NNODES:+NNODES=$NNODES}
+node=${NODE_RANK:+NODE_RANK=$NODE_RANK}
+address=${MASTER_ADDR:+MASTER_ADDR=$MASTER_ADDR}
+port=${MASTER_PORT:+MASTER_PORT=$MASTER_PORT}
+agree() {                        # agree SAID NEW: prints what holds
+    [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
+    [ -n "${2#*=}" ] || refuse "$2: wants a value"
+    echo "$2"
+}
 args=()
 while [ $# -gt 0 ]; do
-    case $1 in
-    --nodes | --node-rank | --master-addr | --master-port)
-        [ $# -gt 1 ] || refuse "$1 wants a value"
-        set -- "$1=$2" "${@:3}"
-        ;;
-    --nodes=*) nodes=${1#*=} && shift ;;
-    --node-rank=*) node=${1#*=} && shift ;;
-    --master-addr=*) address=${1#*=} && shift ;;
-    --master-port=*) port=${1#*=} && shift ;;
-    *) args+=("$1") && shift ;;
+    flag=${1%%=*}
+    case ${flag//_/-} in
+    --nodes | --nnodes | --node-rank | --master-addr | --master-port)
+        if [ "$flag" = "$1" ]; then
+            [ $# -gt 1 ] || refuse "$1 wants a value"
+            set -- "$1=$2" "${@:3}"
+        fi
+        ;;&
+    --nodes | --nnodes) nodes=$(agree "$nodes" "$1") || exit ;;
+    --node-rank) node=$(agree "$node" "$1") || exit ;;
+    --master-addr) address=$(agree "$address" "$1") || exit ;;
+    --master-port) port=$(agree "$port" "$1") || exit ;;
+    --hosts) refuse "--hosts is for CPU programs; here: $0 --nodes 2 --node-rank 0 --master-addr" \
+        "node1 on node1, --node-rank 1 on the other" ;;
+    -h | --help | --version | --where) exec "$here/train" "$@" ;;
+    *) args+=("$1") ;;
     esac
+    shift
 done
-for value in "$nodes" "$node" "${port:-1}"; do
-    [[ $value =~ ^[0-9]{1,5}$ ]] || refuse "--nodes, --node-rank, --master-port: no number: $value"
-done
-if [ "$nodes" -lt 1 ] || [ $((RANKS % nodes)) != 0 ]; then
-    refuse "--nodes $nodes: $RANKS ranks cannot be dealt to them evenly"
+count=${nodes#*=}
+count=${count:-1}
+number=${node#*=}
+[[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of hosts"
+[[ $number =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$node: want 0 to $((count - 1))"
+[[ ${port#*=} =~ ^([1-9][0-9]{0,4})?$ ]] || refuse "$port: want a port"
+[ $((RANKS % count)) = 0 ] || refuse "$nodes: $RANKS ranks cannot be dealt to them evenly"
+[ "${number:-0}" -lt "$count" ] ||
+    refuse "$node: want 0 to $((count - 1)), as ${nodes:-no --nodes is given}"
+if [ "$count" != 1 ]; then
+    [ -n "$number" ] || refuse "$nodes wants --node-rank: 0 on the first host, 1 on the next"
+    [ -n "$address" ] || [ -n "${DIECAST_ADDR:-}" ] ||
+        refuse "$nodes wants --master-addr: the host of node 0"
 fi
-[ "$node" -lt "$nodes" ] || refuse "--node-rank $node: want 0 to $((nodes - 1))"
-[ "$nodes" = 1 ] || [ -n "$address" ] || refuse "--nodes $nodes wants --master-addr: the host of node 0"
+# These two go before MASTER_ADDR and MASTER_PORT, but against no flag.
+[[ -z ${DIECAST_ADDR:-} || $address != --* || $address = *="$DIECAST_ADDR" ]] ||
+    refuse "DIECAST_ADDR=$DIECAST_ADDR, but $address"
+[[ -z ${DIECAST_PORT:-} || $port != --* || $port = *="$DIECAST_PORT" ]] ||
+    refuse "DIECAST_PORT=$DIECAST_PORT, but $port"
+address=${DIECAST_ADDR:-${address#*=}}
+port=${DIECAST_PORT:-${port#*=}}
+# A launcher may start this file once a host, and no more often.
+for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
+    [ "${!size:-1}" = 1 ] || [ "$size=${!size}" = "SLURM_STEP_NUM_TASKS=$count" ] ||
+        refuse "$size=${!size}: a launcher started this file, which starts all ranks of a host" \
+            "itself; let it start $here/train, or unset $size"
+done
 
-local=$((RANKS / nodes))
+local=$((RANKS / count))
 share=$(($(nproc) / local))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
 if [ "$RANKS" = 1 ]; then
@@ -57,7 +90,7 @@ if [ "$RANKS" = 1 ]; then
 fi
 
 # On one host nobody else needs to know where the ranks meet: a free port and a new secret.
-if [ "$nodes" = 1 ]; then
+if [ "$count" = 1 ]; then
     address=${address:-127.0.0.1}
     while [ -z "$port" ]; do
         port=$((10000 + RANDOM % 20000))
@@ -65,8 +98,11 @@ if [ "$nodes" = 1 ]; then
     done
     export DIECAST_SECRET=${DIECAST_SECRET:-$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')}
 fi
-export WORLD_SIZE=$RANKS LOCAL_WORLD_SIZE=$local MASTER_ADDR=$address MASTER_PORT=${port:-29500}
-unset TORCHELASTIC_USE_AGENT_STORE
+port=${port:-29500}
+# The run has one name on all hosts, whatever launcher's steps started this file there.
+export DIECAST_RUN=${DIECAST_RUN:-run.sh}
+export WORLD_SIZE=$RANKS LOCAL_WORLD_SIZE=$local MASTER_ADDR=$address MASTER_PORT=$port
+unset TORCHELASTIC_USE_AGENT_STORE GROUP_RANK NNODES NODE_RANK
 
 # A rank is stopped in order when this process is killed.
 tied=()
@@ -78,19 +114,29 @@ ask() {                          # ask SIGNAL: all ranks that still run
         [ -z "$pid" ] || kill -s "$1" "$pid" 2>/dev/null
     done
 }
+passed=                          # the last signal and when, in microseconds
+passed_at=0
+pass() {                         # pass SIGNAL on; not the same at once again, as timeout sends it
+    local now=${EPOCHREALTIME/[.,]/}
+    if [ "$passed" != "$1" ] || [ $((now - passed_at)) -gt 500000 ]; then ask "$1"; fi
+    passed=$1
+    passed_at=$now
+}
 for signal in TERM INT USR1; do
     # shellcheck disable=SC2064      # the name of now
-    trap "ask $signal" "$signal"
+    trap "pass $signal" "$signal"
 done
 
 # Process groups of their own: a Ctrl-C or a kill of the group reaches them once, through ask.
 set -m
 for ((i = 0; i < local; i++)); do
-    RANK=$((node * local + i)) LOCAL_RANK=$i \
+    RANK=$((${number:-0} * local + i)) LOCAL_RANK=$i \
         ${tied[@]+"${tied[@]}"} "$here/train" ${args[@]+"${args[@]}"} <&0 &
     pids[i]=$!
 done
 set +m
+
+ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
 
 # Ranks end together: each hears when another fails. The ones that do not are made to.
 first=0
@@ -112,6 +158,8 @@ while [ "$left" -gt 0 ]; do
             if [ $code != 0 ] && [ "$first" = 0 ]; then
                 first=$code
                 failed_at=$SECONDS
+            elif ours $code && ! ours "$first"; then
+                first=$code      # the others know more of a rank that was killed
             fi
         fi
     done

@@ -9,6 +9,7 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0
 port=$((12000 + $$ % 7000))
 export DIECAST_PORT DIECAST_SECRET=test
+unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
@@ -109,6 +110,29 @@ ended "nobody says where rank 0 is" 0 80 'set DIECAST_ADDR to its address'
 "$build/nccl" 2 sums >"$scratch/r.0" 2>&1
 codes=($?)
 ended "no launcher" 0 83 'built for 2 ranks, started as 1'
+# by_hand WORLD_SIZE...: rank 0, 1, ... of a program for 2, each with a size of its own
+by_hand() {
+    local r=0 pids=()
+    port=$((port + 5))
+    for size in "$@"; do
+        env DIECAST_PORT=$port MASTER_ADDR=127.0.0.1 RANK=$r WORLD_SIZE="$size" timeout -s KILL 20 \
+            "$build/nccl" 2 sums >"$scratch/r.$r" 2>&1 &
+        pids[r++]=$!
+    done
+    codes=()
+    for ((r = 0; r < $#; r++)); do wait "${pids[r]}"; codes[r]=$?; done
+}
+by_hand 2 3
+ended "a rank of another world" 1 83 'built for 2 ranks, started as 3 .* torchrun --nproc-per-node 2'
+ended "a rank of another world ends rank 0" 0 83 'rank 1 believes in 3 ranks, rank 0 in 2'
+by_hand 1 2
+ended "rank 0 of another world" 0 83 'built for 2 ranks, started as 1'
+ended "rank 0 of another world ends the others" 1 83 'rank 1 believes in 2 ranks, rank 0 in 1'
+by_hand 2 2 2
+ended "a rank too many" 2 83 'RANK=2: want an integer from 0 to 1'
+by_hand 3 3 3
+ended "all of another world, rank 0" 0 83 'built for 2 ranks, started as 3'
+ended "all of another world, rank 2" 2 83 'built for 2 ranks, started as 3'
 
 # run.sh with its holes filled as the emitter does, around the program or one that shows what it got.
 unset DIECAST_PORT DIECAST_SECRET
@@ -133,11 +157,11 @@ verdict "run.sh ends with the code of the first" $? "code $code: $(tail -3 "$scr
 folder show 4
 cat >"$scratch/show/train" <<'SHOW'
 #!/bin/bash
+[ "${1:-}" != wait ] || trap 'echo "rank $RANK got TERM"; sleep 1; exit 91' TERM
 echo "rank $RANK of $WORLD_SIZE local $LOCAL_RANK of $LOCAL_WORLD_SIZE at $MASTER_ADDR $MASTER_PORT" \
     "secret ${#DIECAST_SECRET} args $*"
 [ "${1:-}" = wait ] || exit 0
 trap 'echo "rank $RANK got USR1"; exit 91' USR1
-trap 'echo "rank $RANK got TERM"; exit 91' TERM
 echo $$ >"$0.$RANK"
 while :; do sleep 0.1; done
 SHOW
@@ -147,25 +171,48 @@ code=$?
 [ $code = 0 ] && [ "$(grep -cE '^rank ([0-3]) of 4 local \1 of 4 at 127.0.0.1 [0-9]+ secret 64 args --lr 1 a b$' \
     "$scratch/c")" = 4 ]
 verdict "run.sh on one host" $? "code $code: $(cat "$scratch/c")"
-DIECAST_SECRET=sss "$scratch/show/run.sh" --nodes 2 --node-rank=1 --master-addr h0 --steps 3 \
-    >"$scratch/c" 2>&1
-code=$?
-[ $code = 0 ] && [ "$(grep -cE '^rank (2|3) of 4 local (0|1) of 2 at h0 29500 secret 3 args --steps 3$' \
-    "$scratch/c")" = 2 ]
-verdict "run.sh on the second of two hosts" $? "code $code: $(cat "$scratch/c")"
-wrong() {               # wrong PATTERN ARGS...
-    local pattern=$1
+second() {              # second [NAME=VALUE...] -- ARGS...
+    local set=()
+    while [ "$1" != -- ]; do set+=("$1") && shift; done
     shift
-    "$scratch/show/run.sh" "$@" >"$scratch/c" 2>&1
+    env DIECAST_SECRET=sss ${set[@]+"${set[@]}"} "$scratch/show/run.sh" "$@" --steps 3 >"$scratch/c" 2>&1
     code=$?
-    [ $code = 80 ] && grep -q -- "$pattern" "$scratch/c"
-    verdict "run.sh $*" $? "code $code: $(cat "$scratch/c")"
+    [ $code = 0 ] && [ "$(grep -cE '^rank (2|3) of 4 local (0|1) of 2 at h0 29500 secret 3 args --steps 3$' \
+        "$scratch/c")" = 2 ]
+    verdict "run.sh on the second of two hosts: ${set[*]} $*" $? "code $code: $(cat "$scratch/c")"
 }
-wrong "cannot be dealt" --nodes 3 --node-rank 0 --master-addr x
-wrong "wants --master-addr" --nodes 2 --node-rank 0
-wrong "want 0 to 1" --nodes 2 --node-rank 2 --master-addr x
-wrong "no number: x" --nodes x
-wrong "wants a value" --nodes
+second -- --nodes 2 --node-rank=1 --master-addr h0
+second -- --nnodes=2 --node_rank 1 --master_addr=h0 --master_port 29500
+second NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29500 --
+second NNODES=2 MASTER_ADDR=h0 -- --nodes 2 --node-rank 1
+second SLURM_STEP_NUM_TASKS=2 -- --nodes 2 --node-rank 1 --master-addr h0
+wrong() {               # wrong PATTERN [NAME=VALUE...] -- ARGS...
+    local pattern=$1 set=()
+    shift
+    while [ "$1" != -- ]; do set+=("$1") && shift; done
+    shift
+    env ${set[@]+"${set[@]}"} "$scratch/show/run.sh" "$@" >"$scratch/c" 2>&1
+    code=$?
+    [ $code = 80 ] && grep -q -- "$pattern" "$scratch/c" && ! grep -q '^rank' "$scratch/c"
+    verdict "run.sh ${set[*]} $*" $? "code $code: $(cat "$scratch/c")"
+}
+wrong "cannot be dealt" -- --nodes 3 --node-rank 0 --master-addr x
+wrong "wants --master-addr" -- --nodes 2 --node-rank 0
+wrong "wants --node-rank" -- --nodes 2 --master-addr x
+wrong "want 0 to 1" -- --nodes 2 --node-rank 2 --master-addr x
+wrong "NODE_RANK=1: want 0 to 0, as no --nodes is given" NODE_RANK=1 MASTER_ADDR=x --
+wrong "want a number of hosts" -- --nodes x
+wrong "want a port" -- --master-port x
+wrong "wants a value" -- --nodes
+wrong "wants a value" -- --master-addr=
+wrong "NNODES=4, but --nodes=2" NNODES=4 -- --nodes 2 --node-rank 0 --master-addr x
+wrong "NODE_RANK=0, but --node_rank=1" NNODES=2 NODE_RANK=0 MASTER_ADDR=x -- --node_rank 1
+wrong "MASTER_ADDR=x, but --master-addr=y" NNODES=2 NODE_RANK=0 MASTER_ADDR=x -- --master-addr y
+wrong "MASTER_PORT=1, but --master_port=2" MASTER_PORT=1 -- --master_port 2
+wrong "DIECAST_ADDR=x, but --master-addr=y" DIECAST_ADDR=x -- --master-addr y
+wrong "--nodes 2 --node-rank 0 --master-addr" -- --nodes 2 --hosts a,b
+wrong "WORLD_SIZE=2: a launcher started this file" RANK=1 WORLD_SIZE=2 MASTER_ADDR=x --
+wrong "SLURM_STEP_NUM_TASKS=4: a launcher" SLURM_STEP_NUM_TASKS=4 --
 
 # Signals reach every rank once; the end of run.sh is the end of its ranks.
 for signal in USR1 TERM KILL; do
@@ -177,6 +224,7 @@ for signal in USR1 TERM KILL; do
         sleep 0.05
     done
     kill -s $signal $script
+    [ $signal != TERM ] || kill -s $signal $script       # twice, as timeout sends it
     wait $script 2>/dev/null
     code=$?
     [ $signal != KILL ] || sleep 1.5
@@ -190,6 +238,16 @@ for signal in USR1 TERM KILL; do
     [ $code = $want ] && [ "$(grep -c "got $name" "$scratch/c")" = 4 ] && [ $alive = 0 ]
     verdict "run.sh passes SIG$signal on" $? "code $code, $alive alive: $(cat "$scratch/c")"
 done
+cat >"$scratch/show/train" <<'DIES'
+#!/bin/bash
+[ "$RANK" != 2 ] || kill -9 $$
+sleep 0.2
+exit 84
+DIES
+"$scratch/show/run.sh" >"$scratch/c" 2>&1
+code=$?
+[ $code = 84 ]
+verdict "run.sh ends with what the others say of a rank that was killed" $? "code $code"
 rm "$scratch/show/train"
-wrong "is not built: run make" --lr 1
+wrong "is not built: run make" -- --lr 1
 exit $failed

@@ -149,23 +149,89 @@ rank 1 2 exchange BUILD=x
 expect "another binary" 1 83 'rank 1 runs another binary'
 expect "another binary ends rank 0" 0 83 'rank 1 runs another binary'
 
+# A rank of a job beside ours on the same port is turned away and ends nothing, as long as ours come.
 begin
-rank 0 2 exchange JOIN=5
+rank 0 2 exchange
 env SECRET=s RUN=stray JOIN=1 "$build/star" 1 2 "$port" exchange >"$scratch/r.stray" 2>&1
 code=$?
 [ $code = 82 ] && grep -q 'another run answers there' "$scratch/r.stray"
 verdict "a rank of another run is turned away" $? "code $code: $(cat "$scratch/r.stray")"
 env SECRET=s RESTART=1 JOIN=1 "$build/star" 1 2 "$port" exchange >"$scratch/r.stray" 2>&1
+env SECRET=s RUN=stray "$build/star" 0 2 "$port" exchange >"$scratch/r.stray" 2>&1
+code=$?
+[ $code = 81 ] && grep -q "port $port of 127.0.0.1 is taken" "$scratch/r.stray"
+verdict "a port taken by another run" $? "code $code: $(cat "$scratch/r.stray")"
 rank 1 2 exchange
 expect "and ends nothing" 0 0 '^done'
+
+begin
+rank 1 2 exchange RUN=b
+rank 0 2 exchange RUN=a
+expect "one that insists ends" 1 83 'refused by rank 0: rank 1 says it is of another run'
+expect "one that insists ends rank 0" 0 83 'rank 1 says it is of another run: DIECAST_RUN'
+
+# The job cannot be right: who comes a moment later hears it too.
+begin
+rank 0 3 exchange
+rank 2 4 exchange
+expect "another world, of three" 2 83 'rank 2 believes in 4 ranks, rank 0 in 3'
+rank 1 3 exchange
+expect "another world, one that comes later" 1 83 'refused by rank 0: rank 2 believes in 4 ranks'
+expect "another world, of three, ends rank 0" 0 83 'rank 2 believes in 4 ranks'
+
+begin
+rank 0 3 exchange
+rank 3 3 exchange WRONG="rank 3 of 3"
+rank 1 3 exchange
+expect "a rank too many" 3 83 'rank 3 of 3$'
+expect "a rank too many ends rank 0" 0 83 'a rank 3 too many: they go from 0 to 2'
+expect "a rank too many ends the others" 1 83 'a rank 3 too many'
+
+begin
+rank 0 1 exchange WRONG="built for 2 ranks, started as 1"
+rank 1 2 exchange
+expect "rank 0 of another world" 0 83 'built for 2 ranks, started as 1$'
+expect "rank 0 of another world ends the others" 1 83 'rank 1 believes in 2 ranks, rank 0 in 1'
+
+begin
+all 3 exchange WRONG="built for 2 ranks, started as 3"
+began=$(now)
+survivors "all of another world" 83 'built for 2 ranks, started as 3$' 2500 0 1 2
 
 begin
 rank 0 2 hold
 sleep 0.3
 env SECRET=s "$build/star" 0 2 "$port" hold >"$scratch/r.second" 2>&1
 code=$?
+[ $code = 83 ] && grep -q "refused by rank 0: a second rank 0 of 2" "$scratch/r.second"
+verdict "a second rank 0" $? "code $code: $(cat "$scratch/r.second")"
+expect "a second rank 0 ends the first" 0 83 'a second rank 0 of 2'
+
+begin
+rank 0 2 hold
+rank 1 2 hold
+env SECRET=s "$build/star" 1 2 "$port" hold >"$scratch/r.second" 2>&1
+code=$?
+[ $code = 83 ] && grep -q 'rank 1 is there twice' "$scratch/r.second" "$scratch/r.1"
+verdict "a twin that comes with the last rank" $? "code $code: $(cat "$scratch/r.second")"
+expect "a twin that comes with the last rank ends rank 0" 0 83 'rank 1 is there twice'
+
+begin
+rank 0 2 hold JOIN=3
+sleep 0.3
+env SECRET=other "$build/star" 0 2 "$port" hold >"$scratch/r.second" 2>&1
+code=$?
 [ $code = 81 ] && grep -q "port $port of 127.0.0.1 is taken" "$scratch/r.second"
-verdict "a taken port" $? "code $code: $(cat "$scratch/r.second")"
+verdict "a port taken by others" $? "code $code: $(cat "$scratch/r.second")"
+expect "who hear nothing of it" 0 82 'ranks 1 of 2 have not come'
+
+for any in 0.0.0.0 :: 0 ::ffff:0.0.0.0; do
+    begin
+    rank 0 2 hold HOST=$any NODES=2
+    rank 1 2 hold HOST=$any
+    expect "an address that is every one, $any" 0 80 "address $any means every address of a host"
+    expect "an address that is every one, $any, rank 1" 1 80 "address $any means every address"
+done
 
 begin
 rank 0 2 hold NODES=2

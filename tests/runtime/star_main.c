@@ -1,5 +1,5 @@
 /* star_main.c -- one rank of a star. argv: rank, size, port, mode. Environment: HOST SECRET
- * SECRET_FILE RUN BUILD RESTART JOIN SILENCE (seconds).
+ * SECRET_FILE RUN BUILD RESTART WRONG JOIN SILENCE (seconds).
  *
  * Modes: exchange (messages both ways, then leaves), hold (waits for ever), die (rank 1 ends with
  * EXIT_DATA), quit (rank 1 leaves with exit 0), stall (all beat, none gets further), behind (rank
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     StarConfig c = { .rank = atoi(argv[1]), .size = atoi(argv[2]), .port = atoi(argv[3]),
                      .restart = atoi(env("RESTART", "0")), .one_host = !getenv("NODES"),
                      .host = env("HOST", "127.0.0.1"), .secret = getenv("SECRET"),
-                     .secret_file = getenv("SECRET_FILE"),
+                     .secret_file = getenv("SECRET_FILE"), .wrong = getenv("WRONG"),
                      .join_seconds = seconds("JOIN", "20"),
                      .silence_seconds = seconds("SILENCE", "20") };
     sha256(env("RUN", ""), strlen(env("RUN", "")), c.run_id);

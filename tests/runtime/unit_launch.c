@@ -73,6 +73,35 @@ static const Case cases[] = {
       0, 0, 0, 0, 0, 0 },
     { "endless Slurm host list", STEP(0, 4) ";SLURM_STEP_NODELIST=n[1-999999999]", "more hosts", 0,
       0, 0, 0, 0, 0 },
+    { "several nodes without a launcher", "NNODES=2;NODE_RANK=0;MASTER_ADDR=h0;MASTER_PORT=1",
+      "NNODES=2: several nodes, but no launcher", 0, 0, 0, 0, 0, 0 },
+    { "the second node without a launcher", "NODE_RANK=1", "NODE_RANK=1: several nodes", 0, 0, 0, 0,
+      0, 0 },
+    { "a number of nodes that is none", "NNODES=1:2", "NNODES=1:2: want an integer from 1", 0, 0, 0,
+      0, 0, 0 },
+    { "one node without a launcher", "NNODES=1;NODE_RANK=0;MASTER_ADDR=h0", NULL, 0, 1, 0, 1,
+      "none", "h0" },
+    { "several nodes with a launcher", "NNODES=2;NODE_RANK=1;" OMPI(1, 2), NULL, 1, 2, -1, -1,
+      "Open MPI", "" },
+    { "local rank without a launcher", "LOCAL_RANK=1", "LOCAL_RANK=1, but launcher none says 0", 0,
+      0, 0, 0, 0, 0 },
+    { "two sources, two local ranks", TORCH(1, 2) ";LOCAL_RANK=0;" OMPI(1, 2)
+      ";OMPI_COMM_WORLD_LOCAL_RANK=1", "torchrun says local rank 0, Open MPI says 1", 0, 0, 0, 0, 0,
+      0 },
+    { "two sources, two numbers of local ranks", TORCH(1, 2) ";LOCAL_WORLD_SIZE=1;" OMPI(1, 2)
+      ";OMPI_COMM_WORLD_LOCAL_SIZE=2", "torchrun says 1 ranks on this node, Open MPI says 2", 0, 0,
+      0, 0, 0, 0 },
+    { "a local rank beside a launcher's", "LOCAL_RANK=0;" OMPI(1, 2)
+      ";OMPI_COMM_WORLD_LOCAL_RANK=1", "LOCAL_RANK=0, but launcher Open MPI says 1", 0, 0, 0, 0, 0,
+      0 },
+    { "a rank beside a launcher's", "RANK=0;" OMPI(1, 2), "RANK=0, but launcher Open MPI says 1", 0,
+      0, 0, 0, 0, 0 },
+    { "a size beside a launcher's", "WORLD_SIZE=4;" OMPI(1, 2), "WORLD_SIZE=4, but launcher", 0, 0,
+      0, 0, 0, 0 },
+    { "the same beside a launcher's", "RANK=1;" OMPI(1, 2), NULL, 1, 2, -1, -1, "Open MPI", "" },
+    { "by hand, and the launcher knows the node", TORCH(1, 2) ";" OMPI(1, 2)
+      ";OMPI_COMM_WORLD_LOCAL_RANK=1;OMPI_COMM_WORLD_LOCAL_SIZE=2", NULL, 1, 2, 1, 2, "torchrun",
+      "" },
     { "restart count a word", TORCH(0, 1) ";TORCHELASTIC_RESTART_COUNT=x",
       "TORCHELASTIC_RESTART_COUNT=x", 0, 0, 0, 0, 0, 0 },
 };
@@ -171,6 +200,11 @@ void test_launch(void)
           "%s", error ? error : "accepted");
     free(error);
     free(big);
+    char *extra[] = { (char[]){ "RANK=2" }, (char[]){ "WORLD_SIZE=2" }, NULL };
+    error = launch_resolve(extra, &l);
+    check(error && l.extra && l.rank == 2 && l.size == 2, "launch: a rank too many keeps its number",
+          "rank %d of %d: %s", l.rank, l.size, error ? error : "accepted");
+    free(error);
     char *mixed[] = { (char[]){ "ACCELERATE_MIXED_PRECISION=bf16" }, NULL };
     check(!launch_precision_conflict(mixed, "bf16") && !launch_precision_conflict(mixed + 1, "bf16")
           && launch_precision_conflict(mixed, "fp32"), "accelerate's precision", "wrong verdict");
