@@ -22,11 +22,10 @@ char *comm_wrong_size(int size, int64_t built_for, const char *words, const char
     int folder = slash ? (int)(slash - program) : 1;
     char *command = launch_command(&comm_launch, (int)built_for, program, torchrun);
     char *text = format("built for %lld rank%s, started as %d by launcher %s: start with "
-                        "%.*s/run.sh%s%s, or build for %d: gen %s gpus=%d, then the "
-                        "make that it names",
-                        (long long)built_for, built_for == 1 ? "" : "s", size, comm_launch.source,
-                        folder, slash ? program : ".", command ? " or " : "",
-                        command ? command : "", size, words, size);
+                        "%.*s/run.sh%s%s, or build for %d: gen %s gpus=%d, then "
+                        "the make that it names", (long long)built_for, built_for == 1 ? "" : "s",
+                        size, comm_launch.source, folder, slash ? program : ".",
+                        command ? " or " : "", command ? command : "", size, words, size);
     free(command);
     return text;
 }
