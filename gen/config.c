@@ -6,7 +6,9 @@
 #include "gen.h"
 #include "../runtime/schedule.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) \
@@ -23,12 +25,6 @@ const RunFlag run_flag[] = {
 };
 #undef FLAG
 const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
-
-#define FOREIGN(name, ours) {name, ours},
-static const struct { const char *name, *ours; } foreign[] = {
-#include "foreign.def"
-};
-#undef FOREIGN
 
 enum { MAX_KEYS = NFIELDS + 200 };
 
@@ -52,6 +48,13 @@ int run_flag_find(const char *name)
         if (!strcmp(run_flag[i].name, name))
             return i;
     return -1;
+}
+
+bool run_flag_words(int flag)
+{
+    const RunFlag *f = &run_flag[flag];
+    return f->type == FT_STRING && strchr(f->value, '|')
+           && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 }
 
 static int field_find(const char *path)
@@ -170,7 +173,7 @@ static const char *take_number(FieldType type, double lo, double hi, const Rval 
     return NULL;
 }
 
-static const char *take_list(const Rval *r, FieldValue *v, const char **got)
+static const char *take_list(const char *ours, const Rval *r, FieldValue *v, const char **got)
 {
     static const char wanted[] = "a list of strings such as {\"q_proj\", \"v_proj\"}";
     int n = 0;
@@ -194,6 +197,8 @@ static const char *take_list(const Rval *r, FieldValue *v, const char **got)
     } else
         return wanted;
     for (int i = 0; i < n; i++)
+        v->list[i] = foreign_word(ours, v->list[i]);
+    for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
             if (!strcmp(v->list[i], v->list[j])) {
                 FieldValue one = {.s = v->list[i]};
@@ -204,28 +209,35 @@ static const char *take_list(const Rval *r, FieldValue *v, const char **got)
     return NULL;
 }
 
-/* NULL: v holds the value; else what was wanted, and in *got what was there. */
-static const char *take(FieldType type, double lo, double hi, const char *choices, const Rval *r,
-                        FieldValue *v, const char **got)
+/* NULL: v holds the value; else what was wanted, and in *got what was there. ours: the field or flag,
+ * whose WORD rows of foreign.def are taken too. */
+static const char *take(const char *ours, FieldType type, double lo, double hi, const char *choices,
+                        const Rval *r, FieldValue *v, const char **got)
 {
     *got = show(r);
+    const char *word = r->kind == RV_STRING || r->s ? r->s : *got;
     switch (type) {
     case FT_INT:
     case FT_FLOAT:
+        if (foreign_word(ours, word) != word) {
+            word = foreign_word(ours, word);
+            return value_parse(type, &word, v);
+        }
         return take_number(type, lo, hi, r, v);
     case FT_BOOL:
         v->i = r->b;
         return r->kind == RV_BOOL ? NULL : "true or false";
     case FT_STRING:
-        v->s = r->s; /* a word of the command line has its text, whatever it looks like */
+        /* a word of the command line has its text, whatever it looks like */
+        v->s = r->s ? foreign_word(ours, r->s) : NULL;
         return r->kind == RV_STRING || (r->s && r->kind != RV_OTHER) ? NULL : "a string";
     case FT_CHOICE:
-        v->s = r->s;
-        if (r->kind == RV_STRING && choice_find(choices, r->s, &v->i))
+        v->s = foreign_word(ours, word);
+        if ((r->kind == RV_STRING || v->s != word) && choice_find(choices, v->s, &v->i))
             return NULL;
         return text_print("one of %s", with_commas(choices));
     case FT_LIST:
-        return take_list(r, v, got);
+        return take_list(ours, r, v, got);
     }
     return "another type";
 }
@@ -246,11 +258,11 @@ static void unknown_key(Loc loc, const char *section, const char *key)
         err_add(loc, "%s: write it as %.*s = { %s = ... }", key, (int)n, key, key + n + 1);
         return;
     }
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (!strcmp(foreign[i].name, key)) {
-            err_add(loc, "%s: unknown key; here it is %s", path, foreign[i].ours);
-            return;
-        }
+    const Foreign *row = foreign_find(key);
+    if (row) {
+        err_add(loc, "%s: unknown key; %s", path, foreign_say(row));
+        return;
+    }
     for (int i = 0; i < NFIELDS; i++) {
         const char *dot = strchr(field_row[i].path, '.');
         if (!strcmp(dot ? dot + 1 : field_row[i].path, key)) {
@@ -269,10 +281,48 @@ static void unknown_key(Loc loc, const char *section, const char *key)
         err_add(loc, "%s: unknown key; did you mean \"%s\"?", path, near);
         return;
     }
+    for (int i = 0; i < foreign_rows; i++)
+        if (names_distance(key, foreign_row[i].name) <= (int)(strlen(key) + 1) / 4) {
+            err_add(loc, "%s: unknown key; did you mean \"%s\"? %s", path, foreign_row[i].name,
+                    foreign_say(&foreign_row[i]));
+            return;
+        }
     Str list = {0};
     for (int i = 0; i < n; i++)
         str_print(&list, "%s%s", i ? ", " : "", name[i]);
     err_add(loc, "%s: unknown key; there are: %s", path, list.text);
+}
+
+/* What to say of a card, or of an architecture without a row; NULL: nothing. */
+static const char *target_hint(const Rval *r)
+{
+    static const char *const before[] = {"v100", "t4", "p100", "p40", "k80", "rtx2080", "titan"};
+    char card[32] = "", *end;
+    if (r->kind != RV_STRING || strlen(r->s) >= sizeof card)
+        return NULL;
+    for (const char *p = r->s; *p; p++)
+        if (!strchr(" -_", *p))
+            card[strlen(card)] = (char)tolower((unsigned char)*p);
+    long arch = strncmp(card, "sm", 2) ? 0 : strtol(card + 2, &end, 10);
+    bool old = arch >= 10 && arch < 80;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        old = old || !strcmp(card, before[i]);
+    if (old)
+        return text_print("%s is not supported: GPUs from Ampere on (sm_80); gen list names the targets",
+                          r->s);
+    for (int i = 0; i < target_count(); i++) {
+        const Target *t = target_row(i);
+        Str about = {0};
+        for (const char *p = t->about; *p; p++)
+            if (!strchr(" -_", *p))
+                str_print(&about, "%c", tolower((unsigned char)*p));
+        const char *at = strlen(card) > 1 ? strstr(about.text, card) : NULL;
+        if (at && !isalnum((unsigned char)at[strlen(card)]))
+            return text_print("\"%s\" is a card; its target is %s (%s)", r->s, t->name, t->about);
+        if (arch && arch == t->capability)
+            return text_print("want %s, got \"%s\"", t->name, r->s);
+    }
+    return NULL;
 }
 
 static void fill_field(Config *c, int field, const Rval *r)
@@ -285,8 +335,11 @@ static void fill_field(Config *c, int field, const Rval *r)
     }
     if (old->set && r->loc.file)            /* the command line goes first */
         return;
-    const char *got, *wanted = take(row->type, row->lo, row->hi, field_choices(field), r, &v, &got);
-    if (wanted)
+    const char *got, *wanted =
+        take(row->path, row->type, row->lo, row->hi, field_choices(field), r, &v, &got);
+    if (wanted && field == F_target && target_hint(r))
+        err_add(r->loc, "target: %s", target_hint(r));
+    else if (wanted)
         err_add(r->loc, "%s: want %s, got %s", row->path, wanted, got);
     else
         *old = v;
@@ -308,10 +361,8 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
     }
     FieldValue v = {0};
     int64_t at;
-    bool words = f->type == FT_STRING && strchr(f->value, '|')
-                 && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    const char *got, *wanted = take(f->type, f->lo, f->hi, "", r, &v, &got);
-    if (!wanted && words && !choice_find(f->value, v.s, &at))
+    const char *got, *wanted = take(f->name, f->type, f->lo, f->hi, "", r, &v, &got);
+    if (!wanted && run_flag_words(i) && !choice_find(f->value, v.s, &at))
         wanted = text_print("one of %s", with_commas(f->value));
     if (wanted) {
         err_add(r->loc, "run.%s: want %s, got %s", key, wanted, got);
@@ -325,7 +376,13 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
 static void fill_table(Config *c, const char *section, const Rval *t)
 {
     if (t->kind != RV_TABLE) {
-        err_add(t->loc, "%s: want a table { field = value, ... }, got %s", section, show(t));
+        const Foreign *row = foreign_find(section);
+        int flag = run_flag_find(section);
+        err_add(t->loc, "%s: want a table { field = value, ... }, got %s%s%s", section, show(t),
+                row || flag >= 0 ? "; if one setting was meant: " : "",
+                row         ? foreign_say(row)
+                : flag >= 0 ? text_print("here it is run.%s", section)
+                            : "");
         return;
     }
     if (t->nitems)

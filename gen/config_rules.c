@@ -280,10 +280,12 @@ static void check_modules(const Config *c, int field, const char *known, const c
         if (k < n)
             continue;
         FieldValue one = {.s = v->list[i]};
-        const char *near = text_nearest(v->list[i], word, n);
+        const char *dot = strrchr(v->list[i], '.');      /* "self_attn.q_proj" */
+        const char *near = text_nearest(dot ? dot + 1 : v->list[i], word, n);
         err_add(v->loc, "%s: %s has no module %s; %s", field_row[field].path, f->name,
                 value_print(FT_STRING, &one),
-                near ? text_print("did you mean \"%s\"?", near)
+                strpbrk(v->list[i], ", ") ? "write a list: { \"q_proj\", \"v_proj\" }"
+                : near ? text_print("did you mean \"%s\"?", near)
                      : text_print("there are: %s%s%s", known, also ? " " : "", also ? also : ""));
     }
 }

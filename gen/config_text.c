@@ -352,28 +352,56 @@ void config_fields(FILE *to)
             print_flag(to, &run_flag[i]);
 }
 
+/* The field, flag or group of fields of this name; false: there is none. */
+static bool explain_ours(FILE *to, const char *name)
+{
+    bool any = false, run = names_same(name, "run");
+    size_t n = strlen(name);
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path, *dot = strchr(path, '.');
+        bool group = dot && (size_t)(dot - path) == n && !strncmp(path, name, n);
+        if (group || names_same(path, name)) {
+            print_field(to, i);
+            any = true;
+        }
+    }
+    for (int i = 0; i < nrun_flags && (run || !any); i++) {
+        const RunFlag *f = &run_flag[i];
+        bool this = names_same(f->name, name) || names_same(text_print("run.%s", f->name), name);
+        if (!this && !(run && f->recipe))
+            continue;
+        if (f->recipe)
+            print_flag(to, f);
+        else
+            fprintf(to, "--%s %s: of the training program's command line alone\n    %s\n", f->name,
+                    f->value, f->doc);
+        any = true;
+    }
+    return any;
+}
+
 void config_explain(FILE *to, const char *field)
 {
-    const char *name[NFIELDS + 256];
+    const char *name[NFIELDS + 1024], *bare = field + strspn(field, "-");
+    const char *dot = strrchr(bare, '.');
     int n = 0;
-    for (int i = 0; i < NFIELDS; i++) {
-        if (!strcmp(field_row[i].path, field)) {
-            print_field(to, i);
-            return;
-        }
+    if (explain_ours(to, bare))
+        return;
+    const Foreign *row = foreign_find(bare);
+    row = row || !dot ? row : foreign_find(dot + 1);
+    if (row) {
+        fprintf(to, "%s: %s\n", row->name, foreign_say(row));
+        if (*row->ours)
+            explain_ours(to, row->ours);
+        return;
+    }
+    for (int i = 0; i < NFIELDS; i++)
         name[n++] = field_row[i].path;
-    }
-    for (int i = 0; i < nrun_flags; i++) {
-        if (!run_flag[i].recipe)
-            continue;
-        const char *path = text_print("run.%s", run_flag[i].name);
-        if (!strcmp(path, field) || !strcmp(run_flag[i].name, field)) {
-            print_flag(to, &run_flag[i]);
-            return;
-        }
-        name[n++] = path;
-    }
-    const char *near = text_nearest(field, name, n);
+    for (int i = 0; i < nrun_flags; i++)
+        name[n++] = run_flag[i].recipe ? text_print("run.%s", run_flag[i].name) : run_flag[i].name;
+    for (int i = 0; i < foreign_rows && n < NFIELDS + 1024; i++)
+        name[n++] = foreign_row[i].name;
+    const char *near = text_nearest(bare, name, n);
     err((Loc){0}, "no field %s%s; `gen fields` lists them", field,
         near ? text_print("; did you mean \"%s\"?", near) : "");
 }

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "../runtime/names.h"
+
 #define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
 
 /* ---- util.c: memory, text, errors ------------------------------------------------------------ */
@@ -33,7 +35,7 @@ char *text_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int text_order(const void *a, const void *b);         /* for qsort over const char * */
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
-/* Damerau-Levenshtein, or NULL */
+/* by names_distance(), or NULL: none is near */
 const char *text_nearest(const char *name, const char *const *names, int n);
 /* true: written */
 bool file_write_if_changed(const char *path, const char *text, size_t n, bool executable);
@@ -55,6 +57,21 @@ void bug_at(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
+
+/* ---- find.c: a word of the command line -> the path of a recipe -------------------------------- */
+
+/* A file as it is; else recipes/NAME.lua, with a line on stderr. What is no recipe ends the program. */
+const char *recipe_find(const char *word);
+bool recipe_known(const char *word);                  /* recipe_find would return */
+int recipe_names(const char **name, int max);         /* of the project, without .lua */
+
+/* ---- foreign.c: names of other trainers (runtime/foreign.def) in words of ours ----------------- */
+
+/* "here it is run.lr", or why there is nothing like it. */
+const char *foreign_say(const Foreign *row);
+/* Refuses a YAML, JSON or TOML file with what it would be as a recipe. */
+void foreign_file(const char *path, const char *language, const char *text)
+    __attribute__((noreturn));
 
 /* ---- quote.c: texts of the user in what is emitted ------------------------------------------- */
 
@@ -185,6 +202,7 @@ typedef struct {
 extern const RunFlag run_flag[];
 extern const int nrun_flags;
 int run_flag_find(const char *name);                        /* -1: none */
+bool run_flag_words(int flag);                              /* its value is one of words */
 
 /* types and ranges, then config_derive() */
 Config *config_fill(Rval *recipe, const char *path);

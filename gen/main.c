@@ -175,6 +175,31 @@ static void plan(const Command *cmd)
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
+/* An option of no command: perhaps a flag of the training program, or a field. */
+static void unknown_option(const char *word, const char *next)
+{
+    const char *bare = word + strspn(word, "-"), *equal = strchr(bare, '=');
+    const char *name = equal ? text_print("%.*s", (int)(equal - bare), bare) : bare;
+    const char *value = equal ? equal + 1 : next && *next != '-' ? next : "VALUE";
+    const Foreign *row = foreign_find(name);
+    for (int i = 0; i < NFIELDS; i++)
+        if (names_same(field_row[i].path, name))
+            err((Loc){0}, "--%s: fields are words without --: %s=%s", name, field_row[i].path, value);
+    for (int i = 0; i < nrun_flags; i++)
+        if (names_same(run_flag[i].name, row && row->kind == FOREIGN_ALIAS ? row->ours : name))
+            err((Loc){0}, "--%s is a flag of the training program: out/NAME/run.sh --%s %s%s", name,
+                run_flag[i].name, value,
+                run_flag[i].recipe
+                    ? text_print("; its default, here: run.%s=%s", run_flag[i].name, value)
+                    : "");
+    if (row && row->kind == FOREIGN_RECIPE)
+        err((Loc){0}, "--%s: here it is the word %s=%s", name, row->ours,
+            foreign_value(row, equal || (next && *next != '-') ? value : NULL));
+    if (row)
+        err((Loc){0}, "--%s: %s", name, foreign_say(row));
+    err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
+}
+
 /* Words after the command: options, one recipe, overrides. own: options of this command alone. */
 static Command parse_words(int argc, char **argv, const char *own)
 {
@@ -205,7 +230,7 @@ static Command parse_words(int argc, char **argv, const char *own)
         else if (!strcmp(word, "--nvcc") && strstr(own, word))
             cmd.by_nvcc = true;
         else if (*word == '-')
-            err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
+            unknown_option(word, i + 1 < argc ? argv[i + 1] : NULL);
         else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
             cmd.recipe = word;
         else if (strchr(word, '='))
@@ -219,6 +244,8 @@ static Command parse_words(int argc, char **argv, const char *own)
     if (!cmd.recipe)
         err((Loc){0}, "want a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
     path_check("recipe", cmd.recipe);
+    cmd.recipe = recipe_find(cmd.recipe);
+    path_check("recipe", cmd.recipe);            /* which may be below gen's own folder */
     if (cmd.out)
         path_check("-o", cmd.out);
     for (int i = 0; cmd.stop && i < ROOMS; i++)
@@ -291,10 +318,10 @@ enum { COMMANDS = sizeof command / sizeof *command };
 /* A word that is neither a command nor looks like a recipe. */
 static void unknown_command(const char *word)
 {
-    const char *name[COMMANDS];
+    const char *name[COMMANDS + 500];
     for (int i = 0; i < COMMANDS; i++)
         name[i] = command[i].word;
-    const char *near = text_nearest(word, name, COMMANDS);
+    const char *near = text_nearest(word, name, COMMANDS + recipe_names(name + COMMANDS, 500));
     err((Loc){0}, "%s: neither a command nor a recipe (NAME.lua)%s", word,
         near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
 }
@@ -312,7 +339,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(command[i].word, argv[1]))
             return command[i].run(argc - 1, argv + 1);
-    if (!strpbrk(argv[1], "-./="))
+    if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
         unknown_command(argv[1]);
     Command cmd = parse_words(argc - 1, argv + 1, "--locked --force");
     generate(&cmd);

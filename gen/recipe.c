@@ -55,6 +55,9 @@ static int nloading;
 static Note *notes;
 static int nnotes, capnotes, nextends;
 static char cpu_message[256];
+/* Every memory.limit_gib beside a target, in the order in which tables were made. */
+static struct { Loc loc; double gib; const char *target; } limits[MAX_FILES + 2 * MAX_EXTENDS];
+static int nlimits;
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
@@ -276,6 +279,25 @@ static Loc place_of(lua_State *L, const void *table, const char *key, int64_t it
     return found;
 }
 
+/* Notes for which target the table at t sets memory.limit_gib. */
+static void note_limit(lua_State *L, int t)
+{
+    int top = lua_gettop(L), order;
+    lua_checkstack(L, 4);
+    push_field(L, t, "target", 0);
+    push_field(L, t, "memory", 0);
+    if (lua_type(L, top + 1) == LUA_TSTRING && lua_istable(L, top + 2)) {
+        push_field(L, top + 2, "limit_gib", 0);
+        if (lua_type(L, -1) == LUA_TNUMBER) {
+            Loc loc = place_of(L, lua_topointer(L, top + 2), "limit_gib", 0, (Loc){0}, &order);
+            limits[nlimits].loc = loc;
+            limits[nlimits].gib = lua_tonumber(L, -1);
+            limits[nlimits++].target = text_copy(lua_tostring(L, top + 1));
+        }
+    }
+    lua_settop(L, top);
+}
+
 /* ---- what a recipe can call ---------------------------------------------------------------- */
 
 static void load_file(lua_State *L, const char *shown, const char *path, Loc from);
@@ -451,6 +473,8 @@ static int lua_extend(lua_State *L)
     lua_pushvalue(L, 1);
     note_by_keys(L, files[file], loc.line);
     lua_pop(L, 1);
+    note_limit(L, 1);
+    note_limit(L, 2);
     merge_tables(L, 1, 2, 0);
     return 1;
 }
@@ -485,6 +509,8 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
     lua_call(L, 0, 1);
     nloading--;
     note_returned(L, src);
+    if (lua_istable(L, -1))
+        note_limit(L, lua_gettop(L));
 }
 
 /* ---- Lua values -> Rval -------------------------------------------------------------------- */
@@ -622,11 +648,43 @@ static int protected_load(lua_State *L)
     return 0;
 }
 
+static int key_at(const Rval *table, const char *key)
+{
+    for (int i = 0; table && table->kind == RV_TABLE && i < table->nkeys; i++)
+        if (!strcmp(table->key[i], key))
+            return i;
+    return -1;
+}
+
+/* A memory limit holds for the target that it was first set beside, not for another one that the
+ * command line or a later table chooses. */
+static void drop_limit(Rval *recipe)
+{
+    int target = key_at(recipe, "target"), memory = key_at(recipe, "memory");
+    Rval *m = memory >= 0 ? recipe->value[memory] : NULL;
+    int at = key_at(m, "limit_gib");
+    if (target < 0 || at < 0 || recipe->value[target]->kind != RV_STRING)
+        return;
+    const Rval *limit = m->value[at];
+    const char *now = recipe->value[target]->s, *beside = now;
+    for (int i = nlimits; limit->loc.file && i-- > 0;)
+        if (limits[i].loc.file && !strcmp(limits[i].loc.file, limit->loc.file)
+            && limits[i].loc.line == limit->loc.line && limits[i].gib == limit->f)
+            beside = limits[i].target;
+    if (!strcmp(beside, now))
+        return;
+    fprintf(stderr, "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
+            "memory.limit_gib=N sets one\n", limit->f, beside, limit->loc.file, limit->loc.line, now);
+    m->nkeys--;
+    memmove(m->key + at, m->key + at + 1, (size_t)(m->nkeys - at) * sizeof *m->key);
+    memmove(m->value + at, m->value + at + 1, (size_t)(m->nkeys - at) * sizeof *m->value);
+}
+
 Rval *recipe_load(const char *path, char **override, int noverrides)
 {
     memory_used = 0;
     instructions = 0;
-    nfiles = nloading = nnotes = nextends = 0;
+    nfiles = nloading = nnotes = nextends = nlimits = 0;
     files = arena_new(MAX_FILES * sizeof *files);
     struct rlimit before;
     limit_cpu(path, &before);
@@ -652,5 +710,6 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     signal(SIGXCPU, SIG_DFL);
     for (int i = 0; i < noverrides; i++)
         recipe_override(job.result, override[i]);
+    drop_limit(job.result);
     return job.result;
 }

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 20, MAX_ERRORS = 20, MAX_SOURCES = 64, MAX_NAME = 64 };
+enum { CHUNK = 1 << 20, MAX_ERRORS = 20, MAX_SOURCES = 64 };
 
 typedef struct {
     Loc loc;
@@ -133,44 +133,15 @@ char *text_bytes(int64_t bytes)
     return u ? text_print("%.1f %s", x, unit[u]) : text_print("%lld B", (long long)bytes);
 }
 
-static int min3(int a, int b, int c)
-{
-    int m = a < b ? a : b;
-    return m < c ? m : c;
-}
-
-/* Damerau-Levenshtein distance (optimal string alignment), letters without case. */
-static int distance(const char *a, int n, const char *b, int m)
-{
-    int d[3][MAX_NAME + 1];
-    for (int j = 0; j <= m; j++)
-        d[0][j] = j;
-    for (int i = 1; i <= n; i++) {
-        int *now = d[i % 3], *up = d[(i + 2) % 3], *up2 = d[(i + 1) % 3];
-        now[0] = i;
-        for (int j = 1; j <= m; j++) {
-            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            now[j] = min3(now[j - 1] + 1, up[j] + 1, up[j - 1] + (x != y));
-            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2])
-                && y == tolower((unsigned char)a[i - 2]) && up2[j - 2] + 1 < now[j])
-                now[j] = up2[j - 2] + 1;
-        }
-    }
-    return d[n % 3][m];
-}
-
 const char *text_nearest(const char *name, const char *const *names, int n)
 {
     size_t len = strlen(name);
-    if (len == 0 || len > MAX_NAME)
+    if (len == 0)
         return NULL;
     int best = len / 2 < 5 ? (int)len / 2 : 5;
     const char *found = NULL;
     for (int i = 0; i < n; i++) {
-        size_t m = strlen(names[i]);
-        if (m > MAX_NAME)
-            continue;
-        int d = distance(name, (int)len, names[i], (int)m);
+        int d = names_distance(name, names[i]);
         if (d < best || (d == best && !found)) {
             best = d;
             found = names[i];

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "flags.h"
 #include "base.h"
+#include "names.h"
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -100,27 +101,6 @@ static char *one_of(const Row *r, const char *text, const char **out)
     return format("want one of %s, got \"%.60s\"", r->metavar + (*r->metavar == '|'), text);
 }
 
-static int distance(const char *a, const char *b)
-{
-    enum { LONGEST = 40 };
-    int row[LONGEST + 1], na = (int)strlen(a), nb = (int)strlen(b);
-    if (na > LONGEST || nb > LONGEST)
-        return LONGEST;
-    for (int j = 0; j <= nb; j++)
-        row[j] = j;
-    for (int i = 1; i <= na; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= nb; j++) {
-            int best = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            row[j] = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-        }
-    }
-    return row[nb];
-}
-
 static void spell(char to[64], const char *name)
 {
     snprintf(to, 64, "%s", name);
@@ -129,19 +109,56 @@ static void spell(char to[64], const char *name)
             *c = '-';
 }
 
+/* The name among ours and those of foreign.def that was probably meant; NULL: none is near. */
+static const char *nearest(const char *name)
+{
+    int least = (int)(strlen(name) + 1) / 3 + 1;
+    const char *near = NULL;
+    for (int i = 0; i < FLAG_COUNT + foreign_rows; i++) {
+        const char *have = i < FLAG_COUNT ? rows[i].name : foreign_row[i - FLAG_COUNT].name;
+        int d = names_distance(name, have);
+        if (d < least)
+            near = have, least = d;
+    }
+    return near;
+}
+
 static void die_unknown(const char *what, const char *name)
 {
-    int best = 0, least = INT_MAX;
-    char given[64], near[64];
-    spell(given, name);
-    for (int i = 0; i < FLAG_COUNT; i++) {
-        spell(near, rows[i].name);
-        int d = distance(given, near);
-        if (d < least)
-            best = i, least = d;
+    const char *near = nearest(name);
+    char close[64];
+    if (!near)
+        die(EXIT_CONFIG, "%s%.60s: no such flag (--help lists all)", what, name);
+    spell(close, near);
+    const Foreign *row = flags_find(near) < 0 ? foreign_find(near) : NULL;
+    if (!row || !*row->ours)
+        die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
+            close);
+    die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)", what,
+        name, close, row->kind == FOREIGN_RECIPE ? "the recipe's " : "--", row->ours);
+}
+
+/* A name that means something else here than a flag. given: the value beside it, or NULL. */
+static void die_foreign(const Foreign *row, const char *name, const char *given, const char *made)
+{
+    const char *value = foreign_value(row, given), *open = *row->note ? " (" : "";
+    const char *close = *row->note ? ")" : "";
+    char ours[64];
+    spell(ours, row->ours);
+    switch (row->kind) {
+    case FOREIGN_LINE:
+        die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, value, row->note);
+    case FOREIGN_RECIPE:
+        if (*row->value == '=' && foreign_off(given))
+            die(EXIT_CONFIG, "--%s %s: leave it out; the recipe's %s is fixed when the program is "
+                "generated", name, given, row->ours);
+        die(EXIT_CONFIG, "--%s is fixed when the program is generated: gen %s %s=%s%s%s%s", name,
+            made, row->ours, value, open, row->note, close);
+    case FOREIGN_NONE:
+        die(EXIT_CONFIG, "--%s: not supported: %s", name, row->note);
+    default:
+        die(EXIT_CONFIG, "--%s: %s", name, row->note);
     }
-    spell(near, rows[best].name);
-    die(EXIT_CONFIG, "%s%.60s: no such flag; nearest is --%s (--help lists all)", what, name, near);
 }
 
 /* run/ beside the program, for an empty --out. */
@@ -155,35 +172,86 @@ static const char *beside_program(const char *leaf)
     return path;
 }
 
-/* argv[*i] is a flag: its value is in the same word or the next; a bare BOOL is true. */
-static void take(Flags *f, int argc, char **argv, int *i)
+static bool truth(const char *text)
 {
-    const char *word = argv[*i] + 2, *equal = strchr(word, '='), *value;
+    return text && (names_same(text, "true") || names_same(text, "false"));
+}
+
+/* The command line being read; by: as which name each flag was given. */
+typedef struct {
+    Flags *f;
+    const char *made;
+    int argc, i;
+    char **argv;
+    char by[FLAG_COUNT][64];
+} Line;
+
+static void set(Line *l, int k, const char *name, const char *value)
+{
+    char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
+    char *error = flags_set(l->f, k, value);
+    if (error)
+        die(EXIT_CONFIG, "--%s: %s; it is: %s", name, error, rows[k].doc);
+    if (!*value)
+        die(EXIT_CONFIG, "--%s: is empty, want %s; a variable of the shell that is not set?", name,
+            rows[k].metavar);
+    char *now = flags_text(l->f, k);
+    if (before && !names_same(l->by[k], name) && strcmp(before, now) != 0)
+        die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->by[k], before,
+            name, now);
+    snprintf(l->by[k], sizeof l->by[k], "%s", name);
+    l->f->given[k] = true;
+    free(before);
+    free(now);
+}
+
+/* argv[i] is a flag: its value is in the same word or the next; a bare BOOL is true. */
+static void take(Line *l)
+{
+    const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
+    const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
     char name[64];
     size_t n = equal ? (size_t)(equal - word) : strlen(word);
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
     int k = flags_find(name);
-    if (k < 0)
-        die_unknown("--", name);
-    const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    if (k < 0) {
+        const Foreign *row = foreign_find(name);
+        const char *given = equal ? equal + 1 : next && strncmp(next, "--", 2) ? next : NULL;
+        if (strchr(name, '.'))
+            die(EXIT_CONFIG, "--%s: names with a dot are fields of the recipe, fixed when the "
+                "program is generated: gen %s %s=%s", name, l->made, name, given ? given : "...");
+        if (!row)
+            die_unknown("--", name);
+        if (row->kind != FOREIGN_ALIAS)
+            die_foreign(row, name, given, l->made);
+        k = flags_find(row->ours);
+    }
     if (equal) {
         value = equal + 1;
-    } else if (rows[k].type == TYPE_BOOL
-               && !(next && (strcmp(next, "true") == 0 || strcmp(next, "false") == 0))) {
+    } else if (rows[k].type == TYPE_BOOL && !truth(next)) {
         value = "true";
     } else if (next) {
         value = next;
-        ++*i;
+        l->i++;
     } else {
         die(EXIT_CONFIG, "--%s: wants a value: %s", name, rows[k].metavar);
     }
-    char *error = flags_set(f, k, value);
-    if (error)
-        die(EXIT_CONFIG, "--%s: %s", name, error);
-    if (!*value)
-        die(EXIT_CONFIG, "--%s: is empty, want %s; a variable of the shell that is not set?", name,
-            rows[k].metavar);
-    f->given[k] = true;
+    set(l, k, name, value);
+}
+
+/* A word that does not begin with --: what was probably meant. */
+static void die_stray(const char *word)
+{
+    char name[64], flag[64];
+    const char *bare = word + strspn(word, "-");
+    size_t n = strcspn(bare, "=");
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), bare);
+    int k = flags_find(name);
+    if (k < 0)
+        die(EXIT_CONFIG, "%.60s: no flag (write --name value; --help lists all)", word);
+    spell(flag, name);
+    die(EXIT_CONFIG, "%.60s: no flag; write --%s %.60s", word, flag,
+        bare[n] ? bare + n + 1 : rows[k].metavar);
 }
 
 const char *flags_name(int i)
@@ -212,15 +280,16 @@ char *flags_set(Flags *f, int i, const char *text)
 {
     const Row *r = &rows[i];
     void *at = (char *)f + r->offset;
+    text = foreign_word(r->name, text);
     switch (r->type) {
     case TYPE_INT:
         return strict_int(r, text, at);
     case TYPE_FLOAT:
         return strict_float(r, text, at);
     case TYPE_BOOL:
-        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        if (!truth(text))
             return format("want true or false, got \"%.60s\"", text);
-        *(bool *)at = *text == 't';
+        *(bool *)at = names_same(text, "true");
         return NULL;
     case TYPE_STRING:
         if (has_choices(r))
@@ -282,17 +351,43 @@ static const struct {
 #undef FLAG
 };
 
+enum { HELP_ALIASES = 2, HELP_COLUMNS = 100 };     /* names of other trainers beside a flag */
+
+/* From this column on, further lines from column 6; lines break at blanks and behind bars. */
+static void wrapped(FILE *to, int indent, const char *text)
+{
+    int column = fprintf(to, "%*s", indent, "");
+    for (const char *blank = ""; *text; text += strspn(text, " ")) {
+        int n = (int)strcspn(text, " |");
+        n += text[n] == '|';
+        if (column > 6 && column + n >= HELP_COLUMNS) {
+            column = fprintf(to, "\n%*s", 6, "") - 1;
+            blank = "";
+        }
+        column += fprintf(to, "%s%.*s", blank, n, text);
+        text += n;
+        blank = *text == ' ' ? " " : "";
+    }
+    fputc('\n', to);
+}
+
 static void help_flag(FILE *to, const Flags *f, int i)
 {
-    char name[64];
-    spell(name, rows[i].name);
     const char *metavar = rows[i].metavar + (*rows[i].metavar == '|');
-    fprintf(to, "  --%s%s%s", name, *metavar ? " " : "", metavar);
-    char *value = flags_text(f, i);
+    char name[64], *value = flags_text(f, i), *doc;
+    spell(name, rows[i].name);
+    char *head = format("--%s%s%s", name, *metavar ? " " : "", metavar);
     bool says = rows[i].type != TYPE_BOOL && *value;
-    fprintf(to, "\n      %s%s%s%s\n", rows[i].doc, says ? " [" : "", says ? value : "",
-            says ? "]" : "");
-    free(value);
+    doc = says ? format("%s [%s]", rows[i].doc, value) : format("%s", rows[i].doc);
+    for (int k = 0, shown = 0; k < foreign_rows && shown < HELP_ALIASES; k++)
+        if (foreign_row[k].kind == FOREIGN_ALIAS && strcmp(foreign_row[k].ours, rows[i].name) == 0) {
+            char *longer = format("%s%s--%s", doc, shown++ ? ", " : "; also ", foreign_row[k].name);
+            free(doc);
+            doc = longer;
+        }
+    wrapped(to, 2, head);
+    wrapped(to, 6, doc);
+    free(value), free(head), free(doc);
 }
 
 void flags_help(FILE *to, const char *program, const Flags *f)
@@ -305,7 +400,7 @@ void flags_help(FILE *to, const char *program, const Flags *f)
             help_flag(to, f, help_line[i].flag);
 }
 
-void flags_parse(Flags *f, const FlagDefault *defaults, int argc, char **argv)
+void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv)
 {
     *f = (Flags){
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
@@ -320,13 +415,14 @@ void flags_parse(Flags *f, const FlagDefault *defaults, int argc, char **argv)
         if (error)
             die(EXIT_CONFIG, "recipe, run.%s: %s", defaults->name, error);
     }
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-h") == 0)
+    Line l = { .f = f, .made = made, .argc = argc, .argv = argv };
+    for (l.i = 1; l.i < argc; l.i++) {
+        if (strcmp(argv[l.i], "-h") == 0)
             f->help = true;
-        else if (strncmp(argv[i], "--", 2) == 0 && argv[i][2])
-            take(f, argc, argv, &i);
+        else if (strncmp(argv[l.i], "--", 2) == 0 && argv[l.i][2])
+            take(&l);
         else
-            die(EXIT_CONFIG, "%.60s: no flag (write --name value; --help lists all)", argv[i]);
+            die_stray(argv[l.i]);
     }
     if (!*f->out)
         f->out = beside_program("run");

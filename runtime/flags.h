@@ -36,9 +36,11 @@ typedef struct {
 } FlagDefault;
 
 /* Table's defaults, then the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
- * bare; - and _ in names are the same. Strings stay pointers into argv or defaults. An empty
- * `out` becomes run/ beside the program. */
-void flags_parse(Flags *f, const FlagDefault *defaults, int argc, char **argv);
+ * bare; - and _ in names are the same, and so are the ALIAS rows of foreign.def: two names of a
+ * flag with different values are refused. Strings stay pointers into argv or defaults. An empty
+ * `out` becomes run/ beside the program. made: the words after `gen` that made
+ * this program, for messages. */
+void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv);
 /* Every flag in its section, with its present value: after flags_parse that is the recipe's default,
  * unless given. */
 void flags_help(FILE *to, const char *program, const Flags *f);

@@ -13,7 +13,7 @@ trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
-units="base comm launch device_cpu fault flags schedule json crc32c safetensors safetensors_write model
+units="base names comm launch device_cpu fault flags schedule json crc32c safetensors safetensors_write model
        weights folder hf hf_files hf_config hf_adapter checkpoint checkpoint_resume lock stop"
 {
     echo "CFLAGS = -std=c11 -g -O1 -fopenmp -fsanitize=address,undefined -DDIECAST_RANKS=1" \

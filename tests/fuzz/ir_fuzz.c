@@ -1,4 +1,4 @@
-// link: gen/ops.c gen/fuse.c gen/target.c gen/config.c gen/config_text.c gen/config_rules.c gen/source.c gen/environment.c gen/override.c gen/recipe.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+// link: gen/ops.c gen/fuse.c gen/target.c gen/config.c gen/foreign.c runtime/names.c gen/config_text.c gen/config_rules.c gen/source.c gen/environment.c gen/override.c gen/recipe.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
 /* ir_fuzz.c -- any text as the text of a graph.
  *
  * Verdict: an error, or a graph whose text reads back as it was printed.

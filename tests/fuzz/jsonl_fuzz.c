@@ -1,4 +1,4 @@
-// link: gen/pack_rows.c gen/pack_chat.c gen/pack_write.c gen/util.c runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
+// link: gen/pack_rows.c gen/pack_chat.c gen/pack_write.c gen/util.c runtime/names.c runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
  * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer, chat format, loss; then the line. */

@@ -1,4 +1,4 @@
-// link: gen/source.c gen/environment.c gen/override.c gen/config.c gen/config_text.c gen/config_rules.c gen/target.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+// link: gen/source.c gen/environment.c gen/override.c gen/config.c gen/foreign.c runtime/names.c gen/config_text.c gen/config_rules.c gen/target.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
 /* recipe_fuzz.c -- any text as a recipe, or (when it begins with "# config") as the text of a Config.
  *
  * Verdict: an error or a Config that passes its rules and reads back as it was printed.

@@ -16,15 +16,15 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util source recipe environment override config config_text config_rules target"
+ROOMS="util source recipe environment override config config_text config_rules target foreign"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I/usr/include/lua5.4"
 for f in $ROOMS; do
-    if [ ! "$B/cov/$f.o" -nt "gen/$f.c" ] || [ -n "$(find gen runtime/flags.def -newer "$B/cov/$f.o" \
+    if [ ! "$B/cov/$f.o" -nt "gen/$f.c" ] || [ -n "$(find gen runtime/flags.def runtime/foreign.def runtime/names.h -newer "$B/cov/$f.o" \
          \( -name '*.def' -o -name '*.h' \))" ]; then
         gcc $CFLAGS --coverage -c "gen/$f.c" -o "$B/cov/$f.o" || exit 1
     fi
 done
-gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $ROOMS) \
+gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $ROOMS) runtime/names.c \
     -llua5.4 -lcrypto -lm || exit 1
 rm -f "$B"/cov/*.gcda
 [ -x "$GEN" ] || { not_ok gen "$GEN is not built"; exit 1; }
@@ -55,10 +55,23 @@ cli() {                                       # name, message, words
     check "cli/$name-exit" 1 $?
 }
 R=recipes/cpu_tiny.lua
-cli no_file "gen: cannot read nothing.lua: No such file or directory" nothing.lua
+cli no_file "gen: nothing.lua: no such file, and recipes/ has no nothing.lua; gen list shows what there is" nothing.lua
+cli near_file "gen: recipe/cpu_tniy.lua: no such file, and recipes/ has no cpu_tniy.lua; did you mean cpu_tiny?; gen list shows what there is" recipe/cpu_tniy.lua
+cli near_name "gen: a100x4_ful: neither a command nor a recipe (NAME.lua); did you mean a100x4_full?" a100x4_ful
+cli hub "gen: Qwen/Qwen2.5-7B: no such file; if it is a model of the Hugging Face hub, download it (hf download Qwen/Qwen2.5-7B --local-dir DIR), take a recipe of its size (gen list) and start the program with --init-from DIR" Qwen/Qwen2.5-7B
+mkdir -p "$T/model" "$T/adapter" "$T/emitted"
+echo '{}' | tee "$T/model/config.json" "$T/adapter/adapter_config.json" > "$T/emitted/manifest.json"
+cli model_folder "gen: $T/model is a model's folder, no recipe: take a recipe of its size (gen list; recipes/models/ has shapes) and give the folder to the program: --init-from $T/model; gen $T/model/config.json shows its shape as a recipe" "$T/model"
+cli adapter_folder "gen: $T/adapter is an adapter's folder, no recipe: take a recipe of its size (gen list; recipes/models/ has shapes) and give the folder to the program: --adapter $T/adapter" "$T/adapter"
+cli emitted_folder "gen: $T/emitted is a folder that gen wrote: the head of its train.c has the recipe and the words that made it" "$T/emitted"
 cli folder "gen: cannot read recipes/: Is a directory" recipes/
 cli command "gen: pln: neither a command nor a recipe (NAME.lua); did you mean plan?" pln
 cli command_far "gen: zzzzzzzz: neither a command nor a recipe (NAME.lua); \`gen --help\` lists the commands" zzzzzzzz
+cli flag "gen: --learning_rate is a flag of the training program: out/NAME/run.sh --lr 1e-4; its default, here: run.lr=1e-4" $R --learning_rate 1e-4
+cli flag_only "gen: --resume is a flag of the training program: out/NAME/run.sh --resume VALUE" $R --resume
+cli field "gen: --batch.micro: fields are words without --: batch.micro=4" $R --batch.micro=4
+cli field_foreign "gen: --lora_r: here it is the word lora.rank=8" $R --lora_r 8
+cli nothing_like_it "gen: --use_dora: not supported: adapters are LoRA, or lora.rslora" $R --use_dora
 cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
 cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R
 cli room_far "gen: -d zzzzzzzz: no such room; want recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
@@ -67,6 +80,7 @@ cli out_without "gen: -o: want a folder after it" $R -o
 cli two "gen: recipes/cpu_tiny_llama.lua: want one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
 cli none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
 cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\` lists them" explain lora.rnak
+cli explain_foreign "gen: no field hiden_size; did you mean \"hidden_size\"?; \`gen fields\` lists them" explain hiden_size
 cli explain_none "gen: explain: want one field, for example: gen explain lora.rank" explain
 cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields x
 cli list "gen: list: takes no words, got x" list x
@@ -190,9 +204,63 @@ check fields/count "$(grep -c '^FIELD(' gen/fields.def)" "$(wc -l < "$T/names")"
 check fields/all "" "$(while read -r f; do grep -q "^$f: " "$T/fields" || echo "$f"; done < "$T/names")"
 check fields/explain "" "$(while read -r f; do "$GEN" explain "$f" | grep -q "^$f: " || echo "$f"; done < "$T/names")"
 check fields/id "" "$(sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".*/\1 \2/p' gen/fields.def | tr . _ | awk '$1 != $2')"
-sed 's/^/run./' "$T/flags" | cat - "$T/names" | sort > "$T/known"
-check foreign/ours "" "$(sed -n 's/^FOREIGN("[^"]*", "\([a-z_0-9.]*\).*/\1/p' gen/foreign.def | sort -u \
-    | grep -v '^the$' | grep -vxFf "$T/known" | head -1)"
+check explain/group "$(grep -c '^lora[.]' "$T/names")" "$("$GEN" explain lora | grep -c '^lora[.]')"
+check explain/run "$(grep -c '^run[.]' "$T/fields")" "$("$GEN" explain run | grep -c '^run[.]')"
+check explain/flag "--resume" "$("$GEN" explain --resume | cut -d' ' -f1)"
+check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an integer from 1 to 65536; has to be set" \
+    "$("$GEN" explain hidden-size | head -2 | tr '\n' '|' | sed 's/|$//')"
+
+# ---- names of other trainers: ours exist, the words that they lead to are taken
+sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/foreign.def | sort -u > "$T/ours"
+check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
+sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/foreign.def | sort -u > "$T/typed"
+sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/foreign.def \
+    | sed 's/^\(schedule\|resume\|steps\)=/run.&/' | grep -v '^run.resume' >> "$T/typed"
+check foreign/typed "" "$(while read -r word; do
+    "$B/driver" config $R "$word" 2>&1 >/dev/null | grep -E ': (want|unknown|no such)' | head -1; done < "$T/typed")"
+sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\)("\([^"]*\)".*/\2/p' runtime/foreign.def > "$T/theirs"
+check foreign/explained "" "$(while read -r name; do
+    "$B/driver" explain "$name" > "$T/said" 2>&1 && [ -s "$T/said" ] || echo "$name"; done < "$T/theirs")"
+
+# ---- recipes by name, and settings files of other trainers
+taken() {                                     # word, what stderr says; the Config is that of cpu_tiny
+    check "find/$1" "gen: $1: $2; taking recipes/cpu_tiny.lua" "$("$GEN" -d config "$1" 2>&1 >"$T/a")"
+    check "find/$1-text" "" "$("$GEN" -d config $R 2>&1 | diff - "$T/a" | head -1)"
+}
+taken recipe/cpu_tiny.lua "no such file"
+taken recipes/cpu_tiny "no such file"
+taken cpu_tiny "no such file"
+check find/elsewhere "recipe $PWD/$R" \
+    "$(cd "$T" && "$OLDPWD/$GEN" -d config cpu_tiny 2>/dev/null | grep -o 'recipe .*' | head -1)"
+for file in $HERE/foreign/*.yaml $HERE/foreign/*.json $HERE/foreign/*.toml; do
+    "$GEN" "$file" >"$T/out" 2>"$T/err"
+    rc=$?
+    check "foreign/$(basename "$file")-exit" 1 $rc
+    [ "${UPDATE:-0}" = 1 ] && cp "$T/err" "$file.err"
+    check "foreign/$(basename "$file")" "" "$(diff "$file.err" "$T/err" | head -3)"
+done
+
+# ---- a memory limit holds for the target it was set beside
+H=recipes/h200x1_qwen2.5_7b_full.lua
+limit() {                                     # name, Config line, line on stderr, words
+    "$GEN" -d config "${@:4}" >"$T/a" 2>"$T/err"
+    check "limit/$1" "$2" "$(grep '^memory.limit_gib' "$T/a" | sed 's/ *#.*//')"
+    check "limit/$1-said" "$3" "$(cut -d'(' -f1 "$T/err")"
+}
+left="gen: memory.limit_gib = 139 was set for target sm_90 "
+limit other "memory.limit_gib = 0.0" "$left" $H target=sm_80
+limit same "memory.limit_gib = 139.0" "" $H target=sm_90
+limit both "memory.limit_gib = 40.0" "" $H target=sm_80 memory.limit_gib=40
+cat > "$T/limit.lua" <<'END'
+local base = { target = "sm_90", memory = { limit_gib = 139 }, precision = "bf16",
+               model = use "models/tiny_gpt2", seq = { max = 64 }, batch = { micro = 4 } }
+return extend(base, { target = "sm_80", memory = { recompute = "block" } })
+END
+limit extend "memory.limit_gib = 0.0" "$left" "$T/limit.lua"
+sed 's/"block"/"block", limit_gib = 40/' "$T/limit.lua" > "$T/beside.lua"
+limit beside "memory.limit_gib = 40.0" "" "$T/beside.lua"
+echo 'local r = use "h200x1_tiny"; r.target = "sm_80"; return r' > "$T/assigned.lua"
+limit assigned "memory.limit_gib = 0.0" "$left" "$T/assigned.lua"
 # a path that is listed works where it is listed, also through the link of make install
 listed() { sed -n "s/^  \('.*\.lua'\|[^ ]*\.lua\)  .*/\1/p"; }
 make -s install PREFIX="$T/pre fix" >/dev/null

@@ -8,8 +8,8 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0
 trap_ub=-fno-sanitize-recover=undefined
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
-units="unit unit_launch unit_schedule unit_data unit_log unit_sample unit_sha256"
-parts="base schedule flags launch bins data log sample tokenfile json safetensors safetensors_write"
+units="unit unit_launch unit_schedule unit_data unit_log unit_sample unit_sha256 unit_names"
+parts="base names schedule flags launch bins data log sample tokenfile json safetensors safetensors_write"
 parts="$parts crc32c sha256 device_cpu model"
 mpi="base launch comm comm_star comm_mpi star star_join sha256"
 
@@ -43,7 +43,7 @@ sources() {             # sources DIR NAME...
     compile gcc "$build/unit" "-DDIECAST_RANKS=1 -fsanitize=address,undefined $trap_ub" \
         $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts) || exit 1
     compile gcc "$build/flags" "-fsanitize=undefined $trap_ub" \
-        tests/runtime/flags_main.c $(sources runtime base flags) || exit 1
+        tests/runtime/flags_main.c $(sources runtime base names flags) || exit 1
     compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     compile gcc "$build/star" "-fsanitize=address,undefined $trap_ub" \
         tests/runtime/star_main.c $(sources runtime base sha256 star star_join) || exit 1
@@ -108,6 +108,7 @@ accepts "log_every=3 given" --log_every 3
 accepts "schedule=cosine given" --schedule cosine
 accepts "exact=true given" --exact --lr 1
 accepts "exact=false given" --exact false
+accepts "exact=true given" --exact True
 accepts "exact=true given" --exact=true
 accepts "data=a,b given" --data a,b
 accepts "init_from=none given" --init-from none
@@ -116,8 +117,21 @@ accepts "warmup=0.1 given" --warmup 0.1
 accepts "beta2=0.1 given" --beta2 0.1
 accepts "resume=auto"
 accepts "out=$(cd "$build" && pwd -P)/run"
-refuses "nearest is --lr" --lrr 1
-refuses "nearest is --save-total-limit" --save-totl-limit 1
+refuses "did you mean --lr? " --lrr 1
+refuses "did you mean --save-total-limit? " --save-totl-limit 1
+refuses "did you mean --learning-rate, here --lr?" --leraning_rate 1
+refuses "did you mean --lora-rank, here the recipe's lora.rank?" --lora_rnk 8
+refuses "--zzzzzz: no such flag (--help" --zzzzzz 1
+refuses "gen recipes/x.lua batch.micro=4" --batch.micro 4
+refuses "lr=1e-4: no flag; write --lr 1e-4" lr=1e-4
+refuses "-lr: no flag; write --lr X" -lr 1e-4
+refuses "--fp16 False: leave it out" --fp16 False
+refuses "--lr 0.5 and --learning_rate 1 are the same flag" --lr 0.5 --learning_rate 1
+refuses "it is: learning rate, the peak" --learning_rate -1
+accepts "lr=0.5 given" --lr 0.25 --lr 0.5
+accepts "resume=last given" --resume_from_checkpoint True
+accepts "steps=0 given" --max_steps -1
+accepts "merge_lora=DIR given" --merge DIR
 refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
 refuses "--lr: want a number" --lr 1x
 refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1
@@ -147,7 +161,9 @@ rows=$(grep -c '^FLAG(' runtime/flags.def)
 verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
 [ "$(sed -n 's/^SECTION("\(.*\)")$/\1/p' runtime/flags.def)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]')" ]
 verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
-"$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]' "$scratch/h"
+! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
+verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
+"$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"
 verdict "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
 
 # Ranks. Each MPI in turn; worlds of 2, 3 and 4.

@@ -90,6 +90,7 @@ int main(int argc, char **argv)
     if (argc > 8 && strcmp(argv[1], "--open") == 0)
         return unit_open(argv);
     test_base();
+    test_names();
     test_launch();
     test_schedule();
     test_data(argv[1]);

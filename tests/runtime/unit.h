@@ -18,5 +18,6 @@ void test_log(const char *scratch);
 void test_sample(void);
 void test_sha256(void);
 void test_base(void);
+void test_names(void);
 
 #endif

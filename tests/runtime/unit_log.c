@@ -204,7 +204,7 @@ void test_log(const char *scratch)
 {
     check_rises();
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
-    flags_parse(&flags, NULL, 2, argv);
+    flags_parse(&flags, "recipes/x.lua", NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
     Log straight = { 0 }, killed = { 0 }, resumed = { 0 };
     Log again = { 0 }, more = { 0 };

@@ -3,5 +3,5 @@ return {
     model = use "models/tiny_gpt2",
     seq = { max = 64 },
     batch = { micro = 2 },
-    precision = 32,
+    precision = 64,
 }

@@ -1,0 +1,37 @@
+/* names.h -- what a setting is called elsewhere, by the rows of foreign.def; which names are near.
+ *
+ * Of gen and of every program. Keeps: - and _, large and small letters are the same. */
+#ifndef DIECAST_NAMES_H
+#define DIECAST_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* As the rows of foreign.def say. */
+typedef enum { FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_SAY, FOREIGN_NONE } ForeignKind;
+
+typedef struct {
+    const char *name;
+    ForeignKind kind;
+    const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; else "" */
+    const char *value;           /* LINE, RECIPE: to be typed; "=..." whatever value was given */
+    const char *note;            /* "" or a half sentence */
+} Foreign;
+
+extern const Foreign foreign_row[];
+extern const int foreign_rows;
+
+const Foreign *foreign_find(const char *name);         /* NULL: no row has this name */
+/* Our word for a value of a field or flag; the word itself when there is no row. */
+const char *foreign_word(const char *ours, const char *word);
+/* What is to be typed for a row of LINE or RECIPE: the value given beside their name (NULL: none)
+ * where it can stand there, else that of the row. */
+const char *foreign_value(const Foreign *row, const char *given);
+/* "false", "no", "0" ...: the setting is not wanted. NULL is none of them. */
+bool foreign_off(const char *given);
+
+bool names_same(const char *a, const char *b);
+/* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */
+int names_distance(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,8 @@
+return {
+    target = "cpu",
+    precision = "fp32",
+    model = use "models/tiny_gpt2",
+    seq = { max = 64 },
+    batch = { micro = 2 },
+    lora = { rank = 4, targets = { "attn.c_attn", "c_attn,c_proj" } },
+}
