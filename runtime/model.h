@@ -41,8 +41,8 @@ typedef struct {
 
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
-    const char *overrides;   /* fields that gen's command line set: "gpus=2 batch.micro=2"; NULL: none */
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
+    const char *overrides;   /* fields that gen's command line set: "gpus=2 batch.micro=2"; NULL: none */
     const char *generator;   /* version of gen */
     const char *ir, *kernels;  /* hex sha256 of the planned programs, and of the kernels' files */
     const char *objective, *family, *precision, *target;
