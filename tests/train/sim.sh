@@ -109,6 +109,37 @@ for name in qwen2_lora gpt2_lora; do
         "$scratch/$name.folded.merged/model.safetensors" 2>&1)"
 done
 
+# ---- ranks that differ, and that compute wrongly --------------------------------------------------
+
+if [ $BACKEND != gpu ]; then
+    port=$((21000 + $$ % 5000))
+    for r in 1 0; do
+        RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 DIECAST_PORT=$port DIECAST_SECRET=x timeout 100 \
+            "$work/gpt2_tiny.2x2x2/train" --data $ref/gpt2_tiny/tokens.safetensors --steps 3 \
+            --lr 1e-$((3 + r)) --out "$scratch/parted" >"$scratch/parted.$r" 2>&1 &
+        pids[r]=$!
+    done
+    for r in 0 1; do
+        wait "${pids[r]}"
+        code=$?
+        verdict "other flags, rank $r" "$([ $code = 83 ] || echo "exit $code"
+            grep -q "^rank $r .*--lr is 0.001 on rank 0, 0.0001 on rank 1" "$scratch/parted.$r" ||
+                tail -n 2 "$scratch/parted.$r")"
+    done
+    # struck NAME FAULT CODE TEXT: a run of four ranks ends so
+    struck() {
+        local code
+        DIECAST_FAULT=$2 train gpt2_tiny.4x1x2 gpt2_tiny struck --save-every 3 --steps 4
+        code=$?
+        verdict "$1" "$([ $code = "$3" ] || echo "exit $code"
+            grep -q "^rank 0 .*$4" "$scratch/struck.log" || tail -n 3 "$scratch/struck.log")"
+        rm -rf "$scratch/struck"
+    }
+    struck "weights of one of four ranks" flip:rank=2:step=2 94 \
+        "rank 2 (.*) has other weights or moments than the other ranks: memory"
+    struck "a gradient of one rank is none" nan:rank=3:step=2 87 "gradient norm -*nan"
+fi
+
 # ---- one weight file for all targets --------------------------------------------------
 
 # The same weights, sums of fp32 in another order: a few times 2^-24 in a mean loss, far below 1e-6.
