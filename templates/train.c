@@ -1045,8 +1045,7 @@ int main(int argc, char **argv)
     static Run run;
     double started = clock_seconds();
     Flags *f = &run.flags;
-    const char *words = model.overrides ? model.overrides : "";
-    flags_parse(f, format("%s%s%s", model.recipe, *words ? " " : "", words), defaults, argc, argv);
+    flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {
         flags_help(stdout, argv[0], f);
         return EXIT_OK;
