@@ -60,8 +60,11 @@ count=${count:-${#names[@]}}
 [[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of machines"
 [ $((RANKS % count)) = 0 ] || refuse "$RANKS ranks cannot be dealt evenly to $count machines"
 if [ -n "$hosts" ]; then
-    [ ${#names[@]} = "$count" ] || refuse "$nodes, but --hosts=$hosts"
-    [ -z "$(printf '%s\n' "${names[@]}" | sort | uniq -d)" ] || refuse "--hosts=$hosts: one is twice"
+    [ ${#names[@]} = "$count" ] || refuse "$nodes, but --hosts=$hosts names ${#names[@]}"
+    [ -z "$(printf '%s\n' "${names[@]}" | sort | uniq -d)" ] ||
+        refuse "--hosts=$hosts: one is twice"
+    # Rank 0 is on the first.
+    export MASTER_ADDR=${MASTER_ADDR:-${names[0]}}
 elif [ "$count" != 1 ]; then
     refuse "$nodes: $once"
 elif [ -z "$nodes" ]; then
@@ -102,7 +105,7 @@ case $version in
     [ "$(id -u)" = 0 ] && flags+=(--allow-run-as-root)
     if [ -n "$hosts" ]; then
         flags+=(--map-by slot --host "${hosts//,/:$local,}:$local")
-        for name in OMP_NUM_THREADS GOMP_SPINCOUNT $(compgen -e DIECAST_); do
+        for name in OMP_NUM_THREADS GOMP_SPINCOUNT MASTER_ADDR $(compgen -e DIECAST_); do
             flags+=(-x "$name")
         done
     elif [ -z "${MPIRUN_FLAGS:-}" ]; then

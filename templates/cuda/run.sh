@@ -2,8 +2,9 @@
 # Starts the program beside this file, one process a GPU, and hands it every argument but these:
 #
 #   ./run.sh --nodes 2 --node-rank 0 --master-addr node1 [--master-port 29500] ...
-#                                             several hosts: once on each, the same on all but its rank;
-#                                             or NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT say so
+#                                             several hosts: once on each, the same on all but
+#                                             its rank; or NNODES, NODE_RANK, MASTER_ADDR and
+#                                             MASTER_PORT say so
 #   CUDA_VISIBLE_DEVICES=4,5 ./run.sh ...     these GPUs
 #   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process; else its share of the cores
 #
