@@ -171,36 +171,42 @@ static cJSON *read_state(const char *folder, char **error)
     return NULL;
 }
 
-/* Line of text starting at p without its end; *next: the following one, or NULL. */
-static char *line(const char *p, const char **next)
+/* Value of the line "NAME=VALUE" of text; malloc'ed, NULL: there is none. */
+static char *field_of(const char *text, const char *name, int n)
 {
-    const char *end = strchrnul(p, '\n');
-    *next = *end && end[1] ? end + 1 : NULL;
-    return format("%.*s", (int)(end - p), p);
+    for (const char *at = text; *at; at = strchrnul(at, '\n'), at += *at == '\n')
+        if (strncmp(at, name, (size_t)n) == 0 && at[n] == '=')
+            return format("%.*s", (int)strcspn(at + n + 1, "\n"), at + n + 1);
+    return NULL;
 }
 
-static const char *value_of(const char *field)
+/* Adds to the list the fields of `text` whose values in saved and ours are two. */
+static void compare_fields(char **list, const char *text, const char *saved, const char *ours)
 {
-    const char *equals = strchr(field, '=');
-    return equals ? equals + 1 : field;
-}
-
-/* 83 at the first line that differs. */
-static void check_fields(const char *folder, const char *saved, const char *ours)
-{
-    const char *p = saved, *q = ours;
-    while (p || q) {
-        char *a = p ? line(p, &p) : strdup(""), *b = q ? line(q, &q) : strdup("");
-        const char *name = *b ? b : a;
-        int n = (int)strcspn(name, "=");
-        bool same_name = strncmp(a, b, (size_t)n + 1) == 0;
-        if (strcmp(a, b) != 0)
-            die(EXIT_MISMATCH, "%s: a checkpoint of another model: %.*s is %s there, %s here; name "
-                "another --out, or build the recipe it was made with", folder, n, name,
-                same_name ? value_of(a) : *a ? a : "absent", *b ? value_of(b) : "absent");
+    for (const char *at = text; *at; at = strchrnul(at, '\n'), at += *at == '\n') {
+        int n = (int)strcspn(at, "=\n");
+        char *a = field_of(saved, at, n), *b = field_of(ours, at, n);
+        bool new = text == ours || !b;           /* else it was said already */
+        if (new && strcmp(a ? a : "", b ? b : "") != 0) {
+            char *longer = format("%s%s%.*s is %s there, %s here", *list ? *list : "",
+                                  *list ? "; " : "", n, at, a ? a : "absent", b ? b : "absent");
+            free(*list);
+            *list = longer;
+        }
         free(a);
         free(b);
     }
+}
+
+/* 83 naming every field that differs. */
+static void check_fields(const char *folder, const char *saved, const char *ours)
+{
+    char *list = NULL;
+    compare_fields(&list, ours, saved, ours);
+    compare_fields(&list, saved, saved, ours);
+    if (list)
+        die(EXIT_MISMATCH, "%s: a checkpoint of another model: %s: name another --out, or build "
+            "the recipe it was made with", folder, list);
 }
 
 /* Renames a checkpoint out of the way, never over another one. false: it cannot be, which is said. */

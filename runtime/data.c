@@ -173,8 +173,9 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
             f->t.mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
     if (f->t.vocab > m->vocab)
-        die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld", path, f->t.tokenizer,
-            (long long)f->t.vocab, (long long)m->vocab);
+        die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
+            "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,
+            (long long)m->vocab, model_words(m, "model.vocab"), (long long)f->t.vocab);
     error = tokenfile_check_ids(&f->t, m->vocab);
     if (error)
         die(EXIT_DATA, "%s", error);

@@ -190,7 +190,7 @@ for n in 2 3 4; do
 done
 # shellcheck disable=SC2086
 {
-    ends "another number of ranks" 83 "gen recipes/x.lua gpus=2 && make" \
+    ends "another number of ranks" 83 "gen recipes/x.lua gpus=2, then the make" \
         mpirun -n 2 $ompi "$build/comm" 3 sums
     ends "contradicting launchers" 80 "torchrun says rank 0 of 4, Open MPI says" \
         env RANK=0 WORLD_SIZE=4 mpirun -n 2 $ompi "$build/comm" 2 sums

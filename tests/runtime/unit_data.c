@@ -632,7 +632,9 @@ void test_data(const char *scratch)
     refused("a row longer than T", rows, &other, EXIT_DATA, "--max-length 4");
     other = m;
     other.vocab = 200;
-    refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH, "bytes has 257 ids, the model 200");
+    refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH,
+            "bytes has 257 ids, the model 200: gen pack it with the model's own, or gen x.lua gpus=1 "
+            "data.kind=z seq.max=5 model.vocab=257");
     refused("no such file", "/nonexistent", &m, EXIT_DATA, "/nonexistent: No such file");
     refused("no files", ",", &m, EXIT_CONFIG, "want token files, got");
     other = m;
