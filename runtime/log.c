@@ -420,8 +420,9 @@ void log_end(Log *l, int64_t step, const char *why)
     char text[32];
     clock_text(text, seconds);
     if (l->first)
-        note("steps %lld to %lld in %s; mean loss %.4f, of all %lld steps of the run",
-             (long long)l->first + 1, (long long)step, text, loss, (long long)l->steps_all);
+        note("%lld step%s more in %s; mean loss of all %lld steps of the run %.4f",
+             (long long)(step - l->first), step - l->first == 1 ? "" : "s", text,
+             (long long)l->steps_all, loss);
     else
         note("%lld steps in %s, mean loss %.4f", (long long)step, text, loss);
 }
