@@ -26,12 +26,13 @@ refuse() {
 
 nodes=${NNODES:+NNODES=$NNODES}
 hosts=
+each=                            # ranks of a machine, as said
 args=()
 once="a CPU program is started once, on one machine, for all: $0 --nodes 2 --hosts node1,node2"
 while [ $# -gt 0 ]; do
     flag=${1%%=*}
     case ${flag//_/-} in
-    --nodes | --nnodes | --hosts | --node-rank | --master-addr | --master-port)
+    --nodes | --nnodes | --nproc-per-node | --hosts | --node-rank | --master-addr | --master-port)
         if [ "$flag" = "$1" ]; then
             [ $# -gt 1 ] || refuse "$1 wants a value"
             set -- "$1=$2" "${@:3}"
@@ -41,6 +42,7 @@ while [ $# -gt 0 ]; do
         [ -z "$nodes" ] || [ "${nodes#*=}" = "${1#*=}" ] || refuse "$nodes, but $1"
         nodes=$1
         ;;
+    --nproc-per-node) each=$1 ;;
     --hosts)
         [ -z "$hosts" ] || [ "$hosts" = "${1#*=}" ] || refuse "--hosts=$hosts, but $1"
         hosts=${1#*=}
@@ -58,7 +60,11 @@ count=${nodes#*=}
 count=${count:-${#names[@]}}
 [ "$nodes$hosts" ] || count=1
 [[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of machines"
-[ $((RANKS % count)) = 0 ] || refuse "$RANKS ranks cannot be dealt evenly to $count machines"
+[ $((RANKS % count)) = 0 ] || refuse "built for a number of ranks, $RANKS, that cannot be dealt" \
+    "evenly to $count machines"
+[ -z "$each" ] || [ "${each#*=}" = $((RANKS / count)) ] ||
+    refuse "$each: this is built for $RANKS in all, so $((RANKS / count)) on each of $count;" \
+        "other numbers: gen $RECIPE gpus=TOTAL"
 if [ -n "$hosts" ]; then
     [ ${#names[@]} = "$count" ] || refuse "$nodes, but --hosts=$hosts names ${#names[@]}"
     [ -z "$(printf '%s\n' "${names[@]}" | sort | uniq -d)" ] ||

@@ -29,6 +29,7 @@ nodes=${NNODES:+NNODES=$NNODES}
 node=${NODE_RANK:+NODE_RANK=$NODE_RANK}
 address=${MASTER_ADDR:+MASTER_ADDR=$MASTER_ADDR}
 port=${MASTER_PORT:+MASTER_PORT=$MASTER_PORT}
+each=                            # ranks of a host
 agree() {                        # agree SAID NEW: prints what holds
     [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
     [ -n "${2#*=}" ] || refuse "$2: wants a value"
@@ -38,13 +39,14 @@ args=()
 while [ $# -gt 0 ]; do
     flag=${1%%=*}
     case ${flag//_/-} in
-    --nodes | --nnodes | --node-rank | --master-addr | --master-port)
+    --nodes | --nnodes | --nproc-per-node | --node-rank | --master-addr | --master-port)
         if [ "$flag" = "$1" ]; then
             [ $# -gt 1 ] || refuse "$1 wants a value"
             set -- "$1=$2" "${@:3}"
         fi
         ;;&
     --nodes | --nnodes) nodes=$(agree "$nodes" "$1") || exit ;;
+    --nproc-per-node) each=$(agree "$each" "$1") || exit ;;
     --node-rank) node=$(agree "$node" "$1") || exit ;;
     --master-addr) address=$(agree "$address" "$1") || exit ;;
     --master-port) port=$(agree "$port" "$1") || exit ;;
@@ -62,6 +64,9 @@ number=${node#*=}
 [[ $number =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$node: want 0 to $((count - 1))"
 [[ ${port#*=} =~ ^([1-9][0-9]{0,4})?$ ]] || refuse "$port: want a port"
 [ $((RANKS % count)) = 0 ] || refuse "$nodes: $RANKS ranks cannot be dealt to them evenly"
+[ -z "$each" ] || [ "${each#*=}" = $((RANKS / count)) ] ||
+    refuse "$each: this is built for $RANKS in all, so $((RANKS / count)) on each of $count;" \
+        "other numbers: gen $RECIPE gpus=TOTAL"
 [ "${number:-0}" -lt "$count" ] ||
     refuse "$node: want 0 to $((count - 1)), as ${nodes:-no --nodes is given}"
 if [ "$count" != 1 ]; then

@@ -182,7 +182,7 @@ second() {              # second [NAME=VALUE...] -- ARGS...
     verdict "run.sh on the second of two hosts: ${set[*]} $*" $? "code $code: $(cat "$scratch/c")"
 }
 second -- --nodes 2 --node-rank=1 --master-addr h0
-second -- --nnodes=2 --node_rank 1 --master_addr=h0 --master_port 29500
+second -- --nnodes=2 --nproc_per_node=2 --node_rank 1 --master_addr=h0 --master_port 29500
 second NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29500 --
 second NNODES=2 MASTER_ADDR=h0 -- --nodes 2 --node-rank 1
 second SLURM_STEP_NUM_TASKS=2 -- --nodes 2 --node-rank 1 --master-addr h0
@@ -204,6 +204,8 @@ wrong "NODE_RANK=1: want 0 to 0, as no --nodes is given" NODE_RANK=1 MASTER_ADDR
 wrong "want a number of hosts" -- --nodes x
 wrong "want a port" -- --master-port x
 wrong "wants a value" -- --nodes
+wrong "--nproc-per-node=4: this is built for 4 in all, so 2 on each of 2" -- --nodes 2 --node-rank 0 \
+    --master-addr x --nproc-per-node 4
 wrong "wants a value" -- --master-addr=
 wrong "NNODES=4, but --nodes=2" NNODES=4 -- --nodes 2 --node-rank 0 --master-addr x
 wrong "NODE_RANK=0, but --node_rank=1" NNODES=2 NODE_RANK=0 MASTER_ADDR=x -- --node_rank 1

@@ -78,7 +78,7 @@ exec sh -c "$*"
 END
 chmod +x "$scratch/agent"
 ends "two machines" 0 "rank" env NNODES=2 NODE_RANK=0 \
-    MPIRUN_FLAGS="--mca plm_rsh_agent $scratch/agent" "$x/run.sh" --nnodes=2 --hosts na,nb --steps 3
+    MPIRUN_FLAGS="--mca plm_rsh_agent $scratch/agent" "$x/run.sh" --nnodes=2 --nproc-per-node=2 --hosts na,nb --steps 3
 said "two machines have all ranks" 4 "^rank [0-3] .* x 5 args --steps 3$"
 [ "$(find "$scratch" -maxdepth 1 -name 'tmp.n?' | wc -l)" = 2 ]
 verdict "two machines, each by the agent" $? "$(ls "$scratch")"
@@ -111,6 +111,7 @@ refuses "--nodes=2, but --hosts=a" -- --nodes 2 --hosts a
 refuses "one is twice" -- --hosts a,b,a,c
 refuses "names such as" -- --hosts a,-x
 refuses "names such as" -- --hosts=
+refuses "--nproc_per_node=8: this is built for 4 in all, so 4 on each of 1" -- --nproc_per_node 8
 refuses "dealt evenly to 3" -- --hosts a,b,c
 refuses "want a number of machines" -- --nodes 02 --hosts a,b
 refuses "--hosts wants a value" -- --hosts
