@@ -39,8 +39,8 @@ void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
-/* Behind "no such file" or folder: what the path might have meant and what to type; malloc'ed, "" when nothing is known.
- * Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub. */
+/* Behind "no such file" or folder: what the path might have meant and what to type; malloc'ed, "" when nothing is
+ * known. Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub. */
 char *path_hint(const char *path);
 double clock_seconds(void);                            /* CLOCK_MONOTONIC */
 /* A zeroed, page-aligned (2 MiB when large) block that lives until exit; counted for the closing line. */

@@ -440,7 +440,8 @@ expect hub-name-adapter 80 'hf download org/adapter --local-dir adapter' lora ad
 expect file-as-model 80 'a file; name the folder' llama load $ref/llama_tiny/model/model.safetensors
 rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_init "$scratch/h"
 mv "$scratch/h/adapter_model.safetensors" "$scratch/h/adapter_model.bin"
-expect adapter-pickle 83 "pickle files .* s.save_file.torch.load.'.*/h/adapter_model.bin'" lora adapter "$scratch/h" "$scratch/b"
+expect adapter-pickle 83 "pickle files .* s.save_file.torch.load.'.*/h/adapter_model.bin'" \
+    lora adapter "$scratch/h" "$scratch/b"
 adapter_edit() {  # NAME CODE PATTERN SED
     rm -rf "$scratch/h"; cp -r $ref/qwen2_rslora/adapter_final "$scratch/h"
     sed -i "$4" "$scratch/h/adapter_config.json"
@@ -465,7 +466,7 @@ adapter_edit layers 83 'layers_to_transform is 1: an adapter of some layers' \
     's/"layers_to_transform": null/"layers_to_transform": 1/'
 adapter_edit whole 83 'modules_to_save is absent, this binary was built for \["lm_head"\]' \
     '/"modules_to_save": \[/,/\]/c "modules_to_save": null,'
-adapter_edit both 83 'r is 8, this binary was built for 4; lora_alpha is 16, .*generate it with lora.rank=8 lora.alpha=16$' \
+adapter_edit both 83 'r is 8, this .* for 4; lora_alpha is 16, .*generate it with lora.rank=8 lora.alpha=16$' \
     's/"r": 4/"r": 8/; s/"lora_alpha": 8/"lora_alpha": 16/'
 adapter_edit target-missing 83 'target_modules lacks model.layers.0.self_attn.v_proj' \
     's/"q_proj",/"q_proj"/; /"v_proj"/d'
