@@ -309,7 +309,8 @@ static void check_progress(double now, Verdict *v)
     v->code = EXIT_HANG;
     int n = snprintf(v->text, sizeof v->text, "no rank got further for %.0f s: ", now - last);
     if (least == most) {
-        snprintf(v->text + n, sizeof v->text - (size_t)n, "all wait at the same place");
+        snprintf(v->text + n, sizeof v->text - (size_t)n, "all wait at the same place; "
+                 "should it take longer, set DIECAST_TIMEOUT_SCALE=10");
         return;
     }
     n += snprintf(v->text + n, sizeof v->text - (size_t)n, "behind the others:");

@@ -158,6 +158,7 @@ if [[ " $* " == *" --where "* ]]; then echo "$RUN"; exit; fi
 rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
 save() {
     sleep "$save"
+    printf '{"code":\t91}' >"$RUN/fault.0.$rank.json"       # MPICH's launcher may return 0
     touch "$RUN/saved.$rank"
     until [ -e "$RUN/saved.$((1 - rank))" ]; do sleep 0.02; done
     exit 91

@@ -408,11 +408,12 @@ for ((i = 0; i < 200; i++)); do grep -q 'has been silent' "$scratch/struck.log" 
 kill -CONT "$(rank_of struck 1)"
 wait $shell; expect "a rank freezes for a moment" 0 "rank 1 (.*) has been silent for .* it counts as hung after 10 s"
 finishes "a rank freezes for a moment" straight.$program
-train $program $case struck --steps 100000 --epochs 100000 --save-every 0 &
+DIECAST_FAULT=save:rank=0:step=5:seconds=1 train $program $case struck --save-every 5 &
 shell=$!
+for ((i = 0; i < 200; i++)); do [ -d "$scratch/struck/checkpoint-5.tmp" ] && break; sleep 0.02; done
 kill -TERM "$(rank_of struck 1)"
-wait $shell; expect "SIGTERM to one rank stops all" 91 "checkpoint-[0-9]* saved; the same command goes on"
-rm -rf "$scratch/struck"
+wait $shell; expect "SIGTERM to one rank stops all" 91 "stopped on .* after step 6, checkpoint-6 saved; the same command"
+goes_on "SIGTERM to one rank"
 DIECAST_FAULT=save:rank=0:step=10:seconds=30 train $program $case struck --save-every 5 &
 shell=$!
 for ((i = 0; i < 200; i++)); do [ -d "$scratch/struck/checkpoint-10.tmp" ] && break; sleep 0.05; done
