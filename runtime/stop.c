@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

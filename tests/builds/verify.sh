@@ -1,6 +1,6 @@
 #!/bin/bash
 # make verify: the same recipe and tools give the same bytes. Generates and builds each recipe twice, in
-# folders of different depth with another HOME, time zone and language, and compares every file.
+# folders of different depth, one with blanks, with another HOME, time zone and language, and compares every file.
 # In: recipes; none: one a backend (CUDA where nvcc is).   Out: a line each; exit code 1: some byte differs.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -22,7 +22,7 @@ build() (                                     # recipe, folder, home, time zone,
 
 for recipe in "$@"; do
     name=$(basename "$recipe" .lua)
-    one=$T/1/$name two=$T/2/a/rather/deep/folder/$name
+    one=$T/1/$name two="$T/2/a rather/deep, folder/$name"
     if ! { build "$recipe" "$one" "$T/home" UTC C 2 022 && build "$recipe" "$two" "$T/h/o/me" Asia/Tokyo de_DE.UTF-8 1 077; } \
         >"$T/log" 2>&1; then
         echo "$recipe: does not build: $(tail -1 "$T/log")"
