@@ -12,7 +12,7 @@ export ASAN_OPTIONS=detect_leaks=0
 packcc=${CC:-gcc}
 command -v clang > /dev/null && packcc=clang
 ${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/tokenfile.c -lcjson -lm &&
-$packcc $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c runtime/names.c $readers \
+$packcc $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c $readers \
     runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread ||
     { echo "not ok build: see above"; exit 1; }
 failed=0
