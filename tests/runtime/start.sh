@@ -3,7 +3,8 @@
 # they got: ranks, several machines, signals, exit codes. Called by run.sh.
 set -u
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch" /dev/shm/diecast.start_test.*' EXIT
+program=start_test$$         # another start of these tests has its own
+trap 'rm -rf "$scratch" /dev/shm/diecast.$program.*' EXIT
 failed=0
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS
 
@@ -20,7 +21,7 @@ verdict() {             # verdict NAME STATUS WHY
 folder() {
     x=$scratch/$1.$2
     mkdir -p "$x"
-    sed "s/@NAME@/start_test/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/" "templates/$1/run.sh" >"$x/run.sh"
+    sed "s/@NAME@/$program/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/" "templates/$1/run.sh" >"$x/run.sh"
     cat >"$x/train"
     chmod +x "$x/run.sh" "$x/train"
 }
@@ -59,7 +60,7 @@ exit 91"
     said "$n CPU ranks get the arguments" $n \
         "^rank .* threads $((share >= n ? share / n : 1)) x 5 args --lr 1 a b$"
 done
-[ -z "$(find /dev/shm -maxdepth 1 -name 'diecast.start_test.*')" ]
+[ -z "$(find /dev/shm -maxdepth 1 -name "diecast.$program.*")" ]
 verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
 rm "$scratch/cpu.1/train"
 ends "without a binary" 80 "is not built: run make" "$scratch/cpu.1/run.sh"
@@ -92,7 +93,7 @@ refuses() {             # refuses PATTERN [NAME=VALUE...] -- ARGS...
     shift
     while [ "$1" != -- ]; do set+=("$1") && shift; done
     shift
-    ends "${x##*/}: ${set[*]} run.sh $*" 80 "start_test: .*$pattern" \
+    ends "${x##*/}: ${set[*]} run.sh $*" 80 "$program: .*$pattern" \
         env ${set[@]+"${set[@]}"} "$x/run.sh" "$@"
     said "${x##*/}: ${set[*]} run.sh $* starts nothing" 0 "^rank"
 }
@@ -166,7 +167,7 @@ save() {
 save=$1
 trap save USR1
 trap 'printf "{\"code\":\t84}" >"$RUN/fault.0.$rank.json"; exit 84' TERM
-[ "$1" != deaf ] || trap '' USR1
+[ "$1" != deaf ] || trap 'touch "$RUN/asked.$rank"' USR1
 [ "$1" != dies ] || [ "$rank" = 0 ] || kill -9 $$
 echo $$ >"$RUN/pid.$rank"
 while :; do sleep 0.05; done
@@ -212,14 +213,18 @@ if command -v mpirun.mpich >/dev/null; then
 fi
 begin deaf
 kill -TERM $script
-sleep 0.7
+for _ in $(seq 200); do
+    [ -e "$RUN/asked.0" ] && [ -e "$RUN/asked.1" ] && break
+    sleep 0.05
+done
+sleep 0.6                        # sooner it counts as the same once more
 kill -TERM $script
 gone "a second SIGTERM ends ranks that do not stop" 84 0
 begin 0
 kill -KILL $script
 gone "kill -9 of run.sh stops its ranks in order" 137 2
 ends "a rank is killed" 84 "says 84" "$x/run.sh" dies
-[ -z "$(find /dev/shm -maxdepth 1 -name "diecast.start_test.$script")" ] ||
+[ -z "$(find /dev/shm -maxdepth 1 -name "diecast.$program.$script")" ] ||
     ends "shared memory of a killed start goes at the next" 84 "" "$x/run.sh" dies
 unset MPIRUN
 
@@ -252,7 +257,7 @@ $show"
     y="$scratch/a folder.$backend"
     mkdir "$y"
     cp "$x/train" "$y"
-    sed "s/@NAME@/start_test/; s/@RANKS@/2/" "templates/$backend/train.slurm" >"$y/train.slurm"
+    sed "s/@NAME@/$program/; s/@RANKS@/2/" "templates/$backend/train.slurm" >"$y/train.slurm"
     ! grep -q '@[A-Z]*@' "$y/train.slurm" "$x/run.sh"
     verdict "templates of $backend have no other holes" $? "see templates/$backend"
     cp "$y/train.slurm" "$scratch/slurm_script"
