@@ -175,9 +175,29 @@ static void plan(const Command *cmd)
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
+/* Options of the commands that take a recipe: what comes behind each (NULL: nothing), and its place
+ * in Command, a text or a bool. */
+static const struct {
+    const char *word, *wants;
+    size_t at;
+} option[] = {
+    {"-o", "folder", offsetof(Command, out)},
+    {"-d", "room", offsetof(Command, stop)},
+    {"--rows", "file", offsetof(Command, rows)},
+    {"--roundtrip", NULL, offsetof(Command, roundtrip)},
+    {"--locked", NULL, offsetof(Command, locked)},
+    {"--force", NULL, offsetof(Command, force)},
+    {"--insist", NULL, offsetof(Command, insist)},
+    {"--nvcc", NULL, offsetof(Command, by_nvcc)},
+};
+enum { OPTIONS = sizeof option / sizeof *option };
+
 /* An option of no command: perhaps a flag of the training program, or a field. */
 static void unknown_option(const char *word, const char *next)
 {
+    for (int i = 0; i < OPTIONS; i++)
+        if (!strcmp(option[i].word, word))
+            err((Loc){0}, "%s is no option of this command; `gen --help` says of which", word);
     const char *bare = word + strspn(word, "-"), *equal = strchr(bare, '=');
     const char *name = equal ? text_print("%.*s", (int)(equal - bare), bare) : bare;
     const char *value = equal ? equal + 1 : next && *next != '-' ? next : "VALUE";
@@ -200,38 +220,38 @@ static void unknown_option(const char *word, const char *next)
     err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
 }
 
-/* Words after the command: options, one recipe, overrides. own: options of this command alone. */
+/* argv[*i] when it is one of the options in `own`, "-o --rows": taken, and what belongs to it. */
+static bool take_option(Command *cmd, const char *own, int argc, char **argv, int *i)
+{
+    const char *word = argv[*i], *in = own;
+    size_t n = strlen(word);
+    while ((in = strstr(in, word)) && ((in > own && in[-1] != ' ') || (in[n] && in[n] != ' ')))
+        in += n;
+    for (int k = 0; in && k < OPTIONS; k++) {
+        if (strcmp(word, option[k].word))
+            continue;
+        char *at = (char *)cmd + option[k].at;
+        if (!option[k].wants)
+            *(bool *)at = true;
+        else if (*i + 1 == argc)
+            err((Loc){0}, "%s: want a %s after it", word, option[k].wants);
+        else
+            *(const char **)at = argv[++*i];
+        return true;
+    }
+    return false;
+}
+
+/* Words after the command: options, one recipe, overrides. own: the options of this command. */
 static Command parse_words(int argc, char **argv, const char *own)
 {
     Command cmd = {.override = arena_new((size_t)argc * sizeof(char *) + 1)};
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
-        bool rows = !strcmp(word, "--rows") && strstr(own, word);
-        bool takes = rows || !strcmp(word, "-o") || !strcmp(word, "-d");
-        if (takes && i + 1 == argc)
-            err((Loc){0}, "%s: want a %s after it", word,
-                rows             ? "file"
-                : word[1] == 'o' ? "folder"
-                                 : "room");
-        if (!strcmp(word, "-o"))
-            cmd.out = argv[++i];
-        else if (!strcmp(word, "-d"))
-            cmd.stop = argv[++i];
-        else if (rows)
-            cmd.rows = argv[++i];
-        else if (!strcmp(word, "--roundtrip"))
-            cmd.roundtrip = true;
-        else if (!strcmp(word, "--locked") && strstr(own, word))
-            cmd.locked = true;
-        else if (!strcmp(word, "--force") && strstr(own, word))
-            cmd.force = true;
-        else if (!strcmp(word, "--insist") && strstr(own, word))
-            cmd.insist = true;
-        else if (!strcmp(word, "--nvcc") && strstr(own, word))
-            cmd.by_nvcc = true;
-        else if (*word == '-')
-            unknown_option(word, i + 1 < argc ? argv[i + 1] : NULL);
-        else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
+        if (*word == '-') {
+            if (!take_option(&cmd, own, argc, argv, &i))
+                unknown_option(word, i + 1 < argc ? argv[i + 1] : NULL);
+        } else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
             cmd.recipe = word;
         else if (strchr(word, '='))
             cmd.override[cmd.noverrides++] = argv[i];
@@ -275,7 +295,7 @@ static int run_check(int argc, char **argv)
 
 static int run_tune(int argc, char **argv)
 {
-    Command cmd = parse_words(argc - 1, argv + 1, "--rows");
+    Command cmd = parse_words(argc - 1, argv + 1, "-o --rows");
     Graph *g = run_rooms(&cmd);
     return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->cfg->name), cmd.rows);
 }
@@ -341,7 +361,7 @@ int main(int argc, char **argv)
             return command[i].run(argc - 1, argv + 1);
     if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
         unknown_command(argv[1]);
-    Command cmd = parse_words(argc - 1, argv + 1, "--locked --force");
+    Command cmd = parse_words(argc - 1, argv + 1, "-o -d --roundtrip --locked --force");
     generate(&cmd);
     return 0;
 }

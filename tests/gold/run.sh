@@ -77,6 +77,7 @@ cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R
 cli room_far "gen: -d zzzzzzzz: no such room; want recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
 cli room_without "gen: -d: want a room after it" $R -d
 cli out_without "gen: -o: want a folder after it" $R -o
+cli option_elsewhere "gen: -o is no option of this command; \`gen --help\` says of which" plan $R -o x
 cli two "gen: recipes/cpu_tiny_llama.lua: want one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
 cli none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
 cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\` lists them" explain lora.rnak
