@@ -286,9 +286,9 @@ sed -n 's/^EXIT_CODE([A-Z_]*, *\([0-9]*\), *"\([^"]*\)", *"\(.*\)")$/| \1 | \3 |
 check readme/codes "$(grep -c '^EXIT_CODE(' runtime/exit_codes.def)" "$(grep -cxFf "$T/codes" README.md)"
 check readme/recipes "" "$(for r in recipes/*.lua; do
     name=$(basename "$r" .lua)
-    grep -q "^| .*\`$name\`" README.md || echo "$name"
+    grep -q "^| .*\`$name\`" recipes/README.md || echo "$name"
 done)"
-check readme/targets "" "$(grep -o '`make [a-z-]*' README.md | cut -c7- | sort -u | while read -r t; do
+check readme/targets "" "$(grep -oh '`make [a-z-]*' README.md */README.md | cut -c7- | sort -u | while read -r t; do
     grep -q "^[a-z ]*\b$t\b.*:" Makefile || echo "$t"; done)"
 
 # ---- every place that blames the recipe has a case above: lines with err( that never ran
