@@ -215,7 +215,7 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
                         const Rval *r, FieldValue *v, const char **got)
 {
     *got = show(r);
-    const char *word = r->kind == RV_STRING || r->s ? r->s : *got;
+    const char *word = r->s ? r->s : *got;
     switch (type) {
     case FT_INT:
     case FT_FLOAT:
@@ -249,8 +249,10 @@ static const char *join(const char *section, const char *key)
     return *section ? text_print("%s.%s", section, key) : key;
 }
 
-static void unknown_key(Loc loc, const char *section, const char *key)
+/* r: what was given. */
+static void unknown_key(const Rval *r, const char *section, const char *key)
 {
+    Loc loc = r->loc;
     const char *path = join(section, key), *name[MAX_KEYS];
     int whole = strchr(key, '.') ? field_find(key) : -1;
     if (whole >= 0) {
@@ -260,7 +262,8 @@ static void unknown_key(Loc loc, const char *section, const char *key)
     }
     const Foreign *row = foreign_find(key);
     if (row) {
-        err_add(loc, "%s: unknown key; %s", path, foreign_say(row));
+        err_add(loc, "%s: unknown key; %s", path,
+                loc.file ? foreign_say(row) : foreign_typed(row, r->s));
         return;
     }
     for (int i = 0; i < NFIELDS; i++) {
@@ -350,7 +353,7 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
 {
     int i = run_flag_find(key);
     if (i < 0) {
-        unknown_key(r->loc, "run", key);
+        unknown_key(r, "run", key);
         return;
     }
     const RunFlag *f = &run_flag[i];
@@ -398,7 +401,7 @@ static void fill_table(Config *c, const char *section, const Rval *t)
         else if (!*section && is_section(key))
             fill_table(c, key, t->value[i]);
         else
-            unknown_key(t->value[i]->loc, section, key);
+            unknown_key(t->value[i], section, key);
     }
 }
 

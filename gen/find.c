@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_RECIPES = 500 };
-
 static bool is_kind(const char *path, unsigned kind)
 {
     struct stat st;

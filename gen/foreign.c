@@ -63,6 +63,20 @@ static const char *noted(const Foreign *row)
     return *row->note ? text_print(" (%s)", row->note) : "";
 }
 
+const char *foreign_typed(const Foreign *row, const char *given)
+{
+    int flag = run_flag_find(row->ours);
+    const char *value = given && !given[strcspn(given, " '\"\\")] && *given ? given : "VALUE";
+    if (row->kind == FOREIGN_RECIPE && *row->value == '=' && foreign_off(given))
+        return text_print("leave it out; here it is %s%s", row->ours, noted(row));
+    if (row->kind == FOREIGN_RECIPE)
+        return text_print("here it is the word %s=%s%s", row->ours, foreign_value(row, given),
+                          noted(row));
+    if (row->kind == FOREIGN_ALIAS && run_flag[flag].recipe)
+        return text_print("here it is the word run.%s=%s%s", row->ours, value, noted(row));
+    return foreign_say(row);
+}
+
 const char *foreign_say(const Foreign *row)
 {
     int flag = run_flag_find(row->ours), field = field_of(row->ours);

@@ -63,12 +63,15 @@ void bug_after(const char *room, const char *recipe);  /* the last room whose ch
 /* A file as it is; else recipes/NAME.lua, with a line on stderr. What is no recipe ends the program. */
 const char *recipe_find(const char *word);
 bool recipe_known(const char *word);                  /* recipe_find would return */
-int recipe_names(const char **name, int max);         /* of the project, without .lua */
+enum { MAX_RECIPES = 500 };
+int recipe_names(const char **name, int max);         /* of the project, without .lua; sorted */
 
 /* ---- foreign.c: names of other trainers (runtime/foreign.def) in words of ours ----------------- */
 
 /* "here it is run.lr", or why there is nothing like it. */
 const char *foreign_say(const Foreign *row);
+/* The same with what is to be typed behind gen's recipe. given: the value beside their name, or NULL. */
+const char *foreign_typed(const Foreign *row, const char *given);
 /* Refuses a YAML, JSON or TOML file with what it would be as a recipe. */
 void foreign_file(const char *path, const char *language, const char *text)
     __attribute__((noreturn));

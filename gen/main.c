@@ -200,7 +200,8 @@ static void unknown_option(const char *word, const char *next)
             err((Loc){0}, "%s is no option of this command; `gen --help` says of which", word);
     const char *bare = word + strspn(word, "-"), *equal = strchr(bare, '=');
     const char *name = equal ? text_print("%.*s", (int)(equal - bare), bare) : bare;
-    const char *value = equal ? equal + 1 : next && *next != '-' ? next : "VALUE";
+    const char *given = equal ? equal + 1 : next && *next != '-' ? next : NULL;
+    const char *value = given ? given : "VALUE";
     const Foreign *row = foreign_find(name);
     for (int i = 0; i < NFIELDS; i++)
         if (names_same(field_row[i].path, name))
@@ -212,11 +213,8 @@ static void unknown_option(const char *word, const char *next)
                 run_flag[i].recipe
                     ? text_print("; its default, here: run.%s=%s", run_flag[i].name, value)
                     : "");
-    if (row && row->kind == FOREIGN_RECIPE)
-        err((Loc){0}, "--%s: here it is the word %s=%s", name, row->ours,
-            foreign_value(row, equal || (next && *next != '-') ? value : NULL));
     if (row)
-        err((Loc){0}, "--%s: %s", name, foreign_say(row));
+        err((Loc){0}, "--%s: %s", name, foreign_typed(row, given));
     err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
 }
 
@@ -338,10 +336,10 @@ enum { COMMANDS = sizeof command / sizeof *command };
 /* A word that is neither a command nor looks like a recipe. */
 static void unknown_command(const char *word)
 {
-    const char *name[COMMANDS + 500];
+    const char *name[COMMANDS + MAX_RECIPES];
     for (int i = 0; i < COMMANDS; i++)
         name[i] = command[i].word;
-    const char *near = text_nearest(word, name, COMMANDS + recipe_names(name + COMMANDS, 500));
+    const char *near = text_nearest(word, name, COMMANDS + recipe_names(name + COMMANDS, MAX_RECIPES));
     err((Loc){0}, "%s: neither a command nor a recipe (NAME.lua)%s", word,
         near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
 }

@@ -377,8 +377,8 @@ static void report(const Pack *p, const Shared *s, const char *why_chat)
                (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
                (long long)p->max_length, (long long)p->no_target);
     else
-        printf("%s: packed, %lld documents, %lld tokens, all targets", p->out,
-               (long long)p->ndocs, (long long)p->ntokens);
+        printf("%s: packed, %lld document%s, %lld tokens, all targets", p->out,
+               (long long)p->ndocs, p->ndocs == 1 ? "" : "s", (long long)p->ntokens);
     printf("; %.2f bytes a token, tokenizer %s\n", (double)p->nbytes / (double)p->ntokens,
            tokenizer_id(s->tok));
     printf("read %s\n", forms.text);

@@ -671,7 +671,7 @@ static void drop_limit(Rval *recipe)
         if (limits[i].loc.file && !strcmp(limits[i].loc.file, limit->loc.file)
             && limits[i].loc.line == limit->loc.line && limits[i].gib == limit->f)
             beside = limits[i].target;
-    if (!strcmp(beside, now))
+    if (!strcmp(beside, now) || !target_find(now))
         return;
     fprintf(stderr, "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
             "memory.limit_gib=N sets one\n", limit->f, beside, limit->loc.file, limit->loc.line, now);

@@ -112,11 +112,13 @@ char *format(const char *fmt, ...)
 
 char *path_hint(const char *path)
 {
-    static const char file[] = "/tokenizer.json";
+    static const char file[] = "/tokenizer.json", hub[] = "https://huggingface.co/";
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     if (strncmp(path, "~/", 2) == 0)
         return format("; the shell left ~ as it is: write $HOME/%s", path + 2);
+    if (strncmp(path, hub, sizeof hub - 1) == 0)
+        path += sizeof hub - 1;
     size_t n = strlen(path), owner = strspn(path, letters);
     const char *end = "";
     if (n > sizeof file && strcmp(path + n - (sizeof file - 1), file) == 0) {

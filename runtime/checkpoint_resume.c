@@ -397,7 +397,7 @@ static void compare(char **list, const char *name, const cJSON *saved, const cJS
     if (saved && now && cJSON_Compare(saved, now, true))
         return;
     char *a = text_of(saved), *b = text_of(now);
-    char *longer = format("%s%s%s %.80s -> %.80s", *list ? *list : "", *list ? ", " : "", name,
+    char *longer = format("%s%s%s %.160s -> %.160s", *list ? *list : "", *list ? ", " : "", name,
                           a, b);
     free(*list);
     *list = longer;

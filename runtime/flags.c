@@ -126,7 +126,7 @@ static const char *nearest(const char *name)
 static void die_unknown(const char *what, const char *name)
 {
     const char *near = nearest(name);
-    char close[64];
+    char close[64], ours[64];
     if (!near)
         die(EXIT_CONFIG, "%s%.60s: no such flag (--help lists all)", what, name);
     spell(close, near);
@@ -134,8 +134,10 @@ static void die_unknown(const char *what, const char *name)
     if (!row || !*row->ours)
         die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
             close);
+    bool field = row->kind == FOREIGN_RECIPE;
+    spell(ours, row->ours);
     die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)", what,
-        name, close, row->kind == FOREIGN_RECIPE ? "the recipe's " : "--", row->ours);
+        name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
 }
 
 /* A name that means something else here than a flag. given: the value beside it, or NULL. */

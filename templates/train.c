@@ -703,9 +703,8 @@ static int train(Run *r)
     log_close(&r->log);
     bool done = step >= r->total || early;
     if (world.rank == 0) {
-        note("%s",
-             format("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
-                    (double)device_used() / (1 << 20)));
+        note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
+             (double)device_used() / (1 << 20));
         if (done) {
             stop_done(f->out, step, early);
             say_next(r, step);

@@ -71,6 +71,12 @@ cli flag "gen: --learning_rate is a flag of the training program: out/NAME/run.s
 cli flag_only "gen: --resume is a flag of the training program: out/NAME/run.sh --resume VALUE" $R --resume
 cli field "gen: --batch.micro: fields are words without --: batch.micro=4" $R --batch.micro=4
 cli field_foreign "gen: --lora_r: here it is the word lora.rank=8" $R --lora_r 8
+cli field_noted "gen: --nproc_per_node: here it is the word gpus=4 (total = nodes x this)" $R --nproc_per_node 4
+cli field_off "gen: --fp16: leave it out; here it is precision (on GPUs)" $R --fp16=false
+cli word_foreign "gen: mixed_precision: unknown key; here it is the word precision=no" plan $R mixed_precision=no
+cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (total = nodes x this)" $R nproc_per_node=4
+cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" $R learning_rate=1e-4
+cli word_unknown_target "gen: target: sm_75 is not supported: GPUs from Ampere on (sm_80); gen list names the targets" plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_75
 cli nothing_like_it "gen: --use_dora: not supported: adapters are LoRA, or lora.rslora" $R --use_dora
 cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
 cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R

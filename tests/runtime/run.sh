@@ -120,6 +120,7 @@ accepts "out=$(cd "$build" && pwd -P)/run"
 refuses "did you mean --lr? " --lrr 1
 refuses "did you mean --save-total-limit? " --save-totl-limit 1
 refuses "did you mean --learning-rate, here --lr?" --leraning_rate 1
+refuses "did you mean --val-max-steps, here --eval-batches?" --val_max_step 1
 refuses "did you mean --lora-rank, here the recipe's lora.rank?" --lora_rnk 8
 refuses "--zzzzzz: no such flag (--help" --zzzzzz 1
 refuses "gen recipes/x.lua batch.micro=4" --batch.micro 4

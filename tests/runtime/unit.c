@@ -74,6 +74,8 @@ void test_base(void)
           "Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then name Qwen2.5-0.5B" },
         { "a/b/tokenizer.json", "; if a/b is a name of the Hugging Face hub: hf download a/b "
           "--local-dir b, then name b/tokenizer.json" },
+        { "https://huggingface.co/a/b", "; if a/b is a name of the Hugging Face hub: hf download a/b "
+          "--local-dir b, then name b" },
         { "~/models/x", "; the shell left ~ as it is: write $HOME/models/x" },
         { "tests/nothing", "" }, { "./x", "" }, { "../x", "" }, { "/a/b", "" }, { "a/b/c", "" },
         { "a", "" }, { "a/", "" }, { "/", "" }, { "", "" }, { "a b/c", "" }, { "a/b;c", "" },
