@@ -45,6 +45,11 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+char *checkpoint_path(const char *out, int64_t step)
+{
+    return format("%s/checkpoint-%lld", out, (long long)step);
+}
+
 int64_t *checkpoint_list(const char *out, int *n)
 {
     DIR *dir = opendir(out);
@@ -275,7 +280,7 @@ static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *sta
     char *error = room(c, m);
     if (error)
         return error;
-    char *final = format("%s/checkpoint-%lld", c->out, (long long)step);
+    char *final = checkpoint_path(c->out, step);
     char *temp = format("%s.tmp", final);
     if (folder_exists(temp))
         error = folder_remove(temp);
@@ -305,7 +310,7 @@ static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
     for (int i = 0; i < n && keep > 0 && left > keep; i++) {
         if (list[i] == step || list[i] == best_step)
             continue;
-        char *path = format("%s/checkpoint-%lld", c->out, (long long)list[i]);
+        char *path = checkpoint_path(c->out, list[i]);
         char *del = format("%s.del", path), *error = NULL;
         if (folder_exists(del))
             error = folder_remove(del);
@@ -422,7 +427,7 @@ static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const 
         error = save(c, m, step, state, trainer);
     }
     if (!error) {
-        char *path = format("%s/checkpoint-%lld", c->out, (long long)step);
+        char *path = checkpoint_path(c->out, step);
         error = checkpoint_verify(path);
         free(path);
     }

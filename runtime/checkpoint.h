@@ -80,6 +80,8 @@ char *checkpoint_verify(const char *folder);
 
 /* Everything that may change the bits of a resumed run; cJSON_Delete frees. */
 cJSON *checkpoint_layout(const Checkpoints *c, const Model *m);
+/* OUT/checkpoint-<step>, malloc'ed. */
+char *checkpoint_path(const char *out, int64_t step);
 /* Steps of the folders checkpoint-<step> in out, ascending, malloc'ed; n = -1 and errno: cannot be read. */
 int64_t *checkpoint_list(const char *out, int *n);
 /* A name checkpoint-<step>: its step, else -1; *rest: what follows the digits. */

@@ -231,7 +231,7 @@ void checkpoint_leave_newer(const Checkpoints *c)
     int n;
     int64_t *list = world.rank == 0 ? checkpoint_list(c->out, &n) : NULL;
     for (int i = 0; list && i < n; i++) {
-        char *folder = format("%s/checkpoint-%lld", c->out, (long long)list[i]);
+        char *folder = checkpoint_path(c->out, list[i]);
         char *why = format("%s is beyond step %lld, from which this run goes on", folder,
                            (long long)c->step);
         if (list[i] > c->step && !put_aside(folder, ".aside", why))
@@ -252,7 +252,7 @@ static char *newest(const Checkpoints *c, int *had)
     if (*had < 0)
         die(EXIT_IO, "%s: open: %s", c->out, strerror(errno));
     for (int i = *had - 1; i >= 0 && !found; i--) {
-        char *folder = format("%s/checkpoint-%lld", c->out, (long long)list[i]);
+        char *folder = checkpoint_path(c->out, list[i]);
         char *error = checkpoint_verify(folder);
         cJSON *all = error ? NULL : read_state(folder, &error);
         if (all && json_get(all, "step")->valuedouble != (double)list[i])

@@ -12,6 +12,7 @@
 
 #include "runtime/agree.h"       // what all ranks must have the same
 #include "runtime/base.h"        // die(), note(), the world of ranks
+#include "runtime/best.h"        // the best validation
 #include "runtime/checkpoint.h"  // OUT/checkpoint-<step>/
 #include "runtime/comm.h"        // sums over ranks
 #include "runtime/data.h"        // batches as a function of the step
@@ -24,10 +25,11 @@
 #include "runtime/json.h"
 #include "runtime/lock.h"        // one run a folder
 #include "runtime/log.h"         // banner, progress, history.jsonl
+#include "runtime/next.h"        // what to do with a finished run
 #include "runtime/sample.h"      // picks the next token
 #include "runtime/schedule.h"    // learning rate
 #include "runtime/stop.h"        // signals, DONE, fault files
-#include "runtime/tokenizer.h"
+#include "runtime/vocabulary.h"  // which tokenizer weights were trained with
 #include "step.h"
 
 /* What the recipe set in run = {...}; the command line goes first. */
@@ -35,12 +37,6 @@ static const FlagDefault defaults[] = {
 //@ defaults
     {NULL, NULL}
 };
-
-/* A validation loss, NAN before any, and the step after which it was taken. */
-typedef struct {
-    double loss;
-    int64_t step;
-} Validation;
 
 typedef struct {
     Flags flags;
@@ -54,9 +50,7 @@ typedef struct {
     int64_t updates;
     int64_t skipped;             /* in a row */
     double lr;                   /* the peak */
-    /* The last, the least, the least of a checkpoint that is there (rank 0). Step 0 does not count. */
-    Validation seen, best, kept;
-    int64_t worse;               /* validations since the best */
+    Best best;                   /* validation */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
     const char *program;         /* argv[0] */
 } Run;
@@ -259,52 +253,10 @@ static bool evaluate(Run *r, int64_t step)
 {
     LogEval e = validate(r);
     log_eval(&r->log, step, &e);
-    if (step == 0)
-        return false;
-    r->seen.loss = e.loss;
-    r->seen.step = step;
-    bool better = isfinite(e.loss) && !(e.loss >= r->best.loss);
-    if (better)
-        r->best = r->seen;
-    r->worse = better ? 0 : r->worse + 1;
-    return better;
-}
-
-/* --patience is spent. */
-static bool spent(const Run *r)
-{
-    return r->flags.patience && r->worse >= r->flags.patience;
-}
-
-/* Why the run ends before its last step; malloc'ed. */
-static char *why_early(const Run *r)
-{
-    char *best = isfinite(r->best.loss)
-                     ? format("below %.6g, that of step %" PRId64, r->best.loss, r->best.step)
-                     : format("finite");
-    char *why = format("of the last %" PRId64 " validation losses none was %s (--patience %" PRId64
-                       ")", r->worse, best, r->flags.patience);
-    free(best);
-    return why;
+    return best_see(&r->best, step, e.loss);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
-
-static char *checkpoint_path(const Run *r, int64_t step)
-{
-    return format("%s/checkpoint-%" PRId64, r->flags.out, step);
-}
-
-/* The best checkpoint once that of `step` is there; loss NAN: none. */
-static void find_best(Run *r, int64_t step)
-{
-    char *path = checkpoint_path(r, r->kept.step);
-    if (!folder_exists(path))
-        r->kept.loss = NAN;
-    free(path);
-    if (r->seen.step == step && isfinite(r->seen.loss) && !(r->seen.loss >= r->kept.loss))
-        r->kept = r->seen;
-}
 
 /* must: the run ends here, so a checkpoint that cannot be written is its end too. */
 static void save(Run *r, int64_t step, bool must)
@@ -321,23 +273,8 @@ static void save(Run *r, int64_t step, bool must)
     cJSON_AddNumberToObject(state, "loss_scale", scaler[0]);
     cJSON_AddNumberToObject(state, "loss_scale_steps", scaler[1]);
 //@ end
-    cJSON_AddNumberToObject(state, "worse", (double)r->worse);
-    if (isfinite(r->best.loss)) {
-        json_add_float(state, "best", r->best.loss);
-        cJSON_AddNumberToObject(state, "best_step", (double)r->best.step);
-    }
-    Validation before = r->kept;
-    find_best(r, step);
-    if (isfinite(r->kept.loss)) {
-        json_add_float(state, "kept", r->kept.loss);
-        cJSON_AddNumberToObject(state, "kept_step", (double)r->kept.step);
-        char *path = checkpoint_path(r, r->kept.step);
-        cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_metric",
-                                               cJSON_CreateNumber(r->kept.loss));
-        cJSON_ReplaceItemInObjectCaseSensitive(trainer, "best_model_checkpoint",
-                                               cJSON_CreateString(path));
-        free(path);
-    }
+    Best before = r->best;
+    best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
     char *try = world.rank == 0 ? advice(r) : NULL;
     c->advice = try;
@@ -348,11 +285,11 @@ static void save(Run *r, int64_t step, bool must)
             " is lost back to the one before",
             r->flags.out, step);
     if (!saved)
-        r->kept = before;
+        r->best = before;
 //@ unless lora
     if (saved && c->found) {     /* which may be removed from now on */
         free(r->own);
-        c->source = r->own = checkpoint_path(r, step);
+        c->source = r->own = checkpoint_path(r->flags.out, step);
     }
 //@ end
     free(try);
@@ -378,18 +315,7 @@ static void restore(Run *r)
     array_write(io.scaler, (float[2]){(float)scale->valuedouble, (float)steps->valuedouble},
                 2 * sizeof(float));
 //@ end
-    const cJSON *best = json_get(s, "best"), *best_step = json_get(s, "best_step"),
-                *kept = json_get(s, "kept"), *kept_step = json_get(s, "kept_step"),
-                *worse = json_get(s, "worse");
-    if (cJSON_IsNumber(best) && cJSON_IsNumber(best_step)) {
-        r->best.loss = best->valuedouble;
-        r->best.step = (int64_t)best_step->valuedouble;
-    }
-    if (cJSON_IsNumber(kept) && cJSON_IsNumber(kept_step)) {
-        r->kept.loss = kept->valuedouble;
-        r->kept.step = (int64_t)kept_step->valuedouble;
-    }
-    r->worse = cJSON_IsNumber(worse) ? (int64_t)worse->valuedouble : 0;
+    best_load(&r->best, s);
     char *error = log_load(&r->log, s);
     if (error)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
@@ -481,48 +407,13 @@ static void load_weights(Run *r)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* The tokenizer of a folder's weights: its tokenizer.json (*file), or that of the data a checkpoint
- * was trained on (*file NULL). *id is malloc'ed; false: it does not say. */
-static bool folder_tokenizer(const char *folder, char **file, char **id)
-{
-    char *error = NULL, *own = format("%s/tokenizer.json", folder ? folder : ""),
-         *state = format("%s/train_state.json", folder ? folder : "");
-    *file = *id = NULL;
-    if (folder && access(own, F_OK) == 0) {
-        *file = own;
-        error = tokenizer_file_id(own, id);
-    } else if (folder && access(state, F_OK) == 0) {
-        cJSON *saved = folder_read_json(folder, "train_state.json", 1 << 28, &error);
-        const char *data = cJSON_GetStringValue(json_get(saved, "data"));
-        if (data)
-            *id = data_fingerprint_tokenizer(data);
-        cJSON_Delete(saved);
-    }
-    if (error)
-        die(EXIT_DATA, "%s", error);
-    if (!*file)
-        free(own);
-    free(state);
-    return *id != NULL;
-}
-
 /* Weights mean something only with the ids they were trained on. */
 static void check_tokenizers(const Run *r)
 {
     const Checkpoints *c = &r->checkpoints;
     const char *folder[] = {c->source, folder_of(r->flags.adapter), c->found};
-    const Data *data[] = {r->trains ? &r->train : NULL, r->evaluates ? &r->eval : NULL};
-    for (int i = 0; i < 3; i++) {
-        char *file, *id;
-        if (!folder_tokenizer(folder[i], &file, &id))
-            continue;
-        for (int d = 0; d < 2; d++)
-            if (data[d] && file)
-                data_check_tokenizer(data[d], id, file);
-            else if (data[d])
-                data_check_same(data[d], id, folder[i]);
-        free(file), free(id);
-    }
+    vocabulary_check(folder, 3, r->trains ? &r->train : NULL);
+    vocabulary_check(folder, 3, r->evaluates ? &r->eval : NULL);
 }
 
 static void open_data(Run *r)
@@ -584,14 +475,14 @@ static void resume_or_start(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
-    r->seen.loss = r->best.loss = r->kept.loss = NAN;
+    best_clear(&r->best);
     r->ready = -1;
     checkpoint_start(c, &model);
     prepare(r);
     load_weights(r);
     if (c->found)
         restore(r);
-    bool over = c->found && (c->step >= r->total || spent(r));
+    bool over = c->found && (c->step >= r->total || best_spent(&r->best, r->flags.patience));
     if (!over)
         stop_undone(r->flags.out);
     if (c->found && !over)
@@ -602,76 +493,12 @@ static void resume_or_start(Run *r)
         note("resumed from %s", c->found);
 }
 
-/* ---- what to do with it ---------------------------------------------------------------------- */
-
-/* A word for a shell; malloc'ed. */
-static char *quoted(const char *word)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                "_./-+=:,@%";
-    if (*word && strspn(word, plain) == strlen(word))
-        return format("%s", word);
-    char *text = format("'");
-    for (; *word; word++) {
-        char *longer = *word == '\'' ? format("%s'\\''", text) : format("%s%c", text, *word);
-        free(text);
-        text = longer;
-    }
-    char *all = format("%s'", text);
-    free(text);
-    return all;
-}
-
-/* run.sh beside this program, or the program; from the folder of now when it is below that. */
-static char *command_word(const Run *r)
-{
-    char here[4096], *slash = strrchr(r->program, '/');
-    char *script = slash ? format("%.*s/run.sh", (int)(slash - r->program), r->program) : NULL;
-    const char *path = script && access(script, X_OK) == 0 ? script : r->program;
-    size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
-    if (n > 1 && !strncmp(path, here, n) && path[n] == '/')
-        path += n + 1;
-    char *word = quoted(path);
-    free(script);
-    return word;
-}
-
-/* Where the weights are and the commands that use them. */
-static void say_next(const Run *r, int64_t step)
-{
-    char *last = checkpoint_path(r, step), *program = command_word(r), *out = quoted(r->flags.out);
-    const char *folder[] = {last, r->checkpoints.source}, *named = r->flags.tokenizer;
-    char *file = NULL, *id = NULL;
-    for (int i = 0; i < 2 && !id; i++)
-        if (folder_tokenizer(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
-            named = "FILE";      /* of this id; where it lies is not known here */
-    char *word = quoted(named);
-    note("the weights are in %s", last);
-    if (isfinite(r->kept.loss) && r->kept.step != step) {
-        char *best = checkpoint_path(r, r->kept.step), *path = quoted(best);
-        note("the best are in %s, validation loss %.4f: add --resume %s to use them", best,
-             r->kept.loss, path);
-        free(best), free(path);
-    }
-    note("  sample  %s --out %s%s%s --sample \"A text\"", program, out,
-         *named ? " --tokenizer " : "", *named ? word : "");
-//@ if lora
-    note("  export  %s --out %s --export %s-adapter     a PEFT adapter folder", program, out, out);
-    note("  merge   %s --out %s --merge-lora %s-merged  base and adapter as one model", program, out,
-         out);
-//@ end
-//@ unless lora
-    note("  export  %s --out %s --export %s-model       a Hugging Face folder", program, out, out);
-//@ end
-    free(last), free(program), free(out), free(file), free(id), free(word);
-}
-
 static int train(Run *r)
 {
     const Flags *f = &r->flags;
     resume_or_start(r);
     int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
-    char *early = spent(r) && step < r->total ? why_early(r) : NULL;
+    char *early = best_spent(&r->best, f->patience) && step < r->total ? best_why(&r->best, f->patience) : NULL;
     if (early)
         note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; a larger "
              "--patience, or 0 for none, goes on", step, r->total, early);
@@ -689,8 +516,8 @@ static int train(Run *r)
         bool last = step == r->total, better = false;
         if (r->evaluates && (last || (f->eval_every && step % f->eval_every == 0)))
             better = evaluate(r, step);
-        if (spent(r) && !last) {
-            early = why_early(r);
+        if (best_spent(&r->best, f->patience) && !last) {
+            early = best_why(&r->best, f->patience);
             note("stopped early after step %" PRId64 ": %s", step, early);
         }
         last = last || early;
@@ -707,7 +534,7 @@ static int train(Run *r)
              (double)device_used() / (1 << 20));
         if (done) {
             stop_done(f->out, step, early);
-            say_next(r, step);
+            next_say(&model, &r->checkpoints, &r->best, r->program, step);
         }
     }
     bool stopped = stop && !done;
@@ -764,38 +591,13 @@ static void load_finished(Run *r)
     note("weights: %s", weights_from(r));
 }
 
-/* --tokenizer, or the one beside the weights; both are there only if they are the same. */
-static Tokenizer *find_tokenizer(const Run *r)
-{
-    const Checkpoints *c = &r->checkpoints;
-    const char *folder[] = {c->found, folder_of(r->flags.adapter), c->source}, *whose = NULL;
-    char *own = NULL, *id = NULL, *error;
-    for (int i = 0; i < 3 && !id; i++)
-        if (folder_tokenizer(folder[i], &own, &id))
-            whose = own ? own : folder[i];
-    bool bytes = id ? !strcmp(id, "bytes") : model.vocab == 257;
-    const char *path = *r->flags.tokenizer ? r->flags.tokenizer : own ? own : "bytes";
-    if (!*r->flags.tokenizer && !own && !bytes)
-        die(EXIT_CONFIG,
-            "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
-    Tokenizer *t = NULL;
-    if ((error = tokenizer_load(&t, path)))
-        die(EXIT_CONFIG, "--sample: %s", error);
-    if (id && strcmp(id, tokenizer_id(t)) != 0)
-        die(EXIT_MISMATCH, "--sample: tokenizer %s is %s, that of the weights (%s) is %s", path,
-            tokenizer_id(t), whose, id);
-    if (tokenizer_size(t) > model.vocab)
-        die(EXIT_MISMATCH, "--sample: tokenizer %s has %d ids, the model %" PRId64, path,
-            tokenizer_size(t), model.vocab);
-    free(id);
-    return t;
-}
-
 static int sample(Run *r)
 {
     const Flags *f = &r->flags;
     load_finished(r);
-    Tokenizer *t = find_tokenizer(r);
+    const Checkpoints *c = &r->checkpoints;
+    const char *folder[] = {c->found, folder_of(f->adapter), c->source};
+    Tokenizer *t = vocabulary_load(f->tokenizer, folder, 3, model.vocab);
     int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T),
                   *heap = malloc(sizeof *heap * (size_t)model.vocab);
     float *work = malloc(sizeof *work * (size_t)model.vocab);

@@ -1,0 +1,34 @@
+/* best.h -- which validation was the best so far, whether its checkpoint is there, when --patience is
+ * spent. Every rank has the same losses; what is there, rank 0 knows. */
+#ifndef DIECAST_BEST_H
+#define DIECAST_BEST_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A validation loss, NAN before any, and the step after which it was taken. */
+typedef struct {
+    double loss;
+    int64_t step;
+} Validation;
+
+typedef struct {
+    Validation seen, best;       /* the last, the least */
+    Validation kept;             /* the least of a checkpoint that is there */
+    int64_t worse;               /* validations since the best */
+} Best;
+
+void best_clear(Best *b);
+/* After a validation; that of step 0, before any training, does not count. Whether it is the best. */
+bool best_see(Best *b, int64_t step, double loss);
+/* patience 0: never. */
+bool best_spent(const Best *b, int64_t patience);
+/* Why a run ends then, for people; malloc'ed. */
+char *best_why(const Best *b, int64_t patience);
+/* Into what a checkpoint of `step` in out keeps, before it is written: b is then as it will be once
+ * that checkpoint is there. trainer: best_metric and best_model_checkpoint of trainer_state.json. */
+void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer);
+void best_load(Best *b, const cJSON *state);
+
+#endif
