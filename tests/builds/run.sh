@@ -330,7 +330,8 @@ if [ -n "$nvcc" ]; then
     # every architecture and family once, beside the one above; `make matrix` and `make soak` build every recipe
     sed 's/sm_90/sm_100/' "$R" >"$T/recipes/sm_100.lua"
     sed 's/sm_90/sm_86/; s/"qwen2"/"llama"/' "$R" >"$T/recipes/sm_86.lua"
-    sed 's/sm_90/sm_89/; s/"qwen2", layers = 2, hidden = 64, heads = 4, kv_heads = 2/"gpt2", layers = 2, hidden = 64, heads = 4/
+    sed 's/sm_90/sm_89/
+        s/"qwen2", layers = 2, hidden = 64, heads = 4, kv_heads = 2/"gpt2", layers = 2, hidden = 64, heads = 4/
         s/precision = "bf16"/precision = "fp16"/' "$R" >"$T/recipes/sm_89.lua"
     tests/builds/matrix.sh recipes/a100x4_lora.lua "$T"/recipes/sm_{86,89,100}.lua >"$T/out" 2>&1
     code=$?

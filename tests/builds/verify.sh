@@ -23,7 +23,8 @@ build() (                                     # recipe, folder, home, time zone,
 for recipe in "$@"; do
     name=$(basename "$recipe" .lua)
     one=$T/1/$name two="$T/2/a rather/deep, folder/$name"
-    if ! { build "$recipe" "$one" "$T/home" UTC C 2 022 && build "$recipe" "$two" "$T/h/o/me" Asia/Tokyo de_DE.UTF-8 1 077; } \
+    if ! { build "$recipe" "$one" "$T/home" UTC C 2 022 &&
+        build "$recipe" "$two" "$T/h/o/me" Asia/Tokyo de_DE.UTF-8 1 077; } \
         >"$T/log" 2>&1; then
         echo "$recipe: does not build: $(tail -1 "$T/log")"
         bad=1

@@ -611,7 +611,8 @@ kill -TERM $pid; wait $pid
 code=$?
 took=$((($(date +%s%N) - began) / 1000000))
 unset BUSY
-verdict stop-twice "$([ $code = 143 ] && [ $took -lt 1000 ] && [ ! -e "$out/DONE" ] || echo "exit $code after $took ms")"
+verdict stop-twice "$([ $code = 143 ] && [ $took -lt 1000 ] && [ ! -e "$out/DONE" ] ||
+    echo "exit $code after $took ms")"
 verdict stop-twice-leaves-no-lock "$(ls "$out")"
 
 exit $failed

@@ -6,7 +6,8 @@ mkdir -p $work
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 flags="-std=c11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-readers="runtime/base.c runtime/names.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c"
+readers="runtime/base.c runtime/names.c runtime/json.c runtime/crc32c.c runtime/safetensors.c"
+readers="$readers runtime/safetensors_write.c"
 export ASAN_OPTIONS=detect_leaks=0
 # clang's sanitizer also sees sums with NULL
 packcc=${CC:-gcc}

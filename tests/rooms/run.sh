@@ -60,7 +60,8 @@ gcc -std=c11 -O1 -Wall -Wextra -Wshadow -o $work/tokens tests/rooms/tokens.c run
     runtime/json.c runtime/safetensors.c runtime/safetensors_write.c -lcjson -lm || verdict tokens "does not compile"
 
 "$gen" "$scratch/t/r001.lua" -o "$scratch/objects" >/dev/null &&
-    make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 || verdict build "$(tail -n 3 "$scratch/log")"
+    make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 ||
+        verdict build "$(tail -n 3 "$scratch/log")"
 
 # losses RECIPE VARIANT WORDS...: `loss grad_norm` a step, or what went wrong
 losses() {

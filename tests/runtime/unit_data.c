@@ -88,7 +88,8 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
 
 static Model model_of(const char *kind, int64_t micro, int64_t accum, int64_t ranks)
 {
-    return (Model){ .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5", .data_kind = kind, .vocab = 257, .T = T, .micro = micro, .accum = accum,
+    return (Model){ .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5",
+                    .data_kind = kind, .vocab = 257, .T = T, .micro = micro, .accum = accum,
                     .ranks = ranks };
 }
 

@@ -56,7 +56,8 @@ model() { refuses "$1" "$2" "$3" gpt2_tiny $ours --init-from "$scratch/in/model"
 refuses "no data" 80 "--data" gpt2_tiny
 refuses "data file is missing" 88 "nowhere.safetensors" gpt2_tiny --data "$scratch/nowhere.safetensors"
 refuses "data is a folder" 88 "$scratch: a folder; name the token files" gpt2_tiny --data "$scratch"
-refuses "data is a text" 88 "README.md: no token file but text; .*gen pack .* -o README.safetensors README.md" gpt2_tiny \
+refuses "data is a text" 88 \
+    "README.md: no token file but text; .*gen pack .* -o README.safetensors README.md" gpt2_tiny \
     --data README.md
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
 fresh; : >"$tokens"; data "token file of no bytes" 88 "tokens.safetensors"
@@ -68,8 +69,9 @@ fresh; poke "$tokens" $((at + 404)) ff ff ff ff; data "negative id" 88 "-1"
 fresh; poke "$tokens" $(($(place "$tokens" vocab) + 9)) 32 35 38; data "other vocabulary" 83 "258"
 refuses "rows for a packed recipe" 83 "rows" gpt2_tiny --data $ref/llama_rows/tokens.safetensors
 refuses "packed for a rows recipe" 83 "packed" llama_rows --data $ref/gpt2_tiny/tokens.safetensors
+fits="gen $here/recipes/llama_rows.lua batch.targets=96"
 refuses "more targets than the head takes" 88 \
-    "llama_rows/tokens.*of 4 samples may have 96 targets, this binary takes 80: gen $here/recipes/llama_rows.lua batch.targets=96" few \
+    "llama_rows/tokens.*of 4 samples may have 96 targets, this binary takes 80: $fits" few \
     --data $ref/llama_rows/tokens.safetensors
 refuses "more targets in an evaluation" 88 "llama_rows/eval.* takes 80: .*batch.targets=83" few \
     --eval-only --eval-data $ref/llama_rows/eval.safetensors --init-from $ref/llama_rows/model
@@ -160,7 +162,8 @@ uses "from scratch" "^  weights    random, made from seed 42" gpt2_tiny $ours --
 refuses "a checkpoint and a model" 80 "both $scratch/from/checkpoint-1 and --init-from none hold weights" gpt2_tiny \
     $draw --out "$scratch/from" --init-from none
 for use in "$draw" "$ours"; do
-    refuses "a checkpoint as run folder: ${use%% *}" 89 "is a checkpoint itself; .* --out $scratch/from?" gpt2_tiny $use \
+    refuses "a checkpoint as run folder: ${use%% *}" 89 \
+        "is a checkpoint itself; .* --out $scratch/from?" gpt2_tiny $use \
         --out "$scratch/from/checkpoint-1"
 done
 uses "adapters on random weights" "^  weights    random, made from seed 3; adapters: new" qwen2_lora $lora \
@@ -203,7 +206,8 @@ run=again; cp -r "$scratch/straight" "$scratch/again"
 run again; expect "a finished run" 0 "nothing to do"
 run again --resume never; expect "--resume never of a run" 80 "holds 1 checkpoints; name another --out"
 run again --steps 22; expect "more steps" 0 "CHANGED ON RESUME: steps 20 -> 22"
-verdict "the mean of which steps" "$(grep -q '^2 steps more in .*; mean loss of all 22 steps of the run [0-9.]*$' "$scratch/again.log" ||
+verdict "the mean of which steps" "$(
+    grep -q '^2 steps more in .*; mean loss of all 22 steps of the run [0-9.]*$' "$scratch/again.log" ||
     grep mean "$scratch/again.log")"
 # what the program says to type, typed; files beside the weights go along without the folder they came from
 verdict "what to do next" "$(next=$(sed -n 's/^  export  \(.*\)  a Hugging Face folder$/\1/p' "$scratch/again.log")
@@ -212,15 +216,18 @@ verdict "what to do next" "$(next=$(sed -n 's/^  export  \(.*\)  a Hugging Face 
     eval "$next --max-new-tokens 2" >"$scratch/said" 2>&1 || cat "$scratch/said"
     [ -f "$scratch/again-model/config.json" ] || echo "no folder")"
 cp -r "$scratch/again" "$scratch/carried"
-"$work/gpt2_tiny/train" $ours --out "$scratch/carried" --steps 26 --save-every 1 --save-total-limit 2 >"$scratch/said" 2>&1
-verdict "files beside the weights go along" "$(ls "$scratch/carried/checkpoint-26/generation_config.json" 2>&1 >/dev/null)"
+"$work/gpt2_tiny/train" $ours --out "$scratch/carried" --steps 26 --save-every 1 --save-total-limit 2 \
+    >"$scratch/said" 2>&1
+verdict "files beside the weights go along" "$(
+    ls "$scratch/carried/checkpoint-26/generation_config.json" 2>&1 >/dev/null)"
 uses "an export makes the folders above it" "^wrote" gpt2_tiny --out "$scratch/again" --export "$scratch/deep/er/model"
 rm -rf "$scratch"/{deep,again-model,carried}
 wild="--lr 1000 --clip 0 --warmup 0 --steps 40 --schedule constant --weight-decay 900"
 run again $wild; expect "a run that goes on and fails" 87 "loss"
 verdict "is not done" "$(ls "$scratch/again" | grep DONE)"
 train gpt2_tiny.2x2x2 $case again --steps 23 --exact; expect "another program --exact" 83 "ranks"
-train wide $case again; expect "checkpoint of another shape" 83 "hidden is 64 there, 48 here; .*model.ffn is 256 there, 192 here"
+train wide $case again
+expect "checkpoint of another shape" 83 "hidden is 64 there, 48 here; .*model.ffn is 256 there, 192 here"
 retold
 train gpt2_tiny $case again --steps 23 --data "$tokens" --eval-data "$scratch/in/eval.safetensors" --allow-inexact
 expect "data of another tokenizer than the checkpoint's" 83 "with tokenizer bytez, .*/checkpoint-22 with bytes:"
@@ -267,7 +274,8 @@ for ((i = 0; i < 200; i++)); do [ -f "$scratch/hurry/checkpoint-6.tmp/files.json
 own=$(pgrep -P $pid train || echo $pid)
 kill -TERM "$own"; sleep 0.1; kill -TERM "$own"
 wait $pid; expect "a second SIGTERM ends it at once" 143 "second SIGTERM: leaving at once; what came after the newest"
-verdict "it says no more than that" "$(grep "saved" "$scratch/hurry.log"; ls "$scratch/hurry" | grep -E 'lock|DONE|^checkpoint-6$')"
+verdict "it says no more than that" "$(grep "saved" "$scratch/hurry.log"
+    ls "$scratch/hurry" | grep -E 'lock|DONE|^checkpoint-6$')"
 run hurry; expect "and the run goes on" 0 "resumed from .*checkpoint-3"
 finishes "after a second SIGTERM"
 
@@ -379,7 +387,8 @@ struck "weights of two ranks part" flip:rank=0:step=7 94 \
 verdict "nothing of it is saved" "$(ls -d "$scratch/struck/checkpoint-10" 2>/dev/null)"
 struck "a gradient of one rank is none" nan:rank=1:step=7 87 "loss [0-9.]*, gradient norm -*nan; samples [0-9]"
 run=skipped
-DIECAST_FAULT=nan:rank=1:step=7 train $program $case skipped --nonfinite skip; expect "and is skipped" 0 "^step 7: .*skipped"
+DIECAST_FAULT=nan:rank=1:step=7 train $program $case skipped --nonfinite skip
+expect "and is skipped" 0 "^step 7: .*skipped"
 program=gpt2_tiny.4x1x2
 struck "SIGSEGV in a rank" segv:rank=2:step=8 84 "rank 2 (.*) died"
 struck "abort in a rank" abort:rank=3:step=2 84 "rank 3 (.*) died"
@@ -412,7 +421,8 @@ DIECAST_FAULT=save:rank=0:step=5:seconds=1 train $program $case struck --save-ev
 shell=$!
 for ((i = 0; i < 200; i++)); do [ -d "$scratch/struck/checkpoint-5.tmp" ] && break; sleep 0.02; done
 kill -TERM "$(rank_of struck 1)"
-wait $shell; expect "SIGTERM to one rank stops all" 91 "stopped on .* after step 6, checkpoint-6 saved; the same command"
+wait $shell
+expect "SIGTERM to one rank stops all" 91 "stopped on .* after step 6, checkpoint-6 saved; the same command"
 goes_on "SIGTERM to one rank"
 DIECAST_FAULT=save:rank=0:step=10:seconds=30 train $program $case struck --save-every 5 &
 shell=$!
@@ -438,7 +448,8 @@ expect "the loss is no number" 87 "^rank 0 .* step [0-9]*: loss .*samples [0-9]"
 verdict "nothing of it is saved" "$(for file in "$scratch/nan"/checkpoint-*/model.safetensors; do
     "$work/compare" nan weights "$file" "$file" 0 | grep '^not ok'; done)"
 verdict "what came before is" "$(ls -d "$scratch/nan"/checkpoint-1 2>&1 >/dev/null)"
-back=$(sed -n 's/.*the loss was 5[0-9.]* at step 1 and rose after it; .* --resume \(.*\), with a lower .*/\1/p' "$scratch/nan.log")
+back=$(sed -n 's/.*the loss was 5[0-9.]* at step 1 and rose after it; .* --resume \(.*\), with a lower .*/\1/p' \
+    "$scratch/nan.log")
 verdict "where to go on is said" "$([ "$back" = "$scratch/nan/checkpoint-1" ] || tail -n 1 "$scratch/nan.log")"
 mkdir "$scratch/nan/checkpoint-9"        # of the course that is left
 run nan --resume "$back" --lr 1e-3 --weight-decay 0 --steps 2; expect "it goes on from there" 0 "resumed from $back"
@@ -453,7 +464,8 @@ rm -rf "$scratch/skip"
 
 # With a NaN in the weights: JSON all the same.
 fresh; poke "$weights" -4 00 00 c0 7f
-uses "a loss that is no number, as JSON" '^{"eval_loss": null, "eval_loss_token": null, "eval_samples": 10}$' gpt2_tiny \
+uses "a loss that is no number, as JSON" \
+    '^{"eval_loss": null, "eval_loss_token": null, "eval_samples": 10}$' gpt2_tiny \
     --eval-only --eval-data $ref/$case/eval.safetensors --init-from "$scratch/in/model" --allow-nonfinite
 
 # ---- the best, and when to end --------------------------------------------------
@@ -461,30 +473,36 @@ uses "a loss that is no number, as JSON" '^{"eval_loss": null, "eval_loss_token"
 refuses "--keep-best without data" 80 "--keep-best: wants validations: --eval-data" gpt2_tiny $ours --keep-best
 refuses "--patience without data" 80 "--patience: wants validations: --eval-data" gpt2_tiny $ours --patience 1
 for flag in --keep-best "--patience 3"; do
-    refuses "$flag without steps" 80 "${flag% *}: wants validations: --eval-every" gpt2_tiny $ours $flag --eval-every 0 \
+    refuses "$flag without steps" 80 \
+        "${flag% *}: wants validations: --eval-every" gpt2_tiny $ours $flag --eval-every 0 \
         --eval-data $ref/$case/eval.safetensors
 done
 # a rate at which the validation loss rises after a few steps
 wild="--eval-every 1 --patience 3 --keep-best --steps 60 --schedule constant --lr 0.03 --clip 0"
 early="of the last 3 validation losses none was below .*, that of step"
-run=early; run early $wild --save-every 1 --save-total-limit 0; expect "patience ends a run" 0 "^stopped early after step .*: $early"
+run=early; run early $wild --save-every 1 --save-total-limit 0
+expect "patience ends a run" 0 "^stopped early after step .*: $early"
 last=$(sed -n 's/^stopped early after step \([0-9]*\):.*/\1/p' "$scratch/early.log")
 best=$((last - 3))
 verdict "done, and why" "$(grep -q "\"why\": \"$early $best " "$scratch/early/DONE" || cat "$scratch/early/DONE"
     tail -n 1 "$scratch/early/history.jsonl" | grep -q "\"early_stop\": \"$early $best .*\"step\": $last}" ||
         tail -n 1 "$scratch/early/history.jsonl"
-    grep -q "^the best are in $scratch/early/checkpoint-$best, .*--resume" "$scratch/early.log" || tail -n 4 "$scratch/early.log")"
+    grep -q "^the best are in $scratch/early/checkpoint-$best, .*--resume" "$scratch/early.log" ||
+        tail -n 4 "$scratch/early.log")"
 cp -r "$scratch/early" "$scratch/resumed"
 rm -rf "$scratch/resumed"/{DONE,checkpoint-$last,checkpoint-$((last - 1))}
-run=resumed; run resumed $wild --save-total-limit 2; expect "resumed before its end" 0 "^stopped early after step $last: $early $best "
+run=resumed; run resumed $wild --save-total-limit 2
+expect "resumed before its end" 0 "^stopped early after step $last: $early $best "
 compare "resumed before its end" history "$scratch/resumed" "$scratch/early" 0
 verdict "resumed before its end, bits" "$(cmp "$scratch"/{early,resumed}/checkpoint-$last/model.safetensors 2>&1
     grep -q "\"best_model_checkpoint\": \"$scratch/resumed/checkpoint-$best\"" \
         "$scratch/resumed/checkpoint-$last/trainer_state.json" || echo "another best")"
-run resumed $wild --save-total-limit 2; expect "a run that ended early is over" 0 "nothing to do: stopped early after step $last of 60: $early $best "
+run resumed $wild --save-total-limit 2
+expect "a run that ended early is over" 0 "nothing to do: stopped early after step $last of 60: $early $best "
 run resumed $wild --save-total-limit 2 --patience 0 --steps $((last + 9)) --lr 0.1 --save-every 1
 expect "until it is told" 0 "resumed from .*checkpoint-$last"
-best=$(sed -n 's/^{"eval_loss": \([^,]*\),.*"step": \([0-9]*\)}$/\1 \2/p' "$scratch/resumed/history.jsonl" | sort -g | sed -n '1s/.* //p')
+best=$(sed -n 's/^{"eval_loss": \([^,]*\),.*"step": \([0-9]*\)}$/\1 \2/p' "$scratch/resumed/history.jsonl" |
+    sort -g | sed -n '1s/.* //p')
 verdict "the best outlives the newest" "$([ -d "$scratch/resumed/checkpoint-$best" ] || echo "$best is gone"
     [ "$best" -lt $((last + 8)) ] || echo "the best is among the newest: no test"
     [ "$(ls -d "$scratch/resumed"/checkpoint-* | wc -l)" = 2 ] || ls "$scratch/resumed"

@@ -66,7 +66,8 @@ build() (               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA
     echo "$key" >"$dir/key"
 )
 
-# programs: those of standard input, NAME RECIPE [FIELD=VALUE ...] a line, $CORES at a time; ends the script when one fails
+# programs: those of standard input, NAME RECIPE [FIELD=VALUE ...] a line, $CORES at a time; ends the
+# script when one fails
 programs() {
     local name words names=() bad=0
     while read -r name words; do
