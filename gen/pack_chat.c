@@ -114,14 +114,6 @@ static char *default_template(const cJSON *list, const char *path, const char **
                   "to use (%s)", path, names.text ? names.text : "none at all", chat_names());
 }
 
-static bool is_there(const char *path)
-{
-    FILE *f = fopen(path, "r");
-    if (f)
-        fclose(f);
-    return f;
-}
-
 /* The chat template in the tokenizer's folder as transformers finds it, *text NULL: there is none.
  * *from: the file. */
 static char *template_read(const char *tokenizer_path, const char **text, const char **from)
@@ -133,8 +125,8 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
     size_t n;
     char *error = NULL, *got;
     *text = NULL;
-    *from = is_there(jinja) ? jinja : config;
-    if (*from == config && !is_there(config))
+    *from = file_named(jinja) ? jinja : config;
+    if (*from == config && !file_named(config))
         return NULL;
     got = file_read(*from, TEMPLATE_MAX, &n, &error);
     if (!got)

@@ -197,6 +197,12 @@ int file_open(const char *path, int flags, char **error)
     return -1;
 }
 
+bool file_named(const char *path)
+{
+    struct stat s;
+    return lstat(path, &s) == 0;
+}
+
 int file_create(const char *path, char **error)
 {
     unlink(path);

@@ -52,6 +52,9 @@ int64_t arena_allocated(void);
  * the path. file_create: a new empty file, to be renamed later; whatever had the name goes. */
 int file_open(const char *path, int flags, char **error);
 int file_create(const char *path, char **error);
+/* Whether something has this name. A link that leads nowhere has: to read it is an error, not
+ * the same as no file. */
+bool file_named(const char *path);
 
 float bf16_to_float(uint16_t b);
 uint16_t float_to_bf16(float f);                       /* round to nearest even, NaN stays NaN */

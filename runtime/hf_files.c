@@ -36,7 +36,7 @@ bool hf_is_pair(const char *name)
 bool hf_has(const char *folder, const char *name)
 {
     char *path = folder_join(folder, name);
-    bool there = access(path, F_OK) == 0;
+    bool there = file_named(path);
     free(path);
     return there;
 }

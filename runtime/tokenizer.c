@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <utf8proc.h>
 
 enum { BYTES_EOS = 256, FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
@@ -738,7 +737,7 @@ static char *find_eos(Tokenizer *t, const char *folder)
     for (int i = 0; i < 2 && !t->ends.n && !error; i++) {
         char *path = format("%s%s", folder, name[i]), *text;
         size_t n;
-        if (access(path, F_OK) == 0 && (text = file_read(path, FILE_MAX, &n, &error))) {
+        if (file_named(path) && (text = file_read(path, FILE_MAX, &n, &error))) {
             error = prefixed(path, load_ends(t, text, n));
             free(text);
         }
@@ -803,7 +802,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
         return error;
     const char *slash = strrchr(path, '/');
     char *beside = format("%.*stokenizer_config.json", slash ? (int)(slash + 1 - path) : 0, path);
-    bool there = access(beside, F_OK) == 0;
+    bool there = file_named(beside);
     if (there)
         config = file_read(beside, FILE_MAX, &nconfig, &error);
     if (!there || config)

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base.h"
 #include "folder.h"
@@ -16,10 +15,10 @@ bool vocabulary_of(const char *folder, char **file, char **id)
     char *error = NULL, *own = format("%s/tokenizer.json", folder ? folder : ""),
          *state = format("%s/train_state.json", folder ? folder : "");
     *file = *id = NULL;
-    if (folder && access(own, F_OK) == 0) {
+    if (folder && file_named(own)) {
         *file = own;
         error = tokenizer_file_id(own, id);
-    } else if (folder && access(state, F_OK) == 0) {
+    } else if (folder && file_named(state)) {
         cJSON *saved = folder_read_json(folder, "train_state.json", 1 << 28, &error);
         const char *data = cJSON_GetStringValue(json_get(saved, "data"));
         if (data)

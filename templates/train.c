@@ -577,13 +577,15 @@ static void load_finished(Run *r)
         die(EXIT_CONFIG, "both %s and %s %s hold weights: leave %s out, or --out and --resume",
             c->found, flag, named, flag);
     if (!c->found && !named && !random)
-        die(EXIT_NO_CKPT, "no checkpoint in %s%s; did you mean --init-from? (%s)", f->out,
+        die(EXIT_NO_CKPT, "no checkpoint in %s%s; did you mean %s", f->out,
             folder_exists(f->out) ? "" : ", which is not there",
 //@ if lora
-            "with --adapter FOLDER; --adapter none: adapters that change nothing");
+            f->given[FLAG_init_from]
+                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change nothing)"
+                : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change nothing)");
 //@ end
 //@ unless lora
-            "a model folder; none: random weights");
+            "--init-from? (a model folder; none: random weights)");
 //@ end
     choose_base(r);
     check_tokenizers(r);

@@ -202,6 +202,10 @@ template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, 
 template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2' '--chat qwen-2'
 template "--chat for other tokens" '' '' \
     'llama-3 wants the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
+ln -s nowhere $folder/chat_template.jinja
+$pack -o $scratch/out.st --tokenizer $folder/tokenizer.json $scratch/sharegpt.jsonl > $scratch/log 2>&1
+verdict "chat_template: a link that leads nowhere" \
+    "$(grep -q 'chat_template.jinja: No such file' $scratch/log || cat $scratch/log)"
 printf '{"text":"no conversation"}' > $scratch/sharegpt.jsonl
 template "unknown, but not asked for" ',"chat_template":"?"' '' '^read text: 1$'
 template "--chat without conversations" '' '' '--chat qwen2: no row is a conversation' '--chat qwen2'

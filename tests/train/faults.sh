@@ -91,6 +91,8 @@ refuses "sample with more ids than the model" 83 "618 ids, the model 257" gpt2_t
     --init-from "$scratch/in/model"
 refuses "sample with a folder" 80 "name tests/tokenizer/gpt2/tokenizer.json" gpt2_tiny --sample a \
     --init-from $ref/$case/model --tokenizer tests/tokenizer/gpt2
+fresh; ln -s nowhere "$scratch/in/model/tokenizer.json"
+model "a model whose tokenizer is a link that leads nowhere" 88 "$scratch/in/model/tokenizer.json: "
 retold() { fresh; sed -i 's/"tokenizer":"bytes"/"tokenizer":"bytez"/' "$scratch"/in/*.safetensors; }
 retold
 refuses "evaluation data of another tokenizer" 83 "eval.safetensors was made with tokenizer bytez, .*\
@@ -135,7 +137,7 @@ refuses "wrong flag value" 80 "--lr" gpt2_tiny $ours --lr 1e9
 lora="--data $ref/qwen2_lora/tokens.safetensors"
 for use in "--export $scratch/exported" "--sample ab" "--eval-only --eval-data $ref/$case/eval.safetensors"; do
     refuses "$use of an empty folder" 89 "no checkpoint in $scratch/out, .* did you mean --init-from?" gpt2_tiny $use
-    refuses "$use of an empty folder, adapters" 89 "no checkpoint in .* did you mean --init-from?" qwen2_lora $use \
+    refuses "$use of an empty folder, adapters" 89 "no checkpoint in .* did you mean --adapter beside" qwen2_lora $use \
         --init-from $ref/qwen2_lora/model
 done
 refuses "--merge-lora of an empty folder" 89 "no checkpoint in .* did you mean --init-from?" qwen2_lora \
