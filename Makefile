@@ -3,6 +3,7 @@
 # make               gen, then every out/NAME/train   LOCKED=1: only with tuned products
 # make quickstart    trains a small model on this machine (DATA=FILE: on a text of yours)
 # make test          all tests; GROUP="kernels gold" some of them
+# make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
 # make install       PREFIX/bin/gen, a link to the gen built here
 # make bench         timings beside PyTorch                            PYTHON=python3
@@ -38,7 +39,7 @@ OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
-.PHONY: all gen deps quickstart test install bench oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench \
+.PHONY: all gen deps quickstart test soak install bench oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench \
         lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -71,6 +72,11 @@ test:
 	@gen/deps.sh test
 	@$(MAKE) --no-print-directory gen
 	@tests/run.sh $(GROUP)
+
+soak:
+	@gen/deps.sh test
+	@$(MAKE) --no-print-directory gen
+	@tests/soak.sh $(MINUTES)
 
 install: gen
 	mkdir -p "$(DESTDIR)$(PREFIX)/bin"

@@ -71,7 +71,7 @@ losses() {
     mkdir -p "$dir/.obj"
     cp -r "$scratch/objects/.obj/runtime" "$dir/.obj"
     make -s -C "$dir" EXTRA="-O0 -Werror" >"$dir.log" 2>&1 || { tail -n 5 "$dir.log"; return; }
-    "$dir/train" --data "$recipe.tokens" --out "$dir/run" --steps 3 --lr 1e-2 --log-every 1 \
+    "$dir/train" --data "$recipe.tokens" --init-from none --out "$dir/run" --steps 3 --lr 1e-2 --log-every 1 \
         --save-every 0 >"$dir.log" 2>&1 || { tail -n 2 "$dir.log"; return; }
     sed -n 's/.*"grad_norm": \([^,}]*\).*/& \1/p' "$dir/run/history.jsonl" |
         sed -n 's/.*"loss": \([^,}]*\).* \([^ ]*\)$/\1 \2/p'

@@ -1,0 +1,66 @@
+#!/bin/bash
+# soak.sh [MINUTES]: what `make test` leaves out, with fresh inputs until the time is over: fuzzers, random recipes,
+# random packing instances, kernels on other inputs, kills at other moments, every recipe built.
+# SEED=N: begins with that seed; each round takes the next. What fails is kept in out/soak/, with the command that
+# repeats it, and belongs into a fixed case of `make test`.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+minutes=${1:-20}
+[[ $minutes =~ ^[1-9][0-9]{0,4}$ ]] || { echo "soak: MINUTES=$minutes: want a whole number of minutes" >&2; exit 2; }
+seed=${SEED:-$((RANDOM << 15 | RANDOM))}
+[[ $seed =~ ^[0-9]{1,12}$ ]] || { echo "soak: SEED=$seed: want a whole number" >&2; exit 2; }
+export end=$((SECONDS + 60 * minutes)) kept=out/soak LC_ALL=C.UTF-8 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
+unset MAKEFLAGS MAKELEVEL
+if [ -d /usr/lib/ccache ]; then
+    export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=${CCACHE_DIR:-$PWD/out/.test/ccache} CCACHE_NOHASHDIR=1
+fi
+rm -rf $kept
+mkdir -p $kept
+echo "soak: $minutes minutes; the same again: SEED=$seed make soak MINUTES=$minutes"
+
+# The commands of a round, a line each; those that share a folder of out/.test are one line.
+round() {               # NUMBER SEED
+    local target files part=$(($1 % 4))
+    echo "SEED=$2 COUNT=200 tests/rooms/run.sh"
+    echo "SEED=$2 tests/packing/run.sh"
+    echo "SEED=$2 KILLS=200 tests/checkpoint/run.sh"
+    echo "SEED=$2 KILLS=200 tests/train/faults.sh"
+    echo "SEED=$2 tests/kernels/run.sh"
+    for target in tests/fuzz/*_fuzz.c; do
+        echo "SEED=$2 FUZZ_SECONDS=45 tests/fuzz/run.sh $(basename "$target" _fuzz.c)"
+    done
+    # a quarter of the CUDA kernels: on the simulator they are slow
+    files=$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||' | awk -v part=$part 'NR % 4 == part' | paste -sd' ')
+    echo "SEED=$2 FILES='$files' tests/cuda/run.sh"
+    [ "$1" != 0 ] || echo "tests/builds/matrix.sh"
+}
+
+job() {                 # COMMAND: a line of out/soak/results, `PASSED FAILED COMMAND`
+    local log ok bad status
+    [ "$(cat $kept/over 2>/dev/null)" ] && return
+    log=$kept/$(echo "$1" | tr -cs 'A-Za-z0-9._=\n' - | cut -c1-80).log
+    bash -c "$1" </dev/null >"$log" 2>&1
+    status=$?
+    ok=$(grep -c '^ok ' "$log")
+    bad=$(grep -c '^not ok ' "$log")
+    [ "$ok$bad" != 00 ] || [ $status != 0 ] || ok=1
+    [ $status = 0 ] || [ "$bad" != 0 ] || bad=1
+    echo "$ok $bad $1" >>$kept/results
+    if [ "$bad" = 0 ]; then
+        rm "$log"
+        echo "ok $1: $ok"
+    else
+        echo "not ok $1: exit $status: $(grep -m1 '^not ok ' "$log" | cut -c1-300); see $log"
+    fi
+}
+export -f job
+
+( sleep $((60 * minutes)) && echo over >$kept/over ) &
+clock=$!
+trap 'kill $clock 2>/dev/null' EXIT
+for ((n = 0; SECONDS < end; n++)); do
+    round $n $((seed + n)) | xargs -d '\n' -P "$(nproc)" -n 1 bash -c 'job "$1"' _
+done
+rm -f $kept/over
+awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed; exit failed || !passed }' \
+    $kept/results
