@@ -5,7 +5,7 @@
 # are linked without -fsanitize: the library answers what the compiler planted.
 set -eu
 cd "$(dirname "$0")/../.."
-common=(-g -fno-strict-aliasing -ffp-contract=off -fno-exceptions -Wno-unknown-pragmas)
+common=(-g1 -fno-strict-aliasing -ffp-contract=off -fno-exceptions -Wno-unknown-pragmas)
 # half to float and fma in one instruction where the machine has them; the results are the same
 if grep -qm1 '\bavx2\b' /proc/cpuinfo && grep -qm1 '\bf16c\b' /proc/cpuinfo; then
     common+=(-mavx2 -mfma -mf16c)
@@ -13,7 +13,7 @@ fi
 
 if [ "$1" = --flags ]; then
     case $2 in
-    fast) flags=(-O2) ;;
+    fast) flags=(-O1) ;;         # compiling costs more than the runs of tests
     checked)
         flags=(-O1 -fsanitize=thread,alignment,bounds -fno-sanitize-recover=alignment,bounds
             --param=tsan-instrument-func-entry-exit=0)
