@@ -6,7 +6,6 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
 GEN=${GEN:-out/.gen/gen}
-export CCACHE_DISABLE=1        # what is compared is compiled twice
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 [ $# -gt 0 ] || set -- recipes/cpu_tiny.lua $([ -n "$(nvcc_path)" ] && echo recipes/h200x1_tiny.lua)

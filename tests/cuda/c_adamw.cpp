@@ -1,9 +1,8 @@
 /* c_adamw.cpp -- adamw.cuh, philox.cuh and the reductions of types.cuh. */
 #include "../../kernels/cuda/adamw.cuh"
 #include "../../kernels/cuda/philox.cuh"
-#include "../../kernels/reference/adamw.h"
 #include "harness.h"
-#include "../kernels/terms.h"
+#include "unwatched.h"
 
 /* The CPU's masks are the witness; its pragmas are for other compilers. */
 #define restrict __restrict__

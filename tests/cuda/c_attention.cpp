@@ -2,11 +2,10 @@
 #include <math.h>
 
 #include "../../kernels/cuda/attention.cuh"
-#include "../../kernels/reference/attention.h"
 #include "harness.h"
+#include "unwatched.h"
 #include "variants.h"
 #include "../kernels/documents.h"
-#include "../kernels/terms.h"
 
 struct Shape {
     int64_t B, T, H, K;
@@ -73,7 +72,7 @@ static void sequence(const Shape &s)
 
 /* Compiling is what these cost. Every form of every head size: FULL (make soak, on a GPU); else every form of a few, and
  * of fp16, which differs from bf16 in its conversions, those few. */
-#if defined FULL
+#if FULL
 constexpr bool every_form(int) { return true; }
 #elif defined ACT_F16
 constexpr bool every_form(int D) { return D == 64; }
@@ -97,12 +96,12 @@ TEST(attention_6) { head_size<6>(); }
 TEST(attention_16) { head_size<16>(); }
 TEST(attention_64) { head_size<64>(); }
 TEST(attention_128) { head_size<128>(); }
-#if defined FULL || !defined ACT_F16
+#if FULL || !defined ACT_F16
 TEST(attention_2) { head_size<2>(); }
 TEST(attention_20) { head_size<20>(); }
 TEST(attention_96) { head_size<96>(); }
 #endif
-#if defined FULL && defined ACT_F16 || defined ACT_BF16
+#if FULL && defined ACT_F16 || defined ACT_BF16
 /* Nothing of the fp32 form changes at these. */
 TEST(attention_32) { head_size<32>(); }
 TEST(attention_48) { head_size<48>(); }
@@ -123,10 +122,10 @@ template <int D> static void owned_rows(void)
 }
 
 TEST(attention_rows_64) { owned_rows<64>(); }
-#if defined FULL || defined ACT_BF16
+#if FULL || defined ACT_BF16
 TEST(attention_rows_128) { owned_rows<128>(); }
 #endif
-#ifdef FULL
+#if FULL
 TEST(attention_rows_16) { owned_rows<16>(); }
 TEST(attention_rows_96) { owned_rows<96>(); }
 #endif

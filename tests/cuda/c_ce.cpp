@@ -1,8 +1,7 @@
 /* c_ce.cpp -- ce.cuh. */
 #include "../../kernels/cuda/ce.cuh"
-#include "../../kernels/reference/ce.h"
 #include "harness.h"
-#include "../kernels/terms.h"
+#include "unwatched.h"
 #include "variants.h"
 
 static constexpr int WIDE = DEFAULT_ce_threads;

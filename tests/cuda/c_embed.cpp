@@ -1,7 +1,7 @@
 /* c_embed.cpp -- embed.cuh. */
 #include "../../kernels/cuda/embed.cuh"
-#include "../../kernels/reference/embed.h"
 #include "harness.h"
+#include "unwatched.h"
 #include "../kernels/documents.h"
 
 /* B, T, C, V, P: one piece of sorted rows and many, with tokens within and across their borders;

@@ -1,7 +1,7 @@
 /* c_gather.cpp -- gather.cuh. */
 #include "../../kernels/cuda/gather.cuh"
-#include "../../kernels/reference/gather.h"
 #include "harness.h"
+#include "unwatched.h"
 #include "../kernels/targets.h"
 
 /* Rows of x, rows of y, C: vectors and single elements, several rows a block and several rounds a

@@ -1,8 +1,7 @@
 /* c_pointwise.cpp -- pointwise.cuh. */
 #include "../../kernels/cuda/pointwise.cuh"
-#include "../../kernels/reference/pointwise.h"
 #include "harness.h"
-#include "../kernels/terms.h"
+#include "unwatched.h"
 
 /* Around a warp, a block; 20001: several blocks and a tail. */
 static const int64_t sizes[] = { 31, 64, 255, 2048, 2051, 20001 };

@@ -1,8 +1,8 @@
 /* c_rope.cpp -- rope.cuh. */
 #include "../../kernels/cuda/rope.cuh"
-#include "../../kernels/reference/rope.h"
 #include "../kernels/rope_hf.h"
 #include "harness.h"
+#include "unwatched.h"
 #include "../kernels/documents.h"
 
 #include <math.h>

@@ -1,11 +1,21 @@
 /* harness.h -- what a file of CUDA kernel tests needs: TEST(name) { ... } registers, main.cpp runs.
  *
  * In:    SEED in the environment repeats a run; the seed is printed. Each test has its own stream.
- * Keeps: a body runs twice on the same inputs, and all that passes through a check_ must have the
+ * Keeps: a body runs twice (TWICE) on the same inputs, and all that passes through a check_ must have the
  *        same bits each time. What it starts by run() is called plainly the first time and captured
- *        into a graph the second. The same files run on the simulator and on a GPU. */
+ *        into a graph the second. The same files run on the simulator and on a GPU.
+ *        FULL: everything in every type (a GPU, make soak); else what costs most in bf16 only. */
 #ifndef DIECAST_TESTS_CUDA_HARNESS_H
 #define DIECAST_TESTS_CUDA_HARNESS_H
+
+#ifndef FULL
+#define FULL 0
+#endif
+#if FULL || defined ACT_BF16
+#define TWICE 1
+#else
+#define TWICE 0
+#endif
 
 #include <functional>
 
@@ -14,7 +24,7 @@
 /* How a file looks:
  *
  *     #include "../../kernels/cuda/NAME.cuh"
- *     #include "../../kernels/reference/NAME.h"
+ *     #include "unwatched.h"
  *     #include "harness.h"
  *
  *     TEST(add_fwd)

@@ -1,21 +1,22 @@
 #!/bin/bash
 # Every kernel of the CUDA target against its double reference, in fp32, bf16 and fp16: on the
 # simulator, which looks at every access, or with NVCC=1 on the GPU of this machine (SANITIZE=1:
-# under memcheck and racecheck). SEED=n repeats a run, run.sh NAME picks tests, FILES="adamw ce"
-# files c_*, ACTS=bf16 types; NVCC=1 run.sh --bench [NAME] prints speeds; BUILD=1 builds only.
+# under memcheck and racecheck). SEED=n repeats a run, run.sh NAME picks tests, FILES="adamw ce" files c_*,
+# ACTS=bf16 types, FULL=1 everything in every type (on a GPU always); NVCC=1 run.sh --bench [NAME] prints speeds;
+# BUILD=1 builds only.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 if [ "${NVCC:-}" = 1 ]; then
     cuda=${CUDA:-/usr/local/cuda}
     # the sanitizer sees what lies outside of an allocation, guard zones would hide it
     guard=$([ "${SANITIZE:-}" = 1 ] && echo 0 || echo 256)
-    out=out/.test/cuda-gpu-$guard
+    out=out/.test/cuda-gpu-$guard FULL=1
     arch=${ARCH:-native}
     compile="$cuda/bin/nvcc -std=c++20 -O3 -lineinfo -arch=$arch -x cu
              -Xcompiler -Wall,-Wextra,-Wno-unknown-pragmas"
 else
     cuda=$(tests/sim/toolkit.sh checked) || { echo "not ok cuda/build: no simulator"; exit 1; }
-    out=out/.test/cuda
+    out=out/.test/cuda${FULL:+.full}
     guard=0
     compile="$cuda/bin/nvcc -std=c++20 -Wall -Wextra -Wshadow -Wno-unknown-pragmas -Werror
              -fno-strict-aliasing"
@@ -26,8 +27,10 @@ trap 'rm -rf "$scratch"' EXIT
 export SEED=${SEED:-1}
 files=${FILES:-$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||')}
 acts=${ACTS:-fp32 bf16 fp16}
+# whose tests need a GPU to be more than tests of themselves: one type of them
+once() { [ $1 = sizes ] && [ $act != bf16 ] && [ -z "${FULL:-}" ]; }
 headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference/*.h)
-[ "${NVCC:-}" = 1 ] || headers="$headers $(echo tests/sim/include/* tests/sim/ptx.h $cuda/lib64/*)"
+[ "${NVCC:-}" = 1 ] || headers="$headers $(echo tests/sim/include/* tests/sim/ptx.h $cuda/lib64/* $cuda/prelude.h.gch)"
 
 {
     echo "all:"
@@ -39,12 +42,15 @@ headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference
         bf16) define=-DACT_BF16 ;;
         fp16) define=-DACT_F16 ;;
         esac
-        flags="$define -DHARNESS_GUARD=$guard -DLABEL='\"$act\"' -I$cuda/include"
-        for name in main $(for f in $files; do echo "c_$f"; done); do
+        flags="$define ${FULL:+-DFULL=1} -DHARNESS_GUARD=$guard -DLABEL='\"$act\"' -I$cuda/include"
+        for name in main $(for f in $files; do once $f || echo "c_$f"; done); do
             echo "$out/$act-$name.o: tests/cuda/$name.cpp $headers"
-            echo "	$(echo $compile) $flags -c -o \$@ \$<"
+            # the host's side: not looked at
+            plain=$([ $name != main ] || [ "${NVCC:-}" = 1 ] || echo -fno-sanitize=all)
+            echo "	$(echo $compile) $flags $plain -c -o \$@ \$<"
         done
         for f in $files; do
+            once $f && continue
             echo "$out/$act-$f: $out/$act-c_$f.o $out/$act-main.o $out/base.o"
             echo "	g++ -o \$@ \$^ -L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcublasLt -lcudart" \
                 "-lpthread -lm"
@@ -60,7 +66,7 @@ built=0
 }
 [ -z "${BUILD:-}" ] || exit $built
 
-programs=$(for f in $files; do for act in $acts; do echo "$act-$f"; done; done)
+programs=$(for f in $files; do for act in $acts; do once $f || echo "$act-$f"; done; done)
 if [ "${1:-}" = --bench ]; then
     for program in $programs; do
         echo "# $program"

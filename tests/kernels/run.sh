@@ -1,6 +1,6 @@
 #!/bin/bash
 # Every kernel of the CPU target against its double reference: fp32 and bf16, for plain AVX2 and for
-# this machine. SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME] prints speeds.
+# this machine (fp32 there: FULL=1). SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME] prints speeds.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/kernels
@@ -10,15 +10,19 @@ flags="-std=c11 -O3 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno
 arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 [ "${1:-}" = --bench ] && arches=native OMP_WAIT_POLICY=active
+acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ "$bench" = no ] && echo bf16 || echo fp32 bf16; }
+bench=no
+[ "${1:-}" = --bench ] && bench=yes
 
 {
     echo "CFLAGS = $(echo $flags)"
     echo "all:"
     for arch in $arches; do
-        for act in fp32 bf16; do
+        for act in $(acts $arch); do
             define=$([ $act = bf16 ] && echo -DACT_BF16)
             objects=
             for source in runtime/base.c tests/kernels/*.c; do
+                [ $bench = yes ] || [ $source != tests/kernels/b_bench.c ] || continue
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
                 echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"
@@ -34,7 +38,7 @@ make -s "-j${CORES:-$(nproc)}" -f $out/Makefile all || { echo "not ok kernels/bu
 
 status=0
 for arch in $arches; do
-    for act in fp32 bf16; do
+    for act in $(acts $arch); do
         if [ "${1:-}" = --bench ]; then
             echo "# $act $arch, $(nproc) threads"
             $out/$act-$arch "$@" || status=1

@@ -1,5 +1,5 @@
 /* properties.c -- the packer against brute force and against itself on random instances.
- * In:    a seed as the argument.   Out: one line a test. */
+ * In:    a seed; anything after it: five times as many instances (make soak).   Out: one line a test. */
 #include "../../gen/packing.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 enum { MAX = 400 };
 
 static uint64_t state;
-static int failures;
+static int failures, part;       // one instance in `part`
 
 // splitmix64
 static uint64_t draw(void) {
@@ -99,7 +99,7 @@ static int64_t brute(PackBuffer *b, int n, int k, int64_t top, int64_t best) {
 static void test_brute_force(int aligned) {
     char why[256] = "";
     PackBuffer b[7], c[7];
-    for (int round = 0; round < 400 && !*why; round++) {
+    for (int round = 0; round < 400 / part && !*why; round++) {
         int n = 1 + (int)below(7);
         random_instance(b, n, 6, aligned ? 9 : 12, aligned);
         memcpy(c, b, sizeof c);
@@ -123,8 +123,8 @@ static void test_random_valid(void) {
     static const char *const methods[] = {"by size", "by life", "by area", "by time", "search"};
     static PackBuffer b[MAX];
     char why[256] = "";
-    for (int round = 0; round < 120 && !*why; round++) {
-        int n = 1 + (int)below(round < 100 ? 40 : MAX), aligned = round % 2, known = 0;
+    for (int round = 0; round < 120 / part && !*why; round++) {
+        int n = 1 + (int)below(round < 100 / part ? 40 : MAX), aligned = round % 2, known = 0;
         random_instance(b, n, 1 + below(60), 1 + below(5000), aligned);
         if (round % 5 == 0) b[below(n)].size = 0;
         int64_t live = live_bytes(b, n);
@@ -146,7 +146,7 @@ static void test_random_valid(void) {
 static void test_verify(void) {
     char why[256] = "";
     static PackBuffer b[60];
-    for (int round = 0; round < 120 && !*why; round++) {
+    for (int round = 0; round < 120 / part && !*why; round++) {
         int n = 2 + (int)below(59);
         random_instance(b, n, 20, 20, round % 2);
         for (int i = 0; i < n; i++) b[i].offset = below(n * 20) / b[i].align * b[i].align;
@@ -171,7 +171,7 @@ static void test_permuted(void) {
     static PackBuffer b[60], c[60];
     int at[60];
     char why[256] = "";
-    for (int round = 0; round < 60 && !*why; round++) {
+    for (int round = 0; round < 60 / part && !*why; round++) {
         int n = 2 + (int)below(59);
         random_instance(b, n, 30, 1000, round % 2);
         for (int i = 0; i < n; i++) b[i].size = b[i].size * 64 + i;  // no equal rows
@@ -195,7 +195,7 @@ static void test_permuted(void) {
 static void test_reversed(void) {
     PackBuffer b[9], c[9];
     char why[256] = "";
-    for (int round = 0; round < 120 && !*why; round++) {
+    for (int round = 0; round < 120 / part && !*why; round++) {
         int n = 2 + (int)below(8);
         random_instance(b, n, 8, 15, 0);
         for (int i = 0; i < n; i++) {
@@ -244,6 +244,7 @@ static void test_large(void) {
 
 int main(int argc, char **argv) {
     state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    part = argc > 2 ? 1 : 5;
     printf("# seed %" PRIu64 "\n", state);
     test_brute_force(0);
     test_brute_force(1);

@@ -1,5 +1,6 @@
 #!/bin/bash
-# packing: the offset packer and `gen pack-buffers`. SEED=N repeats a run of the random tests.
+# packing: the offset packer and `gen pack-buffers`. SEED=N repeats a run of the random tests, FULL=1
+# draws more.
 set -u
 cd "$(dirname "$0")/../.."
 here=tests/packing
@@ -35,7 +36,7 @@ fi
 timed() { (ulimit -t 10; exec $packer "$@"); }      # seconds of processor time, however busy the machine is
 
 # ---- properties on random instances ----
-"$build/properties" "${SEED:-1}" || failed=1
+"$build/properties" "${SEED:-1}" ${FULL:+all} || failed=1
 
 # ---- public instances: fit, in time, and valid for a checker of its own ----
 for name in A B C D E F; do

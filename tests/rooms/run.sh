@@ -1,12 +1,12 @@
 #!/bin/bash
 # Properties of gen's rooms: random recipes pass every check, read back, are planned tightly and
-# emitted alike; six of them train, with the same gradient however the work is divided; graphs that
-# are damaged do not pass. SEED=N for other recipes, COUNT=N for more.
+# emitted alike; four of them train, with the same gradient however the work is divided; graphs that
+# are damaged do not pass. SEED=N for other recipes, COUNT=N for more (make soak).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 gen=${GEN:-out/.gen/gen}
 seed=${SEED:-1}
-count=${COUNT:-200}
+count=${COUNT:-100}
 work=out/.test/rooms
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -29,7 +29,7 @@ verdict() {             # NAME [WHY]: passed when WHY is empty
 
 mkdir "$scratch/r" "$scratch/t"
 awk -v seed="$seed" -v count="$count" -v dir="$scratch/r" -v train=0 -f tests/rooms/recipes.awk
-awk -v seed="$seed" -v count=6 -v dir="$scratch/t" -v train=1 -f tests/rooms/recipes.awk
+awk -v seed="$seed" -v count=4 -v dir="$scratch/t" -v train=1 -f tests/rooms/recipes.awk
 
 recipe() {              # FILE: a line for each property it lacks
     local same report ratio one=$scratch/e.$$ two=$scratch/another/e.$$
@@ -54,7 +54,7 @@ verdict "plans: arena / bound <= 1.001 in 99 of 100" \
     "$([ $(($(grep -c . <<<"$loose") * 100)) -le "$count" ] || echo "$loose")"
 verdict "recipes: $(find "$scratch/r" -name '*.lua' | wc -l) of seed $seed" "$lacking"
 
-# ---- six that train
+# ---- four that train
 
 gcc -std=c11 -O1 -Wall -Wextra -Wshadow -o $work/tokens tests/rooms/tokens.c runtime/base.c runtime/crc32c.c \
     runtime/json.c runtime/safetensors.c runtime/safetensors_write.c -lcjson -lm || verdict tokens "does not compile"
@@ -104,7 +104,7 @@ trained() {             # RECIPE: verdicts
 }
 export -f trained losses verdict
 find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained "$1"' _ | tee "$scratch/trained"
-[ "$(grep -c '^ok ' "$scratch/trained")" = 30 ] || failed=1
+[ "$(grep -c '^ok ' "$scratch/trained")" = 20 ] || failed=1
 
 # ---- damaged graphs
 

@@ -4,31 +4,40 @@
 # a thing ends the program with code 97. Two steps each: every kernel, graph, stream and copy of a run.
 export BACKEND=sim SIM=checked
 source "$(dirname "$0")/lib.sh"
+# each family, type and kind of data, adapters, recomputed, without graphs, ranks
 programs="
-gpt2_tiny gpt2_tiny
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
-llama_rows.again llama_rows memory.recompute=block
-llama_rows.few llama_rows batch.targets=96 precision=bf16
+gpt2_tiny.bf16.launches gpt2_tiny precision=bf16 kernels.graph=false memory.recompute=block
+llama_rows.few llama_rows batch.targets=96 memory.recompute=block
+llama_bfd.bf16 llama_bfd precision=bf16
+qwen2_dropout.fp16 qwen2_dropout precision=fp16
+qwen2_dropout.folded qwen2_dropout lora.fold=all memory.recompute=block
+gpt2_tiny.bf16.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all precision=bf16
+"
+[ -z "$FULL" ] || programs+="
+gpt2_tiny gpt2_tiny
+llama_rows.few.bf16 llama_rows batch.targets=96 precision=bf16
 qwen2_lora.fp16 qwen2_lora precision=fp16
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
-qwen2_dropout.folded qwen2_dropout lora.fold=all memory.recompute=block
-gpt2_tiny.launches gpt2_tiny kernels.graph=false precision=bf16
-llama_bfd.bf16 llama_bfd precision=bf16
-gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all precision=bf16
-gpt2_tiny.2x1x4 gpt2_tiny gpus=2 batch.accum=1 comm.overlap=all precision=bf16
+gpt2_tiny.bf16.2x1x4 gpt2_tiny gpus=2 batch.accum=1 comm.overlap=all precision=bf16
 "
 programs <<<"$programs"
 while read -r name words; do
     [ -n "$name" ] || continue
+    bound=
+    case $name in *.bf16* | *.fp16*) bound=2e-3 ;; esac
     verdict "$name, every access looked at" \
         "$(train "$name" "${name%%.*}" "$name" --steps 2 || tail -n 2 "$scratch/$name.log")"
+    compare "$name, every access looked at:" beginning "$ref/${name%%.*}" "$scratch/$name" $bound
     verdict "$name, sampling" "$("$work/$name/run.sh" --out "$scratch/$name" \
         --sample "a b" --tokenizer bytes --max-new-tokens 3 >"$scratch/said" 2>&1 || tail -n 2 "$scratch/said")"
 done <<<"$programs"
+compare "graphs and recomputed: the same bits:" history "$scratch/gpt2_tiny.bf16.launches" "$scratch/gpt2_tiny.bf16" 0
+verdict "graphs and recomputed: the same weights" "$(cmp "$scratch"/gpt2_tiny.bf16{,.launches}/checkpoint-2/model.safetensors 2>&1)"
 
 # The same program without the event that orders the inputs before the kernels is refused.
 rm -rf "$work/damaged"
-cp -r "$work/gpt2_tiny" "$work/damaged"
+cp -r "$work/gpt2_tiny.bf16" "$work/damaged"
 sed -i '/cudaStreamWaitEvent(work, arrived/d' "$work/damaged/step.cu"
 make -s -C "$work/damaged" "${tools[@]}" >"$work/damaged.log" 2>&1 || verdict damaged "does not build"
 train damaged gpt2_tiny damaged --steps 2

@@ -5,23 +5,27 @@ source "$(dirname "$0")/lib.sh"
 sanitizers="-fsanitize=address,undefined -fno-sanitize-recover=undefined"
 export ASAN_OPTIONS=detect_leaks=0      # what lives until exit is not freed
 
-export EXTRA="$sanitizers -O1"
-programs <<'END'
-gpt2_tiny.asan gpt2_tiny
-dropout.asan qwen2_dropout precision=bf16 memory.recompute=block
-llama_rows.asan llama_rows
-qwen2_lora.asan qwen2_lora memory.loss_rows=32
-END
+export EXTRA="$sanitizers -O1 -g1"
+# PROGRAM CASE FIELDS
+cases="
+gpt2_tiny gpt2_tiny
+dropout qwen2_dropout precision=bf16 memory.recompute=block
+llama_rows llama_rows memory.loss_rows=32
+"
+[ -z "$FULL" ] || cases+="
+qwen2_lora qwen2_lora memory.loss_rows=32
+"
+programs < <(sed 's/ /.asan /' <<<"$cases")
 found() {               # CODE LOG: why a run failed
     [ "$1" = 0 ] || echo "exit $1: $(grep -m 1 -E 'ERROR|runtime error|^rank|^gen' "$2")"
 }
-for pair in "gpt2_tiny gpt2_tiny" "dropout qwen2_dropout" "llama_rows llama_rows" "qwen2_lora qwen2_lora"; do
-    read -r name case <<<"$pair"
+while read -r name case _; do
+    [ -n "$name" ] || continue
     train $name.asan $case $name --steps 2 --save-every 1
     verdict "$name with sanitizers" "$(found $? "$scratch/$name.log")"
     train $name.asan $case $name --steps 3
     verdict "$name resumed with sanitizers" "$(found $? "$scratch/$name.log")"
-done
+done <<<"$cases"
 
 objects=$work/gen.asan
 mkdir -p $objects
@@ -34,7 +38,7 @@ shared: ; @echo $(SHARED:%=runtime/%.c)')"
         object=$objects/${source//\//_}.o
         list="$list $object"
         echo "$object: $source $(echo gen/*.h gen/*.def runtime/*.h runtime/*.def kernels/*.def)"
-        echo "	\$(CC) -std=c11 -g -O1 $sanitizers -I. -I/usr/include/lua5.4 -c -o \$@ \$<"
+        echo "	\$(CC) -std=c11 -g1 -O1 $sanitizers -I. -I/usr/include/lua5.4 -c -o \$@ \$<"
     done
     echo "$objects/gen:$list"
     echo "	\$(CC) $sanitizers -o \$@ \$^ -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm"
