@@ -1,6 +1,7 @@
 #!/bin/bash
 # soak.sh [MINUTES]: what `make test` leaves out, with fresh inputs until the time is over: fuzzers, random recipes,
-# random packing instances, kernels on other inputs, kills at other moments, every recipe built.
+# random packing instances, kernels on other inputs, kills at other moments, every recipe built; FULL=1: every form,
+# type and program, where `make test` takes each part once.
 # SEED=N: begins with that seed; each round takes the next. What fails is kept in out/soak/, with the command that
 # repeats it, and belongs into a fixed case of `make test`.
 set -u
@@ -22,18 +23,24 @@ echo "soak: $minutes minutes; the same again: SEED=$seed make soak MINUTES=$minu
 round() {               # NUMBER SEED
     local target files part=$(($1 % 4))
     echo "SEED=$2 COUNT=200 tests/rooms/run.sh"
-    echo "SEED=$2 tests/packing/run.sh"
+    echo "SEED=$2 FULL=1 tests/packing/run.sh"
     echo "SEED=$2 KILLS=200 tests/checkpoint/run.sh"
     echo "SEED=$2 KILLS=200 tests/train/faults.sh"
-    echo "SEED=$2 tests/kernels/run.sh"
+    echo "SEED=$2 FULL=1 tests/kernels/run.sh"
     for target in tests/fuzz/*_fuzz.c; do
         echo "SEED=$2 FUZZ_SECONDS=45 tests/fuzz/run.sh $(basename "$target" _fuzz.c)"
     done
     # a quarter of the CUDA kernels: on the simulator they are slow
-    files=$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||' |
-        awk -v part=$part 'NR % 4 == part' | paste -sd' ')
-    echo "SEED=$2 FILES='$files' tests/cuda/run.sh"
-    [ "$1" != 0 ] || echo "tests/builds/matrix.sh"
+    files=$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||' | awk -v part=$part 'NR % 4 == part' | paste -sd' ')
+    echo "SEED=$2 FULL=1 FILES='$files' tests/cuda/run.sh"
+    # whose inputs are always the same
+    if [ "$1" = 0 ]; then
+        echo "tests/builds/matrix.sh"
+        for target in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m; do
+            echo "out/.gen/gen check recipes/$target.lua"
+        done
+        for target in reference pairs sim checked sanitize; do echo "FULL=1 tests/train/$target.sh"; done
+    fi
 }
 
 job() {                 # COMMAND: a line of out/soak/results, `PASSED FAILED COMMAND`

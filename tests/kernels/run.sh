@@ -1,6 +1,7 @@
 #!/bin/bash
 # Every kernel of the CPU target against its double reference: fp32 and bf16, for plain AVX2 and for
-# this machine (fp32 there: FULL=1). SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME] prints speeds.
+# this machine (fp32 there: FULL=1). SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME]
+# prints speeds.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/kernels
@@ -10,9 +11,9 @@ flags="-std=c11 -O3 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno
 arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 [ "${1:-}" = --bench ] && arches=native OMP_WAIT_POLICY=active
-acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ "$bench" = no ] && echo bf16 || echo fp32 bf16; }
 bench=no
 [ "${1:-}" = --bench ] && bench=yes
+acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo bf16 || echo fp32 bf16; }     # ARCH
 
 {
     echo "CFLAGS = $(echo $flags)"

@@ -11,8 +11,8 @@ ref=$here/ref
 BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast} FULL=${FULL:-}
 target=() tools=()
 case $BACKEND in
-cpu) work=out/.test/train ;;
-sim) work=out/.test/train.$SIM target=("target=${TARGET:-sm_90}") ;;
+cpu) work=out/.test/train${FULL:+.full} ;;
+sim) work=out/.test/train.$SIM${FULL:+.full} target=("target=${TARGET:-sm_90}") ;;
 gpu) FULL=1 work=out/.test/train.gpu target=("target=${TARGET:-sm_90}") ;;
 *) echo "not ok BACKEND: want cpu, sim or gpu, got $BACKEND"; exit 1 ;;
 esac
