@@ -31,7 +31,8 @@ round() {               # NUMBER SEED
         echo "SEED=$2 FUZZ_SECONDS=45 tests/fuzz/run.sh $(basename "$target" _fuzz.c)"
     done
     # a quarter of the CUDA kernels: on the simulator they are slow
-    files=$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||' | awk -v part=$part 'NR % 4 == part' | paste -sd' ')
+    files=$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||' |
+        awk -v part=$part 'NR % 4 == part' | paste -sd' ')
     echo "SEED=$2 FULL=1 FILES='$files' tests/cuda/run.sh"
     # whose inputs are always the same
     if [ "$1" = 0 ]; then

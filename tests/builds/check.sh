@@ -62,7 +62,8 @@ END
     "$T/tree/out/.gen/gen" check "$R" >"$T/out" 2>&1
     check check/worse 1 $?
     has check/spill_line '^worse_kernel spills [0-9]* bytes; kernels.def allows 0$' "$T/out"
-    check check/spill_allowed "1 0" "$(grep -c '^allowed_kernel ' "$T/out") $(grep -c '^allowed_kernel spills' "$T/out")"
+    check check/spill_allowed "1 0" \
+        "$(grep -c '^allowed_kernel ' "$T/out") $(grep -c '^allowed_kernel spills' "$T/out")"
     has check/shared_line '^large_kernel needs 300000 bytes of shared memory, a block has 232448$' "$T/out"
     has check/at_fault ', 2 at fault$' "$T/out"
     echo 'int x = ;' >>"$T/tree/kernels/cuda/rope.cuh"

@@ -70,8 +70,8 @@ static void sequence(const Shape &s)
     check_act_terms("dqkv", d, want_d, d_terms, n, s.T * s.H / s.K + 3 * D);
 }
 
-/* Compiling is what these cost. Every form of every head size: FULL (make soak, on a GPU); else every form of a few, and
- * of fp16, which differs from bf16 in its conversions, those few. */
+/* Compiling is what these cost. Every form of every head size: FULL (make soak, on a GPU); else every form of a few,
+ * and of fp16, which differs from bf16 in its conversions, those few. */
 #if FULL
 constexpr bool every_form(int) { return true; }
 #elif defined ACT_F16

@@ -1,5 +1,6 @@
-/* unwatched.h -- the references (those of products aside) and the sizes of their terms: functions of the host alone. The simulator, which looks
- * at what instrumented code touches, need not follow them; they took most of the time of the tests. */
+/* unwatched.h -- the references (those of products aside) and the sizes of their terms: functions of the host alone.
+ * The simulator, which looks at what instrumented code touches, need not follow them; they took most of the time of the
+ * tests. */
 #ifndef DIECAST_TESTS_CUDA_UNWATCHED_H
 #define DIECAST_TESTS_CUDA_UNWATCHED_H
 

@@ -18,7 +18,8 @@ replace "$folder/flags" "$(tests/sim/build.sh --flags "$mode")"
 prelude=$folder/prelude.h
 replace "$prelude" "#include \"$PWD/tests/sim/ptx.h\"
 #include <cublasLt.h>"
-if [ ! -f "$prelude.gch" ] || [ -n "$(find tests/sim/{ptx.h,include,nvcc} "$prelude" "$folder/flags" -newer "$prelude.gch" \
+if [ ! -f "$prelude.gch" ] ||
+    [ -n "$(find tests/sim/{ptx.h,include,nvcc} "$prelude" "$folder/flags" -newer "$prelude.gch" \
     -print -quit)" ]; then
     rm -f "$prelude.gch"
     "$folder/bin/nvcc" -std=c++20 --header -o "$prelude.new" "$prelude" && mv "$prelude.new" "$prelude.gch"

@@ -33,7 +33,8 @@ while read -r name words; do
         --sample "a b" --tokenizer bytes --max-new-tokens 3 >"$scratch/said" 2>&1 || tail -n 2 "$scratch/said")"
 done <<<"$programs"
 compare "graphs and recomputed: the same bits:" history "$scratch/gpt2_tiny.bf16.launches" "$scratch/gpt2_tiny.bf16" 0
-verdict "graphs and recomputed: the same weights" "$(cmp "$scratch"/gpt2_tiny.bf16{,.launches}/checkpoint-2/model.safetensors 2>&1)"
+verdict "graphs and recomputed: the same weights" \
+    "$(cmp "$scratch"/gpt2_tiny.bf16{,.launches}/checkpoint-2/model.safetensors 2>&1)"
 
 # The same program without the event that orders the inputs before the kernels is refused.
 rm -rf "$work/damaged"
