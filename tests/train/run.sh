@@ -1,6 +1,6 @@
 #!/bin/bash
-# The targets end to end: run.sh [PART ...], every script of this folder in turn.
-# parts: sim reference pairs checked faults sanitize export
+# The targets end to end: run.sh [PART ...], all parts in turn. sanitize.sh, whole runs under sanitizers, is soak's.
+# parts: sim reference pairs checked faults export
 cd "$(dirname "$0")" || exit 1
 failed=0
 # shellcheck disable=SC2046
