@@ -10,7 +10,8 @@ minutes=${1:-20}
 [[ $minutes =~ ^[1-9][0-9]{0,4}$ ]] || { echo "soak: MINUTES=$minutes: want a whole number of minutes" >&2; exit 2; }
 seed=${SEED:-$((RANDOM << 15 | RANDOM))}
 [[ $seed =~ ^[0-9]{1,12}$ ]] || { echo "soak: SEED=$seed: want a whole number" >&2; exit 2; }
-export end=$((SECONDS + 60 * minutes)) kept=out/soak LC_ALL=C.UTF-8 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
+end=$((SECONDS + 60 * minutes))
+export kept=out/soak LC_ALL=C.UTF-8 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 unset MAKEFLAGS MAKELEVEL
 if [ -d /usr/lib/ccache ]; then
     export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=${CCACHE_DIR:-$PWD/out/.test/ccache} CCACHE_NOHASHDIR=1
@@ -19,7 +20,8 @@ rm -rf $kept
 mkdir -p $kept
 echo "soak: $minutes minutes; the same again: SEED=$seed make soak MINUTES=$minutes"
 
-# The commands of a round, a line each; those that share a folder of out/.test are one line.
+# The commands of a round, a line each. They run side by side: FULL=1 has folders of its own below out/.test, and the
+# scripts of tests/train lock what they share.
 round() {               # NUMBER SEED
     local target files part=$(($1 % 4))
     echo "SEED=$2 COUNT=200 tests/rooms/run.sh"

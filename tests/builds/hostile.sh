@@ -2,14 +2,7 @@
 # A checkout, a recipe and a folder to emit into that all have blanks and signs in their paths: gen is made, emits,
 # and what it emitted is built and run, with two ranks; texts that would be code in C, make or a shell stay texts.
 # What is refused stands in tests/gold/folder.sh.
-set -u
-cd "$(dirname "$0")/../.." || exit 2
-T=$(mktemp -d)
-trap 'rm -rf "$T"' EXIT
-fails=0
-ok() { echo "ok hostile/$1"; }
-not_ok() { echo "not ok hostile/$1: $(echo "$2" | head -c 400 | tr '\n' ' ')"; fails=$((fails + 1)); }
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
+. "$(dirname "$0")/common.sh"
 unset MAKEFLAGS MAKELEVEL
 
 # objects go along: one file of gen is compiled there
@@ -20,28 +13,28 @@ cp -rp out/.obj "$tree/out"
 cd "$tree" || exit 2
 touch gen/list.c
 make -s gen >"$T/log" 2>&1
-check gen 0 "$?$(grep -i warning "$T/log")"
+check hostile/gen 0 "$?$(grep -i warning "$T/log")"
 mkdir 'my recipes'
 sed "s/about = .*/about = 'x',/" recipes/cpu_x2_full.lua >'my recipes/größe 1.lua'
 text=$'\'"`$(touch pwned)*/ ??/\n#error pwned'
 out/.gen/gen 'my recipes/größe 1.lua' name=blank batch.micro=2 "about=$text" "run.out=$text" -o 'out/a b' \
     >"$T/log" 2>&1
-check emit 0 $?
+check hostile/emit 0 $?
 make EXTRA=-O0 >"$T/log" 2>&1
-check build "0" "$?$(grep -i 'warning' "$T/log")"
+check hostile/build "0" "$?$(grep -i 'warning' "$T/log")"
 { seq 3000; } >text.txt
 out/.gen/gen pack -o tokens.safetensors text.txt >"$T/log" 2>&1
 'out/a b/run.sh' --data tokens.safetensors --steps 2 --threads 1 --out 'out/a b/run' >"$T/log" 2>&1
-check run "0 1" "$? $(grep -c '^2 steps in' "$T/log")"
-[ -f "out/a b/run/DONE" ] && ok run-done || not_ok run-done "$(tail -3 "$T/log")"
+check hostile/run "0 1" "$? $(grep -c '^2 steps in' "$T/log")"
+[ -f "out/a b/run/DONE" ] && ok hostile/run-done || not_ok hostile/run-done "$(tail -3 "$T/log")"
 "out/a b/train" --help >"$T/help" 2>&1
-grep -qF '#error pwned' "$T/help" && ok text-kept || not_ok text-kept "$(grep -A3 -e --out "$T/help")"
+grep -qF '#error pwned' "$T/help" && ok hostile/text-kept || not_ok hostile/text-kept "$(grep -A3 -e --out "$T/help")"
 sum=$(sha256sum <'out/a b/train')
 make LOCKED=1 EXTRA=-O0 >"$T/log" 2>&1
-check locked-keeps-overrides "0 $sum" "$? $(sha256sum <'out/a b/train')"
+check hostile/locked-keeps-overrides "0 $sum" "$? $(sha256sum <'out/a b/train')"
 make -s install PREFIX="$T/pre fix" >"$T/log" 2>&1
-check install "recipes/cpu_tiny.lua" "$("$T/pre fix/bin/gen" list | grep -o 'recipes/cpu_tiny.lua')"
+check hostile/install "recipes/cpu_tiny.lua" "$("$T/pre fix/bin/gen" list | grep -o 'recipes/cpu_tiny.lua')"
 make -s clean >"$T/log" 2>&1
-check clean "0 0" "$? $(find out -name '*.o' | wc -l)"
-check nothing-ran "" "$(find "$T" -name pwned)"
+check hostile/clean "0 0" "$? $(find out -name '*.o' | wc -l)"
+check hostile/nothing-ran "" "$(find "$T" -name pwned)"
 exit $((fails > 0))
