@@ -360,7 +360,7 @@ struck() {
             echo "not armed"
         for ((r = 0; r < ranks; r++)); do
             [ $r = $victim ] && [ $want != 94 ] && [ $want != 87 ] && continue
-            grep -q "^rank $r ($(hostname)) step [0-9]*: .*$text" "$scratch/struck.log" ||
+            grep -q "^rank $r ($(hostname)) step [0-9-][0-9]*: .*$text" "$scratch/struck.log" ||
                 echo "rank $r: $(grep "^rank $r " "$scratch/struck.log")"
             grep -q "\"code\": $want," "$scratch/struck/fault.0.$r.json" || echo "no fault file of rank $r"
         done
