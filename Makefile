@@ -32,8 +32,8 @@ CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time \
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # what gen and the training binaries share
-SHARED   := base names crc32c json safetensors safetensors_write tokenizer bpe
-SOURCES  := $(sort $(wildcard gen/*.c)) $(SHARED:%=runtime/%.c)
+SHARED   := base $(addprefix files/,names crc32c json safetensors safetensors_write) $(addprefix data/,tokenizer bpe)
+SOURCES  := $(sort $(wildcard gen/*.c gen/*/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 # folders with names as gen makes them; those with a blank as make wants it
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
@@ -115,8 +115,8 @@ lint:
 
 # the longest files and functions, to be read: people decide
 sizes:
-	@wc -l gen/*.[ch] | sort -rn | head -6
-	@wc -l runtime/*.[ch] | sort -rn | head -6
+	@wc -l gen/*.[ch] gen/*/*.[ch] | sort -rn | head -6
+	@wc -l runtime/*.[ch] runtime/*/*.[ch] | sort -rn | head -6
 	@wc -l kernels/*/*.h templates/* templates/*/* 2>/dev/null | sort -rn | head -6
 
 clean:

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "../runtime/names.h"
+#include "runtime/files/names.h"
 
 #define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
 
@@ -66,7 +66,7 @@ bool recipe_known(const char *word);                  /* recipe_find would retur
 enum { MAX_RECIPES = 500 };
 int recipe_names(const char **name, int max);         /* of the project, without .lua; sorted */
 
-/* ---- foreign.c: names of other trainers (runtime/foreign.def) in words of ours ----------------- */
+/* ---- foreign.c: names of other trainers (runtime/files/foreign.def) in words of ours ----------------- */
 
 /* "here it is run.lr", or why there is nothing like it. */
 const char *foreign_say(const Foreign *row);
@@ -153,7 +153,7 @@ void recipe_override(Rval *recipe, const char *word);      /* override.c: "a.b=v
 
 enum {
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
-#include "fields.def"
+#include "gen/config/fields.def"
 #undef FIELD
     NFIELDS
 };
@@ -172,7 +172,7 @@ typedef struct {
 
 typedef struct {
     FieldValue v[NFIELDS];
-    /* run = {...}: defaults of run-time flags, checked against runtime/flags.def */
+    /* run = {...}: defaults of run-time flags, checked against runtime/run/flags.def */
     int nrun;
     const char **run_name, **run_value;
     Loc *run_loc;
@@ -193,7 +193,7 @@ typedef struct {
 extern const FieldRow field_row[NFIELDS];
 const char *field_choices(int field);
 
-/* A row of runtime/flags.def. */
+/* A row of runtime/run/flags.def. */
 typedef struct {
     const char *name;
     FieldType type;          /* FT_BOOL, FT_INT, FT_FLOAT, FT_STRING */
@@ -331,7 +331,7 @@ typedef struct {
 
 enum {
 #define OP(name, nin, nout, attrs, flops, grad, doc) OP_##name,
-#include "ops.def"
+#include "gen/graph/ops.def"
 #undef OP
     NOPS
 };

@@ -1,5 +1,5 @@
 /* main.c -- the command line, and the rooms in the order of the data. */
-#include "gen.h"
+#include "gen/gen.h"
 
 #include <stdlib.h>
 #include <string.h>

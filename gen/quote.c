@@ -2,11 +2,11 @@
  *
  * In:    recipe paths, folders, overrides, names: any bytes.
  * Keeps: nothing of them is read as C, as shell or as make, also where path_check() let it pass. */
-#include "gen.h"
+#include "gen/gen.h"
 
 #include <string.h>
 
-#include "../runtime/utf8.h"
+#include "runtime/files/utf8.h"
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-,@/";
 

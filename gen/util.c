@@ -3,7 +3,7 @@
  * Keeps: one zeroed arena for the whole run, never freed; output that depends on its input alone.
  * Method: err_add() collects, err_flush() sorts by place: mistakes appear in source order. */
 #define _GNU_SOURCE
-#include "gen.h"
+#include "gen/gen.h"
 
 #include <ctype.h>
 #include <errno.h>

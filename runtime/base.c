@@ -3,7 +3,7 @@
  * In:    base.h.  Out: one line on standard error for whatever goes wrong.
  * Keeps: nothing is printed in pieces, so that lines of many ranks never mix. */
 #define _GNU_SOURCE
-#include "base.h"
+#include "runtime/base.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -15,7 +15,7 @@ extern "C" {
 
 enum {
 #define EXIT_CODE(name, code, restart, meaning) EXIT_##name = code,
-#include "exit_codes.def"
+#include "runtime/exit_codes.def"
 #undef EXIT_CODE
 };
 

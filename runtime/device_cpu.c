@@ -1,11 +1,11 @@
 /* device_cpu.c -- the arrays of a CPU program: the host's memory itself, nothing is copied.
  *
  * In:    device.h.  Keeps: pages that nothing has written stay untouched, and are zero. */
-#include "device.h"
+#include "runtime/device.h"
 
 #include <string.h>
 
-#include "base.h"
+#include "runtime/base.h"
 
 void device_open(const char *target)
 {

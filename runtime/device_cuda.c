@@ -2,7 +2,7 @@
  *
  * In:    device.h.  Out: the GPU of this rank.
  * Keeps: one copy at a time, on a stream of its own; nothing touches another rank's GPU. */
-#include "device.h"
+#include "runtime/device.h"
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base.h"
+#include "runtime/base.h"
 
 static int chosen = -1;              /* index of the GPU */
 static struct cudaDeviceProp about;

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 /* What the host writes before a program and reads after it; NULL where the recipe has no use. */
 typedef struct {

@@ -10,26 +10,26 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "runtime/agree.h"       // what all ranks must have the same
+#include "runtime/run/agree.h"       // what all ranks must have the same
 #include "runtime/base.h"        // die(), note(), the world of ranks
-#include "runtime/best.h"        // the best validation
-#include "runtime/checkpoint.h"  // OUT/checkpoint-<step>/
-#include "runtime/comm.h"        // sums over ranks
-#include "runtime/data.h"        // batches as a function of the step
+#include "runtime/run/best.h"        // the best validation
+#include "runtime/run/checkpoint.h"  // OUT/checkpoint-<step>/
+#include "runtime/ranks/comm.h"        // sums over ranks
+#include "runtime/data/data.h"        // batches as a function of the step
 #include "runtime/device.h"      // the model's arrays
-#include "runtime/fault.h"       // faults on purpose
-#include "runtime/flags.h"       // the command line
-#include "runtime/folder.h"
-#include "runtime/hf.h"          // Hugging Face and PEFT folders
+#include "runtime/run/fault.h"       // faults on purpose
+#include "runtime/run/flags.h"       // the command line
+#include "runtime/files/folder.h"
+#include "runtime/model/hf.h"          // Hugging Face and PEFT folders
 #include "runtime/hyper.h"       // the entries of io.hyper
-#include "runtime/json.h"
-#include "runtime/lock.h"        // one run a folder
-#include "runtime/log.h"         // banner, progress, history.jsonl
-#include "runtime/next.h"        // what to do with a finished run
-#include "runtime/sample.h"      // picks the next token
-#include "runtime/schedule.h"    // learning rate
-#include "runtime/stop.h"        // signals, DONE, fault files
-#include "runtime/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/files/json.h"
+#include "runtime/files/lock.h"        // one run a folder
+#include "runtime/run/log.h"         // banner, progress, history.jsonl
+#include "runtime/run/next.h"        // what to do with a finished run
+#include "runtime/data/sample.h"      // picks the next token
+#include "runtime/run/schedule.h"    // learning rate
+#include "runtime/run/stop.h"        // signals, DONE, fault files
+#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "step.h"
 
 /* What the recipe set in run = {...}; the command line goes first. */

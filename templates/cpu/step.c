@@ -9,7 +9,7 @@
 #include <stdio.h>               // snprintf()
 
 //@ if ranks
-#include "runtime/comm.h"        // sums over ranks
+#include "runtime/ranks/comm.h"        // sums over ranks
 //@ end
 #include "runtime/base.h"        // arena_alloc()
 #include "shape.h"               // B, T, C, ...

@@ -9,7 +9,7 @@
 #include <stdio.h>               // snprintf()
 
 extern "C" {
-#include "runtime/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/ranks/comm.h"        // sums over ranks; comm_poll()
 #include "runtime/device.h"      // the GPU, its arena, pinned memory
 }
 #include "shape.h"               // B, T, C, ...

@@ -4,7 +4,7 @@
 In:    `add CASE RECIPE DIR RESULTS`: DIR/CASE.ours, .peer (a JSON line a run), .config, DIR/card, ceilings.
 Out:   RESULTS/gpu_CASE.json; `print RESULTS CASE ...`: the table of them.
 Keeps: no date; a side's figure is the median over its runs. MFU: the model's FLOP (no recomputation)
-       over the card's dense bf16 peak of gen/targets.def."""
+       over the card's dense bf16 peak of gen/config/targets.def."""
 import json
 import os
 import re
@@ -50,7 +50,7 @@ def flop_per_token(c):
 
 def peak(target):
     """FLOP/s in bf16 of the target's row."""
-    with open(os.path.join(os.path.dirname(__file__), "../../gen/targets.def")) as f:
+    with open(os.path.join(os.path.dirname(__file__), "../../gen/config/targets.def")) as f:
         row = re.search(r"TARGET\(" + target + r',[^"]*"cuda", "[^"]*",\s*([^"A-Z]*)', f.read())
     return float(row[1].replace("\n", " ").split(",")[4])
 

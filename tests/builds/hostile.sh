@@ -11,7 +11,7 @@ mkdir -p "$tree/out"
 cp -r Makefile gen kernels recipes runtime templates "$tree"
 cp -rp out/.obj "$tree/out"
 cd "$tree" || exit 2
-touch gen/list.c
+touch gen/tools/list.c
 make -s gen >"$T/log" 2>&1
 check hostile/gen 0 "$?$(grep -i warning "$T/log")"
 mkdir 'my recipes'

@@ -27,17 +27,16 @@ build() {               # recipe: a line
         rm -rf "$dir"
         return 0
     fi
-    objects=$B/objects.$( (grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile"; cat "$dir"/runtime/*) | sha256sum |
-        head -c 16)
-    mkdir -p "$dir/.obj/runtime"
-    [ -d "$objects" ] && cp "$objects"/*.o "$dir/.obj/runtime"
+    objects=$B/objects.$( (grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile"
+        find "$dir/runtime" -type f | sort | xargs -d '\n' cat) | sha256sum | head -c 16)
+    [ -d "$objects" ] && mkdir "$dir/.obj" && cp -r "$objects" "$dir/.obj/runtime"
     if ! make -s -C "$dir" >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
         echo "$name: $(grep -i -m1 -e error -e warning "$dir.log" || tail -1 "$dir.log")"
         return 1
     fi
     echo "$name: $(since "$start"), $(stat -c %s "$dir/train") bytes"
     if [ ! -d "$objects" ]; then
-        mkdir "$objects.$$" && cp "$dir"/.obj/runtime/*.o "$objects.$$"
+        cp -r "$dir/.obj/runtime" "$objects.$$"
         mv -T "$objects.$$" "$objects" 2>/dev/null || rm -rf "$objects.$$"
     fi
     rm -rf "$dir"

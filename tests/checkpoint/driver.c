@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "../../runtime/base.h"
-#include "../../runtime/checkpoint.h"
-#include "../../runtime/folder.h"
-#include "../../runtime/hf.h"
-#include "../../runtime/json.h"
-#include "../../runtime/lock.h"
-#include "../../runtime/safetensors.h"
-#include "../../runtime/stop.h"
+#include "../../runtime/run/checkpoint.h"
+#include "../../runtime/files/folder.h"
+#include "../../runtime/model/hf.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/files/lock.h"
+#include "../../runtime/files/safetensors.h"
+#include "../../runtime/run/stop.h"
 #include "fake.h"
 
 static char *config_text;

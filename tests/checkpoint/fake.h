@@ -4,7 +4,7 @@
 #ifndef FAKE_H
 #define FAKE_H
 
-#include "../../runtime/model.h"
+#include "../../runtime/model/model.h"
 
 /* kind: gpt2, llama, qwen2 (tied), lora (qwen2 tied base, all linears), rslora (one layer, q and v,
  * trained head), gpt2lora; with -bf16 or -f16 behind it: 16-bit weights and fp32 copies. config_json: text

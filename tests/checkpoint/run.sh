@@ -2,6 +2,7 @@
 # checkpoint: everything that touches weights on disk: checkpoints under damage, kills and full disks,
 # Hugging Face and PEFT folders both ways, the run lock, stop requests. KILLS=n: moments of kill -9.
 set -u
+. tests/sources.sh
 cd "$(dirname "$0")/../.." || exit 1
 here=tests/checkpoint
 ref=tests/train/ref
@@ -20,11 +21,11 @@ units="base names comm launch device_cpu fault flags schedule json crc32c safete
          "-fno-sanitize-recover=undefined -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
     echo "all: $build/driver $build/shim.so"
     objects=
-    for source in $(printf 'runtime/%s.c ' $units) $here/driver.c $here/fake.c; do
+    for source in $(sources runtime $units) $here/driver.c $here/fake.c; do
         object=$build/$(basename "$source" .c).o
         objects="$objects $object"
-        echo "$object: $source $here/fake.h $(echo runtime/*.h runtime/*.def | tr '\n' ' ')"
-        echo "	\$(CC) \$(CFLAGS) -c -o \$@ \$<"
+        echo "$object: $source $here/fake.h $(headers runtime)"
+        echo "	\$(CC) -I. \$(CFLAGS) -c -o \$@ \$<"
     done
     echo "$build/driver:$objects"
     echo "	\$(CC) \$(CFLAGS) -o \$@ \$^ -lcjson -lm"

@@ -4,10 +4,10 @@
  * Out:   one line a test; exit 1 if one failed. dump: a document a line, * = target. */
 #define _GNU_SOURCE
 #include "../../runtime/base.h"
-#include "../../runtime/crc32c.h"
-#include "../../runtime/json.h"
-#include "../../runtime/safetensors.h"
-#include "../../runtime/tokenfile.h"
+#include "../../runtime/files/crc32c.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/files/safetensors.h"
+#include "../../runtime/data/tokenfile.h"
 
 #include <math.h>
 #include <stdlib.h>

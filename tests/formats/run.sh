@@ -1,20 +1,20 @@
 #!/bin/bash
 # Formats: JSON, safetensors, checksums, token files, gen pack; built with sanitizers.
 set -u
+. tests/sources.sh
 work=out/.test/formats
 mkdir -p $work
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-flags="-std=c11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-readers="runtime/base.c runtime/names.c runtime/json.c runtime/crc32c.c runtime/safetensors.c"
-readers="$readers runtime/safetensors_write.c"
+flags="-std=c11 -I. -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+readers=$(sources runtime base names json crc32c safetensors safetensors_write)
 export ASAN_OPTIONS=detect_leaks=0
 # clang's sanitizer also sees sums with NULL
 packcc=${CC:-gcc}
 command -v clang > /dev/null && packcc=clang
-${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/tokenfile.c -lcjson -lm &&
-$packcc $flags -o $work/pack tests/formats/pack_main.c gen/pack.c gen/pack_*.c gen/util.c $readers \
-    runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread ||
+${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/data/tokenfile.c -lcjson -lm &&
+$packcc $flags -o $work/pack tests/formats/pack_main.c gen/tools/pack.c gen/tools/pack_*.c gen/util.c $readers \
+    runtime/data/tokenizer.c runtime/data/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread ||
     { echo "not ok build: see above"; exit 1; }
 failed=0
 $work/test $scratch tests/formats || failed=1

@@ -1,12 +1,12 @@
-// link: runtime/base.c runtime/json.c runtime/hf_config.c -lcjson -lm
+// link: base json hf_config -lcjson -lm
 /* config_fuzz.c -- config.json of a model folder: compared with a binary's, then patched.
  *
  * In: first byte: family of the binary; then config.json.
  * Method: a config that is no contradiction agrees with itself; patching keeps the verdict and
  *         changes nothing the second time. */
 #define _GNU_SOURCE
-#include "../../runtime/hf_config.h"
-#include "../../runtime/json.h"
+#include "../../runtime/model/hf_config.h"
+#include "../../runtime/files/json.h"
 
 #include <stdint.h>
 #include <stdio.h>

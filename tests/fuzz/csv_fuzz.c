@@ -1,9 +1,8 @@
-// link: gen/packing.c gen/packing_csv.c
-// link: gen/packing.c gen/packing_csv.c
+// link: packing packing_csv
 /* csv_fuzz.c -- libFuzzer target: the CSV reader of the packer, then the packer on small tables.
  * Oracle: refused with one line, or every row is in range and prints to a CSV that reads back
  *        the same; what the packer places must verify. */
-#include "../../gen/packing.h"
+#include "../../gen/lower/packing.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// link: gen/ops.c gen/fuse.c gen/target.c gen/config.c gen/foreign.c runtime/names.c gen/config_text.c gen/config_rules.c gen/source.c gen/environment.c gen/override.c gen/recipe.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+// link: ops fuse target config foreign names config_text config_rules source environment
+// link: override recipe -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
 /* ir_fuzz.c -- any text as the text of a graph.
  *
  * Verdict: an error, or a graph whose text reads back as it was printed.
@@ -27,7 +28,7 @@ static void *fuzz_calloc(size_t n, size_t size)
 #include "../../gen/util.c"
 #undef calloc
 #undef exit
-#include "../../gen/ir.c"
+#include "../../gen/graph/ir.c"
 
 static const char *accepted;     /* what was printed of an input that is no error: it has to read back */
 

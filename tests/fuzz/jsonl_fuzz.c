@@ -1,11 +1,12 @@
-// link: gen/pack_rows.c gen/pack_chat.c gen/pack_write.c gen/util.c runtime/names.c runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
+// link: pack_rows pack_chat pack_write util names base json crc32c safetensors safetensors_write
+// link: tokenizer bpe -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
  * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer, chat format, loss; then the line. */
 #define _GNU_SOURCE
-#include "../../gen/pack.h"
+#include "../../gen/tools/pack.h"
 
-#include "../../runtime/json.h"
+#include "../../runtime/files/json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-// link: runtime/launch.c runtime/base.c
+// link: launch base
 /* launch_fuzz.c -- launcher environments, a NAME=value a line, and Slurm lists: a valid place among
  * the ranks, or an error. */
 #define _GNU_SOURCE
-#include "../../runtime/launch.h"
+#include "../../runtime/ranks/launch.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// link: gen/source.c gen/environment.c gen/override.c gen/config.c gen/foreign.c runtime/names.c gen/config_text.c gen/config_rules.c gen/target.c -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+// link: source environment override config foreign names config_text config_rules
+// link: target -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
 /* recipe_fuzz.c -- any text as a recipe, or (when it begins with "# config") as the text of a Config.
  *
  * Verdict: an error or a Config that passes its rules and reads back as it was printed.
@@ -69,7 +70,7 @@ static void fuzz_close(lua_State *L)
 }
 #define lua_newstate fuzz_newstate
 #define lua_close fuzz_close
-#include "../../gen/recipe.c"
+#include "../../gen/recipe/recipe.c"
 
 static void forget(void)
 {

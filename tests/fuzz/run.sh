@@ -1,7 +1,9 @@
 #!/bin/bash
 # Fuzz targets: builds each *_fuzz.c with clang's fuzzer and sanitizers and replays its corpus; FUZZ_SECONDS=N: looks on
-# for so long, from SEED (make soak). Usage: run.sh [NAME...]. Sources to link stand on a target's first line.
+# for so long, from SEED (make soak). Usage: run.sh [NAME...]. A target's first lines name what to link: sources of gen
+# and runtime, and options.
 set -u
+. tests/sources.sh
 seconds=${FUZZ_SECONDS:-0}
 work=out/.test/fuzz
 mkdir -p $work
@@ -12,8 +14,10 @@ why() { grep -m1 -e ERROR -e 'runtime error' -e '_fuzz.c:' "$work/$1.log"; }
 for target in tests/fuzz/*_fuzz.c; do
     name=$(basename $target _fuzz.c)
     [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
-    link=$(sed -n '1s,^// link: ,,p' $target)
-    if ! clang -std=c11 -g -O1 -D_GNU_SOURCE -Wno-macro-redefined -fsanitize=fuzzer,address,undefined \
+    words=$(sed -n 's,^// link: ,,p' $target)
+    names=$(printf '%s\n' $words | grep -v '^-')
+    link="$(sources "gen runtime" $names) $(printf '%s\n' $words | grep '^-' | tr '\n' ' ')"
+    if ! clang -std=c11 -I. -g -O1 -D_GNU_SOURCE -Wno-macro-redefined -fsanitize=fuzzer,address,undefined \
                -fno-sanitize-recover=undefined -o $work/$name $target $link 2> $work/$name.log; then
         echo "not ok fuzz $name: does not build: $(grep -m1 error $work/$name.log)"
         failed=1

@@ -1,11 +1,11 @@
-// link: runtime/base.c runtime/json.c runtime/crc32c.c runtime/safetensors.c runtime/safetensors_write.c -lcjson -lm
+// link: base json crc32c safetensors safetensors_write -lcjson -lm
 /* safetensors_fuzz.c -- header reader against a slow validator; what it accepts is written again.
  *
  * In:     two bytes that give the size of the data, then the header.
  * Method: the slow one works on cJSON's tree and marks every byte of data that a tensor covers. */
 #define _GNU_SOURCE
-#include "../../runtime/json.h"
-#include "../../runtime/safetensors.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/files/safetensors.h"
 
 #include <math.h>
 #include <stdint.h>

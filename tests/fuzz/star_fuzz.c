@@ -1,9 +1,9 @@
-// link: runtime/star.c runtime/star_join.c runtime/sha256.c runtime/base.c -lpthread
+// link: star star_join sha256 base -lpthread
 /* star_fuzz.c -- what a rank sends to another: frames taken whole, in order and within their sizes,
  * or an end with a code and a line. */
 #define _GNU_SOURCE
 #include "../../runtime/base.h"
-#include "../../runtime/star_parts.h"
+#include "../../runtime/ranks/star_parts.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-// link: runtime/base.c runtime/json.c runtime/safetensors.c runtime/tokenfile.c -lcjson -lm
+// link: base json safetensors tokenfile -lcjson -lm
 /* tokenfile_fuzz.c -- a whole token file from bytes; what is accepted must be safe to index.
  *
  * In: the JSON header, a NUL, the data; the length word is made here, it would rarely be guessed. */
 #define _GNU_SOURCE
-#include "../../runtime/tokenfile.h"
+#include "../../runtime/data/tokenfile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
-// link: runtime/base.c runtime/json.c runtime/crc32c.c runtime/tokenizer.c runtime/bpe.c -lcjson -lpcre2-8 -lutf8proc -lm
+// link: base json crc32c tokenizer bpe -lcjson -lpcre2-8 -lutf8proc -lm
 /* tokenizer_fuzz.c -- loads hostile tokenizer.json files; compares ids with a slow encoder.
  *
  * In:     first byte 0xff: a tokenizer.json follows; else it chooses a tokenizer for the text.
  * Method: the slow encoder merges the lowest rank, leftmost, by scanning all pairs as strings. */
 #define _GNU_SOURCE
-#include "../../runtime/bpe.h"
-#include "../../runtime/json.h"
-#include "../../runtime/tokenizer.h"
-#include "../../runtime/utf8.h"
+#include "../../runtime/data/bpe.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/data/tokenizer.h"
+#include "../../runtime/files/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

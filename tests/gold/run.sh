@@ -3,6 +3,7 @@
 # UPDATE=1 rewrites bad/*.err and the texts of ir.sh; review the diff.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/sources.sh
 GEN=${GEN:-out/.gen/gen}
 HERE=tests/gold
 B=out/.test/gold
@@ -17,14 +18,16 @@ values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text wi
 
 # The two rooms alone, built to count which lines ran.
 ROOMS="util source recipe environment override config config_text config_rules target foreign"
-CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I/usr/include/lua5.4"
+CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
-    if [ ! "$B/cov/$f.o" -nt "gen/$f.c" ] || [ -n "$(find gen runtime/flags.def runtime/foreign.def runtime/names.h -newer "$B/cov/$f.o" \
+    source=$(sources gen "$f")
+    # shellcheck disable=SC2086      # one path and a blank
+    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/files/foreign.def runtime/files/names.h -newer "$B/cov/$f.o" \
          \( -name '*.def' -o -name '*.h' \))" ]; then
-        gcc $CFLAGS --coverage -c "gen/$f.c" -o "$B/cov/$f.o" || exit 1
+        gcc $CFLAGS --coverage -c $source -o "$B/cov/$f.o" || exit 1
     fi
 done
-gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $ROOMS) runtime/names.c \
+gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $ROOMS) runtime/files/names.c \
     -llua5.4 -lcrypto -lm || exit 1
 rm -f "$B"/cov/*.gcda
 [ -x "$GEN" ] || { not_ok gen "$GEN is not built"; exit 1; }
@@ -167,7 +170,7 @@ check hash/length 64 ${#h}
 check hash/name "$h" "$(hash_of $R name=x about=y)"
 sed 's/^return/local twice = 2\n\n\nreturn/; s/micro = 8/micro = 4 * twice/' $R > "$T/moved.lua"
 check hash/lines "$h" "$(hash_of "$T/moved.lua")"
-sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/fields.def | while read -r field; do
+sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/config/fields.def | while read -r field; do
     case $field in model.heads|model.kv_heads|model.head_dim) continue;; esac
     a=$(conf $R "$field=64" | values /dev/stdin | grep "^$field") b=$(conf $R | values /dev/stdin | grep "^$field")
     x=$(hash_of $R "$field=64")
@@ -205,12 +208,12 @@ damage escape 's/"gpt2"/"gp\\q"/' 'bad.txt:LINE: model.family: want one of \" \\
 
 # ---- the reference has every field and every flag of a recipe
 "$GEN" fields > "$T/fields"
-sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)".*/\1/p' gen/fields.def > "$T/names"
-sed -n 's/^FLAG(\([a-z_0-9]*\),.*/\1/p' runtime/flags.def > "$T/flags"
-check fields/count "$(grep -c '^FIELD(' gen/fields.def)" "$(wc -l < "$T/names")"
+sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)".*/\1/p' gen/config/fields.def > "$T/names"
+sed -n 's/^FLAG(\([a-z_0-9]*\),.*/\1/p' runtime/run/flags.def > "$T/flags"
+check fields/count "$(grep -c '^FIELD(' gen/config/fields.def)" "$(wc -l < "$T/names")"
 check fields/all "" "$(while read -r f; do grep -q "^$f: " "$T/fields" || echo "$f"; done < "$T/names")"
 check fields/explain "" "$(while read -r f; do "$GEN" explain "$f" | grep -q "^$f: " || echo "$f"; done < "$T/names")"
-check fields/id "" "$(sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".*/\1 \2/p' gen/fields.def | tr . _ | awk '$1 != $2')"
+check fields/id "" "$(sed -n 's/^FIELD(\([a-z_]*\), "\([a-z_.]*\)".*/\1 \2/p' gen/config/fields.def | tr . _ | awk '$1 != $2')"
 check explain/group "$(grep -c '^lora[.]' "$T/names")" "$("$GEN" explain lora | grep -c '^lora[.]')"
 check explain/run "$(grep -c '^run[.]' "$T/fields")" "$("$GEN" explain run | grep -c '^run[.]')"
 check explain/flag "--resume" "$("$GEN" explain --resume | cut -d' ' -f1)"
@@ -218,14 +221,14 @@ check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an int
     "$("$GEN" explain hidden-size | head -2 | tr '\n' '|' | sed 's/|$//')"
 
 # ---- names of other trainers: ours exist, the words that they lead to are taken
-sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/foreign.def | sort -u > "$T/ours"
+sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/foreign.def | sort -u > "$T/ours"
 check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
-sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/foreign.def | sort -u > "$T/typed"
-sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/foreign.def \
+sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
+sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def \
     | sed 's/^\(schedule\|resume\|steps\)=/run.&/' | grep -v '^run.resume' >> "$T/typed"
 check foreign/typed "" "$(while read -r word; do
     "$B/driver" config $R "$word" 2>&1 >/dev/null | grep -E ': (want|unknown|no such)' | head -1; done < "$T/typed")"
-sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\)("\([^"]*\)".*/\2/p' runtime/foreign.def > "$T/theirs"
+sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\)("\([^"]*\)".*/\2/p' runtime/files/foreign.def > "$T/theirs"
 # what the guides of the five systems are told by: names of theirs that are no flags of ours
 for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora lora_r lora_alpha lora_dropout batch_size \
     gradient_accumulation_steps precision total_steps model_name train_json_file meta_json_file max_length num_workers \
@@ -301,7 +304,7 @@ check readme/targets "" "$(grep -oh '`make [a-z-]*' README.md */README.md | cut 
 "$B/driver" config nothing.lua 2>/dev/null
 "$B/driver" explain nothing 2>/dev/null
 for f in source recipe environment override config config_text config_rules; do
-    gcov -t -o "$B/cov/$f.o" "gen/$f.c" 2>/dev/null \
+    gcov -t -o "$B/cov/$f.o" "$(sources gen $f | tr -d " ")" 2>/dev/null \
         | awk -v f=$f -F: '/^ *#####:/ && /err\(|err_add\(|luaL_error\(/ { print f ".c:" $2 + 0 }'
 done > "$T/unseen"
 check every_error_has_a_case "" "$(tr '\n' ' ' < "$T/unseen")"

@@ -38,7 +38,7 @@ gpu_describe() {
 }
 
 # The flags that gen's target has for nvcc, split into words.
-gpu_flags() { sed -n "/^TARGET($TARGET,/,/)\$/p" gen/targets.def | grep -o 'NVCC_FLAGS([0-9a-z]*)' |
+gpu_flags() { sed -n "/^TARGET($TARGET,/,/)\$/p" gen/config/targets.def | grep -o 'NVCC_FLAGS([0-9a-z]*)' |
     sed 's/NVCC_FLAGS(\(.*\))/-O3 --fmad=true -gencode arch=compute_\1,code=sm_\1/'; }
 
 # One source of ours into a program, with the kernels and what they need of the runtime.

@@ -2,7 +2,7 @@
 """Makes tests/formats/chats/: conversations as the models' own chat templates render them.
 
 Usage: chats.py TEMPLATES TESTS_FOLDER      (needs transformers, tokenizers; tests/tokenizer must be there)
-In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that gen/chats.def lists.
+In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that gen/tools/chats.def lists.
 Out:   CHAT.LOSS.expected: the rows of tests/formats/rows/chat.jsonl, targets marked with a star; a template that
        chats.def does not list, or one of it that is missing, is named. Templates of one format must agree.
 """

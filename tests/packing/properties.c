@@ -1,6 +1,6 @@
 /* properties.c -- the packer against brute force and against itself on random instances.
  * In:    a seed; anything after it: five times as many instances (make soak).   Out: one line a test. */
-#include "../../gen/packing.h"
+#include "../../gen/lower/packing.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$build"
 failed=0
-flags="-std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror"
-units="gen/packing.c gen/packing_csv.c"
+flags="-std=c11 -I. -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror"
+units="gen/lower/packing.c gen/tools/packing_csv.c"
 
 verdict() {  # NAME REASON, empty when it passed
     if [ -z "$2" ]; then echo "ok $1"; else echo "not ok $1: $2"; failed=1; fi
@@ -18,7 +18,7 @@ verdict() {  # NAME REASON, empty when it passed
 
 # shellcheck disable=SC2086
 build_all() {
-    gcc $flags -o "$build/properties" $here/properties.c gen/packing.c &&
+    gcc $flags -o "$build/properties" $here/properties.c gen/lower/packing.c &&
     gcc $flags -o "$build/pack-buffers" $here/main.c $units &&
     gcc $flags -fsanitize=address,undefined -fno-sanitize-recover=all \
         -o "$build/pack-checked" $here/main.c $units

@@ -4,6 +4,7 @@
 # are damaged do not pass. SEED=N for other recipes, COUNT=N for more (make soak).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/sources.sh
 gen=${GEN:-out/.gen/gen}
 seed=${SEED:-1}
 count=${COUNT:-100}
@@ -56,8 +57,9 @@ verdict "recipes: $(find "$scratch/r" -name '*.lua' | wc -l) of seed $seed" "$la
 
 # ---- four that train
 
-gcc -std=c11 -O1 -Wall -Wextra -Wshadow -o $work/tokens tests/rooms/tokens.c runtime/base.c runtime/crc32c.c \
-    runtime/json.c runtime/safetensors.c runtime/safetensors_write.c -lcjson -lm || verdict tokens "does not compile"
+# shellcheck disable=SC2046      # paths without blanks
+gcc -std=c11 -O1 -Wall -Wextra -Wshadow -I. -o $work/tokens tests/rooms/tokens.c \
+    $(sources runtime base crc32c json safetensors safetensors_write) -lcjson -lm || verdict tokens "does not compile"
 
 "$gen" "$scratch/t/r001.lua" -o "$scratch/objects" >/dev/null &&
     make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 ||
@@ -109,7 +111,7 @@ find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained
 # ---- damaged graphs
 
 gcc -std=c11 -O1 -g -Wall -Wextra -Wshadow -I. -o $work/damage tests/rooms/damage.c \
-    $(printf '%s\n' out/.obj/gen/*.o | grep -v /main.o) out/.obj/runtime/*.o \
+    $(find out/.obj/gen out/.obj/runtime -name '*.o' ! -path '*/gen/main.o') \
     -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || verdict damage "does not compile"
 $work/damage "$scratch" || failed=1
 exit $failed

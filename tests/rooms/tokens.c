@@ -1,6 +1,6 @@
 /* tokens.c -- a packed token file of random ids: tokens OUT.safetensors VOCAB SEED. */
-#include "../../runtime/safetensors.h"
-#include "../../runtime/tokenfile.h"
+#include "../../runtime/files/safetensors.h"
+#include "../../runtime/data/tokenfile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * In:    argv: ranks built for, mode (sums, abort, hang), local rank.  Out: "ok" or "bad"
  *        lines. */
 #include "../../runtime/base.h"
-#include "../../runtime/comm.h"
+#include "../../runtime/ranks/comm.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

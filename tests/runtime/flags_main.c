@@ -1,5 +1,5 @@
 /* flags_main.c -- prints every flag as the command line and two recipe defaults leave it. */
-#include "../../runtime/flags.h"
+#include "../../runtime/run/flags.h"
 #include <stdlib.h>
 #include <string.h>
 

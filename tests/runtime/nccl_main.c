@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "../../runtime/base.h"
-#include "../../runtime/comm.h"
+#include "../../runtime/ranks/comm.h"
 #include "../../runtime/device.h"
-#include "../../runtime/model.h"
+#include "../../runtime/model/model.h"
 
 static void report(const char *what, bool good)
 {

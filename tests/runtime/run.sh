@@ -1,6 +1,7 @@
 #!/bin/bash
 # The thin runtime: flags, launchers, ranks, order, batches, schedules, log, sampling.
 set -u
+. tests/sources.sh
 build=out/.test/runtime
 mkdir -p "$build"
 scratch=$(mktemp -d)
@@ -26,16 +27,10 @@ compile() {             # compile CC OUT FLAGS SOURCE...
     local cc=$1 out=$2 flags=$3
     shift 3
     # shellcheck disable=SC2086
-    "$cc" $WARN -g -O1 -fopenmp $flags "$@" -o "$out" -lcjson -lm 2>"$scratch/cc"
+    "$cc" $WARN -I. -g -O1 -fopenmp $flags "$@" -o "$out" -lcjson -lm 2>"$scratch/cc"
     local status=$?
     verdict "compile $(basename "$out")" $status "$(head -3 "$scratch/cc")"
     return $status
-}
-
-sources() {             # sources DIR NAME...
-    local dir=$1
-    shift
-    printf "$dir/%s.c " "$@"
 }
 
 # shellcheck disable=SC2046,SC2086
@@ -63,12 +58,12 @@ fi
 toolkit=${CUDA:-/usr/local/cuda}
 if [ -e "$toolkit/include/nccl.h" ]; then
     # shellcheck disable=SC2086
-    gcc $WARN -O1 -fsyntax-only -I"$toolkit/include" runtime/comm_nccl.c runtime/device_cuda.c \
+    gcc $WARN -I. -O1 -fsyntax-only -I"$toolkit/include" runtime/ranks/comm_nccl.c runtime/device_cuda.c \
         tests/runtime/nccl_main.c 2>"$scratch/cc"
     verdict "the toolkit's own headers" $? "$(head -3 "$scratch/cc")"
 fi
 # shellcheck disable=SC2086
-gcc $WARN -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/comm_nccl.c 2>"$scratch/cc"
+gcc $WARN -I. -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/ranks/comm_nccl.c 2>"$scratch/cc"
 verdict "one rank needs no NCCL" $? "$(head -3 "$scratch/cc")"
 
 # In-process checks; leaks are not the subject: the processes are short.
@@ -157,10 +152,10 @@ refuses "x: no flag" x
 refuses "-x: no flag" -x
 DEFAULTS=bad refuses "recipe, run: resume"
 "$build/flags" --help >"$scratch/f"
-rows=$(grep -c '^FLAG(' runtime/flags.def)
+rows=$(grep -c '^FLAG(' runtime/run/flags.def)
 [ "$(grep -c '^  --' "$scratch/f")" = "$rows" ]
 verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
-[ "$(sed -n 's/^SECTION("\(.*\)")$/\1/p' runtime/flags.def)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]')" ]
+[ "$(sed -n 's/^SECTION("\(.*\)")$/\1/p' runtime/run/flags.def)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]')" ]
 verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
 ! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
 verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"

@@ -6,8 +6,8 @@
  * 1 alone does not). Out: "joined HOSTS", "done". */
 #define _GNU_SOURCE
 #include "../../runtime/base.h"
-#include "../../runtime/sha256.h"
-#include "../../runtime/star.h"
+#include "../../runtime/files/sha256.h"
+#include "../../runtime/ranks/star.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,10 +2,10 @@
 #define _GNU_SOURCE
 #include "unit.h"
 #include "../../runtime/base.h"
-#include "../../runtime/bins.h"
-#include "../../runtime/data.h"
-#include "../../runtime/json.h"
-#include "../../runtime/safetensors.h"
+#include "../../runtime/data/bins.h"
+#include "../../runtime/data/data.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/files/safetensors.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

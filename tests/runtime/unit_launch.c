@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "unit.h"
 #include "../../runtime/base.h"
-#include "../../runtime/launch.h"
+#include "../../runtime/ranks/launch.h"
 #include <stdlib.h>
 #include <string.h>
 

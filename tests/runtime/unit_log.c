@@ -3,8 +3,8 @@
 #define _GNU_SOURCE
 #include "unit.h"
 #include "../../runtime/base.h"
-#include "../../runtime/json.h"
-#include "../../runtime/log.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/run/log.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

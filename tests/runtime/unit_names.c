@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "unit.h"
 #include "../../runtime/base.h"
-#include "../../runtime/flags.h"
-#include "../../runtime/names.h"
+#include "../../runtime/run/flags.h"
+#include "../../runtime/files/names.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

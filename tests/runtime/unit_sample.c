@@ -1,7 +1,7 @@
 /* unit_sample.c -- frequencies of sampled tokens against softmax; greedy; top-p; determinism. */
 #include "unit.h"
 #include "../../runtime/base.h"
-#include "../../runtime/sample.h"
+#include "../../runtime/data/sample.h"
 #include <math.h>
 #include <string.h>
 

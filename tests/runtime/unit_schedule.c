@@ -2,8 +2,8 @@
  * others. */
 #include "unit.h"
 #include "../../runtime/base.h"
-#include "../../runtime/json.h"
-#include "../../runtime/schedule.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/run/schedule.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* unit_sha256.c -- published vectors: FIPS 180-4 (NIST's examples), RFC 4231. */
 #include "unit.h"
-#include "../../runtime/sha256.h"
+#include "../../runtime/files/sha256.h"
 #include <stdio.h>
 #include <string.h>
 

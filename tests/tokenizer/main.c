@@ -4,8 +4,8 @@
  * Out:   one line a test; exit 1 if one failed. */
 #define _GNU_SOURCE
 #include "../../runtime/base.h"
-#include "../../runtime/json.h"
-#include "../../runtime/tokenizer.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/data/tokenizer.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../runtime/json.h"
-#include "../../runtime/safetensors.h"
+#include "../../runtime/files/json.h"
+#include "../../runtime/files/safetensors.h"
 
 static const char *prefix = "";
 static int failed;

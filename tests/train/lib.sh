@@ -6,6 +6,7 @@
 # Keeps: programs of the last time, as long as what they are made from is the same; scripts side by side share them.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+. tests/sources.sh
 here=tests/train
 ref=$here/ref
 BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast} FULL=${FULL:-}
@@ -127,8 +128,8 @@ same() {
 
 (
     flock 9
-    sources="$here/compare.c $(echo runtime/{base,json,safetensors,safetensors_write,crc32c}.c)"
+    sources="$here/compare.c $(sources runtime base json safetensors safetensors_write crc32c)"
     # shellcheck disable=SC2086
-    [ -x $work/compare ] && [ -z "$(find $sources runtime/*.h -newer $work/compare)" ] ||
-        ${CC:-gcc} -std=c11 -O1 -g0 -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare $sources -lcjson -lm
+    [ -x $work/compare ] && [ -z "$(find $sources $(headers runtime) -newer $work/compare)" ] ||
+        ${CC:-gcc} -std=c11 -I. -O1 -g0 -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare $sources -lcjson -lm
 ) 9>$work/compare.lock || { verdict compare "does not compile"; exit 1; }

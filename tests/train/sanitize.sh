@@ -31,13 +31,13 @@ objects=$work/gen.asan
 mkdir -p $objects
 {
     echo "all: $objects/gen"
-    sources="$(ls gen/*.c) $(make -s --no-print-directory -f - shared <<<'include Makefile
+    sources="$(find gen -name "*.c" | sort) $(make -s --no-print-directory -f - shared <<<'include Makefile
 shared: ; @echo $(SHARED:%=runtime/%.c)')"
     list=
     for source in $sources; do
         object=$objects/${source//\//_}.o
         list="$list $object"
-        echo "$object: $source $(echo gen/*.h gen/*.def runtime/*.h runtime/*.def kernels/*.def)"
+        echo "$object: $source $(headers gen) $(headers runtime) kernels/kernels.def"
         echo "	\$(CC) -std=c11 -g1 -O1 $sanitizers -I. -I/usr/include/lua5.4 -c -o \$@ \$<"
     done
     echo "$objects/gen:$list"

@@ -20,7 +20,7 @@
 
 #include <stdio.h>               // snprintf()
 
-#include "runtime/comm.h"        // sums over ranks
+#include "runtime/ranks/comm.h"        // sums over ranks
 #include "runtime/base.h"        // arena_alloc()
 #include "shape.h"               // B, T, C, ...
 #include "step.h"

@@ -1,0 +1,517 @@
+/* config.c -- plain values -> Config, by the rows of fields.def and of the flags a recipe may set.
+ *
+ * In:    the recipe's table.      Out: every field set, typed and in range.
+ * Keeps: the place of every value; all mistakes of the recipe are shown together.
+ * Rules between fields are in config_rules.c, text forms and help in config_text.c. */
+#include "gen/gen.h"
+#include "runtime/run/schedule.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) \
+    {path, FT_##type, def, lo, hi, choices, unit, doc},
+const FieldRow field_row[NFIELDS] = {
+#include "gen/config/fields.def"
+};
+#undef FIELD
+
+#define FLAG(name, type, def, lo, hi, value, recipe, doc) \
+    {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
+const RunFlag run_flag[] = {
+#include "runtime/run/flags.def"
+};
+#undef FLAG
+const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
+
+enum { MAX_KEYS = NFIELDS + 200 };
+
+static bool was_read[NFIELDS];
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+const char *field_choices(int field)
+{
+    static const char *targets;
+    if (strcmp(field_row[field].choices, "@targets"))
+        return field_row[field].choices;
+    for (int i = 0; !targets || i < target_count(); i++)
+        targets = i ? text_print("%s|%s", targets, target_row(i)->name) : target_row(i)->name;
+    return targets;
+}
+
+int run_flag_find(const char *name)
+{
+    for (int i = 0; i < nrun_flags; i++)
+        if (!strcmp(run_flag[i].name, name))
+            return i;
+    return -1;
+}
+
+bool run_flag_words(int flag)
+{
+    const RunFlag *f = &run_flag[flag];
+    return f->type == FT_STRING && strchr(f->value, '|')
+           && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
+static int field_find(const char *path)
+{
+    for (int i = 0; i < NFIELDS; i++)
+        if (!strcmp(field_row[i].path, path))
+            return i;
+    return -1;
+}
+
+/* The key of field i inside the table `section` ("": the recipe itself); NULL: it is elsewhere. */
+static const char *key_in(int i, const char *section)
+{
+    const char *path = field_row[i].path, *dot = strchr(path, '.');
+    size_t n = strlen(section);
+    if (!n)
+        return dot ? NULL : path;
+    return dot && (size_t)(dot - path) == n && !strncmp(path, section, n) ? dot + 1 : NULL;
+}
+
+static bool is_section(const char *key)
+{
+    for (int i = 0; i < NFIELDS; i++)
+        if (key_in(i, key))
+            return true;
+    return !strcmp(key, "run");
+}
+
+/* Every key that the table `section` may hold, in the order of the rows. */
+static int keys_of(const char *section, const char **key)
+{
+    int n = 0;
+    if (!strcmp(section, "run")) {
+        for (int i = 0; i < nrun_flags; i++)
+            if (run_flag[i].recipe)
+                key[n++] = run_flag[i].name;
+        return n;
+    }
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *k = key_in(i, section);
+        if (!k && !*section) {
+            k = text_print("%.*s", (int)strcspn(field_row[i].path, "."), field_row[i].path);
+            if (n && !strcmp(key[n - 1], k))
+                k = NULL;
+        }
+        if (k)
+            key[n++] = k;
+    }
+    if (!*section)
+        key[n++] = "run";
+    return n;
+}
+
+/* Whether word is one of "a|b|c"; its index goes to *at. */
+static bool choice_find(const char *choices, const char *word, int64_t *at)
+{
+    size_t n = strlen(word);
+    *at = 0;
+    for (const char *p = choices; *p; (*at)++) {
+        size_t k = strcspn(p, "|");
+        if (k && k == n && !strncmp(p, word, n))
+            return true;
+        p += k;
+        p += *p == '|';
+    }
+    return false;
+}
+
+static char *with_commas(const char *choices)
+{
+    Str s = {0};
+    for (const char *p = choices + (*choices == '|'); *p; p++)
+        str_print(&s, *p == '|' ? ", " : "%c", *p);
+    return s.text;
+}
+
+/* ---- one value ----------------------------------------------------------------------------- */
+
+static const char *show(const Rval *r)
+{
+    FieldValue v = {.i = r->kind == RV_BOOL ? r->b : r->i, .f = r->f, .s = r->s};
+    switch (r->kind) {
+    case RV_BOOL:
+        return value_print(FT_BOOL, &v);
+    case RV_INT:
+        return value_print(FT_INT, &v);
+    case RV_FLOAT:
+        return value_print(FT_FLOAT, &v);
+    case RV_STRING:
+        if (strlen(r->s) > 60)
+            v.s = text_print("%.57s...", r->s);
+        return value_print(FT_STRING, &v);
+    case RV_TABLE:
+        return "a table";
+    default:
+        return r->kind == RV_NIL ? "nil" : text_print("a %s", r->s);
+    }
+}
+
+static char *number_wanted(FieldType type, double lo, double hi)
+{
+    return text_print("%s from %.15g to %.15g", type == FT_INT ? "an integer" : "a number", lo, hi);
+}
+
+/* NULL: v holds the number; else what was wanted. */
+static const char *take_number(FieldType type, double lo, double hi, const Rval *r, FieldValue *v)
+{
+    bool number = r->kind == RV_INT || r->kind == RV_FLOAT;
+    double f = r->kind == RV_INT ? (double)r->i : r->f;
+    if (!number || !isfinite(f) || f < lo || f > hi)
+        return number_wanted(type, lo, hi);
+    if (type == FT_INT && r->kind == RV_FLOAT && (f != floor(f) || fabs(f) > 9007199254740992.0))
+        return number_wanted(type, lo, hi);
+    v->i = r->kind == RV_INT ? r->i : type == FT_INT ? (int64_t)f : 0;
+    v->f = f;
+    return NULL;
+}
+
+static const char *take_list(const char *ours, const Rval *r, FieldValue *v, const char **got)
+{
+    static const char wanted[] = "a list of strings such as {\"q_proj\", \"v_proj\"}";
+    int n = 0;
+    if (r->kind == RV_STRING) {
+        v->list = arena_new((strlen(r->s) + 1) * sizeof *v->list);
+        for (char *p = text_copy(r->s); *p; n++) {
+            v->list[n] = p;
+            p += r->loc.file ? strlen(p) : strcspn(p, ",");    /* f=a,b on the command line */
+            if (*p)
+                *p++ = 0;
+        }
+    } else if (r->kind == RV_TABLE && !r->nkeys) {
+        v->list = arena_new(((size_t)r->nitems + 1) * sizeof *v->list);
+        for (n = 0; n < r->nitems; n++) {
+            if (r->item[n]->kind != RV_STRING) {
+                *got = text_print("%s as item %d", show(r->item[n]), n + 1);
+                return wanted;
+            }
+            v->list[n] = r->item[n]->s;
+        }
+    } else
+        return wanted;
+    for (int i = 0; i < n; i++)
+        v->list[i] = foreign_word(ours, v->list[i]);
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            if (!strcmp(v->list[i], v->list[j])) {
+                FieldValue one = {.s = v->list[i]};
+                *got = text_print("%s twice", value_print(FT_STRING, &one));
+                return "each string once";
+            }
+    v->n = n;
+    return NULL;
+}
+
+/* NULL: v holds the value; else what was wanted, and in *got what was there. ours: the field or flag,
+ * whose WORD rows of foreign.def are taken too. */
+static const char *take(const char *ours, FieldType type, double lo, double hi, const char *choices,
+                        const Rval *r, FieldValue *v, const char **got)
+{
+    *got = show(r);
+    const char *word = r->s ? r->s : *got;
+    switch (type) {
+    case FT_INT:
+    case FT_FLOAT:
+        if (foreign_word(ours, word) != word) {
+            word = foreign_word(ours, word);
+            return value_parse(type, &word, v);
+        }
+        return take_number(type, lo, hi, r, v);
+    case FT_BOOL:
+        v->i = r->b;
+        return r->kind == RV_BOOL ? NULL : "true or false";
+    case FT_STRING:
+        /* a word of the command line has its text, whatever it looks like */
+        v->s = r->s ? foreign_word(ours, r->s) : NULL;
+        return r->kind == RV_STRING || (r->s && r->kind != RV_OTHER) ? NULL : "a string";
+    case FT_CHOICE:
+        v->s = foreign_word(ours, word);
+        if ((r->kind == RV_STRING || v->s != word) && choice_find(choices, v->s, &v->i))
+            return NULL;
+        return text_print("one of %s", with_commas(choices));
+    case FT_LIST:
+        return take_list(ours, r, v, got);
+    }
+    return "another type";
+}
+
+/* ---- tables of the recipe ------------------------------------------------------------------ */
+
+static const char *join(const char *section, const char *key)
+{
+    return *section ? text_print("%s.%s", section, key) : key;
+}
+
+/* r: what was given. */
+static void unknown_key(const Rval *r, const char *section, const char *key)
+{
+    Loc loc = r->loc;
+    const char *path = join(section, key), *name[MAX_KEYS];
+    int whole = strchr(key, '.') ? field_find(key) : -1;
+    if (whole >= 0) {
+        size_t n = strcspn(key, ".");
+        err_add(loc, "%s: write it as %.*s = { %s = ... }", key, (int)n, key, key + n + 1);
+        return;
+    }
+    const Foreign *row = foreign_find(key);
+    if (row) {
+        err_add(loc, "%s: unknown key; %s", path,
+                loc.file ? foreign_say(row) : foreign_typed(row, r->s));
+        return;
+    }
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *dot = strchr(field_row[i].path, '.');
+        if (!strcmp(dot ? dot + 1 : field_row[i].path, key)) {
+            err_add(loc, "%s: unknown key; did you mean \"%s\"?", path, field_row[i].path);
+            return;
+        }
+    }
+    int flag = run_flag_find(key);
+    if (flag >= 0 && run_flag[flag].recipe) {
+        err_add(loc, "%s: unknown key; did you mean \"run.%s\"?", path, key);
+        return;
+    }
+    int n = keys_of(section, name);
+    const char *near = text_nearest(key, name, n);
+    if (near) {
+        err_add(loc, "%s: unknown key; did you mean \"%s\"?", path, near);
+        return;
+    }
+    for (int i = 0; i < foreign_rows; i++)
+        if (names_distance(key, foreign_row[i].name) <= (int)(strlen(key) + 1) / 4) {
+            err_add(loc, "%s: unknown key; did you mean \"%s\"? %s", path, foreign_row[i].name,
+                    foreign_say(&foreign_row[i]));
+            return;
+        }
+    Str list = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&list, "%s%s", i ? ", " : "", name[i]);
+    err_add(loc, "%s: unknown key; there are: %s", path, list.text);
+}
+
+/* What to say of a card, or of an architecture without a row; NULL: nothing. */
+static const char *target_hint(const Rval *r)
+{
+    static const char *const before[] = {"v100", "t4", "p100", "p40", "k80", "rtx2080", "titan"};
+    char card[32] = "", *end;
+    if (r->kind != RV_STRING || strlen(r->s) >= sizeof card)
+        return NULL;
+    for (const char *p = r->s; *p; p++)
+        if (!strchr(" -_", *p))
+            card[strlen(card)] = (char)tolower((unsigned char)*p);
+    long arch = strncmp(card, "sm", 2) ? 0 : strtol(card + 2, &end, 10);
+    bool old = arch >= 10 && arch < 80;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        old = old || !strcmp(card, before[i]);
+    if (old)
+        return text_print("%s is not supported: GPUs from Ampere on (sm_80); gen list names the targets",
+                          r->s);
+    for (int i = 0; i < target_count(); i++) {
+        const Target *t = target_row(i);
+        Str about = {0};
+        for (const char *p = t->about; *p; p++)
+            if (!strchr(" -_", *p))
+                str_print(&about, "%c", tolower((unsigned char)*p));
+        const char *at = strlen(card) > 1 ? strstr(about.text, card) : NULL;
+        if (at && !isalnum((unsigned char)at[strlen(card)]))
+            return text_print("\"%s\" is a card; its target is %s (%s)", r->s, t->name, t->about);
+        if (arch && arch == t->capability)
+            return text_print("want %s, got \"%s\"", t->name, r->s);
+    }
+    return NULL;
+}
+
+static void fill_field(Config *c, int field, const Rval *r)
+{
+    const FieldRow *row = &field_row[field];
+    FieldValue v = {.set = true, .loc = r->loc}, *old = &c->v[field];
+    if (old->set && old->loc.file && r->loc.file) {
+        err_add(r->loc, "%s: set twice, as gpus and as ranks, which are the same field", row->path);
+        return;
+    }
+    if (old->set && r->loc.file)            /* the command line goes first */
+        return;
+    const char *got, *wanted =
+        take(row->path, row->type, row->lo, row->hi, field_choices(field), r, &v, &got);
+    if (wanted && field == F_target && target_hint(r))
+        err_add(r->loc, "target: %s", target_hint(r));
+    else if (wanted)
+        err_add(r->loc, "%s: want %s, got %s", row->path, wanted, got);
+    else
+        *old = v;
+    old->set = true;                        /* a wrong value is not a missing one */
+}
+
+static void fill_flag(Config *c, const char *key, const Rval *r)
+{
+    int i = run_flag_find(key);
+    if (i < 0) {
+        unknown_key(r, "run", key);
+        return;
+    }
+    const RunFlag *f = &run_flag[i];
+    if (!f->recipe) {
+        err_add(r->loc, "run.%s: a recipe cannot set it: give --%s to the training binary", key,
+                key);
+        return;
+    }
+    FieldValue v = {0};
+    int64_t at;
+    const char *got, *wanted = take(f->name, f->type, f->lo, f->hi, "", r, &v, &got);
+    if (!wanted && run_flag_words(i) && !choice_find(f->value, v.s, &at))
+        wanted = text_print("one of %s", with_commas(f->value));
+    if (wanted) {
+        err_add(r->loc, "run.%s: want %s, got %s", key, wanted, got);
+        return;
+    }
+    c->run_name[c->nrun] = f->name;
+    c->run_loc[c->nrun] = r->loc;
+    c->run_value[c->nrun++] = f->type == FT_STRING ? v.s : value_print(f->type, &v);
+}
+
+static void fill_table(Config *c, const char *section, const Rval *t)
+{
+    if (t->kind != RV_TABLE) {
+        const Foreign *row = foreign_find(section);
+        int flag = run_flag_find(section);
+        err_add(t->loc, "%s: want a table { field = value, ... }, got %s%s%s", section, show(t),
+                row || flag >= 0 ? "; if one setting was meant: " : "",
+                row         ? foreign_say(row)
+                : flag >= 0 ? text_print("here it is run.%s", section)
+                            : "");
+        return;
+    }
+    if (t->nitems)
+        err_add(t->item[0]->loc, "%s: want field = value, got %s without a name",
+                *section ? section : "the recipe", show(t->item[0]));
+    for (int i = 0; i < t->nkeys; i++) {
+        const char *key = t->key[i];
+        int field = !*section && !strcmp(key, "ranks") ? F_gpus : field_find(join(section, key));
+        if (!strcmp(section, "run"))
+            fill_flag(c, key, t->value[i]);
+        else if (field >= 0 && !strchr(key, '.'))
+            fill_field(c, field, t->value[i]);
+        else if (!*section && is_section(key))
+            fill_table(c, key, t->value[i]);
+        else
+            unknown_key(t->value[i], section, key);
+    }
+}
+
+/* Where a field would stand that the recipe leaves out: its table, or the recipe. */
+static Loc default_place(const Rval *recipe, int field)
+{
+    for (int i = 0; i < recipe->nkeys; i++)
+        if (key_in(field, recipe->key[i]))
+            return recipe->value[i]->loc;
+    return recipe->loc;
+}
+
+/* Flags in the order of their rows, so that the same settings give the same text. */
+static void sort_run(Config *c)
+{
+    for (int i = 1; i < c->nrun; i++)
+        for (int j = i; j && run_flag_find(c->run_name[j - 1]) > run_flag_find(c->run_name[j]);
+             j--) {
+            const char *name = c->run_name[j], *value = c->run_value[j];
+            Loc loc = c->run_loc[j];
+            c->run_name[j] = c->run_name[j - 1];
+            c->run_value[j] = c->run_value[j - 1];
+            c->run_loc[j] = c->run_loc[j - 1];
+            c->run_name[j - 1] = name;
+            c->run_value[j - 1] = value;
+            c->run_loc[j - 1] = loc;
+        }
+}
+
+/* ---- readers ------------------------------------------------------------------------------- */
+
+static const FieldValue *read_field(const Config *c, int field, FieldType type)
+{
+    if (field < 0 || field >= NFIELDS)
+        bug("no field %d", field);
+    FieldType is = field_row[field].type;
+    if (is != type && !(type == FT_STRING && is == FT_CHOICE))
+        bug("%s is read as another type than its row says", field_row[field].path);
+    was_read[field] = true;
+    return &c->v[field];
+}
+
+int64_t config_int(Config *c, int field)
+{
+    return read_field(c, field, FT_INT)->i;
+}
+
+double config_float(Config *c, int field)
+{
+    return read_field(c, field, FT_FLOAT)->f;
+}
+
+bool config_bool(Config *c, int field)
+{
+    return read_field(c, field, FT_BOOL)->i != 0;
+}
+
+const char *config_text(Config *c, int field)
+{
+    return read_field(c, field, FT_STRING)->s;
+}
+
+bool config_listed(Config *c, int field, const char *word)
+{
+    const FieldValue *v = read_field(c, field, FT_LIST);
+    for (int i = 0; i < v->n; i++)
+        if (!strcmp(v->list[i], word))
+            return true;
+    return false;
+}
+
+Loc config_loc(Config *c, int field)
+{
+    return c->v[field].loc;
+}
+
+const char *config_unread(Config *c)
+{
+    for (int i = 0; i < NFIELDS; i++)
+        if (c->v[i].set && !was_read[i] && i != F_name && i != F_about)
+            return field_row[i].path;
+    return NULL;
+}
+
+/* ---- the room ------------------------------------------------------------------------------ */
+
+Config *config_fill(Rval *recipe, const char *path)
+{
+    Config *c = arena_new(sizeof *c);
+    c->recipe = path;
+    c->run_name = arena_new((size_t)nrun_flags * sizeof *c->run_name);
+    c->run_loc = arena_new((size_t)nrun_flags * sizeof *c->run_loc);
+    c->run_value = arena_new((size_t)nrun_flags * sizeof *c->run_value);
+    fill_table(c, "", recipe);
+    sort_run(c);
+    for (int i = 0; i < NFIELDS; i++) {
+        const FieldRow *row = &field_row[i];
+        if (c->v[i].set)
+            continue;
+        c->v[i].loc = default_place(recipe, i);
+        const char *text = row->def;
+        if (!*text)
+            err_add(c->v[i].loc, "%s: has to be set: %s", row->path, row->doc);
+        else if (*text != '?' && value_parse(row->type, &text, &c->v[i]))
+            bug("default of %s: %s", row->path, row->def);
+        if (row->type == FT_CHOICE && c->v[i].s)
+            choice_find(field_choices(i), c->v[i].s, &c->v[i].i);
+    }
+    err_flush();
+    config_derive(c);
+    c->hash = config_hash(c);
+    return c;
+}

@@ -1,0 +1,326 @@
+/* config_rules.c -- what fields have to do with each other: defaults that follow, combinations.
+ *
+ * In:    every field typed and in range.      Out: no default left open; no rule broken.
+ * Keeps: a value that the recipe sets is never changed.
+ * Method: rules in the order of fields.def; each message has the numbers and a way out. */
+#include "gen/gen.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What a family may be told. Module names: the last part of the Hugging Face path, as in PEFT. */
+typedef struct {
+    const char *name;
+    bool fused_qkv;          /* heads share one matrix: no kv_heads, head_dim = hidden / heads */
+    bool rope;
+    bool attention_bias;     /* may be chosen */
+    bool ffn_4x;             /* ffn defaults to 4 * hidden */
+    bool tied;               /* by default */
+    const char *norm_eps;
+    const char *modules, *peft_default, *saved;
+} FamilyRow;
+
+#define LLAMA_MODULES "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj", "q_proj v_proj", \
+                      "embed_tokens lm_head"
+static const FamilyRow family_row[] = {
+    {"gpt2", true, false, false, true, true, "1e-5", "c_attn c_proj c_fc", "c_attn", "wte lm_head"},
+    {"llama", false, true, true, false, false, "1e-6", LLAMA_MODULES},
+    {"qwen2", false, true, false, false, false, "1e-6", LLAMA_MODULES},
+};
+
+enum { MAX_WORDS = 16 };
+
+static const FamilyRow *family_of(const Config *c)
+{
+    for (size_t i = 0; i < sizeof family_row / sizeof *family_row; i++)
+        if (!strcmp(family_row[i].name, c->v[F_model_family].s))
+            return &family_row[i];
+    bug("no rules for the family %s", c->v[F_model_family].s);
+}
+
+static int words(const char *text, const char **word)
+{
+    int n = 0;
+    for (const char *p = text; *p && n < MAX_WORDS;) {
+        size_t k = strcspn(p, " ");
+        word[n++] = text_print("%.*s", (int)k, p);
+        p += k + (p[k] == ' ');
+    }
+    return n;
+}
+
+/* ---- defaults that follow ------------------------------------------------------------------ */
+
+static bool open_field(const Config *c, int field)
+{
+    return !c->v[field].set;
+}
+
+static void fill_int(Config *c, int field, int64_t i)
+{
+    if (open_field(c, field)) {
+        c->v[field].i = i;
+        c->v[field].f = (double)i;
+    }
+}
+
+static void fill_text(Config *c, int field, const char *text)
+{
+    if (open_field(c, field) && value_parse(field_row[field].type, &text, &c->v[field]))
+        bug("%s: default %s", field_row[field].path, text);
+}
+
+/* The recipe's file name without folder and .lua. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    size_t n = strlen(base);
+    return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
+}
+
+static int64_t near_multiple(int64_t x, int64_t of, bool above)
+{
+    return (x + (above ? of - 1 : 0)) / of * of;
+}
+
+static void derive_head_dim(Config *c)
+{
+    int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i;
+    if (!open_field(c, F_model_head_dim))
+        return;
+    int64_t below = near_multiple(hidden, heads, false), above = near_multiple(hidden, heads, true);
+    if (below != above)
+        err_add(c->v[F_model_hidden].loc,
+                "model.hidden: %" PRId64 " is not a multiple of heads = %" PRId64
+                "; try hidden = %" PRId64,
+                hidden, heads, hidden - below < above - hidden && below ? below : above);
+    fill_int(c, F_model_head_dim, hidden / heads);
+}
+
+void config_derive(Config *c)
+{
+    const FamilyRow *f = family_of(c);
+    if (open_field(c, F_name))
+        c->v[F_name].s = base_name(c->recipe);
+    c->name = c->v[F_name].s;
+    fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
+    derive_head_dim(c);
+    if (open_field(c, F_model_ffn) && !f->ffn_4x)
+        err_add(c->v[F_model_ffn].loc, "model.ffn: has to be set for %s: width inside the "
+                "feed-forward part", f->name);
+    fill_int(c, F_model_ffn, 4 * c->v[F_model_hidden].i);
+    fill_int(c, F_model_positions, c->v[F_seq_max].i);
+    fill_text(c, F_model_norm_eps, f->norm_eps);
+    fill_int(c, F_model_tied, f->tied);
+    if (open_field(c, F_lora_alpha))
+        c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
+    FieldValue *targets = &c->v[F_lora_targets];
+    if (open_field(c, F_lora_targets)) {
+        targets->list = arena_new(MAX_WORDS * sizeof *targets->list);
+        targets->n = c->v[F_lora_rank].i ? words(f->peft_default, targets->list) : 0;
+    }
+    err_flush();
+}
+
+/* ---- rules --------------------------------------------------------------------------------- */
+
+/* The place of the first of two fields that the recipe sets. */
+static Loc place(const Config *c, int a, int b)
+{
+    return c->v[a].set || !c->v[b].set ? c->v[a].loc : c->v[b].loc;
+}
+
+static void check_name(const Config *c)
+{
+    const char *s = c->name;
+    size_t ok = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    if (!*s || s[ok] || strlen(s) > 100 || *s == '.' || *s == '-')
+        err_add(c->v[F_name].loc,
+                "name: want up to 100 letters, digits and _ . - that begin with a letter, digit "
+                "or _, got %s",
+                value_print(FT_STRING, &c->v[F_name]));
+}
+
+static void check_precision(const Config *c)
+{
+    if (!strcmp(c->v[F_precision].s, "fp16")
+        && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
+        err_add(c->v[F_precision].loc,
+                "precision: fp16 needs a GPU target; for target = \"%s\" try \"bf16\" or "
+                "\"fp32\"",
+                c->v[F_target].s);
+}
+
+/* Fields that say how a GPU works. */
+static void check_gpu_fields(const Config *c)
+{
+    static const int field[] = {F_lora_fold, F_kernels_graph, F_comm_overlap, F_tune, F_card};
+    for (size_t i = 0; i < sizeof field / sizeof field[0]; i++)
+        if (c->v[field[i]].set && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
+            err_add(c->v[field[i]].loc, "%s: is for GPU targets; target = \"%s\" has no use for it",
+                    field_row[field[i]].path, c->v[F_target].s);
+}
+
+static void check_sizes(const Config *c)
+{
+    int64_t T = c->v[F_seq_max].i, B = c->v[F_batch_micro].i;
+    int64_t sequences = B * c->v[F_batch_accum].i * c->v[F_gpus].i;
+    if (B * T > INT32_MAX)
+        err_add(place(c, F_batch_micro, F_seq_max),
+                "batch.micro: %" PRId64 " sequences of %" PRId64 " tokens are %" PRId64
+                " tokens, more than 2147483647; try batch.micro = %" PRId64,
+                B, T, B * T, INT32_MAX / T > 0 ? INT32_MAX / T : 1);
+    if (sequences > INT32_MAX)
+        err_add(place(c, F_batch_accum, F_gpus),
+                "batch.accum: a global batch of micro * accum * gpus = %" PRId64 " * %" PRId64
+                " * %" PRId64 " = %" PRId64 " sequences is more than 2147483647",
+                B, c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
+    if (T > c->v[F_model_positions].i)
+        err_add(place(c, F_seq_max, F_model_positions),
+                "seq.max: %" PRId64 " tokens, but the model has %" PRId64
+                " positions; try seq.max = %" PRId64,
+                T, c->v[F_model_positions].i, c->v[F_model_positions].i);
+    if (c->v[F_batch_targets].i > B * T)
+        err_add(c->v[F_batch_targets].loc,
+                "batch.targets: %" PRId64 " is more than batch.micro * seq.max = %" PRId64
+                " * %" PRId64 " = %" PRId64 "; 0 sends all rows through the head",
+                c->v[F_batch_targets].i, B, T, B * T);
+    if (c->v[F_memory_loss_rows].i > B * T)
+        err_add(c->v[F_memory_loss_rows].loc,
+                "memory.loss_rows: %" PRId64 " is more than batch.micro * seq.max = %" PRId64
+                " * %" PRId64 " = %" PRId64 "; 0 lets the generator choose",
+                c->v[F_memory_loss_rows].i, B, T, B * T);
+}
+
+/* The divisor of n nearest to k. */
+static int64_t near_divisor(int64_t n, int64_t k)
+{
+    for (int64_t d = 1;; d++) {
+        if (k - d >= 1 && n % (k - d) == 0)
+            return k - d;
+        if (k + d >= n)
+            return n;
+        if (n % (k + d) == 0)
+            return k + d;
+    }
+}
+
+static void check_heads(const Config *c, const FamilyRow *f)
+{
+    int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i,
+            kv = c->v[F_model_kv_heads].i, hd = c->v[F_model_head_dim].i;
+    if (f->fused_qkv && heads * hd != hidden)
+        err_add(place(c, F_model_head_dim, F_model_heads),
+                "model.head_dim: heads * head_dim = %" PRId64 " * %" PRId64 " = %" PRId64
+                ", but hidden = %" PRId64 ", and %s needs them equal; leave head_dim out or try "
+                "hidden = %" PRId64,
+                heads, hd, heads * hd, hidden, f->name, heads * hd);
+    if (f->fused_qkv && kv != heads)
+        err_add(c->v[F_model_kv_heads].loc,
+                "model.kv_heads: %s has as many as heads: leave it out, got %" PRId64, f->name, kv);
+    else if (heads % kv)
+        err_add(place(c, F_model_kv_heads, F_model_heads),
+                "model.kv_heads: heads = %" PRId64 " is not a multiple of "
+                "kv_heads = %" PRId64 "; try kv_heads = %" PRId64,
+                heads, kv, near_divisor(heads, kv));
+    if (f->rope && hd % 2)
+        err_add(place(c, F_model_head_dim, F_model_heads),
+                "model.head_dim: %" PRId64 " is odd; rotary embeddings "
+                "turn pairs: try %" PRId64,
+                hd, hd + 1);
+}
+
+/* Fields without effect for this family or with the other settings are refused, not ignored. */
+static void refuse_set(const Config *c, int first, int last, const char *why)
+{
+    for (int i = first; i <= last; i++)
+        if (c->v[i].set)
+            err_add(c->v[i].loc, "%s: %s", field_row[i].path, why);
+}
+
+static void check_family(const Config *c, const FamilyRow *f)
+{
+    bool scaled = strcmp(c->v[F_model_rope_scaling].s, "none") != 0;
+    if (!f->rope)
+        refuse_set(c, F_model_rope_theta, F_model_rope_original_positions,
+                   text_print("%s has no rotary embedding; leave it out", f->name));
+    else if (!scaled)
+        refuse_set(c, F_model_rope_factor, F_model_rope_original_positions,
+                   "has no effect while model.rope_scaling is \"none\"; set it to \"llama3\" or "
+                   "leave this out");
+    if (scaled && c->v[F_model_rope_low_freq_factor].f >= c->v[F_model_rope_high_freq_factor].f)
+        err_add(
+            place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
+            "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
+            c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
+    if (!f->attention_bias)
+        refuse_set(
+            c, F_model_attention_bias, F_model_attention_bias,
+            text_print("only llama leaves a choice; %s has its own biases: leave it out", f->name));
+    for (int i = F_model_bos; i <= F_model_eos; i++)
+        if (c->v[i].i >= c->v[F_model_vocab].i)
+            err_add(c->v[i].loc,
+                    "%s: token %" PRId64 " is outside the vocabulary: want -1 to %" PRId64,
+                    field_row[i].path, c->v[i].i, c->v[F_model_vocab].i - 1);
+}
+
+static void check_modules(const Config *c, int field, const char *known, const char *also,
+                          const FamilyRow *f)
+{
+    const char *word[MAX_WORDS + 1];
+    int n = words(known, word);
+    if (also)
+        word[n++] = also;
+    const FieldValue *v = &c->v[field];
+    for (int i = 0; i < v->n; i++) {
+        int k = 0;
+        while (k < n && strcmp(word[k], v->list[i]))
+            k++;
+        if (k < n)
+            continue;
+        FieldValue one = {.s = v->list[i]};
+        const char *dot = strrchr(v->list[i], '.');      /* "self_attn.q_proj" */
+        const char *near = text_nearest(dot ? dot + 1 : v->list[i], word, n);
+        err_add(v->loc, "%s: %s has no module %s; %s", field_row[field].path, f->name,
+                value_print(FT_STRING, &one),
+                strpbrk(v->list[i], ", ") ? "write a list: { \"q_proj\", \"v_proj\" }"
+                : near ? text_print("did you mean \"%s\"?", near)
+                     : text_print("there are: %s%s%s", known, also ? " " : "", also ? also : ""));
+    }
+}
+
+static void check_lora(const Config *c, const FamilyRow *f)
+{
+    if (!c->v[F_lora_rank].i) {
+        refuse_set(
+            c, F_lora_alpha, F_lora_modules_to_save,
+            "has no effect while lora.rank is 0; set lora.rank, for example 16, or leave this out");
+        return;
+    }
+    const FieldValue *targets = &c->v[F_lora_targets], *saved = &c->v[F_lora_modules_to_save];
+    check_modules(c, F_lora_targets, f->modules, "all-linear", f);
+    check_modules(c, F_lora_modules_to_save, f->saved, NULL, f);
+    if (!targets->n)
+        err_add(targets->loc, "lora.targets: want at least one module, or \"all-linear\"");
+    for (int i = 0; i < targets->n; i++)
+        if (targets->n > 1 && !strcmp(targets->list[i], "all-linear"))
+            err_add(targets->loc, "lora.targets: \"all-linear\" has to stand alone");
+    if (saved->n && c->v[F_model_tied].i)
+        err_add(saved->loc, "lora.modules_to_save: model.tied = true makes embedding and head one "
+                            "matrix, which cannot "
+                            "be trained beside adapters; leave this out");
+}
+
+void check_config(Config *c)
+{
+    const FamilyRow *f = family_of(c);
+    check_name(c);
+    check_precision(c);
+    check_gpu_fields(c);
+    check_sizes(c);
+    check_heads(c, f);
+    check_family(c, f);
+    check_lora(c, f);
+    err_flush();
+}

@@ -1,0 +1,407 @@
+/* config_text.c -- Config and the field reference as text.
+ *
+ * Keeps: print(parse(x)) == x; numbers in the fewest digits that read back the same; no locale. */
+#define _GNU_SOURCE
+#include "gen/gen.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one value in Lua's spelling ----------------------------------------------------------- */
+
+static char *float_print(double f)
+{
+    if (isnan(f))
+        return text_copy("nan");
+    if (isinf(f))
+        return text_copy(f < 0 ? "-inf" : "inf");
+    char *s = NULL;
+    for (int digits = 15; digits <= 17; digits++) {
+        s = text_print("%.*g", digits, f);
+        if (strtod(s, NULL) == f)
+            break;
+    }
+    return strpbrk(s, ".e") ? s : text_print("%s.0", s);
+}
+
+static void quote(Str *s, const char *text)
+{
+    str_print(s, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            str_print(s, "\\%c", c);
+        else if (c < ' ' || c == 127)
+            str_print(s, "\\%03d", c);
+        else
+            str_print(s, "%c", c);
+    }
+    str_print(s, "\"");
+}
+
+char *value_print(FieldType type, const FieldValue *v)
+{
+    Str s = {0};
+    switch (type) {
+    case FT_INT:
+        return text_print("%" PRId64, v->i);
+    case FT_FLOAT:
+        return float_print(v->f);
+    case FT_BOOL:
+        return text_copy(v->i ? "true" : "false");
+    case FT_STRING:
+    case FT_CHOICE:
+        quote(&s, v->s);
+        return s.text;
+    case FT_LIST:
+        str_print(&s, "{");
+        for (int i = 0; i < v->n; i++) {
+            str_print(&s, i ? ", " : "");
+            quote(&s, v->list[i]);
+        }
+        str_print(&s, "}");
+        return s.text;
+    }
+    return NULL;
+}
+
+/* NULL: *out holds the string and *text is behind it. */
+static const char *parse_string(const char **text, const char **out)
+{
+    const char *p = *text;
+    Str s = {0};
+    str_print(&s, "%s", "");
+    if (*p++ != '"')
+        return "a string in double quotes";
+    while (*p && *p != '"' && *p != '\n') {
+        int c = (unsigned char)*p++;
+        if (c == '\\' && (*p == '"' || *p == '\\'))
+            c = *p++;
+        else if (c == '\\') {
+            char digit[4] = {0};
+            memcpy(digit, p, strnlen(p, 3));
+            c = strspn(digit, "0123456789") == 3 ? atoi(digit) : 0;
+            if (c < 1 || c > 255)
+                return "one of \\\" \\\\ \\ddd after a backslash";
+            p += 3;
+        }
+        str_print(&s, "%c", c);
+    }
+    if (*p != '"')
+        return "a closing quote";
+    *text = p + 1;
+    *out = s.text;
+    return NULL;
+}
+
+static const char *parse_list(const char **text, FieldValue *v)
+{
+    const char *p = *text, *wrong;
+    if (*p++ != '{')
+        return "a list {\"a\", \"b\"}";
+    while (*p != '}') {
+        if (v->n) {
+            if (strncmp(p, ", ", 2))
+                return "a comma and a blank between items";
+            p += 2;
+        }
+        size_t n = (size_t)v->n;
+        if ((n & (n + 1)) == 0)             /* full at 0, 1, 3, 7 ... items */
+            v->list = arena_grow(v->list, n * sizeof *v->list, (2 * n + 1) * sizeof *v->list);
+        if ((wrong = parse_string(&p, &v->list[v->n])))
+            return wrong;
+        v->n++;
+    }
+    *text = p + 1;
+    return NULL;
+}
+
+const char *value_parse(FieldType type, const char **text, FieldValue *v)
+{
+    char *end;
+    switch (type) {
+    case FT_INT:
+        errno = 0;
+        v->i = strtoll(*text, &end, 10);
+        v->f = (double)v->i;
+        if (end == *text || errno)
+            return "an integer";
+        *text = end;
+        return NULL;
+    case FT_FLOAT:
+        v->f = strtod(*text, &end);
+        if (end == *text || !isfinite(v->f))
+            return "a number";
+        *text = end;
+        return NULL;
+    case FT_BOOL:
+        v->i = !strncmp(*text, "true", 4);
+        if (!v->i && strncmp(*text, "false", 5))
+            return "true or false";
+        *text += v->i ? 4 : 5;
+        return NULL;
+    case FT_STRING:
+    case FT_CHOICE:
+        return parse_string(text, &v->s);
+    case FT_LIST:
+        return parse_list(text, v);
+    }
+    return "another type";
+}
+
+static char *range_text(FieldType type, double lo, double hi, const char *choices)
+{
+    switch (type) {
+    case FT_INT:
+        return text_print("an integer from %.15g to %.15g", lo, hi);
+    case FT_FLOAT:
+        return text_print("a number from %.15g to %.15g", lo, hi);
+    case FT_BOOL:
+        return text_copy("true or false");
+    case FT_STRING:
+        return text_copy("a string");
+    case FT_CHOICE:
+        return text_print("one of %s", choices);
+    case FT_LIST:
+        return text_copy("a list of strings");
+    }
+    return NULL;
+}
+
+/* ---- the identity of a recipe -------------------------------------------------------------- */
+
+const char *config_hash(const Config *c)
+{
+    char *line[NFIELDS + 256];
+    int n = 0;
+    for (int i = 0; i < NFIELDS; i++)
+        if (i != F_name && i != F_about)
+            line[n++] = text_print("%s=%s\n", field_row[i].path,
+                                   value_print(field_row[i].type, &c->v[i]));
+    for (int i = 0; i < c->nrun; i++)
+        line[n++] = text_print("run.%s=%s\n", c->run_name[i], c->run_value[i]);
+    qsort(line, (size_t)n, sizeof *line, text_order);
+    Str s = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&s, "%s", line[i]);
+    return sha256_hex(s.text, s.n);
+}
+
+/* ---- the whole Config ---------------------------------------------------------------------- */
+
+/* `# config  hash H  recipe PATH`, then `field = value  # place`, the place being FILE:LINE,
+ * `default FILE:LINE` or `command line`. */
+const char *config_print(Config *c)
+{
+    Str s = {0};
+    str_print(&s, "# config  hash %s  recipe %s\n", c->hash, c->recipe);
+    for (int i = 0; i < NFIELDS; i++) {
+        const FieldValue *v = &c->v[i];
+        str_print(&s, "%s = %s  # ", field_row[i].path, value_print(field_row[i].type, v));
+        if (v->loc.file)
+            str_print(&s, "%s%s:%d\n", v->set ? "" : "default ", v->loc.file, v->loc.line);
+        else
+            str_print(&s, "command line\n");
+    }
+    for (int i = 0; i < c->nrun; i++) {
+        FieldValue v = {.s = c->run_value[i]};
+        bool string = run_flag[run_flag_find(c->run_name[i])].type == FT_STRING;
+        str_print(&s, "run.%s = %s\n", c->run_name[i], string ? value_print(FT_STRING, &v) : v.s);
+    }
+    return s.text;
+}
+
+static void parse_place(const char *p, Loc here, FieldValue *v)
+{
+    v->set = true;
+    if (!strcmp(p, "command line"))
+        return;
+    if (!strncmp(p, "default ", 8)) {
+        v->set = false;
+        p += 8;
+    }
+    const char *colon = strrchr(p, ':');
+    if (!colon || colon == p || strspn(colon + 1, "0123456789") != strlen(colon + 1))
+        err(here, "want # FILE:LINE, # default FILE:LINE or # command line, got # %s", p);
+    v->loc = (Loc){text_print("%.*s", (int)(colon - p), p), atoi(colon + 1)};
+}
+
+static void parse_run(Config *c, const char *name, const char *p, Loc here)
+{
+    int k = run_flag_find(name);
+    if (k < 0 || c->nrun == nrun_flags)
+        err(here, "run.%s: %s", name, k < 0 ? "no such flag" : "too many flags");
+    FieldValue v = {0};
+    const char *wrong = value_parse(run_flag[k].type, &p, &v);
+    if (wrong || *p)
+        err(here, "run.%s: want %s, got %s", name, wrong ? wrong : "the end of the line", p);
+    c->run_name[c->nrun] = run_flag[k].name;
+    c->run_value[c->nrun++] = run_flag[k].type == FT_STRING ? v.s
+                                                            : value_print(run_flag[k].type, &v);
+}
+
+static void parse_line(Config *c, const char *line, Loc here)
+{
+    const char *eq = strstr(line, " = ");
+    if (!eq)
+        err(here, "want field = value  # place, got %s", line);
+    char *path = text_print("%.*s", (int)(eq - line), line);
+    const char *p = eq + 3;
+    if (!strncmp(path, "run.", 4)) {
+        parse_run(c, path + 4, p, here);
+        return;
+    }
+    int i = 0;
+    while (i < NFIELDS && strcmp(field_row[i].path, path))
+        i++;
+    if (i == NFIELDS)
+        err(here, "%s: no such field", path);
+    FieldValue v = {0};
+    const char *wrong = value_parse(field_row[i].type, &p, &v);
+    if (wrong || strncmp(p, "  # ", 4))
+        err(here, "%s: want %s, got %s", path, wrong ? wrong : "two blanks and # place", p);
+    parse_place(p + 4, here, &v);
+    const FieldRow *row = &field_row[i];
+    bool number = row->type == FT_INT || (row->type == FT_FLOAT && v.set);
+    if (number && (v.f < row->lo || v.f > row->hi))
+        err(here, "%s: want %s, got %s", path, range_text(row->type, row->lo, row->hi, ""),
+            value_print(row->type, &v));
+    const char *choices = field_choices(i);
+    while (*choices && field_row[i].type == FT_CHOICE) {
+        size_t n = strcspn(choices, "|");
+        if (n == strlen(v.s) && !strncmp(choices, v.s, n))
+            break;
+        v.i++;
+        choices += n + (choices[n] == '|');
+    }
+    if (field_row[i].type == FT_CHOICE && !*choices)
+        err(here, "%s: no such choice: \"%s\"", path, v.s);
+    c->v[i] = v;
+}
+
+Config *config_parse(const char *text, const char *file)
+{
+    Config *c = arena_new(sizeof *c);
+    c->run_name = arena_new((size_t)nrun_flags * sizeof *c->run_name);
+    c->run_loc = arena_new((size_t)nrun_flags * sizeof *c->run_loc);
+    c->run_value = arena_new((size_t)nrun_flags * sizeof *c->run_value);
+    Loc here = {file, 0};
+    for (const char *p = text; *p;) {
+        here.line++;
+        size_t n = strcspn(p, "\n");
+        char *line = text_print("%.*s", (int)n, p);
+        p += n + (p[n] == '\n');
+        const char *recipe = strstr(line, "  recipe ");
+        if (*line != '#')
+            parse_line(c, line, here);
+        else if (here.line == 1 && recipe)
+            c->recipe = recipe + 9;
+    }
+    if (!c->recipe)
+        err((Loc){file, 1}, "want # config  hash H  recipe PATH");
+    for (int i = 0; i < NFIELDS; i++)
+        if (!c->v[i].s && !c->v[i].loc.file && !c->v[i].set)
+            err((Loc){file, here.line}, "%s: missing", field_row[i].path);
+    c->name = c->v[F_name].s;
+    c->hash = config_hash(c);
+    return c;
+}
+
+/* ---- help ---------------------------------------------------------------------------------- */
+
+static void print_field(FILE *to, int i)
+{
+    const FieldRow *row = &field_row[i];
+    fprintf(to, "%s: %s", row->path, range_text(row->type, row->lo, row->hi, field_choices(i)));
+    if (*row->unit)
+        fprintf(to, ", %s", row->unit);
+    if (!*row->def)
+        fprintf(to, "; has to be set");
+    else if (*row->def != '?')
+        fprintf(to, "; default %s", row->def);
+    fprintf(to, "\n    %s\n", row->doc);
+}
+
+static void print_flag(FILE *to, const RunFlag *f)
+{
+    bool words = f->type == FT_STRING && strchr(f->value, '|');
+    fprintf(to, "run.%s: %s\n    %s\n", f->name,
+            words ? text_print("one of %s", f->value + (*f->value == '|'))
+                  : range_text(f->type, f->lo, f->hi, ""), f->doc);
+}
+
+void config_fields(FILE *to)
+{
+    const char *section = "";
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path, *dot = strchr(path, '.');
+        size_t n = dot ? (size_t)(dot - path) : 0;
+        if (strlen(section) != n || strncmp(section, path, n)) {
+            section = text_print("%.*s", (int)n, path);
+            fputc('\n', to);
+        }
+        print_field(to, i);
+    }
+    fprintf(to, "\nDefaults of the training binary's flags, which keep their power over them: run "
+                "= { lr = 1e-4, ... }\n\n");
+    for (int i = 0; i < nrun_flags; i++)
+        if (run_flag[i].recipe)
+            print_flag(to, &run_flag[i]);
+}
+
+/* The field, flag or group of fields of this name; false: there is none. */
+static bool explain_ours(FILE *to, const char *name)
+{
+    bool any = false, run = names_same(name, "run");
+    size_t n = strlen(name);
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path, *dot = strchr(path, '.');
+        bool group = dot && (size_t)(dot - path) == n && !strncmp(path, name, n);
+        if (group || names_same(path, name)) {
+            print_field(to, i);
+            any = true;
+        }
+    }
+    for (int i = 0; i < nrun_flags && (run || !any); i++) {
+        const RunFlag *f = &run_flag[i];
+        bool this = names_same(f->name, name) || names_same(text_print("run.%s", f->name), name);
+        if (!this && !(run && f->recipe))
+            continue;
+        if (f->recipe)
+            print_flag(to, f);
+        else
+            fprintf(to, "--%s %s: of the training program's command line alone\n    %s\n", f->name,
+                    f->value, f->doc);
+        any = true;
+    }
+    return any;
+}
+
+void config_explain(FILE *to, const char *field)
+{
+    const char *name[NFIELDS + 1024], *bare = field + strspn(field, "-");
+    const char *dot = strrchr(bare, '.');
+    int n = 0;
+    if (explain_ours(to, bare))
+        return;
+    const Foreign *row = foreign_find(bare);
+    row = row || !dot ? row : foreign_find(dot + 1);
+    if (row) {
+        fprintf(to, "%s: %s\n", row->name, foreign_say(row));
+        if (*row->ours)
+            explain_ours(to, row->ours);
+        return;
+    }
+    for (int i = 0; i < NFIELDS; i++)
+        name[n++] = field_row[i].path;
+    for (int i = 0; i < nrun_flags; i++)
+        name[n++] = run_flag[i].recipe ? text_print("run.%s", run_flag[i].name) : run_flag[i].name;
+    for (int i = 0; i < foreign_rows && n < NFIELDS + 1024; i++)
+        name[n++] = foreign_row[i].name;
+    const char *near = text_nearest(bare, name, n);
+    err((Loc){0}, "no field %s%s; `gen fields` lists them", field,
+        near ? text_print("; did you mean \"%s\"?", near) : "");
+}

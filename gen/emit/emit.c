@@ -1,0 +1,497 @@
+/* emit.c -- what stands in out/NAME: filled templates, kernels, runtime and dumps.
+ *
+ * In:    the graph after plan, the folders of the sources.   Out: files, through emit_folder.c.
+ * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph.
+ * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
+ *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text. */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
+
+#include <cjson/cJSON.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/files/json.h"
+
+typedef struct { const char *name, *text; bool used; } Hole;
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static char *source(const char *path)
+{
+    size_t n;
+    char *text = file_text(text_print("%s/%s", gen_root(), path), 1 << 24, &n);
+    if (!text)
+        err((Loc){0},
+            "cannot read %s/%s: %s; is this gen beside its templates, kernels and runtime?",
+            gen_root(), path, strerror(errno));
+    return text;
+}
+
+static void copy_as(const char *path, const char *name) { folder_put(name, source(path), false); }
+
+static void copy(const char *folder, const char *name)
+{
+    char *path = text_print("%s/%s", folder, name);
+    copy_as(path, path);
+}
+
+/* ---- holes ----------------------------------------------------------------------------------- */
+
+static Hole *hole_find(Hole *holes, int n, const char *name, size_t len)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(holes[i].name) == len && !strncmp(holes[i].name, name, len))
+            return &holes[i];
+    return NULL;
+}
+
+static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n, const char *path)
+{
+    for (size_t i = 0; i < len;) {
+        size_t end = i + 1;
+        while (line[i] == '@' && end < len &&
+               (isupper((unsigned char)line[end]) || line[end] == '_'))
+            end++;
+        if (line[i] == '@' && end > i + 1 && end < len && line[end] == '@') {
+            Hole *h = hole_find(holes, n, line + i + 1, end - i - 1);
+            if (!h)
+                bug("%s: no text for hole %.*s", path, (int)(end - i + 1), line + i);
+            str_print(s, "%s", h->text);
+            h->used = true;
+            i = end + 1;
+        } else
+            str_print(s, "%c", line[i++]);
+    }
+    str_print(s, "\n");
+}
+
+static char *fill(const char *path, Hole *holes, int n)
+{
+    Str s = {0};
+    bool left_out = false;
+    for (const char *line = source(path); *line;) {
+        size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
+        const char *mark = line + indent;
+        bool when = !strncmp(mark, "//@ if ", 7), unless = !strncmp(mark, "//@ unless ", 11);
+        if (when || unless) {
+            const char *name = mark + (when ? 7 : 11);
+            Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
+            if (!h)
+                bug("%s: nothing says whether %.*s", path, (int)(line + len - name), name);
+            left_out = !*h->text == when;
+            h->used = true;
+        } else if (!strncmp(mark, "//@ end", 7))
+            left_out = false;
+        else if (left_out)
+            ;
+        else if (len > indent &&
+                 (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
+            const char *name = strchr(mark, ' ') + 1;
+            Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
+            if (!h || h->used)
+                bug("%s: hole %.*s has no text, or two places", path, (int)(line + len - name),
+                    name);
+            str_print(&s, "%s", h->text);
+            h->used = true;
+        } else
+            fill_inline(&s, line, len, holes, n, path);
+        line += len + (line[len] == '\n');
+    }
+    for (int i = 0; i < n; i++)
+        if (!holes[i].used)
+            bug("%s: hole %s is missing", path, holes[i].name);
+    return s.text;
+}
+
+#define FILL(path, ...) \
+    fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
+
+/* ---- the parts of the folder ----------------------------------------------------------------- */
+
+/* The fields and flags that the command line set, words field=value. */
+static int override_words(const Config *c, const char **word)
+{
+    int n = 0;
+    for (int i = 0; i < NFIELDS; i++) {
+        const FieldValue *v = &c->v[i];
+        if (!v->set || v->loc.file)
+            continue;
+        Str s = {0};
+        str_print(&s, "%s=", field_row[i].path);
+        for (int k = 0; k < v->n; k++)
+            str_print(&s, "%s%s", k ? "," : "", v->list[k]);
+        if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
+            str_print(&s, "%s", v->s);
+        else if (field_row[i].type != FT_LIST)
+            str_print(&s, "%s", value_print(field_row[i].type, v));
+        word[n++] = s.text;
+    }
+    for (int i = 0; i < c->nrun; i++)
+        if (!c->run_loc[i].file)
+            word[n++] = text_print("run.%s=%s", c->run_name[i], c->run_value[i]);
+    return n;
+}
+
+enum { WORDS = NFIELDS + 128 };
+
+/* The same for a shell, in a comment: ` field=value ...`. */
+static char *overrides(const Config *c)
+{
+    const char *word[WORDS];
+    int n = override_words(c, word);
+    Str s = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&s, " %s", text_shell(text_comment(word[i])));
+    return s.n ? s.text : "";
+}
+
+/* What made the folder, for a shell, in a comment. */
+static char *command(const Config *c)
+{
+    return text_print("gen %s%s", text_shell(text_comment(c->recipe)), overrides(c));
+}
+
+/* Of the text after the last room. */
+static char *ir_hash(const Graph *g)
+{
+    const char *text = g->dump[g->ndumps - 1].text;
+    return sha256_hex(text, strlen(text));
+}
+
+static char *head(const Graph *g, const char *about)
+{
+    int groups = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        groups += g->programs[i]->ngroups;
+    return text_print(" *\n * %s.\n * Made by `%s`:\n * change the recipe, not this file.\n"
+                      " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n",
+                      about, command(g->cfg), ir_hash(g), groups, g->nprograms, text_bytes(g->arena_bytes));
+}
+
+/* Files of runtime/: all but those whose name ends in another backend's library, and those of the
+ * star of ranks where there is one rank. */
+static bool is_used(const Graph *g, const char *path)
+{
+    static const char *const ends[][2] = {
+        {"_cpu", "cpu"}, {"_mpi", "cpu"}, {"_cuda", "cuda"}, {"_nccl", "cuda"}};
+    const char *name = strrchr(path, '/') + 1, *dot = strrchr(name, '.');
+    if (g->ranks == 1 && (!strncmp(name, "star", 4) || !strncmp(name, "comm_star.", 10)))
+        return false;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t n = strlen(ends[i][0]);
+        if (dot - name > (long)n && !strncmp(dot - n, ends[i][0], n))
+            return !strcmp(g->target->backend, ends[i][1]);
+    }
+    return true;
+}
+
+enum { RUNTIME_FILES = 200 };
+
+/* Adds the used files of a folder of the project ("runtime/files") and of those below it. */
+static void runtime_files(const Graph *g, const char *folder, const char **name, int *n)
+{
+    const char *path = text_print("%s/%s", gen_root(), folder);
+    DIR *d = opendir(path);
+    if (!d)
+        err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
+    for (struct dirent *e; (e = readdir(d));) {
+        const char *dot = strrchr(e->d_name, '.'), *file = text_print("%s/%s", folder, e->d_name);
+        if (e->d_name[0] == '.')
+            continue;
+        if (!dot)
+            runtime_files(g, file, name, n);
+        else if ((!strcmp(dot, ".c") || !strcmp(dot, ".h") || !strcmp(dot, ".def")) &&
+                 is_used(g, file)) {
+            if (*n == RUNTIME_FILES)
+                bug("more than %d files in runtime/", RUNTIME_FILES);
+            name[(*n)++] = file;
+        }
+    }
+    closedir(d);
+}
+
+/* The listed files of kernels/BACKEND and those that they include. */
+static void copy_kernel_files(const char *backend, const char *const *file, int n)
+{
+    const char *list[64];
+    int known = 0;
+    while (known < n)
+        list[known] = file[known], known++;
+    for (int i = 0; i < known; i++) {
+        char *path = text_print("kernels/%s/%s", backend, list[i]);
+        const char *text = source(path);
+        if (!folder_has(path))
+            folder_put(path, text, false);
+        for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
+            const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
+            bool have = strchr(name, '/') != NULL ||     /* from runtime/, which is copied whole */
+                        !strcmp(name, "shape.h");
+            for (int j = 0; j < known; j++)
+                have |= !strcmp(list[j], name);
+            if (!have && known < 64)
+                list[known++] = name;
+        }
+    }
+}
+
+static void copy_kernels(const Graph *g, Str *includes)
+{
+    static const char *const drawn[] = {"philox.h"};     /* the runtime draws from it too */
+    int n;
+    const char *const *file = emit_kernel_files(g, &n);
+    for (int i = 0; i < n; i++)
+        str_print(includes, "#include \"kernels/%s/%s\"\n", g->target->backend, file[i]);
+    copy_kernel_files(g->target->backend, file, n);
+    copy_kernel_files("cpu", drawn, 1);
+}
+
+static char *run_defaults(const Config *c)
+{
+    Str s = {0};
+    for (int i = 0; i < c->nrun; i++)
+        str_print(&s, "    {%s, %s},\n", c_string(c->run_name[i]), c_string(c->run_value[i]));
+    return s.n ? s.text : "";
+}
+
+static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
+{
+    *all = *trained = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->kind == VK_PARAM) {
+            int64_t n = value_parameters(g->values[i]);
+            *all += n;
+            *trained += g->values[i]->trained ? n : 0;
+        }
+}
+
+static char *recipe_h(const Graph *g)
+{
+    Config *c = g->cfg;
+    int64_t all, trained;
+    count_parameters(g, &all, &trained);
+    char *adapter = emit_adapter_json(g);
+    Str s = {0};
+    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe),
+              c_string(c->name), c->hash);
+    if (*overrides(c))
+        str_print(&s, "    .overrides = %s,\n", c_string(overrides(c) + 1));
+    str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
+              GEN_VERSION, ir_hash(g), folder_hash("kernels/"));
+    str_print(&s,
+              "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
+              ".target = \"%s\",\n",
+              g->objective, g->family, config_text(c, F_precision), g->target->name);
+    str_print(&s, "    .model_fields =\n    %s,\n", c_string(emit_model_fields(g)));
+    str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
+    if (adapter)
+        str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
+    str_print(&s, "    .data_kind = \"%s\",\n", config_text(c, F_data_kind));
+    str_print(&s,
+              "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
+              config_int(c, F_batch_accum), g->ranks);
+    if (config_int(c, F_batch_targets))
+        str_print(&s, "    .targets = N,\n");
+    str_print(&s,
+              "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
+              "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
+              all, trained, g->arena_bytes);
+    return s.text;
+}
+
+static const Program *program_named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        if (!strcmp(g->programs[i]->name, name))
+            return g->programs[i];
+    return NULL;
+}
+
+static void write_step(const Graph *g)
+{
+    Str includes = {0};
+    copy_kernels(g, &includes);
+    char *programs = emit_programs(g), *merges = emit_merges(g);
+    bool lora = config_int(g->cfg, F_lora_rank) > 0, gpu = on_gpu(g);
+    const char *precision = config_text(g->cfg, F_precision);
+    folder_put(gpu ? "step.cu" : "step.c",
+        FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
+             {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
+              false},
+             {"precision",
+              !strcmp(precision, "fp32")
+                  ? ""
+                  : text_print("#define ACT_%s 1        // activations and compute weights are %s\n",
+                               !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
+              false},
+             {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
+             {"fp16", !strcmp(precision, "fp16") ? "yes" : "", !gpu},
+             {"graph", gpu && config_bool(g->cfg, F_kernels_graph) ? "yes" : "", !gpu},
+             {"inputs", emit_inputs(g), !gpu}, {"calls", emit_calls(g), false},
+             {"products", emit_products(g), false},
+             {"make_adapters",
+              lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        "
+                     "lora_init(loras[i]);\n"
+                   : "",
+              gpu},
+             {"io", emit_io(g), false},
+             {"merges",
+              *merges ? text_print("static const Merge merges[] = {\n%s};\n\n", merges) : "",
+              false},
+             {"use_merges",
+              *merges ? "    model.merges = merges;\n    model.nmerges = sizeof merges / sizeof "
+                        "merges[0];\n"
+                      : "",
+              false},
+             {"init",
+              !program_named(g, "init") ? ""
+              : gpu                     ? "    run_init(work);\n"
+                                        : "    run_init();\n",
+              false},
+             {"measured_with",
+              gpu && lock_cublaslt()
+                  ? text_print("    gemm_measured_with(\"%s\");\n", lock_cublaslt())
+                  : "",
+              !gpu},
+             {"programs", programs, false},
+             {"describe", source("templates/products.c"), false}),
+        false);
+    folder_put("recipe.h",
+        FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
+    folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
+    copy_as("templates/step.h", "step.h");
+    folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
+    folder_put("plan.h",
+        FILL("templates/plan.h",
+             {"head", head(g, "Where every value of the programs lives in the arena"), false},
+             {"rows", emit_plan(g), false},
+             {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n"
+                         "/* what outlives a program lies below */\n"
+                         "#define PERSISTENT_BYTES INT64_C(%" PRId64 ")\n",
+                         g->arena_bytes, g->persistent_bytes),
+              false}),
+        false);
+}
+
+static void write_build(const Graph *g)
+{
+    const char *name[RUNTIME_FILES];
+    int n = 0;
+    runtime_files(g, "runtime", name, &n);
+    qsort(name, (size_t)n, sizeof *name, text_order);
+    const char *backend = g->target->backend;
+    Str objects = {0};
+    for (int i = 0; i < n; i++) {
+        copy_as(name[i], name[i]);
+        size_t len = strlen(name[i]);
+        if (!strcmp(name[i] + len - 2, ".c"))
+            str_print(&objects, " %.*s.o", (int)len - 2, name[i]);
+    }
+    if (on_gpu(g)) {
+        const char *variants = emit_variants();
+        copy("kernels/cuda", "gemm_key.h");
+        folder_put("tune.cu",
+            FILL("templates/cuda/tune.cu", {"ARCH", g->target->arch, false},
+                 {"GENERATOR", lock_generator(), false}, {"SOURCES", lock_kernels(), false},
+                 {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
+            false);
+    }
+    char *ranks = text_print("%" PRId64, g->ranks);
+    folder_put("Makefile",
+        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->cfg->name, false},
+             {"COMMAND", command(g->cfg), false},
+             {"CFLAGS", g->target->cflags, false},
+             {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
+        false);
+    folder_put("run.sh",
+        FILL(text_print("templates/%s/run.sh", backend), {"NAME", text_shell(g->cfg->name), false},
+             {"RECIPE", text_shell(g->cfg->recipe), false}, {"RANKS", ranks, false}),
+        true);
+    folder_put("train.slurm",
+        FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->cfg->name, false},
+             {"RANKS", ranks, false}),
+        false);
+}
+
+/* Products whose algorithm is cuBLASLt's first choice, calls of kernels by default. */
+static void add_untuned(cJSON *manifest)
+{
+    const char *const *key;
+    int n = lock_untuned(&key);
+    cJSON *list = cJSON_AddArrayToObject(manifest, "untuned");
+    for (int i = 0; i < n; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(key[i]));
+}
+
+static char *manifest(const Graph *g)
+{
+    const char *word[WORDS];
+    int n = override_words(g->cfg, word);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "recipe", g->cfg->recipe);
+    cJSON_AddItemToObject(o, "overrides", cJSON_CreateStringArray(word, n));
+    cJSON_AddStringToObject(o, "recipe_sha256", g->cfg->hash);
+    cJSON_AddStringToObject(o, "generator", GEN_VERSION);
+    cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
+    cJSON_AddStringToObject(o, "target", g->target->name);
+    cJSON_AddStringToObject(o, "cflags", g->target->cflags);
+    cJSON_AddStringToObject(o, "model_fields", emit_model_fields(g));
+    if (on_gpu(g))
+        add_untuned(o);
+    folder_list(o);
+    return json_text(o);
+}
+
+static void write_readme(const Graph *g)
+{
+    Config *c = g->cfg;
+    int64_t all, trained;
+    count_parameters(g, &all, &trained);
+    char *model = text_print("%s, %" PRId64 " parameters, %" PRId64 " trained%s, %s", g->family,
+                             all, trained, config_int(c, F_lora_rank) ? " (LoRA)" : "",
+                             config_text(c, F_precision));
+    char *batch = text_print(
+        "%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s, %" PRId64 " tokens each",
+        config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
+        g->ranks == 1 ? "" : "s", config_int(c, F_seq_max));
+    folder_put("README.md",
+               FILL("templates/README.md", {"NAME", c->name, false},
+                    {"COMMAND", command(c), false},
+                    {"MODEL", model, false}, {"BATCH", batch, false},
+                    {"TARGET", g->target->name, false},
+                    {"STEP", on_gpu(g) ? "step.cu" : "step.c", false},
+                    {"gpu", on_gpu(g) ? "yes" : "", false}),
+               false);
+}
+
+void emit_run(const Graph *g, const char *outdir, bool force)
+{
+    folder_begin();
+    write_step(g);
+    bool fp16 = !strcmp(config_text(g->cfg, F_precision), "fp16");
+    folder_put("train.c",
+        FILL("templates/train.c",
+             {"head",
+              head(g, text_print("Flags, data, the loop, checkpoints; %s holds what is computed",
+                                 on_gpu(g) ? "step.cu" : "step.c")),
+              false},
+             {"defaults", run_defaults(g->cfg), false},
+             {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
+             {"noise", ir_value(g, "noise") ? "yes" : "", false},
+             {"documents", !strcmp(config_text(g->cfg, F_data_kind), "bfd") ? "yes" : "", false},
+             {"targets", config_int(g->cfg, F_batch_targets) ? "yes" : "", false},
+             {"fp16", fp16 ? "yes" : "", false}),
+        false);
+    write_build(g);
+    for (int i = 0; i < g->ndumps; i++)
+        folder_put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);
+    folder_put("config.json", emit_config_json(g), false);
+    write_readme(g);
+    folder_write(outdir, manifest(g), force);
+}

@@ -1,0 +1,66 @@
+/* emit.h -- inside the emit room: what its files share.
+ *
+ * emit.c fills the templates, emit_folder.c keeps the folder, emit_step.c has calls and tables of
+ * step.c or step.cu, emit_tune.c those of tune.cu, emit_model.c what Hugging Face files say. */
+#ifndef EMIT_H
+#define EMIT_H
+
+#include <cjson/cJSON.h>
+
+#include "gen/gen.h"
+
+/* emit_folder.c: files are collected, then written at once */
+void folder_begin(void);
+void folder_put(const char *name, const char *text, bool executable);
+bool folder_has(const char *name);
+char *folder_hash(const char *prefix);             /* of the files below it so far */
+void folder_list(cJSON *manifest);                 /* adds "files": each with its hash */
+/* Ends the program, with nothing changed, where files that gen did not write or runs of another
+ * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */
+void folder_write(const char *dir, const char *manifest, bool force);
+
+char *json_text(cJSON *json);                      /* as Hugging Face prints it; deletes json */
+bool on_gpu(const Graph *g);
+char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
+const char *c_type(Dtype dt);                      /* "float" */
+char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
+char *dim_factor(Dim d);                           /* "C", "(3*C)" */
+
+char *emit_shape(const Graph *g);                  /* enum constants of shape.h */
+char *emit_plan(const Graph *g);                   /* rows of plan.h */
+char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
+char *emit_programs(const Graph *g);               /* one function a program */
+char *emit_calls(const Graph *g);                  /* of the programs of a step, in order */
+char *emit_inputs(const Graph *g);                 /* constants INPUTS_OFFSET, INPUTS_BYTES */
+/* assignments of what train.c reads and writes */
+char *emit_io(const Graph *g);
+const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
+
+/* A kernel call of a program. */
+typedef struct TunedCall TunedCall;
+typedef struct {
+    const Graph *g;
+    const Program *p;
+    const Group *group;
+    TunedCall *tuned;        /* the tuner's call: operands are its pointers p[..]; else NULL */
+} Call;
+Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
+/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
+void call_print(Str *s, const Call *c, int indent);
+
+/* emit_tune.c */
+void variants_clear(void);                         /* before the calls of a graph */
+char *variant_text(const Call *c, const char *word);
+char *variant_operand(TunedCall *t, Ref r, bool out);
+/* After emit_programs. Calls that have variants, for tune.cu; "": none. */
+char *emit_variants(void);
+/* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
+char *emit_variant_lists(void);
+
+char *emit_tensors(const Graph *g);                /* rows of tensors.h */
+char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
+char *emit_config_json(const Graph *g);
+char *emit_adapter_json(const Graph *g);           /* NULL without LoRA */
+char *emit_model_fields(const Graph *g);
+
+#endif

@@ -1,0 +1,752 @@
+/* emit_step.c -- the text of step.c, on a GPU step.cu: tables and calls.
+ *
+ * In:    the graph after plan, the lock file.   Out: C text; every number comes from them.
+ * Keeps: names survive from the IR: %b.norm1[l] is AT(b_norm1, l). */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
+#include "kernels/cuda/workspace.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool on_gpu(const Graph *g) { return !strcmp(g->target->backend, "cuda"); }
+
+/* ---- names and numbers ----------------------------------------------------------------------- */
+
+char *c_name(const char *ir_name)
+{
+    char *s = text_copy(ir_name);
+    for (char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p))
+            *p = '_';
+    return s;
+}
+
+const char *c_type(Dtype dt)
+{
+    static const char *const name[NDTYPES] = {"float",   "act_t",    "act_t", "double",
+                                              "int32_t", "uint32_t", "char"};
+    return name[dt];
+}
+
+char *dim_factor(Dim d)
+{
+    return strpbrk(d.sym, "+-") || (strpbrk(d.sym, "*/") && d.sym[0] != '(')
+               ? text_print("(%s)", d.sym)
+               : text_copy(d.sym);
+}
+
+/* A product that may exceed an int is written as one number. */
+char *dim_product(const Dim *d, int n)
+{
+    int64_t total = 1;
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        total *= d[i].n;
+        if (strcmp(d[i].sym, "1"))
+            str_print(&s, "%s%s", s.n ? " * " : "",
+                      n > 1 && strpbrk(d[i].sym, "+/") && d[i].sym[0] != '(' ? dim_factor(d[i])
+                                                                             : d[i].sym);
+    }
+    if (total > INT32_MAX)
+        return text_print("INT64_C(%" PRId64 ")", total);
+    return s.n ? s.text : "1";
+}
+
+static char *float_text(double f)
+{
+    return text_print("%sf", text_float(f));
+}
+
+/* Attributes that have a name in shape.h. */
+static const char *attr_symbol(const char *key)
+{
+    static const char *const table[][2] = {
+        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(key, table[i][0]))
+            return table[i][1];
+    return NULL;
+}
+
+/* ---- shape.h and plan.h ---------------------------------------------------------------------- */
+
+static void constant(Str *s, const char *name, int64_t n, const char *what)
+{
+    str_print(s, "    %s = %" PRId64 ",%*s/* %s */\n", name, n,
+              (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
+}
+
+char *emit_shape(const Graph *g)
+{
+    Config *c = g->cfg;
+    const Value *rows = ir_value(g, "target_rows");
+    Str s = {0};
+    constant(&s, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
+    constant(&s, "T", config_int(c, F_seq_max), "positions of a sequence");
+    if (rows)
+        constant(&s, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
+    constant(&s, "L", config_int(c, F_model_layers), "layers");
+    constant(&s, "C", config_int(c, F_model_hidden), "width of the residual stream");
+    constant(&s, "H", config_int(c, F_model_heads), "query heads");
+    constant(&s, "K", config_int(c, F_model_kv_heads), "key and value heads");
+    constant(&s, "D", config_int(c, F_model_head_dim), "width of a head");
+    constant(&s, "F", config_int(c, F_model_ffn), "width of the feed-forward layer");
+    constant(&s, "V", config_int(c, F_model_vocab), "rows of the embedding");
+    constant(&s, "P", config_int(c, F_model_positions), "positions the model knows");
+    if (config_int(c, F_lora_rank))
+        constant(&s, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    return s.text;
+}
+
+char *emit_plan(const Graph *g)
+{
+    Str s = {0};
+    int purpose = -1;
+    for (int pu = 0; pu < NPURPOSES; pu++)
+        for (int i = 0; i < g->nvalues; i++) {
+            const Value *v = g->values[i];
+            if (v->internal || (int)v->purpose != pu)
+                continue;
+            if (pu != purpose) {
+                int64_t bytes = 0;
+                for (int j = 0; j < g->nvalues; j++)
+                    if (!g->values[j]->internal && (int)g->values[j]->purpose == pu)
+                        bytes += g->values[j]->slots * g->values[j]->stride;
+                str_print(&s, "\n/* %s: %s if nothing shared memory */\n", purpose_name[pu],
+                          text_bytes(bytes));
+                purpose = pu;
+            }
+            Str shape = {0};
+            for (int d = 0; d < v->rank; d++)
+                str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
+            if (v->dtype == DT_U8)
+                str_print(&shape, " for %s", "one call");
+            str_print(&s, "PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")", c_type(v->dtype),
+                      c_name(v->name), v->slots, v->stride / dtype_bytes[v->dtype], v->offset);
+            str_print(&s, "  /* (%s) %s", shape.text, text_bytes(v->slots * v->stride));
+            if (v->last == INT32_MAX)
+                str_print(&s, ", always */\n");
+            else
+                str_print(&s, ", %d..%d */\n", v->first, v->last);
+        }
+    return s.text;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
+
+static char *operand(Ref r)
+{
+    char *name = c_name(r.v->name);
+    if (r.v->internal)
+        bug("%s is passed to a kernel, but not stored", r.v->name);
+    if (r.index == IX_NONE || r.v->slots == 1)
+        return name;
+    if (r.index == IX_MICRO)
+        return text_print("AT(%s, micro)", name);
+    if (r.index == IX_CONST)
+        return text_print("AT(%s, %s)", name, !r.k ? "0" : "L");
+    if (r.v->slots < r.v->count && r.v->slots > 1)
+        return r.k ? text_print("AT(%s, (l + %" PRId64 ") %% %" PRId64 ")", name, r.k, r.v->slots)
+                   : text_print("AT(%s, l %% %" PRId64 ")", name, r.v->slots);
+    return r.k ? text_print("AT(%s, l + %" PRId64 ")", name, r.k) : text_print("AT(%s, l)", name);
+}
+
+static Ref parse_operand(const Call *c, const char *word)
+{
+    return kernel_operand(c->p, c->group, word);
+}
+
+/* Bytes from the first to the end of the last of values that lie side by side, in elements. */
+static int64_t side_by_side(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    int64_t begin = INT64_MAX, end = 0;
+    for (int i = 0; i < op->nin + op->nout; i++) {
+        const Value *v = (i < op->nin ? op->in[i] : op->out[i - op->nin]).v;
+        if (v->purpose != PU_gradients)
+            continue;
+        begin = v->offset < begin ? v->offset : begin;
+        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
+    }
+    return (end - begin) / dtype_bytes[DT_F32];
+}
+
+static char *integer(int64_t n)
+{
+    return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
+}
+
+static char *attribute(const Call *c, const char *word)
+{
+    int op = 0;
+    if (isdigit((unsigned char)word[0]) && word[1] == '.') {
+        op = word[0] - '0';
+        word += 2;
+    }
+    const Attr *a = op_attr(call_op(c, op), word);
+    if (!a)
+        bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
+    if (attr_symbol(word))
+        return text_copy(attr_symbol(word));
+    return a->is_int ? integer(a->i) : float_text(a->f);
+}
+
+Dim call_measure(const Call *c, const char *word)
+{
+    const char *colon = strchr(word, ':');
+    if (!colon) {
+        const Attr *a = op_attr(call_op(c, 0), word);
+        return (Dim){a->i, integer(a->i)};
+    }
+    const Value *v = parse_operand(c, colon + 1).v;
+    int n = v->rank;
+    if (!strncmp(word, "rows", 4))
+        n = v->rank - 1;
+    else if (!strncmp(word, "cols", 4))
+        return v->dim[v->rank - 1];
+    else if (word[0] == 'd')
+        return v->dim[word[1] - '0'];
+    else if (!strncmp(word, "all", 3)) {
+        int64_t all = v->slots * v->stride / dtype_bytes[v->dtype];
+        return (Dim){all, integer(all)};
+    }
+    int64_t total = 1;
+    for (int i = 0; i < n; i++)
+        total *= v->dim[i].n;
+    return (Dim){total, dim_product(v->dim, n)};
+}
+
+/* A matrix product, as an initialiser of a Gemm and a key of the lock file have it. */
+typedef struct {
+    const char *form;                /* "NT" ... */
+    Dim m, n, k;
+    Dim lda, ldb, ldc;               /* n = 0: dense */
+    bool bias, f32, adds;
+    const char *epilogue;            /* none bias gelu dgelu bgrad */
+    double scale;
+    int64_t offset;
+} Product;
+
+/* Nothing where the rows lie side by side. */
+static void leading(Str *s, const char *name, Dim ld, int64_t dense)
+{
+    if (ld.n && ld.n != dense)
+        str_print(s, ", .%s = %s", name, ld.sym);
+}
+
+/* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
+static void print_cuda_product(Str *s, const Graph *g, const Product *p)
+{
+    static const char *const names[][2] = {
+        {"gelu", "GEMM_GELU"}, {"dgelu", "GEMM_DGELU"}, {"bgrad", "GEMM_BGRAD"}};
+    const char *act = config_text(g->cfg, F_precision);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(p->epilogue, names[i][0]))
+            str_print(s, ", .epilogue = %s", names[i][1]);
+    if (p->scale != 1)
+        str_print(s, ", .scale = %s", float_text(p->scale));
+    if (p->offset)
+        str_print(s, ", .offset = %" PRId64, p->offset);
+    const char *algo =
+        lock_gemm_algo(g, p->form, act, p->f32 ? "fp32" : act, p->m.n, p->n.n, p->k.n, p->lda.n,
+                       p->ldb.n, p->ldc.n, p->epilogue, p->adds, p->offset);
+    if (algo)
+        str_print(s, ", .algo = %s", c_string(algo));
+}
+
+/* An initialiser without its name. */
+static char *product_text(const Graph *g, const Product *p)
+{
+    Str s = {0};
+    str_print(&s, ".m = %s, .n = %s, .k = %s", p->m.sym, p->n.sym, p->k.sym);
+    leading(&s, "lda", p->lda, p->form[0] == 'T' ? p->m.n : p->k.n);
+    leading(&s, "ldb", p->ldb, p->form[1] == 'T' ? p->k.n : p->n.n);
+    leading(&s, "ldc", p->ldc, p->n.n);
+    str_print(&s, ", .form = GEMM_%s%s%s%s", p->form, p->bias ? ", .bias = 1" : "",
+              p->f32 ? ", .out_f32 = 1" : "", p->adds ? ", .beta = 1" : "");
+    if (on_gpu(g))
+        print_cuda_product(&s, g, p);
+    return s.text;
+}
+
+/* Whether flags add to what is there: `beta` does where the op's attribute says so. */
+static bool adds(const Call *c, const char *flags)
+{
+    const Attr *beta = op_attr(call_op(c, 0), "beta");
+    return strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i);
+}
+
+/* Rows of logits lie ce_width() of their columns apart. */
+static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
+
+/* The Gemm that a {mm FORM|m|n|k|flags} word describes. */
+static char *gemm_text(const Call *c, const char *word)
+{
+    static const char *const epilogues[] = {"dgelu", "gelu", "bgrad", "bias", ""};
+    char *copy = text_copy(word), *save = NULL;
+    Product p = {.form = strtok_r(copy + 3, "|", &save), .scale = 1};
+    p.m = call_measure(c, strtok_r(NULL, "|", &save));
+    p.n = call_measure(c, strtok_r(NULL, "|", &save));
+    p.k = call_measure(c, strtok_r(NULL, "|", &save));
+    const char *last = strtok_r(NULL, "|", &save), *flags = last ? last : "";
+    if (strstr(flags, "lda"))
+        p.lda = wide(p.form[0] == 'T' ? p.m : p.k);
+    if (strstr(flags, "ldc"))
+        p.ldc = wide(p.n);
+    if (strstr(flags, "ldb"))
+        p.ldb = call_measure(c, "cols:i1");
+    p.bias = strstr(flags, "bias"), p.f32 = strstr(flags, "f32"), p.adds = adds(c, flags);
+    int i = 0;
+    while (!strstr(flags, epilogues[i]))
+        i++;
+    p.epilogue = *epilogues[i] ? epilogues[i] : "none";
+    return product_text(c->g, &p);
+}
+
+/* ---- Gemm and Lora objects: one for each different text -------------------------------------- */
+
+typedef struct { char *name, *text, *label; bool lora; } Object;
+static struct { int n; Object list[512]; } objects;
+
+static const char *object(const char *label, const char *text, bool lora)
+{
+    for (int i = 0; i < objects.n; i++)
+        if (!strcmp(objects.list[i].text, text) && objects.list[i].lora == lora)
+            return objects.list[i].name;
+    if (objects.n == (int)(sizeof objects.list / sizeof objects.list[0]))
+        bug("too many matrix products");
+    char *name = text_print("%s_%s", lora ? "lora" : "mm", c_name(label));
+    for (int i = 0; i < objects.n; i++)
+        if (!strcmp(objects.list[i].name, name))
+            name = text_print("%s_%d", name, objects.n);
+    objects.list[objects.n] = (Object){name, text_copy(text), text_copy(label), lora};
+    return objects.list[objects.n++].name;
+}
+
+/* ---- adapters -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const Op *op;
+    bool backward, folded;
+    int64_t parts;
+    Dim rows, T, in, out;
+    Dim row;                         /* from row to row of x, and of w where u and B stand there */
+    const char *label;               /* "b.qkv", "d.qkv": the layer, as the pass names it */
+} Adapters;
+
+static Adapters adapters_of(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    Adapters l = {.op = op, .parts = op_attr(op, "parts")->i};
+    bool fold = op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
+    l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
+    l.folded = fold || (l.backward && op->in[2].v == op->in[3].v);
+    const Value *x = op->in[fold ? 0 : l.backward ? 2 : 1].v, *a = op->in[l.backward ? 4 : 2].v;
+    const char *name = a->name;      /* "b.qkv.lora_a" */
+    /* b, r, e or d: see build_temp() */
+    char pass = l.backward ? 'b' : op->out[0].v->name[0];
+    l.rows = (Dim){x->dim[0].n * x->dim[1].n, dim_product(x->dim, 2)};
+    l.T = x->dim[1], l.in = a->dim[1], l.row = x->dim[2];
+    l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[2];
+    l.label = text_print("%c%.*s", pass, (int)(strlen(name + 1) - strlen(".lora_a")), name + 1);
+    return l;
+}
+
+static int64_t of_part(const Op *op, char what, int part)
+{
+    return op_attr(op, text_print("%c%d", what, part))->i;
+}
+
+/* What a word of lora.def stands for. */
+static Dim adapter_dim(const Adapters *l, const char *word, int part)
+{
+    int64_t rank = op_attr(l->op, "rank")->i, width = of_part(l->op, 'w', part);
+    const Dim one = {rank, "R"},
+              all = {l->parts * rank, l->parts > 1 ? text_print("%" PRId64 "*R", l->parts) : "R"};
+    const struct { const char *word; Dim dim; } table[] = {
+        {"rows", l->rows}, {"in", l->in}, {"out", l->out}, {"rank", one}, {"all", all},
+        {"some", op_attr(l->op, "dropout") ? one : all}, {"width", {width, integer(width)}},
+        {"x", op_attr(l->op, "dropout") ? l->in : l->row}, {"u", l->folded ? l->row : all},
+        {"dense", {0, ""}}};
+    size_t i = 0;
+    while (strcmp(table[i].word, word))
+        i++;
+    return table[i].dim;
+}
+
+/* Of products whose operands begin at a part's columns, or behind those of x. 8 elements are 16
+ * bytes or more: no load and no copy asks for a better alignment. */
+static int64_t adapter_offset(const Adapters *l)
+{
+    int64_t bits = l->folded ? l->in.n : 0;
+    for (int i = 0; i < l->parts; i++)
+        bits |= of_part(l->op, 'c', i) | i * op_attr(l->op, "rank")->i;
+    return bits ? (bits | 8) & -(bits | 8) : 0;
+}
+
+/* Rows of lora.def. */
+typedef struct {
+    const char *member, *pass, *times, *form, *m, *n, *k, *lda, *ldb, *ldc, *flags;
+} AdapterRow;
+static const AdapterRow adapter_rows[] = {
+#define LORA_PRODUCT(member, pass, times, form, m, n, k, lda, ldb, ldc, flags) \
+    {#member, #pass, #times, #form, #m, #n, #k, #lda, #ldb, #ldc, flags},
+#include "kernels/cuda/lora.def"
+#undef LORA_PRODUCT
+};
+
+/* The Gemm of a row, "&mm_b_qkv_lora_u". */
+static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
+{
+    Product p = {.form = row->form, .epilogue = "none", .scale = 1, .adds = adds(c, row->flags)};
+    p.m = adapter_dim(l, row->m, part), p.n = adapter_dim(l, row->n, part);
+    p.k = adapter_dim(l, row->k, part);
+    p.lda = adapter_dim(l, row->lda, part), p.ldb = adapter_dim(l, row->ldb, part);
+    p.ldc = adapter_dim(l, row->ldc, part);
+    p.f32 = strstr(row->flags, "f32");
+    if (strstr(row->flags, "scale"))
+        p.scale = op_attr(l->op, "scale")->f;
+    bool each = !strcmp(row->times, "part");
+    if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
+        p.offset = adapter_offset(l);
+    const char *which = each && l->parts > 1 ? text_print("%d", part) : "";
+    return text_print("&%s", object(text_print("%s.lora.%s%s", l->label, row->member, which),
+                                    product_text(c->g, &p), false));
+}
+
+static bool computes(const Adapters *l, const AdapterRow *row)
+{
+    if (!strcmp(row->times, "plain") && op_attr(l->op, "dropout"))
+        return false;
+    return !strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
+           (!strcmp(row->pass, "apart") && !l->backward && !l->folded);
+}
+
+/* Members of a CUDA program's Lora: the products that this pass computes. */
+static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
+{
+    for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++) {
+        const AdapterRow *row = &adapter_rows[i];
+        bool each = !strcmp(row->times, "part");
+        if (!computes(l, row))
+            continue;
+        str_print(s, ",\n    .%s = %s", row->member, each ? "{" : "");
+        for (int part = 0; part < (each ? l->parts : 1); part++)
+            str_print(s, "%s%s", part ? ", " : "", adapter_product(c, l, row, part));
+        str_print(s, each ? "}" : "");
+    }
+}
+
+static void print_parts(Str *s, const Adapters *l, char what)
+{
+    for (int i = 0; i < l->parts; i++)
+        str_print(s, "%s%" PRId64, i ? ", " : "", of_part(l->op, what, i));
+}
+
+/* An initialiser without its name. */
+static char *lora_text(const Call *c, const Adapters *l)
+{
+    const Attr *dropout = op_attr(l->op, "dropout"), *beta = op_attr(l->op, "beta");
+    bool gpu = on_gpu(c->g);
+    Str s = {0};
+    str_print(&s, ".rows = %s, .in = %s", l->rows.sym, l->in.sym);
+    if (gpu)
+        str_print(&s, ", .row = %s", l->row.sym);
+    if (!gpu || (l->folded && !l->backward))
+        str_print(&s, ", .out = %s", l->out.sym);
+    str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
+    print_parts(&s, l, 'c');
+    str_print(&s, "}, .width = {");
+    print_parts(&s, l, 'w');
+    str_print(&s, "}");
+    if (!gpu)
+        str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
+    if (dropout)
+        str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
+    if (gpu)
+        print_adapter_products(&s, c, l);
+    else if (beta && beta->i)
+        str_print(&s, ", .beta = 1");
+    return s.text;
+}
+
+/* The layer's Lora, "&lora_b_qkv". */
+static char *lora_object(const Call *c)
+{
+    const Adapters l = adapters_of(c);
+    const char *mode = l.backward ? ".bwd" : *l.label == 'e' ? ".eval"
+                       : *l.label == 'd' ? ".decode" : "";
+    return text_print("&%s", object(text_print("b%s%s", l.label + 1, mode), lora_text(c, &l), true));
+}
+
+/* The result whose name a product carries. */
+static const char *gemm_label(const Call *c, const char *word)
+{
+    const Op *op = call_op(c, 0);
+    if (op->kind == OP_ce || op->kind == OP_ce_bwd || op->kind == OP_ce_dx)
+        return strstr(word, "NT") ? "head_logits" : strstr(word, "NN") ? "head_dx" : "head_dw";
+    if (op->kind == OP_bias_grad)        /* beside dw */
+        op = call_op(c, 1);
+    return op->out[0].v->name;
+}
+
+static char *expand(const Call *c, const char *word)
+{
+    if (!strncmp(word, "variant ", 8))
+        return variant_text(c, word);
+    if (!strcmp(word, "ws") && c->tuned)
+        return text_copy("ws");
+    if (!strcmp(word, "ws"))
+        return c->group->ws ? c_name(c->group->ws->name) : text_copy("NULL");
+    if (!strcmp(word, "side"))
+        return integer(side_by_side(c));
+    if (!strcmp(word, "site")) {         /* a block has four linear layers */
+        int64_t site = op_attr(call_op(c, 0), "site")->i;
+        return site ? text_print("4 * l + %" PRId64, site) : text_copy("4 * l");
+    }
+    if (!strcmp(word, "lora"))
+        return lora_object(c);
+    if (!strncmp(word, "mm ", 3))
+        return text_print("&%s", object(gemm_label(c, word), gemm_text(c, word), false));
+    if (strchr(word, ':'))
+        return text_copy(call_measure(c, word).sym);
+    const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
+    if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
+        Ref r = parse_operand(c, word);
+        return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(r);
+    }
+    return attribute(c, word);
+}
+
+static char *arguments(const Call *c)
+{
+    Str s = {0};
+    const char *a = kernel_row[c->group->kernel].args;
+    while (*a) {
+        size_t n = strcspn(a, "{");
+        str_print(&s, "%.*s", (int)n, a);
+        a += n;
+        if (*a != '{')
+            break;
+        const char *end = strchr(a, '}');
+        str_print(&s, "%s", expand(c, text_print("%.*s", (int)(end - a - 1), a + 1)));
+        a = end + 1;
+    }
+    return s.text;
+}
+
+void call_print(Str *s, const Call *c, int indent)
+{
+    const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
+    Loc loc = call_op(c, 0)->loc;
+    Str line = {0};
+    int64_t accum = config_int(c->g->cfg, F_batch_accum);
+    if (op_attr(call_op(c, 0), "last") && accum > 1) {
+        str_print(s, "%*sif (micro == %" PRId64 ")\n", indent, "", accum - 1);
+        indent += 4;
+    }
+    str_print(&line, "%*s%s", indent, "", name);
+    if (*args == '<') {          /* arguments of a template */
+        size_t n = strcspn(args, ">") + 1;
+        str_print(&line, "%.*s", (int)n, args);
+        args += n;
+    }
+    str_print(&line, "(");
+    int column = (int)line.n, at = column;
+    while (*args) {
+        size_t n = strcspn(args, ",");
+        int depth = 0;
+        /* a comma inside AT(x, l) does not end the argument */
+        for (size_t i = 0; args[i]; i++) {
+            depth += (args[i] == '(') - (args[i] == ')');
+            if (args[i] == ',' && !depth) {
+                n = i;
+                break;
+            }
+            n = i + 1;
+        }
+        bool wraps = at + (int)n + 2 > 96 && at > column;
+        if (wraps)
+            at = column;
+        str_print(&line, wraps ? "\n%*s%.*s" : "%*s%.*s", wraps ? column : at > column, "", (int)n,
+                  args);
+        at += (int)n + 2;
+        args += n;
+        if (*args == ',') {
+            str_print(&line, ",");
+            args += strspn(args, ", ");
+        }
+    }
+    str_print(s, "%s);", line.text);
+    if (loc.file) {
+        const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
+        str_print(s, "%*s// @g%d %s:%d", at < 78 ? 78 - at : 2, "", (int)(c->group - c->p->groups),
+                  text_comment(base), loc.line);
+    }
+    str_print(s, "\n");
+}
+
+/* The micro-batch, where it matters, and the stream that the kernels go to. */
+static const char *parameters(const Graph *g, const Program *p)
+{
+    bool micro = !strcmp(p->name, "micro") && config_int(g->cfg, F_batch_accum) > 1;
+    if (on_gpu(g))
+        return micro ? "int micro, cudaStream_t s" : "cudaStream_t s";
+    return micro ? "int micro" : "void";
+}
+
+static void print_program(Str *s, const Graph *g, const Program *p)
+{
+    double flops = 0;
+    for (int i = 0; i < p->nops; i++)
+        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
+                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
+    str_print(s, "/* %s", p->about);
+    if (flops >= 1e6)
+        str_print(s, " (%.3g GFLOP)", flops / 1e9);
+    str_print(s, " */\nstatic void run_%s(%s)\n{\n", p->name, parameters(g, p));
+    int region = 0;
+    for (int k = 0; k < p->ngroups; k++) {
+        Call c = {g, p, &p->groups[k], NULL};
+        if (c.group->region != region) {
+            if (region)
+                str_print(s, "    }\n");
+            region = c.group->region;
+            if (region)
+                str_print(s, p->region[region].reverse ? "    for (int l = L - 1; l >= 0; l--) {\n"
+                                                       : "    for (int l = 0; l < L; l++) {\n");
+        }
+        call_print(s, &c, region ? 8 : 4);
+    }
+    str_print(s, "%s}\n", region ? "    }\n" : "");
+}
+
+char *emit_programs(const Graph *g)
+{
+    Str s = {0};
+    objects.n = 0;
+    variants_clear();
+    for (int i = 0; i < g->nprograms; i++) {
+        if (i)
+            str_print(&s, "\n");
+        print_program(&s, g, g->programs[i]);
+    }
+    return s.text;
+}
+
+/* The calls of an optimiser step's programs. */
+char *emit_calls(const Graph *g)
+{
+    static const char *const order[] = {"begin", "micro", "reduce", "update"};
+    const char *stream = on_gpu(g) ? "s" : "";
+    int64_t accum = config_int(g->cfg, F_batch_accum);
+    bool watched = g->ranks > 1 && !on_gpu(g);      /* a GPU's step is one piece of work */
+    Str s = {0};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
+        for (int j = 0; j < g->nprograms; j++) {
+            if (strcmp(g->programs[j]->name, order[i]))
+                continue;
+            if (accum > 1 && !strcmp(order[i], "micro"))
+                str_print(&s,
+                          "    for (int micro = 0; micro < %" PRId64
+                          "; micro++)%s\n        run_micro(micro%s%s);\n%s",
+                          accum, watched ? " {" : "", *stream ? ", " : "", stream,
+                          watched ? "        comm_advance();\n    }\n" : "");
+            else
+                str_print(&s, "    run_%s(%s);\n", order[i], stream);
+        }
+    return s.text;
+}
+
+/* The list of all Gemms, or of all Loras; nothing where there is none. */
+static void print_list(Str *s, bool lora)
+{
+    int column = 0;
+    for (int i = 0; i < objects.n; i++) {
+        if (objects.list[i].lora != lora)
+            continue;
+        int n = (int)strlen(objects.list[i].name) + 3;
+        if (!column)
+            str_print(s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm",
+                      lora ? "loras" : "gemms");
+        bool wraps = !column || column + n > 98;
+        str_print(s, wraps ? "\n    &%s," : " &%s,", objects.list[i].name);
+        column = wraps ? 4 + n : column + n;
+    }
+    str_print(s, column ? "\n};\n" : "");
+}
+
+/* After emit_programs, which collects them. A Lora of the CPU makes products of its own. */
+char *emit_products(const Graph *g)
+{
+    bool gpu = on_gpu(g);
+    Str s = {0};
+    for (int lora = 0; lora < 2; lora++)
+        for (int i = 0; i < objects.n; i++) {
+            const Object *o = &objects.list[i];
+            if (o->lora == lora)
+                str_print(&s, "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
+                          lora ? "Lora" : "Gemm", o->name,
+                          lora && gpu ? "" : text_print(".name = \"%s\", ", o->label), o->text);
+        }
+    print_list(&s, false);
+    if (!gpu)
+        print_list(&s, true);
+    return s.text;
+}
+
+/* Where the host writes inputs: in the arena, or in a pinned copy of its part. */
+char *emit_io(const Graph *g)
+{
+    static const char *const inputs[] = {
+        "tokens", "labels", "target_rows", "target_of", "places", "ends",
+        "scale",  "noise",  "hyper",       "token",     "place"};
+    Str s = {0};
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
+        if (ir_value(g, inputs[i]))
+            str_print(&s, on_gpu(g) ? "    io.%s = PINNED(%s);\n" : "    io.%s = %s;\n", inputs[i],
+                      inputs[i]);
+    str_print(&s, "    io.tokens_stride = tokens_stride;\n");
+    if (ir_value(g, "target_rows"))
+        str_print(&s, "    io.labels_stride = labels_stride;\n");
+    if (ir_value(g, "noise"))
+        str_print(&s, "    io.noise_stride = noise_stride;\n");
+    return s.text;
+}
+
+/* The part of the arena that holds every input: they lie side by side. */
+char *emit_inputs(const Graph *g)
+{
+    int64_t begin = INT64_MAX, end = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->kind != VK_INPUT)
+            continue;
+        begin = v->offset < begin ? v->offset : begin;
+        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
+    }
+    return text_print("enum : int64_t { INPUTS_OFFSET = %" PRId64 ", INPUTS_BYTES = %" PRId64 " };\n",
+                      begin, end - begin);
+}
+
+const char *const *emit_kernel_files(const Graph *g, int *n)
+{
+    const char **file = arena_new(sizeof *file * (size_t)nkernels);
+    *n = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++) {
+            const char *name = kernel_row[g->programs[i]->groups[k].kernel].file;
+            bool known = !*name;
+            for (int j = 0; j < *n; j++)
+                known |= !strcmp(file[j], name);
+            if (!known)
+                file[(*n)++] = name;
+        }
+    qsort(file, (size_t)*n, sizeof *file, text_order);
+    return file;
+}

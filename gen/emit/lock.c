@@ -1,0 +1,409 @@
+/* lock.c -- RECIPE.lock.json beside a recipe: what was measured of products and kernels.
+ *
+ * In:    the lock file, the calls of step.cu.   Out: Gemm.algo, kernels' variants; what is untuned.
+ * Keeps: a row stands for its card's architecture, these kernels and this shape, or for nothing.
+ * Method: one section a card; times in it are comments. The library's version is for the program
+ *         to compare: gen does not ask the machine it runs on. */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
+#include "kernels/cuda/gemm_key.h"
+
+#include <cjson/cJSON.h>
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/files/json.h"
+
+enum { LOCK_VERSION = 1, MAX_LOCK = 1 << 24, MAX_ROWS = 2048 };
+
+enum { GEMM, KERNEL };
+typedef struct {
+    const char *key, *choice;    /* algorithm or variant */
+    int kind;
+} LockRow;
+
+/* Where the file has rows of each kind, and what their choice is called. */
+static const struct { const char *list, *choice; } kind_row[] = {{"gemms", "algo"},
+                                                                 {"kernels", "variant"}};
+
+static struct {
+    const char *path;            /* NULL: not looked for yet */
+    const char *why;             /* no row applies; NULL: rows of gpu do */
+    const char *stale;           /* rows of kernels do not apply; NULL: they do */
+    bool there;                  /* the file */
+    const char *gpu, *cublaslt;
+    int n, nasked;
+    LockRow row[MAX_ROWS];
+    LockRow asked[MAX_ROWS];     /* by the emitted program, choice NULL: untuned */
+} lock;
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+char *lock_path(const Graph *g)
+{
+    const char *recipe = g->cfg->recipe;
+    size_t n = strlen(recipe), end = strlen(".lua");
+    if (n > end && !strcmp(recipe + n - end, ".lua"))
+        n -= end;
+    return text_print("%.*s.lock.json", (int)n, recipe);
+}
+
+/* 8 digits of these files of kernels/cuda. */
+static char *files_hash(const char *const *file, int n)
+{
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        size_t bytes;
+        char *text =
+            file_text(text_print("%s/kernels/cuda/%s", gen_root(), file[i]), 1 << 24, &bytes);
+        str_print(&s, "%s", text ? sha256_hex(text, bytes) : "");
+    }
+    return text_print("%.8s", sha256_hex(s.text, s.n));
+}
+
+/* What shapes a product's call. */
+char *lock_generator(void)
+{
+    static const char *const file[] = {"gemm.cuh", "gemm_key.h", "workspace.h"};
+    return files_hash(file, sizeof file / sizeof *file);
+}
+
+/* What kernels and their variants consist of: every file, since they include each other. */
+char *lock_kernels(void)
+{
+    const char *path = text_print("%s/kernels/cuda", gen_root()), *file[200] = {"../kernels.def"};
+    DIR *d = opendir(path);
+    int n = 1;
+    if (!d)
+        err((Loc){path, 0}, "cannot be read: %s", strerror(errno));
+    for (struct dirent *e; (e = readdir(d)) && n < 200;)
+        if (e->d_name[0] != '.')
+            file[n++] = text_copy(e->d_name);
+    closedir(d);
+    qsort(file, (size_t)n, sizeof *file, text_order);
+    return files_hash(file, n);
+}
+
+static const char *string_of(const cJSON *o, const char *name, const char *place)
+{
+    const cJSON *v = json_get(o, name);
+    if (!cJSON_IsString(v) || !*v->valuestring)
+        err((Loc){lock.path, 0}, "%s: want a text \"%s\"", place, name);
+    return v->valuestring;
+}
+
+static void only_names(const cJSON *o, const char *const *name, int n, const char *place)
+{
+    const cJSON *v;
+    if (!cJSON_IsObject(o))
+        err((Loc){lock.path, 0}, "%s: want an object", place);
+    cJSON_ArrayForEach(v, o) {
+        bool known = false;
+        for (int i = 0; i < n && v->string; i++)
+            known |= !strcmp(v->string, name[i]);
+        if (!known)
+            err((Loc){lock.path, 0}, "%s: unknown name \"%s\"", place, v->string ? v->string : "");
+    }
+}
+#define ONLY(o, place, ...) \
+    only_names(o, (const char *const[]){__VA_ARGS__}, \
+               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), place)
+
+/* Of a product words and numbers, as gemm_describe() of kernels/cuda/gemm.cuh prints them; of a
+ * kernel a number. */
+static void check_choice(int kind, const char *algo, const char *place)
+{
+    if (kind == KERNEL && (algo[strspn(algo, "0123456789")] || strlen(algo) > 9))
+        err((Loc){lock.path, 0}, "%s: want a number as \"variant\", got \"%s\"", place, algo);
+    if (kind == KERNEL)
+        return;
+    if (strncmp(algo, "algo ", 5) || algo[strspn(algo, "abcdefghijklmnopqrstuvwxyz0123456789 ")] ||
+        strlen(algo) > 200)
+        err((Loc){lock.path, 0}, "%s: want words and numbers that begin with algo, got \"%s\"",
+            place, algo);
+}
+
+static void check_rows(const cJSON *card, int kind, const char *place)
+{
+    const char *name = kind_row[kind].list, *choice = kind_row[kind].choice;
+    const cJSON *rows = json_get(card, name), *row;
+    int i = 0;
+    if (!cJSON_IsArray(rows))
+        err((Loc){lock.path, 0}, "%s: want a list \"%s\"", place, name);
+    cJSON_ArrayForEach(row, rows) {
+        const char *at = text_print("%s, %s %d", place, kind == GEMM ? "row" : "kernel", ++i);
+        ONLY(row, at, "key", choice, "us", "default_us");
+        string_of(row, "key", at);
+        check_choice(kind, string_of(row, choice, at), at);
+    }
+}
+
+static void check_card(const cJSON *card, const char *place)
+{
+    static const char *const text_name[] = {"gpu",      "arch",      "toolkit",
+                                            "cublaslt", "generator", "sources"};
+    ONLY(card, place, "gpu", "arch", "sms", "toolkit", "cublaslt", "generator", "sources", "gemms",
+         "kernels");
+    for (size_t k = 0; k < sizeof text_name / sizeof *text_name; k++)
+        string_of(card, text_name[k], place);
+    const char *version = json_get(card, "cublaslt")->valuestring;
+    if (version[strspn(version, "0123456789.")])
+        err((Loc){lock.path, 0}, "%s: want numbers and points in \"cublaslt\", got \"%s\"", place,
+            version);
+    if (!cJSON_IsNumber(json_get(card, "sms")))
+        err((Loc){lock.path, 0}, "%s: want a number \"sms\"", place);
+    check_rows(card, GEMM, place);
+    check_rows(card, KERNEL, place);
+}
+
+/* The file as it stands, every part of it checked; NULL: there is none. */
+static cJSON *read_file(void)
+{
+    size_t n;
+    char *text = file_text(lock.path, MAX_LOCK, &n), *error = NULL;
+    if (!text && errno == ENOENT)
+        return NULL;
+    if (!text)
+        err((Loc){lock.path, 0}, "cannot be read: %s", strerror(errno));
+    cJSON *root = json_parse(text, n, &error);
+    if (!root)
+        err((Loc){lock.path, 0}, "%s", error ? error : "no JSON");
+    ONLY(root, "the file", "diecast_lock", "cards");
+    const cJSON *version = json_get(root, "diecast_lock"), *cards = json_get(root, "cards"), *card;
+    if (!cJSON_IsNumber(version) || version->valuedouble != LOCK_VERSION)
+        err((Loc){lock.path, 0}, "want \"diecast_lock\": %d; another version of gen wrote this",
+            LOCK_VERSION);
+    if (!cJSON_IsArray(cards))
+        err((Loc){lock.path, 0}, "want a list \"cards\"");
+    int i = 0;
+    cJSON_ArrayForEach(card, cards)
+        check_card(card, text_print("card %d", ++i));
+    return root;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool same(const cJSON *card, const char *name, const char *text)
+{
+    return !strcmp(json_get(card, name)->valuestring, text);
+}
+
+/* The card that the recipe names, else the first of the target's architecture. */
+static const cJSON *choose_card(const Graph *g, const cJSON *cards, const char *wanted)
+{
+    const cJSON *card;
+    bool arch = false;
+    cJSON_ArrayForEach(card, cards)
+        if (same(card, "arch", g->target->arch)) {
+            arch = true;
+            if (!*wanted || same(card, "gpu", wanted))
+                return card;
+        }
+    lock.why = arch ? text_print("has no section for the card \"%s\"", wanted)
+                    : text_print("has no section for %s", g->target->arch);
+    return NULL;
+}
+
+static void read_rows(const cJSON *card, int kind)
+{
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_get(card, kind_row[kind].list)) {
+        if (lock.n == MAX_ROWS)
+            err((Loc){lock.path, 0}, "more than %d rows for %s", MAX_ROWS, lock.gpu);
+        lock.row[lock.n++] = (LockRow){json_get(row, "key")->valuestring,
+                                       json_get(row, kind_row[kind].choice)->valuestring, kind};
+    }
+}
+
+static void open_lock(const Graph *g)
+{
+    if (lock.path)
+        return;
+    lock.path = lock_path(g);
+    const char *wanted = config_text(g->cfg, F_card);
+    cJSON *root = read_file();
+    if (!root) {
+        lock.why = "does not exist";
+        return;
+    }
+    const cJSON *card = choose_card(g, json_get(root, "cards"), wanted);
+    const char *now = lock_generator(), *sources = lock_kernels();
+    lock.there = true;
+    if (card && !same(card, "generator", now)) {
+        lock.why = text_print("was made with other kernels (%s, now %s)",
+                              json_get(card, "generator")->valuestring, now);
+        card = NULL;
+    }
+    if (!card)
+        return;
+    lock.gpu = json_get(card, "gpu")->valuestring;
+    lock.cublaslt = json_get(card, "cublaslt")->valuestring;
+    read_rows(card, GEMM);
+    if (!same(card, "sources", sources))
+        lock.stale = text_print("its kernels were measured from other sources (%s, now %s)",
+                                json_get(card, "sources")->valuestring, sources);
+    else
+        read_rows(card, KERNEL);
+}
+
+/* What was measured for a key; remembers that it was asked. */
+static const char *choice_of(const Graph *g, int kind, const char *key)
+{
+    open_lock(g);
+    for (int i = 0; i < lock.nasked; i++)
+        if (!strcmp(lock.asked[i].key, key))
+            return lock.asked[i].choice;
+    const char *choice = NULL;
+    for (int i = 0; i < lock.n; i++)
+        if (lock.row[i].kind == kind && !strcmp(lock.row[i].key, key))
+            choice = lock.row[i].choice;
+    if (lock.nasked == MAX_ROWS)
+        bug("more than %d products and kernels", MAX_ROWS);
+    lock.asked[lock.nasked++] = (LockRow){text_copy(key), choice, kind};
+    return choice;
+}
+
+const char *lock_gemm_algo(const Graph *g, const char *form, const char *in, const char *out,
+                           int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb, int64_t ldc,
+                           const char *epilogue, int beta, int64_t offset)
+{
+    char key[GEMM_KEY_BYTES];
+    gemm_key(key, form, in, out, m, n, k, lda, ldb, ldc, epilogue, beta, offset);
+    return choice_of(g, GEMM, key);
+}
+
+const char *lock_variant(const Graph *g, const char *key) { return choice_of(g, KERNEL, key); }
+
+const char *lock_cublaslt(void) { return lock.cublaslt; }
+
+int lock_untuned(const char *const **key)
+{
+    const char **list = arena_new(sizeof *list * (size_t)(lock.nasked + 1));
+    int n = 0;
+    for (int i = 0; i < lock.nasked; i++)
+        if (!lock.asked[i].choice)
+            list[n++] = lock.asked[i].key;
+    qsort(list, (size_t)n, sizeof *list, text_order);
+    *key = list;
+    return n;
+}
+
+/* "20 of 20 products, 2 of 3 kernels": which have rows. */
+static char *counts(void)
+{
+    int asked[2] = {0}, known[2] = {0};
+    for (int i = 0; i < lock.nasked; i++) {
+        asked[lock.asked[i].kind]++;
+        known[lock.asked[i].kind] += lock.asked[i].choice != NULL;
+    }
+    char *products = text_print("%d of %d products", known[GEMM], asked[GEMM]);
+    return !asked[KERNEL] ? products
+                          : text_print("%s, %d of %d kernels", products, known[KERNEL],
+                                       asked[KERNEL]);
+}
+
+/* One line: which rows apply, or why none does. */
+void lock_note(void)
+{
+    if (lock.there && lock.why)
+        printf("%s %s: products by cuBLASLt's first choice, kernels by default\n", lock.path,
+               lock.why);
+    else if (!lock.why && lock.nasked)
+        printf("%s: %s as measured on %s%s%s\n", lock.path, counts(), lock.gpu,
+               lock.stale ? "; " : "", lock.stale ? lock.stale : "");
+}
+
+void lock_require(const Graph *g)
+{
+    emit_programs(g);            /* asks for everything */
+    const char *const *key;
+    int n = lock_untuned(&key);
+    if (!n)
+        return;
+    Str s = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&s, "\n    %s", key[i]);
+    const char *why = lock.why ? lock.why : lock.stale;
+    err((Loc){lock.path, 0}, "%sonly %s are tuned; on the card: gen tune %s; missing:%s",
+        why ? text_print("%s; ", why) : "", counts(), g->cfg->recipe, s.text);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static const char *card_name(const cJSON *card)
+{
+    return text_print("%s %s", json_get(card, "arch")->valuestring,
+                      json_get(card, "gpu")->valuestring);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const cJSON *const *x = a, *const *y = b;
+    return strcmp(json_get(*x, "key")->valuestring, json_get(*y, "key")->valuestring);
+}
+
+static int by_card(const void *a, const void *b)
+{
+    return strcmp(card_name(*(const cJSON *const *)a), card_name(*(const cJSON *const *)b));
+}
+
+/* The list's items in order, the list itself anew. */
+static cJSON *sorted(cJSON *list, int (*order)(const void *, const void *))
+{
+    int n = cJSON_GetArraySize(list), i = 0;
+    cJSON **item = arena_new(sizeof *item * (size_t)(n + 1)), *again = cJSON_CreateArray();
+    while (cJSON_GetArraySize(list))
+        item[i++] = cJSON_DetachItemFromArray(list, 0);
+    qsort(item, (size_t)n, sizeof *item, order);
+    for (i = 0; i < n; i++)
+        cJSON_AddItemToArray(again, item[i]);
+    return again;
+}
+
+/* Adds the tuner's section (the text of one card) in place of that card's former one. */
+void lock_write(const Graph *g, const char *section, const char *from)
+{
+    lock.path = from;
+    char *error = NULL, *text;
+    cJSON *card = json_parse(section, strlen(section), &error), *old;
+    if (!card)
+        err((Loc){from, 0}, "%s", error ? error : "no JSON");
+    check_card(card, "the tuner's rows");
+    lock.path = lock_path(g);
+    if (strcmp(json_get(card, "arch")->valuestring, g->target->arch))
+        err((Loc){from, 0}, "rows for %s, but target %s is %s", json_get(card, "arch")->valuestring,
+            g->target->name, g->target->arch);
+    if (!same(card, "generator", lock_generator()))
+        err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
+            json_get(card, "generator")->valuestring, lock_generator());
+    if (!same(card, "sources", lock_kernels()))
+        err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
+            json_get(card, "sources")->valuestring, lock_kernels());
+    cJSON *root = read_file(), *cards = cJSON_CreateArray();
+    if (!root) {
+        root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "diecast_lock", LOCK_VERSION);
+        cJSON_AddArrayToObject(root, "cards");
+    }
+    cJSON *list = json_get(root, "cards");
+    while ((old = cJSON_DetachItemFromArray(list, 0)))
+        if (strcmp(card_name(old), card_name(card)))
+            cJSON_AddItemToArray(cards, old);
+    for (size_t i = 0; i < sizeof kind_row / sizeof *kind_row; i++)
+        cJSON_ReplaceItemInObjectCaseSensitive(
+            card, kind_row[i].list, sorted(json_get(card, kind_row[i].list), by_key));
+    cJSON_AddItemToArray(cards, card);
+    cJSON_ReplaceItemInObjectCaseSensitive(root, "cards", sorted(cards, by_card));
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to || !json_write_hf(to, root) || fclose(to))
+        bug("cannot print the lock file");
+    file_write_if_changed(lock.path, text, n, false);
+    printf("%s: %d products and %d kernels for %s\n", lock.path,
+           cJSON_GetArraySize(json_get(card, "gemms")),
+           cJSON_GetArraySize(json_get(card, "kernels")), json_get(card, "gpu")->valuestring);
+    memset(&lock, 0, sizeof lock);
+}

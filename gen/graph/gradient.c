@@ -1,0 +1,381 @@
+/* gradient.c -- reverse-mode differentiation of a list of ops: one rule a row of ops.def.
+ *
+ * In:    forward ops, and gradients of the values they end in.
+ * Out:   backward ops behind them; a trained parameter's gradient is written into $grad.NAME.
+ * Method: ops in reverse; a value used n times collects n contributions, added as they come. The
+ *         residual stream x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
+#include "gen/graph/graph.h"
+
+#include <string.h>
+
+typedef struct {
+    Ref value, gradient;
+    int uses;                /* contributions still to come */
+    bool known;              /* gradient holds the sum of those that came */
+} Entry;
+
+static struct {
+    int n, nwritten;
+    Entry entry[256];
+    Value *written[128];     /* gradients of parameters that this program has written */
+    int skip;                /* op whose gradient was taken together with a later one; -1: none */
+} tape;
+
+void gradient_start(Build *b)
+{
+    (void)b;
+    tape.n = tape.nwritten = 0;
+    tape.skip = -1;
+}
+
+static Entry *entry_of(Ref r)
+{
+    for (int i = 0; i < tape.n; i++) {
+        Entry *e = &tape.entry[i];
+        if (e->value.v == r.v && e->value.index == r.index && e->value.k == r.k)
+            return e;
+    }
+    if (tape.n == (int)(sizeof tape.entry / sizeof tape.entry[0]))
+        bug("too many values on the tape");
+    tape.entry[tape.n] = (Entry){.value = r};
+    return &tape.entry[tape.n++];
+}
+
+void gradient_set(Ref value, Ref gradient)
+{
+    Entry *e = entry_of(value);
+    e->gradient = gradient;
+    e->known = true;
+    e->uses = 0;
+}
+
+static Ref gradient_get(Ref value)
+{
+    Entry *e = entry_of(value);
+    if (!e->known || e->uses)
+        bug("gradient of %s is not complete", value.v->name);
+    return e->gradient;
+}
+
+Value *gradient_of(Build *b, Value *param) { return build_state(b, "grad", param, PU_gradients); }
+
+int gradient_beta(Build *b, Value *grad)
+{
+    bool written = config_int(b->c, F_batch_accum) > 1;
+    for (int i = 0; i < tape.nwritten; i++)
+        written |= tape.written[i] == grad;
+    if (tape.nwritten == (int)(sizeof tape.written / sizeof tape.written[0]))
+        bug("too many writes of gradients");
+    tape.written[tape.nwritten++] = grad;
+    return written;
+}
+
+/* A temporary like a value, but for its last dimension. */
+static Ref like(Build *b, const char *name, Ref value, Dim columns)
+{
+    Dim d[5];
+    memcpy(d, value.v->dim, sizeof d);
+    d[value.v->rank - 1] = columns;
+    return build_temp(b, name, value.v->dtype, value.v->rank, d);
+}
+
+/* Where the whole gradient of a value lives: dx[l] for x[l], else a temporary of `columns`. */
+static Ref whole(Build *b, Ref value, const char *suffix, Dim columns)
+{
+    if (!strcmp(value.v->name, "x") && !*suffix)
+        return (Ref){ir_value(b->g, "dx"), value.index, value.k};
+    const char *dot = strchr(value.v->name, '.'),
+               *base = value.index == IX_LOOP && dot ? dot + 1 : value.v->name;
+    return like(b, text_print("d%s%s", base, suffix), value, columns);
+}
+
+static Dim columns(Ref value) { return value.v->dim[value.v->rank - 1]; }
+
+/* A place for one more contribution to the gradient of value, or of its first columns. */
+static Ref contribution_of(Build *b, Ref value, Dim some)
+{
+    Entry *e = entry_of(value);
+    return whole(b, value, e->uses == 1 && !e->known ? "" : text_print(".part%d", e->uses), some);
+}
+
+static Ref contribution(Build *b, Ref value) { return contribution_of(b, value, columns(value)); }
+
+static void contribute(Build *b, Ref value, Ref part)
+{
+    Entry *e = entry_of(value);
+    if (--e->uses < 0)
+        bug("too many contributions to the gradient of %s", value.v->name);
+    if (e->known) {
+        Ref sum = whole(b, value, e->uses ? text_print(".sum%d", e->uses) : "", columns(part));
+        Op *op = build_op(b, OP_add);
+        op_in(op, part), op_in(op, e->gradient);
+        op_out(op, sum);
+        part = sum;
+    }
+    e->gradient = part;
+    e->known = true;
+}
+
+/* ---- rules: the op at ops[i] of the program is copied, since emitting moves the list --------- */
+
+static Ref same_index(Ref like, Value *v) { return (Ref){v, like.index, like.k}; }
+
+/* The gradient of parameter `param` as an output of op, with its beta. */
+static void out_gradient(Build *b, Op *op, Ref param)
+{
+    op_out(op, same_index(param, gradient_of(b, param.v)));
+}
+
+static void beta(Build *b, Op *op) { op_int(op, "beta", gradient_beta(b, op->out[0].v)); }
+
+static void copy_attrs(Op *to, const Op *from)
+{
+    memcpy(to->attr, from->attr, sizeof to->attr);
+    to->nattr = from->nattr;
+}
+
+static void grad_none(Build *b, const Op *op, int i)
+{
+    (void)b, (void)i;
+    bug("%s has no gradient", op_row[op->kind].name);
+}
+
+static void grad_embed(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    if (!fwd->in[1].v->trained)
+        return;
+    Ref dy = gradient_get(fwd->out[0]);
+    Op *op = build_op(b, OP_embed_bwd);
+    op_in(op, dy), op_in(op, fwd->in[0]);
+    out_gradient(b, op, fwd->in[1]);
+    beta(b, op);
+}
+
+static void grad_embed_pos(Build *b, const Op *fwd, int i)
+{
+    grad_embed(b, fwd, i);
+    if (!fwd->in[2].v->trained)
+        return;
+    Ref dy = gradient_get(fwd->out[0]);
+    Op *op = build_op(b, OP_pos_bwd);
+    op_in(op, dy);
+    out_gradient(b, op, fwd->in[2]);
+    beta(b, op);
+}
+
+static void grad_embed_docs(Build *b, const Op *fwd, int i)
+{
+    grad_embed(b, fwd, i);
+    if (!fwd->in[2].v->trained)
+        return;
+    Ref dy = gradient_get(fwd->out[0]);
+    Op *op = build_op(b, OP_embed_bwd);
+    op_in(op, dy), op_in(op, fwd->in[3]);
+    out_gradient(b, op, fwd->in[2]);
+    beta(b, op);
+}
+
+static void grad_layernorm(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref x = fwd->in[0], w = fwd->in[1], mean = fwd->out[1], rstd = fwd->out[2],
+        dy = gradient_get(fwd->out[0]);
+    if (w.v->trained) {
+        Op *op = build_op(b, OP_layernorm_dw);
+        op_in(op, dy), op_in(op, x), op_in(op, mean), op_in(op, rstd);
+        out_gradient(b, op, w);
+        out_gradient(b, op, fwd->in[2]);
+        beta(b, op);
+    }
+    Ref dx = contribution(b, x);
+    Op *op = build_op(b, OP_layernorm_dx);
+    op_in(op, dy), op_in(op, x), op_in(op, w), op_in(op, mean), op_in(op, rstd);
+    op_out(op, dx);
+    contribute(b, x, dx);
+}
+
+static void grad_rmsnorm(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref x = fwd->in[0], w = fwd->in[1], rstd = fwd->out[1], dy = gradient_get(fwd->out[0]);
+    if (w.v->trained) {
+        Op *op = build_op(b, OP_rmsnorm_dw);
+        op_in(op, dy), op_in(op, x), op_in(op, rstd);
+        out_gradient(b, op, w);
+        beta(b, op);
+    }
+    Ref dx = contribution(b, x);
+    Op *op = build_op(b, OP_rmsnorm_dx);
+    op_in(op, dy), op_in(op, x), op_in(op, w), op_in(op, rstd);
+    op_out(op, dx);
+    contribute(b, x, dx);
+}
+
+static void linear_dw(Build *b, const Op *fwd, Ref dy)
+{
+    if (!fwd->in[1].v->trained)
+        return;
+    Op *op = build_op(b, OP_linear_dw);
+    op_in(op, dy), op_in(op, fwd->in[0]);
+    out_gradient(b, op, fwd->in[1]);
+    beta(b, op);
+}
+
+static void linear_dx(Build *b, Ref dy, Ref w, Ref dx)
+{
+    Op *op = build_op(b, OP_linear_dx);
+    op_in(op, dy), op_in(op, w);
+    op_out(op, dx);
+}
+
+static void grad_linear(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    linear_dw(b, fwd, dy);
+    linear_dx(b, dy, fwd->in[1], dx);
+    contribute(b, fwd->in[0], dx);
+}
+
+static void grad_linear_bias(Build *b, const Op *fwd, int i)
+{
+    if (fwd->in[2].v->trained) {
+        Op *op = build_op(b, OP_bias_grad);
+        op_in(op, gradient_get(fwd->out[0]));
+        out_gradient(b, op, fwd->in[2]);
+        beta(b, op);
+    }
+    grad_linear(b, fwd, i);
+}
+
+/* A layer y = w(x) and its adapters, whose x and u are where the forward pass has left them: what
+ * the layer itself gives is where the adapters add theirs. */
+static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy, Ref kept, Ref u)
+{
+    Ref A = fwd->in[2], B = fwd->in[3];
+    bool drops = fwd->nin > 4;
+    Ref dx0 = like(b, text_print("d%s.base", strchr(base->out[0].v->name, '.') + 1), x, columns(A));
+    linear_dx(b, dy, base->in[1], dx0);
+    Ref dx = contribution_of(b, x, columns(A));
+    Op *op = build_op(b, drops ? OP_lora_dropout_bwd : OP_lora_bwd);
+    op_in(op, dx0), op_in(op, dy), op_in(op, kept), op_in(op, u), op_in(op, A), op_in(op, B);
+    if (drops)
+        op_in(op, fwd->in[4]);
+    op_out(op, dx);
+    out_gradient(b, op, A), out_gradient(b, op, B);
+    copy_attrs(op, fwd);
+    int add = gradient_beta(b, op->out[1].v);
+    gradient_beta(b, op->out[2].v);
+    op_int(op, "beta", add);
+    contribute(b, x, dx);
+}
+
+/* The layer's own op stands just before. */
+static void grad_lora(Build *b, const Op *fwd, int i)
+{
+    Op base = b->p->ops[i - 1];
+    Ref x = fwd->in[1];
+    if (base.out[0].v != fwd->in[0].v)
+        bug("lora does not follow its linear layer");
+    tape.skip = i - 1;
+    entry_of(x)->uses--;     /* one contribution for both ops */
+    with_adapters(b, fwd, &base, x, gradient_get(fwd->out[0]), x, fwd->out[1]);
+}
+
+static bool folds(const Op *op)
+{
+    return op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
+}
+
+/* The layer's own op stands just behind. */
+static void grad_lora_fold(Build *b, const Op *fwd, int i)
+{
+    Op base = b->p->ops[i + 1];
+    Ref kept = fwd->out[0];
+    if (base.in[0].v != kept.v)
+        bug("lora_fold does not precede its linear layer");
+    with_adapters(b, fwd, &base, fwd->in[0], gradient_get(base.out[0]), kept, kept);
+}
+
+static void grad_rope(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, fwd->kind == OP_rope ? OP_rope_bwd : OP_rope_docs_bwd);
+    op_in(op, dy);
+    for (int k = 1; k < fwd->nin; k++)
+        op_in(op, fwd->in[k]);
+    op_out(op, dx);
+    copy_attrs(op, fwd);
+    contribute(b, fwd->in[0], dx);
+}
+
+static void grad_attention(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, fwd->kind == OP_attention ? OP_attention_bwd : OP_attention_docs_bwd);
+    op_in(op, dy), op_in(op, fwd->in[0]), op_in(op, fwd->out[0]), op_in(op, fwd->out[1]);
+    for (int k = 1; k < fwd->nin; k++)
+        op_in(op, fwd->in[k]);
+    op_out(op, dx);
+    copy_attrs(op, fwd);
+    contribute(b, fwd->in[0], dx);
+}
+
+static void pointwise(Build *b, const Op *fwd, int kind)
+{
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, kind);
+    op_in(op, dy), op_in(op, fwd->in[0]);
+    op_out(op, dx);
+    contribute(b, fwd->in[0], dx);
+}
+
+static void grad_gelu(Build *b, const Op *fwd, int i) { (void)i; pointwise(b, fwd, OP_gelu_bwd); }
+static void grad_swiglu(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    pointwise(b, fwd, OP_swiglu_bwd);
+}
+
+static void grad_add(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]);
+    contribute(b, fwd->in[0], dy);
+    contribute(b, fwd->in[1], dy);
+}
+
+/* Each row goes to one place at most, so that the way back is a gather too. */
+static void grad_gather(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, OP_gather);
+    op_in(op, dy), op_in(op, fwd->in[2]), op_in(op, fwd->in[1]);
+    op_out(op, dx);
+    contribute(b, fwd->in[0], dx);
+}
+
+static void (*const rule[NOPS])(Build *, const Op *, int) = {
+#define OP(name, nin, nout, attrs, flops, grad, doc) grad_##grad,
+#include "gen/graph/ops.def"
+#undef OP
+};
+
+void gradient_walk(Build *b, int first, int last)
+{
+    for (int i = first; i < last; i++)
+        for (int j = 0; j < b->p->ops[i].nin; j++)
+            if (b->p->ops[i].in[j].v->kind == VK_TEMP)
+                entry_of(b->p->ops[i].in[j])->uses++;
+    for (int i = last - 1; i >= first; i--) {
+        Op fwd = b->p->ops[i];
+        if (i == tape.skip || (i > first && folds(&b->p->ops[i - 1])))
+            continue;        /* taken together with its adapters */
+        b->loc = fwd.loc;
+        rule[fwd.kind](b, &fwd, i);
+    }
+}

@@ -1,0 +1,715 @@
+/* ir.c -- the intermediate representation: how rooms build it, and its text form.
+ *
+ * Text: one value, op, repeat mark or group a line; each room adds columns to the right. Printing
+ *       and parsing are inverse: print(parse(x)) == x, so that a dump can be read, edited and
+ *       compared. */
+#define _GNU_SOURCE
+#include "gen/gen.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8"};
+const int dtype_bytes[NDTYPES] = {4, 2, 2, 8, 4, 4, 1};
+#define PURPOSE_TEXT(p) #p,
+const char *const purpose_name[NPURPOSES] = {PURPOSES(PURPOSE_TEXT)};
+static const char *const kind_name[] = {"param", "state", "input", "value"};
+static const char *const place_name[] = {"", "rep", "shard", "partial"};
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+Value *ir_value(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (!strcmp(g->values[i]->name, name))
+            return g->values[i];
+    return NULL;
+}
+
+static Value *add_value(Graph *g)
+{
+    if (g->nvalues == g->capvalues) {
+        size_t was = sizeof(Value *) * (size_t)g->capvalues;
+        g->capvalues = g->capvalues ? 2 * g->capvalues : 64;
+        g->values = arena_grow(g->values, was, sizeof(Value *) * (size_t)g->capvalues);
+    }
+    return g->values[g->nvalues++] = arena_new(sizeof(Value));
+}
+
+Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
+              const Dim *dim, Loc loc)
+{
+    if (ir_value(g, name))
+        bug("value %s is defined twice", name);
+    Value *v = add_value(g);
+    v->name = text_copy(name);
+    v->kind = kind;
+    v->purpose = purpose;
+    v->dtype = dt;
+    v->rank = rank;
+    for (int i = 0; i < rank; i++)
+        v->dim[i] = dim[i];
+    v->slots = 1;
+    v->loc = loc;
+    v->first = v->last = -1;
+    return v;
+}
+
+Ref ref(Value *v) { return (Ref){v, IX_NONE, 0}; }
+Ref ref_at(Value *v, int64_t k) { return (Ref){v, IX_CONST, k}; }
+Ref ref_loop(Value *v, int64_t k) { return (Ref){v, IX_LOOP, k}; }
+Ref ref_micro(Value *v) { return (Ref){v, IX_MICRO, 0}; }
+
+int64_t value_elements(const Value *v)
+{
+    int64_t n = 1;
+    for (int i = 0; i < v->rank; i++)
+        if (__builtin_mul_overflow(n, v->dim[i].n, &n))
+            err(v->loc, "%s has more than 2^63 elements", v->name);
+    return n;
+}
+
+bool value_is_gradient(const Value *v)
+{
+    return v->kind == VK_STATE && v->purpose == PU_gradients;
+}
+
+int64_t piece_columns(const Value *v, const Piece *piece)
+{
+    return piece->cols ? piece->cols : v->dim[1].n;
+}
+
+int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
+
+int64_t value_parameters(const Value *v)
+{
+    int64_t n = 0;
+    for (int i = 0; i < v->npieces; i++)
+        n += v->piece[i].rows * (v->rank < 2 ? 1 : piece_columns(v, &v->piece[i]));
+    return n * (v->count ? v->count : 1);
+}
+
+Program *ir_program(Graph *g, const char *name, const char *about)
+{
+    if (g->nprograms == (int)(sizeof g->programs / sizeof g->programs[0]))
+        bug("too many programs");
+    Program *p = arena_new(sizeof *p);
+    p->name = text_copy(name);
+    p->about = text_copy(about);
+    return g->programs[g->nprograms++] = p;
+}
+
+int ir_region(Program *p, int64_t count, bool reverse)
+{
+    if (p->nregions + 1 >= (int)(sizeof p->region / sizeof p->region[0]))
+        bug("too many repeat regions in %s", p->name);
+    p->region[++p->nregions] = (Region){count, reverse};
+    return p->nregions;
+}
+
+Op *ir_op(Program *p, int kind, int region, Loc loc)
+{
+    if (p->nops == p->capops) {
+        size_t was = sizeof(Op) * (size_t)p->capops;
+        p->capops = p->capops ? 2 * p->capops : 128;
+        p->ops = arena_grow(p->ops, was, sizeof(Op) * (size_t)p->capops);
+    }
+    Op *op = &p->ops[p->nops++];
+    *op = (Op){.kind = kind, .region = region, .group = -1, .loc = loc};
+    return op;
+}
+
+static void add_ref(Ref *list, int *n, Ref r)
+{
+    if (*n == OP_IO)
+        bug("more than %d operands", OP_IO);
+    list[(*n)++] = r;
+}
+
+void op_in(Op *op, Ref r) { add_ref(op->in, &op->nin, r); }
+void op_out(Op *op, Ref r) { add_ref(op->out, &op->nout, r); }
+
+static Attr *add_attr(Op *op, const char *key)
+{
+    if (op->nattr == (int)(sizeof op->attr / sizeof op->attr[0]))
+        bug("too many attributes on %s", op_row[op->kind].name);
+    Attr *a = &op->attr[op->nattr++];
+    a->key = text_copy(key);
+    return a;
+}
+
+void op_int(Op *op, const char *key, int64_t i)
+{
+    Attr *a = add_attr(op, key);
+    a->is_int = true;
+    a->i = i;
+}
+
+void op_float(Op *op, const char *key, double f) { add_attr(op, key)->f = f; }
+
+const Attr *op_attr(const Op *op, const char *key)
+{
+    for (int i = 0; i < op->nattr; i++)
+        if (!strcmp(op->attr[i].key, key))
+            return &op->attr[i];
+    return NULL;
+}
+
+/* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
+char *text_float(double f)
+{
+    char *text = text_print("%.9g", f);
+    return strpbrk(text, ".en") ? text : text_print("%s.0", text);
+}
+
+/* ---- printing -------------------------------------------------------------------------------- */
+
+static void print_loc(Str *s, Loc loc)
+{
+    if (loc.file)
+        str_print(s, "  # %s:%d", loc.file, loc.line);
+    str_print(s, "\n");
+}
+
+static char sigil(const Value *v) { return v->kind <= VK_STATE ? '$' : '%'; }
+
+static void print_ref(Str *s, Ref r)
+{
+    str_print(s, "%c%s", sigil(r.v), r.v->name);
+    if (r.index == IX_CONST)
+        str_print(s, "[%" PRId64 "]", r.k);
+    else if (r.index == IX_LOOP && r.k)
+        str_print(s, "[l%+" PRId64 "]", r.k);
+    else if (r.index != IX_NONE)
+        str_print(s, r.index == IX_LOOP ? "[l]" : "[m]");
+}
+
+static void print_refs(Str *s, const Ref *r, int n)
+{
+    for (int i = 0; i < n; i++) {
+        str_print(s, "%s", i ? ", " : "");
+        print_ref(s, r[i]);
+    }
+}
+
+static void print_value(Str *s, const Value *v)
+{
+    str_print(s, "%s %c%s", kind_name[v->kind], sigil(v), v->name);
+    if (v->count)
+        str_print(s, "  x%" PRId64 " slots %" PRId64, v->count, v->slots);
+    str_print(s, "  :%s[", dtype_name[v->dtype]);
+    for (int i = 0; i < v->rank; i++)
+        str_print(s, "%s%" PRId64, i ? "," : "", v->dim[i].n);
+    str_print(s, "] (");
+    for (int i = 0; i < v->rank; i++)
+        str_print(s, "%s%s", i ? "," : "", v->dim[i].sym);
+    str_print(s, ")  %s", purpose_name[v->purpose]);
+    if (v->of)
+        str_print(s, " of %s", v->of);
+    if (v->kind == VK_PARAM)
+        str_print(s, "%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
+                  v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->init, v->std);
+    if (v->place)
+        str_print(s, "  %s", place_name[v->place]);
+    if (v->place == PL_SHARD)
+        str_print(s, " %d", v->axis);
+    if (v->internal)
+        str_print(s, "  internal");
+    else if (v->arena)
+        str_print(s, "  at %s+0x%" PRIx64 " stride %" PRId64 "  live %d..%d", v->arena, v->offset,
+                  v->stride, v->first, v->last);
+    print_loc(s, v->loc);
+    for (int i = 0; i < v->npieces; i++)
+        str_print(s, "  hf \"%s\" rows %" PRId64 " %" PRId64 "%s%s\n", v->piece[i].name,
+                  v->piece[i].row0, v->piece[i].rows,
+                  v->piece[i].cols ? text_print(" cols %" PRId64, v->piece[i].cols) : "",
+                  v->piece[i].transposed ? " transposed" : "");
+}
+
+static void print_op(Str *s, const Op *op, bool indent)
+{
+    str_print(s, indent ? "    " : "  ");
+    print_refs(s, op->out, op->nout);
+    str_print(s, " = %s ", op_row[op->kind].name);
+    print_refs(s, op->in, op->nin);
+    for (int i = 0; i < op->nattr; i++) {
+        const Attr *a = &op->attr[i];
+        if (a->is_int)
+            str_print(s, "  %s %" PRId64, a->key, a->i);
+        else
+            str_print(s, "  %s %s", a->key, text_float(a->f));
+    }
+    print_loc(s, op->loc);
+}
+
+static void print_group(Str *s, const Graph *g, const Program *p, int index)
+{
+    const Group *group = &p->groups[index];
+    str_print(s, "@g%d %s", index, kernel_row[group->kernel].name);
+    if (group->workspace)
+        str_print(s, "  workspace %" PRId64, group->workspace);
+    if (group->ws)
+        str_print(s, " in %%%s", group->ws->name);
+    if (!strcmp(g->room, "plan"))
+        str_print(s, "  time %d", group->pos);
+    str_print(s, "\n");
+}
+
+static void print_program(Str *s, const Graph *g, const Program *p)
+{
+    str_print(s, "\nprogram %s \"%s\"\n", p->name, p->about);
+    int region = 0, group = -1;
+    for (int i = 0; i < p->nops; i++) {
+        const Op *op = &p->ops[i];
+        if (op->region != region) {
+            if (region)
+                str_print(s, "end\n");
+            region = op->region;
+            if (region)
+                str_print(s, "repeat %" PRId64 " %s\n", p->region[region].count,
+                          p->region[region].reverse ? "down" : "up");
+        }
+        if (op->group != group && op->group >= 0)
+            print_group(s, g, p, group = op->group);
+        print_op(s, op, region);
+    }
+    if (region)
+        str_print(s, "end\n");
+}
+
+char *ir_print(const Graph *g)
+{
+    Str s = {0};
+    str_print(&s, "# %s  recipe %s  objective %s  family %s  target %s  ranks %" PRId64 "\n",
+              g->room, g->cfg->recipe, g->objective, g->family, g->target->name, g->ranks);
+    if (!strcmp(g->room, "plan"))
+        str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n",
+                  g->arena_bytes, g->lower_bound, g->persistent_bytes, g->plan_method);
+    for (int i = 0; i < g->nvalues; i++)
+        print_value(&s, g->values[i]);
+    for (int i = 0; i < g->nprograms; i++)
+        print_program(&s, g, g->programs[i]);
+    return s.text;
+}
+
+/* ---- parsing: one line at a time, words left to right ---------------------------------------- */
+
+typedef struct {
+    const char *p;           /* what is left of the line */
+    Loc at;                  /* of the line in the text being read */
+    Graph *g;
+    Program *program;
+    Value *value;            /* last value, for hf lines */
+    int region, group;
+} Reader;
+
+static void skip_spaces(Reader *r) { while (*r->p == ' ') r->p++; }
+
+static bool accept(Reader *r, const char *text)
+{
+    skip_spaces(r);
+    size_t n = strlen(text);
+    if (strncmp(r->p, text, n))
+        return false;
+    if (isalpha((unsigned char)text[n - 1]) && (isalpha((unsigned char)r->p[n]) || r->p[n] == '_'))
+        return false;
+    r->p += n;
+    return true;
+}
+
+static void expect(Reader *r, const char *text)
+{
+    if (!accept(r, text))
+        err(r->at, "want \"%s\", found \"%.40s\"", text, r->p);
+}
+
+/* The longest run of characters that are not in stop. */
+static char *read_until(Reader *r, const char *stop)
+{
+    skip_spaces(r);
+    size_t n = strcspn(r->p, stop);
+    if (!n)
+        err(r->at, "want a word, found \"%.40s\"", r->p);
+    char *word = text_print("%.*s", (int)n, r->p);
+    r->p += n;
+    return word;
+}
+
+static int64_t read_int(Reader *r)
+{
+    skip_spaces(r);
+    char *end;
+    errno = 0;
+    int64_t i = strtoll(r->p, &end, 0);
+    if (end == r->p || errno)
+        err(r->at, "want an integer, found \"%.40s\"", r->p);
+    r->p = end;
+    return i;
+}
+
+static int64_t read_between(Reader *r, int64_t least, int64_t most)
+{
+    int64_t i = read_int(r);
+    if (i < least || i > most)
+        err(r->at, "want an integer from %" PRId64 " to %" PRId64 ", found %" PRId64, least, most,
+            i);
+    return i;
+}
+
+static double read_float(Reader *r)
+{
+    skip_spaces(r);
+    char *end;
+    double f = strtod(r->p, &end);
+    if (end == r->p || !isfinite(f))
+        err(r->at, "want a number, found \"%.40s\"", r->p);
+    r->p = end;
+    return f;
+}
+
+static char *read_quoted(Reader *r)
+{
+    expect(r, "\"");
+    char *word = read_until(r, "\"");
+    expect(r, "\"");
+    return word;
+}
+
+static int read_choice(Reader *r, const char *const *names, int n, const char *what)
+{
+    for (int i = 0; i < n; i++)
+        if (*names[i] && accept(r, names[i]))
+            return i;
+    err(r->at, "want %s, found \"%.40s\"", what, r->p);
+}
+
+static void end_line(Reader *r)
+{
+    skip_spaces(r);
+    if (*r->p)
+        err(r->at, "what is this: \"%.40s\"", r->p);
+}
+
+static Loc read_loc(Reader *r)
+{
+    Loc loc = {0};
+    if (accept(r, "#")) {
+        skip_spaces(r);
+        const char *colon = strrchr(r->p, ':');
+        if (!colon)
+            err(r->at, "want FILE:LINE after #, found \"%.40s\"", r->p);
+        loc.file = text_print("%.*s", (int)(colon - r->p), r->p);
+        r->p = colon + 1;
+        loc.line = (int)read_between(r, 0, INT32_MAX);
+    }
+    end_line(r);
+    return loc;
+}
+
+static Ref read_ref(Reader *r)
+{
+    skip_spaces(r);
+    if (*r->p != '$' && *r->p != '%')
+        err(r->at, "want %%name or $name, found \"%.40s\"", r->p);
+    r->p++;
+    char *name = read_until(r, "[, \n");
+    Ref x = {ir_value(r->g, name), IX_NONE, 0};
+    if (!x.v)
+        err(r->at, "%s is not declared", name);
+    if (*r->p == '[') {
+        r->p++;
+        x.index = accept(r, "l") ? IX_LOOP : accept(r, "m") ? IX_MICRO : IX_CONST;
+        x.k = *r->p == ']' && x.index != IX_CONST ? 0 : read_int(r);
+        expect(r, "]");
+    }
+    return x;
+}
+
+static void read_refs(Reader *r, Ref *list, int *n)
+{
+    do {
+        skip_spaces(r);
+        if (*r->p != '$' && *r->p != '%')
+            return;
+        if (*n == OP_IO)
+            err(r->at, "more than %d operands", OP_IO);
+        add_ref(list, n, read_ref(r));
+    } while (accept(r, ","));
+}
+
+static void read_dims(Reader *r, Value *v)
+{
+    expect(r, "[");
+    while (!accept(r, "]")) {
+        if (v->rank == (int)(sizeof v->dim / sizeof v->dim[0]))
+            err(r->at, "more than %d dimensions", v->rank);
+        v->dim[v->rank++].n = read_between(r, 1, INT64_MAX);
+        accept(r, ",");
+    }
+    expect(r, "(");
+    int depth = 0, d = 0;
+    const char *from = r->p;
+    for (; *r->p && (*r->p != ')' || depth); r->p++) {
+        depth += (*r->p == '(') - (*r->p == ')');
+        if (*r->p == ',' && !depth && d < v->rank) {
+            v->dim[d++].sym = text_print("%.*s", (int)(r->p - from), from);
+            from = r->p + 1;
+        }
+    }
+    if (d < v->rank)
+        v->dim[d++].sym = text_print("%.*s", (int)(r->p - from), from);
+    if (d < v->rank)
+        err(r->at, "%d dimensions have %d names", v->rank, d);
+    expect(r, ")");
+}
+
+static void read_value(Reader *r, ValueKind kind)
+{
+    expect(r, kind <= VK_STATE ? "$" : "%");
+    char *name = read_until(r, "[, ");
+    if (ir_value(r->g, name))
+        err(r->at, "%s is declared twice", name);
+    Value *v = ir_new(r->g, kind, 0, 0, name, 0, NULL, (Loc){0});
+    if (accept(r, "x")) {
+        v->count = read_between(r, 1, INT32_MAX);
+        expect(r, "slots");
+        v->slots = read_between(r, 1, INT32_MAX);
+    }
+    expect(r, ":");
+    v->dtype = (Dtype)read_choice(r, dtype_name, NDTYPES, "a dtype");
+    read_dims(r, v);
+    v->purpose = (Purpose)read_choice(r, purpose_name, NPURPOSES, "a purpose");
+    if (accept(r, "of"))
+        v->of = read_until(r, " \n");
+    if (kind == VK_PARAM) {
+        v->trained = accept(r, "trained") || !accept(r, "frozen");
+        v->decay = accept(r, "decay");
+        v->adapter = accept(r, "adapter");
+        expect(r, "init");
+        v->init = read_until(r, " ");
+        v->std = read_float(r);
+    }
+    for (int i = PL_REP; i <= PL_PARTIAL; i++)
+        if (accept(r, place_name[i]))
+            v->place = (Placement)i;
+    if (v->place == PL_SHARD)
+        v->axis = (int)read_between(r, 0, v->rank);
+    v->internal = accept(r, "internal");
+    if (accept(r, "at")) {
+        v->arena = read_until(r, "+");
+        expect(r, "+");
+        v->offset = read_between(r, 0, INT64_MAX);
+        expect(r, "stride");
+        v->stride = read_between(r, 1, INT64_MAX);
+        expect(r, "live");
+        v->first = (int)read_between(r, -1, INT32_MAX);
+        expect(r, "..");
+        v->last = (int)read_between(r, -1, INT32_MAX);
+    }
+    v->loc = read_loc(r);
+    r->value = v;
+}
+
+static void read_piece(Reader *r)
+{
+    Value *v = r->value;
+    if (!v)
+        err(r->at, "hf line before any value");
+    v->piece = arena_grow(v->piece, sizeof(Piece) * (size_t)v->npieces,
+                          sizeof(Piece) * (size_t)(v->npieces + 1));
+    Piece *piece = &v->piece[v->npieces++];
+    piece->name = read_quoted(r);
+    expect(r, "rows");
+    piece->row0 = read_int(r);
+    piece->rows = read_int(r);
+    if (accept(r, "cols"))
+        piece->cols = read_between(r, 1, INT64_MAX);
+    piece->transposed = accept(r, "transposed");
+    read_loc(r);
+}
+
+static void read_attrs(Reader *r, Op *op)
+{
+    for (;;) {
+        skip_spaces(r);
+        if (!isalpha((unsigned char)*r->p))
+            return;
+        char *key = read_until(r, " ");
+        if (op->nattr == (int)(sizeof op->attr / sizeof op->attr[0]))
+            err(r->at, "more than %d attributes", op->nattr);
+        skip_spaces(r);
+        size_t n = strcspn(r->p, " ");
+        if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
+            op_float(op, key, read_float(r));
+        else
+            op_int(op, key, read_int(r));
+    }
+}
+
+static void read_op(Reader *r)
+{
+    Op op = {.region = r->region, .group = r->group};
+    read_refs(r, op.out, &op.nout);
+    expect(r, "=");
+    char *name = read_until(r, " ");
+    for (op.kind = 0; op.kind < NOPS && strcmp(op_row[op.kind].name, name); op.kind++)
+        ;
+    if (op.kind == NOPS)
+        err(r->at, "%s is no op", name);
+    const OpRow *row = &op_row[op.kind];
+    read_refs(r, op.in, &op.nin);
+    if ((row->nin >= 0 && op.nin != row->nin) || (row->nout >= 0 && op.nout != row->nout))
+        err(r->at, "%s has %d operands in and %d out", name, op.nin, op.nout);
+    read_attrs(r, &op);
+    op.loc = read_loc(r);
+    *ir_op(r->program, op.kind, op.region, op.loc) = op;
+    if (op.group >= 0) {
+        Group *group = &r->program->groups[op.group];
+        group->first_op = group->nops ? group->first_op : r->program->nops - 1;
+        if (group->nops && group->region != op.region)
+            err(r->at, "group @g%d is in two regions", op.group);
+        group->region = op.region;
+        group->nops++;
+    }
+}
+
+static void read_group(Reader *r)
+{
+    Program *p = r->program;
+    int64_t index = read_int(r);
+    if (index != p->ngroups)
+        err(r->at, "want group @g%d, found @g%" PRId64, p->ngroups, index);
+    if (p->nops && p->ops[p->nops - 1].group != p->ngroups - 1)
+        err(r->at, "ops before @g%" PRId64 " are in no group, or it is empty", index);
+    p->groups = arena_grow(p->groups, sizeof(Group) * (size_t)p->ngroups,
+                           sizeof(Group) * (size_t)(p->ngroups + 1));
+    Group *group = &p->groups[p->ngroups++];
+    char *name = read_until(r, " ");
+    group->kernel = kernel_find(name);
+    if (group->kernel < 0)
+        err(r->at, "%s is no kernel", name);
+    if (accept(r, "workspace"))
+        group->workspace = read_between(r, 1, INT64_MAX);
+    if (accept(r, "in"))
+        group->ws = read_ref(r).v;
+    if (accept(r, "time"))
+        group->pos = (int)read_between(r, 0, INT32_MAX);
+    r->group = (int)index;
+    end_line(r);
+}
+
+static void end_program(Reader *r)
+{
+    const Program *p = r->program;
+    if (p &&
+        (r->region || (p->ngroups && (!p->nops || p->ops[p->nops - 1].group != p->ngroups - 1))))
+        err(r->at, "program %s ends within a region, or in a group without ops", p->name);
+}
+
+static void read_program(Reader *r)
+{
+    end_program(r);
+    if (r->g->nprograms == (int)(sizeof r->g->programs / sizeof r->g->programs[0]))
+        err(r->at, "more than %d programs", r->g->nprograms);
+    char *name = read_until(r, " ");
+    r->program = ir_program(r->g, name, read_quoted(r));
+    r->region = 0;
+    r->group = -1;
+    end_line(r);
+}
+
+static void read_repeat(Reader *r)
+{
+    Program *p = r->program;
+    int64_t count = read_between(r, 1, INT32_MAX);
+    bool down = accept(r, "down");
+    if (!down)
+        expect(r, "up");
+    if (r->region)
+        err(r->at, "repeat regions do not nest");
+    if (p->nregions + 1 == (int)(sizeof p->region / sizeof p->region[0]))
+        err(r->at, "more than %d repeat regions in %s", p->nregions, p->name);
+    r->region = ir_region(p, count, down);
+    end_line(r);
+}
+
+static void read_head(Reader *r)
+{
+    Graph *g = r->g;
+    if (accept(r, "arena")) {
+        g->arena_bytes = read_int(r);
+        expect(r, "bound");
+        g->lower_bound = read_int(r);
+        expect(r, "persistent");
+        g->persistent_bytes = read_int(r);
+        expect(r, "placed");
+        skip_spaces(r);
+        g->plan_method = text_copy(r->p);
+        return;
+    }
+    g->room = read_until(r, " ");
+    expect(r, "recipe");
+    g->cfg->recipe = read_until(r, " ");
+    expect(r, "objective");
+    g->objective = read_until(r, " ");
+    expect(r, "family");
+    g->family = read_until(r, " ");
+    expect(r, "target");
+    char *target = read_until(r, " ");
+    g->target = target_find(target);
+    if (!g->target)
+        err(r->at, "%s is no target", target);
+    expect(r, "ranks");
+    g->ranks = read_between(r, 1, INT32_MAX);
+    end_line(r);
+}
+
+static void read_line(Reader *r)
+{
+    if (accept(r, "#"))
+        return read_head(r);
+    for (int kind = VK_PARAM; kind <= VK_TEMP; kind++)
+        if (accept(r, kind_name[kind]))
+            return read_value(r, (ValueKind)kind);
+    if (accept(r, "hf"))
+        return read_piece(r);
+    if (accept(r, "program"))
+        read_program(r);
+    else if (!r->program)
+        err(r->at, "op or repeat before any program");
+    else if (accept(r, "repeat"))
+        read_repeat(r);
+    else if (accept(r, "end")) {
+        if (!r->region)
+            err(r->at, "end without repeat");
+        r->region = 0;
+        end_line(r);
+    } else if (accept(r, "@g"))
+        read_group(r);
+    else
+        read_op(r);
+}
+
+Graph *ir_parse(const char *text, const char *file)
+{
+    Graph *g = arena_new(sizeof *g);
+    g->cfg = arena_new(sizeof *g->cfg);
+    Reader r = {.g = g, .at = {file, 0}, .group = -1};
+    while (*text) {
+        const char *end = strchrnul(text, '\n');
+        char *line = text_print("%.*s", (int)(end - text), text);
+        r.p = line;
+        r.at.line++;
+        if (*line)
+            read_line(&r);
+        text = *end ? end + 1 : end;
+    }
+    end_program(&r);
+    if (!g->room || (!strcmp(g->room, "plan") && !g->plan_method))
+        err(r.at, "no head line");
+    return g;
+}

@@ -1,0 +1,51 @@
+/* ops.c -- the rows of ops.def and what an op costs.
+ *
+ * FLOPs count a multiply-add as two, softmax and other pointwise work as a few a element; they
+ * serve the plan's report and MFU, never a decision about results. */
+#include "gen/gen.h"
+
+static double elements(Ref r) { return (double)value_elements(r.v); }
+static double columns(Ref r) { return (double)r.v->dim[r.v->rank - 1].n; }
+static double rows(Ref r) { return elements(r) / columns(r); }
+
+static double attribute(const Op *op, const char *key)
+{
+    const Attr *a = op_attr(op, key);
+    return !a ? 0 : a->is_int ? (double)a->i : a->f;
+}
+
+static double flops_zero(const Op *op) { (void)op; return 0; }
+static double flops_pointwise(const Op *op) { return 8 * elements(op->in[0]); }
+static double flops_norm(const Op *op) { return op->nin ? 6 * elements(op->in[0]) : 0; }
+static double flops_linear(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
+static double flops_linear_dx(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
+static double flops_linear_dw(const Op *op) { return 2 * rows(op->in[0]) * elements(op->out[0]); }
+static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
+static double flops_ce_dx(const Op *op) { return 2 * flops_ce(op); }
+static double flops_ce_bwd(const Op *op) { return 3 * flops_ce(op); }
+static double flops_lora(const Op *op)
+{
+    return 2 * rows(op->in[1]) * (elements(op->in[2]) + elements(op->in[3]));
+}
+static double flops_lora_fold(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[2]); }
+static double flops_lora_bwd(const Op *op)
+{
+    return 4 * rows(op->in[2]) * (elements(op->in[4]) + elements(op->in[5]));
+}
+static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
+
+/* Half of the score matrix is masked; documents are counted as one. (B, T, (H + 2 K) D) */
+static double flops_attention(const Op *op)
+{
+    const Value *x = op->in[op->nin >= 4].v;
+    double B = (double)x->dim[0].n, T = (double)x->dim[1].n;
+    return 2 * B * T * T * attribute(op, "heads") * attribute(op, "dim");
+}
+
+static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
+
+const OpRow op_row[NOPS] = {
+#define OP(name, nin, nout, attrs, flops, grad, doc) {#name, nin, nout, attrs, flops_##flops, doc},
+#include "gen/graph/ops.def"
+#undef OP
+};

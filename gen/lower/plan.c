@@ -1,0 +1,447 @@
+/* plan.c -- gives every stored value a place in the arena.
+ *
+ * In:    groups after part.   Out: offset, stride and lifetime of each value; bytes of the arena.
+ * Keeps: order of groups.  Verified by check_plan().
+ * Method: time is the position of a group; values that an in-place kernel may merge share one
+ *         storage, if running the programs on names shows that nobody misses what is overwritten;
+ *         packing.c then places the storages. */
+#include "gen/gen.h"
+#include "gen/lower/packing.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+typedef struct { int first, last; } Span;
+
+static Span span_of(const Program *p, int region)
+{
+    Span s = {-1, -1};
+    for (int i = 0; i < p->ngroups; i++)
+        if (!region || p->groups[i].region == region) {
+            s.first = s.first < 0 ? p->groups[i].pos : s.first;
+            s.last = p->groups[i].pos;
+        }
+    return s;
+}
+
+static void widen(Value *v, Span s)
+{
+    if (v->first < 0 || s.first < v->first)
+        v->first = s.first;
+    if (s.last > v->last)
+        v->last = s.last;
+}
+
+static Ref operand(const Op *op, int k) { return k < op->nin ? op->in[k] : op->out[k - op->nin]; }
+
+static int program_uses(const Program *p, const Value *v)
+{
+    int n = 0;
+    for (int j = 0; j < p->nops; j++)
+        for (int k = 0; k < p->ops[j].nin + p->ops[j].nout; k++)
+            n += operand(&p->ops[j], k).v == v;
+    return n;
+}
+
+/* Outlives its program: weights, gradients, moments, what the host writes before a step, and what
+ * several programs share. */
+static bool is_persistent(const Graph *g, const Value *v)
+{
+    if (v->kind == VK_PARAM || v->kind == VK_INPUT ||
+        (v->kind == VK_STATE && v->purpose != PU_activations))
+        return true;
+    int programs = 0;
+    for (int i = 0; i < g->nprograms && v->kind == VK_STATE; i++)
+        programs += program_uses(g->programs[i], v) > 0;
+    return programs > 1;
+}
+
+/* When an operand has to be alive: at the position of its group. But a value that a turn of the
+ * loop leaves for another, or that comes from outside the region, lives through the whole region;
+ * inputs and a program's own state live through the program. */
+static Span life(const Program *p, const Op *op, Ref r)
+{
+    bool local = r.v->slots == 1 && r.index == IX_LOOP && !r.k;
+    int at = p->groups[op->group].pos;
+    if (r.v->kind != VK_TEMP)
+        return span_of(p, 0);
+    return op->region && !local ? span_of(p, op->region) : (Span){at, at};
+}
+
+static void set_life(Graph *g)
+{
+    int pos = 0;
+    for (int i = 0; i < g->nprograms; i++) {
+        Program *p = g->programs[i];
+        for (int k = 0; k < p->ngroups; k++)
+            p->groups[k].pos = pos++;
+        for (int j = 0; j < p->nops; j++)
+            for (int k = 0; k < p->ops[j].nin + p->ops[j].nout; k++) {
+                Ref r = operand(&p->ops[j], k);
+                widen(r.v, life(p, &p->ops[j], r));
+            }
+    }
+}
+
+/* ---- running the programs on names ----------------------------------------------------------- */
+
+/* Bytes [begin, end) hold element i of v. */
+typedef struct {
+    int64_t begin, end;
+    const Value *v;
+    int64_t i;
+} Owner;
+
+typedef struct {
+    Owner *owner;
+    int n, cap;
+    char *error;             /* the first thing that goes wrong, or NULL */
+} Memory;
+
+enum { TURNS = 3 };          /* of a loop: layers are equal, so three show what all do */
+
+/* Element that a reference means in turn l. Constants are 0 or the number of layers. */
+static int64_t element(const Program *p, Ref r, int64_t l)
+{
+    if (r.index == IX_CONST)
+        return r.k && p->nregions && p->region[1].count > TURNS ? r.k - p->region[1].count + TURNS
+                                                                : r.k;
+    return r.index == IX_LOOP ? l + r.k : 0;
+}
+
+static Owner place_of(const Value *v, int64_t i)
+{
+    int64_t begin = v->offset + i % v->slots * v->stride;
+    return (Owner){begin, begin + value_bytes(v), v, i};
+}
+
+static bool overlap(const Owner *a, const Owner *b)
+{
+    return a->begin < b->end && b->begin < a->end;
+}
+
+static void write_element(Memory *m, Owner w)
+{
+    for (int i = 0; i < m->n;)
+        if (overlap(&m->owner[i], &w))
+            m->owner[i] = m->owner[--m->n];
+        else
+            i++;
+    if (m->n == m->cap) {
+        size_t was = sizeof(Owner) * (size_t)m->cap;
+        m->cap = m->cap ? 2 * m->cap : 256;
+        m->owner = arena_grow(m->owner, was, sizeof(Owner) * (size_t)m->cap);
+    }
+    m->owner[m->n++] = w;
+}
+
+static bool holds(const Memory *m, Owner r)
+{
+    for (int i = 0; i < m->n; i++)
+        if (m->owner[i].v == r.v && m->owner[i].i == r.i && m->owner[i].begin == r.begin)
+            return true;
+    return false;
+}
+
+/* Whether kernels.def lets this output share this input's memory. */
+static bool may_share(const Program *p, const Group *group, Ref out, Ref in)
+{
+    for (const char *w = kernel_row[group->kernel].inplace; *w;) {
+        Ref o = kernel_operand(p, group, w);
+        w = strchr(w, '=') + 1;
+        Ref i = kernel_operand(p, group, w);
+        if (o.v == out.v && i.v == in.v)
+            return true;
+        w += strcspn(w, " ");
+        w += *w == ' ';
+    }
+    return false;
+}
+
+static void run_group(Memory *m, const Program *p, const Group *group, int64_t l)
+{
+    for (int j = 0; j < group->nops; j++) {
+        const Op *op = &p->ops[group->first_op + j];
+        for (int k = 0; k < op->nin && !m->error; k++) {
+            const Value *v = op->in[k].v;
+            if (v->kind == VK_TEMP && !v->internal &&
+                !holds(m, place_of(v, element(p, op->in[k], l))))
+                m->error = text_print("%s of %s reads %s, which is overwritten",
+                                      kernel_row[group->kernel].name, p->name, v->name);
+        }
+        for (int k = 0; k < op->nout; k++) {
+            if (op->out[k].v->kind != VK_TEMP || op->out[k].v->internal)
+                continue;
+            Owner w = place_of(op->out[k].v, element(p, op->out[k], l));
+            /* a kernel may write any output before it has read every input */
+            for (int i = 0; i < group->nops; i++)
+                for (int n = 0; n < p->ops[group->first_op + i].nin; n++) {
+                    Ref in = p->ops[group->first_op + i].in[n];
+                    if (in.v->internal || in.v == op->out[k].v || in.v->kind != VK_TEMP)
+                        continue;
+                    Owner r = place_of(in.v, element(p, in, l));
+                    if (overlap(&r, &w) && !may_share(p, group, op->out[k], in))
+                        m->error = text_print("%s of %s writes %s over its input %s",
+                                              kernel_row[group->kernel].name, p->name,
+                                              op->out[k].v->name, in.v->name);
+                }
+            write_element(m, w);
+        }
+    }
+}
+
+/* Runs every program once with the values' present offsets; NULL, or what goes wrong. */
+static char *run_programs(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        Memory m = {0};
+        for (int k = 0, next; k < p->ngroups && !m.error; k = next) {
+            int region = p->groups[k].region;
+            for (next = k + 1; region && next < p->ngroups && p->groups[next].region == region;
+                 next++)
+                ;
+            int64_t turns = region ? p->region[region].count : 1;
+            turns = turns > TURNS ? TURNS : turns;
+            for (int64_t t = 0; t < turns; t++)
+                for (int q = k; q < next && !m.error; q++)
+                    run_group(&m, p, &p->groups[q],
+                              region && p->region[region].reverse ? turns - 1 - t : t);
+        }
+        if (m.error)
+            return m.error;
+    }
+    return NULL;
+}
+
+/* ---- storages -------------------------------------------------------------------------------- */
+
+/* Values of one storage have equal offset, slots and stride; before packing the offset is the
+ * storage's number << 50. No storage is larger, so that sums over all of them stay below 2^63. */
+static const int64_t APART = (int64_t)1 << 50;
+enum { MAX_VALUES = 1 << 12 };
+
+static bool stored(const Value *v) { return !v->internal; }
+
+static void set_storages(Graph *g)
+{
+    if (g->nvalues > MAX_VALUES)
+        bug("%d values", g->nvalues);
+    for (int i = 0; i < g->nvalues; i++) {
+        Value *v = g->values[i];
+        if (value_elements(v) > APART / 16 / v->slots)
+            err(v->loc, "%s has %" PRId64 " x %" PRId64 " elements: more than a plan can hold",
+                v->name, v->slots, value_elements(v));
+        /* counted in elements, so that weights, moments and gradients of any width have one
+         * layout */
+        int64_t unit = v->dtype == DT_U8 ? g->target->align : g->target->align / 2;
+        v->offset = i * APART;
+        v->stride = (value_elements(v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
+        v->arena = stored(v) ? "device" : NULL;
+    }
+}
+
+static void join(Graph *g, const Value *a, const Value *b)
+{
+    int64_t from = b->offset, slots = a->slots > b->slots ? a->slots : b->slots;
+    int64_t stride = a->stride > b->stride ? a->stride : b->stride, to = a->offset;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->offset == from || g->values[i]->offset == to) {
+            g->values[i]->offset = to;
+            g->values[i]->slots = slots;
+            g->values[i]->stride = stride;
+        }
+}
+
+/* Joins an output with an input where the kernel allows it and the programs still run; a kernel
+ * that knows one buffer only (:=) must have it. */
+static void merge_in_place(Graph *g)
+{
+    Value *saved = arena_new(sizeof(Value) * (size_t)g->nvalues);
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++) {
+            const Program *p = g->programs[i];
+            const Group *group = &p->groups[k];
+            for (const char *w = kernel_row[group->kernel].inplace; *w;) {
+                Ref out = kernel_operand(p, group, w);
+                const char *equals = strchr(w, '=');
+                Ref in = kernel_operand(p, group, equals + 1);
+                bool must = equals[-1] == ':';
+                w = equals + strcspn(equals, " ");
+                w += *w == ' ';
+                if (out.v->offset == in.v->offset)
+                    continue;
+                bool fit = out.v->kind == VK_TEMP && in.v->kind == VK_TEMP && stored(out.v) &&
+                           stored(in.v) && (value_bytes(out.v) == value_bytes(in.v));
+                for (int n = 0; n < g->nvalues; n++)
+                    saved[n] = *g->values[n];
+                if (fit)
+                    join(g, in.v, out.v);
+                char *error = fit ? run_programs(g) : text_copy("they are not alike");
+                if (!error)
+                    continue;
+                if (must)
+                    bug("%s needs %s in the place of %s: %s", kernel_row[group->kernel].name,
+                        out.v->name, in.v->name, error);
+                for (int n = 0; n < g->nvalues; n++)
+                    *g->values[n] = saved[n];
+            }
+        }
+}
+
+/* Persistent values lie at the bottom, one purpose after the other, so that gradients are one
+ * block. */
+static int64_t place_persistent(Graph *g, bool *done)
+{
+    int64_t top = 0;
+    for (int purpose = 0; purpose < NPURPOSES; purpose++)
+        for (int i = 0; i < g->nvalues; i++) {
+            Value *v = g->values[i];
+            if (done[i] || (int)v->purpose != purpose || !is_persistent(g, v))
+                continue;
+            v->offset = top;
+            v->first = 0;
+            v->last = INT32_MAX;
+            done[i] = true;
+            top += v->slots * v->stride;
+        }
+    return top;
+}
+
+static void place_others(Graph *g, int64_t base, bool *done)
+{
+    PackBuffer *buffer = arena_new(sizeof(PackBuffer) * (size_t)g->nvalues);
+    int *of = arena_new(sizeof(int) * (size_t)g->nvalues), n = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        Value *v = g->values[i];
+        of[i] = -1;
+        if (done[i] || !stored(v))
+            continue;
+        for (int j = 0; j < i && of[i] < 0; j++)
+            if (of[j] >= 0 && g->values[j]->offset == v->offset)
+                of[i] = of[j];
+        if (of[i] < 0) {
+            buffer[of[i] = n++] = (PackBuffer){.lower = v->first,
+                                               .upper = v->last + 1,
+                                               .size = v->slots * v->stride,
+                                               .align = g->target->align,
+                                               .offset = -1};
+            continue;
+        }
+        PackBuffer *b = &buffer[of[i]];
+        b->lower = v->first < b->lower ? v->first : b->lower;
+        b->upper = v->last + 1 > b->upper ? v->last + 1 : b->upper;
+    }
+    PackResult result = packing_run(buffer, n, 0);
+    const char *fault = packing_verify(buffer, n);
+    if (fault)
+        bug("packing: %s", fault);
+    for (int i = 0; i < g->nvalues; i++)
+        if (of[i] >= 0) {
+            g->values[i]->offset = base + buffer[of[i]].offset;
+            g->values[i]->first = (int)buffer[of[i]].lower;
+            g->values[i]->last = (int)buffer[of[i]].upper - 1;
+        }
+    g->persistent_bytes = base;
+    g->arena_bytes = base + result.peak;
+    g->lower_bound = base + result.bound;
+    g->plan_method = result.method;
+}
+
+static void add_workspaces(Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++) {
+            Group *group = &g->programs[i]->groups[k];
+            if (!group->workspace)
+                continue;
+            Dim d = {group->workspace, "bytes"};
+            const Op *op = &g->programs[i]->ops[group->first_op];
+            group->ws = ir_new(g, VK_TEMP, PU_workspace, DT_U8, text_print("ws%d", group->pos), 1,
+                               &d, op->loc);
+            group->ws->place = PL_REP;
+            widen(group->ws, (Span){group->pos, group->pos});
+        }
+}
+
+void plan_run(Graph *g)
+{
+    set_life(g);
+    add_workspaces(g);
+    set_storages(g);
+    char *error = run_programs(g);
+    if (error)
+        bug("before any merge: %s", error);
+    merge_in_place(g);
+    bool *done = arena_new((size_t)g->nvalues * sizeof *done);
+    place_others(g, place_persistent(g, done), done);
+    g->room = "plan";
+}
+
+static void check_life(const Graph *g, const Program *p, const Group *group)
+{
+    for (int j = 0; j < group->nops; j++) {
+        const Op *op = &p->ops[group->first_op + j];
+        for (int k = 0; k < op->nin + op->nout; k++) {
+            const Value *v = operand(op, k).v;
+            Span s = is_persistent(g, v) ? (Span){0, INT32_MAX} : life(p, op, operand(op, k));
+            if (stored(v) && (v->first > s.first || v->last < s.last))
+                bug("%s is used at %d..%d, but lives %d..%d", v->name, s.first, s.last, v->first,
+                    v->last);
+        }
+    }
+    const Value *ws = group->ws;
+    if (group->workspace && (!ws || ws->first > group->pos || ws->last < group->pos ||
+                             value_bytes(ws) < group->workspace))
+        bug("group %d of %s lacks its workspace", (int)(group - p->groups), p->name);
+}
+
+/* Of one storage: merged in place. What programs leave for each other or kernels scribble in is
+ * never shared. */
+static bool same_storage(const Value *v, const Value *w)
+{
+    return v->kind == VK_TEMP && w->kind == VK_TEMP && v->purpose != PU_workspace &&
+           w->purpose != PU_workspace && v->offset == w->offset && v->slots == w->slots &&
+           v->stride == w->stride;
+}
+
+static bool overlaps(const Value *v, const Value *w)
+{
+    return v->first <= w->last && w->first <= v->last &&
+           v->offset < w->offset + w->slots * w->stride &&
+           w->offset < v->offset + v->slots * v->stride;
+}
+
+/* Nothing that is needed is overwritten; offsets are aligned and inside the arena; what a kernel
+ * treats as one block lies side by side. */
+void check_plan(const Graph *g)
+{
+    char *error = run_programs(g);
+    if (error)
+        bug("plan: %s", error);
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++)
+            check_life(g, g->programs[i], &g->programs[i]->groups[k]);
+    const Value *before = NULL;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (!stored(v))
+            continue;
+        if (v->offset < 0 || v->offset % g->target->align ||
+            v->offset + v->slots * v->stride > g->arena_bytes)
+            bug("%s lies at %" PRId64 ", outside or not aligned", v->name, v->offset);
+        if (value_bytes(v) > v->stride)
+            bug("%s is larger than its slot", v->name);
+        if (v->purpose == PU_gradients) {
+            if (before && before->offset + before->slots * before->stride != v->offset)
+                bug("gradients %s and %s do not lie side by side", before->name, v->name);
+            before = v;
+        }
+        for (int j = 0; j < i; j++)
+            if (stored(g->values[j]) && !same_storage(v, g->values[j]) && overlaps(v, g->values[j]))
+                bug("%s and %s overlap", v->name, g->values[j]->name);
+    }
+}

@@ -1,0 +1,69 @@
+/* override.c -- the words field=value of the command line, set over a recipe's table.
+ *
+ * Keeps: the spelling of every word beside its value: only config.c knows the field's type. */
+#include "gen/gen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static Rval *parse_word(const char *text)
+{
+    Rval *r = arena_new(sizeof *r);
+    char *end;
+    r->s = text;
+    r->kind = RV_STRING;
+    if (!strcmp(text, "true") || !strcmp(text, "false")) {
+        r->kind = RV_BOOL;
+        r->b = *text == 't';
+        return r;
+    }
+    if (!*text || !strchr("-0123456789.", *text) || text[strspn(text, "-+.0123456789eE")])
+        return r;
+    errno = 0;
+    long long i = strtoll(text, &end, 10);
+    if (end != text && !*end && !errno) {
+        r->kind = RV_INT;
+        r->i = i;
+        r->f = (double)i;
+        return r;
+    }
+    double f = strtod(text, &end);
+    if (end != text && !*end) {
+        r->kind = RV_FLOAT;
+        r->f = f;
+    }
+    return r;
+}
+
+static Rval *named(Rval *table, const char *key, Rval *fresh)
+{
+    int k = 0;
+    while (k < table->nkeys && strcmp(table->key[k], key))
+        k++;
+    if (k == table->nkeys) {
+        size_t old = (size_t)k * sizeof(void *);
+        table->key = arena_grow(table->key, old, old + sizeof(void *));
+        table->value = arena_grow(table->value, old, old + sizeof(void *));
+        table->key[table->nkeys] = key;
+        table->value[table->nkeys++] = fresh ? fresh : arena_new(sizeof(Rval));
+    } else if (fresh)
+        table->value[k] = fresh;
+    return table->value[k];
+}
+
+void recipe_override(Rval *recipe, const char *word)
+{
+    const char *eq = strchr(word, '=');
+    if (!eq || eq == word)
+        err((Loc){0}, "%s: want field=value, for example batch.micro=4", word);
+    char *path = text_print("%.*s", (int)(eq - word), word);
+    Rval *t = recipe;
+    for (char *dot; (dot = strchr(path, '.')); path = dot + 1) {
+        *dot = 0;
+        t = named(t, path, NULL);
+        if (t->kind != RV_TABLE)
+            *t = (Rval){.kind = RV_TABLE};
+    }
+    named(t, path, parse_word(eq + 1));
+}

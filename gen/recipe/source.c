@@ -1,0 +1,267 @@
+/* source.c -- finds the lines of table keys in a Lua source: Lua itself forgets them.
+ *
+ * In:     the text of a recipe.        Out: its table constructors with the line of every key.
+ * Keeps:  nothing is evaluated; a text that is not Lua gives some constructors, never an error.
+ * Method: one pass over the tokens with a stack of what is open: braces, brackets, blocks. */
+#include "gen/gen.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { TK_END, TK_NAME, TK_STRING, TK_OTHER };
+
+typedef struct {
+    int kind, line;
+    char c;                  /* TK_OTHER: the character; '=' stands for a single = only */
+    char *text;              /* TK_NAME, TK_STRING (escapes are not decoded) */
+} Token;
+
+typedef struct {
+    const char *p, *end;
+    int line;
+} Lexer;
+
+typedef struct Open Open;
+struct Open {
+    Open *up;
+    char kind;               /* { ( [ or b: a block that ends with `end` or `until` */
+    Ctor *ctor;              /* of a { */
+    bool at_field;           /* of a {: the next token begins a field */
+};
+
+/* At "[": the number of = in a long bracket, or -1. */
+static int long_level(const Lexer *x)
+{
+    const char *q = x->p + 1;
+    while (q < x->end && *q == '=')
+        q++;
+    return q < x->end && *q == '[' ? (int)(q - x->p - 1) : -1;
+}
+
+static void skip_long(Lexer *x, int level)
+{
+    for (x->p += level + 2; x->p < x->end; x->p++) {
+        if (*x->p == '\n')
+            x->line++;
+        if (*x->p != ']')
+            continue;
+        const char *q = x->p + 1;
+        int k = 0;
+        while (q < x->end && *q == '=')
+            q++, k++;
+        if (q < x->end && *q == ']' && k == level) {
+            x->p = q + 1;
+            return;
+        }
+    }
+}
+
+static void skip_space(Lexer *x)
+{
+    while (x->p < x->end) {
+        if (*x->p == '\n')
+            x->line++, x->p++;
+        else if (isspace((unsigned char)*x->p))
+            x->p++;
+        else if (*x->p == '-' && x->p + 1 < x->end && x->p[1] == '-') {
+            x->p += 2;
+            int level = x->p < x->end && *x->p == '[' ? long_level(x) : -1;
+            if (level >= 0)
+                skip_long(x, level);
+            else
+                while (x->p < x->end && *x->p != '\n')
+                    x->p++;
+        } else
+            return;
+    }
+}
+
+static char *cut(const char *p, const char *q)
+{
+    char *s = arena_new((size_t)(q - p) + 1);
+    memcpy(s, p, (size_t)(q - p));
+    return s;
+}
+
+static Token quoted(Lexer *x)
+{
+    Token t = {TK_STRING, x->line, 0, NULL};
+    char q = *x->p++;
+    const char *from = x->p;
+    while (x->p < x->end && *x->p != q && *x->p != '\n') {
+        if (*x->p == '\\' && x->p + 1 < x->end && *++x->p == '\n')
+            x->line++;
+        x->p++;
+    }
+    t.text = cut(from, x->p);
+    if (x->p < x->end && *x->p == q)
+        x->p++;
+    return t;
+}
+
+static Token next(Lexer *x)
+{
+    skip_space(x);
+    Token t = {TK_END, x->line, 0, NULL};
+    if (x->p >= x->end)
+        return t;
+    const char *from = x->p;
+    char c = *from;
+    if (isalpha((unsigned char)c) || c == '_') {
+        while (x->p < x->end && (isalnum((unsigned char)*x->p) || *x->p == '_'))
+            x->p++;
+        t.kind = TK_NAME;
+        t.text = cut(from, x->p);
+    } else if (c == '"' || c == '\'') {
+        return quoted(x);
+    } else if (c == '[' && long_level(x) >= 0) {
+        skip_long(x, long_level(x));
+        t.kind = TK_STRING;
+        t.text = cut(from, x->p);
+    } else if (isdigit((unsigned char)c)) {
+        while (x->p < x->end && (isalnum((unsigned char)*x->p) || *x->p == '.'))
+            x->p++;
+        t.kind = TK_OTHER;
+        t.c = '0';
+    } else {
+        t.kind = TK_OTHER;
+        bool pair = x->p + 1 < x->end && x->p[1] == '=' && strchr("=~<>", c);
+        t.c = pair ? 'o' : c;
+        x->p += pair ? 2 : 1;
+    }
+    return t;
+}
+
+static CtorField *add_field(CtorField **list, int *n, int *cap)
+{
+    if (*n == *cap) {
+        int more = *cap ? 2 * *cap : 8;
+        *list = arena_grow(*list, (size_t)*n * sizeof **list, (size_t)more * sizeof **list);
+        *cap = more;
+    }
+    return &(*list)[(*n)++];
+}
+
+static Ctor *add_ctor(Source *s, int line)
+{
+    if (s->nctors == s->capctors) {
+        int more = s->capctors ? 2 * s->capctors : 8;
+        s->ctor = arena_grow(s->ctor, (size_t)s->nctors * sizeof *s->ctor,
+                             (size_t)more * sizeof *s->ctor);
+        s->capctors = more;
+    }
+    Ctor *c = arena_new(sizeof *c);
+    c->line = line;
+    return s->ctor[s->nctors++] = c;
+}
+
+/* Adds the field that begins at t (already read). Returns the token after its `key =`, if any. */
+static Token begin_field(Lexer *x, const char *file, Ctor *c, Token t)
+{
+    Lexer back = *x;
+    CtorField f = {.line = t.line};
+    Token after = t;
+    if (t.kind == TK_NAME) {
+        Token eq = next(x);
+        if (eq.kind == TK_OTHER && eq.c == '=') {
+            f.key = t.text;
+            after = next(x);
+        }
+    } else if (t.kind == TK_OTHER && t.c == '[') {
+        Token key = next(x), close = next(x), eq = next(x);
+        if (key.kind == TK_STRING && close.c == ']' && eq.kind == TK_OTHER && eq.c == '=') {
+            f.key = key.text;
+            after = next(x);
+        }
+    }
+    if (!f.key)
+        *x = back;
+    for (int i = 0; f.key && i < c->n; i++)
+        if (c->field[i].key && !strcmp(c->field[i].key, f.key)) {
+            err_add((Loc){file, f.line}, "%s: set twice in one table; first in line %d", f.key,
+                    c->field[i].line);
+            break;
+        }
+    *add_field(&c->field, &c->n, &c->cap) = f;
+    return after;
+}
+
+static bool is_word(Token t, const char *words)
+{
+    if (t.kind != TK_NAME)
+        return false;
+    const char *hit = strstr(words, t.text);
+    size_t n = strlen(t.text);
+    return hit && (hit == words || hit[-1] == ' ') && (hit[n] == ' ' || !hit[n]);
+}
+
+static Open *push(Open *up, char kind, Ctor *c)
+{
+    Open *o = arena_new(sizeof *o);
+    *o = (Open){up, kind, c, kind == '{'};
+    return o;
+}
+
+/* The constructor that the last assignment outside all brackets gave to a name. */
+static Ctor *assigned(const Source *s, const char *name)
+{
+    Ctor *c = NULL;
+    for (int i = 0; i < s->nsets; i++)
+        if (!strcmp(s->set[i].key, name))
+            c = s->set[i].child;
+    return c;
+}
+
+Source *source_scan(const char *file, const char *text, size_t n)
+{
+    Source *s = arena_new(sizeof *s);
+    s->file = file;
+    s->return_line = 1;
+    Lexer x = {text, text + n, 1};
+    Open *open = NULL;
+    Token last = {TK_OTHER, 1, 0, NULL};       /* the token before t */
+    Ctor **wanted = NULL;                      /* where the constructor goes that may begin at t */
+    for (Token t = next(&x); t.kind != TK_END; last = t, t = next(&x)) {
+        if (open && open->kind == '{' && open->at_field && t.c != '}') {
+            open->at_field = false;
+            t = begin_field(&x, file, open->ctor, t);
+            wanted = &open->ctor->field[open->ctor->n - 1].child;
+            if (t.kind == TK_END)
+                break;
+            if (t.kind == TK_NAME && (*wanted = assigned(s, t.text)))
+                open->ctor->field[open->ctor->n - 1].by_name = true;
+        } else if (t.c == '='
+                   && (last.kind == TK_NAME || last.kind == TK_STRING || last.c == ']')) {
+            if (last.text) {
+                *add_field(&s->set, &s->nsets, &s->capsets) =
+                    (CtorField){.key = last.text, .line = last.line};
+                wanted = &s->set[s->nsets - 1].child;
+            }
+            continue;
+        }
+        if (t.kind == TK_OTHER && t.c == '{') {
+            Ctor *c = add_ctor(s, t.line);
+            if (wanted)
+                *wanted = c;
+            open = push(open, '{', c);
+        } else if (t.kind == TK_OTHER && strchr("([", t.c)) {
+            open = push(open, t.c, NULL);
+        } else if (is_word(t, "function do if repeat")) {
+            open = push(open, 'b', NULL);
+        } else if (open && (t.kind == TK_OTHER ? strchr(")]}", t.c) != NULL
+                                               : is_word(t, "end until"))) {
+            open = open->up;
+        } else if (open && open->kind == '{' && t.kind == TK_OTHER && strchr(",;", t.c)) {
+            open->at_field = true;
+        } else if (!open && is_word(t, "return")) {
+            s->return_line = t.line;
+            s->returned = NULL;
+            wanted = &s->returned;
+            continue;
+        } else if (!open && t.kind == TK_NAME && is_word(last, "return")) {
+            s->returned = assigned(s, t.text);
+        }
+        wanted = NULL;
+    }
+    return s;
+}

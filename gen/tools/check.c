@@ -1,0 +1,562 @@
+/* check.c -- gen check: compiles a recipe's kernels for its target and says what they ask of it.
+ *
+ * In:    the graph after plan.   Out: a row a kernel: registers, shared memory, spills, occupancy.
+ * Keeps: nothing on disk; the same numbers whatever GPU this machine has, or none.
+ * Method: NVRTC, a kernel file at a time; where it is absent nvcc on the emitted step.cu. The log
+ *         has registers and spills, the cubin launch bounds and dynamic shared memory. */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum {
+    MAX_KERNELS = 512,
+    BLOCK_SHARED = 1024,         /* bytes of shared memory the driver takes of each block */
+    NO_BOUND = 1024              /* threads of a block when a kernel has no launch bounds */
+};
+
+typedef struct {
+    char *entry;                 /* as the assembler names it */
+    int registers, threads;
+    int64_t fixed, dynamic;      /* bytes of shared memory; dynamic -1: not known */
+    int64_t stores, loads;       /* bytes of registers that went to memory and back */
+} Usage;
+
+typedef struct { int n; Usage list[MAX_KERNELS]; } Table;
+
+static Table used;
+
+/* Kernels that may spill. */
+static const struct { const char *kernel; int64_t bytes; } spill_row[] = {
+#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc)
+#define SPILLS(kernel, bytes, why) {#kernel, bytes},
+#include "kernels/kernels.def"
+#undef KERNEL
+    {NULL, 0}
+};
+
+/* ---- the assembler's log --------------------------------------------------------------------- */
+
+static int64_t number_before(const char *line, const char *what)
+{
+    const char *at = strstr(line, what);
+    while (at && at > line && at[-1] == ' ')
+        at--;
+    while (at && at > line && at[-1] >= '0' && at[-1] <= '9')
+        at--;
+    return at ? strtoll(at, NULL, 10) : 0;
+}
+
+/* A kernel that several files include is one. */
+static Usage *usage_of(const char *entry)
+{
+    int i = 0;
+    while (i < used.n && strcmp(used.list[i].entry, entry))
+        i++;
+    if (i == MAX_KERNELS)
+        bug("more than %d kernels", MAX_KERNELS);
+    used.n += i == used.n;
+    return &used.list[i];
+}
+
+/* Spills of a function that an entry calls count as the entry's. dynamic: what is known so far. */
+static void read_log(const char *log, int64_t dynamic)
+{
+    static const char begin[] = "Compiling entry function '";
+    Usage *u = NULL;
+    for (const char *p = log; *p;) {
+        size_t len = strcspn(p, "\n");
+        char *line = text_print("%.*s", (int)len, p), *entry = strstr(line, begin);
+        if (entry) {
+            entry += strlen(begin);
+            entry[strcspn(entry, "'")] = 0;
+            u = usage_of(entry);
+            *u = (Usage){.entry = entry, .threads = NO_BOUND, .dynamic = dynamic};
+        } else if (u && strstr(line, "bytes spill stores")) {
+            u->stores += number_before(line, "bytes spill stores");
+            u->loads += number_before(line, "bytes spill loads");
+        } else if (u && strstr(line, ": Used ")) {
+            u->registers = (int)number_before(line, "registers");
+            u->fixed = number_before(line, "bytes smem");
+        }
+        p += len + (p[len] == '\n');
+    }
+}
+
+/* ---- the cubin ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const unsigned char *bytes;
+    size_t n;
+    Elf64_Ehdr head;
+} Cubin;
+
+static bool part(const Cubin *c, uint64_t at, uint64_t n)
+{
+    return at <= c->n && n <= c->n - at;
+}
+
+static Elf64_Shdr section(const Cubin *c, unsigned i)
+{
+    Elf64_Shdr s = {0};
+    uint64_t at = c->head.e_shoff + (uint64_t)i * sizeof s;
+    if (i < c->head.e_shnum && part(c, at, sizeof s))
+        memcpy(&s, c->bytes + at, sizeof s);
+    return s;
+}
+
+static const char *name_at(const Cubin *c, unsigned strings, uint64_t offset)
+{
+    Elf64_Shdr s = section(c, strings);
+    if (s.sh_type != SHT_STRTAB || offset >= s.sh_size || !part(c, s.sh_offset, s.sh_size) ||
+        !memchr(c->bytes + s.sh_offset + offset, 0, s.sh_size - offset))
+        return "";
+    return (const char *)c->bytes + s.sh_offset + offset;
+}
+
+/* Launch bounds, from rows of format, attribute and, in format 4, a size and data. */
+static int bound_threads(const Cubin *c, Elf64_Shdr s)
+{
+    enum { FORMAT_SIZED = 4, MAX_THREADS = 5 };
+    for (uint64_t at = 0; at + 4 <= s.sh_size && part(c, s.sh_offset + at, 4);) {
+        const unsigned char *p = c->bytes + s.sh_offset + at;
+        uint16_t size = 0;
+        uint32_t side[3];
+        if (p[0] == FORMAT_SIZED)
+            memcpy(&size, p + 2, sizeof size);
+        if (p[0] == FORMAT_SIZED && p[1] == MAX_THREADS && size == sizeof side &&
+            part(c, s.sh_offset + at + 4, size)) {
+            memcpy(side, p + 4, sizeof side);
+            return (int)(side[0] * side[1] * side[2]);
+        }
+        at += 4u + size;
+    }
+    return NO_BOUND;
+}
+
+/* "rmsnorm_fwd_kernel<8, 1>" of "_Z18rmsnorm_fwd_kernelILi8ELb1EEvPf"; other names as they are. */
+static char *plain_name(const char *entry)
+{
+    char *end;
+    if (strncmp(entry, "_Z", 2))
+        return text_copy(entry);
+    size_t n = strtoul(entry + 2, &end, 10);
+    if (!n || strlen(end) < n)
+        return text_copy(entry);
+    Str s = {0};
+    str_print(&s, "%.*s", (int)n, end);
+    const char *p = end + n;
+    if (*p != 'I')
+        return s.text;
+    const char *comma = "<";
+    for (p++; *p == 'L'; comma = ", ") {     /* L, a letter for the type, the number, E */
+        size_t digits = strcspn(p + 2, "E");
+        str_print(&s, "%s%s%.*s", comma, p[2] == 'n' ? "-" : "", (int)digits - (p[2] == 'n'),
+                  p + 2 + (p[2] == 'n'));
+        p += 2 + digits + 1;
+    }
+    str_print(&s, *p == 'E' && *comma == ',' ? ">" : "<...>");
+    return s.text;
+}
+
+/* `<kernel>_shared`: see SHARED_BYTES in kernels/cuda/types.cuh. */
+static void read_shared_bytes(const Cubin *c, Elf64_Shdr symbols)
+{
+    for (uint64_t i = 0; i < symbols.sh_size / sizeof(Elf64_Sym); i++) {
+        Elf64_Sym y;
+        uint64_t at = symbols.sh_offset + i * sizeof y;
+        if (!part(c, at, sizeof y))
+            return;
+        memcpy(&y, c->bytes + at, sizeof y);
+        const char *name = name_at(c, symbols.sh_link, y.st_name);
+        size_t n = strlen(name), end = strlen("_shared");
+        Elf64_Shdr s = section(c, y.st_shndx);
+        int32_t bytes = 0;
+        if (ELF64_ST_TYPE(y.st_info) != STT_OBJECT || n <= end || strcmp(name + n - end, "_shared"))
+            continue;
+        if (s.sh_type == SHT_PROGBITS && part(c, s.sh_offset + y.st_value, sizeof bytes))
+            memcpy(&bytes, c->bytes + s.sh_offset + y.st_value, sizeof bytes);
+        for (int k = 0; k < used.n; k++) {
+            const char *kernel = plain_name(used.list[k].entry);
+            if (strcspn(kernel, "<") == n - end && !strncmp(kernel, name, n - end))
+                used.list[k].dynamic = bytes;
+        }
+    }
+}
+
+static void read_cubin(const char *bytes, size_t n)
+{
+    Cubin c = {.bytes = (const unsigned char *)bytes, .n = n};
+    if (!part(&c, 0, sizeof c.head) || memcmp(bytes, ELFMAG, SELFMAG))
+        return;
+    memcpy(&c.head, bytes, sizeof c.head);
+    for (unsigned i = 0; i < c.head.e_shnum; i++) {
+        Elf64_Shdr s = section(&c, i);
+        const char *name = name_at(&c, c.head.e_shstrndx, s.sh_name);
+        if (s.sh_type == SHT_SYMTAB)
+            read_shared_bytes(&c, s);
+        for (int k = 0; k < used.n && !strncmp(name, ".nv.info.", 9); k++)
+            if (!strcmp(name + 9, used.list[k].entry))
+                used.list[k].threads = bound_threads(&c, s);
+    }
+}
+
+/* ---- the emitted folder ---------------------------------------------------------------------- */
+
+static char *folder;             /* what is compiled; gone at exit */
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static void remove_folder(void)
+{
+    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void make_folder(void)
+{
+    const char *temp = getenv("TMPDIR");
+    folder = text_print("%s/gen-check-XXXXXX", temp && *temp ? temp : "/tmp");
+    if (!mkdtemp(folder))
+        err((Loc){0}, "cannot make the folder %s: %s", folder, strerror(errno));
+    atexit(remove_folder);
+}
+
+/* ---- compilers ------------------------------------------------------------------------------- */
+
+typedef struct {
+    void *library;
+    char *folder;                /* that it was found in */
+    int (*version)(int *, int *);
+    int (*create)(void **, const char *, const char *, int, const char *const *,
+                  const char *const *);
+    int (*compile)(void *, int, const char *const *);
+    int (*log_size)(void *, size_t *);
+    int (*log)(void *, char *);
+    int (*cubin_size)(void *, size_t *);
+    int (*cubin)(void *, char *);
+    int (*destroy)(void **);
+} Nvrtc;
+
+static bool nvrtc_open(Nvrtc *n)
+{
+    static const char *const names[] = {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12",
+                                        "/usr/local/cuda/lib64/libnvrtc.so"};
+    for (size_t i = 0; i < sizeof names / sizeof *names && !n->library; i++)
+        n->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!n->library)
+        return false;
+    const struct { const char *name; void *at; } call[] = {
+        {"nvrtcVersion", &n->version},           {"nvrtcCreateProgram", &n->create},
+        {"nvrtcCompileProgram", &n->compile},    {"nvrtcGetProgramLogSize", &n->log_size},
+        {"nvrtcGetProgramLog", &n->log},         {"nvrtcGetCUBINSize", &n->cubin_size},
+        {"nvrtcGetCUBIN", &n->cubin},            {"nvrtcDestroyProgram", &n->destroy}};
+    for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
+        void *found = dlsym(n->library, call[i].name);
+        if (!found)
+            return false;
+        memcpy(call[i].at, &found, sizeof found);
+    }
+    Dl_info info;
+    void *inside;
+    memcpy(&inside, &n->version, sizeof inside);
+    char *path = dladdr(inside, &info) ? realpath(info.dli_fname, NULL) : NULL;
+    n->folder = text_copy(path ? path : "/usr/lib/x");
+    *strrchr(n->folder, '/') = 0;
+    free(path);
+    return true;
+}
+
+/* Of the toolkit: beside the library, then where toolkits usually are. */
+static char *find_headers(const char *library)
+{
+    const char *home = getenv("CUDA_HOME");
+    const char *const place[] = {
+        text_print("%s/../include", library), text_print("%s/../../../include", library),
+        text_print("%s/include", home ? home : "/usr/local/cuda"), "/usr/local/cuda/include",
+        "/usr/include"};
+    for (size_t i = 0; i < sizeof place / sizeof *place; i++)
+        if (!access(text_print("%s/cuda_bf16.h", place[i]), R_OK))
+            return text_copy(place[i]);
+    return NULL;
+}
+
+/* Lines of the log that are not the assembler's. */
+static void print_errors(const char *log)
+{
+    for (const char *p = log; *p;) {
+        size_t n = strcspn(p, "\n");
+        if (strncmp(p, "ptxas", 5) || strncmp(p, "ptxas info", 10))
+            printf("%.*s\n", (int)n, p);
+        p += n + (p[n] == '\n');
+    }
+}
+
+static const char *precision_define(const Graph *g)
+{
+    const char *p = config_text(g->cfg, F_precision);
+    return !strcmp(p, "bf16")   ? "#define ACT_BF16 1\n"
+           : !strcmp(p, "fp16") ? "#define ACT_F16 1\n"
+                                : "";
+}
+
+/* `#define KERNEL_name 1` of each row of kernels.def in use: forms of one file that not every recipe
+ * has are compiled by them. */
+static const char *kernel_defines(const Graph *g)
+{
+    Str s = {0};
+    for (int k = 0; k < nkernels; k++) {
+        bool uses = false;
+        for (int i = 0; i < g->nprograms; i++)
+            for (int j = 0; j < g->programs[i]->ngroups; j++)
+                uses |= g->programs[i]->groups[j].kernel == k;
+        if (uses)
+            str_print(&s, "#define KERNEL_%s 1\n", kernel_row[k].name);
+    }
+    return s.text;
+}
+
+/* True: it compiled. */
+static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, const char *file)
+{
+    /* in <>: not what the current folder has */
+    const char *text = text_print("%s%s%s#include <shape.h>\n#include <kernels/cuda/%s>\n",
+                                  precision_define(g), kernel_defines(g), emit_variant_lists(), file);
+    const char *const option[] = {
+        text_print("--gpu-architecture=%s", g->target->arch), "-std=c++20", "--ptxas-options=-v",
+        text_print("-I%s", folder), text_print("-I%s/kernels/cuda", folder),
+        text_print("-I%s", headers), text_print("-I%s/cccl", headers)};
+    void *program;
+    size_t size = 0;
+    if (n->create(&program, text, file, 0, NULL, NULL))
+        err((Loc){0}, "NVRTC takes no program");
+    int status = n->compile(program, sizeof option / sizeof *option, option);
+    n->log_size(program, &size);
+    char *log = arena_new(size + 1);
+    n->log(program, log);
+    read_log(log, 0);
+    if (status)
+        print_errors(log);
+    else if (!n->cubin_size(program, &size)) {
+        char *cubin = arena_new(size + 1);
+        n->cubin(program, cubin);
+        read_cubin(cubin, size);
+    }
+    n->destroy(&program);
+    return !status;
+}
+
+static const char *find_nvcc(void)
+{
+    const char *const path = getenv("PATH");
+    char *all = text_print("%s:/usr/local/cuda/bin", path ? path : ""), *save = NULL;
+    for (char *d = strtok_r(all, ":", &save); d; d = strtok_r(NULL, ":", &save)) {
+        const char *nvcc = text_print("%s/nvcc", d);
+        if (!access(nvcc, X_OK))
+            return nvcc;
+    }
+    return NULL;
+}
+
+static bool nvcc_compile(const char *nvcc, const Graph *g)
+{
+    enum { WORDS = 32 };
+    char *flags = text_copy(g->target->cflags), *save = NULL;
+    char *words[WORDS] = {text_copy(nvcc), "-cubin", "-std=c++20", "-Xptxas", "-v"};
+    int nwords = 5;
+    for (char *f = strtok_r(flags, " ", &save); f && nwords < WORDS - 6;
+         f = strtok_r(NULL, " ", &save))
+        words[nwords++] = f;
+    char *cubin = text_print("%s/step.cubin", folder), *log = text_print("%s/step.log", folder);
+    words[nwords++] = text_print("-I%s", folder);
+    words[nwords++] = text_print("-DDIECAST_RANKS=%" PRId64, g->ranks);
+    words[nwords++] = "-o";
+    words[nwords++] = cubin;
+    words[nwords++] = text_print("%s/step.cu", folder);
+    posix_spawn_file_actions_t files;
+    pid_t pid;
+    int status = 1;
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int why = posix_spawn(&pid, nvcc, &files, NULL, words, environ);
+    if (why)
+        err((Loc){0}, "cannot start %s: %s", nvcc, strerror(why));
+    posix_spawn_file_actions_destroy(&files);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    size_t n;
+    char *text = file_text(log, 1 << 26, &n);
+    read_log(text ? text : "", -1);
+    if (status)
+        print_errors(text ? text : "");
+    else if ((text = file_text(cubin, 1 << 28, &n)))
+        read_cubin(text, n);
+    return !status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Blocks that a multiprocessor holds at a time: registers go to warps in units of 256, to blocks by
+ * four warps; shared memory in units of 128 bytes. */
+static int resident(const Target *t, const Usage *u)
+{
+    int64_t warps = up(u->threads, 32) / 32, most = t->threads_sm / (warps * 32);
+    if (u->registers) {
+        int64_t fit = t->registers_sm / up(u->registers * 32, 256) / 4 * 4 / warps;
+        most = fit < most ? fit : most;
+    }
+    int64_t shared = up(u->fixed + (u->dynamic > 0 ? u->dynamic : 0) + BLOCK_SHARED, 128);
+    int64_t fit = t->shared_sm / shared;
+    return (int)(fit < most ? fit : most);
+}
+
+static int64_t may_spill(const char *kernel)
+{
+    for (int i = 0; spill_row[i].kernel; i++)
+        if (!strncmp(spill_row[i].kernel, kernel, strcspn(kernel, "<")) &&
+            strlen(spill_row[i].kernel) == strcspn(kernel, "<"))
+            return spill_row[i].bytes;
+    return 0;
+}
+
+/* What is wrong with it, or NULL. */
+static const char *fault(const Target *t, const Usage *u)
+{
+    const char *name = plain_name(u->entry);
+    if (u->stores + u->loads > may_spill(name))
+        return text_print("spills %" PRId64 " bytes; kernels.def allows %" PRId64,
+                          u->stores + u->loads, may_spill(name));
+    if (u->fixed + (u->dynamic > 0 ? u->dynamic : 0) > t->shared_block)
+        return text_print("needs %" PRId64 " bytes of shared memory, a block has %d",
+                          u->fixed + u->dynamic, t->shared_block);
+    if (!resident(t, u))
+        return "does not fit a multiprocessor";
+    return NULL;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(plain_name(((const Usage *)a)->entry), plain_name(((const Usage *)b)->entry));
+}
+
+/* Returns the number of kernels with a fault. */
+static int print_table(const Target *t)
+{
+    int faults = 0, width = 6;
+    qsort(used.list, (size_t)used.n, sizeof *used.list, by_name);
+    for (int i = 0; i < used.n; i++) {
+        int n = (int)strlen(plain_name(used.list[i].entry));
+        width = n > width ? n : width;
+    }
+    printf("%-*s  registers  spilled   static  dynamic  threads  blocks/SM  occupancy\n", width,
+           "kernel");
+    for (int i = 0; i < used.n; i++) {
+        const Usage *u = &used.list[i];
+        int blocks = resident(t, u);
+        printf("%-*s  %9d  %7" PRId64 "  %7" PRId64 "  %7s  %7d  %9d  %8.0f%%\n", width,
+               plain_name(u->entry), u->registers, u->stores + u->loads, u->fixed,
+               u->dynamic < 0 ? "-" : text_print("%" PRId64, u->dynamic), u->threads, blocks,
+               100.0 * blocks * (double)up(u->threads, 32) / t->threads_sm);
+        faults += fault(t, u) != NULL;
+    }
+    for (int i = 0; i < used.n; i++)
+        if (fault(t, &used.list[i]))
+            printf("%s %s\n", plain_name(used.list[i].entry), fault(t, &used.list[i]));
+    return faults;
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool any_spills(void)
+{
+    for (int i = 0; i < used.n; i++)
+        if (used.list[i].stores + used.list[i].loads)
+            return true;
+    return false;
+}
+
+/* What builds the program decides about spills: the numbers of nvcc for kernels that NVRTC spills.
+ * (The two name parameters of 64 bits differently.) */
+static void ask_nvcc(const char *nvcc, const Graph *g)
+{
+    static Table before;
+    before = used;
+    used.n = 0;
+    if (nvcc_compile(nvcc, g))
+        for (int i = 0; i < before.n; i++)
+            for (int k = 0; k < used.n; k++) {
+                Usage *u = &before.list[i];
+                const Usage *v = &used.list[k];
+                if (u->stores + u->loads && !strcmp(plain_name(u->entry), plain_name(v->entry)))
+                    u->registers = v->registers, u->stores = v->stores, u->loads = v->loads;
+            }
+    used = before;
+}
+
+/* Returns gen's exit status. */
+int check_kernels(const Graph *g, bool insist, bool by_nvcc)
+{
+    if (strcmp(g->target->backend, "cuda")) {
+        printf("%s: target %s has no CUDA kernels\n", g->cfg->recipe, g->target->name);
+        return 0;
+    }
+    Nvrtc nvrtc = {0};
+    const char *nvcc = NULL, *headers = NULL;
+    bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
+    if (!have && !(nvcc = find_nvcc())) {
+        printf("%s: kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here\n",
+               g->cfg->recipe);
+        return insist;
+    }
+    double start = seconds();
+    bool compiled = true;
+    const char *by = "nvcc";
+    make_folder();
+    emit_run(g, folder, false);
+    used.n = 0;
+    if (have) {
+        int major = 0, minor = 0, n;
+        const char *const *file = emit_kernel_files(g, &n);
+        for (int i = 0; i < n; i++)
+            compiled &= nvrtc_compile(&nvrtc, g, headers, file[i]);
+        nvrtc.version(&major, &minor);
+        by = text_print("NVRTC %d.%d", major, minor);
+        if (compiled && any_spills() && (nvcc = find_nvcc())) {
+            ask_nvcc(nvcc, g);
+            by = text_print("%s, spills by nvcc,", by);
+        }
+    } else
+        compiled = nvcc_compile(nvcc, g);
+    if (!compiled) {
+        printf("%s: does not compile for %s by %s\n", g->cfg->recipe, g->target->arch, by);
+        return 1;
+    }
+    int faults = print_table(g->target);
+    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->cfg->recipe, used.n,
+           g->target->arch, by, seconds() - start, faults);
+    return faults > 0;
+}

@@ -1,0 +1,129 @@
+/* find.c -- which recipe a word of the command line means.
+ *
+ * In:    a path, a recipe's bare name, or something that is no recipe.   Out: the path of a file.
+ * Keeps: a path that exists is taken as it is; whatever else is taken is said on stderr. */
+#define _GNU_SOURCE
+#include "gen/gen.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_kind(const char *path, unsigned kind)
+{
+    struct stat st;
+    return !stat(path, &st) && (st.st_mode & S_IFMT) == kind;
+}
+
+static bool holds(const char *folder, const char *name)
+{
+    return !access(text_print("%s/%s", folder, name), F_OK);
+}
+
+/* The name of the file without its folders and .lua. */
+static char *bare_name(const char *word)
+{
+    const char *slash = strrchr(word, '/'), *base = slash ? slash + 1 : word;
+    size_t n = strlen(base);
+    return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
+}
+
+/* recipes/NAME.lua of this folder, else of the project; NULL: neither. */
+static const char *in_recipes(const char *name)
+{
+    const char *here = text_print("recipes/%s.lua", name);
+    if (*name && is_kind(here, S_IFREG))
+        return here;
+    const char *ours = text_print("%s/%s", gen_root(), here);
+    return *name && is_kind(ours, S_IFREG) ? ours : NULL;
+}
+
+int recipe_names(const char **name, int max)
+{
+    struct dirent **file;
+    int n = 0, all = scandir(text_print("%s/recipes", gen_root()), &file, NULL, alphasort);
+    for (int i = 0; i < all; i++) {
+        const char *dot = strrchr(file[i]->d_name, '.');
+        if (dot && dot != file[i]->d_name && !strcmp(dot, ".lua") && n < max)
+            name[n++] = bare_name(file[i]->d_name);
+        free(file[i]);
+    }
+    if (all >= 0)
+        free(file);
+    return n;
+}
+
+/* By the end of its name: "YAML" ...; NULL: a recipe, for all we know. */
+static const char *language(const char *path)
+{
+    static const char *const ends[][2] = {
+        {".yaml", "YAML"}, {".yml", "YAML"}, {".json", "JSON"}, {".toml", "TOML"}};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++)
+        if (!strcasecmp(dot, ends[i][0]))
+            return ends[i][1];
+    return NULL;
+}
+
+/* "Qwen/Qwen2.5-7B": owner/name, as models are called on the Hugging Face hub. */
+static bool is_hub_name(const char *word)
+{
+    const char *slash = strchr(word, '/');
+    static const char set[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
+    return slash && slash != word && slash[1] && !strchr(slash + 1, '/') && !word[strspn(word, set)]
+        && *word != '.' && !strstr(word, ".lua") && strncmp(word, "recipe", 6)
+        && !is_kind(text_print("%.*s", (int)(slash - word), word), S_IFDIR);
+}
+
+static void refuse_folder(const char *word)
+{
+    static const char use[] = "take a recipe of its size (gen list; recipes/models/ has shapes)";
+    if (holds(word, "adapter_config.json"))
+        err((Loc){0}, "%s is an adapter's folder, no recipe: %s and give the folder to the program: "
+            "--adapter %s", word, use, word);
+    if (holds(word, "config.json") && !holds(word, "manifest.json"))
+        err((Loc){0}, "%s is a model's folder, no recipe: %s and give the folder to the program: "
+            "--init-from %s; gen %s/config.json shows its shape as a recipe", word, use, word, word);
+    if (holds(word, "manifest.json"))
+        err((Loc){0}, "%s is a folder that gen wrote: the head of its train.c has the recipe and the "
+            "words that made it", word);
+}
+
+const char *recipe_find(const char *word)
+{
+    if (is_kind(word, S_IFREG)) {
+        const char *is = language(word);
+        if (is) {
+            char *text = file_text(word, 1 << 24, NULL);
+            foreign_file(word, is, text ? text : "");
+        }
+        return word;
+    }
+    bool folder = is_kind(word, S_IFDIR);
+    const char *found = folder && strchr(word, '/') ? NULL : in_recipes(bare_name(word));
+    if (found) {
+        fprintf(stderr, "gen: %s: %s; taking %s\n", word, folder ? "a folder" : "no such file", found);
+        return found;
+    }
+    if (folder) {
+        refuse_folder(word);
+        return word;                         /* its reader says that it cannot be read */
+    }
+    if (is_hub_name(word))
+        err((Loc){0}, "%s: no such file; if it is a model of the Hugging Face hub, download it (hf "
+            "download %s --local-dir DIR), take a recipe of its size (gen list) and start the "
+            "program with --init-from DIR", word, word);
+    const char *name[MAX_RECIPES];
+    const char *near = text_nearest(bare_name(word), name, recipe_names(name, MAX_RECIPES));
+    err((Loc){0}, "%s: no such file, and recipes/ has no %s.lua%s; gen list shows what there is", word,
+        bare_name(word), near ? text_print("; did you mean %s?", near) : "");
+}
+
+bool recipe_known(const char *word)
+{
+    return is_kind(word, S_IFREG) || in_recipes(bare_name(word));
+}

@@ -1,0 +1,162 @@
+/* pack.h -- what the files of `gen pack` share, in the order of the data.
+ *
+ * pack.c is the command line: files -> pack_read.c -> chunks -> pack_jobs.c (threads) ->
+ * pack_rows.c and pack_chat.c -> rows, in order -> pack_write.c and pack_show.c.
+ * Keeps: errors are malloc'ed messages with a place, NULL means fine; pack.c alone ends. */
+#ifndef GEN_PACK_H
+#define GEN_PACK_H
+
+#include "gen/gen.h"
+
+#include "runtime/data/tokenizer.h"
+
+#include <cjson/cJSON.h>
+
+/* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
+
+typedef struct {
+    size_t at, n;                /* in Chunk.text */
+    int line;                    /* of its beginning */
+} Span;
+
+/* What one thread encodes at once: some rows, or a stretch of one text. */
+typedef struct {
+    Loc loc;                     /* line 0 */
+    char *text;
+    size_t n;
+    bool rows;                   /* span holds the rows; else text belongs to a document */
+    bool first, last;            /* of a document: its beginning, its end */
+    int64_t offset;              /* of text in a document's file */
+    Span *span;
+    int nspans;
+    char *error;                 /* reading went wrong behind the text, at error_loc */
+    Loc error_loc;
+} Chunk;
+
+typedef struct Reader Reader;
+
+const char *reader_name(const char *path);     /* in messages */
+/* path "-": standard input. Refuses what is neither text nor rows with the line that converts
+ * it. */
+char *reader_open(Reader **r, const char *path, const Tokenizer *tok);
+bool reader_rows(const Reader *r);             /* rows of JSON; else a text */
+/* it was taken for a text, and its first line is an object */
+bool reader_looks_like_rows(const Reader *r);
+Chunk *reader_chunk(Reader *r);                /* NULL: no more */
+int64_t reader_bytes(const Reader *r);         /* handed out so far */
+int64_t reader_size(const Reader *r);          /* -1: unknown */
+void reader_close(Reader *r);
+/* what the readers that were opened have read, one file after the other */
+const char *reader_sha256(void);
+void chunk_free(Chunk *p);
+
+/* ---- pack_chat.c: conversations -------------------------------------------------------------- */
+
+typedef struct {
+    const char *name, *begin, *open, *header_end, *close, *tail;
+    bool trim;
+    const char *preamble, *system;
+} Chat;                          /* see chats.def */
+
+/* The format that is asked for by name, that the chat_template beside the tokenizer means, or
+ * that the added tokens of one without a template mean. *why tells which, for the summary. */
+char *chat_choose(const Chat **chat, const char **why, const Tokenizer *tok,
+                  const char *tokenizer_path, const char *name);
+const char *chat_names(void);    /* "chatml, qwen2, ..." */
+
+typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
+
+extern const char *const loss_name[];
+
+/* What is asked of all rows. */
+typedef struct {
+    Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
+    const Chat *chat;            /* NULL: no_chat says why */
+    const char *no_chat;
+} Rules;
+
+/* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
+
+typedef enum {
+    FORM_DOCUMENT, FORM_TEXT, FORM_PROMPT, FORM_MESSAGES, FORM_SHAREGPT, FORM_ALPACA, NFORMS
+} Form;
+extern const char *const form_keys[NFORMS];    /* as the summary names them */
+
+typedef struct {
+    size_t begin, n;             /* in Encoded.id */
+    int line;
+    Form form;
+    bool masked;                 /* some tokens may be no targets: it wants rows */
+    bool chat;                   /* rendered as a conversation */
+    bool not_prefix;             /* the prompt's tokens are not those the whole begins with */
+    bool more_answers;           /* earlier answers are no targets */
+    int64_t bytes;
+} RowOut;
+
+/* The rows of a chunk, one after the other; of a document's stretch one row. */
+typedef struct {
+    int32_t *id;
+    uint8_t *target;             /* of rows; first tokens count, though nothing predicts them */
+    size_t n, cap;
+    RowOut *row;
+    int nrows, caprows;
+    char *error;                 /* of the row behind the last */
+    Loc error_loc;
+} Encoded;
+
+void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
+void encoded_free(Encoded *e);
+/* Ids appended to e with the given target bit; NULL or what is wrong with the text. */
+char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
+                  Encoded *e);
+/* messages, then answer (NULL: none) as one conversation; given: messages that are no answer. */
+char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
+                  const cJSON *answer, int given, Encoded *e, RowOut *row);
+
+/* ---- pack_jobs.c: work on all cores, results in order ---------------------------------------- */
+
+typedef struct Jobs Jobs;
+
+/* work(user, thread, job) runs on `threads` threads, numbered from 0; with one on the caller's. */
+Jobs *jobs_start(int threads, void (*work)(void *user, int thread, void *job), void *user);
+bool jobs_full(const Jobs *j);
+bool jobs_none(const Jobs *j);                 /* all that were put were taken */
+void jobs_put(Jobs *j, void *job);             /* not when full */
+/* The oldest job once it is done; NULL: there is none, or it is not done after `seconds`. */
+void *jobs_take(Jobs *j, double seconds);
+void jobs_end(Jobs *j);                        /* jobs that were not taken are done, not freed */
+
+/* ---- pack_write.c: the token file ------------------------------------------------------------ */
+
+typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS } Kind;
+extern const char *const kind_name[3];
+
+typedef struct {
+    Kind kind;
+    int64_t max_length;          /* of rows; 0: not given */
+    const char *out;             /* NULL: rows are shown, not written */
+    FILE *tokens, *mask, *docs;  /* I32, U8, I64, without names */
+    int64_t ntokens, ndocs, nbytes, ntargets;
+    int64_t no_target, cut, not_prefix, more_answers, nchats;
+    int64_t nform[NFORMS];       /* rows that had these keys */
+} Pack;
+
+/* Opens the files without names; refuses to write over what is no token file. */
+void pack_begin(Pack *p);
+/* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
+ * the rest. */
+char *pack_kind(Pack *p, const RowOut *row);
+/* One row, cut to max_length: how many ids are kept, and *targets of them. Without targets it is
+ * left out. */
+size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
+                size_t *targets);
+/* A stretch of a document; first: it begins one. */
+void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
+void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules);
+
+/* ---- pack_show.c: rows for people ------------------------------------------------------------ */
+
+void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const uint8_t *target,
+              size_t n);
+
+#endif

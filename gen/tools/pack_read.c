@@ -1,0 +1,440 @@
+/* pack_read.c -- files and standard input to chunks that threads encode on their own.
+ *
+ * In:    .jsonl, .ndjson (a row a line), .json (the same, or an array of rows), any other file as
+ *        one text; of standard input the first character decides: { or [ begin rows.
+ * Out:   Chunks; a text is cut where tokenisation cannot notice.
+ * Keeps: memory: a block and the longest row. What is neither text nor rows is refused. */
+#define _GNU_SOURCE
+#include "gen/tools/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROW_MAX = 16 << 20, BLOCK = 4 << 20, ROWS_CHUNK = 1 << 18, TEXT_CHUNK = 1 << 20 };
+
+struct Reader {
+    const char *path;            /* as messages name it */
+    int fd;
+    bool regular;
+    struct stat st;              /* when opened */
+    char *buf;                   /* NULL before the first fill */
+    size_t start, end, cap;
+    bool eof, rows, array, begun, done;
+    int line;                    /* of the next row */
+    int64_t given;               /* bytes handed out */
+    const Tokenizer *tok;
+};
+
+static EVP_MD_CTX *sha;          /* of every byte read, in order */
+
+static const struct {
+    const char *name, *endings, *magic, *line;
+} refused[] = {
+#define REFUSED(...) {__VA_ARGS__},
+#include "gen/tools/pack_refused.def"
+#undef REFUSED
+};
+
+/* ---- what a file is -------------------------------------------------------------------------- */
+
+static bool ends_with(const char *path, const char *ending, size_t n)
+{
+    size_t len = strlen(path);
+    return len >= n && !strncasecmp(path + len - n, ending, n);
+}
+
+static bool ends_with_any(const char *path, const char *endings)
+{
+    for (const char *e = endings, *space; (space = strchr(e, ' ')); e = space + 1)
+        if (ends_with(path, e, (size_t)(space - e)))
+            return true;
+    return false;
+}
+
+/* line with the path in the place of FILE; a path that a shell would read otherwise stays FILE. */
+static const char *convert_line(const char *line, const char *path)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "._/-+";
+    Str s = {0};
+    const char *name = strspn(path, safe) == strlen(path) && *path != '-' ? path : "FILE";
+    for (const char *at; (at = strstr(line, "FILE")); line = at + 4)
+        str_print(&s, "%.*s%s", (int)(at - line), line, name);
+    str_print(&s, "%s", line);
+    return s.text;
+}
+
+static char *refuse(const Reader *r)
+{
+    const char *head = r->buf + r->start;
+    size_t n = r->end - r->start;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        size_t magic = strlen(refused[i].magic);
+        if (!ends_with_any(r->path, refused[i].endings) &&
+            (!magic || n < magic || memcmp(head, refused[i].magic, magic)))
+            continue;
+        return format("%s data, and gen pack reads text and rows of JSON%s%s", refused[i].name,
+                      *refused[i].line ? "; this converts it:\n  " : "",
+                      convert_line(refused[i].line, r->path));
+    }
+    return NULL;
+}
+
+static char *no_text(const Reader *r, int64_t at)
+{
+    return format("byte %lld is 0: binary data, and gen pack reads text and rows of JSON (token "
+                  "ids of another program: decode them with its tokenizer)",
+                  (long long)(r->given + at));
+}
+
+/* ---- the buffer ------------------------------------------------------------------------------ */
+
+/* More bytes behind those that are there. */
+static char *fill(Reader *r)
+{
+    if (r->start)
+        memmove(r->buf, r->buf + r->start, r->end - r->start);
+    r->end -= r->start;
+    r->start = 0;
+    if (r->cap - r->end < BLOCK) {
+        r->cap = 2 * r->cap + 2 * BLOCK;
+        char *grown = realloc(r->buf, r->cap);
+        if (!grown)
+            return format("out of memory: a chunk of %zu bytes without a place to cut", r->end);
+        r->buf = grown;
+    }
+    ssize_t got;
+    do
+        got = read(r->fd, r->buf + r->end, BLOCK);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return format("%s", strerror(errno));
+    r->end += (size_t)got;
+    r->eof = !got;
+    return NULL;
+}
+
+/* Hands out what is before buf[to]; every byte passes here once, so the hash is taken here. */
+static void give(Reader *r, size_t to)
+{
+    EVP_DigestUpdate(sha, r->buf + r->start, to - r->start);
+    r->given += (int64_t)(to - r->start);
+    r->start = to;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+static int first_character(const Reader *r)
+{
+    for (size_t i = r->start; i < r->end; i++)
+        if (!is_blank(r->buf[i]))
+            return (unsigned char)r->buf[i];
+    return -1;
+}
+
+const char *reader_name(const char *path)
+{
+    return strcmp(path, "-") ? path : "standard input";
+}
+
+char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
+{
+    bool standard = !strcmp(path, "-");
+    Reader *r = calloc(1, sizeof *r);
+    r->path = reader_name(path);
+    r->tok = tok;
+    r->line = 1;
+    if (!sha) {
+        sha = EVP_MD_CTX_new();
+        EVP_DigestInit_ex(sha, EVP_sha256(), NULL);
+    }
+    r->fd = standard ? dup(0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *error = NULL;
+    if (r->fd < 0 || fstat(r->fd, &r->st))
+        error = format("%s", strerror(errno));
+    else if (S_ISDIR(r->st.st_mode))
+        error = format("a folder: name its files, as in %s/*.txt", path);
+    else if (!(r->regular = S_ISREG(r->st.st_mode)) && !standard)
+        error = format("not a regular file: let it flow in, as in ... | gen pack ... -");
+    if (!error)
+        error = fill(r);
+    if (!error)
+        error = refuse(r);
+    if (!error && r->eof)
+        error = format("empty");
+    if (error) {
+        reader_close(r);
+        return error;
+    }
+    int c = first_character(r);
+    r->rows = standard ? c == '{' || c == '['
+                       : ends_with_any(path, ".jsonl .ndjson .jsonlines .json ");
+    r->array = r->rows && c == '[';
+    *to = r;
+    return NULL;
+}
+
+bool reader_rows(const Reader *r)
+{
+    return r->rows;
+}
+
+bool reader_looks_like_rows(const Reader *r)
+{
+    if (r->rows || first_character(r) != '{')
+        return false;
+    const char *head = r->buf + r->start, *lf = memchr(head, '\n', r->end - r->start);
+    char *error = lf ? json_check(head, (size_t)(lf - head)) : NULL;
+    bool good = lf && !error;
+    free(error);
+    return good;
+}
+
+int64_t reader_bytes(const Reader *r)
+{
+    return r->given;
+}
+
+int64_t reader_size(const Reader *r)
+{
+    return r->regular ? r->st.st_size : -1;
+}
+
+void reader_close(Reader *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->buf);
+    free(r);
+}
+
+const char *reader_sha256(void)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    EVP_DigestFinal_ex(sha, digest, &n);
+    EVP_MD_CTX_free(sha);
+    sha = NULL;
+    char *text = arena_new(2 * n + 1);
+    for (unsigned i = 0; i < n; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    return text;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+typedef enum { ROW_FOUND, ROW_MORE, ROW_END, ROW_BAD } RowFind;
+
+/* The line at buf[at]: its span, *next behind it. ROW_MORE: it does not end in the buffer. */
+static RowFind find_line(Reader *r, size_t at, Span *s, size_t *next)
+{
+    const char *from = r->buf + at;
+    size_t n = r->end - at;
+    const char *lf = n ? memchr(from, '\n', n) : NULL;
+    if (!lf && !r->eof)
+        return ROW_MORE;
+    if (!n)
+        return ROW_END;
+    if (lf)
+        n = (size_t)(lf - from);
+    *next = at + n + !!lf;
+    while (n && is_blank(from[n - 1]))
+        n--;
+    *s = (Span){at, n, r->line};
+    r->line += r->line < INT_MAX;
+    return ROW_FOUND;
+}
+
+/* The next element of an array of rows at buf[at], where "[" or "," of the one before is still to
+ * come. Only its end is sought: what it holds is checked when it is read. */
+static RowFind find_element(Reader *r, size_t at, Span *s, size_t *next, const char **error)
+{
+    int line = r->line, depth = 0;
+    size_t i = at, begin;
+    const char want = r->begun ? ',' : '[';
+    bool quoted = false, ended = false;
+    for (; i < r->end && is_blank(r->buf[i]); i++)
+        line += r->buf[i] == '\n';
+    if (i == r->end || (r->begun && r->buf[i] == ']')) {
+        ended = i < r->end;
+        for (i += ended; i < r->end && is_blank(r->buf[i]); i++)
+            ;
+        if (i < r->end || (r->eof && !ended))
+            *error = ended ? "something follows the array of rows" : "the array does not end";
+        if (!*error && !r->eof)
+            return ROW_MORE;
+        r->line = line;
+        return *error ? ROW_BAD : ROW_END;
+    }
+    if (r->buf[i] != want) {
+        r->line = line;
+        *error = "want a comma or the end of the array behind a row";
+        return ROW_BAD;
+    }
+    for (i++; i < r->end && is_blank(r->buf[i]); i++)
+        line += r->buf[i] == '\n';
+    for (begin = i; i < r->end; i++) {
+        char c = r->buf[i];
+        if (quoted) {
+            quoted = c != '"';
+            i += c == '\\';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if ((c == ',' || c == ']') && !depth) {
+            break;
+        } else if (c == '}' || c == ']') {
+            depth -= depth > 0;
+        }
+    }
+    if (i >= r->end) {
+        r->line = r->eof ? line : r->line;
+        *error = r->eof ? "the array does not end" : NULL;
+        return r->eof ? ROW_BAD : ROW_MORE;
+    }
+    *s = (Span){begin, i - begin, line};
+    if (begin == i && !r->begun && r->buf[i] == ']')
+        s->n = 0;                /* an empty array */
+    else if (begin == i)
+        s->n = 1;                /* its parser says that a comma is no value */
+    for (; begin < i; begin++)
+        line += r->buf[begin] == '\n';
+    r->line = line;
+    r->begun = true;
+    *next = i;
+    return ROW_FOUND;
+}
+
+static void chunk_fail(Chunk *p, const Reader *r, int line, char *error)
+{
+    p->error = error;
+    p->error_loc = (Loc){r->path, line};
+}
+
+static void chunk_take(Reader *r, Chunk *p, size_t stop)
+{
+    p->n = stop - r->start;
+    p->text = malloc(p->n + 1);
+    if (!p->text)
+        abort();
+    memcpy(p->text, r->buf + r->start, p->n);
+    p->text[p->n] = 0;
+    p->offset = r->given;
+    give(r, stop);
+}
+
+static void chunk_rows(Reader *r, Chunk *p)
+{
+    size_t at = r->start, next = 0;
+    int cap = 0;
+    p->rows = true;
+    while (at - r->start < ROWS_CHUNK) {
+        Span s;
+        const char *error = NULL;
+        RowFind found = r->array ? find_element(r, at, &s, &next, &error)
+                                 : find_line(r, at, &s, &next);
+        if (found == ROW_FOUND && s.n <= ROW_MAX) {
+            at = next;
+            if (!s.n)
+                continue;
+            if (p->nspans == cap)
+                p->span = realloc(p->span, (size_t)(cap = 2 * cap + 64) * sizeof *p->span);
+            s.at -= r->start;
+            p->span[p->nspans++] = s;
+            continue;
+        }
+        if (found == ROW_MORE && p->nspans)
+            break;               /* hand out what is there */
+        if (found == ROW_MORE && r->end - at <= ROW_MAX) {
+            give(r, at);
+            char *why = fill(r);
+            at = r->start;
+            if (!why)
+                continue;
+            chunk_fail(p, r, 0, why);
+        } else if (found == ROW_BAD) {
+            chunk_fail(p, r, r->line, format("%s", error));
+        } else if (found == ROW_END) {
+            at = r->end;
+        } else {
+            chunk_fail(p, r, found == ROW_FOUND ? s.line : r->line,
+                       format("line longer than 16 MiB"));
+        }
+        r->done = true;
+        break;
+    }
+    chunk_take(r, p, at);
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static void chunk_text(Reader *r, Chunk *p)
+{
+    size_t want = TEXT_CHUNK, cut = 0;
+    p->first = !r->begun;
+    r->begun = true;
+    while (!cut) {
+        size_t n = r->end - r->start;
+        if (n < want && !r->eof) {
+            char *why = fill(r);
+            if (why) {
+                chunk_fail(p, r, 0, why);
+                r->done = true;
+                return;
+            }
+            continue;
+        }
+        if (r->eof && n <= want) {
+            p->last = r->done = true;
+            cut = n;
+            break;
+        }
+        cut = tokenizer_cut(r->tok, r->buf + r->start, want < n ? want : n);
+        want *= 2;               /* no place to cut: look again in more */
+    }
+    const char *zero = cut ? memchr(r->buf + r->start, 0, cut) : NULL;
+    if (zero) {
+        chunk_fail(p, r, 0, no_text(r, zero - (r->buf + r->start)));
+        p->last = false;
+        r->done = true;
+        cut = 0;
+    }
+    chunk_take(r, p, r->start + cut);
+}
+
+Chunk *reader_chunk(Reader *r)
+{
+    if (r->done)
+        return NULL;
+    Chunk *p = calloc(1, sizeof *p);
+    p->loc = (Loc){r->path, 0};
+    (r->rows ? chunk_rows : chunk_text)(r, p);
+    struct stat now;
+    if (r->done && !p->error && r->regular &&
+        (fstat(r->fd, &now) || now.st_size != r->st.st_size ||
+         now.st_mtim.tv_sec != r->st.st_mtim.tv_sec ||
+         now.st_mtim.tv_nsec != r->st.st_mtim.tv_nsec))
+        chunk_fail(p, r, 0, format("changed while it was read"));
+    return p;
+}
+
+void chunk_free(Chunk *p)
+{
+    free(p->text);
+    free(p->span);
+    free(p->error);
+    free(p);
+}

@@ -1,0 +1,201 @@
+/* pack_write.c -- rows and documents to the token file that a training binary maps.
+ *
+ * Out:   one safetensors file, see runtime/data/tokenfile.h.
+ * Keeps: ids go through unnamed files beside the output, so memory does not grow with the corpus;
+ *        what these functions get depends on the order of the rows alone. */
+#define _GNU_SOURCE
+#include "gen/tools/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/data/tokenfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 4 << 20, DEFAULT_LENGTH = 1024 };
+
+const char *const kind_name[] = {"auto", "packed", "rows"};
+const char *const loss_name[] = {"", "last", "assistant", "all"};
+
+/* ---- files without names --------------------------------------------------------------------- */
+
+static FILE *spool_open(const char *out)
+{
+    char *folder = text_copy(out), *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = 0;
+    int fd = open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0) {                /* a file system without O_TMPFILE */
+        char *name = text_print("%s.XXXXXX", out);
+        fd = mkstemp(name);
+        if (fd >= 0)
+            unlink(name);
+    }
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
+    if (!f)
+        err((Loc){out, 0}, "scratch space beside it: %s", strerror(errno));
+    return f;
+}
+
+static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
+{
+    if (p->out && fwrite(data, 1, bytes, f) != bytes)
+        err((Loc){p->out, 0}, "scratch space beside it: %s", strerror(errno));
+}
+
+/* A file that is there already goes away at the end: only one of ours may. */
+static void check_output(const char *out)
+{
+    struct stat st;
+    char head[4096] = "";
+    if (stat(out, &st) || (S_ISREG(st.st_mode) && !st.st_size))
+        return;
+    FILE *f = S_ISREG(st.st_mode) ? fopen(out, "r") : NULL;
+    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f)
+        fclose(f);
+    if (!memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT)))
+        err((Loc){out, 0}, "is there already and is no token file: -o wants another name");
+}
+
+void pack_begin(Pack *p)
+{
+    if (!p->out)
+        return;
+    check_output(p->out);
+    p->tokens = spool_open(p->out);
+    p->mask = spool_open(p->out);
+    p->docs = spool_open(p->out);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+char *pack_kind(Pack *p, const RowOut *row)
+{
+    bool document = row->form == FORM_DOCUMENT;
+    if (p->kind == KIND_AUTO) {
+        p->kind = row->masked ? KIND_ROWS : KIND_PACKED;
+        if (p->kind == KIND_PACKED && p->max_length)
+            return format("--max-length cuts rows, and these are packed documents: drop it%s",
+                          document ? "" : " or add --kind rows");
+    }
+    if (p->kind == KIND_ROWS && !p->max_length)
+        p->max_length = DEFAULT_LENGTH;
+    if (p->kind == KIND_ROWS && document)
+        return format("a text file is a document without rows: pack it on its own, without "
+                      "--kind rows");
+    if (p->kind == KIND_PACKED && row->masked)
+        return format("%s make rows with masked prompts; they cannot be packed with plain text",
+                      form_keys[row->form]);
+    return NULL;
+}
+
+static void counts_add(Pack *p, const RowOut *row)
+{
+    p->nbytes += row->bytes;
+    p->nform[row->form]++;
+    p->not_prefix += row->not_prefix;
+    p->more_answers += row->more_answers;
+    p->nchats += row->chat;
+}
+
+size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
+                size_t *targets)
+{
+    size_t n = row->n;
+    counts_add(p, row);
+    if (p->kind == KIND_ROWS && p->max_length < (int64_t)n) {
+        n = (size_t)p->max_length;
+        p->cut++;
+    }
+    *targets = 0;
+    for (size_t i = 1; i < n; i++)       /* nothing predicts the first token */
+        *targets += target[i];
+    if (p->kind == KIND_ROWS && !*targets) {
+        p->no_target++;
+        return n;
+    }
+    spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
+    spool_put(p, p->tokens, id, n * sizeof *id);
+    if (p->kind == KIND_ROWS)
+        spool_put(p, p->mask, target, n);
+    p->ntargets += (int64_t)*targets;
+    p->ntokens += (int64_t)n;
+    p->ndocs++;
+    return n;
+}
+
+void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first)
+{
+    if (first) {
+        spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
+        counts_add(p, row);
+        p->ndocs++;
+    } else {
+        p->nbytes += row->bytes;
+    }
+    spool_put(p, p->tokens, id, n * sizeof *id);
+    p->ntokens += (int64_t)n;
+    p->ntargets += (int64_t)n - first;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char *copy_spool(StWriter *w, const char *name, FILE *from)
+{
+    char *buf = malloc(BLOCK), *error = NULL;
+    rewind(from);
+    for (size_t n; !error && (n = fread(buf, 1, BLOCK, from));)
+        error = st_write(w, name, buf, n);
+    if (!error && ferror(from))
+        error = format("%s: scratch space beside the file: %s", name, strerror(errno));
+    free(buf);
+    return error;
+}
+
+void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules)
+{
+    StWriter *w = st_writer(TOKENFILE_FORMAT);
+    bool masked = p->kind == KIND_ROWS && p->ntargets < p->ntokens - p->ndocs;
+    uint32_t crc;
+    spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
+    st_add(w, "tokens", ST_I32, 1, &p->ntokens);
+    st_add(w, "doc_offsets", ST_I64, 1, &(int64_t){p->ndocs + 1});
+    if (masked)
+        st_add(w, "mask", ST_U8, 1, &p->ntokens);
+    st_add_meta(w, "kind", kind_name[p->kind]);
+    st_add_meta(w, "tokenizer", tokenizer_id(tok));
+    st_add_meta(w, "vocab", text_print("%d", tokenizer_size(tok)));
+    st_add_meta(w, "eos", text_print("%d", tokenizer_eos(tok)));
+    st_add_meta(w, "documents", text_print("%lld", (long long)p->ndocs));
+    st_add_meta(w, "sha256", sha256);
+    if (p->kind == KIND_ROWS) {
+        st_add_meta(w, "max_length", text_print("%lld", (long long)p->max_length));
+        st_add_meta(w, "cut", text_print("%lld", (long long)p->cut));
+        st_add_meta(w, "dropped_no_target", text_print("%lld", (long long)p->no_target));
+        if (rules->loss != LOSS_DEFAULT)
+            st_add_meta(w, "loss_on", loss_name[rules->loss]);
+    }
+    if (p->nchats)
+        st_add_meta(w, "chat", rules->chat->name);
+    char *error = st_begin(w, p->out);
+    if (!error)
+        error = copy_spool(w, "doc_offsets", p->docs);
+    if (!error)
+        error = copy_spool(w, "tokens", p->tokens);
+    if (!error && masked)
+        error = copy_spool(w, "mask", p->mask);
+    if (!error)
+        error = st_end(w, &crc);
+    st_free(w);
+    if (error)
+        err((Loc){0}, "%s", error);
+    fclose(p->tokens);
+    fclose(p->mask);
+    fclose(p->docs);
+}

@@ -1,0 +1,128 @@
+/* report.c -- gen plan: what a rank will hold and do, before anything is built.
+ *
+ * In:    the graph after plan.   Out: a table for people. */
+#include "gen/gen.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t bytes_of(const Value *v) { return v->slots * v->stride; }
+
+static int by_size(const void *a, const void *b)
+{
+    const Value *x = *(const Value *const *)a, *y = *(const Value *const *)b;
+    int64_t d = bytes_of(y) - bytes_of(x);
+    return d ? (d > 0) - (d < 0) : strcmp(x->name, y->name);
+}
+
+static char *shape_of(const Value *v)
+{
+    Str s = {0};
+    if (v->count)
+        str_print(&s, "%" PRId64 " x ", v->slots);
+    str_print(&s, "%s[", dtype_name[v->dtype]);
+    for (int i = 0; i < v->rank; i++)
+        str_print(&s, "%s%" PRId64, i ? "," : "", v->dim[i].n);
+    str_print(&s, "]");
+    return s.text;
+}
+
+static double program_flops(const Program *p)
+{
+    double flops = 0;
+    for (int i = 0; i < p->nops; i++)
+        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
+                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
+    return flops;
+}
+
+/* Bytes read and written by the calls of a program, each operand once a call; internal values stay
+ * in registers. */
+static double program_bytes(const Program *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->nops; i++) {
+        const Op *op = &p->ops[i];
+        for (int k = 0; k < op->nin + op->nout; k++) {
+            Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
+            if (r.v->internal)
+                continue;
+            double turns = op->region           ? (double)p->region[op->region].count
+                           : r.index == IX_NONE ? (double)r.v->slots
+                                                : 1;
+            bytes += (double)value_bytes(r.v) * turns;
+        }
+    }
+    return bytes;
+}
+
+void report_plan(const Graph *g, FILE *to)
+{
+    int64_t purpose[NPURPOSES] = {0}, parameters = 0, trained = 0;
+    const Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
+    int n = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->kind == VK_PARAM) {
+            int64_t elements = value_parameters(v);
+            parameters += elements;
+            trained += v->trained ? elements : 0;
+        }
+        if (v->internal)
+            continue;
+        bool shared = false;     /* counted once a storage */
+        for (int j = 0; j < n && !shared; j++)
+            shared = list[j]->offset == v->offset && bytes_of(list[j]) == bytes_of(v) &&
+                     list[j]->first == v->first && list[j]->last == v->last;
+        if (shared)
+            continue;
+        list[n++] = v;
+        purpose[v->purpose] += bytes_of(v);
+    }
+    Config *c = g->cfg;
+    fprintf(to, "%s: %s, %s, target %s, %" PRId64 " rank%s\n", c->name, g->family,
+            config_text(c, F_precision), g->target->name, g->ranks, g->ranks == 1 ? "" : "s");
+    fprintf(to,
+            "%" PRId64 " parameters, %" PRId64 " trained; %" PRId64 " sequences of %" PRId64
+            " tokens a step\n\n",
+            parameters, trained,
+            config_int(c, F_batch_micro) * config_int(c, F_batch_accum) * g->ranks,
+            config_int(c, F_seq_max));
+    fprintf(to, "bytes of a rank, arena device\n");
+    for (int i = 0; i < NPURPOSES; i++)
+        if (purpose[i])
+            fprintf(to, "  %-14s %12s\n", purpose_name[i], text_bytes(purpose[i]));
+    fprintf(to, "  %-14s %12s   persistent %s, the rest shares memory over time\n", "arena (peak)",
+            text_bytes(g->arena_bytes), text_bytes(g->persistent_bytes));
+    fprintf(to, "  %-14s %12s   arena / bound = %.4f, placed %s\n\n", "lower bound",
+            text_bytes(g->lower_bound), (double)g->arena_bytes / (double)g->lower_bound,
+            g->plan_method);
+    fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
+            fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)), fit_largest_micro(g));
+    qsort(list, (size_t)n, sizeof *list, by_size);
+    fprintf(to, "largest buffers\n");
+    for (int i = 0; i < n && i < 10; i++)
+        fprintf(to, "  %-22s %12s   %-26s %s\n", list[i]->name, text_bytes(bytes_of(list[i])),
+                shape_of(list[i]), purpose_name[list[i]->purpose]);
+    fprintf(to, "\nwork of a rank                 calls     GFLOP        GB\n");
+    double flops = 0, bytes = 0;
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        int calls = 0;
+        for (int k = 0; k < p->ngroups; k++)
+            calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count : 1;
+        double f = program_flops(p), b = program_bytes(p);
+        fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, f / 1e9, b / 1e9);
+        double times = !strcmp(p->name, "micro")
+                           ? (double)config_int(c, F_batch_accum)
+                           : !strcmp(p->name, "begin") || !strcmp(p->name, "reduce") ||
+                                 !strcmp(p->name, "update");
+        flops += times * f;
+        bytes += times * b;
+    }
+    double peak =
+        !strcmp(config_text(c, F_precision), "fp32") ? g->target->peak_fp32 : g->target->peak_bf16;
+    fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n", "a step", "",
+            flops / 1e9, bytes / 1e9, flops / peak * 1e3);
+}

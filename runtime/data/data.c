@@ -1,0 +1,450 @@
+/* data.c -- maps token files and lays their samples out over steps, ranks and micro-batches.
+ *
+ * In:    TokenFile.  Out: (B, T) tokens and labels, target counts, names for messages.
+ * Keeps: no state but the permutation of the epoch last asked for; a resumed run reads nothing
+ *        again.  Method: sample i of a packed file is tokens [i T, i T + T], of rows document i,
+ *        of bfd the documents of bin i. */
+#define _GNU_SOURCE
+#include "runtime/data/data.h"
+#include "runtime/base.h"
+#include "runtime/data/tokenfile.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct DataFile {
+    TokenFile t;
+    int64_t first, n;            /* pieces of the files before; of this one */
+};
+
+/* Tokens that stand together in a sample, a window or a document: `have` of them are inputs; one
+ * more follows them when `next`. */
+typedef struct {
+    const TokenFile *file;
+    int64_t index, begin;        /* of the piece and of its first token in the file */
+    const int32_t *token;
+    const uint8_t *mask;         /* or NULL: every token is a target */
+    int64_t have;
+    bool next;
+    int32_t pad;
+} Piece;
+
+/* Matsumoto and Nishimura, 1998; mt19937. */
+typedef struct {
+    uint32_t x[624];
+    int at;
+} Twister;
+
+static void twister_seed(Twister *t, uint32_t seed)
+{
+    t->x[0] = seed;
+    for (uint32_t i = 1; i < 624; i++)
+        t->x[i] = 1812433253u * (t->x[i - 1] ^ t->x[i - 1] >> 30) + i;
+    t->at = 624;
+}
+
+static uint32_t twister_next(Twister *t)
+{
+    if (t->at == 624) {
+        for (int i = 0; i < 624; i++) {
+            uint32_t y = (t->x[i] & 0x80000000u) | (t->x[(i + 1) % 624] & 0x7fffffffu);
+            t->x[i] = t->x[(i + 397) % 624] ^ y >> 1 ^ (y & 1 ? 0x9908b0dfu : 0);
+        }
+        t->at = 0;
+    }
+    uint32_t y = t->x[t->at++];
+    y ^= y >> 11;
+    y ^= y << 7 & 0x9d2c5680u;
+    y ^= y << 15 & 0xefc60000u;
+    return y ^ y >> 18;
+}
+
+void data_permutation(int32_t *p, int64_t n, uint32_t seed)
+{
+    Twister t;
+    twister_seed(&t, seed);
+    for (int64_t i = 0; i < n; i++)
+        p[i] = (int32_t)i;
+    for (int64_t i = 0; i < n - 1; i++) {
+        int64_t j = i + twister_next(&t) % (uint32_t)(n - i);
+        int32_t swap = p[i];
+        p[i] = p[j];
+        p[j] = swap;
+    }
+}
+
+static Piece piece_at(const Data *d, int64_t i)
+{
+    int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (d->file[mid].first <= i)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    const DataFile *f = &d->file[lo];
+    int64_t begin = (i - f->first) * d->T, end = begin + d->T;
+    if (d->rows) {
+        begin = f->t.doc[i - f->first];
+        end = f->t.doc[i - f->first + 1];
+        if (begin < 0 || end <= begin || end > f->t.ntokens || end - begin > d->T)
+            tokenfile_changed(&f->t, "doc_offsets", i - f->first + 1);
+    }
+    return (Piece){
+        .file = &f->t,
+        .index = i - f->first,
+        .begin = begin,
+        .token = f->t.tokens + begin,
+        .mask = f->t.mask ? f->t.mask + begin : NULL,
+        .have = end - begin,
+        .next = !d->rows,
+        .pad = f->t.eos >= 0 ? (int32_t)f->t.eos : 0,
+    };
+}
+
+/* The pieces of sample i are piece_of(d, i, 0) .. piece_of(d, i, pieces(d, i) - 1). */
+static int64_t pieces(const Data *d, int64_t i)
+{
+    return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : 1;
+}
+
+static Piece piece_of(const Data *d, int64_t i, int64_t k)
+{
+    return piece_at(d, d->bins.n ? d->bins.doc[d->bins.first[i] + k] : i);
+}
+
+static int64_t piece_targets(const Piece *s)
+{
+    int64_t last = s->have + s->next - 1, n = 0;     /* labels 0 .. last-1 exist */
+    if (!s->mask)
+        return last;
+    for (int64_t t = 0; t < last; t++)
+        n += s->mask[t + 1] != 0;
+    return n;
+}
+
+static int64_t sample_targets(const Data *d, int64_t i)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < pieces(d, i); k++) {
+        Piece s = piece_of(d, i, k);
+        n += piece_targets(&s);
+    }
+    return n;
+}
+
+static int64_t sample_tokens(const Data *d, int64_t i)
+{
+    int64_t n = 0;
+    for (int64_t k = 0; k < pieces(d, i); k++)
+        n += piece_of(d, i, k).have;
+    return n;
+}
+
+/* The sample at place g of step's G, or -1: a padding row of an evaluation. */
+static int64_t place(Data *d, int64_t step, int64_t g)
+{
+    if (d->eval) {
+        int64_t i = step * d->G + g;
+        return i < d->n ? i : -1;
+    }
+    int64_t per = data_steps_per_epoch(d), epoch = step / per;
+    if (epoch != d->epoch) {
+        data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
+        d->epoch = epoch;
+    }
+    return d->order[(step % per * d->G + g) % d->n];
+}
+
+static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
+{
+    char *error = tokenfile_open(&f->t, path);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    char *words = model_words(m, "data.kind");
+    if (d->rows && strcmp(f->t.kind, "packed") == 0)
+        die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
+            "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, m->data_kind,
+            words);
+    if (!d->rows && strcmp(f->t.kind, "rows") == 0)
+        die(EXIT_MISMATCH, "%s: rows%s, but this binary was built for data.kind=%s: gen %s "
+            "data.kind=rows (a row a sample) or data.kind=bfd (short rows side by side)%s", path,
+            f->t.mask ? " with masked prompts" : "", m->data_kind, words,
+            f->t.mask ? "" : "; plain texts are packed with gen pack --kind packed");
+    free(words);
+    if (f->t.vocab > m->vocab)
+        die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
+            "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,
+            (long long)m->vocab, model_words(m, "model.vocab"), (long long)f->t.vocab);
+    error = tokenfile_check_ids(&f->t, m->vocab);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    f->first = d->n;
+    f->n = d->rows ? f->t.ndocs : (f->t.ntokens - 1) / d->T;
+    d->n += f->n;
+    for (int64_t i = 0; d->rows && i < f->n; i++) {
+        int64_t length = f->t.doc[i + 1] - f->t.doc[i];
+        if (length > d->T)
+            die(EXIT_DATA, "%s: document %lld has %lld tokens, the model takes %lld: pack it again "
+                "with gen pack --max-length %lld", path, (long long)i, (long long)length,
+                (long long)d->T, (long long)d->T);
+    }
+}
+
+/* After all files are open: every row has something to learn from. */
+static void check_targets(const Data *d)
+{
+    for (int k = 0; k < d->nfiles; k++)
+        for (int64_t i = 0; i < d->file[k].n && (d->rows || d->file[k].t.mask); i++) {
+            Piece s = piece_at(d, d->file[k].first + i);
+            if (piece_targets(&s) == 0)
+                die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it",
+                    d->file[k].t.path, d->rows ? "document" : "sample", (long long)i);
+        }
+}
+
+/* Documents become bins, which are the samples. */
+static void fill_bins(Data *d)
+{
+    int32_t *length = malloc(sizeof *length * (size_t)d->n);
+    if (!length)
+        die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)d->n);
+    for (int64_t i = 0; i < d->n; i++)
+        length[i] = (int32_t)piece_at(d, i).have;
+    d->bins = bins_pack(length, d->n, d->T);
+    d->n = d->bins.n;
+    free(length);
+}
+
+/* No micro-batch has more targets than go through the head: training takes samples in any order,
+ * evaluation in that of the files. */
+static void check_bound(const Data *d, const char *paths, const Model *m)
+{
+    int64_t *samples = calloc((size_t)d->T + 1, sizeof *samples);    /* by number of targets */
+    int64_t most = 0, batch = 0, all = 0;
+    if (!samples)
+        die(EXIT_INTERNAL, "out of memory for the count of targets");
+    for (int64_t i = 0; i < d->n; i++) {
+        int64_t n = sample_targets(d, i);
+        samples[n]++;
+        all += n;
+        batch = i % d->micro ? batch + n : n;
+        most = d->eval && batch > most ? batch : most;
+    }
+    if (!d->eval) {                      /* those with most; all again where an epoch is less */
+        most = d->micro / d->n * all;
+        int64_t left = d->micro % d->n;
+        for (int64_t n = d->T; left > 0; n--) {
+            int64_t take = samples[n] < left ? samples[n] : left;
+            most += take * n;
+            left -= take;
+        }
+    }
+    free(samples);
+    if (most > m->targets)
+        die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
+            "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
+            (long long)m->targets, model_words(m, "batch.targets"),
+            (long long)(most < d->micro * d->T ? most : 0),
+            most < d->micro * d->T ? "" : ": all tokens are targets");
+}
+
+void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval)
+{
+    *d = (Data){ .eval = eval, .kind = m->data_kind, .rows = strcmp(m->data_kind, "packed") != 0,
+                 .T = m->T,
+                 .micro = m->micro, .accum = eval ? 1 : m->accum, .ranks = m->ranks,
+                 .vocab = m->vocab, .seed = seed, .epoch = -1 };
+    d->G = d->micro * d->accum * d->ranks;
+    int commas = 0;
+    for (const char *c = paths; *c; c++)
+        commas += *c == ',';
+    d->file = calloc((size_t)commas + 1, sizeof *d->file);
+    char *list = format("%s", paths), *rest = list, *path;
+    while (d->file && (path = strsep(&rest, ",")))
+        if (*path) {
+            open_file(d, &d->file[d->nfiles], path, m);
+            d->nfiles++;
+        }
+    free(list);
+    if (!d->nfiles)
+        die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
+    d->tokenizer = d->file[0].t.tokenizer;
+    for (int k = 1; k < d->nfiles; k++)
+        data_check_same(d, d->file[k].t.tokenizer, d->file[k].t.path);
+    if (d->n == 0)
+        die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
+            (long long)d->file[0].t.ntokens, (long long)d->T + 1);
+    if (d->n > DATA_SAMPLES_MAX)
+        die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
+            DATA_SAMPLES_MAX);
+    check_targets(d);
+    if (strcmp(d->kind, "bfd") == 0)
+        fill_bins(d);
+    if (m->targets)
+        check_bound(d, paths, m);
+    if (!eval)
+        d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
+}
+
+void data_check_tokenizer(const Data *d, const char *id, const char *file)
+{
+    const TokenFile *t = &d->file[0].t;
+    if (strcmp(id, d->tokenizer) == 0)
+        return;
+    char *length = t->max_length ? format("--max-length %lld ", (long long)t->max_length)
+                                 : format("%s", "");
+    die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s is %s: make it again: gen pack "
+        "--tokenizer %s %s-o %s FILE...", t->path, d->tokenizer, file, id, file, length, t->path);
+}
+
+void data_check_same(const Data *d, const char *id, const char *files)
+{
+    if (strcmp(id, d->tokenizer) != 0)
+        die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s with %s: gen pack them with the same "
+            "--tokenizer", d->file[0].t.path, d->tokenizer, files, id);
+}
+
+/* Writes piece s from place t of a row on, where its document begins; returns where it ends. Its
+ * file may be changed meanwhile: ids are looked at after they were copied. */
+static int64_t write_piece(const Data *d, const Batch *to, const Piece *s, int64_t row, int64_t t)
+{
+    const int64_t end = t + s->have;
+    int32_t *token = to->tokens + row + t, *label = to->labels + row + t;
+    int32_t after = s->next ? s->token[s->have] : 0;
+    memcpy(token, s->token, sizeof *token * (size_t)s->have);
+    tokenfile_check_copy(s->file, d->vocab, s->begin, token, s->have);
+    tokenfile_check_copy(s->file, d->vocab, s->begin + s->have, &after, s->next);
+    memcpy(label, token + 1, sizeof *label * (size_t)(s->have - 1));
+    label[s->have - 1] = s->next ? after : -1;
+    for (int64_t k = 0; s->mask && k < s->have - 1 + s->next; k++)
+        if (!s->mask[k + 1])
+            label[k] = -1;
+    for (int64_t k = 0; to->places && k < s->have; k++) {
+        to->places[row + t + k] = (int32_t)k;
+        to->ends[row + t + k] = (int32_t)end;
+    }
+    return end;
+}
+
+/* The places of a row from t on hold no token: a document of its own without targets. */
+static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, int64_t T)
+{
+    for (int64_t k = t; k < T; k++) {
+        to->tokens[row + k] = pad;
+        to->labels[row + k] = -1;
+    }
+    for (int64_t k = t; to->places && k < T; k++) {
+        to->places[row + k] = (int32_t)(k - t);
+        to->ends[row + k] = (int32_t)T;
+    }
+}
+
+void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
+{
+    int64_t first = data_sample0(d, step, micro);
+    const TokenFile *checked = NULL;
+    for (int64_t b = 0; b < d->micro; b++) {
+        int64_t i = place(d, step, first + b), t = 0;
+        for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
+            Piece s = piece_of(d, i, k);
+            if (s.file != checked)
+                tokenfile_check_size(checked = s.file);
+            if (t + s.have > d->T)       /* a bin of what was shorter */
+                tokenfile_changed(s.file, "doc_offsets", s.index + 1);
+            t = write_piece(d, &to, &s, b * d->T, t);
+        }
+        write_padding(&to, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
+    }
+}
+
+void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)
+{
+    int64_t targets = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (of[i] < 0)
+            continue;
+        if (targets == most)
+            die(EXIT_DATA, "more than %lld targets in a micro-batch: a token file was changed "
+                "while it was in use", (long long)most);
+        rows[targets] = (int32_t)i;
+        labels[targets] = of[i];
+        of[i] = (int32_t)targets++;
+    }
+    for (; targets < most; targets++)
+        rows[targets] = labels[targets] = -1;
+}
+
+int64_t data_targets(Data *d, int64_t step)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < d->G; g++) {
+        int64_t i = place(d, step, g);
+        n += i >= 0 ? sample_targets(d, i) : 0;
+    }
+    return n;
+}
+
+int64_t data_tokens(Data *d, int64_t step)
+{
+    int64_t n = 0;
+    for (int64_t g = 0; g < d->G; g++) {
+        int64_t i = place(d, step, g);
+        n += i >= 0 ? sample_tokens(d, i) : 0;
+    }
+    return n;
+}
+
+int64_t data_rows(const Data *d, int64_t step, int64_t micro)
+{
+    int64_t left = d->eval ? d->n - step * d->G - data_sample0(d, step, micro) : d->micro;
+    return left < 0 ? 0 : left < d->micro ? left : d->micro;
+}
+
+int64_t data_sample0(const Data *d, int64_t step, int64_t micro)
+{
+    (void)step;
+    return (micro * d->ranks + world.rank) * d->micro;
+}
+
+int64_t data_steps_per_epoch(const Data *d)
+{
+    return (d->n + d->G - 1) / d->G;
+}
+
+char *data_fingerprint(const Data *d)
+{
+    char *text = format("%s T=%lld samples=%lld tokenizer=%s", d->kind, (long long)d->T,
+                        (long long)d->n, d->tokenizer);
+    for (int k = 0; k < d->nfiles; k++) {
+        const TokenFile *t = &d->file[k].t;
+        char *longer = format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+char *data_fingerprint_tokenizer(const char *fingerprint)
+{
+    static const char key[] = " tokenizer=";
+    const char *at = strstr(fingerprint, key);
+    at = at ? at + sizeof key - 1 : "";
+    return format("%.*s", (int)strcspn(at, " "), at);
+}
+
+int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)
+{
+    for (int64_t g = 0; g < d->G && g < max; g++)
+        out[g] = place(d, step, g);
+    return d->G;
+}
+
+void data_close(Data *d)
+{
+    for (int k = 0; k < d->nfiles; k++)
+        tokenfile_close(&d->file[k].t);
+    bins_free(&d->bins);
+    free(d->file);
+    *d = (Data){ .epoch = -1 };
+}

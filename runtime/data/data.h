@@ -1,0 +1,86 @@
+/* data.h -- batches from token files: the samples of a step are a function of (seed, step).
+ *
+ * In:    token files of one kind and one tokenizer, mapped.
+ * Out:   tokens and labels of a micro-batch; -1 is no target.
+ * Keeps: they depend on the global batch, not on how ranks and micro-batches split it. */
+#ifndef DIECAST_DATA_H
+#define DIECAST_DATA_H
+
+#include "runtime/data/bins.h"
+#include "runtime/model/model.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct DataFile DataFile;
+
+typedef struct {
+    int nfiles;
+    DataFile *file;
+    const char *kind;            /* packed, rows or bfd, as in the recipe */
+    bool eval, rows;             /* rows: the files hold documents a row each */
+    Bins bins;                   /* bfd: the documents of each sample; else none */
+    int64_t n;                   /* samples of all files */
+    int64_t T, micro, accum, ranks, vocab;
+    int64_t G;                   /* samples a step: micro * accum * ranks; eval: micro * ranks */
+    uint64_t seed;
+    int64_t epoch;               /* whose permutation `order` is; -1 none yet */
+    int32_t *order;              /* n entries; NULL for eval */
+    char *tokenizer;             /* id of the tokenizer all files were made with */
+} Data;
+
+/* Where the inputs of one micro-batch stand, (B, T) each. */
+typedef struct {
+    int32_t *tokens, *labels;    /* label -1: no target */
+    /* bfd, else NULL: position within its document; place in the row behind the document's last
+     * token. What follows the last document is padding and a document of its own. */
+    int32_t *places, *ends;
+} Batch;
+
+/* Opens comma-separated token files; checks every id, that every row has a target and fits T
+ * (EXIT_DATA, naming file and place), that no micro-batch can have more targets than the model
+ * takes (EXIT_DATA, with their number), and that kind, vocabulary and tokenizers suit the model and
+ * each other (EXIT_MISMATCH). */
+void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval);
+/* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made
+ * with; says how to pack them. */
+void data_check_tokenizer(const Data *d, const char *id, const char *file);
+/* The same for other token files. */
+void data_check_same(const Data *d, const char *id, const char *files);
+
+/* Micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = model's micro
+ * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
+ * randperm; the last step of an epoch is filled up from the start of the same permutation.
+ * Evaluation: step is the batch, in file order, of bfd in that of the bins, which begins with the
+ * longest documents; micro 0; rows beyond the last sample have no targets. A file that was changed
+ * since data_open, so that an id or a document is out of its bounds: EXIT_DATA, naming the place. */
+void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
+/* For a head that sees only rows with a target. of (n): the label of each place, becomes the
+ * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1
+ * beyond the last. */
+void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most);
+/* Targets of the whole step, all ranks and micro-batches. */
+int64_t data_targets(Data *d, int64_t step);
+/* Tokens of the whole step that are not padding. */
+int64_t data_tokens(Data *d, int64_t step);
+/* Real samples (not padding rows) of one micro-batch of this rank: B except at the end of an
+ * evaluation. */
+int64_t data_rows(const Data *d, int64_t step, int64_t micro);
+/* Index of the micro-batch's first row within the step's G samples. */
+int64_t data_sample0(const Data *d, int64_t step, int64_t micro);
+/* Steps of an epoch; evaluation: batches of a rank. */
+int64_t data_steps_per_epoch(const Data *d);
+/* What decides the samples besides the seed: files, tokenizer, kind, T. malloc'ed. */
+char *data_fingerprint(const Data *d);
+/* The tokenizer in a fingerprint; malloc'ed. */
+char *data_fingerprint_tokenizer(const char *fingerprint);
+/* Sample indices of the step in order, for messages: at most max into out; returns G. */
+int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
+void data_close(Data *d);
+
+/* p[0..n-1] = the permutation of torch.randperm(n) after manual_seed(seed); n <=
+ * DATA_SAMPLES_MAX. */
+void data_permutation(int32_t *p, int64_t n, uint32_t seed);
+enum { DATA_SAMPLES_MAX = 214748364 };   /* 2^32 / 20: beyond it randperm changes its method */
+
+#endif

@@ -1,0 +1,74 @@
+/* vocabulary.c -- which tokenizer weights were trained with. */
+#define _GNU_SOURCE
+#include "runtime/data/vocabulary.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+
+bool vocabulary_of(const char *folder, char **file, char **id)
+{
+    char *error = NULL, *own = format("%s/tokenizer.json", folder ? folder : ""),
+         *state = format("%s/train_state.json", folder ? folder : "");
+    *file = *id = NULL;
+    if (folder && file_named(own)) {
+        *file = own;
+        error = tokenizer_file_id(own, id);
+    } else if (folder && file_named(state)) {
+        cJSON *saved = folder_read_json(folder, "train_state.json", 1 << 28, &error);
+        const char *data = cJSON_GetStringValue(json_get(saved, "data"));
+        if (data)
+            *id = data_fingerprint_tokenizer(data);
+        cJSON_Delete(saved);
+    }
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    if (!*file)
+        free(own);
+    free(state);
+    return *id != NULL;
+}
+
+void vocabulary_check(const char *const folder[], int nfolders, const Data *data)
+{
+    for (int i = 0; data && i < nfolders; i++) {
+        char *file, *id;
+        if (!vocabulary_of(folder[i], &file, &id))
+            continue;
+        if (file)
+            data_check_tokenizer(data, id, file);
+        else
+            data_check_same(data, id, folder[i]);
+        free(file), free(id);
+    }
+}
+
+Tokenizer *vocabulary_load(const char *named, const char *const folder[], int nfolders,
+                           int64_t vocab)
+{
+    const char *whose = NULL;
+    char *own = NULL, *id = NULL, *error;
+    for (int i = 0; i < nfolders && !id; i++)
+        if (vocabulary_of(folder[i], &own, &id))
+            whose = own ? own : folder[i];
+    bool bytes = id ? !strcmp(id, "bytes") : vocab == 257;
+    const char *path = *named ? named : own ? own : "bytes";
+    if (!*named && !own && !bytes)
+        die(EXIT_CONFIG,
+            "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
+    Tokenizer *t = NULL;
+    if ((error = tokenizer_load(&t, path)))
+        die(EXIT_CONFIG, "--sample: %s", error);
+    if (id && strcmp(id, tokenizer_id(t)) != 0)
+        die(EXIT_MISMATCH, "--sample: tokenizer %s is %s, that of the weights (%s) is %s", path,
+            tokenizer_id(t), whose, id);
+    if (tokenizer_size(t) > vocab)
+        die(EXIT_MISMATCH, "--sample: tokenizer %s has %d ids, the model %" PRId64, path,
+            tokenizer_size(t), vocab);
+    free(own), free(id);
+    return t;
+}

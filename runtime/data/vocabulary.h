@@ -1,0 +1,21 @@
+/* vocabulary.h -- which tokenizer weights were trained with: ids mean nothing without it. */
+#ifndef DIECAST_VOCABULARY_H
+#define DIECAST_VOCABULARY_H
+
+#include <stdbool.h>
+
+#include "runtime/data/data.h"
+#include "runtime/data/tokenizer.h"
+
+/* The tokenizer of a folder's weights: its tokenizer.json (*file), or that of the data a checkpoint
+ * was trained on (*file NULL). Both malloc'ed; false: the folder, which may be NULL, does not say.
+ * EXIT_DATA: files that cannot be read. */
+bool vocabulary_of(const char *folder, char **file, char **id);
+/* EXIT_MISMATCH unless the data (which may be NULL) was packed with the tokenizer of each folder. */
+void vocabulary_check(const char *const folder[], int nfolders, const Data *data);
+/* The tokenizer named, or where that is "" the one beside the weights: of the first folder that
+ * says. EXIT_MISMATCH when named and folder differ, or it has more than vocab ids. */
+Tokenizer *vocabulary_load(const char *named, const char *const folder[], int nfolders,
+                           int64_t vocab);
+
+#endif

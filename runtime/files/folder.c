@@ -1,0 +1,349 @@
+/* folder.c -- folders of files that appear whole or not at all.
+ *
+ * In:    paths.
+ * Keeps: a file that failed to sync is removed, never synced again. */
+#define _GNU_SOURCE
+#include "runtime/files/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/files/crc32c.h"
+#include "runtime/files/json.h"
+
+enum { BLOCK = 1 << 22 };
+
+cJSON *manifest_new(void)
+{
+    cJSON *manifest = cJSON_CreateObject();
+    cJSON_AddArrayToObject(manifest, "files");
+    cJSON_AddArrayToObject(manifest, "tensors");
+    return manifest;
+}
+
+static cJSON *add_row(cJSON *manifest, const char *list, const char *name, uint32_t crc)
+{
+    cJSON *row = cJSON_CreateObject();
+    char text[9];
+    snprintf(text, sizeof text, "%08x", crc);
+    cJSON_AddStringToObject(row, "name", name);
+    cJSON_AddStringToObject(row, "crc32c", text);
+    cJSON_AddItemToArray(json_get(manifest, list), row);
+    return row;
+}
+
+void manifest_file(cJSON *manifest, const char *name, uint64_t bytes, uint32_t crc)
+{
+    if (manifest)
+        cJSON_AddNumberToObject(add_row(manifest, "files", name, crc), "bytes", (double)bytes);
+}
+
+void manifest_tensor(cJSON *manifest, const char *file, const char *name, uint32_t crc)
+{
+    if (manifest)
+        cJSON_AddStringToObject(add_row(manifest, "tensors", name, crc), "file", file);
+}
+
+char *folder_join(const char *folder, const char *name)
+{
+    return format("%s/%s", folder, name);
+}
+
+bool folder_exists(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+static char *failed(const char *path, const char *what)
+{
+    return format("%s: %s: %s", path, what, strerror(errno));
+}
+
+char *folder_make(const char *path)
+{
+    return mkdir(path, 0777) ? failed(path, "mkdir") : NULL;
+}
+
+char *folder_make_parents(const char *path)
+{
+    char *parent = strdup(path), *error = NULL;
+    if (!parent)
+        die(EXIT_IO, "out of memory for a path");
+    for (char *p = parent + 1; *p && !error; p++)
+        if (*p == '/') {
+            *p = 0;
+            if (mkdir(parent, 0777) && !folder_exists(parent))
+                error = format("%s: mkdir %s: %s", path, parent, strerror(errno));
+            *p = '/';
+        }
+    free(parent);
+    return error;
+}
+
+char *folder_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return failed(path, "open");
+    /* Some network file systems cannot sync folders and say EINVAL. */
+    char *error = fsync(fd) && errno != EINVAL ? failed(path, "fsync") : NULL;
+    close(fd);
+    return error;
+}
+
+static char *sync_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *parent = !slash ? format(".") : format("%.*s", slash > path ? (int)(slash - path) : 1, path);
+    char *error = folder_sync(parent);
+    free(parent);
+    return error;
+}
+
+char *folder_remove(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir)
+        return failed(path, "open");
+    char *error = NULL;
+    for (struct dirent *d; (d = readdir(dir));)
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 &&
+            unlinkat(fd, d->d_name, 0) && !error)
+            error = format("%s/%s: unlink: %s", path, d->d_name, strerror(errno));
+    closedir(dir);
+    if (!error && rmdir(path))
+        error = failed(path, "rmdir");
+    return error;
+}
+
+char *folder_commit(const char *temp, const char *final)
+{
+    char *error = folder_sync(temp);
+    if (error)
+        return error;
+    if (!folder_exists(final)) {
+        if (rename(temp, final))
+            return failed(final, "rename");
+        return sync_parent(final);
+    }
+    char *del = format("%s.del", final);
+    if (folder_exists(del))
+        free(folder_remove(del));
+    if (renameat2(AT_FDCWD, temp, AT_FDCWD, final, RENAME_EXCHANGE) == 0) {
+        error = sync_parent(final);
+        if (!error && rename(temp, del))
+            error = failed(del, "rename");
+    } else if (rename(final, del) || rename(temp, final)) {
+        error = failed(final, "rename");
+    } else {
+        error = sync_parent(final);
+    }
+    if (!error)
+        free(folder_remove(del));           /* what stays is removed at the next start */
+    free(del);
+    return error;
+}
+
+int64_t folder_free_bytes(const char *path)
+{
+    struct statvfs s;
+    if (statvfs(path, &s))
+        return -1;
+    return (int64_t)s.f_bavail * (int64_t)s.f_frsize;
+}
+
+/* Closes fd after fsync. The file of a failure is removed. */
+static char *finish(int fd, const char *path, char *error)
+{
+    if (!error && fsync(fd))
+        error = failed(path, "fsync");
+    if (close(fd) && !error)
+        error = failed(path, "close");
+    if (error)
+        unlink(path);
+    return error;
+}
+
+static char *put(int fd, const char *path, const char *data, size_t n)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, data, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return failed(path, "write");
+        data += k;
+        n -= (size_t)k;
+    }
+    return NULL;
+}
+
+char *folder_write_text(const char *folder, const char *name, const char *text, cJSON *manifest)
+{
+    char *path = folder_join(folder, name), *error = NULL;
+    size_t n = strlen(text);
+    int fd = file_create(path, &error);
+    if (fd >= 0) {
+        error = finish(fd, path, put(fd, path, text, n));
+        if (!error)
+            manifest_file(manifest, name, n, crc32c(0, text, n));
+    }
+    free(path);
+    return error;
+}
+
+char *folder_json_text(const cJSON *json)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    if (!f || !json_write_hf(f, json) || fclose(f))
+        die(EXIT_INTERNAL, "cannot print a JSON value");
+    return text;
+}
+
+char *folder_write_json(const char *folder, const char *name, const cJSON *json, cJSON *manifest)
+{
+    char *text = folder_json_text(json);
+    char *error = folder_write_text(folder, name, text, manifest);
+    free(text);
+    return error;
+}
+
+static cJSON *read_json(const char *folder, const char *name, size_t max, char **error,
+                        char *(*read)(const char *, size_t, size_t *, char **))
+{
+    char *path = folder_join(folder, name), *inner = NULL;
+    size_t n;
+    char *text = read(path, max, &n, error);
+    cJSON *json = text ? json_parse(text, n, &inner) : NULL;
+    if (inner)
+        *error = format("%s: %s", path, inner);
+    free(inner);
+    free(text);
+    free(path);
+    return json;
+}
+
+cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error)
+{
+    return read_json(folder, name, max, error, file_read);
+}
+
+cJSON *folder_read_own(const char *folder, const char *name, size_t max, char **error)
+{
+    return read_json(folder, name, max, error, file_read_own);
+}
+
+static char *copy_block(int in, const char *from, int out, const char *to, char *block, size_t *n)
+{
+    ssize_t k;
+    while ((k = read(in, block, BLOCK)) < 0 && errno == EINTR)
+        continue;
+    *n = k > 0 ? (size_t)k : 0;
+    return k < 0 ? failed(from, "read") : put(out, to, block, *n);
+}
+
+static char *copy(const char *source, const char *folder, const char *name, cJSON *manifest)
+{
+    char *from = folder_join(source, name), *to = folder_join(folder, name), *error = NULL;
+    int in = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int out = in < 0 ? -1 : file_create(to, &error);
+    if (in < 0)
+        error = failed(from, "open");
+    if (out >= 0) {
+        char *block = malloc(BLOCK);
+        if (!block)
+            die(EXIT_IO, "out of memory for a block of %d bytes", (int)BLOCK);
+        uint64_t bytes = 0;
+        uint32_t crc = 0;
+        size_t n;
+        do {
+            error = copy_block(in, from, out, to, block, &n);
+            crc = crc32c(crc, block, n);
+            bytes += n;
+        } while (!error && n > 0);
+        free(block);
+        error = finish(out, to, error);
+        if (!error)
+            manifest_file(manifest, name, bytes, crc);
+    }
+    if (in >= 0)
+        close(in);
+    free(from);
+    free(to);
+    return error;
+}
+
+bool folder_is_extra(const char *name)
+{
+    static const char *const pattern[] = {
+        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+        "added_tokens.json", "generation_config.json", "vocab.*", "merges.txt", "*.py",
+    };
+    for (size_t i = 0; i < sizeof pattern / sizeof *pattern; i++)
+        if (fnmatch(pattern[i], name, FNM_PERIOD) == 0)
+            return true;
+    return false;
+}
+
+static int is_extra(const struct dirent *d)
+{
+    return folder_is_extra(d->d_name);
+}
+
+char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest)
+{
+    struct dirent **list;
+    int n = scandir(source, &list, is_extra, alphasort);
+    if (n < 0)
+        return failed(source, "open");
+    char *error = NULL;
+    for (int i = 0; i < n; i++) {
+        char *path = folder_join(source, list[i]->d_name);
+        struct stat s;
+        if (!error && stat(path, &s) == 0 && S_ISREG(s.st_mode))
+            error = copy(source, folder, list[i]->d_name, manifest);
+        free(path);
+        free(list[i]);
+    }
+    free(list);
+    return error;
+}
+
+char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc)
+{
+    char *error = NULL;
+    int fd = file_open(path, O_RDONLY, &error);
+    if (fd < 0)
+        return error;
+    char *block = malloc(BLOCK);
+    if (!block)
+        die(EXIT_IO, "out of memory for a block of %d bytes", (int)BLOCK);
+    *bytes = 0;
+    *crc = 0;
+    for (ssize_t k; (k = read(fd, block, BLOCK)) != 0;) {
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0) {
+            error = failed(path, "read");
+            break;
+        }
+        *crc = crc32c(*crc, block, (size_t)k);
+        *bytes += (uint64_t)k;
+    }
+    free(block);
+    close(fd);
+    return error;
+}

@@ -1,0 +1,112 @@
+/* names.c -- the rows of foreign.def, and the distance of two names.
+ *
+ * In:    a name as somebody typed it.      Out: its row, or how far it is from another.
+ * Method: Damerau-Levenshtein distance (optimal string alignment). */
+#include "runtime/files/names.h"
+#include <ctype.h>
+#include <string.h>
+
+const Foreign foreign_row[] = {
+#define ALIAS(theirs, ours) { theirs, FOREIGN_ALIAS, ours, "", "" },
+#define LINE(theirs, ours, value, why) { theirs, FOREIGN_LINE, ours, value, why },
+#define RECIPE(theirs, ours, value, note) { theirs, FOREIGN_RECIPE, ours, value, note },
+#define SAY(theirs, note) { theirs, FOREIGN_SAY, "", "", note },
+#define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
+#define WORD(ours, theirs, word)
+#include "runtime/files/foreign.def"
+#undef ALIAS
+#undef LINE
+#undef RECIPE
+#undef SAY
+#undef NONE
+#undef WORD
+};
+const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
+
+static const struct {
+    const char *ours, *theirs, *word;
+} words[] = {
+#define ALIAS(theirs, ours)
+#define LINE(theirs, ours, value, why)
+#define RECIPE(theirs, ours, value, note)
+#define SAY(theirs, note)
+#define NONE(theirs, note)
+#define WORD(ours, theirs, word) { ours, theirs, word },
+#include "runtime/files/foreign.def"
+};
+
+enum { MAX_NAME = 64 };
+
+static int letter(char c)
+{
+    return c == '-' ? '_' : tolower((unsigned char)c);
+}
+
+bool names_same(const char *a, const char *b)
+{
+    while (*a && letter(*a) == letter(*b))
+        a++, b++;
+    return !*a && !*b;
+}
+
+const Foreign *foreign_find(const char *name)
+{
+    for (int i = 0; i < foreign_rows; i++)
+        if (names_same(foreign_row[i].name, name))
+            return &foreign_row[i];
+    return NULL;
+}
+
+const char *foreign_word(const char *ours, const char *word)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (names_same(words[i].ours, ours) && names_same(words[i].theirs, word))
+            return words[i].word;
+    return word;
+}
+
+const char *foreign_value(const Foreign *row, const char *given)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,+-/";
+    bool fixed = *row->value == '=', number = isdigit((unsigned char)*row->value);
+    if (fixed || !given || !*given || given[strspn(given, plain)] || strlen(given) > MAX_NAME
+        || (number && !isdigit((unsigned char)*given)))
+        return row->value + fixed;
+    return names_same(given, "true") ? "true" : names_same(given, "false") ? "false" : given;
+}
+
+bool foreign_off(const char *given)
+{
+    static const char *const off[] = { "false", "no", "none", "off", "0" };
+    for (size_t i = 0; given && i < sizeof off / sizeof *off; i++)
+        if (names_same(off[i], given))
+            return true;
+    return false;
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int names_distance(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    int d[3][MAX_NAME + 1];
+    if (n > MAX_NAME || m > MAX_NAME)
+        return MAX_NAME + 1;
+    for (size_t j = 0; j <= m; j++)
+        d[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int *now = d[i % 3], *up = d[(i + 2) % 3], *up2 = d[(i + 1) % 3];
+        now[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int x = letter(a[i - 1]), y = letter(b[j - 1]);
+            now[j] = least(least(now[j - 1], up[j]) + 1, up[j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == letter(b[j - 2]) && y == letter(a[i - 2]))
+                now[j] = least(now[j], up2[j - 2] + 1);
+        }
+    }
+    return d[n % 3][m];
+}

@@ -1,0 +1,309 @@
+/* hf.c -- Hugging Face model folders, in and out.
+ *
+ * In:    config.json and safetensors of transformers 4.x or 5.x.
+ * Method: match every tensor of the folder with one of the model by name, check shapes, then read;
+ *         on the way out list the tensors, deal them to shards, write. */
+#define _GNU_SOURCE
+#include "runtime/model/hf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/files/folder.h"
+#include "runtime/model/hf_config.h"
+#include "runtime/model/hf_files.h"
+#include "runtime/files/json.h"
+#include "runtime/model/weights.h"
+
+/* ---- in ------------------------------------------------------------------------------------- */
+
+static cJSON *own_config(const Model *m)
+{
+    char *error = NULL;
+    cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
+    if (!config)
+        die(EXIT_INTERNAL, "config.json of this binary: %s", error);
+    return config;
+}
+
+static HfWant *wanted(Model *m, int *n)
+{
+    HfWant *want = calloc((size_t)m->ntensors + 1, sizeof *want);
+    if (!want)
+        die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
+    *n = 0;
+    for (int i = 0; i < m->ntensors; i++) {
+        Tensor *t = &m->tensors[i];
+        if (t->adapter && hf_is_pair(t->name))
+            continue;
+        want[*n].name = format("%s", hf_base_name(t->name));
+        want[*n].t = t;
+        want[(*n)++].optional = t->adapter;
+    }
+    hf_want_sort(want, *n);
+    return want;
+}
+
+/* A tied head that the folder holds all the same must be the embedding, bit for bit. */
+static void check_tied(const StFile *file, const StTensor *head, const HfWant *of)
+{
+    enum { BLOCK = 1 << 16 };
+    static char a[BLOCK], b[BLOCK];
+    uint64_t bytes = head->end - head->begin;
+    bool same = of && of->from && of->from->dtype == head->dtype &&
+                of->from->end - of->from->begin == bytes;
+    for (uint64_t at = 0, k; same && at < bytes; at += k) {
+        k = bytes - at < BLOCK ? bytes - at : BLOCK;
+        char *error = st_read(file, head, a, at, k);
+        if (!error)
+            error = st_read(of->file, of->from, b, at, k);
+        if (error)
+            die(EXIT_DATA, "%s", error);
+        same = memcmp(a, b, k) == 0;
+    }
+    if (!same)
+        die(EXIT_MISMATCH, "%s: %s differs from %s, though config.json ties them", file->path,
+            head->name, of ? of->name : "the embedding");
+}
+
+static void match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder)
+{
+    HfNames unexpected = { 0, NULL };
+    for (int f = 0; f < set->nfiles; f++)
+        for (int i = 0; i < set->file[f].n; i++) {
+            const StTensor *from = &set->file[f].t[i];
+            char *name = hf_tensor_name(config, from->name);
+            HfWant *w = hf_want_find(want, n, name);
+            if (w && w->from)
+                die(EXIT_MISMATCH, "%s: %s is there twice, also as %s", folder, name, w->from->name);
+            if (w) {
+                w->from = from;
+                w->file = &set->file[f];
+            } else if (!hf_tensor_skipped(config, name) && !hf_tensor_tied(config, name)) {
+                hf_names_add(&unexpected, from->name);
+            }
+            free(name);
+        }
+    if (unexpected.n > 0)
+        die(EXIT_MISMATCH, "%s: %d unexpected tensors: %s%s", folder, unexpected.n,
+            unexpected.text, unexpected.n > 4 ? ", ..." : "");
+    /* A head of its own that begins as the embedding it was tied to. */
+    for (int i = 0; i < n; i++) {
+        const char *of = want[i].from ? NULL : hf_tensor_tied(config, want[i].name);
+        const HfWant *w = of ? hf_want_find(want, n, of) : NULL;
+        if (w && want[i].optional) {
+            want[i].from = w->from;
+            want[i].file = w->file;
+        }
+    }
+    hf_want_check(want, n, folder);
+    for (int f = 0; f < set->nfiles; f++)
+        for (int i = 0; i < set->file[f].n; i++) {
+            const StTensor *from = &set->file[f].t[i];
+            const char *of = hf_tensor_tied(config, from->name);
+            if (of)
+                check_tied(&set->file[f], from, hf_want_find(want, n, of));
+        }
+}
+
+void hf_load(Model *m, const char *folder, bool allow_nonfinite)
+{
+    comm_expect(weights_seconds(m));
+    hf_check_kind(m, folder, false);
+    cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
+    char *error = hf_config_differs(ours, theirs);
+    if (error)
+        die(EXIT_MISMATCH, "%s/config.json: %s", folder, error);
+    StSet set;
+    error = st_set_open(&set, folder);
+    if (error)
+        die(hf_has(folder, "model.safetensors") || hf_has(folder, "model.safetensors.index.json")
+                ? EXIT_DATA : EXIT_MISMATCH, "%s", error);
+    int n;
+    HfWant *want = wanted(m, &n);
+    match(want, n, &set, ours, folder);
+    for (int i = 0; i < n; i++)
+        if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->type == EL_F16)
+            die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot hold; use a bf16 recipe",
+                want[i].file->path, want[i].name);
+    hf_want_read(want, n, allow_nonfinite);
+    for (int i = 0; i < n; i++)
+        free(want[i].name);
+    free(want);
+    st_set_close(&set);
+    cJSON_Delete(ours);
+    cJSON_Delete(theirs);
+    comm_expect(0);
+}
+
+/* ---- out ------------------------------------------------------------------------------------ */
+
+/* Type of a weight outside the adapter: that of a merged head. */
+static ElementType model_type(const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++)
+        if (!m->tensors[i].adapter && m->tensors[i].type != EL_F32)
+            return m->tensors[i].type;
+    return EL_F32;
+}
+
+static WeightsItem *items(const Model *m, int *n)
+{
+    WeightsItem *item = calloc((size_t)m->ntensors + 1, sizeof *item);
+    if (!item)
+        die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
+    *n = 0;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        if (t->adapter && hf_is_pair(t->name))
+            continue;
+        item[*n].name = hf_base_name(t->name);
+        item[*n].t = t;
+        item[*n].dtype = weights_dtype(t->adapter ? model_type(m) : t->type);
+        item[*n].array = t->weight;
+        item[(*n)++].type = t->type;
+    }
+    return item;
+}
+
+static const Tensor *of_layer(const Model *m, const char *name, int layer)
+{
+    const char *hole = strstr(name, "%d");
+    char *full = layer < 0 || !hole
+                     ? format("%s", name)
+                     : format("%.*s%d%s", (int)(hole - name), name, layer, hole + 2);
+    const Tensor *t = model_find(m, full);
+    if (!t)
+        die(EXIT_INTERNAL, "LoRA pair names %s, which the model does not have", full);
+    free(full);
+    return t;
+}
+
+static void add_pairs(const Model *m, WeightsItem *item, int n)
+{
+    for (int i = 0; i < m->nmerges; i++) {
+        const Merge *merge = &m->merges[i];
+        for (int l = merge->layers > 0 ? 0 : -1; l < merge->layers; l++) {
+            const Tensor *t = of_layer(m, merge->weight, l);
+            for (int k = 0; k < n; k++) {
+                if (item[k].t != t)
+                    continue;
+                item[k].a = of_layer(m, merge->a, l);
+                item[k].b = of_layer(m, merge->b, l);
+                item[k].scale = merge->scale;
+                if (t->master) {
+                    item[k].array = t->master;
+                    item[k].type = EL_F32;
+                }
+            }
+            if (l < 0)
+                break;
+        }
+    }
+}
+
+static char *write_config(const Model *m, const char *folder, const char *source, cJSON *manifest)
+{
+    static const char *const dtype[] = {
+        [EL_F32] = "float32", [EL_BF16] = "bfloat16", [EL_F16] = "float16",
+    };
+    cJSON *ours = own_config(m), *config = NULL;
+    char *ignored = NULL, *differs = NULL;
+    if (source && hf_has(source, "config.json"))
+        config = folder_read_json(source, "config.json", 64u << 20, &ignored);
+    if (config)
+        differs = hf_config_differs(ours, config);
+    if (!config || differs) {
+        cJSON_Delete(config);
+        config = ours;
+        ours = NULL;
+    }
+    hf_config_patch(config, dtype[model_type(m)]);
+    char *error = folder_write_json(folder, "config.json", config, manifest);
+    free(ignored);
+    free(differs);
+    cJSON_Delete(ours);
+    cJSON_Delete(config);
+    return error;
+}
+
+/* Consecutive items of at most shard_bytes a shard (one item at least). */
+static int shard_end(const WeightsItem *item, int n, int begin, uint64_t shard_bytes)
+{
+    uint64_t bytes = weights_bytes(&item[begin]);
+    int end = begin + 1;
+    while (end < n && bytes + weights_bytes(&item[end]) <= shard_bytes)
+        bytes += weights_bytes(&item[end++]);
+    return end;
+}
+
+static char *write_shards(const WeightsItem *item, int n, int nshards, const char *folder,
+                          uint64_t shard_bytes, cJSON *manifest)
+{
+    cJSON *index = cJSON_CreateObject(), *about = cJSON_AddObjectToObject(index, "metadata");
+    cJSON *map = cJSON_AddObjectToObject(index, "weight_map");
+    double elements = 0, bytes = 0;
+    char *error = NULL;
+    for (int begin = 0, shard = 1; begin < n && !error; shard++) {
+        int end = shard_end(item, n, begin, shard_bytes);
+        char *name = format("model-%05d-of-%05d.safetensors", shard, nshards);
+        for (int i = begin; i < end; i++) {
+            cJSON_AddStringToObject(map, item[i].name, name);
+            elements += (double)model_elements(item[i].t);
+            bytes += (double)weights_bytes(&item[i]);
+        }
+        error = weights_write(item + begin, end - begin, folder, name, manifest);
+        free(name);
+        begin = end;
+    }
+    cJSON_AddNumberToObject(about, "total_parameters", elements);
+    cJSON_AddNumberToObject(about, "total_size", bytes);
+    if (!error)
+        error = folder_write_json(folder, "model.safetensors.index.json", index, manifest);
+    cJSON_Delete(index);
+    return error;
+}
+
+char *hf_write_model(const Model *m, const char *folder, const char *source, bool merged,
+                     uint64_t shard_bytes, cJSON *manifest)
+{
+    int n, nshards = 0;
+    WeightsItem *item = items(m, &n);
+    if (merged)
+        add_pairs(m, item, n);
+    for (int i = 0; i < n; i = shard_end(item, n, i, shard_bytes))
+        nshards++;
+    char *error = nshards == 1
+                      ? weights_write(item, n, folder, "model.safetensors", manifest)
+                      : write_shards(item, n, nshards, folder, shard_bytes, manifest);
+    free(item);
+    if (!error)
+        error = write_config(m, folder, source, manifest);
+    if (!error && source)
+        error = folder_copy_extras(source, folder, manifest);
+    return error;
+}
+
+typedef struct {
+    const char *source;
+    bool merged;
+} How;
+
+static char *write_model(const Model *m, const char *temp, const void *how)
+{
+    const How *h = how;
+    return hf_write_model(m, temp, h->source, h->merged, HF_SHARD_BYTES, NULL);
+}
+
+void hf_save(const Model *m, const char *folder, const char *source)
+{
+    hf_replace(m, folder, source, write_model, &(How){ source, false });
+}
+
+void hf_merge(const Model *m, const char *folder, const char *source)
+{
+    hf_replace(m, folder, source, write_model, &(How){ source, true });
+}

@@ -1,0 +1,40 @@
+/* hf.h -- Hugging Face model folders and PEFT adapter folders, in and out.
+ *
+ * In:    folders that may be hostile: checked before use, read in pieces of a few MiB.
+ * Keeps: one line and an exit code: 80 no such folder or an output folder that is not ours to
+ *        replace, 83 a sound folder of another model, 88 a damaged one (truncated, not JSON, NaN),
+ *        90 an output that cannot be written. */
+#ifndef DIECAST_HF_H
+#define DIECAST_HF_H
+
+#include <cjson/cJSON.h>
+
+#include "runtime/model/model.h"
+
+/* Larger models are written as shards of at most this many bytes. */
+#define HF_SHARD_BYTES UINT64_C(50000000000)
+
+/* Model folder -> weights and fp32 copies of every tensor outside the adapter. A tensor that the
+ * adapter file holds as a whole (a trained head) begins as the folder's tensor of that name when
+ * there is one, or as the embedding when config.json ties them. */
+void hf_load(Model *m, const char *folder, bool allow_nonfinite);
+/* Weights -> a model folder that appears whole or not at all. source: a folder whose config.json
+ * (when it describes this model) is copied with the changed keys patched and whose tokenizer files
+ * are copied; or NULL. An existing folder is replaced only when it holds nothing but files of
+ * such a folder and is not the source. Rank 0 only. */
+void hf_save(const Model *m, const char *folder, const char *source);
+/* Merged model: weight + scale * b a of every LoRA pair, in fp32, rounded once; else as hf_save. */
+void hf_merge(const Model *m, const char *folder, const char *source);
+
+/* PEFT adapter folder: r, alpha, target modules, rslora must be those of the binary. */
+void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
+/* base: recorded as base_model_name_or_path; NULL keeps the recipe's. Rank 0 only. */
+void hf_save_adapter(const Model *m, const char *folder, const char *base);
+
+/* The files of hf_save, hf_merge and hf_save_adapter into a folder that exists, for callers with a
+ * commit of their own. NULL, or a malloc'ed message; manifest: see folder.h, may be NULL. */
+char *hf_write_model(const Model *m, const char *folder, const char *source, bool merged,
+                     uint64_t shard_bytes, cJSON *manifest);
+char *hf_write_adapter(const Model *m, const char *folder, const char *base, cJSON *manifest);
+
+#endif

@@ -1,0 +1,351 @@
+/* hf_config.c -- compares and patches config.json, through hf_families.def.
+ *
+ * In:    parsed config.json of transformers 4.x or 5.x.
+ * Method: every key of a family becomes a short text (its value, or the family's default); equal
+ *         texts are equal values. */
+#define _GNU_SOURCE
+#include "runtime/model/hf_config.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+typedef struct {
+    const char *family, *key, *value;    /* value: JSON, or NULL: factor * a / b */
+    double factor;
+    const char *a, *b;
+} ConfigKey;
+
+typedef struct {
+    const char *family, *name, *of;
+} TensorRule;
+
+static const ConfigKey config_keys[] = {
+#define CONFIG_KEY(family, key, value) { family, key, value, 0, "", "" },
+#define DERIVED_KEY(family, key, factor, a, b) { family, key, NULL, factor, a, b },
+#include "runtime/model/hf_families.def"
+};
+static const struct { const char *family; double theta; } ropes[] = {
+#define ROPE(family, theta) { family, theta },
+#include "runtime/model/hf_families.def"
+};
+static const TensorRule prefixes[] = {
+#define TENSOR_PREFIX(family, prefix) { family, prefix, "" },
+#include "runtime/model/hf_families.def"
+};
+static const TensorRule skips[] = {
+#define TENSOR_SKIP(family, pattern) { family, pattern, "" },
+#include "runtime/model/hf_families.def"
+};
+static const TensorRule ties[] = {
+#define TENSOR_TIED(family, name, of) { family, name, of },
+#include "runtime/model/hf_families.def"
+};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Fields of the scaling that count for rope_type llama3; `default` has none. */
+static const char *const scaling_fields[] = {
+    "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+};
+
+static const char *family_of(const cJSON *config)
+{
+    const char *family = cJSON_GetStringValue(json_get(config, "model_type"));
+    return family ? family : "";
+}
+
+/* Short text of a value; numbers are told apart as far as fp32 tells them apart, and a list of
+ * equal items counts as one of them. */
+static char *value_text(const cJSON *value)
+{
+    if (cJSON_IsNumber(value)) {
+        double d = value->valuedouble;
+        return floor(d) == d && fabs(d) < 0x1p53 ? format("%.0f", d) : format("%.9g", d);
+    }
+    if (cJSON_IsArray(value) && value->child) {
+        char *first = value_text(value->child);
+        for (const cJSON *item = value->child->next; item; item = item->next) {
+            char *text = value_text(item);
+            bool same = strcmp(text, first) == 0;
+            if (!same) {
+                free(first);
+                return text;
+            }
+            free(text);
+        }
+        return first;
+    }
+    char *text = value ? cJSON_PrintUnformatted(value) : strdup("absent");
+    if (!text)
+        die(EXIT_IO, "out of memory for a value of config.json");
+    if (strlen(text) > 80)
+        memcpy(text + 77, "...", 4);
+    return text;
+}
+
+static double number(const cJSON *config, const char *family, const char *key);
+
+static char *key_text(const cJSON *config, const ConfigKey *row)
+{
+    const cJSON *value = json_get(config, row->key);
+    if (value && !cJSON_IsNull(value))
+        return value_text(value);
+    if (row->value) {
+        cJSON *json = cJSON_Parse(row->value);
+        char *text = value_text(json);
+        cJSON_Delete(json);
+        return text;
+    }
+    double a = number(config, row->family, row->a);
+    double b = *row->b ? number(config, row->family, row->b) : 1;
+    return format("%.9g", row->factor * a / b);
+}
+
+/* Recursion ends: a derived row is derived from plain rows only. */
+static double number(const cJSON *config, const char *family, const char *key)
+{
+    for (size_t i = 0; i < COUNT(config_keys); i++) {
+        const ConfigKey *row = &config_keys[i];
+        if (strcmp(row->family, family) != 0 || strcmp(row->key, key) != 0)
+            continue;
+        char *text = key_text(config, row);
+        double value = atof(text);
+        free(text);
+        return value;
+    }
+    return 0;
+}
+
+static void add(char **list, const char *what)
+{
+    char *longer = format("%s%s%s", *list ? *list : "", *list ? "; " : "", what);
+    free(*list);
+    *list = longer;
+}
+
+/* Adds the key to the list when its values are two. */
+static void compare(char **list, const char *key, const char *found, const char *wanted)
+{
+    char *what = format("%s is %s, this binary was built for %s", key, found, wanted);
+    if (strcmp(found, wanted) != 0)
+        add(list, what);
+    free(what);
+}
+
+static void compare_key(char **list, const cJSON *ours, const cJSON *theirs, const ConfigKey *row)
+{
+    char *want = key_text(ours, row), *found = key_text(theirs, row);
+    compare(list, row->key, found, want);
+    free(want);
+    free(found);
+}
+
+/* The one object that both generations of keys mean: rope_theta, rope_type and, for llama3, the
+ * scaling fields. NULL and *error when the generations contradict each other. */
+static cJSON *rope(const cJSON *config, double default_theta, char **error)
+{
+    const cJSON *new = json_get(config, "rope_parameters"), *old = json_get(config, "rope_scaling");
+    const cJSON *object = cJSON_IsObject(new) ? new : cJSON_IsObject(old) ? old : NULL;
+    const cJSON *theta = json_get(config, "rope_theta"), *inner = json_get(object, "rope_theta");
+    if ((theta && !cJSON_IsNumber(theta) && !cJSON_IsNull(theta)) ||
+        (inner && !cJSON_IsNumber(inner) && !cJSON_IsNull(inner))) {
+        *error = format("rope_theta is no number");
+        return NULL;
+    }
+    if (cJSON_IsNumber(theta) && cJSON_IsNumber(inner) &&
+        theta->valuedouble != inner->valuedouble) {
+        *error = format("rope_theta is %.9g and rope_parameters.rope_theta %.9g",
+                        theta->valuedouble, inner->valuedouble);
+        return NULL;
+    }
+    const cJSON *type = json_get(object, "rope_type");
+    if (!type)
+        type = json_get(object, "type");
+    const char *name = cJSON_GetStringValue(type);
+    if (type && !name && !cJSON_IsNull(type)) {
+        *error = format("rope_type is no text");
+        return NULL;
+    }
+    cJSON *one = cJSON_CreateObject();
+    const cJSON *base = cJSON_IsNumber(inner) ? inner : theta;
+    if (cJSON_IsNumber(base))
+        cJSON_AddItemToObject(one, "rope_theta", cJSON_Duplicate(base, true));
+    else
+        cJSON_AddNumberToObject(one, "rope_theta", default_theta);
+    cJSON_AddStringToObject(one, "rope_type", name ? name : "default");
+    if (name && strcmp(name, "default") != 0)
+        for (size_t i = 0; i < COUNT(scaling_fields); i++) {
+            const cJSON *value = json_get(object, scaling_fields[i]);
+            if (value)
+                cJSON_AddItemToObject(one, scaling_fields[i], cJSON_Duplicate(value, true));
+        }
+    return one;
+}
+
+static char *compare_ropes(const cJSON *want, const cJSON *found)
+{
+    char *list = NULL;
+    for (size_t i = 0; i < COUNT(scaling_fields) + 2; i++) {
+        const char *key = i == 0 ? "rope_theta" : i == 1 ? "rope_type" : scaling_fields[i - 2];
+        char *a = value_text(json_get(want, key)), *b = value_text(json_get(found, key));
+        compare(&list, key, b, a);
+        free(a);
+        free(b);
+    }
+    return list;
+}
+
+/* old and new generation side by side in one file must not contradict each other either. */
+static char *compare_generations(const cJSON *config, double theta)
+{
+    if (!cJSON_IsObject(json_get(config, "rope_parameters")) ||
+        !cJSON_IsObject(json_get(config, "rope_scaling")))
+        return NULL;
+    cJSON *copy = cJSON_Duplicate(config, true);
+    cJSON_DeleteItemFromObjectCaseSensitive(copy, "rope_parameters");
+    char *error = NULL, *inner = NULL;
+    cJSON *new = rope(config, theta, &error), *old = new ? rope(copy, theta, &error) : NULL;
+    /* The old object has no place for the base. */
+    if (old && !json_get(config, "rope_theta"))
+        cJSON_SetNumberValue(json_get(old, "rope_theta"), json_get(new, "rope_theta")->valuedouble);
+    inner = old ? compare_ropes(new, old) : NULL;
+    if (inner)
+        error = format("rope_scaling contradicts rope_parameters");
+    free(inner);
+    cJSON_Delete(old);
+    cJSON_Delete(new);
+    cJSON_Delete(copy);
+    return error;
+}
+
+static char *compare_rope(const cJSON *ours, const cJSON *theirs, double theta)
+{
+    char *error = compare_generations(theirs, theta);
+    if (error)
+        return error;
+    cJSON *want = rope(ours, theta, &error), *found = want ? rope(theirs, theta, &error) : NULL;
+    if (found)
+        error = compare_ropes(want, found);
+    cJSON_Delete(want);
+    cJSON_Delete(found);
+    return error;
+}
+
+static char *quantised(const cJSON *how)
+{
+    if (!how || cJSON_IsNull(how))
+        return NULL;
+    const char *method = cJSON_GetStringValue(json_get(how, "quant_method"));
+    const cJSON *number = json_get(how, "bits");
+    char *bits = cJSON_IsTrue(json_get(how, "load_in_4bit")) ? format(", load_in_4bit")
+               : cJSON_IsTrue(json_get(how, "load_in_8bit")) ? format(", load_in_8bit")
+               : cJSON_IsNumber(number) ? format(", %g bits", number->valuedouble)
+               : format("%s", "");
+    char *error = format("quantization_config (%.40s%s): quantised weights are not supported; use "
+                         "the model they were made from", method ? method : "of no quant_method",
+                         bits);
+    free(bits);
+    return error;
+}
+
+char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
+{
+    const char *family = family_of(ours), *other = family_of(theirs);
+    char *list = NULL;
+    if (!cJSON_IsObject(theirs))
+        return format("not a JSON object");
+    if (strcmp(family, other) != 0) {
+        compare(&list, "model_type", *other ? other : "absent", family);
+        return list;
+    }
+    if ((list = quantised(json_get(theirs, "quantization_config"))))
+        return list;
+    for (size_t i = 0; i < COUNT(config_keys); i++)
+        if (strcmp(config_keys[i].family, family) == 0)
+            compare_key(&list, ours, theirs, &config_keys[i]);
+    for (size_t i = 0; i < COUNT(ropes); i++) {
+        char *what = strcmp(ropes[i].family, family) == 0
+                         ? compare_rope(ours, theirs, ropes[i].theta) : NULL;
+        if (what)
+            add(&list, what);
+        free(what);
+    }
+    return list;
+}
+
+static void set(cJSON *object, const char *key, cJSON *value)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+    cJSON_AddItemToObject(object, key, value);
+}
+
+void hf_config_patch(cJSON *config, const char *dtype)
+{
+    set(config, "dtype", cJSON_CreateString(dtype));
+    set(config, "torch_dtype", cJSON_CreateString(dtype));
+    for (size_t i = 0; i < COUNT(ropes); i++) {
+        char *error = NULL;
+        cJSON *one = strcmp(ropes[i].family, family_of(config)) == 0
+                         ? rope(config, ropes[i].theta, &error) : NULL;
+        free(error);
+        if (!one)
+            continue;
+        const char *type = cJSON_GetStringValue(json_get(one, "rope_type"));
+        if (!json_get(config, "rope_scaling") && strcmp(type, "default") != 0) {
+            cJSON *old = cJSON_Duplicate(one, true);
+            cJSON_DeleteItemFromObjectCaseSensitive(old, "rope_theta");
+            set(config, "rope_scaling", old);
+        }
+        if (!json_get(config, "rope_theta"))
+            set(config, "rope_theta", cJSON_Duplicate(json_get(one, "rope_theta"), true));
+        if (json_get(config, "rope_parameters"))
+            cJSON_Delete(one);
+        else
+            set(config, "rope_parameters", one);
+    }
+}
+
+static const TensorRule *tie_of(const cJSON *config, const char *name)
+{
+    for (size_t i = 0; i < COUNT(ties); i++)
+        if (strcmp(ties[i].family, family_of(config)) == 0 && strcmp(ties[i].name, name) == 0)
+            return &ties[i];
+    return NULL;
+}
+
+char *hf_tensor_name(const cJSON *config, const char *in_file)
+{
+    for (size_t i = 0; i < COUNT(prefixes); i++)
+        if (strcmp(prefixes[i].family, family_of(config)) == 0 && !tie_of(config, in_file) &&
+            strncmp(in_file, prefixes[i].name, strlen(prefixes[i].name)) != 0)
+            return format("%s%s", prefixes[i].name, in_file);
+    return format("%s", in_file);
+}
+
+bool hf_tensor_skipped(const cJSON *config, const char *name)
+{
+    for (size_t i = 0; i < COUNT(skips); i++)
+        if (strcmp(skips[i].family, family_of(config)) == 0 &&
+            fnmatch(skips[i].name, name, 0) == 0)
+            return true;
+    return false;
+}
+
+const char *hf_tensor_tied(const cJSON *config, const char *name)
+{
+    const TensorRule *tie = tie_of(config, name);
+    for (size_t i = 0; tie && i < COUNT(config_keys); i++) {
+        if (strcmp(config_keys[i].family, tie->family) != 0 ||
+            strcmp(config_keys[i].key, "tie_word_embeddings") != 0)
+            continue;
+        char *text = key_text(config, &config_keys[i]);
+        bool tied = strcmp(text, "true") == 0;
+        free(text);
+        return tied ? tie->of : NULL;
+    }
+    return NULL;
+}

@@ -1,0 +1,227 @@
+/* hf_files.c -- what model folders and adapter folders share: wanted tensors, replaced folders.
+ *
+ * Keeps: everything about names and shapes is checked before the first value is read. */
+#define _GNU_SOURCE
+#include "runtime/model/hf_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/run/checkpoint.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/model/weights.h"
+
+static const char peft_prefix[] = "base_model.model.";
+
+const char *hf_base_name(const char *name)
+{
+    size_t n = sizeof peft_prefix - 1;
+    return strncmp(name, peft_prefix, n) == 0 ? name + n : name;
+}
+
+bool hf_is_pair(const char *name)
+{
+    return strstr(name, ".lora_A.") || strstr(name, ".lora_B.") ||
+           strstr(name, ".lora_embedding_A") || strstr(name, ".lora_embedding_B");
+}
+
+bool hf_has(const char *folder, const char *name)
+{
+    char *path = folder_join(folder, name);
+    bool there = file_named(path);
+    free(path);
+    return there;
+}
+
+static void check_exists(const char *folder)
+{
+    if (folder_exists(folder))
+        return;
+    if (access(folder, F_OK) == 0)
+        die(EXIT_CONFIG, "%s: a file; name the folder that holds it", folder);
+    die(EXIT_CONFIG, "%s: no such folder%s", folder, path_hint(folder));
+}
+
+/* An adapter in place of a model: the flags that load both. */
+static void end_adapter(const Model *m, const char *folder)
+{
+    char *error = NULL;
+    cJSON *config = folder_read_json(folder, "adapter_config.json", 64u << 20, &error);
+    const char *base = cJSON_GetStringValue(json_get(config, "base_model_name_or_path"));
+    if (!m->adapter_json)
+        die(EXIT_CONFIG, "%s: a PEFT adapter of %s, no model, and this binary has no LoRA: merge "
+            "it into its base, or generate with lora.rank > 0", folder,
+            base && *base ? base : "a base it does not name");
+    die(EXIT_CONFIG, "%s: a PEFT adapter, no model: --adapter %s --init-from %s", folder, folder,
+        base && *base ? base : "its base, which it does not name");
+}
+
+void hf_check_kind(const Model *m, const char *folder, bool adapter)
+{
+    check_exists(folder);
+    bool model = hf_has(folder, "config.json");
+    if (hf_has(folder, "adapter_config.json")) {
+        if (adapter || hf_has(folder, "model.safetensors") ||
+            hf_has(folder, "model.safetensors.index.json"))
+            return;
+        end_adapter(m, folder);
+    }
+    if (model && adapter)
+        die(EXIT_CONFIG, "%s: a model, no PEFT adapter: --init-from %s", folder, folder);
+    if (model)
+        return;
+    int n;
+    int64_t *steps = checkpoint_list(folder, &n);
+    if (n > 0)
+        die(EXIT_CONFIG, "%s: a run folder; name one of its checkpoints: %s/checkpoint-%lld",
+            folder, folder, (long long)steps[n - 1]);
+    free(steps);
+    if (hf_has(folder, "snapshots"))
+        die(EXIT_CONFIG, "%s: a model in the hub's cache; name the folder of one of its revisions "
+            "in %s/snapshots", folder, folder);
+}
+
+cJSON *hf_read_json(const char *folder, const char *name)
+{
+    char *error = NULL;
+    cJSON *json = folder_read_json(folder, name, 64u << 20, &error);
+    if (!json)
+        die(EXIT_DATA, "%s", error);
+    return json;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const HfWant *)a)->name, ((const HfWant *)b)->name);
+}
+
+void hf_want_sort(HfWant *want, int n)
+{
+    qsort(want, (size_t)n, sizeof *want, by_name);
+}
+
+HfWant *hf_want_find(HfWant *want, int n, const char *name)
+{
+    int lo = 0, hi = n;
+    while (lo < hi) {
+        int mid = lo + (hi - lo) / 2, order = strcmp(want[mid].name, name);
+        if (order == 0)
+            return &want[mid];
+        if (order < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+void hf_names_add(HfNames *names, const char *name)
+{
+    if (names->n++ >= 4)
+        return;
+    char *longer = format("%s%s%.200s", names->text ? names->text : "", names->text ? ", " : "", name);
+    free(names->text);
+    names->text = longer;
+}
+
+void hf_want_check(const HfWant *want, int n, const char *folder)
+{
+    HfNames missing = { 0, NULL };
+    for (int i = 0; i < n; i++)
+        if (!want[i].from && !want[i].optional)
+            hf_names_add(&missing, want[i].name);
+    if (missing.n > 0)
+        die(EXIT_MISMATCH, "%s: %d tensors are missing: %s%s", folder, missing.n, missing.text,
+            missing.n > 4 ? ", ..." : "");
+    for (int i = 0; i < n; i++) {
+        char *error = want[i].from ? weights_check(want[i].file, want[i].from, want[i].t) : NULL;
+        if (error)
+            die(EXIT_MISMATCH, "%s", error);
+    }
+}
+
+void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
+{
+    for (int i = 0; i < n; i++) {
+        const HfWant *w = &want[i];
+        if (!w->from) {
+            note("%s is not in the folder: it keeps its first values", w->name);
+            continue;
+        }
+        int64_t bad = 0;
+        char *error = weights_read(w->file, w->from, w->t, w->t->master, w->t->weight, w->t->type,
+                                   &bad);
+        if (error)
+            die(EXIT_DATA, "%s", error);
+        if (bad > 0 && !allow_nonfinite)
+            die(EXIT_DATA, "%s: %s holds %lld NaN or Inf; --allow-nonfinite loads it all the same",
+                w->file->path, w->name, (long long)bad);
+    }
+}
+
+/* A name that the writers of model and adapter folders produce. */
+static bool is_ours(const char *name)
+{
+    static const char *const pattern[] = {
+        "config.json", "model.safetensors", "model.safetensors.index.json",
+        "model-*-of-*.safetensors", "adapter_config.json", "adapter_model.safetensors",
+    };
+    for (size_t i = 0; i < sizeof pattern / sizeof *pattern; i++)
+        if (fnmatch(pattern[i], name, 0) == 0)
+            return true;
+    return folder_is_extra(name);
+}
+
+static void check_replaceable(const char *folder, const char *source)
+{
+    struct stat s, t;
+    if (lstat(folder, &s))
+        return;
+    if (!S_ISDIR(s.st_mode))
+        die(EXIT_CONFIG, "%s: is there and no folder; name another", folder);
+    if (source && stat(source, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino)
+        die(EXIT_CONFIG, "%s: is the folder that the model came from; name another", folder);
+    DIR *dir = opendir(folder);
+    if (!dir)
+        die(EXIT_IO, "%s: open: %s", folder, strerror(errno));
+    for (struct dirent *d; (d = readdir(dir));)
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
+            die(EXIT_CONFIG, "%s: holds %s, which a model folder does not; name another folder",
+                folder, d->d_name);
+    closedir(dir);
+}
+
+void hf_replace(const Model *m, const char *folder, const char *source, HfWriter *write,
+                const void *how)
+{
+    char *final = strdup(folder);
+    for (size_t n = strlen(final); n > 1 && final[n - 1] == '/'; n--)
+        final[n - 1] = 0;
+    check_replaceable(final, source);
+    char *temp = format("%s.tmp", final), *error = folder_make_parents(final);
+    comm_expect(weights_seconds(m));
+    if (!error && folder_exists(temp))
+        error = folder_remove(temp);
+    if (!error)
+        error = folder_make(temp);
+    if (!error) {
+        error = write(m, temp, how);
+        if (!error)
+            error = folder_commit(temp, final);
+        if (error)
+            free(folder_remove(temp));
+    }
+    if (error)
+        die(EXIT_IO, "%s", error);
+    comm_expect(0);
+    free(temp);
+    free(final);
+}

@@ -1,0 +1,395 @@
+/* model.c -- the model's tensors as the runtime sees them: list, first values, checks, sums.
+ *
+ * In:    the rows of tensors.h.
+ * Keeps: values depend on seed, tensor name and element only; sums on names and values only. */
+#define _GNU_SOURCE
+#include "runtime/model/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/philox.h"
+#include "runtime/base.h"
+#include "runtime/files/crc32c.h"
+#include "runtime/device.h"
+#include "runtime/files/safetensors.h"
+
+enum { PIECE = 1 << 18 };            /* elements worked on at a time */
+
+static const StDtype st_type[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
+static const size_t type_bytes[] = { [EL_F32] = 4, [EL_BF16] = 2, [EL_F16] = 2 };
+
+char *model_words(const Model *m, const char *field)
+{
+    char *words = format("%s", m->recipe ? m->recipe : "RECIPE");
+    const char *word = m->overrides ? m->overrides : "";
+    for (size_t n; *word; word += n + (word[n] == ' ')) {
+        n = strcspn(word, " ");
+        if (strncmp(word, field, strlen(field)) == 0 && word[strlen(field)] == '=')
+            continue;
+        char *longer = format("%s %.*s", words, (int)n, word);
+        free(words);
+        words = longer;
+    }
+    return words;
+}
+
+int64_t model_elements(const Tensor *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++)
+        n *= t->shape[i];
+    return n;
+}
+
+const Tensor *model_find(const Model *m, const char *name)
+{
+    for (int i = 0; i < m->ntensors; i++)
+        if (strcmp(m->tensors[i].name, name) == 0)
+            return &m->tensors[i];
+    return NULL;
+}
+
+Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors)
+{
+    int n = 0;
+    for (int i = 0; i < nrows; i++)
+        n += rows[i].layers > 0 ? rows[i].layers : 1;
+    Tensor *list = calloc((size_t)n, sizeof *list);
+    if (n > 0 && !list)
+        die(EXIT_IO, "out of memory for a list of %d tensors", n);
+    Tensor *t = list;
+    for (int i = 0; i < nrows; i++) {
+        if (rows[i].layers == 0) {
+            *t++ = rows[i];
+            continue;
+        }
+        const char *hole = strstr(rows[i].name, "%d");
+        if (!hole)
+            die(EXIT_INTERNAL, "tensor %s of %d layers has no %%d", rows[i].name, rows[i].layers);
+        for (int l = 0; l < rows[i].layers; l++, t++) {
+            *t = rows[i];
+            t->name = format("%.*s%d%s", (int)(hole - rows[i].name), rows[i].name, l, hole + 2);
+            t->first = rows[i].first + l * rows[i].stride;
+            t->layers = 0;
+        }
+    }
+    *ntensors = n;
+    return list;
+}
+
+/* The file of a transposed tensor holds (in, out), memory (out, in): a run of the file's elements
+ * is rectangles of memory: a part of a column, whole columns, a part of a column. */
+typedef struct {
+    int64_t row, rows, col, cols;
+} Part;
+
+/* Elements of memory that lie side by side: a row, or all. */
+static int64_t run_of(const Tensor *t)
+{
+    return t->pitch ? t->shape[1] : model_elements(t);
+}
+
+static int64_t pitch_of(const Tensor *t)
+{
+    return t->pitch ? t->pitch : t->shape[1];
+}
+
+/* The rectangle that begins at element e of the file and ends before e + n: the largest one of at
+ * most a piece. */
+static Part part_at(const Tensor *t, int64_t e, int64_t n, size_t size)
+{
+    int64_t out = t->shape[0], most = ARRAY_PIECE / (int64_t)size;
+    Part p = { e % out, out - e % out, e / out, 1 };
+    if (p.rows > n)
+        p.rows = n;
+    if (p.rows > most)
+        p.rows = most;
+    if (p.rows == out) {
+        p.cols = n / out;
+        if (p.cols > most / out)
+            p.cols = most / out;
+    }
+    return p;
+}
+
+static void get_part(const Tensor *t, const char *from, ElementType type, Part p, float *to)
+{
+    int64_t size = (int64_t)type_bytes[type], stride = pitch_of(t) * size;
+    from += p.row * stride + p.col * size;
+    from = array_view_rows(from, p.rows, p.cols * size, &stride);
+    char block[256 * sizeof(float)];
+    for (int64_t c = 0; c < p.cols; c++)
+        for (int64_t r = 0, k; r < p.rows; r += k, to += k) {
+            k = p.rows - r < 256 ? p.rows - r : 256;
+            for (int64_t i = 0; i < k; i++)
+                memcpy(block + i * size, from + (r + i) * stride + c * size, (size_t)size);
+            st_to_float(to, block, st_type[type], (size_t)k);
+        }
+}
+
+static void put_part(const Tensor *t, char *to, ElementType type, Part p, const float *from)
+{
+    int64_t size = (int64_t)type_bytes[type], stride = pitch_of(t) * size, packed = stride;
+    to += p.row * stride + p.col * size;
+    char *room = array_room_rows(to, p.rows, p.cols * size, &packed);
+    char block[256 * sizeof(float)];
+    for (int64_t c = 0; c < p.cols; c++)
+        for (int64_t r = 0, k; r < p.rows; r += k, from += k) {
+            k = p.rows - r < 256 ? p.rows - r : 256;
+            st_from_float(block, st_type[type], from, (size_t)k);
+            for (int64_t i = 0; i < k; i++)
+                memcpy(room + (r + i) * packed + c * size, block + i * size, (size_t)size);
+        }
+    array_write_rows(to, stride, room, packed, p.rows, p.cols * size);
+}
+
+/* Elements begin .. of a tensor in memory's order, as many of the *n as one view holds: a part of a
+ * run, or whole runs where a view packs them. */
+static const char *view(const Tensor *t, const char *array, int64_t size, int64_t begin, int64_t *n)
+{
+    int64_t run = run_of(t), col = begin % run, most = ARRAY_PIECE / size, rows = 1;
+    int64_t width = run - col < *n ? run - col : *n, stride = t->pitch * size;
+    width = width < most ? width : most;
+    if (t->pitch && width == run)
+        rows = (*n < most ? *n : most) / run;
+    array += (t->first + begin / run * t->pitch + col) * size;
+    const char *p = array_view_rows(array, rows, width * size, &stride);
+    *n = stride == width * size ? rows * width : width;
+    return p;
+}
+
+/* n elements in memory's order. */
+static void get_runs(const Tensor *t, const char *array, ElementType type, int64_t begin, int64_t n,
+                     float *to)
+{
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done;
+        const char *p = view(t, array, (int64_t)type_bytes[type], begin + done, &k);
+        st_to_float(to + done, p, st_type[type], (size_t)k);
+    }
+}
+
+static void put_runs(const Tensor *t, char *array, ElementType type, int64_t begin, int64_t n,
+                     const float *from)
+{
+    int64_t size = (int64_t)type_bytes[type], run = run_of(t), most = ARRAY_PIECE / size;
+    for (int64_t done = 0, rows, width; done < n; done += rows * width) {
+        int64_t at = begin + done, col = at % run, left = n - done < most ? n - done : most;
+        int64_t stride = t->pitch * size, packed = stride;
+        width = run - col < left ? run - col : left;
+        rows = t->pitch && width == run ? left / run : 1;
+        char *to = array + (t->first + at / run * t->pitch + col) * size;
+        char *room = array_room_rows(to, rows, width * size, &packed);
+        for (int64_t r = 0; r < rows; r++)
+            st_from_float(room + r * packed, st_type[type], from + done + r * width, (size_t)width);
+        array_write_rows(to, stride, room, packed, rows, width * size);
+    }
+}
+
+void model_get(const Tensor *t, const void *array, ElementType type, int64_t begin, int64_t n,
+               float *to)
+{
+    size_t size = type_bytes[type];
+    const char *from = (const char *)array + (size_t)t->first * size;
+    if (!t->transposed)
+        get_runs(t, array, type, begin, n, to);
+    for (int64_t done = 0; t->transposed && done < n;) {
+        Part p = part_at(t, begin + done, n - done, size);
+        get_part(t, from, type, p, to + done);
+        done += p.rows * p.cols;
+    }
+}
+
+void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, int64_t n,
+               const float *from)
+{
+    size_t size = type_bytes[type];
+    char *to = (char *)array + (size_t)t->first * size;
+    if (!t->transposed)
+        put_runs(t, array, type, begin, n, from);
+    for (int64_t done = 0; t->transposed && done < n;) {
+        Part p = part_at(t, begin + done, n - done, size);
+        put_part(t, to, type, p, from + done);
+        done += p.rows * p.cols;
+    }
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash_name(const char *s)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x100000001b3u;
+    return h;
+}
+
+/* In (0, 1). */
+static double unit(uint32_t word)
+{
+    return ((double)word + 0.5) / 4294967296.0;
+}
+
+/* Four consecutive values of a tensor from the four words of one counter. Box, Muller (1958). */
+static void draw(const Tensor *t, const uint32_t word[4], float to[4])
+{
+    for (int i = 0; i < 4; i += 2) {
+        double u = unit(word[i]), v = unit(word[i + 1]);
+        if (t->init == INIT_NORMAL) {
+            double radius = t->init_arg * sqrt(-2 * log(u));
+            to[i] = (float)(radius * cos(2 * M_PI * v));
+            to[i + 1] = (float)(radius * sin(2 * M_PI * v));
+        } else {
+            to[i] = (float)(t->init_arg * (2 * u - 1));
+            to[i + 1] = (float)(t->init_arg * (2 * v - 1));
+        }
+    }
+}
+
+/* Elements begin .. begin+n-1 in memory order; begin is a multiple of 4. */
+static void init_piece(const Tensor *t, uint64_t seed, int64_t begin, int64_t n, float *to)
+{
+    uint64_t name = hash_name(t->name);
+    uint32_t key[2] = { (uint32_t)seed ^ (uint32_t)name,
+                        (uint32_t)(seed >> 32) ^ (uint32_t)(name >> 32) };
+    for (int64_t i = 0; i < n; i += 4) {
+        uint64_t quad = (uint64_t)(begin + i) / 4;
+        float value[4] = { 0, 0, 0, 0 };
+        if (t->init == INIT_ONES) {
+            value[0] = value[1] = value[2] = value[3] = 1;
+        } else if (t->init != INIT_ZEROS) {
+            uint32_t word[4], counter[4] = { (uint32_t)quad, (uint32_t)(quad >> 32), 0, 0 };
+            philox(counter, key, word);
+            draw(t, word, value);
+        }
+        memcpy(to + i, value, (size_t)(n - i < 4 ? n - i : 4) * sizeof(float));
+    }
+}
+
+void model_init(Model *m, uint64_t seed)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        int64_t n = model_elements(t), pieces = (n + PIECE - 1) / PIECE;
+#pragma omp parallel for schedule(static)
+        for (int64_t p = 0; p < pieces; p++) {
+            float *value = malloc(PIECE * sizeof *value);
+            if (!value)
+                die(EXIT_IO, "out of memory for %d values", (int)PIECE);
+            int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
+            init_piece(t, seed, begin, k, value);
+            put_runs(t, t->weight, t->type, begin, k, value);
+            if (t->master)
+                array_write(t->master + t->first + begin, value, k * (int64_t)sizeof *value);
+            free(value);
+        }
+        float *const moment[] = { t->exp_avg, t->exp_avg_sq };
+        for (int j = 0; j < 2; j++)
+            if (moment[j])
+                array_zero(moment[j] + t->first, n * (int64_t)sizeof *moment[j]);
+    }
+}
+
+void model_round(Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        int64_t n = t->master ? model_elements(t) : 0;
+        for (int64_t done = 0, k; done < n; done += k) {
+            k = n - done < PIECE ? n - done : PIECE;
+            put_runs(t, t->weight, t->type, done, k,
+                     array_view(t->master + t->first + done, k * (int64_t)sizeof *t->master));
+        }
+    }
+}
+
+int64_t model_nonfinite(const Model *m, const char **where)
+{
+    int64_t bad = 0;
+    *where = NULL;
+    float *block = malloc(PIECE * sizeof *block);
+    if (!block)
+        die(EXIT_IO, "out of memory for %d values", (int)PIECE);
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const char *array = t->master ? (const char *)t->master : t->weight;
+        ElementType type = t->master ? EL_F32 : t->type;
+        int64_t n = model_elements(t);
+        for (int64_t done = 0, k; done < n; done += k) {
+            k = n - done < PIECE ? n - done : PIECE;
+            get_runs(t, array, type, done, k, block);
+            for (int64_t j = 0; j < k; j++)
+                bad += !isfinite(block[j]);
+        }
+        if (bad > 0 && !*where)
+            *where = t->name;
+    }
+    free(block);
+    return bad;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const Tensor *const *s = a, *const *t = b;
+    return strcmp((*s)->name, (*t)->name);
+}
+
+/* Continues crc over a tensor's elements, of `size` bytes, in one of its arrays. */
+static uint32_t array_crc(uint32_t crc, const Tensor *t, const void *array, int64_t size)
+{
+    int64_t elements = model_elements(t);
+    for (int64_t done = 0, k; done < elements; done += k) {
+        k = elements - done;
+        const char *p = view(t, array, size, done, &k);
+        crc = crc32c(crc, p, (size_t)(k * size));
+    }
+    return crc;
+}
+
+static uint32_t sum(const Model *m, bool adapter_too)
+{
+    const Tensor **order = malloc(((size_t)m->ntensors + 1) * sizeof *order);
+    if (!order)
+        die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
+    int n = 0;
+    for (int i = 0; i < m->ntensors; i++)
+        if (adapter_too || !m->tensors[i].adapter)
+            order[n++] = &m->tensors[i];
+    qsort(order, (size_t)n, sizeof *order, by_name);
+    uint32_t crc = 0;
+    for (int i = 0; i < n; i++) {
+        const Tensor *t = order[i];
+        crc = crc32c(crc, t->name, strlen(t->name) + 1);
+        crc = t->master ? array_crc(crc, t, t->master, sizeof *t->master)
+                        : array_crc(crc, t, t->weight, (int64_t)type_bytes[t->type]);
+    }
+    free(order);
+    return crc;
+}
+
+uint32_t model_crc(const Model *m)
+{
+    return sum(m, true);
+}
+
+uint32_t model_base_crc(const Model *m)
+{
+    return sum(m, false);
+}
+
+uint32_t model_state_crc(const Model *m)
+{
+    uint32_t crc = 0;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const float *const part[] = { t->master, t->exp_avg, t->exp_avg_sq };
+        if (!t->trained)
+            continue;
+        crc = array_crc(crc, t, t->weight, (int64_t)type_bytes[t->type]);
+        for (int k = 0; k < 3; k++)
+            if (part[k])
+                crc = array_crc(crc, t, part[k], sizeof *part[k]);
+    }
+    return crc;
+}

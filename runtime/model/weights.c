@@ -1,0 +1,235 @@
+/* weights.c -- moves tensors between memory and safetensors files, in pieces.
+ *
+ * In:    arrays of a Tensor, open files.
+ * Keeps: the order of elements is the file's; one rounding on the way. */
+#include "runtime/model/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+#include "runtime/files/folder.h"
+
+enum { PIECE = 1 << 20 };            /* elements */
+
+StDtype weights_dtype(ElementType type)
+{
+    static const StDtype dtype[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
+    return dtype[type];
+}
+
+static void file_shape(const Tensor *t, int64_t shape[ST_RANK])
+{
+    for (int i = 0; i < t->rank; i++)
+        shape[i] = t->shape[t->transposed ? t->rank - 1 - i : i];
+}
+
+/* Elements of the file to move at a time: whole rows of it where they are columns in memory. */
+static int64_t piece_of(const Tensor *t)
+{
+    int64_t row = t->transposed ? t->shape[0] : 1;
+    return row <= PIECE ? PIECE / row * row : PIECE;
+}
+
+uint64_t weights_bytes(const WeightsItem *item)
+{
+    return (uint64_t)model_elements(item->t) * (uint64_t)st_dtype_bits[item->dtype] / 8;
+}
+
+double weights_seconds(const Model *m)
+{
+    return (4.0 * (double)m->parameters + 12.0 * (double)m->trained) / 50e6 + 120;
+}
+
+/* The values of an adapter's matrix, in memory's order; free. */
+static float *adapter_values(const Tensor *t)
+{
+    int64_t n = model_elements(t);
+    float *values = malloc(((size_t)n + 1) * sizeof *values);
+    if (!values)
+        die(EXIT_IO, "out of memory for %lld values of %s", (long long)n, t->name);
+    if (t->master)
+        model_get(t, t->master, EL_F32, 0, n, values);
+    else
+        model_get(t, t->weight, t->type, 0, n, values);
+    return values;
+}
+
+/* values[] += scale * (b a)[] for the file's elements begin .. begin+n-1, sum over r ascending. */
+static void add_product(const WeightsItem *item, const float *a, const float *b, int64_t begin,
+                        int64_t n, float *values)
+{
+    const Tensor *t = item->t;
+    int64_t rank = item->a->shape[0], in = t->shape[1], width = t->transposed ? t->shape[0] : in;
+    float *sum = malloc((size_t)width * sizeof *sum);
+    if (!sum)
+        die(EXIT_IO, "out of memory for a row of %lld values", (long long)width);
+    for (int64_t e = begin; e < begin + n;) {
+        int64_t row = e / width, col = e % width, k = width - col;
+        if (k > begin + n - e)
+            k = begin + n - e;
+        memset(sum, 0, (size_t)k * sizeof *sum);
+        for (int64_t r = 0; r < rank; r++)
+            for (int64_t j = 0; j < k; j++)
+                sum[j] += t->transposed ? b[(col + j) * rank + r] * a[r * in + row]
+                                        : b[row * rank + r] * a[r * in + col + j];
+        for (int64_t j = 0; j < k; j++)
+            values[e - begin + j] += item->scale * sum[j];
+        e += k;
+    }
+    free(sum);
+}
+
+/* Bytes as they lie in memory. */
+static char *write_bytes(StWriter *w, const char *name, const char *from, int64_t bytes)
+{
+    char *error = NULL;
+    for (int64_t done = 0, k; done < bytes && !error; done += k) {
+        k = bytes - done < ARRAY_PIECE ? bytes - done : ARRAY_PIECE;
+        error = st_write(w, name, array_view(from + done, k), (uint64_t)k);
+    }
+    return error;
+}
+
+static char *write_tensor(StWriter *w, const WeightsItem *item)
+{
+    int64_t n = model_elements(item->t);
+    if (weights_dtype(item->type) == item->dtype && !item->t->transposed && !item->t->pitch &&
+        !item->a) {
+        int64_t size = st_dtype_bits[item->dtype] / 8;
+        return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
+                           n * size);
+    }
+    int64_t piece = piece_of(item->t);
+    float *values = malloc((size_t)piece * sizeof *values);
+    float *bytes = malloc((size_t)piece * sizeof *bytes);
+    if (!values || !bytes)
+        die(EXIT_IO, "out of memory for %lld values", (long long)piece);
+    float *a = item->a ? adapter_values(item->a) : NULL;
+    float *b = item->a ? adapter_values(item->b) : NULL;
+    char *error = NULL;
+    for (int64_t done = 0, k; done < n && !error; done += k) {
+        k = n - done < piece ? n - done : piece;
+        model_get(item->t, item->array, item->type, done, k, values);
+        if (item->a)
+            add_product(item, a, b, done, k, values);
+        st_from_float(bytes, item->dtype, values, (size_t)k);
+        error = st_write(w, item->name, bytes,
+                         (uint64_t)k * (uint64_t)st_dtype_bits[item->dtype] / 8);
+    }
+    free(values);
+    free(bytes);
+    free(a);
+    free(b);
+    return error;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const WeightsItem *)a)->name, ((const WeightsItem *)b)->name);
+}
+
+static char *write_all(StWriter *w, const WeightsItem *sorted, int n, const char *folder,
+                       const char *file, cJSON *manifest)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t shape[ST_RANK];
+        file_shape(sorted[i].t, shape);
+        char *error = st_add(w, sorted[i].name, sorted[i].dtype, sorted[i].t->rank, shape);
+        if (error)
+            return error;
+    }
+    char *path = folder_join(folder, file), *error = st_begin(w, path);
+    free(path);
+    for (int i = 0; i < n && !error; i++) {
+        WeightsItem key = { .name = st_planned(w, i)->name };
+        error = write_tensor(w, bsearch(&key, sorted, (size_t)n, sizeof key, by_name));
+    }
+    uint32_t crc;
+    if (!error)
+        error = st_end(w, &crc);
+    if (error)
+        return error;
+    manifest_file(manifest, file, st_bytes(w), crc);
+    for (int i = 0; i < n; i++)
+        manifest_tensor(manifest, file, st_planned(w, i)->name, st_tensor_crc(w, i));
+    return NULL;
+}
+
+char *weights_write(const WeightsItem *item, int n, const char *folder, const char *file,
+                    cJSON *manifest)
+{
+    WeightsItem *sorted = malloc(((size_t)n + 1) * sizeof *sorted);
+    if (!sorted)
+        die(EXIT_IO, "out of memory for a list of %d tensors", n);
+    memcpy(sorted, item, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_name);
+    StWriter *w = st_writer("pt");
+    char *error = write_all(w, sorted, n, folder, file, manifest);
+    st_free(w);
+    free(sorted);
+    return error;
+}
+
+static char *shape_text(int rank, const int64_t *shape)
+{
+    char *text = format("[");
+    for (int i = 0; i < rank; i++) {
+        char *longer = format("%s%s%lld", text, i ? "," : "", (long long)shape[i]);
+        free(text);
+        text = longer;
+    }
+    char *closed = format("%s]", text);
+    free(text);
+    return closed;
+}
+
+char *weights_check(const StFile *file, const StTensor *from, const Tensor *t)
+{
+    if (from->dtype != ST_F32 && from->dtype != ST_BF16 && from->dtype != ST_F16 &&
+        from->dtype != ST_F64)
+        return format("%s: %s is %s, want F32, BF16, F16 or F64", file->path, from->name,
+                      st_dtype_name[from->dtype]);
+    int64_t want[ST_RANK];
+    file_shape(t, want);
+    if (from->rank == t->rank &&
+        memcmp(from->shape, want, (size_t)t->rank * sizeof *want) == 0)
+        return NULL;
+    char *found = shape_text(from->rank, from->shape), *wanted = shape_text(t->rank, want);
+    char *error = format("%s: %s has shape %s, this binary was built for %s", file->path,
+                         from->name, found, wanted);
+    free(found);
+    free(wanted);
+    return error;
+}
+
+char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, float *fp32,
+                   void *rounded, ElementType type, int64_t *nonfinite)
+{
+    int64_t n = model_elements(t);
+    size_t size = (size_t)st_dtype_bits[from->dtype] / 8;
+    int64_t piece = piece_of(t);
+    char *bytes = malloc((size_t)piece * size);
+    float *values = malloc((size_t)piece * sizeof *values);
+    if (!bytes || !values)
+        die(EXIT_IO, "out of memory for %lld values", (long long)piece);
+    char *error = NULL;
+    for (int64_t done = 0, k; done < n; done += k) {
+        k = n - done < piece ? n - done : piece;
+        error = st_read(file, from, bytes, (uint64_t)done * size, (uint64_t)k * size);
+        if (error)
+            break;
+        st_to_float(values, bytes, from->dtype, (size_t)k);
+        for (int64_t i = 0; i < k; i++)
+            *nonfinite += !isfinite(values[i]);
+        if (fp32)
+            model_put(t, fp32, EL_F32, done, k, values);
+        if (rounded)
+            model_put(t, rounded, type, done, k, values);
+    }
+    free(bytes);
+    free(values);
+    return error;
+}

@@ -1,0 +1,309 @@
+/* comm_mpi.c -- the ranks of a CPU program: MPI-2 calls that only move bytes, every sum is our own;
+ * the star watches the ranks.
+ *
+ * In:    the launcher's environment, DIECAST_ADDR, _PORT, _TIMEOUT_SCALE.
+ * Out:   world; sums with the same bits on all ranks.
+ * Method: reduce-scatter by all-to-all of chunks, tree sum of the own chunk, all-gather. */
+#define _GNU_SOURCE
+#include "runtime/ranks/comm.h"
+#include "runtime/base.h"
+#include "runtime/ranks/comm_parts.h"
+
+#if DIECAST_RANKS == 1
+
+void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
+{
+    (void)buf, (void)n, (void)bucket;
+}
+
+#else
+#include <limits.h>
+#include <math.h>
+#include <mpi.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "runtime/ranks/comm_star.h"
+
+/* Elements of the largest message: 256 KiB stay in the second-level cache. On two ranks of one
+ * machine rounds of 2 x 64 Ki elements took 18 ms for 64 MiB, rounds of 1 Mi elements 29 ms. */
+enum { CHUNK = 1 << 16 };
+
+static const unsigned peer_seconds = 3;
+static float *chunks;            /* the own chunk of a round from every rank */
+static int64_t reserved;         /* elements of a round that chunks can take */
+static double *doubles;          /* (size, COMM_DOUBLES) */
+static int *counts, *places;     /* of the chunks of a round, by rank */
+static int *mine, *mine_places;  /* the own chunk as every rank sends it */
+
+/* What die() does until the star stands. After that star_abort does it without MPI, from any
+ * thread, and MPI's launcher ends what is left. */
+static void abort_all(int code)
+{
+    MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+/* MPI often notices a death first, but cannot say whose: the star gets a moment to. */
+static void on_error(MPI_Comm *ranks, int *error, ...)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n;
+    (void)ranks;
+    MPI_Error_string(*error, text, &n);
+    sleep(peer_seconds);
+    die(EXIT_PEER, "%s: %.300s", comm_library(), text);
+}
+
+/* For launchers that do not say how the ranks of a host are numbered. */
+static void number_host(void)
+{
+    char (*host)[sizeof world.host] = calloc((size_t)world.size, sizeof *host);
+    if (!host)
+        die(EXIT_CONFIG, "no memory for the names of %d hosts", world.size);
+    MPI_Allgather(world.host, sizeof world.host, MPI_CHAR, host, sizeof world.host, MPI_CHAR,
+                  MPI_COMM_WORLD);
+    world.local_rank = world.local_size = 0;
+    for (int r = 0; r < world.size; r++)
+        if (strcmp(host[r], world.host) == 0) {
+            world.local_size++;
+            world.local_rank += r < world.rank;
+        }
+    free(host);
+}
+
+static char too_late[160];
+
+static void on_alarm(int number)
+{
+    (void)number;
+    ssize_t ignored = write(2, too_late, strlen(too_late));
+    (void)ignored;
+    _exit(EXIT_RENDEZVOUS);
+}
+
+/* MPI waits for ever for a rank that never comes. */
+static void open_mpi(int *argc, char ***argv, int *level)
+{
+    struct sigaction action = { .sa_handler = on_alarm }, before;
+    double seconds = INIT_SECONDS * comm_scale;
+    struct itimerval end = { .it_value = { (time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6) } };
+    snprintf(too_late, sizeof too_late, "rank %d (%s) step -: MPI has not brought the ranks together "
+             "within %.0f s\n", world.rank, world.host, seconds);
+    sigaction(SIGALRM, &action, &before);
+    setitimer(ITIMER_REAL, &end, NULL);
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, level);
+    end = (struct itimerval){ { 0, 0 }, { 0, 0 } };
+    setitimer(ITIMER_REAL, &end, NULL);
+    sigaction(SIGALRM, &before, NULL);
+}
+
+static const char *cure(void)
+{
+    if (strcmp(comm_launch.source, "Slurm") == 0)
+        return "srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH";
+    if (strcmp(comm_launch.source, "torchrun") == 0)
+        return "start a CPU binary with run.sh or mpirun instead of torchrun";
+    return "use the mpirun of the MPI that the binary was built with";
+}
+
+static void *table(size_t n, size_t size)
+{
+    void *p = calloc(n, size);
+    if (!p)
+        die(EXIT_CONFIG, "no memory for tables of %d ranks", world.size);
+    return p;
+}
+
+/* Where rank 0 of several hosts listens. Its own name is known to the others where MPI has hosts by
+ * name. */
+static const char *choose_host(bool one_host)
+{
+    const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
+    if (own && *own)
+        return own;
+    if (one_host)
+        return "127.0.0.1";
+    if (master && *master)
+        return master;
+    return *comm_launch.first_host ? comm_launch.first_host : world.host;
+}
+
+/* Rank 0 says by MPI how to call it; from there on the star is that of CUDA programs. */
+static void join_star(void)
+{
+    struct {
+        char host[64], secret[STAR_RANDOM + 1];
+        int port, restart;
+    } call = { .restart = comm_launch.restart };
+    uint8_t unused[STAR_ID] = { 0 };
+    StarConfig c = { .one_host = world.local_size == world.size };
+    if (world.rank == 0) {
+        c.host = choose_host(c.one_host);
+        c.port = comm_port("DIECAST_PORT");
+        c.port = c.port < 0 ? 0 : c.port;
+        star_random(call.secret);
+        c.secret = call.secret;
+        star_listen(&c);
+        snprintf(call.host, sizeof call.host, "%s", c.host);
+        call.port = c.port;
+    }
+    MPI_Bcast(&call, (int)sizeof call, MPI_BYTE, 0, MPI_COMM_WORLD);
+    c.host = call.host;
+    c.port = call.port;
+    c.secret = call.secret;
+    comm_launch.restart = call.restart;
+    comm_settings(&c);
+    die_hook = star_abort;
+    star_join(&c, unused);
+    comm_expect(0);
+}
+
+void comm_init(int64_t built_for, const char *words, int argc, char **argv)
+{
+    int level, size, rank;
+    MPI_Errhandler handler;
+    comm_resolve();
+    if (strcmp(comm_launch.source, "none") != 0)
+        comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
+    comm_read_scale();
+    open_mpi(&argc, &argv, &level);
+    die_hook = abort_all;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (strcmp(comm_launch.source, "none") == 0) {
+        world.rank = rank;
+        world.size = size;
+        world.local_rank = -1;
+        comm_check_size(size, built_for, words, argc > 0 ? argv[0] : "");
+    } else if (size != comm_launch.size || rank != comm_launch.rank) {
+        die(EXIT_MISMATCH, "launcher %s says rank %d of %d, %s says rank %d of %d: %s",
+            comm_launch.source, comm_launch.rank, comm_launch.size, comm_library(), rank, size,
+            cure());
+    }
+    if (level < MPI_THREAD_FUNNELED)
+        die(EXIT_CONFIG, "%s was built without MPI_THREAD_FUNNELED", comm_library());
+    if (world.local_rank < 0 || world.local_size < 0)
+        number_host();
+    size_t n = (size_t)size;
+    doubles = table(n * COMM_DOUBLES, sizeof *doubles);
+    counts = table(n, sizeof *counts);
+    places = table(n, sizeof *places);
+    mine = table(n, sizeof *mine);
+    mine_places = table(n, sizeof *mine_places);
+    if (size == 1)
+        return;
+    join_star();
+    MPI_Comm_create_errhandler(on_error, &handler);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+}
+
+const char *comm_library(void)
+{
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+#if defined OPEN_MPI
+    return "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "."
+           TEXT(OMPI_RELEASE_VERSION);
+#elif defined MPICH_VERSION
+    return "MPICH " MPICH_VERSION;
+#else
+    return "MPI";
+#endif
+}
+
+static void reduce_round(float *buf, int64_t n)
+{
+    int64_t chunk = (n + world.size - 1) / world.size;
+    for (int r = 0; r < world.size; r++) {
+        int64_t first = r * chunk < n ? r * chunk : n;
+        places[r] = (int)first;
+        counts[r] = (int)(first + chunk < n ? chunk : n - first);
+    }
+    for (int r = 0; r < world.size; r++) {
+        mine[r] = counts[world.rank];
+        mine_places[r] = r * mine[r];
+    }
+    MPI_Alltoallv(buf, counts, places, MPI_FLOAT, chunks, mine, mine_places, MPI_FLOAT,
+                  MPI_COMM_WORLD);
+    TREE_SUM(chunks, mine[0], mine[0]);
+    memcpy(buf + places[world.rank], chunks, sizeof *buf * (size_t)mine[0]);
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buf, counts, places, MPI_FLOAT,
+                   MPI_COMM_WORLD);
+}
+
+void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
+{
+    if (bucket < 1 || bucket > COMM_BUCKET)
+        die(EXIT_INTERNAL, "reduction bucket of %lld elements", (long long)bucket);
+    if (world.size == 1)
+        return;
+    int64_t round = bucket / world.size > CHUNK ? (int64_t)CHUNK * world.size : bucket;
+    if (round > reserved) {
+        chunks = arena_alloc((int64_t)sizeof *chunks * (round + world.size), "reduction chunks");
+        reserved = round;
+    }
+    comm_advance();
+    for (int64_t done = 0; done < n; done += round)
+        reduce_round(buf + done, n - done < round ? n - done : round);
+    comm_advance();
+}
+
+void comm_advance(void)
+{
+    if (world.size > 1)
+        comm_progress();
+}
+
+void comm_allreduce_double(double *buf, int n)
+{
+    if (n > COMM_DOUBLES)
+        die(EXIT_INTERNAL, "reduction of %d doubles", n);
+    if (world.size == 1)
+        return;
+    comm_advance();
+    MPI_Allgather(buf, n, MPI_DOUBLE, doubles, n, MPI_DOUBLE, MPI_COMM_WORLD);
+    comm_advance();
+    TREE_SUM(doubles, n, n);
+    memcpy(buf, doubles, sizeof *buf * (size_t)n);
+}
+
+int64_t comm_max_int(int64_t value)
+{
+    long long in = value, out = value;
+    comm_advance();
+    MPI_Allreduce(&in, &out, 1, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD);
+    comm_advance();
+    return out;
+}
+
+void comm_broadcast(void *buf, size_t bytes, int root)
+{
+    comm_advance();
+    for (size_t done = 0; done < bytes;) {
+        size_t n = bytes - done < INT_MAX ? bytes - done : INT_MAX;
+        MPI_Bcast((char *)buf + done, (int)n, MPI_BYTE, root, MPI_COMM_WORLD);
+        done += n;
+    }
+    comm_advance();
+}
+
+void comm_barrier(void)
+{
+    comm_advance();
+    MPI_Barrier(MPI_COMM_WORLD);
+    comm_advance();
+}
+
+void comm_finish(void)
+{
+    comm_barrier();
+    if (world.size > 1)
+        star_leave();
+    die_hook = NULL;
+    MPI_Finalize();
+}
+
+#endif

@@ -1,0 +1,413 @@
+/* comm_nccl.c -- the ranks of a CUDA program: a star of TCP connections for the host, NCCL for the
+ * GPUs.
+ *
+ * In:    the launcher's environment, DIECAST_ADDR, _PORT, _SECRET, _RUN, _TIMEOUT_SCALE.
+ * Keeps: NCCL works on one stream; nothing waits without a deadline.
+ * Method: the star carries NCCL's unique id and, as long as the run lasts, says who died. */
+#define _GNU_SOURCE
+#define COMM_DEVICE
+#include "runtime/ranks/comm.h"
+#include "runtime/base.h"
+#include "runtime/ranks/comm_parts.h"
+
+#if DIECAST_RANKS == 1
+
+void comm_connect(void)
+{
+}
+
+void comm_poll(void)
+{
+}
+
+#else
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/ranks/comm_star.h"
+#include "runtime/files/sha256.h"
+
+static const double abort_seconds = 10, peer_seconds = 3;
+
+static ncclComm_t nccl;
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;      /* NCCL, with nccl */
+static bool aborting;                /* nccl is about to be freed, under calling */
+static ncclUniqueId id;
+static cudaStream_t reducing;        /* every call of NCCL */
+static cudaEvent_t forked, joined;
+static double (*doubles)[COMM_DOUBLES];
+
+/* ---- the end of the communicator ------------------------------------------------------------- */
+
+/* Between the two nccl exists and its sums are those of all ranks. Once the process is to end, from
+ * whatever thread, nobody gets further. */
+static void enter(void)
+{
+    pthread_mutex_lock(&calling);
+    while (aborting) {
+        pthread_mutex_unlock(&calling);
+        pause();
+        pthread_mutex_lock(&calling);
+    }
+}
+
+static void leave(void)
+{
+    pthread_mutex_unlock(&calling);
+}
+
+void comm_advance(void)
+{
+    enter();
+    leave();
+    comm_progress();
+}
+
+/* ---- NCCL ------------------------------------------------------------------------------------ */
+
+static void check_cuda(cudaError_t error, const char *what)
+{
+    if (error != cudaSuccess)
+        die(EXIT_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+}
+
+/* NCCL often notices a death first, but cannot say whose: the star gets a moment to. */
+static void failed(ncclResult_t result, const char *what)
+{
+    if (result == ncclRemoteError || result == ncclSystemError || result == ncclUnhandledCudaError)
+        usleep((unsigned)(1e6 * peer_seconds));
+    const char *detail = ncclGetLastError(nccl);
+    die(EXIT_DEVICE, "%s: NCCL: %s%s%.300s; NCCL_DEBUG=INFO says more", what,
+        ncclGetErrorString(result), detail && *detail ? ": " : "", detail ? detail : "");
+}
+
+static ncclResult_t state_of(void)
+{
+    ncclResult_t state = ncclSuccess;
+    enter();
+    ncclResult_t asked = ncclCommGetAsyncError(nccl, &state);
+    leave();
+    return asked != ncclSuccess ? asked : state;
+}
+
+/* Of a call whose result is ncclInProgress until the communicator is done with it. */
+static void settle(ncclResult_t result, const char *what, double seconds)
+{
+    double end = clock_seconds() + seconds * comm_scale;
+    while (result == ncclInProgress) {
+        struct timespec moment = { 0, 100000 };
+        result = state_of();
+        if (result == ncclInProgress && clock_seconds() > end)
+            die(EXIT_HANG, "%s: not done after %.0f s; does NCCL_SOCKET_IFNAME name the network "
+                "that joins the hosts?", what, seconds * comm_scale);
+        if (result == ncclInProgress)
+            nanosleep(&moment, NULL);
+    }
+    if (result != ncclSuccess)
+        failed(result, what);
+}
+
+/* Frees the communicator, and ends its kernels: what waits for them must not take their results. */
+static void *abort_nccl(void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&calling);
+    aborting = true;
+    pthread_mutex_unlock(&calling);
+    if (nccl)
+        ncclCommAbort(nccl);
+    return NULL;
+}
+
+/* For die(): the others hear of it, then NCCL's kernels end, if they do. */
+static void leave_all(int code)
+{
+    pthread_t thread;
+    struct timespec end;
+    star_abort(code);
+    if (pthread_create(&thread, NULL, abort_nccl, NULL))
+        return;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += (time_t)abort_seconds;
+    if (pthread_timedjoin_np(thread, NULL, &end))
+        warn("NCCL did not end within %.0f s", abort_seconds);
+}
+
+void comm_connect(void)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    enter();
+    ncclResult_t result = ncclCommInitRankConfig(&nccl, world.size, id, world.rank, &config);
+    leave();
+    settle(result, "joining the GPUs", INIT_SECONDS);
+    check_cuda(cudaStreamCreateWithFlags(&reducing, cudaStreamNonBlocking), "a stream");
+    check_cuda(cudaEventCreateWithFlags(&forked, cudaEventDisableTiming), "an event");
+    check_cuda(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming), "an event");
+    comm_expect(0);
+}
+
+void comm_poll(void)
+{
+    ncclResult_t state = state_of();
+    if (state != ncclSuccess && state != ncclInProgress)
+        failed(state, "between the GPUs");
+}
+
+static void fork_from(cudaStream_t s)
+{
+    check_cuda(cudaEventRecord(forked, s), "an event");
+    check_cuda(cudaStreamWaitEvent(reducing, forked, 0), "an event");
+}
+
+void comm_allreduce_join(cudaStream_t s)
+{
+    check_cuda(cudaEventRecord(joined, reducing), "an event");
+    check_cuda(cudaStreamWaitEvent(s, joined, 0), "an event");
+}
+
+void comm_allreduce_start(float *device, int64_t n, cudaStream_t s)
+{
+    fork_from(s);
+    enter();
+    ncclResult_t result =
+        ncclAllReduce(device, device, (size_t)n, ncclFloat32, ncclSum, nccl, reducing);
+    leave();
+    settle(result, "summing gradients", INIT_SECONDS);
+}
+
+void comm_allreduce_sum(float *device, int64_t n, int64_t bucket, cudaStream_t s)
+{
+    if (bucket < 1 || bucket > COMM_BUCKET)
+        die(EXIT_INTERNAL, "reduction bucket of %lld elements", (long long)bucket);
+    for (int64_t done = 0; done < n; done += bucket)
+        comm_allreduce_start(device + done, n - done < bucket ? n - done : bucket, s);
+    comm_allreduce_join(s);
+}
+
+const char *comm_library(void)
+{
+    static char name[40];
+    int v = 0;
+    if (ncclGetVersion(&v) != ncclSuccess)
+        return "of unknown version";
+    snprintf(name, sizeof name, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return name;
+}
+
+/* ---- the start ------------------------------------------------------------------------------- */
+
+/* A line NCCL_COMM_ID = ... of one of NCCL's own files. */
+static bool names_comm_id(const char *path)
+{
+    char line[512];
+    bool found = false;
+    FILE *from = path ? fopen(path, "re") : NULL;
+    while (from && !found && fgets(line, sizeof line, from)) {
+        const char *at = line + strspn(line, " \t");
+        found = strncmp(at, "NCCL_COMM_ID", 12) == 0 && strchr(" \t=", at[12]);
+    }
+    if (from)
+        fclose(from);
+    return found;
+}
+
+/* With it NCCL would meet by an address that strangers know, and not by the id that we send. */
+static void refuse_comm_id(void)
+{
+    const char *home = getenv("HOME"), *own = getenv("NCCL_CONF_FILE");
+    char *of_user = format("%s/.nccl.conf", home ? home : "");
+    const char *file[] = { "/etc/nccl.conf", of_user, own };
+    if (getenv("NCCL_COMM_ID"))
+        die(EXIT_CONFIG, "NCCL_COMM_ID is set: unset it, the ranks meet by DIECAST_ADDR, "
+            "DIECAST_PORT and a secret");
+    for (int i = 0; i < 3; i++)
+        if (names_comm_id(file[i]))
+            die(EXIT_CONFIG, "%s sets NCCL_COMM_ID: remove the line, the ranks meet by "
+                "DIECAST_ADDR, DIECAST_PORT and a secret", file[i]);
+    free(of_user);
+}
+
+/* torchrun's agent listens on MASTER_PORT itself. */
+static int choose_port(void)
+{
+    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    int own = comm_port("DIECAST_PORT"), master = comm_port("MASTER_PORT");
+    if (own > 0)
+        return own;
+    if (master > 0 && agent && strcmp(agent, "True") == 0) {
+        note("rendezvous on port %d: MASTER_PORT %d is torchrun's own", master + 1, master);
+        return master + 1;
+    }
+    return master > 0 ? master : 29500;
+}
+
+/* NULL: nobody says where rank 0 is. */
+static const char *choose_host(void)
+{
+    const char *own = getenv("DIECAST_ADDR"), *master = getenv("MASTER_ADDR");
+    if (own && *own)
+        return own;
+    if (master && *master)
+        return master;
+    if (*comm_launch.first_host)
+        return comm_launch.first_host;
+    return world.local_size == world.size ? "127.0.0.1" : NULL;
+}
+
+/* What the launcher calls this run: the same on all ranks, another in every other run. DIECAST_RUN
+ * alone counts where it is set. */
+static void hash_run(uint8_t digest[SHA256_BYTES])
+{
+    static const char *const names[] = { "DIECAST_RUN", "TORCHELASTIC_RUN_ID", "PMIX_NAMESPACE",
+                                         "SLURM_JOB_ID", "SLURM_STEP_ID" };
+    Sha256 h;
+    sha256_begin(&h);
+    size_t n = getenv(names[0]) ? 1 : sizeof names / sizeof *names;
+    for (size_t i = 0; i < n; i++) {
+        const char *value = getenv(names[i]);
+        sha256_add(&h, value ? value : "", value ? strlen(value) + 1 : 1);
+    }
+    sha256_end(&h, digest);
+}
+
+/* Beside the program, a folder that all hosts see, or have the same of. NULL: no such folder. */
+static char *secret_path(int port)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+    return slash ? format("%.*s/.secret.%d", (int)(slash - path), path, port) : NULL;
+}
+
+/* For launchers that do not say how the ranks of a host are numbered. */
+static void number_host(void)
+{
+    world.local_rank = world.local_size = 0;
+    for (int r = 0; r < world.size; r++)
+        if (strcmp(star_host(r), world.host) == 0) {
+            world.local_size++;
+            world.local_rank += r < world.rank;
+        }
+}
+
+void comm_init(int64_t built_for, const char *words, int argc, char **argv)
+{
+    char *wrong = comm_try_resolve();
+    if (wrong && !comm_launch.extra)
+        die(EXIT_CONFIG, "%s", wrong);
+    if (!wrong)
+        wrong = comm_wrong_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "", true);
+    refuse_comm_id();
+    StarConfig c = { .one_host = world.local_size == world.size || world.local_size < 0,
+                     .host = choose_host(),
+                     .port = choose_port(), .secret = getenv("DIECAST_SECRET"), .wrong = wrong };
+    if (wrong && (!c.host || strcmp(comm_launch.source, "none") == 0))
+        die(EXIT_MISMATCH, "%s", wrong);
+    if (!c.host)
+        die(EXIT_CONFIG, "launcher %s does not say where rank 0 runs: set DIECAST_ADDR to its "
+            "address on all ranks", comm_launch.source);
+    comm_settings(&c);
+    if (c.secret && strlen(c.secret) > STAR_SECRET)
+        die(EXIT_CONFIG, "DIECAST_SECRET: at most %d bytes", STAR_SECRET);
+    c.secret_file = secret_path(c.port);
+    hash_run(c.run_id);
+    _Static_assert(sizeof id.internal == STAR_ID, "the star carries NCCL's unique id");
+    if (world.rank == 0) {
+        ncclResult_t result = ncclGetUniqueId(&id);
+        if (result != ncclSuccess)
+            failed(result, "the id of the communicator");
+    }
+    die_hook = leave_all;
+    star_join(&c, (uint8_t *)id.internal);
+    doubles = calloc((size_t)world.size, sizeof *doubles);
+    if (!doubles)
+        die(EXIT_CONFIG, "no memory for tables of %d ranks", world.size);
+    if (world.local_rank < 0 || world.local_size < 0)
+        number_host();
+    comm_expect(INIT_SECONDS);
+}
+
+/* ---- small messages of the host -------------------------------------------------------------- */
+
+/* Every rank's bytes into rows of rank 0, (size, bytes). */
+static void gather(const void *own, void *rows, size_t bytes)
+{
+    if (world.rank != 0) {
+        star_send(0, own, bytes);
+        return;
+    }
+    memcpy(rows, own, bytes);
+    for (int r = 1; r < world.size; r++)
+        star_receive(r, (char *)rows + (size_t)r * bytes, bytes);
+}
+
+static void spread(void *data, size_t bytes)
+{
+    for (int r = 1; r < world.size && world.rank == 0; r++)
+        star_send(r, data, bytes);
+    if (world.rank != 0)
+        star_receive(0, data, bytes);
+}
+
+void comm_allreduce_double(double *buf, int n)
+{
+    if (n < 0 || n > COMM_DOUBLES)
+        die(EXIT_INTERNAL, "reduction of %d doubles", n);
+    comm_advance();
+    double *rows = doubles[0];
+    gather(buf, rows, sizeof *buf * (size_t)n);
+    if (world.rank == 0) {
+        TREE_SUM(rows, n, n);
+        memcpy(buf, rows, sizeof *buf * (size_t)n);
+    }
+    spread(buf, sizeof *buf * (size_t)n);
+    comm_advance();
+}
+
+int64_t comm_max_int(int64_t value)
+{
+    int64_t *rows = (int64_t *)doubles[0];
+    comm_advance();
+    gather(&value, rows, sizeof value);
+    for (int r = 0; r < world.size && world.rank == 0; r++)
+        value = rows[r] > value ? rows[r] : value;
+    spread(&value, sizeof value);
+    comm_advance();
+    return value;
+}
+
+void comm_broadcast(void *buf, size_t bytes, int root)
+{
+    comm_advance();
+    if (root != 0 && world.rank == root)
+        star_send(0, buf, bytes);
+    if (root != 0 && world.rank == 0)
+        star_receive(root, buf, bytes);
+    spread(buf, bytes);
+    comm_advance();
+}
+
+void comm_barrier(void)
+{
+    comm_max_int(0);
+}
+
+/* NCCL's communicator goes with the process: destroying it would wait for every graph that holds
+ * calls of it, and the host has waited for their results. */
+void comm_finish(void)
+{
+    comm_barrier();
+    star_leave();
+}
+
+#endif

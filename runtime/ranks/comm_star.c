@@ -1,0 +1,125 @@
+/* comm_star.c -- what the ranks of MPI and of CUDA programs have in common: they join the star, and
+ * publish how far they are and what the present work may take.
+ *
+ * In:    DIECAST_TIMEOUT_SCALE, the program's own file.
+ * Keeps: every time is multiplied by the scale. */
+#define _GNU_SOURCE
+#include "runtime/ranks/comm_star.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/ranks/comm_parts.h"
+#include "runtime/files/sha256.h"
+
+static const double silence_seconds = 20, step_least = 60, first_step = 600;
+enum { STEPS = 31 };                 /* durations that the deadline of a step is made from */
+
+double comm_scale = 1;
+static double expected;              /* what comm_expect said, 0: a step's */
+static struct {
+    double seconds[STEPS];
+    int n, next;
+    int64_t step;                    /* the one that is being timed */
+    double began;
+} steps = { .step = -1 };
+
+/* ---- deadlines ------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* What the present work may take without getting further. */
+static double allowed(void)
+{
+    double sorted[STEPS];
+    if (expected > 0)
+        return expected * comm_scale;
+    if (steps.n == 0)
+        return first_step * comm_scale;
+    memcpy(sorted, steps.seconds, sizeof sorted);
+    qsort(sorted, (size_t)steps.n, sizeof *sorted, ascending);
+    return fmax(step_least, 20 * sorted[steps.n / 2]) * comm_scale;
+}
+
+void comm_progress(void)
+{
+    double now = clock_seconds();
+    if (world.step != steps.step) {
+        if (steps.step >= 0) {
+            steps.seconds[steps.next] = now - steps.began;
+            steps.next = (steps.next + 1) % STEPS;
+            steps.n += steps.n < STEPS;
+        }
+        steps.step = world.step;
+        steps.began = now;
+    }
+    star_progress(world.step, allowed());
+}
+
+void comm_expect(double seconds)
+{
+    expected = seconds;
+    comm_advance();
+}
+
+void comm_read_scale(void)
+{
+    const char *text = getenv("DIECAST_TIMEOUT_SCALE");
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : 1;
+    if (text && (end == text || *end || !(value >= 0.001 && value <= 1000)))
+        die(EXIT_CONFIG, "DIECAST_TIMEOUT_SCALE=%.60s: want a number from 0.001 to 1000", text);
+    comm_scale = value;
+}
+
+/* ---- the start ------------------------------------------------------------------------------- */
+
+int comm_port(const char *name)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return -1;
+    size_t n = strspn(text, "0123456789");
+    long port = n > 0 && n < 6 && !text[n] ? strtol(text, NULL, 10) : -1;
+    if (port < 1 || port > 65534)
+        die(EXIT_CONFIG, "%s=%.60s: want a port from 1 to 65534", name, text);
+    return (int)port;
+}
+
+static void hash_program(uint8_t digest[SHA256_BYTES])
+{
+    static char block[1 << 16];
+    Sha256 h;
+    ssize_t n = -1;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    sha256_begin(&h);
+    while (fd >= 0 && (n = read(fd, block, sizeof block)) > 0)
+        sha256_add(&h, block, (size_t)n);
+    if (n < 0)
+        die(EXIT_CONFIG, "/proc/self/exe: %s", strerror(errno));
+    close(fd);
+    sha256_end(&h, digest);
+}
+
+void comm_settings(StarConfig *c)
+{
+    if (world.size > STAR_RANKS)
+        die(EXIT_CONFIG, "%d ranks: at most %d are supported", world.size, STAR_RANKS);
+    comm_read_scale();
+    c->rank = world.rank;
+    c->size = world.size;
+    c->restart = comm_launch.restart;
+    c->join_seconds = INIT_SECONDS * comm_scale;
+    c->silence_seconds = silence_seconds * comm_scale;
+    hash_program(c->build);
+}

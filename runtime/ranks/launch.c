@@ -1,0 +1,357 @@
+/* launch.c -- reads the variables that launchers set: torchrun, Open MPI, Hydra, MVAPICH, srun.
+ *
+ * In:    an environment.  Out: Launch, or a message naming variable and value.
+ * Keeps: strict numbers; lists expand to at most a given count; recursion at most NESTING. */
+#include "runtime/ranks/launch.h"
+#include "runtime/base.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 60, NAME = 256, NESTING = 4, DIGITS = 9 };
+
+/* Variables of one launcher; other_rank is a second name for the rank. */
+typedef struct {
+    const char *source, *rank, *other_rank, *size, *local_rank, *local_size;
+    const char *command;         /* that starts %d ranks of %s */
+} Row;
+
+static const Row rows[] = {
+    { "torchrun", "RANK", NULL, "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+      "torchrun --nproc-per-node %d --no-python %s" },
+    { "Open MPI", "OMPI_COMM_WORLD_RANK", NULL, "OMPI_COMM_WORLD_SIZE",
+      "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun -n %d %s" },
+    { "Hydra (MPICH, Intel MPI)", "PMI_RANK", "PMI_ID", "PMI_SIZE", "MPI_LOCALRANKID",
+      "MPI_LOCALNRANKS", "mpirun -n %d %s" },
+    { "MVAPICH", "MV2_COMM_WORLD_RANK", NULL, "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+      "MV2_COMM_WORLD_LOCAL_SIZE", "mpirun -n %d %s" },
+    { "Slurm", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL,
+      "srun -n %d %s" },
+};
+enum { ROWS = sizeof rows / sizeof *rows, TORCHRUN = 0, SLURM = ROWS - 1 };
+
+static const char *value_of(char *const *env, const char *name)
+{
+    size_t n = name ? strlen(name) : 0;
+    for (; n && *env; env++)
+        if (strncmp(*env, name, n) == 0 && (*env)[n] == '=')
+            return *env + n + 1;
+    return NULL;
+}
+
+/* `NAME=value: what`, the value cut and without control characters. */
+static char *refuse(const char *name, const char *value, const char *what)
+{
+    char shown[SHOWN + 4];
+    size_t n = strlen(value);
+    for (size_t i = 0; i <= n && i < SHOWN; i++)
+        shown[i] = value[i] && !isprint((unsigned char)value[i]) ? '?' : value[i];
+    if (n >= SHOWN)
+        strcpy(shown + SHOWN, "...");
+    return format("%s=%s: %s", name, shown, what);
+}
+
+/* A variable that must be an integer in lo..hi; absent leaves *out alone. */
+static char *integer(char *const *env, const char *name, int lo, int hi, int *out)
+{
+    const char *text = value_of(env, name);
+    if (!text)
+        return NULL;
+    size_t n = strspn(text, "0123456789");
+    long v = n && n <= DIGITS ? strtol(text, NULL, 10) : -1;
+    if (text[n] || v < lo || v > hi) {
+        char want[64];
+        snprintf(want, sizeof want, "want an integer from %d to %d", lo, hi);
+        return refuse(name, text, want);
+    }
+    *out = (int)v;
+    return NULL;
+}
+
+/* The digits at *at, at most DIGITS of them; -1 if there are none or more. */
+static long number(const char **at, int *width)
+{
+    size_t n = strspn(*at, "0123456789");
+    long v = n && n <= DIGITS ? strtol(*at, NULL, 10) : -1;
+    *at += n;
+    *width = (int)n;
+    return v;
+}
+
+char *launch_expand_counts(const char *list, int max, int *counts, int *n)
+{
+    int width;
+    *n = 0;
+    for (const char *at = list;; at++) {
+        long count = number(&at, &width), times = 1;
+        if (count > LAUNCH_MAX)
+            count = -1;
+        if (count > 0 && strncmp(at, "(x", 2) == 0) {
+            at += 2;
+            times = number(&at, &width);
+            if (*at++ != ')')
+                times = -1;
+        }
+        if (count <= 0 || times <= 0 || (*at && *at != ','))
+            return refuse("task list", list, "want counts such as 2(x3),1");
+        if (times > max - *n)
+            return refuse("task list", list, "more nodes than tasks");
+        while (times--)
+            counts[(*n)++] = (int)count;
+        if (!*at)
+            return NULL;
+    }
+}
+
+typedef struct {
+    const char *list;            /* for messages */
+    int max, n;
+    void (*host)(void *arg, const char *name);
+    void *arg;
+} Expansion;
+
+/* name = what is settled so far; rest = up to end, may hold brackets. */
+static char *expand_item(Expansion *x, const char *name, const char *rest, const char *end,
+                         int depth)
+{
+    char next[NAME];
+    size_t have = strlen(name), plain = 0;
+    while (rest + plain < end
+           && (isalnum((unsigned char)rest[plain]) || strchr("._-", rest[plain])))
+        plain++;
+    if (have + plain + DIGITS >= sizeof next || depth > NESTING)
+        return refuse("host list", x->list, "a name is too long");
+    memcpy(next, name, have);
+    memcpy(next + have, rest, plain);
+    next[have + plain] = '\0';
+    rest += plain;
+    if (rest == end) {
+        if (!*next)
+            return refuse("host list", x->list, "an empty name");
+        if (x->n == x->max)
+            return refuse("host list", x->list, "more hosts than tasks");
+        x->n++;
+        x->host(x->arg, next);
+        return NULL;
+    }
+    if (*rest != '[')
+        return refuse("host list", x->list, "want names such as n[01-03,7],login");
+    const char *at = rest + 1, *close = memchr(rest, ']', (size_t)(end - rest));
+    while (close && at <= close) {
+        int width, ignored;
+        long lo = number(&at, &width), hi = lo;
+        if (*at == '-') {
+            at++;
+            hi = number(&at, &ignored);
+        }
+        if (lo < 0 || hi < lo || (*at != ',' && at != close))
+            break;
+        for (long v = lo; v <= hi; v++) {
+            snprintf(next + have + plain, sizeof next - have - plain, "%0*ld", width, v);
+            char *error = expand_item(x, next, close + 1, end, depth + 1);
+            if (error)
+                return error;
+        }
+        if (at++ == close)
+            return NULL;
+    }
+    return refuse("host list", x->list, "want ranges such as [01-03,7]");
+}
+
+char *launch_expand_hosts(const char *list, int max, void (*host)(void *arg, const char *name),
+                          void *arg, int *n)
+{
+    Expansion x = { list, max, 0, host, arg };
+    for (const char *at = list;; at++) {
+        const char *end = at;
+        for (bool inside = false; *end && (inside || *end != ','); end++)
+            inside = *end == '[' || (inside && *end != ']');
+        char *error = expand_item(&x, "", at, end, 0);
+        *n = x.n;
+        if (error || !*end)
+            return error;
+        at = end;
+    }
+}
+
+/* What row r says; *found = whether it says anything. */
+static char *read_source(char *const *env, const Row *r, Launch *l, bool *found)
+{
+    const char *rank = value_of(env, r->rank) ? r->rank : r->other_rank;
+    *found = value_of(env, rank) && value_of(env, r->size);
+    if (!*found)
+        return NULL;
+    *l = (Launch){ .source = r->source, .local_rank = -1, .local_size = -1 };
+    char *error = integer(env, r->size, 1, LAUNCH_MAX, &l->size);
+    if (!error && !integer(env, rank, l->size, LAUNCH_MAX, &l->rank))
+        l->extra = true;
+    if (!error)
+        error = integer(env, rank, 0, l->size - 1, &l->rank);
+    if (!error)
+        error = integer(env, r->local_size, 1, l->size, &l->local_size);
+    if (!error)
+        error = integer(env, r->local_rank, 0, (l->local_size > 0 ? l->local_size : l->size) - 1,
+                        &l->local_rank);
+    return error;
+}
+
+static void keep_first(void *arg, const char *name)
+{
+    Launch *l = arg;
+    if (!l->first_host[0])
+        snprintf(l->first_host, sizeof l->first_host, "%s", name);
+}
+
+/* The step's lists: tasks of this node, first host; they must suit each other and the size. */
+static char *read_slurm_lists(char *const *env, Launch *l)
+{
+    const char *tasks = value_of(env, "SLURM_STEP_TASKS_PER_NODE");
+    const char *nodes = value_of(env, "SLURM_STEP_NODELIST");
+    int ncounts = 0, nhosts = 0, node = -1;
+    char *error = NULL;
+    if (tasks) {
+        int *counts = calloc((size_t)l->size, sizeof *counts);
+        if (!counts)
+            return format("no memory for %d tasks", l->size);
+        error = launch_expand_counts(tasks, l->size, counts, &ncounts);
+        int64_t sum = 0;
+        for (int i = 0; i < ncounts; i++)
+            sum += counts[i];
+        if (!error && sum != l->size)
+            error = refuse("SLURM_STEP_TASKS_PER_NODE", tasks, "does not add up to "
+                           "SLURM_STEP_NUM_TASKS");
+        if (!error)
+            error = integer(env, "SLURM_NODEID", 0, ncounts - 1, &node);
+        if (!error && node >= 0)
+            l->local_size = counts[node];
+        free(counts);
+    }
+    if (!error && nodes)
+        error = launch_expand_hosts(nodes, l->size, keep_first, l, &nhosts);
+    if (!error && ncounts && nhosts && ncounts != nhosts)
+        error = refuse("SLURM_STEP_NODELIST", nodes, "other number of nodes than "
+                       "SLURM_STEP_TASKS_PER_NODE");
+    if (!error && l->local_size > 0 && l->local_rank >= l->local_size)
+        error = refuse("SLURM_LOCALID", value_of(env, "SLURM_LOCALID"), "not below the number of "
+                       "tasks on this node");
+    return error;
+}
+
+static char *lone_variable(char *const *env)
+{
+    const char *rank = value_of(env, "RANK"), *size = value_of(env, "WORLD_SIZE");
+    if (rank)
+        return refuse("RANK", rank, "set without WORLD_SIZE");
+    return size ? refuse("WORLD_SIZE", size, "set without RANK") : NULL;
+}
+
+/* Of torchrun's variables each that is set must be as l has it, where l knows. */
+static char *odd_variable(char *const *env, const Launch *l)
+{
+    const Row *r = &rows[TORCHRUN];
+    const struct { const char *name; int value; } known[] = {
+        { r->rank, l->rank }, { r->size, l->size }, { r->local_rank, l->local_rank },
+        { r->local_size, l->local_size } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        int said = known[i].value;
+        char *error = integer(env, known[i].name, 0, LAUNCH_MAX, &said);
+        if (!error && known[i].value >= 0 && said != known[i].value)
+            error = format("%s=%d, but launcher %s says %d: unset it", known[i].name, said,
+                           l->source, known[i].value);
+        if (error)
+            return error;
+    }
+    return NULL;
+}
+
+/* Without a launcher: the variables with which each node would start a world of its own. */
+static char *node_variable(char *const *env)
+{
+    static const char *const names[] = { "NNODES", "NODE_RANK" };
+    for (int i = 0; i < 2; i++) {
+        int one = 1 - i, value = one;
+        char *error = integer(env, names[i], one, LAUNCH_MAX, &value);
+        if (!error && value != one)
+            error = refuse(names[i], value_of(env, names[i]), "several nodes, but no launcher says "
+                           "which rank this is: start run.sh, beside this program, or unset it");
+        if (error)
+            return error;
+    }
+    return NULL;
+}
+
+/* more says the same as l of rank and size; what it knows of the node goes into l. */
+static char *merge_local(Launch *l, const Launch *more)
+{
+    if (l->local_rank >= 0 && more->local_rank >= 0 && l->local_rank != more->local_rank)
+        return format("%s says local rank %d, %s says %d: unset the variables of one", l->source,
+                      l->local_rank, more->source, more->local_rank);
+    if (l->local_size >= 0 && more->local_size >= 0 && l->local_size != more->local_size)
+        return format("%s says %d ranks on this node, %s says %d: unset the variables of one",
+                      l->source, l->local_size, more->source, more->local_size);
+    l->local_rank = l->local_rank >= 0 ? l->local_rank : more->local_rank;
+    l->local_size = l->local_size >= 0 ? l->local_size : more->local_size;
+    if (!l->first_host[0])
+        memcpy(l->first_host, more->first_host, sizeof l->first_host);
+    return NULL;
+}
+
+char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].source, l->source) == 0 && (i != TORCHRUN || torchrun))
+            return format(rows[i].command, n, program);
+    return NULL;
+}
+
+const char *launch_precision_conflict(char *const *env, const char *precision)
+{
+    static const struct { const char *theirs, *ours; } same[] =
+        { { "no", "fp32" }, { "fp16", "fp16" }, { "bf16", "bf16" } };
+    const char *said = value_of(env, "ACCELERATE_MIXED_PRECISION");
+    for (size_t i = 0; said && i < sizeof same / sizeof *same; i++)
+        if (strcmp(same[i].theirs, said) == 0 && strcmp(same[i].ours, precision) == 0)
+            return NULL;
+    return said;
+}
+
+char *launch_resolve(char *const *env, Launch *out)
+{
+    bool any = false;
+    *out = (Launch){ .size = 1, .local_size = 1, .source = "none" };
+    for (int i = 0; i < ROWS; i++) {
+        Launch l;
+        bool found;
+        char *error = read_source(env, &rows[i], &l, &found);
+        if (!error && found && i == SLURM)
+            error = read_slurm_lists(env, &l);
+        if (error) {
+            if (l.extra && !any)
+                *out = l;
+            return error;
+        }
+        if (!found || (any && i == SLURM && l.local_size == 1))
+            continue;
+        if (any && (l.size != out->size || l.rank != out->rank))
+            return format("%s says rank %d of %d, %s says rank %d of %d: unset the variables "
+                          "of one", out->source, out->rank, out->size, l.source, l.rank, l.size);
+        error = any ? merge_local(out, &l) : NULL;
+        if (error)
+            return error;
+        if (!any)
+            *out = l;
+        any = true;
+    }
+    char *error = any ? NULL : lone_variable(env);
+    if (!error && strcmp(out->source, rows[TORCHRUN].source) != 0)
+        error = odd_variable(env, out);
+    if (!error && !any)
+        error = node_variable(env);
+    if (error)
+        return error;
+    const char *master = value_of(env, "MASTER_ADDR");
+    if (master && !out->first_host[0])
+        snprintf(out->first_host, sizeof out->first_host, "%s", master);
+    error = integer(env, "SLURM_RESTART_COUNT", 0, LAUNCH_MAX, &out->restart);
+    return error ? error : integer(env, "TORCHELASTIC_RESTART_COUNT", 0, LAUNCH_MAX, &out->restart);
+}

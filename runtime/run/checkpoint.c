@@ -1,0 +1,462 @@
+/* checkpoint.c -- saves, and keeps OUT in order.
+ *
+ * In:    the model's arrays between two steps.
+ * Keeps: the rename is the commit; nothing older is removed before the new one was read again.
+ * Method: see checkpoint.h. Rank 0 writes every file: ranks are replicas. */
+#define _GNU_SOURCE
+#include "runtime/run/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/files/crc32c.h"
+#include "runtime/device.h"
+#include "runtime/run/fault.h"
+#include "runtime/files/folder.h"
+#include "runtime/model/hf.h"
+#include "runtime/files/json.h"
+#include "runtime/model/weights.h"
+
+/* ---- names in OUT --------------------------------------------------------------------------- */
+
+int64_t checkpoint_step_of(const char *name, const char **rest)
+{
+    static const char prefix[] = "checkpoint-";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return -1;
+    const char *p = name + sizeof prefix - 1;
+    int64_t step = 0;
+    int digits = 0;
+    for (; *p >= '0' && *p <= '9' && digits < 16; p++, digits++)
+        step = step * 10 + (*p - '0');
+    *rest = p;
+    return digits > 0 ? step : -1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+char *checkpoint_path(const char *out, int64_t step)
+{
+    return format("%s/checkpoint-%lld", out, (long long)step);
+}
+
+int64_t *checkpoint_list(const char *out, int *n)
+{
+    DIR *dir = opendir(out);
+    int64_t *step = NULL;
+    *n = dir ? 0 : -1;
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        const char *rest;
+        int64_t s = checkpoint_step_of(d->d_name, &rest);
+        if (s < 0 || *rest)
+            continue;
+        int64_t *longer = realloc(step, ((size_t)*n + 1) * sizeof *step);
+        if (!longer)
+            die(EXIT_IO, "out of memory for a list of %d checkpoints", *n + 1);
+        step = longer;
+        step[(*n)++] = s;
+    }
+    if (dir)
+        closedir(dir);
+    if (*n > 1)
+        qsort(step, (size_t)*n, sizeof *step, ascending);
+    return step;
+}
+
+/* ---- before the first step ------------------------------------------------------------------ */
+
+static void remove_leftovers(const char *out)
+{
+    DIR *dir = opendir(out);
+    if (!dir)
+        die(EXIT_IO, "%s: open: %s", out, strerror(errno));
+    for (struct dirent *d; (d = readdir(dir));) {
+        const char *rest;
+        if (checkpoint_step_of(d->d_name, &rest) < 0 ||
+            (strcmp(rest, ".tmp") != 0 && strcmp(rest, ".del") != 0))
+            continue;
+        char *path = folder_join(out, d->d_name), *error = folder_remove(path);
+        if (error)
+            warn("%s: left by an earlier run, cannot be removed", error);
+        else
+            note("%s: left by an earlier run, removed", path);
+        free(error);
+        free(path);
+    }
+    closedir(dir);
+}
+
+static void probe(const char *out)
+{
+    char *path = format("%s/probe.%ld", out, (long)getpid());
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    bool bad = fd < 0 || write(fd, "probe\n", 6) != 6 || fsync(fd);
+    int why = errno;
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+    }
+    if (bad)
+        die(EXIT_IO, "%s: the run folder cannot be written: %s", out, strerror(why));
+    free(path);
+}
+
+/* Of a tensor and its state in the files of a checkpoint. */
+static int64_t saved_bytes(const Model *m, const Tensor *t)
+{
+    int64_t each = 0;
+    if (t->adapter)
+        each = 4;
+    else if (!m->adapter_json)
+        each = t->type == EL_F32 ? 4 : t->master ? 6 : 2;
+    if (t->exp_avg)
+        each += 8;
+    return each * model_elements(t);
+}
+
+/* NULL, or why the next checkpoint will not fit. The reserve is for the small files. */
+static char *room(const Checkpoints *c, const Model *m)
+{
+    const double reserve = 1 << 20, mib = 1 << 20;
+    double need = reserve;
+    for (int i = 0; i < m->ntensors; i++)
+        need += 1.05 * (double)saved_bytes(m, &m->tensors[i]);
+    int64_t have = folder_free_bytes(c->out);
+    if (have < 0 || (double)have >= need)
+        return NULL;
+    return format("%s: a checkpoint needs %.1f MiB, %.1f MiB are free", c->out, need / mib,
+                  (double)have / mib);
+}
+
+void checkpoint_start(Checkpoints *c, const Model *m)
+{
+    if (world.rank != 0)
+        return;
+    remove_leftovers(c->out);
+    probe(c->out);
+    char *error = room(c, m);
+    if (error)
+        die(EXIT_IO, "%s", error);
+    if (c->flags->save_total_limit == 1)
+        note("--save-total-limit 1 counts as 2: the newest checkpoint may turn out damaged");
+}
+
+/* ---- one checkpoint ------------------------------------------------------------------------- */
+
+static void add_item(WeightsItem *item, int *n, const Tensor *t, const char *suffix,
+                     const float *array)
+{
+    if (!array)
+        return;
+    item[*n].name = format("%s.%s", t->name, suffix);
+    item[*n].t = t;
+    item[*n].dtype = ST_F32;
+    item[*n].array = array;
+    item[(*n)++].type = EL_F32;
+}
+
+static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest)
+{
+    WeightsItem *item = calloc(3 * (size_t)m->ntensors + 1, sizeof *item);
+    if (!item)
+        die(EXIT_IO, "out of memory for a list of %d tensors", 3 * m->ntensors);
+    int n = 0;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        add_item(item, &n, t, "exp_avg", t->exp_avg);
+        add_item(item, &n, t, "exp_avg_sq", t->exp_avg_sq);
+        add_item(item, &n, t, "master", t->adapter ? NULL : t->master);
+    }
+    char *error = weights_write(item, n, folder, "optimizer.safetensors", manifest);
+    for (int i = 0; i < n; i++)
+        free((char *)item[i].name);
+    free(item);
+    return error;
+}
+
+cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
+{
+    cJSON *layout = c->layout ? cJSON_Duplicate(c->layout, true) : cJSON_CreateObject();
+    cJSON_AddNumberToObject(layout, "ranks", (double)m->ranks);
+    cJSON_AddNumberToObject(layout, "micro", (double)m->micro);
+    cJSON_AddNumberToObject(layout, "accum", (double)m->accum);
+    cJSON_AddStringToObject(layout, "recipe_hash", m->hash);
+    cJSON_AddStringToObject(layout, "generator", m->generator);
+    if (strcmp(device_name(), "CPU") != 0) {
+        static const char *const chosen[] = { "NCCL_ALGO", "NCCL_PROTO", "NCCL_MAX_NCHANNELS" };
+        cJSON_AddStringToObject(layout, "gpu", device_name());
+        cJSON_AddStringToObject(layout, "nccl", comm_library());
+        for (int i = 0; i < 3; i++)
+            cJSON_AddStringToObject(layout, chosen[i], getenv(chosen[i]) ? getenv(chosen[i]) : "");
+    }
+    return layout;
+}
+
+static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJSON *state)
+{
+    cJSON *all = cJSON_CreateObject();
+    cJSON_AddStringToObject(all, "format", "diecast-train-state-1");
+    cJSON_AddNumberToObject(all, "step", (double)step);
+    cJSON_AddStringToObject(all, "recipe", m->recipe);
+    cJSON_AddStringToObject(all, "model_fields", m->model_fields);
+    cJSON_AddNumberToObject(all, "global_batch", (double)(m->ranks * m->micro * m->accum));
+    cJSON_AddStringToObject(all, "data", c->fingerprint ? c->fingerprint : "");
+    cJSON_AddItemToObject(all, "layout", checkpoint_layout(c, m));
+    cJSON *flags = cJSON_AddObjectToObject(all, "flags");
+    for (int i = 0; i < FLAG_COUNT; i++)
+        if (flags_sticky(i)) {
+            char *text = flags_text(c->flags, i);
+            cJSON_AddStringToObject(flags, flags_name(i), text);
+            free(text);
+        }
+    if (m->adapter_json) {
+        if (!c->base_known)
+            c->base_crc = model_base_crc(m);
+        c->base_known = true;
+        char text[9];
+        snprintf(text, sizeof text, "%08x", c->base_crc);
+        cJSON *base = cJSON_AddObjectToObject(all, "base");
+        cJSON_AddStringToObject(base, "path", c->base ? c->base : "");
+        cJSON_AddStringToObject(base, "crc32c", text);
+    }
+    cJSON_AddItemToObject(all, "state", cJSON_Duplicate(state, true));
+    return all;
+}
+
+/* files.json carries the checksum of its own text without that line. */
+static char *write_manifest(cJSON *manifest, const Model *m, int64_t step, const char *folder)
+{
+    cJSON_AddStringToObject(manifest, "format", "diecast-checkpoint-1");
+    cJSON_AddNumberToObject(manifest, "step", (double)step);
+    cJSON_AddStringToObject(manifest, "recipe_hash", m->hash);
+    char *text = folder_json_text(manifest), crc[9];
+    snprintf(crc, sizeof crc, "%08x", crc32c(0, text, strlen(text)));
+    free(text);
+    cJSON_AddStringToObject(manifest, "crc32c", crc);
+    return folder_write_json(folder, "files.json", manifest, NULL);
+}
+
+static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                         const cJSON *trainer, const char *temp)
+{
+    cJSON *manifest = manifest_new();
+    char *error;
+    if (m->adapter_json) {
+        error = hf_write_adapter(m, temp, c->base, manifest);
+        if (!error && c->source)
+            error = folder_copy_extras(c->source, temp, manifest);
+    } else {
+        error = hf_write_model(m, temp, c->source, false, HF_SHARD_BYTES, manifest);
+    }
+    if (!error)
+        error = write_optimizer(m, temp, manifest);
+    if (!error) {
+        cJSON *all = train_state(c, m, step, state);
+        error = folder_write_json(temp, "train_state.json", all, manifest);
+        cJSON_Delete(all);
+    }
+    if (!error)
+        error = folder_write_json(temp, "trainer_state.json", trainer, manifest);
+    if (!error)
+        error = write_manifest(manifest, m, step, temp);
+    cJSON_Delete(manifest);
+    return error;
+}
+
+/* One attempt; what a failed one wrote is gone. */
+static char *save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                  const cJSON *trainer)
+{
+    char *error = room(c, m);
+    if (error)
+        return error;
+    char *final = checkpoint_path(c->out, step);
+    char *temp = format("%s.tmp", final);
+    if (folder_exists(temp))
+        error = folder_remove(temp);
+    if (!error)
+        error = folder_make(temp);
+    if (!error)
+        error = write_files(c, m, step, state, trainer, temp);
+    fault_save();
+    if (!error)
+        error = folder_commit(temp, final);
+    if (error && folder_exists(temp))
+        free(folder_remove(temp));
+    free(temp);
+    free(final);
+    return error;
+}
+
+/* Removes the oldest beyond the limit, but neither the one of step nor the best. */
+static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
+{
+    const char *best = cJSON_GetStringValue(json_get(trainer, "best_model_checkpoint")), *rest;
+    const char *slash = best ? strrchr(best, '/') : NULL;
+    int64_t best_step = best ? checkpoint_step_of(slash ? slash + 1 : best, &rest) : -1;
+    int64_t keep = c->flags->save_total_limit == 1 ? 2 : c->flags->save_total_limit;
+    int n;
+    int64_t *list = checkpoint_list(c->out, &n), left = n;
+    for (int i = 0; i < n && keep > 0 && left > keep; i++) {
+        if (list[i] == step || list[i] == best_step)
+            continue;
+        char *path = checkpoint_path(c->out, list[i]);
+        char *del = format("%s.del", path), *error = NULL;
+        if (folder_exists(del))
+            error = folder_remove(del);
+        if (!error && rename(path, del))
+            error = format("%s: rename: %s", path, strerror(errno));
+        if (!error)
+            error = folder_sync(c->out);
+        if (!error)
+            error = folder_remove(del);
+        if (error)
+            warn("old checkpoint not removed: %s", error);
+        free(error);
+        free(del);
+        free(path);
+        left--;
+    }
+    free(list);
+}
+
+typedef struct {
+    uint32_t crc;
+    char host[sizeof world.host];
+} Replica;
+
+static int holders(const Replica *all, uint32_t crc)
+{
+    int n = 0;
+    for (int r = 0; r < world.size; r++)
+        n += all[r].crc == crc;
+    return n;
+}
+
+/* All ranks: whether they have the same checksum; else who has other ones than most, as far as that
+ * can be told. what: as in "ranks have other ...". */
+static bool agree(uint32_t own, const char *what, char said[300])
+{
+    enum { ROOM = 300, TAIL = 100 };
+    if (comm_max_int(own) == -comm_max_int(-(int64_t)own))
+        return true;
+    Replica *all = calloc((size_t)world.size, sizeof *all);
+    if (!all)
+        die(EXIT_INTERNAL, "out of memory for the checksums of %d ranks", world.size);
+    int most = 0;
+    for (int r = 0; r < world.size; r++) {
+        all[r].crc = own;
+        memcpy(all[r].host, world.host, sizeof all[r].host);
+        comm_broadcast(&all[r], sizeof all[r], r);
+    }
+    for (int r = 0; r < world.size; r++)
+        if (holders(all, all[r].crc) > holders(all, all[most].crc))
+            most = r;
+    int odd = world.size - holders(all, all[most].crc);
+    size_t n = 0;
+    if (world.size == 2)
+        snprintf(said, ROOM, "ranks 0 (%s) and 1 (%s) have different %s: one of both is wrong",
+                 all[0].host, all[1].host, what);
+    else if (2 * odd >= world.size)
+        snprintf(said, ROOM, "the ranks have different %s, and no majority has the same", what);
+    else {
+        for (int r = 0; r < world.size && n < ROOM - TAIL - sizeof all[r].host; r++)
+            if (all[r].crc != all[most].crc)
+                n += (size_t)snprintf(said + n, ROOM - n, "%s%d (%s)", n ? ", " :
+                                      odd > 1 ? "ranks " : "rank ", r, all[r].host);
+        snprintf(said + n, ROOM - n, " %s other %s than the other ranks",
+                 odd > 1 ? "have" : "has", what);
+    }
+    free(all);
+    return false;
+}
+
+/* Ranks are replicas: one that holds other bits has computed wrong ones, and what rank 0 would save
+ * cannot be trusted. */
+static void check_replicas(const Model *m, int64_t step)
+{
+    char said[300];
+    if (world.size == 1)
+        return;
+    comm_expect(weights_seconds(m));
+    bool equal = agree(model_state_crc(m), "weights or moments", said);
+    comm_expect(0);
+    if (equal)
+        return;
+    if (world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
+    die(EXIT_REPLICAS, "step %lld: %s: memory or processor at fault; nothing of this step is saved",
+        (long long)step, said);
+}
+
+void checkpoint_same_weights(Checkpoints *c, const Model *m)
+{
+    char said[300];
+    if (world.size == 1)
+        return;
+    comm_expect(weights_seconds(m));
+    if (m->adapter_json && !c->base_known)
+        c->base_crc = model_base_crc(m);
+    c->base_known = m->adapter_json != NULL;
+    bool equal = agree(c->base_crc ^ model_state_crc(m), "weights to start from", said);
+    comm_expect(0);
+    if (!equal && world.rank != 0)
+        comm_barrier();          /* rank 0 ends the job with the one line */
+    if (!equal)
+        die(EXIT_MISMATCH, "%s: want the same files on every host", said);
+}
+
+/* Rank 0's part of a save: the checkpoint, then a look at it. */
+static char *write_and_look(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                            const cJSON *trainer)
+{
+    char *error = save(c, m, step, state, trainer);
+    if (error) {
+        warn("checkpoint of step %lld: %s; trying once more", (long long)step, error);
+        free(error);
+        error = save(c, m, step, state, trainer);
+    }
+    if (!error) {
+        char *path = checkpoint_path(c->out, step);
+        error = checkpoint_verify(path);
+        free(path);
+    }
+    return error;
+}
+
+bool checkpoint_save(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
+                     const cJSON *trainer)
+{
+    check_replicas(m, step);
+    comm_expect(3 * weights_seconds(m));         /* two attempts, one look */
+    const char *where;
+    int64_t bad = world.rank == 0 ? model_nonfinite(m, &where) : 0;
+    if (bad > 0)
+        die(EXIT_NONFINITE, "%lld weights are NaN or Inf, the first in %s: nothing is saved%s%s",
+            (long long)bad, where, c->advice ? "; " : "", c->advice ? c->advice : "");
+    char *error = world.rank == 0 ? write_and_look(c, m, step, state, trainer) : NULL;
+    comm_expect(0);
+    if (world.rank != 0)
+        return true;
+    if (!error) {
+        c->failures = 0;
+        rotate(c, step, trainer);
+        return true;
+    }
+    c->failures++;
+    if (c->failures >= 3)
+        die(EXIT_IO, "%s; the third save in a row that failed", error);
+    warn("checkpoint of step %lld not saved: %s; training goes on", (long long)step, error);
+    free(error);
+    return false;
+}

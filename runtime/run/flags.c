@@ -1,0 +1,431 @@
+/* flags.c -- reads the command line by the rows of flags.def.
+ *
+ * In:    argv and the recipe's defaults.  Out: Flags, or one line and EXIT_CONFIG. */
+#define _GNU_SOURCE
+#include "runtime/run/flags.h"
+#include "runtime/base.h"
+#include "runtime/files/names.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum { TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_STRING } FlagType;
+
+typedef struct {
+    const char *name;
+    FlagType type;
+    size_t offset;               /* in Flags */
+    double lo, hi;               /* FLOAT */
+    int64_t ilo, ihi;            /* INT */
+    const char *metavar;
+    int recipe;
+    bool own;                    /* of each rank */
+    const char *doc, *value;     /* value: the default as written in the table */
+} Row;
+
+static const Row rows[FLAG_COUNT] = {
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc)                                  \
+    { #name, TYPE_##type, offsetof(Flags, name), (double)(lo), (double)(hi),                   \
+      TYPE_##type == TYPE_INT ? (int64_t)(lo) : 0, TYPE_##type == TYPE_INT ? (int64_t)(hi) : 0, \
+      metavar, (recipe) & 3, ((recipe) & 4) != 0, doc, #value },
+#include "runtime/run/flags.def"
+#undef FLAG
+};
+
+static char *strict_int(const Row *r, const char *text, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    bool digit = isdigit((unsigned char)text[*text == '-']);
+    if (!digit || *end || errno || v < r->ilo || v > r->ihi)
+        return format("want an integer from %lld to %lld, got \"%.60s\"", (long long)r->ilo,
+                      (long long)r->ihi, text);
+    *out = v;
+    return NULL;
+}
+
+/* The shortest text that reads back to the same bits. */
+static char *number_text(double x)
+{
+    for (int digits = 6; digits < 17; digits++) {
+        char *text = format("%.*g", digits, x);
+        if (strtod(text, NULL) == x)
+            return text;
+        free(text);
+    }
+    return format("%.17g", x);
+}
+
+static char *strict_float(const Row *r, const char *text, double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    size_t plain = strspn(text, "+-.0123456789eE");      /* no hexadecimal, no inf, no nan */
+    if (!*text || text[plain] || *end || !isfinite(v) || v < r->lo || v > r->hi) {
+        char *lo = number_text(r->lo), *hi = number_text(r->hi);
+        char *error = format("want a number from %s to %s, got \"%.60s\"", lo, hi, text);
+        free(lo);
+        free(hi);
+        return error;
+    }
+    *out = v;
+    return NULL;
+}
+
+/* The value column lists words ("none|sqrt|linear") rather than a placeholder. */
+static bool has_choices(const Row *r)
+{
+    if (!strchr(r->metavar, '|'))
+        return false;
+    for (const char *c = r->metavar; *c; c++)
+        if (isupper((unsigned char)*c))
+            return false;
+    return true;
+}
+
+static char *one_of(const Row *r, const char *text, const char **out)
+{
+    size_t n = strlen(text);
+    for (const char *w = r->metavar; n && w && !strchr(text, '|'); w = strchr(w, '|')) {
+        w += *w == '|';
+        if (strncmp(w, text, n) == 0 && (w[n] == '|' || !w[n])) {
+            *out = text;
+            return NULL;
+        }
+    }
+    return format("want one of %s, got \"%.60s\"", r->metavar + (*r->metavar == '|'), text);
+}
+
+static void spell(char to[64], const char *name)
+{
+    snprintf(to, 64, "%s", name);
+    for (char *c = to; *c; c++)
+        if (*c == '_')
+            *c = '-';
+}
+
+/* The name among ours and those of foreign.def that was probably meant; NULL: none is near. */
+static const char *nearest(const char *name)
+{
+    int least = (int)(strlen(name) + 1) / 3 + 1;
+    const char *near = NULL;
+    for (int i = 0; i < FLAG_COUNT + foreign_rows; i++) {
+        const char *have = i < FLAG_COUNT ? rows[i].name : foreign_row[i - FLAG_COUNT].name;
+        int d = names_distance(name, have);
+        if (d < least)
+            near = have, least = d;
+    }
+    return near;
+}
+
+static void die_unknown(const char *what, const char *name)
+{
+    const char *near = nearest(name);
+    char close[64], ours[64];
+    if (!near)
+        die(EXIT_CONFIG, "%s%.60s: no such flag (--help lists all)", what, name);
+    spell(close, near);
+    const Foreign *row = flags_find(near) < 0 ? foreign_find(near) : NULL;
+    if (!row || !*row->ours)
+        die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s? (--help lists all)", what, name,
+            close);
+    bool field = row->kind == FOREIGN_RECIPE;
+    spell(ours, row->ours);
+    die(EXIT_CONFIG, "%s%.60s: no such flag; did you mean --%s, here %s%s? (--help lists all)", what,
+        name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
+}
+
+/* A name that means something else here than a flag. given: the value beside it, or NULL. */
+static void die_foreign(const Foreign *row, const char *name, const char *given, const char *made)
+{
+    const char *value = foreign_value(row, given), *open = *row->note ? " (" : "";
+    const char *close = *row->note ? ")" : "";
+    char ours[64];
+    spell(ours, row->ours);
+    switch (row->kind) {
+    case FOREIGN_LINE:
+        die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, value, row->note);
+    case FOREIGN_RECIPE:
+        if (*row->value == '=' && foreign_off(given))
+            die(EXIT_CONFIG, "--%s %s: leave it out; the recipe's %s is fixed when the program is "
+                "generated", name, given, row->ours);
+        die(EXIT_CONFIG, "--%s is fixed when the program is generated: gen %s %s=%s%s%s%s", name,
+            made, row->ours, value, open, row->note, close);
+    case FOREIGN_NONE:
+        die(EXIT_CONFIG, "--%s: not supported: %s", name, row->note);
+    default:
+        die(EXIT_CONFIG, "--%s: %s", name, row->note);
+    }
+}
+
+/* run/ beside the program, for an empty --out. */
+static const char *beside_program(const char *leaf)
+{
+    static char path[PATH_MAX + 16];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    snprintf(path + (n > 0 ? n : 0), 16, "%s", leaf);
+    return path;
+}
+
+static bool truth(const char *text)
+{
+    return text && (names_same(text, "true") || names_same(text, "false"));
+}
+
+/* The command line being read; by: as which name each flag was given. */
+typedef struct {
+    Flags *f;
+    const char *made;
+    int argc, i;
+    char **argv;
+    char by[FLAG_COUNT][64];
+} Line;
+
+static void set(Line *l, int k, const char *name, const char *value)
+{
+    char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
+    char *error = flags_set(l->f, k, value);
+    if (error)
+        die(EXIT_CONFIG, "--%s: %s; it is: %s", name, error, rows[k].doc);
+    if (!*value)
+        die(EXIT_CONFIG, "--%s: is empty, want %s; a variable of the shell that is not set?", name,
+            rows[k].metavar);
+    char *now = flags_text(l->f, k);
+    if (before && !names_same(l->by[k], name) && strcmp(before, now) != 0)
+        die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->by[k], before,
+            name, now);
+    snprintf(l->by[k], sizeof l->by[k], "%s", name);
+    l->f->given[k] = true;
+    free(before);
+    free(now);
+}
+
+/* argv[i] is a flag: its value is in the same word or the next; a bare BOOL is true. */
+static void take(Line *l)
+{
+    const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
+    const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;
+    char name[64];
+    size_t n = equal ? (size_t)(equal - word) : strlen(word);
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    int k = flags_find(name);
+    if (k < 0) {
+        const Foreign *row = foreign_find(name);
+        const char *given = equal ? equal + 1 : next && strncmp(next, "--", 2) ? next : NULL;
+        if (strchr(name, '.'))
+            die(EXIT_CONFIG, "--%s: names with a dot are fields of the recipe, fixed when the "
+                "program is generated: gen %s %s=%s", name, l->made, name, given ? given : "...");
+        if (!row)
+            die_unknown("--", name);
+        if (row->kind != FOREIGN_ALIAS)
+            die_foreign(row, name, given, l->made);
+        k = flags_find(row->ours);
+    }
+    if (equal) {
+        value = equal + 1;
+    } else if (rows[k].type == TYPE_BOOL && !truth(next)) {
+        value = "true";
+    } else if (next) {
+        value = next;
+        l->i++;
+    } else {
+        die(EXIT_CONFIG, "--%s: wants a value: %s", name, rows[k].metavar);
+    }
+    set(l, k, name, value);
+}
+
+/* A word that does not begin with --: what was probably meant. */
+static void die_stray(const char *word)
+{
+    char name[64], flag[64];
+    const char *bare = word + strspn(word, "-");
+    size_t n = strcspn(bare, "=");
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), bare);
+    int k = flags_find(name);
+    if (k < 0)
+        die(EXIT_CONFIG, "%.60s: no flag (write --name value; --help lists all)", word);
+    spell(flag, name);
+    die(EXIT_CONFIG, "%.60s: no flag; write --%s %.60s", word, flag,
+        bare[n] ? bare + n + 1 : rows[k].metavar);
+}
+
+const char *flags_name(int i)
+{
+    return rows[i].name;
+}
+
+bool flags_sticky(int i)
+{
+    return rows[i].recipe == 2;
+}
+
+int flags_find(const char *name)
+{
+    char want[64], have[64];
+    spell(want, name);
+    for (int i = 0; i < FLAG_COUNT; i++) {
+        spell(have, rows[i].name);
+        if (strcmp(want, have) == 0)
+            return i;
+    }
+    return -1;
+}
+
+char *flags_set(Flags *f, int i, const char *text)
+{
+    const Row *r = &rows[i];
+    void *at = (char *)f + r->offset;
+    text = foreign_word(r->name, text);
+    switch (r->type) {
+    case TYPE_INT:
+        return strict_int(r, text, at);
+    case TYPE_FLOAT:
+        return strict_float(r, text, at);
+    case TYPE_BOOL:
+        if (!truth(text))
+            return format("want true or false, got \"%.60s\"", text);
+        *(bool *)at = names_same(text, "true");
+        return NULL;
+    case TYPE_STRING:
+        if (has_choices(r))
+            return one_of(r, text, at);
+        *(const char **)at = text;
+        return NULL;
+    }
+    return NULL;
+}
+
+char *flags_text(const Flags *f, int i)
+{
+    const void *at = (const char *)f + rows[i].offset;
+    switch (rows[i].type) {
+    case TYPE_BOOL:
+        return format("%s", *(const bool *)at ? "true" : "false");
+    case TYPE_INT:
+        return format("%lld", (long long)*(const int64_t *)at);
+    case TYPE_FLOAT:
+        return number_text(*(const double *)at);
+    case TYPE_STRING:
+        return format("%s", *(const char *const *)at);
+    }
+    return NULL;
+}
+
+/* A path, and none of the words that may stand for one. */
+static bool is_path(const Row *r, const char *text)
+{
+    const char *m = r->metavar, *word;
+    if (!strstr(m, "FILE") && !strstr(m, "DIR") && !strstr(m, "PATH"))
+        return false;
+    char *error = one_of(r, text, &word);
+    free(error);
+    return error != NULL;
+}
+
+char *flags_common(const Flags *f, int i)
+{
+    if (rows[i].own)
+        return NULL;
+    char *text = flags_text(f, i), *common;
+    if (is_path(&rows[i], text))
+        common = format("%s", *text ? "a path" : "not given");
+    else
+        common = format("%s%s", text, f->given[i] ? "" : " (default)");
+    free(text);
+    return common;
+}
+
+/* Headings and flags in the order of the help. */
+static const struct {
+    const char *title;           /* NULL: a flag */
+    int flag;
+} help_line[] = {
+#define SECTION(title) { title, -1 },
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) { NULL, FLAG_##name },
+#include "runtime/run/flags.def"
+#undef FLAG
+};
+
+enum { HELP_ALIASES = 2, HELP_COLUMNS = 100 };     /* names of other trainers beside a flag */
+
+/* From this column on, further lines from column 6; lines break at blanks and behind bars. */
+static void wrapped(FILE *to, int indent, const char *text)
+{
+    int column = fprintf(to, "%*s", indent, "");
+    for (const char *blank = ""; *text; text += strspn(text, " ")) {
+        int n = (int)strcspn(text, " |");
+        n += text[n] == '|';
+        if (column > 6 && column + n >= HELP_COLUMNS) {
+            column = fprintf(to, "\n%*s", 6, "") - 1;
+            blank = "";
+        }
+        column += fprintf(to, "%s%.*s", blank, n, text);
+        text += n;
+        blank = *text == ' ' ? " " : "";
+    }
+    fputc('\n', to);
+}
+
+static void help_flag(FILE *to, const Flags *f, int i)
+{
+    const char *metavar = rows[i].metavar + (*rows[i].metavar == '|');
+    char name[64], *value = flags_text(f, i), *doc;
+    spell(name, rows[i].name);
+    char *head = format("--%s%s%s", name, *metavar ? " " : "", metavar);
+    bool says = rows[i].type != TYPE_BOOL && *value;
+    doc = says ? format("%s [%s]", rows[i].doc, value) : format("%s", rows[i].doc);
+    for (int k = 0, shown = 0; k < foreign_rows && shown < HELP_ALIASES; k++)
+        if (foreign_row[k].kind == FOREIGN_ALIAS && strcmp(foreign_row[k].ours, rows[i].name) == 0) {
+            char *longer = format("%s%s--%s", doc, shown++ ? ", " : "; also ", foreign_row[k].name);
+            free(doc);
+            doc = longer;
+        }
+    wrapped(to, 2, head);
+    wrapped(to, 6, doc);
+    free(value), free(head), free(doc);
+}
+
+void flags_help(FILE *to, const char *program, const Flags *f)
+{
+    fprintf(to, "usage: %s [--flag value]...    [...]: this program's default\n", program);
+    for (size_t i = 0; i < sizeof help_line / sizeof *help_line; i++)
+        if (help_line[i].title)
+            fprintf(to, "\n%s\n", help_line[i].title);
+        else
+            help_flag(to, f, help_line[i].flag);
+}
+
+void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv)
+{
+    *f = (Flags){
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
+#include "runtime/run/flags.def"
+#undef FLAG
+    };
+    for (; defaults && defaults->name; defaults++) {
+        int k = flags_find(defaults->name);
+        if (k < 0 || !rows[k].recipe)
+            die_unknown("recipe, run: ", defaults->name);
+        char *error = flags_set(f, k, defaults->value);
+        if (error)
+            die(EXIT_CONFIG, "recipe, run.%s: %s", defaults->name, error);
+    }
+    Line l = { .f = f, .made = made, .argc = argc, .argv = argv };
+    for (l.i = 1; l.i < argc; l.i++) {
+        if (strcmp(argv[l.i], "-h") == 0)
+            f->help = true;
+        else if (strncmp(argv[l.i], "--", 2) == 0 && argv[l.i][2])
+            take(&l);
+        else
+            die_stray(argv[l.i]);
+    }
+    if (!*f->out)
+        f->out = beside_program("run");
+}

@@ -1,0 +1,61 @@
+/* flags.h -- run-time flags by the rows of flags.def: recipe's defaults, then command line.
+ *
+ * Keeps: numbers read strictly and range-checked; anything unknown ends the program with
+ *        EXIT_CONFIG. */
+#ifndef DIECAST_FLAGS_H
+#define DIECAST_FLAGS_H
+
+#include "runtime/run/schedule.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef bool FlagBOOL;
+typedef int64_t FlagINT;
+typedef double FlagFLOAT;
+typedef const char *FlagSTRING;
+
+enum {
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) FLAG_##name,
+#include "runtime/run/flags.def"
+#undef FLAG
+    FLAG_COUNT
+};
+
+typedef struct {
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) Flag##type name;
+#include "runtime/run/flags.def"
+#undef FLAG
+    bool given[FLAG_COUNT];      /* on the command line; index FLAG_<name> */
+} Flags;
+
+/* A default set by the recipe, as text; a list ends with name NULL. */
+typedef struct {
+    const char *name, *value;
+} FlagDefault;
+
+/* Table's defaults, then the recipe's, then argv[1..]: --name value, --name=value, a BOOL also
+ * bare; - and _ in names are the same, and so are the ALIAS rows of foreign.def: two names of a
+ * flag with different values are refused. Strings stay pointers into argv or defaults. An empty
+ * `out` becomes run/ beside the program. made: the words after `gen` that made
+ * this program, for messages. */
+void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv);
+/* Every flag in its section, with its present value: after flags_parse that is the recipe's default,
+ * unless given. */
+void flags_help(FILE *to, const char *program, const Flags *f);
+/* Of flag i: its name; whether a resumed run keeps the checkpoint's value; its value as text
+ * that flags_set reads back to the same bits (malloc'ed). */
+const char *flags_name(int i);
+bool flags_sticky(int i);
+char *flags_text(const Flags *f, int i);
+/* What all ranks must have the same of flag i, malloc'ed: its value and whether it was given, of a
+ * path whether there is one; NULL: each rank may have its own. */
+char *flags_common(const Flags *f, int i);
+/* Sets flag i from text as on the command line, without marking it given; text must outlive f
+ * for a STRING. NULL, or a malloc'ed "want ..., got ...". */
+char *flags_set(Flags *f, int i, const char *text);
+/* Index of a name in any spelling, or -1. */
+int flags_find(const char *name);
+
+#endif

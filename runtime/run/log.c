@@ -1,0 +1,541 @@
+/* log.c -- banner, progress on standard error, history.jsonl, trainer_state.json.
+ *
+ * In:    sums of every step.  Out: records with the keys and roundings of transformers.
+ * Keeps: history.jsonl has full precision, trainer_state.json the loss in 4 decimals. */
+#define _GNU_SOURCE
+#include "runtime/run/log.h"
+#include "runtime/base.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/device.h"
+#include "runtime/files/json.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HISTORY_MAX ((size_t)1 << 30)
+enum { BAR = 20, RETRY_SECONDS = 5 };
+
+static double rounded(double x, double steps)
+{
+    return nearbyint(x * steps) / steps;
+}
+
+static void add_float(cJSON *o, const char *key, double x)
+{
+    if (isfinite(x))
+        json_add_float(o, key, x);
+    else
+        cJSON_AddNullToObject(o, key);
+}
+
+static double epoch_at(const Log *l, int64_t step)
+{
+    return (double)step / (double)(l->per_epoch > 0 ? l->per_epoch : 1);
+}
+
+static void io(char *error)
+{
+    if (error)
+        die(EXIT_IO, "%s", error);
+}
+
+/* A flat record as one line. */
+static void write_line(FILE *to, const cJSON *record)
+{
+    char text[64];
+    const char *between = "{";
+    for (const cJSON *item = record->child; item; item = item->next, between = ", ") {
+        fprintf(to, "%s\"%s\": ", between, item->string);
+        if (cJSON_IsNull(item)) {
+            fputs("null", to);
+        } else if (cJSON_IsString(item)) {
+            char *quoted = cJSON_PrintUnformatted(item);
+            fputs(quoted ? quoted : "null", to);
+            free(quoted);
+        } else if (item->type & JSON_FLOAT) {
+            json_float_text(item->valuedouble, text);
+            fputs(text, to);
+        } else {
+            fprintf(to, "%.0f", item->valuedouble);
+        }
+    }
+    fputs("}\n", to);
+}
+
+/* All records into PATH: temporary file, rename. NULL, or a malloc'ed message: it is as it was. */
+static char *write_all(const Log *l, const char *path)
+{
+    char *temporary = format("%s.tmp", path), *error = NULL;
+    int fd = file_create(temporary, &error);
+    if (fd >= 0) {
+        FILE *to = fdopen(fd, "w");
+        for (const cJSON *r = l->records->child; to && r; r = r->next)
+            write_line(to, r);
+        bool good = to && fflush(to) == 0 && fsync(fd) == 0;
+        good = (to ? fclose(to) : close(fd)) == 0 && good && rename(temporary, path) == 0;
+        if (!good) {
+            error = format("%s: write: %s", path, strerror(errno));
+            unlink(temporary);
+        }
+    }
+    free(temporary);
+    return error;
+}
+
+/* For records at the end; flags: O_TRUNC or 0. NULL, or a malloc'ed message. */
+static char *open_history(Log *l, const char *path, int flags)
+{
+    char *error = NULL;
+    int fd = file_open(path, O_WRONLY | O_CREAT | O_APPEND | flags, &error);
+    l->history = fd < 0 ? NULL : fdopen(fd, "a");
+    if (fd >= 0 && !l->history)
+        error = format("%s: open: %s", path, strerror(errno));
+    return error;
+}
+
+/* After a failed write: the whole file anew, so that no half a line stays. */
+static void catch_up(Log *l)
+{
+    l->tried = clock_seconds();
+    char *path = format("%s/history.jsonl", l->flags->out), *error = write_all(l, path);
+    if (!error)
+        error = open_history(l, path, 0);
+    if (!error)
+        note("history.jsonl has every record again");
+    free(error);
+    free(path);
+}
+
+/* A disk may be full for a while: training goes on, the records wait in memory. */
+static void write_record(Log *l, const cJSON *record)
+{
+    if (!l->history) {
+        if (clock_seconds() - l->tried > RETRY_SECONDS)
+            catch_up(l);
+        return;
+    }
+    write_line(l->history, record);
+    if (fflush(l->history) == 0)
+        return;
+    warn("history.jsonl: write: %s; training goes on, later records try again", strerror(errno));
+    fclose(l->history);
+    l->history = NULL;
+    l->tried = clock_seconds();
+}
+
+/* Seconds since 1970, to the millisecond. */
+static double wall_clock(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return rounded((double)t.tv_sec + 1e-9 * (double)t.tv_nsec, 1e3);
+}
+
+/* since: clock_seconds(). */
+static double tokens_per_second(int64_t tokens, double since)
+{
+    double seconds = clock_seconds() - since;
+    return (double)tokens / (seconds > 1e-9 ? seconds : 1e-9);
+}
+
+static void keep(Log *l, cJSON *record, int64_t step)
+{
+    add_float(record, "time", wall_clock());
+    add_float(record, "epoch", epoch_at(l, step));
+    cJSON_AddNumberToObject(record, "step", (double)step);
+    cJSON_AddItemToArray(l->records, record);
+    write_record(l, record);
+}
+
+/* "1:02:03" */
+static void clock_text(char to[32], double seconds)
+{
+    long long s = isfinite(seconds) && seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
+    snprintf(to, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+}
+
+static void progress(Log *l, int64_t step, const LogStep *s, double loss, bool record)
+{
+    double now = clock_seconds();
+    if (l->bar ? now - l->drawn < 0.1 && step < l->total : !record)
+        return;
+    l->drawn = now;
+    char left[32], bar[BAR + 1];
+    clock_text(left, (now - l->start) / (double)(step - l->first) * (double)(l->total - step));
+    double rate = tokens_per_second(l->tokens_mark, l->mark);
+    if (!l->bar) {
+        note("step %lld/%lld  loss %.4f  norm %.4g  lr %.3e  %.0f tokens/s  left %s",
+             (long long)step, (long long)l->total, loss, s->grad_norm, s->lr, rate, left);
+        return;
+    }
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i * l->total < step * BAR ? '#' : '.';
+    bar[BAR] = '\0';
+    fprintf(stderr, "\r%lld/%lld [%s] loss %.4f norm %.3g lr %.2e %.0f tok/s left %s\033[K%s",
+            (long long)step, (long long)l->total, bar, loss, s->grad_norm, s->lr, rate, left,
+            step == l->total ? "\n" : "");
+}
+
+/* One line of the file: a record to keep. */
+static bool wanted(const Log *l, const cJSON *record, int64_t resumed)
+{
+    const cJSON *step = json_get(record, "step");
+    return cJSON_IsNumber(step) && step->valuedouble <= (double)resumed
+        && (resumed >= l->total || !json_get(record, "train_runtime"));
+}
+
+/* Reads the records up to `resumed` back and rewrites the file when it holds others. */
+static void read_back(Log *l, const char *path, int64_t resumed)
+{
+    size_t n;
+    errno = 0;
+    char *error = NULL, *text = file_read_own(path, HISTORY_MAX, &n, &error);
+    if (!text) {
+        if (errno == ELOOP || errno == ENXIO)
+            io(error);           /* a link or a FIFO: not ours to replace */
+        warn("%s: this run's history starts at step %lld", error, (long long)resumed);
+        free(error);
+        n = 0;
+    }
+    size_t kept = 0;
+    for (size_t at = 0; at < n;) {
+        char *newline = memchr(text + at, '\n', n - at);
+        size_t length = newline ? (size_t)(newline - text) - at : n - at;
+        cJSON *record = newline ? json_parse(text + at, length, &error) : NULL;
+        if (!record) {
+            free(newline ? error : NULL);
+            warn("%s: byte %zu: not a record; the rest is dropped", path, at);
+            break;
+        }
+        at += length + 1;
+        if (wanted(l, record, resumed)) {
+            cJSON_AddItemToArray(l->records, record);
+            kept += length + 1;
+        } else {
+            cJSON_Delete(record);
+        }
+    }
+    free(text);
+    if (kept == n && n)
+        return;
+    io(write_all(l, path));
+}
+
+static void banner_data(const char *what, const Data *d, int64_t most)
+{
+    if (!d)
+        return;
+    char *documents = d->bins.n ? format("%lld documents, ", (long long)d->bins.first[d->n]) : NULL;
+    int64_t steps = data_steps_per_epoch(d);
+    bool some = d->eval && most > 0 && most < steps;
+    char *part = some ? format("%lld of ", (long long)most) : NULL;
+    note("  %-10s %lld samples of %lld tokens (%s%s) in %d file%s, %s%lld %s", what, (long long)d->n,
+         (long long)d->T, documents ? documents : "", d->kind, d->nfiles, d->nfiles == 1 ? "" : "s",
+         part ? part : "", (long long)steps, d->eval ? "batches a rank" : "steps an epoch");
+    free(documents);
+    free(part);
+}
+
+/* Of the line `name=value` of model_fields the value, strings and lists without their marks; "" when
+ * there is none. malloc'ed. */
+static char *field_text(const Model *m, const char *name)
+{
+    size_t n = strlen(name), k = 0;
+    const char *line = m->model_fields;
+    while (line && !(strncmp(line, name, n) == 0 && line[n] == '=')) {
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    char *text = format("%.*s", line ? (int)strcspn(line + n + 1, "\n") : 0, line ? line + n + 1 : "");
+    for (const char *c = text; *c; c++)
+        if (!strchr("{}\"", *c))
+            text[k++] = *c;
+    text[k] = '\0';
+    return text;
+}
+
+static void banner_lora(const Model *m)
+{
+    char *rank = field_text(m, "lora.rank"), *alpha = field_text(m, "lora.alpha"),
+         *targets = field_text(m, "lora.targets"), *whole = field_text(m, "lora.modules_to_save");
+    note("  %-10s rank %s, alpha %s%s, targets %s%s%s", "lora", rank, alpha,
+         strstr(m->model_fields, "lora.rslora=true") ? " (rslora)" : "", targets,
+         *whole ? ", whole: " : "", whole);
+    free(rank), free(alpha), free(targets), free(whole);
+}
+
+void log_banner(const Banner *b)
+{
+    const Model *m = b->model;
+    const Flags *f = b->flags;
+    cpu_set_t cpus;
+    int ncpus = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
+    bool cpu = strcmp(device_name(), "CPU") == 0;
+    note("%s  %.12s  (%s, %s, %s)", m->recipe, m->hash, m->objective, m->family, m->generator);
+    if (m->overrides)
+        note("  %-10s %s", "changed by", m->overrides);
+    note("  %-10s %d rank%s x %d thread%s on %d CPU%s%s%s of %s (launcher %s, %s %s)", m->target,
+         world.size, world.size == 1 ? "" : "s", b->threads, b->threads == 1 ? "" : "s", ncpus,
+         ncpus == 1 ? "" : "s", cpu ? "" : " and ", cpu ? "" : device_name(), world.host,
+         comm_launcher(), cpu ? "MPI" : "NCCL", comm_library());
+    note("  %-10s %s, %lld parameters, %lld trained, %.3f GiB planned a rank", "model",
+         m->precision, (long long)m->parameters, (long long)m->trained,
+         (double)m->planned_bytes / (1 << 30));
+    if (m->adapter_json)
+        banner_lora(m);
+    note("  %-10s %s", "weights", b->weights);
+    note("  %-10s %lld x %lld accumulated x %lld rank%s = %lld samples a step", "batch",
+         (long long)m->micro, (long long)m->accum, (long long)m->ranks, m->ranks == 1 ? "" : "s",
+         (long long)(m->micro * m->accum * m->ranks));
+    note("  %-10s %g (%s%s%s), weight decay %g, clip %g, seed %lld", "rate",
+         schedule_scaled(f->lr_scale, f->lr, m->ranks), f->schedule,
+         strcmp(f->lr_scale, "none") ? ", scaled " : "",
+         strcmp(f->lr_scale, "none") ? f->lr_scale : "", f->weight_decay, f->clip,
+         (long long)f->seed);
+    banner_data("data", b->train, 0);
+    banner_data("validation", b->eval, f->eval_batches);
+    note("  %-10s %s", "run folder", f->out);
+}
+
+void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
+              int64_t per_epoch, int64_t resumed)
+{
+    l->model = m;
+    l->flags = f;
+    l->total = total;
+    l->per_epoch = per_epoch;
+    l->records = cJSON_CreateArray();
+    l->start = l->mark = clock_seconds();
+    l->first = resumed;
+    l->tokens_first = l->tokens_all;
+    if (world.rank != 0)
+        return;
+    l->bar = isatty(2);
+    char *path = format("%s/history.jsonl", out);
+    if (resumed > 0)
+        read_back(l, path, resumed);
+    io(open_history(l, path, resumed > 0 ? 0 : O_TRUNC));
+    free(path);
+}
+
+void log_step(Log *l, int64_t step, const LogStep *s)
+{
+    bool computed = s->entropy >= 0.0;
+    l->loss += s->loss;
+    l->loss_all += s->loss;
+    l->steps++;
+    l->steps_all++;
+    l->targets += s->targets;
+    l->tokens_all += s->tokens;
+    l->tokens_mark += s->tokens;
+    if (computed) {
+        l->entropy += s->entropy;
+        l->correct += s->correct;
+    }
+    bool due = step % l->flags->log_every == 0;
+    double loss = l->loss / (double)l->steps;
+    if (world.rank == 0) {
+        progress(l, step, s, loss, due);
+        if (due) {
+            cJSON *r = cJSON_CreateObject();
+            double targets = l->targets ? (double)l->targets : 1.0;
+            add_float(r, "loss", loss);
+            add_float(r, "grad_norm", s->grad_norm);
+            add_float(r, "learning_rate", s->lr);
+            if (computed) {
+                add_float(r, "entropy", l->entropy / targets);
+                add_float(r, "mean_token_accuracy", l->correct / targets);
+            }
+            cJSON_AddNumberToObject(r, "num_tokens", (double)l->tokens_all);
+            add_float(r, "tokens_per_second",
+                      rounded(tokens_per_second(l->tokens_mark, l->mark), 10));
+            keep(l, r, step);
+        }
+    }
+    if (due) {
+        l->mark = clock_seconds();
+        l->tokens_mark = 0;
+        l->loss = l->entropy = l->correct = 0.0;
+        l->steps = l->targets = 0;
+    }
+}
+
+void log_pause(Log *l, double seconds)
+{
+    l->mark += seconds;
+}
+
+void log_eval(Log *l, int64_t step, const LogEval *e)
+{
+    log_pause(l, e->seconds);
+    if (world.rank != 0)
+        return;
+    double seconds = e->seconds > 0.0 ? e->seconds : 1e-9;
+    cJSON *r = cJSON_CreateObject();
+    add_float(r, "eval_loss", e->loss);
+    add_float(r, "eval_loss_token", e->loss_token);
+    if (e->entropy >= 0.0) {
+        add_float(r, "eval_entropy", e->entropy);
+        add_float(r, "eval_mean_token_accuracy", e->accuracy);
+    }
+    add_float(r, "eval_runtime", rounded(seconds, 1e4));
+    add_float(r, "eval_samples_per_second", rounded((double)e->samples / seconds, 1e3));
+    add_float(r, "eval_steps_per_second", rounded((double)e->batches / seconds, 1e3));
+    add_float(r, "eval_tokens_per_second", rounded((double)e->tokens / seconds, 10));
+    keep(l, r, step);
+    note("step %lld/%lld  eval loss %.4f  perplexity %.4g  %lld samples in %.1f s",
+         (long long)step, (long long)l->total, e->loss_token, exp(e->loss_token),
+         (long long)e->samples, e->seconds);
+}
+
+static double flops(const Log *l)
+{
+    return 6.0 * (double)l->model->parameters * (double)l->tokens_all;
+}
+
+void log_end(Log *l, int64_t step, const char *why)
+{
+    if (world.rank != 0)
+        return;
+    double seconds = clock_seconds() - l->start, steps = (double)(step - l->first);
+    const Model *m = l->model;
+    cJSON *r = cJSON_CreateObject();
+    add_float(r, "train_runtime", rounded(seconds, 1e4));
+    add_float(r, "train_samples_per_second",
+              rounded(steps * (double)(m->micro * m->accum * m->ranks) / seconds, 1e3));
+    add_float(r, "train_steps_per_second", rounded(steps / seconds, 1e3));
+    add_float(r, "train_tokens_per_second",
+              rounded((double)(l->tokens_all - l->tokens_first) / seconds, 10));
+    add_float(r, "total_flos", flops(l));
+    double loss = l->steps_all ? l->loss_all / (double)l->steps_all : 0.0;
+    add_float(r, "train_loss", loss);
+    if (why)
+        cJSON_AddStringToObject(r, "early_stop", why);
+    keep(l, r, step);
+    char text[32];
+    clock_text(text, seconds);
+    if (l->first)
+        note("%lld step%s more in %s; mean loss of all %lld steps of the run %.4f",
+             (long long)(step - l->first), step - l->first == 1 ? "" : "s", text,
+             (long long)l->steps_all, loss);
+    else
+        note("%lld steps in %s, mean loss %.4f", (long long)step, text, loss);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+int64_t log_before_rise(const Log *l, double *loss)
+{
+    int n = 0, least = 0, last = -1, size = cJSON_GetArraySize(l->records);
+    double *value = calloc((size_t)size * 3 + 1, sizeof *value), *step = value + size,
+           *change = step + size;
+    if (!value)
+        return -1;
+    for (const cJSON *r = l->records->child; r; r = r->next)
+        if (cJSON_IsNumber(json_get(r, "loss")) && cJSON_IsNumber(json_get(r, "step"))) {
+            value[n] = json_get(r, "loss")->valuedouble;
+            step[n++] = json_get(r, "step")->valuedouble;
+        }
+    for (int i = 0; i < n; i++)
+        least = value[i] < value[least] ? i : least;
+    for (int i = 0; i < least; i++)
+        change[i] = fabs(value[i + 1] - value[i]);
+    if (least)
+        qsort(change, (size_t)least, sizeof *change, ascending);
+    for (int i = 0; i < n; i++)
+        if (value[i] <= value[least] + 3 * (least ? change[least / 2] : 0))
+            last = i;
+    if (last >= 0)
+        *loss = value[last];
+    int64_t at = last < 0 ? -1 : (int64_t)step[last];
+    free(value);
+    return at;
+}
+
+void log_close(Log *l)
+{
+    if (world.rank == 0 && !l->history)
+        catch_up(l);
+    if (world.rank == 0 &&
+        !(l->history && fsync(fileno(l->history)) == 0 && fclose(l->history) == 0))
+        die(EXIT_IO, "%s/history.jsonl: write: %s", l->flags->out, strerror(errno));
+    l->history = NULL;
+    cJSON_Delete(l->records);
+    l->records = NULL;
+}
+
+cJSON *log_state(const Log *l, int64_t step)
+{
+    cJSON *s = cJSON_CreateObject(), *history = cJSON_Duplicate(l->records, true);
+    /* what transformers does not log */
+    static const char *const ours[] = { "time", "tokens_per_second", "eval_tokens_per_second",
+                                        "train_tokens_per_second", "early_stop" };
+    for (cJSON *r = history->child; r; r = r->next) {
+        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+            cJSON_DeleteItemFromObjectCaseSensitive(r, ours[i]);
+        cJSON *loss = json_get(r, "loss");
+        if (cJSON_IsNumber(loss))
+            loss->valuedouble = rounded(loss->valuedouble, 1e4);
+    }
+    cJSON_AddNullToObject(s, "best_metric");
+    cJSON_AddNullToObject(s, "best_model_checkpoint");
+    add_float(s, "epoch", epoch_at(l, step));
+    cJSON_AddNumberToObject(s, "eval_steps", (double)l->flags->eval_every);
+    cJSON_AddNumberToObject(s, "global_step", (double)step);
+    cJSON_AddFalseToObject(s, "is_hyper_param_search");
+    cJSON_AddTrueToObject(s, "is_local_process_zero");
+    cJSON_AddTrueToObject(s, "is_world_process_zero");
+    cJSON_AddItemToObject(s, "log_history", history);
+    cJSON_AddNumberToObject(s, "logging_steps", (double)l->flags->log_every);
+    cJSON_AddNumberToObject(s, "max_steps", (double)l->total);
+    cJSON_AddNumberToObject(s, "num_input_tokens_seen", (double)l->tokens_all);
+    cJSON_AddNumberToObject(s, "num_train_epochs", ceil(epoch_at(l, l->total)));
+    cJSON_AddNumberToObject(s, "save_steps", (double)l->flags->save_every);
+    cJSON_AddItemToObject(s, "stateful_callbacks", cJSON_CreateObject());
+    add_float(s, "total_flos", flops(l));
+    cJSON_AddNumberToObject(s, "train_batch_size", (double)l->model->micro);
+    cJSON_AddNullToObject(s, "trial_name");
+    cJSON_AddNullToObject(s, "trial_params");
+    return s;
+}
+
+/* Members of "log" in train_state.json. */
+#define SAVED_FLOATS(X) X(loss_all) X(loss) X(entropy) X(correct)
+#define SAVED_INTS(X) X(steps_all) X(steps) X(targets) X(tokens_all)
+
+void log_save(const Log *l, cJSON *train_state)
+{
+    cJSON *o = cJSON_AddObjectToObject(train_state, "log");
+#define SAVE_FLOAT(name) add_float(o, #name, l->name);
+#define SAVE_INT(name) cJSON_AddNumberToObject(o, #name, (double)l->name);
+    SAVED_FLOATS(SAVE_FLOAT)
+    SAVED_INTS(SAVE_INT)
+}
+
+char *log_load(Log *l, const cJSON *train_state)
+{
+    const cJSON *o = json_get(train_state, "log"), *item;
+#define LOAD_FLOAT(name)                                                              \
+    item = json_get(o, #name);                                                        \
+    if (!cJSON_IsNumber(item))                                                        \
+        return format("train_state.json: log." #name ": want a number");              \
+    l->name = item->valuedouble;
+#define LOAD_INT(name)                                                                \
+    item = json_get(o, #name);                                                        \
+    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9e15    \
+        || item->valuedouble != floor(item->valuedouble))                             \
+        return format("train_state.json: log." #name ": want an integer");            \
+    l->name = (int64_t)item->valuedouble;
+    SAVED_FLOATS(LOAD_FLOAT)
+    SAVED_INTS(LOAD_INT)
+    return NULL;
+}

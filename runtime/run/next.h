@@ -1,0 +1,12 @@
+/* next.h -- what a run says at its end: where the weights are, and the commands that use them. */
+#ifndef DIECAST_NEXT_H
+#define DIECAST_NEXT_H
+
+#include "runtime/run/best.h"
+#include "runtime/run/checkpoint.h"
+
+/* After the checkpoint of `step`; program: argv[0]. Lines for people, from rank 0. */
+void next_say(const Model *m, const Checkpoints *c, const Best *b, const char *program,
+              int64_t step);
+
+#endif

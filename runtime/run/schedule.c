@@ -1,0 +1,90 @@
+/* schedule.c -- learning rates: the rows of schedule.def evaluated at a step.
+ *
+ * In:    schedule.h.  Keeps: double arithmetic in the order of transformers, so that values agree
+ *        to the last bits. */
+#include "runtime/run/schedule.h"
+#include "runtime/base.h"
+#include <math.h>
+#include <string.h>
+
+#define PI 3.14159265358979323846
+
+typedef struct {
+    const char *name;
+    bool warms;
+    double (*factor)(double s, double W, double T, double m, double shift);
+} Row;
+
+static double half_cosine(double q)
+{
+    return 0.5 * (1.0 + cos(PI * q));
+}
+
+static double cosine_between(double a, double b, double q)
+{
+    return b + (a - b) * half_cosine(q);
+}
+
+/* From `low` to `high` on updates [0, 0.1 T - 1], then to `end` on the last one. */
+static double onecycle(double s, double T, double low, double high, double end)
+{
+    double peak = 0.1 * T - 1.0, last = T - 1.0;
+    if (s <= peak)
+        return cosine_between(low, high, peak > 0.0 ? s / peak : 1.0);
+    return cosine_between(high, end, last > peak ? fmin(1.0, (s - peak) / (last - peak)) : 1.0);
+}
+
+#define SCHEDULE(name, warms, expression)                                                \
+    static double factor_##name(double s, double W, double T, double m, double shift)    \
+    {                                                                                    \
+        (void)s, (void)W, (void)T, (void)m, (void)shift;                                 \
+        return expression;                                                               \
+    }
+#include "runtime/run/schedule.def"
+#undef SCHEDULE
+
+static const Row rows[] = {
+#define SCHEDULE(name, warms, expression) { #name, warms, factor_##name },
+#include "runtime/run/schedule.def"
+#undef SCHEDULE
+};
+
+static const Row *row_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    die(EXIT_CONFIG, "--schedule: no such schedule: %s", name);
+}
+
+double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_t warmup,
+                   int64_t total)
+{
+    const Row *r = row_of(name);
+    if (lr == 0.0)
+        return 0.0;
+    if (r->warms && s < warmup)
+        return lr * ((double)s / (double)(warmup > 1 ? warmup : 1));
+    double end = strcmp(name, "polynomial") == 0 && min_lr == 0.0 ? 1e-7 : min_lr;
+    return lr * r->factor((double)s, (double)warmup, (double)total, end / lr,
+                          warmup ? (double)warmup : 10000.0);
+}
+
+double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total)
+{
+    if (strcmp(name, "onecycle") != 0)
+        return beta1;
+    return onecycle((double)s, (double)total, 0.95, 0.85, 0.95);
+}
+
+int64_t schedule_warmup(double warmup, int64_t total)
+{
+    return (int64_t)ceil(warmup < 1.0 ? warmup * (double)total : warmup);
+}
+
+double schedule_scaled(const char *lr_scale, double lr, int64_t ranks)
+{
+    if (strcmp(lr_scale, "sqrt") == 0)
+        return lr * sqrt((double)ranks);
+    return strcmp(lr_scale, "linear") == 0 ? lr * (double)ranks : lr;
+}

@@ -1,0 +1,27 @@
+/* schedule.h -- learning rate as a function of the updates done. Rows in schedule.def. */
+#ifndef DIECAST_SCHEDULE_H
+#define DIECAST_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Every name, each with a bar before it: "|linear|cosine...". */
+#define SCHEDULE(name, warms, factor) "|" #name
+static const char SCHEDULE_NAMES[] =
+#include "runtime/run/schedule.def"
+    ;
+#undef SCHEDULE
+
+/* The rate of update s + 1, s = 0, 1, ...; warmup in updates (schedule_warmup), total = updates
+ * of the run. name must be a row of schedule.def. */
+double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_t warmup,
+                   int64_t total);
+/* AdamW's beta1 for update s + 1: beta1, except that onecycle runs it 0.95 -> 0.85 -> 0.95
+ * against the rate. */
+double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total);
+/* Updates of warm-up: below 1 a share of total, rounded up. */
+int64_t schedule_warmup(double warmup, int64_t total);
+/* --lr-scale: lr, lr * sqrt(ranks) or lr * ranks. */
+double schedule_scaled(const char *lr_scale, double lr, int64_t ranks);
+
+#endif
