@@ -289,7 +289,7 @@ static void lock(void)
     lock_release();
 }
 
-/* stop OUT: waits for a stop request at most 10 s. */
+/* stop OUT: waits for a stop request at most a minute. BUSY: then works as long. */
 static void stop(void)
 {
     stop_ignore();
@@ -299,10 +299,10 @@ static void stop(void)
     stop_faults(arg[0], 3);
     printf("ready\n");
     fflush(stdout);
-    for (int i = 0; i < 1000 && !stop_requested(); i++)
+    for (int i = 0; i < 6000 && !stop_requested(); i++)
         usleep(10000);
     if (getenv("BUSY"))
-        sleep(5);
+        sleep(60);
     if (!stop_requested())
         fail("stop", "no request came");
     if (stop_done_step(arg[0]) != -1)

@@ -30,7 +30,7 @@ folder() {
 ends() {
     local name=$1 want=$2 pattern=$3
     shift 3
-    timeout -k 5 30 "$@" >"$scratch/c" 2>&1
+    timeout -k 5 200 "$@" >"$scratch/c" 2>&1
     local code=$?
     [ $code = "$want" ] && [[ -z $pattern || $(<"$scratch/c") =~ $pattern ]]
     verdict "$name" $? "code $code: $(head -3 "$scratch/c")"
@@ -158,6 +158,7 @@ folder cpu 2 <<'END'
 if [[ " $* " == *" --where "* ]]; then echo "$RUN"; exit; fi
 rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
 save() {
+    trap '' TERM
     sleep "$save"
     printf '{"code":\t91}' >"$RUN/fault.0.$rank.json"       # MPICH's launcher may return 0
     touch "$RUN/saved.$rank"
@@ -168,8 +169,11 @@ save=$1
 trap save USR1
 trap 'printf "{\"code\":\t84}" >"$RUN/fault.0.$rank.json"; exit 84' TERM
 [ "$1" != deaf ] || trap 'touch "$RUN/asked.$rank"' USR1
-[ "$1" != dies ] || [ "$rank" = 0 ] || kill -9 $$
 echo $$ >"$RUN/pid.$rank"
+if [ "$1$rank" = dies1 ]; then
+    until [ -e "$RUN/pid.0" ]; do sleep 0.02; done           # it can say so now
+    kill -9 $$
+fi
 while :; do sleep 0.05; done
 END
 # begin ARGS...: run.sh with its ranks at work, $script
@@ -177,7 +181,7 @@ begin() {
     rm -f "$RUN"/*
     env --default-signal=INT "$x/run.sh" "$@" >"$scratch/c" 2>&1 &
     script=$!
-    for _ in $(seq 200); do
+    for _ in $(seq 1200); do
         [ "$(cat "$RUN"/pid.? 2>/dev/null | wc -l)" = 2 ] && break
         sleep 0.05
     done
@@ -187,7 +191,7 @@ gone() {
     local code alive=0
     wait $script 2>/dev/null
     code=$?
-    for _ in $(seq 60); do
+    for _ in $(seq 1200); do
         alive=0
         for pid in $(cat "$RUN"/pid.?); do
             state=$(ps -o stat= -p "$pid") && [[ $state != Z* ]] && alive=$((alive + 1))
@@ -200,8 +204,7 @@ gone() {
 }
 export MPIRUN=mpirun.openmpi
 begin 1.2                        # Open MPI gives its ranks a second
-kill -TERM $script
-kill -TERM $script
+kill -TERM $script $script
 gone "SIGTERM, twice as timeout sends it, stops in order" 91 2
 begin 0
 kill -INT $script
@@ -213,7 +216,7 @@ if command -v mpirun.mpich >/dev/null; then
 fi
 begin deaf
 kill -TERM $script
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
     [ -e "$RUN/asked.0" ] && [ -e "$RUN/asked.1" ] && break
     sleep 0.05
 done
@@ -223,9 +226,10 @@ gone "a second SIGTERM ends ranks that do not stop" 84 0
 begin 0
 kill -KILL $script
 gone "kill -9 of run.sh stops its ranks in order" 137 2
+rm -f "$RUN"/*
 ends "a rank is killed" 84 "says 84" "$x/run.sh" dies
 [ -z "$(find /dev/shm -maxdepth 1 -name "diecast.$program.$script")" ] ||
-    ends "shared memory of a killed start goes at the next" 84 "" "$x/run.sh" dies
+    { rm -f "$RUN"/* && ends "shared memory of a killed start goes at the next" 84 "" "$x/run.sh" dies; }
 unset MPIRUN
 
 # ---- Slurm: a copy of train.slurm in its spool, srun and scontrol that show what they got
@@ -245,7 +249,7 @@ chmod +x "$scratch/bin"/*
 # batch NAME CODE PATTERN RECORD STUB: submitted in $scratch/other
 batch() {
     env PATH="$scratch/bin:$PATH" SLURM_SUBMIT_DIR="$scratch/other" SLURM_JOB_ID=23456 DIECAST_SECRET= \
-        RECORD="$4" STUB="$5" timeout 20 bash -c 'cd "$0" && exec bash "$1" --lr 1' \
+        RECORD="$4" STUB="$5" timeout 200 bash -c 'cd "$0" && exec bash "$1" --lr 1' \
         "$scratch/other" "$scratch/slurm_script" >"$scratch/c" 2>&1
     local code=$?
     [ $code = "$2" ] && [[ $(<"$scratch/c") =~ $3 ]]

@@ -121,10 +121,11 @@ done
 # ---- ranks that differ, and that compute wrongly --------------------------------------------------
 
 if [ $BACKEND != gpu ]; then
-    port=$((21000 + $$ % 5000))
+    here=127.$((1 + $$ / 65536)).$(($$ / 256 % 256)).$(($$ % 256))    # this host: ours alone
     for r in 1 0; do
-        RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 DIECAST_PORT=$port DIECAST_SECRET=x timeout 100 \
-            "$work/qwen2_dropout.folded.2x2x2/train" --data $ref/qwen2_dropout/tokens.safetensors --steps 3 \
+        RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r LOCAL_WORLD_SIZE=2 DIECAST_ADDR=$here DIECAST_PORT=21000 \
+            DIECAST_SECRET=x timeout 300 "$work/qwen2_dropout.folded.2x2x2/train" \
+            --data $ref/qwen2_dropout/tokens.safetensors --steps 3 \
             --lr 1e-$((3 + r)) --out "$scratch/parted" >"$scratch/parted.$r" 2>&1 &
         pids[r]=$!
     done
