@@ -1,7 +1,8 @@
 /* emit.h -- inside the emit room: what its files share.
  *
  * emit.c fills the templates, emit_folder.c keeps the folder, emit_step.c has calls and tables of
- * step.c or step.cu, emit_tune.c those of tune.cu, emit_model.c what Hugging Face files say. */
+ * step.c or step.cu, emit_lora.c adapters in them, emit_tune.c the calls of tune.cu, emit_model.c
+ * what Hugging Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -47,6 +48,28 @@ typedef struct {
 Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
 /* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
 void call_print(Str *s, const Call *c, int indent);
+
+const Op *call_op(const Call *c, int i);           /* of the call's group */
+bool call_adds(const Call *c, const char *flags);  /* "add", or "beta" and the op's beta is 1 */
+char *integer(int64_t n);                          /* as C has it */
+char *float_text(double f);                        /* "0.5f" */
+
+/* A matrix product, as an initialiser of a Gemm and a key of the lock file have it. */
+typedef struct {
+    const char *form;                /* "NT" ... */
+    Dim m, n, k;
+    Dim lda, ldb, ldc;               /* n = 0: dense */
+    bool bias, f32, adds;
+    const char *epilogue;            /* none bias gelu dgelu bgrad */
+    double scale;
+    int64_t offset;
+} Product;
+char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */
+/* Name of the Gemm, or Lora, with this initialiser; made at its first use, with this label. */
+const char *object_name(const char *label, const char *text, bool lora);
+
+/* emit_lora.c */
+char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b_qkv" */
 
 /* emit_tune.c */
 void variants_clear(void);                         /* before the calls of a graph */

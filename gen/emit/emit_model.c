@@ -81,6 +81,20 @@ char *emit_tensors(const Graph *g)
     return s.text;
 }
 
+/* What the sum of the adapters whose A's these are is multiplied with. */
+static double adapter_scale(const Graph *g, const Value *a)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++) {
+            const Op *op = &g->programs[i]->ops[j];
+            const Attr *scale = op_attr(op, "scale");
+            for (int k = 0; k < op->nin; k++)
+                if (op->in[k].v == a && scale)
+                    return scale->f;
+        }
+    bug("no op reads %s", a->name);
+}
+
 /* Each lora_A piece with its lora_B and the weight of the same module. */
 char *emit_merges(const Graph *g)
 {
@@ -93,13 +107,10 @@ char *emit_merges(const Graph *g)
                 continue;
             size_t skip = strlen("base_model.model.");
             const char *module = text_print("%.*s", (int)(suffix - name - (long)skip), name + skip);
-            double scale = config_float(g->cfg, F_lora_alpha),
-                   r = (double)config_int(g->cfg, F_lora_rank);
-            scale = config_bool(g->cfg, F_lora_rslora) ? scale / __builtin_sqrt(r) : scale / r;
             str_print(&s,
                       "    {\"%s.weight\",\n     \"%s\",\n     "
                       "\"base_model.model.%s.lora_B.weight\", %" PRId64 ", %sf},\n",
-                      module, name, module, v->count, text_float(scale));
+                      module, name, module, v->count, text_float(adapter_scale(g, v)));
         }
     return s.n ? s.text : "";
 }

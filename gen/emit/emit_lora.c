@@ -1,0 +1,161 @@
+/* emit_lora.c -- the adapters of a layer as the calls of step.c know them: one Lora a layer and pass.
+ *
+ * In:    a call of a lora op; kernels/cuda/lora.def lists the products of a GPU's.
+ * Out:   initialisers of Lora, and of the Gemms that they point to. */
+#include "gen/emit/emit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct {
+    const Op *op;
+    bool backward, folded;
+    int64_t parts;
+    Dim rows, T, in, out;
+    Dim row;                         /* from row to row of x, and of w where u and B stand there */
+    const char *label;               /* "b.qkv", "d.qkv": the layer, as the pass names it */
+} Adapters;
+
+static Adapters adapters_of(const Call *c)
+{
+    const Op *op = call_op(c, 0);
+    Adapters l = {.op = op, .parts = op_attr(op, "parts")->i};
+    bool fold = op->kind == OP_lora_fold || op->kind == OP_lora_fold_dropout;
+    l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
+    l.folded = fold || (l.backward && op->in[2].v == op->in[3].v);
+    const Value *x = op->in[fold ? 0 : l.backward ? 2 : 1].v, *a = op->in[l.backward ? 4 : 2].v;
+    const char *name = a->name;      /* "b.qkv.lora_a" */
+    /* b, r, e or d: see build_temp() */
+    char pass = l.backward ? 'b' : op->out[0].v->name[0];
+    l.rows = (Dim){x->dim[0].n * x->dim[1].n, dim_product(x->dim, 2)};
+    l.T = x->dim[1], l.in = a->dim[1], l.row = x->dim[2];
+    l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[2];
+    l.label = text_print("%c%.*s", pass, (int)(strlen(name + 1) - strlen(".lora_a")), name + 1);
+    return l;
+}
+
+static int64_t of_part(const Op *op, char what, int part)
+{
+    return op_attr(op, text_print("%c%d", what, part))->i;
+}
+
+/* What a word of lora.def stands for. */
+static Dim adapter_dim(const Adapters *l, const char *word, int part)
+{
+    int64_t rank = op_attr(l->op, "rank")->i, width = of_part(l->op, 'w', part);
+    const Dim one = {rank, "R"},
+              all = {l->parts * rank, l->parts > 1 ? text_print("%" PRId64 "*R", l->parts) : "R"};
+    const struct { const char *word; Dim dim; } table[] = {
+        {"rows", l->rows}, {"in", l->in}, {"out", l->out}, {"rank", one}, {"all", all},
+        {"some", op_attr(l->op, "dropout") ? one : all}, {"width", {width, integer(width)}},
+        {"x", op_attr(l->op, "dropout") ? l->in : l->row}, {"u", l->folded ? l->row : all},
+        {"dense", {0, ""}}};
+    size_t i = 0;
+    while (strcmp(table[i].word, word))
+        i++;
+    return table[i].dim;
+}
+
+/* Of products whose operands begin at a part's columns, or behind those of x. 8 elements are 16
+ * bytes or more: no load and no copy asks for a better alignment. */
+static int64_t adapter_offset(const Adapters *l)
+{
+    int64_t bits = l->folded ? l->in.n : 0;
+    for (int i = 0; i < l->parts; i++)
+        bits |= of_part(l->op, 'c', i) | i * op_attr(l->op, "rank")->i;
+    return bits ? (bits | 8) & -(bits | 8) : 0;
+}
+
+/* Rows of lora.def. */
+typedef struct {
+    const char *member, *pass, *times, *form, *m, *n, *k, *lda, *ldb, *ldc, *flags;
+} AdapterRow;
+static const AdapterRow adapter_rows[] = {
+#define LORA_PRODUCT(member, pass, times, form, m, n, k, lda, ldb, ldc, flags) \
+    {#member, #pass, #times, #form, #m, #n, #k, #lda, #ldb, #ldc, flags},
+#include "kernels/cuda/lora.def"
+#undef LORA_PRODUCT
+};
+
+/* The Gemm of a row, "&mm_b_qkv_lora_u". */
+static char *adapter_product(const Call *c, const Adapters *l, const AdapterRow *row, int part)
+{
+    Product p = {.form = row->form, .epilogue = "none", .scale = 1, .adds = call_adds(c, row->flags)};
+    p.m = adapter_dim(l, row->m, part), p.n = adapter_dim(l, row->n, part);
+    p.k = adapter_dim(l, row->k, part);
+    p.lda = adapter_dim(l, row->lda, part), p.ldb = adapter_dim(l, row->ldb, part);
+    p.ldc = adapter_dim(l, row->ldc, part);
+    p.f32 = strstr(row->flags, "f32");
+    if (strstr(row->flags, "scale"))
+        p.scale = op_attr(l->op, "scale")->f;
+    bool each = !strcmp(row->times, "part");
+    if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
+        p.offset = adapter_offset(l);
+    const char *which = each && l->parts > 1 ? text_print("%d", part) : "";
+    return text_print("&%s", object_name(text_print("%s.lora.%s%s", l->label, row->member, which),
+                                    product_text(c->g, &p), false));
+}
+
+static bool computes(const Adapters *l, const AdapterRow *row)
+{
+    if (!strcmp(row->times, "plain") && op_attr(l->op, "dropout"))
+        return false;
+    return !strcmp(row->pass, l->backward ? "bwd" : "fwd") ||
+           (!strcmp(row->pass, "apart") && !l->backward && !l->folded);
+}
+
+/* Members of a CUDA program's Lora: the products that this pass computes. */
+static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
+{
+    for (size_t i = 0; i < sizeof adapter_rows / sizeof adapter_rows[0]; i++) {
+        const AdapterRow *row = &adapter_rows[i];
+        bool each = !strcmp(row->times, "part");
+        if (!computes(l, row))
+            continue;
+        str_print(s, ",\n    .%s = %s", row->member, each ? "{" : "");
+        for (int part = 0; part < (each ? l->parts : 1); part++)
+            str_print(s, "%s%s", part ? ", " : "", adapter_product(c, l, row, part));
+        str_print(s, each ? "}" : "");
+    }
+}
+
+static void print_parts(Str *s, const Adapters *l, char what)
+{
+    for (int i = 0; i < l->parts; i++)
+        str_print(s, "%s%" PRId64, i ? ", " : "", of_part(l->op, what, i));
+}
+
+/* An initialiser without its name. */
+static char *lora_text(const Call *c, const Adapters *l)
+{
+    const Attr *dropout = op_attr(l->op, "dropout"), *beta = op_attr(l->op, "beta");
+    bool gpu = on_gpu(c->g);
+    Str s = {0};
+    str_print(&s, ".rows = %s, .in = %s", l->rows.sym, l->in.sym);
+    if (gpu)
+        str_print(&s, ", .row = %s", l->row.sym);
+    if (!gpu || (l->folded && !l->backward))
+        str_print(&s, ", .out = %s", l->out.sym);
+    str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
+    print_parts(&s, l, 'c');
+    str_print(&s, "}, .width = {");
+    print_parts(&s, l, 'w');
+    str_print(&s, "}");
+    if (!gpu)
+        str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
+    if (dropout)
+        str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
+    if (gpu)
+        print_adapter_products(&s, c, l);
+    else if (beta && beta->i)
+        str_print(&s, ", .beta = 1");
+    return s.text;
+}
+
+char *lora_object(const Call *c)
+{
+    const Adapters l = adapters_of(c);
+    const char *mode = l.backward ? ".bwd" : *l.label == 'e' ? ".eval"
+                       : *l.label == 'd' ? ".decode" : "";
+    return text_print("&%s", object_name(text_print("b%s%s", l.label + 1, mode), lora_text(c, &l), true));
+}
