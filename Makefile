@@ -33,7 +33,7 @@ CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # what gen and the training binaries share
 SHARED   := base $(addprefix files/,names crc32c json safetensors safetensors_write) $(addprefix data/,tokenizer bpe)
-SOURCES  := $(sort $(wildcard gen/*.c gen/*/*.c)) $(SHARED:%=runtime/%.c)
+SOURCES  := $(sort $(wildcard gen/*.c gen/*/*.c gen/*/*/*.c)) $(SHARED:%=runtime/%.c)
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 # folders with names as gen makes them; those with a blank as make wants it
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \

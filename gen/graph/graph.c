@@ -1,10 +1,10 @@
-/* graph.c -- the programs of a recipe: before training, a step, evaluation, sampling.
+/* graph.c -- the programs of a recipe: before training, and the parts that objectives share.
  *
  * In:    Config.   Out: values and programs of ops.   Verified by check_graph().
  * Keeps: constant shapes and dtypes; a temporary is defined once and before its uses; every trained
  *        parameter has one gradient and one update; equal layers are one repeat region.
- * Method: families.c writes a forward pass, gradient.c its backward pass; an objective is a row of
- *         `objectives`. */
+ * Method: families.c writes a forward pass, gradient.c its backward pass; the objective's file puts
+ *         them together. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -39,16 +39,15 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
     return v;
 }
 
-static Value *input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
+Value *build_step_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
 {
     Dim d[2] = {d0, d1};
     return ir_new(b->g, VK_INPUT, PU_inputs, dt, name, rank, d, b->loc);
 }
 
-/* An input that has one tensor a micro-batch of the step. */
-static Value *micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
+Value *build_micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
 {
-    Value *v = input(b, name, dt, rank, d0, d1);
+    Value *v = build_step_input(b, name, dt, rank, d0, d1);
     int64_t accum = config_int(b->c, F_batch_accum);
     if (accum > 1)
         v->count = v->slots = accum;
@@ -62,7 +61,7 @@ Ref build_input(const Build *b, Value *v)
     return b->mode <= MODE_AGAIN ? ref_micro(v) : ref_at(v, 0);
 }
 
-static Value *state(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)
+Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)
 {
     Dim d[2] = {d0, d1};
     return ir_new(b->g, VK_STATE, purpose, dt, name, rank, d, b->loc);
@@ -81,56 +80,14 @@ static Value *stream(Build *b, const char *name)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-/* Bytes of logits that are held at a time: 128 MiB, on a GPU a 64th of its memory (each chunk reads
- * and writes the head's whole gradient). */
-static int64_t logits_room(const Build *b)
-{
-    return !strcmp(b->g->target->backend, "cuda") ? b->g->target->memory / 64 : 128 << 20;
-}
-
-static int64_t most_rows(const Build *b)
-{
-    int64_t most = logits_room(b) / (4 * b->V);
-    return most < 16 ? 16 : most;
-}
-
-/* Rows of logits computed at a time: a divisor of those that go through the head. Of all B*T the
- * largest proper one with room; all at once only when there is no such divisor of at least 16 and
- * they are few. With batch.targets the largest with room. */
-static int64_t loss_rows(Build *b)
-{
-    int64_t rows = b->N, most = most_rows(b), half = rows > 1 && !b->target_rows ? rows / 2 : rows;
-    int64_t chunk = config_int(b->c, F_memory_loss_rows);
-    if (!chunk) {
-        for (chunk = half < most ? half : most; rows % chunk; chunk--)
-            ;
-        if (chunk < 16 && rows * b->V * 4 <= logits_room(b))
-            chunk = rows;
-    }
-    if (rows % chunk)
-        err(config_loc(b->c, F_memory_loss_rows),
-            "memory.loss_rows: want a divisor of %s = %" PRId64 ", got %" PRId64,
-            b->target_rows ? "batch.targets" : "batch.micro * seq.max", rows, chunk);
-    return chunk;
-}
-
-/* Rows that go through the head: all, or batch.targets of them, rounded up to equal chunks where
- * the generator chooses those. */
-static int64_t head_rows(Build *b)
-{
-    int64_t rows = config_int(b->c, F_batch_targets), most = most_rows(b);
-    int64_t chunks = config_int(b->c, F_memory_loss_rows) ? 1 : (rows + most - 1) / most;
-    return rows ? (rows + chunks - 1) / chunks * chunks : b->B * b->T;
-}
-
 static void make_rope(Build *b)
 {
     Config *c = b->c;
     const char *scaling = config_text(c, F_model_rope_scaling);
     b->loc = config_loc(c, F_model_rope_theta);
     Dim T = dim(b->T, "T"), half = dim(b->D / 2, "D/2");
-    b->cos = state(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
-    b->sin = state(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
+    b->cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
+    b->sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
     b->p = ir_program(b->g, "init", "once at start: tables that the layers read");
     bool llama3 = !strcmp(scaling, "llama3");
     Op *op = build_op(b, llama3 ? OP_rope_table_llama3 : OP_rope_table);
@@ -144,49 +101,28 @@ static void make_rope(Build *b)
     }
 }
 
-/* Embedding and all blocks; leaves the last residual stream in b->x. */
-static void forward(Build *b, Value *x)
+/* ---- what objectives build of ---------------------------------------------------------------- */
+
+void loss_inputs(Build *b)
 {
-    b->x = ref_at(x, 0);
-    family_embed(b);
-    b->region = ir_region(b->p, b->L, false);
-    b->x = ref_loop(x, 0);
-    family_block(b);
-    b->region = 0;
-    b->x = ref_at(x, b->L);
+    Dim one = dim(1, "1"), none = dim(0, "");
+    b->scale = build_step_input(b, "scale", DT_F32, 1, one, none);
+    b->noise = build_micro_input(b, "noise", DT_U32, 1, dim(4, "4"), none);
+    if (b->act == DT_F16)
+        b->scaler = build_kept(b, "scaler", PU_optimiser, DT_F32, 1, dim(2, "2"), none);
+    build_kept(b, "loss", PU_activations, DT_F64, 1, one, none);
 }
 
-static void sum_loss(Build *b, Ref loss)
+Ref loss_rows(Build *b, Ref y) { return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim); }
+
+void loss_sum(Build *b, Ref losses)
 {
     Op *op = build_op(b, OP_loss_sum);
-    op_in(op, loss);
+    op_in(op, losses);
     op_out(op, ref(ir_value(b->g, "loss")));
 }
 
-/* One a row of y. */
-static Ref row_losses(Build *b, Ref y)
-{
-    return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim);
-}
-
-/* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C). */
-static Ref target_rows(Build *b, Ref y)
-{
-    if (!b->target_rows)
-        return y;
-    b->loc = config_loc(b->c, F_batch_targets);
-    Dim d[2] = {dim(b->N, "N"), dim(b->C, "C")};
-    Ref rows = build_temp(b, "norm_f.rows", b->act, 2, d);
-    Op *op = build_op(b, OP_gather);
-    op_in(op, y), op_in(op, build_input(b, b->target_rows));
-    op_in(op, build_input(b, b->target_of));
-    op_out(op, rows);
-    return rows;
-}
-
-/* What the losses are multiplied with before the backward pass. fp16 gradients would vanish: their
- * scale is adapted on the device (Micikevicius et al. 2018, section 3.2). */
-static Ref loss_scale(Build *b)
+Ref loss_scale(Build *b)
 {
     if (b->act != DT_F16)
         return ref(b->scale);
@@ -198,67 +134,45 @@ static Ref loss_scale(Build *b)
     return scaled;
 }
 
-/* The head, the loss and both gradients in one op, so that no (B, T, V) value exists. */
-static void lm_loss_and_gradient(Build *b, Ref y, Ref dy)
+Pass pass_only(Build *b, const char *name) { return (Pass){.x = stream(b, name)}; }
+
+Pass pass_trained(Build *b) { return (Pass){.x = stream(b, "x"), .dx = stream(b, "dx")}; }
+
+Ref pass_forward(Build *b, Pass *p)
 {
-    Value *head = family_head(b);
-    b->loc = config_loc(b->c, F_objective);
-    Ref loss = row_losses(b, y), scale = loss_scale(b);
-    Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
-    op_out(op, loss), op_out(op, dy);
-    if (head->trained)
-        op_out(op, ref(gradient_of(b, head)));
-    op_int(op, "chunk", loss_rows(b));
-    if (head->trained)
-        op_int(op, "beta", gradient_beta(b, op->out[2].v));
-    sum_loss(b, loss);
+    b->x = ref_at(p->x, 0);
+    family_embed(b);
+    b->region = ir_region(b->p, b->L, false);
+    b->x = ref_loop(p->x, 0);
+    family_block(b);
+    b->region = 0;
+    b->x = ref_at(p->x, b->L);
+    p->first = b->block_first, p->last = b->block_last;
+    return family_norm(b);
 }
 
-static void lm_loss(Build *b, Ref y)
+void pass_backward(Build *b, const Pass *p, int end)
 {
-    Value *head = family_head(b);
-    b->loc = config_loc(b->c, F_objective);
-    Ref loss = row_losses(b, y);
-    Op *op = build_op(b, OP_ce);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
-    op_out(op, loss);
-    op_int(op, "chunk", loss_rows(b));
-    sum_loss(b, loss);
+    gradient_walk(b, p->last, end);
+    int first = p->first, last = p->last;
+    Ref out = ref_loop(p->x, 1);
+    b->region = ir_region(b->p, b->L, true);
+    if (!strcmp(config_text(b->c, F_memory_recompute), "block")) {
+        b->mode = MODE_AGAIN;
+        b->x = ref_loop(p->x, 0);
+        family_block(b);
+        first = b->block_first, last = b->block_last;
+        out = b->x;          /* x[l+1] is there already: the sum that makes it is dead */
+        b->mode = MODE_TRAIN;
+    }
+    gradient_set(out, ref_loop(p->dx, 1));
+    gradient_walk(b, first, last);
+    b->region = 0;
+    gradient_set(ref_at(p->x, 0), ref_at(p->dx, 0));
+    gradient_walk(b, 0, p->first);
 }
 
-/* What a recipe trains for: how the loss of a micro-batch follows from the last hidden states, (B,
- * T, C) or (N, C). */
-static const struct {
-    const char *name;
-    void (*train)(Build *b, Ref y, Ref dy);
-    void (*eval)(Build *b, Ref y);
-} objectives[] = {
-    {"lm", lm_loss_and_gradient, lm_loss},
-};
-
-static int objective_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof objectives / sizeof objectives[0]; i++)
-        if (!strcmp(objectives[i].name, name))
-            return (int)i;
-    bug("no objective %s", name);
-}
-
-/* The target of each row that goes through the head, and which rows those are unless all do. */
-static void make_labels(Build *b, Dim B, Dim T)
-{
-    Dim N = dim(b->N, "N"), none = dim(0, "");
-    bool some = config_int(b->c, F_batch_targets);
-    b->labels = some ? micro_input(b, "labels", DT_I32, 1, N, none)
-                     : micro_input(b, "labels", DT_I32, 2, B, T);
-    if (!some)
-        return;
-    b->target_rows = micro_input(b, "target_rows", DT_I32, 1, N, none);
-    b->target_of = micro_input(b, "target_of", DT_I32, 2, B, T);
-}
-
-static void make_micro(Build *b, int objective)
+void program_micro(Build *b)
 {
     b->mode = MODE_TRAIN;
     bool adds = config_int(b->c, F_batch_accum) > 1;
@@ -267,63 +181,12 @@ static void make_micro(Build *b, int objective)
         adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
              : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
-    Value *x = stream(b, "x"), *dx = stream(b, "dx");
-    forward(b, x);
-    int embed_end = b->block_first, block_end = b->block_last;
-    Ref y = target_rows(b, family_norm(b));
-    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
-    int norm_end = b->p->nops;
-    objectives[objective].train(b, y, dy);
-    gradient_set(y, dy);
-    gradient_walk(b, block_end, norm_end);
-
-    bool again = !strcmp(config_text(b->c, F_memory_recompute), "block");
-    b->region = ir_region(b->p, b->L, true);
-    int first = embed_end, last = block_end;
-    Ref out = ref_loop(x, 1);
-    if (again) {
-        b->mode = MODE_AGAIN;
-        b->x = ref_loop(x, 0);
-        family_block(b);
-        first = b->block_first, last = b->block_last;
-        out = b->x;          /* x[l+1] is there already: the sum that makes it is dead */
-        b->mode = MODE_TRAIN;
-    }
-    gradient_set(out, ref_loop(dx, 1));
-    gradient_walk(b, first, last);
-    b->region = 0;
-    gradient_set(ref_at(x, 0), ref_at(dx, 0));
-    gradient_walk(b, 0, embed_end);
 }
 
-static void make_eval(Build *b, int objective)
+void program_begin(Build *b)
 {
-    b->mode = MODE_EVAL;
-    b->p = ir_program(b->g, "eval", "the loss of one micro-batch");
-    forward(b, stream(b, "e.x"));
-    objectives[objective].eval(b, target_rows(b, family_norm(b)));
-}
-
-static void make_decode(Build *b)
-{
-    b->mode = MODE_DECODE;
-    b->loc = config_loc(b->c, F_seq_max);
-    Value *tokens = b->tokens;
-    b->tokens = input(b, "token", DT_I32, 1, dim(1, "1"), dim(0, ""));
-    b->place = input(b, "place", DT_I32, 1, dim(1, "1"), dim(0, ""));
-    b->p = ir_program(b->g, "decode", "one token at one place: the logits of the next");
-    forward(b, stream(b, "d.x"));
-    Ref y = family_norm(b);
-    Value *head = family_head(b);
-    Value *logits = state(b, "logits", PU_activations, DT_F32, 2, dim(1, "1"), dim(b->V, "V"));
-    Op *op = build_op(b, OP_logits);
-    op_in(op, y), op_in(op, ref(head));
-    op_out(op, ref(logits));
-    b->tokens = tokens;
-}
-
-static void make_begin(Build *b)
-{
+    if (config_int(b->c, F_batch_accum) == 1)
+        return;
     b->p = ir_program(b->g, "begin",
                       "start of a step: gradients that micro-batches add to are cleared");
     b->loc = config_loc(b->c, F_batch_accum);
@@ -333,17 +196,17 @@ static void make_begin(Build *b)
             op_out(op, ref(b->g->values[i]));
 }
 
-static void make_reduce(Build *b)
+void program_reduce(Build *b)
 {
     b->p = ir_program(b->g, "reduce", "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *norm = state(b, "total_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
+    Value *norm = build_kept(b, "total_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
     Op *op = build_op(b, OP_grad_norm);
     for (int i = 0; i < b->g->nvalues; i++)
         if (value_is_gradient(b->g->values[i]))
             op_in(op, ref(b->g->values[i]));
     op_out(op, ref(norm));
-    b->hyper = input(b, "hyper", DT_F32, 1, b->act == DT_F16 ? dim(9, "9") : dim(8, "8"),
+    b->hyper = build_step_input(b, "hyper", DT_F32, 1, b->act == DT_F16 ? dim(9, "9") : dim(8, "8"),
                      dim(0, ""));
     if (b->act == DT_F16) {
         op = build_op(b, OP_scaler_update);
@@ -351,7 +214,7 @@ static void make_reduce(Build *b)
     }
 }
 
-static void make_update(Build *b)
+void program_update(Build *b)
 {
     b->p = ir_program(b->g, "update", "clip and AdamW, one call a parameter");
     b->loc = config_loc(b->c, F_optim_decay_rule);
@@ -461,6 +324,23 @@ static void check_fold(const Build *b)
             "leave it out");
 }
 
+/* What an objective's file builds its programs with. */
+static void (*builder_of(const char *name))(Build *b)
+{
+    static const struct {
+        const char *name;
+        void (*build)(Build *b);
+    } objectives[] = {
+#define OBJECTIVE(name, about) {#name, name##_build},
+#include "gen/config/objectives.def"
+#undef OBJECTIVE
+    };
+    for (size_t i = 0; i < sizeof objectives / sizeof objectives[0]; i++)
+        if (!strcmp(objectives[i].name, name))
+            return objectives[i].build;
+    bug("no objective %s", name);
+}
+
 Graph *graph_build(Config *c)
 {
     Graph *g = arena_new(sizeof *g);
@@ -472,33 +352,10 @@ Graph *graph_build(Config *c)
     g->ranks = config_int(c, F_gpus);
     Build b = {.g = g, .c = c, .mode = MODE_TRAIN};
     family_shapes(&b);
-    int objective = objective_find(g->objective);
     if (!b.family->positions)
         make_rope(&b);
     b.loc = config_loc(c, F_batch_micro);
-    Dim B = dim(b.B, "B"), T = dim(b.T, "T"), one = dim(1, "1"), none = dim(0, "");
-    b.tokens = micro_input(&b, "tokens", DT_I32, 2, B, T);
-    b.N = head_rows(&b);
-    make_labels(&b, B, T);
-    if (!strcmp(config_text(c, F_data_kind), "bfd")) {
-        b.loc = config_loc(c, F_data_kind);
-        b.places = micro_input(&b, "places", DT_I32, 2, B, T);
-        b.ends = micro_input(&b, "ends", DT_I32, 2, B, T);
-        b.loc = config_loc(c, F_batch_micro);
-    }
-    b.scale = input(&b, "scale", DT_F32, 1, one, none);
-    b.noise = micro_input(&b, "noise", DT_U32, 1, dim(4, "4"), none);
-    if (b.act == DT_F16)
-        b.scaler = state(&b, "scaler", PU_optimiser, DT_F32, 1, dim(2, "2"), none);
-    state(&b, "loss", PU_activations, DT_F64, 1, one, none);
-    make_micro(&b, objective);
-    if (config_int(c, F_batch_accum) > 1)
-        make_begin(&b);
-    b.mode = MODE_TRAIN;
-    make_reduce(&b);
-    make_update(&b);
-    make_eval(&b, objective);
-    make_decode(&b);
+    builder_of(g->objective)(&b);
     check_fold(&b);
     remove_dead(g);
     set_slots(g);

@@ -1,7 +1,7 @@
-/* graph.h -- inside the graph room: what its three files share.
+/* graph.h -- inside the graph room: what its files share.
  *
- * graph.c lists the programs, families.c writes a model's forward pass, gradient.c walks it
- * backwards. */
+ * families.c writes a model's forward pass, gradient.c walks it backwards, graph.c and head.c have
+ * the parts of programs; a file of objectives/ builds the programs of its objective of them. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
@@ -58,6 +58,11 @@ Dim dim(int64_t n, const char *sym);
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
+/* What the host writes: one tensor a micro-batch of the step, or one in all. */
+Value *build_micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1);
+Value *build_step_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1);
+/* What outlives a program and belongs to no parameter. */
+Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
 /* An input as the program reads it: that of its micro-batch. */
 Ref build_input(const Build *b, Value *v);
 /* The parameter of that name; created at its first use. */
@@ -79,5 +84,48 @@ void gradient_walk(Build *b, int first, int last);     /* ops [last-1 .. first],
 Value *gradient_of(Build *b, Value *param);             /* $grad.NAME; created at its first use */
 /* beta of the next write into a gradient: 1 when something is there already. */
 int gradient_beta(Build *b, Value *grad);
+
+/* ---- what objectives build of ---------------------------------------------------------------- */
+
+/* One way of the residual stream through embedding, blocks and final norm. */
+typedef struct {
+    Value *x, *dx;           /* one element a layer boundary; dx NULL: no backward pass */
+    int first, last;         /* ops of the block, in the program: [first, last) */
+} Pass;
+Pass pass_trained(Build *b);                       /* x and its gradient dx */
+Pass pass_only(Build *b, const char *name);        /* of the stream */
+Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the final norm */
+/* Behind gradient_set() of a value that ops [.., end) made of what pass_forward() returned. */
+void pass_backward(Build *b, const Pass *p, int end);
+
+/* Programs that are alike in objectives. begin is there only where micro-batches are accumulated;
+ * it, reduce and update come behind all that write gradients. */
+void program_micro(Build *b);                      /* started; its ops are the objective's */
+void program_begin(Build *b);
+void program_reduce(Build *b);
+void program_update(Build *b);
+
+void loss_inputs(Build *b);                        /* b->scale, b->noise; the sum of the losses */
+Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */
+void loss_sum(Build *b, Ref losses);               /* adds them to the program's loss */
+/* What the losses are multiplied with before the backward pass. fp16 gradients would vanish: their
+ * scale is adapted on the device (Micikevicius et al. 2018, section 3.2). */
+Ref loss_scale(Build *b);
+
+/* head.c: losses over the vocabulary. */
+/* b->labels, the target of each row that goes through the head, b->N; b->target_rows and
+ * b->target_of, which rows those are, unless all do. */
+void head_labels(Build *b);
+/* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C). */
+Ref head_gather(Build *b, Ref y);
+/* Rows of logits computed at a time: a divisor of those that go through the head. Of all B*T the
+ * largest proper one with room; all at once only when there is no such divisor of at least 16 and
+ * they are few. With batch.targets the largest with room. */
+int64_t head_chunk(Build *b);
+
+/* objectives/NAME.c: inputs and programs. */
+#define OBJECTIVE(name, about) void name##_build(Build *b);
+#include "gen/config/objectives.def"
+#undef OBJECTIVE
 
 #endif

@@ -1,0 +1,102 @@
+/* lm.c -- the objective lm: cross-entropy of the next token.
+ *
+ * In:    a model's last hidden states, (B, T, C), or (N, C) of the rows that have a target.
+ * Out:   the programs micro, begin, reduce, update, eval and decode.
+ * Keeps: what the host writes is listed in templates/objectives/lm.c. */
+#include "gen/graph/graph.h"
+
+#include <string.h>
+
+static void make_inputs(Build *b)
+{
+    Dim B = dim(b->B, "B"), T = dim(b->T, "T");
+    b->tokens = build_micro_input(b, "tokens", DT_I32, 2, B, T);
+    head_labels(b);
+    if (strcmp(config_text(b->c, F_data_kind), "bfd"))
+        return;
+    Loc loc = b->loc;
+    b->loc = config_loc(b->c, F_data_kind);
+    b->places = build_micro_input(b, "places", DT_I32, 2, B, T);
+    b->ends = build_micro_input(b, "ends", DT_I32, 2, B, T);
+    b->loc = loc;
+}
+
+/* The head, the loss and both gradients in one op. */
+static void loss_and_gradient(Build *b, Ref y, Ref dy)
+{
+    Value *head = family_head(b);
+    b->loc = config_loc(b->c, F_objective);
+    Ref losses = loss_rows(b, y), scale = loss_scale(b);
+    Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
+    op_out(op, losses), op_out(op, dy);
+    if (head->trained)
+        op_out(op, ref(gradient_of(b, head)));
+    op_int(op, "chunk", head_chunk(b));
+    if (head->trained)
+        op_int(op, "beta", gradient_beta(b, op->out[2].v));
+    loss_sum(b, losses);
+}
+
+static void loss_only(Build *b, Ref y)
+{
+    Value *head = family_head(b);
+    b->loc = config_loc(b->c, F_objective);
+    Ref losses = loss_rows(b, y);
+    Op *op = build_op(b, OP_ce);
+    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
+    op_out(op, losses);
+    op_int(op, "chunk", head_chunk(b));
+    loss_sum(b, losses);
+}
+
+static void make_micro(Build *b)
+{
+    program_micro(b);
+    Pass pass = pass_trained(b);
+    Ref y = head_gather(b, pass_forward(b, &pass));
+    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
+    int end = b->p->nops;
+    loss_and_gradient(b, y, dy);
+    gradient_set(y, dy);
+    pass_backward(b, &pass, end);
+}
+
+static void make_eval(Build *b)
+{
+    b->mode = MODE_EVAL;
+    b->p = ir_program(b->g, "eval", "the loss of one micro-batch");
+    Pass pass = pass_only(b, "e.x");
+    loss_only(b, head_gather(b, pass_forward(b, &pass)));
+}
+
+static void make_decode(Build *b)
+{
+    Value *tokens = b->tokens;
+    Dim one = dim(1, "1"), none = dim(0, "");
+    b->mode = MODE_DECODE;
+    b->loc = config_loc(b->c, F_seq_max);
+    b->tokens = build_step_input(b, "token", DT_I32, 1, one, none);
+    b->place = build_step_input(b, "place", DT_I32, 1, one, none);
+    b->p = ir_program(b->g, "decode", "one token at one place: the logits of the next");
+    Pass pass = pass_only(b, "d.x");
+    Ref y = pass_forward(b, &pass);
+    Value *head = family_head(b);
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, one, dim(b->V, "V"));
+    Op *op = build_op(b, OP_logits);
+    op_in(op, y), op_in(op, ref(head));
+    op_out(op, ref(logits));
+    b->tokens = tokens;
+}
+
+void lm_build(Build *b)
+{
+    make_inputs(b);
+    loss_inputs(b);
+    make_micro(b);
+    program_begin(b);
+    program_reduce(b);
+    program_update(b);
+    make_eval(b);
+    make_decode(b);
+}
