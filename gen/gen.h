@@ -282,7 +282,14 @@ typedef enum {
 typedef enum { PURPOSES(PURPOSE_ENUM) NPURPOSES } Purpose;
 extern const char *const purpose_name[NPURPOSES];
 
-typedef enum { PL_NONE, PL_REP, PL_SHARD, PL_PARTIAL } Placement;   /* PL_NONE: before part */
+/* Among the ranks: the same on all of them; each its own slice; each a summand of the whole. */
+typedef enum {
+    PL_NONE,                 /* before part */
+    PL_REP,
+    PL_SHARD,
+    PL_PARTIAL,
+    PL_BEGUN                 /* of no value: a partial one while a collective makes it whole */
+} Placement;
 
 /* One tensor of a Hugging Face or PEFT file that lives in rows row0 .. row0+rows-1 of a
  * parameter. */
@@ -330,7 +337,7 @@ typedef struct {
 } Ref;
 
 enum {
-#define OP(name, nin, nout, attrs, flops, grad, doc) OP_##name,
+#define OP(name, nin, nout, place, attrs, flops, grad, doc) OP_##name,
 #include "gen/graph/ops.def"
 #undef OP
     NOPS
@@ -426,6 +433,7 @@ Graph *ir_parse(const char *text, const char *file);
 typedef struct {
     const char *name;
     int nin, nout;           /* -1: any number */
+    const char *place;       /* "rw->r": what it wants and makes of each operand, see ops.def */
     const char *attrs;       /* names, space-separated */
     double (*flops)(const Op *op);
     const char *doc;

@@ -45,7 +45,8 @@ static double flops_attention(const Op *op)
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
 
 const OpRow op_row[NOPS] = {
-#define OP(name, nin, nout, attrs, flops, grad, doc) {#name, nin, nout, attrs, flops_##flops, doc},
+#define OP(name, nin, nout, place, attrs, flops, grad, doc) \
+    {#name, nin, nout, place, attrs, flops_##flops, doc},
 #include "gen/graph/ops.def"
 #undef OP
 };

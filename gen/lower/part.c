@@ -1,30 +1,230 @@
 /* part.c -- who holds what: placements, and collectives where a reader needs another one.
  *
- * In:    groups.   Out: placements; collective groups between groups.   Verified by check_part().
+ * In:    groups; the placements of inputs.   Out: those of all values; collectives between groups.
  * Keeps: every rank runs the same sequence of collectives; one rank needs none.
- * Method: sequences are divided over ranks (shard 0 of the batch); weights are whole on each rank
- *         (rep), so sums over sequences are parts of the whole (partial) until an all-reduce. */
+ * Method: ops.def says what an op wants and makes, part.def which collective makes another
+ *         placement; a step is run on placements until every reader finds what it wants. */
 #include "gen/gen.h"
 
 #include <string.h>
 
-static Placement placement(const Graph *g, const Value *v)
+static const char *const state_name[] = {"placed nowhere", "whole on every rank", "divided",
+                                         "partial", "partial and on its way"};
+
+typedef enum { WHEN_read, WHEN_early } When;
+
+/* A row MOVE of part.def. */
+typedef struct {
+    Purpose purpose;
+    Placement from, to;
+    int op;
+    When when;
+    int field;
+} Move;
+
+static const Move moves[] = {
+#define REST(purpose, place, doc)
+#define MOVE(purpose, from, to, op, when, field, doc) \
+    {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, F_##field},
+#include "gen/lower/part.def"
+#undef REST
+#undef MOVE
+};
+enum { MOVES = sizeof moves / sizeof moves[0] };
+
+static Placement at_rest(const Value *v)
 {
-    if (g->ranks == 1 || v->kind == VK_PARAM)
-        return PL_REP;
-    if (value_is_gradient(v) || !strcmp(v->name, "loss"))
-        return PL_PARTIAL;   /* sums over this rank's sequences */
-    bool batched = !strcmp(v->dim[0].sym, "B") || !strcmp(v->dim[0].sym, "N");
-    return batched ? PL_SHARD : PL_REP;
+    static const Placement rest[NPURPOSES] = {
+#define REST(purpose, place, doc) [PU_##purpose] = PL_##place,
+#define MOVE(purpose, from, to, op, when, field, doc)
+#include "gen/lower/part.def"
+#undef REST
+#undef MOVE
+    };
+    return v->kind == VK_TEMP ? PL_NONE : rest[v->purpose];
 }
 
-static const Op *op_named(const Program *p, int kind)
+/* ---- the column place of ops.def ------------------------------------------------------------- */
+
+static const char *inputs_of(const Op *op) { return op_row[op->kind].place; }
+static const char *outputs_of(const Op *op) { return strchr(op_row[op->kind].place, '>') + 1; }
+
+/* Of operand k: the last letter stands for all behind it. */
+static char letter(const char *side, int k)
 {
-    for (int i = 0; i < p->nops; i++)
-        if (p->ops[i].kind == kind)
-            return &p->ops[i];
+    int n = (int)strcspn(side, "-");
+    return side[k < n ? k : n - 1];
+}
+
+/* How the op's rows are placed. */
+static Placement rows_of(const Op *op)
+{
+    for (int k = 0; k < op->nin; k++)
+        if (letter(inputs_of(op), k) == 'r')
+            return op->in[k].v->place;
+    return PL_REP;
+}
+
+static Placement meaning(char letter, const Op *op, const Value *v)
+{
+    Placement rows = rows_of(op);
+    switch (letter) {
+    case 'w': return PL_REP;
+    case 'r': return rows;
+    case 's': return rows == PL_SHARD ? PL_PARTIAL : rows;
+    case '0': return v->place;
+    case 'p': return PL_PARTIAL;
+    case 'b': return PL_BEGUN;
+    }
+    bug("ops.def: %s has the place %s", op_row[op->kind].name, op_row[op->kind].place);
+}
+
+static bool moves_values(const Op *op) { return strpbrk(op_row[op->kind].place, "pb"); }
+
+/* Values that part.def does not place are where the first op that writes them leaves them. */
+static void place_values(Graph *g)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->kind != VK_INPUT)
+            g->values[i]->place = at_rest(g->values[i]);
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++) {
+            const Op *op = &g->programs[i]->ops[j];
+            for (int k = 0; k < op->nout; k++) {
+                Value *v = op->out[k].v;
+                if (!v->place)
+                    v->place = meaning(letter(outputs_of(op), k), op, v);
+            }
+        }
+}
+
+/* ---- running the programs on placements ------------------------------------------------------ */
+
+/* Where every element of every value is at a point of the run; the first thing that goes wrong. */
+typedef struct {
+    const Graph *g;
+    unsigned char **now;     /* [value][element] */
+    Program *p;              /* NULL: nothing has gone wrong */
+    const Op *op;
+    const Value *v;
+    const char *does;        /* "reads" */
+    Placement found, wanted;
+} Run;
+
+static unsigned char *elements_of(const Run *r, const Value *v)
+{
+    int i = 0;
+    while (r->g->values[i] != v)
+        i++;
+    return r->now[i];
+}
+
+/* The elements that a reference means in turn l: first to last. */
+static int64_t first_of(Ref x, int64_t l)
+{
+    return x.index == IX_LOOP ? l + x.k : x.index == IX_CONST ? x.k : 0;
+}
+
+static int64_t last_of(Ref x, int64_t l)
+{
+    bool all = x.index == IX_NONE || x.index == IX_MICRO;
+    return all && x.v->count ? x.v->count - 1 : first_of(x, l);
+}
+
+/* Whether all of x is where it is wanted; if not, that is what went wrong. */
+static bool is_at(Run *r, Program *p, const Op *op, Ref x, int64_t l, const char *does,
+                  Placement wanted)
+{
+    const unsigned char *now = elements_of(r, x.v);
+    for (int64_t i = first_of(x, l); i <= last_of(x, l); i++)
+        if (now[i] != wanted) {
+            r->p = p, r->op = op, r->v = x.v, r->does = does;
+            r->found = now[i], r->wanted = wanted;
+            return false;
+        }
+    return true;
+}
+
+static void run_op(Run *r, Program *p, const Op *op, int64_t l)
+{
+    const Attr *beta = op_attr(op, "beta");
+    Placement rows = rows_of(op);
+    for (int k = 0; k < op->nin; k++) {
+        char c = letter(inputs_of(op), k);
+        Placement wanted = c == 'r' && rows == PL_PARTIAL ? PL_REP : meaning(c, op, op->in[k].v);
+        if (!is_at(r, p, op, op->in[k], l, "reads", wanted))
+            return;
+    }
+    for (int k = 0; k < op->nout; k++) {
+        Ref x = op->out[k];
+        char c = letter(outputs_of(op), k);
+        Placement made = meaning(c, op, x.v);
+        bool moved = moves_values(op), adds = !moved && c != '0' && !(beta && !beta->i);
+        if (!moved && made != x.v->place) {
+            r->p = p, r->op = op, r->v = x.v, r->does = "writes";
+            r->found = x.v->place, r->wanted = made;
+            return;
+        }
+        if (adds && x.v->kind != VK_TEMP && !is_at(r, p, op, x, l, "adds to", made))
+            return;
+        memset(elements_of(r, x.v) + first_of(x, l), made,
+               (size_t)(last_of(x, l) - first_of(x, l) + 1));
+    }
+}
+
+/* last: of a step's rounds of this program. */
+static void run_program(Run *r, Program *p, bool last)
+{
+    for (int i = 0, next; i < p->nops; i = next) {
+        int region = p->ops[i].region;
+        for (next = i + 1; region && next < p->nops && p->ops[next].region == region; next++)
+            ;
+        int64_t turns = region ? p->region[region].count : 1;
+        for (int64_t t = 0; t < turns; t++)
+            for (int j = i; j < next; j++) {
+                if (op_attr(&p->ops[j], "last") && !last)
+                    continue;
+                run_op(r, p, &p->ops[j], region && p->region[region].reverse ? turns - 1 - t : t);
+                if (r->p)
+                    return;
+            }
+    }
+}
+
+static Program *program_named(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        if (!strcmp(g->programs[i]->name, name))
+            return g->programs[i];
     return NULL;
 }
+
+/* Two steps, the second from what the first leaves, then each program once. */
+static Run run_placements(const Graph *g)
+{
+    static const char *const step[] = {"begin", "micro", "reduce", "update"};
+    Run r = {.g = g, .now = arena_new(sizeof *r.now * (size_t)g->nvalues)};
+    for (int i = 0; i < g->nvalues; i++) {
+        size_t n = g->values[i]->count ? (size_t)g->values[i]->count : 1;
+        memset(r.now[i] = arena_new(n), g->values[i]->place, n);
+    }
+    int rounds = program_named(g, "begin") ? 2 : 1;      /* micro-batches that add up */
+    for (int k = 0; k < 8 && !r.p; k++) {
+        Program *p = program_named(g, step[k % 4]);
+        for (int round = 0; p && !r.p && round < (k % 4 == 1 ? rounds : 1); round++)
+            run_program(&r, p, round == rounds - 1);
+    }
+    for (int i = 0; i < g->nprograms && !r.p; i++) {
+        bool in_step = false;
+        for (int k = 0; k < 4; k++)
+            in_step |= !strcmp(g->programs[i]->name, step[k]);
+        if (!in_step)
+            run_program(&r, g->programs[i], true);
+    }
+    return r;
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
 
 static int row_of(const Graph *g, int kind)
 {
@@ -56,125 +256,118 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
     p->ops[first] = op;
 }
 
-/* ---- sums beside the backward pass ----------------------------------------------------------- */
+static Op collective(const Graph *g, const Move *move)
+{
+    Op op = {.kind = move->op, .loc = config_loc(g->cfg, move->field)};
+    if (!strcmp(op_row[move->op].attrs, "bucket"))   /* may decide the order of additions: constant */
+        op_int(&op, "bucket", config_int(g->cfg, F_comm_bucket_mib) * (1 << 20) / 4);
+    if (!strcmp(op_row[move->op].attrs, "last"))
+        op_int(&op, "last", 1);
+    return op;
+}
 
 enum { EARLY_BYTES = 1 << 20 };      /* smaller messages cost more than they hide */
 
-/* A gradient that has one slice a layer, written in the backward region. */
-static bool sums_early(const Graph *g, const Value *v)
+/* A value that has one slice a layer, written in the backward region, is moved beside it. */
+static bool moves_early(const Graph *g, const Value *v)
 {
     const char *overlap = config_text(g->cfg, F_comm_overlap);
-    if (!value_is_gradient(v) || !v->count || strcmp(g->target->backend, "cuda") ||
+    if (v->place != PL_PARTIAL || !v->count || strcmp(g->target->backend, "cuda") ||
         !strcmp(overlap, "none"))
         return false;
     return !strcmp(overlap, "all") || value_bytes(v) >= EARLY_BYTES;
 }
 
-/* The group of the program behind which nothing writes v any more; -1: none does. */
+/* The group of the program behind which nothing is summed into v any more; -1: nothing is. */
 static int last_writer(const Program *p, const Value *v)
 {
     for (int i = p->nops - 1; i >= 0; i--)
         for (int k = 0; k < p->ops[i].nout; k++)
-            if (p->ops[i].out[k].v == v)
+            if (p->ops[i].out[k].v == v && letter(outputs_of(&p->ops[i]), k) == 's')
                 return p->ops[i].group;
     return -1;
 }
 
-/* Gradients that are summed early stand behind the others: each kind lies side by side. */
+/* Gradients that move early stand behind the others: each kind lies side by side. */
 static void order_gradients(Graph *g)
 {
     Value **sorted = arena_new(sizeof *sorted * (size_t)g->nvalues);
     int n = 0, next = 0;
     for (int early = 0; early < 2; early++)
         for (int i = 0; i < g->nvalues; i++)
-            if (value_is_gradient(g->values[i]) && sums_early(g, g->values[i]) == early)
+            if (value_is_gradient(g->values[i]) && moves_early(g, g->values[i]) == early)
                 sorted[n++] = g->values[i];
     for (int i = 0; i < g->nvalues; i++)
         if (value_is_gradient(g->values[i]))
             g->values[i] = sorted[next++];
 }
 
-static void insert_early(Graph *g, Program *micro)
+static void insert_early(Graph *g, const Move *move)
 {
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
-        int at = sums_early(g, v) ? last_writer(micro, v) : -1;
-        if (at < 0)
+        if (v->purpose != move->purpose || v->place != move->from || !moves_early(g, v))
             continue;
-        Op op = {.kind = OP_allreduce_layer, .region = micro->groups[at].region,
-                 .loc = config_loc(g->cfg, F_comm_overlap)};
-        op_in(&op, ref_loop(v, 0)), op_out(&op, ref_loop(v, 0));
-        op_int(&op, "last", 1);
-        insert_group(g, micro, at + 1, op);
+        for (int j = g->nprograms - 1; j >= 0; j--) {
+            Program *p = g->programs[j];
+            int at = last_writer(p, v);
+            if (at < 0)
+                continue;
+            Op op = collective(g, move);
+            op.region = p->groups[at].region;
+            op_in(&op, ref_loop(v, 0)), op_out(&op, ref_loop(v, 0));
+            insert_group(g, p, at + 1, op);
+            break;
+        }
     }
 }
 
-/* ---- sums behind it -------------------------------------------------------------------------- */
-
-/* Before the first op that reads whole gradients stand the sums over ranks: one of all gradients
- * that were not summed early, which lie side by side, and the end of those that were. The message
- * size is constant, since it may decide the order of additions. */
-static void insert_allreduce(Graph *g, Program *p)
+/* Before the op that found a value elsewhere than it wants it: the collectives that move all such
+ * operands of it, one a row. False: no row does. */
+static bool insert_moves(Graph *g, const Run *r)
 {
-    const Op norm = *op_named(p, OP_grad_norm);
-    Op rest = {.kind = OP_allreduce, .loc = config_loc(g->cfg, F_comm_bucket_mib)},
-       join = {.kind = OP_allreduce_join, .loc = config_loc(g->cfg, F_comm_overlap)};
-    for (int i = 0; i < norm.nin; i++) {
-        Op *op = sums_early(g, norm.in[i].v) ? &join : &rest;
-        op_in(op, norm.in[i]), op_out(op, norm.in[i]);
+    const Op reader = *r->op;
+    int at = reader.group;
+    bool found = false;
+    for (const Move *move = moves; move < moves + MOVES; move++) {
+        if (move->when != WHEN_read || move->to != r->wanted)
+            continue;
+        Op op = collective(g, move);
+        for (int k = 0; k < reader.nin; k++) {
+            Ref x = reader.in[k];
+            if (x.v->purpose == move->purpose && elements_of(r, x.v)[0] == move->from &&
+                meaning(letter(inputs_of(&reader), k), &reader, x.v) == move->to)
+                op_in(&op, x), op_out(&op, x);
+        }
+        if (!op.nin)
+            continue;
+        insert_group(g, r->p, at++, op);
+        found = true;
     }
-    op_int(&rest, "bucket", config_int(g->cfg, F_comm_bucket_mib) * (1 << 20) / 4);
-    if (join.nin)
-        insert_group(g, p, 0, join);
-    if (rest.nin)
-        insert_group(g, p, 0, rest);
+    return found;
+}
+
+static char *fault(const Run *r)
+{
+    return text_print("%s in %s %s %s, which is %s; want: %s", op_row[r->op->kind].name,
+                      r->p->name, r->does, r->v->name, state_name[r->found],
+                      state_name[r->wanted]);
 }
 
 void part_run(Graph *g)
 {
-    for (int i = 0; i < g->nvalues; i++) {
-        g->values[i]->place = placement(g, g->values[i]);
-        g->values[i]->axis = 0;
-    }
+    place_values(g);
     /* read even where one rank has no use for them */
     config_int(g->cfg, F_comm_bucket_mib);
     config_text(g->cfg, F_comm_overlap);
-    if (g->ranks > 1)
-        order_gradients(g);
-    for (int i = 0; i < g->nprograms && g->ranks > 1; i++) {
-        if (!strcmp(g->programs[i]->name, "micro"))
-            insert_early(g, g->programs[i]);
-        if (op_named(g->programs[i], OP_grad_norm))
-            insert_allreduce(g, g->programs[i]);
-    }
+    order_gradients(g);
+    for (const Move *move = moves; move < moves + MOVES; move++)
+        if (move->when == WHEN_early)
+            insert_early(g, move);
+    for (Run r = run_placements(g); r.p; r = run_placements(g))
+        if (strcmp(r.does, "reads") || !insert_moves(g, &r))
+            bug("%s", fault(&r));
     g->room = "part";
-}
-
-static bool lists(const Ref *list, int n, const Value *v)
-{
-    for (int i = 0; i < n; i++)
-        if (list[i].v == v)
-            return true;
-    return false;
-}
-
-/* A gradient that the norm or the update reads was summed over ranks after its last write; other
- * partial values are the host's. */
-static void check_summed(const Graph *g, const Value *v)
-{
-    bool summed = false, begun = false;
-    for (int i = 0; i < g->nprograms; i++)
-        for (int j = 0; j < g->programs[i]->nops; j++) {
-            const Op *op = &g->programs[i]->ops[j];
-            bool whole =
-                op->kind == OP_grad_norm || op->kind == OP_adamw || op->kind == OP_adamw_mixed;
-            if (whole && !summed && lists(op->in, op->nin, v))
-                bug("%s reads %s before it is summed over ranks", op_row[op->kind].name, v->name);
-            if (!lists(op->out, op->nout, v) || op->kind == OP_zero)
-                continue;
-            summed = op->kind == OP_allreduce || (op->kind == OP_allreduce_join && begun);
-            begun = op->kind == OP_allreduce_layer;
-        }
 }
 
 void check_part(const Graph *g)
@@ -183,9 +376,10 @@ void check_part(const Graph *g)
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))
             bug("%s has no placement", v->name);
-        if (g->ranks > 1 && value_is_gradient(v) && v->place != PL_PARTIAL)
-            bug("%s is not partial", v->name);
-        if (v->place == PL_PARTIAL)
-            check_summed(g, v);
+        if (v->place == PL_SHARD && v->axis)         /* rows are what ops have apart */
+            bug("%s is divided along axis %d", v->name, v->axis);
     }
+    Run r = run_placements(g);
+    if (r.p)
+        bug("%s", fault(&r));
 }

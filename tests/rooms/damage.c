@@ -1,6 +1,6 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
- * In:    a recipe with adapters, accumulation, recomputation and two ranks, and one without.
+ * In:    recipes with accumulation, recomputation and two ranks, with adapters, and with sums beside the backward pass.
  * Out:   `ok check/NAME` a damage, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
@@ -12,16 +12,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const recipe[2] = {
+enum { RECIPES = 3 };
+static const char *const recipe[RECIPES] = {
     "return { target = 'cpu', gpus = 2, model = { family = 'llama', layers = 4, hidden = 24, heads = 2,\n"
     "  kv_heads = 1, head_dim = 12, ffn = 40, vocab = 31 }, seq = { max = 6 },\n"
     "  batch = { micro = 2, accum = 3 }, memory = { recompute = 'block' } }\n",
     "return { target = 'cpu', precision = 'bf16', model = { family = 'gpt2', layers = 4, hidden = 24,\n"
     "  heads = 2, vocab = 31 }, seq = { max = 6 }, batch = { micro = 2 },\n"
     "  lora = { rank = 2, targets = { 'all-linear' }, dropout = 0.5 } }\n",
+    "return { target = 'sm_90', gpus = 2, precision = 'fp16', model = { family = 'llama', layers = 4, hidden = 64,\n"
+    "  heads = 4, ffn = 64, vocab = 257 }, seq = { max = 32 }, batch = { micro = 2, accum = 2 }, comm = { overlap = 'all' },\n"
+    "  lora = { rank = 8, targets = { 'all-linear' }, modules_to_save = { 'lm_head' }, dropout = 0.5 } }\n",
 };
 
-static const char *file[2];
+static const char *file[RECIPES];
 static Graph *g;
 
 /* ---- finding things in a graph; a damage that finds nothing to damage exits with 2 ------------- */
@@ -123,6 +127,18 @@ static void gradient_whole(void) { value("grad.head")->place = PL_REP; }
 static void norm_before_sum(void) { swap(op_of("reduce", OP_allreduce), op_of("reduce", OP_grad_norm)); }
 static void no_sum(void) { drop(op_of("reduce", OP_allreduce)); }
 static void gradient_not_summed(void) { op_of("reduce", OP_allreduce)->nout--; }
+static void summed_twice(void) { *op_of("reduce", OP_grad_norm) = *op_of("reduce", OP_allreduce); }
+static void summed_each_micro(void) { op_of("micro", OP_allreduce_layer)->nattr = 0; }
+static void sum_not_begun(void) { drop(op_of("micro", OP_allreduce_layer)); }
+static void sum_not_joined(void) { drop(op_of("reduce", OP_allreduce_join)); }
+static void sum_before_write(void)
+{
+    Op *op = op_of("micro", OP_allreduce_layer);
+    swap(op, op - 1);
+}
+static void other_axis(void) { value("b.qkv")->axis = 1; }
+static void each_rank_all_samples(void) { value("tokens")->place = value("labels")->place = PL_REP; }
+static void update_of_divided(void) { op_of("update", OP_adamw)->in[0].v = value("x"); }
 
 /* ---- after plan --------------------------------------------------------------------------------- */
 
@@ -181,7 +197,8 @@ static const struct {
     D("fuse", group_missing), D("fuse", group_empty), D("fuse", group_late), D("fuse", group_wrong_kernel),
     D("fuse", op_outside_group), D("fuse", group_other_region), D("fuse", group_small_workspace),
     D("part", no_placement), D("part", gradient_whole), D("part", norm_before_sum), D("part", no_sum),
-    D("part", gradient_not_summed),
+    D("part", gradient_not_summed), D("part", summed_twice), D("part", other_axis),
+    D("part", each_rank_all_samples), D("part", update_of_divided),
     D("plan", unaligned), D("plan", negative), D("plan", outside_arena), D("plan", arena_small),
     D("plan", moment_on_moment), D("plan", on_temporary), D("plan", on_input),
     D("plan", workspace_on_operand), D("plan", workspace_lost), D("plan", slot_small),
@@ -192,6 +209,10 @@ static const struct {
     D("graph", two_definitions_straight), D("graph", gradient_not_in_norm),
     D("fuse", op_outside_group), D("plan", slots_few), D("plan", unaligned), D("plan", dead_early),
     D("plan", over_parameter), D("plan", adapter_workspace),
+#undef D
+#define D(room, f) {#f "_gpus", room, f, 2}
+    D("part", no_sum), D("part", norm_before_sum), D("part", summed_each_micro), D("part", sum_not_begun),
+    D("part", sum_not_joined), D("part", sum_before_write),
 #undef D
 };
 
@@ -232,13 +253,62 @@ static const char *verdict(Config *c, const char *room, void (*damage)(void))
     return WEXITSTATUS(status) == 0 ? "not caught" : "nothing to damage";
 }
 
+/* Placements follow from what ops do, not from how a reader would write a dimension. */
+static void other_symbols(void)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        for (int d = 0; d < g->values[i]->rank; d++)
+            if (!strcmp(g->values[i]->dim[d].sym, "B"))
+                g->values[i]->dim[d].sym = "2*B";
+}
+
+/* "", or a value that is elsewhere when the first dimension of the batch is called 2*B. */
+static const char *symbols(Config *c)
+{
+    run(c, "part", NULL);
+    const Graph *usual = g;
+    run(c, "graph", other_symbols);
+    fuse_run(g);
+    part_run(g);
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->place != usual->values[i]->place)
+            return g->values[i]->name;
+    return "";
+}
+
+/* "", or a value that may have another placement without check_part noticing. */
+static const char *placements(Config *c)
+{
+    run(c, "part", NULL);
+    for (int i = 0; i < g->nvalues; i++)
+        for (Placement other = PL_NONE; other <= PL_PARTIAL; other++) {
+            Placement own = g->values[i]->place;
+            if (other == own)
+                continue;
+            fflush(stdout);
+            pid_t child = fork();
+            if (child == 0) {
+                if (!freopen("/dev/null", "w", stderr))
+                    _exit(3);
+                g->values[i]->place = other;
+                check_part(g);
+                _exit(0);
+            }
+            int status;
+            if (child < 0 || waitpid(child, &status, 0) != child || !WIFSIGNALED(status) ||
+                WTERMSIG(status) != SIGABRT)
+                return g->values[i]->name;
+        }
+    return "";
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
-    Config *c[2];
+    Config *c[RECIPES];
     int failed = 0;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < RECIPES; i++) {
         file[i] = text_print("%s/recipe%d.lua", argv[1], i);
         file_write_if_changed(file[i], recipe[i], strlen(recipe[i]), false);
         c[i] = config_fill(recipe_load(file[i], NULL, 0), file[i]);
@@ -247,6 +317,15 @@ int main(int argc, char **argv)
         bool ok = !strcmp(sound, "not caught");
         printf(ok ? "ok check/sound %d\n" : "not ok check/sound %d: %s\n", i, sound);
         failed |= !ok;
+    }
+    for (int i = 0; i < RECIPES; i += 2) {
+        const struct { const char *name, *found; } part[] = {
+            {"dimensions of any name", symbols(c[i])}, {"placement of each value", placements(c[i])}};
+        for (int k = 0; k < 2; k++) {
+            bool ok = !*part[k].found;
+            printf(ok ? "ok check/part/%s %d\n" : "not ok check/part/%s %d: %s\n", part[k].name, i, part[k].found);
+            failed |= !ok;
+        }
     }
     for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
         const char *said = verdict(c[damages[i].recipe], damages[i].room, damages[i].damage);
