@@ -115,7 +115,7 @@ lint:
 
 # the longest files and functions, to be read: people decide
 sizes:
-	@wc -l gen/*.[ch] gen/*/*.[ch] | sort -rn | head -6
+	@wc -l gen/*.[ch] gen/*/*.[ch] gen/*/*/*.[ch] | sort -rn | head -6
 	@wc -l runtime/*.[ch] runtime/*/*.[ch] | sort -rn | head -6
 	@wc -l kernels/*/*.h templates/* templates/*/* 2>/dev/null | sort -rn | head -6
 

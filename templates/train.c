@@ -10,27 +10,25 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "runtime/run/agree.h"       // what all ranks must have the same
-#include "runtime/base.h"        // die(), note(), the world of ranks
-#include "runtime/run/best.h"        // the best validation
-#include "runtime/run/checkpoint.h"  // OUT/checkpoint-<step>/
-#include "runtime/ranks/comm.h"        // sums over ranks
-#include "runtime/data/data.h"        // batches as a function of the step
-#include "runtime/device.h"      // the model's arrays
-#include "runtime/run/fault.h"       // faults on purpose
-#include "runtime/run/flags.h"       // the command line
+#include "objective.h"                // the inputs of a step, validation
+#include "runtime/base.h"             // die(), note(), the world of ranks
+#include "runtime/device.h"           // the model's arrays
 #include "runtime/files/folder.h"
-#include "runtime/model/hf.h"          // Hugging Face and PEFT folders
-#include "runtime/hyper.h"       // the entries of io.hyper
 #include "runtime/files/json.h"
-#include "runtime/files/lock.h"        // one run a folder
-#include "runtime/run/log.h"         // banner, progress, history.jsonl
-#include "runtime/run/next.h"        // what to do with a finished run
-#include "runtime/data/sample.h"      // picks the next token
-#include "runtime/run/schedule.h"    // learning rate
-#include "runtime/run/stop.h"        // signals, DONE, fault files
-#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
-#include "step.h"
+#include "runtime/files/lock.h"       // one run a folder
+#include "runtime/hyper.h"            // the entries of io.hyper
+#include "runtime/model/hf.h"         // Hugging Face and PEFT folders
+#include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/best.h"         // the best validation
+#include "runtime/run/checkpoint.h"   // OUT/checkpoint-<step>/
+#include "runtime/run/fault.h"        // faults on purpose
+#include "runtime/run/flags.h"        // the command line
+#include "runtime/run/log.h"          // banner, progress, history.jsonl
+#include "runtime/run/next.h"         // what to do with a finished run
+#include "runtime/run/schedule.h"     // learning rate
+#include "runtime/run/stop.h"         // signals, DONE, fault files
+#include "step.h"                     // the programs of a step
 
 /* What the recipe set in run = {...}; the command line goes first. */
 static const FlagDefault defaults[] = {
@@ -53,6 +51,7 @@ typedef struct {
     Best best;                   /* validation */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
     const char *program;         /* argv[0] */
+    double started;              /* clock */
 } Run;
 
 /* ---- a step ---------------------------------------------------------------------------------- */
@@ -71,8 +70,8 @@ static char *advice(const Run *r)
     if (step < 0)
         return format("try %s", lower);
     if (from < 0)
-        return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is from "
-                      "before: start anew with %s", loss, step, lower);
+        return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is "
+                      "from before: start anew with %s", loss, step, lower);
     return format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: "
                   "--resume %s/checkpoint-%" PRId64 ", with %s", loss, step, r->flags.out, from,
                   lower);
@@ -120,59 +119,10 @@ static double set_hyper(const Run *r, int64_t step)
     return lr;
 }
 
-//@ if noise
-/* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
-static void set_noise(const Run *r, int64_t step, int64_t micro, int64_t sample0)
+/* The inputs of a step, for step_train(). */
+static void fill(Run *r, int64_t step)
 {
-    uint32_t *noise = io.noise + micro * io.noise_stride;
-    noise[0] = (uint32_t)r->flags.seed;
-    noise[1] = (uint32_t)(r->flags.seed >> 32);
-    noise[2] = (uint32_t)step;
-    noise[3] = (uint32_t)sample0;
-}
-
-//@ end
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    int64_t at = micro * io.tokens_stride;
-    return (Batch){
-        .tokens = io.tokens + at,
-//@ if targets
-        .labels = io.target_of + at,     // until set_targets()
-//@ end
-//@ unless targets
-        .labels = io.labels + at,
-//@ end
-//@ if documents
-        .places = io.places + at,
-        .ends = io.ends + at,
-//@ end
-    };
-}
-
-//@ if targets
-/* Labels of a micro-batch from io.target_of into the rows that go through the head. */
-static void set_targets(int64_t micro)
-{
-    int64_t at = micro * io.labels_stride;
-    data_gather(io.target_of + micro * io.tokens_stride, model.micro * model.T,
-                io.target_rows + at, io.labels + at, model.targets);
-}
-
-//@ end
-/* The micro-batches of a step, for step_train(). */
-static void set_batch(Run *r, int64_t step)
-{
-    for (int64_t micro = 0; micro < model.accum; micro++) {
-        data_batch(&r->train, step, micro, batch_at(micro));
-//@ if targets
-        set_targets(micro);
-//@ end
-//@ if noise
-        set_noise(r, step, micro, data_sample0(&r->train, step, micro));
-//@ end
-    }
+    objective_fill(&r->train, step);
     r->ready = step;
 }
 
@@ -184,20 +134,19 @@ enum { SCALE_SEARCH = 40 };      /* steps in a row: from the largest loss scale 
  * asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
 {
-    int64_t targets = data_targets(&r->train, step);
-    *io.scale = targets ? (float)(1.0 / (double)targets) : 0;
     double lr = set_hyper(r, step);
     if (r->ready != step)
-        set_batch(r, step);
+        fill(r, step);
     fault_step(&model, io.scale);
     step_train();
     if (step + 1 < r->total)
-        set_batch(r, step + 1);
+        fill(r, step + 1);
     step_wait();
+    Counts all = objective_counts(step);
     double sums[2] = {*io.loss, stop_requested()};
     comm_allreduce_double(sums, 2);
-    double loss = targets ? sums[0] / (double)targets : 0;
-    *said = (LogStep){loss, *io.norm, lr, targets, data_tokens(&r->train, step), -1, -1};
+    double loss = all.targets ? sums[0] / (double)all.targets : 0;
+    *said = (LogStep){loss, *io.norm, lr, all.targets, all.tokens, -1, -1};
     if (isfinite(loss) && isfinite(*io.norm)) {
         r->skipped = 0;
         r->updates++;
@@ -211,7 +160,6 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     return sums[1] > 0;
 }
 
-/* Every record of the evaluation data once, over all ranks. */
 static LogEval validate(Run *r)
 {
     double start = clock_seconds();
@@ -219,33 +167,9 @@ static LogEval validate(Run *r)
     int64_t batches = data_steps_per_epoch(&r->eval);
     if (r->flags.eval_batches && r->flags.eval_batches < batches)
         batches = r->flags.eval_batches;
-    double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
-    int64_t tokens = 0;
-    for (int64_t b = 0; b < batches; b++) {
-        data_batch(&r->eval, b, 0, batch_at(0));
-//@ if targets
-        set_targets(0);
-//@ end
-        step_eval();
-        double targets = 0, rows = (double)data_rows(&r->eval, b, 0);
-//@ if targets
-        for (int64_t i = 0; i < model.targets; i++)
-//@ end
-//@ unless targets
-        for (int64_t i = 0; i < model.micro * model.T; i++)
-//@ end
-            targets += io.labels[i] >= 0;
-        sums[0] += *io.loss;
-        sums[1] += targets;
-        sums[2] += targets > 0 ? *io.loss / targets * rows : 0;
-        sums[3] += rows;
-        tokens += data_tokens(&r->eval, b);
-    }
-    comm_allreduce_double(sums, 4);
-    return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1,
-                     .accuracy = -1, .seconds = clock_seconds() - start,
-                     .samples = (int64_t)sums[3], .batches = batches * model.ranks,
-                     .tokens = tokens};
+    LogEval e = objective_validate(&r->eval, batches);
+    e.seconds = clock_seconds() - start;
+    return e;
 }
 
 /* Whether the loss is the least so far. */
@@ -407,36 +331,29 @@ static void load_weights(Run *r)
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-/* Weights mean something only with the ids they were trained on. */
-static void check_tokenizers(const Run *r)
+/* Where the weights come from, for the objective. */
+static void folders_of(const Run *r, WeightFolders to)
 {
     const Checkpoints *c = &r->checkpoints;
-    const char *folder[] = {c->source, folder_of(r->flags.adapter), c->found};
-    vocabulary_check(folder, 3, r->trains ? &r->train : NULL);
-    vocabulary_check(folder, 3, r->evaluates ? &r->eval : NULL);
+    to[0] = c->found;
+    to[1] = folder_of(r->flags.adapter);
+    to[2] = c->source;
+}
+
+static void check_records(const Run *r)
+{
+    WeightFolders folder;
+    folders_of(r, folder);
+    objective_suit(folder, r->trains ? &r->train : NULL);
+    objective_suit(folder, r->evaluates ? &r->eval : NULL);
 }
 
 static void open_data(Run *r)
 {
-    const Flags *f = &r->flags;
-    r->trains = *f->data;
-    r->evaluates = *f->eval_data;
-    if (r->trains)
-        data_open(&r->train, f->data, &model, (uint64_t)f->seed, false);
-    if (r->evaluates)
-        data_open(&r->eval, f->eval_data, &model, (uint64_t)f->seed, true);
-    agree_data(r->trains ? &r->train : NULL, r->evaluates ? &r->eval : NULL);
-    if (r->trains && r->evaluates)
-        data_check_same(&r->eval, r->train.tokenizer, f->data);
-    if (*f->tokenizer && (r->trains || r->evaluates)) {
-        Tokenizer *t;
-        char *error = tokenizer_load(&t, f->tokenizer);
-        if (error)
-            die(EXIT_CONFIG, "--tokenizer: %s", error);
-        data_check_tokenizer(r->trains ? &r->train : &r->eval, tokenizer_id(t), f->tokenizer);
-        tokenizer_free(t);
-    }
-    check_tokenizers(r);
+    r->trains = *r->flags.data;
+    r->evaluates = *r->flags.eval_data;
+    objective_open(&r->flags, &r->train, &r->eval);
+    check_records(r);
 }
 
 static void set_schedule(Run *r)
@@ -498,7 +415,8 @@ static int train(Run *r)
     const Flags *f = &r->flags;
     resume_or_start(r);
     int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
-    char *early = best_spent(&r->best, f->patience) && step < r->total ? best_why(&r->best, f->patience) : NULL;
+    char *early = best_spent(&r->best, f->patience) && step < r->total
+                      ? best_why(&r->best, f->patience) : NULL;
     if (early)
         note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; a larger "
              "--patience, or 0 for none, goes on", step, r->total, early);
@@ -554,8 +472,8 @@ static int train(Run *r)
 
 /* ---- other uses ------------------------------------------------------------------------------ */
 
-/* For --sample, --eval-only, --export and --merge-lora: the checkpoint of the run folder, or what
- * the command line names in its place. A checkpoint that is not there is no reason to take other
+/* For uses of finished weights: the checkpoint of the run folder, or what the command line names in
+ * its place. A checkpoint that is not there is no reason to take other
  * weights. */
 static void load_finished(Run *r)
 {
@@ -588,56 +506,9 @@ static void load_finished(Run *r)
             "--init-from? (a model folder; none: random weights)");
 //@ end
     choose_base(r);
-    check_tokenizers(r);
+    check_records(r);
     load_weights(r);
     note("weights: %s", weights_from(r));
-}
-
-static int sample(Run *r)
-{
-    const Flags *f = &r->flags;
-    load_finished(r);
-    const Checkpoints *c = &r->checkpoints;
-    const char *folder[] = {c->found, folder_of(f->adapter), c->source};
-    Tokenizer *t = vocabulary_load(f->tokenizer, folder, 3, model.vocab);
-    int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T),
-                  *heap = malloc(sizeof *heap * (size_t)model.vocab);
-    float *work = malloc(sizeof *work * (size_t)model.vocab);
-    size_t n, bytes;
-    char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
-    if (error)
-        die(EXIT_CONFIG, "--sample: %s", error);
-    if (!text || !heap || !work)
-        die(EXIT_INTERNAL, "out of memory for sampling");
-    if (n == 0 || (int64_t)n >= model.T)
-        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %" PRId64, n, model.T - 1);
-    int64_t end = (int64_t)n + f->max_new_tokens, count = 0;
-    for (int64_t place = 0; place < end && place < model.T; place++) {
-        if (place < (int64_t)n)
-            text[place] = ids[place];
-        if (text[place] < 0 || text[place] >= model.vocab)
-            die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %" PRId64, text[place],
-                model.vocab);
-        *io.token = text[place];
-        *io.place = (int32_t)place;
-        count = place + 1;
-        step_decode();
-        if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == model.T)
-            continue;
-        int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p,
-                                    (uint64_t)f->seed, place, work, heap);
-        if (tokenizer_ends(t, next))
-            break;
-        text[place + 1] = next;
-    }
-    char *out = tokenizer_decode(t, text, (size_t)count, true, &bytes);
-    if (world.rank == 0) {
-        fwrite(out, 1, bytes, stdout);
-        putchar('\n');
-    }
-    free(out), free(ids), free(text), free(work), free(heap);
-    tokenizer_free(t);
-    return EXIT_OK;
 }
 
 static int export_weights(Run *r)
@@ -679,7 +550,8 @@ static int eval_only(Run *r)
     load_finished(r);
     LogEval e = validate(r);
     if (!isfinite(e.loss) && !r->flags.allow_nonfinite)
-        die(EXIT_NONFINITE, "the validation loss is %g; --allow-nonfinite prints it as null", e.loss);
+        die(EXIT_NONFINITE, "the validation loss is %g; --allow-nonfinite prints it as null",
+            e.loss);
     if (world.rank == 0) {
         char *loss = number_or_null(e.loss), *token = number_or_null(e.loss_token);
         printf("{\"eval_loss\": %s, \"eval_loss_token\": %s, \"eval_samples\": %" PRId64 "}\n",
@@ -695,42 +567,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-//@ if targets
-/* Tokens of no meaning, for timing; as many targets as there may be, evenly spread. */
-//@ end
-//@ unless targets
-/* Tokens of no meaning, for timing. */
-//@ end
-static void set_random_batch(const Run *r)
-{
-    for (int64_t micro = 0; micro < model.accum; micro++) {
-        Batch to = batch_at(micro);
-        for (int64_t i = 0; i < model.micro * model.T; i++) {
-            uint64_t n = (uint64_t)(micro * model.micro * model.T + i);
-            to.tokens[i] = (int32_t)(n * 2654435761u % (uint64_t)model.vocab);
-            to.labels[i] = (int32_t)((n + 1) * 2654435761u % (uint64_t)model.vocab);
-//@ if documents
-            to.places[i] = (int32_t)(i % model.T);
-            to.ends[i] = (int32_t)model.T;
-//@ end
-//@ if targets
-            int64_t rows = model.micro * model.T;
-            if ((i + 1) * model.targets / rows == i * model.targets / rows)
-                to.labels[i] = -1;
-//@ end
-        }
-//@ if targets
-        set_targets(micro);
-//@ end
-//@ if noise
-        set_noise(r, 0, micro, micro * model.micro);
-//@ end
-    }
-    (void)r;
-}
-
 /* Times whole steps and prints one JSON line; random tokens without --data. */
-static int bench(Run *r, double started)
+static int bench(Run *r)
 {
     const Flags *f = &r->flags;
     enum { WARM = 3 };
@@ -747,19 +585,13 @@ static int bench(Run *r, double started)
     r->lr = f->lr;
     r->ready = -1;
     if (!r->trains)
-        set_random_batch(r);
+        objective_fill_any();
     for (int64_t step = 0; step < r->total; step++) {
         double begin = clock_seconds();
         LogStep said;
         if (r->trains)
             train_step(r, step, &said);
         else {
-//@ if targets
-            *io.scale = (float)(1.0 / (double)(model.targets * model.accum * model.ranks));
-//@ end
-//@ unless targets
-            *io.scale = (float)(1.0 / (double)(tokens * model.ranks));
-//@ end
             set_hyper(r, step);
             step_train();
             step_wait();
@@ -767,7 +599,7 @@ static int bench(Run *r, double started)
         }
         seconds[step] = clock_seconds() - begin;
         if (step == 0)
-            first = clock_seconds() - started;
+            first = clock_seconds() - r->started;
     }
     qsort(seconds + WARM, (size_t)n, sizeof *seconds, by_value);
     struct rusage use;
@@ -825,28 +657,50 @@ static void print_version(void)
         step_tools);
 }
 
-/* Each of these flags is another use of the program. */
-static void check_one_use(const Flags *f)
+/* ---- main ------------------------------------------------------------------------------------ */
+
+/* Other uses of the program than training, by the flag that asks for one. */
+static const struct {
+    int flag;
+    int (*run)(Run *r);
+} uses[] = {
+    {FLAG_export, export_weights}, {FLAG_merge_lora, export_weights}, {FLAG_eval_only, eval_only},
+    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run}};
+
+enum { USES = sizeof uses / sizeof uses[0] };
+
+/* The use that the flags ask for, of the objective's from USES on; -1: none, training. */
+static int chosen_use(const Flags *f)
 {
-    const struct {
-        const char *flag;
-        bool given;
-    } use[] = {{"--sample", *f->sample},           {"--export", *f->export},
-               {"--merge-lora", *f->merge_lora},   {"--eval-only", f->eval_only},
-               {"--bench-steps", f->bench_steps},  {"--dry-run", f->dry_run}};
-    const char *first = NULL;
-    for (size_t i = 0; i < sizeof use / sizeof use[0]; i++) {
-        if (use[i].given && first)
-            die(EXIT_CONFIG, "%s and %s: one use at a time", first, use[i].flag);
-        if (use[i].given)
-            first = use[i].flag;
+    int first = -1;
+    for (int i = 0; i < USES + objective_uses; i++) {
+        int flag = i < USES ? uses[i].flag : objective_use[i - USES].flag;
+        if (!flags_on(f, flag))
+            continue;
+        if (first >= 0) {
+            int before = first < USES ? uses[first].flag : objective_use[first - USES].flag;
+            die(EXIT_CONFIG, "%s and %s: one use at a time", flags_spelt(before),
+                flags_spelt(flag));
+        }
+        first = i;
     }
+    return first;
+}
+
+static int use(Run *r, int which)
+{
+    WeightFolders folder;
+    if (which < USES)
+        return uses[which].run(r);
+    load_finished(r);
+    folders_of(r, folder);
+    return objective_use[which - USES].run(&r->flags, folder);
 }
 
 int main(int argc, char **argv)
 {
     static Run run;
-    double started = clock_seconds();
+    run.started = clock_seconds();
     Flags *f = &run.flags;
     flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {
@@ -868,26 +722,16 @@ int main(int argc, char **argv)
     set_threads(f);
     stop_ignore();
     step_open();
-    check_one_use(f);
+    int which = chosen_use(f);
     checkpoint_out(f->out);
-    int code;
-    if (*f->sample)
-        code = sample(&run);
-    else if (*f->export || *f->merge_lora)
-        code = export_weights(&run);
-    else if (f->eval_only)
-        code = eval_only(&run);
-    else if (f->bench_steps)
-        code = bench(&run, started);
-    else if (f->dry_run)
-        code = dry_run(&run);
-    else {
+    if (which < 0) {
         stop_install();
         run.program = argv[0];
         lock_take(f->out, comm_restart(), f->break_lock);
         stop_faults(f->out, comm_restart());
         return train(&run);
     }
+    int code = use(&run, which);
     comm_finish();
     return code;
 }

@@ -379,6 +379,30 @@ static void write_step(const Graph *g)
         false);
 }
 
+/* The loop, and what the objective does on the host. */
+static void write_train(const Graph *g)
+{
+    Config *c = g->cfg;
+    folder_put("train.c",
+        FILL("templates/train.c",
+             {"head",
+              head(g, text_print("Flags, the loop, checkpoints; objective.c has what a step reads, "
+                                 "%s what is computed", on_gpu(g) ? "step.cu" : "step.c")),
+              false},
+             {"defaults", run_defaults(c), false},
+             {"lora", config_int(c, F_lora_rank) ? "yes" : "", false},
+             {"fp16", !strcmp(config_text(c, F_precision), "fp16") ? "yes" : "", false}),
+        false);
+    copy_as("templates/objective.h", "objective.h");
+    folder_put("objective.c",
+        FILL(text_print("templates/objectives/%s.c", g->objective),
+             {"head", head(g, "What the host does for the programs of a step"), false},
+             {"noise", ir_value(g, "noise") ? "yes" : "", false},
+             {"documents", ir_value(g, "places") ? "yes" : "", false},
+             {"targets", ir_value(g, "target_rows") ? "yes" : "", false}),
+        false);
+}
+
 static void write_build(const Graph *g)
 {
     const char *name[RUNTIME_FILES];
@@ -474,20 +498,7 @@ void emit_run(const Graph *g, const char *outdir, bool force)
 {
     folder_begin();
     write_step(g);
-    bool fp16 = !strcmp(config_text(g->cfg, F_precision), "fp16");
-    folder_put("train.c",
-        FILL("templates/train.c",
-             {"head",
-              head(g, text_print("Flags, data, the loop, checkpoints; %s holds what is computed",
-                                 on_gpu(g) ? "step.cu" : "step.c")),
-              false},
-             {"defaults", run_defaults(g->cfg), false},
-             {"lora", config_int(g->cfg, F_lora_rank) ? "yes" : "", false},
-             {"noise", ir_value(g, "noise") ? "yes" : "", false},
-             {"documents", !strcmp(config_text(g->cfg, F_data_kind), "bfd") ? "yes" : "", false},
-             {"targets", config_int(g->cfg, F_batch_targets) ? "yes" : "", false},
-             {"fp16", fp16 ? "yes" : "", false}),
-        false);
+    write_train(g);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)
         folder_put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);

@@ -261,6 +261,29 @@ const char *flags_name(int i)
     return rows[i].name;
 }
 
+char *flags_spelt(int i)
+{
+    char name[64];
+    spell(name, rows[i].name);
+    return format("--%s", name);
+}
+
+bool flags_on(const Flags *f, int i)
+{
+    const void *at = (const char *)f + rows[i].offset;
+    switch (rows[i].type) {
+    case TYPE_BOOL:
+        return *(const bool *)at;
+    case TYPE_INT:
+        return *(const int64_t *)at != 0;
+    case TYPE_FLOAT:
+        return *(const double *)at != 0;
+    case TYPE_STRING:
+        return **(const char *const *)at;
+    }
+    return false;
+}
+
 bool flags_sticky(int i)
 {
     return rows[i].recipe == 2;

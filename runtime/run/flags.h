@@ -47,6 +47,10 @@ void flags_help(FILE *to, const char *program, const Flags *f);
 /* Of flag i: its name; whether a resumed run keeps the checkpoint's value; its value as text
  * that flags_set reads back to the same bits (malloc'ed). */
 const char *flags_name(int i);
+/* The name as on the command line, "--merge-lora"; malloc'ed. Whether it says more than nothing, 0 or
+ * false. */
+char *flags_spelt(int i);
+bool flags_on(const Flags *f, int i);
 bool flags_sticky(int i);
 char *flags_text(const Flags *f, int i);
 /* What all ranks must have the same of flag i, malloc'ed: its value and whether it was given, of a

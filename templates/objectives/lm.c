@@ -1,0 +1,250 @@
+/* objective.c -- lm on the host: batches of tokens, their labels, validation, sampling.
+//@ head
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objective.h"
+#include "runtime/base.h"             // die()
+#include "runtime/data/sample.h"      // picks the next token
+#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "step.h"                     // io, model
+
+//@ if noise
+static uint64_t seed;
+
+//@ end
+/* ---- records --------------------------------------------------------------------------------- */
+
+void objective_open(const Flags *f, Data *train, Data *eval)
+{
+    bool trains = *f->data, evaluates = *f->eval_data;
+//@ if noise
+    seed = (uint64_t)f->seed;
+//@ end
+    if (trains)
+        data_open(train, f->data, &model, (uint64_t)f->seed, false);
+    if (evaluates)
+        data_open(eval, f->eval_data, &model, (uint64_t)f->seed, true);
+    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    if (trains && evaluates)
+        data_check_same(eval, train->tokenizer, f->data);
+    if (*f->tokenizer && (trains || evaluates)) {
+        Tokenizer *t;
+        char *error = tokenizer_load(&t, f->tokenizer);
+        if (error)
+            die(EXIT_CONFIG, "--tokenizer: %s", error);
+        data_check_tokenizer(trains ? train : eval, tokenizer_id(t), f->tokenizer);
+        tokenizer_free(t);
+    }
+}
+
+/* Weights mean something only with the ids they were trained on. */
+void objective_suit(const WeightFolders folder, const Data *records)
+{
+    vocabulary_check(folder, WEIGHT_FOLDERS, records);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
+
+Counts objective_counts(int64_t step)
+{
+    return counted[step % 2];
+}
+
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    int64_t at = micro * io.tokens_stride;
+    return (Batch){
+        .tokens = io.tokens + at,
+//@ if targets
+        .labels = io.target_of + at,     // until set_targets()
+//@ end
+//@ unless targets
+        .labels = io.labels + at,
+//@ end
+//@ if documents
+        .places = io.places + at,
+        .ends = io.ends + at,
+//@ end
+    };
+}
+
+//@ if targets
+/* Labels of a micro-batch from io.target_of into the rows that go through the head. */
+static void set_targets(int64_t micro)
+{
+    int64_t at = micro * io.labels_stride;
+    data_gather(io.target_of + micro * io.tokens_stride, model.micro * model.T,
+                io.target_rows + at, io.labels + at, model.targets);
+}
+
+//@ end
+//@ if noise
+/* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
+static void set_noise(int64_t step, int64_t micro, int64_t sample0)
+{
+    uint32_t *noise = io.noise + micro * io.noise_stride;
+    noise[0] = (uint32_t)seed;
+    noise[1] = (uint32_t)(seed >> 32);
+    noise[2] = (uint32_t)step;
+    noise[3] = (uint32_t)sample0;
+}
+
+//@ end
+/* The loss of a step is the mean over the targets of all its micro-batches and ranks. */
+static void set_counts(int64_t step, Counts c)
+{
+    counted[step % 2] = c;
+    *io.scale = c.targets ? (float)(1.0 / (double)c.targets) : 0;
+}
+
+static void fill_micro(Data *d, int64_t step, int64_t micro)
+{
+    data_batch(d, step, micro, batch_at(micro));
+//@ if targets
+    set_targets(micro);
+//@ end
+//@ if noise
+    set_noise(step, micro, data_sample0(d, step, micro));
+//@ end
+}
+
+void objective_fill(Data *d, int64_t step)
+{
+    set_counts(step, (Counts){data_targets(d, step), data_tokens(d, step)});
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        fill_micro(d, step, micro);
+}
+
+/* A token of no meaning. */
+static int32_t any_token(int64_t n)
+{
+    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)model.vocab);
+}
+
+//@ if targets
+/* As many targets as there may be, evenly spread. */
+//@ end
+void objective_fill_any(void)
+{
+    const int64_t rows = model.micro * model.T, tokens = rows * model.accum * model.ranks;
+//@ if targets
+    set_counts(0, (Counts){model.targets * model.accum * model.ranks, tokens});
+//@ end
+//@ unless targets
+    set_counts(0, (Counts){tokens, tokens});
+//@ end
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        Batch to = batch_at(micro);
+        for (int64_t i = 0; i < rows; i++) {
+            to.tokens[i] = any_token(micro * rows + i);
+            to.labels[i] = any_token(micro * rows + i + 1);
+//@ if documents
+            to.places[i] = (int32_t)(i % model.T);
+            to.ends[i] = (int32_t)model.T;
+//@ end
+//@ if targets
+            if ((i + 1) * model.targets / rows == i * model.targets / rows)
+                to.labels[i] = -1;
+//@ end
+        }
+//@ if targets
+        set_targets(micro);
+//@ end
+//@ if noise
+        set_noise(0, micro, micro * model.micro);
+//@ end
+    }
+}
+
+/* ---- validation ------------------------------------------------------------------------------ */
+
+/* Every record of the evaluation data once, over all ranks. */
+LogEval objective_validate(Data *d, int64_t batches)
+{
+//@ if targets
+    const int64_t rows = model.targets;
+//@ end
+//@ unless targets
+    const int64_t rows = model.micro * model.T;
+//@ end
+    double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
+    int64_t tokens = 0;
+    for (int64_t b = 0; b < batches; b++) {
+        fill_micro(d, b, 0);
+        step_eval();
+        double targets = 0, samples = (double)data_rows(d, b, 0);
+        for (int64_t i = 0; i < rows; i++)
+            targets += io.labels[i] >= 0;
+        sums[0] += *io.loss;
+        sums[1] += targets;
+        sums[2] += targets > 0 ? *io.loss / targets * samples : 0;
+        sums[3] += samples;
+        tokens += data_tokens(d, b);
+    }
+    comm_allreduce_double(sums, 4);
+    return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1,
+                     .accuracy = -1, .samples = (int64_t)sums[3],
+                     .batches = batches * model.ranks, .tokens = tokens};
+}
+
+/* ---- sampling -------------------------------------------------------------------------------- */
+
+/* The logits behind a token at a place; the places before it were asked for. */
+static void decode(int32_t token, int64_t place)
+{
+    if (token < 0 || token >= model.vocab)
+        die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %" PRId64, token, model.vocab);
+    *io.token = token;
+    *io.place = (int32_t)place;
+    step_decode();
+}
+
+/* --sample TEXT: the text and what the model goes on with, on standard output. */
+static int sample(const Flags *f, const WeightFolders folder)
+{
+    Tokenizer *t = vocabulary_load(f->tokenizer, folder, WEIGHT_FOLDERS, model.vocab);
+    int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T),
+                  *heap = malloc(sizeof *heap * (size_t)model.vocab);
+    float *work = malloc(sizeof *work * (size_t)model.vocab);
+    size_t n, bytes;
+    char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
+    if (error)
+        die(EXIT_CONFIG, "--sample: %s", error);
+    if (!text || !heap || !work)
+        die(EXIT_INTERNAL, "out of memory for sampling");
+    if (n == 0 || (int64_t)n >= model.T)
+        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %" PRId64, n, model.T - 1);
+    int64_t end = (int64_t)n + f->max_new_tokens, count = 0;
+    for (int64_t place = 0; place < end && place < model.T; place++) {
+        if (place < (int64_t)n)
+            text[place] = ids[place];
+        decode(text[place], place);
+        count = place + 1;
+        if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == model.T)
+            continue;
+        int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p,
+                                    (uint64_t)f->seed, place, work, heap);
+        if (tokenizer_ends(t, next))
+            break;
+        text[place + 1] = next;
+    }
+    char *out = tokenizer_decode(t, text, (size_t)count, true, &bytes);
+    if (world.rank == 0) {
+        fwrite(out, 1, bytes, stdout);
+        putchar('\n');
+    }
+    free(out), free(ids), free(text), free(work), free(heap);
+    tokenizer_free(t);
+    return EXIT_OK;
+}
+
+const ObjectiveUse objective_use[] = {{FLAG_sample, sample}};
+const int objective_uses = sizeof objective_use / sizeof objective_use[0];
