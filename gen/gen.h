@@ -256,7 +256,7 @@ const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
 
-/* ---- ir.c: what graph, fuse, part and plan work on ------------------------------------------- */
+/* ---- ir_parts.c, ir.c: what graph, fuse, part and plan work on ------------------------------- */
 
 typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, NDTYPES } Dtype;
 extern const char *const dtype_name[NDTYPES];
@@ -440,10 +440,7 @@ typedef struct {
 } OpRow;
 extern const OpRow op_row[NOPS];
 
-/* ---- the rooms ------------------------------------------------------------------------------- */
-
-Graph *graph_build(Config *c);
-void check_graph(const Graph *g);
+/* ---- kernels.c: kernels.def ------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;        /* of the C function */
@@ -472,6 +469,11 @@ const VariantRow *variant_find(const char *name);
 int kernel_find(const char *name);
 /* "i0", "1.o2": the operand of the group's op that a word of its row names. */
 Ref kernel_operand(const Program *p, const Group *group, const char *word);
+
+/* ---- the rooms ------------------------------------------------------------------------------- */
+
+Graph *graph_build(Config *c);
+void check_graph(const Graph *g);
 
 void fuse_run(Graph *g);
 void check_fuse(const Graph *g);

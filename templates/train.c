@@ -63,7 +63,7 @@ static char *advice(const Run *r)
     double loss;
     int n;
     int64_t step = log_before_rise(&r->log, &loss), from = -1;
-    int64_t *list = checkpoint_list(r->flags.out, &n);
+    int64_t *list = folder_steps(r->flags.out, &n);
     for (int i = 0; i < n; i++)
         from = list[i] <= step ? list[i] : from;
     free(list);

@@ -4,7 +4,6 @@
  * Keeps: the place of every value; all mistakes of the recipe are shown together.
  * Rules between fields are in config_rules.c, text forms and help in config_text.c. */
 #include "gen/gen.h"
-#include "runtime/run/schedule.h"
 
 #include <ctype.h>
 #include <math.h>

@@ -49,8 +49,6 @@ const Family *family_find(const char *name)
 
 /* ---- shapes and values ----------------------------------------------------------------------- */
 
-Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
-
 void family_shapes(Build *b)
 {
     Config *c = b->c;

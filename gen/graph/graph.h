@@ -1,7 +1,8 @@
 /* graph.h -- inside the graph room: what its files share.
  *
- * families.c writes a model's forward pass, gradient.c walks it backwards, graph.c and head.c have
- * the parts of programs; a file of objectives/ builds the programs of its objective of them. */
+ * With the words of build.c families.c writes a model's forward pass and gradient.c walks it
+ * backwards; programs.c and head.c have the parts of programs, of which a file of objectives/
+ * builds those of its objective; graph.c calls it. */
 #ifndef GRAPH_H
 #define GRAPH_H
 
@@ -54,6 +55,7 @@ typedef struct {
     int block_first, block_last;   /* ops of the block just written: [first, last) */
 } Build;
 
+/* build.c */
 Dim dim(int64_t n, const char *sym);
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
@@ -68,6 +70,7 @@ Ref build_input(const Build *b, Value *v);
 /* The parameter of that name; created at its first use. */
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose);
 
+/* families.c */
 const Family *family_find(const char *name);
 void family_shapes(Build *b);              /* reads the model.* fields */
 void family_embed(Build *b);
@@ -76,8 +79,8 @@ void family_block(Build *b);
 Ref family_norm(Build *b);                 /* the final norm */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
-/* Appends the backward pass of ops [0, end) of the program, whose last values have the gradients
- * set before. */
+/* gradient.c: appends the backward pass of ops [0, end) of the program, whose last values have the
+ * gradients set before. */
 void gradient_start(Build *b);
 void gradient_set(Ref value, Ref gradient);
 void gradient_walk(Build *b, int first, int last);     /* ops [last-1 .. first], straight line */
@@ -85,7 +88,7 @@ Value *gradient_of(Build *b, Value *param);             /* $grad.NAME; created a
 /* beta of the next write into a gradient: 1 when something is there already. */
 int gradient_beta(Build *b, Value *grad);
 
-/* ---- what objectives build of ---------------------------------------------------------------- */
+/* ---- programs.c: what objectives build of ---------------------------------------------------- */
 
 /* One way of the residual stream through embedding, blocks and final norm. */
 typedef struct {

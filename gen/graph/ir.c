@@ -1,4 +1,4 @@
-/* ir.c -- the intermediate representation: how rooms build it, and its text form.
+/* ir.c -- the intermediate representation as text, there and back.
  *
  * Text: one value, op, repeat mark or group a line; each room adds columns to the right. Printing
  *       and parsing are inverse: print(parse(x)) == x, so that a dump can be read, edited and
@@ -13,151 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8"};
-const int dtype_bytes[NDTYPES] = {4, 2, 2, 8, 4, 4, 1};
-#define PURPOSE_TEXT(p) #p,
-const char *const purpose_name[NPURPOSES] = {PURPOSES(PURPOSE_TEXT)};
 static const char *const kind_name[] = {"param", "state", "input", "value"};
 static const char *const place_name[] = {"", "rep", "shard", "partial"};
-
-/* ---- building -------------------------------------------------------------------------------- */
-
-Value *ir_value(const Graph *g, const char *name)
-{
-    for (int i = 0; i < g->nvalues; i++)
-        if (!strcmp(g->values[i]->name, name))
-            return g->values[i];
-    return NULL;
-}
-
-static Value *add_value(Graph *g)
-{
-    if (g->nvalues == g->capvalues) {
-        size_t was = sizeof(Value *) * (size_t)g->capvalues;
-        g->capvalues = g->capvalues ? 2 * g->capvalues : 64;
-        g->values = arena_grow(g->values, was, sizeof(Value *) * (size_t)g->capvalues);
-    }
-    return g->values[g->nvalues++] = arena_new(sizeof(Value));
-}
-
-Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
-              const Dim *dim, Loc loc)
-{
-    if (ir_value(g, name))
-        bug("value %s is defined twice", name);
-    Value *v = add_value(g);
-    v->name = text_copy(name);
-    v->kind = kind;
-    v->purpose = purpose;
-    v->dtype = dt;
-    v->rank = rank;
-    for (int i = 0; i < rank; i++)
-        v->dim[i] = dim[i];
-    v->slots = 1;
-    v->loc = loc;
-    v->first = v->last = -1;
-    return v;
-}
-
-Ref ref(Value *v) { return (Ref){v, IX_NONE, 0}; }
-Ref ref_at(Value *v, int64_t k) { return (Ref){v, IX_CONST, k}; }
-Ref ref_loop(Value *v, int64_t k) { return (Ref){v, IX_LOOP, k}; }
-Ref ref_micro(Value *v) { return (Ref){v, IX_MICRO, 0}; }
-
-int64_t value_elements(const Value *v)
-{
-    int64_t n = 1;
-    for (int i = 0; i < v->rank; i++)
-        if (__builtin_mul_overflow(n, v->dim[i].n, &n))
-            err(v->loc, "%s has more than 2^63 elements", v->name);
-    return n;
-}
-
-bool value_is_gradient(const Value *v)
-{
-    return v->kind == VK_STATE && v->purpose == PU_gradients;
-}
-
-int64_t piece_columns(const Value *v, const Piece *piece)
-{
-    return piece->cols ? piece->cols : v->dim[1].n;
-}
-
-int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
-
-int64_t value_parameters(const Value *v)
-{
-    int64_t n = 0;
-    for (int i = 0; i < v->npieces; i++)
-        n += v->piece[i].rows * (v->rank < 2 ? 1 : piece_columns(v, &v->piece[i]));
-    return n * (v->count ? v->count : 1);
-}
-
-Program *ir_program(Graph *g, const char *name, const char *about)
-{
-    if (g->nprograms == (int)(sizeof g->programs / sizeof g->programs[0]))
-        bug("too many programs");
-    Program *p = arena_new(sizeof *p);
-    p->name = text_copy(name);
-    p->about = text_copy(about);
-    return g->programs[g->nprograms++] = p;
-}
-
-int ir_region(Program *p, int64_t count, bool reverse)
-{
-    if (p->nregions + 1 >= (int)(sizeof p->region / sizeof p->region[0]))
-        bug("too many repeat regions in %s", p->name);
-    p->region[++p->nregions] = (Region){count, reverse};
-    return p->nregions;
-}
-
-Op *ir_op(Program *p, int kind, int region, Loc loc)
-{
-    if (p->nops == p->capops) {
-        size_t was = sizeof(Op) * (size_t)p->capops;
-        p->capops = p->capops ? 2 * p->capops : 128;
-        p->ops = arena_grow(p->ops, was, sizeof(Op) * (size_t)p->capops);
-    }
-    Op *op = &p->ops[p->nops++];
-    *op = (Op){.kind = kind, .region = region, .group = -1, .loc = loc};
-    return op;
-}
-
-static void add_ref(Ref *list, int *n, Ref r)
-{
-    if (*n == OP_IO)
-        bug("more than %d operands", OP_IO);
-    list[(*n)++] = r;
-}
-
-void op_in(Op *op, Ref r) { add_ref(op->in, &op->nin, r); }
-void op_out(Op *op, Ref r) { add_ref(op->out, &op->nout, r); }
-
-static Attr *add_attr(Op *op, const char *key)
-{
-    if (op->nattr == (int)(sizeof op->attr / sizeof op->attr[0]))
-        bug("too many attributes on %s", op_row[op->kind].name);
-    Attr *a = &op->attr[op->nattr++];
-    a->key = text_copy(key);
-    return a;
-}
-
-void op_int(Op *op, const char *key, int64_t i)
-{
-    Attr *a = add_attr(op, key);
-    a->is_int = true;
-    a->i = i;
-}
-
-void op_float(Op *op, const char *key, double f) { add_attr(op, key)->f = f; }
-
-const Attr *op_attr(const Op *op, const char *key)
-{
-    for (int i = 0; i < op->nattr; i++)
-        if (!strcmp(op->attr[i].key, key))
-            return &op->attr[i];
-    return NULL;
-}
 
 /* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
 char *text_float(double f)
@@ -437,7 +294,7 @@ static void read_refs(Reader *r, Ref *list, int *n)
             return;
         if (*n == OP_IO)
             err(r->at, "more than %d operands", OP_IO);
-        add_ref(list, n, read_ref(r));
+        list[(*n)++] = read_ref(r);
     } while (accept(r, ","));
 }
 

@@ -347,3 +347,48 @@ char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc)
     close(fd);
     return error;
 }
+
+/* ---- checkpoint-<step> ---------------------------------------------------------------------- */
+
+int64_t folder_step_of(const char *name, const char **rest)
+{
+    static const char prefix[] = "checkpoint-";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return -1;
+    const char *p = name + sizeof prefix - 1;
+    int64_t step = 0;
+    int digits = 0;
+    for (; *p >= '0' && *p <= '9' && digits < 16; p++, digits++)
+        step = step * 10 + (*p - '0');
+    *rest = p;
+    return digits > 0 ? step : -1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int64_t *folder_steps(const char *out, int *n)
+{
+    DIR *dir = opendir(out);
+    int64_t *step = NULL;
+    *n = dir ? 0 : -1;
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        const char *rest;
+        int64_t s = folder_step_of(d->d_name, &rest);
+        if (s < 0 || *rest)
+            continue;
+        int64_t *longer = realloc(step, ((size_t)*n + 1) * sizeof *step);
+        if (!longer)
+            die(EXIT_IO, "out of memory for a list of %d checkpoints", *n + 1);
+        step = longer;
+        step[(*n)++] = s;
+    }
+    if (dir)
+        closedir(dir);
+    if (*n > 1)
+        qsort(step, (size_t)*n, sizeof *step, ascending);
+    return step;
+}

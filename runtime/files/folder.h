@@ -42,4 +42,9 @@ bool folder_is_extra(const char *name);
 /* crc32c and size of a regular file. */
 char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc);
 
+/* Steps of the folders checkpoint-<step> in out, ascending, malloc'ed; n = -1 and errno: cannot be read. */
+int64_t *folder_steps(const char *out, int *n);
+/* A name checkpoint-<step>: its step, else -1; *rest: what follows the digits. */
+int64_t folder_step_of(const char *name, const char **rest);
+
 #endif

@@ -34,4 +34,11 @@ bool names_same(const char *a, const char *b);
 /* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */
 int names_distance(const char *a, const char *b);
 
+/* Every schedule of the learning rate, each with a bar before it: "|linear|cosine...". */
+#define SCHEDULE(name, warms, factor) "|" #name
+static const char SCHEDULE_NAMES[] =
+#include "runtime/run/schedule.def"
+    ;
+#undef SCHEDULE
+
 #endif

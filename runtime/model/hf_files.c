@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "runtime/base.h"
-#include "runtime/run/checkpoint.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
@@ -79,7 +78,7 @@ void hf_check_kind(const Model *m, const char *folder, bool adapter)
     if (model)
         return;
     int n;
-    int64_t *steps = checkpoint_list(folder, &n);
+    int64_t *steps = folder_steps(folder, &n);
     if (n > 0)
         die(EXIT_CONFIG, "%s: a run folder; name one of its checkpoints: %s/checkpoint-%lld",
             folder, folder, (long long)steps[n - 1]);

@@ -25,52 +25,9 @@
 
 /* ---- names in OUT --------------------------------------------------------------------------- */
 
-int64_t checkpoint_step_of(const char *name, const char **rest)
-{
-    static const char prefix[] = "checkpoint-";
-    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
-        return -1;
-    const char *p = name + sizeof prefix - 1;
-    int64_t step = 0;
-    int digits = 0;
-    for (; *p >= '0' && *p <= '9' && digits < 16; p++, digits++)
-        step = step * 10 + (*p - '0');
-    *rest = p;
-    return digits > 0 ? step : -1;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 char *checkpoint_path(const char *out, int64_t step)
 {
     return format("%s/checkpoint-%lld", out, (long long)step);
-}
-
-int64_t *checkpoint_list(const char *out, int *n)
-{
-    DIR *dir = opendir(out);
-    int64_t *step = NULL;
-    *n = dir ? 0 : -1;
-    for (struct dirent *d; dir && (d = readdir(dir));) {
-        const char *rest;
-        int64_t s = checkpoint_step_of(d->d_name, &rest);
-        if (s < 0 || *rest)
-            continue;
-        int64_t *longer = realloc(step, ((size_t)*n + 1) * sizeof *step);
-        if (!longer)
-            die(EXIT_IO, "out of memory for a list of %d checkpoints", *n + 1);
-        step = longer;
-        step[(*n)++] = s;
-    }
-    if (dir)
-        closedir(dir);
-    if (*n > 1)
-        qsort(step, (size_t)*n, sizeof *step, ascending);
-    return step;
 }
 
 /* ---- before the first step ------------------------------------------------------------------ */
@@ -82,7 +39,7 @@ static void remove_leftovers(const char *out)
         die(EXIT_IO, "%s: open: %s", out, strerror(errno));
     for (struct dirent *d; (d = readdir(dir));) {
         const char *rest;
-        if (checkpoint_step_of(d->d_name, &rest) < 0 ||
+        if (folder_step_of(d->d_name, &rest) < 0 ||
             (strcmp(rest, ".tmp") != 0 && strcmp(rest, ".del") != 0))
             continue;
         char *path = folder_join(out, d->d_name), *error = folder_remove(path);
@@ -303,10 +260,10 @@ static void rotate(const Checkpoints *c, int64_t step, const cJSON *trainer)
 {
     const char *best = cJSON_GetStringValue(json_get(trainer, "best_model_checkpoint")), *rest;
     const char *slash = best ? strrchr(best, '/') : NULL;
-    int64_t best_step = best ? checkpoint_step_of(slash ? slash + 1 : best, &rest) : -1;
+    int64_t best_step = best ? folder_step_of(slash ? slash + 1 : best, &rest) : -1;
     int64_t keep = c->flags->save_total_limit == 1 ? 2 : c->flags->save_total_limit;
     int n;
-    int64_t *list = checkpoint_list(c->out, &n), left = n;
+    int64_t *list = folder_steps(c->out, &n), left = n;
     for (int i = 0; i < n && keep > 0 && left > keep; i++) {
         if (list[i] == step || list[i] == best_step)
             continue;

@@ -82,9 +82,5 @@ char *checkpoint_verify(const char *folder);
 cJSON *checkpoint_layout(const Checkpoints *c, const Model *m);
 /* OUT/checkpoint-<step>, malloc'ed. */
 char *checkpoint_path(const char *out, int64_t step);
-/* Steps of the folders checkpoint-<step> in out, ascending, malloc'ed; n = -1 and errno: cannot be read. */
-int64_t *checkpoint_list(const char *out, int *n);
-/* A name checkpoint-<step>: its step, else -1; *rest: what follows the digits. */
-int64_t checkpoint_step_of(const char *name, const char **rest);
 
 #endif

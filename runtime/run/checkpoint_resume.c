@@ -229,7 +229,7 @@ static bool put_aside(const char *folder, const char *suffix, const char *why)
 void checkpoint_leave_newer(const Checkpoints *c)
 {
     int n;
-    int64_t *list = world.rank == 0 ? checkpoint_list(c->out, &n) : NULL;
+    int64_t *list = world.rank == 0 ? folder_steps(c->out, &n) : NULL;
     for (int i = 0; list && i < n; i++) {
         char *folder = checkpoint_path(c->out, list[i]);
         char *why = format("%s is beyond step %lld, from which this run goes on", folder,
@@ -245,7 +245,7 @@ void checkpoint_leave_newer(const Checkpoints *c)
 /* Newest valid one of OUT, or NULL; the damaged ones on the way are put aside. */
 static char *newest(const Checkpoints *c, int *had)
 {
-    int64_t *list = checkpoint_list(c->out, had);
+    int64_t *list = folder_steps(c->out, had);
     char *found = NULL;
     if (*had < 0 && errno == ENOENT)
         *had = 0;                /* --export and --sample need no run folder */
@@ -283,7 +283,7 @@ static int put_aside_before(const char *out)
     DIR *dir = opendir(out);
     for (struct dirent *d; dir && (d = readdir(dir));) {
         const char *rest;
-        n += checkpoint_step_of(d->d_name, &rest) >= 0 && strncmp(rest, ".corrupt", 8) == 0;
+        n += folder_step_of(d->d_name, &rest) >= 0 && strncmp(rest, ".corrupt", 8) == 0;
     }
     if (dir)
         closedir(dir);
@@ -296,7 +296,7 @@ static char *choose(const Checkpoints *c)
     bool automatic = strcmp(which, "auto") == 0, last = strcmp(which, "last") == 0;
     int had;
     if (strcmp(which, "never") == 0) {
-        free(checkpoint_list(c->out, &had));
+        free(folder_steps(c->out, &had));
         if (had > 0)
             die(EXIT_CONFIG, "%s: holds %d checkpoints; name another --out, or go on from the "
                 "newest with --resume last", c->out, had);

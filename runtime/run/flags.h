@@ -5,7 +5,6 @@
 #ifndef DIECAST_FLAGS_H
 #define DIECAST_FLAGS_H
 
-#include "runtime/run/schedule.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

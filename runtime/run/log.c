@@ -8,6 +8,7 @@
 #include "runtime/ranks/comm.h"
 #include "runtime/device.h"
 #include "runtime/files/json.h"
+#include "runtime/run/schedule.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

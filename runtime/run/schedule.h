@@ -5,13 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Every name, each with a bar before it: "|linear|cosine...". */
-#define SCHEDULE(name, warms, factor) "|" #name
-static const char SCHEDULE_NAMES[] =
-#include "runtime/run/schedule.def"
-    ;
-#undef SCHEDULE
-
 /* The rate of update s + 1, s = 0, 1, ...; warmup in updates (schedule_warmup), total = updates
  * of the run. name must be a row of schedule.def. */
 double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_t warmup,

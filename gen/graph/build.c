@@ -1,0 +1,65 @@
+/* build.c -- what all that write programs share: values and ops in the place a Build stands at.
+ *
+ * Keeps: inside a region a temporary is an array of one a layer. */
+#include "gen/graph/graph.h"
+
+Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
+
+Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
+{
+    static const char *const prefix[] = {"b.", "r.", "e.", "d."};
+    const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
+    Value *v =
+        ir_new(b->g, VK_TEMP, PU_activations, dt, text_print("%s%s", p, name), rank, d, b->loc);
+    if (!b->region)
+        return ref(v);
+    v->count = b->L;
+    return ref_loop(v, 0);
+}
+
+Op *build_op(Build *b, int kind) { return ir_op(b->p, kind, b->region, b->loc); }
+
+Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
+{
+    const char *name = text_print("%s.%s", prefix, param->name);
+    Value *v = ir_value(b->g, name);
+    if (!v) {
+        v = ir_new(b->g, VK_STATE, purpose, DT_F32, name, param->rank, param->dim, param->loc);
+        v->count = param->count;
+        v->slots = param->slots;
+        v->of = param->name;
+    }
+    return v;
+}
+
+Value *build_step_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
+{
+    Dim d[2] = {d0, d1};
+    Value *v = ir_new(b->g, VK_INPUT, PU_inputs, dt, name, rank, d, b->loc);
+    v->place = PL_REP;
+    return v;
+}
+
+Value *build_micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
+{
+    Value *v = build_step_input(b, name, dt, rank, d0, d1);
+    int64_t accum = config_int(b->c, F_batch_accum);
+    if (accum > 1)
+        v->count = v->slots = accum;
+    if (b->g->ranks > 1)
+        v->place = PL_SHARD;         /* each rank has its own samples */
+    return v;
+}
+
+Ref build_input(const Build *b, Value *v)
+{
+    if (!v->count)
+        return ref(v);
+    return b->mode <= MODE_AGAIN ? ref_micro(v) : ref_at(v, 0);
+}
+
+Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)
+{
+    Dim d[2] = {d0, d1};
+    return ir_new(b->g, VK_STATE, purpose, dt, name, rank, d, b->loc);
+}

@@ -1,0 +1,152 @@
+/* programs.c -- the parts of programs that objectives share: passes, losses, a step's other programs.
+ *
+ * In:    a Build at the program to be written.
+ * Method: families.c writes a forward pass, gradient.c its backward pass. */
+#include "gen/graph/graph.h"
+
+#include <string.h>
+
+/* The residual stream of a pass, one element a layer boundary: x[0] .. x[L]. */
+static Value *stream(Build *b, const char *name)
+{
+    Dim d[3] = {dim(b->B, "B"), dim(b->T, "T"), dim(b->C, "C")};
+    if (b->mode == MODE_DECODE)
+        d[0] = d[1] = dim(1, "1");
+    Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->act, name, 3, d, b->loc);
+    v->count = b->L + 1;
+    return v;
+}
+
+void loss_inputs(Build *b)
+{
+    Dim one = dim(1, "1"), none = dim(0, "");
+    b->scale = build_step_input(b, "scale", DT_F32, 1, one, none);
+    b->noise = build_micro_input(b, "noise", DT_U32, 1, dim(4, "4"), none);
+    if (b->act == DT_F16)
+        b->scaler = build_kept(b, "scaler", PU_optimiser, DT_F32, 1, dim(2, "2"), none);
+    build_kept(b, "loss", PU_activations, DT_F64, 1, one, none);
+}
+
+Ref loss_rows(Build *b, Ref y) { return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim); }
+
+void loss_sum(Build *b, Ref losses)
+{
+    Op *op = build_op(b, OP_loss_sum);
+    op_in(op, losses);
+    op_out(op, ref(ir_value(b->g, "loss")));
+}
+
+Ref loss_scale(Build *b)
+{
+    if (b->act != DT_F16)
+        return ref(b->scale);
+    Dim one = dim(1, "1");
+    Ref scaled = build_temp(b, "scaled", DT_F32, 1, &one);
+    Op *op = build_op(b, OP_scale_loss);
+    op_in(op, ref(b->scale)), op_in(op, ref(b->scaler));
+    op_out(op, scaled);
+    return scaled;
+}
+
+Pass pass_only(Build *b, const char *name) { return (Pass){.x = stream(b, name)}; }
+
+Pass pass_trained(Build *b) { return (Pass){.x = stream(b, "x"), .dx = stream(b, "dx")}; }
+
+Ref pass_forward(Build *b, Pass *p)
+{
+    b->x = ref_at(p->x, 0);
+    family_embed(b);
+    b->region = ir_region(b->p, b->L, false);
+    b->x = ref_loop(p->x, 0);
+    family_block(b);
+    b->region = 0;
+    b->x = ref_at(p->x, b->L);
+    p->first = b->block_first, p->last = b->block_last;
+    return family_norm(b);
+}
+
+void pass_backward(Build *b, const Pass *p, int end)
+{
+    gradient_walk(b, p->last, end);
+    int first = p->first, last = p->last;
+    Ref out = ref_loop(p->x, 1);
+    b->region = ir_region(b->p, b->L, true);
+    if (!strcmp(config_text(b->c, F_memory_recompute), "block")) {
+        b->mode = MODE_AGAIN;
+        b->x = ref_loop(p->x, 0);
+        family_block(b);
+        first = b->block_first, last = b->block_last;
+        out = b->x;          /* x[l+1] is there already: the sum that makes it is dead */
+        b->mode = MODE_TRAIN;
+    }
+    gradient_set(out, ref_loop(p->dx, 1));
+    gradient_walk(b, first, last);
+    b->region = 0;
+    gradient_set(ref_at(p->x, 0), ref_at(p->dx, 0));
+    gradient_walk(b, 0, p->first);
+}
+
+void program_micro(Build *b)
+{
+    b->mode = MODE_TRAIN;
+    bool adds = config_int(b->c, F_batch_accum) > 1;
+    b->p = ir_program(
+        b->g, "micro",
+        adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
+             : "forward and backward; sets the gradients, adds to the loss");
+    gradient_start(b);
+}
+
+void program_begin(Build *b)
+{
+    if (config_int(b->c, F_batch_accum) == 1)
+        return;
+    b->p = ir_program(b->g, "begin",
+                      "start of a step: gradients that micro-batches add to are cleared");
+    b->loc = config_loc(b->c, F_batch_accum);
+    Op *op = build_op(b, OP_zero);
+    for (int i = 0; i < b->g->nvalues; i++)
+        if (value_is_gradient(b->g->values[i]))
+            op_out(op, ref(b->g->values[i]));
+}
+
+void program_reduce(Build *b)
+{
+    b->p = ir_program(b->g, "reduce", "after the last micro-batch: the norm of the whole gradient");
+    b->loc = config_loc(b->c, F_optim_decay_rule);
+    Value *norm = build_kept(b, "total_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
+    Op *op = build_op(b, OP_grad_norm);
+    for (int i = 0; i < b->g->nvalues; i++)
+        if (value_is_gradient(b->g->values[i]))
+            op_in(op, ref(b->g->values[i]));
+    op_out(op, ref(norm));
+    b->hyper = build_step_input(b, "hyper", DT_F32, 1, b->act == DT_F16 ? dim(9, "9") : dim(8, "8"),
+                     dim(0, ""));
+    if (b->act == DT_F16) {
+        op = build_op(b, OP_scaler_update);
+        op_out(op, ref(norm)), op_out(op, ref(b->scaler)), op_out(op, ref(b->hyper));
+    }
+}
+
+void program_update(Build *b)
+{
+    b->p = ir_program(b->g, "update", "clip and AdamW, one call a parameter");
+    b->loc = config_loc(b->c, F_optim_decay_rule);
+    Value *hyper = b->hyper, *norm = ir_value(b->g, "total_norm");
+    int n = b->g->nvalues;
+    for (int i = 0; i < n; i++) {
+        Value *w = b->g->values[i];
+        if (w->kind != VK_PARAM || !w->trained)
+            continue;
+        bool mixed = w->dtype != DT_F32;
+        Value *master = mixed ? build_state(b, "master", w, PU_optimiser) : NULL;
+        Value *m = build_state(b, "m", w, PU_optimiser), *v = build_state(b, "v", w, PU_optimiser);
+        Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
+        op_in(op, ref(gradient_of(b, w))), op_in(op, ref(hyper)), op_in(op, ref(norm));
+        op_out(op, ref(w));
+        if (mixed)
+            op_out(op, ref(master));
+        op_out(op, ref(m)), op_out(op, ref(v));
+        op_int(op, "decay", w->decay);
+    }
+}
