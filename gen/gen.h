@@ -440,6 +440,17 @@ typedef struct {
 } OpRow;
 extern const OpRow op_row[NOPS];
 
+/* A row of inputs.def: what the host writes. */
+typedef struct {
+    const char *name;
+    Dtype dtype;
+    const char *dims;        /* "B,T" */
+    bool micro;              /* a tensor for each micro-batch of a step */
+    bool sharded;            /* each rank has its own, else all the same */
+    const char *doc;
+} InputRow;
+const InputRow *input_row(const char *name);                 /* the graph has no other inputs */
+
 /* ---- kernels.c: kernels.def ------------------------------------------------------------------- */
 
 typedef struct {

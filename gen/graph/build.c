@@ -32,25 +32,6 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
     return v;
 }
 
-Value *build_step_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
-{
-    Dim d[2] = {d0, d1};
-    Value *v = ir_new(b->g, VK_INPUT, PU_inputs, dt, name, rank, d, b->loc);
-    v->place = PL_REP;
-    return v;
-}
-
-Value *build_micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1)
-{
-    Value *v = build_step_input(b, name, dt, rank, d0, d1);
-    int64_t accum = config_int(b->c, F_batch_accum);
-    if (accum > 1)
-        v->count = v->slots = accum;
-    if (b->g->ranks > 1)
-        v->place = PL_SHARD;         /* each rank has its own samples */
-    return v;
-}
-
 Ref build_input(const Build *b, Value *v)
 {
     if (!v->count)

@@ -55,6 +55,8 @@ void family_shapes(Build *b)
     b->family = family_find(config_text(c, F_model_family));
     b->B = config_int(c, F_batch_micro);
     b->T = config_int(c, F_seq_max);
+    size_add(b, "B", b->B);
+    size_add(b, "T", b->T);
     b->L = config_int(c, F_model_layers);
     b->C = config_int(c, F_model_hidden);
     b->H = config_int(c, F_model_heads);

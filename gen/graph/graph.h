@@ -43,6 +43,8 @@ typedef struct {
     Loc loc;                 /* recipe line ops come from */
     int64_t B, T, L, C, H, K, D, F, V;
     int64_t N;               /* rows of a micro-batch that go through the head */
+    int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
+    Dim size[8];
     Dtype act;               /* activations and compute weights */
     bool bias_qkv, bias_o;
     int sites;               /* dropout sites handed out in a block */
@@ -60,13 +62,15 @@ Dim dim(int64_t n, const char *sym);
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
-/* What the host writes: one tensor a micro-batch of the step, or one in all. */
-Value *build_micro_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1);
-Value *build_step_input(Build *b, const char *name, Dtype dt, int rank, Dim d0, Dim d1);
 /* What outlives a program and belongs to no parameter. */
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
 /* An input as the program reads it: that of its micro-batch. */
 Ref build_input(const Build *b, Value *v);
+/* inputs.c: what the host writes, as a row of inputs.def says. */
+Value *input_new(Build *b, const char *name);
+Value *input_of_row(Build *b, const InputRow *row);
+/* What a row calls by that symbol; the emitted shape.h names it so too. */
+void size_add(Build *b, const char *sym, int64_t n);
 /* The parameter of that name; created at its first use. */
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose);
 

@@ -50,14 +50,12 @@ static int64_t head_rows(Build *b)
 void head_labels(Build *b)
 {
     b->N = head_rows(b);
-    Dim B = dim(b->B, "B"), T = dim(b->T, "T"), N = dim(b->N, "N"), none = dim(0, "");
-    bool some = config_int(b->c, F_batch_targets);
-    b->labels = some ? build_micro_input(b, "labels", DT_I32, 1, N, none)
-                     : build_micro_input(b, "labels", DT_I32, 2, B, T);
-    if (!some)
+    size_add(b, "N", b->N);
+    b->labels = input_new(b, "labels");
+    if (!config_int(b->c, F_batch_targets))
         return;
-    b->target_rows = build_micro_input(b, "target_rows", DT_I32, 1, N, none);
-    b->target_of = build_micro_input(b, "target_of", DT_I32, 2, B, T);
+    b->target_rows = input_new(b, "target_rows");
+    b->target_of = input_new(b, "target_of");
 }
 
 Ref head_gather(Build *b, Ref y)

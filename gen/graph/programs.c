@@ -20,8 +20,8 @@ static Value *stream(Build *b, const char *name)
 void loss_inputs(Build *b)
 {
     Dim one = dim(1, "1"), none = dim(0, "");
-    b->scale = build_step_input(b, "scale", DT_F32, 1, one, none);
-    b->noise = build_micro_input(b, "noise", DT_U32, 1, dim(4, "4"), none);
+    b->scale = input_new(b, "scale");
+    b->noise = input_new(b, "noise");
     if (b->act == DT_F16)
         b->scaler = build_kept(b, "scaler", PU_optimiser, DT_F32, 1, dim(2, "2"), none);
     build_kept(b, "loss", PU_activations, DT_F64, 1, one, none);
@@ -120,8 +120,7 @@ void program_reduce(Build *b)
         if (value_is_gradient(b->g->values[i]))
             op_in(op, ref(b->g->values[i]));
     op_out(op, ref(norm));
-    b->hyper = build_step_input(b, "hyper", DT_F32, 1, b->act == DT_F16 ? dim(9, "9") : dim(8, "8"),
-                     dim(0, ""));
+    b->hyper = input_new(b, "hyper");
     if (b->act == DT_F16) {
         op = build_op(b, OP_scaler_update);
         op_out(op, ref(norm)), op_out(op, ref(b->scaler)), op_out(op, ref(b->hyper));

@@ -9,15 +9,14 @@
 
 static void make_inputs(Build *b)
 {
-    Dim B = dim(b->B, "B"), T = dim(b->T, "T");
-    b->tokens = build_micro_input(b, "tokens", DT_I32, 2, B, T);
+    b->tokens = input_new(b, "tokens");
     head_labels(b);
     if (strcmp(config_text(b->c, F_data_kind), "bfd"))
         return;
     Loc loc = b->loc;
     b->loc = config_loc(b->c, F_data_kind);
-    b->places = build_micro_input(b, "places", DT_I32, 2, B, T);
-    b->ends = build_micro_input(b, "ends", DT_I32, 2, B, T);
+    b->places = input_new(b, "places");
+    b->ends = input_new(b, "ends");
     b->loc = loc;
 }
 
@@ -73,16 +72,15 @@ static void make_eval(Build *b)
 static void make_decode(Build *b)
 {
     Value *tokens = b->tokens;
-    Dim one = dim(1, "1"), none = dim(0, "");
     b->mode = MODE_DECODE;
     b->loc = config_loc(b->c, F_seq_max);
-    b->tokens = build_step_input(b, "token", DT_I32, 1, one, none);
-    b->place = build_step_input(b, "place", DT_I32, 1, one, none);
+    b->tokens = input_new(b, "token");
+    b->place = input_new(b, "place");
     b->p = ir_program(b->g, "decode", "one token at one place: the logits of the next");
     Pass pass = pass_only(b, "d.x");
     Ref y = pass_forward(b, &pass);
     Value *head = family_head(b);
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, one, dim(b->V, "V"));
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, dim(1, "1"), dim(b->V, "V"));
     Op *op = build_op(b, OP_logits);
     op_in(op, y), op_in(op, ref(head));
     op_out(op, ref(logits));

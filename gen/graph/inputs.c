@@ -1,0 +1,90 @@
+/* inputs.c -- what the host writes: values from the rows of inputs.def.
+ *
+ * In:    a row, the sizes of the recipe.   Out: an input with its shape and placement.
+ * Keeps: the emitted StepIO and the runtime's Batch follow from the same rows. */
+#include "gen/graph/graph.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/hyper.h"
+
+static const InputRow input_rows[] = {
+#define DTYPE_i32 DT_I32
+#define DTYPE_u32 DT_U32
+#define DTYPE_f32 DT_F32
+#define EACH_micro true
+#define EACH_step false
+#define INPUT(name, dtype, dims, each, place, doc) \
+    {#name, DTYPE_##dtype, dims, EACH_##each, PL_##place == PL_SHARD, doc},
+#include "runtime/data/inputs.def"
+#undef INPUT
+};
+enum { INPUTS = sizeof input_rows / sizeof input_rows[0] };
+
+const InputRow *input_row(const char *name)
+{
+    for (int i = 0; i < INPUTS; i++)
+        if (!strcmp(input_rows[i].name, name))
+            return &input_rows[i];
+    bug("inputs.def has no row %s", name);
+}
+
+void size_add(Build *b, const char *sym, int64_t n)
+{
+    if (b->nsizes == (int)(sizeof b->size / sizeof b->size[0]))
+        bug("too many sizes");
+    b->size[b->nsizes++] = dim(n, sym);
+}
+
+static Dim size_of(const Build *b, const char *word)
+{
+    for (int i = 0; i < b->nsizes; i++)
+        if (!strcmp(b->size[i].sym, word))
+            return b->size[i];
+    if (isdigit((unsigned char)word[0]))
+        return dim(atoll(word), word);
+    bug("no size %s", word);
+}
+
+/* The last is for fp16 alone. */
+static Dim hyper_entries(const Build *b)
+{
+    int n = b->act == DT_F16 ? HYPER_UNSCALE + 1 : HYPER_UNSCALE;
+    return dim(n, text_print("%d", n));
+}
+
+/* Appends the dimensions that a word stands for. */
+static int add_dims(const Build *b, const char *word, Dim *d)
+{
+    if (!strcmp(word, "rows") && !config_int(b->c, F_batch_targets)) {
+        d[0] = size_of(b, "B"), d[1] = size_of(b, "T");
+        return 2;
+    }
+    d[0] = !strcmp(word, "rows")    ? size_of(b, "N")
+           : !strcmp(word, "hyper") ? hyper_entries(b)
+                                    : size_of(b, word);
+    return 1;
+}
+
+Value *input_of_row(Build *b, const InputRow *row)
+{
+    Dim d[5];
+    int rank = 0;
+    for (const char *word = row->dims; *word; word += strspn(word, ",")) {
+        size_t n = strcspn(word, ",");
+        if (rank + 2 > (int)(sizeof d / sizeof d[0]))
+            bug("inputs.def: %s has too many dimensions", row->name);
+        rank += add_dims(b, text_print("%.*s", (int)n, word), d + rank);
+        word += n;
+    }
+    Value *v = ir_new(b->g, VK_INPUT, PU_inputs, row->dtype, row->name, rank, d, b->loc);
+    int64_t accum = config_int(b->c, F_batch_accum);
+    if (row->micro && accum > 1)
+        v->count = v->slots = accum;
+    v->place = row->sharded && b->g->ranks > 1 ? PL_SHARD : PL_REP;
+    return v;
+}
+
+Value *input_new(Build *b, const char *name) { return input_of_row(b, input_row(name)); }
