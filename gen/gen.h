@@ -256,6 +256,44 @@ const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
 
+/* ---- families.def: how families of models are put together ----------------------------------- */
+
+enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4 };
+
+/* A row. Paths are module paths of the Hugging Face class, %d the layer. */
+typedef struct {
+    const char *name, *about;
+    const char *first, *block, *last;    /* steps, see families.def */
+    const char *norm, *activation;       /* ops */
+    const char *eps;         /* default of model.norm_eps */
+    bool rotary;             /* q and k are rotated by their places */
+    int biases;              /* linear layers that have one: BIAS_... */
+    bool bias_chosen;        /* model.attention_bias adds BIAS_ATTENTION */
+    bool transposed;         /* linear weights of blocks are stored (in, out) */
+    bool tied;               /* default of model.tied */
+    int ffn;                 /* default of model.ffn: so many times hidden; 0: it has to be set */
+    /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
+    double residual_init;
+    const char *tokens, *places, *norm1, *norm2, *norm_f, *head;
+    const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
+    const char *gate, *up, *down;        /* gate: of activations that take a pair */
+} Family;
+
+/* Of a family with one head: the class of config.json, task_type of PEFT. */
+typedef struct { const char *class, *task; } FamilyClass;
+
+int family_count(void);
+const Family *family_row(int i);
+const Family *family_find(const char *name);
+const FamilyClass *family_class(const char *name, const char *head);
+const char *family_leaf(const char *path);                  /* the last name of a path */
+/* Modules as PEFT names them, each once; how many: linear layers of blocks, those of them that get
+ * adapters by default, and embedding and head. */
+#define FAMILY_LEAVES 8
+int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
+int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
+int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES]);
+
 /* ---- ir_parts.c, ir.c: what graph, fuse, part and plan work on ------------------------------- */
 
 typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, NDTYPES } Dtype;
@@ -439,6 +477,7 @@ typedef struct {
     const char *doc;
 } OpRow;
 extern const OpRow op_row[NOPS];
+int op_find(const char *name);                               /* NOPS: none */
 
 /* A row of inputs.def: what the host writes. */
 typedef struct {

@@ -33,12 +33,14 @@ static bool was_read[NFIELDS];
 
 const char *field_choices(int field)
 {
-    static const char *targets;
-    if (strcmp(field_row[field].choices, "@targets"))
-        return field_row[field].choices;
-    for (int i = 0; !targets || i < target_count(); i++)
-        targets = i ? text_print("%s|%s", targets, target_row(i)->name) : target_row(i)->name;
-    return targets;
+    const char *choices = field_row[field].choices;
+    bool targets = !strcmp(choices, "@targets");
+    if (!targets && strcmp(choices, "@families"))
+        return choices;
+    Str s = {0};
+    for (int i = 0; i < (targets ? target_count() : family_count()); i++)
+        str_print(&s, "%s%s", i ? "|" : "", targets ? target_row(i)->name : family_row(i)->name);
+    return s.text;
 }
 
 int run_flag_find(const char *name)

@@ -312,6 +312,28 @@ Config *config_parse(const char *text, const char *file)
 
 /* ---- help ---------------------------------------------------------------------------------- */
 
+/* What follows for the other fields of model. and lora. */
+static void print_family(FILE *to, const Family *f)
+{
+    const char *leaf[FAMILY_LEAVES];
+    fprintf(to, "    %s: %s; norm_eps %s, tied %s, %s", f->name, f->about, f->eps,
+            f->tied ? "true" : "false", f->rotary ? "rotary" : f->places ? "learned positions" : "no positions");
+    if (f->ffn)
+        fprintf(to, ", ffn %d * hidden", f->ffn);
+    if (f->bias_chosen)
+        fprintf(to, ", attention_bias may be set");
+    fprintf(to, "; modules");
+    for (int i = 0, n = family_linears(f, leaf); i < n; i++)
+        fprintf(to, " %s", leaf[i]);
+    fprintf(to, ", by default");
+    for (int i = 0, n = family_default_targets(f, leaf); i < n; i++)
+        fprintf(to, " %s", leaf[i]);
+    fprintf(to, "; tables");
+    for (int i = 0, n = family_tables(f, leaf); i < n; i++)
+        fprintf(to, " %s", leaf[i]);
+    fputc('\n', to);
+}
+
 static void print_field(FILE *to, int i)
 {
     const FieldRow *row = &field_row[i];
@@ -323,6 +345,8 @@ static void print_field(FILE *to, int i)
     else if (*row->def != '?')
         fprintf(to, "; default %s", row->def);
     fprintf(to, "\n    %s\n", row->doc);
+    for (int k = 0; k < family_count() && i == F_model_family; k++)
+        print_family(to, family_row(k));
 }
 
 static void print_flag(FILE *to, const RunFlag *f)

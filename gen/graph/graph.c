@@ -147,7 +147,7 @@ Graph *graph_build(Config *c)
     g->ranks = config_int(c, F_gpus);
     Build b = {.g = g, .c = c, .mode = MODE_TRAIN};
     family_shapes(&b);
-    if (!b.family->positions)
+    if (b.family->rotary)
         make_rope(&b);
     b.loc = config_loc(c, F_batch_micro);
     builder_of(g->objective)(&b);

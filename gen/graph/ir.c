@@ -413,8 +413,7 @@ static void read_op(Reader *r)
     read_refs(r, op.out, &op.nout);
     expect(r, "=");
     char *name = read_until(r, " ");
-    for (op.kind = 0; op.kind < NOPS && strcmp(op_row[op.kind].name, name); op.kind++)
-        ;
+    op.kind = op_find(name);
     if (op.kind == NOPS)
         err(r->at, "%s is no op", name);
     const OpRow *row = &op_row[op.kind];

@@ -4,6 +4,8 @@
  * serve the plan's report and MFU, never a decision about results. */
 #include "gen/gen.h"
 
+#include <string.h>
+
 static double elements(Ref r) { return (double)value_elements(r.v); }
 static double columns(Ref r) { return (double)r.v->dim[r.v->rank - 1].n; }
 static double rows(Ref r) { return elements(r) / columns(r); }
@@ -50,3 +52,11 @@ const OpRow op_row[NOPS] = {
 #include "gen/graph/ops.def"
 #undef OP
 };
+
+int op_find(const char *name)
+{
+    int i = 0;
+    while (i < NOPS && strcmp(op_row[i].name, name))
+        i++;
+    return i;
+}

@@ -55,14 +55,14 @@ Pass pass_trained(Build *b) { return (Pass){.x = stream(b, "x"), .dx = stream(b,
 Ref pass_forward(Build *b, Pass *p)
 {
     b->x = ref_at(p->x, 0);
-    family_embed(b);
+    family_first(b);
     b->region = ir_region(b->p, b->L, false);
     b->x = ref_loop(p->x, 0);
     family_block(b);
     b->region = 0;
     b->x = ref_at(p->x, b->L);
     p->first = b->block_first, p->last = b->block_last;
-    return family_norm(b);
+    return family_last(b);
 }
 
 void pass_backward(Build *b, const Pass *p, int end)
