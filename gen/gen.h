@@ -375,7 +375,7 @@ typedef struct {
 } Ref;
 
 enum {
-#define OP(name, nin, nout, place, attrs, flops, grad, doc) OP_##name,
+#define OP(name, operands, place, attrs, flops, grad, doc) OP_##name,
 #include "gen/graph/ops.def"
 #undef OP
     NOPS
@@ -383,9 +383,10 @@ enum {
 
 typedef struct {
     const char *key;
-    bool is_int;
+    enum { ATTR_INT, ATTR_FLOAT, ATTR_WORD } type;
     int64_t i;
     double f;
+    const char *word;
 } Attr;
 
 #define OP_IO 40         /* ops over all gradients have most */
@@ -462,7 +463,9 @@ void op_in(Op *op, Ref r);
 void op_out(Op *op, Ref r);
 void op_int(Op *op, const char *key, int64_t i);
 void op_float(Op *op, const char *key, double f);
+void op_word(Op *op, const char *key, const char *word);
 const Attr *op_attr(const Op *op, const char *key);          /* or NULL */
+char *attr_text(const Attr *a);                              /* its value */
 char *text_float(double f);                                  /* 1.0, 0.125, 1e-05 */
 char *ir_print(const Graph *g);
 /* user errors end the program with file:line */
@@ -470,9 +473,7 @@ Graph *ir_parse(const char *text, const char *file);
 
 typedef struct {
     const char *name;
-    int nin, nout;           /* -1: any number */
-    const char *place;       /* "rw->r": what it wants and makes of each operand, see ops.def */
-    const char *attrs;       /* names, space-separated */
+    const char *operands, *place, *attrs;    /* as ops.def describes them */
     double (*flops)(const Op *op);
     const char *doc;
 } OpRow;
@@ -489,6 +490,14 @@ typedef struct {
     const char *doc;
 } InputRow;
 const InputRow *input_row(const char *name);                 /* the graph has no other inputs */
+
+/* ---- rules.c: the op as its row of ops.def wants it ------------------------------------------ */
+
+bool op_takes(int kind, const char *key);                    /* an attribute of that name */
+/* NULL, or what is wrong with an op of the program: number, types and dimensions of its operands,
+ * its attributes, its region, what its indices reach. */
+char *op_fault(const Program *p, const Op *op);
+void check_ops(const Graph *g);                              /* of all programs, after every room */
 
 /* ---- kernels.c: kernels.def ------------------------------------------------------------------- */
 

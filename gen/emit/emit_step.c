@@ -193,7 +193,7 @@ static char *attribute(const Call *c, const char *word)
         bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
     if (attr_symbol(word))
         return text_copy(attr_symbol(word));
-    return a->is_int ? integer(a->i) : float_text(a->f);
+    return a->type == ATTR_INT ? integer(a->i) : float_text(a->f);
 }
 
 Dim call_measure(const Call *c, const char *word)

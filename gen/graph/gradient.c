@@ -360,7 +360,7 @@ static void grad_gather(Build *b, const Op *fwd, int i)
 }
 
 static void (*const rule[NOPS])(Build *, const Op *, int) = {
-#define OP(name, nin, nout, place, attrs, flops, grad, doc) grad_##grad,
+#define OP(name, operands, place, attrs, flops, grad, doc) grad_##grad,
 #include "gen/graph/ops.def"
 #undef OP
 };

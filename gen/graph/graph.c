@@ -174,24 +174,6 @@ static int count_updates(const Graph *g, const Value *param, const Value *gradie
     return n;
 }
 
-static void check_op(const Program *p, const Op *op)
-{
-    const OpRow *row = &op_row[op->kind];
-    if ((row->nin >= 0 && row->nin != op->nin) || (row->nout >= 0 && row->nout != op->nout))
-        bug("%s in %s: %d operands in, %d out", row->name, p->name, op->nin, op->nout);
-    if (op->region < 0 || op->region > p->nregions)
-        bug("%s in %s: no region %d", row->name, p->name, op->region);
-    for (int i = 0; i < op->nin + op->nout; i++) {
-        Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
-        if (r.index == IX_LOOP && !op->region)
-            bug("%s in %s: %s[l] outside a region", row->name, p->name, r.v->name);
-        int64_t last = r.index == IX_LOOP ? p->region[op->region].count - 1 + r.k : r.k;
-        if (r.index != IX_NONE && (r.k < 0 || last >= r.v->count))
-            bug("%s in %s: index of %s beyond its %" PRId64 " elements", row->name, p->name,
-                r.v->name, r.v->count);
-    }
-}
-
 /* Each temporary is written before it is read; an array element [l+1] may come from the last
  * turn. */
 static void check_order(const Program *p)
@@ -279,11 +261,9 @@ static void check_gradient(const Graph *g, const Value *param)
 
 void check_graph(const Graph *g)
 {
-    for (int i = 0; i < g->nprograms; i++) {
-        for (int j = 0; j < g->programs[i]->nops; j++)
-            check_op(g->programs[i], &g->programs[i]->ops[j]);
+    check_ops(g);
+    for (int i = 0; i < g->nprograms; i++)
         check_order(g->programs[i]);
-    }
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)

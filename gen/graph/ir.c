@@ -16,13 +16,6 @@
 static const char *const kind_name[] = {"param", "state", "input", "value"};
 static const char *const place_name[] = {"", "rep", "shard", "partial"};
 
-/* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
-char *text_float(double f)
-{
-    char *text = text_print("%.9g", f);
-    return strpbrk(text, ".en") ? text : text_print("%s.0", text);
-}
-
 /* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_loc(Str *s, Loc loc)
@@ -93,13 +86,8 @@ static void print_op(Str *s, const Op *op, bool indent)
     print_refs(s, op->out, op->nout);
     str_print(s, " = %s ", op_row[op->kind].name);
     print_refs(s, op->in, op->nin);
-    for (int i = 0; i < op->nattr; i++) {
-        const Attr *a = &op->attr[i];
-        if (a->is_int)
-            str_print(s, "  %s %" PRId64, a->key, a->i);
-        else
-            str_print(s, "  %s %s", a->key, text_float(a->f));
-    }
+    for (int i = 0; i < op->nattr; i++)
+        str_print(s, "  %s %s", op->attr[i].key, attr_text(&op->attr[i]));
     print_loc(s, op->loc);
 }
 
@@ -400,7 +388,9 @@ static void read_attrs(Reader *r, Op *op)
             err(r->at, "more than %d attributes", op->nattr);
         skip_spaces(r);
         size_t n = strcspn(r->p, " ");
-        if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
+        if (isalpha((unsigned char)*r->p))
+            op_word(op, key, read_until(r, " "));
+        else if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
             op_float(op, key, read_float(r));
         else
             op_int(op, key, read_int(r));
@@ -416,12 +406,12 @@ static void read_op(Reader *r)
     op.kind = op_find(name);
     if (op.kind == NOPS)
         err(r->at, "%s is no op", name);
-    const OpRow *row = &op_row[op.kind];
     read_refs(r, op.in, &op.nin);
-    if ((row->nin >= 0 && op.nin != row->nin) || (row->nout >= 0 && op.nout != row->nout))
-        err(r->at, "%s has %d operands in and %d out", name, op.nin, op.nout);
     read_attrs(r, &op);
     op.loc = read_loc(r);
+    char *fault = op_fault(r->program, &op);
+    if (fault)
+        err(r->at, "%s", fault);
     *ir_op(r->program, op.kind, op.region, op.loc) = op;
     if (op.group >= 0) {
         Group *group = &r->program->groups[op.group];

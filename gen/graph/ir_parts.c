@@ -3,6 +3,7 @@
  * Keeps: names of values are unique; arrays grow, so an Op * is good until the next ir_op(). */
 #include "gen/gen.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8"};
@@ -133,11 +134,23 @@ static Attr *add_attr(Op *op, const char *key)
 void op_int(Op *op, const char *key, int64_t i)
 {
     Attr *a = add_attr(op, key);
-    a->is_int = true;
+    a->type = ATTR_INT;
     a->i = i;
 }
 
-void op_float(Op *op, const char *key, double f) { add_attr(op, key)->f = f; }
+void op_float(Op *op, const char *key, double f)
+{
+    Attr *a = add_attr(op, key);
+    a->type = ATTR_FLOAT;
+    a->f = f;
+}
+
+void op_word(Op *op, const char *key, const char *word)
+{
+    Attr *a = add_attr(op, key);
+    a->type = ATTR_WORD;
+    a->word = text_copy(word);
+}
 
 const Attr *op_attr(const Op *op, const char *key)
 {
@@ -145,4 +158,18 @@ const Attr *op_attr(const Op *op, const char *key)
         if (!strcmp(op->attr[i].key, key))
             return &op->attr[i];
     return NULL;
+}
+
+/* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
+char *text_float(double f)
+{
+    char *text = text_print("%.9g", f);
+    return strpbrk(text, ".en") ? text : text_print("%s.0", text);
+}
+
+char *attr_text(const Attr *a)
+{
+    return a->type == ATTR_INT     ? text_print("%" PRId64, a->i)
+           : a->type == ATTR_FLOAT ? text_float(a->f)
+                                   : text_copy(a->word);
 }

@@ -13,7 +13,7 @@ static double rows(Ref r) { return elements(r) / columns(r); }
 static double attribute(const Op *op, const char *key)
 {
     const Attr *a = op_attr(op, key);
-    return !a ? 0 : a->is_int ? (double)a->i : a->f;
+    return !a ? 0 : a->type == ATTR_INT ? (double)a->i : a->f;
 }
 
 static double flops_zero(const Op *op) { (void)op; return 0; }
@@ -47,8 +47,8 @@ static double flops_attention(const Op *op)
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
 
 const OpRow op_row[NOPS] = {
-#define OP(name, nin, nout, place, attrs, flops, grad, doc) \
-    {#name, nin, nout, place, attrs, flops_##flops, doc},
+#define OP(name, operands, place, attrs, flops, grad, doc) \
+    {#name, operands, place, attrs, flops_##flops, doc},
 #include "gen/graph/ops.def"
 #undef OP
 };

@@ -259,9 +259,9 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
 static Op collective(const Graph *g, const Move *move)
 {
     Op op = {.kind = move->op, .loc = config_loc(g->cfg, move->field)};
-    if (!strcmp(op_row[move->op].attrs, "bucket"))   /* may decide the order of additions: constant */
+    if (op_takes(move->op, "bucket"))                /* may decide the order of additions: constant */
         op_int(&op, "bucket", config_int(g->cfg, F_comm_bucket_mib) * (1 << 20) / 4);
-    if (!strcmp(op_row[move->op].attrs, "last"))
+    if (op_takes(move->op, "last"))
         op_int(&op, "last", 1);
     return op;
 }
@@ -372,6 +372,7 @@ void part_run(Graph *g)
 
 void check_part(const Graph *g)
 {
+    check_ops(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))
