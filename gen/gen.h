@@ -416,16 +416,47 @@ typedef struct {
     int pos;                 /* after plan: position in time */
 } Group;
 
+/* What a program does for a step, for the rooms that tell programs apart; check_schedules() holds
+ * each to its own ops. */
+#define ROLES(X) \
+    X(tables)                /* once at start: what the others look up */ \
+    X(clear)                 /* sets gradients to zero */ \
+    X(gradients)             /* forward and backward: writes gradients */ \
+    X(reduce)                /* makes one number of whole gradients */ \
+    X(update)                /* changes weights */ \
+    X(forward)               /* results only */
+#define ROLE_ENUM(r) ROLE_##r,
+typedef enum { ROLES(ROLE_ENUM) NROLES } Role;
+extern const char *const role_name[NROLES];
+
 typedef struct {
-    const char *name;        /* "micro", "reduce", "update", "eval", "decode" */
+    const char *name;        /* "micro": the function is run_micro() */
     const char *about;       /* one line for readers of step.c */
+    Role role;
     int nops, capops;
     Op *ops;
     int nregions;            /* regions are 1..nregions */
-    Region region[8];
+    Region *region;          /* [0] stands for none */
     int ngroups;
     Group *groups;
 } Program;
+
+/* What a schedule does, one after the other. */
+typedef struct {
+    Program *program;        /* NULL: the value is set to zero */
+    Value *clears;
+    int64_t times;           /* turns of the program */
+} Item;
+
+/* The host calls a schedule as a whole, as step_NAME(); one of tables is a part of step_open(). The
+ * order of a step stands here and nowhere else. */
+typedef struct {
+    const char *name, *about;
+    int nitems, nresults;
+    Item *item;
+    Value **result;          /* what the host reads behind it */
+    bool captured;           /* on a GPU: one graph, launched as a whole */
+} Schedule;
 
 typedef struct {
     Config *cfg;
@@ -435,13 +466,14 @@ typedef struct {
     int64_t ranks;
     int nvalues, capvalues;
     Value **values;
-    int nprograms;
-    Program *programs[8];
+    int nprograms, nschedules;
+    Program **programs;
+    Schedule **schedules;
     /* after plan */
     int64_t arena_bytes, lower_bound, persistent_bytes;
     const char *plan_method;
     int ndumps;              /* the text after each room, for out/NAME/ir */
-    struct { const char *room, *text; } dump[8];
+    struct { const char *room, *text; } dump[4];     /* one a room that makes an IR */
 } Graph;
 
 Value *ir_value(const Graph *g, const char *name);           /* by name, or NULL */
@@ -456,7 +488,17 @@ int64_t value_bytes(const Value *v);                         /* of one slot, not
 int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
 int64_t value_parameters(const Value *v);                   /* elements of the files' tensors */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
-Program *ir_program(Graph *g, const char *name, const char *about);
+Program *ir_program(Graph *g, const char *name, Role role, const char *about);
+/* room for one more behind the n pointers of a list */
+void *ir_one_more(void *list, int n);
+/* order.c */
+Schedule *ir_schedule(Graph *g, const char *name, const char *about);
+void schedule_run(Schedule *s, Program *p, int64_t times);   /* appended, like these */
+void schedule_clear(Schedule *s, Value *v);
+void schedule_result(Schedule *s, Value *v);
+bool schedule_at_start(const Schedule *s);                   /* of tables */
+/* How often a schedule that has the program repeats it; 1: none does */
+int64_t program_times(const Graph *g, const Program *p);
 int ir_region(Program *p, int64_t count, bool reverse);
 Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */
 void op_in(Op *op, Ref r);
@@ -479,6 +521,7 @@ typedef struct {
 } OpRow;
 extern const OpRow op_row[NOPS];
 int op_find(const char *name);                               /* NOPS: none */
+double program_flops(const Program *p);                      /* of one turn */
 
 /* A row of inputs.def: what the host writes. */
 typedef struct {

@@ -433,11 +433,8 @@ static const char *parameters(const Graph *g, const Program *p)
 
 static void print_program(Str *s, const Graph *g, const Program *p)
 {
-    double flops = 0;
-    for (int i = 0; i < p->nops; i++)
-        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
-                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
-    str_print(s, "/* %s", p->about);
+    double flops = program_flops(p);
+    str_print(s, "/* %s", text_comment(p->about));
     if (flops >= 1e6)
         str_print(s, " (%.3g GFLOP)", flops / 1e9);
     str_print(s, " */\nstatic void run_%s(%s)\n{\n", p->name, parameters(g, p));

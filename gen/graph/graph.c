@@ -19,7 +19,7 @@ static void make_rope(Build *b)
     Dim T = dim(b->T, "T"), half = dim(b->D / 2, "D/2");
     b->cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
     b->sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
-    b->p = ir_program(b->g, "init", "once at start: tables that the layers read");
+    b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
     bool llama3 = !strcmp(scaling, "llama3");
     Op *op = build_op(b, llama3 ? OP_rope_table_llama3 : OP_rope_table);
     op_out(op, ref(b->cos)), op_out(op, ref(b->sin));
@@ -30,6 +30,7 @@ static void make_rope(Build *b)
         op_float(op, "high", config_float(c, F_model_rope_high_freq_factor));
         op_int(op, "original", config_int(c, F_model_rope_original_positions));
     }
+    schedule_alone(b, "what the other programs look up", NULL);
 }
 
 /* ---- after building -------------------------------------------------------------------------- */
@@ -154,6 +155,7 @@ Graph *graph_build(Config *c)
     check_fold(&b);
     remove_dead(g);
     set_slots(g);
+    schedule_betas(g);
     return g;
 }
 
@@ -220,8 +222,7 @@ static void check_once(const Graph *g, const Value *v)
         bug("%s is never defined", v->name);
 }
 
-/* The first write of a step overwrites, those behind it add; after a program that clears gradients
- * all of them add. */
+/* A trained parameter has a gradient that is written, stands in the norm and updates it once. */
 static void check_gradient(const Graph *g, const Value *param)
 {
     const Value *grad = ir_value(g, text_print("grad.%s", param->name));
@@ -229,32 +230,17 @@ static void check_gradient(const Graph *g, const Value *param)
         bug("%s has no gradient", param->name);
     if (count_updates(g, param, grad) != 1)
         bug("%s is updated %d times", param->name, count_updates(g, param, grad));
-    bool clears = false, cleared = false, normed = false;
-    int writes = 0;
+    bool normed = false, written = false;
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            clears |= op->kind == OP_zero;
-            for (int k = 0; k < op->nout; k++)
-                cleared |= op->kind == OP_zero && op->out[k].v == grad;
             for (int k = 0; k < op->nin; k++)
                 normed |= op->kind == OP_grad_norm && op->in[k].v == grad;
+            for (int k = 0; k < op->nout; k++)
+                written |= op_attr(op, "beta") && op->out[k].v == grad;
         }
-    for (int i = 0; i < g->nprograms; i++)
-        for (int j = 0; j < g->programs[i]->nops; j++)
-            for (int k = 0; k < g->programs[i]->ops[j].nout; k++) {
-                const Op *op = &g->programs[i]->ops[j];
-                const Attr *beta = op_attr(op, "beta");
-                if (op->out[k].v != grad || !beta)
-                    continue;
-                if (beta->i != (clears || writes > 0))
-                    bug("write %d of %s has beta %" PRId64, writes, grad->name, beta->i);
-                writes++;
-            }
-    if (!writes)
+    if (!written)
         bug("%s is never written", grad->name);
-    if (clears != cleared)
-        bug("%s is not cleared", grad->name);
     if (!normed)
         bug("%s is not in the norm", grad->name);
 }
@@ -264,6 +250,7 @@ void check_graph(const Graph *g)
     check_ops(g);
     for (int i = 0; i < g->nprograms; i++)
         check_order(g->programs[i]);
+    check_schedules(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)

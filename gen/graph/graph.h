@@ -72,8 +72,11 @@ void gradient_start(Build *b);
 void gradient_set(Ref value, Ref gradient);
 void gradient_walk(Build *b, int first, int last);     /* ops [last-1 .. first], straight line */
 Value *gradient_of(Build *b, Value *param);             /* $grad.NAME; created at its first use */
-/* beta of the next write into a gradient: 1 when something is there already. */
-int gradient_beta(Build *b, Value *grad);
+
+/* order.c: sets the beta of each write of a gradient, 1 where its schedule has written or cleared it
+ * before */
+void schedule_betas(Graph *g);
+void check_schedules(const Graph *g);
 
 /* ---- programs.c: what objectives build of ---------------------------------------------------- */
 
@@ -88,12 +91,13 @@ Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the fina
 /* Behind gradient_set() of a value that ops [.., end) made of what pass_forward() returned. */
 void pass_backward(Build *b, const Pass *p, int end);
 
-/* Programs that are alike in objectives. begin is there only where micro-batches are accumulated;
- * it, reduce and update come behind all that write gradients. */
 void program_micro(Build *b);                      /* started; its ops are the objective's */
-void program_begin(Build *b);
-void program_reduce(Build *b);
-void program_update(Build *b);
+/* The schedule train around it: the programs begin (where micro-batches are accumulated), reduce and
+ * update. */
+void schedule_train(Build *b);
+/* The program just written as a schedule of its own: what the host calls for its result. */
+void schedule_alone(Build *b, const char *about, const char *result);
+void schedule_loss(Build *b, const char *about);   /* the same for its sum of losses */
 
 void loss_inputs(Build *b);                        /* b->scale, b->noise; the sum of the losses */
 Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */

@@ -121,6 +121,31 @@ static void frozen_updated(void) { value("b.o.w")->trained = false; }
 static void rows_apart(void) { value("b.qkv.w")->piece[1].row0++; }
 static void rows_missing(void) { value("b.qkv.w")->npieces--; }
 
+static Schedule *schedule(const char *name)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        if (!strcmp(g->schedules[i]->name, name))
+            return g->schedules[i];
+    return found(NULL);
+}
+/* train: clear $loss, begin, micro * 3, reduce, update */
+static void item_swap(int a, int b)
+{
+    Item *item = schedule("train")->item, t = item[a];
+    item[a] = item[b];
+    item[b] = t;
+}
+static void program_unused(void) { schedule("eval")->nitems--; }
+static void clear_late(void) { item_swap(1, 2); }
+static void reduce_early(void) { item_swap(2, 3); }
+static void update_early(void) { item_swap(3, 4); }
+static void micro_once(void) { schedule("train")->item[2].times = 1; }
+static void micro_often(void) { schedule("train")->item[2].times++; }
+static void eval_often(void) { schedule("eval")->item[1].times = 2; }
+static void result_not_written(void) { schedule_result(schedule("decode"), value("loss")); }
+static void role_wrong(void) { program("reduce")->role = ROLE_forward; }
+static void tables_in_step(void) { schedule_run(schedule("train"), program("init"), 1); }
+
 /* ---- after fuse --------------------------------------------------------------------------------- */
 
 static void group_missing(void) { program("micro")->ngroups--; }
@@ -210,6 +235,9 @@ static const struct {
     D("graph", gradient_never_written), D("graph", gradient_overwritten), D("graph", gradient_not_cleared),
     D("graph", gradient_not_in_norm), D("graph", no_update), D("graph", two_updates), D("graph", wrong_update),
     D("graph", frozen_updated), D("graph", rows_apart), D("graph", rows_missing),
+    D("graph", program_unused), D("graph", clear_late), D("graph", reduce_early), D("graph", update_early),
+    D("graph", micro_once), D("graph", micro_often), D("graph", eval_often), D("graph", result_not_written),
+    D("graph", role_wrong), D("graph", tables_in_step),
     D("fuse", group_missing), D("fuse", group_empty), D("fuse", group_late), D("fuse", group_wrong_kernel),
     D("fuse", op_outside_group), D("fuse", group_other_region), D("fuse", group_small_workspace),
     D("part", no_placement), D("part", gradient_whole), D("part", norm_before_sum), D("part", no_sum),
