@@ -233,6 +233,30 @@ void config_explain(FILE *to, const char *field);
 /* a set field that no room has read, or NULL */
 const char *config_unread(Config *c);
 
+/* ---- objectives.def -------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;        /* value of the field objective */
+    const char *about;
+    const char *kinds;       /* values of data.kind, between bars */
+    const char *head;        /* what it puts on a model: for family_class() */
+    const char *work;        /* the count whose rate is told */
+    const char *decides;     /* the metric that says which validation is the best */
+} Objective;
+
+const Objective *objective_find(const char *name);
+int objective_count(void);
+const Objective *objective_row(int i);
+
+/* Words as in the row; what they mean in a program: runtime/run/metrics.h. */
+typedef struct {
+    const char *objective, *of, *name, *kind, *per, *better;
+    bool kept;
+    const char *text;
+} MetricRow;
+extern const MetricRow metric_row[];
+extern const int nmetrics;
+
 /* ---- targets.def ----------------------------------------------------------------------------- */
 
 typedef struct {

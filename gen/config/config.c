@@ -31,16 +31,25 @@ static bool was_read[NFIELDS];
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
+static const char *target_name(int i) { return target_row(i)->name; }
+static const char *family_name(int i) { return family_row(i)->name; }
+static const char *objective_name(int i) { return objective_row(i)->name; }
+
 const char *field_choices(int field)
 {
+    static const struct {
+        const char *mark;
+        int (*count)(void);
+        const char *(*name)(int i);
+    } tables[] = {{"@targets", target_count, target_name},
+                  {"@families", family_count, family_name},
+                  {"@objectives", objective_count, objective_name}};
     const char *choices = field_row[field].choices;
-    bool targets = !strcmp(choices, "@targets");
-    if (!targets && strcmp(choices, "@families"))
-        return choices;
     Str s = {0};
-    for (int i = 0; i < (targets ? target_count() : family_count()); i++)
-        str_print(&s, "%s%s", i ? "|" : "", targets ? target_row(i)->name : family_row(i)->name);
-    return s.text;
+    for (size_t k = 0; k < sizeof tables / sizeof *tables; k++)
+        for (int i = 0; !strcmp(choices, tables[k].mark) && i < tables[k].count(); i++)
+            str_print(&s, "%s%s", i ? "|" : "", tables[k].name(i));
+    return s.n ? s.text : choices;
 }
 
 int run_flag_find(const char *name)

@@ -231,15 +231,17 @@ static void add_keys(Config *c, cJSON *o, const char *family)
     }
 }
 
-/* What objectives put on top of a model, as families.def names it. */
-static const char head[] = "causal_lm";
+static const FamilyClass *class_of(const Graph *g)
+{
+    return family_class(g->family, objective_find(g->objective)->head);
+}
 
 char *emit_config_json(const Graph *g)
 {
     Config *c = g->cfg;
     const char *dtype = !strcmp(config_text(c, F_precision), "fp32") ? "float32" : "bfloat16";
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "architectures");
-    cJSON_AddItemToArray(list, cJSON_CreateString(family_class(g->family, head)->class));
+    cJSON_AddItemToArray(list, cJSON_CreateString(class_of(g)->class));
     cJSON_AddStringToObject(o, "model_type", g->family);
     json_add_float(o, "initializer_range", config_float(c, F_model_init_std));
     add_id(o, "bos_token_id", config_int(c, F_model_bos));
@@ -307,7 +309,7 @@ char *emit_adapter_json(const Graph *g)
     cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());
     cJSON_AddNullToObject(o, "revision");
     cJSON_AddItemToObject(o, "target_modules", target_modules(g));
-    cJSON_AddStringToObject(o, "task_type", family_class(g->family, head)->task);
+    cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
     cJSON_AddFalseToObject(o, "use_dora");
     cJSON_AddBoolToObject(o, "use_rslora", config_bool(c, F_lora_rslora));
     return json_text(o);

@@ -127,9 +127,8 @@ static void (*builder_of(const char *name))(Build *b)
         const char *name;
         void (*build)(Build *b);
     } objectives[] = {
-#define OBJECTIVE(name, about) {#name, name##_build},
+#define OBJECTIVE(name, ...) {#name, name##_build},
 #include "gen/config/objectives.def"
-#undef OBJECTIVE
     };
     for (size_t i = 0; i < sizeof objectives / sizeof objectives[0]; i++)
         if (!strcmp(objectives[i].name, name))

@@ -118,8 +118,7 @@ Ref head_gather(Build *b, Ref y);
 int64_t head_chunk(Build *b);
 
 /* objectives/NAME.c: inputs and programs. */
-#define OBJECTIVE(name, about) void name##_build(Build *b);
+#define OBJECTIVE(name, ...) void name##_build(Build *b);
 #include "gen/config/objectives.def"
-#undef OBJECTIVE
 
 #endif
