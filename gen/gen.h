@@ -144,14 +144,12 @@ struct Rval {
  * Overrides are "field.path=value" words of the command line, set over the table with loc.file =
  * NULL. User errors end the program. */
 Rval *recipe_load(const char *path, char **override, int noverrides);
-/* The target that stood in the table in which this memory.limit_gib was first set; NULL: none. */
-const char *recipe_beside(Loc place, double gib);
 struct lua_State;
 /* environment.c: a fresh table of globals */
 void environment_push(struct lua_State *L);
 void recipe_override(Rval *recipe, const char *word);      /* override.c: "a.b=value" */
 
-/* ---- fields.c, config.c: values -> Config ---------------------------------------------------- */
+/* ---- config.c: values -> Config -------------------------------------------------------------- */
 
 enum {
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
@@ -193,7 +191,6 @@ typedef struct {
     const char *unit, *doc;
 } FieldRow;
 extern const FieldRow field_row[NFIELDS];
-int field_find(const char *path);                           /* -1: none */
 const char *field_choices(int field);
 
 /* A row of runtime/run/flags.def. */
@@ -209,13 +206,6 @@ extern const RunFlag run_flag[];
 extern const int nrun_flags;
 int run_flag_find(const char *name);                        /* -1: none */
 bool run_flag_words(int flag);                              /* its value is one of words */
-/* Whether word is one of "a|b|c"; its index goes to *at. */
-bool choice_find(const char *choices, const char *word, int64_t *at);
-char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
-/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
-const char *value_parse(FieldType type, const char **text, FieldValue *v);
-/* "an integer from 1 to 8": what a value may be; choices: of FT_CHOICE */
-char *range_print(FieldType type, double lo, double hi, const char *choices);
 
 /* types and ranges, then config_derive() */
 Config *config_fill(Rval *recipe, const char *path);
@@ -230,6 +220,9 @@ bool config_bool(Config *c, int field);
 const char *config_text(Config *c, int field);
 bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
 Loc config_loc(Config *c, int field);
+char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
+/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
+const char *value_parse(FieldType type, const char **text, FieldValue *v);
 const char *config_hash(const Config *c);                   /* of the canonical text */
 /* one `field = value   # file:line` a line */
 const char *config_print(Config *c);
@@ -239,6 +232,30 @@ void config_fields(FILE *to);                               /* gen fields */
 void config_explain(FILE *to, const char *field);
 /* a set field that no room has read, or NULL */
 const char *config_unread(Config *c);
+
+/* ---- objectives.def -------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *name;        /* value of the field objective */
+    const char *about;
+    const char *kinds;       /* values of data.kind, between bars */
+    const char *head;        /* what it puts on a model: for family_class() */
+    const char *work;        /* the count whose rate is told */
+    const char *decides;     /* the metric that says which validation is the best */
+} Objective;
+
+const Objective *objective_find(const char *name);
+int objective_count(void);
+const Objective *objective_row(int i);
+
+/* Words as in the row; what they mean in a program: runtime/run/metrics.h. */
+typedef struct {
+    const char *objective, *of, *name, *kind, *per, *better;
+    bool kept;
+    const char *text;
+} MetricRow;
+extern const MetricRow metric_row[];
+extern const int nmetrics;
 
 /* ---- targets.def ----------------------------------------------------------------------------- */
 
@@ -262,6 +279,44 @@ typedef struct {
 const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
+
+/* ---- families.def: how families of models are put together ----------------------------------- */
+
+enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4 };
+
+/* A row. Paths are module paths of the Hugging Face class, %d the layer. */
+typedef struct {
+    const char *name, *about;
+    const char *first, *block, *last;    /* steps, see families.def */
+    const char *norm, *activation;       /* ops */
+    const char *eps;         /* default of model.norm_eps */
+    bool rotary;             /* q and k are rotated by their places */
+    int biases;              /* linear layers that have one: BIAS_... */
+    bool bias_chosen;        /* model.attention_bias adds BIAS_ATTENTION */
+    bool transposed;         /* linear weights of blocks are stored (in, out) */
+    bool tied;               /* default of model.tied */
+    int ffn;                 /* default of model.ffn: so many times hidden; 0: it has to be set */
+    /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
+    double residual_init;
+    const char *tokens, *places, *norm1, *norm2, *norm_f, *head;
+    const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
+    const char *gate, *up, *down;        /* gate: of activations that take a pair */
+} Family;
+
+/* Of a family with one head: the class of config.json, task_type of PEFT. */
+typedef struct { const char *class, *task; } FamilyClass;
+
+int family_count(void);
+const Family *family_row(int i);
+const Family *family_find(const char *name);
+const FamilyClass *family_class(const char *name, const char *head);
+const char *family_leaf(const char *path);                  /* the last name of a path */
+/* Modules as PEFT names them, each once; how many: linear layers of blocks, those of them that get
+ * adapters by default, and embedding and head. */
+#define FAMILY_LEAVES 8
+int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
+int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
+int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES]);
 
 /* ---- ir_parts.c, ir.c: what graph, fuse, part and plan work on ------------------------------- */
 
@@ -344,7 +399,7 @@ typedef struct {
 } Ref;
 
 enum {
-#define OP(name, nin, nout, place, attrs, flops, grad, doc) OP_##name,
+#define OP(name, operands, place, attrs, flops, grad, doc) OP_##name,
 #include "gen/graph/ops.def"
 #undef OP
     NOPS
@@ -352,9 +407,10 @@ enum {
 
 typedef struct {
     const char *key;
-    bool is_int;
+    enum { ATTR_INT, ATTR_FLOAT, ATTR_WORD } type;
     int64_t i;
     double f;
+    const char *word;
 } Attr;
 
 #define OP_IO 40         /* ops over all gradients have most */
@@ -384,16 +440,47 @@ typedef struct {
     int pos;                 /* after plan: position in time */
 } Group;
 
+/* What a program does for a step, for the rooms that tell programs apart; check_schedules() holds
+ * each to its own ops. */
+#define ROLES(X) \
+    X(tables)                /* once at start: what the others look up */ \
+    X(clear)                 /* sets gradients to zero */ \
+    X(gradients)             /* forward and backward: writes gradients */ \
+    X(reduce)                /* makes one number of whole gradients */ \
+    X(update)                /* changes weights */ \
+    X(forward)               /* results only */
+#define ROLE_ENUM(r) ROLE_##r,
+typedef enum { ROLES(ROLE_ENUM) NROLES } Role;
+extern const char *const role_name[NROLES];
+
 typedef struct {
-    const char *name;        /* "micro", "reduce", "update", "eval", "decode" */
+    const char *name;        /* "micro": the function is run_micro() */
     const char *about;       /* one line for readers of step.c */
+    Role role;
     int nops, capops;
     Op *ops;
     int nregions;            /* regions are 1..nregions */
-    Region region[8];
+    Region *region;          /* [0] stands for none */
     int ngroups;
     Group *groups;
 } Program;
+
+/* What a schedule does, one after the other. */
+typedef struct {
+    Program *program;        /* NULL: the value is set to zero */
+    Value *clears;
+    int64_t times;           /* turns of the program */
+} Item;
+
+/* The host calls a schedule as a whole, as step_NAME(); one of tables is a part of step_open(). The
+ * order of a step stands here and nowhere else. */
+typedef struct {
+    const char *name, *about;
+    int nitems, nresults;
+    Item *item;
+    Value **result;          /* what the host reads behind it */
+    bool captured;           /* on a GPU: one graph, launched as a whole */
+} Schedule;
 
 typedef struct {
     Config *cfg;
@@ -403,13 +490,14 @@ typedef struct {
     int64_t ranks;
     int nvalues, capvalues;
     Value **values;
-    int nprograms;
-    Program *programs[8];
+    int nprograms, nschedules;
+    Program **programs;
+    Schedule **schedules;
     /* after plan */
     int64_t arena_bytes, lower_bound, persistent_bytes;
     const char *plan_method;
     int ndumps;              /* the text after each room, for out/NAME/ir */
-    struct { const char *room, *text; } dump[8];
+    struct { const char *room, *text; } dump[4];     /* one a room that makes an IR */
 } Graph;
 
 Value *ir_value(const Graph *g, const char *name);           /* by name, or NULL */
@@ -424,14 +512,26 @@ int64_t value_bytes(const Value *v);                         /* of one slot, not
 int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
 int64_t value_parameters(const Value *v);                   /* elements of the files' tensors */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
-Program *ir_program(Graph *g, const char *name, const char *about);
+Program *ir_program(Graph *g, const char *name, Role role, const char *about);
+/* room for one more behind the n pointers of a list */
+void *ir_one_more(void *list, int n);
+/* order.c */
+Schedule *ir_schedule(Graph *g, const char *name, const char *about);
+void schedule_run(Schedule *s, Program *p, int64_t times);   /* appended, like these */
+void schedule_clear(Schedule *s, Value *v);
+void schedule_result(Schedule *s, Value *v);
+bool schedule_at_start(const Schedule *s);                   /* of tables */
+/* How often a schedule that has the program repeats it; 1: none does */
+int64_t program_times(const Graph *g, const Program *p);
 int ir_region(Program *p, int64_t count, bool reverse);
 Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */
 void op_in(Op *op, Ref r);
 void op_out(Op *op, Ref r);
 void op_int(Op *op, const char *key, int64_t i);
 void op_float(Op *op, const char *key, double f);
+void op_word(Op *op, const char *key, const char *word);
 const Attr *op_attr(const Op *op, const char *key);          /* or NULL */
+char *attr_text(const Attr *a);                              /* its value */
 char *text_float(double f);                                  /* 1.0, 0.125, 1e-05 */
 char *ir_print(const Graph *g);
 /* user errors end the program with file:line */
@@ -439,13 +539,13 @@ Graph *ir_parse(const char *text, const char *file);
 
 typedef struct {
     const char *name;
-    int nin, nout;           /* -1: any number */
-    const char *place;       /* "rw->r": what it wants and makes of each operand, see ops.def */
-    const char *attrs;       /* names, space-separated */
+    const char *operands, *place, *attrs;    /* as ops.def describes them */
     double (*flops)(const Op *op);
     const char *doc;
 } OpRow;
 extern const OpRow op_row[NOPS];
+int op_find(const char *name);                               /* NOPS: none */
+double program_flops(const Program *p);                      /* of one turn */
 
 /* A row of inputs.def: what the host writes. */
 typedef struct {
@@ -457,6 +557,14 @@ typedef struct {
     const char *doc;
 } InputRow;
 const InputRow *input_row(const char *name);                 /* the graph has no other inputs */
+
+/* ---- rules.c: the op as its row of ops.def wants it ------------------------------------------ */
+
+bool op_takes(int kind, const char *key);                    /* an attribute of that name */
+/* NULL, or what is wrong with an op of the program: number, types and dimensions of its operands,
+ * its attributes, its region, what its indices reach. */
+char *op_fault(const Program *p, const Op *op);
+void check_ops(const Graph *g);                              /* of all programs, after every room */
 
 /* ---- kernels.c: kernels.def ------------------------------------------------------------------- */
 
@@ -503,8 +611,8 @@ void check_plan(const Graph *g);
 void fit_check(const Graph *g);
 int64_t fit_limit(const Graph *g);
 int64_t fit_largest_micro(const Graph *g);
-/* force: over runs of another model and files that gen did not write; locked: lock_require() */
-void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
+/* force: over runs of another model and files that gen did not write */
+void emit_run(const Graph *g, const char *outdir, bool force);
 /* the recipe of which a folder was made and the words that went before it; how many */
 int emit_again(const char *dir, const char **recipe, char ***override);
 
@@ -526,8 +634,7 @@ const char *lock_cublaslt(void);                             /* version measured
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);
 void lock_note(void);                                        /* one line, if there is a file */
-/* Ends the program when something that was asked has no row. */
-void lock_require(const Graph *g);
+void lock_require(const Graph *g);                           /* a missing row ends the program */
 char *lock_path(const Graph *g);
 char *lock_generator(void);
 char *lock_kernels(void);                                    /* hash of kernels/cuda */

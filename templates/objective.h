@@ -6,29 +6,33 @@
 
 #include "runtime/data/data.h"
 #include "runtime/run/flags.h"
-#include "runtime/run/log.h"
+#include "runtime/run/metrics.h"
 
 /* Folders of weights, the nearest first: a checkpoint, adapters, a model; NULL: none. */
 enum { WEIGHT_FOLDERS = 3 };
 typedef const char *WeightFolders[WEIGHT_FOLDERS];
 
 /* Opens the records of --data and --eval-data, those that are given: all of them suit the model,
- * each other and what the flags say of them, on every rank; or the program ends. Before any step. */
+ * each other and what the flags say of them, on every rank; or the program ends. Before any
+ * step. */
 void objective_open(const Flags *f, Data *train, Data *eval);
 /* The program ends unless the weights were made with such records, NULL: none. */
 void objective_suit(const WeightFolders folder, const Data *records);
 
-/* Every input of a step for step_train(), and what objective_counts() says of it. */
+/* Every input of a step for step_train(). */
 void objective_fill(Data *d, int64_t step);
-/* The same of no meaning, for timing: as much work as a step can be. */
+/* The same of no meaning, for timing: as much work as a step can have. */
 void objective_fill_any(void);
-typedef struct {
-    int64_t targets, tokens;     /* of all ranks: what the loss is divided by; not padding */
-} Counts;
-/* Of a step, until the one after the next is filled. */
-Counts objective_counts(int64_t step);
-/* Validates on that many batches a rank; all but the seconds. Writes over the inputs of a step. */
-LogEval objective_validate(Data *d, int64_t batches);
+/* That work, of all ranks: what a second's rate is told of. */
+int64_t objective_work(void);
+
+/* What is reported; ranks give their part of each (runtime/run/metrics.h). */
+//@ metrics
+extern const Metrics objective_metrics;
+/* Of a step that has run, until the one after the next is filled: STEP_METRICS sums. */
+void objective_step(int64_t step, double *sum);
+/* Validates on that many batches a rank: EVAL_METRICS sums. Writes over the inputs of a step. */
+void objective_validate(Data *d, int64_t batches, double *sum);
 
 /* Uses of the program that other objectives do not have. The weights are loaded; returns the exit
  * status. */

@@ -48,6 +48,8 @@ typedef struct {
     int64_t updates;
     int64_t skipped;             /* in a row */
     double lr;                   /* the peak */
+    /* Of the last step, behind it whether a rank was asked to stop, and of the last validation. */
+    double metric[STEP_METRICS + 1], validation[EVAL_METRICS];
     Best best;                   /* validation */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
     const char *program;         /* argv[0] */
@@ -142,11 +144,12 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     if (step + 1 < r->total)
         fill(r, step + 1);
     step_wait();
-    Counts all = objective_counts(step);
-    double sums[2] = {*io.loss, stop_requested()};
-    comm_allreduce_double(sums, 2);
-    double loss = all.targets ? sums[0] / (double)all.targets : 0;
-    *said = (LogStep){loss, *io.norm, lr, all.targets, all.tokens, -1, -1};
+    objective_step(step, r->metric);
+    r->metric[STEP_METRICS] = stop_requested();
+    comm_allreduce_double(r->metric, STEP_METRICS + 1);
+    metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
+    double loss = r->metric[0];
+    *said = (LogStep){r->metric, *io.norm, lr};
     if (isfinite(loss) && isfinite(*io.norm)) {
         r->skipped = 0;
         r->updates++;
@@ -157,7 +160,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
 //@ end
     } else
         skip_update(r, step, loss);
-    return sums[1] > 0;
+    return r->metric[STEP_METRICS] > 0;
 }
 
 static LogEval validate(Run *r)
@@ -167,17 +170,19 @@ static LogEval validate(Run *r)
     int64_t batches = data_steps_per_epoch(&r->eval);
     if (r->flags.eval_batches && r->flags.eval_batches < batches)
         batches = r->flags.eval_batches;
-    LogEval e = objective_validate(&r->eval, batches);
-    e.seconds = clock_seconds() - start;
-    return e;
+    objective_validate(&r->eval, batches, r->validation);
+    comm_allreduce_double(r->validation, EVAL_METRICS);
+    metrics_values(objective_metrics.eval, EVAL_METRICS, r->validation);
+    return (LogEval){.value = r->validation, .seconds = clock_seconds() - start,
+                     .batches = batches * model.ranks};
 }
 
-/* Whether the loss is the least so far. */
+/* Whether it is the best so far. */
 static bool evaluate(Run *r, int64_t step)
 {
     LogEval e = validate(r);
     log_eval(&r->log, step, &e);
-    return best_see(&r->best, step, e.loss);
+    return best_see(&r->best, step, e.value[objective_metrics.decides]);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -240,7 +245,7 @@ static void restore(Run *r)
                 2 * sizeof(float));
 //@ end
     best_load(&r->best, s);
-    char *error = log_load(&r->log, s);
+    char *error = log_load(&r->log, &objective_metrics, s);
     if (error)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
@@ -392,7 +397,7 @@ static void resume_or_start(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
-    best_clear(&r->best);
+    best_clear(&r->best, &objective_metrics);
     r->ready = -1;
     checkpoint_start(c, &model);
     prepare(r);
@@ -404,8 +409,8 @@ static void resume_or_start(Run *r)
         stop_undone(r->flags.out);
     if (c->found && !over)
         checkpoint_leave_newer(c);
-    log_open(&r->log, r->flags.out, &model, &r->flags, over ? c->step : r->total,
-             data_steps_per_epoch(&r->train), c->found ? c->step : 0);
+    log_open(&r->log, r->flags.out, &model, &r->flags, &objective_metrics,
+             over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
     if (c->found)
         note("resumed from %s", c->found);
 }
@@ -535,13 +540,7 @@ static int export_weights(Run *r)
     return EXIT_OK;
 }
 
-/* JSON knows neither NaN nor Inf. malloc'ed. */
-static char *number_or_null(double x)
-{
-    return isfinite(x) ? format("%.17g", x) : format("null");
-}
-
-/* One JSON line with the validation losses of the weights. */
+/* One JSON line with the metrics of a validation of the weights. */
 static int eval_only(Run *r)
 {
     open_data(r);
@@ -549,15 +548,13 @@ static int eval_only(Run *r)
         die(EXIT_CONFIG, "--eval-only: want --eval-data");
     load_finished(r);
     LogEval e = validate(r);
-    if (!isfinite(e.loss) && !r->flags.allow_nonfinite)
-        die(EXIT_NONFINITE, "the validation loss is %g; --allow-nonfinite prints it as null",
-            e.loss);
-    if (world.rank == 0) {
-        char *loss = number_or_null(e.loss), *token = number_or_null(e.loss_token);
-        printf("{\"eval_loss\": %s, \"eval_loss_token\": %s, \"eval_samples\": %" PRId64 "}\n",
-               loss, token, e.samples);
-        free(loss), free(token);
-    }
+    const Metrics *m = &objective_metrics;
+    double decides = e.value[m->decides];
+    if (!isfinite(decides) && !r->flags.allow_nonfinite)
+        die(EXIT_NONFINITE, "the validation %s is %g; --allow-nonfinite prints it as null",
+            m->eval[m->decides].name, decides);
+    if (world.rank == 0)
+        log_eval_line(stdout, m, &e);
     return EXIT_OK;
 }
 
@@ -572,7 +569,7 @@ static int bench(Run *r)
 {
     const Flags *f = &r->flags;
     enum { WARM = 3 };
-    int64_t n = f->bench_steps, tokens = model.micro * model.T * model.accum;
+    int64_t n = f->bench_steps;
     double *seconds = malloc(sizeof *seconds * (size_t)(n + WARM)), first = 0;
     if (!seconds)
         die(EXIT_INTERNAL, "out of memory for %" PRId64 " timings", n);
@@ -604,15 +601,16 @@ static int bench(Run *r)
     qsort(seconds + WARM, (size_t)n, sizeof *seconds, by_value);
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
-    double median = seconds[WARM + n / 2], all = (double)(tokens * model.ranks);
+    double median = seconds[WARM + n / 2], work = (double)objective_work();
+    const char *unit = objective_metrics.step[objective_metrics.step_work].name;
     if (world.rank == 0)
-        printf("{\"tokens_per_second\": %.1f, \"tokens_per_second_min\": %.1f, "
-               "\"tokens_per_second_max\": %.1f, \"first_step_seconds\": %.3f, "
+        printf("{\"%s_per_second\": %.1f, \"%s_per_second_min\": %.1f, "
+               "\"%s_per_second_max\": %.1f, \"first_step_seconds\": %.3f, "
                "\"peak_rss_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
                "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n",
-               all / median, all / seconds[WARM + n - 1], all / seconds[WARM], first,
-               (int64_t)use.ru_maxrss * 1024, n, omp_get_max_threads(), model.ranks, model.recipe,
-               model.target);
+               unit, work / median, unit, work / seconds[WARM + n - 1], unit, work / seconds[WARM],
+               first, (int64_t)use.ru_maxrss * 1024, n, omp_get_max_threads(), model.ranks,
+               model.recipe, model.target);
     free(seconds);
     return EXIT_OK;
 }

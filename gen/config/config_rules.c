@@ -8,46 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What a family may be told. Module names: the last part of the Hugging Face path, as in PEFT. */
-typedef struct {
-    const char *name;
-    bool fused_qkv;          /* heads share one matrix: no kv_heads, head_dim = hidden / heads */
-    bool rope;
-    bool attention_bias;     /* may be chosen */
-    bool ffn_4x;             /* ffn defaults to 4 * hidden */
-    bool tied;               /* by default */
-    const char *norm_eps;
-    const char *modules, *peft_default, *saved;
-} FamilyRow;
-
-#define LLAMA_MODULES "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj", "q_proj v_proj", \
-                      "embed_tokens lm_head"
-static const FamilyRow family_row[] = {
-    {"gpt2", true, false, false, true, true, "1e-5", "c_attn c_proj c_fc", "c_attn", "wte lm_head"},
-    {"llama", false, true, true, false, false, "1e-6", LLAMA_MODULES},
-    {"qwen2", false, true, false, false, false, "1e-6", LLAMA_MODULES},
-};
-
-enum { MAX_WORDS = 16 };
-
-static const FamilyRow *family_of(const Config *c)
-{
-    for (size_t i = 0; i < sizeof family_row / sizeof *family_row; i++)
-        if (!strcmp(family_row[i].name, c->v[F_model_family].s))
-            return &family_row[i];
-    bug("no rules for the family %s", c->v[F_model_family].s);
-}
-
-static int words(const char *text, const char **word)
-{
-    int n = 0;
-    for (const char *p = text; *p && n < MAX_WORDS;) {
-        size_t k = strcspn(p, " ");
-        word[n++] = text_print("%.*s", (int)k, p);
-        p += k + (p[k] == ' ');
-    }
-    return n;
-}
+static const Family *family_of(const Config *c) { return family_find(c->v[F_model_family].s); }
 
 /* ---- defaults that follow ------------------------------------------------------------------ */
 
@@ -100,25 +61,25 @@ static void derive_head_dim(Config *c)
 
 void config_derive(Config *c)
 {
-    const FamilyRow *f = family_of(c);
+    const Family *f = family_of(c);
     if (open_field(c, F_name))
         c->v[F_name].s = base_name(c->recipe);
     c->name = c->v[F_name].s;
     fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
-    if (open_field(c, F_model_ffn) && !f->ffn_4x)
+    if (open_field(c, F_model_ffn) && !f->ffn)
         err_add(c->v[F_model_ffn].loc, "model.ffn: has to be set for %s: width inside the "
                 "feed-forward part", f->name);
-    fill_int(c, F_model_ffn, 4 * c->v[F_model_hidden].i);
+    fill_int(c, F_model_ffn, f->ffn * c->v[F_model_hidden].i);
     fill_int(c, F_model_positions, c->v[F_seq_max].i);
-    fill_text(c, F_model_norm_eps, f->norm_eps);
+    fill_text(c, F_model_norm_eps, f->eps);
     fill_int(c, F_model_tied, f->tied);
     if (open_field(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];
     if (open_field(c, F_lora_targets)) {
-        targets->list = arena_new(MAX_WORDS * sizeof *targets->list);
-        targets->n = c->v[F_lora_rank].i ? words(f->peft_default, targets->list) : 0;
+        targets->list = arena_new(FAMILY_LEAVES * sizeof *targets->list);
+        targets->n = c->v[F_lora_rank].i ? family_default_targets(f, targets->list) : 0;
     }
     err_flush();
 }
@@ -206,17 +167,17 @@ static int64_t near_divisor(int64_t n, int64_t k)
     }
 }
 
-static void check_heads(const Config *c, const FamilyRow *f)
+static void check_heads(const Config *c, const Family *f)
 {
     int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i,
             kv = c->v[F_model_kv_heads].i, hd = c->v[F_model_head_dim].i;
-    if (f->fused_qkv && heads * hd != hidden)
+    if (!f->k && heads * hd != hidden)
         err_add(place(c, F_model_head_dim, F_model_heads),
                 "model.head_dim: heads * head_dim = %" PRId64 " * %" PRId64 " = %" PRId64
                 ", but hidden = %" PRId64 ", and %s needs them equal; leave head_dim out or try "
                 "hidden = %" PRId64,
                 heads, hd, heads * hd, hidden, f->name, heads * hd);
-    if (f->fused_qkv && kv != heads)
+    if (!f->k && kv != heads)
         err_add(c->v[F_model_kv_heads].loc,
                 "model.kv_heads: %s has as many as heads: leave it out, got %" PRId64, f->name, kv);
     else if (heads % kv)
@@ -224,7 +185,7 @@ static void check_heads(const Config *c, const FamilyRow *f)
                 "model.kv_heads: heads = %" PRId64 " is not a multiple of "
                 "kv_heads = %" PRId64 "; try kv_heads = %" PRId64,
                 heads, kv, near_divisor(heads, kv));
-    if (f->rope && hd % 2)
+    if (f->rotary && hd % 2)
         err_add(place(c, F_model_head_dim, F_model_heads),
                 "model.head_dim: %" PRId64 " is odd; rotary embeddings "
                 "turn pairs: try %" PRId64,
@@ -239,10 +200,19 @@ static void refuse_set(const Config *c, int first, int last, const char *why)
             err_add(c->v[i].loc, "%s: %s", field_row[i].path, why);
 }
 
-static void check_family(const Config *c, const FamilyRow *f)
+static const char *bias_choosers(void)
+{
+    Str s = {0};
+    for (int i = 0; i < family_count(); i++)
+        if (family_row(i)->bias_chosen)
+            str_print(&s, "%s%s", s.n ? ", " : "", family_row(i)->name);
+    return s.text;
+}
+
+static void check_family(const Config *c, const Family *f)
 {
     bool scaled = strcmp(c->v[F_model_rope_scaling].s, "none") != 0;
-    if (!f->rope)
+    if (!f->rotary)
         refuse_set(c, F_model_rope_theta, F_model_rope_original_positions,
                    text_print("%s has no rotary embedding; leave it out", f->name));
     else if (!scaled)
@@ -254,10 +224,10 @@ static void check_family(const Config *c, const FamilyRow *f)
             place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
             "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
             c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
-    if (!f->attention_bias)
-        refuse_set(
-            c, F_model_attention_bias, F_model_attention_bias,
-            text_print("only llama leaves a choice; %s has its own biases: leave it out", f->name));
+    if (!f->bias_chosen)
+        refuse_set(c, F_model_attention_bias, F_model_attention_bias,
+                   text_print("only %s leaves a choice; %s has its own biases: leave it out",
+                              bias_choosers(), f->name));
     for (int i = F_model_bos; i <= F_model_eos; i++)
         if (c->v[i].i >= c->v[F_model_vocab].i)
             err_add(c->v[i].loc,
@@ -265,13 +235,18 @@ static void check_family(const Config *c, const FamilyRow *f)
                     field_row[i].path, c->v[i].i, c->v[F_model_vocab].i - 1);
 }
 
-static void check_modules(const Config *c, int field, const char *known, const char *also,
-                          const FamilyRow *f)
+static const char *with_blanks(const char *const *word, int n)
 {
-    const char *word[MAX_WORDS + 1];
-    int n = words(known, word);
-    if (also)
-        word[n++] = also;
+    Str s = {0};
+    for (int i = 0; i < n; i++)
+        str_print(&s, "%s%s", i ? " " : "", word[i]);
+    return s.text;
+}
+
+/* Each word of a list is one of the family's modules. */
+static void check_modules(const Config *c, int field, const char *const *word, int n,
+                          const Family *f)
+{
     const FieldValue *v = &c->v[field];
     for (int i = 0; i < v->n; i++) {
         int k = 0;
@@ -286,11 +261,11 @@ static void check_modules(const Config *c, int field, const char *known, const c
                 value_print(FT_STRING, &one),
                 strpbrk(v->list[i], ", ") ? "write a list: { \"q_proj\", \"v_proj\" }"
                 : near ? text_print("did you mean \"%s\"?", near)
-                     : text_print("there are: %s%s%s", known, also ? " " : "", also ? also : ""));
+                     : text_print("there are: %s", with_blanks(word, n)));
     }
 }
 
-static void check_lora(const Config *c, const FamilyRow *f)
+static void check_lora(const Config *c, const Family *f)
 {
     if (!c->v[F_lora_rank].i) {
         refuse_set(
@@ -299,8 +274,11 @@ static void check_lora(const Config *c, const FamilyRow *f)
         return;
     }
     const FieldValue *targets = &c->v[F_lora_targets], *saved = &c->v[F_lora_modules_to_save];
-    check_modules(c, F_lora_targets, f->modules, "all-linear", f);
-    check_modules(c, F_lora_modules_to_save, f->saved, NULL, f);
+    const char *linear[FAMILY_LEAVES + 1], *table[FAMILY_LEAVES];
+    int n = family_linears(f, linear);
+    linear[n] = "all-linear";
+    check_modules(c, F_lora_targets, linear, n + 1, f);
+    check_modules(c, F_lora_modules_to_save, table, family_tables(f, table), f);
     if (!targets->n)
         err_add(targets->loc, "lora.targets: want at least one module, or \"all-linear\"");
     for (int i = 0; i < targets->n; i++)
@@ -314,7 +292,7 @@ static void check_lora(const Config *c, const FamilyRow *f)
 
 void check_config(Config *c)
 {
-    const FamilyRow *f = family_of(c);
+    const Family *f = family_of(c);
     check_name(c);
     check_precision(c);
     check_gpu_fields(c);

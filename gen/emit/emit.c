@@ -379,6 +379,55 @@ static void write_step(const Graph *g)
         false);
 }
 
+static const char *const metrics_of[] = {"step", "eval"};
+
+/* The enum of what is reported of a step, and of a validation: STEP_loss, ... */
+static char *metric_names(const Graph *g)
+{
+    Str s = {0};
+    for (int k = 0; k < 2; k++) {
+        const char *of = k ? "EVAL" : "STEP";
+        str_print(&s, "enum {\n");
+        for (int i = 0; i < nmetrics; i++)
+            if (!strcmp(metric_row[i].objective, g->objective) &&
+                !strcmp(metric_row[i].of, metrics_of[k]))
+                str_print(&s, "    %s_%s,\n", of, metric_row[i].name);
+        str_print(&s, "    %s_METRICS\n};\n", of);
+    }
+    return s.text;
+}
+
+/* Their rows, in that order. */
+static char *metric_rows(const Graph *g)
+{
+    const Objective *o = objective_find(g->objective);
+    Str s = {0};
+    for (int k = 0; k < 2; k++) {
+        const char *of = k ? "EVAL" : "STEP";
+        str_print(&s, "static const Metric %s_metric[] = {\n", metrics_of[k]);
+        for (int i = 0; i < nmetrics; i++) {
+            const MetricRow *m = &metric_row[i];
+            if (strcmp(m->objective, g->objective) || strcmp(m->of, metrics_of[k]))
+                continue;
+            str_print(&s, "    {.name = \"%s\", .kind = METRIC_%s", m->name, m->kind);
+            if (*m->per)
+                str_print(&s, ", .per = %s_%s", of, m->per);
+            str_print(&s, "%s%s", !strcmp(m->better, "more") ? ", .more = true" : "",
+                      m->kept ? ", .kept = true" : "");
+            if (*m->text)
+                str_print(&s, ",\n     .text = %s", c_string(m->text));
+            str_print(&s, "},\n");
+        }
+        str_print(&s, "};\n");
+    }
+    str_print(&s, "const Metrics objective_metrics = {\n"
+                  "    .step = step_metric, .nstep = STEP_METRICS, .eval = eval_metric, "
+                  ".neval = EVAL_METRICS,\n"
+                  "    .step_work = STEP_%s, .eval_work = EVAL_%s, .samples = EVAL_samples,\n"
+                  "    .decides = EVAL_%s,\n};\n", o->work, o->work, o->decides);
+    return s.text;
+}
+
 /* The loop, and what the objective does on the host. */
 static void write_train(const Graph *g)
 {
@@ -393,10 +442,12 @@ static void write_train(const Graph *g)
              {"lora", config_int(c, F_lora_rank) ? "yes" : "", false},
              {"fp16", !strcmp(config_text(c, F_precision), "fp16") ? "yes" : "", false}),
         false);
-    copy_as("templates/objective.h", "objective.h");
+    folder_put("objective.h",
+        FILL("templates/objective.h", {"metrics", metric_names(g), false}), false);
     folder_put("objective.c",
         FILL(text_print("templates/objectives/%s.c", g->objective),
              {"head", head(g, "What the host does for the programs of a step"), false},
+             {"metrics", metric_rows(g), false},
              {"noise", ir_value(g, "noise") ? "yes" : "", false},
              {"documents", ir_value(g, "places") ? "yes" : "", false},
              {"targets", ir_value(g, "target_rows") ? "yes" : "", false}),
@@ -494,12 +545,10 @@ static void write_readme(const Graph *g)
                false);
 }
 
-void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
+void emit_run(const Graph *g, const char *outdir, bool force)
 {
     folder_begin();
     write_step(g);
-    if (locked)
-        lock_require(g);
     write_train(g);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)

@@ -160,23 +160,6 @@ static void add_id(cJSON *o, const char *key, int64_t id)
         add_int(o, key, id);
 }
 
-static void gpt2_config(Config *c, cJSON *o)
-{
-    add_int(o, "n_positions", config_int(c, F_model_positions));
-    add_int(o, "n_embd", config_int(c, F_model_hidden));
-    add_int(o, "n_layer", config_int(c, F_model_layers));
-    add_int(o, "n_head", config_int(c, F_model_heads));
-    add_int(o, "n_inner", config_int(c, F_model_ffn));
-    cJSON_AddStringToObject(o, "activation_function", "gelu_new");
-    json_add_float(o, "attn_pdrop", 0);
-    json_add_float(o, "embd_pdrop", 0);
-    json_add_float(o, "resid_pdrop", 0);
-    json_add_float(o, "layer_norm_epsilon", config_float(c, F_model_norm_eps));
-    cJSON_AddTrueToObject(o, "scale_attn_weights");
-    cJSON_AddFalseToObject(o, "scale_attn_by_inverse_layer_idx");
-    cJSON_AddFalseToObject(o, "reorder_and_upcast_attn");
-}
-
 static void add_rope(Config *c, cJSON *o)
 {
     double theta = config_float(c, F_model_rope_theta);
@@ -201,72 +184,74 @@ static void add_rope(Config *c, cJSON *o)
     }
 }
 
-static void llama_config(Config *c, cJSON *o)
+static void add_field(Config *c, cJSON *o, const char *key, int field)
 {
-    add_int(o, "hidden_size", config_int(c, F_model_hidden));
-    add_int(o, "intermediate_size", config_int(c, F_model_ffn));
-    add_int(o, "num_hidden_layers", config_int(c, F_model_layers));
-    add_int(o, "num_attention_heads", config_int(c, F_model_heads));
-    add_int(o, "num_key_value_heads", config_int(c, F_model_kv_heads));
-    add_int(o, "head_dim", config_int(c, F_model_head_dim));
-    cJSON_AddStringToObject(o, "hidden_act", "silu");
-    add_int(o, "max_position_embeddings", config_int(c, F_model_positions));
-    json_add_float(o, "rms_norm_eps", config_float(c, F_model_norm_eps));
-    json_add_float(o, "attention_dropout", 0);
-    add_rope(c, o);
+    switch (field_row[field].type) {
+    case FT_BOOL: cJSON_AddBoolToObject(o, key, config_bool(c, field)); break;
+    case FT_INT: add_int(o, key, config_int(c, field)); break;
+    case FT_FLOAT: json_add_float(o, key, config_float(c, field)); break;
+    default: bug("config.json: %s is no number", field_row[field].path);
+    }
 }
 
-static void llama_only(Config *c, cJSON *o)
+/* JSON of a row; a number with a point keeps it. */
+static void add_literal(cJSON *o, const char *key, const char *json)
 {
-    llama_config(c, o);
-    cJSON_AddBoolToObject(o, "attention_bias", config_bool(c, F_model_attention_bias));
-    cJSON_AddFalseToObject(o, "mlp_bias");
-    add_int(o, "pretraining_tp", 1);
+    cJSON *value = cJSON_Parse(json);
+    if (!value)
+        bug("families.def: %s is no JSON: %s", key, json);
+    if (cJSON_IsNumber(value) && strpbrk(json, ".e")) {
+        json_add_float(o, key, value->valuedouble);
+        cJSON_Delete(value);
+    } else {
+        cJSON_AddItemToObject(o, key, value);
+    }
 }
 
-static void qwen2_config(Config *c, cJSON *o)
-{
-    llama_config(c, o);
-    cJSON_AddFalseToObject(o, "use_sliding_window");
-    cJSON_AddNullToObject(o, "sliding_window");
-    add_int(o, "max_window_layers", config_int(c, F_model_layers));
-}
-
-static const struct {
-    const char *family, *architecture;
-    void (*config)(Config *c, cJSON *o);
-    bool fan_in_fan_out;     /* PEFT: the base's weights are stored (in, out) */
-} families[] = {
-    {"gpt2", "GPT2LMHeadModel", gpt2_config, true},
-    {"llama", "LlamaForCausalLM", llama_only, false},
-    {"qwen2", "Qwen2ForCausalLM", qwen2_config, false},
+/* Rows of families.def that config.json has; written: a field's path, or JSON. */
+static const struct { const char *family, *key, *written; } config_keys[] = {
+#define CONFIG_KEY(family, key, written, value) {#family, key, written},
+#define DERIVED_KEY(family, key, written, factor, a, b) {#family, key, written},
+#include "runtime/model/families.def"
 };
 
-static int family_row(const Graph *g)
+static void add_keys(Config *c, cJSON *o, const char *family)
 {
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-        if (!strcmp(families[i].family, g->family))
-            return (int)i;
-    bug("no config.json for family %s", g->family);
+    for (size_t i = 0; i < sizeof config_keys / sizeof config_keys[0]; i++) {
+        const char *key = config_keys[i].key, *written = config_keys[i].written;
+        if (strcmp(config_keys[i].family, family) || !*written)
+            continue;
+        int field = 0;
+        while (field < NFIELDS && strcmp(field_row[field].path, written))
+            field++;
+        if (field < NFIELDS)
+            add_field(c, o, key, field);
+        else
+            add_literal(o, key, written);
+    }
+}
+
+static const FamilyClass *class_of(const Graph *g)
+{
+    return family_class(g->family, objective_find(g->objective)->head);
 }
 
 char *emit_config_json(const Graph *g)
 {
     Config *c = g->cfg;
-    int f = family_row(g);
     const char *dtype = !strcmp(config_text(c, F_precision), "fp32") ? "float32" : "bfloat16";
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "architectures");
-    cJSON_AddItemToArray(list, cJSON_CreateString(families[f].architecture));
+    cJSON_AddItemToArray(list, cJSON_CreateString(class_of(g)->class));
     cJSON_AddStringToObject(o, "model_type", g->family);
-    add_int(o, "vocab_size", config_int(c, F_model_vocab));
     json_add_float(o, "initializer_range", config_float(c, F_model_init_std));
-    cJSON_AddBoolToObject(o, "tie_word_embeddings", config_bool(c, F_model_tied));
     add_id(o, "bos_token_id", config_int(c, F_model_bos));
     add_id(o, "eos_token_id", config_int(c, F_model_eos));
     cJSON_AddStringToObject(o, "torch_dtype", dtype);
     cJSON_AddStringToObject(o, "dtype", dtype);
     cJSON_AddTrueToObject(o, "use_cache");
-    families[f].config(c, o);
+    add_keys(c, o, g->family);
+    if (family_find(g->family)->rotary)
+        add_rope(c, o);
     return json_text(o);
 }
 
@@ -303,7 +288,7 @@ char *emit_adapter_json(const Graph *g)
     cJSON_AddItemToObject(o, "alpha_pattern", cJSON_CreateObject());
     cJSON_AddNullToObject(o, "base_model_name_or_path");
     cJSON_AddStringToObject(o, "bias", "none");
-    cJSON_AddBoolToObject(o, "fan_in_fan_out", families[family_row(g)].fan_in_fan_out);
+    cJSON_AddBoolToObject(o, "fan_in_fan_out", family_find(g->family)->transposed);
     cJSON_AddTrueToObject(o, "inference_mode");
     cJSON_AddTrueToObject(o, "init_lora_weights");
     cJSON_AddNullToObject(o, "layers_pattern");
@@ -324,7 +309,7 @@ char *emit_adapter_json(const Graph *g)
     cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());
     cJSON_AddNullToObject(o, "revision");
     cJSON_AddItemToObject(o, "target_modules", target_modules(g));
-    cJSON_AddStringToObject(o, "task_type", "CAUSAL_LM");
+    cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
     cJSON_AddFalseToObject(o, "use_dora");
     cJSON_AddBoolToObject(o, "use_rslora", config_bool(c, F_lora_rslora));
     return json_text(o);

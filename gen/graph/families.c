@@ -1,4 +1,4 @@
-/* families.c -- the forward pass of a decoder: one row a family, one function a block.
+/* families.c -- a model's forward pass: the steps of families.def, a function each.
  *
  * In:    the model.* and lora.* fields.   Out: parameters with their Hugging Face names, and
  *        forward ops.
@@ -9,43 +9,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-static const Family families[] = {
-    {.name = "gpt2",
-     .layernorm = true,
-     .positions = true,
-     .gelu = true,
-     .biases = true,
-     .transposed = true,
-     .residual_init = 2,
-     .embed = "transformer.wte",
-     .place = "transformer.wpe",
-     .norm1 = "transformer.h.%d.ln_1",
-     .norm2 = "transformer.h.%d.ln_2",
-     .norm = "transformer.ln_f",
-     .head = "lm_head",
-     .q = "transformer.h.%d.attn.c_attn",
-     .o = "transformer.h.%d.attn.c_proj",
-     .gate = "transformer.h.%d.mlp.c_fc",
-     .down = "transformer.h.%d.mlp.c_proj"},
-#define LLAMA_NAMES \
-    .embed = "model.embed_tokens", .norm1 = "model.layers.%d.input_layernorm", \
-    .norm2 = "model.layers.%d.post_attention_layernorm", .norm = "model.norm", .head = "lm_head", \
-    .q = "model.layers.%d.self_attn.q_proj", .k = "model.layers.%d.self_attn.k_proj", \
-    .v = "model.layers.%d.self_attn.v_proj", .o = "model.layers.%d.self_attn.o_proj", \
-    .gate = "model.layers.%d.mlp.gate_proj", .up = "model.layers.%d.mlp.up_proj", \
-    .down = "model.layers.%d.mlp.down_proj"
-    {.name = "llama", LLAMA_NAMES},
-    {.name = "qwen2", .qkv_bias = true, LLAMA_NAMES},
-};
-
-const Family *family_find(const char *name)
-{
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-        if (!strcmp(families[i].name, name))
-            return &families[i];
-    bug("no family %s", name);
-}
 
 /* ---- shapes and values ----------------------------------------------------------------------- */
 
@@ -66,20 +29,21 @@ void family_shapes(Build *b)
     b->V = config_int(c, F_model_vocab);
     const char *precision = config_text(c, F_precision);
     b->act = !strcmp(precision, "bf16") ? DT_BF16 : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
-    bool attention_bias = config_bool(c, F_model_attention_bias);
-    b->bias_qkv = b->family->biases || b->family->qkv_bias || attention_bias;
-    b->bias_o = b->family->biases || attention_bias;
+    b->biases = b->family->biases;
+    if (config_bool(c, F_model_attention_bias))
+        b->biases |= BIAS_ATTENTION;
 }
 
-static Dim dim_B(const Build *b) { return b->mode == MODE_DECODE ? dim(1, "1") : dim(b->B, "B"); }
-static Dim dim_T(const Build *b) { return b->mode == MODE_DECODE ? dim(1, "1") : dim(b->T, "T"); }
-
-/* An activation (B, T, width). */
-static Ref activation(Build *b, const char *name, Dim width)
+/* An activation with the rows of x. */
+static Ref activation(Build *b, const char *name, Ref x, Dim width)
 {
-    Dim d[3] = {dim_B(b), dim_T(b), width};
-    return build_temp(b, name, b->act, 3, d);
+    Dim d[5];
+    memcpy(d, x.v->dim, sizeof d);
+    d[x.v->rank - 1] = width;
+    return build_temp(b, name, b->act, x.v->rank, d);
 }
+
+static Dim columns(Ref x) { return x.v->dim[x.v->rank - 1]; }
 
 static Dim dim_qkv(const Build *b)
 {
@@ -91,31 +55,39 @@ static Dim dim_heads(const Build *b)
     return b->family->k ? dim(b->H * b->D, "H*D") : dim(b->C, "C");
 }
 
-/* The last name of a path. */
-static const char *leaf(const char *path)
-{
-    return strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
-}
-
 static bool listed(Config *c, int field, const char *path)
 {
-    return config_listed(c, field, leaf(path));
+    return config_listed(c, field, family_leaf(path));
 }
+
+/* What a parameter is before training. */
+typedef struct {
+    const char *init;
+    bool plain;              /* a norm's, or a bias */
+} First;
+static const First first_matrix = {"normal", false}, first_scale = {"ones", true},
+                   first_bias = {"zeros", true};
 
 /* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
  * decides by name. */
-static bool decays(const Build *b, bool norm_or_bias)
+static bool decays(const Build *b, First first)
 {
     const char *rule = config_text(b->c, F_optim_decay_rule);
-    return !strcmp(rule, "all") || (!strcmp(rule, "hf5") && !norm_or_bias);
+    return !strcmp(rule, "all") || (!strcmp(rule, "hf5") && !first.plain);
 }
 
 typedef struct { const char *path; int64_t rows; } Module;
 
+/* "b.qkv.w" inside blocks, "norm_f.w" outside. */
+static const char *parameter_name(const Build *b, const char *name, const char *suffix)
+{
+    return text_print("%s%s.%s", b->region ? "b." : "", name, suffix);
+}
+
 /* A parameter of rank 1 or 2 that holds the tensors `suffix` of the modules, one below the
  * other. */
 static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
-                        int nmodules, const char *suffix, bool norm_or_bias)
+                        int nmodules, const char *suffix, First first)
 {
     Value *v = ir_value(b->g, name);
     if (v)
@@ -128,9 +100,9 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
     bool lora = config_int(b->c, F_lora_rank) > 0;
     bool saved = lora && listed(b->c, F_lora_modules_to_save, m[0].path);
     v->trained = !lora || saved;
-    v->decay = v->trained && decays(b, norm_or_bias);
+    v->decay = v->trained && decays(b, first);
     v->adapter = saved;
-    v->init = norm_or_bias ? strcmp(suffix, "weight") ? "zeros" : "ones" : "normal";
+    v->init = first.init;
     v->std = config_float(b->c, F_model_init_std);
     v->npieces = nmodules;
     v->piece = arena_new(sizeof(Piece) * (size_t)nmodules);
@@ -147,7 +119,7 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
 static Value *as_adapter(const Build *b, Value *v, const char *init, double std)
 {
     v->trained = v->adapter = true;
-    v->decay = decays(b, false);
+    v->decay = decays(b, first_matrix);
     v->init = init;
     v->std = std;
     for (int i = 0; i < v->npieces; i++)
@@ -158,37 +130,6 @@ static Value *as_adapter(const Build *b, Value *v, const char *init, double std)
 static Ref use(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
 
 /* ---- pieces of a block ----------------------------------------------------------------------- */
-
-/* wide: columns of the result's rows, C or more. */
-static Ref norm(Build *b, const char *name, const char *path, Ref x, Dim wide)
-{
-    b->loc = config_loc(b->c, F_model_norm_eps);
-    const Family *f = b->family;
-    const char *in_block = b->region ? "b." : "";
-    Module m = {path, b->C};
-    Value *w = parameter(b, text_print("%s%s.w", in_block, name), dim(b->C, "C"), dim(0, ""), &m, 1,
-                         "weight", true);
-    Dim d[2] = {dim_B(b), dim_T(b)};
-    Ref y = activation(b, name, wide);
-    Ref mean = {0}, rstd;
-    if (f->layernorm)
-        mean = build_temp(b, text_print("%s.mean", name), DT_F32, 2, d);
-    rstd = build_temp(b, text_print("%s.rstd", name), DT_F32, 2, d);
-    Op *op;
-    if (f->layernorm) {
-        Value *bias = parameter(b, text_print("%s%s.b", in_block, name), dim(b->C, "C"), dim(0, ""),
-                                &m, 1, "bias", true);
-        op = build_op(b, OP_layernorm);
-        op_in(op, x), op_in(op, use(w)), op_in(op, use(bias));
-        op_out(op, y), op_out(op, mean), op_out(op, rstd);
-    } else {
-        op = build_op(b, OP_rmsnorm);
-        op_in(op, x), op_in(op, use(w));
-        op_out(op, y), op_out(op, rstd);
-    }
-    op_float(op, "eps", config_float(b->c, F_model_norm_eps));
-    return y;
-}
 
 /* The modules of a layer that get adapters: parts of its output. */
 typedef struct {
@@ -249,7 +190,7 @@ static Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmod
         err(config_loc(b->c, F_lora_fold),
             "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
             " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = \"auto\"",
-            l.parts, ranks.n, dtype_bytes[b->act], leaf(m[0].path));
+            l.parts, ranks.n, dtype_bytes[b->act], family_leaf(m[0].path));
     return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));
 }
 
@@ -257,11 +198,11 @@ static Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmod
 static void adapter_weights(Build *b, const char *name, Adapters *l, Dim in, Dim out)
 {
     Dim rows = l->width == out.n ? out : dim(l->width, text_print("%" PRId64, l->width));
-    Value *A = parameter(b, text_print("b.%s.lora_a", name), dim_ranks(b, l), in, l->a, l->parts,
-                         "lora_A.weight", false);
-    Value *B = parameter(b, text_print("b.%s.lora_b", name), rows,
+    Value *A = parameter(b, parameter_name(b, name, "lora_a"), dim_ranks(b, l), in, l->a,
+                         l->parts, "lora_A.weight", first_matrix);
+    Value *B = parameter(b, parameter_name(b, name, "lora_b"), rows,
                          dim(config_int(b->c, F_lora_rank), "R"), l->b, l->parts, "lora_B.weight",
-                         false);
+                         first_matrix);
     l->A = as_adapter(b, A, "uniform", 1 / sqrt((double)in.n));
     l->B = as_adapter(b, B, "zeros", 0);
 }
@@ -293,8 +234,8 @@ static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, D
 {
     b->loc = config_loc(b->c, F_lora_rank);
     adapter_weights(b, name, l, in, out);
-    Ref out_y = activation(b, text_print("%s.lora", name), out);
-    Ref u = activation(b, text_print("%s.u", name), dim_ranks(b, l));
+    Ref out_y = activation(b, text_print("%s.lora", name), x, out);
+    Ref u = activation(b, text_print("%s.u", name), x, dim_ranks(b, l));
     Op *op = adapter_op(b, OP_lora, OP_lora_dropout, y, x, l);
     op_out(op, out_y), op_out(op, u);
     return out_y;
@@ -305,7 +246,7 @@ static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, D
 {
     b->loc = config_loc(b->c, F_lora_rank);
     adapter_weights(b, name, l, in, out);
-    Ref xu = activation(b, text_print("%s.xu", name), x.v->dim[2]);
+    Ref xu = activation(b, text_print("%s.xu", name), x, columns(x));
     Op *op = adapter_op(b, OP_lora_fold, OP_lora_fold_dropout, x, w, l);
     op_out(op, xu), op_out(op, w);
     return xu;
@@ -317,9 +258,10 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
                   bool bias)
 {
     Adapters l = adapters(b, m, nmodules);
-    Dim wide = x.v->dim[2];
+    Dim wide = columns(x);
     Loc loc = b->loc;
-    Value *w = parameter(b, text_print("b.%s.w", name), out, wide, m, nmodules, "weight", false);
+    Value *w = parameter(b, parameter_name(b, name, "w"), out, wide, m, nmodules, "weight",
+                         first_matrix);
     bool folded = wide.n > in.n;
     b->sites++;
     for (int i = 0; i < nmodules && folded; i++)
@@ -327,11 +269,11 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
     if (folded)
         x = fold(b, name, x, use(w), &l, in, out);
     b->loc = loc;
-    Ref y = activation(b, name, out);
+    Ref y = activation(b, name, x, out);
     Op *op;
     if (bias) {
-        Value *v =
-            parameter(b, text_print("b.%s.b", name), out, dim(0, ""), m, nmodules, "bias", true);
+        Value *v = parameter(b, parameter_name(b, name, "b"), out, dim(0, ""), m, nmodules, "bias",
+                             first_bias);
         op = build_op(b, OP_linear_bias);
         op_in(op, x), op_in(op, use(w)), op_in(op, use(v));
     } else {
@@ -360,7 +302,7 @@ static void head_attrs(const Build *b, Op *op)
 static Ref rotate(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_rope_theta);
-    Ref y = activation(b, "rot", dim_qkv(b));
+    Ref y = activation(b, "rot", qkv, columns(qkv));
     bool at = b->mode == MODE_DECODE, documents = b->places && !at;
     Op *op = build_op(b, at ? OP_rope_at : documents ? OP_rope_docs : OP_rope);
     op_in(op, qkv), op_in(op, ref(b->cos)), op_in(op, ref(b->sin));
@@ -388,7 +330,7 @@ static Value *cache(Build *b, const char *name)
 static Ref attention(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_heads);
-    Ref o = activation(b, "att", dim_heads(b));
+    Ref o = activation(b, "att", qkv, dim_heads(b));
     Op *op;
     if (b->mode == MODE_DECODE) {
         Value *keys = cache(b, "keys"), *values = cache(b, "values");
@@ -411,35 +353,83 @@ static Ref attention(Build *b, Ref qkv)
 
 static Ref pointwise(Build *b, int kind, const char *name, Ref x, Dim width)
 {
-    Ref y = activation(b, name, width);
+    Ref y = activation(b, name, x, width);
     Op *op = build_op(b, kind);
     op_in(op, x);
     op_out(op, y);
     return y;
 }
 
-static void add(Build *b, Ref x, Ref y, Ref out)
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static Dim dim_C(const Build *b) { return dim(b->C, "C"); }
+
+/* Modules whose tensors a linear layer has, one below the other; how many. */
+static int qkv_modules(const Build *b, Module m[3])
 {
-    Op *op = build_op(b, OP_add);
-    op_in(op, x), op_in(op, y);
-    op_out(op, out);
+    const Family *f = b->family;
+    int64_t q = b->H * b->D, kv = b->K * b->D;
+    m[0] = (Module){f->q, f->k ? q : q + 2 * kv};
+    m[1] = (Module){f->k, kv}, m[2] = (Module){f->v, kv};
+    return f->k ? 3 : 1;
 }
 
-/* ---- the public pieces ----------------------------------------------------------------------- */
+static int up_modules(const Build *b, Module m[2])
+{
+    const Family *f = b->family;
+    m[f->gate ? 1 : 0] = (Module){f->up, b->F};
+    if (f->gate)
+        m[0] = (Module){f->gate, b->F};
+    return f->gate ? 2 : 1;
+}
 
-void family_embed(Build *b)
+static Dim dim_up(const Build *b)
+{
+    return b->family->gate ? dim(2 * b->F, "2*F") : dim(b->F, "F");
+}
+
+static bool is_step(const char *steps, const char *word)
+{
+    size_t n = strlen(word);
+    return !strncmp(steps, word, n) && (!steps[n] || steps[n] == ' ');
+}
+
+/* What follows a step: `next` is the rest of the list. A norm that only a linear layer reads leaves
+ * room in its rows for that layer's adapters. */
+static Dim dim_normed(const Build *b, const char *next)
+{
+    Module m[3];
+    if (is_step(next, "attention"))
+        return dim_folded(b, dim_C(b), dim_qkv(b), m, qkv_modules(b, m));
+    if (is_step(next, "ffn"))
+        return dim_folded(b, dim_C(b), dim_up(b), m, up_modules(b, m));
+    return dim_C(b);
+}
+
+/* Where a step leaves its result: the last one where the list's goes. */
+static Ref result(Build *b, const char *name, Dim width, const char *next)
+{
+    if (*next)
+        return activation(b, name, b->x, width);
+    if (b->to.v)
+        return b->to;
+    return activation(b, b->mode == MODE_AGAIN ? "out" : name, b->x, width);
+}
+
+static void step_tokens(Build *b, const char *next)
 {
     const Family *f = b->family;
     b->loc = config_loc(b->c, F_model_vocab);
-    Module m = {f->embed, b->V};
-    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim(b->C, "C"), &m, 1, "weight", false),
+    Module m = {f->tokens, b->V};
+    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_matrix),
           *wpe = NULL;
-    if (f->positions) {
+    if (f->places) {
         int64_t P = config_int(b->c, F_model_positions);
-        Module place = {f->place, P};
-        wpe = parameter(b, "wpe", dim(P, "P"), dim(b->C, "C"), &place, 1, "weight", false);
+        Module place = {f->places, P};
+        wpe = parameter(b, "wpe", dim(P, "P"), dim_C(b), &place, 1, "weight", first_matrix);
     }
     bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at;
+    Ref y = result(b, "embed", dim_C(b), next);
     Op *op = build_op(b, documents ? OP_embed_docs
                          : wpe     ? at ? OP_embed_pos_at : OP_embed_pos
                          : at      ? OP_embed_at
@@ -451,51 +441,126 @@ void family_embed(Build *b)
         op_in(op, ref(b->place));
     if (documents)
         op_in(op, build_input(b, b->places));
-    op_out(op, b->x);
+    op_out(op, y);
+    b->x = y;
 }
+
+static void norm(Build *b, const char *name, const char *path, const char *next)
+{
+    b->loc = config_loc(b->c, F_model_norm_eps);
+    bool layernorm = !strcmp(b->family->norm, "layernorm");
+    Dim C = dim_C(b), none = dim(0, "");
+    const Value *x = b->x.v;
+    Module m = {path, C.n};
+    Value *w = parameter(b, parameter_name(b, name, "w"), C, none, &m, 1, "weight", first_scale);
+    Ref y = result(b, name, dim_normed(b, next), next), mean = {0};
+    if (layernorm)
+        mean = build_temp(b, text_print("%s.mean", name), DT_F32, x->rank - 1, x->dim);
+    Ref rstd = build_temp(b, text_print("%s.rstd", name), DT_F32, x->rank - 1, x->dim);
+    Value *bias = !layernorm ? NULL
+                             : parameter(b, parameter_name(b, name, "b"), C, none, &m, 1, "bias",
+                                         first_bias);
+    Op *op = build_op(b, layernorm ? OP_layernorm : OP_rmsnorm);
+    op_in(op, b->x), op_in(op, use(w));
+    if (layernorm)
+        op_in(op, use(bias));
+    op_out(op, y);
+    if (layernorm)
+        op_out(op, mean);
+    op_out(op, rstd);
+    op_float(op, "eps", config_float(b->c, F_model_norm_eps));
+    b->x = y;
+}
+
+static void step_norm1(Build *b, const char *next) { norm(b, "norm1", b->family->norm1, next); }
+static void step_norm2(Build *b, const char *next) { norm(b, "norm2", b->family->norm2, next); }
+static void step_norm_f(Build *b, const char *next)
+{
+    norm(b, "norm_f", b->family->norm_f, next);
+}
+
+static void step_keep(Build *b, const char *next)
+{
+    (void)next;
+    b->kept = b->x;
+}
+
+static void step_add(Build *b, const char *next)
+{
+    Ref y = result(b, b->adds++ ? "end" : "mid", dim_C(b), next);
+    Op *op = build_op(b, OP_add);
+    op_in(op, b->kept), op_in(op, b->x);
+    op_out(op, y);
+    b->x = y;
+}
+
+static void step_attention(Build *b, const char *next)
+{
+    (void)next;
+    Module qkv[3], o = {b->family->o, b->C};
+    b->loc = config_loc(b->c, F_model_hidden);
+    Ref y = linear(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, qkv_modules(b, qkv),
+                   b->biases & BIAS_QKV);
+    if (b->cos)
+        y = rotate(b, y);
+    y = attention(b, y);
+    b->loc = config_loc(b->c, F_model_hidden);
+    b->x = linear(b, "o", y, dim_heads(b), dim_C(b), &o, 1, b->biases & BIAS_O);
+    residual_init(b, "b.o.w");
+}
+
+static void step_ffn(Build *b, const char *next)
+{
+    (void)next;
+    Module up[2], down = {b->family->down, b->C};
+    Dim F = dim(b->F, "F");
+    bool bias = b->biases & BIAS_FFN;
+    b->loc = config_loc(b->c, F_model_ffn);
+    Ref y = linear(b, b->family->gate ? "gate_up" : "up", b->x, dim_C(b), dim_up(b), up,
+                   up_modules(b, up), bias);
+    y = pointwise(b, op_find(b->family->activation), "act", y, F);
+    b->x = linear(b, "down", y, F, dim_C(b), &down, 1, bias);
+    residual_init(b, "b.down.w");
+}
+
+static const struct { const char *word; void (*write)(Build *b, const char *next); } steps[] = {
+    {"tokens", step_tokens},       {"keep", step_keep}, {"add", step_add},
+    {"norm1", step_norm1},         {"norm2", step_norm2}, {"norm_f", step_norm_f},
+    {"attention", step_attention}, {"ffn", step_ffn},
+};
+
+/* Writes a list of steps from b->x to `to`; to.v == NULL: to a value of its own. */
+static void walk(Build *b, const char *list, Ref to)
+{
+    b->to = to;
+    b->adds = 0;
+    while (*list) {
+        size_t i = 0, n = strcspn(list, " ");
+        while (i < sizeof steps / sizeof steps[0] && !is_step(list, steps[i].word))
+            i++;
+        if (i == sizeof steps / sizeof steps[0])
+            bug("families.def: %s: no step %s", b->family->name, list);
+        list += n + (list[n] == ' ');
+        steps[i].write(b, list);
+    }
+}
+
+/* ---- the public pieces ----------------------------------------------------------------------- */
+
+void family_first(Build *b) { walk(b, b->family->first, b->x); }
 
 void family_block(Build *b)
 {
-    const Family *f = b->family;
-    Config *c = b->c;
-    Dim C = dim(b->C, "C"), F = dim(b->F, "F");
-    int64_t q = b->H * b->D, kv = b->K * b->D;
     b->block_first = b->p->nops;
     b->sites = 0;
-
-    Module qkv[3] = {{f->q, f->k ? q : q + 2 * kv}, {f->k, kv}, {f->v, kv}};
-    int n = f->k ? 3 : 1;
-    Ref x = b->x, n1 = norm(b, "norm1", f->norm1, x, dim_folded(b, C, dim_qkv(b), qkv, n));
-    b->loc = config_loc(c, F_model_hidden);
-    Ref y = linear(b, "qkv", n1, C, dim_qkv(b), qkv, n, b->bias_qkv);
-    if (!f->positions)
-        y = rotate(b, y);
-    y = attention(b, y);
-    b->loc = config_loc(c, F_model_hidden);
-    Module o = {f->o, b->C}, down = {f->down, b->C};
-    y = linear(b, "o", y, dim_heads(b), C, &o, 1, b->bias_o);
-    residual_init(b, "b.o.w");
-    Ref mid = activation(b, "mid", C);
-    add(b, x, y, mid);
-
-    Module up[2] = {{f->gate, b->F}, {f->up, b->F}};
-    Dim width = f->gelu ? F : dim(2 * b->F, "2*F");
-    n = f->gelu ? 1 : 2;
-    Ref n2 = norm(b, "norm2", f->norm2, mid, dim_folded(b, C, width, up, n));
-    b->loc = config_loc(c, F_model_ffn);
-    y = linear(b, f->gelu ? "up" : "gate_up", n2, C, width, up, n, f->biases);
-    y = pointwise(b, f->gelu ? OP_gelu : OP_swiglu, "act", y, F);
-    b->loc = config_loc(c, F_model_ffn);
-    y = linear(b, "down", y, F, C, &down, 1, f->biases);
-    residual_init(b, "b.down.w");
-    b->x = b->mode == MODE_AGAIN ? activation(b, "out", C) : ref_loop(x.v, 1);
-    add(b, mid, y, b->x);
+    walk(b, b->family->block, b->mode == MODE_AGAIN ? (Ref){0} : ref_loop(b->x.v, 1));
     b->block_last = b->p->nops;
 }
 
-Ref family_norm(Build *b)
+Ref family_last(Build *b)
 {
-    return norm(b, "norm_f", b->family->norm, b->x, dim(b->C, "C"));
+    walk(b, b->family->last, (Ref){0});
+    return b->x;
 }
 
 Value *family_head(Build *b)
@@ -504,5 +569,5 @@ Value *family_head(Build *b)
         return ir_value(b->g, "wte");
     b->loc = config_loc(b->c, F_model_tied);
     Module m = {b->family->head, b->V};
-    return parameter(b, "head", dim(b->V, "V"), dim(b->C, "C"), &m, 1, "weight", false);
+    return parameter(b, "head", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_matrix);
 }

@@ -15,16 +15,15 @@ typedef struct {
 } Entry;
 
 static struct {
-    int n, nwritten;
+    int n;
     Entry entry[256];
-    Value *written[128];     /* gradients of parameters that this program has written */
     int skip;                /* op whose gradient was taken together with a later one; -1: none */
 } tape;
 
 void gradient_start(Build *b)
 {
     (void)b;
-    tape.n = tape.nwritten = 0;
+    tape.n = 0;
     tape.skip = -1;
 }
 
@@ -58,17 +57,6 @@ static Ref gradient_get(Ref value)
 }
 
 Value *gradient_of(Build *b, Value *param) { return build_state(b, "grad", param, PU_gradients); }
-
-int gradient_beta(Build *b, Value *grad)
-{
-    bool written = config_int(b->c, F_batch_accum) > 1;
-    for (int i = 0; i < tape.nwritten; i++)
-        written |= tape.written[i] == grad;
-    if (tape.nwritten == (int)(sizeof tape.written / sizeof tape.written[0]))
-        bug("too many writes of gradients");
-    tape.written[tape.nwritten++] = grad;
-    return written;
-}
 
 /* A temporary like a value, but for its last dimension. */
 static Ref like(Build *b, const char *name, Ref value, Dim columns)
@@ -126,7 +114,8 @@ static void out_gradient(Build *b, Op *op, Ref param)
     op_out(op, same_index(param, gradient_of(b, param.v)));
 }
 
-static void beta(Build *b, Op *op) { op_int(op, "beta", gradient_beta(b, op->out[0].v)); }
+/* Whether it adds follows from the schedule: schedule_betas(). */
+static void beta(Op *op) { op_int(op, "beta", 0); }
 
 static void copy_attrs(Op *to, const Op *from)
 {
@@ -149,7 +138,7 @@ static void grad_embed(Build *b, const Op *fwd, int i)
     Op *op = build_op(b, OP_embed_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]);
     out_gradient(b, op, fwd->in[1]);
-    beta(b, op);
+    beta(op);
 }
 
 static void grad_embed_pos(Build *b, const Op *fwd, int i)
@@ -161,7 +150,7 @@ static void grad_embed_pos(Build *b, const Op *fwd, int i)
     Op *op = build_op(b, OP_pos_bwd);
     op_in(op, dy);
     out_gradient(b, op, fwd->in[2]);
-    beta(b, op);
+    beta(op);
 }
 
 static void grad_embed_docs(Build *b, const Op *fwd, int i)
@@ -173,7 +162,7 @@ static void grad_embed_docs(Build *b, const Op *fwd, int i)
     Op *op = build_op(b, OP_embed_bwd);
     op_in(op, dy), op_in(op, fwd->in[3]);
     out_gradient(b, op, fwd->in[2]);
-    beta(b, op);
+    beta(op);
 }
 
 static void grad_layernorm(Build *b, const Op *fwd, int i)
@@ -186,7 +175,7 @@ static void grad_layernorm(Build *b, const Op *fwd, int i)
         op_in(op, dy), op_in(op, x), op_in(op, mean), op_in(op, rstd);
         out_gradient(b, op, w);
         out_gradient(b, op, fwd->in[2]);
-        beta(b, op);
+        beta(op);
     }
     Ref dx = contribution(b, x);
     Op *op = build_op(b, OP_layernorm_dx);
@@ -203,7 +192,7 @@ static void grad_rmsnorm(Build *b, const Op *fwd, int i)
         Op *op = build_op(b, OP_rmsnorm_dw);
         op_in(op, dy), op_in(op, x), op_in(op, rstd);
         out_gradient(b, op, w);
-        beta(b, op);
+        beta(op);
     }
     Ref dx = contribution(b, x);
     Op *op = build_op(b, OP_rmsnorm_dx);
@@ -219,7 +208,7 @@ static void linear_dw(Build *b, const Op *fwd, Ref dy)
     Op *op = build_op(b, OP_linear_dw);
     op_in(op, dy), op_in(op, fwd->in[0]);
     out_gradient(b, op, fwd->in[1]);
-    beta(b, op);
+    beta(op);
 }
 
 static void linear_dx(Build *b, Ref dy, Ref w, Ref dx)
@@ -244,7 +233,7 @@ static void grad_linear_bias(Build *b, const Op *fwd, int i)
         Op *op = build_op(b, OP_bias_grad);
         op_in(op, gradient_get(fwd->out[0]));
         out_gradient(b, op, fwd->in[2]);
-        beta(b, op);
+        beta(op);
     }
     grad_linear(b, fwd, i);
 }
@@ -265,9 +254,7 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
     op_out(op, dx);
     out_gradient(b, op, A), out_gradient(b, op, B);
     copy_attrs(op, fwd);
-    int add = gradient_beta(b, op->out[1].v);
-    gradient_beta(b, op->out[2].v);
-    op_int(op, "beta", add);
+    beta(op);
     contribute(b, x, dx);
 }
 
@@ -360,7 +347,7 @@ static void grad_gather(Build *b, const Op *fwd, int i)
 }
 
 static void (*const rule[NOPS])(Build *, const Op *, int) = {
-#define OP(name, nin, nout, place, attrs, flops, grad, doc) grad_##grad,
+#define OP(name, operands, place, attrs, flops, grad, doc) grad_##grad,
 #include "gen/graph/ops.def"
 #undef OP
 };

@@ -19,7 +19,7 @@ static void make_rope(Build *b)
     Dim T = dim(b->T, "T"), half = dim(b->D / 2, "D/2");
     b->cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
     b->sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
-    b->p = ir_program(b->g, "init", "once at start: tables that the layers read");
+    b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
     bool llama3 = !strcmp(scaling, "llama3");
     Op *op = build_op(b, llama3 ? OP_rope_table_llama3 : OP_rope_table);
     op_out(op, ref(b->cos)), op_out(op, ref(b->sin));
@@ -30,6 +30,7 @@ static void make_rope(Build *b)
         op_float(op, "high", config_float(c, F_model_rope_high_freq_factor));
         op_int(op, "original", config_int(c, F_model_rope_original_positions));
     }
+    schedule_alone(b, "what the other programs look up", NULL);
 }
 
 /* ---- after building -------------------------------------------------------------------------- */
@@ -126,9 +127,8 @@ static void (*builder_of(const char *name))(Build *b)
         const char *name;
         void (*build)(Build *b);
     } objectives[] = {
-#define OBJECTIVE(name, about) {#name, name##_build},
+#define OBJECTIVE(name, ...) {#name, name##_build},
 #include "gen/config/objectives.def"
-#undef OBJECTIVE
     };
     for (size_t i = 0; i < sizeof objectives / sizeof objectives[0]; i++)
         if (!strcmp(objectives[i].name, name))
@@ -147,13 +147,14 @@ Graph *graph_build(Config *c)
     g->ranks = config_int(c, F_gpus);
     Build b = {.g = g, .c = c, .mode = MODE_TRAIN};
     family_shapes(&b);
-    if (!b.family->positions)
+    if (b.family->rotary)
         make_rope(&b);
     b.loc = config_loc(c, F_batch_micro);
     builder_of(g->objective)(&b);
     check_fold(&b);
     remove_dead(g);
     set_slots(g);
+    schedule_betas(g);
     return g;
 }
 
@@ -172,24 +173,6 @@ static int count_updates(const Graph *g, const Value *param, const Value *gradie
             n++;
         }
     return n;
-}
-
-static void check_op(const Program *p, const Op *op)
-{
-    const OpRow *row = &op_row[op->kind];
-    if ((row->nin >= 0 && row->nin != op->nin) || (row->nout >= 0 && row->nout != op->nout))
-        bug("%s in %s: %d operands in, %d out", row->name, p->name, op->nin, op->nout);
-    if (op->region < 0 || op->region > p->nregions)
-        bug("%s in %s: no region %d", row->name, p->name, op->region);
-    for (int i = 0; i < op->nin + op->nout; i++) {
-        Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
-        if (r.index == IX_LOOP && !op->region)
-            bug("%s in %s: %s[l] outside a region", row->name, p->name, r.v->name);
-        int64_t last = r.index == IX_LOOP ? p->region[op->region].count - 1 + r.k : r.k;
-        if (r.index != IX_NONE && (r.k < 0 || last >= r.v->count))
-            bug("%s in %s: index of %s beyond its %" PRId64 " elements", row->name, p->name,
-                r.v->name, r.v->count);
-    }
 }
 
 /* Each temporary is written before it is read; an array element [l+1] may come from the last
@@ -238,8 +221,7 @@ static void check_once(const Graph *g, const Value *v)
         bug("%s is never defined", v->name);
 }
 
-/* The first write of a step overwrites, those behind it add; after a program that clears gradients
- * all of them add. */
+/* A trained parameter has a gradient that is written, stands in the norm and updates it once. */
 static void check_gradient(const Graph *g, const Value *param)
 {
     const Value *grad = ir_value(g, text_print("grad.%s", param->name));
@@ -247,43 +229,27 @@ static void check_gradient(const Graph *g, const Value *param)
         bug("%s has no gradient", param->name);
     if (count_updates(g, param, grad) != 1)
         bug("%s is updated %d times", param->name, count_updates(g, param, grad));
-    bool clears = false, cleared = false, normed = false;
-    int writes = 0;
+    bool normed = false, written = false;
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            clears |= op->kind == OP_zero;
-            for (int k = 0; k < op->nout; k++)
-                cleared |= op->kind == OP_zero && op->out[k].v == grad;
             for (int k = 0; k < op->nin; k++)
                 normed |= op->kind == OP_grad_norm && op->in[k].v == grad;
+            for (int k = 0; k < op->nout; k++)
+                written |= op_attr(op, "beta") && op->out[k].v == grad;
         }
-    for (int i = 0; i < g->nprograms; i++)
-        for (int j = 0; j < g->programs[i]->nops; j++)
-            for (int k = 0; k < g->programs[i]->ops[j].nout; k++) {
-                const Op *op = &g->programs[i]->ops[j];
-                const Attr *beta = op_attr(op, "beta");
-                if (op->out[k].v != grad || !beta)
-                    continue;
-                if (beta->i != (clears || writes > 0))
-                    bug("write %d of %s has beta %" PRId64, writes, grad->name, beta->i);
-                writes++;
-            }
-    if (!writes)
+    if (!written)
         bug("%s is never written", grad->name);
-    if (clears != cleared)
-        bug("%s is not cleared", grad->name);
     if (!normed)
         bug("%s is not in the norm", grad->name);
 }
 
 void check_graph(const Graph *g)
 {
-    for (int i = 0; i < g->nprograms; i++) {
-        for (int j = 0; j < g->programs[i]->nops; j++)
-            check_op(g->programs[i], &g->programs[i]->ops[j]);
+    check_ops(g);
+    for (int i = 0; i < g->nprograms; i++)
         check_order(g->programs[i]);
-    }
+    check_schedules(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)

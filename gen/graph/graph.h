@@ -15,24 +15,6 @@ typedef enum {
     MODE_DECODE              /* one token, keys and values cached */
 } Mode;
 
-/* How a family of models is put together; rows in families.c. Paths are module paths of the Hugging
- * Face class. */
-typedef struct {
-    const char *name;
-    bool layernorm;          /* LayerNorm with bias, else RMSNorm */
-    bool positions;          /* learned position embedding, else RoPE */
-    bool gelu;               /* Linear-GELU-Linear, else SwiGLU */
-    bool biases;             /* on every linear layer of a block */
-    bool qkv_bias;           /* on q, k, v only */
-    bool transposed;         /* linear weights stored (in, out) */
-    /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
-    double residual_init;
-    const char *embed, *place, *norm1, *norm2, *norm, *head;
-    const char *q, *k, *v;   /* k == NULL: q names one module that holds all three */
-    const char *o, *gate, *up, *down;   /* up == NULL: gate names the one up projection */
-    const char *peft_class;  /* task_type of adapter_config.json */
-} Family;
-
 typedef struct {
     Graph *g;
     Config *c;
@@ -46,14 +28,16 @@ typedef struct {
     int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
     Dim size[8];
     Dtype act;               /* activations and compute weights */
-    bool bias_qkv, bias_o;
+    int biases;              /* BIAS_... */
     int sites;               /* dropout sites handed out in a block */
     Value *places, *ends;    /* data.kind bfd: of the documents; else NULL */
     Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
     /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
     Value *target_rows, *target_of;
     Value *scaler;           /* fp16: loss scale, steps since it last changed; else NULL */
-    Ref x;                   /* the residual stream */
+    Ref x;                   /* what the next step works on; outside: the residual stream */
+    Ref kept, to;            /* of a list of steps: what `add` adds to; where the last result goes */
+    int adds;                /* so far in the list */
     int block_first, block_last;   /* ops of the block just written: [first, last) */
 } Build;
 
@@ -75,12 +59,11 @@ void size_add(Build *b, const char *sym, int64_t n);
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose);
 
 /* families.c */
-const Family *family_find(const char *name);
 void family_shapes(Build *b);              /* reads the model.* fields */
-void family_embed(Build *b);
+void family_first(Build *b);               /* from the batch to b->x */
 /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
 void family_block(Build *b);
-Ref family_norm(Build *b);                 /* the final norm */
+Ref family_last(Build *b);                 /* from the last block to what the head reads */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
 /* gradient.c: appends the backward pass of ops [0, end) of the program, whose last values have the
@@ -89,8 +72,11 @@ void gradient_start(Build *b);
 void gradient_set(Ref value, Ref gradient);
 void gradient_walk(Build *b, int first, int last);     /* ops [last-1 .. first], straight line */
 Value *gradient_of(Build *b, Value *param);             /* $grad.NAME; created at its first use */
-/* beta of the next write into a gradient: 1 when something is there already. */
-int gradient_beta(Build *b, Value *grad);
+
+/* order.c: sets the beta of each write of a gradient, 1 where its schedule has written or cleared it
+ * before */
+void schedule_betas(Graph *g);
+void check_schedules(const Graph *g);
 
 /* ---- programs.c: what objectives build of ---------------------------------------------------- */
 
@@ -105,12 +91,13 @@ Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the fina
 /* Behind gradient_set() of a value that ops [.., end) made of what pass_forward() returned. */
 void pass_backward(Build *b, const Pass *p, int end);
 
-/* Programs that are alike in objectives. begin is there only where micro-batches are accumulated;
- * it, reduce and update come behind all that write gradients. */
 void program_micro(Build *b);                      /* started; its ops are the objective's */
-void program_begin(Build *b);
-void program_reduce(Build *b);
-void program_update(Build *b);
+/* The schedule train around it: the programs begin (where micro-batches are accumulated), reduce and
+ * update. */
+void schedule_train(Build *b);
+/* The program just written as a schedule of its own: what the host calls for its result. */
+void schedule_alone(Build *b, const char *about, const char *result);
+void schedule_loss(Build *b, const char *about);   /* the same for its sum of losses */
 
 void loss_inputs(Build *b);                        /* b->scale, b->noise; the sum of the losses */
 Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */
@@ -131,8 +118,7 @@ Ref head_gather(Build *b, Ref y);
 int64_t head_chunk(Build *b);
 
 /* objectives/NAME.c: inputs and programs. */
-#define OBJECTIVE(name, about) void name##_build(Build *b);
+#define OBJECTIVE(name, ...) void name##_build(Build *b);
 #include "gen/config/objectives.def"
-#undef OBJECTIVE
 
 #endif

@@ -16,13 +16,6 @@
 static const char *const kind_name[] = {"param", "state", "input", "value"};
 static const char *const place_name[] = {"", "rep", "shard", "partial"};
 
-/* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
-char *text_float(double f)
-{
-    char *text = text_print("%.9g", f);
-    return strpbrk(text, ".en") ? text : text_print("%s.0", text);
-}
-
 /* ---- printing -------------------------------------------------------------------------------- */
 
 static void print_loc(Str *s, Loc loc)
@@ -93,13 +86,8 @@ static void print_op(Str *s, const Op *op, bool indent)
     print_refs(s, op->out, op->nout);
     str_print(s, " = %s ", op_row[op->kind].name);
     print_refs(s, op->in, op->nin);
-    for (int i = 0; i < op->nattr; i++) {
-        const Attr *a = &op->attr[i];
-        if (a->is_int)
-            str_print(s, "  %s %" PRId64, a->key, a->i);
-        else
-            str_print(s, "  %s %s", a->key, text_float(a->f));
-    }
+    for (int i = 0; i < op->nattr; i++)
+        str_print(s, "  %s %s", op->attr[i].key, attr_text(&op->attr[i]));
     print_loc(s, op->loc);
 }
 
@@ -118,7 +106,7 @@ static void print_group(Str *s, const Graph *g, const Program *p, int index)
 
 static void print_program(Str *s, const Graph *g, const Program *p)
 {
-    str_print(s, "\nprogram %s \"%s\"\n", p->name, p->about);
+    str_print(s, "\nprogram %s  %s  \"%s\"\n", p->name, role_name[p->role], p->about);
     int region = 0, group = -1;
     for (int i = 0; i < p->nops; i++) {
         const Op *op = &p->ops[i];
@@ -138,6 +126,28 @@ static void print_program(Str *s, const Graph *g, const Program *p)
         str_print(s, "end\n");
 }
 
+/* schedule train   clear $loss, begin, micro * 4, reduce, update  -> $loss, $total_norm  "..." */
+static void print_schedule(Str *s, const Schedule *c)
+{
+    str_print(s, "schedule %-7s", c->name);
+    for (int i = 0; i < c->nitems; i++) {
+        const Item *item = &c->item[i];
+        str_print(s, i ? ", " : " ");
+        if (!item->program) {
+            str_print(s, "clear ");
+            print_ref(s, ref(item->clears));
+        } else
+            str_print(s, "%s", item->program->name);
+        if (item->times > 1)
+            str_print(s, " * %" PRId64, item->times);
+    }
+    for (int i = 0; i < c->nresults; i++) {
+        str_print(s, i ? ", " : "  -> ");
+        print_ref(s, ref(c->result[i]));
+    }
+    str_print(s, "%s  \"%s\"\n", c->captured ? "  captured" : "", c->about);
+}
+
 char *ir_print(const Graph *g)
 {
     Str s = {0};
@@ -146,6 +156,8 @@ char *ir_print(const Graph *g)
     if (!strcmp(g->room, "plan"))
         str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n",
                   g->arena_bytes, g->lower_bound, g->persistent_bytes, g->plan_method);
+    for (int i = 0; i < g->nschedules; i++)
+        print_schedule(&s, g->schedules[i]);
     for (int i = 0; i < g->nvalues; i++)
         print_value(&s, g->values[i]);
     for (int i = 0; i < g->nprograms; i++)
@@ -162,6 +174,8 @@ typedef struct {
     Program *program;
     Value *value;            /* last value, for hf lines */
     int region, group;
+    int nlater;              /* schedule lines: what they name stands below */
+    struct { const char *p; int line; } *later;
 } Reader;
 
 static void skip_spaces(Reader *r) { while (*r->p == ' ') r->p++; }
@@ -194,6 +208,18 @@ static char *read_until(Reader *r, const char *stop)
     char *word = text_print("%.*s", (int)n, r->p);
     r->p += n;
     return word;
+}
+
+/* What stands in C as it is. */
+static char *read_name(Reader *r)
+{
+    skip_spaces(r);
+    size_t n = strspn(r->p, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (!n || !islower((unsigned char)*r->p))
+        err(r->at, "want a name of lower-case letters, digits and _, found \"%.40s\"", r->p);
+    char *name = text_print("%.*s", (int)n, r->p);
+    r->p += n;
+    return name;
 }
 
 static int64_t read_int(Reader *r)
@@ -400,7 +426,9 @@ static void read_attrs(Reader *r, Op *op)
             err(r->at, "more than %d attributes", op->nattr);
         skip_spaces(r);
         size_t n = strcspn(r->p, " ");
-        if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
+        if (isalpha((unsigned char)*r->p))
+            op_word(op, key, read_until(r, " "));
+        else if (memchr(r->p, '.', n) || memchr(r->p, 'e', n))
             op_float(op, key, read_float(r));
         else
             op_int(op, key, read_int(r));
@@ -413,16 +441,15 @@ static void read_op(Reader *r)
     read_refs(r, op.out, &op.nout);
     expect(r, "=");
     char *name = read_until(r, " ");
-    for (op.kind = 0; op.kind < NOPS && strcmp(op_row[op.kind].name, name); op.kind++)
-        ;
+    op.kind = op_find(name);
     if (op.kind == NOPS)
         err(r->at, "%s is no op", name);
-    const OpRow *row = &op_row[op.kind];
     read_refs(r, op.in, &op.nin);
-    if ((row->nin >= 0 && op.nin != row->nin) || (row->nout >= 0 && op.nout != row->nout))
-        err(r->at, "%s has %d operands in and %d out", name, op.nin, op.nout);
     read_attrs(r, &op);
     op.loc = read_loc(r);
+    char *fault = op_fault(r->program, &op);
+    if (fault)
+        err(r->at, "%s", fault);
     *ir_op(r->program, op.kind, op.region, op.loc) = op;
     if (op.group >= 0) {
         Group *group = &r->program->groups[op.group];
@@ -467,13 +494,22 @@ static void end_program(Reader *r)
         err(r->at, "program %s ends within a region, or in a group without ops", p->name);
 }
 
+static Program *program_named(const Reader *r, const char *name)
+{
+    for (int i = 0; i < r->g->nprograms; i++)
+        if (!strcmp(r->g->programs[i]->name, name))
+            return r->g->programs[i];
+    return NULL;
+}
+
 static void read_program(Reader *r)
 {
     end_program(r);
-    if (r->g->nprograms == (int)(sizeof r->g->programs / sizeof r->g->programs[0]))
-        err(r->at, "more than %d programs", r->g->nprograms);
-    char *name = read_until(r, " ");
-    r->program = ir_program(r->g, name, read_quoted(r));
+    char *name = read_name(r);
+    if (program_named(r, name))
+        err(r->at, "program %s stands here twice", name);
+    Role role = (Role)read_choice(r, role_name, NROLES, "a role");
+    r->program = ir_program(r->g, name, role, read_quoted(r));
     r->region = 0;
     r->group = -1;
     end_line(r);
@@ -488,10 +524,68 @@ static void read_repeat(Reader *r)
         expect(r, "up");
     if (r->region)
         err(r->at, "repeat regions do not nest");
-    if (p->nregions + 1 == (int)(sizeof p->region / sizeof p->region[0]))
-        err(r->at, "more than %d repeat regions in %s", p->nregions, p->name);
     r->region = ir_region(p, count, down);
     end_line(r);
+}
+
+/* Of a schedule: what stays in the arena. */
+static Value *read_kept(Reader *r)
+{
+    Ref x = read_ref(r);
+    if (x.v->kind != VK_STATE || x.index != IX_NONE)
+        err(r->at, "%s: want a state as a whole, as $loss", x.v->name);
+    return x.v;
+}
+
+static void read_item(Reader *r, Schedule *s)
+{
+    if (accept(r, "clear")) {
+        schedule_clear(s, read_kept(r));
+        return;
+    }
+    char *name = read_name(r);
+    Program *p = program_named(r, name);
+    if (!p)
+        err(r->at, "schedule %s: there is no program %s", s->name, name);
+    schedule_run(s, p, accept(r, "*") ? read_between(r, 2, INT32_MAX) : 1);
+}
+
+static void read_schedule(Reader *r)
+{
+    char *name = read_name(r);
+    for (int i = 0; i < r->g->nschedules; i++)
+        if (!strcmp(r->g->schedules[i]->name, name))
+            err(r->at, "schedule %s stands here twice", name);
+    Schedule *s = ir_schedule(r->g, name, "");
+    do
+        read_item(r, s);
+    while (accept(r, ","));
+    if (accept(r, "->"))
+        do
+            schedule_result(s, read_kept(r));
+        while (accept(r, ","));
+    s->captured = accept(r, "captured");
+    s->about = read_quoted(r);
+    end_line(r);
+}
+
+static void keep_for_later(Reader *r)
+{
+    size_t n = (size_t)r->nlater++, each = sizeof *r->later;
+    r->later = arena_grow(r->later, each * n, each * (n + 1));
+    r->later[n].p = r->p;
+    r->later[n].line = r->at.line;
+}
+
+static void read_schedules(Reader *r)
+{
+    int last = r->at.line;
+    for (int i = 0; i < r->nlater; i++) {
+        r->p = r->later[i].p;
+        r->at.line = r->later[i].line;
+        read_schedule(r);
+    }
+    r->at.line = last;
 }
 
 static void read_head(Reader *r)
@@ -534,6 +628,8 @@ static void read_line(Reader *r)
             return read_value(r, (ValueKind)kind);
     if (accept(r, "hf"))
         return read_piece(r);
+    if (accept(r, "schedule"))
+        return keep_for_later(r);
     if (accept(r, "program"))
         read_program(r);
     else if (!r->program)
@@ -566,6 +662,7 @@ Graph *ir_parse(const char *text, const char *file)
         text = *end ? end + 1 : end;
     }
     end_program(&r);
+    read_schedules(&r);
     if (!g->room || (!strcmp(g->room, "plan") && !g->plan_method))
         err(r.at, "no head line");
     return g;

@@ -3,12 +3,15 @@
  * Keeps: names of values are unique; arrays grow, so an Op * is good until the next ir_op(). */
 #include "gen/gen.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *const dtype_name[NDTYPES] = {"f32", "bf16", "f16", "f64", "i32", "u32", "u8"};
 const int dtype_bytes[NDTYPES] = {4, 2, 2, 8, 4, 4, 1};
 #define PURPOSE_TEXT(p) #p,
 const char *const purpose_name[NPURPOSES] = {PURPOSES(PURPOSE_TEXT)};
+#define ROLE_TEXT(r) #r,
+const char *const role_name[NROLES] = {ROLES(ROLE_TEXT)};
 
 Value *ir_value(const Graph *g, const char *name)
 {
@@ -81,21 +84,30 @@ int64_t value_parameters(const Value *v)
     return n * (v->count ? v->count : 1);
 }
 
-Program *ir_program(Graph *g, const char *name, const char *about)
+/* It doubles at powers of two. */
+void *ir_one_more(void *list, int n)
 {
-    if (g->nprograms == (int)(sizeof g->programs / sizeof g->programs[0]))
-        bug("too many programs");
+    if (n & (n - 1))
+        return list;
+    return arena_grow(list, sizeof(void *) * (size_t)n, sizeof(void *) * (size_t)(n ? 2 * n : 1));
+}
+
+Program *ir_program(Graph *g, const char *name, Role role, const char *about)
+{
     Program *p = arena_new(sizeof *p);
     p->name = text_copy(name);
     p->about = text_copy(about);
+    p->role = role;
+    p->region = arena_new(sizeof *p->region);
+    g->programs = ir_one_more(g->programs, g->nprograms);
     return g->programs[g->nprograms++] = p;
 }
 
 int ir_region(Program *p, int64_t count, bool reverse)
 {
-    if (p->nregions + 1 >= (int)(sizeof p->region / sizeof p->region[0]))
-        bug("too many repeat regions in %s", p->name);
-    p->region[++p->nregions] = (Region){count, reverse};
+    size_t n = (size_t)++p->nregions;
+    p->region = arena_grow(p->region, sizeof *p->region * n, sizeof *p->region * (n + 1));
+    p->region[n] = (Region){count, reverse};
     return p->nregions;
 }
 
@@ -133,11 +145,23 @@ static Attr *add_attr(Op *op, const char *key)
 void op_int(Op *op, const char *key, int64_t i)
 {
     Attr *a = add_attr(op, key);
-    a->is_int = true;
+    a->type = ATTR_INT;
     a->i = i;
 }
 
-void op_float(Op *op, const char *key, double f) { add_attr(op, key)->f = f; }
+void op_float(Op *op, const char *key, double f)
+{
+    Attr *a = add_attr(op, key);
+    a->type = ATTR_FLOAT;
+    a->f = f;
+}
+
+void op_word(Op *op, const char *key, const char *word)
+{
+    Attr *a = add_attr(op, key);
+    a->type = ATTR_WORD;
+    a->word = text_copy(word);
+}
 
 const Attr *op_attr(const Op *op, const char *key)
 {
@@ -145,4 +169,18 @@ const Attr *op_attr(const Op *op, const char *key)
         if (!strcmp(op->attr[i].key, key))
             return &op->attr[i];
     return NULL;
+}
+
+/* The shortest text of a float that still reads as one: 1.0, 0.125, 1e-05. */
+char *text_float(double f)
+{
+    char *text = text_print("%.9g", f);
+    return strpbrk(text, ".en") ? text : text_print("%s.0", text);
+}
+
+char *attr_text(const Attr *a)
+{
+    return a->type == ATTR_INT     ? text_print("%" PRId64, a->i)
+           : a->type == ATTR_FLOAT ? text_float(a->f)
+                                   : text_copy(a->word);
 }

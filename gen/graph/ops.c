@@ -4,6 +4,8 @@
  * serve the plan's report and MFU, never a decision about results. */
 #include "gen/gen.h"
 
+#include <string.h>
+
 static double elements(Ref r) { return (double)value_elements(r.v); }
 static double columns(Ref r) { return (double)r.v->dim[r.v->rank - 1].n; }
 static double rows(Ref r) { return elements(r) / columns(r); }
@@ -11,7 +13,7 @@ static double rows(Ref r) { return elements(r) / columns(r); }
 static double attribute(const Op *op, const char *key)
 {
     const Attr *a = op_attr(op, key);
-    return !a ? 0 : a->is_int ? (double)a->i : a->f;
+    return !a ? 0 : a->type == ATTR_INT ? (double)a->i : a->f;
 }
 
 static double flops_zero(const Op *op) { (void)op; return 0; }
@@ -45,8 +47,25 @@ static double flops_attention(const Op *op)
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
 
 const OpRow op_row[NOPS] = {
-#define OP(name, nin, nout, place, attrs, flops, grad, doc) \
-    {#name, nin, nout, place, attrs, flops_##flops, doc},
+#define OP(name, operands, place, attrs, flops, grad, doc) \
+    {#name, operands, place, attrs, flops_##flops, doc},
 #include "gen/graph/ops.def"
 #undef OP
 };
+
+int op_find(const char *name)
+{
+    int i = 0;
+    while (i < NOPS && strcmp(op_row[i].name, name))
+        i++;
+    return i;
+}
+
+double program_flops(const Program *p)
+{
+    double flops = 0;
+    for (int i = 0; i < p->nops; i++)
+        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
+                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
+    return flops;
+}

@@ -55,14 +55,14 @@ Pass pass_trained(Build *b) { return (Pass){.x = stream(b, "x"), .dx = stream(b,
 Ref pass_forward(Build *b, Pass *p)
 {
     b->x = ref_at(p->x, 0);
-    family_embed(b);
+    family_first(b);
     b->region = ir_region(b->p, b->L, false);
     b->x = ref_loop(p->x, 0);
     family_block(b);
     b->region = 0;
     b->x = ref_at(p->x, b->L);
     p->first = b->block_first, p->last = b->block_last;
-    return family_norm(b);
+    return family_last(b);
 }
 
 void pass_backward(Build *b, const Pass *p, int end)
@@ -91,17 +91,15 @@ void program_micro(Build *b)
     b->mode = MODE_TRAIN;
     bool adds = config_int(b->c, F_batch_accum) > 1;
     b->p = ir_program(
-        b->g, "micro",
+        b->g, "micro", ROLE_gradients,
         adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
              : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
 }
 
-void program_begin(Build *b)
+static void program_begin(Build *b)
 {
-    if (config_int(b->c, F_batch_accum) == 1)
-        return;
-    b->p = ir_program(b->g, "begin",
+    b->p = ir_program(b->g, "begin", ROLE_clear,
                       "start of a step: gradients that micro-batches add to are cleared");
     b->loc = config_loc(b->c, F_batch_accum);
     Op *op = build_op(b, OP_zero);
@@ -110,9 +108,10 @@ void program_begin(Build *b)
             op_out(op, ref(b->g->values[i]));
 }
 
-void program_reduce(Build *b)
+static void program_reduce(Build *b)
 {
-    b->p = ir_program(b->g, "reduce", "after the last micro-batch: the norm of the whole gradient");
+    b->p = ir_program(b->g, "reduce", ROLE_reduce,
+                      "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = build_kept(b, "total_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
     Op *op = build_op(b, OP_grad_norm);
@@ -127,9 +126,9 @@ void program_reduce(Build *b)
     }
 }
 
-void program_update(Build *b)
+static void program_update(Build *b)
 {
-    b->p = ir_program(b->g, "update", "clip and AdamW, one call a parameter");
+    b->p = ir_program(b->g, "update", ROLE_update, "clip and AdamW, one call a parameter");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *hyper = b->hyper, *norm = ir_value(b->g, "total_norm");
     int n = b->g->nvalues;
@@ -148,4 +147,47 @@ void program_update(Build *b)
         op_out(op, ref(m)), op_out(op, ref(v));
         op_int(op, "decay", w->decay);
     }
+}
+
+/* ---- schedules ------------------------------------------------------------------------------- */
+
+/* Micro-batches that follow each other add to gradients that were cleared; a single one sets them. */
+void schedule_train(Build *b)
+{
+    Schedule *s = ir_schedule(
+        b->g, "train", "one optimiser step; a norm that is not finite leaves the weights as they are");
+    Value *loss = ir_value(b->g, "loss");
+    int64_t accum = config_int(b->c, F_batch_accum);
+    Program *micro = b->p;
+    schedule_clear(s, loss);
+    if (accum > 1) {
+        program_begin(b);
+        schedule_run(s, b->p, 1);
+    }
+    schedule_run(s, micro, accum);
+    program_reduce(b);
+    schedule_run(s, b->p, 1);
+    program_update(b);
+    schedule_run(s, b->p, 1);
+    schedule_result(s, loss);
+    schedule_result(s, ir_value(b->g, "total_norm"));
+    bool graph = config_bool(b->c, F_kernels_graph);
+    s->captured = graph && !strcmp(b->g->target->backend, "cuda");
+}
+
+void schedule_alone(Build *b, const char *about, const char *result)
+{
+    Schedule *s = ir_schedule(b->g, b->p->name, about);
+    schedule_run(s, b->p, 1);
+    if (result)
+        schedule_result(s, ir_value(b->g, result));
+}
+
+void schedule_loss(Build *b, const char *about)
+{
+    Schedule *s = ir_schedule(b->g, b->p->name, about);
+    Value *loss = ir_value(b->g, "loss");
+    schedule_clear(s, loss);
+    schedule_run(s, b->p, 1);
+    schedule_result(s, loss);
 }

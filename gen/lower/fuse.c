@@ -125,6 +125,7 @@ void fuse_run(Graph *g)
 
 void check_fuse(const Graph *g)
 {
+    check_ops(g);
     for (int i = 0; i < g->nprograms; i++) {
         const Program *p = g->programs[i];
         int next = 0;

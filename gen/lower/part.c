@@ -3,7 +3,7 @@
  * In:    groups; the placements of inputs.   Out: those of all values; collectives between groups.
  * Keeps: every rank runs the same sequence of collectives; one rank needs none.
  * Method: ops.def says what an op wants and makes, part.def which collective makes another
- *         placement; a step is run on placements until every reader finds what it wants. */
+ *         placement; the schedules are run on placements until every reader finds what it wants. */
 #include "gen/gen.h"
 
 #include <string.h>
@@ -172,7 +172,7 @@ static void run_op(Run *r, Program *p, const Op *op, int64_t l)
     }
 }
 
-/* last: of a step's rounds of this program. */
+/* last: of the turns that a schedule gives it. */
 static void run_program(Run *r, Program *p, bool last)
 {
     for (int i = 0, next; i < p->nops; i = next) {
@@ -191,35 +191,21 @@ static void run_program(Run *r, Program *p, bool last)
     }
 }
 
-static Program *program_named(const Graph *g, const char *name)
-{
-    for (int i = 0; i < g->nprograms; i++)
-        if (!strcmp(g->programs[i]->name, name))
-            return g->programs[i];
-    return NULL;
-}
-
-/* Two steps, the second from what the first leaves, then each program once. */
+/* Each schedule twice, the second time from what the first leaves; two turns show what more do. */
 static Run run_placements(const Graph *g)
 {
-    static const char *const step[] = {"begin", "micro", "reduce", "update"};
     Run r = {.g = g, .now = arena_new(sizeof *r.now * (size_t)g->nvalues)};
     for (int i = 0; i < g->nvalues; i++) {
         size_t n = g->values[i]->count ? (size_t)g->values[i]->count : 1;
         memset(r.now[i] = arena_new(n), g->values[i]->place, n);
     }
-    int rounds = program_named(g, "begin") ? 2 : 1;      /* micro-batches that add up */
-    for (int k = 0; k < 8 && !r.p; k++) {
-        Program *p = program_named(g, step[k % 4]);
-        for (int round = 0; p && !r.p && round < (k % 4 == 1 ? rounds : 1); round++)
-            run_program(&r, p, round == rounds - 1);
-    }
-    for (int i = 0; i < g->nprograms && !r.p; i++) {
-        bool in_step = false;
-        for (int k = 0; k < 4; k++)
-            in_step |= !strcmp(g->programs[i]->name, step[k]);
-        if (!in_step)
-            run_program(&r, g->programs[i], true);
+    for (int i = 0; i < 2 * g->nschedules; i++) {
+        const Schedule *s = g->schedules[i / 2];
+        for (int k = 0; k < s->nitems; k++) {
+            int turns = s->item[k].times > 1 ? 2 : 1;
+            for (int turn = 0; turn < turns && s->item[k].program && !r.p; turn++)
+                run_program(&r, s->item[k].program, turn == turns - 1);
+        }
     }
     return r;
 }
@@ -259,9 +245,9 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
 static Op collective(const Graph *g, const Move *move)
 {
     Op op = {.kind = move->op, .loc = config_loc(g->cfg, move->field)};
-    if (!strcmp(op_row[move->op].attrs, "bucket"))   /* may decide the order of additions: constant */
+    if (op_takes(move->op, "bucket"))                /* may decide the order of additions: constant */
         op_int(&op, "bucket", config_int(g->cfg, F_comm_bucket_mib) * (1 << 20) / 4);
-    if (!strcmp(op_row[move->op].attrs, "last"))
+    if (op_takes(move->op, "last"))
         op_int(&op, "last", 1);
     return op;
 }
@@ -372,6 +358,7 @@ void part_run(Graph *g)
 
 void check_part(const Graph *g)
 {
+    check_ops(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (v->place == PL_NONE || (g->ranks == 1 && v->place != PL_REP))

@@ -419,6 +419,7 @@ static bool overlaps(const Value *v, const Value *w)
  * treats as one block lies side by side. */
 void check_plan(const Graph *g)
 {
+    check_ops(g);
     char *error = run_programs(g);
     if (error)
         bug("plan: %s", error);

@@ -31,6 +31,9 @@ void report_list(FILE *to)
         Config *c = config_fill(recipe_load(path[i], NULL, 0), path[i]);
         fprintf(to, "  %-*s  %s\n", width, text_shell(path[i]), c->v[F_about].s);
     }
+    fprintf(to, "objectives:\n");
+    for (int i = 0; i < objective_count(); i++)
+        fprintf(to, "  %-10s  %s\n", objective_row(i)->name, objective_row(i)->about);
     fprintf(to, "targets:\n");
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);

@@ -28,15 +28,6 @@ static char *shape_of(const Value *v)
     return s.text;
 }
 
-static double program_flops(const Program *p)
-{
-    double flops = 0;
-    for (int i = 0; i < p->nops; i++)
-        flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
-                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
-    return flops;
-}
-
 /* Bytes read and written by the calls of a program, each operand once a call; internal values stay
  * in registers. */
 static double program_bytes(const Program *p)
@@ -55,6 +46,42 @@ static double program_bytes(const Program *p)
         }
     }
     return bytes;
+}
+
+static bool updates(const Schedule *s)
+{
+    for (int i = 0; i < s->nitems; i++)
+        if (s->item[i].program && s->item[i].program->role == ROLE_update)
+            return true;
+    return false;
+}
+
+static void print_work(const Graph *g, FILE *to)
+{
+    fprintf(to, "\nwork of a rank                 calls     GFLOP        GB\n");
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        int calls = 0;
+        for (int k = 0; k < p->ngroups; k++)
+            calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count : 1;
+        fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, program_flops(p) / 1e9,
+                program_bytes(p) / 1e9);
+    }
+    double peak = !strcmp(config_text(g->cfg, F_precision), "fp32") ? g->target->peak_fp32
+                                                                    : g->target->peak_bf16;
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *s = g->schedules[i];
+        double flops = 0, bytes = 0;
+        for (int k = 0; k < s->nitems; k++)
+            if (s->item[k].program) {
+                flops += (double)s->item[k].times * program_flops(s->item[k].program);
+                bytes += (double)s->item[k].times * program_bytes(s->item[k].program);
+            }
+        if (updates(s))
+            fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n",
+                    text_print("schedule %s", s->name), "", flops / 1e9, bytes / 1e9,
+                    flops / peak * 1e3);
+    }
 }
 
 void report_plan(const Graph *g, FILE *to)
@@ -105,24 +132,5 @@ void report_plan(const Graph *g, FILE *to)
     for (int i = 0; i < n && i < 10; i++)
         fprintf(to, "  %-22s %12s   %-26s %s\n", list[i]->name, text_bytes(bytes_of(list[i])),
                 shape_of(list[i]), purpose_name[list[i]->purpose]);
-    fprintf(to, "\nwork of a rank                 calls     GFLOP        GB\n");
-    double flops = 0, bytes = 0;
-    for (int i = 0; i < g->nprograms; i++) {
-        const Program *p = g->programs[i];
-        int calls = 0;
-        for (int k = 0; k < p->ngroups; k++)
-            calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count : 1;
-        double f = program_flops(p), b = program_bytes(p);
-        fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, f / 1e9, b / 1e9);
-        double times = !strcmp(p->name, "micro")
-                           ? (double)config_int(c, F_batch_accum)
-                           : !strcmp(p->name, "begin") || !strcmp(p->name, "reduce") ||
-                                 !strcmp(p->name, "update");
-        flops += times * f;
-        bytes += times * b;
-    }
-    double peak =
-        !strcmp(config_text(c, F_precision), "fp32") ? g->target->peak_fp32 : g->target->peak_bf16;
-    fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n", "a step", "",
-            flops / 1e9, bytes / 1e9, flops / peak * 1e3);
+    print_work(g, to);
 }

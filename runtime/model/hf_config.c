@@ -1,4 +1,4 @@
-/* hf_config.c -- compares and patches config.json, through hf_families.def.
+/* hf_config.c -- compares and patches config.json, through families.def.
  *
  * In:    parsed config.json of transformers 4.x or 5.x.
  * Method: every key of a family becomes a short text (its value, or the family's default); equal
@@ -15,7 +15,7 @@
 #include "runtime/files/json.h"
 
 typedef struct {
-    const char *family, *key, *value;    /* value: JSON, or NULL: factor * a / b */
+    const char *family, *key, *value;    /* JSON; NULL: factor * a / b; "": not compared */
     double factor;
     const char *a, *b;
 } ConfigKey;
@@ -25,25 +25,25 @@ typedef struct {
 } TensorRule;
 
 static const ConfigKey config_keys[] = {
-#define CONFIG_KEY(family, key, value) { family, key, value, 0, "", "" },
-#define DERIVED_KEY(family, key, factor, a, b) { family, key, NULL, factor, a, b },
-#include "runtime/model/hf_families.def"
+#define CONFIG_KEY(family, key, written, value) { #family, key, value, 0, "", "" },
+#define DERIVED_KEY(family, key, written, factor, a, b) { #family, key, NULL, factor, a, b },
+#include "runtime/model/families.def"
 };
 static const struct { const char *family; double theta; } ropes[] = {
-#define ROPE(family, theta) { family, theta },
-#include "runtime/model/hf_families.def"
+#define ROPE(family, theta) { #family, theta },
+#include "runtime/model/families.def"
 };
 static const TensorRule prefixes[] = {
-#define TENSOR_PREFIX(family, prefix) { family, prefix, "" },
-#include "runtime/model/hf_families.def"
+#define TENSOR_PREFIX(family, prefix) { #family, prefix, "" },
+#include "runtime/model/families.def"
 };
 static const TensorRule skips[] = {
-#define TENSOR_SKIP(family, pattern) { family, pattern, "" },
-#include "runtime/model/hf_families.def"
+#define TENSOR_SKIP(family, pattern) { #family, pattern, "" },
+#include "runtime/model/families.def"
 };
 static const TensorRule ties[] = {
-#define TENSOR_TIED(family, name, of) { family, name, of },
-#include "runtime/model/hf_families.def"
+#define TENSOR_TIED(family, name, of) { #family, name, of },
+#include "runtime/model/families.def"
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -265,7 +265,8 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
     if ((list = quantised(json_get(theirs, "quantization_config"))))
         return list;
     for (size_t i = 0; i < COUNT(config_keys); i++)
-        if (strcmp(config_keys[i].family, family) == 0)
+        if (strcmp(config_keys[i].family, family) == 0 &&
+            (!config_keys[i].value || *config_keys[i].value))
             compare_key(&list, ours, theirs, &config_keys[i]);
     for (size_t i = 0; i < COUNT(ropes); i++) {
         char *what = strcmp(ropes[i].family, family) == 0

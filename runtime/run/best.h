@@ -1,27 +1,29 @@
 /* best.h -- which validation was the best so far, whether its checkpoint is there, when --patience is
- * spent. Every rank has the same losses; what is there, rank 0 knows. */
+ * spent. Every rank has the same values; what is there, rank 0 knows. */
 #ifndef DIECAST_BEST_H
 #define DIECAST_BEST_H
 
+#include "runtime/run/metrics.h"
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A validation loss, NAN before any, and the step after which it was taken. */
+/* The metric of a validation that decides, NAN before any, and the step after which it was taken. */
 typedef struct {
-    double loss;
+    double value;
     int64_t step;
 } Validation;
 
 typedef struct {
-    Validation seen, best;       /* the last, the least */
-    Validation kept;             /* the least of a checkpoint that is there */
+    const Metric *by;            /* what decides */
+    Validation seen, best;       /* the last, the best */
+    Validation kept;             /* the best of a checkpoint that is there */
     int64_t worse;               /* validations since the best */
 } Best;
 
-void best_clear(Best *b);
+void best_clear(Best *b, const Metrics *of);
 /* After a validation; that of step 0, before any training, does not count. Whether it is the best. */
-bool best_see(Best *b, int64_t step, double loss);
+bool best_see(Best *b, int64_t step, double value);
 /* patience 0: never. */
 bool best_spent(const Best *b, int64_t patience);
 /* Why a run ends then, for people; malloc'ed. */

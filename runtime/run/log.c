@@ -138,10 +138,10 @@ static double wall_clock(void)
 }
 
 /* since: clock_seconds(). */
-static double tokens_per_second(int64_t tokens, double since)
+static double a_second(double work, double since)
 {
     double seconds = clock_seconds() - since;
-    return (double)tokens / (seconds > 1e-9 ? seconds : 1e-9);
+    return work / (seconds > 1e-9 ? seconds : 1e-9);
 }
 
 static void keep(Log *l, cJSON *record, int64_t step)
@@ -160,7 +160,28 @@ static void clock_text(char to[32], double seconds)
     snprintf(to, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
 }
 
-static void progress(Log *l, int64_t step, const LogStep *s, double loss, bool record)
+/* A step's metric at its record: a mean over the steps since the last, a total of the run. */
+static double step_value(const Log *l, int i)
+{
+    const Metric *m = &l->metrics->step[i];
+    return m->kind == METRIC_COUNT ? l->all[i] : l->sum[i] / (double)l->steps;
+}
+
+/* What the terminal has of metrics, each behind `before`; malloc'ed. */
+static char *metric_texts(const Metric *row, int n, const double *value, const char *before)
+{
+    char *text = format("%s", "");
+    for (int i = 0; i < n; i++)
+        if (row[i].text) {
+            char *one = format(row[i].text, value[i]),
+                 *longer = format("%s%s%s", text, before, one);
+            free(text), free(one);
+            text = longer;
+        }
+    return text;
+}
+
+static void progress(Log *l, int64_t step, const LogStep *s, bool record)
 {
     double now = clock_seconds();
     if (l->bar ? now - l->drawn < 0.1 && step < l->total : !record)
@@ -168,18 +189,25 @@ static void progress(Log *l, int64_t step, const LogStep *s, double loss, bool r
     l->drawn = now;
     char left[32], bar[BAR + 1];
     clock_text(left, (now - l->start) / (double)(step - l->first) * (double)(l->total - step));
-    double rate = tokens_per_second(l->tokens_mark, l->mark);
+    const Metrics *m = l->metrics;
+    const char *work = m->step[m->step_work].name;
+    double rate = a_second(l->work_mark, l->mark), value[METRICS_MAX];
+    for (int i = 0; i < m->nstep; i++)
+        value[i] = step_value(l, i);
+    char *texts = metric_texts(m->step, m->nstep, value, l->bar ? " " : "  ");
     if (!l->bar) {
-        note("step %lld/%lld  loss %.4f  norm %.4g  lr %.3e  %.0f tokens/s  left %s",
-             (long long)step, (long long)l->total, loss, s->grad_norm, s->lr, rate, left);
+        note("step %lld/%lld%s  norm %.4g  lr %.3e  %.0f %s/s  left %s", (long long)step,
+             (long long)l->total, texts, s->grad_norm, s->lr, rate, work, left);
+        free(texts);
         return;
     }
     for (int i = 0; i < BAR; i++)
         bar[i] = i * l->total < step * BAR ? '#' : '.';
     bar[BAR] = '\0';
-    fprintf(stderr, "\r%lld/%lld [%s] loss %.4f norm %.3g lr %.2e %.0f tok/s left %s\033[K%s",
-            (long long)step, (long long)l->total, bar, loss, s->grad_norm, s->lr, rate, left,
+    fprintf(stderr, "\r%lld/%lld [%s]%s norm %.3g lr %.2e %.0f %s/s left %s\033[K%s",
+            (long long)step, (long long)l->total, bar, texts, s->grad_norm, s->lr, rate, work, left,
             step == l->total ? "\n" : "");
+    free(texts);
 }
 
 /* One line of the file: a record to keep. */
@@ -303,17 +331,18 @@ void log_banner(const Banner *b)
     note("  %-10s %s", "run folder", f->out);
 }
 
-void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
-              int64_t per_epoch, int64_t resumed)
+void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Metrics *of,
+              int64_t total, int64_t per_epoch, int64_t resumed)
 {
     l->model = m;
     l->flags = f;
+    l->metrics = of;
     l->total = total;
     l->per_epoch = per_epoch;
     l->records = cJSON_CreateArray();
     l->start = l->mark = clock_seconds();
     l->first = resumed;
-    l->tokens_first = l->tokens_all;
+    l->work_first = l->all[of->step_work];
     if (world.rank != 0)
         return;
     l->bar = isatty(2);
@@ -324,45 +353,59 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t t
     free(path);
 }
 
+/* "eval_loss", for instance, into a record. */
+static void add_named(cJSON *record, const char *form, const char *name, double x)
+{
+    char *key = format(form, name);
+    add_float(record, key, x);
+    free(key);
+}
+
+static void add_count(cJSON *record, const char *form, const char *name, double x)
+{
+    char *key = format(form, name);
+    cJSON_AddNumberToObject(record, key, x);
+    free(key);
+}
+
+static cJSON *step_record(const Log *l, const LogStep *s)
+{
+    const Metrics *m = l->metrics;
+    cJSON *r = cJSON_CreateObject();
+    for (int i = 0; i < m->nstep; i++)
+        if (m->step[i].kept && m->step[i].kind != METRIC_COUNT)
+            add_float(r, m->step[i].name, step_value(l, i));
+    add_float(r, "grad_norm", s->grad_norm);
+    add_float(r, "learning_rate", s->lr);
+    for (int i = 0; i < m->nstep; i++)
+        if (m->step[i].kept && m->step[i].kind == METRIC_COUNT)
+            add_count(r, "num_%s", m->step[i].name, l->all[i]);
+    add_named(r, "%s_per_second", m->step[m->step_work].name,
+              rounded(a_second(l->work_mark, l->mark), 10));
+    return r;
+}
+
 void log_step(Log *l, int64_t step, const LogStep *s)
 {
-    bool computed = s->entropy >= 0.0;
-    l->loss += s->loss;
-    l->loss_all += s->loss;
+    const Metrics *m = l->metrics;
+    for (int i = 0; i < m->nstep; i++) {
+        l->sum[i] += s->value[i];
+        l->all[i] += s->value[i];
+    }
     l->steps++;
     l->steps_all++;
-    l->targets += s->targets;
-    l->tokens_all += s->tokens;
-    l->tokens_mark += s->tokens;
-    if (computed) {
-        l->entropy += s->entropy;
-        l->correct += s->correct;
-    }
+    l->work_mark += s->value[m->step_work];
     bool due = step % l->flags->log_every == 0;
-    double loss = l->loss / (double)l->steps;
     if (world.rank == 0) {
-        progress(l, step, s, loss, due);
-        if (due) {
-            cJSON *r = cJSON_CreateObject();
-            double targets = l->targets ? (double)l->targets : 1.0;
-            add_float(r, "loss", loss);
-            add_float(r, "grad_norm", s->grad_norm);
-            add_float(r, "learning_rate", s->lr);
-            if (computed) {
-                add_float(r, "entropy", l->entropy / targets);
-                add_float(r, "mean_token_accuracy", l->correct / targets);
-            }
-            cJSON_AddNumberToObject(r, "num_tokens", (double)l->tokens_all);
-            add_float(r, "tokens_per_second",
-                      rounded(tokens_per_second(l->tokens_mark, l->mark), 10));
-            keep(l, r, step);
-        }
+        progress(l, step, s, due);
+        if (due)
+            keep(l, step_record(l, s), step);
     }
     if (due) {
         l->mark = clock_seconds();
-        l->tokens_mark = 0;
-        l->loss = l->entropy = l->correct = 0.0;
-        l->steps = l->targets = 0;
+        l->work_mark = 0;
+        memset(l->sum, 0, sizeof l->sum);
+        l->steps = 0;
     }
 }
 
@@ -371,32 +414,48 @@ void log_pause(Log *l, double seconds)
     l->mark += seconds;
 }
 
+/* What is kept of a validation. */
+static cJSON *eval_record(const Metrics *m, const LogEval *e)
+{
+    cJSON *r = cJSON_CreateObject();
+    for (int i = 0; i < m->neval; i++)
+        if (m->eval[i].kept)
+            add_named(r, "eval_%s", m->eval[i].name, e->value[i]);
+    return r;
+}
+
+void log_eval_line(FILE *to, const Metrics *of, const LogEval *e)
+{
+    cJSON *r = eval_record(of, e);
+    cJSON_AddNumberToObject(r, "eval_samples", e->value[of->samples]);
+    write_line(to, r);
+    cJSON_Delete(r);
+}
+
 void log_eval(Log *l, int64_t step, const LogEval *e)
 {
     log_pause(l, e->seconds);
     if (world.rank != 0)
         return;
-    double seconds = e->seconds > 0.0 ? e->seconds : 1e-9;
-    cJSON *r = cJSON_CreateObject();
-    add_float(r, "eval_loss", e->loss);
-    add_float(r, "eval_loss_token", e->loss_token);
-    if (e->entropy >= 0.0) {
-        add_float(r, "eval_entropy", e->entropy);
-        add_float(r, "eval_mean_token_accuracy", e->accuracy);
-    }
+    const Metrics *m = l->metrics;
+    double seconds = e->seconds > 0.0 ? e->seconds : 1e-9, samples = e->value[m->samples];
+    cJSON *r = eval_record(m, e);
     add_float(r, "eval_runtime", rounded(seconds, 1e4));
-    add_float(r, "eval_samples_per_second", rounded((double)e->samples / seconds, 1e3));
+    add_float(r, "eval_samples_per_second", rounded(samples / seconds, 1e3));
     add_float(r, "eval_steps_per_second", rounded((double)e->batches / seconds, 1e3));
-    add_float(r, "eval_tokens_per_second", rounded((double)e->tokens / seconds, 10));
+    add_named(r, "eval_%s_per_second", m->eval[m->eval_work].name,
+              rounded(e->value[m->eval_work] / seconds, 10));
     keep(l, r, step);
-    note("step %lld/%lld  eval loss %.4f  perplexity %.4g  %lld samples in %.1f s",
-         (long long)step, (long long)l->total, e->loss_token, exp(e->loss_token),
-         (long long)e->samples, e->seconds);
+    char *texts = metric_texts(m->eval, m->neval, e->value, "  ");
+    note("step %lld/%lld%s  %.0f samples in %.1f s", (long long)step, (long long)l->total, texts,
+         samples, e->seconds);
+    free(texts);
 }
 
+/* As transformers counts: 2 a parameter forward, 4 backward, for each token or whatever work is. */
 static double flops(const Log *l)
 {
-    return 6.0 * (double)l->model->parameters * (double)l->tokens_all;
+    return 6.0 * (double)l->model->parameters * l->all[l->metrics->step_work];
 }
 
 void log_end(Log *l, int64_t step, const char *why)
@@ -410,22 +469,24 @@ void log_end(Log *l, int64_t step, const char *why)
     add_float(r, "train_samples_per_second",
               rounded(steps * (double)(m->micro * m->accum * m->ranks) / seconds, 1e3));
     add_float(r, "train_steps_per_second", rounded(steps / seconds, 1e3));
-    add_float(r, "train_tokens_per_second",
-              rounded((double)(l->tokens_all - l->tokens_first) / seconds, 10));
+    const Metric *row = l->metrics->step;
+    int work = l->metrics->step_work;
+    add_named(r, "train_%s_per_second", row[work].name,
+              rounded((l->all[work] - l->work_first) / seconds, 10));
     add_float(r, "total_flos", flops(l));
-    double loss = l->steps_all ? l->loss_all / (double)l->steps_all : 0.0;
-    add_float(r, "train_loss", loss);
+    double loss = l->steps_all ? l->all[0] / (double)l->steps_all : 0.0;
+    add_named(r, "train_%s", row[0].name, loss);
     if (why)
         cJSON_AddStringToObject(r, "early_stop", why);
     keep(l, r, step);
     char text[32];
     clock_text(text, seconds);
     if (l->first)
-        note("%lld step%s more in %s; mean loss of all %lld steps of the run %.4f",
-             (long long)(step - l->first), step - l->first == 1 ? "" : "s", text,
+        note("%lld step%s more in %s; mean %s of all %lld steps of the run %.4f",
+             (long long)(step - l->first), step - l->first == 1 ? "" : "s", text, row[0].name,
              (long long)l->steps_all, loss);
     else
-        note("%lld steps in %s, mean loss %.4f", (long long)step, text, loss);
+        note("%lld steps in %s, mean %s %.4f", (long long)step, text, row[0].name, loss);
 }
 
 static int ascending(const void *a, const void *b)
@@ -436,14 +497,15 @@ static int ascending(const void *a, const void *b)
 
 int64_t log_before_rise(const Log *l, double *loss)
 {
+    const char *key = l->metrics->step[0].name;
     int n = 0, least = 0, last = -1, size = cJSON_GetArraySize(l->records);
     double *value = calloc((size_t)size * 3 + 1, sizeof *value), *step = value + size,
            *change = step + size;
     if (!value)
         return -1;
     for (const cJSON *r = l->records->child; r; r = r->next)
-        if (cJSON_IsNumber(json_get(r, "loss")) && cJSON_IsNumber(json_get(r, "step"))) {
-            value[n] = json_get(r, "loss")->valuedouble;
+        if (cJSON_IsNumber(json_get(r, key)) && cJSON_IsNumber(json_get(r, "step"))) {
+            value[n] = json_get(r, key)->valuedouble;
             step[n++] = json_get(r, "step")->valuedouble;
         }
     for (int i = 0; i < n; i++)
@@ -474,19 +536,35 @@ void log_close(Log *l)
     l->records = NULL;
 }
 
+/* Of a count of steps over the run; 0: the objective does not count it. */
+static double total_of(const Log *l, const char *name)
+{
+    for (int i = 0; i < l->metrics->nstep; i++)
+        if (strcmp(l->metrics->step[i].name, name) == 0)
+            return l->all[i];
+    return 0;
+}
+
 cJSON *log_state(const Log *l, int64_t step)
 {
     cJSON *s = cJSON_CreateObject(), *history = cJSON_Duplicate(l->records, true);
     /* what transformers does not log */
-    static const char *const ours[] = { "time", "tokens_per_second", "eval_tokens_per_second",
-                                        "train_tokens_per_second", "early_stop" };
+    const Metrics *m = l->metrics;
+    static const char *const ours[] = { "%s_per_second", "eval_%s_per_second",
+                                        "train_%s_per_second", "time", "early_stop" };
+    enum { OURS = sizeof ours / sizeof *ours };
+    char *key[OURS];
+    for (int i = 0; i < OURS; i++)
+        key[i] = format(ours[i], i == 1 ? m->eval[m->eval_work].name : m->step[m->step_work].name);
     for (cJSON *r = history->child; r; r = r->next) {
-        for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-            cJSON_DeleteItemFromObjectCaseSensitive(r, ours[i]);
+        for (int i = 0; i < OURS; i++)
+            cJSON_DeleteItemFromObjectCaseSensitive(r, key[i]);
         cJSON *loss = json_get(r, "loss");
         if (cJSON_IsNumber(loss))
             loss->valuedouble = rounded(loss->valuedouble, 1e4);
     }
+    for (int i = 0; i < OURS; i++)
+        free(key[i]);
     cJSON_AddNullToObject(s, "best_metric");
     cJSON_AddNullToObject(s, "best_model_checkpoint");
     add_float(s, "epoch", epoch_at(l, step));
@@ -498,7 +576,7 @@ cJSON *log_state(const Log *l, int64_t step)
     cJSON_AddItemToObject(s, "log_history", history);
     cJSON_AddNumberToObject(s, "logging_steps", (double)l->flags->log_every);
     cJSON_AddNumberToObject(s, "max_steps", (double)l->total);
-    cJSON_AddNumberToObject(s, "num_input_tokens_seen", (double)l->tokens_all);
+    cJSON_AddNumberToObject(s, "num_input_tokens_seen", total_of(l, "tokens"));
     cJSON_AddNumberToObject(s, "num_train_epochs", ceil(epoch_at(l, l->total)));
     cJSON_AddNumberToObject(s, "save_steps", (double)l->flags->save_every);
     cJSON_AddItemToObject(s, "stateful_callbacks", cJSON_CreateObject());
@@ -509,34 +587,54 @@ cJSON *log_state(const Log *l, int64_t step)
     return s;
 }
 
-/* Members of "log" in train_state.json. */
-#define SAVED_FLOATS(X) X(loss_all) X(loss) X(entropy) X(correct)
-#define SAVED_INTS(X) X(steps_all) X(steps) X(targets) X(tokens_all)
+/* Whether "log" of train_state.json holds a step's metric: as NAME the sum since the last record, as
+ * NAME_all that of the run. Of counts only the run's. */
+static bool saved(const Metric *m, bool all)
+{
+    return m->kept && (all || m->kind != METRIC_COUNT);
+}
 
 void log_save(const Log *l, cJSON *train_state)
 {
     cJSON *o = cJSON_AddObjectToObject(train_state, "log");
-#define SAVE_FLOAT(name) add_float(o, #name, l->name);
-#define SAVE_INT(name) cJSON_AddNumberToObject(o, #name, (double)l->name);
-    SAVED_FLOATS(SAVE_FLOAT)
-    SAVED_INTS(SAVE_INT)
+    for (int i = 0; i < 2 * l->metrics->nstep; i++) {
+        const Metric *m = &l->metrics->step[i / 2];
+        if (saved(m, i % 2))
+            (m->kind == METRIC_COUNT ? add_count : add_named)(
+                o, i % 2 ? "%s_all" : "%s", m->name, i % 2 ? l->all[i / 2] : l->sum[i / 2]);
+    }
+    cJSON_AddNumberToObject(o, "steps", (double)l->steps);
+    cJSON_AddNumberToObject(o, "steps_all", (double)l->steps_all);
 }
 
-char *log_load(Log *l, const cJSON *train_state)
+/* A member of "log"; whole: an integer from 0. NULL, or what is wrong with it. */
+static char *load(const cJSON *train_state, const char *form, const char *name, bool whole,
+                  double *x)
 {
-    const cJSON *o = json_get(train_state, "log"), *item;
-#define LOAD_FLOAT(name)                                                              \
-    item = json_get(o, #name);                                                        \
-    if (!cJSON_IsNumber(item))                                                        \
-        return format("train_state.json: log." #name ": want a number");              \
-    l->name = item->valuedouble;
-#define LOAD_INT(name)                                                                \
-    item = json_get(o, #name);                                                        \
-    if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9e15    \
-        || item->valuedouble != floor(item->valuedouble))                             \
-        return format("train_state.json: log." #name ": want an integer");            \
-    l->name = (int64_t)item->valuedouble;
-    SAVED_FLOATS(LOAD_FLOAT)
-    SAVED_INTS(LOAD_INT)
+    char *key = format(form, name), *error = NULL;
+    const cJSON *item = json_get(json_get(train_state, "log"), key);
+    double v = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    if (!cJSON_IsNumber(item) || (whole && !(v >= 0 && v <= 9e15 && v == floor(v))))
+        error = format("train_state.json: log.%s: want %s", key, whole ? "an integer" : "a number");
+    *x = v;
+    free(key);
+    return error;
+}
+
+char *log_load(Log *l, const Metrics *of, const cJSON *train_state)
+{
+    char *error = NULL;
+    double steps, steps_all;
+    for (int i = 0; i < 2 * of->nstep && !error; i++) {
+        const Metric *m = &of->step[i / 2];
+        if (saved(m, i % 2))
+            error = load(train_state, i % 2 ? "%s_all" : "%s", m->name, m->kind == METRIC_COUNT,
+                         i % 2 ? &l->all[i / 2] : &l->sum[i / 2]);
+    }
+    if (error || (error = load(train_state, "%s", "steps", true, &steps)) ||
+        (error = load(train_state, "%s", "steps_all", true, &steps_all)))
+        return error;
+    l->steps = (int64_t)steps;
+    l->steps_all = (int64_t)steps_all;
     return NULL;
 }

@@ -8,46 +8,41 @@
 #include "runtime/data/data.h"
 #include "runtime/run/flags.h"
 #include "runtime/model/model.h"
+#include "runtime/run/metrics.h"
 #include <cjson/cJSON.h>
 #include <stdint.h>
 #include <stdio.h>
 
 /* One optimiser step, over all ranks and micro-batches. */
 typedef struct {
-    double loss;                 /* nats a target */
+    const double *value;         /* of each metric of a step */
     double grad_norm;            /* before clipping */
     double lr;
-    int64_t targets, tokens;     /* data_targets, data_tokens */
-    double entropy, correct;     /* sums over targets; negative: not computed */
 } LogStep;
 
 typedef struct {
-    double loss;                 /* mean over batches weighted by their samples, as transformers */
-    double loss_token;           /* sum over all targets / targets */
-    double entropy, accuracy;    /* means over targets; negative: not computed */
+    const double *value;         /* of each metric of a validation */
     double seconds;
-    int64_t samples, batches;    /* batches: of all ranks */
-    int64_t tokens;              /* that are not padding */
+    int64_t batches;             /* of all ranks */
 } LogEval;
 
 typedef struct {
     const Model *model;
     const Flags *flags;
+    const Metrics *metrics;
     int64_t total, per_epoch;    /* steps */
     FILE *history;               /* rank 0 only; NULL while it cannot be written */
     cJSON *records;              /* array: log_history, numbers in full */
-    /* Saved with checkpoints. */
-    double loss_all;             /* sum over all steps of the run, also before a resume */
-    int64_t steps_all;
-    double loss, entropy, correct;   /* sums since the last record */
-    int64_t steps, targets;
-    int64_t tokens_all;          /* num_tokens */
+    /* Saved with checkpoints: sums of the metrics of steps, since the last record and over all steps
+     * of the run, also before a resume; how many steps. */
+    double sum[METRICS_MAX], all[METRICS_MAX];
+    int64_t steps, steps_all;
     /* For this process only. */
     double start, mark, drawn;   /* clock at log_open, at the last line, at the last bar */
     double tried;                /* clock when the history could not be written */
     int64_t first;               /* step at log_open */
-    int64_t tokens_mark;         /* tokens since the last line */
-    int64_t tokens_first;        /* tokens_all at log_open */
+    double work_mark;            /* work since the last line */
+    double work_first;           /* all of it at log_open */
     bool bar;                    /* standard error is a terminal */
 } Log;                           /* all zero before the first call */
 
@@ -63,18 +58,21 @@ void log_banner(const Banner *b);
 /* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),
  * the rest is read back; resumed 0 starts an empty one. A run with nothing left to do keeps all.
  * EXIT_IO when it cannot be written. */
-void log_open(Log *l, const char *out, const Model *m, const Flags *f, int64_t total,
-              int64_t per_epoch, int64_t resumed);
+void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Metrics *of,
+              int64_t total, int64_t per_epoch, int64_t resumed);
 /* After step `step` (1-based): sums, progress, and a record when the step is a multiple of
  * --log-every. */
 void log_step(Log *l, int64_t step, const LogStep *s);
 void log_eval(Log *l, int64_t step, const LogEval *e);
 /* Seconds of something else than training (a save; log_eval knows its own), for tokens a second. */
 void log_pause(Log *l, double seconds);
+/* One line of JSON with what is kept of a validation, and its samples; NaN and Inf are null. */
+void log_eval_line(FILE *to, const Metrics *of, const LogEval *e);
 /* The closing record (train_runtime, train_loss, ...). why: why the run ends early, or NULL. */
 void log_end(Log *l, int64_t step, const char *why);
-/* The last step whose record does not stand above the least loss of all records by more than losses
- * usually differ from one record to the next, and its loss: from there on it rose. -1: no records. */
+/* The last step whose record does not stand above the least loss (row 0) of all records by more than
+ * losses usually differ from one record to the next, and its loss: from there on it rose. -1: no
+ * records. */
 int64_t log_before_rise(const Log *l, double *loss);
 void log_close(Log *l);
 
@@ -83,6 +81,6 @@ cJSON *log_state(const Log *l, int64_t step);
 /* The sums since the last record and over the run, as a member "log" of train_state.json. */
 void log_save(const Log *l, cJSON *train_state);
 /* NULL, or a malloc'ed message that names the member. Before log_open. */
-char *log_load(Log *l, const cJSON *train_state);
+char *log_load(Log *l, const Metrics *of, const cJSON *train_state);
 
 #endif

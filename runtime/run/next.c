@@ -64,10 +64,10 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, const char *p
     char *last = checkpoint_path(c->out, step), *command = command_word(program),
          *out = quoted(c->out), *tokenizer = tokenizer_words(c->flags->tokenizer, last, c->source);
     note("the weights are in %s", last);
-    if (isfinite(b->kept.loss) && b->kept.step != step) {
+    if (isfinite(b->kept.value) && b->kept.step != step) {
         char *best = checkpoint_path(c->out, b->kept.step), *path = quoted(best);
-        note("the best are in %s, validation loss %.4f: add --resume %s to use them", best,
-             b->kept.loss, path);
+        note("the best are in %s, validation %s %.4f: add --resume %s to use them", best,
+             b->by->name, b->kept.value, path);
         free(best), free(path);
     }
     note("  sample  %s --out %s%s --sample \"A text\"", command, out, tokenizer);

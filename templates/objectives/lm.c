@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "objective.h"
-#include "runtime/base.h"             // die()
+#include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/sample.h"      // picks the next token
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
-#include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/agree.h"        // what all ranks must have the same
 #include "step.h"                     // io, model
+
+//@ metrics
 
 //@ if noise
 static uint64_t seed;
@@ -50,12 +51,12 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
+/* Of all ranks: targets, by which the loss is divided, and tokens that are not padding. */
+typedef struct {
+    int64_t targets, tokens;
+} Counts;
 
-Counts objective_counts(int64_t step)
-{
-    return counted[step % 2];
-}
+static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
 
 /* Where the inputs of a micro-batch stand. */
 static Batch batch_at(int64_t micro)
@@ -134,7 +135,7 @@ static int32_t any_token(int64_t n)
 //@ end
 void objective_fill_any(void)
 {
-    const int64_t rows = model.micro * model.T, tokens = rows * model.accum * model.ranks;
+    const int64_t rows = model.micro * model.T, tokens = objective_work();
 //@ if targets
     set_counts(0, (Counts){model.targets * model.accum * model.ranks, tokens});
 //@ end
@@ -164,10 +165,23 @@ void objective_fill_any(void)
     }
 }
 
+int64_t objective_work(void)
+{
+    return model.micro * model.T * model.accum * model.ranks;
+}
+
+void objective_step(int64_t step, double *sum)
+{
+    const Counts *c = &counted[step % 2];
+    sum[STEP_loss] = *io.loss;
+    sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
+    sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
+}
+
 /* ---- validation ------------------------------------------------------------------------------ */
 
-/* Every record of the evaluation data once, over all ranks. */
-LogEval objective_validate(Data *d, int64_t batches)
+/* The mean of all targets, and the mean of the batches' means that transformers reports. */
+void objective_validate(Data *d, int64_t batches, double *sum)
 {
 //@ if targets
     const int64_t rows = model.targets;
@@ -175,24 +189,20 @@ LogEval objective_validate(Data *d, int64_t batches)
 //@ unless targets
     const int64_t rows = model.micro * model.T;
 //@ end
-    double sums[4] = {0};        /* loss, targets, mean loss of a batch x its samples, samples */
-    int64_t tokens = 0;
+    memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
         fill_micro(d, b, 0);
         step_eval();
         double targets = 0, samples = (double)data_rows(d, b, 0);
         for (int64_t i = 0; i < rows; i++)
             targets += io.labels[i] >= 0;
-        sums[0] += *io.loss;
-        sums[1] += targets;
-        sums[2] += targets > 0 ? *io.loss / targets * samples : 0;
-        sums[3] += samples;
-        tokens += data_tokens(d, b);
+        sum[EVAL_loss] += targets > 0 ? *io.loss / targets * samples : 0;
+        sum[EVAL_samples] += samples;
+        sum[EVAL_loss_token] += *io.loss;
+        sum[EVAL_perplexity] += *io.loss;
+        sum[EVAL_targets] += targets;
+        sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, b) : 0;
     }
-    comm_allreduce_double(sums, 4);
-    return (LogEval){.loss = sums[2] / sums[3], .loss_token = sums[0] / sums[1], .entropy = -1,
-                     .accuracy = -1, .samples = (int64_t)sums[3],
-                     .batches = batches * model.ranks, .tokens = tokens};
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* damage.c -- graphs that were made by the rooms and then damaged: every check has to abort.
  *
  * In:    recipes with accumulation, recomputation and two ranks, with adapters, and with sums beside the backward pass.
- * Out:   `ok check/NAME` a damage, or `not ok`.
+ * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
 #include "../../gen/gen.h"
@@ -87,6 +87,17 @@ static Value *layered(void)
 
 static void operand_missing(void) { op_of("micro", OP_linear)->nin--; }
 static void operand_added(void) { op_in(op_of("micro", OP_add), ref(value("tokens"))); }
+static void shape_wrong(void) { value("b.o.w")->dim[1].n++; }
+static void shape_of_result(void) { value("b.qkv")->dim[2].n -= 12; }
+static void rank_wrong(void) { value("b.qkv.w")->rank = 1; }
+static void dtype_wrong(void) { value("b.norm1.rstd")->dtype = DT_F64; }
+static void dtype_mixed(void) { value("b.up")->dtype = DT_F32; }
+static void attribute_missing(void) { op_of("micro", OP_attention)->nattr--; }
+static void attribute_unknown(void) { op_int(op_of("micro", OP_swiglu), "heads", 2); }
+static void attribute_twice(void) { op_int(op_of("micro", OP_attention), "heads", 2); }
+static void attribute_kind(void) { op_of("micro", OP_ce_bwd)->attr[1].i = 2; }
+static void attribute_type(void) { op_of("micro", OP_rmsnorm)->attr[0].type = ATTR_INT; }
+static void heads_wrong(void) { op_of("micro", OP_attention)->attr[0].i = 3; }
 static void region_beyond(void) { op_of("micro", OP_linear)->region = 3; }
 static void region_negative(void) { op_of("micro", OP_linear)->region = -1; }
 static void index_outside(void) { op_of("micro", OP_linear)->region = 0; }
@@ -109,6 +120,31 @@ static void wrong_update(void) { op_of("update", OP_adamw)->in[0].v = value("gra
 static void frozen_updated(void) { value("b.o.w")->trained = false; }
 static void rows_apart(void) { value("b.qkv.w")->piece[1].row0++; }
 static void rows_missing(void) { value("b.qkv.w")->npieces--; }
+
+static Schedule *schedule(const char *name)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        if (!strcmp(g->schedules[i]->name, name))
+            return g->schedules[i];
+    return found(NULL);
+}
+/* train: clear $loss, begin, micro * 3, reduce, update */
+static void item_swap(int a, int b)
+{
+    Item *item = schedule("train")->item, t = item[a];
+    item[a] = item[b];
+    item[b] = t;
+}
+static void program_unused(void) { schedule("eval")->nitems--; }
+static void clear_late(void) { item_swap(1, 2); }
+static void reduce_early(void) { item_swap(2, 3); }
+static void update_early(void) { item_swap(3, 4); }
+static void micro_once(void) { schedule("train")->item[2].times = 1; }
+static void micro_often(void) { schedule("train")->item[2].times++; }
+static void eval_often(void) { schedule("eval")->item[1].times = 2; }
+static void result_not_written(void) { schedule_result(schedule("decode"), value("loss")); }
+static void role_wrong(void) { program("reduce")->role = ROLE_forward; }
+static void tables_in_step(void) { schedule_run(schedule("train"), program("init"), 1); }
 
 /* ---- after fuse --------------------------------------------------------------------------------- */
 
@@ -188,12 +224,20 @@ static const struct {
 } damages[] = {
 #define D(room, f) {#f, room, f, 0}
     D("graph", operand_missing), D("graph", operand_added), D("graph", region_beyond), D("graph", region_negative),
+    D("graph", shape_wrong), D("graph", shape_of_result), D("graph", rank_wrong), D("graph", dtype_wrong),
+    D("graph", attribute_missing), D("graph", attribute_unknown), D("graph", attribute_twice),
+    D("graph", attribute_kind), D("graph", attribute_type), D("graph", heads_wrong),
+    D("fuse", shape_wrong), D("fuse", attribute_missing), D("part", dtype_wrong), D("part", heads_wrong),
+    D("plan", shape_of_result), D("plan", attribute_kind),
     D("graph", index_outside), D("graph", index_beyond), D("graph", index_before), D("graph", constant_beyond),
     D("graph", use_before_definition), D("graph", never_defined), D("graph", two_definitions),
     D("graph", two_definitions_straight), D("graph", no_elements), D("graph", no_gradient),
     D("graph", gradient_never_written), D("graph", gradient_overwritten), D("graph", gradient_not_cleared),
     D("graph", gradient_not_in_norm), D("graph", no_update), D("graph", two_updates), D("graph", wrong_update),
     D("graph", frozen_updated), D("graph", rows_apart), D("graph", rows_missing),
+    D("graph", program_unused), D("graph", clear_late), D("graph", reduce_early), D("graph", update_early),
+    D("graph", micro_once), D("graph", micro_often), D("graph", eval_often), D("graph", result_not_written),
+    D("graph", role_wrong), D("graph", tables_in_step),
     D("fuse", group_missing), D("fuse", group_empty), D("fuse", group_late), D("fuse", group_wrong_kernel),
     D("fuse", op_outside_group), D("fuse", group_other_region), D("fuse", group_small_workspace),
     D("part", no_placement), D("part", gradient_whole), D("part", norm_before_sum), D("part", no_sum),
@@ -206,7 +250,7 @@ static const struct {
     D("plan", gradients_apart),
 #undef D
 #define D(room, f) {#f "_adapters", room, f, 1}
-    D("graph", two_definitions_straight), D("graph", gradient_not_in_norm),
+    D("graph", two_definitions_straight), D("graph", gradient_not_in_norm), D("graph", dtype_mixed),
     D("fuse", op_outside_group), D("plan", slots_few), D("plan", unaligned), D("plan", dead_early),
     D("plan", over_parameter), D("plan", adapter_workspace),
 #undef D
@@ -302,6 +346,69 @@ static const char *placements(Config *c)
     return "";
 }
 
+/* ---- a graph's text with one mistake: the line that says so ------------------------------------- */
+
+static const struct { const char *name, *from, *to, *says; } mistakes[] = {
+    {"shape", "%b.qkv  x4 slots 1  :f32[2,6,48]", "%b.qkv  x4 slots 1  :f32[2,6,47]",
+     "linear: y = b.qkv is f32[2,6,47], want act[N..,O] = f32[2,6,48]"},
+    {"rank", "%tokens  x3 slots 3  :i32[2,6] (B,T)", "%tokens  x3 slots 3  :i32[12] (B*T)",
+     "embed: y = x is f32[2,6,24], want act[N..,C] = f32[12,24]"},
+    {"dtype", "%b.norm1.rstd  x4 slots 1  :f32", "%b.norm1.rstd  x4 slots 1  :f64",
+     "rmsnorm: rstd = b.norm1.rstd is f64[2,6], want f32[N..] = f32[2,6]"},
+    {"act", "$wte  :f32", "$wte  :bf16", "embed: y = x is f32[2,6,24], want act[N..,C] = bf16[2,6,24]"},
+    {"operand", "= embed %tokens[m], $wte", "= embed %tokens[m]",
+     "embed: 1 operands in and 1 out; ops.def: \"tokens:i32[N..] wte:act[V,C] -> y:act[N..,C]\""},
+    {"missing", "  eps 1e-06", "", "rmsnorm: attribute eps is missing"},
+    {"unknown", "  eps 1e-06", "  esp 1e-05", "rmsnorm: has no attribute esp; ops.def: \"eps:float\""},
+    {"twice", "  eps 1e-06", "  eps 1e-06  eps 1e-06", "rmsnorm: attribute eps is there twice"},
+    {"kind", "  eps 1e-06", "  eps 1", "rmsnorm: attribute eps: want a float, found 1"},
+    {"flag", "  beta 1", "  beta 2", "ce_bwd: attribute beta: want 0 or 1, found 2"},
+    {"heads", "  heads 2", "  heads 0", "rope: attribute heads: want an integer from 1, found 0"},
+    {"word", "  heads 2", "  heads two", "rope: attribute heads: want an integer from 1, found two"},
+    {"index", "$b.qkv.w[l]", "$b.qkv.w[l+1]", "linear: index of b.qkv.w beyond its 4 elements"},
+    {"outside", "= embed %tokens[m], $wte", "= embed %tokens[m], $b.norm1.w[l]",
+     "embed: wte = b.norm1.w is f32[24], want act[V,C] = f32[?,24]"},
+};
+
+static const char *parsed(const char *scratch, const char *text)
+{
+    char *said = text_print("%s/said", scratch);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        if (!freopen(said, "w", stderr))
+            _exit(3);
+        ir_parse(text, "text");
+        _exit(0);
+    }
+    int status;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return "no process, or a crash";
+    if (WEXITSTATUS(status) != 1)
+        return text_print("exit %d", WEXITSTATUS(status));
+    char *line = file_text(said, 1 << 16, NULL), *at = line ? strstr(line, ": ") : NULL;
+    if (!at)
+        return "nothing";
+    *strchrnul(at, '\n') = 0;
+    return at + 2;
+}
+
+static int try_mistakes(Config *c, const char *scratch)
+{
+    const char *text = ir_print(graph_build(c));
+    int failed = 0;
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        const char *at = strstr(text, mistakes[i].from), *said = "nothing to replace";
+        if (at)
+            said = parsed(scratch, text_print("%.*s%s%s", (int)(at - text), text, mistakes[i].to,
+                                              at + strlen(mistakes[i].from)));
+        bool ok = !strcmp(said, mistakes[i].says);
+        printf("%s text/%s%s%s\n", ok ? "ok" : "not ok", mistakes[i].name, ok ? "" : ": ", ok ? "" : said);
+        failed |= !ok;
+    }
+    return failed;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -334,5 +441,5 @@ int main(int argc, char **argv)
                ok ? "" : said);
         failed |= !ok;
     }
-    return failed;
+    return failed | try_mistakes(c[0], argv[1]);
 }

@@ -4,6 +4,7 @@
 #include "unit.h"
 #include "../../runtime/base.h"
 #include "../../runtime/files/json.h"
+#include "../../runtime/run/best.h"
 #include "../../runtime/run/log.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,30 +21,87 @@ static const Model model = { .recipe = "recipes/x.lua", .hash = "001122334455667
     .ranks = 1, .parameters = 1000, .trained = 1000, .planned_bytes = 1 << 20 };
 static Flags flags;
 
-static LogStep step_of(int64_t step)
+/* As of an objective that reports a loss, how often it was right, a reward, and counts. */
+enum { LOSS, RIGHT, TARGETS, TOKENS, STEP_ROWS };
+enum { REWARD, FACTOR, SAMPLES, STATES, EVAL_ROWS };
+static const Metric step_rows[] = {
+    { .name = "loss", .kind = METRIC_MEAN, .per = TARGETS, .kept = true, .text = "loss %.4f" },
+    { .name = "right", .kind = METRIC_MEAN, .per = TOKENS, .more = true, .kept = true },
+    { .name = "targets", .kind = METRIC_COUNT },
+    { .name = "tokens", .kind = METRIC_COUNT, .kept = true },
+};
+static const Metric eval_rows[] = {
+    { .name = "reward", .kind = METRIC_MEAN, .per = SAMPLES, .more = true, .kept = true },
+    { .name = "factor", .kind = METRIC_EXP, .per = SAMPLES, .text = "factor %.3g" },
+    { .name = "samples", .kind = METRIC_COUNT },
+    { .name = "states", .kind = METRIC_COUNT },
+};
+static const Metrics metrics = { .step = step_rows, .nstep = STEP_ROWS, .eval = eval_rows,
+    .neval = EVAL_ROWS, .step_work = TOKENS, .eval_work = STATES, .samples = SAMPLES,
+    .decides = REWARD };
+
+typedef struct { double value[STEP_ROWS], grad_norm, lr; } Step;
+
+static Step step_of(int64_t step)
 {
-    return (LogStep){ .loss = 5.0 + sin((double)step) / 3.0, .grad_norm = 1.0 / (double)step,
-                      .lr = 1e-3 * (double)step, .targets = 40 + step, .tokens = 48,
-                      .entropy = 100.0 + (double)step, .correct = (double)(step % 7) };
+    return (Step){ { 5.0 + sin((double)step) / 3.0, (double)(step % 7) / 48, 40 + (double)step, 48 },
+                   1.0 / (double)step, 1e-3 * (double)step };
 }
 
 static void train(Log *l, int64_t from, int64_t to)
 {
+    static const double eval[] = { 2.5, 1.25, 10, 80 };
     for (int64_t s = from; s <= to; s++) {
-        LogStep now = step_of(s);
-        log_step(l, s, &now);
+        Step now = step_of(s);
+        log_step(l, s, &(LogStep){ now.value, now.grad_norm, now.lr });
         if (s % 10 == 0)
-            log_eval(l, s, &(LogEval){ .loss = 2.5, .loss_token = 2.25, .entropy = 1,
-                                       .accuracy = 0.5, .seconds = 0.5, .samples = 10,
-                                       .batches = 5, .tokens = 80 });
+            log_eval(l, s, &(LogEval){ .value = eval, .seconds = 0.5, .batches = 5 });
     }
+}
+
+/* Sums become means and powers; a mean of nothing is 0. */
+static void check_values(void)
+{
+    double step[] = { 12, 6, 8, 24 }, none[] = { 3, 0, 0, 0 }, eval[] = { 10, 4, 2, 9 };
+    metrics_values(step_rows, STEP_ROWS, step);
+    metrics_values(step_rows, STEP_ROWS, none);
+    metrics_values(eval_rows, EVAL_ROWS, eval);
+    check(step[LOSS] == 1.5 && step[RIGHT] == 0.25 && step[TARGETS] == 8 && step[TOKENS] == 24,
+          "metrics: means and counts", "%g %g", step[LOSS], step[RIGHT]);
+    check(none[LOSS] == 0, "metrics: a mean of nothing", "%g", none[LOSS]);
+    check(eval[REWARD] == 5 && eval[FACTOR] == exp(2), "metrics: a power", "%g", eval[FACTOR]);
+}
+
+/* Where best_save() looks for checkpoints; it is not called here. */
+char *checkpoint_path(const char *out, int64_t step)
+{
+    return format("%s/checkpoint-%lld", out, (long long)step);
+}
+
+/* The best of a reward is the most, of a loss the least; --patience counts what was not better. */
+static void check_best(void)
+{
+    static const double value[] = { 9, 3, 5, 4, 4.5, 5, NAN };     /* the first is of step 0 */
+    static const Metrics less = { .eval = step_rows, .decides = LOSS };
+    Best most, least;
+    best_clear(&most, &metrics), best_clear(&least, &less);
+    for (int i = 0; i < 7; i++)
+        best_see(&most, i, value[i]), best_see(&least, i, value[i]);
+    char *why = best_why(&most, 4), *because = best_why(&least, 5);
+    check(most.best.value == 5 && most.best.step == 2 && most.worse == 4 && best_spent(&most, 4)
+          && !best_spent(&most, 5) && !best_spent(&most, 0)
+          && strstr(why, "none had a reward above 5, that of step 2"), "best: the most", "%s", why);
+    check(least.best.value == 3 && least.worse == 5
+          && strstr(because, "none had a loss below 3, that of step 1"), "best: the least", "%s",
+          because);
+    free(why), free(because);
 }
 
 /* The history; what differs between runs, `"key": number, `, is cut out of it. */
 static char *read_text(const char *folder)
 {
     static const char *const timed[] = { "\"time\": ", "\"tokens_per_second\": ",
-                                         "\"eval_tokens_per_second\": " };
+                                         "\"eval_states_per_second\": " };
     size_t n;
     char *path = format("%s/history.jsonl", folder), *error;
     char *text = file_read(path, 1 << 20, &n, &error);
@@ -78,13 +136,11 @@ static char *folder_of(const char *scratch, const char *name)
 /* The record of a training step against sums taken here. */
 static void check_record(const char *text, int64_t step)
 {
-    double loss = 0, entropy = 0, correct = 0, targets = 0;
+    double loss = 0, right = 0;
     for (int64_t s = step - EVERY + 1; s <= step; s++) {
-        LogStep one = step_of(s);
-        loss += one.loss;
-        entropy += one.entropy;
-        correct += one.correct;
-        targets += (double)one.targets;
+        Step one = step_of(s);
+        loss += one.value[LOSS];
+        right += one.value[RIGHT];
     }
     char *mark = format("\"epoch\": %.1f, \"step\": %lld}", (double)step / 10, (long long)step);
     const char *end = text;
@@ -96,12 +152,12 @@ static void check_record(const char *text, int64_t step)
         cJSON_Delete(r);
         r = cJSON_Parse(line);
     }
-    static const char *const keys[] = { "loss", "grad_norm", "learning_rate", "entropy",
-                                        "mean_token_accuracy", "num_tokens", "epoch", "step" };
-    double want[] = { loss / EVERY, 1.0 / (double)step, 1e-3 * (double)step, entropy / targets,
-                      correct / targets, 48.0 * (double)step, (double)step / 10, (double)step };
-    bool good = r && cJSON_GetArraySize(r) == 8;
-    for (int i = 0; i < 8 && good; i++)
+    static const char *const keys[] = { "loss", "right", "grad_norm", "learning_rate", "num_tokens",
+                                        "epoch", "step" };
+    double want[] = { loss / EVERY, right / EVERY, 1.0 / (double)step, 1e-3 * (double)step,
+                      48.0 * (double)step, (double)step / 10, (double)step };
+    bool good = r && cJSON_GetArraySize(r) == 7;
+    for (int i = 0; i < 7 && good; i++)
         good = json_get(r, keys[i])
             && fabs(json_get(r, keys[i])->valuedouble - want[i]) <= 1e-15 * fabs(want[i]);
     check(good, "record of a step: HF's keys, full precision", "%.300s", text);
@@ -141,7 +197,7 @@ static int opened(const char *folder, int64_t resumed)
     if (pid == 0) {
         Log l = { 0 };
         alarm(20);
-        log_open(&l, folder, &model, &flags, STEPS, 10, resumed);
+        log_open(&l, folder, &model, &flags, &metrics, STEPS, 10, resumed);
         log_close(&l);
         _exit(EXIT_OK);
     }
@@ -174,7 +230,7 @@ static void check_kinds(const char *scratch)
 /* n records of a loss each; where it began to rise, as a step of EVERY steps a record. */
 static void check_rise(const char *what, const double *loss, int n, int64_t want)
 {
-    Log l = { .records = cJSON_CreateArray() };
+    Log l = { .records = cJSON_CreateArray(), .metrics = &metrics };
     for (int i = 0; i < n; i++) {
         cJSON *r = cJSON_CreateObject();
         cJSON_AddItemToObject(r, "loss", isnan(loss[i]) ? cJSON_CreateNull()
@@ -203,19 +259,21 @@ static void check_rises(void)
 void test_log(const char *scratch)
 {
     check_rises();
+    check_values();
+    check_best();
     char *argv[] = { (char[]){ "train" }, (char[]){ "--log-every=4" }, NULL };
     flags_parse(&flags, "recipes/x.lua", NULL, 2, argv);
     char *a = folder_of(scratch, "straight"), *b = folder_of(scratch, "resumed");
     Log straight = { 0 }, killed = { 0 }, resumed = { 0 };
     Log again = { 0 }, more = { 0 };
-    log_open(&straight, a, &model, &flags, STEPS, 10, 0);
+    log_open(&straight, a, &model, &flags, &metrics, STEPS, 10, 0);
     train(&straight, 1, STEPS);
     char *want = read_text(a);
     check_record(want, 12);
     check_state(&straight);
 
     /* Saved after step 10, killed after step 17 within a record's line, resumed. */
-    log_open(&killed, b, &model, &flags, STEPS, 10, 0);
+    log_open(&killed, b, &model, &flags, &metrics, STEPS, 10, 0);
     train(&killed, 1, 10);
     cJSON *state = cJSON_CreateObject();
     log_save(&killed, state);
@@ -224,21 +282,21 @@ void test_log(const char *scratch)
     log_close(&killed);
     append(b, "{\"loss\": 3.1, \"gra");
     cJSON *back = cJSON_Parse(text);
-    char *error = log_load(&resumed, back);
+    char *error = log_load(&resumed, &metrics, back);
     check(!error, "log sums load", "%s", error ? error : "");
-    log_open(&resumed, b, &model, &flags, STEPS, 10, 10);
+    log_open(&resumed, b, &model, &flags, &metrics, STEPS, 10, 10);
     train(&resumed, 11, STEPS);
     char *got = read_text(b);
     check(strcmp(got, want) == 0, "resumed history equals the straight one", "%.400s", got);
-    check(memcmp(&resumed.loss_all, &straight.loss_all, sizeof(double)) == 0
-          && resumed.tokens_all == straight.tokens_all && resumed.steps_all == STEPS,
-          "resumed sums equal the straight ones", "%.17g", resumed.loss_all);
+    check(resumed.all[LOSS] == straight.all[LOSS] && resumed.all[RIGHT] == straight.all[RIGHT]
+          && resumed.all[TOKENS] == straight.all[TOKENS] && resumed.steps_all == STEPS,
+          "resumed sums equal the straight ones", "%.17g", resumed.all[LOSS]);
     log_end(&resumed, STEPS, "no \"better\" loss");
     log_close(&resumed);
     free(got);
     got = read_text(b);
     cJSON *last = cJSON_Parse(strrchr(got, '{'));
-    double mean = straight.loss_all / STEPS;
+    double mean = straight.all[LOSS] / STEPS;
     check(json_get(last, "train_runtime") && json_get(last, "train_samples_per_second")
           && json_get(last, "train_steps_per_second") && json_get(last, "total_flos")
           && strcmp(cJSON_GetStringValue(json_get(last, "early_stop")), "no \"better\" loss") == 0
@@ -246,28 +304,28 @@ void test_log(const char *scratch)
           && json_get(last, "train_loss")->valuedouble == mean, "closing record", "%.300s", got);
 
     /* Started again with nothing left to do: everything stays. More steps: the closing one goes. */
-    log_open(&again, b, &model, &flags, STEPS, 10, STEPS);
+    log_open(&again, b, &model, &flags, &metrics, STEPS, 10, STEPS);
     log_close(&again);
     char *same = read_text(b);
     check(strcmp(same, got) == 0, "nothing to do: the history stays", "%.300s", same);
-    log_open(&more, b, &model, &flags, STEPS + 5, 10, STEPS);
+    log_open(&more, b, &model, &flags, &metrics, STEPS + 5, 10, STEPS);
     free(got);
     got = read_text(b);
     check(strcmp(got, want) == 0, "closing record goes when a run is continued", "%.300s", got);
     log_close(&more);
-    cJSON_DeleteItemFromObject(json_get(back, "log"), "targets");
-    error = log_load(&resumed, back);
-    check(error && strstr(error, "log.targets"), "a missing sum is named", "%s",
+    cJSON_DeleteItemFromObject(json_get(back, "log"), "right_all");
+    error = log_load(&resumed, &metrics, back);
+    check(error && strstr(error, "log.right_all"), "a missing sum is named", "%s",
           error ? error : "");
 
     Log nan = { 0 };
-    log_open(&nan, a, &model, &flags, 4, 0, 0);
+    log_open(&nan, a, &model, &flags, &metrics, 4, 0, 0);
     for (int64_t s = 1; s <= 4; s++)
-        log_step(&nan, s, &(LogStep){ .loss = NAN, .grad_norm = INFINITY, .entropy = -1 });
+        log_step(&nan, s, &(LogStep){ (double[]){ NAN, 0, 1, 1 }, INFINITY, 0 });
     free(got);
     got = read_text(a);
     cJSON *r = json_parse(got, strlen(got) - 1, &error);
-    check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "entropy"), "NaN is null", "%s",
+    check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "targets"), "NaN is null", "%s",
           got);
     log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 2, .weights = "models/x" });
     Model tuned = model;

@@ -485,7 +485,7 @@ for flag in --keep-best "--patience 3"; do
 done
 # a rate at which the validation loss rises after a few steps
 wild="--eval-every 1 --patience 3 --keep-best --steps 60 --schedule constant --lr 0.03 --clip 0"
-early="of the last 3 validation losses none was below .*, that of step"
+early="of the last 3 validations none had a loss below .*, that of step"
 run=early; run early $wild --save-every 1 --save-total-limit 0
 expect "patience ends a run" 0 "^stopped early after step .*: $early"
 last=$(sed -n 's/^stopped early after step \([0-9]*\):.*/\1/p' "$scratch/early.log")

@@ -1,7 +1,7 @@
 /* lm.c -- the objective lm: cross-entropy of the next token.
  *
  * In:    a model's last hidden states, (B, T, C), or (N, C) of the rows that have a target.
- * Out:   the programs micro, begin, reduce, update, eval and decode.
+ * Out:   the schedules train, eval and decode with their programs.
  * Keeps: what the host writes is listed in templates/objectives/lm.c. */
 #include "gen/graph/graph.h"
 
@@ -33,7 +33,7 @@ static void loss_and_gradient(Build *b, Ref y, Ref dy)
         op_out(op, ref(gradient_of(b, head)));
     op_int(op, "chunk", head_chunk(b));
     if (head->trained)
-        op_int(op, "beta", gradient_beta(b, op->out[2].v));
+        op_int(op, "beta", 0);
     loss_sum(b, losses);
 }
 
@@ -64,9 +64,10 @@ static void make_micro(Build *b)
 static void make_eval(Build *b)
 {
     b->mode = MODE_EVAL;
-    b->p = ir_program(b->g, "eval", "the loss of one micro-batch");
+    b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
     Pass pass = pass_only(b, "e.x");
     loss_only(b, head_gather(b, pass_forward(b, &pass)));
+    schedule_loss(b, "the loss of micro-batch 0");
 }
 
 static void make_decode(Build *b)
@@ -76,7 +77,8 @@ static void make_decode(Build *b)
     b->loc = config_loc(b->c, F_seq_max);
     b->tokens = input_new(b, "token");
     b->place = input_new(b, "place");
-    b->p = ir_program(b->g, "decode", "one token at one place: the logits of the next");
+    b->p = ir_program(b->g, "decode", ROLE_forward,
+                      "one token at one place: the logits of the next");
     Pass pass = pass_only(b, "d.x");
     Ref y = pass_forward(b, &pass);
     Value *head = family_head(b);
@@ -85,6 +87,7 @@ static void make_decode(Build *b)
     op_in(op, y), op_in(op, ref(head));
     op_out(op, ref(logits));
     b->tokens = tokens;
+    schedule_alone(b, "the logits behind one token at its place", "logits");
 }
 
 void lm_build(Build *b)
@@ -92,9 +95,7 @@ void lm_build(Build *b)
     make_inputs(b);
     loss_inputs(b);
     make_micro(b);
-    program_begin(b);
-    program_reduce(b);
-    program_update(b);
+    schedule_train(b);
     make_eval(b);
     make_decode(b);
 }

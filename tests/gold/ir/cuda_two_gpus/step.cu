@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 b1a3f056e1ec3a2b, 88 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 5aed67a712ccae97, 88 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */

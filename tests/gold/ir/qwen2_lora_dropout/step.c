@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 7c4bedfcd3974e72, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 0d07f91c4d7654bf, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */

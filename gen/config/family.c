@@ -1,0 +1,68 @@
+/* family.c -- the rows of families.def as a table, and what follows from a row. */
+#include "gen/gen.h"
+
+#include <string.h>
+
+static const Family row[] = {
+#define FAMILY(family, ...) {.name = #family, __VA_ARGS__},
+#include "runtime/model/families.def"
+};
+
+static const struct { const char *family, *head; FamilyClass class; } class_row[] = {
+#define CLASS(family, head, class, task) {#family, #head, {class, task}},
+#include "runtime/model/families.def"
+};
+
+int family_count(void) { return (int)(sizeof row / sizeof *row); }
+
+const Family *family_row(int i) { return &row[i]; }
+
+const Family *family_find(const char *name)
+{
+    for (int i = 0; i < family_count(); i++)
+        if (!strcmp(row[i].name, name))
+            return &row[i];
+    bug("no family %s", name);
+}
+
+const FamilyClass *family_class(const char *name, const char *head)
+{
+    for (size_t i = 0; i < sizeof class_row / sizeof *class_row; i++)
+        if (!strcmp(class_row[i].family, name) && !strcmp(class_row[i].head, head))
+            return &class_row[i].class;
+    bug("the family %s has no class with the head %s", name, head);
+}
+
+const char *family_leaf(const char *path)
+{
+    return strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
+}
+
+static int add_leaf(const char **leaf, int n, const char *path)
+{
+    for (int i = 0; path && i < n; i++)
+        if (!strcmp(leaf[i], family_leaf(path)))
+            return n;
+    if (path)
+        leaf[n++] = family_leaf(path);
+    return n;
+}
+
+int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES])
+{
+    const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down};
+    int n = 0;
+    for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+        n = add_leaf(leaf, n, path[i]);
+    return n;
+}
+
+int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES])
+{
+    return add_leaf(leaf, add_leaf(leaf, 0, f->q), f->v);
+}
+
+int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES])
+{
+    return add_leaf(leaf, add_leaf(leaf, 0, f->tokens), f->head);
+}

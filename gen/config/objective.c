@@ -1,0 +1,35 @@
+/* objective.c -- the rows of objectives.def as tables. */
+#include "gen/gen.h"
+
+#include <string.h>
+
+#define OBJECTIVE(name, about, kinds, head, work, decides) \
+    {#name, about, kinds, #head, #work, #decides},
+static const Objective row[] = {
+#include "gen/config/objectives.def"
+};
+
+#define METRIC(objective, of, name, kind, per, better, kept, text) \
+    {#objective, #of, #name, #kind, #per, #better, kept, text},
+const MetricRow metric_row[] = {
+#include "gen/config/objectives.def"
+};
+const int nmetrics = (int)(sizeof metric_row / sizeof *metric_row);
+
+int objective_count(void)
+{
+    return (int)(sizeof row / sizeof *row);
+}
+
+const Objective *objective_row(int i)
+{
+    return &row[i];
+}
+
+const Objective *objective_find(const char *name)
+{
+    for (int i = 0; i < objective_count(); i++)
+        if (!strcmp(row[i].name, name))
+            return &row[i];
+    bug("no objective %s", name);
+}

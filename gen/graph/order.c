@@ -1,0 +1,193 @@
+/* order.c -- schedules: the order in which programs run, and what follows from it.
+ *
+ * In:    programs.   Out: lists of them; whether each write of a gradient overwrites or adds.
+ * Verified by check_schedules().
+ * Method: a value is followed through a schedule, a repeated program twice. */
+#include "gen/graph/graph.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+Schedule *ir_schedule(Graph *g, const char *name, const char *about)
+{
+    Schedule *s = arena_new(sizeof *s);
+    s->name = text_copy(name);
+    s->about = text_copy(about);
+    g->schedules = ir_one_more(g->schedules, g->nschedules);
+    return g->schedules[g->nschedules++] = s;
+}
+
+static void add_item(Schedule *s, Item item)
+{
+    s->item = arena_grow(s->item, sizeof item * (size_t)s->nitems,
+                         sizeof item * (size_t)(s->nitems + 1));
+    s->item[s->nitems++] = item;
+}
+
+void schedule_run(Schedule *s, Program *p, int64_t times) { add_item(s, (Item){p, NULL, times}); }
+void schedule_clear(Schedule *s, Value *v) { add_item(s, (Item){NULL, v, 1}); }
+
+void schedule_result(Schedule *s, Value *v)
+{
+    s->result = ir_one_more(s->result, s->nresults);
+    s->result[s->nresults++] = v;
+}
+
+bool schedule_at_start(const Schedule *s)
+{
+    return s->nitems && s->item[0].program && s->item[0].program->role == ROLE_tables;
+}
+
+int64_t program_times(const Graph *g, const Program *p)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nitems; k++)
+            if (g->schedules[i]->item[k].program == p)
+                return g->schedules[i]->item[k].times;
+    return 1;
+}
+
+/* ---- following a value ------------------------------------------------------------------------ */
+
+static bool lists(const Ref *list, int n, const Value *v)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i].v == v)
+            return true;
+    return false;
+}
+
+/* What a schedule has done to a value so far. */
+typedef struct {
+    bool there;              /* written or cleared */
+    bool used;               /* as a whole gradient: the next write begins another */
+} State;
+
+/* One turn of a program. NULL, or what is wrong. */
+static char *follow_turn(Program *p, const Value *v, State *now, bool set)
+{
+    bool whole = p->role == ROLE_reduce || p->role == ROLE_update;
+    for (int i = 0; i < p->nops; i++) {
+        Op *op = &p->ops[i];
+        const char *name = op_row[op->kind].name;
+        if (lists(op->in, op->nin, v)) {
+            if (!now->there)
+                return text_print("%s in %s reads %s before it is written", name, p->name, v->name);
+            now->used |= whole;
+        }
+        if (!lists(op->out, op->nout, v))
+            continue;
+        bool adds = now->there && !now->used;
+        for (int k = 0; k < op->nattr; k++) {
+            Attr *beta = &op->attr[k];
+            if (strcmp(beta->key, "beta"))
+                continue;
+            if (set)
+                beta->i = adds;
+            if (beta->i != adds)
+                return text_print("%s in %s %s %s, with beta %" PRId64, name, p->name,
+                                  adds ? "comes behind another write of" : "is the first write of",
+                                  v->name, beta->i);
+        }
+        *now = (State){true, now->used && whole};
+    }
+    return NULL;
+}
+
+/* Through a schedule from its start; whether v was written. */
+static bool follow(const Schedule *s, const Value *v, bool set)
+{
+    State now = {0};
+    for (int i = 0; i < s->nitems; i++) {
+        const Item *item = &s->item[i];
+        if (item->clears == v)
+            now = (State){true, false};
+        for (int turn = 0; item->program && turn < 2 && turn < item->times; turn++) {
+            char *fault = follow_turn(item->program, v, &now, set && !turn);
+            if (fault)
+                bug("schedule %s: %s", s->name, fault);
+        }
+    }
+    return now.there;
+}
+
+void schedule_betas(Graph *g)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->nvalues; k++)
+            if (value_is_gradient(g->values[k]))
+                follow(g->schedules[i], g->values[k], true);
+}
+
+/* ---- the contract ---------------------------------------------------------------------------- */
+
+/* The role that a program of this op has; NROLES: any. */
+static Role role_of(const Op *op)
+{
+    if (op->kind == OP_zero)
+        return ROLE_clear;
+    if (op->kind == OP_grad_norm)
+        return ROLE_reduce;
+    if (op->kind == OP_adamw || op->kind == OP_adamw_mixed)
+        return ROLE_update;
+    return op_attr(op, "beta") ? ROLE_gradients : NROLES;
+}
+
+static bool reads_micro(const Program *p, int64_t *count)
+{
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nin; k++)
+            if (p->ops[i].in[k].index == IX_MICRO) {
+                *count = p->ops[i].in[k].v->count;
+                return true;
+            }
+    return false;
+}
+
+/* A program does what its role says; it stands in a schedule, and every schedule that has it repeats
+ * it as often as there are micro-batches of what it reads. */
+static void check_program(const Graph *g, const Program *p)
+{
+    for (int i = 0; i < p->nops; i++) {
+        Role role = role_of(&p->ops[i]);
+        if (role != NROLES && role != p->role)
+            bug("%s in %s, whose role is %s", op_row[p->ops[i].kind].name, p->name,
+                role_name[p->role]);
+    }
+    int64_t times = program_times(g, p), count = 1;
+    if (reads_micro(p, &count) ? times != count : times > 1)
+        bug("%s stands %" PRId64 " times in a schedule, but has %" PRId64 " micro-batches", p->name,
+            times, count);
+    bool stands = false;
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nitems; k++) {
+            const Item *item = &g->schedules[i]->item[k];
+            if (item->program != p)
+                continue;
+            stands = true;
+            if (item->times != times)
+                bug("%s stands %" PRId64 " and %" PRId64 " times in schedules", p->name, times,
+                    item->times);
+            if ((p->role == ROLE_tables) != schedule_at_start(g->schedules[i]))
+                bug("%s of schedule %s: tables are made at start, by a schedule of their own",
+                    p->name, g->schedules[i]->name);
+        }
+    if (!stands)
+        bug("program %s stands in no schedule", p->name);
+}
+
+/* What the host reads was written in the same schedule, and nobody has read it before. */
+void check_schedules(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        check_program(g, g->programs[i]);
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *s = g->schedules[i];
+        for (int k = 0; k < g->nvalues; k++)
+            if (value_is_gradient(g->values[k]))
+                follow(s, g->values[k], false);
+        for (int k = 0; k < s->nresults; k++)
+            if (!follow(s, s->result[k], false))
+                bug("schedule %s does not write its result %s", s->name, s->result[k]->name);
+    }
+}

@@ -1,0 +1,39 @@
+/* metrics.h -- what an objective reports of a step and of a validation: the rows of its metrics.
+ *
+ * Keeps: every rank reports its part of each row, and the parts are summed; a row that all ranks know
+ *        whole is reported by rank 0. */
+#ifndef DIECAST_METRICS_H
+#define DIECAST_METRICS_H
+
+#include <stdbool.h>
+
+typedef enum {
+    METRIC_COUNT,                /* the sum; a whole number */
+    METRIC_MEAN,                 /* the sum divided by a count */
+    METRIC_EXP                   /* e to the power of that */
+} MetricKind;
+
+typedef struct {
+    const char *name;
+    MetricKind kind;
+    int per;                     /* the row of the count that a mean is divided by */
+    bool more;                   /* more of it is better, else less */
+    bool kept;                   /* in the records; of a step's counts the total, as num_<name> */
+    const char *text;            /* on the terminal, with its printf conversion; NULL: it is not */
+} Metric;
+
+enum { METRICS_MAX = 16 };       /* rows of a step, and of a validation */
+
+typedef struct {
+    const Metric *step, *eval;
+    int nstep, neval;
+    /* Rows. What a step minimises is row 0 of it. */
+    int step_work, eval_work;    /* the count whose rate is told */
+    int samples;                 /* eval: the count of them */
+    int decides;                 /* eval: which validation is the best */
+} Metrics;
+
+/* Sums over all ranks become values, in place; a mean of nothing is 0. */
+void metrics_values(const Metric *row, int n, double *x);
+
+#endif
