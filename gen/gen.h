@@ -380,6 +380,7 @@ struct Value {
     int npieces;
     Piece *piece;
     const char *of;          /* gradient, moment, master: the parameter's name */
+    bool early;              /* gradient: summed over ranks behind its layer, beside the backward pass */
     /* after part */
     Placement place;
     int axis;                /* PL_SHARD: the sharded axis */
@@ -413,12 +414,12 @@ typedef struct {
     const char *word;
 } Attr;
 
-#define OP_IO 40         /* ops over all gradients have most */
 typedef struct Op Op;
 struct Op {
     int kind;                /* OP_... */
     int nin, nout, nattr;
-    Ref in[OP_IO], out[OP_IO];
+    int capin, capout;
+    Ref *in, *out;           /* grown by op_in() and op_out() */
     Attr attr[12];
     int region;              /* 0: straight line; else the repeat region it belongs to */
     int group;               /* after fuse: index of its group */
@@ -571,7 +572,7 @@ void check_ops(const Graph *g);                              /* of all programs,
 typedef struct {
     const char *name;        /* of the C function */
     const char *backend;     /* cpu | cuda */
-    const char *pattern;     /* op names in order, space-separated */
+    const char *pattern;     /* op names in order, space-separated; "name+": one or more alike */
     const char *file;        /* kernels/BACKEND/FILE */
     const char *args;        /* what the emitted call passes, see kernels.def */
     const char *inplace;     /* "o0=i2": that output may take the place of that input; "" none */
@@ -593,6 +594,9 @@ extern const VariantRow variant_row[];
 extern const int nvariants;
 const VariantRow *variant_find(const char *name);
 int kernel_find(const char *name);
+/* One call for as many ops alike as there are: what they read or write lies side by side, operand by operand, but for
+ * what all of them share. */
+bool group_spans(const Group *group);
 /* "i0", "1.o2": the operand of the group's op that a word of its row names. */
 Ref kernel_operand(const Program *p, const Group *group, const char *word);
 

@@ -161,19 +161,25 @@ static Ref parse_operand(const Call *c, const char *word)
     return kernel_operand(c->p, c->group, word);
 }
 
-/* Bytes from the first to the end of the last of values that lie side by side, in elements. */
-static int64_t side_by_side(const Call *c)
+/* Elements from the begin of a value to the end of another, between which others lie. */
+static char *span_text(const Value *first, const Value *last)
+{
+    return text_print("SPAN(%s, %s)", c_name(first->name), c_name(last->name));
+}
+
+/* Of the op's gradients, which lie side by side in the order of the operands. */
+static char *gradients_span(const Call *c)
 {
     const Op *op = call_op(c, 0);
-    int64_t begin = INT64_MAX, end = 0;
+    const Value *first = NULL, *last = NULL;
     for (int i = 0; i < op->nin + op->nout; i++) {
         const Value *v = (i < op->nin ? op->in[i] : op->out[i - op->nin]).v;
         if (v->purpose != PU_gradients)
             continue;
-        begin = v->offset < begin ? v->offset : begin;
-        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
+        first = !first || v->offset < first->offset ? v : first;
+        last = !last || v->offset > last->offset ? v : last;
     }
-    return (end - begin) / dtype_bytes[DT_F32];
+    return span_text(first, last);
 }
 
 char *integer(int64_t n)
@@ -211,10 +217,6 @@ Dim call_measure(const Call *c, const char *word)
         return v->dim[v->rank - 1];
     else if (word[0] == 'd')
         return v->dim[word[1] - '0'];
-    else if (!strncmp(word, "all", 3)) {
-        int64_t all = v->slots * v->stride / dtype_bytes[v->dtype];
-        return (Dim){all, integer(all)};
-    }
     int64_t total = 1;
     for (int i = 0; i < n; i++)
         total *= v->dim[i].n;
@@ -335,7 +337,14 @@ static char *expand(const Call *c, const char *word)
     if (!strcmp(word, "ws"))
         return c->group->ws ? c_name(c->group->ws->name) : text_copy("NULL");
     if (!strcmp(word, "side"))
-        return integer(side_by_side(c));
+        return gradients_span(c);
+    if (!strncmp(word, "all:", 4)) {
+        Call last = *c;
+        Group end = {.kernel = c->group->kernel, .nops = 1,
+                     .first_op = c->group->first_op + c->group->nops - 1};
+        last.group = &end;
+        return span_text(parse_operand(c, word + 4).v, parse_operand(&last, word + 4).v);
+    }
     if (!strcmp(word, "site")) {         /* a block has four linear layers */
         int64_t site = op_attr(call_op(c, 0), "site")->i;
         return site ? text_print("4 * l + %" PRId64, site) : text_copy("4 * l");

@@ -59,7 +59,7 @@ static void print_value(Str *s, const Value *v)
         str_print(s, "%s%s", i ? "," : "", v->dim[i].sym);
     str_print(s, ")  %s", purpose_name[v->purpose]);
     if (v->of)
-        str_print(s, " of %s", v->of);
+        str_print(s, " of %s%s", v->of, v->early ? " early" : "");
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
                   v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->init, v->std);
@@ -312,15 +312,14 @@ static Ref read_ref(Reader *r)
     return x;
 }
 
-static void read_refs(Reader *r, Ref *list, int *n)
+/* add: op_in or op_out */
+static void read_refs(Reader *r, Op *op, void (*add)(Op *op, Ref ref))
 {
     do {
         skip_spaces(r);
         if (*r->p != '$' && *r->p != '%')
             return;
-        if (*n == OP_IO)
-            err(r->at, "more than %d operands", OP_IO);
-        list[(*n)++] = read_ref(r);
+        add(op, read_ref(r));
     } while (accept(r, ","));
 }
 
@@ -367,7 +366,7 @@ static void read_value(Reader *r, ValueKind kind)
     read_dims(r, v);
     v->purpose = (Purpose)read_choice(r, purpose_name, NPURPOSES, "a purpose");
     if (accept(r, "of"))
-        v->of = read_until(r, " \n");
+        v->of = read_until(r, " \n"), v->early = accept(r, "early");
     if (kind == VK_PARAM) {
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");
@@ -438,13 +437,13 @@ static void read_attrs(Reader *r, Op *op)
 static void read_op(Reader *r)
 {
     Op op = {.region = r->region, .group = r->group};
-    read_refs(r, op.out, &op.nout);
+    read_refs(r, &op, op_out);
     expect(r, "=");
     char *name = read_until(r, " ");
     op.kind = op_find(name);
     if (op.kind == NOPS)
         err(r->at, "%s is no op", name);
-    read_refs(r, op.in, &op.nin);
+    read_refs(r, &op, op_in);
     read_attrs(r, &op);
     op.loc = read_loc(r);
     char *fault = op_fault(r->program, &op);

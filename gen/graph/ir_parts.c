@@ -123,15 +123,18 @@ Op *ir_op(Program *p, int kind, int region, Loc loc)
     return op;
 }
 
-static void add_ref(Ref *list, int *n, Ref r)
+static void add_ref(Ref **list, int *n, int *cap, Ref r)
 {
-    if (*n == OP_IO)
-        bug("more than %d operands", OP_IO);
-    list[(*n)++] = r;
+    if (*n == *cap) {
+        size_t was = sizeof(Ref) * (size_t)*cap;
+        *cap = *cap ? 2 * *cap : 6;
+        *list = arena_grow(*list, was, sizeof(Ref) * (size_t)*cap);
+    }
+    (*list)[(*n)++] = r;
 }
 
-void op_in(Op *op, Ref r) { add_ref(op->in, &op->nin, r); }
-void op_out(Op *op, Ref r) { add_ref(op->out, &op->nout, r); }
+void op_in(Op *op, Ref r) { add_ref(&op->in, &op->nin, &op->capin, r); }
+void op_out(Op *op, Ref r) { add_ref(&op->out, &op->nout, &op->capout, r); }
 
 static Attr *add_attr(Op *op, const char *key)
 {

@@ -234,6 +234,12 @@ int kernel_find(const char *name)
     return -1;
 }
 
+bool group_spans(const Group *group)
+{
+    const char *pattern = kernel_row[group->kernel].pattern;
+    return pattern[strlen(pattern) - 1] == '+';
+}
+
 Ref kernel_operand(const Program *p, const Group *group, const char *word)
 {
     const KernelRow *row = &kernel_row[group->kernel];

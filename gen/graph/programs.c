@@ -97,6 +97,48 @@ void program_micro(Build *b)
     gradient_start(b);
 }
 
+/* Gradients of a layer are summed over ranks while the next runs, where the message is worth it:
+ * smaller ones cost more than they hide. */
+enum { EARLY_BYTES = 1 << 20 };
+
+static bool sums_early(Build *b, const Value *gradient)
+{
+    const char *overlap = config_text(b->c, F_comm_overlap);
+    if (b->g->ranks == 1 || !gradient->count || strcmp(b->g->target->backend, "cuda") ||
+        !strcmp(overlap, "none"))
+        return false;
+    return !strcmp(overlap, "all") || value_bytes(gradient) >= EARLY_BYTES;
+}
+
+/* What decides who is updated together: gradients that are summed early, weights that decay, types. */
+static int update_rule(const Graph *g, const Value *gradient)
+{
+    const Value *w = ir_value(g, gradient->of);
+    return 4 * gradient->early + 2 * !w->decay + (w->dtype != DT_F32);
+}
+
+/* Gradients of one rule stand side by side, in the order of their parameters: one call updates them.
+ * Those that are summed early stand behind the others. */
+static void order_gradients(Build *b)
+{
+    Graph *g = b->g;
+    Value **sorted = arena_new(sizeof *sorted * (size_t)g->nvalues);
+    int n = 0, next = 0;
+    for (int rule = 0; rule < 8; rule++)
+        for (int i = 0; i < g->nvalues; i++) {
+            Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
+            if (gradient && rule == 0)
+                gradient->early = sums_early(b, gradient);
+            if (gradient && update_rule(g, gradient) == rule)
+                sorted[n++] = gradient;
+        }
+    for (int i = 0; i < g->nvalues; i++)
+        if (value_is_gradient(g->values[i]))
+            g->values[i] = sorted[next++];
+    if (n != next)
+        bug("%d gradients of %d", n, next);
+}
+
 static void program_begin(Build *b)
 {
     b->p = ir_program(b->g, "begin", ROLE_clear,
@@ -128,14 +170,14 @@ static void program_reduce(Build *b)
 
 static void program_update(Build *b)
 {
-    b->p = ir_program(b->g, "update", ROLE_update, "clip and AdamW, one call a parameter");
+    b->p = ir_program(b->g, "update", ROLE_update, "clip and AdamW, one call for all parameters of a rule");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *hyper = b->hyper, *norm = ir_value(b->g, "total_norm");
     int n = b->g->nvalues;
     for (int i = 0; i < n; i++) {
-        Value *w = b->g->values[i];
-        if (w->kind != VK_PARAM || !w->trained)
+        if (!value_is_gradient(b->g->values[i]))
             continue;
+        Value *w = ir_value(b->g, b->g->values[i]->of);
         bool mixed = w->dtype != DT_F32;
         Value *master = mixed ? build_state(b, "master", w, PU_optimiser) : NULL;
         Value *m = build_state(b, "m", w, PU_optimiser), *v = build_state(b, "v", w, PU_optimiser);
@@ -159,6 +201,7 @@ void schedule_train(Build *b)
     Value *loss = ir_value(b->g, "loss");
     int64_t accum = config_int(b->c, F_batch_accum);
     Program *micro = b->p;
+    order_gradients(b);
     schedule_clear(s, loss);
     if (accum > 1) {
         program_begin(b);
@@ -187,6 +230,7 @@ void schedule_loss(Build *b, const char *about)
 {
     Schedule *s = ir_schedule(b->g, b->p->name, about);
     Value *loss = ir_value(b->g, "loss");
+    order_gradients(b);
     schedule_clear(s, loss);
     schedule_run(s, b->p, 1);
     schedule_result(s, loss);

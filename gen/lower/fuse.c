@@ -10,10 +10,43 @@
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
+static bool same_attributes(const Op *a, const Op *b)
+{
+    for (int i = 0; i < a->nattr; i++) {
+        const Attr *other = op_attr(b, a->attr[i].key);
+        if (!other || other->i != a->attr[i].i || other->f != a->attr[i].f)
+            return false;
+    }
+    return a->nattr == b->nattr;
+}
+
+/* Values of equal type and kind, so that one call can have those of both ops side by side. */
+static bool alike(const Op *a, const Op *b)
+{
+    bool same = a->kind == b->kind && a->region == b->region && a->nin == b->nin &&
+                a->nout == b->nout && same_attributes(a, b);
+    for (int i = 0; same && i < a->nin + a->nout; i++) {
+        const Value *v = i < a->nin ? a->in[i].v : a->out[i - a->nin].v,
+                    *w = i < b->nin ? b->in[i].v : b->out[i - b->nin].v;
+        same = v->dtype == w->dtype && v->purpose == w->purpose && v->early == w->early;
+    }
+    return same;
+}
+
+static bool repeats(const char *pattern) { return pattern[strlen(pattern) - 1] == '+'; }
+
 /* Ops of the pattern starting at ops[i] of the program; 0: it does not match. */
 static int match(const Program *p, int i, const char *pattern)
 {
     int n = 0;
+    if (repeats(pattern)) {
+        const char *name = op_row[p->ops[i].kind].name;
+        if (strlen(name) + 1 != strlen(pattern) || strncmp(name, pattern, strlen(name)))
+            return 0;
+        for (n = 1; i + n < p->nops && alike(&p->ops[i], &p->ops[i + n]); n++)
+            ;
+        return n;
+    }
     while (*pattern) {
         size_t len = strcspn(pattern, " ");
         if (i + n >= p->nops || p->ops[i + n].region != p->ops[i].region)
@@ -61,6 +94,8 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
     *nops = 0;
     for (int k = 0; k < nkernels; k++) {
         int n = match(p, i, kernel_row[k].pattern);
+        if (n && !longest && repeats(kernel_row[k].pattern))
+            n = 1;
         if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) ||
             strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
             continue;
@@ -133,7 +168,8 @@ void check_fuse(const Graph *g)
             const Group *group = &p->groups[k];
             if (group->first_op != next || group->nops < 1)
                 bug("group %d of %s does not start at op %d", k, p->name, next);
-            if (match(p, next, kernel_row[group->kernel].pattern) != group->nops)
+            int n = match(p, next, kernel_row[group->kernel].pattern);
+            if (group->nops > n || (group->nops < n && !repeats(kernel_row[group->kernel].pattern)))
                 bug("group %d of %s is not what %s covers", k, p->name,
                     kernel_row[group->kernel].name);
             if (group->workspace != kernel_row[group->kernel].workspace(&p->ops[next]))

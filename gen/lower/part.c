@@ -252,18 +252,6 @@ static Op collective(const Graph *g, const Move *move)
     return op;
 }
 
-enum { EARLY_BYTES = 1 << 20 };      /* smaller messages cost more than they hide */
-
-/* A value that has one slice a layer, written in the backward region, is moved beside it. */
-static bool moves_early(const Graph *g, const Value *v)
-{
-    const char *overlap = config_text(g->cfg, F_comm_overlap);
-    if (v->place != PL_PARTIAL || !v->count || strcmp(g->target->backend, "cuda") ||
-        !strcmp(overlap, "none"))
-        return false;
-    return !strcmp(overlap, "all") || value_bytes(v) >= EARLY_BYTES;
-}
-
 /* The group of the program behind which nothing is summed into v any more; -1: nothing is. */
 static int last_writer(const Program *p, const Value *v)
 {
@@ -274,25 +262,11 @@ static int last_writer(const Program *p, const Value *v)
     return -1;
 }
 
-/* Gradients that move early stand behind the others: each kind lies side by side. */
-static void order_gradients(Graph *g)
-{
-    Value **sorted = arena_new(sizeof *sorted * (size_t)g->nvalues);
-    int n = 0, next = 0;
-    for (int early = 0; early < 2; early++)
-        for (int i = 0; i < g->nvalues; i++)
-            if (value_is_gradient(g->values[i]) && moves_early(g, g->values[i]) == early)
-                sorted[n++] = g->values[i];
-    for (int i = 0; i < g->nvalues; i++)
-        if (value_is_gradient(g->values[i]))
-            g->values[i] = sorted[next++];
-}
-
 static void insert_early(Graph *g, const Move *move)
 {
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
-        if (v->purpose != move->purpose || v->place != move->from || !moves_early(g, v))
+        if (v->purpose != move->purpose || v->place != move->from || !v->early)
             continue;
         for (int j = g->nprograms - 1; j >= 0; j--) {
             Program *p = g->programs[j];
@@ -345,8 +319,6 @@ void part_run(Graph *g)
     place_values(g);
     /* read even where one rank has no use for them */
     config_int(g->cfg, F_comm_bucket_mib);
-    config_text(g->cfg, F_comm_overlap);
-    order_gradients(g);
     for (const Move *move = moves; move < moves + MOVES; move++)
         if (move->when == WHEN_early)
             insert_early(g, move);

@@ -292,33 +292,60 @@ static void merge_in_place(Graph *g)
         }
 }
 
+static int add_once(Value **order, int n, Value *v)
+{
+    for (int i = 0; i < n; i++)
+        if (order[i] == v)
+            return n;
+    order[n] = v;
+    return n + 1;
+}
+
+/* Every value once; those that one call takes side by side come first, in its order. */
+static Value **layout_order(const Graph *g)
+{
+    Value **order = arena_new(sizeof *order * (size_t)g->nvalues);
+    int n = 0;
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->ngroups; k++) {
+            const Group *group = &g->programs[i]->groups[k];
+            const Op *op = &g->programs[i]->ops[group->first_op];
+            for (int o = 0; group_spans(group) && o < op->nin + op->nout; o++)
+                for (int j = 0; j < group->nops; j++)
+                    n = add_once(order, n, operand(&op[j], o).v);
+        }
+    for (int i = 0; i < g->nvalues; i++)
+        n = add_once(order, n, g->values[i]);
+    return order;
+}
+
 /* Persistent values lie at the bottom, one purpose after the other, so that gradients are one
  * block. */
-static int64_t place_persistent(Graph *g, bool *done)
+static int64_t place_persistent(const Graph *g)
 {
+    Value **order = layout_order(g);
     int64_t top = 0;
     for (int purpose = 0; purpose < NPURPOSES; purpose++)
         for (int i = 0; i < g->nvalues; i++) {
-            Value *v = g->values[i];
-            if (done[i] || (int)v->purpose != purpose || !is_persistent(g, v))
+            Value *v = order[i];
+            if ((int)v->purpose != purpose || !is_persistent(g, v))
                 continue;
             v->offset = top;
             v->first = 0;
             v->last = INT32_MAX;
-            done[i] = true;
             top += v->slots * v->stride;
         }
     return top;
 }
 
-static void place_others(Graph *g, int64_t base, bool *done)
+static void place_others(Graph *g, int64_t base)
 {
     PackBuffer *buffer = arena_new(sizeof(PackBuffer) * (size_t)g->nvalues);
     int *of = arena_new(sizeof(int) * (size_t)g->nvalues), n = 0;
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
         of[i] = -1;
-        if (done[i] || !stored(v))
+        if (is_persistent(g, v) || !stored(v))
             continue;
         for (int j = 0; j < i && of[i] < 0; j++)
             if (of[j] >= 0 && g->values[j]->offset == v->offset)
@@ -376,8 +403,7 @@ void plan_run(Graph *g)
     if (error)
         bug("before any merge: %s", error);
     merge_in_place(g);
-    bool *done = arena_new((size_t)g->nvalues * sizeof *done);
-    place_others(g, place_persistent(g, done), done);
+    place_others(g, place_persistent(g));
     g->room = "plan";
 }
 
@@ -397,6 +423,24 @@ static void check_life(const Graph *g, const Program *p, const Group *group)
     if (group->workspace && (!ws || ws->first > group->pos || ws->last < group->pos ||
                              value_bytes(ws) < group->workspace))
         bug("group %d of %s lacks its workspace", (int)(group - p->groups), p->name);
+}
+
+/* What a call takes as one piece lies so, in as many elements for each operand. */
+static void check_span(const Program *p, const Group *group)
+{
+    const Op *op = &p->ops[group->first_op];
+    for (int j = 1; group_spans(group) && j < group->nops; j++) {
+        int64_t apart = 0;
+        for (int o = 0; o < op->nin + op->nout; o++) {
+            const Value *v = operand(&op[j - 1], o).v, *w = operand(&op[j], o).v;
+            int64_t elements = v->slots * v->stride / dtype_bytes[v->dtype];
+            if (v == w)
+                continue;
+            if (w->offset != v->offset + v->slots * v->stride || (apart && elements != apart))
+                bug("%s and %s do not lie side by side", v->name, w->name);
+            apart = elements;
+        }
+    }
 }
 
 /* Of one storage: merged in place. What programs leave for each other or kernels scribble in is
@@ -425,7 +469,8 @@ void check_plan(const Graph *g)
         bug("plan: %s", error);
     for (int i = 0; i < g->nprograms; i++)
         for (int k = 0; k < g->programs[i]->ngroups; k++)
-            check_life(g, g->programs[i], &g->programs[i]->groups[k]);
+            check_life(g, g->programs[i], &g->programs[i]->groups[k]),
+                check_span(g->programs[i], &g->programs[i]->groups[k]);
     const Value *before = NULL;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];

@@ -16,11 +16,14 @@ extern "C" {
 #include "step.h"
 
 /* Pointers into the arena, one a row of the plan. */
-#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Elements from a value to the end of another: all that lies between is theirs. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)

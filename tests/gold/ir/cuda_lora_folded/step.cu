@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 4aec08f79f84ca3b, 71 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 2aab8d1e7358546b, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -28,11 +28,14 @@ extern "C" {
 #include "step.h"
 
 /* Pointers into the arena, one a row of the plan. */
-#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Elements from a value to the end of another: all that lies between is theirs. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -249,24 +252,15 @@ static void run_micro(cudaStream_t s)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    grad_norm(total_norm, grad_b_down_lora_a, 11264, ws31, s);                // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws31,
+              s);                                                             // @g0 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter */
+/* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
     adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
-                grad_b_qkv_lora_a, hyper, total_norm, 2048, 1, s);            // @g0 recipe.lua:2
-    adamw_mixed(b_qkv_lora_b, master_b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b,
-                grad_b_qkv_lora_b, hyper, total_norm, 1536, 1, s);            // @g1 recipe.lua:2
-    adamw_mixed(b_gate_up_lora_a, master_b_gate_up_lora_a, m_b_gate_up_lora_a,
-                v_b_gate_up_lora_a, grad_b_gate_up_lora_a, hyper, total_norm, 2048, 1, s);  // @g2 recipe.lua:2
-    adamw_mixed(b_gate_up_lora_b, master_b_gate_up_lora_b, m_b_gate_up_lora_b,
-                v_b_gate_up_lora_b, grad_b_gate_up_lora_b, hyper, total_norm, 3072, 1, s);  // @g3 recipe.lua:2
-    adamw_mixed(b_down_lora_a, master_b_down_lora_a, m_b_down_lora_a, v_b_down_lora_a,
-                grad_b_down_lora_a, hyper, total_norm, 1536, 1, s);           // @g4 recipe.lua:2
-    adamw_mixed(b_down_lora_b, master_b_down_lora_b, m_b_down_lora_b, v_b_down_lora_b,
-                grad_b_down_lora_b, hyper, total_norm, 1024, 1, s);           // @g5 recipe.lua:2
+                grad_b_qkv_lora_a, hyper, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);  // @g0 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.0206 GFLOP) */
@@ -276,24 +270,24 @@ static void run_eval(cudaStream_t s)
     for (int l = 0; l < L; l++) {
         rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, s, C+2*R);  // @g1 recipe.lua:4
         lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_b_qkv_eval, ws40, s);                                 // @g2 recipe.lua:9
-        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws41, s);  // @g3 recipe.lua:5
+                  &lora_b_qkv_eval, ws35, s);                                 // @g2 recipe.lua:9
+        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws36, s);  // @g3 recipe.lua:5
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);            // @g4 recipe.lua:4
         attention_fwd<D, true, 128>(e_att, e_att_lse, e_rot, B, T, H, K, 0.25f, NULL, s);  // @g5 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws44, s);               // @g6 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws39, s);               // @g6 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         1e-06f, s, C+2*R);                                    // @g7 recipe.lua:5
         lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws46, s);  // @g8 recipe.lua:9
-        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up, ws47, s);  // @g9 recipe.lua:5
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws41, s);  // @g8 recipe.lua:9
+        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up, ws42, s);  // @g9 recipe.lua:5
         swiglu_fwd(e_act, e_gate_up, B * T, F, s);                            // @g10 recipe.lua:5
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws49, s);      // @g11 recipe.lua:5
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws44, s);      // @g11 recipe.lua:5
         lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_eval, ws50, s);                        // @g12 recipe.lua:9
+                 NULL, 0, &lora_b_down_eval, ws45, s);                        // @g12 recipe.lua:9
         add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g13 recipe.lua:5
     }
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g14 recipe.lua:4
-    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws53, s);  // @g15 recipe.lua:2
+    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48, s);  // @g15 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);                                       // @g16 recipe.lua:2
 }
 
@@ -304,25 +298,25 @@ static void run_decode(cudaStream_t s)
     for (int l = 0; l < L; l++) {
         rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, s, C+2*R);  // @g1 recipe.lua:4
         lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_b_qkv_decode, ws57, s);                               // @g2 recipe.lua:9
-        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws58, s);  // @g3 recipe.lua:5
+                  &lora_b_qkv_decode, ws52, s);                               // @g2 recipe.lua:9
+        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws53, s);  // @g3 recipe.lua:5
         rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D, s);            // @g4 recipe.lua:4
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, 0.25f,
-                            ws60, s);                                         // @g5 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws61, s);               // @g6 recipe.lua:5
+                            ws55, s);                                         // @g5 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws56, s);               // @g6 recipe.lua:5
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
                         s, C+2*R);                                            // @g7 recipe.lua:5
         lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws63, s);  // @g8 recipe.lua:9
-        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up, ws64, s);  // @g9 recipe.lua:5
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws58, s);  // @g8 recipe.lua:9
+        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up, ws59, s);  // @g9 recipe.lua:5
         swiglu_fwd(d_act, d_gate_up, 1, F, s);                                // @g10 recipe.lua:5
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws66, s);      // @g11 recipe.lua:5
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws61, s);      // @g11 recipe.lua:5
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_decode, ws67, s);                      // @g12 recipe.lua:9
+                 NULL, 0, &lora_b_down_decode, ws62, s);                      // @g12 recipe.lua:9
         add_fwd(d_x, d_mid, d_down_lora, C, s);                               // @g13 recipe.lua:5
     }
     rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, s);     // @g14 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws70, s);                   // @g15 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws65, s);                   // @g15 recipe.lua:4
 }
 
 static void open_streams(void)

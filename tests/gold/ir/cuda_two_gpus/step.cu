@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 5aed67a712ccae97, 88 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 a64aaaf2ad17982c, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -27,11 +27,14 @@ extern "C" {
 #include "step.h"
 
 /* Pointers into the arena, one a row of the plan. */
-#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Elements from a value to the end of another: all that lies between is theirs. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -183,51 +186,29 @@ static void run_micro(int micro, cudaStream_t s)
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(cudaStream_t s)
 {
-    zero(grad_wte, 119680, s);                                                // @g0 recipe.lua:8
+    zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);                         // @g0 recipe.lua:8
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    comm_allreduce_sum(grad_wte, 18816, 1048576, s);                          // @g0 recipe.lua:9
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);  // @g0 recipe.lua:9
     comm_allreduce_join(s);                                                   // @g1 recipe.lua:9
-    grad_norm(total_norm, grad_wte, 119680, ws46, s);                         // @g2 recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws46, s);  // @g2 recipe.lua:2
     scaler_update(total_norm, scaler, hyper, s);                              // @g3 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter */
+/* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, 16512, 1, s);  // @g0 recipe.lua:2
-    adamw_mixed(wpe, master_wpe, m_wpe, v_wpe, grad_wpe, hyper, total_norm, 2048, 1, s);  // @g1 recipe.lua:2
-    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
-                total_norm, 256, 0, s);                                       // @g2 recipe.lua:2
-    adamw_mixed(b_norm1_b, master_b_norm1_b, m_b_norm1_b, v_b_norm1_b, grad_b_norm1_b, hyper,
-                total_norm, 256, 0, s);                                       // @g3 recipe.lua:2
-    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
-                24576, 1, s);                                                 // @g4 recipe.lua:2
-    adamw_mixed(b_qkv_b, master_b_qkv_b, m_b_qkv_b, v_b_qkv_b, grad_b_qkv_b, hyper, total_norm,
-                512, 0, s);                                                   // @g5 recipe.lua:2
-    adamw_mixed(b_o_w, master_b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, total_norm, 8192, 1,
-                s);                                                           // @g6 recipe.lua:2
-    adamw_mixed(b_o_b, master_b_o_b, m_b_o_b, v_b_o_b, grad_b_o_b, hyper, total_norm, 256, 0,
-                s);                                                           // @g7 recipe.lua:2
-    adamw_mixed(b_norm2_w, master_b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper,
-                total_norm, 256, 0, s);                                       // @g8 recipe.lua:2
-    adamw_mixed(b_norm2_b, master_b_norm2_b, m_b_norm2_b, v_b_norm2_b, grad_b_norm2_b, hyper,
-                total_norm, 256, 0, s);                                       // @g9 recipe.lua:2
-    adamw_mixed(b_up_w, master_b_up_w, m_b_up_w, v_b_up_w, grad_b_up_w, hyper, total_norm,
-                32768, 1, s);                                                 // @g10 recipe.lua:2
-    adamw_mixed(b_up_b, master_b_up_b, m_b_up_b, v_b_up_b, grad_b_up_b, hyper, total_norm, 512,
-                0, s);                                                        // @g11 recipe.lua:2
-    adamw_mixed(b_down_w, master_b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper,
-                total_norm, 32768, 1, s);                                     // @g12 recipe.lua:2
-    adamw_mixed(b_down_b, master_b_down_b, m_b_down_b, v_b_down_b, grad_b_down_b, hyper,
-                total_norm, 256, 0, s);                                       // @g13 recipe.lua:2
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, wpe), 1,
+                s);                                                           // @g0 recipe.lua:2
     adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
-                total_norm, 128, 0, s);                                       // @g14 recipe.lua:2
-    adamw_mixed(norm_f_b, master_norm_f_b, m_norm_f_b, v_norm_f_b, grad_norm_f_b, hyper,
-                total_norm, 128, 0, s);                                       // @g15 recipe.lua:2
+                total_norm, SPAN(norm_f_w, norm_f_b), 0, s);                  // @g1 recipe.lua:2
+    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
+                SPAN(b_qkv_w, b_down_w), 1, s);                               // @g2 recipe.lua:2
+    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
+                total_norm, SPAN(b_norm1_w, b_down_b), 0, s);                 // @g3 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
@@ -237,19 +218,19 @@ static void run_eval(cudaStream_t s)
     for (int l = 0; l < L; l++) {
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g1 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws66, s);  // @g2 recipe.lua:5
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws54, s);  // @g2 recipe.lua:5
         attention_fwd<D, true, 128>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
-        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws68, s);  // @g4 recipe.lua:5
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws56, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);  // @g5 recipe.lua:5
         linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
-                             ws70, s);                                        // @g6 recipe.lua:4
-        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws71, s);  // @g7 recipe.lua:4
+                             ws58, s);                                        // @g6 recipe.lua:4
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws59, s);  // @g7 recipe.lua:4
         add_fwd(e_x, e_mid, e_down, B * T * C, s);                            // @g8 recipe.lua:4
     }
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   1e-05f, s);                                                 // @g9 recipe.lua:4
-    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits, ws74,
+    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits, ws62,
                 s);                                                           // @g10 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);                                       // @g11 recipe.lua:2
 }
@@ -261,20 +242,20 @@ static void run_decode(cudaStream_t s)
     for (int l = 0; l < L; l++) {
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), 1, C, 1e-05f, s);                     // @g1 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws78, s);  // @g2 recipe.lua:5
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws66, s);  // @g2 recipe.lua:5
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, 0.25f,
-                            ws79, s);                                         // @g3 recipe.lua:5
-        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws80, s);  // @g4 recipe.lua:5
+                            ws67, s);                                         // @g3 recipe.lua:5
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws68, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);  // @g5 recipe.lua:5
-        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws82, s);  // @g6 recipe.lua:4
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws70, s);  // @g6 recipe.lua:4
         gelu_fwd(d_act, d_up, F, s);                                          // @g7 recipe.lua:4
-        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws84, s);  // @g8 recipe.lua:4
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws72, s);  // @g8 recipe.lua:4
         add_fwd(d_x, d_mid, d_down, C, s);                                    // @g9 recipe.lua:4
     }
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
                   1e-05f, s);                                                 // @g10 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws87, s);                   // @g11 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws75, s);                   // @g11 recipe.lua:4
 }
 
 static void open_streams(void)

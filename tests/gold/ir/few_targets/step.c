@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 6cd7cbaa1b0df949, 72 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 598d5870fa006eb1, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -26,11 +26,14 @@
 #include "step.h"
 
 /* Pointers into the arena, one a row of the plan. */
-#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Elements from a value to the end of another: all that lies between is theirs. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 const char *const step_tools = "gcc " __VERSION__;
 StepIO io;
@@ -140,34 +143,22 @@ static void run_micro(int micro)
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(void)
 {
-    zero(grad_head, 34720);                                                   // @g0 recipe.lua:9
+    zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));                            // @g0 recipe.lua:9
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    comm_allreduce_sum(grad_head, 34720, 1048576);                            // @g0 recipe.lua:2
-    grad_norm(total_norm, grad_head, 34720, ws34);                            // @g1 recipe.lua:2
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);     // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws34);     // @g1 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter */
+/* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, 9600, 1);  // @g0 recipe.lua:2
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, head), 1);  // @g0 recipe.lua:2
     adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
-                total_norm, 64, 0);                                           // @g1 recipe.lua:2
-    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
-                4096, 1);                                                     // @g2 recipe.lua:2
-    adamw_mixed(b_o_w, master_b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, total_norm, 2048, 1);  // @g3 recipe.lua:2
-    adamw_mixed(b_norm2_w, master_b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper,
-                total_norm, 64, 0);                                           // @g4 recipe.lua:2
-    adamw_mixed(b_gate_up_w, master_b_gate_up_w, m_b_gate_up_w, v_b_gate_up_w,
-                grad_b_gate_up_w, hyper, total_norm, 6144, 1);                // @g5 recipe.lua:2
-    adamw_mixed(b_down_w, master_b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper,
-                total_norm, 3072, 1);                                         // @g6 recipe.lua:2
-    adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
-                total_norm, 32, 0);                                           // @g7 recipe.lua:2
-    adamw_mixed(head, master_head, m_head, v_head, grad_head, hyper, total_norm, 9600, 1);  // @g8 recipe.lua:2
+                total_norm, SPAN(b_norm1_w, norm_f_w), 0);                    // @g1 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00453 GFLOP) */
@@ -176,20 +167,20 @@ static void run_eval(void)
     embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                             // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
         rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws46);          // @g2 recipe.lua:5
+        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws39);          // @g2 recipe.lua:5
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g3 recipe.lua:4
-        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, ws48);  // @g4 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws49);                  // @g5 recipe.lua:5
+        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, ws41);  // @g4 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws42);                  // @g5 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         1e-06f);                                              // @g6 recipe.lua:5
-        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws51);  // @g7 recipe.lua:5
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws44);  // @g7 recipe.lua:5
         swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g8 recipe.lua:5
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws53);         // @g9 recipe.lua:5
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws46);         // @g9 recipe.lua:5
         add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g10 recipe.lua:5
     }
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g11 recipe.lua:4
     gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g12 recipe.lua:9
-    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, 34, &mm_head_logits, ws57);  // @g13 recipe.lua:2
+    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, 34, &mm_head_logits, ws50);  // @g13 recipe.lua:2
     loss_sum(loss, e_losses, N);                                              // @g14 recipe.lua:2
 }
 
@@ -199,19 +190,19 @@ static void run_decode(void)
     embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
         rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws61);          // @g2 recipe.lua:5
+        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws54);          // @g2 recipe.lua:5
         rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g3 recipe.lua:4
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                         0.353553391f, ws63);                                 // @g4 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws64);                  // @g5 recipe.lua:5
+                         0.353553391f, ws56);                                 // @g4 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws57);                  // @g5 recipe.lua:5
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g6 recipe.lua:5
-        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws66);  // @g7 recipe.lua:5
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws59);  // @g7 recipe.lua:5
         swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g8 recipe.lua:5
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws68);         // @g9 recipe.lua:5
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws61);         // @g9 recipe.lua:5
         add_fwd(d_x, d_mid, d_down, C);                                       // @g10 recipe.lua:5
     }
     rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g11 recipe.lua:4
-    logits_fwd(logits, d_norm_f, head, &mm_logits, ws71);                     // @g12 recipe.lua:4
+    logits_fwd(logits, d_norm_f, head, &mm_logits, ws64);                     // @g12 recipe.lua:4
 }
 
 void step_open(void)

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 edef3aca83493434, 74 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 1047d12636ff663d, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -22,11 +22,14 @@
 #include "step.h"
 
 /* Pointers into the arena, one a row of the plan. */
-#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Elements from a value to the end of another: all that lies between is theirs. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 const char *const step_tools = "gcc " __VERSION__;
 StepIO io;
@@ -137,28 +140,15 @@ static void run_micro(void)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(total_norm, grad_wte, 35744, ws32);                             // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws32);     // @g0 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter */
+/* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    adamw(wte, m_wte, v_wte, grad_wte, hyper, total_norm, 8224, 1);           // @g0 recipe.lua:2
-    adamw(wpe, m_wpe, v_wpe, grad_wpe, hyper, total_norm, 2048, 1);           // @g1 recipe.lua:2
-    adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, total_norm, 64, 0);  // @g2 recipe.lua:2
-    adamw(b_norm1_b, m_b_norm1_b, v_b_norm1_b, grad_b_norm1_b, hyper, total_norm, 64, 0);  // @g3 recipe.lua:2
-    adamw(b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm, 6144, 1);  // @g4 recipe.lua:2
-    adamw(b_qkv_b, m_b_qkv_b, v_b_qkv_b, grad_b_qkv_b, hyper, total_norm, 192, 0);  // @g5 recipe.lua:2
-    adamw(b_o_w, m_b_o_w, v_b_o_w, grad_b_o_w, hyper, total_norm, 2048, 1);   // @g6 recipe.lua:2
-    adamw(b_o_b, m_b_o_b, v_b_o_b, grad_b_o_b, hyper, total_norm, 64, 0);     // @g7 recipe.lua:2
-    adamw(b_norm2_w, m_b_norm2_w, v_b_norm2_w, grad_b_norm2_w, hyper, total_norm, 64, 0);  // @g8 recipe.lua:2
-    adamw(b_norm2_b, m_b_norm2_b, v_b_norm2_b, grad_b_norm2_b, hyper, total_norm, 64, 0);  // @g9 recipe.lua:2
-    adamw(b_up_w, m_b_up_w, v_b_up_w, grad_b_up_w, hyper, total_norm, 8192, 1);  // @g10 recipe.lua:2
-    adamw(b_up_b, m_b_up_b, v_b_up_b, grad_b_up_b, hyper, total_norm, 256, 0);  // @g11 recipe.lua:2
-    adamw(b_down_w, m_b_down_w, v_b_down_w, grad_b_down_w, hyper, total_norm, 8192, 1);  // @g12 recipe.lua:2
-    adamw(b_down_b, m_b_down_b, v_b_down_b, grad_b_down_b, hyper, total_norm, 64, 0);  // @g13 recipe.lua:2
-    adamw(norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper, total_norm, 32, 0);  // @g14 recipe.lua:2
-    adamw(norm_f_b, m_norm_f_b, v_norm_f_b, grad_norm_f_b, hyper, total_norm, 32, 0);  // @g15 recipe.lua:2
+    adamw(wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, b_down_w), 1);  // @g0 recipe.lua:2
+    adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, total_norm,
+          SPAN(b_norm1_w, norm_f_b), 0);                                      // @g1 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00996 GFLOP) */
@@ -168,19 +158,19 @@ static void run_eval(void)
     for (int l = 0; l < L; l++) {
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), B * T, C, 1e-05f);                    // @g1 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws51);  // @g2 recipe.lua:4
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws37);  // @g2 recipe.lua:4
         attention_fwd(e_att, e_att_lse, e_qkv, B, T, H, K, D, 0.353553391f, NULL);  // @g3 recipe.lua:4
-        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws53);  // @g4 recipe.lua:4
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws39);  // @g4 recipe.lua:4
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f);  // @g5 recipe.lua:4
-        linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up, ws55);  // @g6 recipe.lua:4
+        linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up, ws41);  // @g6 recipe.lua:4
         gelu_fwd(e_act, e_up, B * T * F);                                     // @g7 recipe.lua:4
-        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws57);  // @g8 recipe.lua:4
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws43);  // @g8 recipe.lua:4
         add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g9 recipe.lua:4
     }
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   1e-05f);                                                    // @g10 recipe.lua:4
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 64, &mm_head_logits, ws60);  // @g11 recipe.lua:2
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 64, &mm_head_logits, ws46);  // @g11 recipe.lua:2
     loss_sum(loss, e_losses, B * T);                                          // @g12 recipe.lua:2
 }
 
@@ -191,20 +181,20 @@ static void run_decode(void)
     for (int l = 0; l < L; l++) {
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), 1, C, 1e-05f);                        // @g1 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws64);  // @g2 recipe.lua:4
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws50);  // @g2 recipe.lua:4
         attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, D,
-                         0.353553391f, ws65);                                 // @g3 recipe.lua:4
-        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws66);  // @g4 recipe.lua:4
+                         0.353553391f, ws51);                                 // @g3 recipe.lua:4
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws52);  // @g4 recipe.lua:4
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f);  // @g5 recipe.lua:4
-        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws68);  // @g6 recipe.lua:4
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws54);  // @g6 recipe.lua:4
         gelu_fwd(d_act, d_up, F);                                             // @g7 recipe.lua:4
-        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws70);  // @g8 recipe.lua:4
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws56);  // @g8 recipe.lua:4
         add_fwd(d_x, d_mid, d_down, C);                                       // @g9 recipe.lua:4
     }
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
                   1e-05f);                                                    // @g10 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws73);                      // @g11 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws59);                      // @g11 recipe.lua:4
 }
 
 void step_open(void)

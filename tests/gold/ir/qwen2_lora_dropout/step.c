@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 0d07f91c4d7654bf, 65 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 b0a69267b807e39f, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -24,11 +24,14 @@
 #include "step.h"
 
 /* Pointers into the arena, one a row of the plan. */
-#define PLAN(type, name, slots, stride, offset) static type *name; enum { name##_stride = stride };
+#define PLAN(type, name, slots, stride, offset) static type *name; \
+    enum { name##_stride = stride, name##_slots = slots };
 #include "plan.h"
 
 /* Slot l of a value that has one a layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
+/* Elements from a value to the end of another: all that lies between is theirs. */
+#define SPAN(first, last) (AT(last, last##_slots) - (first))
 
 const char *const step_tools = "gcc " __VERSION__;
 StepIO io;
@@ -164,20 +167,14 @@ static void run_micro(void)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(total_norm, grad_b_down_lora_a, 1536, ws29);                    // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws29);  // @g0 recipe.lua:2
 }
 
-/* clip and AdamW, one call a parameter */
+/* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
     adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, total_norm,
-          512, 1);                                                            // @g0 recipe.lua:2
-    adamw(b_qkv_lora_b, m_b_qkv_lora_b, v_b_qkv_lora_b, grad_b_qkv_lora_b, hyper, total_norm,
-          384, 1);                                                            // @g1 recipe.lua:2
-    adamw(b_down_lora_a, m_b_down_lora_a, v_b_down_lora_a, grad_b_down_lora_a, hyper,
-          total_norm, 384, 1);                                                // @g2 recipe.lua:2
-    adamw(b_down_lora_b, m_b_down_lora_b, v_b_down_lora_b, grad_b_down_lora_b, hyper,
-          total_norm, 256, 1);                                                // @g3 recipe.lua:2
+          SPAN(b_qkv_lora_a, b_down_lora_b), 1);                              // @g0 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
@@ -186,23 +183,23 @@ static void run_eval(void)
     embed_fwd(e_x, tokens, wte, B * T, C);                                    // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
         rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws36);  // @g2 recipe.lua:5
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws33);  // @g2 recipe.lua:5
         lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 0, &lora_b_qkv_eval, ws37);                                  // @g3 recipe.lua:10
+                 0, &lora_b_qkv_eval, ws34);                                  // @g3 recipe.lua:10
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g4 recipe.lua:4
         attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, NULL);  // @g5 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws40);                  // @g6 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws37);                  // @g6 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         1e-06f);                                              // @g7 recipe.lua:5
-        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws42);  // @g8 recipe.lua:5
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws39);  // @g8 recipe.lua:5
         swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g9 recipe.lua:5
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws44);         // @g10 recipe.lua:5
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws41);         // @g10 recipe.lua:5
         lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_eval, ws45);                           // @g11 recipe.lua:10
+                 NULL, 0, &lora_b_down_eval, ws42);                           // @g11 recipe.lua:10
         add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g12 recipe.lua:5
     }
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g13 recipe.lua:4
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48);  // @g14 recipe.lua:2
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws45);  // @g14 recipe.lua:2
     loss_sum(loss, e_losses, B * T);                                          // @g15 recipe.lua:2
 }
 
@@ -212,23 +209,23 @@ static void run_decode(void)
     embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
         rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws52);  // @g2 recipe.lua:5
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws49);  // @g2 recipe.lua:5
         lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 0, &lora_b_qkv_decode, ws53);                                // @g3 recipe.lua:10
+                 0, &lora_b_qkv_decode, ws50);                                // @g3 recipe.lua:10
         rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g4 recipe.lua:4
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                         0.353553391f, ws55);                                 // @g5 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws56);                  // @g6 recipe.lua:5
+                         0.353553391f, ws52);                                 // @g5 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws53);                  // @g6 recipe.lua:5
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g7 recipe.lua:5
-        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws58);  // @g8 recipe.lua:5
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws55);  // @g8 recipe.lua:5
         swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g9 recipe.lua:5
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws60);         // @g10 recipe.lua:5
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws57);         // @g10 recipe.lua:5
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_decode, ws61);                         // @g11 recipe.lua:10
+                 NULL, 0, &lora_b_down_decode, ws58);                         // @g11 recipe.lua:10
         add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g12 recipe.lua:5
     }
     rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g13 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws64);                      // @g14 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws61);                      // @g14 recipe.lua:4
 }
 
 void step_open(void)
