@@ -207,6 +207,12 @@ static void born_late(void) { value("b.att")->first++; }
 static void dead_early(void) { layered()->last--; }
 static void state_dead(void) { value("m.b.o.w")->last = 3; }
 static void cache_dead(void) { value("keys")->last--; }
+static void moments_apart(void)
+{
+    value("m.b.o.w")->offset = g->arena_bytes;
+    g->arena_bytes += value("m.b.o.w")->slots * value("m.b.o.w")->stride;
+}
+static void two_rules_one_update(void) { program("update")->ops[1].attr[0].i ^= 1; }
 static void gradients_apart(void)
 {
     for (int i = g->nvalues - 1; i >= 0; i--)
@@ -240,6 +246,7 @@ static const struct {
     D("graph", role_wrong), D("graph", tables_in_step),
     D("fuse", group_missing), D("fuse", group_empty), D("fuse", group_late), D("fuse", group_wrong_kernel),
     D("fuse", op_outside_group), D("fuse", group_other_region), D("fuse", group_small_workspace),
+    D("fuse", two_rules_one_update),
     D("part", no_placement), D("part", gradient_whole), D("part", norm_before_sum), D("part", no_sum),
     D("part", gradient_not_summed), D("part", summed_twice), D("part", other_axis),
     D("part", each_rank_all_samples), D("part", update_of_divided),
@@ -247,7 +254,7 @@ static const struct {
     D("plan", moment_on_moment), D("plan", on_temporary), D("plan", on_input),
     D("plan", workspace_on_operand), D("plan", workspace_lost), D("plan", slot_small),
     D("plan", born_late), D("plan", state_dead), D("plan", cache_dead),
-    D("plan", gradients_apart),
+    D("plan", gradients_apart), D("plan", moments_apart),
 #undef D
 #define D(room, f) {#f "_adapters", room, f, 1}
     D("graph", two_definitions_straight), D("graph", gradient_not_in_norm), D("graph", dtype_mixed),
