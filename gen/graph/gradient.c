@@ -321,6 +321,13 @@ static void pointwise(Build *b, const Op *fwd, int kind)
 }
 
 static void grad_gelu(Build *b, const Op *fwd, int i) { (void)i; pointwise(b, fwd, OP_gelu_bwd); }
+static void grad_relu(Build *b, const Op *fwd, int i) { (void)i; pointwise(b, fwd, OP_relu_bwd); }
+static void grad_gelu_erf(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    pointwise(b, fwd, OP_gelu_erf_bwd);
+}
+
 static void grad_swiglu(Build *b, const Op *fwd, int i)
 {
     (void)i;

@@ -1,4 +1,5 @@
-/* c_pointwise.cpp -- pointwise.cuh. */
+/* c_pointwise.cpp -- pointwise.cuh and activation.cuh. */
+#include "../../kernels/cuda/activation.cuh"
 #include "../../kernels/cuda/pointwise.cuh"
 #include "harness.h"
 #include "unwatched.h"
@@ -32,52 +33,78 @@ TEST(add_fwd)
     }
 }
 
-TEST(gelu)
+typedef struct {
+    void (*fwd_ref)(double *y, const double *x, int64_t n);
+    void (*bwd_ref)(double *dx, const double *dy, const double *x, int64_t n);
+    void (*fwd)(act_t *y, const act_t *x, int64_t n, cudaStream_t s);
+    void (*bwd)(act_t *dx, const act_t *dy, const act_t *x, int64_t n, cudaStream_t s);
+} Activation;
+
+static void check_activation(Activation f)
 {
     for (int64_t n : sizes) {
-        act_t *x = act_normal(n, 0, 3), *dy = act_normal(n, 0, 1), *y = NEW(act_t, n);
+        act_t *drawn = act_normal(n, 0, 3), *dy = act_normal(n, 0, 1), *y = NEW(act_t, n);
         act_t *dx = NEW(act_t, n);
         double *want = HOST(double, n), *grad = HOST(double, n);
-        double *x_ = act_double(x, n), *dy_ = act_double(dy, n);
-        gelu_bwd_ref(grad, dy_, x_, n);
-        auto loss = [&] { return gelu_fwd_ref(want, x_, n), dot(want, dy_, n); };
+        double *x_ = act_double(drawn, n), *dy_ = act_double(dy, n);
+        for (int64_t i = 0; i < n; i++)         /* no kink within a step of finite differences */
+            if (fabs(x_[i]) < 1e-2)
+                x_[i] = 1;
+        act_t *x = act_from(x_, n);
+        f.bwd_ref(grad, dy_, x_, n);
+        auto loss = [&] { return f.fwd_ref(want, x_, n), dot(want, dy_, n); };
         check_gradient("dx", loss, x_, grad, n);
         loss();
-        run([&] { gelu_fwd(y, x, n, stream); });
+        run([&] { f.fwd(y, x, n, stream); });
         check_act("y", y, want, n, 1);
-        run([&] { gelu_bwd(dx, dy, x, n, stream); });
+        run([&] { f.bwd(dx, dy, x, n, stream); });
         check_act("dx", dx, grad, n, 1);
         act_t *x1 = act_shifted(x, n), *dy1 = act_shifted(dy, n);
-        run([&] { gelu_bwd(dy1, dy1, x1, n, stream); });
+        run([&] { f.bwd(dy1, dy1, x1, n, stream); });
         check_same("one element off, in place", dy1, dx, n * (int64_t)sizeof *dx);
-        run([&] { gelu_bwd(x1, dy, x1, n, stream); });
+        run([&] { f.bwd(x1, dy, x1, n, stream); });
         check_same("over x", x1, dx, n * (int64_t)sizeof *dx);
-        run([&] { gelu_fwd(x, x, n, stream); });
+        run([&] { f.fwd(x, x, n, stream); });
         check_same("y in place", x, y, n * (int64_t)sizeof *y);
     }
 }
 
-/* torch 2.15.0 in float64: gelu(x, approximate="tanh") and silu(x). */
+TEST(gelu) { check_activation({ gelu_fwd_ref, gelu_bwd_ref, gelu_fwd, gelu_bwd }); }
+
+TEST(gelu_erf)
+{
+    check_activation({ gelu_erf_fwd_ref, gelu_erf_bwd_ref, gelu_erf_fwd, gelu_erf_bwd });
+}
+
+TEST(relu) { check_activation({ relu_fwd_ref, relu_bwd_ref, relu_fwd, relu_bwd }); }
+
+/* torch 2.15.0 in float64: gelu(x, approximate="tanh") and silu(x); x erfc(-x / sqrt 2) / 2 by
+ * libm. */
 TEST(activation_known)
 {
-    static const double rows[][3] = {       /* x, gelu, silu */
-        { -30, 0, -2.8072868906517896e-12 }, { -3, -0.0036373920817729943, -0.14227761953270035 },
-        { -1, -0.15880800939172324, -0.2689414213699951 }, { 0, 0, 0 },
-        { 0.5, 0.34571400982514394, 0.3112296656009273 },
-        { 1, 0.8411919906082768, 0.7310585786300049 },
-        { 2, 1.954597694087775, 1.7615941559557646 }, { 30, 30, 29.999999999997197 },
+    static const double rows[][4] = {       /* x, gelu, silu, gelu_erf */
+        { -30, 0, -2.8072868906517896e-12, 0 },
+        { -3, -0.0036373920817729943, -0.14227761953270035, -0.004049694094890287 },
+        { -1, -0.15880800939172324, -0.2689414213699951, -0.15865525393145707 }, { 0, 0, 0, 0 },
+        { 0.5, 0.34571400982514394, 0.3112296656009273, 0.34573123063700656 },
+        { 1, 0.8411919906082768, 0.7310585786300049, 0.8413447460685429 },
+        { 2, 1.954597694087775, 1.7615941559557646, 1.9544997361036416 },
+        { 30, 30, 29.999999999997197, 30 },
     };
     const int N = sizeof rows / sizeof rows[0];
-    double x[N], gu[2 * N], gelu[N], silu[N];
+    double x[N], gu[2 * N], gelu[N], silu[N], gelu_erf[N];
     for (int i = 0; i < N; i++) {
         x[i] = gu[i] = rows[i][0];
         gu[N + i] = 1;
         gelu[i] = rows[i][1];
         silu[i] = rows[i][2];
+        gelu_erf[i] = rows[i][3];
     }
     act_t *x_ = act_from(x, N), *gu_ = act_from(gu, 2 * N), *y = NEW(act_t, N);
     run([&] { gelu_fwd(y, x_, N, stream); });
     check_act("gelu", y, gelu, N, 1);
+    run([&] { gelu_erf_fwd(y, x_, N, stream); });
+    check_act("gelu_erf", y, gelu_erf, N, 1);
     run([&] { swiglu_fwd(y, gu_, 1, N, stream); });
     check_act("silu", y, silu, N, 1);
 }
@@ -94,11 +121,15 @@ TEST(activation_nonfinite)
     x[N + 6] = NAN;
     act_t *x_ = act_from(x, 2 * N), *dy = act_from(one, N);
     act_t *out[] = { NEW(act_t, N), NEW(act_t, N), NEW(act_t, N), NEW(act_t, 2 * N) };
+    act_t *erf[] = { NEW(act_t, N), NEW(act_t, N) }, *relu = NEW(act_t, N);
     run([&] {
         gelu_fwd(out[0], x_, N, stream);
         gelu_bwd(out[1], dy, x_, N, stream);
         swiglu_fwd(out[2], x_, 1, N, stream);
         swiglu_bwd(out[3], dy, x_, 1, N, stream);
+        gelu_erf_fwd(erf[0], x_, N, stream);
+        gelu_erf_bwd(erf[1], dy, x_, N, stream);
+        relu_fwd(relu, x_, N, stream);
     });
     double *got[4];
     for (int k = 0; k < 4; k++)
@@ -109,6 +140,12 @@ TEST(activation_nonfinite)
             if (i != 5)
                 check_true("NaN where it came in", have == want);
         }
+    for (act_t *y : { erf[0], erf[1], relu }) {
+        double *have = act_double(y, N);
+        for (int i = 0; i < N; i++)
+            check_true("NaN where it came in", isnan(have[i]) == (i == 3));
+        check_true("y(inf), slope(inf)", have[5] == (y == erf[1] ? 1 : INFINITY));
+    }
     check_true("gelu(inf)", got[0][5] == INFINITY);
     check_true("silu(inf)", got[2][5] == INFINITY);
 }

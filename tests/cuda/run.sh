@@ -43,14 +43,14 @@ headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference
 {
     echo "all:"
     echo "$out/base.o: runtime/base.c runtime/base.h"
-    echo "	gcc -O2 -std=c11 -c -o \$@ \$<"
+    echo "	gcc -O2 -std=c11 -I. -c -o \$@ \$<"
     for act in $acts; do
         case $act in
         fp32) define= ;;
         bf16) define=-DACT_BF16 ;;
         fp16) define=-DACT_F16 ;;
         esac
-        flags="$define ${FULL:+-DFULL=1} -DHARNESS_GUARD=$guard -DLABEL='\"$act\"' -I$cuda/include"
+        flags="$define ${FULL:+-DFULL=1} -DHARNESS_GUARD=$guard -DLABEL='\"$act\"' -I. -I$cuda/include"
         for name in main $(for f in $files; do left_out $f || echo "c_$f"; done); do
             echo "$out/$act-$name.o: tests/cuda/$name.cpp $headers"
             # the host's side: not looked at

@@ -11,6 +11,7 @@
 #ifndef __CUDACC__
 #define inline __attribute__((no_sanitize("thread"))) inline
 #endif
+#include "../../kernels/reference/activation.h"
 #include "../../kernels/reference/adamw.h"
 #include "../../kernels/reference/attention.h"
 #include "../../kernels/reference/ce.h"
