@@ -365,7 +365,10 @@ static void write_step(const Graph *g)
     folder_put("recipe.h",
         FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
-    copy_as("templates/step.h", "step.h");
+    folder_put("step.h",
+        FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
+             {"inputs", emit_io_fields(g), false}),
+        false);
     folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
     folder_put("plan.h",
         FILL("templates/plan.h",
@@ -448,6 +451,7 @@ static void write_train(const Graph *g)
         FILL(text_print("templates/objectives/%s.c", g->objective),
              {"head", head(g, "What the host does for the programs of a step"), false},
              {"metrics", metric_rows(g), false},
+             {"batch", emit_batch(g), false},
              {"noise", ir_value(g, "noise") ? "yes" : "", false},
              {"documents", ir_value(g, "places") ? "yes" : "", false},
              {"targets", ir_value(g, "target_rows") ? "yes" : "", false}),

@@ -32,9 +32,6 @@ char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_calls(const Graph *g);                  /* of the programs of a step, in order */
-char *emit_inputs(const Graph *g);                 /* constants INPUTS_OFFSET, INPUTS_BYTES */
-/* assignments of what train.c reads and writes */
-char *emit_io(const Graph *g);
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
 
 /* A kernel call of a program. */
@@ -70,6 +67,15 @@ const char *object_name(const char *label, const char *text, bool lora);
 
 /* emit_lora.c */
 char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b_qkv" */
+
+/* emit_io.c: inputs, by the rows of inputs.def */
+int64_t emit_micros(const Graph *g);               /* micro-batches of a step */
+char *emit_io_fields(const Graph *g);              /* members of StepIO */
+char *emit_io(const Graph *g);                     /* their values: in the arena, or in the pinned copy */
+char *emit_batch(const Graph *g);                  /* members of a micro-batch's Batch */
+char *emit_inputs(const Graph *g);                 /* the part of the arena with all inputs */
+/* Constants of shape.h: sizes of inputs that the text `named` has not. */
+char *emit_input_sizes(const Graph *g, const char *named);
 
 /* emit_tune.c */
 void variants_clear(void);                         /* before the calls of a graph */

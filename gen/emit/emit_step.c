@@ -98,6 +98,7 @@ char *emit_shape(const Graph *g)
     constant(&s, "P", config_int(c, F_model_positions), "positions the model knows");
     if (config_int(c, F_lora_rank))
         constant(&s, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    str_print(&s, "%s", emit_input_sizes(g, s.text));
     return s.text;
 }
 
@@ -535,40 +536,6 @@ char *emit_products(const Graph *g)
     if (!gpu)
         print_list(&s, true);
     return s.text;
-}
-
-/* Where the host writes inputs: in the arena, or in a pinned copy of its part. */
-char *emit_io(const Graph *g)
-{
-    static const char *const inputs[] = {
-        "tokens", "labels", "target_rows", "target_of", "places", "ends",
-        "scale",  "noise",  "hyper",       "token",     "place"};
-    Str s = {0};
-    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++)
-        if (ir_value(g, inputs[i]))
-            str_print(&s, on_gpu(g) ? "    io.%s = PINNED(%s);\n" : "    io.%s = %s;\n", inputs[i],
-                      inputs[i]);
-    str_print(&s, "    io.tokens_stride = tokens_stride;\n");
-    if (ir_value(g, "target_rows"))
-        str_print(&s, "    io.labels_stride = labels_stride;\n");
-    if (ir_value(g, "noise"))
-        str_print(&s, "    io.noise_stride = noise_stride;\n");
-    return s.text;
-}
-
-/* The part of the arena that holds every input: they lie side by side. */
-char *emit_inputs(const Graph *g)
-{
-    int64_t begin = INT64_MAX, end = 0;
-    for (int i = 0; i < g->nvalues; i++) {
-        const Value *v = g->values[i];
-        if (v->kind != VK_INPUT)
-            continue;
-        begin = v->offset < begin ? v->offset : begin;
-        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
-    }
-    return text_print("enum : int64_t { INPUTS_OFFSET = %" PRId64 ", INPUTS_BYTES = %" PRId64 " };\n",
-                      begin, end - begin);
 }
 
 const char *const *emit_kernel_files(const Graph *g, int *n)

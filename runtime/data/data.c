@@ -254,7 +254,7 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
     *d = (Data){ .eval = eval, .kind = m->data_kind, .rows = strcmp(m->data_kind, "packed") != 0,
                  .T = m->T,
                  .micro = m->micro, .accum = eval ? 1 : m->accum, .ranks = m->ranks,
-                 .vocab = m->vocab, .seed = seed, .epoch = -1 };
+                 .vocab = m->vocab, .targets = m->targets, .seed = seed, .epoch = -1 };
     d->G = d->micro * d->accum * d->ranks;
     int commas = 0;
     for (const char *c = paths; *c; c++)
@@ -344,6 +344,9 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 {
     int64_t first = data_sample0(d, step, micro);
     const TokenFile *checked = NULL;
+    Batch all = to;                      /* a label for each place */
+    if (to.target_of)
+        all.labels = to.target_of;
     for (int64_t b = 0; b < d->micro; b++) {
         int64_t i = place(d, step, first + b), t = 0;
         for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
@@ -352,10 +355,12 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
                 tokenfile_check_size(checked = s.file);
             if (t + s.have > d->T)       /* a bin of what was shorter */
                 tokenfile_changed(s.file, "doc_offsets", s.index + 1);
-            t = write_piece(d, &to, &s, b * d->T, t);
+            t = write_piece(d, &all, &s, b * d->T, t);
         }
-        write_padding(&to, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
+        write_padding(&all, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
     }
+    if (to.target_of)
+        data_gather(to.target_of, d->micro * d->T, to.target_rows, to.labels, d->targets);
 }
 
 void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)

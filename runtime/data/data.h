@@ -1,7 +1,7 @@
 /* data.h -- batches from token files: the samples of a step are a function of (seed, step).
  *
  * In:    token files of one kind and one tokenizer, mapped.
- * Out:   tokens and labels of a micro-batch; -1 is no target.
+ * Out:   tokens and labels of a micro-batch; label -1 is no target.
  * Keeps: they depend on the global batch, not on how ranks and micro-batches split it. */
 #ifndef DIECAST_DATA_H
 #define DIECAST_DATA_H
@@ -22,6 +22,7 @@ typedef struct {
     Bins bins;                   /* bfd: the documents of each sample; else none */
     int64_t n;                   /* samples of all files */
     int64_t T, micro, accum, ranks, vocab;
+    int64_t targets;             /* most of a micro-batch; 0: as many as there are places */
     int64_t G;                   /* samples a step: micro * accum * ranks; eval: micro * ranks */
     uint64_t seed;
     int64_t epoch;               /* whose permutation `order` is; -1 none yet */
@@ -29,12 +30,17 @@ typedef struct {
     char *tokenizer;             /* id of the tokenizer all files were made with */
 } Data;
 
-/* Where the inputs of one micro-batch stand, (B, T) each. */
+/* Where the inputs of one micro-batch stand, a pointer a row of inputs.def; NULL: the program has no
+ * such input. */
 typedef struct {
-    int32_t *tokens, *labels;    /* label -1: no target */
-    /* bfd, else NULL: position within its document; place in the row behind the document's last
-     * token. What follows the last document is padding and a document of its own. */
-    int32_t *places, *ends;
+#define BATCH_i32 int32_t
+#define BATCH_u32 uint32_t
+#define BATCH_f32 float
+#define BATCH_micro(name, dtype) BATCH_##dtype *name;
+#define BATCH_step(name, dtype)
+#define INPUT(name, dtype, dims, each, place, doc) BATCH_##each(name, dtype)
+#include "runtime/data/inputs.def"
+#undef INPUT
 } Batch;
 
 /* Opens comma-separated token files; checks every id, that every row has a target and fits T
@@ -49,11 +55,13 @@ void data_check_tokenizer(const Data *d, const char *id, const char *file);
 void data_check_same(const Data *d, const char *id, const char *files);
 
 /* Micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = model's micro
- * rows. The order of an epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's
- * randperm; the last step of an epoch is filled up from the start of the same permutation.
- * Evaluation: step is the batch, in file order, of bfd in that of the bins, which begins with the
- * longest documents; micro 0; rows beyond the last sample have no targets. A file that was changed
- * since data_open, so that an id or a document is out of its bounds: EXIT_DATA, naming the place. */
+ * rows of tokens, labels, and where they are there places and ends, target_rows and target_of.
+ * What follows the last document of a row is padding and a document of its own. The order of an
+ * epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's randperm; the last step
+ * of an epoch is filled up from the start of the same permutation. Evaluation: step is the batch,
+ * in file order, of bfd in that of the bins, which begins with the longest documents; micro 0;
+ * rows beyond the last sample have no targets. A file that was changed since data_open, so that an
+ * id or a document is out of its bounds: EXIT_DATA, naming the place. */
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 /* For a head that sees only rows with a target. of (n): the label of each place, becomes the
  * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1

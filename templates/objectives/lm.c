@@ -61,37 +61,16 @@ static Counts counted[2];        /* of even and odd steps: one runs while the ne
 /* Where the inputs of a micro-batch stand. */
 static Batch batch_at(int64_t micro)
 {
-    int64_t at = micro * io.tokens_stride;
     return (Batch){
-        .tokens = io.tokens + at,
-//@ if targets
-        .labels = io.target_of + at,     // until set_targets()
-//@ end
-//@ unless targets
-        .labels = io.labels + at,
-//@ end
-//@ if documents
-        .places = io.places + at,
-        .ends = io.ends + at,
-//@ end
+//@ batch
     };
 }
 
-//@ if targets
-/* Labels of a micro-batch from io.target_of into the rows that go through the head. */
-static void set_targets(int64_t micro)
-{
-    int64_t at = micro * io.labels_stride;
-    data_gather(io.target_of + micro * io.tokens_stride, model.micro * model.T,
-                io.target_rows + at, io.labels + at, model.targets);
-}
-
-//@ end
 //@ if noise
 /* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
 static void set_noise(int64_t step, int64_t micro, int64_t sample0)
 {
-    uint32_t *noise = io.noise + micro * io.noise_stride;
+    uint32_t *noise = io.noise[micro];
     noise[0] = (uint32_t)seed;
     noise[1] = (uint32_t)(seed >> 32);
     noise[2] = (uint32_t)step;
@@ -109,9 +88,6 @@ static void set_counts(int64_t step, Counts c)
 static void fill_micro(Data *d, int64_t step, int64_t micro)
 {
     data_batch(d, step, micro, batch_at(micro));
-//@ if targets
-    set_targets(micro);
-//@ end
 //@ if noise
     set_noise(step, micro, data_sample0(d, step, micro));
 //@ end
@@ -146,18 +122,20 @@ void objective_fill_any(void)
         Batch to = batch_at(micro);
         for (int64_t i = 0; i < rows; i++) {
             to.tokens[i] = any_token(micro * rows + i);
+//@ if targets
+            bool target = (i + 1) * model.targets / rows > i * model.targets / rows;
+            to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
+//@ end
+//@ unless targets
             to.labels[i] = any_token(micro * rows + i + 1);
+//@ end
 //@ if documents
             to.places[i] = (int32_t)(i % model.T);
             to.ends[i] = (int32_t)model.T;
 //@ end
-//@ if targets
-            if ((i + 1) * model.targets / rows == i * model.targets / rows)
-                to.labels[i] = -1;
-//@ end
         }
 //@ if targets
-        set_targets(micro);
+        data_gather(to.target_of, rows, to.target_rows, to.labels, model.targets);
 //@ end
 //@ if noise
         set_noise(0, micro, micro * model.micro);
@@ -195,7 +173,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         step_eval();
         double targets = 0, samples = (double)data_rows(d, b, 0);
         for (int64_t i = 0; i < rows; i++)
-            targets += io.labels[i] >= 0;
+            targets += io.labels[0][i] >= 0;
         sum[EVAL_loss] += targets > 0 ? *io.loss / targets * samples : 0;
         sum[EVAL_samples] += samples;
         sum[EVAL_loss_token] += *io.loss;

@@ -99,7 +99,8 @@ typedef struct { int32_t x[12 * T], y[12 * T], places[12 * T], ends[12 * T]; } S
 static Batch batch_at(Seen *s, int64_t sample)
 {
     const int64_t at = sample * T;
-    return (Batch){ s->x + at, s->y + at, s->places + at, s->ends + at };
+    return (Batch){ .tokens = s->x + at, .labels = s->y + at, .places = s->places + at,
+                    .ends = s->ends + at };
 }
 
 /* All samples of `step` as the ranks see them, in the order of the global batch. */

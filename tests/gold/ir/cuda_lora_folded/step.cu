@@ -333,15 +333,13 @@ static void open_io(void)
     io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
     io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
     io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
-    io.tokens = PINNED(tokens);
-    io.labels = PINNED(labels);
+    io.tokens[0] = PINNED(tokens);
+    io.labels[0] = PINNED(labels);
+    io.noise[0] = PINNED(noise);
     io.scale = PINNED(scale);
-    io.noise = PINNED(noise);
     io.hyper = PINNED(hyper);
     io.token = PINNED(token);
     io.place = PINNED(place);
-    io.tokens_stride = tokens_stride;
-    io.noise_stride = noise_stride;
 }
 
 /* Until what stands before the event is done; the other ranks are watched meanwhile. */

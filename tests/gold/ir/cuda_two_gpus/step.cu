@@ -272,13 +272,14 @@ static void open_io(void)
     io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
     io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
     io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
-    io.tokens = PINNED(tokens);
-    io.labels = PINNED(labels);
+    for (int k = 0; k < MICROS; k++) {
+        io.tokens[k] = PINNED(AT(tokens, k));
+        io.labels[k] = PINNED(AT(labels, k));
+    }
     io.scale = PINNED(scale);
     io.hyper = PINNED(hyper);
     io.token = PINNED(token);
     io.place = PINNED(place);
-    io.tokens_stride = tokens_stride;
 }
 
 /* Until what stands before the event is done; the other ranks are watched meanwhile. */

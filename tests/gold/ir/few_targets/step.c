@@ -208,16 +208,16 @@ static void run_decode(void)
 void step_open(void)
 {
     place_values();
-    io.tokens = tokens;
-    io.labels = labels;
-    io.target_rows = target_rows;
-    io.target_of = target_of;
+    for (int k = 0; k < MICROS; k++) {
+        io.tokens[k] = AT(tokens, k);
+        io.labels[k] = AT(labels, k);
+        io.target_rows[k] = AT(target_rows, k);
+        io.target_of[k] = AT(target_of, k);
+    }
     io.scale = scale;
     io.hyper = hyper;
     io.token = token;
     io.place = place;
-    io.tokens_stride = tokens_stride;
-    io.labels_stride = labels_stride;
     io.loss = loss;
     io.norm = total_norm;
     io.logits = logits;

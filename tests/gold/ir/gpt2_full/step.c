@@ -200,13 +200,12 @@ static void run_decode(void)
 void step_open(void)
 {
     place_values();
-    io.tokens = tokens;
-    io.labels = labels;
+    io.tokens[0] = tokens;
+    io.labels[0] = labels;
     io.scale = scale;
     io.hyper = hyper;
     io.token = token;
     io.place = place;
-    io.tokens_stride = tokens_stride;
     io.loss = loss;
     io.norm = total_norm;
     io.logits = logits;

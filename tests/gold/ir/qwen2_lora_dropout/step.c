@@ -231,15 +231,13 @@ static void run_decode(void)
 void step_open(void)
 {
     place_values();
-    io.tokens = tokens;
-    io.labels = labels;
+    io.tokens[0] = tokens;
+    io.labels[0] = labels;
+    io.noise[0] = noise;
     io.scale = scale;
-    io.noise = noise;
     io.hyper = hyper;
     io.token = token;
     io.place = place;
-    io.tokens_stride = tokens_stride;
-    io.noise_stride = noise_stride;
     io.loss = loss;
     io.norm = total_norm;
     io.logits = logits;

@@ -1,0 +1,125 @@
+/* emit_io.c -- what the host writes: fields of StepIO, where they lie, a micro-batch's Batch.
+ *
+ * In:    inputs of the graph after plan, their rows of inputs.def.   Out: C text.
+ * Keeps: the order of the graph; a program has the fields that it reads. */
+#include "gen/emit/emit.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* The i-th input of the graph, or NULL behind the last. */
+static const Value *input_at(const Graph *g, int i)
+{
+    for (int k = 0; k < g->nvalues; k++)
+        if (g->values[k]->kind == VK_INPUT && i-- == 0)
+            return g->values[k];
+    return NULL;
+}
+
+int64_t emit_micros(const Graph *g)
+{
+    const Value *v;
+    int64_t n = 1;
+    for (int i = 0; (v = input_at(g, i)); i++)
+        n = v->count > n ? v->count : n;
+    return n;
+}
+
+/* A comment behind the line that ends s, at column 33 or right of the text, wrapped. */
+static void comment(Str *s, int used, const char *text)
+{
+    int column = used < 33 ? 33 : used + 1, at = column + 2;
+    str_print(s, "%*s//", column - used, "");
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        if (at + 1 + n > 100) {
+            str_print(s, "\n%*s//", column, "");
+            at = column + 2;
+        }
+        str_print(s, " %.*s", n, text);
+        at += 1 + n;
+        text += n + (text[n] == ' ');
+    }
+    str_print(s, "\n");
+}
+
+char *emit_io_fields(const Graph *g)
+{
+    const Value *v;
+    Str s = {0};
+    for (int i = 0; (v = input_at(g, i)); i++) {
+        const InputRow *row = input_row(v->name);
+        char *line = text_print("    %s *%s%s;", c_type(v->dtype), c_name(v->name),
+                                row->micro ? "[MICROS]" : "");
+        Str shape = {0};
+        for (int d = 0; d < v->rank; d++)
+            str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
+        str_print(&s, "%s", line);
+        comment(&s, (int)strlen(line),
+                value_elements(v) == 1 ? row->doc : text_print("(%s): %s", shape.text, row->doc));
+    }
+    return s.text;
+}
+
+/* Where an input stands for the host: in the arena, or in the pinned copy of its part. */
+static char *host_side(const Graph *g, const char *at)
+{
+    return on_gpu(g) ? text_print("PINNED(%s)", at) : text_copy(at);
+}
+
+char *emit_io(const Graph *g)
+{
+    const Value *v;
+    bool loop = emit_micros(g) > 1;
+    Str micros = {0}, s = {0};
+    for (int i = 0; (v = input_at(g, i)); i++) {
+        const char *name = c_name(v->name);
+        if (!input_row(v->name)->micro)
+            str_print(&s, "    io.%s = %s;\n", name, host_side(g, name));
+        else if (loop)
+            str_print(&micros, "        io.%s[k] = %s;\n", name,
+                      host_side(g, text_print("AT(%s, k)", name)));
+        else
+            str_print(&micros, "    io.%s[0] = %s;\n", name, host_side(g, name));
+    }
+    return text_print("%s%s%s%s", loop ? "    for (int k = 0; k < MICROS; k++) {\n" : "",
+                      micros.n ? micros.text : "", loop ? "    }\n" : "", s.n ? s.text : "");
+}
+
+char *emit_batch(const Graph *g)
+{
+    const Value *v;
+    Str s = {0};
+    for (int i = 0; (v = input_at(g, i)); i++)
+        if (input_row(v->name)->micro)
+            str_print(&s, "        .%s = io.%s[micro],\n", c_name(v->name), c_name(v->name));
+    return s.n ? s.text : "";
+}
+
+char *emit_input_sizes(const Graph *g, const char *named)
+{
+    const Value *v;
+    Str s = {0};
+    for (int i = 0; (v = input_at(g, i)); i++)
+        for (int d = 0; d < v->rank; d++) {
+            const char *sym = v->dim[d].sym, *line = text_print("    %s = ", sym);
+            if (!isalpha((unsigned char)*sym) || strstr(named, line) || (s.n && strstr(s.text, line)))
+                continue;
+            str_print(&s, "%s%" PRId64 ",%*s/* of the input %s */\n", line, v->dim[d].n,
+                      (int)(14 - strlen(text_print("%" PRId64, v->dim[d].n))), "", v->name);
+        }
+    return s.n ? s.text : "";
+}
+
+char *emit_inputs(const Graph *g)
+{
+    const Value *v;
+    int64_t begin = INT64_MAX, end = 0;
+    for (int i = 0; (v = input_at(g, i)); i++) {
+        begin = v->offset < begin ? v->offset : begin;
+        end = v->offset + v->slots * v->stride > end ? v->offset + v->slots * v->stride : end;
+    }
+    return text_print("enum : int64_t { INPUTS_OFFSET = %" PRId64 ", INPUTS_BYTES = %" PRId64 " };\n",
+                      begin, end - begin);
+}
