@@ -90,16 +90,16 @@ static void skip_update(Run *r, int64_t step, double loss)
     for (int64_t i = 0; i < n && i < 8; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "",
                  sample[i]);
-    if (!strcmp(r->flags.nonfinite, "skip") && !isfinite(*io.norm) && ++r->skipped <= 3) {
+    if (!strcmp(r->flags.nonfinite, "skip") && !isfinite(*io.total_norm) && ++r->skipped <= 3) {
         note("step %" PRId64 ": loss %g, gradient norm %g: update skipped; samples %s%s", step + 1,
-             loss, (double)*io.norm, list, n > 8 ? " ..." : "");
+             loss, (double)*io.total_norm, list, n > 8 ? " ..." : "");
         return;
     }
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
         "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; %s", loss,
-        (double)*io.norm, list, n > 8 ? " ..." : "", advice(r));
+        (double)*io.total_norm, list, n > 8 ? " ..." : "", advice(r));
 }
 
 /* Returns the step's learning rate. */
@@ -149,8 +149,8 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     comm_allreduce_double(r->metric, STEP_METRICS + 1);
     metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
     double loss = r->metric[0];
-    *said = (LogStep){r->metric, *io.norm, lr};
-    if (isfinite(loss) && isfinite(*io.norm)) {
+    *said = (LogStep){r->metric, *io.total_norm, lr};
+    if (isfinite(loss) && isfinite(*io.total_norm)) {
         r->skipped = 0;
         r->updates++;
 //@ if fp16

@@ -305,12 +305,40 @@ static char *recipe_h(const Graph *g)
     return s.text;
 }
 
-static const Program *program_named(const Graph *g, const char *name)
+/* Calls of what is done once at start. */
+static char *start_calls(const Graph *g)
 {
-    for (int i = 0; i < g->nprograms; i++)
-        if (!strcmp(g->programs[i]->name, name))
-            return g->programs[i];
-    return NULL;
+    Str s = {0};
+    for (int i = 0; i < g->nschedules; i++)
+        if (schedule_at_start(g->schedules[i]))
+            str_print(&s, "%s", emit_calls(g, g->schedules[i], on_gpu(g) ? "work" : ""));
+    return s.n ? s.text : "";
+}
+
+static bool is_captured(const Graph *g)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        if (g->schedules[i]->captured)
+            return true;
+    return false;
+}
+
+/* The functions that the host calls, one a schedule. */
+static char *step_functions(const Graph *g)
+{
+    bool gpu = on_gpu(g);
+    Str s = {0};
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *c = g->schedules[i];
+        if (schedule_at_start(c))
+            continue;
+        const char *stream = !gpu ? "" : c->captured ? "s" : "work";
+        str_print(&s, "%s%s", s.n ? "\n" : "",
+                  FILL(gpu ? "templates/cuda/schedule.cu" : "templates/cpu/schedule.c",
+                       {"NAME", c->name, false}, {"calls", emit_calls(g, c, stream), false},
+                       {"graph", c->captured ? "yes" : "", !gpu}));
+    }
+    return s.text;
 }
 
 static void write_step(const Graph *g)
@@ -332,8 +360,9 @@ static void write_step(const Graph *g)
               false},
              {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
              {"fp16", !strcmp(precision, "fp16") ? "yes" : "", !gpu},
-             {"graph", gpu && config_bool(g->cfg, F_kernels_graph) ? "yes" : "", !gpu},
-             {"inputs", emit_inputs(g), !gpu}, {"calls", emit_calls(g), false},
+             {"graph", is_captured(g) ? "yes" : "", !gpu},
+             {"inputs", emit_inputs(g), !gpu}, {"steps", step_functions(g), false},
+             {"results", emit_results(g), false},
              {"products", emit_products(g), false},
              {"make_adapters",
               lora ? "    for (size_t i = 0; i < sizeof loras / sizeof loras[0]; i++)\n        "
@@ -349,11 +378,7 @@ static void write_step(const Graph *g)
                         "merges[0];\n"
                       : "",
               false},
-             {"init",
-              !program_named(g, "init") ? ""
-              : gpu                     ? "    run_init(work);\n"
-                                        : "    run_init();\n",
-              false},
+             {"init", start_calls(g), false},
              {"measured_with",
               gpu && lock_cublaslt()
                   ? text_print("    gemm_measured_with(\"%s\");\n", lock_cublaslt())
@@ -367,7 +392,8 @@ static void write_step(const Graph *g)
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     folder_put("step.h",
         FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
-             {"inputs", emit_io_fields(g), false}),
+             {"inputs", emit_io_fields(g), false}, {"results", emit_result_fields(g), false},
+             {"steps", emit_prototypes(g), false}),
         false);
     folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
     folder_put("plan.h",

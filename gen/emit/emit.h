@@ -31,7 +31,11 @@ char *emit_shape(const Graph *g);                  /* enum constants of shape.h 
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 char *emit_programs(const Graph *g);               /* one function a program */
-char *emit_calls(const Graph *g);                  /* of the programs of a step, in order */
+/* What a schedule does on a stream ("": the CPU), in order */
+char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
+char *emit_results(const Graph *g);                /* assignments of what the host reads */
+char *emit_result_fields(const Graph *g);          /* members of StepIO */
+char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
 
 /* A kernel call of a program. */

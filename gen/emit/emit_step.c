@@ -386,9 +386,9 @@ void call_print(Str *s, const Call *c, int indent)
     const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
     Loc loc = call_op(c, 0)->loc;
     Str line = {0};
-    int64_t accum = config_int(c->g->cfg, F_batch_accum);
-    if (op_attr(call_op(c, 0), "last") && accum > 1) {
-        str_print(s, "%*sif (micro == %" PRId64 ")\n", indent, "", accum - 1);
+    int64_t times = program_times(c->g, c->p);
+    if (op_attr(call_op(c, 0), "last") && times > 1) {
+        str_print(s, "%*sif (micro == %" PRId64 ")\n", indent, "", times - 1);
         indent += 4;
     }
     str_print(&line, "%*s%s", indent, "", name);
@@ -435,7 +435,7 @@ void call_print(Str *s, const Call *c, int indent)
 /* The micro-batch, where it matters, and the stream that the kernels go to. */
 static const char *parameters(const Graph *g, const Program *p)
 {
-    bool micro = !strcmp(p->name, "micro") && config_int(g->cfg, F_batch_accum) > 1;
+    bool micro = program_times(g, p) > 1;
     if (on_gpu(g))
         return micro ? "int micro, cudaStream_t s" : "cudaStream_t s";
     return micro ? "int micro" : "void";
@@ -477,27 +477,134 @@ char *emit_programs(const Graph *g)
     return s.text;
 }
 
-/* The calls of an optimiser step's programs. */
-char *emit_calls(const Graph *g)
+/* ---- schedules: one function each ------------------------------------------------------------ */
+
+/* Bytes of a value as a whole. */
+static char *size_text(const Value *v)
 {
-    static const char *const order[] = {"begin", "micro", "reduce", "update"};
-    const char *stream = on_gpu(g) ? "s" : "";
-    int64_t accum = config_int(g->cfg, F_batch_accum);
+    const char *name = c_name(v->name);
+    if (v->slots > 1)
+        return text_print("%" PRId64, v->slots * v->stride);
+    return value_elements(v) == 1
+               ? text_print("sizeof *%s", name)
+               : text_print("%s * sizeof *%s", dim_product(v->dim, v->rank), name);
+}
+
+static void print_clear(Str *s, const Graph *g, const Value *v, const char *stream)
+{
+    const char *name = c_name(v->name);
+    if (on_gpu(g))
+        str_print(s, "    clear(%s, %s, %s);\n", name, size_text(v), stream);
+    else if (value_elements(v) == 1 && v->slots == 1)
+        str_print(s, "    *%s = 0;\n", name);
+    else
+        str_print(s, "    for (int64_t i = 0; i < %" PRId64 "; i++)\n        %s[i] = 0;\n",
+                  v->slots * v->stride / dtype_bytes[v->dtype], name);
+}
+
+static void print_turns(Str *s, const Graph *g, const Item *item, const char *stream)
+{
     bool watched = g->ranks > 1 && !on_gpu(g);      /* a GPU's step is one piece of work */
-    Str s = {0};
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
-        for (int j = 0; j < g->nprograms; j++) {
-            if (strcmp(g->programs[j]->name, order[i]))
-                continue;
-            if (accum > 1 && !strcmp(order[i], "micro"))
-                str_print(&s,
-                          "    for (int micro = 0; micro < %" PRId64
-                          "; micro++)%s\n        run_micro(micro%s%s);\n%s",
-                          accum, watched ? " {" : "", *stream ? ", " : "", stream,
-                          watched ? "        comm_advance();\n    }\n" : "");
-            else
-                str_print(&s, "    run_%s(%s);\n", order[i], stream);
+    const char *name = item->program->name;
+    if (item->times == 1)
+        str_print(s, "    run_%s(%s);\n", name, stream);
+    else
+        str_print(s,
+                  "    for (int micro = 0; micro < %" PRId64 "; micro++)%s\n"
+                  "        run_%s(micro%s%s);\n%s",
+                  item->times, watched ? " {" : "", name, *stream ? ", " : "", stream,
+                  watched ? "        comm_advance();\n    }\n" : "");
+}
+
+/* Ranks that sum something say by that that they get further. */
+static bool has_collective(const Schedule *c)
+{
+    for (int i = 0; i < c->nitems; i++)
+        for (int k = 0; c->item[i].program && k < c->item[i].program->nops; k++) {
+            int kind = c->item[i].program->ops[k].kind;
+            if (kind == OP_allreduce || kind == OP_allreduce_layer || kind == OP_allreduce_join)
+                return true;
         }
+    return false;
+}
+
+char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
+{
+    Str s = {0};
+    for (int i = 0; i < c->nitems; i++)
+        if (c->item[i].program)
+            print_turns(&s, g, &c->item[i], stream);
+        else
+            print_clear(&s, g, c->item[i].clears, stream);
+    for (int i = 0; on_gpu(g) && i < c->nresults; i++) {
+        const char *name = c_name(c->result[i]->name);
+        str_print(&s, "    fetch(io.%s, %s, %s, %s);\n", name, name, size_text(c->result[i]), stream);
+    }
+    if (g->ranks > 1 && !on_gpu(g) && !schedule_at_start(c) && !has_collective(c))
+        str_print(&s, "    comm_advance();\n");
+    return s.text;
+}
+
+/* What the host reads: each value once, in the order of the schedules. */
+static int results(const Graph *g, const Value **list)
+{
+    int n = 0;
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nresults; k++) {
+            int known = 0;
+            while (known < n && list[known] != g->schedules[i]->result[k])
+                known++;
+            list[known] = g->schedules[i]->result[k];
+            n += known == n;
+        }
+    return n;
+}
+
+char *emit_results(const Graph *g)
+{
+    const Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
+    int n = results(g, list);
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        const char *name = c_name(list[i]->name);
+        if (on_gpu(g))
+            str_print(&s, "    io.%s = (%s *)device_pinned(%s, \"%s\");\n", name,
+                      c_type(list[i]->dtype), size_text(list[i]), name);
+        else
+            str_print(&s, "    io.%s = %s;\n", name, name);
+    }
+    return s.text;
+}
+
+char *emit_result_fields(const Graph *g)
+{
+    const Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
+    int n = results(g, list);
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        str_print(&s, "    %-29s// (",
+                  text_print("%s *%s;", c_type(list[i]->dtype), c_name(list[i]->name)));
+        for (int d = 0; d < list[i]->rank; d++)
+            str_print(&s, "%s%s", d ? ", " : "", list[i]->dim[d].sym);
+        const char *before = ") of ";
+        for (int k = 0; k < g->nschedules; k++)
+            for (int r = 0; r < g->schedules[k]->nresults; r++)
+                if (g->schedules[k]->result[r] == list[i]) {
+                    str_print(&s, "%sstep_%s()", before, g->schedules[k]->name);
+                    before = ", ";
+                }
+        str_print(&s, "\n");
+    }
+    return s.text;
+}
+
+char *emit_prototypes(const Graph *g)
+{
+    Str s = {0};
+    for (int i = 0; i < g->nschedules; i++)
+        if (!schedule_at_start(g->schedules[i]))
+            str_print(&s, "%-33s// %s\n", text_print("void step_%s(void);", g->schedules[i]->name),
+                      text_comment(g->schedules[i]->about));
     return s.text;
 }
 

@@ -196,8 +196,8 @@ static void program_update(Build *b)
 /* Micro-batches that follow each other add to gradients that were cleared; a single one sets them. */
 void schedule_train(Build *b)
 {
-    Schedule *s = ir_schedule(
-        b->g, "train", "one optimiser step; a norm that is not finite leaves the weights as they are");
+    Schedule *s = ir_schedule(b->g, "train",
+                              "an optimiser step; without effect if its norm is not finite");
     Value *loss = ir_value(b->g, "loss");
     int64_t accum = config_int(b->c, F_batch_accum);
     Program *micro = b->p;

@@ -57,9 +57,7 @@ void step_open(void)
 {
     place_values();
 //@ io
-    io.loss = loss;
-    io.norm = total_norm;
-    io.logits = logits;
+//@ results
     name_tensors();
 //@ use_merges
     gemm_setup();
@@ -69,31 +67,10 @@ void step_open(void)
 //@ init
 }
 
-void step_train(void)
-{
-    *loss = 0;
-//@ calls
-}
-
 void step_wait(void)
 {
 }
 
-void step_eval(void)
-{
-    *loss = 0;
-    run_eval();
-//@ if ranks
-    comm_advance();
-//@ end
-}
-
-void step_decode(void)
-{
-    run_decode();
-//@ if ranks
-    comm_advance();
-//@ end
-}
+//@ steps
 
 //@ describe

@@ -57,9 +57,6 @@ static char *inputs;
 
 static cudaStream_t work, transfer;      // kernels; inputs on their way
 static cudaEvent_t arrived, done;        // the inputs; the program
-//@ if graph
-static cudaGraphExec_t step_graph;       // a whole step, captured once
-//@ end
 
 //@ merges
 /* Which rows of which parameter are which tensor of a Hugging Face or PEFT file. */
@@ -84,9 +81,7 @@ static void open_streams(void)
 static void open_io(void)
 {
     inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
-    io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
-    io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
-    io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
+//@ results
 //@ io
 }
 
@@ -98,11 +93,6 @@ static void wait_for(cudaEvent_t event)
         comm_poll();
     comm_advance();
     cuda_check(state, "the step");
-}
-
-static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
-{
-    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
 }
 
 /* Sends the inputs; work waits for them, and so does the host, which may write them again. */
@@ -136,46 +126,19 @@ void step_open(void)
     cuda_check(cudaStreamSynchronize(work), "the tables");
 }
 
-static void clear_loss(cudaStream_t s)
+static void clear(void *to, size_t bytes, cudaStream_t s)
 {
-    cuda_check(cudaMemsetAsync(loss, 0, sizeof *loss, s), "the loss");
+    cuda_check(cudaMemsetAsync(to, 0, bytes, s), "a value");
 }
 
-/* All of a step but its inputs. */
-static void run_step(cudaStream_t s)
+static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
 {
-    clear_loss(s);
-//@ calls
-    fetch(io.loss, loss, sizeof *loss, s);
-    fetch(io.norm, total_norm, sizeof *total_norm, s);
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
 }
 
-//@ if graph
-/* Relaxed: the first call of a kernel loads it, and libraries may allocate when they do; NCCL calls
- * from a thread of its own. Launchers that need that are found by their tests. */
-static void capture_step(void)
+/* Behind the last launch. */
+static void begun(void)
 {
-    cudaGraph_t graph;
-    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
-    run_step(work);
-    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
-    cuda_check(cudaGraphInstantiate(&step_graph, graph, 0), "the graph of a step");
-    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
-}
-
-//@ end
-void step_train(void)
-{
-//@ if graph
-    if (!step_graph)
-        capture_step();
-    send_inputs();
-    cuda_check(cudaGraphLaunch(step_graph, work), "a step");
-//@ end
-//@ unless graph
-    send_inputs();
-    run_step(work);
-//@ end
     cuda_check(cudaEventRecord(done, work), "an event");
     wait_for(arrived);
 }
@@ -185,23 +148,23 @@ void step_wait(void)
     wait_for(done);
 }
 
-void step_eval(void)
+//@ if graph
+/* What `run` sends to its stream, as one graph. Relaxed: the first call of a kernel loads it, and
+ * libraries may allocate when they do; NCCL calls from a thread of its own. Launchers that need that
+ * are found by their tests. */
+static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
 {
-    send_inputs();
-    clear_loss(work);
-    run_eval(work);
-    fetch(io.loss, loss, sizeof *loss, work);
-    cuda_check(cudaEventRecord(done, work), "an event");
-    wait_for(done);
+    cudaGraph_t graph;
+    cudaGraphExec_t all;
+    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
+    run(work);
+    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
+    cuda_check(cudaGraphInstantiate(&all, graph, 0), "the graph of a step");
+    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
+    return all;
 }
 
-void step_decode(void)
-{
-    send_inputs();
-    run_decode(work);
-    fetch(io.logits, logits, V * sizeof *logits, work);
-    cuda_check(cudaEventRecord(done, work), "an event");
-    wait_for(done);
-}
+//@ end
+//@ steps
 
 //@ describe

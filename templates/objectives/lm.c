@@ -171,6 +171,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     for (int64_t b = 0; b < batches; b++) {
         fill_micro(d, b, 0);
         step_eval();
+        step_wait();
         double targets = 0, samples = (double)data_rows(d, b, 0);
         for (int64_t i = 0; i < rows; i++)
             targets += io.labels[0][i] >= 0;
@@ -193,6 +194,7 @@ static void decode(int32_t token, int64_t place)
     *io.token = token;
     *io.place = (int32_t)place;
     step_decode();
+    step_wait();
 }
 
 /* --sample TEXT: the text and what the model goes on with, on standard output. */

@@ -67,7 +67,7 @@ static void make_eval(Build *b)
     b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
     Pass pass = pass_only(b, "e.x");
     loss_only(b, head_gather(b, pass_forward(b, &pass)));
-    schedule_loss(b, "the loss of micro-batch 0");
+    schedule_loss(b, "this rank's losses of micro-batch 0");
 }
 
 static void make_decode(Build *b)

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 2aab8d1e7358546b, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 fa91833092aeb373, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -155,7 +155,6 @@ static char *inputs;
 
 static cudaStream_t work, transfer;      // kernels; inputs on their way
 static cudaEvent_t arrived, done;        // the inputs; the program
-static cudaGraphExec_t step_graph;       // a whole step, captured once
 
 static const Merge merges[] = {
     {"model.layers.%d.self_attn.q_proj.weight",
@@ -330,9 +329,9 @@ static void open_streams(void)
 static void open_io(void)
 {
     inputs = (char *)device_pinned(INPUTS_BYTES, "the inputs");
-    io.loss = (double *)device_pinned(sizeof *io.loss, "the loss");
-    io.norm = (float *)device_pinned(sizeof *io.norm, "the gradient norm");
-    io.logits = (float *)device_pinned(V * sizeof *io.logits, "the logits");
+    io.loss = (double *)device_pinned(sizeof *loss, "loss");
+    io.total_norm = (float *)device_pinned(sizeof *total_norm, "total_norm");
+    io.logits = (float *)device_pinned(V * sizeof *logits, "logits");
     io.tokens[0] = PINNED(tokens);
     io.labels[0] = PINNED(labels);
     io.noise[0] = PINNED(noise);
@@ -350,11 +349,6 @@ static void wait_for(cudaEvent_t event)
         comm_poll();
     comm_advance();
     cuda_check(state, "the step");
-}
-
-static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
-{
-    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
 }
 
 /* Sends the inputs; work waits for them, and so does the host, which may write them again. */
@@ -383,40 +377,19 @@ void step_open(void)
     cuda_check(cudaStreamSynchronize(work), "the tables");
 }
 
-static void clear_loss(cudaStream_t s)
+static void clear(void *to, size_t bytes, cudaStream_t s)
 {
-    cuda_check(cudaMemsetAsync(loss, 0, sizeof *loss, s), "the loss");
+    cuda_check(cudaMemsetAsync(to, 0, bytes, s), "a value");
 }
 
-/* All of a step but its inputs. */
-static void run_step(cudaStream_t s)
+static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
 {
-    clear_loss(s);
-    run_micro(s);
-    run_reduce(s);
-    run_update(s);
-    fetch(io.loss, loss, sizeof *loss, s);
-    fetch(io.norm, total_norm, sizeof *total_norm, s);
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s), "a copy to the host");
 }
 
-/* Relaxed: the first call of a kernel loads it, and libraries may allocate when they do; NCCL calls
- * from a thread of its own. Launchers that need that are found by their tests. */
-static void capture_step(void)
+/* Behind the last launch. */
+static void begun(void)
 {
-    cudaGraph_t graph;
-    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
-    run_step(work);
-    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
-    cuda_check(cudaGraphInstantiate(&step_graph, graph, 0), "the graph of a step");
-    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
-}
-
-void step_train(void)
-{
-    if (!step_graph)
-        capture_step();
-    send_inputs();
-    cuda_check(cudaGraphLaunch(step_graph, work), "a step");
     cuda_check(cudaEventRecord(done, work), "an event");
     wait_for(arrived);
 }
@@ -426,14 +399,49 @@ void step_wait(void)
     wait_for(done);
 }
 
+/* What `run` sends to its stream, as one graph. Relaxed: the first call of a kernel loads it, and
+ * libraries may allocate when they do; NCCL calls from a thread of its own. Launchers that need that
+ * are found by their tests. */
+static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t all;
+    cuda_check(cudaStreamBeginCapture(work, cudaStreamCaptureModeRelaxed), "capturing a step");
+    run(work);
+    cuda_check(cudaStreamEndCapture(work, &graph), "capturing a step");
+    cuda_check(cudaGraphInstantiate(&all, graph, 0), "the graph of a step");
+    cuda_check(cudaGraphDestroy(graph), "the graph of a step");
+    return all;
+}
+
+/* All of step_train() but its inputs. */
+static void all_of_train(cudaStream_t s)
+{
+    clear(loss, sizeof *loss, s);
+    run_micro(s);
+    run_reduce(s);
+    run_update(s);
+    fetch(io.loss, loss, sizeof *loss, s);
+    fetch(io.total_norm, total_norm, sizeof *total_norm, s);
+}
+
+void step_train(void)
+{
+    static cudaGraphExec_t graph;            // made by the first call
+    if (!graph)
+        graph = capture(all_of_train);
+    send_inputs();
+    cuda_check(cudaGraphLaunch(graph, work), "a step");
+    begun();
+}
+
 void step_eval(void)
 {
     send_inputs();
-    clear_loss(work);
+    clear(loss, sizeof *loss, work);
     run_eval(work);
     fetch(io.loss, loss, sizeof *loss, work);
-    cuda_check(cudaEventRecord(done, work), "an event");
-    wait_for(done);
+    begun();
 }
 
 void step_decode(void)
@@ -441,8 +449,7 @@ void step_decode(void)
     send_inputs();
     run_decode(work);
     fetch(io.logits, logits, V * sizeof *logits, work);
-    cuda_check(cudaEventRecord(done, work), "an event");
-    wait_for(done);
+    begun();
 }
 
 void step_products(void (*say)(const char *line))

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 b0a69267b807e39f, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 ec0ac6aece62ae00, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -239,7 +239,7 @@ void step_open(void)
     io.token = token;
     io.place = place;
     io.loss = loss;
-    io.norm = total_norm;
+    io.total_norm = total_norm;
     io.logits = logits;
     name_tensors();
     model.merges = merges;
@@ -252,16 +252,16 @@ void step_open(void)
     run_init();
 }
 
+void step_wait(void)
+{
+}
+
 void step_train(void)
 {
     *loss = 0;
     run_micro();
     run_reduce();
     run_update();
-}
-
-void step_wait(void)
-{
 }
 
 void step_eval(void)

@@ -1,0 +1,4 @@
+void step_@NAME@(void)
+{
+//@ calls
+}
