@@ -154,7 +154,6 @@ void recipe_override(Rval *recipe, const char *word);      /* override.c: "a.b=v
 enum {
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
 #include "gen/config/fields.def"
-#undef FIELD
     NFIELDS
 };
 
@@ -204,6 +203,10 @@ typedef struct {
 } RunFlag;
 extern const RunFlag run_flag[];
 extern const int nrun_flags;
+/* Objectives whose recipes have a field, whose programs a flag: between bars; NULL: all. */
+const char *field_objectives(int field);
+const char *run_flag_objectives(int flag);
+bool field_applies(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
 bool run_flag_words(int flag);                              /* its value is one of words */
 

@@ -667,20 +667,22 @@ static const struct {
 
 enum { USES = sizeof uses / sizeof uses[0] };
 
-/* The use that the flags ask for, of the objective's from USES on; -1: none, training. */
+/* The flag of a use: those of the objective go first. */
+static int use_flag(int i)
+{
+    return i < objective_uses ? objective_use[i].flag : uses[i - objective_uses].flag;
+}
+
+/* The use that the flags ask for; -1: none, training. */
 static int chosen_use(const Flags *f)
 {
     int first = -1;
-    for (int i = 0; i < USES + objective_uses; i++) {
-        int flag = i < USES ? uses[i].flag : objective_use[i - USES].flag;
-        if (!flags_on(f, flag))
-            continue;
-        if (first >= 0) {
-            int before = first < USES ? uses[first].flag : objective_use[first - USES].flag;
-            die(EXIT_CONFIG, "%s and %s: one use at a time", flags_spelt(before),
-                flags_spelt(flag));
-        }
-        first = i;
+    for (int i = 0; i < objective_uses + USES; i++) {
+        if (flags_on(f, use_flag(i)) && first >= 0)
+            die(EXIT_CONFIG, "%s and %s: one use at a time", flags_spelt(use_flag(first)),
+                flags_spelt(use_flag(i)));
+        if (flags_on(f, use_flag(i)))
+            first = i;
     }
     return first;
 }
@@ -688,11 +690,11 @@ static int chosen_use(const Flags *f)
 static int use(Run *r, int which)
 {
     WeightFolders folder;
-    if (which < USES)
-        return uses[which].run(r);
+    if (which >= objective_uses)
+        return uses[which - objective_uses].run(r);
     load_finished(r);
     folders_of(r, folder);
-    return objective_use[which - USES].run(&r->flags, folder);
+    return objective_use[which].run(&r->flags, folder);
 }
 
 int main(int argc, char **argv)
@@ -700,6 +702,7 @@ int main(int argc, char **argv)
     static Run run;
     run.started = clock_seconds();
     Flags *f = &run.flags;
+    flags_of(model.objective);
     flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {
         flags_help(stdout, argv[0], f);

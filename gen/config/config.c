@@ -15,14 +15,12 @@
 const FieldRow field_row[NFIELDS] = {
 #include "gen/config/fields.def"
 };
-#undef FIELD
 
 #define FLAG(name, type, def, lo, hi, value, recipe, doc) \
     {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
 const RunFlag run_flag[] = {
 #include "runtime/run/flags.def"
 };
-#undef FLAG
 const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
 
 enum { MAX_KEYS = NFIELDS + 200 };
@@ -50,6 +48,35 @@ const char *field_choices(int field)
         for (int i = 0; !strcmp(choices, tables[k].mark) && i < tables[k].count(); i++)
             str_print(&s, "%s%s", i ? "|" : "", tables[k].name(i));
     return s.n ? s.text : choices;
+}
+
+const char *field_objectives(int field)
+{
+    static const char *const of[NFIELDS] = {
+#define OF(id, objectives) [F_##id] = objectives,
+#include "gen/config/fields.def"
+    };
+    return of[field];
+}
+
+const char *run_flag_objectives(int flag)
+{
+    static const struct {
+        const char *flag, *objectives;
+    } row[] = {
+#define OF(flag, objectives) {#flag, objectives},
+#include "runtime/run/flags.def"
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].flag, run_flag[flag].name))
+            return row[i].objectives;
+    return NULL;
+}
+
+bool field_applies(const Config *c, int field)
+{
+    const char *of = field_objectives(field), *objective = c->v[F_objective].s;
+    return !of || !objective || names_listed(of, objective);
 }
 
 int run_flag_find(const char *name)
@@ -513,9 +540,9 @@ Config *config_fill(Rval *recipe, const char *path)
             continue;
         c->v[i].loc = default_place(recipe, i);
         const char *text = row->def;
-        if (!*text)
+        if (!*text && field_applies(c, i))
             err_add(c->v[i].loc, "%s: has to be set: %s", row->path, row->doc);
-        else if (*text != '?' && value_parse(row->type, &text, &c->v[i]))
+        else if (*text && *text != '?' && value_parse(row->type, &text, &c->v[i]))
             bug("default of %s: %s", row->path, row->def);
         if (row->type == FT_CHOICE && c->v[i].s)
             choice_find(field_choices(i), c->v[i].s, &c->v[i].i);

@@ -103,6 +103,25 @@ static void check_name(const Config *c)
                 value_print(FT_STRING, &c->v[F_name]));
 }
 
+/* What other objectives have alone is refused, not ignored. */
+static void check_objective(const Config *c)
+{
+    const Objective *o = objective_find(c->v[F_objective].s);
+    for (int i = 0; i < NFIELDS; i++)
+        if (c->v[i].set && !field_applies(c, i))
+            err_add(c->v[i].loc, "%s: of recipes whose objective is %s; this one's is %s: leave it "
+                    "out", field_row[i].path, field_objectives(i), o->name);
+    for (int i = 0; i < c->nrun; i++) {
+        const char *of = run_flag_objectives(run_flag_find(c->run_name[i]));
+        if (of && !names_listed(of, o->name))
+            err_add(c->run_loc[i], "run.%s: of programs whose objective is %s; this one's is %s: "
+                    "leave it out", c->run_name[i], of, o->name);
+    }
+    if (!names_listed(o->kinds, c->v[F_data_kind].s))
+        err_add(c->v[F_data_kind].loc, "data.kind: the objective %s learns from %s, got \"%s\"",
+                o->name, o->kinds, c->v[F_data_kind].s);
+}
+
 static void check_precision(const Config *c)
 {
     if (!strcmp(c->v[F_precision].s, "fp16")
@@ -294,6 +313,7 @@ void check_config(Config *c)
 {
     const Family *f = family_of(c);
     check_name(c);
+    check_objective(c);
     check_precision(c);
     check_gpu_fields(c);
     check_sizes(c);

@@ -178,7 +178,7 @@ const char *config_hash(const Config *c)
     char *line[NFIELDS + 256];
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
-        if (i != F_name && i != F_about)
+        if (i != F_name && i != F_about && field_applies(c, i))
             line[n++] = text_print("%s=%s\n", field_row[i].path,
                                    value_print(field_row[i].type, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
@@ -200,6 +200,8 @@ const char *config_print(Config *c)
     str_print(&s, "# config  hash %s  recipe %s\n", c->hash, c->recipe);
     for (int i = 0; i < NFIELDS; i++) {
         const FieldValue *v = &c->v[i];
+        if (!field_applies(c, i))
+            continue;
         str_print(&s, "%s = %s  # ", field_row[i].path, value_print(field_row[i].type, v));
         if (v->loc.file)
             str_print(&s, "%s%s:%d\n", v->set ? "" : "default ", v->loc.file, v->loc.line);
@@ -303,7 +305,7 @@ Config *config_parse(const char *text, const char *file)
     if (!c->recipe)
         err((Loc){file, 1}, "want # config  hash H  recipe PATH");
     for (int i = 0; i < NFIELDS; i++)
-        if (!c->v[i].s && !c->v[i].loc.file && !c->v[i].set)
+        if (!c->v[i].s && !c->v[i].loc.file && !c->v[i].set && field_applies(c, i))
             err((Loc){file, here.line}, "%s: missing", field_row[i].path);
     c->name = c->v[F_name].s;
     c->hash = config_hash(c);
@@ -344,6 +346,8 @@ static void print_field(FILE *to, int i)
         fprintf(to, "; has to be set");
     else if (*row->def != '?')
         fprintf(to, "; default %s", row->def);
+    if (field_objectives(i))
+        fprintf(to, "; of the objective %s", field_objectives(i));
     fprintf(to, "\n    %s\n", row->doc);
     for (int k = 0; k < family_count() && i == F_model_family; k++)
         print_family(to, family_row(k));
@@ -352,9 +356,11 @@ static void print_field(FILE *to, int i)
 static void print_flag(FILE *to, const RunFlag *f)
 {
     bool words = f->type == FT_STRING && strchr(f->value, '|');
-    fprintf(to, "run.%s: %s\n    %s\n", f->name,
+    const char *of = run_flag_objectives((int)(f - run_flag));
+    fprintf(to, "run.%s: %s%s\n    %s\n", f->name,
             words ? text_print("one of %s", f->value + (*f->value == '|'))
-                  : range_text(f->type, f->lo, f->hi, ""), f->doc);
+                  : range_text(f->type, f->lo, f->hi, ""),
+            of ? text_print("; of the objective %s", of) : "", f->doc);
 }
 
 void config_fields(FILE *to)

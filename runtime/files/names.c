@@ -42,6 +42,17 @@ static int letter(char c)
     return c == '-' ? '_' : tolower((unsigned char)c);
 }
 
+bool names_listed(const char *list, const char *word)
+{
+    size_t n = strlen(word), k;
+    for (; *list; list += k + (list[k] == '|')) {
+        k = strcspn(list, "|");
+        if (k == n && n && !strncmp(list, word, n))
+            return true;
+    }
+    return false;
+}
+
 bool names_same(const char *a, const char *b)
 {
     while (*a && letter(*a) == letter(*b))

@@ -31,6 +31,8 @@ const char *foreign_value(const Foreign *row, const char *given);
 bool foreign_off(const char *given);
 
 bool names_same(const char *a, const char *b);
+/* Whether word is one of "a|b|c". */
+bool names_listed(const char *list, const char *word);
 /* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */
 int names_distance(const char *a, const char *b);
 

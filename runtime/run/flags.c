@@ -33,8 +33,24 @@ static const Row rows[FLAG_COUNT] = {
       TYPE_##type == TYPE_INT ? (int64_t)(lo) : 0, TYPE_##type == TYPE_INT ? (int64_t)(hi) : 0, \
       metavar, (recipe) & 3, ((recipe) & 4) != 0, doc, #value },
 #include "runtime/run/flags.def"
-#undef FLAG
 };
+
+static const char *const owners[FLAG_COUNT] = {
+#define OF(flag, objectives) [FLAG_##flag] = objectives,
+#include "runtime/run/flags.def"
+};
+
+static const char *of;           /* the objective; NULL: any */
+
+void flags_of(const char *objective)
+{
+    of = objective;
+}
+
+bool flags_has(int i)
+{
+    return !of || !owners[i] || names_listed(owners[i], of);
+}
 
 static char *strict_int(const Row *r, const char *text, int64_t *out)
 {
@@ -117,7 +133,7 @@ static const char *nearest(const char *name)
     for (int i = 0; i < FLAG_COUNT + foreign_rows; i++) {
         const char *have = i < FLAG_COUNT ? rows[i].name : foreign_row[i - FLAG_COUNT].name;
         int d = names_distance(name, have);
-        if (d < least)
+        if (d < least && (i >= FLAG_COUNT || flags_has(i)))
             near = have, least = d;
     }
     return near;
@@ -228,6 +244,9 @@ static void take(Line *l)
             die_foreign(row, name, given, l->made);
         k = flags_find(row->ours);
     }
+    if (!flags_has(k))
+        die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
+            "all it has)", name, owners[k], of);
     if (equal) {
         value = equal + 1;
     } else if (rows[k].type == TYPE_BOOL && !truth(next)) {
@@ -373,7 +392,6 @@ static const struct {
 #define SECTION(title) { title, -1 },
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) { NULL, FLAG_##name },
 #include "runtime/run/flags.def"
-#undef FLAG
 };
 
 enum { HELP_ALIASES = 2, HELP_COLUMNS = 100 };     /* names of other trainers beside a flag */
@@ -418,11 +436,16 @@ static void help_flag(FILE *to, const Flags *f, int i)
 void flags_help(FILE *to, const char *program, const Flags *f)
 {
     fprintf(to, "usage: %s [--flag value]...    [...]: this program's default\n", program);
-    for (size_t i = 0; i < sizeof help_line / sizeof *help_line; i++)
-        if (help_line[i].title)
-            fprintf(to, "\n%s\n", help_line[i].title);
-        else
-            help_flag(to, f, help_line[i].flag);
+    const char *title = NULL;    /* still to be written: no section without a flag */
+    for (size_t i = 0; i < sizeof help_line / sizeof *help_line; i++) {
+        title = help_line[i].title ? help_line[i].title : title;
+        if (help_line[i].title || !flags_has(help_line[i].flag))
+            continue;
+        if (title)
+            fprintf(to, "\n%s\n", title);
+        title = NULL;
+        help_flag(to, f, help_line[i].flag);
+    }
 }
 
 void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv)
@@ -430,11 +453,10 @@ void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int ar
     *f = (Flags){
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
 #include "runtime/run/flags.def"
-#undef FLAG
     };
     for (; defaults && defaults->name; defaults++) {
         int k = flags_find(defaults->name);
-        if (k < 0 || !rows[k].recipe)
+        if (k < 0 || !rows[k].recipe || !flags_has(k))
             die_unknown("recipe, run: ", defaults->name);
         char *error = flags_set(f, k, defaults->value);
         if (error)

@@ -18,14 +18,12 @@ typedef const char *FlagSTRING;
 enum {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) FLAG_##name,
 #include "runtime/run/flags.def"
-#undef FLAG
     FLAG_COUNT
 };
 
 typedef struct {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) Flag##type name;
 #include "runtime/run/flags.def"
-#undef FLAG
     bool given[FLAG_COUNT];      /* on the command line; index FLAG_<name> */
 } Flags;
 
@@ -40,6 +38,10 @@ typedef struct {
  * `out` becomes run/ beside the program. made: the words after `gen` that made
  * this program, for messages. */
 void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int argc, char **argv);
+/* Before flags_parse: programs of this objective have the flags that OF rows give to it, and no
+ * others of them. Until then all flags are there. */
+void flags_of(const char *objective);
+bool flags_has(int i);
 /* Every flag in its section, with its present value: after flags_parse that is the recipe's default,
  * unless given. */
 void flags_help(FILE *to, const char *program, const Flags *f);

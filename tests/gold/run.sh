@@ -49,6 +49,30 @@ for lua in $HERE/bad/*.lua; do
     else ok "bad/$name"; fi
 done
 
+# ---- another objective: what is lm's alone is refused and not asked for
+mkdir -p "$T/other/gen/config"
+sed '/^#undef METRIC/i OBJECTIVE(other, "of these tests", "rows", causal_lm, rows, score)' gen/config/objectives.def \
+    >"$T/other/gen/config/objectives.def"
+objects=$(printf "$B/cov/%s.o " $ROOMS)
+# shellcheck disable=SC2086
+gcc -I"$T/other" $CFLAGS --coverage -o "$T/other/driver" $HERE/driver.c gen/config/objective.c \
+    ${objects/"$B/cov/objective.o"/} runtime/files/names.c -llua5.4 -lcrypto -lm || exit 1
+cat >"$T/other.lua" <<'END'
+return { objective = "other", target = "cpu", seq = { max = 8 }, batch = { micro = 1 }, data = { kind = "rows" },
+         model = { family = "gpt2", layers = 1, hidden = 8, heads = 2 } }
+END
+other() { "$T/other/driver" config "$T/other.lua" "$@" 2>&1 | sed 's,^gen: ,,'; }
+other >"$T/other.config"
+check objective/without-vocabulary "0 1" "$(grep -c 'model.vocab' "$T/other.config") $(
+    grep -c '^objective = "other"' "$T/other.config")"
+check objective/text-reads-back "" "$("$T/other/driver" parse "$T/other.config" | diff - "$T/other.config" | head -3)"
+check objective/flag "run.top_p: of programs whose objective is lm; this one's is other: leave it out" \
+    "$(other run.top_p=0.5)"
+check objective/field "model.vocab: of recipes whose objective is lm; this one's is other: leave it out" \
+    "$(other model.vocab=257)"
+check objective/records "data.kind: the objective other learns from rows, got \"packed\"" "$(other data.kind=packed)"
+check objective/choices "objective: want one of lm, other, got \"none\"" "$(other objective=none | head -1)"
+
 # ---- the command line
 cli() {                                       # name, message, words
     local name=$1 want=$2

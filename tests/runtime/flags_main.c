@@ -9,6 +9,7 @@ int main(int argc, char **argv)
     static const FlagDefault bad[] = { { "resume", "last" }, { NULL, NULL } };
     Flags f, again = { 0 };
     const char *which = getenv("DEFAULTS");
+    flags_of(getenv("OBJECTIVE"));
     flags_parse(&f, "recipes/x.lua", which && strcmp(which, "bad") == 0 ? bad : good, argc, argv);
     if (f.help)
         flags_help(stdout, "train", &f);
