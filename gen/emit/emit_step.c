@@ -188,6 +188,16 @@ char *integer(int64_t n)
     return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
 }
 
+/* The word `causal` of attention_bwd: ATTENTION_CAUSAL. */
+static char *word_constant(const Op *op, const char *word)
+{
+    const char *name = op_row[op->kind].name;
+    char *text = text_print("%.*s_%s", (int)strcspn(name, "_"), name, word);
+    for (char *p = text; *p; p++)
+        *p = (char)toupper((unsigned char)*p);
+    return text;
+}
+
 static char *attribute(const Call *c, const char *word)
 {
     int op = 0;
@@ -200,7 +210,9 @@ static char *attribute(const Call *c, const char *word)
         bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
     if (attr_symbol(word))
         return text_copy(attr_symbol(word));
-    return a->type == ATTR_INT ? integer(a->i) : float_text(a->f);
+    return a->type == ATTR_INT     ? integer(a->i)
+           : a->type == ATTR_FLOAT ? float_text(a->f)
+                                   : word_constant(call_op(c, op), a->word);
 }
 
 Dim call_measure(const Call *c, const char *word)

@@ -340,13 +340,20 @@ static Ref attention(Build *b, Ref qkv)
     } else {
         Dim d[3] = {dim(b->B, "B"), dim(b->H, "H"), dim(b->T, "T")};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
-        op = build_op(b, b->places ? OP_attention_docs : OP_attention);
+        op = build_op(b, b->places    ? OP_attention_docs
+                         : b->lengths ? OP_attention_length
+                         : b->limits  ? OP_attention_limit
+                                      : OP_attention);
         op_in(op, qkv);
-        if (b->places)
-            op_in(op, build_input(b, b->places)), op_in(op, build_input(b, b->ends));
+        Value *const inputs[] = {b->places, b->ends, b->lengths, b->limits};
+        for (int i = 0; i < 4; i++)
+            if (inputs[i])
+                op_in(op, build_input(b, inputs[i]));
         op_out(op, o), op_out(op, lse);
     }
     head_attrs(b, op);
+    if (op_takes(op->kind, "mask"))
+        op_word(op, "mask", b->both_ways ? "full" : "causal");
     op_float(op, "scale", 1 / sqrt((double)b->D));
     return o;
 }

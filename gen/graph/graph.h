@@ -31,6 +31,10 @@ typedef struct {
     int biases;              /* BIAS_... */
     int sites;               /* dropout sites handed out in a block */
     Value *places, *ends;    /* data.kind bfd: of the documents; else NULL */
+    /* Whom a query of attention meets, without these: the keys up to itself. */
+    bool both_ways;          /* all, of its document */
+    Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */
+    Value *limits;           /* (B, T): those before a limit of its own, and itself; or NULL */
     Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
     /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
     Value *target_rows, *target_of;

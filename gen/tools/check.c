@@ -317,19 +317,21 @@ static const char *precision_define(const Graph *g)
                                 : "";
 }
 
-/* `#define KERNEL_name 1` of each row of kernels.def in use: forms of one file that not every recipe
- * has are compiled by them. */
+/* `#define KERNEL_name 1` of each kernel in use, and `#define KERNEL_name_word 1` where its op has a
+ * word among its attributes: forms of one file that not every recipe has are compiled by them. */
 static const char *kernel_defines(const Graph *g)
 {
     Str s = {0};
-    for (int k = 0; k < nkernels; k++) {
-        bool uses = false;
-        for (int i = 0; i < g->nprograms; i++)
-            for (int j = 0; j < g->programs[i]->ngroups; j++)
-                uses |= g->programs[i]->groups[j].kernel == k;
-        if (uses)
-            str_print(&s, "#define KERNEL_%s 1\n", kernel_row[k].name);
-    }
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->ngroups; j++) {
+            const Group *group = &g->programs[i]->groups[j];
+            const Op *op = &g->programs[i]->ops[group->first_op];
+            const char *name = kernel_row[group->kernel].name;
+            str_print(&s, "#define KERNEL_%s 1\n", name);
+            for (int k = 0; k < op->nattr; k++)
+                if (op->attr[k].type == ATTR_WORD)
+                    str_print(&s, "#define KERNEL_%s_%s 1\n", name, op->attr[k].word);
+        }
     return s.text;
 }
 

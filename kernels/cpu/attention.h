@@ -1,7 +1,7 @@
 /* attention.h -- attention of a sequence, its gradient, and one decoded token over a cache.
  *
  * In:    qkv (B, T, NH + 2 KV, D) act_t: q, k, v; query head h uses key head h / (NH / KV).
- * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys 0..t) v; lse (B, NH, T) fp32 = log sum exp.
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys met) v; lse (B, NH, T) fp32 = log sum exp.
  * Keeps: scores live in a block only; fp32 sums in a fixed order; D <= ATTENTION_D.
  * Method: blocks with the softmax carried along (Dao et al. 2022); a vector lane is a query. */
 #ifndef DIECAST_KERNELS_ATTENTION_H
@@ -44,42 +44,98 @@ static inline void attention_transpose_(float *restrict t, const float *restrict
             t[d * ATTENTION_BLOCK + i] = i < n ? x[i * D + d] : 0;
 }
 
-/* Which keys a query meets: all, causal: those up to it. With documents, which stand side by side in
- * a sequence, only keys of its own; places (B, T): position of a token in its document, ends (B, T):
- * in the sequence, behind the last token of its document. Both NULL: a sequence is one document. */
+/* Which keys a query meets. */
+typedef enum {
+    ATTENTION_CAUSAL,            /* those up to itself */
+    ATTENTION_FULL,              /* all */
+    ATTENTION_LENGTH,            /* before the sequence's length those before it; behind: itself */
+    ATTENTION_LIMIT              /* those before a limit of its own, and itself */
+} AttentionMask;
+
+/* Documents, which stand side by side in a sequence, do not meet; causal and full only: places (B,
+ * T): position of a token in its document, ends (B, T): in the sequence, behind the last token of
+ * its document. Both NULL: a sequence is one document. */
 typedef struct {
+    AttentionMask mask;
     const int32_t *places, *ends;
-    bool causal;
-} AttentionDocs;
+    const int32_t *limits;       /* length (B); limit (B, T); from 0 to T */
+} AttentionRule;
 
 /* The keys that the queries of one block meet: query i those from begin[i] to end[i] - 1. Neither
- * falls as i grows. Lanes without a query meet all. */
+ * falls as i grows, but where queries have limits: then end[i] is that of query i, which meets
+ * itself too. Lanes without a query meet all. */
 typedef struct {
     int32_t begin[ATTENTION_BLOCK], end[ATTENTION_BLOCK];
     int64_t first, last;         /* first <= j < last: what some query meets, in whole 32 (AMX) */
+    int64_t all_from, all_to;    /* of them, what all queries meet */
+    bool limits;
+    int64_t own;                 /* the first query */
+    int64_t own_first, own_last; /* what queries meet as themselves behind `last` */
 } AttentionKeys;
 
-/* Of queries i0 .. i0 + nq - 1 of a sequence; places and ends are the sequence's. */
-static inline void attention_keys_(AttentionKeys *k, const AttentionDocs *docs, int64_t i0,
-                                   int64_t nq, int64_t T)
+/* Of queries i0 .. i0 + nq - 1 of a sequence, which have limits. */
+static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
+                                     int64_t nq, int64_t T)
 {
+    const int32_t *limits = rule->limits;
+    int64_t most = 0;
+    k->all_to = T;
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
-        const bool here = i < nq;
-        k->begin[i] = here && docs->places ? (int32_t)t - docs->places[t] : 0;
-        k->end[i] = (int32_t)(!here ? T : docs->causal ? t + 1 : docs->ends ? docs->ends[t] : T);
+        k->begin[i] = 0;
+        k->end[i] = (int32_t)T;
+        if (i >= nq)
+            continue;
+        k->end[i] = rule->mask == ATTENTION_LIMIT ? limits[t] : t < *limits ? *limits : 0;
+        most = k->end[i] > most ? k->end[i] : most;
+        k->all_to = k->end[i] < k->all_to ? k->end[i] : k->all_to;
+    }
+    k->limits = true;
+    k->own = i0;
+    k->first = k->all_from = 0;
+    k->last = (most + 31) / 32 * 32 < T ? (most + 31) / 32 * 32 : T;
+    k->own_first = k->last > i0 ? k->last : i0;
+    k->own_last = (i0 + nq + 31) / 32 * 32 < T ? (i0 + nq + 31) / 32 * 32 : T;
+}
+
+/* Of queries i0 .. i0 + nq - 1 of a sequence, whose arrays are the rule's. */
+static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
+                                   int64_t nq, int64_t T)
+{
+    if (rule->limits) {
+        attention_limits_(k, rule, i0, nq, T);
+        return;
+    }
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
+        const int64_t t = i0 + i;
+        const bool here = i < nq, causal = rule->mask == ATTENTION_CAUSAL;
+        k->begin[i] = here && rule->places ? (int32_t)t - rule->places[t] : 0;
+        k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->ends ? rule->ends[t] : T);
     }
     k->first = k->begin[0] / 32 * 32;
     k->last = (k->end[nq - 1] + 31) / 32 * 32;
     k->last = k->last < T ? k->last : T;
+    k->all_from = k->begin[nq - 1], k->all_to = k->end[0];
+    k->limits = false;
+    k->own_first = k->own_last = 0;
+}
+
+/* Keys of the next block, which *j is moved to: at most ATTENTION_BLOCK; 0: none is left. */
+static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
+{
+    const bool own = *j >= k->last;
+    if (own && *j < k->own_first)
+        *j = k->own_first;
+    const int64_t n = (own ? k->own_last : k->last) - *j;
+    return n > ATTENTION_BLOCK ? ATTENTION_BLOCK : n > 0 ? n : 0;
 }
 
 /* Scores of keys j0 .. j0 + nk - 1 scaled, -inf where the query does not meet the key. */
 static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0, int64_t nk,
-                                   int64_t nq, int64_t lanes, float scale)
+                                   int64_t lanes, float scale)
 {
     const int32_t *begin = keys->begin, *end = keys->end;
-    const bool all = begin[nq - 1] <= j0 && j0 + nk <= end[0];
+    const bool all = keys->all_from <= j0 && j0 + nk <= keys->all_to;
     for (int64_t j = 0; j < nk; j++) {
         float *row = s + j * ATTENTION_BLOCK;
         const int32_t key = (int32_t)(j0 + j);
@@ -87,6 +143,11 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
 #pragma omp simd
             for (int64_t i = 0; i < lanes; i++)
                 row[i] *= scale;
+        } else if (keys->limits) {
+            const int64_t own = key - keys->own;
+#pragma omp simd
+            for (int64_t i = 0; i < lanes; i++)
+                row[i] = key >= end[i] && i != own ? -__builtin_inff() : row[i] * scale;
         } else {
 #pragma omp simd
             for (int64_t i = 0; i < lanes; i++)
@@ -133,7 +194,7 @@ static inline void attention_softmax_(float *restrict s, float *restrict ot, flo
 
 /* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. */
 static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
-                                 const AttentionDocs *docs, int64_t i0, int64_t T, int64_t D,
+                                 const AttentionRule *rule, int64_t i0, int64_t T, int64_t D,
                                  int64_t row, int64_t orow, float scale)
 {
     _Alignas(64) float qt[ATTENTION_D * ATTENTION_BLOCK], ot[ATTENTION_D * ATTENTION_BLOCK];
@@ -142,19 +203,18 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
-    attention_keys_(&keys, docs, i0, nq, T);
+    attention_keys_(&keys, rule, i0, nq, T);
     const float *qf = attention_rows_(kv[0], q, nq, D, row);
     attention_transpose_(qt, qf, nq, D);
     memset(ot, 0, sizeof(float) * (size_t)(D * ATTENTION_BLOCK));
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
-    for (int64_t j0 = keys.first; j0 < keys.last; j0 += ATTENTION_BLOCK) {
-        const int64_t nk = keys.last - j0 < ATTENTION_BLOCK ? keys.last - j0 : ATTENTION_BLOCK;
+    for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
         const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
         tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = D, .al = 1, .b = qt,
                               .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
-        attention_mask_(s, &keys, j0, nk, nq, lanes, scale);
+        attention_mask_(s, &keys, j0, nk, lanes, scale);
         attention_softmax_(s, ot, max, sum, nk, lanes, D);
         tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = D, .b = s,
                               .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
@@ -203,7 +263,7 @@ static inline void attention_round_pairs_(uint32_t *restrict to, const float *re
 
 /* As attention_block_fwd_; vt (D, T): the values transposed. */
 static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const act_t *k,
-                                     const act_t *vt, const AttentionDocs *docs, int64_t i0,
+                                     const act_t *vt, const AttentionRule *rule, int64_t i0,
                                      int64_t T, int64_t D, int64_t row, int64_t orow, float scale)
 {
     enum { N = ATTENTION_BLOCK };
@@ -212,16 +272,15 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
     float max[N], sum[N];
     const int64_t nq = T - i0 < N ? T - i0 : N;
     AttentionKeys keys;
-    attention_keys_(&keys, docs, i0, nq, T);
+    attention_keys_(&keys, rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
     memset(ot, 0, sizeof(float) * (size_t)(D * N));
     for (int64_t i = 0; i < N; i++)
         max[i] = -0x1p126f, sum[i] = 0;
-    for (int64_t j0 = keys.first; j0 < keys.last; j0 += N) {
-        const int64_t nk = keys.last - j0 < N ? keys.last - j0 : N;
+    for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         amx_product(s, N, k + j0 * row, row, qt, N, nk, nq, D, false);
-        attention_mask_(s, &keys, j0, nk, nq, nq, scale);
+        attention_mask_(s, &keys, j0, nk, nq, scale);
         attention_softmax_(s, ot, max, sum, nk, nq, D);
         attention_round_pairs_(p, s, nk, nq);
         amx_product(ot, N, vt + j0, T, p, N, D, nq, nk, true);
@@ -236,19 +295,21 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
 }
 #endif
 
-/* The documents of sequence b. */
-static inline AttentionDocs attention_docs_(const AttentionDocs *docs, int64_t b, int64_t T)
+/* The rule of sequence b. */
+static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b, int64_t T)
 {
-    AttentionDocs d = *docs;
-    if (d.places)
-        d.places += b * T, d.ends += b * T;
-    return d;
+    AttentionRule of_b = *rule;
+    if (of_b.places)
+        of_b.places += b * T, of_b.ends += b * T;
+    if (of_b.limits)
+        of_b.limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
+    return of_b;
 }
 
 /* bf16: the values transposed (B, KV, D, T). */
 /* ws: attention_fwd_workspace(B, T, KV, D) bytes. */
 static inline void attention_forward(act_t *restrict o, float *restrict lse,
-                                     const act_t *restrict qkv, const AttentionDocs *docs,
+                                     const act_t *restrict qkv, const AttentionRule *rule,
                                      int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
                                      float scale, void *ws)
 {
@@ -267,7 +328,7 @@ static inline void attention_forward(act_t *restrict o, float *restrict lse,
         const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;
         act_t *to = o + ((b * T + i0) * NH + h) * D;
         const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
-        const AttentionDocs of_b = attention_docs_(docs, b, T);
+        const AttentionRule of_b = attention_rule_(rule, b, T);
 #ifdef ATTENTION_AMX
         if (amx) {
             attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
@@ -281,20 +342,41 @@ static inline void attention_forward(act_t *restrict o, float *restrict lse,
     }
 }
 
+/* mask: causal or full, here and below. */
 static inline void attention_fwd(act_t *restrict o, float *restrict lse, const act_t *restrict qkv,
                                  int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
-                                 float scale, void *ws)
+                                 AttentionMask mask, float scale, void *ws)
 {
-    attention_forward(o, lse, qkv, &(AttentionDocs){ .causal = true }, B, T, NH, KV, D, scale, ws);
+    attention_forward(o, lse, qkv, &(AttentionRule){ .mask = mask }, B, T, NH, KV, D, scale, ws);
 }
 
 static inline void attention_docs_fwd(act_t *restrict o, float *restrict lse,
                                       const act_t *restrict qkv, const int32_t *restrict places,
                                       const int32_t *restrict ends, int64_t B, int64_t T,
-                                      int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+                                      int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
+                                      float scale, void *ws)
 {
-    const AttentionDocs docs = { .places = places, .ends = ends, .causal = true };
-    attention_forward(o, lse, qkv, &docs, B, T, NH, KV, D, scale, ws);
+    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+/* The masks of these names: lengths (B), limits (B, T), from 0 to T. */
+static inline void attention_length_fwd(act_t *restrict o, float *restrict lse,
+                                        const act_t *restrict qkv, const int32_t *restrict lengths,
+                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                        float scale, void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_limit_fwd(act_t *restrict o, float *restrict lse,
+                                       const act_t *restrict qkv, const int32_t *restrict limits,
+                                       int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                       float scale, void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
 /* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
@@ -305,7 +387,7 @@ typedef struct {
     const act_t *kt;                     /* (D, T) with AMX, else NULL */
     act_t *dq;
     const float *lse;
-    AttentionDocs docs;
+    AttentionRule rule;
     float *dk, *dv;
     int64_t T, D, row, orow, ldd;        /* ldd: floats between rows of dk and dv */
     float scale;
@@ -336,7 +418,7 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
-    attention_keys_(&keys, &g->docs, i0, nq, T);
+    attention_keys_(&keys, &g->rule, i0, nq, T);
     const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
     const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
     const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
@@ -348,15 +430,14 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
             delta[i] += dout[i * D + d] * o[i * D + d];
     }
     memset(dqt, 0, sizeof(float) * (size_t)(D * N));
-    for (int64_t j0 = keys.first; j0 < keys.last; j0 += N) {
-        const int64_t nk = keys.last - j0 < N ? keys.last - j0 : N;
+    for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
         const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
         tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = D, .al = 1, .b = qt, .ldb = N,
                               .m = nk, .n = lanes, .k = D });
         tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = D, .al = 1, .b = dot, .ldb = N,
                               .m = nk, .n = lanes, .k = D });
-        attention_mask_(s, &keys, j0, nk, nq, lanes, g->scale);
+        attention_mask_(s, &keys, j0, nk, lanes, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
         tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
                               .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
@@ -384,7 +465,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
     const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
     AttentionKeys keys;
-    attention_keys_(&keys, &g->docs, i0, nq, T);
+    attention_keys_(&keys, &g->rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
     amx_transposed_pairs(dot, N, dout, nq, D, orow);
@@ -396,11 +477,10 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
             delta[i] += act_load(dout + i * orow + d) * act_load(o + i * orow + d);
     }
     memset(dqt, 0, sizeof(float) * (size_t)(D * N));
-    for (int64_t j0 = keys.first; j0 < keys.last; j0 += N) {
-        const int64_t nk = keys.last - j0 < N ? keys.last - j0 : N;
+    for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         amx_product(s, N, g->k + j0 * row, row, qt, N, nk, nq, D, false);
         amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
-        attention_mask_(s, &keys, j0, nk, nq, nq, g->scale);
+        attention_mask_(s, &keys, j0, nk, nq, g->scale);
         attention_block_ds_(s, ds, lse, delta, nk, nq, g->scale);
         for (int64_t j = 0; j < nk; j++) {
             act_from_float(p16 + j * N, s + j * N, nq);
@@ -421,7 +501,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
 /* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
 static inline void attention_backward(act_t *restrict dqkv, const act_t *restrict dout,
                                       const act_t *restrict o, const float *restrict lse,
-                                      const act_t *restrict qkv, const AttentionDocs *docs,
+                                      const act_t *restrict qkv, const AttentionRule *rule,
                                       int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
                                       float scale, void *ws)
 {
@@ -442,7 +522,7 @@ static inline void attention_backward(act_t *restrict dqkv, const act_t *restric
         AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums,
                             .dv = sums + (in_place ? KV * D : T * D), .T = T, .D = D, .row = row,
                             .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
-                            .docs = attention_docs_(docs, b, T),
+                            .rule = attention_rule_(rule, b, T),
                             .kt = kt ? kt + task * D * T : NULL };
         for (int64_t t = 0; t < T; t++) {
             memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
@@ -474,9 +554,9 @@ static inline void attention_backward(act_t *restrict dqkv, const act_t *restric
 static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
                                  const act_t *restrict o, const float *restrict lse,
                                  const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
-                                 int64_t KV, int64_t D, float scale, void *ws)
+                                 int64_t KV, int64_t D, AttentionMask mask, float scale, void *ws)
 {
-    attention_backward(dqkv, dout, o, lse, qkv, &(AttentionDocs){ .causal = true }, B, T, NH, KV, D,
+    attention_backward(dqkv, dout, o, lse, qkv, &(AttentionRule){ .mask = mask }, B, T, NH, KV, D,
                        scale, ws);
 }
 
@@ -484,10 +564,31 @@ static inline void attention_docs_bwd(act_t *restrict dqkv, const act_t *restric
                                       const act_t *restrict o, const float *restrict lse,
                                       const act_t *restrict qkv, const int32_t *restrict places,
                                       const int32_t *restrict ends, int64_t B, int64_t T,
-                                      int64_t NH, int64_t KV, int64_t D, float scale, void *ws)
+                                      int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
+                                      float scale, void *ws)
 {
-    const AttentionDocs docs = { .places = places, .ends = ends, .causal = true };
-    attention_backward(dqkv, dout, o, lse, qkv, &docs, B, T, NH, KV, D, scale, ws);
+    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_length_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                        const act_t *restrict o, const float *restrict lse,
+                                        const act_t *restrict qkv, const int32_t *restrict lengths,
+                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                        float scale, void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_limit_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                       const act_t *restrict o, const float *restrict lse,
+                                       const act_t *restrict qkv, const int32_t *restrict limits,
+                                       int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                       float scale, void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
 /* Scores (NH, T) fp32. */

@@ -1,7 +1,7 @@
 /* attention.cuh -- attention of a sequence, its gradient, and one decoded token over a cache.
  *
  * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K); scale > 0.
- * Out:   o (B, T, H, D) = softmax(scale q k^T, keys 0..t) v; lse (B, H, T) fp32 = log sum exp.
+ * Out:   o (B, T, H, D) = softmax(scale q k^T, keys met) v; lse (B, H, T) fp32 = log sum exp.
  * Keeps: D even, at most 128. Scores live in registers only; sums in a fixed order, no atomics.
  * Method: attention_mma.cuh (16-bit types, D a multiple of 16) or attention_f32.cuh. */
 #ifndef DIECAST_KERNELS_ATTENTION_CUH
@@ -15,9 +15,9 @@
 #include "attention_mma.cuh"
 #endif
 
-/* CAUSAL false: a query meets all keys. DOCS: a sequence is documents side by side that do not meet;
- * places (B, T): position of a token in its document, ends (B, T): in the sequence, behind the last
- * token of its document. Blocks skip what none of their rows meets. */
+/* MASK: which keys a query meets. DOCS, causal and full: a sequence is documents side by side that do
+ * not meet; places (B, T): position of a token in its document, ends (B, T): in the sequence, behind
+ * the last token of its document. Blocks skip what none of their rows meets. */
 
 enum { ATTENTION_DECODE_THREADS = 256 };
 
@@ -30,17 +30,20 @@ struct AttentionForm {
     static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;
     static constexpr int DQ_THREADS = ATTENTION_THREADS, DQ_BLOCKS = 3, DQ_SHARED = 0;
     static constexpr int DKV_THREADS = ATTENTION_THREADS, DKV_BLOCKS = 3, DKV_SHARED = 0;
-    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void fwd(A... a)
+    template <AttentionMask MASK, bool DOCS, typename... A>
+    static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_f32<D, CAUSAL, DOCS>(a...);
+        attention_fwd_f32<D, MASK, DOCS>(a...);
     }
-    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dq(A... a)
+    template <AttentionMask MASK, bool DOCS, typename... A>
+    static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_f32<D, CAUSAL, DOCS>(a...);
+        attention_dq_f32<D, MASK, DOCS>(a...);
     }
-    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dkv(A... a)
+    template <AttentionMask MASK, bool DOCS, typename... A>
+    static __device__ __forceinline__ void dkv(A... a)
     {
-        attention_dkv_f32<D, CAUSAL, DOCS>(a...);
+        attention_dkv_f32<D, MASK, DOCS>(a...);
     }
 };
 
@@ -53,34 +56,37 @@ template <int D, int OWNED> struct AttentionForm<D, OWNED, true> {
     static constexpr int DKV_THREADS = M::DKV_WARPS * WARP, DKV_BLOCKS = M::DKV_BLOCKS;
     static constexpr int FWD_SHARED = M::FWD_SHARED, DQ_SHARED = M::DQ_SHARED;
     static constexpr int DKV_SHARED = M::DKV_SHARED;
-    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void fwd(A... a)
+    template <AttentionMask MASK, bool DOCS, typename... A>
+    static __device__ __forceinline__ void fwd(A... a)
     {
-        attention_fwd_mma<D, OWNED, CAUSAL, DOCS>(a...);
+        attention_fwd_mma<D, OWNED, MASK, DOCS>(a...);
     }
-    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dq(A... a)
+    template <AttentionMask MASK, bool DOCS, typename... A>
+    static __device__ __forceinline__ void dq(A... a)
     {
-        attention_dq_mma<D, OWNED, CAUSAL, DOCS>(a...);
+        attention_dq_mma<D, OWNED, MASK, DOCS>(a...);
     }
-    template <bool CAUSAL, bool DOCS, typename... A> static __device__ __forceinline__ void dkv(A... a)
+    template <AttentionMask MASK, bool DOCS, typename... A>
+    static __device__ __forceinline__ void dkv(A... a)
     {
-        attention_dkv_mma<D, CAUSAL, DOCS>(a...);
+        attention_dkv_mma<D, MASK, DOCS>(a...);
     }
 };
 #endif
 
 /* grid (blocks of ROWS queries, H, B) */
-template <int D, bool CAUSAL, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                                   AttentionForm<D, OWNED>::FWD_BLOCKS)
     attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                          const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
-    AttentionForm<D, OWNED>::template fwd<CAUSAL, DOCS>(o, lse, qkv, T, H, K, scale, places, ends);
+    AttentionForm<D, OWNED>::template fwd<MASK, DOCS>(o, lse, qkv, T, H, K, scale, places, ends);
 }
 
 /* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
-template <int D, bool CAUSAL, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                                   AttentionForm<D, OWNED>::DQ_BLOCKS)
     attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
@@ -89,19 +95,19 @@ __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                         int K, float scale, const int32_t *__restrict__ places,
                         const int32_t *__restrict__ ends)
 {
-    AttentionForm<D, OWNED>::template dq<CAUSAL, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
+    AttentionForm<D, OWNED>::template dq<MASK, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
                                                        scale, places, ends);
 }
 
 /* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                          const act_t *__restrict__ d_o, const float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
                          const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
 {
-    AttentionForm<D>::template dkv<CAUSAL, DOCS>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
+    AttentionForm<D>::template dkv<MASK, DOCS>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
                                                  ends);
 }
 
@@ -168,18 +174,18 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 #ifndef __CUDACC_RTC__
 
-template <int D, bool CAUSAL, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED>
 static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, cudaStream_t s)
 {
     typedef AttentionForm<D, OWNED> F;
-    launch(attention_fwd_kernel<D, CAUSAL, DOCS, OWNED>,
+    launch(attention_fwd_kernel<D, MASK, DOCS, OWNED>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
            F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, places, ends);
 }
 
-template <int D, bool CAUSAL, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED>
 static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t *o,
                                       const float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
@@ -188,54 +194,95 @@ static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t
     typedef AttentionForm<D, OWNED> F;
     typedef AttentionForm<D> G;
     float *delta = (float *)ws;
-    launch(attention_dq_kernel<D, CAUSAL, DOCS, OWNED>,
+    launch(attention_dq_kernel<D, MASK, DOCS, OWNED>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
            F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
            ends);
-    launch(attention_dkv_kernel<D, CAUSAL, DOCS>,
+    launch(attention_dkv_kernel<D, MASK, DOCS>,
            dim3(blocks_over(T, G::ROWS), (unsigned)K, (unsigned)B), dim3(G::DKV_THREADS),
            G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
            ends);
 }
 
 /* OWNED: queries of a block, on tensor cores. */
-template <int D, bool CAUSAL = true, int OWNED = ATTENTION_ROWS>
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL, int OWNED = ATTENTION_ROWS>
 static inline void attention_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
                                  int64_t H, int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, CAUSAL, false, OWNED>(o, lse, qkv, NULL, NULL, B, T, H, K, scale, s);
+    attention_run_fwd_<D, MASK, false, OWNED>(o, lse, qkv, NULL, NULL, B, T, H, K, scale, s);
 }
 
 /* dqkv is overwritten; ws: attention_bwd_cuda_workspace(B, T, H, K, D, sizeof(act_t)) bytes. */
-template <int D, bool CAUSAL = true, int OWNED = ATTENTION_ROWS>
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL, int OWNED = ATTENTION_ROWS>
 static inline void attention_bwd(act_t *dqkv, const act_t *d_o, const act_t *o, const float *lse,
                                  const act_t *qkv, int64_t B, int64_t T, int64_t H, int64_t K,
                                  float scale, void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, CAUSAL, false, OWNED>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H, K,
+    attention_run_bwd_<D, MASK, false, OWNED>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H, K,
                                                 scale, ws, s);
 }
 
 /* The same, within documents. */
-template <int D, bool CAUSAL = true>
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
 static inline void attention_docs_fwd(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, CAUSAL, true, ATTENTION_ROWS>(o, lse, qkv, places, ends, B, T, H, K,
+    attention_run_fwd_<D, MASK, true, ATTENTION_ROWS>(o, lse, qkv, places, ends, B, T, H, K,
                                                         scale, s);
 }
 
-template <int D, bool CAUSAL = true>
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
 static inline void attention_docs_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
                                       const float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
                                       int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, CAUSAL, true, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, places, ends, B, T,
+    attention_run_bwd_<D, MASK, true, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, places, ends, B, T,
                                                         H, K, scale, ws, s);
+}
+
+/* The masks of these names: lengths (B), limits (B, T), from 0 to T. */
+template <int D>
+static inline void attention_length_fwd(act_t *o, float *lse, const act_t *qkv,
+                                        const int32_t *lengths, int64_t B, int64_t T, int64_t H,
+                                        int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(o, lse, qkv, lengths, NULL, B, T, H, K,
+                                                                   scale, s);
+}
+
+template <int D>
+static inline void attention_length_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                        const float *lse, const act_t *qkv, const int32_t *lengths,
+                                        int64_t B, int64_t T, int64_t H, int64_t K, float scale,
+                                        void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, lengths, NULL,
+                                                                   B, T, H, K, scale, ws, s);
+}
+
+template <int D>
+static inline void attention_limit_fwd(act_t *o, float *lse, const act_t *qkv,
+                                       const int32_t *limits, int64_t B, int64_t T, int64_t H,
+                                       int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(o, lse, qkv, limits, NULL, B, T, H, K,
+                                                                  scale, s);
+}
+
+template <int D>
+static inline void attention_limit_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                       const float *lse, const act_t *qkv, const int32_t *limits,
+                                       int64_t B, int64_t T, int64_t H, int64_t K, float scale,
+                                       void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, limits, NULL,
+                                                                  B, T, H, K, scale, ws, s);
 }
 
 /* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o
@@ -250,24 +297,41 @@ static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const 
 }
 
 #else
-#define ATTENTION_QUERIES(docs, owned)                                                           \
-    template __global__ void attention_fwd_kernel<D, true, docs, owned>(                         \
+#define ATTENTION_QUERIES(mask, docs, owned)                                                     \
+    template __global__ void attention_fwd_kernel<D, mask, docs, owned>(                         \
         act_t *, float *, const act_t *, int, int, int, float, const int32_t *, const int32_t *); \
-    template __global__ void attention_dq_kernel<D, true, docs, owned>(                          \
+    template __global__ void attention_dq_kernel<D, mask, docs, owned>(                          \
         act_t *, float *, const act_t *, const act_t *, const float *, const act_t *, int, int,  \
         int, float, const int32_t *, const int32_t *);
-#define ATTENTION_KEYS(docs)                                                                     \
-    template __global__ void attention_dkv_kernel<D, true, docs>(                                \
+#define ATTENTION_KEYS(mask, docs)                                                               \
+    template __global__ void attention_dkv_kernel<D, mask, docs>(                                \
         act_t *, const float *, const act_t *, const float *, const act_t *, int, int, int,      \
         float, const int32_t *, const int32_t *);
-#define ATTENTION_VARIANT(owned) ATTENTION_QUERIES(false, owned)
-#ifdef KERNEL_attention_fwd
-VARIANTS_attention_rows(ATTENTION_VARIANT)
-ATTENTION_KEYS(false)
+#ifdef KERNEL_attention_fwd_causal
+#define ATTENTION_CAUSAL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_CAUSAL, false, owned)
+VARIANTS_attention_rows(ATTENTION_CAUSAL_ROWS)
+ATTENTION_KEYS(ATTENTION_CAUSAL, false)
 #endif
-#ifdef KERNEL_attention_docs_fwd
-ATTENTION_QUERIES(true, ATTENTION_ROWS)
-ATTENTION_KEYS(true)
+#ifdef KERNEL_attention_fwd_full
+#define ATTENTION_FULL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_FULL, false, owned)
+VARIANTS_attention_rows(ATTENTION_FULL_ROWS)
+ATTENTION_KEYS(ATTENTION_FULL, false)
+#endif
+#ifdef KERNEL_attention_docs_fwd_causal
+ATTENTION_QUERIES(ATTENTION_CAUSAL, true, ATTENTION_ROWS)
+ATTENTION_KEYS(ATTENTION_CAUSAL, true)
+#endif
+#ifdef KERNEL_attention_docs_fwd_full
+ATTENTION_QUERIES(ATTENTION_FULL, true, ATTENTION_ROWS)
+ATTENTION_KEYS(ATTENTION_FULL, true)
+#endif
+#ifdef KERNEL_attention_length_fwd
+ATTENTION_QUERIES(ATTENTION_LENGTH, false, ATTENTION_ROWS)
+ATTENTION_KEYS(ATTENTION_LENGTH, false)
+#endif
+#ifdef KERNEL_attention_limit_fwd
+ATTENTION_QUERIES(ATTENTION_LIMIT, false, ATTENTION_ROWS)
+ATTENTION_KEYS(ATTENTION_LIMIT, false)
 #endif
 template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
                                                     const int32_t *, int, int, int, float, float *);

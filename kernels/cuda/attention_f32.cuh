@@ -27,14 +27,25 @@ struct __align__(8) AttentionSpan {
     int begin, end;
 };
 
-/* Who meets whom in the sequence whose tokens begin at `first` of (B, T). DOCS: only what is of one
- * document, by places and ends (B, T), see attention.cuh; a t behind the sequence is answered as
- * its last one. Neither bound falls as t grows: what rows of a block meet begins with the span of
- * the first and ends with that of the last. */
-template <bool CAUSAL, bool DOCS> struct AttentionDocs {
+/* Which keys a query meets. */
+enum AttentionMask {
+    ATTENTION_CAUSAL,           /* those up to itself */
+    ATTENTION_FULL,             /* all */
+    ATTENTION_LENGTH,           /* before the sequence's length those before it; behind: itself */
+    ATTENTION_LIMIT             /* those before a limit of its own, and itself */
+};
+
+/* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS, causal and full: only
+ * what is of one document, by places and ends (B, T), see attention.cuh; a t behind the sequence is
+ * answered as its last one. Neither bound falls as t grows: what rows of a block meet begins with
+ * the span of the first and ends with that of the last.
+ * LENGTH, LIMIT: places are the limits, (B) or (B, T); rows of a block walk past all tiles, or past
+ * those before the largest limit and their own. */
+template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
+    static constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = MASK >= ATTENTION_LENGTH;
     const int32_t *places, *ends;
     int64_t first;
-    int T;
+    int T, b;
 
     /* The keys that query t meets. */
     __device__ __forceinline__ AttentionSpan keys(int t) const
@@ -56,6 +67,17 @@ template <bool CAUSAL, bool DOCS> struct AttentionDocs {
         } else {
             return {CAUSAL ? t : 0, T};
         }
+    }
+
+    /* LIMITS: query t meets the keys before this, and itself. Behind the sequence: none before. */
+    __device__ __forceinline__ int limit(int t) const
+    {
+        if (t >= T)
+            return 0;
+        if constexpr (MASK == ATTENTION_LENGTH)
+            return t < places[b] ? min(places[b], T) : 0;
+        else
+            return min(places[first + t], T);
     }
 };
 
@@ -186,7 +208,7 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
 }
 
 /* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
@@ -199,15 +221,18 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
-    const AttentionSpan mine = docs.keys(i);
+    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
     const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
-    float q[L::HELD], y[L::HELD] = {}, top = DOCS ? ATTENTION_LEAST : ATTENTION_NONE, sum = 0.0f;
+    float q[L::HELD], y[L::HELD] = {}, top = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE, sum = 0.0f;
     attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
     for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
         const int n = min(end - j0, (int)ATTENTION_TILE);
         /* by query i, of this tile */
-        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0);
+        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
+        if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
+            continue;
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
@@ -219,7 +244,8 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             for (int u = 0; u < ATTENTION_STEP; u++) {
                 attention_part_<D>(x, keys + (j + u) * L::PADDED);
                 s[u] = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-                s[u] = j + u >= unseen && j + u < seen ? s[u] : ATTENTION_NONE;
+                const bool met = (j + u >= unseen && j + u < seen) || (LIMITS && j + u == self);
+                s[u] = met ? s[u] : ATTENTION_NONE;
                 top = fmaxf(top, s[u]);
             }
             const float shrink = exp2f(before - top);
@@ -244,7 +270,7 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
 }
 
 /* dq, and delta (B, H, T) = row sums of d_o * o; grid as attention_fwd_f32's */
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS>
 static __device__ __forceinline__ void
 attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
@@ -260,8 +286,9 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int64_t at = (b * T + i) * row + h * D, oat = ((b * T + i) * H + h) * D;
     const int64_t lat = (b * H + h) * T + i;
     const act_t *k = qkv + b * T * row + (H + h / (H / K)) * D, *v = k + K * D;
-    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
-    const AttentionSpan mine = docs.keys(i);
+    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
     const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(q, qkv + at, i < T, scale * ATTENTION_LOG2E);
@@ -271,7 +298,9 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const float top = i < T ? lse[lat] * ATTENTION_LOG2E : 0.0f;
     for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
         const int n = min(end - j0, (int)ATTENTION_TILE);
-        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0);
+        const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
+        if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
+            continue;
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
@@ -282,7 +311,8 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
             const float dp = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
             attention_part_<D>(x, keys + j * L::PADDED);
             const float s = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-            const float p = j >= unseen && j < seen ? exp2f(s - top) : 0.0f;
+            const bool met = (j >= unseen && j < seen) || (LIMITS && j == self);
+            const float p = met ? exp2f(s - top) : 0.0f;
             attention_add_<D>(dq, p * (dp - sum), x);
         }
     }
@@ -295,7 +325,7 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
 
 /* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K,
  * B) */
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS>
 static __device__ __forceinline__ void
 attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
@@ -306,11 +336,13 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED];
     __shared__ __align__(16) float dys[ATTENTION_TILE * L::PADDED];
     __shared__ float tops[ATTENTION_TILE], sums[ATTENTION_TILE];
+    __shared__ int limits[ATTENTION_TILE];               /* LIMITS: of the tile's queries */
     const int kv = (int)blockIdx.y, group = H / K, j0 = (int)blockIdx.x * L::ROWS;
     const int j = j0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
     const int64_t at = (b * T + j) * row + (H + kv) * D;
-    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = docs.queries(j);
     const int begin = docs.queries(j0).begin, end = docs.queries(j0 + L::ROWS - 1).end;
     float k[L::HELD], v[L::HELD], dk[L::HELD] = {}, dv[L::HELD] = {}, x[L::HELD];
@@ -319,12 +351,18 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     for (int h = kv * group; h < (kv + 1) * group; h++)
         for (int i0 = begin; i0 < end; i0 += ATTENTION_TILE) {
             const int n = min(end - i0, (int)ATTENTION_TILE), t = (int)threadIdx.x;
+            const int limit = LIMITS && t < n ? docs.limit(i0 + t) : 0;
+            const bool own = i0 + t >= j0 && i0 + t < j0 + L::ROWS;
+            if (LIMITS && !__syncthreads_or(t < n && (limit > j0 || own)))
+                continue;
             __syncthreads();
             attention_tile_load_<D>(queries, qkv + (b * T + i0) * row + h * D, row, n);
             attention_tile_load_<D>(dys, d_o + (b * T + i0) * orow + h * D, orow, n);
             if (t < n) {
                 tops[t] = lse[(b * H + h) * T + i0 + t] * ATTENTION_LOG2E;
                 sums[t] = delta[(b * H + h) * T + i0 + t];
+                if constexpr (LIMITS)
+                    limits[t] = limit;
             }
             __syncthreads();
 #pragma unroll 4
@@ -334,7 +372,8 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                 attention_part_<D>(y, dys + i * L::PADDED);
                 const float s = attention_lane_sum_<D>(attention_dot_<D>(k, x));
                 const float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
-                const bool met = i0 + i >= mine.begin && (!DOCS || i0 + i < mine.end);
+                const bool met = LIMITS ? j < limits[i] || i0 + i == j
+                                        : i0 + i >= mine.begin && (!DOCS || i0 + i < mine.end);
                 const float p = met ? exp2f(s - tops[i]) : 0.0f;
                 attention_add_<D>(dv, p, y);
                 attention_add_<D>(dk, p * (dp - sums[i]), x);

@@ -263,6 +263,94 @@ static __device__ __forceinline__ void attention_mask_spans_(float s[BANDS][N / 
         }
 }
 
+/* ---- limits ---- */
+
+/* The limits of a block's rows, in shared memory as the spans above, and what the block's walk over
+ * the keys comes to: tiles of MET from the first on while some row's limit lies behind them, then
+ * those of the rows themselves. */
+template <int MET> struct AttentionWalk {
+    int most, rows, end;         /* the largest limit; where the rows begin, a multiple of MET */
+
+    __device__ __forceinline__ int begin() const { return most > 0 ? 0 : rows; }
+    __device__ __forceinline__ int next(int met) const
+    {
+        met += MET;
+        return met >= most && met < rows ? rows : met;
+    }
+};
+
+/* Of all threads of the block. Limits up to 2^24. */
+template <int OWNED, int MET, typename Docs>
+static __device__ __forceinline__ AttentionWalk<MET> attention_walk_(int *limits, const Docs &docs,
+                                                                    int i0, int T)
+{
+    const int thread = (int)threadIdx.x;
+    const int limit = thread < OWNED ? docs.limit(i0 + thread) : 0;
+    if (thread < OWNED)
+        limits[thread] = limit;
+    const int most = (int)block_max((float)limit);       /* its barriers publish limits */
+    return {most, i0, min(T, max(most, i0 + OWNED))};
+}
+
+/* Does one of this warp's rows, ROWS from `first` on, meet any of the N rows from `met` on? */
+template <int ROWS, int N>
+static __device__ __forceinline__ bool attention_meets_limits_(const int *limits, int first, int met)
+{
+    const int thread = thread_anew(), r = thread % WARP % ROWS;
+    return (met < first + ROWS && met + N > first) ||
+           __any_sync(0xffffffffu, met < limits[thread / WARP * ROWS + r]);
+}
+
+/* Scores of rows met.. (columns) that are neither before the own row's limit nor that row. */
+template <int BANDS, int N>
+static __device__ __forceinline__ void attention_mask_limits_(float s[BANDS][N / 8][4],
+                                                              const int *limits, int first, int met)
+{
+    const int thread = thread_anew();
+    limits += thread / WARP * (16 * BANDS);
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+#pragma unroll
+        for (int r = 0; r < 2; r++) {
+            const int row = 16 * m + thread % WARP / 4 + 8 * r, limit = limits[row];
+#pragma unroll
+            for (int n = 0; n < N / 8; n++)
+#pragma unroll
+                for (int i = 2 * r; i < 2 * r + 2; i++) {
+                    const int at = met + attention_c_column_(n, i);
+                    if (at >= limit && at != first + row)
+                        s[m][n][i] = ATTENTION_NONE;
+                }
+        }
+}
+
+/* Does one of N queries from `met` on, whose limits these are, meet a key of ROWS from `first` on? */
+template <int ROWS, int N>
+static __device__ __forceinline__ bool attention_met_(const int *limits, int first, int met)
+{
+    static_assert(N == WARP, "a lane a query");
+    return (met < first + ROWS && met + N > first) ||
+           __any_sync(0xffffffffu, limits[threadIdx.x % WARP] > first);
+}
+
+/* Scores of queries first_query.. (columns), whose limits these are, that do not meet a key (row). */
+template <int BANDS, int N>
+static __device__ __forceinline__ void
+attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_key, int first_query)
+{
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+#pragma unroll
+        for (int m = 0; m < BANDS; m++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int column = attention_c_column_(n, i);
+                const int key = first_key + attention_c_row_(m, i);
+                if (key >= limits[column] && key != first_query + column)
+                    s[m][n][i] = ATTENTION_NONE;
+            }
+}
+
 /* ---- forward ---- */
 
 /* The softmax carried to N more keys: scores s become 2^(c s - c top), y and sum follow top.
@@ -326,7 +414,7 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
             }
 }
 
-template <int D, int ROWS, bool CAUSAL, bool DOCS>
+template <int D, int ROWS, AttentionMask MASK, bool DOCS>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
@@ -341,19 +429,25 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
                         stages = HELD ? at : at + M::OWNED * M::ROW;
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
-    const int first = i0 + own, own_end = attention_end_<BANDS * 16, CAUSAL>(first, T);
+    const int first = i0 + own, own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
     const int row = (H + 2 * K) * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
-    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + M::OWNED - 1).end;
+    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    __shared__ int limits[LIMITS ? M::OWNED : 1];
+    AttentionWalk<MET> walk = {};
+    if constexpr (LIMITS)
+        walk = attention_walk_<M::OWNED, MET>(limits, docs, i0, T);
+    const int begin = LIMITS ? walk.begin() : docs.keys(i0).begin;
+    const int end = LIMITS ? walk.end : docs.keys(i0 + M::OWNED - 1).end;
     const act_t *k = qkv + (b * T + begin) * row + (H + h / (H / K)) * D;   // of the next block
     const float c = scale * ATTENTION_LOG2E;
     unsigned held[BANDS][HELD ? M::STEPS : 1][4];
     float y[BANDS][M::TILES][4] = {}, top[BANDS][2], sum[BANDS][2] = {}, factor[BANDS][2];
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
-        top[m][0] = top[m][1] = DOCS ? ATTENTION_LEAST : ATTENTION_NONE;
+        top[m][0] = top[m][1] = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE;
     if (DOCS && (int)threadIdx.x < M::OWNED)
         spans[threadIdx.x] = docs.keys(i0 + (int)threadIdx.x);
     attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row,
@@ -364,21 +458,26 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
         __syncthreads();
         attention_hold_<D, BANDS>(held, q_at + own * M::ROW);
     }
-    for (int j0 = begin, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
+    for (int j0 = begin, stage = 0, next; j0 < end; j0 = next, stage ^= 1) {
         const SharedAddress k_at = stages + stage * STAGE;
         float s[BANDS][MET / 8][4];
+        next = LIMITS ? walk.next(j0) : j0 + MET;
         copy_wait<0>();
         __syncthreads();
-        if (j0 + MET < end) {
-            k += MET * row;
+        if (next < end) {
+            k += (LIMITS ? next - j0 : MET) * row;
             attention_pair_begin_<D, MET, THREADS>(stages + (stage ^ 1) * STAGE, k, K * D, row,
-                                                   T - j0 - MET);
+                                                   T - next);
         }
-        if (DOCS ? first >= T || !attention_meets_<BANDS * 16, MET>(spans, j0) : j0 >= own_end)
+        if (DOCS     ? first >= T || !attention_meets_<BANDS * 16, MET>(spans, j0)
+            : LIMITS ? first >= T || !attention_meets_limits_<BANDS * 16, MET>(limits, first, j0)
+                     : j0 >= own_end)
             continue;
         attention_scores_<D, BANDS, MET, HELD>(s, held, q_at + own * M::ROW, k_at);
         if constexpr (DOCS)
             attention_mask_spans_<BANDS, MET>(s, spans, j0);
+        else if constexpr (LIMITS)
+            attention_mask_limits_<BANDS, MET>(s, limits, first, j0);
         else
             attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
         attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
@@ -432,7 +531,7 @@ attention_delta_(float sum[BANDS][2], const unsigned held[BANDS][D / 16][4], con
         }
 }
 
-template <int D, int ROWS, bool CAUSAL, bool DOCS>
+template <int D, int ROWS, AttentionMask MASK, bool DOCS>
 static __device__ __forceinline__ void
 attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
@@ -446,13 +545,19 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const SharedAddress at = shared_address(memory);
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
-    const int first = i0 + own, own_end = attention_end_<BANDS * 16, CAUSAL>(first, T);
+    const int first = i0 + own, own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
-    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + M::OWNED - 1).end;
+    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    __shared__ int limits[LIMITS ? M::OWNED : 1];
+    AttentionWalk<MET> walk = {};
+    if constexpr (LIMITS)
+        walk = attention_walk_<M::OWNED, MET>(limits, docs, i0, T);
+    const int begin = LIMITS ? walk.begin() : docs.keys(i0).begin;
+    const int end = LIMITS ? walk.end : docs.keys(i0 + M::OWNED - 1).end;
     const act_t *k = qkv + (b * T + begin) * row + (H + h / (H / K)) * D;   // of the next block
     const float c = scale * ATTENTION_LOG2E;
     unsigned q_held[BANDS][M::STEPS][4], dy_held[BANDS][M::STEPS][4];
@@ -480,26 +585,32 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
             if (threadIdx.x % 4 == 0 && i < T)
                 delta[place] = sum[m][r];
         }
-    for (int j0 = begin, stage = 0; j0 < end; j0 += MET, stage ^= 1) {
+    for (int j0 = begin, stage = 0, next; j0 < end; j0 = next, stage ^= 1) {
         const SharedAddress k_at = at + stage * STAGE, v_at = k_at + MET * M::ROW;
+        next = LIMITS ? walk.next(j0) : j0 + MET;
         copy_wait<0>();
         __syncthreads();
-        if (j0 + MET < end) {
-            k += MET * row;
+        if (next < end) {
+            k += (LIMITS ? next - j0 : MET) * row;
             attention_pair_begin_<D, MET, THREADS>(at + (stage ^ 1) * STAGE, k, K * D, row,
-                                                   T - j0 - MET);
+                                                   T - next);
         }
 #pragma unroll 1
         for (int u = 0; u < MET; u += SUB) {
             float s[BANDS][SUB / 8][4], ds[BANDS][SUB / 8][4];
-            if (!DOCS && j0 + u >= own_end)
+            if (!DOCS && !LIMITS && j0 + u >= own_end)
                 break;
             if (DOCS && (first >= T || !attention_meets_<BANDS * 16, SUB>(spans, j0 + u)))
+                continue;
+            if (LIMITS && (first >= T ||
+                           !attention_meets_limits_<BANDS * 16, SUB>(limits, first, j0 + u)))
                 continue;
             attention_scores_<D, BANDS, SUB, true>(s, q_held, k_at, k_at + u * M::ROW);
             attention_scores_<D, BANDS, SUB, true>(ds, dy_held, v_at, v_at + u * M::ROW);
             if constexpr (DOCS)
                 attention_mask_spans_<BANDS, SUB>(s, spans, j0 + u);
+            else if constexpr (LIMITS)
+                attention_mask_limits_<BANDS, SUB>(s, limits, first, j0 + u);
             else
                 attention_mask_<BANDS, SUB, CAUSAL>(s, first, j0 + u, T);
 #pragma unroll
@@ -559,7 +670,7 @@ static __device__ __forceinline__ float attention_number_(const float *lse, cons
 
 /* The scores are those of keys by queries here: a column is a query, whose lse and delta come from
  * shared memory (numbers: lse log2 e, then delta, of MET queries a stage). */
-template <int D, bool CAUSAL, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS>
 static __device__ __forceinline__ void
 attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
@@ -580,7 +691,9 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
-    const AttentionDocs<CAUSAL, DOCS> docs = {places, ends, b * T, T};
+    const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
+    constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    __shared__ int limits[LIMITS ? 2 * MET : 1];         /* of the queries of either stage */
     const int begin = docs.queries(j0).begin, end = docs.queries(j0 + M::OWNED - 1).end;
     const int64_t k_first = (b * T + j0) * row + (H + kv) * D, v_first = k_first + K * D;
     const float c = scale * ATTENTION_LOG2E;
@@ -606,12 +719,15 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         const int i = i0 + thread % MET;
         const float x = i >= T ? 0.0f : attention_number_(lse, delta, place + i, thread < MET);
         numbers[thread] = x;
+        if (LIMITS && thread < MET)
+            limits[thread] = docs.limit(i);
     }
     for (int left = group; left > 0; stage ^= 1) {
         const SharedAddress q_at = stages + stage * STAGE, dy_at = q_at + MET * M::ROW;
         const float *top = numbers + stage * 2 * MET, *sum = top + MET;
         const int now = i0;
         float ahead = 0.0f;
+        int limit_ahead = 0;
         copy_wait<0>();
         __syncthreads();
         i0 += MET;
@@ -625,13 +741,19 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
             const int i = i0 + thread % MET;
             if (thread < 2 * MET && i < T)
                 ahead = attention_number_(lse, delta, place + i, thread < MET);
+            if (LIMITS && thread < MET)
+                limit_ahead = docs.limit(i);
         }
-        if (first < T && (DOCS ? attention_meets_<BANDS * 16, MET>(spans, now)
-                               : !(CAUSAL && now + MET - 1 < first))) {
+        const int *limit = limits + (LIMITS ? stage * MET : 0);
+        if (first < T && (DOCS     ? attention_meets_<BANDS * 16, MET>(spans, now)
+                          : LIMITS ? attention_met_<BANDS * 16, MET>(limit, first, now)
+                                   : !(CAUSAL && now + MET - 1 < first))) {
             float p[BANDS][MET / 8][4], ds[BANDS][MET / 8][4];
             attention_scores_<D, BANDS, MET, HELD>(p, held, k_at + own * M::ROW, q_at);
             if constexpr (DOCS)
                 attention_mask_spans_<BANDS, MET>(p, spans, now);
+            else if constexpr (LIMITS)
+                attention_mask_limited_<BANDS, MET>(p, limit, first, now);
             else if (CAUSAL && now < last)
                 attention_mask_queries_<BANDS, MET>(p, first, now);
 #pragma unroll
@@ -654,6 +776,8 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         }
         if (thread < 2 * MET)
             numbers[(stage ^ 1) * 2 * MET + thread] = ahead;
+        if (LIMITS && thread < MET)
+            limits[(stage ^ 1) * MET + thread] = limit_ahead;
     }
     if (first >= T)
         return;

@@ -1,31 +1,52 @@
 /* attention.h -- attention of a sequence and its gradient in double, for the tests of every target.
  *
- * In:    qkv (B, T, NH + 2 KV, D): q, k, v; query head h uses key head h / (NH / KV). places, ends
- *        (B, T): t is of the document t - places .. ends - 1; both NULL: one document a row.
- * Out:   o (B, T, NH, D) = softmax(scale q k^T) v over the keys of the document, causal: up to t;
+ * In:    qkv (B, T, NH + 2 KV, D): q, k, v; query head h uses key head h / (NH / KV).
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T) v over the keys that the query meets;
  *        lse (B, NH, T). */
 #ifndef DIECAST_KERNELS_REFERENCE_ATTENTION_H
 #define DIECAST_KERNELS_REFERENCE_ATTENTION_H
 
 #include <stdint.h>
 
+/* Who meets whom in a sequence, by what is not NULL: lengths (B): places before the length each
+ * other, others themselves alone. limits (B, T): query t the keys before limits[t], and itself.
+ * places, ends (B, T): t is of the document t - places .. ends - 1, whose places meet. Nothing: all.
+ * causal, of documents and all: keys up to the query. */
+typedef struct {
+    const int32_t *places, *ends, *lengths, *limits;
+    int causal;
+} AttentionPairs;
+
+static inline int attention_meets_ref(const AttentionPairs *p, int64_t b, int64_t t, int64_t j,
+                                      int64_t T)
+{
+    if (p->lengths)
+        return j == t || (t < p->lengths[b] && j < p->lengths[b]);
+    if (p->limits)
+        return j == t || j < p->limits[b * T + t];
+    const int64_t begin = p->places ? t - p->places[b * T + t] : 0;
+    const int64_t end = p->causal ? t + 1 : p->ends ? p->ends[b * T + t] : T;
+    return begin <= j && j < end;
+}
+
 /* Scores one by one, three passes over the keys. */
 static inline void attention_fwd_ref(double *o, double *lse, const double *qkv,
-                                     const int32_t *places, const int32_t *ends, int64_t B,
-                                     int64_t T, int64_t NH, int64_t KV, int64_t D, double scale,
-                                     int causal)
+                                     const AttentionPairs *pairs, int64_t B, int64_t T, int64_t NH,
+                                     int64_t KV, int64_t D, double scale)
 {
     const int64_t row = (NH + 2 * KV) * D;
     for (int64_t r = 0; r < B * NH * T; r++) {
         const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
         const double *q = qkv + (b * T + t) * row + h * D;
         const double *k = qkv + b * T * row + (NH + h / (NH / KV)) * D;
-        const int64_t begin = places ? t - places[b * T + t] : 0;
-        const int64_t end = causal ? t + 1 : ends ? ends[b * T + t] : T;
         double sum = 0, *y = o + ((b * T + t) * NH + h) * D, max = -__builtin_inf();
+        for (int64_t d = 0; d < D; d++)
+            y[d] = 0;
         for (int pass = 0; pass < 3; pass++)
-            for (int64_t j = begin; j < end; j++) {
+            for (int64_t j = 0; j < T; j++) {
                 double s = 0;
+                if (!attention_meets_ref(pairs, b, t, j, T))
+                    continue;
                 for (int64_t d = 0; d < D; d++)
                     s += scale * q[d] * k[j * row + d];
                 if (pass == 0)
@@ -34,16 +55,16 @@ static inline void attention_fwd_ref(double *o, double *lse, const double *qkv,
                     sum += __builtin_exp(s - max);
                 const double p = pass == 2 ? __builtin_exp(s - max) / sum : 0;
                 for (int64_t d = 0; pass == 2 && d < D; d++)
-                    y[d] = (j > begin ? y[d] : 0) + p * k[j * row + KV * D + d];
+                    y[d] += p * k[j * row + KV * D + d];
             }
         lse[r] = max + __builtin_log(sum);
     }
 }
 
 static inline void attention_bwd_ref(double *dqkv, const double *dout, const double *o,
-                                     const double *lse, const double *qkv, const int32_t *places,
-                                     const int32_t *ends, int64_t B, int64_t T, int64_t NH,
-                                     int64_t KV, int64_t D, double scale, int causal)
+                                     const double *lse, const double *qkv,
+                                     const AttentionPairs *pairs, int64_t B, int64_t T, int64_t NH,
+                                     int64_t KV, int64_t D, double scale)
 {
     const int64_t row = (NH + 2 * KV) * D;
     for (int64_t i = 0; i < B * T * row; i++)
@@ -52,11 +73,11 @@ static inline void attention_bwd_ref(double *dqkv, const double *dout, const dou
         const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
         const int64_t q = (b * T + t) * row + h * D, k0 = b * T * row + (NH + h / (NH / KV)) * D;
         const int64_t y = ((b * T + t) * NH + h) * D;
-        const int64_t begin = places ? t - places[b * T + t] : 0;
-        const int64_t end = causal ? t + 1 : ends ? ends[b * T + t] : T;
-        for (int64_t j = begin; j < end; j++) {
+        for (int64_t j = 0; j < T; j++) {
             const int64_t k = k0 + j * row, v = k + KV * D;
             double s = 0, dp = 0;
+            if (!attention_meets_ref(pairs, b, t, j, T))
+                continue;
             for (int64_t d = 0; d < D; d++) {
                 s += scale * qkv[q + d] * qkv[k + d];
                 dp += dout[y + d] * (qkv[v + d] - o[y + d]);

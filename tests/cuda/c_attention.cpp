@@ -26,8 +26,10 @@ static int64_t out_size(const Shape &s, int64_t D)
     return s.B * s.T * s.H * D;
 }
 
-/* Forward and backward of one shape against the reference; DOCS: of documents drawn for it. */
-template <int D, bool CAUSAL, bool DOCS = false, int OWNED = DEFAULT_attention_rows>
+/* Forward and backward of one shape against the reference; DOCS: of documents drawn for it; limits
+ * are drawn too, PLACES: those of a context and as many queries. */
+template <int D, AttentionMask MASK, bool DOCS = false, int OWNED = DEFAULT_attention_rows,
+          bool PLACES = false>
 static void sequence(const Shape &s)
 {
     const int64_t n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
@@ -39,30 +41,44 @@ static void sequence(const Shape &s)
     double *x = act_double(qkv, n), *dy = act_double(d_o, m), *want = HOST(double, m);
     double *want_lse = HOST(double, L), *want_d = HOST(double, n), *o_terms = HOST(double, m);
     double *lse_terms = HOST(double, L), *d_terms = HOST(double, n);
-    int32_t *places_ = nullptr, *ends_ = nullptr, *places = nullptr, *ends = nullptr;
+    int32_t *one_ = HOST(int32_t, s.B * s.T), *ends_ = HOST(int32_t, s.B * s.T);
+    AttentionPairs pairs = {};
+    pairs.causal = MASK == ATTENTION_CAUSAL;
     if (DOCS) {
-        places_ = HOST(int32_t, s.B * s.T), ends_ = HOST(int32_t, s.B * s.T);
-        documents_draw(places_, ends_, s.B, s.T);
-        places = upload(places_, s.B * s.T), ends = upload(ends_, s.B * s.T);
+        documents_draw(one_, ends_, s.B, s.T);
+        pairs.places = one_, pairs.ends = ends_;
+    } else if (MASK == ATTENTION_LENGTH) {
+        for (int64_t b = 0; b < s.B; b++)
+            one_[b] = (int32_t)random_below(s.T + 1);
+        pairs.lengths = one_;
+    } else if (MASK == ATTENTION_LIMIT) {
+        limits_draw(one_, s.B, s.T, PLACES);
+        pairs.limits = one_;
     }
-    attention_fwd_ref(want, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D, scale, CAUSAL);
-    attention_bwd_ref(want_d, dy, want, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D, scale,
-                      CAUSAL);
-    attention_fwd_terms(o_terms, lse_terms, want_lse, x, places_, ends_, s.B, s.T, s.H, s.K, D,
-                        scale, CAUSAL);
-    attention_bwd_terms(d_terms, o_terms, lse_terms, dy, want, want_lse, x, places_, ends_, s.B,
-                        s.T, s.H, s.K, D, scale, CAUSAL);
+    const int32_t *one = upload(one_, s.B * s.T), *ends = upload(ends_, s.B * s.T);
+    attention_fwd_ref(want, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
+    attention_bwd_ref(want_d, dy, want, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
+    attention_fwd_terms(o_terms, lse_terms, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
+    attention_bwd_terms(d_terms, o_terms, lse_terms, dy, want, want_lse, x, &pairs, s.B, s.T, s.H,
+                        s.K, D, scale);
     run([&] {
         if constexpr (DOCS) {
-            attention_docs_fwd<D, CAUSAL>(o, lse, qkv, places, ends, s.B, s.T, s.H, s.K, scale,
-                                          nullptr, stream);
-            attention_docs_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, places, ends, s.B, s.T, s.H, s.K,
-                                          scale, ws, stream);
+            attention_docs_fwd<D, MASK>(o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale, nullptr,
+                                        stream);
+            attention_docs_bwd<D, MASK>(d, d_o, o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale,
+                                        ws, stream);
+        } else if constexpr (MASK == ATTENTION_LENGTH) {
+            attention_length_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_length_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
+                                    stream);
+        } else if constexpr (MASK == ATTENTION_LIMIT) {
+            attention_limit_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_limit_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
+                                   stream);
         } else {
-            attention_fwd<D, CAUSAL, OWNED>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr,
-                                            stream);
-            attention_bwd<D, CAUSAL, OWNED>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws,
-                                            stream);
+            attention_fwd<D, MASK, OWNED>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_bwd<D, MASK, OWNED>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws,
+                                          stream);
         }
     });
     check_act_terms("o", o, want, o_terms, m, s.T + 2 * D);
@@ -83,12 +99,14 @@ constexpr bool every_form(int D) { return D == 6 || D == 16 || D == 64 || D == 1
 template <int D> static void head_size(void)
 {
     for (const Shape &s : shapes)
-        sequence<D, true>(s);
+        sequence<D, ATTENTION_CAUSAL>(s);
     if constexpr (every_form(D)) {
-        sequence<D, false>(shapes[1]);
-        sequence<D, false>(shapes[4]);
-        sequence<D, true, true>(shapes[4]);
-        sequence<D, false, true>(shapes[3]);
+        sequence<D, ATTENTION_FULL>(shapes[1]);
+        sequence<D, ATTENTION_FULL>(shapes[4]);
+        sequence<D, ATTENTION_CAUSAL, true>(shapes[4]);
+        sequence<D, ATTENTION_FULL, true>(shapes[3]);
+        sequence<D, ATTENTION_LENGTH>(shapes[3]);
+        sequence<D, ATTENTION_LIMIT>(shapes[4]);
     }
 }
 
@@ -114,9 +132,9 @@ template <int D> static void owned_rows(void)
 {
     every_attention_rows([](auto rows) {
         if constexpr (decltype(rows)::value != DEFAULT_attention_rows) {
-            sequence<D, true, false, decltype(rows)::value>(shapes[1]);
-            sequence<D, true, false, decltype(rows)::value>(shapes[4]);
-            sequence<D, false, false, decltype(rows)::value>(shapes[3]);
+            sequence<D, ATTENTION_CAUSAL, false, decltype(rows)::value>(shapes[1]);
+            sequence<D, ATTENTION_CAUSAL, false, decltype(rows)::value>(shapes[4]);
+            sequence<D, ATTENTION_FULL, false, decltype(rows)::value>(shapes[3]);
         }
     });
 }
@@ -134,15 +152,18 @@ TEST(attention_rows_96) { owned_rows<96>(); }
 /* More keys than several tiles, two batches, several blocks of rows, one head of keys for all. */
 TEST(attention_long)
 {
-    sequence<16, true>({2, 300, 3, 1});
-    sequence<8, false>({2, 300, 2, 2});
-    sequence<16, true, true>({2, 300, 3, 1});
-    sequence<8, false, true>({2, 300, 2, 2});
+    sequence<16, ATTENTION_CAUSAL>({2, 300, 3, 1});
+    sequence<8, ATTENTION_FULL>({2, 300, 2, 2});
+    sequence<16, ATTENTION_CAUSAL, true>({2, 300, 3, 1});
+    sequence<8, ATTENTION_FULL, true>({2, 300, 2, 2});
+    sequence<8, ATTENTION_LENGTH>({3, 300, 2, 2});
+    sequence<16, ATTENTION_LIMIT, false, ATTENTION_ROWS, true>({2, 328, 3, 1});
+    sequence<8, ATTENTION_LIMIT, false, ATTENTION_ROWS, true>({2, 328, 2, 2});
 }
 
 /* Documents of one sequence give what each gives alone: the same bits where a document begins with
  * a block, for its keys and queries then meet in the same tiles. */
-template <int D, bool CAUSAL> static void documents_alone(void)
+template <int D, AttentionMask MASK> static void documents_alone(void)
 {
     static const int64_t borders[] = {0, 128, 200, 256, 257, 384, 449};
     const int64_t T = 449, H = 2, K = 1, row = (H + 2 * K) * D, orow = H * D;
@@ -157,14 +178,14 @@ template <int D, bool CAUSAL> static void documents_alone(void)
     float *lse = NEW(float, H * T), *one_lse = NEW(float, H * T);
     void *ws = new_bytes(attention_bwd_cuda_workspace(1, T, H, K, D, size));
     run([&] {
-        attention_docs_fwd<D, CAUSAL>(o, lse, qkv, places, ends, 1, T, H, K, 0.2f, nullptr, stream);
-        attention_docs_bwd<D, CAUSAL>(d, d_o, o, lse, qkv, places, ends, 1, T, H, K, 0.2f, ws,
+        attention_docs_fwd<D, MASK>(o, lse, qkv, places, ends, 1, T, H, K, 0.2f, nullptr, stream);
+        attention_docs_bwd<D, MASK>(d, d_o, o, lse, qkv, places, ends, 1, T, H, K, 0.2f, ws,
                                       stream);
         for (int i = 0; i < 6; i++) {
             const int64_t t = borders[i], n = borders[i + 1] - t;
-            attention_fwd<D, CAUSAL>(one_o + t * orow, one_lse, qkv + t * row, 1, n, H, K, 0.2f,
+            attention_fwd<D, MASK>(one_o + t * orow, one_lse, qkv + t * row, 1, n, H, K, 0.2f,
                                      nullptr, stream);
-            attention_bwd<D, CAUSAL>(one_d + t * row, d_o + t * orow, one_o + t * orow, one_lse,
+            attention_bwd<D, MASK>(one_d + t * row, d_o + t * orow, one_o + t * orow, one_lse,
                                      qkv + t * row, 1, n, H, K, 0.2f, ws, stream);
         }
     });
@@ -181,8 +202,8 @@ template <int D, bool CAUSAL> static void documents_alone(void)
 
 TEST(attention_docs_alone)
 {
-    documents_alone<16, true>();
-    documents_alone<64, false>();
+    documents_alone<16, ATTENTION_CAUSAL>();
+    documents_alone<64, ATTENTION_FULL>();
 }
 
 /* Equal scores: the output is the mean of the values so far, exact for integers and a power of two
@@ -229,8 +250,10 @@ template <int D> static void large_scores(void)
     void *ws = new_bytes(attention_bwd_cuda_workspace(s.B, s.T, s.H, s.K, D, sizeof(act_t)));
     double *want = HOST(double, m), *want_lse = HOST(double, s.T), *y, *dx;
     double *x = act_double(qkv, n), *o_terms = HOST(double, m), *lse_terms = HOST(double, s.T);
-    attention_fwd_ref(want, want_lse, x, NULL, NULL, s.B, s.T, s.H, s.K, D, 1, true);
-    attention_fwd_terms(o_terms, lse_terms, want_lse, x, NULL, NULL, s.B, s.T, s.H, s.K, D, 1, true);
+    AttentionPairs causal = {};
+    causal.causal = 1;
+    attention_fwd_ref(want, want_lse, x, &causal, s.B, s.T, s.H, s.K, D, 1);
+    attention_fwd_terms(o_terms, lse_terms, want_lse, x, &causal, s.B, s.T, s.H, s.K, D, 1);
     run([&] {
         attention_fwd<D>(o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, nullptr, stream);
         attention_bwd<D>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, 1.0f, ws, stream);
@@ -250,24 +273,30 @@ TEST(attention_large_scores)
     large_scores<128>();
 }
 
-/* The reference's gradient, seen by finite differences, also without a mask and of documents. */
+/* The reference's gradient, seen by finite differences, of every way to meet. */
 TEST(attention_reference)
 {
-    for (int form = 0; form < 4; form++) {
+    for (int form = 0; form < 6; form++) {
         const Shape s = {2, 7, 4, 2};
-        const bool causal = form % 2;
-        int32_t drawn[2][14];
+        int32_t drawn[2][14], lengths[2] = {0, 5};
         documents_draw(drawn[0], drawn[1], s.B, s.T);
-        const int32_t *places = form < 2 ? nullptr : drawn[0], *ends = form < 2 ? nullptr : drawn[1];
+        AttentionPairs pairs = {};
+        pairs.causal = form % 2;
+        if (form / 2 == 1)
+            pairs.places = drawn[0], pairs.ends = drawn[1];
+        if (form == 4)
+            pairs.lengths = lengths;
+        if (form == 5)
+            limits_draw(drawn[0], s.B, s.T, 0), pairs.limits = drawn[0];
         const int64_t D = 6, n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
         double *x = act_double(act_normal(n, 0, 1), n), *dy = act_double(act_normal(m, 0, 1), m);
         double *y = HOST(double, m), *lse = HOST(double, L), *d = HOST(double, n);
         auto loss = [&] {
-            attention_fwd_ref(y, lse, x, places, ends, s.B, s.T, s.H, s.K, D, 0.4, causal);
+            attention_fwd_ref(y, lse, x, &pairs, s.B, s.T, s.H, s.K, D, 0.4);
             return dot(y, dy, m);
         };
         loss();
-        attention_bwd_ref(d, dy, y, lse, x, places, ends, s.B, s.T, s.H, s.K, D, 0.4, causal);
+        attention_bwd_ref(d, dy, y, lse, x, &pairs, s.B, s.T, s.H, s.K, D, 0.4);
         check_gradient("dqkv", loss, x, d, n);
     }
 }
@@ -287,8 +316,10 @@ template <int D> static void decode(int64_t T, int64_t H, int64_t K)
     double *want = HOST(double, m), *lse = HOST(double, H * T), *x = act_double(qkv, n);
     double *o_terms = HOST(double, m), *lse_terms = HOST(double, H * T);
     const double scale = 1 / sqrt((double)D);
-    attention_fwd_ref(want, lse, x, NULL, NULL, 1, T, H, K, D, scale, true);
-    attention_fwd_terms(o_terms, lse_terms, lse, x, NULL, NULL, 1, T, H, K, D, scale, true);
+    AttentionPairs causal = {};
+    causal.causal = 1;
+    attention_fwd_ref(want, lse, x, &causal, 1, T, H, K, D, scale);
+    attention_fwd_terms(o_terms, lse_terms, lse, x, &causal, 1, T, H, K, D, scale);
     run([&] {
         for (int64_t t = 0; t < T; t++)
             attention_decode<D>(o + t * H * D, keys, values, qkv + t * row, place + t, T, H, K,

@@ -20,6 +20,8 @@ static const Shape shapes[] = {
             2, 1, 96 },
 };
 
+static const AttentionPairs causal = { .causal = 1 };
+
 static int64_t qkv_size(const Shape *s)
 {
     return s->B * s->T * (s->NH + 2 * s->KV) * s->D;
@@ -40,10 +42,9 @@ TEST(attention_fwd)
         double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.B * s.NH * s.T);
         double *x = act_double(qkv, qkv_size(&s));
         double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.B * s.NH * s.T);
-        attention_fwd_ref(ro, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, scale, true);
-        attention_fwd_terms(o_terms, lse_terms, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, scale,
-                            true);
-        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, scale,
+        attention_fwd_ref(ro, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
         check_act_terms("o", o, ro, o_terms, out_size(&s), s.T + 2 * s.D);
         check_f32_terms("lse", lse, rl, lse_terms, s.B * s.NH * s.T, s.T + s.D);
@@ -61,7 +62,7 @@ TEST(attention_uniform)
     for (int64_t t = 0; t < s.T; t++)
         for (int64_t d = 0; d < s.NH * s.D; d++)
             act_store(qkv + t * row + d, 0);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 1, new_bytes(attention_fwd_workspace(s.B,
             s.T, s.KV, s.D, sizeof(act_t))));
     for (int64_t n = 1; n <= s.T; n *= 2) {
         double mean[8] = { 0 };
@@ -82,9 +83,9 @@ TEST(attention_large_scores)
     double *ro = NEW(double, out_size(&s)), *rl = NEW(double, s.T);
     double *x = act_double(qkv, qkv_size(&s));
     double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.T);
-    attention_fwd_ref(ro, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, 1, true);
-    attention_fwd_terms(o_terms, lse_terms, rl, x, NULL, NULL, s.B, s.T, s.NH, s.KV, s.D, 1, true);
-    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 1, new_bytes(attention_fwd_workspace(s.B,
+    attention_fwd_ref(ro, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, 1);
+    attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, s.B, s.T, s.NH, s.KV, s.D, 1);
+    attention_fwd(o, lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 1, new_bytes(attention_fwd_workspace(s.B,
             s.T, s.KV, s.D, sizeof(act_t))));
     check_f32_terms("lse", lse, rl, lse_terms, s.T, s.T + s.D);
     for (int64_t i = 0; i < out_size(&s); i++)
@@ -93,40 +94,46 @@ TEST(attention_large_scores)
 
 typedef struct {
     Shape s;
-    AttentionDocs docs;
+    AttentionPairs pairs;
     double scale, *qkv, *dout, *o, *lse;
 } Gradient;
 
 static double attention_loss(void *ctx)
 {
     Gradient *g = ctx;
-    attention_fwd_ref(g->o, g->lse, g->qkv, g->docs.places, g->docs.ends, g->s.B, g->s.T, g->s.NH,
-                      g->s.KV, g->s.D, g->scale, g->docs.causal);
+    attention_fwd_ref(g->o, g->lse, g->qkv, &g->pairs, g->s.B, g->s.T, g->s.NH, g->s.KV, g->s.D,
+                      g->scale);
     return dot(g->o, g->dout, out_size(&g->s));
 }
 
 /* Forward and backward of one shape against the reference, and that against finite differences. */
-static void check_sequences(const Shape s, const AttentionDocs docs)
+static void check_sequences(const Shape s, const AttentionPairs pairs)
 {
     const int64_t n = qkv_size(&s), m = out_size(&s), L = s.B * s.NH * s.T;
     const float scale = 1 / sqrtf((float)s.D);
+    const AttentionRule rule = {
+        .mask = pairs.lengths  ? ATTENTION_LENGTH
+                : pairs.limits ? ATTENTION_LIMIT
+                : pairs.causal ? ATTENTION_CAUSAL
+                               : ATTENTION_FULL,
+        .places = pairs.places, .ends = pairs.ends,
+        .limits = pairs.lengths ? pairs.lengths : pairs.limits };
     act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m),
         *d = NEW(act_t, n);
     float *lse = NEW(float, L);
-    Gradient g = { s, docs, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m),
+    Gradient g = { s, pairs, scale, act_double(qkv, n), act_double(dout, m), NEW(double, m),
                    NEW(double, L) };
     double *rd = NEW(double, n), *o_terms = NEW(double, m), *lse_terms = NEW(double, L);
     double *d_terms = NEW(double, n);
     attention_loss(&g);
-    attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, docs.places, docs.ends, s.B, s.T, s.NH, s.KV,
-                      s.D, scale, docs.causal);
-    attention_fwd_terms(o_terms, lse_terms, g.lse, g.qkv, docs.places, docs.ends, s.B, s.T, s.NH,
-                        s.KV, s.D, scale, docs.causal);
-    attention_bwd_terms(d_terms, o_terms, lse_terms, g.dout, g.o, g.lse, g.qkv, docs.places,
-                        docs.ends, s.B, s.T, s.NH, s.KV, s.D, scale, docs.causal);
-    attention_forward(o, lse, qkv, &docs, s.B, s.T, s.NH, s.KV, s.D, scale,
+    attention_bwd_ref(rd, g.dout, g.o, g.lse, g.qkv, &pairs, s.B, s.T, s.NH, s.KV, s.D, scale);
+    attention_fwd_terms(o_terms, lse_terms, g.lse, g.qkv, &pairs, s.B, s.T, s.NH, s.KV, s.D,
+                        scale);
+    attention_bwd_terms(d_terms, o_terms, lse_terms, g.dout, g.o, g.lse, g.qkv, &pairs, s.B, s.T,
+                        s.NH, s.KV, s.D, scale);
+    attention_forward(o, lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, scale,
                       new_bytes(attention_fwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
-    attention_backward(d, dout, o, lse, qkv, &docs, s.B, s.T, s.NH, s.KV, s.D, scale,
+    attention_backward(d, dout, o, lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, scale,
                        new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, sizeof(act_t))));
     check_act_terms("o", o, g.o, o_terms, m, s.T + 2 * s.D);
     check_f32_terms("lse", lse, g.lse, lse_terms, L, s.T + s.D);
@@ -139,24 +146,75 @@ static void check_sequences(const Shape s, const AttentionDocs docs)
 TEST(attention_bwd)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_sequences(shapes[i], (AttentionDocs){ .causal = true });
+        check_sequences(shapes[i], causal);
 }
 
 TEST(attention_both_ways)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        check_sequences(shapes[i], (AttentionDocs){ 0 });
+        check_sequences(shapes[i], (AttentionPairs){ 0 });
 }
 
 TEST(attention_docs)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int causal = 0; causal < 2; causal++) {
+        for (int up_to = 0; up_to < 2; up_to++) {
             const Shape s = shapes[i];
             int32_t *places = NEW(int32_t, s.B * s.T), *ends = NEW(int32_t, s.B * s.T);
             documents_draw(places, ends, s.B, s.T);
-            check_sequences(s, (AttentionDocs){ places, ends, causal });
+            check_sequences(s, (AttentionPairs){ .places = places, .ends = ends,
+                                                 .causal = up_to });
         }
+}
+
+TEST(attention_length)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        int32_t lengths[8];
+        for (int64_t b = 0; b < shapes[i].B; b++)
+            lengths[b] = (int32_t)random_below(shapes[i].T + 1);
+        check_sequences(shapes[i], (AttentionPairs){ .lengths = lengths });
+    }
+}
+
+/* Limits drawn at random; those of a context and as many queries behind it, one for each of its
+ * places. */
+TEST(attention_limit)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int form = 0; form < 2; form++) {
+            const Shape s = shapes[i];
+            int32_t *limits = NEW(int32_t, s.B * s.T);
+            limits_draw(limits, s.B, s.T, form);
+            check_sequences(s, (AttentionPairs){ .limits = limits });
+        }
+}
+
+/* A query of one pass over all places gives what it gives alone behind its context, and what stands
+ * behind a length changes nothing before it. */
+TEST(attention_limit_alone)
+{
+    enum { PLACES = 70 };
+    const Shape s = { 1, 2 * PLACES, 4, 2, 32 };
+    const int64_t row = qkv_size(&s) / s.T, orow = out_size(&s) / s.T, size = sizeof(act_t);
+    int32_t limits[2 * PLACES], length = PLACES;
+    act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
+    act_t *one = NEW(act_t, (PLACES + 1) * row), *one_o = NEW(act_t, out_size(&s));
+    float *lse = NEW(float, s.NH * s.T);
+    void *ws = new_bytes(attention_fwd_workspace(1, s.T, s.KV, s.D, size));
+    limits_draw(limits, 1, s.T, 1);
+    attention_limit_fwd(o, lse, qkv, limits, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    for (int64_t t = 0; t < PLACES; t += 23) {
+        memcpy(one, qkv, (size_t)(t * row * size));
+        memcpy(one + t * row, qkv + (PLACES + t) * row, (size_t)(row * size));
+        attention_fwd(one_o, lse, one, 1, t + 1, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+        check_act("query alone", o + (PLACES + t) * orow, act_double(one_o + t * orow, orow), orow,
+                  2 * (s.T + 2 * s.D));
+    }
+    attention_length_fwd(o, lse, qkv, &length, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_fwd(one_o, lse, qkv, 1, PLACES, s.NH, s.KV, s.D, ATTENTION_FULL, 0.2f, ws);
+    check_act("without padding", o, act_double(one_o, PLACES * orow), PLACES * orow,
+              2 * (s.T + 2 * s.D));
 }
 
 /* Documents of one sequence give what each gives alone: in fp32 the same bits where a document
@@ -175,13 +233,13 @@ TEST(attention_docs_alone)
     void *ws = new_bytes(attention_bwd_workspace(1, s.T, s.KV, s.D, size));
     for (int i = 0; i < DOCUMENTS; i++)
         documents_add(places, ends, borders[i], borders[i + 1]);
-    attention_docs_fwd(o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
-    attention_docs_bwd(d, dout, o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_docs_fwd(o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+    attention_docs_bwd(d, dout, o, lse, qkv, places, ends, 1, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
     for (int i = 0; i < DOCUMENTS; i++) {
         const int64_t t = borders[i], T = borders[i + 1] - t;
         const act_t *o_t = o + t * orow, *d_t = d + t * row;
-        attention_fwd(one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D, 0.2f, ws);
-        attention_bwd(one_d, dout + t * orow, one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D,
+        attention_fwd(one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+        attention_bwd(one_d, dout + t * orow, one_o, one_lse, qkv + t * row, 1, T, s.NH, s.KV, s.D, ATTENTION_CAUSAL,
                       0.2f, ws);
         if (size == 4 && t % ATTENTION_BLOCK == 0) {
             check_same("o alone", o_t, one_o, T * orow * size);
@@ -213,7 +271,7 @@ TEST(attention_between_products)
     for (int i = 0; i < 2; i++) {
         c[i] = NEW(act_t, n * n), d[i] = NEW(act_t, n * 24), o[i] = NEW(act_t, out_size(&s));
         gemm_run(&g, c[i], a, b, NULL, ws);
-        attention_fwd(o[i], lse, qkv, s.B, s.T, s.NH, s.KV, s.D, 0.125f, ws2);
+        attention_fwd(o[i], lse, qkv, s.B, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.125f, ws2);
         gemm_run(&narrow, d[i], a, b, NULL, ws);
     }
     double *ref = NEW(double, n * n);
@@ -237,9 +295,8 @@ TEST(attention_decode)
         double *x = act_double(qkv, qkv_size(&s));
         double *o_terms = NEW(double, out_size(&s)), *lse_terms = NEW(double, s.NH * s.T);
         void *ws = new_bytes(attention_decode_workspace(s.T, s.NH));
-        attention_fwd_ref(ro, rl, x, NULL, NULL, 1, s.T, s.NH, s.KV, s.D, scale, true);
-        attention_fwd_terms(o_terms, lse_terms, rl, x, NULL, NULL, 1, s.T, s.NH, s.KV, s.D, scale,
-                            true);
+        attention_fwd_ref(ro, rl, x, &causal, 1, s.T, s.NH, s.KV, s.D, scale);
+        attention_fwd_terms(o_terms, lse_terms, rl, x, &causal, 1, s.T, s.NH, s.KV, s.D, scale);
         for (int32_t t = 0; t < s.T; t++)
             attention_decode(o + t * s.NH * s.D, k, v, qkv + t * row, &t, s.T, s.NH, s.KV, s.D,
                              scale, ws);
@@ -265,13 +322,13 @@ typedef struct {
 static void run_fwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_fwd(t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
+    attention_fwd(t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, ATTENTION_CAUSAL, 0.125f, t->ws);
 }
 
 static void run_bwd(void *ctx)
 {
     Bench *t = ctx;
-    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D,
+    attention_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->s.B, t->s.T, t->s.NH, t->s.KV, t->s.D, ATTENTION_CAUSAL,
                   0.125f, t->ws);
 }
 
@@ -279,14 +336,14 @@ static void run_docs_fwd(void *ctx)
 {
     Bench *t = ctx;
     attention_docs_fwd(t->o, t->lse, t->qkv, t->places, t->ends, t->s.B, t->s.T, t->s.NH, t->s.KV,
-                       t->s.D, 0.125f, t->ws);
+                       t->s.D, ATTENTION_CAUSAL, 0.125f, t->ws);
 }
 
 static void run_docs_bwd(void *ctx)
 {
     Bench *t = ctx;
     attention_docs_bwd(t->d, t->dout, t->o, t->lse, t->qkv, t->places, t->ends, t->s.B, t->s.T,
-                       t->s.NH, t->s.KV, t->s.D, 0.125f, t->ws);
+                       t->s.NH, t->s.KV, t->s.D, ATTENTION_CAUSAL, 0.125f, t->ws);
 }
 
 /* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward; the same a document. */

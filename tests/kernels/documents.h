@@ -1,7 +1,8 @@
-/* documents.h -- documents side by side in sequences, for the tests of every target (C and C++).
+/* documents.h -- documents side by side in sequences, and limits of queries, for the tests of every
+ *                target (C and C++).
  *
  * In:    harness.h of the one that includes it.
- * Out:   places, ends (B, T) as attention kernels take them, in memory of the host. */
+ * Out:   places, ends, limits (B, T) as attention kernels take them, in memory of the host. */
 #ifndef DIECAST_TESTS_KERNELS_DOCUMENTS_H
 #define DIECAST_TESTS_KERNELS_DOCUMENTS_H
 
@@ -36,6 +37,20 @@ static inline void documents_draw(int32_t *places, int32_t *ends, int64_t B, int
             end = end > T || (b == 0 && B > 1) ? T : end;
             documents_add(places + b * T, ends + b * T, begin, end);
         }
+}
+
+/* Limits of any size, of all keys and of none among them; places: a sequence is a context and as
+ * many queries behind it, place t of either sees the context before t. */
+static inline void limits_draw(int32_t *limits, int64_t B, int64_t T, int places)
+{
+    const int64_t half = (T + 1) / 2;
+    for (int64_t i = 0; i < B * T; i++) {
+        const int64_t kind = random_below(4);
+        limits[i] = (int32_t)(places      ? i % T % half
+                              : kind == 0 ? 0
+                              : kind == 1 ? T
+                                          : random_below(T + 1));
+    }
 }
 
 #endif

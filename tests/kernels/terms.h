@@ -89,21 +89,20 @@ static inline double dot_off_(double *score, const double *q, const double *k, i
 /* o (B, T, NH, D) = sums of p v; lse (B, NH, T) = the largest score + log sum, and of each score as
  * much as p. lse_: the result. */
 static inline void attention_fwd_terms(double *o, double *lse, const double *lse_,
-                                       const double *qkv, const int32_t *places,
-                                       const int32_t *ends, int64_t B, int64_t T, int64_t NH,
-                                       int64_t KV, int64_t D, double scale, int causal)
+                                       const double *qkv, const AttentionPairs *pairs, int64_t B,
+                                       int64_t T, int64_t NH, int64_t KV, int64_t D, double scale)
 {
     const int64_t row = (NH + 2 * KV) * D;
     for (int64_t r = 0; r < B * NH * T; r++) {
         const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
         const double *q = qkv + (b * T + t) * row + h * D;
         const double *k = qkv + b * T * row + (NH + h / (NH / KV)) * D;
-        const int64_t begin = places ? t - places[b * T + t] : 0;
-        const int64_t end = causal ? t + 1 : ends ? ends[b * T + t] : T;
         double *y = o + ((b * T + t) * NH + h) * D, squares = 0, max = -INFINITY, s;
         for (int64_t d = 0; d < D; d++)
             y[d] = 0;
-        for (int64_t j = begin; j < end; j++) {
+        for (int64_t j = 0; j < T; j++) {
+            if (!attention_meets_ref(pairs, b, t, j, T))
+                continue;
             const double off = dot_off_(&s, q, k + j * row, D, scale), p = exp(s - lse_[r]);
             max = s > max ? s : max;
             squares += p * p * off;
@@ -122,9 +121,8 @@ static inline void attention_fwd_terms(double *o, double *lse, const double *lse
  * attention_fwd_terms says of the results o and lse, on which p and ds depend. */
 static inline void attention_bwd_terms(double *dqkv, const double *o_off, const double *lse_off,
                                        const double *dout, const double *o, const double *lse,
-                                       const double *qkv, const int32_t *places,
-                                       const int32_t *ends, int64_t B, int64_t T, int64_t NH,
-                                       int64_t KV, int64_t D, double scale, int causal)
+                                       const double *qkv, const AttentionPairs *pairs, int64_t B,
+                                       int64_t T, int64_t NH, int64_t KV, int64_t D, double scale)
 {
     const int64_t row = (NH + 2 * KV) * D;
     for (int64_t i = 0; i < B * T * row; i++)
@@ -133,9 +131,9 @@ static inline void attention_bwd_terms(double *dqkv, const double *o_off, const 
         const int64_t t = r % T, h = r / T % NH, b = r / T / NH;
         const int64_t q = (b * T + t) * row + h * D, k0 = b * T * row + (NH + h / (NH / KV)) * D;
         const int64_t y = ((b * T + t) * NH + h) * D;
-        const int64_t begin = places ? t - places[b * T + t] : 0;
-        const int64_t end = causal ? t + 1 : ends ? ends[b * T + t] : T;
-        for (int64_t j = begin; j < end; j++) {
+        for (int64_t j = 0; j < T; j++) {
+            if (!attention_meets_ref(pairs, b, t, j, T))
+                continue;
             const int64_t k = k0 + j * row, v = k + KV * D;
             double s, dp = 0, squares = 0;
             const double off = 1 + dot_off_(&s, qkv + q, qkv + k, D, scale) +
