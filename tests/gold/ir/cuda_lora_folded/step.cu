@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 fa91833092aeb373, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 3659a2a68a347198, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -201,8 +201,8 @@ static void run_micro(cudaStream_t s)
         linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                         &mm_b_qkv, ws4, s);                                   // @g3 recipe.lua:5
         rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);     // @g4 recipe.lua:4
-        attention_fwd<D, true, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                                    0.25f, NULL, s);                          // @g5 recipe.lua:5
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
+                                                B, T, H, K, 0.25f, NULL, s);  // @g5 recipe.lua:5
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7, s);  // @g6 recipe.lua:5
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
                         AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, s, C+2*R);  // @g7 recipe.lua:5
@@ -236,8 +236,8 @@ static void run_micro(cudaStream_t s)
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
                        dx, B * T, C, s);                                      // @g23 recipe.lua:4
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws25, s);         // @g24 recipe.lua:5
-        attention_bwd<D, true, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                    AT(b_rot, l), B, T, H, K, 0.25f, ws26, s);  // @g25 recipe.lua:5
+        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
+                                                AT(b_rot, l), B, T, H, K, 0.25f, ws26, s);  // @g25 recipe.lua:5
         rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);           // @g26 recipe.lua:4
         linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws28, s);  // @g27 recipe.lua:9
         lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
@@ -272,7 +272,8 @@ static void run_eval(cudaStream_t s)
                   &lora_b_qkv_eval, ws35, s);                                 // @g2 recipe.lua:9
         linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws36, s);  // @g3 recipe.lua:5
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);            // @g4 recipe.lua:4
-        attention_fwd<D, true, 128>(e_att, e_att_lse, e_rot, B, T, H, K, 0.25f, NULL, s);  // @g5 recipe.lua:5
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, B, T, H, K, 0.25f,
+                                                NULL, s);                     // @g5 recipe.lua:5
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws39, s);               // @g6 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         1e-06f, s, C+2*R);                                    // @g7 recipe.lua:5

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 48c6d755058b301c, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 5e18005aba63135b, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
@@ -112,8 +112,8 @@ static void run_micro(int micro, cudaStream_t s)
                       AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);  // @g1 recipe.lua:4
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                         &mm_b_qkv, ws2, s);                                   // @g2 recipe.lua:5
-        attention_fwd<D, true, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K,
-                                    0.25f, NULL, s);                          // @g3 recipe.lua:5
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
+                                                B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
         linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
                           AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
@@ -161,8 +161,8 @@ static void run_micro(int micro, cudaStream_t s)
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);                // @g30 recipe.lua:9
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws31, s);         // @g31 recipe.lua:5
-        attention_bwd<D, true, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                    AT(b_qkv, l), B, T, H, K, 0.25f, ws32, s);  // @g32 recipe.lua:5
+        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
+                                                AT(b_qkv, l), B, T, H, K, 0.25f, ws32, s);  // @g32 recipe.lua:5
         bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws33, s);       // @g33 recipe.lua:5
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);                // @g34 recipe.lua:9
@@ -218,7 +218,8 @@ static void run_eval(cudaStream_t s)
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g1 recipe.lua:4
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws54, s);  // @g2 recipe.lua:5
-        attention_fwd<D, true, 128>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
+        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f,
+                                                NULL, s);                     // @g3 recipe.lua:5
         linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws56, s);  // @g4 recipe.lua:5
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);  // @g5 recipe.lua:5

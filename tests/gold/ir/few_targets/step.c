@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 201d3020f1f613aa, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 1320d6a656d0f18b, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -102,7 +102,7 @@ static void run_micro(int micro)
         linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws3);  // @g2 recipe.lua:5
         rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g3 recipe.lua:4
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                      0.353553391f, ws5);                                     // @g4 recipe.lua:5
+                      ATTENTION_CAUSAL, 0.353553391f, ws5);                   // @g4 recipe.lua:5
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws6);     // @g5 recipe.lua:5
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
                         AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f);      // @g6 recipe.lua:5
@@ -130,7 +130,7 @@ static void run_micro(int micro)
         linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws24);  // @g23 recipe.lua:5
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws25);            // @g24 recipe.lua:5
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                      D, 0.353553391f, ws26);                                 // @g25 recipe.lua:5
+                      D, ATTENTION_CAUSAL, 0.353553391f, ws26);               // @g25 recipe.lua:5
         rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);              // @g26 recipe.lua:4
         linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws28);  // @g27 recipe.lua:5
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws29);      // @g28 recipe.lua:5
@@ -169,7 +169,8 @@ static void run_eval(void)
         rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
         linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws39);          // @g2 recipe.lua:5
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g3 recipe.lua:4
-        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, ws41);  // @g4 recipe.lua:5
+        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
+                      ws41);                                                  // @g4 recipe.lua:5
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws42);                  // @g5 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         1e-06f);                                              // @g6 recipe.lua:5

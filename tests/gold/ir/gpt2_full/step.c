@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 77317d3775478964, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 1113e71e5cb1d09d, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -91,7 +91,7 @@ static void run_micro(void)
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                         &mm_b_qkv, ws2);                                      // @g2 recipe.lua:4
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K, D,
-                      0.353553391f, NULL);                                    // @g3 recipe.lua:4
+                      ATTENTION_CAUSAL, 0.353553391f, NULL);                  // @g3 recipe.lua:4
         linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4);  // @g4 recipe.lua:4
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
                           AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
@@ -125,7 +125,7 @@ static void run_micro(void)
         linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws23);  // @g23 recipe.lua:4
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws24);            // @g24 recipe.lua:4
         attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K,
-                      D, 0.353553391f, NULL);                                 // @g25 recipe.lua:4
+                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);               // @g25 recipe.lua:4
         bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws26);          // @g26 recipe.lua:4
         linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws27);  // @g27 recipe.lua:4
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws28);      // @g28 recipe.lua:4
@@ -159,7 +159,8 @@ static void run_eval(void)
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
                       AT(b_norm1_b, l), B * T, C, 1e-05f);                    // @g1 recipe.lua:4
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws37);  // @g2 recipe.lua:4
-        attention_fwd(e_att, e_att_lse, e_qkv, B, T, H, K, D, 0.353553391f, NULL);  // @g3 recipe.lua:4
+        attention_fwd(e_att, e_att_lse, e_qkv, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
+                      NULL);                                                  // @g3 recipe.lua:4
         linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws39);  // @g4 recipe.lua:4
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
                           AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f);  // @g5 recipe.lua:4

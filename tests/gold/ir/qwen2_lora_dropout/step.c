@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 ec0ac6aece62ae00, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 36ec3b0a4d9ef88e, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. */
@@ -126,7 +126,7 @@ static void run_micro(void)
                  AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws4);        // @g3 recipe.lua:10
         rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g4 recipe.lua:4
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                      0.353553391f, NULL);                                    // @g5 recipe.lua:5
+                      ATTENTION_CAUSAL, 0.353553391f, NULL);                  // @g5 recipe.lua:5
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7);     // @g6 recipe.lua:5
         add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
                         AT(b_norm2_w, l), B * T, C, 1e-06f);                  // @g7 recipe.lua:5
@@ -153,7 +153,7 @@ static void run_micro(void)
                        dx, B * T, C);                                         // @g21 recipe.lua:4
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws23);            // @g22 recipe.lua:5
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                      D, 0.353553391f, NULL);                                 // @g23 recipe.lua:5
+                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);               // @g23 recipe.lua:5
         rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);         // @g24 recipe.lua:4
         linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws26);  // @g25 recipe.lua:10
         lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
@@ -187,7 +187,8 @@ static void run_eval(void)
         lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
                  0, &lora_b_qkv_eval, ws34);                                  // @g3 recipe.lua:10
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g4 recipe.lua:4
-        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, 0.353553391f, NULL);  // @g5 recipe.lua:5
+        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
+                      NULL);                                                  // @g5 recipe.lua:5
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws37);                  // @g6 recipe.lua:5
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         1e-06f);                                              // @g7 recipe.lua:5
