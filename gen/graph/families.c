@@ -423,18 +423,56 @@ static Ref result(Build *b, const char *name, Dim width, const char *next)
     return activation(b, b->mode == MODE_AGAIN ? "out" : name, b->x, width);
 }
 
+/* The table of places, or NULL. */
+static Value *places_table(Build *b)
+{
+    int64_t P = config_int(b->c, F_model_positions);
+    Module m = {b->family->places, P};
+    return !m.path ? NULL
+                   : parameter(b, "wpe", dim(P, "P"), dim_C(b), &m, 1, "weight", first_matrix);
+}
+
+/* A linear layer of b->features, and the rows of places; of whole sequences. */
+static void step_features(Build *b, const char *next)
+{
+    if (b->mode == MODE_DECODE || b->places)
+        bug("rows of floats: want whole sequences, each of them one");
+    b->loc = config_loc(b->c, F_model_hidden);
+    Ref x = build_input(b, b->features);
+    Dim C = dim_C(b), none = dim(0, "");
+    Module m = {b->features_path, b->C};
+    if (x.v->dtype != b->act) {
+        Ref rounded = activation(b, "features.act", x, columns(x));
+        Op *cast = build_op(b, OP_cast);
+        op_in(cast, x), op_out(cast, rounded);
+        x = rounded;
+    }
+    Value *w = parameter(b, "embed.w", C, columns(x), &m, 1, "weight", first_matrix),
+          *bias = parameter(b, "embed.b", C, none, &m, 1, "bias", first_bias),
+          *wpe = places_table(b);
+    Ref y = wpe ? activation(b, "embed", x, C) : result(b, "embed", C, next);
+    Op *op = build_op(b, OP_linear_bias);
+    op_in(op, x), op_in(op, ref(w)), op_in(op, ref(bias));
+    op_out(op, y);
+    b->x = y;
+    if (!wpe)
+        return;
+    op = build_op(b, OP_add_pos);
+    op_in(op, y), op_in(op, ref(wpe));
+    b->x = result(b, "embed", C, next);
+    op_out(op, b->x);
+}
+
 static void step_tokens(Build *b, const char *next)
 {
-    const Family *f = b->family;
-    b->loc = config_loc(b->c, F_model_vocab);
-    Module m = {f->tokens, b->V};
-    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_matrix),
-          *wpe = NULL;
-    if (f->places) {
-        int64_t P = config_int(b->c, F_model_positions);
-        Module place = {f->places, P};
-        wpe = parameter(b, "wpe", dim(P, "P"), dim_C(b), &place, 1, "weight", first_matrix);
+    if (b->features) {
+        step_features(b, next);
+        return;
     }
+    b->loc = config_loc(b->c, F_model_vocab);
+    Module m = {b->family->tokens, b->V};
+    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_matrix),
+          *wpe = places_table(b);
     bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at;
     Ref y = result(b, "embed", dim_C(b), next);
     Op *op = build_op(b, documents ? OP_embed_docs
@@ -572,6 +610,9 @@ Ref family_last(Build *b)
 
 Value *family_head(Build *b)
 {
+    if (config_bool(b->c, F_model_tied) && b->features)
+        err(config_loc(b->c, F_model_tied),
+            "model.tied: want false: there is no table of tokens that a head could share");
     if (config_bool(b->c, F_model_tied))
         return ir_value(b->g, "wte");
     b->loc = config_loc(b->c, F_model_tied);

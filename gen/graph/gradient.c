@@ -2,7 +2,7 @@
  *
  * In:    forward ops, and gradients of the values they end in.
  * Out:   backward ops behind them; a trained parameter's gradient is written into $grad.NAME.
- * Method: ops in reverse; a value used n times collects n contributions, added as they come. The
+ * Method: ops in reverse, what no one reads of them goes later; a value used n times collects n contributions, added as they come. The
  *         residual stream x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
 #include "gen/graph/graph.h"
 
@@ -141,16 +141,36 @@ static void grad_embed(Build *b, const Op *fwd, int i)
     beta(op);
 }
 
-static void grad_embed_pos(Build *b, const Op *fwd, int i)
+static void pos_bwd(Build *b, const Op *fwd, Ref wpe)
 {
-    grad_embed(b, fwd, i);
-    if (!fwd->in[2].v->trained)
+    if (!wpe.v->trained)
         return;
     Ref dy = gradient_get(fwd->out[0]);
     Op *op = build_op(b, OP_pos_bwd);
     op_in(op, dy);
-    out_gradient(b, op, fwd->in[2]);
+    out_gradient(b, op, wpe);
     beta(op);
+}
+
+static void grad_embed_pos(Build *b, const Op *fwd, int i)
+{
+    grad_embed(b, fwd, i);
+    pos_bwd(b, fwd, fwd->in[2]);
+}
+
+static void grad_add_pos(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    pos_bwd(b, fwd, fwd->in[1]);
+    contribute(b, fwd->in[0], gradient_get(fwd->out[0]));
+}
+
+/* Inputs have no gradient. */
+static void grad_cast(Build *b, const Op *fwd, int i)
+{
+    (void)b, (void)i;
+    if (fwd->in[0].v->kind != VK_INPUT)
+        bug("cast of %s, which has a gradient", fwd->in[0].v->name);
 }
 
 static void grad_embed_docs(Build *b, const Op *fwd, int i)
@@ -366,7 +386,7 @@ void gradient_walk(Build *b, int first, int last)
 {
     for (int i = first; i < last; i++)
         for (int j = 0; j < b->p->ops[i].nin; j++)
-            if (b->p->ops[i].in[j].v->kind == VK_TEMP)
+            if (b->p->ops[i].in[j].v->kind == VK_TEMP || b->p->ops[i].in[j].v->kind == VK_INPUT)
                 entry_of(b->p->ops[i].in[j])->uses++;
     for (int i = last - 1; i >= first; i--) {
         Op fwd = b->p->ops[i];

@@ -136,7 +136,7 @@ static void (*builder_of(const char *name))(Build *b)
     bug("no objective %s", name);
 }
 
-Graph *graph_build(Config *c)
+Graph *graph_of(Config *c, void (*objective)(Build *b))
 {
     Graph *g = arena_new(sizeof *g);
     g->cfg = c;
@@ -150,13 +150,15 @@ Graph *graph_build(Config *c)
     if (b.family->rotary)
         make_rope(&b);
     b.loc = config_loc(c, F_batch_micro);
-    builder_of(g->objective)(&b);
+    objective(&b);
     check_fold(&b);
     remove_dead(g);
     set_slots(g);
     schedule_betas(g);
     return g;
 }
+
+Graph *graph_build(Config *c) { return graph_of(c, builder_of(config_text(c, F_objective))); }
 
 /* ---- the contract ---------------------------------------------------------------------------- */
 

@@ -30,6 +30,10 @@ typedef struct {
     Dtype act;               /* activations and compute weights */
     int biases;              /* BIAS_... */
     int sites;               /* dropout sites handed out in a block */
+    /* what rows are made of in the place of tokens: floats (B, T, X); the name of their linear layer
+     * in weights' files */
+    Value *features;
+    const char *features_path;
     Value *places, *ends;    /* data.kind bfd: of the documents; else NULL */
     /* Whom a query of attention meets, without these: the keys up to itself. */
     bool both_ways;          /* all, of its document */
@@ -121,6 +125,8 @@ Ref head_gather(Build *b, Ref y);
  * they are few. With batch.targets the largest with room. */
 int64_t head_chunk(Build *b);
 
+/* graph.c: the graph of programs that `objective` builds. */
+Graph *graph_of(Config *c, void (*objective)(Build *b));
 /* objectives/NAME.c: inputs and programs. */
 #define OBJECTIVE(name, ...) void name##_build(Build *b);
 #include "gen/config/objectives.def"

@@ -70,15 +70,16 @@ static int add_dims(const Build *b, const char *word, Dim *d)
 
 Value *input_of_row(Build *b, const InputRow *row)
 {
-    Dim d[5];
+    enum { MOST = sizeof((Value *)0)->dim / sizeof(Dim) };
+    Dim d[MOST + 1];
     int rank = 0;
-    for (const char *word = row->dims; *word; word += strspn(word, ",")) {
+    for (const char *word = row->dims; *word && rank <= MOST; word += strspn(word, ",")) {
         size_t n = strcspn(word, ",");
-        if (rank + 2 > (int)(sizeof d / sizeof d[0]))
-            bug("inputs.def: %s has too many dimensions", row->name);
         rank += add_dims(b, text_print("%.*s", (int)n, word), d + rank);
         word += n;
     }
+    if (rank > MOST)
+        bug("inputs.def: %s has more than %d dimensions", row->name, MOST);
     Value *v = ir_new(b->g, VK_INPUT, PU_inputs, row->dtype, row->name, rank, d, b->loc);
     int64_t accum = config_int(b->c, F_batch_accum);
     if (row->micro && accum > 1)

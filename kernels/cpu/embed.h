@@ -2,7 +2,8 @@
  *
  * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents places[r]
  *        < P. wte (V, C), wpe (P, C).
- * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy).
+ * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy);
+ *        add_pos_fwd: the same of rows x (rows, C) in the place of wte[tok].
  * Keeps: T <= P. An element of a gradient adds its rows in order, for any number of threads. */
 #ifndef DIECAST_KERNELS_EMBED_H
 #define DIECAST_KERNELS_EMBED_H
@@ -38,6 +39,14 @@ static inline void embed_pos_fwd(act_t *restrict y, const int32_t *restrict tok,
 #pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
     for (int64_t r = 0; r < rows; r++)
         embed_add_row(y + r * C, wte + tok[r] * C, wpe + r % T * C, C);
+}
+
+static inline void add_pos_fwd(act_t *restrict y, const act_t *restrict x,
+                               const wt_t *restrict wpe, int64_t rows, int64_t T, int64_t C)
+{
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++)
+        embed_add_row(y + r * C, x + r * C, wpe + r % T * C, C);
 }
 
 /* The gradient of wpe is embed_bwd's, with places for tokens and P for V. */

@@ -1,4 +1,4 @@
-/* pointwise.h -- residual addition, GELU (tanh form) and SwiGLU, with their gradients.
+/* pointwise.h -- residual addition, rounding of inputs, GELU (tanh form) and SwiGLU, with their gradients.
  *
  * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
  * Keeps: fp32 inside, one rounding at the store. Element-wise: nothing to order.
@@ -22,6 +22,14 @@ static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n)
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
         act_store(y + i, act_load(a + i) + act_load(b + i));
+}
+
+/* y = x: fp32 inputs in the type of activations. */
+static inline void cast_fwd(act_t *restrict y, const float *restrict x, int64_t n)
+{
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++)
+        act_store(y + i, x[i]);
 }
 
 static inline void gelu_fwd(act_t *y, const act_t *x, int64_t n)

@@ -2,7 +2,8 @@
  *
  * In:    tok (rows) int32, each 0 <= tok < V; row r is position r % T, or with documents places[r]
  *        < P. wte (V, C), wpe (P, C).
- * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy).
+ * Out:   y (rows, C) = wte[tok] + wpe[position], added in fp32, rounded once (no wpe: a copy);
+ *        add_pos_fwd: the same of rows x (rows, C) in the place of wte[tok].
  * Keeps: T <= P. A gradient adds its rows in order: embed_bwd sorts them by token, each piece of
  *        them adds its own, then pieces that share a token add up. */
 #ifndef DIECAST_KERNELS_CUDA_EMBED_CUH
@@ -37,7 +38,8 @@ static __device__ __forceinline__ void embed_load(float (&v)[W], const act_t *p)
         act_load_vector(v, p);
 }
 
-/* A row for blockDim.x threads, blockDim.y rows. POS: with positions, places or, NULL, r % T. */
+/* A row for blockDim.x threads, blockDim.y rows. tok NULL: rows of wte in order. POS: with positions,
+ * places or, NULL, r % T. */
 template <int W, bool POS>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_fwd_kernel(act_t *__restrict__ y, const int32_t *__restrict__ tok,
@@ -47,7 +49,7 @@ __global__ void __launch_bounds__(EMBED_THREADS)
     const int64_t r = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
     if (r >= rows)
         return;
-    const wt_t *e = wte + tok[r] * C, *p = POS ? wpe + (places ? places[r] : r % T) * C : nullptr;
+    const wt_t *e = wte + (tok ? tok[r] : r) * C, *p = POS ? wpe + (places ? places[r] : r % T) * C : nullptr;
     for (int64_t i = threadIdx.x * W; i < C; i += blockDim.x * W) {
         float v[W], place[W];
         embed_load<W>(v, e + i);
@@ -300,6 +302,12 @@ static inline void embed_pos_fwd(act_t *y, const int32_t *tok, const wt_t *wte, 
                                  int64_t rows, int64_t T, int64_t C, cudaStream_t s)
 {
     embed_rows(y, tok, wte, wpe, NULL, rows, T, C, s);
+}
+
+static inline void add_pos_fwd(act_t *y, const act_t *x, const wt_t *wpe, int64_t rows, int64_t T,
+                               int64_t C, cudaStream_t s)
+{
+    embed_rows(y, NULL, x, wpe, NULL, rows, T, C, s);
 }
 
 /* The gradient of wpe is embed_bwd's, with places for tokens and P for V. */

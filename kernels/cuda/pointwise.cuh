@@ -1,4 +1,4 @@
-/* pointwise.cuh -- residual addition, GELU (tanh form) and SwiGLU, with their gradients.
+/* pointwise.cuh -- residual addition, rounding of inputs, GELU (tanh form) and SwiGLU, with their gradients.
  *
  * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
  * Keeps: fp32 inside, one rounding at the store. An element is read before it is written.
@@ -77,6 +77,15 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
         for (int64_t i = first; i < end && i < n; i++)
             act_store(y + i, act_load(a + i) + act_load(b + i));
     }
+}
+
+/* An element a thread: inputs are few beside what is made of them. */
+__global__ void __launch_bounds__(POINTWISE_THREADS)
+    cast_fwd_kernel(act_t *y, const float *x, int64_t n)
+{
+    const int64_t i = (int64_t)blockIdx.x * POINTWISE_THREADS + threadIdx.x;
+    if (i < n)
+        act_store(y + i, x[i]);
 }
 
 __global__ void __launch_bounds__(POINTWISE_THREADS)
@@ -185,6 +194,12 @@ static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n, 
 {
     const bool vector = aligned(y, 16) && aligned(a, 16) && aligned(b, 16);
     launch(add_fwd_kernel, pointwise_blocks(n), POINTWISE_THREADS, 0, s, y, a, b, n, vector);
+}
+
+/* y = x: fp32 inputs in the type of activations. */
+static inline void cast_fwd(act_t *y, const float *x, int64_t n, cudaStream_t s)
+{
+    launch(cast_fwd_kernel, blocks_over(n, POINTWISE_THREADS), POINTWISE_THREADS, 0, s, y, x, n);
 }
 
 static inline void gelu_fwd(act_t *y, const act_t *x, int64_t n, cudaStream_t s)

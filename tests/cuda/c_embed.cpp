@@ -33,6 +33,11 @@ TEST(embed_fwd)
             embed_pos_at_fwd(placed_one, tok + rows - 1, wte, wpe, pos, C, stream);
             embed_docs_fwd(by_places, tok, wte, wpe, places, rows, C, stream);
         });
+        act_t *x = act_normal(n, 0, 1), *moved = NEW(act_t, n);
+        int32_t *order = HOST(int32_t, rows);
+        for (int64_t r = 0; r < rows; r++)
+            order[r] = (int32_t)r;
+        run([&] { add_pos_fwd(moved, x, wpe, rows, T, C, stream); });
         const int32_t *tok_ = download(tok, rows);
         const int64_t bytes = C * (int64_t)sizeof *y;
         double *want = HOST(double, n), *wte_ = act_double(wte, V * C);
@@ -43,6 +48,8 @@ TEST(embed_fwd)
         embed_ref(want, tok_, wte_, wpe_, NULL, rows, T, C);
         check_act_exact("wte + wpe", placed, want, n);
         check_same("wte + wpe, one token", placed_one, placed + at, bytes);
+        embed_ref(want, order, act_double(x, n), wpe_, NULL, rows, T, C);
+        check_act_exact("x + wpe", moved, want, n);
         embed_ref(want, tok_, wte_, wpe_, places_, rows, T, C);
         check_act_exact("wte + wpe by places", by_places, want, n);
     }

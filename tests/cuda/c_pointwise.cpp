@@ -33,6 +33,16 @@ TEST(add_fwd)
     }
 }
 
+TEST(cast_fwd)
+{
+    for (int64_t n : sizes) {
+        float *x = f32_normal(n, 0, 1);
+        act_t *y = NEW(act_t, n);
+        run([&] { cast_fwd(y, x, n, stream); });
+        check_act_exact("y", y, f32_double(x, n), n);
+    }
+}
+
 typedef struct {
     void (*fwd_ref)(double *y, const double *x, int64_t n);
     void (*bwd_ref)(double *dx, const double *dy, const double *x, int64_t n);

@@ -32,6 +32,14 @@ TEST(embed_fwd)
         embed_pos_at_fwd(one, tok + rows - 1, wte, wpe, &pos, C);
         check_same("wte + wpe, one token", one, y + at, bytes);
 
+        int32_t *order = NEW(int32_t, rows);
+        act_t *x = act_normal(n, 0, 1);
+        for (int64_t r = 0; r < rows; r++)
+            order[r] = (int32_t)r;
+        embed_ref(want, order, act_double(x, n), wpe_, NULL, rows, T, C);
+        add_pos_fwd(y, x, wpe, rows, T, C);
+        check_act_exact("x + wpe", y, want, n);
+
         int32_t *places = NEW(int32_t, rows), *ends = NEW(int32_t, rows);
         documents_draw(places, ends, shapes[k][0], T);
         embed_ref(want, tok, wte_, wpe_, places, rows, T, C);

@@ -85,6 +85,17 @@ static void check_activation(Activation f)
     }
 }
 
+TEST(cast_fwd)
+{
+    for (int k = 0; k < SIZES; k++) {
+        const int64_t n = sizes[k];
+        float *x = f32_normal(n, 0, 1);
+        act_t *y = NEW(act_t, n);
+        cast_fwd(y, x, n);
+        check_act_exact("y", y, f32_double(x, n), n);
+    }
+}
+
 TEST(gelu)
 {
     check_activation((Activation){ gelu_loss, gelu_bwd_ref, gelu_fwd, gelu_bwd });
