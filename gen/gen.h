@@ -144,12 +144,14 @@ struct Rval {
  * Overrides are "field.path=value" words of the command line, set over the table with loc.file =
  * NULL. User errors end the program. */
 Rval *recipe_load(const char *path, char **override, int noverrides);
+/* The target that stood in the table in which this memory.limit_gib was first set; NULL: none. */
+const char *recipe_beside(Loc place, double gib);
 struct lua_State;
 /* environment.c: a fresh table of globals */
 void environment_push(struct lua_State *L);
 void recipe_override(Rval *recipe, const char *word);      /* override.c: "a.b=value" */
 
-/* ---- config.c: values -> Config -------------------------------------------------------------- */
+/* ---- fields.c, config.c: values -> Config ---------------------------------------------------- */
 
 enum {
 #define FIELD(id, path, type, def, lo, hi, choices, unit, doc) F_##id,
@@ -190,6 +192,7 @@ typedef struct {
     const char *unit, *doc;
 } FieldRow;
 extern const FieldRow field_row[NFIELDS];
+int field_find(const char *path);                           /* -1: none */
 const char *field_choices(int field);
 
 /* A row of runtime/run/flags.def. */
@@ -209,6 +212,13 @@ const char *run_flag_objectives(int flag);
 bool field_applies(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
 bool run_flag_words(int flag);                              /* its value is one of words */
+/* Whether word is one of "a|b|c"; its index goes to *at. */
+bool choice_find(const char *choices, const char *word, int64_t *at);
+char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
+/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
+const char *value_parse(FieldType type, const char **text, FieldValue *v);
+/* "an integer from 1 to 8": what a value may be; choices: of FT_CHOICE */
+char *range_print(FieldType type, double lo, double hi, const char *choices);
 
 /* types and ranges, then config_derive() */
 Config *config_fill(Rval *recipe, const char *path);
@@ -223,9 +233,6 @@ bool config_bool(Config *c, int field);
 const char *config_text(Config *c, int field);
 bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
 Loc config_loc(Config *c, int field);
-char *value_print(FieldType type, const FieldValue *v);     /* in Lua's spelling */
-/* Reads one value in that spelling; NULL: done, *text behind it; else what was wanted. */
-const char *value_parse(FieldType type, const char **text, FieldValue *v);
 const char *config_hash(const Config *c);                   /* of the canonical text */
 /* one `field = value   # file:line` a line */
 const char *config_print(Config *c);
@@ -618,8 +625,8 @@ void check_plan(const Graph *g);
 void fit_check(const Graph *g);
 int64_t fit_limit(const Graph *g);
 int64_t fit_largest_micro(const Graph *g);
-/* force: over runs of another model and files that gen did not write */
-void emit_run(const Graph *g, const char *outdir, bool force);
+/* force: over runs of another model and files that gen did not write; locked: lock_require() */
+void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
 /* the recipe of which a folder was made and the words that went before it; how many */
 int emit_again(const char *dir, const char **recipe, char ***override);
 
@@ -641,7 +648,8 @@ const char *lock_cublaslt(void);                             /* version measured
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);
 void lock_note(void);                                        /* one line, if there is a file */
-void lock_require(const Graph *g);                           /* a missing row ends the program */
+/* Ends the program when something that was asked has no row. */
+void lock_require(const Graph *g);
 char *lock_path(const Graph *g);
 char *lock_generator(void);
 char *lock_kernels(void);                                    /* hash of kernels/cuda */

@@ -156,9 +156,8 @@ static void generate(const Command *cmd)
     if (cmd->roundtrip)
         return;
     const char *out = cmd->out ? cmd->out : text_print("out/%s", g->cfg->name);
-    if (!strcmp(config_text(g->cfg, F_tune), "required") || cmd->locked)
-        lock_require(g);
-    emit_run(g, out, cmd->force);
+    bool locked = !strcmp(config_text(g->cfg, F_tune), "required") || cmd->locked;
+    emit_run(g, out, cmd->force, locked);
     lock_note();
     const char *unread = config_unread(g->cfg);
     if (unread)

@@ -10,97 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) \
-    {path, FT_##type, def, lo, hi, choices, unit, doc},
-const FieldRow field_row[NFIELDS] = {
-#include "gen/config/fields.def"
-};
-
-#define FLAG(name, type, def, lo, hi, value, recipe, doc) \
-    {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
-const RunFlag run_flag[] = {
-#include "runtime/run/flags.def"
-};
-const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
-
 enum { MAX_KEYS = NFIELDS + 200 };
 
 static bool was_read[NFIELDS];
 
 /* ---- tables -------------------------------------------------------------------------------- */
-
-static const char *target_name(int i) { return target_row(i)->name; }
-static const char *family_name(int i) { return family_row(i)->name; }
-static const char *objective_name(int i) { return objective_row(i)->name; }
-
-const char *field_choices(int field)
-{
-    static const struct {
-        const char *mark;
-        int (*count)(void);
-        const char *(*name)(int i);
-    } tables[] = {{"@targets", target_count, target_name},
-                  {"@families", family_count, family_name},
-                  {"@objectives", objective_count, objective_name}};
-    const char *choices = field_row[field].choices;
-    Str s = {0};
-    for (size_t k = 0; k < sizeof tables / sizeof *tables; k++)
-        for (int i = 0; !strcmp(choices, tables[k].mark) && i < tables[k].count(); i++)
-            str_print(&s, "%s%s", i ? "|" : "", tables[k].name(i));
-    return s.n ? s.text : choices;
-}
-
-const char *field_objectives(int field)
-{
-    static const char *const of[NFIELDS] = {
-#define OF(id, objectives) [F_##id] = objectives,
-#include "gen/config/fields.def"
-    };
-    return of[field];
-}
-
-const char *run_flag_objectives(int flag)
-{
-    static const struct {
-        const char *flag, *objectives;
-    } row[] = {
-#define OF(flag, objectives) {#flag, objectives},
-#include "runtime/run/flags.def"
-    };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (!strcmp(row[i].flag, run_flag[flag].name))
-            return row[i].objectives;
-    return NULL;
-}
-
-bool field_applies(const Config *c, int field)
-{
-    const char *of = field_objectives(field), *objective = c->v[F_objective].s;
-    return !of || !objective || names_listed(of, objective);
-}
-
-int run_flag_find(const char *name)
-{
-    for (int i = 0; i < nrun_flags; i++)
-        if (!strcmp(run_flag[i].name, name))
-            return i;
-    return -1;
-}
-
-bool run_flag_words(int flag)
-{
-    const RunFlag *f = &run_flag[flag];
-    return f->type == FT_STRING && strchr(f->value, '|')
-           && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-}
-
-static int field_find(const char *path)
-{
-    for (int i = 0; i < NFIELDS; i++)
-        if (!strcmp(field_row[i].path, path))
-            return i;
-    return -1;
-}
 
 /* The key of field i inside the table `section` ("": the recipe itself); NULL: it is elsewhere. */
 static const char *key_in(int i, const char *section)
@@ -145,21 +59,6 @@ static int keys_of(const char *section, const char **key)
     return n;
 }
 
-/* Whether word is one of "a|b|c"; its index goes to *at. */
-static bool choice_find(const char *choices, const char *word, int64_t *at)
-{
-    size_t n = strlen(word);
-    *at = 0;
-    for (const char *p = choices; *p; (*at)++) {
-        size_t k = strcspn(p, "|");
-        if (k && k == n && !strncmp(p, word, n))
-            return true;
-        p += k;
-        p += *p == '|';
-    }
-    return false;
-}
-
 static char *with_commas(const char *choices)
 {
     Str s = {0};
@@ -191,20 +90,15 @@ static const char *show(const Rval *r)
     }
 }
 
-static char *number_wanted(FieldType type, double lo, double hi)
-{
-    return text_print("%s from %.15g to %.15g", type == FT_INT ? "an integer" : "a number", lo, hi);
-}
-
 /* NULL: v holds the number; else what was wanted. */
 static const char *take_number(FieldType type, double lo, double hi, const Rval *r, FieldValue *v)
 {
     bool number = r->kind == RV_INT || r->kind == RV_FLOAT;
     double f = r->kind == RV_INT ? (double)r->i : r->f;
     if (!number || !isfinite(f) || f < lo || f > hi)
-        return number_wanted(type, lo, hi);
+        return range_print(type, lo, hi, NULL);
     if (type == FT_INT && r->kind == RV_FLOAT && (f != floor(f) || fabs(f) > 9007199254740992.0))
-        return number_wanted(type, lo, hi);
+        return range_print(type, lo, hi, NULL);
     v->i = r->kind == RV_INT ? r->i : type == FT_INT ? (int64_t)f : 0;
     v->f = f;
     return NULL;
@@ -468,6 +362,19 @@ static void sort_run(Config *c)
         }
 }
 
+/* A memory limit holds for the target that it was first set beside, not for another one that the
+ * command line or a later table chooses. */
+static void drop_limit(Config *c)
+{
+    FieldValue *limit = &c->v[F_memory_limit_gib];
+    const char *now = c->v[F_target].s, *beside = recipe_beside(limit->loc, limit->f);
+    if (!now || !beside || !strcmp(beside, now))
+        return;
+    fprintf(stderr, "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
+            "memory.limit_gib=N sets one\n", limit->f, beside, limit->loc.file, limit->loc.line, now);
+    *limit = (FieldValue){0};
+}
+
 /* ---- readers ------------------------------------------------------------------------------- */
 
 static const FieldValue *read_field(const Config *c, int field, FieldType type)
@@ -534,6 +441,7 @@ Config *config_fill(Rval *recipe, const char *path)
     c->run_value = arena_new((size_t)nrun_flags * sizeof *c->run_value);
     fill_table(c, "", recipe);
     sort_run(c);
+    drop_limit(c);
     for (int i = 0; i < NFIELDS; i++) {
         const FieldRow *row = &field_row[i];
         if (c->v[i].set)

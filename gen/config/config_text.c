@@ -1,175 +1,11 @@
 /* config_text.c -- Config and the field reference as text.
  *
- * Keeps: print(parse(x)) == x; numbers in the fewest digits that read back the same; no locale. */
+ * Keeps: print(parse(x)) == x. */
 #define _GNU_SOURCE
 #include "gen/gen.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- one value in Lua's spelling ----------------------------------------------------------- */
-
-static char *float_print(double f)
-{
-    if (isnan(f))
-        return text_copy("nan");
-    if (isinf(f))
-        return text_copy(f < 0 ? "-inf" : "inf");
-    char *s = NULL;
-    for (int digits = 15; digits <= 17; digits++) {
-        s = text_print("%.*g", digits, f);
-        if (strtod(s, NULL) == f)
-            break;
-    }
-    return strpbrk(s, ".e") ? s : text_print("%s.0", s);
-}
-
-static void quote(Str *s, const char *text)
-{
-    str_print(s, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            str_print(s, "\\%c", c);
-        else if (c < ' ' || c == 127)
-            str_print(s, "\\%03d", c);
-        else
-            str_print(s, "%c", c);
-    }
-    str_print(s, "\"");
-}
-
-char *value_print(FieldType type, const FieldValue *v)
-{
-    Str s = {0};
-    switch (type) {
-    case FT_INT:
-        return text_print("%" PRId64, v->i);
-    case FT_FLOAT:
-        return float_print(v->f);
-    case FT_BOOL:
-        return text_copy(v->i ? "true" : "false");
-    case FT_STRING:
-    case FT_CHOICE:
-        quote(&s, v->s);
-        return s.text;
-    case FT_LIST:
-        str_print(&s, "{");
-        for (int i = 0; i < v->n; i++) {
-            str_print(&s, i ? ", " : "");
-            quote(&s, v->list[i]);
-        }
-        str_print(&s, "}");
-        return s.text;
-    }
-    return NULL;
-}
-
-/* NULL: *out holds the string and *text is behind it. */
-static const char *parse_string(const char **text, const char **out)
-{
-    const char *p = *text;
-    Str s = {0};
-    str_print(&s, "%s", "");
-    if (*p++ != '"')
-        return "a string in double quotes";
-    while (*p && *p != '"' && *p != '\n') {
-        int c = (unsigned char)*p++;
-        if (c == '\\' && (*p == '"' || *p == '\\'))
-            c = *p++;
-        else if (c == '\\') {
-            char digit[4] = {0};
-            memcpy(digit, p, strnlen(p, 3));
-            c = strspn(digit, "0123456789") == 3 ? atoi(digit) : 0;
-            if (c < 1 || c > 255)
-                return "one of \\\" \\\\ \\ddd after a backslash";
-            p += 3;
-        }
-        str_print(&s, "%c", c);
-    }
-    if (*p != '"')
-        return "a closing quote";
-    *text = p + 1;
-    *out = s.text;
-    return NULL;
-}
-
-static const char *parse_list(const char **text, FieldValue *v)
-{
-    const char *p = *text, *wrong;
-    if (*p++ != '{')
-        return "a list {\"a\", \"b\"}";
-    while (*p != '}') {
-        if (v->n) {
-            if (strncmp(p, ", ", 2))
-                return "a comma and a blank between items";
-            p += 2;
-        }
-        size_t n = (size_t)v->n;
-        if ((n & (n + 1)) == 0)             /* full at 0, 1, 3, 7 ... items */
-            v->list = arena_grow(v->list, n * sizeof *v->list, (2 * n + 1) * sizeof *v->list);
-        if ((wrong = parse_string(&p, &v->list[v->n])))
-            return wrong;
-        v->n++;
-    }
-    *text = p + 1;
-    return NULL;
-}
-
-const char *value_parse(FieldType type, const char **text, FieldValue *v)
-{
-    char *end;
-    switch (type) {
-    case FT_INT:
-        errno = 0;
-        v->i = strtoll(*text, &end, 10);
-        v->f = (double)v->i;
-        if (end == *text || errno)
-            return "an integer";
-        *text = end;
-        return NULL;
-    case FT_FLOAT:
-        v->f = strtod(*text, &end);
-        if (end == *text || !isfinite(v->f))
-            return "a number";
-        *text = end;
-        return NULL;
-    case FT_BOOL:
-        v->i = !strncmp(*text, "true", 4);
-        if (!v->i && strncmp(*text, "false", 5))
-            return "true or false";
-        *text += v->i ? 4 : 5;
-        return NULL;
-    case FT_STRING:
-    case FT_CHOICE:
-        return parse_string(text, &v->s);
-    case FT_LIST:
-        return parse_list(text, v);
-    }
-    return "another type";
-}
-
-static char *range_text(FieldType type, double lo, double hi, const char *choices)
-{
-    switch (type) {
-    case FT_INT:
-        return text_print("an integer from %.15g to %.15g", lo, hi);
-    case FT_FLOAT:
-        return text_print("a number from %.15g to %.15g", lo, hi);
-    case FT_BOOL:
-        return text_copy("true or false");
-    case FT_STRING:
-        return text_copy("a string");
-    case FT_CHOICE:
-        return text_print("one of %s", choices);
-    case FT_LIST:
-        return text_copy("a list of strings");
-    }
-    return NULL;
-}
 
 /* ---- the identity of a recipe -------------------------------------------------------------- */
 
@@ -256,10 +92,8 @@ static void parse_line(Config *c, const char *line, Loc here)
         parse_run(c, path + 4, p, here);
         return;
     }
-    int i = 0;
-    while (i < NFIELDS && strcmp(field_row[i].path, path))
-        i++;
-    if (i == NFIELDS)
+    int i = field_find(path);
+    if (i < 0)
         err(here, "%s: no such field", path);
     FieldValue v = {0};
     const char *wrong = value_parse(field_row[i].type, &p, &v);
@@ -269,17 +103,9 @@ static void parse_line(Config *c, const char *line, Loc here)
     const FieldRow *row = &field_row[i];
     bool number = row->type == FT_INT || (row->type == FT_FLOAT && v.set);
     if (number && (v.f < row->lo || v.f > row->hi))
-        err(here, "%s: want %s, got %s", path, range_text(row->type, row->lo, row->hi, ""),
+        err(here, "%s: want %s, got %s", path, range_print(row->type, row->lo, row->hi, ""),
             value_print(row->type, &v));
-    const char *choices = field_choices(i);
-    while (*choices && field_row[i].type == FT_CHOICE) {
-        size_t n = strcspn(choices, "|");
-        if (n == strlen(v.s) && !strncmp(choices, v.s, n))
-            break;
-        v.i++;
-        choices += n + (choices[n] == '|');
-    }
-    if (field_row[i].type == FT_CHOICE && !*choices)
+    if (row->type == FT_CHOICE && !choice_find(field_choices(i), v.s, &v.i))
         err(here, "%s: no such choice: \"%s\"", path, v.s);
     c->v[i] = v;
 }
@@ -339,7 +165,7 @@ static void print_family(FILE *to, const Family *f)
 static void print_field(FILE *to, int i)
 {
     const FieldRow *row = &field_row[i];
-    fprintf(to, "%s: %s", row->path, range_text(row->type, row->lo, row->hi, field_choices(i)));
+    fprintf(to, "%s: %s", row->path, range_print(row->type, row->lo, row->hi, field_choices(i)));
     if (*row->unit)
         fprintf(to, ", %s", row->unit);
     if (!*row->def)
@@ -359,7 +185,7 @@ static void print_flag(FILE *to, const RunFlag *f)
     const char *of = run_flag_objectives((int)(f - run_flag));
     fprintf(to, "run.%s: %s%s\n    %s\n", f->name,
             words ? text_print("one of %s", f->value + (*f->value == '|'))
-                  : range_text(f->type, f->lo, f->hi, ""),
+                  : range_print(f->type, f->lo, f->hi, ""),
             of ? text_print("; of the objective %s", of) : "", f->doc);
 }
 

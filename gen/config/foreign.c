@@ -11,23 +11,6 @@
 
 /* ---- one name ------------------------------------------------------------------------------ */
 
-static int field_of(const char *path)
-{
-    for (int i = 0; i < NFIELDS; i++)
-        if (!strcmp(field_row[i].path, path))
-            return i;
-    return -1;
-}
-
-/* Whether word is one of "a|b|c". */
-static bool one_of(const char *choices, const char *word)
-{
-    for (const char *p = choices; *p; p += strcspn(p, "|"), p += *p == '|')
-        if (strcspn(p, "|") == strlen(word) && !strncmp(p, word, strlen(word)))
-            return true;
-    return false;
-}
-
 /* In Lua's spelling for a field or flag of this type; NULL: no value of it. */
 static char *lua_value(FieldType type, const char *ours, const char *text)
 {
@@ -49,10 +32,10 @@ static char *lua_value(FieldType type, const char *ours, const char *text)
         }
         return s.n ? text_print("{ %s }", s.text) : NULL;
     case FT_CHOICE:
-        return one_of(field_choices(field_of(ours)), p) ? value_print(FT_STRING, &v) : NULL;
+        return choice_find(field_choices(field_find(ours)), p, &v.i) ? value_print(FT_STRING, &v) : NULL;
     default:
-        if (field_of(ours) < 0 && run_flag_words(run_flag_find(ours))
-            && !one_of(run_flag[run_flag_find(ours)].value, p))
+        if (field_find(ours) < 0 && run_flag_words(run_flag_find(ours))
+            && !choice_find(run_flag[run_flag_find(ours)].value, p, &v.i))
             return NULL;
         return value_print(FT_STRING, &v);
     }
@@ -79,7 +62,7 @@ const char *foreign_typed(const Foreign *row, const char *given)
 
 const char *foreign_say(const Foreign *row)
 {
-    int flag = run_flag_find(row->ours), field = field_of(row->ours);
+    int flag = run_flag_find(row->ours), field = field_find(row->ours);
     switch (row->kind) {
     case FOREIGN_ALIAS:
     case FOREIGN_LINE:
@@ -213,7 +196,7 @@ static void take_pair(Taken *t, const Pair *p)
     const char *dot = strrchr(p->key, '.'), *key = dot ? dot + 1 : p->key;
     const Foreign *row = foreign_find(key);
     int flag = run_flag_find(row && row->kind == FOREIGN_ALIAS ? row->ours : key);
-    int field = row && row->kind == FOREIGN_RECIPE ? field_of(row->ours) : field_of(p->key);
+    int field = row && row->kind == FOREIGN_RECIPE ? field_find(row->ours) : field_find(p->key);
     bool fixed = row && *row->value == '=';
     const char *value = NULL;
     if (!*p->value ? !row || (row->kind != FOREIGN_LINE && row->kind != FOREIGN_NONE)

@@ -575,10 +575,12 @@ static void write_readme(const Graph *g)
                false);
 }
 
-void emit_run(const Graph *g, const char *outdir, bool force)
+void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
 {
     folder_begin();
     write_step(g);
+    if (locked)
+        lock_require(g);
     write_train(g);
     write_build(g);
     for (int i = 0; i < g->ndumps; i++)

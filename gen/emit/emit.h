@@ -1,8 +1,8 @@
 /* emit.h -- inside the emit room: what its files share.
  *
  * emit.c fills the templates, emit_folder.c keeps the folder, emit_step.c has calls and tables of
- * step.c or step.cu, emit_lora.c adapters in them, emit_tune.c the calls of tune.cu, emit_model.c
- * what Hugging Face files say. */
+ * step.c or step.cu (emit_words.c, emit_lora.c, emit_variant.c what they consist of), emit_tune.c
+ * the calls of tune.cu, emit_model.c what Hugging Face files say. */
 #ifndef EMIT_H
 #define EMIT_H
 
@@ -21,22 +21,15 @@ void folder_list(cJSON *manifest);                 /* adds "files": each with it
 void folder_write(const char *dir, const char *manifest, bool force);
 
 char *json_text(cJSON *json);                      /* as Hugging Face prints it; deletes json */
+
+/* emit_words.c: names and numbers */
 bool on_gpu(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
 const char *c_type(Dtype dt);                      /* "float" */
 char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
-
-char *emit_shape(const Graph *g);                  /* enum constants of shape.h */
-char *emit_plan(const Graph *g);                   /* rows of plan.h */
-char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
-char *emit_programs(const Graph *g);               /* one function a program */
-/* What a schedule does on a stream ("": the CPU), in order */
-char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
-char *emit_results(const Graph *g);                /* assignments of what the host reads */
-char *emit_result_fields(const Graph *g);          /* members of StepIO */
-char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
-const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
+char *integer(int64_t n);                          /* as C has it */
+char *float_text(double f);                        /* "0.5f" */
 
 /* A kernel call of a program. */
 typedef struct TunedCall TunedCall;
@@ -46,14 +39,9 @@ typedef struct {
     const Group *group;
     TunedCall *tuned;        /* the tuner's call: operands are its pointers p[..]; else NULL */
 } Call;
-Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
-/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
-void call_print(Str *s, const Call *c, int indent);
-
 const Op *call_op(const Call *c, int i);           /* of the call's group */
 bool call_adds(const Call *c, const char *flags);  /* "add", or "beta" and the op's beta is 1 */
-char *integer(int64_t n);                          /* as C has it */
-char *float_text(double f);                        /* "0.5f" */
+Dim call_measure(const Call *c, const char *word); /* {rows:i0} and its like, as number and text */
 
 /* A matrix product, as an initialiser of a Gemm and a key of the lock file have it. */
 typedef struct {
@@ -66,8 +54,10 @@ typedef struct {
     int64_t offset;
 } Product;
 char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */
+void objects_clear(void);                          /* before the calls of a graph */
 /* Name of the Gemm, or Lora, with this initialiser; made at its first use, with this label. */
 const char *object_name(const char *label, const char *text, bool lora);
+char *emit_products(const Graph *g);               /* Gemm and Lora objects, and lists of them */
 
 /* emit_lora.c */
 char *lora_object(const Call *c);                  /* the layer's Lora, "&lora_b_qkv" */
@@ -81,15 +71,42 @@ char *emit_inputs(const Graph *g);                 /* the part of the arena with
 /* Constants of shape.h: sizes of inputs that the text `named` has not. */
 char *emit_input_sizes(const Graph *g, const char *named);
 
-/* emit_tune.c */
+/* emit_variant.c */
+/* A call whose kernel has variants that may be chosen: values of `row`, at least two. */
+struct TunedCall {
+    const char *key;
+    const VariantRow *row;
+    int nvalues, value[8];
+    int64_t depth;                   /* the largest of its dimensions: no sum has more terms */
+    Call call;
+    int n;                           /* operands, each once */
+    struct { Ref r; bool out; } operand[16];
+};
 void variants_clear(void);                         /* before the calls of a graph */
+int variants_list(TunedCall **list);               /* those asked for since; how many */
 char *variant_text(const Call *c, const char *word);
 char *variant_operand(TunedCall *t, Ref r, bool out);
+
+/* emit_step.c */
+char *emit_shape(const Graph *g);                  /* enum constants of shape.h */
+char *emit_plan(const Graph *g);                   /* rows of plan.h */
+char *emit_programs(const Graph *g);               /* one function a program */
+/* What a schedule does on a stream ("": the CPU), in order */
+char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
+char *emit_results(const Graph *g);                /* assignments of what the host reads */
+char *emit_result_fields(const Graph *g);          /* members of StepIO */
+char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
+const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
+/* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
+void call_print(Str *s, const Call *c, int indent);
+
+/* emit_tune.c */
 /* After emit_programs. Calls that have variants, for tune.cu; "": none. */
 char *emit_variants(void);
 /* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
 char *emit_variant_lists(void);
 
+/* emit_model.c */
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
 char *emit_config_json(const Graph *g);

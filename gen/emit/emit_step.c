@@ -11,55 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool on_gpu(const Graph *g) { return !strcmp(g->target->backend, "cuda"); }
-
-/* ---- names and numbers ----------------------------------------------------------------------- */
-
-char *c_name(const char *ir_name)
-{
-    char *s = text_copy(ir_name);
-    for (char *p = s; *p; p++)
-        if (!isalnum((unsigned char)*p))
-            *p = '_';
-    return s;
-}
-
-const char *c_type(Dtype dt)
-{
-    static const char *const name[NDTYPES] = {"float",   "act_t",    "act_t", "double",
-                                              "int32_t", "uint32_t", "char"};
-    return name[dt];
-}
-
-char *dim_factor(Dim d)
-{
-    return strpbrk(d.sym, "+-") || (strpbrk(d.sym, "*/") && d.sym[0] != '(')
-               ? text_print("(%s)", d.sym)
-               : text_copy(d.sym);
-}
-
-/* A product that may exceed an int is written as one number. */
-char *dim_product(const Dim *d, int n)
-{
-    int64_t total = 1;
-    Str s = {0};
-    for (int i = 0; i < n; i++) {
-        total *= d[i].n;
-        if (strcmp(d[i].sym, "1"))
-            str_print(&s, "%s%s", s.n ? " * " : "",
-                      n > 1 && strpbrk(d[i].sym, "+/") && d[i].sym[0] != '(' ? dim_factor(d[i])
-                                                                             : d[i].sym);
-    }
-    if (total > INT32_MAX)
-        return text_print("INT64_C(%" PRId64 ")", total);
-    return s.n ? s.text : "1";
-}
-
-char *float_text(double f)
-{
-    return text_print("%sf", text_float(f));
-}
-
 /* Attributes that have a name in shape.h. */
 static const char *attr_symbol(const char *key)
 {
@@ -138,8 +89,6 @@ char *emit_plan(const Graph *g)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
-
 static char *operand(Ref r)
 {
     char *name = c_name(r.v->name);
@@ -155,11 +104,6 @@ static char *operand(Ref r)
         return r.k ? text_print("AT(%s, (l + %" PRId64 ") %% %" PRId64 ")", name, r.k, r.v->slots)
                    : text_print("AT(%s, l %% %" PRId64 ")", name, r.v->slots);
     return r.k ? text_print("AT(%s, l + %" PRId64 ")", name, r.k) : text_print("AT(%s, l)", name);
-}
-
-static Ref parse_operand(const Call *c, const char *word)
-{
-    return kernel_operand(c->p, c->group, word);
 }
 
 /* Elements from the begin of a value to the end of another, between which others lie. */
@@ -181,11 +125,6 @@ static char *gradients_span(const Call *c)
         last = !last || v->offset > last->offset ? v : last;
     }
     return span_text(first, last);
-}
-
-char *integer(int64_t n)
-{
-    return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
 }
 
 /* The word `causal` of attention_bwd: ATTENTION_CAUSAL. */
@@ -215,74 +154,6 @@ static char *attribute(const Call *c, const char *word)
                                    : word_constant(call_op(c, op), a->word);
 }
 
-Dim call_measure(const Call *c, const char *word)
-{
-    const char *colon = strchr(word, ':');
-    if (!colon) {
-        const Attr *a = op_attr(call_op(c, 0), word);
-        return (Dim){a->i, integer(a->i)};
-    }
-    const Value *v = parse_operand(c, colon + 1).v;
-    int n = v->rank;
-    if (!strncmp(word, "rows", 4))
-        n = v->rank - 1;
-    else if (!strncmp(word, "cols", 4))
-        return v->dim[v->rank - 1];
-    else if (word[0] == 'd')
-        return v->dim[word[1] - '0'];
-    int64_t total = 1;
-    for (int i = 0; i < n; i++)
-        total *= v->dim[i].n;
-    return (Dim){total, dim_product(v->dim, n)};
-}
-
-/* Nothing where the rows lie side by side. */
-static void leading(Str *s, const char *name, Dim ld, int64_t dense)
-{
-    if (ld.n && ld.n != dense)
-        str_print(s, ", .%s = %s", name, ld.sym);
-}
-
-/* What a Gemm of a CUDA program has besides: its epilogue, and the algorithm of the lock file. */
-static void print_cuda_product(Str *s, const Graph *g, const Product *p)
-{
-    static const char *const names[][2] = {
-        {"gelu", "GEMM_GELU"}, {"dgelu", "GEMM_DGELU"}, {"bgrad", "GEMM_BGRAD"}};
-    const char *act = config_text(g->cfg, F_precision);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (!strcmp(p->epilogue, names[i][0]))
-            str_print(s, ", .epilogue = %s", names[i][1]);
-    if (p->scale != 1)
-        str_print(s, ", .scale = %s", float_text(p->scale));
-    if (p->offset)
-        str_print(s, ", .offset = %" PRId64, p->offset);
-    const char *algo =
-        lock_gemm_algo(g, p->form, act, p->f32 ? "fp32" : act, p->m.n, p->n.n, p->k.n, p->lda.n,
-                       p->ldb.n, p->ldc.n, p->epilogue, p->adds, p->offset);
-    if (algo)
-        str_print(s, ", .algo = %s", c_string(algo));
-}
-
-char *product_text(const Graph *g, const Product *p)
-{
-    Str s = {0};
-    str_print(&s, ".m = %s, .n = %s, .k = %s", p->m.sym, p->n.sym, p->k.sym);
-    leading(&s, "lda", p->lda, p->form[0] == 'T' ? p->m.n : p->k.n);
-    leading(&s, "ldb", p->ldb, p->form[1] == 'T' ? p->k.n : p->n.n);
-    leading(&s, "ldc", p->ldc, p->n.n);
-    str_print(&s, ", .form = GEMM_%s%s%s%s", p->form, p->bias ? ", .bias = 1" : "",
-              p->f32 ? ", .out_f32 = 1" : "", p->adds ? ", .beta = 1" : "");
-    if (on_gpu(g))
-        print_cuda_product(&s, g, p);
-    return s.text;
-}
-
-bool call_adds(const Call *c, const char *flags)
-{
-    const Attr *beta = op_attr(call_op(c, 0), "beta");
-    return strstr(flags, "add") || (strstr(flags, "beta") && beta && beta->i);
-}
-
 /* Rows of logits lie ce_width() of their columns apart. */
 static Dim wide(Dim d) { return (Dim){ce_width(d.n), text_print("ce_width(%s)", d.sym)}; }
 
@@ -310,26 +181,6 @@ static char *gemm_text(const Call *c, const char *word)
     return product_text(c->g, &p);
 }
 
-/* ---- Gemm and Lora objects: one for each different text -------------------------------------- */
-
-typedef struct { char *name, *text, *label; bool lora; } Object;
-static struct { int n; Object list[512]; } objects;
-
-const char *object_name(const char *label, const char *text, bool lora)
-{
-    for (int i = 0; i < objects.n; i++)
-        if (!strcmp(objects.list[i].text, text) && objects.list[i].lora == lora)
-            return objects.list[i].name;
-    if (objects.n == (int)(sizeof objects.list / sizeof objects.list[0]))
-        bug("too many matrix products");
-    char *name = text_print("%s_%s", lora ? "lora" : "mm", c_name(label));
-    for (int i = 0; i < objects.n; i++)
-        if (!strcmp(objects.list[i].name, name))
-            name = text_print("%s_%d", name, objects.n);
-    objects.list[objects.n] = (Object){name, text_copy(text), text_copy(label), lora};
-    return objects.list[objects.n++].name;
-}
-
 /* The result whose name a product carries. */
 static const char *gemm_label(const Call *c, const char *word)
 {
@@ -352,11 +203,10 @@ static char *expand(const Call *c, const char *word)
     if (!strcmp(word, "side"))
         return gradients_span(c);
     if (!strncmp(word, "all:", 4)) {
-        Call last = *c;
         Group end = {.kernel = c->group->kernel, .nops = 1,
                      .first_op = c->group->first_op + c->group->nops - 1};
-        last.group = &end;
-        return span_text(parse_operand(c, word + 4).v, parse_operand(&last, word + 4).v);
+        return span_text(kernel_operand(c->p, c->group, word + 4).v,
+                         kernel_operand(c->p, &end, word + 4).v);
     }
     if (!strcmp(word, "site")) {         /* a block has four linear layers */
         int64_t site = op_attr(call_op(c, 0), "site")->i;
@@ -370,7 +220,7 @@ static char *expand(const Call *c, const char *word)
         return text_copy(call_measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
-        Ref r = parse_operand(c, word);
+        Ref r = kernel_operand(c->p, c->group, word);
         return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(r);
     }
     return attribute(c, word);
@@ -479,7 +329,7 @@ static void print_program(Str *s, const Graph *g, const Program *p)
 char *emit_programs(const Graph *g)
 {
     Str s = {0};
-    objects.n = 0;
+    objects_clear();
     variants_clear();
     for (int i = 0; i < g->nprograms; i++) {
         if (i)
@@ -617,43 +467,6 @@ char *emit_prototypes(const Graph *g)
         if (!schedule_at_start(g->schedules[i]))
             str_print(&s, "%-33s// %s\n", text_print("void step_%s(void);", g->schedules[i]->name),
                       text_comment(g->schedules[i]->about));
-    return s.text;
-}
-
-/* The list of all Gemms, or of all Loras; nothing where there is none. */
-static void print_list(Str *s, bool lora)
-{
-    int column = 0;
-    for (int i = 0; i < objects.n; i++) {
-        if (objects.list[i].lora != lora)
-            continue;
-        int n = (int)strlen(objects.list[i].name) + 3;
-        if (!column)
-            str_print(s, "\nstatic %s *const %s[] = {", lora ? "Lora" : "Gemm",
-                      lora ? "loras" : "gemms");
-        bool wraps = !column || column + n > 98;
-        str_print(s, wraps ? "\n    &%s," : " &%s,", objects.list[i].name);
-        column = wraps ? 4 + n : column + n;
-    }
-    str_print(s, column ? "\n};\n" : "");
-}
-
-/* After emit_programs, which collects them. A Lora of the CPU makes products of its own. */
-char *emit_products(const Graph *g)
-{
-    bool gpu = on_gpu(g);
-    Str s = {0};
-    for (int lora = 0; lora < 2; lora++)
-        for (int i = 0; i < objects.n; i++) {
-            const Object *o = &objects.list[i];
-            if (o->lora == lora)
-                str_print(&s, "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
-                          lora ? "Lora" : "Gemm", o->name,
-                          lora && gpu ? "" : text_print(".name = \"%s\", ", o->label), o->text);
-        }
-    print_list(&s, false);
-    if (!gpu)
-        print_list(&s, true);
     return s.text;
 }
 

@@ -318,7 +318,6 @@ void lock_note(void)
 
 void lock_require(const Graph *g)
 {
-    emit_programs(g);            /* asks for everything */
     const char *const *key;
     int n = lock_untuned(&key);
     if (!n)

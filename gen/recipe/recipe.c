@@ -648,36 +648,13 @@ static int protected_load(lua_State *L)
     return 0;
 }
 
-static int key_at(const Rval *table, const char *key)
+const char *recipe_beside(Loc place, double gib)
 {
-    for (int i = 0; table && table->kind == RV_TABLE && i < table->nkeys; i++)
-        if (!strcmp(table->key[i], key))
-            return i;
-    return -1;
-}
-
-/* A memory limit holds for the target that it was first set beside, not for another one that the
- * command line or a later table chooses. */
-static void drop_limit(Rval *recipe)
-{
-    int target = key_at(recipe, "target"), memory = key_at(recipe, "memory");
-    Rval *m = memory >= 0 ? recipe->value[memory] : NULL;
-    int at = key_at(m, "limit_gib");
-    if (target < 0 || at < 0 || recipe->value[target]->kind != RV_STRING)
-        return;
-    const Rval *limit = m->value[at];
-    const char *now = recipe->value[target]->s, *beside = now;
-    for (int i = nlimits; limit->loc.file && i-- > 0;)
-        if (limits[i].loc.file && !strcmp(limits[i].loc.file, limit->loc.file)
-            && limits[i].loc.line == limit->loc.line && limits[i].gib == limit->f)
-            beside = limits[i].target;
-    if (!strcmp(beside, now) || !target_find(now))
-        return;
-    fprintf(stderr, "gen: memory.limit_gib = %g was set for target %s (%s:%d) and is left out for %s; "
-            "memory.limit_gib=N sets one\n", limit->f, beside, limit->loc.file, limit->loc.line, now);
-    m->nkeys--;
-    memmove(m->key + at, m->key + at + 1, (size_t)(m->nkeys - at) * sizeof *m->key);
-    memmove(m->value + at, m->value + at + 1, (size_t)(m->nkeys - at) * sizeof *m->value);
+    for (int i = 0; place.file && i < nlimits; i++)
+        if (limits[i].loc.file && !strcmp(limits[i].loc.file, place.file)
+            && limits[i].loc.line == place.line && limits[i].gib == gib)
+            return limits[i].target;
+    return NULL;
 }
 
 Rval *recipe_load(const char *path, char **override, int noverrides)
@@ -710,6 +687,5 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     signal(SIGXCPU, SIG_DFL);
     for (int i = 0; i < noverrides; i++)
         recipe_override(job.result, override[i]);
-    drop_limit(job.result);
     return job.result;
 }

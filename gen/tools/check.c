@@ -538,7 +538,7 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     bool compiled = true;
     const char *by = "nvcc";
     make_folder();
-    emit_run(g, folder, false);
+    emit_run(g, folder, false, false);
     used.n = 0;
     if (have) {
         int major = 0, minor = 0, n;

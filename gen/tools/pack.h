@@ -105,10 +105,15 @@ typedef struct {
 } Encoded;
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
-void encoded_free(Encoded *e);
-/* Ids appended to e with the given target bit; NULL or what is wrong with the text. */
+
+/* pack_encoded.c: ids appended to e with the given target bit */
+void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target);
+/* Of a text; NULL or what is wrong with it. */
 char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
                   Encoded *e);
+void encoded_free(Encoded *e);
+
+/* pack_chat.c */
 /* messages, then answer (NULL: none) as one conversation; given: messages that are no answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row);

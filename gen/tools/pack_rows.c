@@ -28,48 +28,6 @@ static const char alpaca_input[] =
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-static void encoded_room(Encoded *e, size_t n)
-{
-    if (e->cap - e->n >= n)
-        return;
-    e->cap = 2 * e->cap + n + 1024;
-    e->id = realloc(e->id, e->cap * sizeof *e->id);
-    e->target = realloc(e->target, e->cap);
-    if (!e->id || !e->target)
-        abort();
-}
-
-static void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target)
-{
-    encoded_room(e, n);
-    if (n) {
-        memcpy(e->id + e->n, id, n * sizeof *id);
-        memset(e->target + e->n, target, n);
-    }
-    e->n += n;
-}
-
-void encoded_free(Encoded *e)
-{
-    free(e->id);
-    free(e->target);
-    free(e->row);
-    free(e->error);
-}
-
-char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
-                  Encoded *e)
-{
-    int32_t *ids;
-    size_t count;
-    char *error = tokenizer_encode(tok, text, n, specials, &ids, &count);
-    if (error)
-        return error;
-    encoded_put(e, ids, count, target);
-    free(ids);
-    return NULL;
-}
-
 /* The same for a text that ends a document: with the end-of-text token, as its string where it
  * has one (so that tokenisation is that of the joined string), unless it is there already. */
 static char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specials,

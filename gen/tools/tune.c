@@ -62,7 +62,7 @@ int tune_run(const Graph *g, const char *out, const char *rows)
             none, out, out, g->cfg->recipe);
     if (!rows) {
         char *tuner = text_print("%s/tune", out);
-        emit_run(g, out, false);
+        emit_run(g, out, false, false);
         run((char *[]){"make", "-C", text_copy(out), "tune", NULL}, NULL);
         rows = text_print("%s/tune.json", out);
         run((char *[]){tuner, NULL}, rows);
@@ -71,7 +71,7 @@ int tune_run(const Graph *g, const char *out, const char *rows)
     if (!text)
         err((Loc){0}, "cannot read %s: %s", rows, strerror(errno));
     lock_write(g, text, rows);
-    emit_run(g, out, false);
+    emit_run(g, out, false, false);
     lock_note();
     return 0;
 }

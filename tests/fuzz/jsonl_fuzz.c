@@ -1,4 +1,4 @@
-// link: pack_rows pack_chat pack_write util names base json crc32c safetensors safetensors_write
+// link: pack_rows pack_chat pack_encoded pack_write util names base json crc32c safetensors safetensors_write
 // link: tokenizer bpe -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *

@@ -1,4 +1,4 @@
-// link: source environment override config foreign names config_text config_rules
+// link: source environment override config fields foreign names config_text config_rules
 // link: target family objective -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
 /* recipe_fuzz.c -- any text as a recipe, or (when it begins with "# config") as the text of a Config.
  *

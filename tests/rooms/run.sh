@@ -1,7 +1,8 @@
 #!/bin/bash
-# Properties of gen's rooms: random recipes pass every check, read back, are planned tightly and
-# emitted alike; four of them train, with the same gradient however the work is divided; graphs that
-# are damaged do not pass; inputs may be floats. SEED=N for other recipes, COUNT=N for more (make soak).
+# Properties of gen's rooms: no folder needs one above it (layers.sh); random recipes pass every
+# check, read back, are planned tightly and emitted alike; four of them train, with the same gradient
+# however the work is divided; graphs that are damaged do not pass; inputs may be floats. SEED=N for
+# other recipes, COUNT=N for more (make soak).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
@@ -64,6 +65,7 @@ gcc -std=c11 -O1 -Wall -Wextra -Wshadow -I. -o $work/tokens tests/rooms/tokens.c
 "$gen" "$scratch/t/r001.lua" -o "$scratch/objects" >/dev/null &&
     make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 ||
         verdict build "$(tail -n 3 "$scratch/log")"
+tests/rooms/layers.sh "$scratch/objects" || failed=1
 
 # losses RECIPE VARIANT WORDS...: `loss grad_norm` a step, or what went wrong
 losses() {

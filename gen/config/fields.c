@@ -1,0 +1,272 @@
+/* fields.c -- the rows of fields.def and of runtime/run/flags.def as tables, and values as text.
+ *
+ * Keeps: numbers in the fewest digits that read back the same; no locale. */
+#define _GNU_SOURCE
+#include "gen/gen.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD(id, path, type, def, lo, hi, choices, unit, doc) \
+    {path, FT_##type, def, lo, hi, choices, unit, doc},
+const FieldRow field_row[NFIELDS] = {
+#include "gen/config/fields.def"
+};
+
+#define FLAG(name, type, def, lo, hi, value, recipe, doc) \
+    {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
+const RunFlag run_flag[] = {
+#include "runtime/run/flags.def"
+};
+const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
+
+static const char *target_name(int i) { return target_row(i)->name; }
+static const char *family_name(int i) { return family_row(i)->name; }
+static const char *objective_name(int i) { return objective_row(i)->name; }
+
+const char *field_choices(int field)
+{
+    static const struct {
+        const char *mark;
+        int (*count)(void);
+        const char *(*name)(int i);
+    } tables[] = {{"@targets", target_count, target_name},
+                  {"@families", family_count, family_name},
+                  {"@objectives", objective_count, objective_name}};
+    const char *choices = field_row[field].choices;
+    Str s = {0};
+    for (size_t k = 0; k < sizeof tables / sizeof *tables; k++)
+        for (int i = 0; !strcmp(choices, tables[k].mark) && i < tables[k].count(); i++)
+            str_print(&s, "%s%s", i ? "|" : "", tables[k].name(i));
+    return s.n ? s.text : choices;
+}
+
+const char *field_objectives(int field)
+{
+    static const char *const of[NFIELDS] = {
+#define OF(id, objectives) [F_##id] = objectives,
+#include "gen/config/fields.def"
+    };
+    return of[field];
+}
+
+const char *run_flag_objectives(int flag)
+{
+    static const struct {
+        const char *flag, *objectives;
+    } row[] = {
+#define OF(flag, objectives) {#flag, objectives},
+#include "runtime/run/flags.def"
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].flag, run_flag[flag].name))
+            return row[i].objectives;
+    return NULL;
+}
+
+bool field_applies(const Config *c, int field)
+{
+    const char *of = field_objectives(field), *objective = c->v[F_objective].s;
+    return !of || !objective || names_listed(of, objective);
+}
+
+int run_flag_find(const char *name)
+{
+    for (int i = 0; i < nrun_flags; i++)
+        if (!strcmp(run_flag[i].name, name))
+            return i;
+    return -1;
+}
+
+bool run_flag_words(int flag)
+{
+    const RunFlag *f = &run_flag[flag];
+    return f->type == FT_STRING && strchr(f->value, '|')
+           && !strpbrk(f->value, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+}
+
+int field_find(const char *path)
+{
+    for (int i = 0; i < NFIELDS; i++)
+        if (!strcmp(field_row[i].path, path))
+            return i;
+    return -1;
+}
+
+bool choice_find(const char *choices, const char *word, int64_t *at)
+{
+    size_t n = strlen(word);
+    *at = 0;
+    for (const char *p = choices; *p; (*at)++) {
+        size_t k = strcspn(p, "|");
+        if (k && k == n && !strncmp(p, word, n))
+            return true;
+        p += k;
+        p += *p == '|';
+    }
+    return false;
+}
+
+/* ---- one value in Lua's spelling ----------------------------------------------------------- */
+
+static char *float_print(double f)
+{
+    if (isnan(f))
+        return text_copy("nan");
+    if (isinf(f))
+        return text_copy(f < 0 ? "-inf" : "inf");
+    char *s = NULL;
+    for (int digits = 15; digits <= 17; digits++) {
+        s = text_print("%.*g", digits, f);
+        if (strtod(s, NULL) == f)
+            break;
+    }
+    return strpbrk(s, ".e") ? s : text_print("%s.0", s);
+}
+
+static void quote(Str *s, const char *text)
+{
+    str_print(s, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            str_print(s, "\\%c", c);
+        else if (c < ' ' || c == 127)
+            str_print(s, "\\%03d", c);
+        else
+            str_print(s, "%c", c);
+    }
+    str_print(s, "\"");
+}
+
+char *value_print(FieldType type, const FieldValue *v)
+{
+    Str s = {0};
+    switch (type) {
+    case FT_INT:
+        return text_print("%" PRId64, v->i);
+    case FT_FLOAT:
+        return float_print(v->f);
+    case FT_BOOL:
+        return text_copy(v->i ? "true" : "false");
+    case FT_STRING:
+    case FT_CHOICE:
+        quote(&s, v->s);
+        return s.text;
+    case FT_LIST:
+        str_print(&s, "{");
+        for (int i = 0; i < v->n; i++) {
+            str_print(&s, i ? ", " : "");
+            quote(&s, v->list[i]);
+        }
+        str_print(&s, "}");
+        return s.text;
+    }
+    return NULL;
+}
+
+/* NULL: *out holds the string and *text is behind it. */
+static const char *parse_string(const char **text, const char **out)
+{
+    const char *p = *text;
+    Str s = {0};
+    str_print(&s, "%s", "");
+    if (*p++ != '"')
+        return "a string in double quotes";
+    while (*p && *p != '"' && *p != '\n') {
+        int c = (unsigned char)*p++;
+        if (c == '\\' && (*p == '"' || *p == '\\'))
+            c = *p++;
+        else if (c == '\\') {
+            char digit[4] = {0};
+            memcpy(digit, p, strnlen(p, 3));
+            c = strspn(digit, "0123456789") == 3 ? atoi(digit) : 0;
+            if (c < 1 || c > 255)
+                return "one of \\\" \\\\ \\ddd after a backslash";
+            p += 3;
+        }
+        str_print(&s, "%c", c);
+    }
+    if (*p != '"')
+        return "a closing quote";
+    *text = p + 1;
+    *out = s.text;
+    return NULL;
+}
+
+static const char *parse_list(const char **text, FieldValue *v)
+{
+    const char *p = *text, *wrong;
+    if (*p++ != '{')
+        return "a list {\"a\", \"b\"}";
+    while (*p != '}') {
+        if (v->n) {
+            if (strncmp(p, ", ", 2))
+                return "a comma and a blank between items";
+            p += 2;
+        }
+        size_t n = (size_t)v->n;
+        if ((n & (n + 1)) == 0)             /* full at 0, 1, 3, 7 ... items */
+            v->list = arena_grow(v->list, n * sizeof *v->list, (2 * n + 1) * sizeof *v->list);
+        if ((wrong = parse_string(&p, &v->list[v->n])))
+            return wrong;
+        v->n++;
+    }
+    *text = p + 1;
+    return NULL;
+}
+
+const char *value_parse(FieldType type, const char **text, FieldValue *v)
+{
+    char *end;
+    switch (type) {
+    case FT_INT:
+        errno = 0;
+        v->i = strtoll(*text, &end, 10);
+        v->f = (double)v->i;
+        if (end == *text || errno)
+            return "an integer";
+        *text = end;
+        return NULL;
+    case FT_FLOAT:
+        v->f = strtod(*text, &end);
+        if (end == *text || !isfinite(v->f))
+            return "a number";
+        *text = end;
+        return NULL;
+    case FT_BOOL:
+        v->i = !strncmp(*text, "true", 4);
+        if (!v->i && strncmp(*text, "false", 5))
+            return "true or false";
+        *text += v->i ? 4 : 5;
+        return NULL;
+    case FT_STRING:
+    case FT_CHOICE:
+        return parse_string(text, &v->s);
+    case FT_LIST:
+        return parse_list(text, v);
+    }
+    return "another type";
+}
+
+char *range_print(FieldType type, double lo, double hi, const char *choices)
+{
+    switch (type) {
+    case FT_INT:
+        return text_print("an integer from %.15g to %.15g", lo, hi);
+    case FT_FLOAT:
+        return text_print("a number from %.15g to %.15g", lo, hi);
+    case FT_BOOL:
+        return text_copy("true or false");
+    case FT_STRING:
+        return text_copy("a string");
+    case FT_CHOICE:
+        return text_print("one of %s", choices);
+    case FT_LIST:
+        return text_copy("a list of strings");
+    }
+    return NULL;
+}

@@ -1,0 +1,47 @@
+/* pack_encoded.c -- rows of ids as they grow: text becomes tokens, each with its target bit. */
+#include "gen/tools/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void encoded_room(Encoded *e, size_t n)
+{
+    if (e->cap - e->n >= n)
+        return;
+    e->cap = 2 * e->cap + n + 1024;
+    e->id = realloc(e->id, e->cap * sizeof *e->id);
+    e->target = realloc(e->target, e->cap);
+    if (!e->id || !e->target)
+        abort();
+}
+
+void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target)
+{
+    encoded_room(e, n);
+    if (n) {
+        memcpy(e->id + e->n, id, n * sizeof *id);
+        memset(e->target + e->n, target, n);
+    }
+    e->n += n;
+}
+
+void encoded_free(Encoded *e)
+{
+    free(e->id);
+    free(e->target);
+    free(e->row);
+    free(e->error);
+}
+
+char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
+                  Encoded *e)
+{
+    int32_t *ids;
+    size_t count;
+    char *error = tokenizer_encode(tok, text, n, specials, &ids, &count);
+    if (error)
+        return error;
+    encoded_put(e, ids, count, target);
+    free(ids);
+    return NULL;
+}

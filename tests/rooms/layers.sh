@@ -1,0 +1,79 @@
+#!/bin/bash
+# layers.sh PROGRAM: every folder of gen and runtime needs only folders below it, in what it calls (symbols of gen's
+# objects and of PROGRAM/.obj) and in what it includes; inside a folder of gen no files need each other in a circle.
+# Tables (.def) are facts, to be read from anywhere; kernels/ is beside the two.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+program=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+# from above to below; what is not in a list is not to be used there
+gen="gen/main gen/tools gen/emit gen/lower gen/graph gen/config gen/recipe gen
+     runtime/pack runtime/data runtime/files runtime"
+runtime="program runtime/run runtime/pack runtime/data runtime/model runtime/ranks runtime/files runtime"
+
+verdict() {             # NAME [WHY]: passed when WHY is empty
+    if [ -z "${2:-}" ]; then
+        echo "ok $1"
+    else
+        echo "not ok $1: $(echo "$2" | head -c 600 | tr '\n' ';')"
+        failed=1
+    fi
+}
+
+# symbols FOLDER: lines `FILE SYMBOL TYPE` of the objects whose source is still there
+symbols() {
+    local object file
+    while read -r object; do
+        file=${object#"$1"/}
+        file=${file%.o}
+        case $file in gen/* | runtime/*) [ -f "$file.c" ] || [ -f "$file.cu" ] || continue ;; esac
+        nm -P "$object" | awk -v file="$file" '{ print file, $1, $2 }'
+    done < <(find "$1" -name '*.o' | sort)
+}
+
+# of symbols, lines `FILE OTHER SYMBOL`: FILE needs SYMBOL, which OTHER has
+needs() {
+    awk '{ file[NR] = $1; symbol[NR] = $2; type[NR] = $3 }
+         $3 ~ /[A-TV-Z]/ { owner[$2] = $1 }
+         END { for (i = 1; i <= NR; i++)
+                   if (type[i] == "U" && symbol[i] in owner) print file[i], owner[symbol[i]], symbol[i] }'
+}
+
+# lines `FILE OTHER header`: FILE includes a header of OTHER
+includes() {
+    find "$1" -name '*.[ch]' -print0 | sort -z | xargs -0 grep -Ho '^#include "[^"]*\.h"' |
+        sed 's,^\(.*\)\.[ch]:#include "\(.*\)\.h"$,\1 \2 header,' | grep -v ' kernels/'
+}
+
+# upward LIST: those lines whose OTHER is above FILE in the list, or not in it
+upward() {
+    awk -v list="$1" '
+        function folder(file,   part, n) {
+            n = split(file, part, "/")
+            if (file == "gen/main" || n == 1) return n == 1 ? "program" : file
+            return n == 2 ? part[1] : part[1] "/" part[2]
+        }
+        BEGIN { n = split(list, name, " "); for (i = 1; i <= n; i++) height[name[i]] = n + 1 - i }
+        { a = folder($1); b = folder($2) }
+        !(a in height) { print a " has no place in tests/rooms/layers.sh"; next }
+        !(b in height) || (a != b && height[b] >= height[a]) { print $1 " needs " $2 " (" $3 ")" }' | sort -u
+}
+
+symbols out/.obj | grep -E '^(gen|runtime)/' | needs >"$scratch/gen"
+symbols "$program/.obj" | needs >"$scratch/program"
+verdict "layers: $(wc -l <"$scratch/gen") symbols of gen" "$(grep '^gen/' "$scratch/gen" | upward "$gen")"
+verdict "layers: $(wc -l <"$scratch/program") symbols of a program" "$(upward "$runtime" <"$scratch/program")"
+verdict "layers: includes of gen" "$(includes gen | upward "$gen")"
+verdict "layers: includes of runtime" "$(includes runtime | upward "$runtime")"
+
+for folder in $(awk '{ print $1; print $2 }' "$scratch/gen" | grep -o '^gen/[a-z]*/' | sort -u); do
+    circle=$(awk -v inside="^$folder" '$1 ~ inside && $2 ~ inside { print $1, $2 }' "$scratch/gen" |
+        tsort 2>&1 >/dev/null | sed -n 's,^tsort: \(.*/.*\),\1,p')
+    verdict "layers: no circle in ${folder%/}" "$circle"
+done
+[ "$(wc -l <"$scratch/gen")" -gt 500 ] && [ "$(wc -l <"$scratch/program")" -gt 100 ] ||
+    verdict "layers: symbols" "too few were found"
+exit $failed
