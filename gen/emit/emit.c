@@ -292,12 +292,8 @@ static char *recipe_h(const Graph *g)
     str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
     if (adapter)
         str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
-    str_print(&s, "    .data_kind = \"%s\",\n", config_text(c, F_data_kind));
-    str_print(&s,
-              "    .vocab = V, .T = T, .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
+    str_print(&s, "    .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
               config_int(c, F_batch_accum), g->ranks);
-    if (config_int(c, F_batch_targets))
-        str_print(&s, "    .targets = N,\n");
     str_print(&s,
               "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
               "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
@@ -477,6 +473,7 @@ static void write_train(const Graph *g)
         FILL(text_print("templates/objectives/%s.c", g->objective),
              {"head", head(g, "What the host does for the programs of a step"), false},
              {"metrics", metric_rows(g), false},
+             {"KIND", config_text(g->cfg, F_data_kind), false},
              {"batch", emit_batch(g), false},
              {"noise", ir_value(g, "noise") ? "yes" : "", false},
              {"documents", ir_value(g, "places") ? "yes" : "", false},

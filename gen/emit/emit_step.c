@@ -45,7 +45,8 @@ char *emit_shape(const Graph *g)
     constant(&s, "K", config_int(c, F_model_kv_heads), "key and value heads");
     constant(&s, "D", config_int(c, F_model_head_dim), "width of a head");
     constant(&s, "F", config_int(c, F_model_ffn), "width of the feed-forward layer");
-    constant(&s, "V", config_int(c, F_model_vocab), "rows of the embedding");
+    if (field_applies(c, F_model_vocab))
+        constant(&s, "V", config_int(c, F_model_vocab), "rows of the embedding");
     constant(&s, "P", config_int(c, F_model_positions), "positions the model knows");
     if (config_int(c, F_lora_rank))
         constant(&s, "R", config_int(c, F_lora_rank), "rank of the adapters");

@@ -164,19 +164,18 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     char *words = model_words(m, "data.kind");
     if (d->rows && strcmp(f->t.kind, "packed") == 0)
         die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
-            "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, m->data_kind,
-            words);
+            "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, d->kind, words);
     if (!d->rows && strcmp(f->t.kind, "rows") == 0)
         die(EXIT_MISMATCH, "%s: rows%s, but this binary was built for data.kind=%s: gen %s "
             "data.kind=rows (a row a sample) or data.kind=bfd (short rows side by side)%s", path,
-            f->t.mask ? " with masked prompts" : "", m->data_kind, words,
+            f->t.mask ? " with masked prompts" : "", d->kind, words,
             f->t.mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
-    if (f->t.vocab > m->vocab)
+    if (f->t.vocab > d->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
             "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,
-            (long long)m->vocab, model_words(m, "model.vocab"), (long long)f->t.vocab);
-    error = tokenfile_check_ids(&f->t, m->vocab);
+            (long long)d->vocab, model_words(m, "model.vocab"), (long long)f->t.vocab);
+    error = tokenfile_check_ids(&f->t, d->vocab);
     if (error)
         die(EXIT_DATA, "%s", error);
     f->first = d->n;
@@ -241,20 +240,21 @@ static void check_bound(const Data *d, const char *paths, const Model *m)
         }
     }
     free(samples);
-    if (most > m->targets)
+    if (most > d->targets)
         die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
             "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
-            (long long)m->targets, model_words(m, "batch.targets"),
+            (long long)d->targets, model_words(m, "batch.targets"),
             (long long)(most < d->micro * d->T ? most : 0),
             most < d->micro * d->T ? "" : ": all tokens are targets");
 }
 
-void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval)
+void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
+               bool eval)
 {
-    *d = (Data){ .eval = eval, .kind = m->data_kind, .rows = strcmp(m->data_kind, "packed") != 0,
-                 .T = m->T,
+    *d = (Data){ .eval = eval, .kind = of->kind, .rows = strcmp(of->kind, "packed") != 0,
+                 .T = of->T,
                  .micro = m->micro, .accum = eval ? 1 : m->accum, .ranks = m->ranks,
-                 .vocab = m->vocab, .targets = m->targets, .seed = seed, .epoch = -1 };
+                 .vocab = of->vocab, .targets = of->targets, .seed = seed, .epoch = -1 };
     d->G = d->micro * d->accum * d->ranks;
     int commas = 0;
     for (const char *c = paths; *c; c++)
@@ -281,7 +281,7 @@ void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool e
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
-    if (m->targets)
+    if (of->targets)
         check_bound(d, paths, m);
     if (!eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");

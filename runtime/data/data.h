@@ -43,11 +43,19 @@ typedef struct {
 #undef INPUT
 } Batch;
 
+/* What a model takes of token files. */
+typedef struct {
+    const char *kind;            /* packed, rows or bfd, as in the recipe */
+    int64_t T, vocab;            /* tokens of a sample; how many ids there are */
+    int64_t targets;             /* most of a micro-batch; 0: any number */
+} DataShape;
+
 /* Opens comma-separated token files; checks every id, that every row has a target and fits T
  * (EXIT_DATA, naming file and place), that no micro-batch can have more targets than the model
  * takes (EXIT_DATA, with their number), and that kind, vocabulary and tokenizers suit the model and
  * each other (EXIT_MISMATCH). */
-void data_open(Data *d, const char *paths, const Model *m, uint64_t seed, bool eval);
+void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
+               bool eval);
 /* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made
  * with; says how to pack them. */
 void data_check_tokenizer(const Data *d, const char *id, const char *file);

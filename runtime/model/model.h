@@ -49,9 +49,7 @@ typedef struct {
     const char *model_fields;  /* "model.hidden=64\n..." every field that must agree on resume, one a line */
     const char *config_json; /* config.json of this model as Hugging Face writes it */
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
-    const char *data_kind;   /* "packed", "rows" or "bfd" */
-    int64_t vocab, T, micro, accum, ranks;
-    int64_t targets;         /* most of a micro-batch: rows that go through the head; 0: all do */
+    int64_t micro, accum, ranks;
     int64_t parameters, trained;          /* elements; a tied tensor once */
     int64_t planned_bytes;
     int ntensors;

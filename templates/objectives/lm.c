@@ -1,7 +1,6 @@
 /* objective.c -- lm on the host: batches of tokens, their labels, validation, sampling.
 //@ head
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "runtime/data/sample.h"      // picks the next token
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/run/agree.h"        // what all ranks must have the same
+#include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
 
 //@ metrics
@@ -22,14 +22,20 @@ static uint64_t seed;
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
+//@ if targets
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .targets = N};
+//@ end
+//@ unless targets
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V};
+//@ end
     bool trains = *f->data, evaluates = *f->eval_data;
 //@ if noise
     seed = (uint64_t)f->seed;
 //@ end
     if (trains)
-        data_open(train, f->data, &model, (uint64_t)f->seed, false);
+        data_open(train, f->data, &model, &of, (uint64_t)f->seed, false);
     if (evaluates)
-        data_open(eval, f->eval_data, &model, (uint64_t)f->seed, true);
+        data_open(eval, f->eval_data, &model, &of, (uint64_t)f->seed, true);
     agree_data(trains ? train : NULL, evaluates ? eval : NULL);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);
@@ -103,7 +109,7 @@ void objective_fill(Data *d, int64_t step)
 /* A token of no meaning. */
 static int32_t any_token(int64_t n)
 {
-    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)model.vocab);
+    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)V);
 }
 
 //@ if targets
@@ -111,9 +117,9 @@ static int32_t any_token(int64_t n)
 //@ end
 void objective_fill_any(void)
 {
-    const int64_t rows = model.micro * model.T, tokens = objective_work();
+    const int64_t rows = B * T, tokens = objective_work();
 //@ if targets
-    set_counts(0, (Counts){model.targets * model.accum * model.ranks, tokens});
+    set_counts(0, (Counts){N * model.accum * model.ranks, tokens});
 //@ end
 //@ unless targets
     set_counts(0, (Counts){tokens, tokens});
@@ -123,29 +129,29 @@ void objective_fill_any(void)
         for (int64_t i = 0; i < rows; i++) {
             to.tokens[i] = any_token(micro * rows + i);
 //@ if targets
-            bool target = (i + 1) * model.targets / rows > i * model.targets / rows;
+            bool target = (i + 1) * N / rows > i * N / rows;
             to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
 //@ end
 //@ unless targets
             to.labels[i] = any_token(micro * rows + i + 1);
 //@ end
 //@ if documents
-            to.places[i] = (int32_t)(i % model.T);
-            to.ends[i] = (int32_t)model.T;
+            to.places[i] = (int32_t)(i % T);
+            to.ends[i] = (int32_t)T;
 //@ end
         }
 //@ if targets
-        data_gather(to.target_of, rows, to.target_rows, to.labels, model.targets);
+        data_gather(to.target_of, rows, to.target_rows, to.labels, N);
 //@ end
 //@ if noise
-        set_noise(0, micro, micro * model.micro);
+        set_noise(0, micro, micro * B);
 //@ end
     }
 }
 
 int64_t objective_work(void)
 {
-    return model.micro * model.T * model.accum * model.ranks;
+    return B * T * model.accum * model.ranks;
 }
 
 void objective_step(int64_t step, double *sum)
@@ -162,10 +168,10 @@ void objective_step(int64_t step, double *sum)
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
 //@ if targets
-    const int64_t rows = model.targets;
+    const int64_t rows = N;
 //@ end
 //@ unless targets
-    const int64_t rows = model.micro * model.T;
+    const int64_t rows = B * T;
 //@ end
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
@@ -189,8 +195,8 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 /* The logits behind a token at a place; the places before it were asked for. */
 static void decode(int32_t token, int64_t place)
 {
-    if (token < 0 || token >= model.vocab)
-        die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %" PRId64, token, model.vocab);
+    if (token < 0 || token >= V)
+        die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %d", token, V);
     *io.token = token;
     *io.place = (int32_t)place;
     step_decode();
@@ -200,27 +206,27 @@ static void decode(int32_t token, int64_t place)
 /* --sample TEXT: the text and what the model goes on with, on standard output. */
 static int sample(const Flags *f, const WeightFolders folder)
 {
-    Tokenizer *t = vocabulary_load(f->tokenizer, folder, WEIGHT_FOLDERS, model.vocab);
-    int32_t *ids, *text = malloc(sizeof *text * (size_t)model.T),
-                  *heap = malloc(sizeof *heap * (size_t)model.vocab);
-    float *work = malloc(sizeof *work * (size_t)model.vocab);
+    Tokenizer *t = vocabulary_load(f->tokenizer, folder, WEIGHT_FOLDERS, V);
+    int32_t *ids, *text = malloc(sizeof *text * (size_t)T),
+                  *heap = malloc(sizeof *heap * (size_t)V);
+    float *work = malloc(sizeof *work * (size_t)V);
     size_t n, bytes;
     char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
     if (error)
         die(EXIT_CONFIG, "--sample: %s", error);
     if (!text || !heap || !work)
         die(EXIT_INTERNAL, "out of memory for sampling");
-    if (n == 0 || (int64_t)n >= model.T)
-        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %" PRId64, n, model.T - 1);
+    if (n == 0 || (int64_t)n >= T)
+        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %d", n, T - 1);
     int64_t end = (int64_t)n + f->max_new_tokens, count = 0;
-    for (int64_t place = 0; place < end && place < model.T; place++) {
+    for (int64_t place = 0; place < end && place < T; place++) {
         if (place < (int64_t)n)
             text[place] = ids[place];
         decode(text[place], place);
         count = place + 1;
-        if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == model.T)
+        if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == T)
             continue;
-        int32_t next = sample_token(io.logits, model.vocab, f->temperature, f->top_p,
+        int32_t next = sample_token(io.logits, V, f->temperature, f->top_p,
                                     (uint64_t)f->seed, place, work, heap);
         if (tokenizer_ends(t, next))
             break;

@@ -86,11 +86,19 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
     st_free(w);
 }
 
-static Model model_of(const char *kind, int64_t micro, int64_t accum, int64_t ranks)
+/* A program, as far as data are concerned. */
+typedef struct { Model model; DataShape of; } Made;
+
+static Made model_of(const char *kind, int64_t micro, int64_t accum, int64_t ranks)
 {
-    return (Model){ .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5",
-                    .data_kind = kind, .vocab = 257, .T = T, .micro = micro, .accum = accum,
-                    .ranks = ranks };
+    return (Made){ { .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5",
+                     .micro = micro, .accum = accum, .ranks = ranks },
+                   { .kind = kind, .vocab = 257, .T = T } };
+}
+
+static void open_data(Data *d, const char *paths, const Made *m, uint64_t seed, bool eval)
+{
+    data_open(d, paths, &m->model, &m->of, seed, eval);
 }
 
 /* A global batch of at most 12 samples. */
@@ -104,15 +112,15 @@ static Batch batch_at(Seen *s, int64_t sample)
 }
 
 /* All samples of `step` as the ranks see them, in the order of the global batch. */
-static void gather(const char *paths, const Model *m, int64_t step, bool eval, Seen *all,
+static void gather(const char *paths, const Made *m, int64_t step, bool eval, Seen *all,
                    bool *seen)
 {
-    for (world.rank = 0; world.rank < m->ranks; world.rank++) {
+    for (world.rank = 0; world.rank < m->model.ranks; world.rank++) {
         Data d;
-        data_open(&d, paths, m, 42, eval);
+        open_data(&d, paths, m, 42, eval);
         for (int64_t k = 0; k < d.accum; k++) {
             int64_t first = data_sample0(&d, step, k);
-            if (first != (k * m->ranks + world.rank) * m->micro)     /* block k R + rank of B */
+            if (first != (k * m->model.ranks + world.rank) * m->model.micro)     /* block k R + rank of B */
                 return;                                              /* leaves `seen` empty */
             for (int64_t b = 0; b < d.micro; b++)
                 seen[first + b] = true;
@@ -212,7 +220,7 @@ static void partition(const char *path, const char *kind, int64_t n)
                                         { 2, 1, 4 }, { 1, 1, 8 } };
     static Seen got, want;
     for (size_t s = 0; s < sizeof split / sizeof *split; s++) {
-        Model m = model_of(kind, split[s][0], split[s][1], split[s][2]);
+        Made m = model_of(kind, split[s][0], split[s][1], split[s][2]);
         bool good = true, counted = true, all = true;
         for (int64_t step = 0; step < 3 * (n / 8 + 1); step++) {
             bool seen[8] = { false };
@@ -229,13 +237,13 @@ static void partition(const char *path, const char *kind, int64_t n)
             }
             good = good && (*kind != 'b' || same_places(&got, &want, 8 * T));
             Data d;
-            data_open(&d, path, &m, 42, false);
+            open_data(&d, path, &m, 42, false);
             counted = counted && data_targets(&d, step) == targets
                 && data_tokens(&d, step) == inputs && data_steps_per_epoch(&d) == (n + 7) / 8;
             data_close(&d);
         }
         char *name = format("%s: %d x %d accumulated x %d ranks, 3 epochs with tails", kind,
-                            (int)m.micro, (int)m.accum, (int)m.ranks);
+                            (int)m.model.micro, (int)m.model.accum, (int)m.model.ranks);
         check(good && counted && all, name, "%s", !all ? "a place is empty" : good ? "counts"
               : "tokens, labels or places");
         free(name);
@@ -245,7 +253,7 @@ static void partition(const char *path, const char *kind, int64_t n)
 static void evaluation(const char *path, int64_t n)
 {
     for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
-        Model m = model_of("rows", 3, 2, ranks);
+        Made m = model_of("rows", 3, 2, ranks);
         int64_t G = 3 * ranks, real = 0, batches = (n + G - 1) / G;
         static Seen got;
         bool good = true;
@@ -260,7 +268,7 @@ static void evaluation(const char *path, int64_t n)
                 }
             for (world.rank = 0; world.rank < ranks; world.rank++) {
                 Data d;
-                data_open(&d, path, &m, 1, true);
+                open_data(&d, path, &m, 1, true);
                 real += data_rows(&d, step, 0);
                 good = good && data_steps_per_epoch(&d) == batches;
                 data_close(&d);
@@ -278,16 +286,16 @@ static void evaluation(const char *path, int64_t n)
  * to the file `said`. */
 static const char *said;
 
-static int open_status(const char *path, const Model *m, bool eval)
+static int open_status(const char *path, const Made *m, bool eval)
 {
-    char *size = format("%d", (int)m->T), *vocab = format("%d", (int)m->vocab);
-    char *micro = format("%d", (int)m->micro), *targets = format("%d", (int)m->targets);
+    char *size = format("%d", (int)m->of.T), *vocab = format("%d", (int)m->of.vocab);
+    char *micro = format("%d", (int)m->model.micro), *targets = format("%d", (int)m->of.targets);
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
         if (!freopen(said, "w", stderr))
             _exit(1);
-        execl("/proc/self/exe", "unit", "--open", m->data_kind, size, vocab, path, micro, targets,
+        execl("/proc/self/exe", "unit", "--open", m->of.kind, size, vocab, path, micro, targets,
               eval ? "eval" : "train", NULL);
         _exit(1);
     }
@@ -298,7 +306,7 @@ static int open_status(const char *path, const Model *m, bool eval)
 }
 
 /* text: of the line that it ends with. */
-static void refused(const char *name, const char *path, const Model *m, int code, const char *text)
+static void refused(const char *name, const char *path, const Made *m, int code, const char *text)
 {
     int status = open_status(path, m, false);
     size_t n;
@@ -346,11 +354,11 @@ int unit_open(char **argv)
 {
     Data d;
     static Seen batch;
-    Model m = model_of(argv[2], atoi(argv[6]), 1, 1);
-    m.T = atoi(argv[3]);
-    m.vocab = atoi(argv[4]);
-    m.targets = atoi(argv[7]);
-    data_open(&d, argv[5], &m, 1, *argv[8] == 'e');
+    Made m = model_of(argv[2], atoi(argv[6]), 1, 1);
+    m.of.T = atoi(argv[3]);
+    m.of.vocab = atoi(argv[4]);
+    m.of.targets = atoi(argv[7]);
+    open_data(&d, argv[5], &m, 1, *argv[8] == 'e');
     const char *number = strstr(argv[5], "change");
     if (!number)
         return 0;
@@ -363,10 +371,10 @@ int unit_open(char **argv)
 /* Targets of all samples, from the labels of an evaluation, most first. */
 static int64_t *targets_of(const char *path, const char *kind, int64_t *n)
 {
-    Model m = model_of(kind, 1, 1, 1);
+    Made m = model_of(kind, 1, 1, 1);
     int32_t x[T], y[T];
     Data d;
-    data_open(&d, path, &m, 1, true);
+    open_data(&d, path, &m, 1, true);
     *n = d.n;
     int64_t *count = calloc((size_t)d.n, sizeof *count);
     for (int64_t i = 0; i < d.n; i++) {
@@ -414,24 +422,24 @@ static void bounds(const char *path, const char *kind)
     for (int k = 0; k < 8; k++) {
         bool eval = k % 2, good = true;
         int32_t x[64 * T], y[64 * T];
-        Model m = model_of(kind, micros[k / 2], 1, 1);
+        Made m = model_of(kind, micros[k / 2], 1, 1);
         int64_t most = 0, found = 0;
         Data d;
-        for (int64_t i = 0; i < m.micro; i++)
+        for (int64_t i = 0; i < m.model.micro; i++)
             most += count[i % n];
-        data_open(&d, path, &m, 42, eval);
+        open_data(&d, path, &m, 42, eval);
         for (int64_t step = 0; step < (eval ? 1 : 20) * data_steps_per_epoch(&d); step++) {
             data_batch(&d, step, 0, (Batch){ .tokens = x, .labels = y });
-            int64_t targets = gathered(y, m.micro * T, most, &good);
+            int64_t targets = gathered(y, m.model.micro * T, most, &good);
             found = targets > found ? targets : found;
         }
         data_close(&d);
-        m.targets = eval ? found : most;
+        m.of.targets = eval ? found : most;
         int takes = open_status(path, &m, eval);
-        m.targets--;
-        int refuses = m.targets ? open_status(path, &m, eval) : EXIT_DATA << 8;
+        m.of.targets--;
+        int refuses = m.of.targets ? open_status(path, &m, eval) : EXIT_DATA << 8;
         char *name = format("%s: %s of %d samples, %d targets", kind,
-                            eval ? "evaluation" : "training", (int)m.micro, (int)m.targets + 1);
+                            eval ? "evaluation" : "training", (int)m.model.micro, (int)m.of.targets + 1);
         check(good && found <= most && takes == 0 && WEXITSTATUS(refuses) == EXIT_DATA, name,
               "found %d, most %d, rows %s, status %x and %x", (int)found, (int)most,
               good ? "right" : "wrong", (unsigned)takes, (unsigned)refuses);
@@ -464,14 +472,14 @@ static void reference(const char *folder, const char *kind)
     cJSON *expect = read_json(path), *steps = json_get(expect, "steps");
     const cJSON *settings = json_get(expect, "settings");
     free(path);
-    Model m = model_of(kind, (int64_t)json_get(settings, "micro_batch")->valuedouble,
+    Made m = model_of(kind, (int64_t)json_get(settings, "micro_batch")->valuedouble,
                        (int64_t)json_get(settings, "accum")->valuedouble, 1);
-    m.T = (int64_t)json_get(settings, "T")->valuedouble;
+    m.of.T = (int64_t)json_get(settings, "T")->valuedouble;
     path = format("tests/train/ref/%s/tokens.safetensors", folder);
     Data d;
-    data_open(&d, path, &m, (uint64_t)json_get(settings, "seed")->valuedouble, false);
+    open_data(&d, path, &m, (uint64_t)json_get(settings, "seed")->valuedouble, false);
     int64_t first[64], i = 0, k = 0;
-    bool good = data_samples(&d, 0, first, 64) == m.micro * m.accum;
+    bool good = data_samples(&d, 0, first, 64) == m.model.micro * m.model.accum;
     for (const cJSON *s = json_get(expect, "first_samples")->child; s; s = s->next)
         good = good && first[i++] == (int64_t)s->valuedouble;
     for (const cJSON *s = steps->child; s; s = s->next)
@@ -551,7 +559,7 @@ static void changed_in_place(const char *scratch)
 {
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const struct Change *c = &changes[i];
-        Model m = model_of(c->kind, 1, 1, 1);
+        Made m = model_of(c->kind, 1, 1, 1);
         bool packed = *c->kind == 'p';
         char *path = format("%s/change%d.st", scratch, (int)i), *error = NULL;
         int64_t one[2] = { 0, TOKENS }, kept[2] = { doc[0], doc[1] };
@@ -603,11 +611,11 @@ void test_data(const char *scratch)
     bounds(rows, "rows");
     overfull();
 
-    Model m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other = m;
+    Made m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other = m;
     Data a, b;
     char *two = format("%s,%s", packed, packed);
-    data_open(&a, two, &m, 1, true);
-    data_open(&b, packed, &m, 1, true);
+    open_data(&a, two, &m, 1, true);
+    open_data(&b, packed, &m, 1, true);
     static Seen s, s1;
     data_batch(&a, 40, 0, batch_at(&s, 0));      /* samples 80, 81 = 1, 2 of the second file */
     data_batch(&b, 0, 0, batch_at(&s1, 0));
@@ -615,9 +623,9 @@ void test_data(const char *scratch)
           && memcmp(s.y, s1.y + T, T * 4) == 0,
           "two files follow each other", "%d samples", (int)a.n);
     char *fa = data_fingerprint(&a), *fb = data_fingerprint(&b);
-    other.ranks = 4;
+    other.model.ranks = 4;
     data_close(&a);
-    data_open(&a, packed, &other, 9, false);
+    open_data(&a, packed, &other, 9, false);
     char *fc = data_fingerprint(&a);
     check(strcmp(fa, fb) && !strcmp(fb, fc), "fingerprint: files, not ranks or seed", "%s", fc);
 
@@ -627,20 +635,20 @@ void test_data(const char *scratch)
             "with --kind rows, or gen x.lua gpus=1 seq.max=5 data.kind=packed");
     other = model_of("bfd", 2, 1, 1);
     refused("packed data for bfd", packed, &other, EXIT_MISMATCH, "built for data.kind=bfd: ");
-    other.T = 4;
+    other.of.T = 4;
     refused("a document longer than a bin", rows, &other, EXIT_DATA, "--max-length 4");
     other = r;
-    other.T = 4;
+    other.of.T = 4;
     refused("a row longer than T", rows, &other, EXIT_DATA, "--max-length 4");
     other = m;
-    other.vocab = 200;
+    other.of.vocab = 200;
     refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH,
             "bytes has 257 ids, the model 200: gen pack it with the model's own, or gen x.lua gpus=1 "
             "data.kind=z seq.max=5 model.vocab=257");
     refused("no such file", "/nonexistent", &m, EXIT_DATA, "/nonexistent: No such file");
     refused("no files", ",", &m, EXIT_CONFIG, "want token files, got");
     other = m;
-    other.T = TOKENS;
+    other.of.T = TOKENS;
     refused("fewer tokens than a sample", packed, &other, EXIT_DATA, "one sample needs 401");
     char *plain = format("%s/plain.st", scratch);
     write_file(plain, "rows", DOCS, doc[DOCS], false);

@@ -17,8 +17,8 @@ enum { STEPS = 25, EVERY = 4 };
 
 static const Model model = { .recipe = "recipes/x.lua", .hash = "00112233445566778899",
     .generator = "diecast 0", .objective = "lm", .family = "gpt2", .precision = "fp32",
-    .target = "cpu", .data_kind = "packed", .vocab = 257, .T = 8, .micro = 2, .accum = 3,
-    .ranks = 1, .parameters = 1000, .trained = 1000, .planned_bytes = 1 << 20 };
+    .target = "cpu", .micro = 2, .accum = 3, .ranks = 1, .parameters = 1000,
+    .trained = 1000, .planned_bytes = 1 << 20 };
 static Flags flags;
 
 /* As of an objective that reports a loss, how often it was right, a reward, and counts. */
