@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdint.h>
 
+#include "../../kernels/reference/attention.h"
+
 /* Root of the mean square of a row: what its elements less the mean are off by, as x and the mean
  * round, is more than themselves where the row hardly deviates. RMSNorm (mean NULL): nothing. */
 static inline double norm_off_(const double *x, const double *mean, int64_t C)
