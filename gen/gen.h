@@ -567,7 +567,7 @@ typedef struct {
     bool sharded;            /* each rank has its own, else all the same */
     const char *doc;
 } InputRow;
-const InputRow *input_row(const char *name);                 /* the graph has no other inputs */
+const InputRow *input_row(const char *name);                 /* or NULL */
 
 /* ---- rules.c: the op as its row of ops.def wants it ------------------------------------------ */
 

@@ -16,8 +16,10 @@ enum { MICROS = @MICROS@ };            // micro-batches of a step
  * program of one micro-batch reads those of the first. */
 typedef struct {
 //@ inputs
-    float *scaler;               // fp16, reached by runtime/device.h: loss scale, steps since it
+//@ if fp16
+    float *scaler;               // reached by runtime/device.h: loss scale, steps since it
                                  // changed
+//@ end
 //@ results
 } StepIO;
 

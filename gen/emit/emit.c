@@ -388,6 +388,7 @@ static void write_step(const Graph *g)
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     folder_put("step.h",
         FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
+             {"fp16", ir_value(g, "scaler") ? "yes" : "", false},
              {"inputs", emit_io_fields(g), false}, {"results", emit_result_fields(g), false},
              {"steps", emit_prototypes(g), false}),
         false);

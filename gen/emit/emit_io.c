@@ -26,6 +26,19 @@ int64_t emit_micros(const Graph *g)
     return n;
 }
 
+/* What the host knows of an input; a graph that was read may have others. */
+static const InputRow *row_of(const Graph *g, const Value *v)
+{
+    const InputRow *row = input_row(v->name);
+    if (!row)
+        err(v->loc, "input %s: inputs.def has no such row, so no host writes it", v->name);
+    int64_t tensors = row->micro ? emit_micros(g) : 1;
+    if (row->dtype != v->dtype || (v->count ? v->count : 1) != tensors || v->slots != tensors)
+        err(v->loc, "input %s: want %" PRId64 " of %s, as inputs.def has it", v->name, tensors,
+            dtype_name[row->dtype]);
+    return row;
+}
+
 /* A comment behind the line that ends s, at column 33 or right of the text, wrapped. */
 static void comment(Str *s, int used, const char *text)
 {
@@ -49,7 +62,7 @@ char *emit_io_fields(const Graph *g)
     const Value *v;
     Str s = {0};
     for (int i = 0; (v = input_at(g, i)); i++) {
-        const InputRow *row = input_row(v->name);
+        const InputRow *row = row_of(g, v);
         char *line = text_print("    %s *%s%s;", c_type(v->dtype), c_name(v->name),
                                 row->micro ? "[MICROS]" : "");
         Str shape = {0};
@@ -75,7 +88,7 @@ char *emit_io(const Graph *g)
     Str micros = {0}, s = {0};
     for (int i = 0; (v = input_at(g, i)); i++) {
         const char *name = c_name(v->name);
-        if (!input_row(v->name)->micro)
+        if (!row_of(g, v)->micro)
             str_print(&s, "    io.%s = %s;\n", name, host_side(g, name));
         else if (loop)
             str_print(&micros, "        io.%s[k] = %s;\n", name,
@@ -92,7 +105,7 @@ char *emit_batch(const Graph *g)
     const Value *v;
     Str s = {0};
     for (int i = 0; (v = input_at(g, i)); i++)
-        if (input_row(v->name)->micro)
+        if (row_of(g, v)->micro)
             str_print(&s, "        .%s = io.%s[micro],\n", c_name(v->name), c_name(v->name));
     return s.n ? s.text : "";
 }
