@@ -292,7 +292,7 @@ const Target *target_row(int i);
 
 /* ---- families.def: how families of models are put together ----------------------------------- */
 
-enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4 };
+enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4, BIAS_DENSE = 8 };
 
 /* A row. Paths are module paths of the Hugging Face class, %d the layer. */
 typedef struct {
@@ -300,6 +300,7 @@ typedef struct {
     const char *first, *block, *last;    /* steps, see families.def */
     const char *norm, *activation;       /* ops */
     const char *eps;         /* default of model.norm_eps */
+    const char *eps_e;       /* of norm_e; NULL: as of all norms */
     bool rotary;             /* q and k are rotated by their places */
     int biases;              /* linear layers that have one: BIAS_... */
     bool bias_chosen;        /* model.attention_bias adds BIAS_ATTENTION */
@@ -308,7 +309,8 @@ typedef struct {
     int ffn;                 /* default of model.ffn: so many times hidden; 0: it has to be set */
     /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
     double residual_init;
-    const char *tokens, *places, *norm1, *norm2, *norm_f, *head;
+    bool torch_init;         /* matrices, biases and tables start as those of PyTorch's modules do */
+    const char *tokens, *places, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
     const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
     const char *gate, *up, *down;        /* gate: of activations that take a pair */
 } Family;
@@ -321,9 +323,9 @@ const Family *family_row(int i);
 const Family *family_find(const char *name);
 const FamilyClass *family_class(const char *name, const char *head);
 const char *family_leaf(const char *path);                  /* the last name of a path */
-/* Modules as PEFT names them, each once; how many: linear layers of blocks, those of them that get
+/* Modules as PEFT names them, each once; how many: linear layers but the head, those of them that get
  * adapters by default, and embedding and head. */
-#define FAMILY_LEAVES 8
+#define FAMILY_LEAVES 9
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES]);
@@ -430,7 +432,7 @@ struct Op {
     int nin, nout, nattr;
     int capin, capout;
     Ref *in, *out;           /* grown by op_in() and op_out() */
-    Attr attr[12];
+    Attr attr[14];
     int region;              /* 0: straight line; else the repeat region it belongs to */
     int group;               /* after fuse: index of its group */
     Loc loc;

@@ -243,6 +243,10 @@ static void check_family(const Config *c, const Family *f)
             place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
             "model.rope_low_freq_factor: %.15g has to be below model.rope_high_freq_factor = %.15g",
             c->v[F_model_rope_low_freq_factor].f, c->v[F_model_rope_high_freq_factor].f);
+    if (f->torch_init)
+        refuse_set(c, F_model_init_std, F_model_init_std,
+                   text_print("weights of %s start as those of PyTorch's modules do; leave it out",
+                              f->name));
     if (!f->bias_chosen)
         refuse_set(c, F_model_attention_bias, F_model_attention_bias,
                    text_print("only %s leaves a choice; %s has its own biases: leave it out",

@@ -50,7 +50,8 @@ static int add_leaf(const char **leaf, int n, const char *path)
 
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES])
 {
-    const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down};
+    const char *const path[] = {f->q, f->k, f->v, f->o, f->gate, f->up, f->down,
+                                f->dense};
     int n = 0;
     for (size_t i = 0; i < sizeof path / sizeof *path; i++)
         n = add_leaf(leaf, n, path[i]);

@@ -14,6 +14,8 @@ typedef struct {
     Dim rows, T, in, out;
     Dim row;                         /* from row to row of x, and of w where u and B stand there */
     const char *label;               /* "b.qkv", "d.qkv": the layer, as the pass names it */
+    const char *name;                /* "b.qkv": as the training pass does */
+    const char *mode;                /* of the pass: "", ".eval" .. */
 } Adapters;
 
 static Adapters adapters_of(const Call *c)
@@ -24,13 +26,17 @@ static Adapters adapters_of(const Call *c)
     l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
     l.folded = fold || (l.backward && op->in[2].v == op->in[3].v);
     const Value *x = op->in[fold ? 0 : l.backward ? 2 : 1].v, *a = op->in[l.backward ? 4 : 2].v;
-    const char *name = a->name;      /* "b.qkv.lora_a" */
-    /* b, r, e or d: see build_temp() */
-    char pass = l.backward ? 'b' : op->out[0].v->name[0];
     l.rows = (Dim){x->dim[0].n * x->dim[1].n, dim_product(x->dim, 2)};
     l.T = x->dim[1], l.in = a->dim[1], l.row = x->dim[2];
     l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[2];
-    l.label = text_print("%c%.*s", pass, (int)(strlen(name + 1) - strlen(".lora_a")), name + 1);
+    l.name = text_print("%.*s", (int)(strlen(a->name) - strlen(".lora_a")), a->name);
+    /* what build_temp() puts in front of a pass's values: "b.", "r.", "e.", "d.", outside of blocks
+     * in training nothing */
+    const char *layer = op->region ? l.name + 2 : l.name, *out = op->out[0].v->name;
+    const char *pass = l.backward ? op->region ? "b." : ""
+                       : strncmp(out, layer, strlen(layer)) ? text_print("%.2s", out) : "";
+    l.label = text_print("%s%s", pass, layer);
+    l.mode = l.backward ? ".bwd" : *pass == 'e' ? ".eval" : *pass == 'd' ? ".decode" : "";
     return l;
 }
 
@@ -155,7 +161,6 @@ static char *lora_text(const Call *c, const Adapters *l)
 char *lora_object(const Call *c)
 {
     const Adapters l = adapters_of(c);
-    const char *mode = l.backward ? ".bwd" : *l.label == 'e' ? ".eval"
-                       : *l.label == 'd' ? ".decode" : "";
-    return text_print("&%s", object_name(text_print("b%s%s", l.label + 1, mode), lora_text(c, &l), true));
+    const char *name = text_print("%s%s", l.name, l.mode);
+    return text_print("&%s", object_name(name, lora_text(c, &l), true));
 }

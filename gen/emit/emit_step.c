@@ -209,9 +209,11 @@ static char *expand(const Call *c, const char *word)
         return span_text(kernel_operand(c->p, c->group, word + 4).v,
                          kernel_operand(c->p, &end, word + 4).v);
     }
-    if (!strcmp(word, "site")) {         /* a block has four linear layers */
-        int64_t site = op_attr(call_op(c, 0), "site")->i;
-        return site ? text_print("4 * l + %" PRId64, site) : text_copy("4 * l");
+    if (!strcmp(word, "site")) {
+        int64_t site = op_attr(call_op(c, 0), "site")->i, each = op_attr(call_op(c, 0), "sites")->i;
+        if (!each)
+            return integer(site);
+        return text_print(site ? "%" PRId64 " * l + %" PRId64 : "%" PRId64 " * l", each, site);
     }
     if (!strcmp(word, "lora"))
         return lora_object(c);

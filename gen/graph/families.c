@@ -8,9 +8,17 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- shapes and values ----------------------------------------------------------------------- */
+
+/* Whether a list of steps goes on with this one. */
+static bool is_step(const char *steps, const char *word)
+{
+    size_t n = strlen(word);
+    return !strncmp(steps, word, n) && (!steps[n] || steps[n] == ' ');
+}
 
 void family_shapes(Build *b)
 {
@@ -20,7 +28,9 @@ void family_shapes(Build *b)
     b->T = config_int(c, F_seq_max);
     size_add(b, "B", b->B);
     size_add(b, "T", b->T);
-    b->L = config_int(c, F_model_layers);
+    b->stack = (Stack){"", dim(config_int(c, F_model_layers), "L"), 0};
+    for (const char *p = b->family->block; *p; p += strcspn(p, " "), p += *p == ' ')
+        b->block_sites += is_step(p, "attention") || is_step(p, "ffn") ? 2 : 0;
     b->C = config_int(c, F_model_hidden);
     b->H = config_int(c, F_model_heads);
     b->K = config_int(c, F_model_kv_heads);
@@ -63,10 +73,33 @@ static bool listed(Config *c, int field, const char *path)
 /* What a parameter is before training. */
 typedef struct {
     const char *init;
+    double std;              /* of normal; bound of uniform */
     bool plain;              /* a norm's, or a bias */
 } First;
-static const First first_matrix = {"normal", false}, first_scale = {"ones", true},
-                   first_bias = {"zeros", true};
+
+static First first_as(const Build *b, const char *init, bool plain)
+{
+    return (First){init, config_float(b->c, F_model_init_std), plain};
+}
+
+/* A linear layer's weight and bias, and an embedding. PyTorch: U(-1/sqrt(in), 1/sqrt(in)) for both,
+ * N(0, 1). */
+static First first_weight(const Build *b, Dim in)
+{
+    return b->family->torch_init ? (First){"uniform", 1 / sqrt((double)in.n), false}
+                                 : first_as(b, "normal", false);
+}
+
+static First first_bias(const Build *b, Dim in)
+{
+    return b->family->torch_init ? (First){"uniform", 1 / sqrt((double)in.n), true}
+                                 : first_as(b, "zeros", true);
+}
+
+static First first_table(const Build *b)
+{
+    return b->family->torch_init ? (First){"normal", 1, false} : first_as(b, "normal", false);
+}
 
 /* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
  * decides by name. */
@@ -81,7 +114,8 @@ typedef struct { const char *path; int64_t rows; } Module;
 /* "b.qkv.w" inside blocks, "norm_f.w" outside. */
 static const char *parameter_name(const Build *b, const char *name, const char *suffix)
 {
-    return text_print("%s%s.%s", b->region ? "b." : "", name, suffix);
+    return b->region ? text_print("b.%s%s.%s", b->stack.name, name, suffix)
+                     : text_print("%s.%s", name, suffix);
 }
 
 /* A parameter of rank 1 or 2 that holds the tensors `suffix` of the modules, one below the
@@ -95,15 +129,15 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
     Dim d[2] = {rows, cols};
     v = ir_new(b->g, VK_PARAM, PU_weights, b->act, name, cols.n ? 2 : 1, d, b->loc);
     bool layered = strstr(m[0].path, "%d");
-    v->count = layered ? b->L : 0;
-    v->slots = layered ? b->L : 1;
+    v->count = layered ? b->stack.layers.n : 0;
+    v->slots = layered ? b->stack.layers.n : 1;
     bool lora = config_int(b->c, F_lora_rank) > 0;
     bool saved = lora && listed(b->c, F_lora_modules_to_save, m[0].path);
     v->trained = !lora || saved;
     v->decay = v->trained && decays(b, first);
     v->adapter = saved;
     v->init = first.init;
-    v->std = config_float(b->c, F_model_init_std);
+    v->std = first.std;
     v->npieces = nmodules;
     v->piece = arena_new(sizeof(Piece) * (size_t)nmodules);
     int64_t row = 0;
@@ -119,7 +153,7 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
 static Value *as_adapter(const Build *b, Value *v, const char *init, double std)
 {
     v->trained = v->adapter = true;
-    v->decay = decays(b, first_matrix);
+    v->decay = decays(b, (First){0});
     v->init = init;
     v->std = std;
     for (int i = 0; i < v->npieces; i++)
@@ -199,12 +233,19 @@ static void adapter_weights(Build *b, const char *name, Adapters *l, Dim in, Dim
 {
     Dim rows = l->width == out.n ? out : dim(l->width, text_print("%" PRId64, l->width));
     Value *A = parameter(b, parameter_name(b, name, "lora_a"), dim_ranks(b, l), in, l->a,
-                         l->parts, "lora_A.weight", first_matrix);
+                         l->parts, "lora_A.weight", (First){0});
     Value *B = parameter(b, parameter_name(b, name, "lora_b"), rows,
                          dim(config_int(b->c, F_lora_rank), "R"), l->b, l->parts, "lora_B.weight",
-                         first_matrix);
+                         (First){0});
     l->A = as_adapter(b, A, "uniform", 1 / sqrt((double)in.n));
     l->B = as_adapter(b, B, "zeros", 0);
+}
+
+/* The dropout site of the linear layer just begun, in a block that of layer 0. */
+static int64_t site(const Build *b)
+{
+    int64_t behind = b->region ? 0 : b->block_sites * (b->stack.layers.n - 1);
+    return b->stack.site + behind + b->sites - 1;
 }
 
 /* An op of the layer's adapters: the caller's two operands, their weights, in training the noise of
@@ -225,7 +266,7 @@ static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref secon
     }
     op_float(op, "scale", alpha / (config_bool(c, F_lora_rslora) ? sqrt(r) : r));
     if (p > 0)
-        op_float(op, "dropout", p), op_int(op, "site", b->sites - 1);
+        op_float(op, "dropout", p), op_int(op, "site", site(b)), op_int(op, "sites", b->region ? b->block_sites : 0);
     return op;
 }
 
@@ -261,7 +302,7 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
     Dim wide = columns(x);
     Loc loc = b->loc;
     Value *w = parameter(b, parameter_name(b, name, "w"), out, wide, m, nmodules, "weight",
-                         first_matrix);
+                         first_weight(b, in));
     bool folded = wide.n > in.n;
     b->sites++;
     for (int i = 0; i < nmodules && folded; i++)
@@ -273,7 +314,7 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
     Op *op;
     if (bias) {
         Value *v = parameter(b, parameter_name(b, name, "b"), out, dim(0, ""), m, nmodules, "bias",
-                             first_bias);
+                             first_bias(b, in));
         op = build_op(b, OP_linear_bias);
         op_in(op, x), op_in(op, use(w)), op_in(op, use(v));
     } else {
@@ -291,7 +332,7 @@ static void residual_init(Build *b, const char *name)
 {
     if (b->family->residual_init)
         ir_value(b->g, name)->std =
-            config_float(b->c, F_model_init_std) / sqrt(b->family->residual_init * (double)b->L);
+            config_float(b->c, F_model_init_std) / sqrt(b->family->residual_init * (double)b->stack.layers.n);
 }
 
 static void head_attrs(const Build *b, Op *op)
@@ -316,13 +357,14 @@ static Ref rotate(Build *b, Ref qkv)
 }
 
 /* Keys or values of every place so far: (K, T, D) a layer. */
-static Value *cache(Build *b, const char *name)
+static Value *cache(Build *b, const char *what)
 {
+    const char *name = text_print("%s%s", b->stack.name, what);
     Dim d[3] = {dim(b->K, "K"), dim(b->T, "T"), dim(b->D, "D")};
     Value *v = ir_value(b->g, name);
     if (!v) {
         v = ir_new(b->g, VK_STATE, PU_activations, b->act, name, 3, d, b->loc);
-        v->count = v->slots = b->L;
+        v->count = v->slots = b->stack.layers.n;
     }
     return v;
 }
@@ -395,12 +437,6 @@ static Dim dim_up(const Build *b)
     return b->family->gate ? dim(2 * b->F, "2*F") : dim(b->F, "F");
 }
 
-static bool is_step(const char *steps, const char *word)
-{
-    size_t n = strlen(word);
-    return !strncmp(steps, word, n) && (!steps[n] || steps[n] == ' ');
-}
-
 /* What follows a step: `next` is the rest of the list. A norm that only a linear layer reads leaves
  * room in its rows for that layer's adapters. */
 static Dim dim_normed(const Build *b, const char *next)
@@ -429,7 +465,7 @@ static Value *places_table(Build *b)
     int64_t P = config_int(b->c, F_model_positions);
     Module m = {b->family->places, P};
     return !m.path ? NULL
-                   : parameter(b, "wpe", dim(P, "P"), dim_C(b), &m, 1, "weight", first_matrix);
+                   : parameter(b, "wpe", dim(P, "P"), dim_C(b), &m, 1, "weight", first_table(b));
 }
 
 /* A linear layer of b->features, and the rows of places; of whole sequences. */
@@ -447,8 +483,9 @@ static void step_features(Build *b, const char *next)
         op_in(cast, x), op_out(cast, rounded);
         x = rounded;
     }
-    Value *w = parameter(b, "embed.w", C, columns(x), &m, 1, "weight", first_matrix),
-          *bias = parameter(b, "embed.b", C, none, &m, 1, "bias", first_bias),
+    Value *w = parameter(b, "embed.w", C, columns(x), &m, 1, "weight",
+                         first_weight(b, columns(x))),
+          *bias = parameter(b, "embed.b", C, none, &m, 1, "bias", first_bias(b, columns(x))),
           *wpe = places_table(b);
     Ref y = wpe ? activation(b, "embed", x, C) : result(b, "embed", C, next);
     Op *op = build_op(b, OP_linear_bias);
@@ -459,7 +496,7 @@ static void step_features(Build *b, const char *next)
         return;
     op = build_op(b, OP_add_pos);
     op_in(op, y), op_in(op, ref(wpe));
-    b->x = result(b, "embed", C, next);
+    b->x = result(b, "embed.pos", C, next);
     op_out(op, b->x);
 }
 
@@ -471,7 +508,7 @@ static void step_tokens(Build *b, const char *next)
     }
     b->loc = config_loc(b->c, F_model_vocab);
     Module m = {b->family->tokens, b->V};
-    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_matrix),
+    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_table(b)),
           *wpe = places_table(b);
     bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at;
     Ref y = result(b, "embed", dim_C(b), next);
@@ -490,21 +527,22 @@ static void step_tokens(Build *b, const char *next)
     b->x = y;
 }
 
-static void norm(Build *b, const char *name, const char *path, const char *next)
+static void norm(Build *b, const char *name, const char *path, double eps, const char *next)
 {
     b->loc = config_loc(b->c, F_model_norm_eps);
     bool layernorm = !strcmp(b->family->norm, "layernorm");
     Dim C = dim_C(b), none = dim(0, "");
     const Value *x = b->x.v;
     Module m = {path, C.n};
-    Value *w = parameter(b, parameter_name(b, name, "w"), C, none, &m, 1, "weight", first_scale);
+    Value *w = parameter(b, parameter_name(b, name, "w"), C, none, &m, 1, "weight",
+                         first_as(b, "ones", true));
     Ref y = result(b, name, dim_normed(b, next), next), mean = {0};
     if (layernorm)
         mean = build_temp(b, text_print("%s.mean", name), DT_F32, x->rank - 1, x->dim);
     Ref rstd = build_temp(b, text_print("%s.rstd", name), DT_F32, x->rank - 1, x->dim);
     Value *bias = !layernorm ? NULL
                              : parameter(b, parameter_name(b, name, "b"), C, none, &m, 1, "bias",
-                                         first_bias);
+                                         first_as(b, "zeros", true));
     Op *op = build_op(b, layernorm ? OP_layernorm : OP_rmsnorm);
     op_in(op, b->x), op_in(op, use(w));
     if (layernorm)
@@ -513,15 +551,31 @@ static void norm(Build *b, const char *name, const char *path, const char *next)
     if (layernorm)
         op_out(op, mean);
     op_out(op, rstd);
-    op_float(op, "eps", config_float(b->c, F_model_norm_eps));
+    op_float(op, "eps", eps);
     b->x = y;
 }
 
-static void step_norm1(Build *b, const char *next) { norm(b, "norm1", b->family->norm1, next); }
-static void step_norm2(Build *b, const char *next) { norm(b, "norm2", b->family->norm2, next); }
+static double norm_eps(const Build *b) { return config_float(b->c, F_model_norm_eps); }
+
+static void step_norm_e(Build *b, const char *next)
+{
+    const char *eps = b->family->eps_e;
+    norm(b, "norm_e", b->family->norm_e, eps ? atof(eps) : norm_eps(b), next);
+}
+
+static void step_norm1(Build *b, const char *next)
+{
+    norm(b, "norm1", b->family->norm1, norm_eps(b), next);
+}
+
+static void step_norm2(Build *b, const char *next)
+{
+    norm(b, "norm2", b->family->norm2, norm_eps(b), next);
+}
+
 static void step_norm_f(Build *b, const char *next)
 {
-    norm(b, "norm_f", b->family->norm_f, next);
+    norm(b, "norm_f", b->family->norm_f, norm_eps(b), next);
 }
 
 static void step_keep(Build *b, const char *next)
@@ -568,10 +622,20 @@ static void step_ffn(Build *b, const char *next)
     residual_init(b, "b.down.w");
 }
 
+static void step_dense(Build *b, const char *next)
+{
+    (void)next;
+    Module m = {b->family->dense, b->C};
+    b->loc = config_loc(b->c, F_model_hidden);
+    Ref y = linear(b, "dense", b->x, dim_C(b), dim_C(b), &m, 1, b->biases & BIAS_DENSE);
+    b->x = pointwise(b, op_find(b->family->activation), "dense.act", y, dim_C(b));
+}
+
 static const struct { const char *word; void (*write)(Build *b, const char *next); } steps[] = {
-    {"tokens", step_tokens},       {"keep", step_keep}, {"add", step_add},
-    {"norm1", step_norm1},         {"norm2", step_norm2}, {"norm_f", step_norm_f},
-    {"attention", step_attention}, {"ffn", step_ffn},
+    {"tokens", step_tokens}, {"norm_e", step_norm_e},       {"keep", step_keep},
+    {"add", step_add},       {"norm1", step_norm1},         {"norm2", step_norm2},
+    {"ffn", step_ffn},       {"attention", step_attention}, {"dense", step_dense},
+    {"norm_f", step_norm_f},
 };
 
 /* Writes a list of steps from b->x to `to`; to.v == NULL: to a value of its own. */
@@ -592,7 +656,7 @@ static void walk(Build *b, const char *list, Ref to)
 
 /* ---- the public pieces ----------------------------------------------------------------------- */
 
-void family_first(Build *b) { walk(b, b->family->first, b->x); }
+void family_first(Build *b, Ref to) { walk(b, b->family->first, to); }
 
 void family_block(Build *b)
 {
@@ -617,5 +681,6 @@ Value *family_head(Build *b)
         return ir_value(b->g, "wte");
     b->loc = config_loc(b->c, F_model_tied);
     Module m = {b->family->head, b->V};
-    return parameter(b, "head", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_matrix);
+    return parameter(b, "head", dim(b->V, "V"), dim_C(b), &m, 1, "weight",
+                     first_weight(b, dim_C(b)));
 }

@@ -15,15 +15,16 @@ typedef struct {
 } Entry;
 
 static struct {
-    int n;
+    int n, nstreams;
     Entry entry[256];
+    struct { Value *x, *dx; } stream[8];
     int skip;                /* op whose gradient was taken together with a later one; -1: none */
 } tape;
 
 void gradient_start(Build *b)
 {
     (void)b;
-    tape.n = 0;
+    tape.n = tape.nstreams = 0;
     tape.skip = -1;
 }
 
@@ -67,17 +68,35 @@ static Ref like(Build *b, const char *name, Ref value, Dim columns)
     return build_temp(b, name, value.v->dtype, value.v->rank, d);
 }
 
-/* Where the whole gradient of a value lives: dx[l] for x[l], else a temporary of `columns`. */
+/* The name of a value without what build_temp() puts in front of it. */
+static const char *base_name(const Build *b, Ref value)
+{
+    const char *name = value.v->name;
+    return value.index == IX_LOOP && strchr(name, '.')
+               ? strchr(name, '.') + 1 + strlen(b->stack.name) : name;
+}
+
+/* Where the whole gradient of a value lives: that of a stream's element in the stream of gradients,
+ * else a temporary of `columns`. */
 static Ref whole(Build *b, Ref value, const char *suffix, Dim columns)
 {
-    if (!strcmp(value.v->name, "x") && !*suffix)
-        return (Ref){ir_value(b->g, "dx"), value.index, value.k};
-    const char *dot = strchr(value.v->name, '.'),
-               *base = value.index == IX_LOOP && dot ? dot + 1 : value.v->name;
-    return like(b, text_print("d%s%s", base, suffix), value, columns);
+    for (int i = 0; i < tape.nstreams && !*suffix; i++)
+        if (tape.stream[i].x == value.v)
+            return (Ref){tape.stream[i].dx, value.index, value.k};
+    return like(b, text_print("d%s%s", base_name(b, value), suffix), value, columns);
 }
 
 static Dim columns(Ref value) { return value.v->dim[value.v->rank - 1]; }
+
+void gradient_stream(Value *x, Value *dx)
+{
+    if (tape.nstreams == (int)(sizeof tape.stream / sizeof tape.stream[0]))
+        bug("too many streams");
+    tape.stream[tape.nstreams].x = x;
+    tape.stream[tape.nstreams++].dx = dx;
+}
+
+Ref gradient_room(Build *b, Ref value) { return whole(b, value, "", columns(value)); }
 
 /* A place for one more contribution to the gradient of value, or of its first columns. */
 static Ref contribution_of(Build *b, Ref value, Dim some)
@@ -264,7 +283,7 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
 {
     Ref A = fwd->in[2], B = fwd->in[3];
     bool drops = fwd->nin > 4;
-    Ref dx0 = like(b, text_print("d%s.base", strchr(base->out[0].v->name, '.') + 1), x, columns(A));
+    Ref dx0 = like(b, text_print("d%s.base", base_name(b, base->out[0])), x, columns(A));
     linear_dx(b, dy, base->in[1], dx0);
     Ref dx = contribution_of(b, x, columns(A));
     Op *op = build_op(b, drops ? OP_lora_dropout_bwd : OP_lora_bwd);

@@ -15,6 +15,13 @@ typedef enum {
     MODE_DECODE              /* one token, keys and values cached */
 } Mode;
 
+/* Equal blocks, one behind the other. A model has one or several, each with a stream of its own. */
+typedef struct {
+    const char *name;        /* part of its values' names: "" or "top." */
+    Dim layers;
+    int64_t site;            /* the first of its dropout sites */
+} Stack;
+
 typedef struct {
     Graph *g;
     Config *c;
@@ -23,13 +30,15 @@ typedef struct {
     Mode mode;
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
-    int64_t B, T, L, C, H, K, D, F, V;
+    int64_t B, T, C, H, K, D, F, V;
+    Stack stack;             /* blocks are written for */
     int64_t N;               /* rows of a micro-batch that go through the head */
     int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
     Dim size[8];
     Dtype act;               /* activations and compute weights */
     int biases;              /* BIAS_... */
-    int sites;               /* dropout sites handed out in a block */
+    int sites;               /* dropout sites handed out in a block, and behind the blocks */
+    int block_sites;         /* those of a block */
     /* what rows are made of in the place of tokens: floats (B, T, X); the name of their linear layer
      * in weights' files */
     Value *features;
@@ -68,7 +77,8 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
 
 /* families.c */
 void family_shapes(Build *b);              /* reads the model.* fields */
-void family_first(Build *b);               /* from the batch to b->x */
+/* The steps before the blocks, which read b->x and leave their result in `to`. */
+void family_first(Build *b, Ref to);
 /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
 void family_block(Build *b);
 Ref family_last(Build *b);                 /* from the last block to what the head reads */
@@ -77,6 +87,10 @@ Value *family_head(Build *b);              /* (V, C): the tied embedding or the 
 /* gradient.c: appends the backward pass of ops [0, end) of the program, whose last values have the
  * gradients set before. */
 void gradient_start(Build *b);
+/* Elements of the array x have their gradients in those of dx. */
+void gradient_stream(Value *x, Value *dx);
+/* Where the whole gradient of a value is to be left, for gradient_set(). */
+Ref gradient_room(Build *b, Ref value);
 void gradient_set(Ref value, Ref gradient);
 void gradient_walk(Build *b, int first, int last);     /* ops [last-1 .. first], straight line */
 Value *gradient_of(Build *b, Value *param);             /* $grad.NAME; created at its first use */
@@ -90,8 +104,10 @@ void check_schedules(const Graph *g);
 
 /* One way of the residual stream through embedding, blocks and final norm. */
 typedef struct {
+    Stack stack;
     Value *x, *dx;           /* one element a layer boundary; dx NULL: no backward pass */
-    int first, last;         /* ops of the block, in the program: [first, last) */
+    int begin;               /* its first op in the program */
+    int first, last;         /* ops of the block: [first, last) */
 } Pass;
 Pass pass_trained(Build *b);                       /* x and its gradient dx */
 Pass pass_only(Build *b, const char *name);        /* of the stream */

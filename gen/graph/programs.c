@@ -13,7 +13,7 @@ static Value *stream(Build *b, const char *name)
     if (b->mode == MODE_DECODE)
         d[0] = d[1] = dim(1, "1");
     Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->act, name, 3, d, b->loc);
-    v->count = b->L + 1;
+    v->count = b->stack.layers.n + 1;
     return v;
 }
 
@@ -48,29 +48,43 @@ Ref loss_scale(Build *b)
     return scaled;
 }
 
-Pass pass_only(Build *b, const char *name) { return (Pass){.x = stream(b, name)}; }
+Pass pass_only(Build *b, const char *name)
+{
+    return (Pass){.stack = b->stack, .x = stream(b, name)};
+}
 
-Pass pass_trained(Build *b) { return (Pass){.x = stream(b, "x"), .dx = stream(b, "dx")}; }
+Pass pass_trained(Build *b)
+{
+    Pass p = {.stack = b->stack};
+    p.x = stream(b, text_print("%sx", b->stack.name));
+    p.dx = stream(b, text_print("%sdx", b->stack.name));
+    gradient_stream(p.x, p.dx);
+    return p;
+}
 
 Ref pass_forward(Build *b, Pass *p)
 {
-    b->x = ref_at(p->x, 0);
-    family_first(b);
-    b->region = ir_region(b->p, b->L, false);
+    Ref first = ref_at(p->x, 0);
+    b->stack = p->stack;
+    p->begin = b->p->nops;
+    b->x = first;
+    family_first(b, first);
+    b->region = ir_region(b->p, b->stack.layers.n, false);
     b->x = ref_loop(p->x, 0);
     family_block(b);
     b->region = 0;
-    b->x = ref_at(p->x, b->L);
+    b->x = ref_at(p->x, b->stack.layers.n);
     p->first = b->block_first, p->last = b->block_last;
     return family_last(b);
 }
 
 void pass_backward(Build *b, const Pass *p, int end)
 {
+    b->stack = p->stack;
     gradient_walk(b, p->last, end);
     int first = p->first, last = p->last;
     Ref out = ref_loop(p->x, 1);
-    b->region = ir_region(b->p, b->L, true);
+    b->region = ir_region(b->p, b->stack.layers.n, true);
     if (!strcmp(config_text(b->c, F_memory_recompute), "block")) {
         b->mode = MODE_AGAIN;
         b->x = ref_loop(p->x, 0);
@@ -83,7 +97,7 @@ void pass_backward(Build *b, const Pass *p, int end)
     gradient_walk(b, first, last);
     b->region = 0;
     gradient_set(ref_at(p->x, 0), ref_at(p->dx, 0));
-    gradient_walk(b, 0, p->first);
+    gradient_walk(b, p->begin, p->first);
 }
 
 void program_micro(Build *b)

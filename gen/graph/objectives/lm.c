@@ -54,7 +54,7 @@ static void make_micro(Build *b)
     program_micro(b);
     Pass pass = pass_trained(b);
     Ref y = head_gather(b, pass_forward(b, &pass));
-    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
+    Ref dy = gradient_room(b, y);
     int end = b->p->nops;
     loss_and_gradient(b, y, dy);
     gradient_set(y, dy);

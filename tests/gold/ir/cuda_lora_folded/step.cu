@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 3659a2a68a347198, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 ac7786df7b7b7e60, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line. Every launch goes to the stream it is given. */
