@@ -3,12 +3,11 @@
  * In:    the graph after plan.   Out: a row a kernel: registers, shared memory, spills, occupancy.
  * Keeps: nothing on disk; the same numbers whatever GPU this machine has, or none.
  * Method: NVRTC, a kernel file at a time; where it is absent nvcc on the emitted step.cu. The log
- *         has registers and spills, the cubin launch bounds and dynamic shared memory. */
+ *         has registers and spills, the PTX launch bounds and dynamic shared memory. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -97,56 +96,7 @@ static void read_log(const char *log, int64_t dynamic)
     }
 }
 
-/* ---- the cubin ------------------------------------------------------------------------------- */
-
-typedef struct {
-    const unsigned char *bytes;
-    size_t n;
-    Elf64_Ehdr head;
-} Cubin;
-
-static bool part(const Cubin *c, uint64_t at, uint64_t n)
-{
-    return at <= c->n && n <= c->n - at;
-}
-
-static Elf64_Shdr section(const Cubin *c, unsigned i)
-{
-    Elf64_Shdr s = {0};
-    uint64_t at = c->head.e_shoff + (uint64_t)i * sizeof s;
-    if (i < c->head.e_shnum && part(c, at, sizeof s))
-        memcpy(&s, c->bytes + at, sizeof s);
-    return s;
-}
-
-static const char *name_at(const Cubin *c, unsigned strings, uint64_t offset)
-{
-    Elf64_Shdr s = section(c, strings);
-    if (s.sh_type != SHT_STRTAB || offset >= s.sh_size || !part(c, s.sh_offset, s.sh_size) ||
-        !memchr(c->bytes + s.sh_offset + offset, 0, s.sh_size - offset))
-        return "";
-    return (const char *)c->bytes + s.sh_offset + offset;
-}
-
-/* Launch bounds, from rows of format, attribute and, in format 4, a size and data. */
-static int bound_threads(const Cubin *c, Elf64_Shdr s)
-{
-    enum { FORMAT_SIZED = 4, MAX_THREADS = 5 };
-    for (uint64_t at = 0; at + 4 <= s.sh_size && part(c, s.sh_offset + at, 4);) {
-        const unsigned char *p = c->bytes + s.sh_offset + at;
-        uint16_t size = 0;
-        uint32_t side[3];
-        if (p[0] == FORMAT_SIZED)
-            memcpy(&size, p + 2, sizeof size);
-        if (p[0] == FORMAT_SIZED && p[1] == MAX_THREADS && size == sizeof side &&
-            part(c, s.sh_offset + at + 4, size)) {
-            memcpy(side, p + 4, sizeof side);
-            return (int)(side[0] * side[1] * side[2]);
-        }
-        at += 4u + size;
-    }
-    return NO_BOUND;
-}
+/* ---- the PTX --------------------------------------------------------------------------------- */
 
 /* "rmsnorm_fwd_kernel<8, 1>" of "_Z18rmsnorm_fwd_kernelILi8ELb1EEvPf"; other names as they are. */
 static char *plain_name(const char *entry)
@@ -173,45 +123,36 @@ static char *plain_name(const char *entry)
     return s.text;
 }
 
-/* `<kernel>_shared`: see SHARED_BYTES in kernels/cuda/types.cuh. */
-static void read_shared_bytes(const Cubin *c, Elf64_Shdr symbols)
+/* Whatever the arguments of its template are. */
+static bool is_kernel(const Usage *u, const char *name)
 {
-    for (uint64_t i = 0; i < symbols.sh_size / sizeof(Elf64_Sym); i++) {
-        Elf64_Sym y;
-        uint64_t at = symbols.sh_offset + i * sizeof y;
-        if (!part(c, at, sizeof y))
-            return;
-        memcpy(&y, c->bytes + at, sizeof y);
-        const char *name = name_at(c, symbols.sh_link, y.st_name);
-        size_t n = strlen(name), end = strlen("_shared");
-        Elf64_Shdr s = section(c, y.st_shndx);
-        int32_t bytes = 0;
-        if (ELF64_ST_TYPE(y.st_info) != STT_OBJECT || n <= end || strcmp(name + n - end, "_shared"))
-            continue;
-        if (s.sh_type == SHT_PROGBITS && part(c, s.sh_offset + y.st_value, sizeof bytes))
-            memcpy(&bytes, c->bytes + s.sh_offset + y.st_value, sizeof bytes);
-        for (int k = 0; k < used.n; k++) {
-            const char *kernel = plain_name(used.list[k].entry);
-            if (strcspn(kernel, "<") == n - end && !strncmp(kernel, name, n - end))
-                used.list[k].dynamic = bytes;
-        }
-    }
+    const char *plain = plain_name(u->entry);
+    return strcspn(plain, "<") == strlen(name) && !strncmp(plain, name, strlen(name));
 }
 
-static void read_cubin(const char *bytes, size_t n)
+/* Launch bounds of kernels, and dynamic shared memory: SHARED_BYTES in kernels/cuda/types.cuh. */
+static void read_ptx(const char *ptx)
 {
-    Cubin c = {.bytes = (const unsigned char *)bytes, .n = n};
-    if (!part(&c, 0, sizeof c.head) || memcmp(bytes, ELFMAG, SELFMAG))
-        return;
-    memcpy(&c.head, bytes, sizeof c.head);
-    for (unsigned i = 0; i < c.head.e_shnum; i++) {
-        Elf64_Shdr s = section(&c, i);
-        const char *name = name_at(&c, c.head.e_shstrndx, s.sh_name);
-        if (s.sh_type == SHT_SYMTAB)
-            read_shared_bytes(&c, s);
-        for (int k = 0; k < used.n && !strncmp(name, ".nv.info.", 9); k++)
-            if (!strcmp(name + 9, used.list[k].entry))
-                used.list[k].threads = bound_threads(&c, s);
+    static const char begin[] = ".entry ", end[] = "_shared = ";
+    Usage *u = NULL;
+    for (const char *p = ptx; *p;) {
+        size_t len = strcspn(p, "\n");
+        char *line = text_print("%.*s", (int)len, p);
+        char *entry = strstr(line, begin), *shared = strstr(line, end);
+        int x = 1, y = 1, z = 1;
+        if (entry) {
+            entry += strlen(begin);
+            entry[strcspn(entry, "(")] = 0;
+            u = usage_of(entry);
+        } else if (u && sscanf(line, ".maxntid %d, %d, %d", &x, &y, &z) > 0)
+            u->threads = x * y * z;
+        else if (shared && strstr(line, ".global ")) {
+            *shared = 0;
+            for (int k = 0; k < used.n; k++)
+                if (is_kernel(&used.list[k], strrchr(line, ' ') + 1))
+                    used.list[k].dynamic = strtoll(shared + strlen(end), NULL, 10);
+        }
+        p += len + (p[len] == '\n');
     }
 }
 
@@ -250,8 +191,8 @@ typedef struct {
     int (*compile)(void *, int, const char *const *);
     int (*log_size)(void *, size_t *);
     int (*log)(void *, char *);
-    int (*cubin_size)(void *, size_t *);
-    int (*cubin)(void *, char *);
+    int (*ptx_size)(void *, size_t *);
+    int (*ptx)(void *, char *);
     int (*destroy)(void **);
 } Nvrtc;
 
@@ -266,8 +207,8 @@ static bool nvrtc_open(Nvrtc *n)
     const struct { const char *name; void *at; } call[] = {
         {"nvrtcVersion", &n->version},           {"nvrtcCreateProgram", &n->create},
         {"nvrtcCompileProgram", &n->compile},    {"nvrtcGetProgramLogSize", &n->log_size},
-        {"nvrtcGetProgramLog", &n->log},         {"nvrtcGetCUBINSize", &n->cubin_size},
-        {"nvrtcGetCUBIN", &n->cubin},            {"nvrtcDestroyProgram", &n->destroy}};
+        {"nvrtcGetProgramLog", &n->log},         {"nvrtcGetPTXSize", &n->ptx_size},
+        {"nvrtcGetPTX", &n->ptx},                {"nvrtcDestroyProgram", &n->destroy}};
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         void *found = dlsym(n->library, call[i].name);
         if (!found)
@@ -356,10 +297,10 @@ static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, c
     read_log(log, 0);
     if (status)
         print_errors(log);
-    else if (!n->cubin_size(program, &size)) {
-        char *cubin = arena_new(size + 1);
-        n->cubin(program, cubin);
-        read_cubin(cubin, size);
+    else if (!n->ptx_size(program, &size)) {
+        char *ptx = arena_new(size + 1);
+        n->ptx(program, ptx);
+        read_ptx(ptx);
     }
     n->destroy(&program);
     return !status;
@@ -381,16 +322,18 @@ static bool nvcc_compile(const char *nvcc, const Graph *g)
 {
     enum { WORDS = 32 };
     char *flags = text_copy(g->target->cflags), *save = NULL;
-    char *words[WORDS] = {text_copy(nvcc), "-cubin", "-std=c++20", "-Xptxas", "-v"};
-    int nwords = 5;
-    for (char *f = strtok_r(flags, " ", &save); f && nwords < WORDS - 6;
+    char *words[WORDS] = {text_copy(nvcc), "-cubin", "-std=c++20", "-Xptxas", "-v", "--keep"};
+    int nwords = 6;
+    for (char *f = strtok_r(flags, " ", &save); f && nwords < WORDS - 8;
          f = strtok_r(NULL, " ", &save))
         words[nwords++] = f;
-    char *cubin = text_print("%s/step.cubin", folder), *log = text_print("%s/step.log", folder);
+    char *log = text_print("%s/step.log", folder);
     words[nwords++] = text_print("-I%s", folder);
     words[nwords++] = text_print("-DDIECAST_RANKS=%" PRId64, g->ranks);
+    words[nwords++] = "--keep-dir";
+    words[nwords++] = folder;
     words[nwords++] = "-o";
-    words[nwords++] = cubin;
+    words[nwords++] = text_print("%s/step.cubin", folder);
     words[nwords++] = text_print("%s/step.cu", folder);
     posix_spawn_file_actions_t files;
     pid_t pid;
@@ -408,8 +351,8 @@ static bool nvcc_compile(const char *nvcc, const Graph *g)
     read_log(text ? text : "", -1);
     if (status)
         print_errors(text ? text : "");
-    else if ((text = file_text(cubin, 1 << 28, &n)))
-        read_cubin(text, n);
+    else if ((text = file_text(text_print("%s/step.ptx", folder), 1 << 28, &n)))
+        read_ptx(text);
     return !status;
 }
 
@@ -431,11 +374,10 @@ static int resident(const Target *t, const Usage *u)
     return (int)(fit < most ? fit : most);
 }
 
-static int64_t may_spill(const char *kernel)
+static int64_t may_spill(const Usage *u)
 {
     for (int i = 0; spill_row[i].kernel; i++)
-        if (!strncmp(spill_row[i].kernel, kernel, strcspn(kernel, "<")) &&
-            strlen(spill_row[i].kernel) == strcspn(kernel, "<"))
+        if (is_kernel(u, spill_row[i].kernel))
             return spill_row[i].bytes;
     return 0;
 }
@@ -443,10 +385,9 @@ static int64_t may_spill(const char *kernel)
 /* What is wrong with it, or NULL. */
 static const char *fault(const Target *t, const Usage *u)
 {
-    const char *name = plain_name(u->entry);
-    if (u->stores + u->loads > may_spill(name))
+    if (u->stores + u->loads > may_spill(u))
         return text_print("spills %" PRId64 " bytes; kernels.def allows %" PRId64,
-                          u->stores + u->loads, may_spill(name));
+                          u->stores + u->loads, may_spill(u));
     if (u->fixed + (u->dynamic > 0 ? u->dynamic : 0) > t->shared_block)
         return text_print("needs %" PRId64 " bytes of shared memory, a block has %d",
                           u->fixed + u->dynamic, t->shared_block);
