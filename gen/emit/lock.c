@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,76 +88,69 @@ char *lock_kernels(void)
     return files_hash(file, n);
 }
 
-static const char *string_of(const cJSON *o, const char *name, const char *place)
+enum { IN_ROWS = 1 << GEMM | 1 << KERNEL, IN_CARD = 4, IN_FILE = 8 };
+/* What stands where in the file; type 0: anything, or nothing. A list has items of what `of` says; a
+ * text has that form (a product's algorithm: as gemm_describe() of kernels/cuda/gemm.cuh prints it).
+ * said: what messages call an item, or such a text. */
+static const struct { int in; const char *name; int type, of; const char *form, *said; } member[] = {
+    {IN_FILE, "diecast_lock", cJSON_Number, 0, NULL, NULL},
+    {IN_FILE, "cards", cJSON_Array, IN_CARD, NULL, "card"},
+    {IN_CARD, "gpu", cJSON_String, 0, NULL, NULL},
+    {IN_CARD, "arch", cJSON_String, 0, NULL, NULL},
+    {IN_CARD, "sms", cJSON_Number, 0, NULL, NULL},
+    {IN_CARD, "toolkit", cJSON_String, 0, NULL, NULL},
+    {IN_CARD, "cublaslt", cJSON_String, 0, "^[0-9.]+$", "numbers and points in \"cublaslt\""},
+    {IN_CARD, "generator", cJSON_String, 0, NULL, NULL},
+    {IN_CARD, "sources", cJSON_String, 0, NULL, NULL},
+    {IN_CARD, "gemms", cJSON_Array, 1 << GEMM, NULL, "row"},
+    {IN_CARD, "kernels", cJSON_Array, 1 << KERNEL, NULL, "kernel"},
+    {IN_ROWS, "key", cJSON_String, 0, NULL, NULL},
+    {1 << GEMM, "algo", cJSON_String, 0, "^algo [a-z0-9 ]{0,195}$",
+     "words and numbers that begin with algo"},
+    {1 << KERNEL, "variant", cJSON_String, 0, "^[0-9]{1,9}$", "a number as \"variant\""},
+    {IN_ROWS, "us", 0, 0, NULL, NULL},
+    {IN_ROWS, "default_us", 0, 0, NULL, NULL}};
+enum { MEMBERS = sizeof member / sizeof *member };
+
+static bool has_form(const char *text, const char *form)
 {
-    const cJSON *v = json_get(o, name);
-    if (!cJSON_IsString(v) || !*v->valuestring)
-        err((Loc){lock.path, 0}, "%s: want a text \"%s\"", place, name);
-    return v->valuestring;
+    regex_t r;
+    if (regcomp(&r, form, REG_EXTENDED | REG_NOSUB))
+        bug("lock.c: %s", form);
+    bool has = !regexec(&r, text, 0, NULL, 0);
+    regfree(&r);
+    return has;
 }
 
-static void only_names(const cJSON *o, const char *const *name, int n, const char *place)
+/* Ends the program unless o has all members of `in`, and no other. */
+static void check_members(const cJSON *o, int in, const char *place)
 {
-    const cJSON *v;
+    static const char *const type_name[] = {[cJSON_String] = "text", [cJSON_Number] = "number",
+                                            [cJSON_Array] = "list"};
     if (!cJSON_IsObject(o))
         err((Loc){lock.path, 0}, "%s: want an object", place);
-    cJSON_ArrayForEach(v, o) {
-        bool known = false;
-        for (int i = 0; i < n && v->string; i++)
-            known |= !strcmp(v->string, name[i]);
-        if (!known)
-            err((Loc){lock.path, 0}, "%s: unknown name \"%s\"", place, v->string ? v->string : "");
+    for (const cJSON *v = o->child; v; v = v->next) {
+        int i = 0;
+        while (i < MEMBERS && (!(member[i].in & in) || strcmp(member[i].name, v->string)))
+            i++;
+        if (i == MEMBERS)
+            err((Loc){lock.path, 0}, "%s: unknown name \"%s\"", place, v->string);
     }
-}
-#define ONLY(o, place, ...) \
-    only_names(o, (const char *const[]){__VA_ARGS__}, \
-               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *), place)
-
-/* Of a product words and numbers, as gemm_describe() of kernels/cuda/gemm.cuh prints them; of a
- * kernel a number. */
-static void check_choice(int kind, const char *algo, const char *place)
-{
-    if (kind == KERNEL && (algo[strspn(algo, "0123456789")] || strlen(algo) > 9))
-        err((Loc){lock.path, 0}, "%s: want a number as \"variant\", got \"%s\"", place, algo);
-    if (kind == KERNEL)
-        return;
-    if (strncmp(algo, "algo ", 5) || algo[strspn(algo, "abcdefghijklmnopqrstuvwxyz0123456789 ")] ||
-        strlen(algo) > 200)
-        err((Loc){lock.path, 0}, "%s: want words and numbers that begin with algo, got \"%s\"",
-            place, algo);
-}
-
-static void check_rows(const cJSON *card, int kind, const char *place)
-{
-    const char *name = kind_row[kind].list, *choice = kind_row[kind].choice;
-    const cJSON *rows = json_get(card, name), *row;
-    int i = 0;
-    if (!cJSON_IsArray(rows))
-        err((Loc){lock.path, 0}, "%s: want a list \"%s\"", place, name);
-    cJSON_ArrayForEach(row, rows) {
-        const char *at = text_print("%s, %s %d", place, kind == GEMM ? "row" : "kernel", ++i);
-        ONLY(row, at, "key", choice, "us", "default_us");
-        string_of(row, "key", at);
-        check_choice(kind, string_of(row, choice, at), at);
+    for (int i = 0; i < MEMBERS; i++) {
+        int type = member[i].type, n = 0;
+        if (!(member[i].in & in) || !type)
+            continue;
+        const cJSON *v = json_get(o, member[i].name);
+        if (!v || v->type != type || (type == cJSON_String && !*v->valuestring))
+            err((Loc){lock.path, 0}, "%s: want a %s \"%s\"", place, type_name[type], member[i].name);
+        if (member[i].form && !has_form(v->valuestring, member[i].form))
+            err((Loc){lock.path, 0}, "%s: want %s, got \"%s\"", place, member[i].said,
+                v->valuestring);
+        for (const cJSON *item = v->child; item; item = item->next)
+            check_members(item, member[i].of,
+                          text_print("%s%s %d", in == IN_CARD ? text_print("%s, ", place) : "",
+                                     member[i].said, ++n));
     }
-}
-
-static void check_card(const cJSON *card, const char *place)
-{
-    static const char *const text_name[] = {"gpu",      "arch",      "toolkit",
-                                            "cublaslt", "generator", "sources"};
-    ONLY(card, place, "gpu", "arch", "sms", "toolkit", "cublaslt", "generator", "sources", "gemms",
-         "kernels");
-    for (size_t k = 0; k < sizeof text_name / sizeof *text_name; k++)
-        string_of(card, text_name[k], place);
-    const char *version = json_get(card, "cublaslt")->valuestring;
-    if (version[strspn(version, "0123456789.")])
-        err((Loc){lock.path, 0}, "%s: want numbers and points in \"cublaslt\", got \"%s\"", place,
-            version);
-    if (!cJSON_IsNumber(json_get(card, "sms")))
-        err((Loc){lock.path, 0}, "%s: want a number \"sms\"", place);
-    check_rows(card, GEMM, place);
-    check_rows(card, KERNEL, place);
 }
 
 /* The file as it stands, every part of it checked; NULL: there is none. */
@@ -171,16 +165,11 @@ static cJSON *read_file(void)
     cJSON *root = json_parse(text, n, &error);
     if (!root)
         err((Loc){lock.path, 0}, "%s", error ? error : "no JSON");
-    ONLY(root, "the file", "diecast_lock", "cards");
-    const cJSON *version = json_get(root, "diecast_lock"), *cards = json_get(root, "cards"), *card;
+    const cJSON *version = json_get(root, "diecast_lock");
     if (!cJSON_IsNumber(version) || version->valuedouble != LOCK_VERSION)
         err((Loc){lock.path, 0}, "want \"diecast_lock\": %d; another version of gen wrote this",
             LOCK_VERSION);
-    if (!cJSON_IsArray(cards))
-        err((Loc){lock.path, 0}, "want a list \"cards\"");
-    int i = 0;
-    cJSON_ArrayForEach(card, cards)
-        check_card(card, text_print("card %d", ++i));
+    check_members(root, IN_FILE, "the file");
     return root;
 }
 
@@ -370,17 +359,16 @@ void lock_write(const Graph *g, const char *section, const char *from)
     cJSON *card = json_parse(section, strlen(section), &error), *old;
     if (!card)
         err((Loc){from, 0}, "%s", error ? error : "no JSON");
-    check_card(card, "the tuner's rows");
+    check_members(card, IN_CARD, "the tuner's rows");
     lock.path = lock_path(g);
     if (strcmp(json_get(card, "arch")->valuestring, g->target->arch))
         err((Loc){from, 0}, "rows for %s, but target %s is %s", json_get(card, "arch")->valuestring,
             g->target->name, g->target->arch);
-    if (!same(card, "generator", lock_generator()))
-        err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
-            json_get(card, "generator")->valuestring, lock_generator());
-    if (!same(card, "sources", lock_kernels()))
-        err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
-            json_get(card, "sources")->valuestring, lock_kernels());
+    const char *const now[][2] = {{"generator", lock_generator()}, {"sources", lock_kernels()}};
+    for (int i = 0; i < 2; i++)
+        if (!same(card, now[i][0], now[i][1]))
+            err((Loc){from, 0}, "rows of other kernels (%s, now %s): emit, build and run tune again",
+                json_get(card, now[i][0])->valuestring, now[i][1]);
     cJSON *root = read_file(), *cards = cJSON_CreateArray();
     if (!root) {
         root = cJSON_CreateObject();

@@ -86,7 +86,7 @@ bad() {                 # name, text of the file, message
 c=$(card g sm_90a "$generator" k "$algo")
 bad json '{"diecast_lock": 1,' "line 1, byte 19: want a key in quotes"
 bad version '{"diecast_lock": 2, "cards": []}' 'want "diecast_lock": 1; another version of gen wrote this'
-bad list '{"diecast_lock": 1, "cards": {}}' 'want a list "cards"'
+bad list '{"diecast_lock": 1, "cards": {}}' 'the file: want a list "cards"'
 bad name '{"diecast_lock": 1, "cards": [], "x": 1}' 'the file: unknown name "x"'
 bad object '{"diecast_lock": 1, "cards": [1]}' 'card 1: want an object'
 bad text "{\"diecast_lock\": 1, \"cards\": [${c/\"gpu\": \"g\"/\"gpu\": 1}]}" 'card 1: want a text "gpu"'
