@@ -202,7 +202,10 @@ static Run run_placements(const Graph *g)
     for (int i = 0; i < 2 * g->nschedules; i++) {
         const Schedule *s = g->schedules[i / 2];
         for (int k = 0; k < s->nitems; k++) {
+            const Value *zero = s->item[k].clears;
             int turns = s->item[k].times > 1 ? 2 : 1;
+            if (zero)
+                memset(elements_of(&r, zero), zero->place, zero->count ? (size_t)zero->count : 1);
             for (int turn = 0; turn < turns && s->item[k].program && !r.p; turn++)
                 run_program(&r, s->item[k].program, turn == turns - 1);
         }
@@ -283,13 +286,13 @@ static void insert_early(Graph *g, const Move *move)
 }
 
 /* Before the op that found a value elsewhere than it wants it: the collectives that move all such
- * operands of it, one a row. False: no row does. */
+ * operands of it, one a row. False: no row does, or the op is one of a region. */
 static bool insert_moves(Graph *g, const Run *r)
 {
     const Op reader = *r->op;
     int at = reader.group;
     bool found = false;
-    for (const Move *move = moves; move < moves + MOVES; move++) {
+    for (const Move *move = moves; move < moves + MOVES && !reader.region; move++) {
         if (move->when != WHEN_read || move->to != r->wanted)
             continue;
         Op op = collective(g, move);
@@ -297,7 +300,7 @@ static bool insert_moves(Graph *g, const Run *r)
             Ref x = reader.in[k];
             if (x.v->purpose == move->purpose && elements_of(r, x.v)[0] == move->from &&
                 meaning(letter(inputs_of(&reader), k), &reader, x.v) == move->to)
-                op_in(&op, x), op_out(&op, x);
+                op_in(&op, ref(x.v)), op_out(&op, ref(x.v));
         }
         if (!op.nin)
             continue;
