@@ -255,6 +255,8 @@ typedef struct {
 } Objective;
 
 const Objective *objective_find(const char *name);
+/* The default of a run-time flag in recipes of the objective, as text; NULL: it has none of its own. */
+const char *objective_default(const char *name, const char *flag);
 int objective_count(void);
 const Objective *objective_row(int i);
 

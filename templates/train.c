@@ -39,7 +39,7 @@ static const FlagDefault defaults[] = {
 typedef struct {
     Flags flags;
     Data train, eval;
-    bool trains, evaluates;      /* token files were given */
+    bool trains, evaluates;      /* --data, --eval-data were given */
     Checkpoints checkpoints;
     Log log;
     int64_t total, warmup;       /* steps */
@@ -379,7 +379,7 @@ static void prepare(Run *r)
     choose_base(r);
     open_data(r);
     if (!r->trains)
-        die(EXIT_CONFIG, "--data: want token files to train on (gen pack makes them)");
+        die(EXIT_CONFIG, "--data: want files to train on (gen pack makes them)");
     const Flags *f = &r->flags;
     if ((f->keep_best || f->patience) && !(r->evaluates && f->eval_every))
         die(EXIT_CONFIG, "%s: wants validations: %s", f->patience ? "--patience" : "--keep-best",
@@ -564,7 +564,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Times whole steps and prints one JSON line; random tokens without --data. */
+/* Times whole steps and prints one JSON line; without --data of a batch of no meaning. */
 static int bench(Run *r)
 {
     const Flags *f = &r->flags;

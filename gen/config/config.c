@@ -345,6 +345,26 @@ static Loc default_place(const Rval *recipe, int field)
     return recipe->loc;
 }
 
+/* The objective's own defaults of flags, where the recipe sets none. */
+static void fill_run(Config *c, const Rval *recipe)
+{
+    const char *objective = c->v[F_objective].s, *text;
+    for (int i = 0; objective && i < nrun_flags; i++) {
+        bool set = false;
+        for (int k = 0; k < c->nrun; k++)
+            set = set || !strcmp(c->run_name[k], run_flag[i].name);
+        if (set || !(text = objective_default(objective, run_flag[i].name)))
+            continue;
+        FieldValue v = {0};
+        if (!run_flag[i].recipe || value_parse(run_flag[i].type, &text, &v) || *text)
+            bug("objective %s: default of %s", objective, run_flag[i].name);
+        c->run_name[c->nrun] = run_flag[i].name;
+        c->run_loc[c->nrun] = default_place(recipe, F_objective);
+        c->run_value[c->nrun++] =
+            run_flag[i].type == FT_STRING ? v.s : value_print(run_flag[i].type, &v);
+    }
+}
+
 /* Flags in the order of their rows, so that the same settings give the same text. */
 static void sort_run(Config *c)
 {
@@ -440,7 +460,6 @@ Config *config_fill(Rval *recipe, const char *path)
     c->run_loc = arena_new((size_t)nrun_flags * sizeof *c->run_loc);
     c->run_value = arena_new((size_t)nrun_flags * sizeof *c->run_value);
     fill_table(c, "", recipe);
-    sort_run(c);
     drop_limit(c);
     for (int i = 0; i < NFIELDS; i++) {
         const FieldRow *row = &field_row[i];
@@ -455,6 +474,8 @@ Config *config_fill(Rval *recipe, const char *path)
         if (row->type == FT_CHOICE && c->v[i].s)
             choice_find(field_choices(i), c->v[i].s, &c->v[i].i);
     }
+    fill_run(c, recipe);
+    sort_run(c);
     err_flush();
     config_derive(c);
     c->hash = config_hash(c);

@@ -16,6 +16,21 @@ const MetricRow metric_row[] = {
 };
 const int nmetrics = (int)(sizeof metric_row / sizeof *metric_row);
 
+const char *objective_default(const char *name, const char *flag)
+{
+    static const struct {
+        const char *objective, *flag, *value;
+    } list[] = {
+#define DEFAULT(objective, flag, value) {#objective, #flag, value},
+#include "gen/config/objectives.def"
+        {"", "", ""}
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(list[i].objective, name) && !strcmp(list[i].flag, flag))
+            return list[i].value;
+    return NULL;
+}
+
 int objective_count(void)
 {
     return (int)(sizeof row / sizeof *row);

@@ -72,7 +72,8 @@ static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n
     str_print(s, "\n");
 }
 
-static char *fill(const char *path, Hole *holes, int n)
+/* The text of a template; holes it does not have are left alone. */
+static char *fill_some(const char *path, Hole *holes, int n)
 {
     Str s = {0};
     bool left_out = false;
@@ -104,10 +105,16 @@ static char *fill(const char *path, Hole *holes, int n)
             fill_inline(&s, line, len, holes, n, path);
         line += len + (line[len] == '\n');
     }
+    return s.text;
+}
+
+static char *fill(const char *path, Hole *holes, int n)
+{
+    char *text = fill_some(path, holes, n);
     for (int i = 0; i < n; i++)
         if (!holes[i].used)
             bug("%s: hole %s is missing", path, holes[i].name);
-    return s.text;
+    return text;
 }
 
 #define FILL(path, ...) \
@@ -454,6 +461,25 @@ static char *metric_rows(const Graph *g)
     return s.text;
 }
 
+/* What the objective does on the host. Its template may ask for any input: `//@ if target_rows`. */
+static char *objective_c(const Graph *g)
+{
+    static const char *const inputs[] = {
+#define INPUT(name, ...) #name,
+#include "runtime/data/inputs.def"
+#undef INPUT
+    };
+    enum { INPUTS = sizeof inputs / sizeof *inputs, OWN = 4 };
+    Hole holes[OWN + INPUTS] = {
+        {"head", head(g, "What the host does for the programs of a step"), false},
+        {"metrics", metric_rows(g), false},
+        {"KIND", config_text(g->cfg, F_data_kind), false},
+        {"batch", emit_batch(g), false}};
+    for (int i = 0; i < INPUTS; i++)
+        holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
+    return fill_some(text_print("templates/objectives/%s.c", g->objective), holes, OWN + INPUTS);
+}
+
 /* The loop, and what the objective does on the host. */
 static void write_train(const Graph *g)
 {
@@ -470,16 +496,7 @@ static void write_train(const Graph *g)
         false);
     folder_put("objective.h",
         FILL("templates/objective.h", {"metrics", metric_names(g), false}), false);
-    folder_put("objective.c",
-        FILL(text_print("templates/objectives/%s.c", g->objective),
-             {"head", head(g, "What the host does for the programs of a step"), false},
-             {"metrics", metric_rows(g), false},
-             {"KIND", config_text(g->cfg, F_data_kind), false},
-             {"batch", emit_batch(g), false},
-             {"noise", ir_value(g, "noise") ? "yes" : "", false},
-             {"documents", ir_value(g, "places") ? "yes" : "", false},
-             {"targets", ir_value(g, "target_rows") ? "yes" : "", false}),
-        false);
+    folder_put("objective.c", objective_c(g), false);
 }
 
 static void write_build(const Graph *g)

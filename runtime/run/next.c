@@ -70,7 +70,8 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, const char *p
              b->by->name, b->kept.value, path);
         free(best), free(path);
     }
-    note("  sample  %s --out %s%s --sample \"A text\"", command, out, tokenizer);
+    if (flags_has(FLAG_sample))
+        note("  sample  %s --out %s%s --sample \"A text\"", command, out, tokenizer);
     if (m->nmerges) {
         note("  export  %s --out %s --export %s-adapter     a PEFT adapter folder", command, out,
              out);

@@ -22,10 +22,10 @@ static uint64_t seed;
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-//@ if targets
+//@ if target_rows
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .targets = N};
 //@ end
-//@ unless targets
+//@ unless target_rows
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V};
 //@ end
     bool trains = *f->data, evaluates = *f->eval_data;
@@ -112,35 +112,35 @@ static int32_t any_token(int64_t n)
     return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)V);
 }
 
-//@ if targets
+//@ if target_rows
 /* As many targets as there may be, evenly spread. */
 //@ end
 void objective_fill_any(void)
 {
     const int64_t rows = B * T, tokens = objective_work();
-//@ if targets
+//@ if target_rows
     set_counts(0, (Counts){N * model.accum * model.ranks, tokens});
 //@ end
-//@ unless targets
+//@ unless target_rows
     set_counts(0, (Counts){tokens, tokens});
 //@ end
     for (int64_t micro = 0; micro < model.accum; micro++) {
         Batch to = batch_at(micro);
         for (int64_t i = 0; i < rows; i++) {
             to.tokens[i] = any_token(micro * rows + i);
-//@ if targets
+//@ if target_rows
             bool target = (i + 1) * N / rows > i * N / rows;
             to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
 //@ end
-//@ unless targets
+//@ unless target_rows
             to.labels[i] = any_token(micro * rows + i + 1);
 //@ end
-//@ if documents
+//@ if places
             to.places[i] = (int32_t)(i % T);
             to.ends[i] = (int32_t)T;
 //@ end
         }
-//@ if targets
+//@ if target_rows
         data_gather(to.target_of, rows, to.target_rows, to.labels, N);
 //@ end
 //@ if noise
@@ -167,10 +167,10 @@ void objective_step(int64_t step, double *sum)
 /* The mean of all targets, and the mean of the batches' means that transformers reports. */
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
-//@ if targets
+//@ if target_rows
     const int64_t rows = N;
 //@ end
-//@ unless targets
+//@ unless target_rows
     const int64_t rows = B * T;
 //@ end
     memset(sum, 0, EVAL_METRICS * sizeof *sum);

@@ -51,7 +51,9 @@ done
 
 # ---- another objective: what is lm's alone is refused and not asked for
 mkdir -p "$T/other/gen/config"
-sed '/^#undef METRIC/i OBJECTIVE(other, "of these tests", "rows", causal_lm, rows, score)' gen/config/objectives.def \
+sed '/^#undef METRIC/i OBJECTIVE(other, "of these tests", "rows", causal_lm, rows, score)\
+DEFAULT(other, lr, "0.001")\
+DEFAULT(other, keep_best, "true")' gen/config/objectives.def \
     >"$T/other/gen/config/objectives.def"
 objects=$(printf "$B/cov/%s.o " $ROOMS)
 # shellcheck disable=SC2086
@@ -66,6 +68,8 @@ other >"$T/other.config"
 check objective/without-vocabulary "0 1" "$(grep -c 'model.vocab' "$T/other.config") $(
     grep -c '^objective = "other"' "$T/other.config")"
 check objective/text-reads-back "" "$("$T/other/driver" parse "$T/other.config" | diff - "$T/other.config" | head -3)"
+check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$T/other.config" | paste -sd' ')"
+check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
 check objective/flag "run.top_p: of programs whose objective is lm; this one's is other: leave it out" \
     "$(other run.top_p=0.5)"
 check objective/field "model.vocab: of recipes whose objective is lm; this one's is other: leave it out" \
