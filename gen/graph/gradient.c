@@ -2,8 +2,8 @@
  *
  * In:    forward ops, and gradients of the values they end in.
  * Out:   backward ops behind them; a trained parameter's gradient is written into $grad.NAME.
- * Method: ops in reverse, what no one reads of them goes later; a value used n times collects n contributions, added as they come. The
- *         residual stream x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
+ * Method: ops in reverse; a value used n times collects n contributions, added as they come; those
+ *         to an input are dead. x and its gradient dx are arrays: the last one to x[l] goes to dx[l]. */
 #include "gen/graph/graph.h"
 
 #include <string.h>

@@ -21,7 +21,8 @@ static const char *const recipe[RECIPES] = {
     "  heads = 2, vocab = 31 }, seq = { max = 6 }, batch = { micro = 2 },\n"
     "  lora = { rank = 2, targets = { 'all-linear' }, dropout = 0.5 } }\n",
     "return { target = 'sm_90', gpus = 2, precision = 'fp16', model = { family = 'llama', layers = 4, hidden = 64,\n"
-    "  heads = 4, ffn = 64, vocab = 257 }, seq = { max = 32 }, batch = { micro = 2, accum = 2 }, comm = { overlap = 'all' },\n"
+    "  heads = 4, ffn = 64, vocab = 257 }, seq = { max = 32 }, batch = { micro = 2, accum = 2 },\n"
+    "  comm = { overlap = 'all' },\n"
     "  lora = { rank = 8, targets = { 'all-linear' }, modules_to_save = { 'lm_head' }, dropout = 0.5 } }\n",
 };
 
