@@ -591,11 +591,11 @@ typedef struct {
     const char *args;        /* what the emitted call passes, see kernels.def */
     const char *inplace;     /* "o0=i2": that output may take the place of that input; "" none */
     const char *(*fits)(const Graph *g, const Op *op);      /* NULL: always; else NULL or why not */
-    int64_t (*workspace)(const Op *op);                      /* bytes */
     const char *doc;
 } KernelRow;
 extern const KernelRow kernel_row[];
 extern const int nkernels;
+int64_t kernel_workspace(int kernel, const Op *op);          /* bytes */
 
 /* A row VARIANT of kernels.def. */
 typedef struct {

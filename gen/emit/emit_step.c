@@ -201,6 +201,8 @@ static char *expand(const Call *c, const char *word)
         return text_copy("ws");
     if (!strcmp(word, "ws"))
         return c->group->ws ? c_name(c->group->ws->name) : text_copy("NULL");
+    if (!strcmp(word, "s"))
+        return text_copy(!on_gpu(c->g) ? "" : ", s");
     if (!strcmp(word, "side"))
         return gradients_span(c);
     if (!strncmp(word, "all:", 4)) {
@@ -233,6 +235,8 @@ static char *arguments(const Call *c)
 {
     Str s = {0};
     const char *a = kernel_row[c->group->kernel].args;
+    if (!on_gpu(c->g) && *a == '<')      /* arguments of a template are for CUDA */
+        a += strcspn(a, ">") + 1;
     while (*a) {
         size_t n = strcspn(a, "{");
         str_print(&s, "%.*s", (int)n, a);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t columns(Ref r) { return r.v->dim[r.v->rank - 1].n; }
-static int64_t rows(Ref r) { return value_elements(r.v) / columns(r); }
+static int64_t cols(Ref r) { return r.v->dim[r.v->rank - 1].n; }
+static int64_t rows(Ref r) { return value_elements(r.v) / cols(r); }
 
 /* ---- columns of kernels.def: fits ------------------------------------------------------------ */
 
@@ -22,7 +22,7 @@ static const char *fits_gelu_epilogue(const Graph *g, const Op *op)
 {
     (void)g;
     return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
-           : columns(op->out[0]) % 8    ? "the epilogue wants a multiple of 8 columns"
+           : cols(op->out[0]) % 8    ? "the epilogue wants a multiple of 8 columns"
            : rows(op->out[0]) == 1      ? "the epilogue wants more than one row"
                                         : NULL;
 }
@@ -36,7 +36,7 @@ static const char *fits_bgrad_epilogue(const Graph *g, const Op *op)
     return op->in[0].v->dtype == DT_F32 ? "the epilogue wants 16-bit operands"
            : op_attr(op, "beta")->i || op_attr(dw, "beta")->i
                ? "the epilogue does not add to a gradient"
-           : columns(dw->in[0]) % 8 || columns(dw->in[1]) % 8
+           : cols(dw->in[0]) % 8 || cols(dw->in[1]) % 8
                ? "the epilogue wants multiples of 8 columns"
                : NULL;
 }
@@ -53,7 +53,7 @@ static const char *fits_wide_rows(const Graph *g, const Op *op)
 {
     (void)g;
     const Op *norm = op->kind == OP_add ? op + 1 : op;
-    return columns(norm->out[0]) > columns(norm->in[0]) ? NULL : "rows lie side by side";
+    return cols(norm->out[0]) > cols(norm->in[0]) ? NULL : "rows lie side by side";
 }
 
 /* A backward pass of adapters whose u stands in the rows of x. */
@@ -63,127 +63,55 @@ static const char *fits_folded(const Graph *g, const Op *op)
     return op->in[2].v == op->in[3].v ? NULL : "u stands alone";
 }
 
+#define FILE_NAME(file, end) sizeof(file) > 1 ? file end : ""
+#define ROW_cpu(name, pattern, file, args, inplace, fits, doc) \
+    {#name, "cpu", pattern, FILE_NAME(file, ".h"), args, inplace, fits_##fits, doc},
+#define ROW_cuda(name, pattern, file, args, inplace, fits, doc) \
+    {#name, "cuda", pattern, FILE_NAME(file, ".cuh"), args, inplace, fits_##fits, doc},
+#define ROW_both(...) ROW_cpu(__VA_ARGS__) ROW_cuda(__VA_ARGS__)
+#define KERNEL(name, backend, pattern, file, args, inplace, fits, cpu, cuda, doc) \
+    ROW_##backend(name, pattern, file, args, inplace, fits, doc)
+const KernelRow kernel_row[] = {
+#include "kernels/kernels.def"
+};
+#undef KERNEL
+const int nkernels = sizeof kernel_row / sizeof kernel_row[0];
+
 /* ---- columns of kernels.def: workspace, as the kernels themselves compute it ----------------- */
 
-static int64_t act(Ref r) { return dtype_bytes[r.v->dtype]; }
-static int64_t attr(const Op *op, const char *key) { return op_attr(op, key)->i; }
+static int64_t size(Ref r, int axis) { return r.v->dim[axis].n; }
+static int64_t bytes(Ref r) { return dtype_bytes[r.v->dtype]; }
 
-static int64_t workspace_none(const Op *op) { (void)op; return 0; }
-static int64_t workspace_gemm(const Op *op) { (void)op; return GEMM_WORKSPACE; }
-static int64_t workspace_layernorm(const Op *op)
+static float dropout(const Op *op)
 {
-    return layernorm_bwd_workspace(columns(op->in[1]));
-}
-static int64_t workspace_rmsnorm(const Op *op) { return rmsnorm_bwd_workspace(columns(op->in[1])); }
-static int64_t workspace_bias_grad(const Op *op) { return bias_grad_workspace(columns(op->in[0])); }
-static int64_t workspace_grad_norm(const Op *op) { (void)op; return grad_norm_workspace(); }
-
-static int64_t workspace_attention(const Op *op)
-{
-    const Dim *d = op->in[0].v->dim;
-    return attention_fwd_workspace(d[0].n, d[1].n, attr(op, "kv"), attr(op, "dim"), act(op->in[0]));
+    const Attr *a = op_attr(op, "dropout");
+    return a ? (float)a->f : 0;
 }
 
-static int64_t workspace_attention_bwd(const Op *op)
-{
-    const Dim *d = op->in[1].v->dim;
-    return attention_bwd_workspace(d[0].n, d[1].n, attr(op, "kv"), attr(op, "dim"), act(op->in[1]));
-}
+#define attr(key) (op_attr(op, #key)->i)
+#define ATTENTION(pass, x) \
+    attention_##pass##_workspace(size(x, 0), size(x, 1), attr(kv), attr(dim), bytes(x))
+#define ATTENTION_CUDA(pass, x) \
+    attention_##pass##_cuda_workspace(size(x, 0), size(x, 1), attr(heads), attr(kv), attr(dim), bytes(x))
+#define CE ce_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
+#define CE_CUDA ce_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
+#define LORA(x, y) \
+    lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op), bytes(x))
+#define LORA_CUDA(x, a) \
+    lora_cuda_workspace(rows(x), cols(a), attr(rank), attr(parts), dropout(op), bytes(x))
 
-static int64_t workspace_attention_decode(const Op *op)
+int64_t kernel_workspace(int kernel, const Op *op)
 {
-    return attention_decode_workspace(op->out[1].v->dim[1].n, attr(op, "heads"));
-}
-
-static int64_t workspace_ce(const Op *op)
-{
-    return ce_workspace(attr(op, "chunk"), op->in[1].v->dim[0].n, act(op->in[0]));
-}
-
-static int64_t lora_bytes(const Op *op, Ref x, Ref y)
-{
-    const Attr *dropout = op_attr(op, "dropout");
-    return lora_workspace(rows(x), columns(x), columns(y), attr(op, "rank"), attr(op, "parts"),
-                          dropout ? (float)dropout->f : 0, act(x));
-}
-
-static int64_t workspace_lora(const Op *op) { return lora_bytes(op, op->in[1], op->in[0]); }
-static int64_t workspace_lora_bwd(const Op *op) { return lora_bytes(op, op->in[2], op->in[1]); }
-
-static int64_t workspace_cuda_gemm(const Op *op) { (void)op; return CUDA_GEMM_WORKSPACE; }
-static int64_t workspace_cuda_layernorm(const Op *op)
-{
-    return layernorm_bwd_cuda_workspace(columns(op->in[1]));
-}
-static int64_t workspace_cuda_rmsnorm(const Op *op)
-{
-    return rmsnorm_bwd_cuda_workspace(columns(op->in[1]));
-}
-static int64_t workspace_cuda_bias_grad(const Op *op)
-{
-    return bias_grad_cuda_workspace(columns(op->in[0]));
-}
-static int64_t workspace_cuda_linear_dw_bias(const Op *op)
-{
-    return linear_dw_bias_cuda_workspace(columns(op->in[0]));
-}
-static int64_t workspace_cuda_grad_norm(const Op *op) { (void)op; return grad_norm_cuda_workspace(); }
-static int64_t workspace_cuda_embed_bwd(const Op *op)
-{
-    return embed_bwd_cuda_workspace(rows(op->in[0]), columns(op->in[0]));
-}
-
-static int64_t workspace_cuda_attention(const Op *op)
-{
-    const Dim *d = op->in[0].v->dim;
-    return attention_fwd_cuda_workspace(d[0].n, d[1].n, attr(op, "heads"), attr(op, "kv"),
-                                        attr(op, "dim"), act(op->in[0]));
-}
-
-static int64_t workspace_cuda_attention_bwd(const Op *op)
-{
-    const Dim *d = op->in[1].v->dim;
-    return attention_bwd_cuda_workspace(d[0].n, d[1].n, attr(op, "heads"), attr(op, "kv"),
-                                        attr(op, "dim"), act(op->in[1]));
-}
-
-static int64_t workspace_cuda_attention_decode(const Op *op)
-{
-    return attention_decode_cuda_workspace(op->out[1].v->dim[1].n, attr(op, "heads"));
-}
-
-static int64_t workspace_cuda_ce(const Op *op)
-{
-    return ce_cuda_workspace(attr(op, "chunk"), op->in[1].v->dim[0].n, act(op->in[0]));
-}
-
-static int64_t lora_cuda_bytes(const Op *op, Ref x, Ref a)
-{
-    const Attr *dropout = op_attr(op, "dropout");
-    return lora_cuda_workspace(rows(x), columns(a), attr(op, "rank"), attr(op, "parts"),
-                               dropout ? (float)dropout->f : 0, act(x));
-}
-
-static int64_t workspace_cuda_lora(const Op *op)
-{
-    return lora_cuda_bytes(op, op->in[1], op->in[2]);
-}
-static int64_t workspace_cuda_lora_fold(const Op *op)
-{
-    return lora_cuda_bytes(op, op->in[0], op->in[2]);
-}
-static int64_t workspace_cuda_lora_bwd(const Op *op)
-{
-    return lora_cuda_bytes(op, op->in[2], op->in[4]);
-}
-
-const KernelRow kernel_row[] = {
-#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc) \
-    {#name, #backend, pattern, file, args, inplace, fits_##fits, workspace_##workspace, doc},
+    const Ref *in = op->in, *out = op->out;
+    int row = 0;
+#define SIZE_cpu(cpu, cuda) if (row++ == kernel) return cpu;
+#define SIZE_cuda(cpu, cuda) if (row++ == kernel) return cuda;
+#define SIZE_both(cpu, cuda) SIZE_cpu(cpu, cuda) SIZE_cuda(cpu, cuda)
+#define KERNEL(name, backend, pattern, file, args, inplace, fits, cpu, cuda, doc) SIZE_##backend(cpu, cuda)
 #include "kernels/kernels.def"
 #undef KERNEL
-};
-const int nkernels = sizeof kernel_row / sizeof kernel_row[0];
+    bug("no kernel %d", kernel);
+}
 
 /* ---- VARIANT rows of kernels.def ------------------------------------------------------------- */
 
@@ -194,7 +122,7 @@ static bool fits_norm_parts(const Op *op, int parts) { return parts <= rows(op->
 static bool fits_attention_rows(const Op *op, int owned)
 {
     (void)owned;
-    return op->in[0].v->dtype != DT_F32 && attr(op, "dim") % 16 == 0;
+    return op->in[0].v->dtype != DT_F32 && attr(dim) % 16 == 0;
 }
 
 /* The head is (V, C). */
@@ -207,7 +135,7 @@ static bool fits_ce_threads(const Op *op, int threads)
 const VariantRow variant_row[] = {
 #define ROUNDS_f32 false
 #define ROUNDS_act true
-#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc)
+#define KERNEL(...)
 #define VARIANT(name, fits, rounds, doc, ...) \
     {#name, fits_##fits, ROUNDS_##rounds, sizeof((int[]){__VA_ARGS__}) / sizeof(int), \
      {__VA_ARGS__}},

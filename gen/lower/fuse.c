@@ -146,7 +146,7 @@ void fuse_run(Graph *g)
                              .first_op = first,
                              .nops = n,
                              .region = p->ops[first].region,
-                             .workspace = kernel_row[kernel].workspace(&p->ops[first])};
+                             .workspace = kernel_workspace(kernel, &p->ops[first])};
             for (int k = 0; k < n; k++)
                 p->ops[first + k].group = p->ngroups;
             p->ngroups++;
@@ -172,7 +172,7 @@ void check_fuse(const Graph *g)
             if (group->nops > n || (group->nops < n && !repeats(kernel_row[group->kernel].pattern)))
                 bug("group %d of %s is not what %s covers", k, p->name,
                     kernel_row[group->kernel].name);
-            if (group->workspace != kernel_row[group->kernel].workspace(&p->ops[next]))
+            if (group->workspace != kernel_workspace(group->kernel, &p->ops[next]))
                 bug("group %d of %s has the wrong workspace", k, p->name);
             for (int j = 0; j < group->nops; j++, next++)
                 if (p->ops[next].group != k || p->ops[next].region != group->region)

@@ -41,7 +41,7 @@ static Table used;
 
 /* Kernels that may spill. */
 static const struct { const char *kernel; int64_t bytes; } spill_row[] = {
-#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc)
+#define KERNEL(...)
 #define SPILLS(kernel, bytes, why) {#kernel, bytes},
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -16,7 +16,7 @@ static inline void every_value(const F &f)
 template <int FIRST, int...>
 constexpr int first_value = FIRST;
 
-#define KERNEL(name, backend, pattern, file, args, inplace, fits, workspace, doc)
+#define KERNEL(...)
 #define VARIANT(family, fits, rounds, doc, ...)              \
     template <typename F>                                    \
     static inline void every_##family(const F &f)            \
