@@ -417,6 +417,27 @@ static int try_mistakes(Config *c, const char *scratch)
     return failed;
 }
 
+static int operands_in(const char *from, const char *to)
+{
+    int n = 0;
+    for (; from < to; from++)
+        n += *from == ':';
+    return n;
+}
+
+/* "", or an op whose placements in ops.def are not as many as its operands. */
+static const char *letters(void)
+{
+    for (int kind = 0; kind < NOPS; kind++) {
+        const char *operands = op_row[kind].operands, *place = op_row[kind].place;
+        const char *outputs = strstr(operands, "->"), *made = strstr(place, "->");
+        if (!outputs || !made || made - place != operands_in(operands, outputs) ||
+            (int)strlen(made + 2) != operands_in(outputs, outputs + strlen(outputs)))
+            return op_row[kind].name;
+    }
+    return "";
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -433,6 +454,9 @@ int main(int argc, char **argv)
         printf(ok ? "ok check/sound %d\n" : "not ok check/sound %d: %s\n", i, sound);
         failed |= !ok;
     }
+    bool lettered = !*letters();
+    printf(lettered ? "ok check/part/letters\n" : "not ok check/part/letters: %s\n", letters());
+    failed |= !lettered;
     for (int i = 0; i < RECIPES; i += 2) {
         const struct { const char *name, *found; } part[] = {
             {"dimensions of any name", symbols(c[i])}, {"placement of each value", placements(c[i])}};

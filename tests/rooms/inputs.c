@@ -3,11 +3,13 @@
  * In:    a folder for the recipes.
  * Out:   `ok inputs/NAME` a case, or `not ok`.
  * Method: every room with its check; the text reads back; what is to stand in it, and what not. */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
 #include "gen/graph/graph.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const InputRow rows[] = {
     {"readings", DT_F32, "B,T,X", true, true, "measured values"},
@@ -92,6 +94,18 @@ int main(int argc, char **argv)
     lacks("no gradient of an input", text, "dreadings");
     lacks("no table of tokens", text, "wte");
     verdict("reads back", !strcmp(text, ir_print(ir_parse(text, "plan"))), "another text");
+
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/null", "w", stderr))
+            emit_io_fields(g);
+        _exit(0);
+    }
+    int status;
+    verdict("no row, no program",
+            child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 1,
+            "emitted with an input that no host writes");
 
     text = ir_print(planned(argv[1], "places",
         "target = 'sm_90', precision = 'bf16', batch = { micro = 2 }, model = { family = 'gpt2',\n"
