@@ -40,7 +40,6 @@ typedef struct {
     int flag;                    /* FLAG_..., that asks for it */
     int (*run)(const Flags *f, const WeightFolders folder);
 } ObjectiveUse;
-extern const ObjectiveUse objective_use[];
-extern const int objective_uses;
+extern const ObjectiveUse objective_use[];     /* behind the last one of run NULL */
 
 #endif

@@ -667,34 +667,45 @@ static const struct {
 
 enum { USES = sizeof uses / sizeof uses[0] };
 
-/* The flag of a use: those of the objective go first. */
-static int use_flag(int i)
+/* Whether this use is asked for, beside the one found before; -1: none was. */
+static bool chosen(const Flags *f, int flag, int *before)
 {
-    return i < objective_uses ? objective_use[i].flag : uses[i - objective_uses].flag;
+    if (!flags_on(f, flag))
+        return false;
+    if (*before >= 0)
+        die(EXIT_CONFIG, "%s and %s: one use at a time", flags_spelt(*before), flags_spelt(flag));
+    *before = flag;
+    return true;
 }
 
-/* The use that the flags ask for; -1: none, training. */
-static int chosen_use(const Flags *f)
+/* The use that the flags ask for, of the objective or of every program; both NULL: training. */
+typedef struct {
+    int (*own)(const Flags *f, const WeightFolders folder);
+    int (*any)(Run *r);
+} Use;
+
+static Use find_use(const Flags *f)
 {
-    int first = -1;
-    for (int i = 0; i < objective_uses + USES; i++) {
-        if (flags_on(f, use_flag(i)) && first >= 0)
-            die(EXIT_CONFIG, "%s and %s: one use at a time", flags_spelt(use_flag(first)),
-                flags_spelt(use_flag(i)));
-        if (flags_on(f, use_flag(i)))
-            first = i;
-    }
-    return first;
+    Use use = {NULL, NULL};
+    int flag = -1;
+    for (const ObjectiveUse *u = objective_use; u->run; u++)
+        if (chosen(f, u->flag, &flag))
+            use.own = u->run;
+    for (int i = 0; i < USES; i++)
+        if (chosen(f, uses[i].flag, &flag))
+            use.any = uses[i].run;
+    return use;
 }
 
-static int use(Run *r, int which)
+/* Returns the exit status. */
+static int run_use(Run *r, Use use)
 {
     WeightFolders folder;
-    if (which >= objective_uses)
-        return uses[which - objective_uses].run(r);
+    if (use.any)
+        return use.any(r);
     load_finished(r);
     folders_of(r, folder);
-    return objective_use[which].run(&r->flags, folder);
+    return use.own(&r->flags, folder);
 }
 
 int main(int argc, char **argv)
@@ -723,16 +734,16 @@ int main(int argc, char **argv)
     set_threads(f);
     stop_ignore();
     step_open();
-    int which = chosen_use(f);
+    Use use = find_use(f);
     checkpoint_out(f->out);
-    if (which < 0) {
+    if (!use.own && !use.any) {
         stop_install();
         run.program = argv[0];
         lock_take(f->out, comm_restart(), f->break_lock);
         stop_faults(f->out, comm_restart());
         return train(&run);
     }
-    int code = use(&run, which);
+    int code = run_use(&run, use);
     comm_finish();
     return code;
 }

@@ -242,5 +242,4 @@ static int sample(const Flags *f, const WeightFolders folder)
     return EXIT_OK;
 }
 
-const ObjectiveUse objective_use[] = {{FLAG_sample, sample}};
-const int objective_uses = sizeof objective_use / sizeof objective_use[0];
+const ObjectiveUse objective_use[] = {{FLAG_sample, sample}, {0, NULL}};
