@@ -3,14 +3,16 @@
 In:    Sites.now = (step from 0, index of the micro-batch's first sample in the step), or None: off.
 Out:   x * mask; the element e of position t of sample b is dropped when word e % 4 of
        philox((e / 4, t, b, step), (seed low ^ site * 0x9E3779B9, seed high)) < p * 2^32.
-Keeps: site = 16 layer + 4 (0 qkv, 1 o, 2 gate and up, 3 down) + 0 q or gate, 1 k or up, 2 v."""
+Keeps: site = 16 layer + 4 (0 qkv, 1 o, 2 gate and up, 3 down) + 0 q or gate, 1 k or up, 2 v; what stands behind
+       the layers has sites behind theirs."""
 import numpy as np
 import torch
 
 import vectors
 
 SITE = {"q_proj": 0, "k_proj": 1, "v_proj": 2, "o_proj": 4, "gate_proj": 8, "up_proj": 9,
-        "down_proj": 12}
+        "down_proj": 12, "query": 0, "key": 1, "value": 2, "output": 4, "up": 8, "down": 12}
+BEHIND = {"dense": 0}
 
 
 def philox(c, k):
@@ -52,11 +54,9 @@ def install(model, p, seed):
     counters = [0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344]
     ours = philox([np.array([c], np.uint64) for c in counters], (0xa4093822, 0x299f31d0))
     assert [int(w[0]) for w in ours] == vectors.philox(counters, (0xa4093822, 0x299f31d0))
-    count = 0
-    for name, module in model.named_modules():
-        if not hasattr(module, "lora_dropout"):
-            continue
-        leaf, layer = name.split(".")[-1], int(name.split("layers.")[1].split(".")[0])
-        module.lora_dropout["default"] = Sites(p, seed, 16 * layer + SITE[leaf])
-        count += 1
-    assert count
+    found = [(name.split("."), m) for name, m in model.named_modules() if hasattr(m, "lora_dropout")]
+    inside = [(path, [int(word) for word in path if word.isdigit()]) for path, _ in found]
+    layers = 1 + max(at[0] for _, at in inside if at)
+    for (path, at), (_, module) in zip(inside, found):
+        site = 16 * at[0] + SITE[path[-1]] if at else 16 * layers + BEHIND[path[-1]]
+        module.lora_dropout["default"] = Sites(p, seed, site)

@@ -28,6 +28,7 @@ from transformers.trainer_pt_utils import get_parameter_names
 
 import data
 import dropout
+import tower
 
 T, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 4, 2, 20, 48, 10, 5
 DOCUMENTS, EVAL_DOCUMENTS = 150, 34      # of bfd
@@ -74,6 +75,12 @@ CASES = {
     "llama_rows": dict(model="llama_tiny", kind="rows", seed=11, lr=3e-3, clip=1.5),
     "gpt2_bfd": dict(model="gpt2_tiny", kind="bfd", seed=12, lr=3e-3, clip=1.0),
     "llama_bfd": dict(model="llama_tiny", kind="bfd", seed=13, lr=3e-3, clip=1.0),
+    "post_norm": dict(model=lambda: tower.Tower("post_norm"), seed=21, lr=3e-3, clip=1.0),
+    "norm_then_residual": dict(model=lambda: tower.Tower("norm_then_residual"), seed=22, lr=3e-3,
+                               clip=1.5),
+    "post_lora": dict(model="post_norm", seed=23, lr=1e-2, clip=1.0, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.25,
+        target_modules=["query", "key", "value", "output", "up", "down", "dense"])),
 }
 
 
@@ -120,9 +127,13 @@ def save_adapter(model, folder):
         f.write(json.dumps(c, indent=2, sort_keys=True))
 
 
+def load_model(folder):
+    return tower.load(folder) or AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="sdpa")
+
+
 def load(case, out, dtype):
-    model = AutoModelForCausalLM.from_pretrained(os.path.join(out, "model"), dtype=torch.float32,
-                                                 attn_implementation="sdpa")
+    model = load_model(os.path.join(out, "model"))
     if "lora" in case:
         model = PeftModel.from_pretrained(model, os.path.join(out, "adapter_init"),
                                           is_trainable=True)
@@ -252,8 +263,9 @@ def prepare(name, case, out):
         save_model(model, case, folder)
     if "lora" in case:
         torch.manual_seed(case["seed"])
-        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        model = get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **case["lora"]))
+        base = load_model(folder)
+        task = None if isinstance(base, tower.Tower) else "CAUSAL_LM"
+        model = get_peft_model(base, LoraConfig(task_type=task, **case["lora"]))
         for n, p in model.named_parameters():
             if "lora_B" in n:
                 torch.nn.init.normal_(p, std=0.02)

@@ -17,6 +17,8 @@ qwen2_tiny.bf16.8x1 qwen2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora qwen2_lora
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
+post_norm.bf16 post_norm precision=bf16
+norm_then_residual norm_then_residual memory.recompute=block
 "
 ranks="
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
@@ -29,6 +31,9 @@ gpt2_lora.folded gpt2_lora lora.fold=all kernels.fuse=false
 "
 if [ -n "$FULL" ]; then
     programs+="
+post_norm post_norm memory.recompute=block
+norm_then_residual.bf16 norm_then_residual precision=bf16
+post_lora post_lora
 llama_tiny llama_tiny
 gpt2_bfd gpt2_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
