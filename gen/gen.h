@@ -437,6 +437,7 @@ struct Op {
     Attr attr[14];
     int region;              /* 0: straight line; else the repeat region it belongs to */
     int group;               /* after fuse: index of its group */
+    const char *stage;       /* of the model: "attention", "head, backward"; NULL: none */
     Loc loc;
 };
 
@@ -452,7 +453,7 @@ typedef struct {
     int region;
     int64_t workspace;       /* bytes asked for by the row */
     Value *ws;               /* after plan: where it lives; NULL when 0 */
-    int pos;                 /* after plan: position in time */
+    int pos;                 /* after plan: position in time, its number in the texts */
 } Group;
 
 /* What a program does for a step, for the rooms that tell programs apart; check_schedules() holds
@@ -551,6 +552,8 @@ char *text_float(double f);                                  /* 1.0, 0.125, 1e-0
 char *ir_print(const Graph *g);
 /* user errors end the program with file:line */
 Graph *ir_parse(const char *text, const char *file);
+/* The number of a group in the texts: groups are counted through all programs. */
+int group_number(const Graph *g, const Program *p, int index);
 
 typedef struct {
     const char *name;

@@ -27,9 +27,13 @@ bool on_gpu(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */
 const char *c_type(Dtype dt);                      /* "float" */
 char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
+/* Lines that are too long go on below behind a comma. */
+void print_wrapped(Str *s, const char *text);
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
 char *integer(int64_t n);                          /* as C has it */
 char *float_text(double f);                        /* "0.5f" */
+const char *attr_symbol(const char *key);          /* of an attribute that shape.h names, or NULL */
+enum { COLUMNS = 100 };                            /* of emitted text */
 
 /* A kernel call of a program. */
 typedef struct TunedCall TunedCall;
@@ -98,7 +102,7 @@ char *emit_result_fields(const Graph *g);          /* members of StepIO */
 char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
 const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
 /* One launch a line; a call that does not fit 100 columns goes on below its bracket. */
-void call_print(Str *s, const Call *c, int indent);
+int call_print(Str *s, const Call *c, int indent);      /* the column where it ends; no newline */
 
 /* emit_tune.c */
 /* After emit_programs. Calls that have variants, for tune.cu; "": none. */

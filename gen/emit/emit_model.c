@@ -78,7 +78,9 @@ char *emit_tensors(const Graph *g)
     for (int i = 0; i < g->nvalues; i++)
         for (int j = 0; g->values[i]->kind == VK_PARAM && j < g->values[i]->npieces; j++)
             tensor_row(&s, g, g->values[i], &g->values[i]->piece[j]);
-    return s.text;
+    Str lines = {0};
+    print_wrapped(&lines, s.text);
+    return lines.text;
 }
 
 /* What the sum of the adapters whose A's these are is multiplied with. */

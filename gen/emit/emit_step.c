@@ -11,23 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Attributes that have a name in shape.h. */
-static const char *attr_symbol(const char *key)
-{
-    static const char *const table[][2] = {
-        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (!strcmp(key, table[i][0]))
-            return table[i][1];
-    return NULL;
-}
-
 /* ---- shape.h and plan.h ---------------------------------------------------------------------- */
 
 static void constant(Str *s, const char *name, int64_t n, const char *what)
 {
     str_print(s, "    %s = %" PRId64 ",%*s/* %s */\n", name, n,
               (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
+}
+
+/* The chunk of the losses over the vocabulary, 0: there are none. */
+static int64_t head_rows(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++) {
+            const Attr *chunk = op_attr(&g->programs[i]->ops[j], "chunk");
+            if (chunk)
+                return chunk->i;
+        }
+    return 0;
 }
 
 char *emit_shape(const Graph *g)
@@ -50,6 +51,8 @@ char *emit_shape(const Graph *g)
     constant(&s, "P", config_int(c, F_model_positions), "positions the model knows");
     if (config_int(c, F_lora_rank))
         constant(&s, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    if (head_rows(g))
+        constant(&s, "ROWS", head_rows(g), "rows of logits held at a time");
     str_print(&s, "%s", emit_input_sizes(g, s.text));
     return s.text;
 }
@@ -250,10 +253,9 @@ static char *arguments(const Call *c)
     return s.text;
 }
 
-void call_print(Str *s, const Call *c, int indent)
+int call_print(Str *s, const Call *c, int indent)
 {
     const char *name = kernel_row[c->group->kernel].name, *args = arguments(c);
-    Loc loc = call_op(c, 0)->loc;
     Str line = {0};
     int64_t times = program_times(c->g, c->p);
     if (op_attr(call_op(c, 0), "last") && times > 1) {
@@ -293,12 +295,7 @@ void call_print(Str *s, const Call *c, int indent)
         }
     }
     str_print(s, "%s);", line.text);
-    if (loc.file) {
-        const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
-        str_print(s, "%*s// @g%d %s:%d", at < 78 ? 78 - at : 2, "", (int)(c->group - c->p->groups),
-                  text_comment(base), loc.line);
-    }
-    str_print(s, "\n");
+    return at;                   /* counts `, ` behind the last argument */
 }
 
 /* The micro-batch, where it matters, and the stream that the kernels go to. */
@@ -308,6 +305,42 @@ static const char *parameters(const Graph *g, const Program *p)
     if (on_gpu(g))
         return micro ? "int micro, cudaStream_t s" : "cudaStream_t s";
     return micro ? "int micro" : "void";
+}
+
+/* The recipe line of a group, "" where the group before came from the same. */
+static char *recipe_line(const Call *c)
+{
+    Loc loc = call_op(c, 0)->loc;
+    const Group *group = c->group;
+    Loc before = group > c->p->groups ? c->p->ops[group[-1].first_op].loc : (Loc){0};
+    if (!loc.file || (before.file && !strcmp(before.file, loc.file) && before.line == loc.line))
+        return "";
+    const char *base = strrchr(loc.file, '/') ? strrchr(loc.file, '/') + 1 : loc.file;
+    return text_print("// @g%d %s:%d", group->pos, text_comment(base), loc.line);
+}
+
+/* A call with its recipe line behind it, or above it where it would not fit. */
+static void print_call(Str *s, const Call *c, int indent)
+{
+    Str call = {0};
+    int column = call_print(&call, c, indent);
+    const char *line = recipe_line(c);
+    int gap = column < 78 ? 78 - column : 2;
+    if (!*line)
+        str_print(s, "%s\n", call.text);
+    else if (column + gap + (int)strlen(line) > COLUMNS)
+        str_print(s, "%*s%s\n%s\n", indent, "", line, call.text);
+    else
+        str_print(s, "%s%*s%s\n", call.text, gap, "", line);
+}
+
+/* Where the group's last op begins another stage of the model: its name. */
+static void print_stage(Str *s, const Program *p, const Group *group, int indent)
+{
+    const char *stage = p->ops[group->first_op + group->nops - 1].stage;
+    const char *before = group > p->groups ? p->ops[group->first_op - 1].stage : NULL;
+    if (stage && (!before || strcmp(stage, before)))
+        str_print(s, "%*s/* %s */\n", indent, "", text_comment(stage));
 }
 
 static void print_program(Str *s, const Graph *g, const Program *p)
@@ -328,7 +361,9 @@ static void print_program(Str *s, const Graph *g, const Program *p)
                 str_print(s, p->region[region].reverse ? "    for (int l = L - 1; l >= 0; l--) {\n"
                                                        : "    for (int l = 0; l < L; l++) {\n");
         }
-        call_print(s, &c, region ? 8 : 4);
+        int indent = region ? 8 : 4;
+        print_stage(s, p, c.group, indent);
+        print_call(s, &c, indent);
     }
     str_print(s, "%s}\n", region ? "    }\n" : "");
 }

@@ -63,6 +63,31 @@ char *integer(int64_t n)
     return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
 }
 
+const char *attr_symbol(const char *key)
+{
+    static const char *const table[][2] = {
+        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}, {"chunk", "ROWS"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(key, table[i][0]))
+            return table[i][1];
+    return NULL;
+}
+
+void print_wrapped(Str *s, const char *text)
+{
+    while (*text) {
+        int n = (int)strcspn(text, "\n"), lead = (int)strspn(text, " "), cut = n;
+        if (n > COLUMNS)
+            for (cut = COLUMNS - 1; cut > lead && strncmp(text + cut - 1, ", ", 2); cut--)
+                ;
+        cut = cut > lead ? cut : n;
+        str_print(s, "%.*s\n", cut, text);
+        text += cut + (cut == n);
+        if (cut < n)         /* the blank behind the comma is there */
+            str_print(s, "%*s", lead ? lead - 1 : 3, "");
+    }
+}
+
 /* ---- a call's op and dimensions --------------------------------------------------------------- */
 
 const Op *call_op(const Call *c, int i) { return &c->p->ops[c->group->first_op + i]; }
@@ -78,7 +103,7 @@ Dim call_measure(const Call *c, const char *word)
     const char *colon = strchr(word, ':');
     if (!colon) {
         const Attr *a = op_attr(call_op(c, 0), word);
-        return (Dim){a->i, integer(a->i)};
+        return (Dim){a->i, text_copy(attr_symbol(word) ? attr_symbol(word) : integer(a->i))};
     }
     const Value *v = kernel_operand(c->p, c->group, colon + 1).v;
     int n = v->rank;
@@ -137,7 +162,11 @@ char *product_text(const Graph *g, const Product *p)
     return s.text;
 }
 
-/* ---- Gemm and Lora objects: one for each different text -------------------------------------- */
+/* ---- Gemm and Lora objects: one for each layer and text --------------------------------------- */
+
+/* The layer, which passes share: "b.qkv" and "e.qkv" are one. */
+static const char *layer_of(const char *label) { return label + 2 * (label[0] && label[1] == '.'); }
+
 
 typedef struct { char *name, *text, *label; bool lora; } Object;
 static struct { int n; Object list[512]; } objects;
@@ -147,7 +176,8 @@ void objects_clear(void) { objects.n = 0; }
 const char *object_name(const char *label, const char *text, bool lora)
 {
     for (int i = 0; i < objects.n; i++)
-        if (!strcmp(objects.list[i].text, text) && objects.list[i].lora == lora)
+        if (!strcmp(objects.list[i].text, text) && objects.list[i].lora == lora &&
+            !strcmp(layer_of(objects.list[i].label), layer_of(label)))
             return objects.list[i].name;
     if (objects.n == (int)(sizeof objects.list / sizeof objects.list[0]))
         bug("too many matrix products");
@@ -186,9 +216,10 @@ char *emit_products(const Graph *g)
         for (int i = 0; i < objects.n; i++) {
             const Object *o = &objects.list[i];
             if (o->lora == lora)
-                str_print(&s, "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
-                          lora ? "Lora" : "Gemm", o->name,
-                          lora && gpu ? "" : text_print(".name = \"%s\", ", o->label), o->text);
+                print_wrapped(&s, text_print(
+                    "static %s%s %s = {%s%s};\n", lora && gpu ? "const " : "",
+                    lora ? "Lora" : "Gemm", o->name,
+                    lora && gpu ? "" : text_print(".name = \"%s\", ", o->label), o->text));
         }
     print_list(&s, false);
     if (!gpu)

@@ -18,7 +18,12 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
     return ref_loop(v, 0);
 }
 
-Op *build_op(Build *b, int kind) { return ir_op(b->p, kind, b->region, b->loc); }
+Op *build_op(Build *b, int kind)
+{
+    Op *op = ir_op(b->p, kind, b->region, b->loc);
+    op->stage = b->stage;
+    return op;
+}
 
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
 {

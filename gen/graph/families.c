@@ -638,6 +638,22 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
     {"norm_f", step_norm_f},
 };
 
+/* The stage that a step belongs to: sums and norms to the layers before them, but for a norm right
+ * before some. */
+static const char *stage_of(const Build *b, const char *step)
+{
+    static const struct { const char *word, *stage; } stages[] = {
+        {"tokens", "embedding"}, {"attention", "attention"}, {"ffn", "feed-forward"},
+        {"norm_f", "head"}};
+    while (is_step(step, "keep") || (!strncmp(step, "norm", 4) && strchr(step, ' ')))
+        step = strchr(step, ' ') + 1;
+    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
+        if (is_step(step, stages[i].word))
+            return b->mode == MODE_AGAIN ? text_print("%s, again", stages[i].stage)
+                                         : stages[i].stage;
+    return b->stage;
+}
+
 /* Writes a list of steps from b->x to `to`; to.v == NULL: to a value of its own. */
 static void walk(Build *b, const char *list, Ref to)
 {
@@ -649,6 +665,7 @@ static void walk(Build *b, const char *list, Ref to)
             i++;
         if (i == sizeof steps / sizeof steps[0])
             bug("families.def: %s: no step %s", b->family->name, list);
+        b->stage = stage_of(b, list);
         list += n + (list[n] == ' ');
         steps[i].write(b, list);
     }

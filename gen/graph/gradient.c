@@ -401,6 +401,12 @@ static void (*const rule[NOPS])(Build *, const Op *, int) = {
 #undef OP
 };
 
+/* Without what was said of the pass. */
+static char *stage_name(const char *stage)
+{
+    return text_print("%.*s", (int)strcspn(stage, ","), stage);
+}
+
 void gradient_walk(Build *b, int first, int last)
 {
     for (int i = first; i < last; i++)
@@ -412,6 +418,7 @@ void gradient_walk(Build *b, int first, int last)
         if (i == tape.skip || (i > first && folds(&b->p->ops[i - 1])))
             continue;        /* taken together with its adapters */
         b->loc = fwd.loc;
+        b->stage = fwd.stage ? text_print("%s, backward", stage_name(fwd.stage)) : NULL;
         rule[fwd.kind](b, &fwd, i);
     }
 }

@@ -30,6 +30,7 @@ typedef struct {
     Mode mode;
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
+    const char *stage;       /* of the model, that ops belong to; see Op */
     int64_t B, T, C, H, K, D, F, V;
     Stack stack;             /* blocks are written for */
     int64_t N;               /* rows of a micro-batch that go through the head */

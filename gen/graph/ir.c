@@ -91,16 +91,21 @@ static void print_op(Str *s, const Op *op, bool indent)
     print_loc(s, op->loc);
 }
 
+int group_number(const Graph *g, const Program *p, int index)
+{
+    for (int i = 0; g->programs[i] != p; i++)
+        index += g->programs[i]->ngroups;
+    return index;
+}
+
 static void print_group(Str *s, const Graph *g, const Program *p, int index)
 {
     const Group *group = &p->groups[index];
-    str_print(s, "@g%d %s", index, kernel_row[group->kernel].name);
+    str_print(s, "@g%d %s", group_number(g, p, index), kernel_row[group->kernel].name);
     if (group->workspace)
         str_print(s, "  workspace %" PRId64, group->workspace);
     if (group->ws)
         str_print(s, " in %%%s", group->ws->name);
-    if (!strcmp(g->room, "plan"))
-        str_print(s, "  time %d", group->pos);
     str_print(s, "\n");
 }
 
@@ -108,6 +113,7 @@ static void print_program(Str *s, const Graph *g, const Program *p)
 {
     str_print(s, "\nprogram %s  %s  \"%s\"\n", p->name, role_name[p->role], p->about);
     int region = 0, group = -1;
+    const char *stage = "none";
     for (int i = 0; i < p->nops; i++) {
         const Op *op = &p->ops[i];
         if (op->region != region) {
@@ -120,6 +126,8 @@ static void print_program(Str *s, const Graph *g, const Program *p)
         }
         if (op->group != group && op->group >= 0)
             print_group(s, g, p, group = op->group);
+        if (strcmp(op->stage ? op->stage : "none", stage))
+            str_print(s, "%s-- %s\n", region ? "    " : "  ", stage = op->stage ? op->stage : "none");
         print_op(s, op, region);
     }
     if (region)
@@ -174,6 +182,7 @@ typedef struct {
     Program *program;
     Value *value;            /* last value, for hf lines */
     int region, group;
+    const char *stage;       /* of the ops that follow */
     int nlater;              /* schedule lines: what they name stands below */
     struct { const char *p; int line; } *later;
 } Reader;
@@ -436,7 +445,7 @@ static void read_attrs(Reader *r, Op *op)
 
 static void read_op(Reader *r)
 {
-    Op op = {.region = r->region, .group = r->group};
+    Op op = {.region = r->region, .group = r->group, .stage = r->stage};
     read_refs(r, &op, op_out);
     expect(r, "=");
     char *name = read_until(r, " ");
@@ -454,7 +463,8 @@ static void read_op(Reader *r)
         Group *group = &r->program->groups[op.group];
         group->first_op = group->nops ? group->first_op : r->program->nops - 1;
         if (group->nops && group->region != op.region)
-            err(r->at, "group @g%d is in two regions", op.group);
+            err(r->at, "group @g%d is in two regions",
+                group_number(r->g, r->program, op.group));
         group->region = op.region;
         group->nops++;
     }
@@ -463,11 +473,12 @@ static void read_op(Reader *r)
 static void read_group(Reader *r)
 {
     Program *p = r->program;
-    int64_t index = read_int(r);
-    if (index != p->ngroups)
-        err(r->at, "want group @g%d, found @g%" PRId64, p->ngroups, index);
+    int64_t number = read_int(r);
+    int wanted = group_number(r->g, p, p->ngroups);
+    if (number != wanted)
+        err(r->at, "want group @g%d, found @g%" PRId64, wanted, number);
     if (p->nops && p->ops[p->nops - 1].group != p->ngroups - 1)
-        err(r->at, "ops before @g%" PRId64 " are in no group, or it is empty", index);
+        err(r->at, "ops before @g%" PRId64 " are in no group, or it is empty", number);
     p->groups = arena_grow(p->groups, sizeof(Group) * (size_t)p->ngroups,
                            sizeof(Group) * (size_t)(p->ngroups + 1));
     Group *group = &p->groups[p->ngroups++];
@@ -479,9 +490,8 @@ static void read_group(Reader *r)
         group->workspace = read_between(r, 1, INT64_MAX);
     if (accept(r, "in"))
         group->ws = read_ref(r).v;
-    if (accept(r, "time"))
-        group->pos = (int)read_between(r, 0, INT32_MAX);
-    r->group = (int)index;
+    group->pos = wanted;
+    r->group = p->ngroups - 1;
     end_line(r);
 }
 
@@ -511,6 +521,7 @@ static void read_program(Reader *r)
     r->program = ir_program(r->g, name, role, read_quoted(r));
     r->region = 0;
     r->group = -1;
+    r->stage = NULL;
     end_line(r);
 }
 
@@ -640,6 +651,9 @@ static void read_line(Reader *r)
             err(r->at, "end without repeat");
         r->region = 0;
         end_line(r);
+    } else if (accept(r, "--")) {
+        char *stage = read_until(r, "\n");
+        r->stage = strcmp(stage, "none") ? stage : NULL;
     } else if (accept(r, "@g"))
         read_group(r);
     else

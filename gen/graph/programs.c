@@ -216,6 +216,7 @@ void schedule_train(Build *b)
     int64_t accum = config_int(b->c, F_batch_accum);
     Program *micro = b->p;
     order_gradients(b);
+    b->stage = NULL;
     schedule_clear(s, loss);
     if (accum > 1) {
         program_begin(b);
@@ -244,7 +245,6 @@ void schedule_loss(Build *b, const char *about)
 {
     Schedule *s = ir_schedule(b->g, b->p->name, about);
     Value *loss = ir_value(b->g, "loss");
-    order_gradients(b);
     schedule_clear(s, loss);
     schedule_run(s, b->p, 1);
     schedule_result(s, loss);

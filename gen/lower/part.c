@@ -278,6 +278,7 @@ static void insert_early(Graph *g, const Move *move)
                 continue;
             Op op = collective(g, move);
             op.region = p->groups[at].region;
+            op.stage = p->ops[p->groups[at].first_op].stage;
             op_in(&op, ref_loop(v, 0)), op_out(&op, ref_loop(v, 0));
             insert_group(g, p, at + 1, op);
             break;

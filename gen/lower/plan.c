@@ -378,20 +378,29 @@ static void place_others(Graph *g, int64_t base)
     g->plan_method = result.method;
 }
 
+/* The groups of one loop, or between two, scribble in one place: calls follow each other there. */
 static void add_workspaces(Graph *g)
 {
-    for (int i = 0; i < g->nprograms; i++)
-        for (int k = 0; k < g->programs[i]->ngroups; k++) {
-            Group *group = &g->programs[i]->groups[k];
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        for (int k = 0, stretch = 0; k < p->ngroups; k++) {
+            Group *group = &p->groups[k];
+            stretch += k && group->region != group[-1].region;
             if (!group->workspace)
                 continue;
             Dim d = {group->workspace, "bytes"};
-            const Op *op = &g->programs[i]->ops[group->first_op];
-            group->ws = ir_new(g, VK_TEMP, PU_workspace, DT_U8, text_print("ws%d", group->pos), 1,
-                               &d, op->loc);
-            group->ws->place = PL_REP;
-            widen(group->ws, (Span){group->pos, group->pos});
+            const char *name = text_print("ws.%s.%d", p->name, stretch);
+            Value *ws = ir_value(g, name);
+            if (!ws) {
+                ws = ir_new(g, VK_TEMP, PU_workspace, DT_U8, name, 1, &d,
+                            p->ops[group->first_op].loc);
+                ws->place = PL_REP;
+            }
+            if (ws->dim[0].n < d.n)
+                ws->dim[0].n = d.n;
+            widen(group->ws = ws, (Span){group->pos, group->pos});
         }
+    }
 }
 
 void plan_run(Graph *g)

@@ -2,7 +2,7 @@
 //@ head
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line. Every launch goes to the stream it is given. */
+ * recipe line, where it is not that of the call before. Every launch goes to the stream it is given. */
 //@ precision
 //@ kernels
 

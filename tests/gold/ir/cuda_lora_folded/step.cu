@@ -3,10 +3,10 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 ac7786df7b7b7e60, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 acb19163f948930f, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line. Every launch goes to the stream it is given. */
+ * recipe line, where it is not that of the call before. Every launch goes to the stream it is given. */
 #define ACT_BF16 1        // activations and compute weights are bf16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -51,44 +51,81 @@ Model model = {
 };
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv_lora_u = {.name = "b.qkv.lora.u", .m = B * T, .n = R, .k = C, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_qkv_lora_u = {.name = "b.qkv.lora.u", .m = B * T, .n = R, .k = C, .ldc = C+2*R,
+    .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
+    .bias = 1};
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_b_gate_up_lora_u = {.name = "b.gate_up.lora.u", .m = B * T, .n = R, .k = C,
+    .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
 static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_b_down_lora_u = {.name = "b.down.lora.u", .m = B * T, .n = R, .k = F, .form = GEMM_NT, .scale = 2.0f};
-static Gemm mm_b_down_lora_y = {.name = "b.down.lora.y", .m = B * T, .n = 64, .k = R, .form = GEMM_NT, .beta = 1};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 48, .n = V, .k = C, .ldc = ce_width(V), .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 48, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN};
+static Gemm mm_b_down_lora_u = {.name = "b.down.lora.u", .m = B * T, .n = R, .k = F,
+    .form = GEMM_NT, .scale = 2.0f};
+static Gemm mm_b_down_lora_y = {.name = "b.down.lora.y", .m = B * T, .n = 64, .k = R,
+    .form = GEMM_NT, .beta = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .ldc = ce_width(V),
+    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .lda = ce_width(V),
+    .form = GEMM_NN};
 static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_b_down_lora_du = {.name = "b.down.lora.du", .m = B * T, .n = R, .k = 64, .form = GEMM_NN, .scale = 2.0f};
-static Gemm mm_b_down_lora_db = {.name = "b.down.lora.db", .m = 64, .n = R, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
-static Gemm mm_b_down_lora_da = {.name = "b.down.lora.da", .m = R, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
-static Gemm mm_b_dgate_up_base = {.name = "b.dgate_up.base", .m = B * T, .n = C, .k = 2*F, .ldb = C+2*R, .form = GEMM_NN};
-static Gemm mm_b_gate_up_lora_du0 = {.name = "b.gate_up.lora.du0", .m = B * T, .n = R, .k = 96, .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_gate_up_lora_db0 = {.name = "b.gate_up.lora.db0", .m = 96, .n = R, .k = B * T, .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_gate_up_lora_da = {.name = "b.gate_up.lora.da", .m = R, .n = C, .k = B * T, .lda = 2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_down_lora_du = {.name = "b.down.lora.du", .m = B * T, .n = R, .k = 64,
+    .form = GEMM_NN, .scale = 2.0f};
+static Gemm mm_b_down_lora_db = {.name = "b.down.lora.db", .m = 64, .n = R, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_down_lora_da = {.name = "b.down.lora.da", .m = R, .n = F, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_b_dgate_up_base = {.name = "b.dgate_up.base", .m = B * T, .n = C, .k = 2*F,
+    .ldb = C+2*R, .form = GEMM_NN};
+static Gemm mm_b_gate_up_lora_du0 = {.name = "b.gate_up.lora.du0", .m = B * T, .n = R, .k = 96,
+    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_gate_up_lora_du1 = {.name = "b.gate_up.lora.du1", .m = B * T, .n = R, .k = 96,
+    .lda = 2*F, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_gate_up_lora_db0 = {.name = "b.gate_up.lora.db0", .m = 96, .n = R, .k = B * T,
+    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_gate_up_lora_db1 = {.name = "b.gate_up.lora.db1", .m = 96, .n = R, .k = B * T,
+    .lda = 2*F, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_gate_up_lora_da = {.name = "b.gate_up.lora.da", .m = R, .n = C, .k = B * T,
+    .lda = 2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
-static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_NN};
-static Gemm mm_b_qkv_lora_du0 = {.name = "b.qkv.lora.du0", .m = B * T, .n = R, .k = 64, .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_qkv_lora_du1 = {.name = "b.qkv.lora.du1", .m = B * T, .n = R, .k = 32, .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
-static Gemm mm_b_qkv_lora_db0 = {.name = "b.qkv.lora.db0", .m = 64, .n = R, .k = B * T, .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_b_qkv_lora_db1 = {.name = "b.qkv.lora.db1", .m = 32, .n = R, .k = B * T, .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
-static Gemm mm_e_qkv_lora_u = {.name = "e.qkv.lora.u", .m = B * T, .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_qkv_lora_u = {.name = "d.qkv.lora.u", .m = 1, .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D,
+    .ldb = C+2*R, .form = GEMM_NN};
+static Gemm mm_b_qkv_lora_du0 = {.name = "b.qkv.lora.du0", .m = B * T, .n = R, .k = 64,
+    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_qkv_lora_du1 = {.name = "b.qkv.lora.du1", .m = B * T, .n = R, .k = 32,
+    .lda = (H+2*K)*D, .ldc = 2*R, .form = GEMM_NN, .scale = 2.0f, .offset = 8};
+static Gemm mm_b_qkv_lora_db0 = {.name = "b.qkv.lora.db0", .m = 64, .n = R, .k = B * T,
+    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_qkv_lora_db1 = {.name = "b.qkv.lora.db1", .m = 32, .n = R, .k = B * T,
+    .lda = (H+2*K)*D, .ldb = C+2*R, .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_b_qkv_lora_da = {.name = "b.qkv.lora.da", .m = R, .n = C, .k = B * T, .lda = 2*R,
+    .form = GEMM_TN, .out_f32 = 1, .offset = 8};
+static Gemm mm_e_qkv_lora_u = {.name = "e.qkv.lora.u", .m = B * T, .n = 2*R, .k = C, .lda = C+2*R,
+    .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_e_gate_up_lora_u = {.name = "e.gate_up.lora.u", .m = B * T, .n = 2*R, .k = C,
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_d_qkv_lora_u = {.name = "d.qkv.lora.u", .m = 1, .n = 2*R, .k = C, .lda = C+2*R,
+    .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
+    .bias = 1};
 static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up_lora_u = {.name = "d.gate_up.lora.u", .m = 1, .n = 2*R, .k = C,
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
 static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = 1, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
 static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_d_down_lora_u = {.name = "d.down.lora.u", .m = 1, .n = R, .k = F, .form = GEMM_NT, .scale = 2.0f};
-static Gemm mm_d_down_lora_y = {.name = "d.down.lora.y", .m = 1, .n = 64, .k = R, .form = GEMM_NT, .beta = 1};
+static Gemm mm_d_down_lora_u = {.name = "d.down.lora.u", .m = 1, .n = R, .k = F, .form = GEMM_NT,
+    .scale = 2.0f};
+static Gemm mm_d_down_lora_y = {.name = "d.down.lora.y", .m = 1, .n = 64, .k = R, .form = GEMM_NT,
+    .beta = 1};
 static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
-static const Lora lora_b_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R, .parts = 2,
+static const Lora lora_b_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
+    .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
     .u = &mm_b_qkv_lora_u};
-static const Lora lora_b_gate_up = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R, .parts = 2,
+static const Lora lora_b_gate_up = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
+    .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
-    .u = &mm_b_qkv_lora_u};
+    .u = &mm_b_gate_up_lora_u};
 static const Lora lora_b_down = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64}, .dropout = 0.1f, .T = T,
     .u = &mm_b_down_lora_u,
@@ -100,43 +137,49 @@ static const Lora lora_b_down_bwd = {.rows = B * T, .in = F, .row = F, .rank = R
     .da = &mm_b_down_lora_da};
 static const Lora lora_b_gate_up_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96}, .dropout = 0.1f, .T = T,
-    .du = {&mm_b_gate_up_lora_du0, &mm_b_gate_up_lora_du0},
-    .db = {&mm_b_gate_up_lora_db0, &mm_b_gate_up_lora_db0},
+    .du = {&mm_b_gate_up_lora_du0, &mm_b_gate_up_lora_du1},
+    .db = {&mm_b_gate_up_lora_db0, &mm_b_gate_up_lora_db1},
     .da = &mm_b_gate_up_lora_da};
 static const Lora lora_b_qkv_bwd = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32}, .dropout = 0.1f, .T = T,
     .du = {&mm_b_qkv_lora_du0, &mm_b_qkv_lora_du1},
     .db = {&mm_b_qkv_lora_db0, &mm_b_qkv_lora_db1},
-    .da = &mm_b_gate_up_lora_da};
-static const Lora lora_b_qkv_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R, .parts = 2,
+    .da = &mm_b_qkv_lora_da};
+static const Lora lora_b_qkv_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D,
+    .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
     .u = &mm_e_qkv_lora_u};
-static const Lora lora_b_gate_up_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R, .parts = 2,
+static const Lora lora_b_gate_up_eval = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F,
+    .rank = R, .parts = 2,
     .col = {0, 96}, .width = {96, 96},
-    .u = &mm_e_qkv_lora_u};
+    .u = &mm_e_gate_up_lora_u};
 static const Lora lora_b_down_eval = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64},
     .u = &mm_b_down_lora_u,
     .y = {&mm_b_down_lora_y}};
-static const Lora lora_b_qkv_decode = {.rows = 1, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R, .parts = 2,
+static const Lora lora_b_qkv_decode = {.rows = 1, .in = C, .row = C+2*R, .out = (H+2*K)*D,
+    .rank = R, .parts = 2,
     .col = {0, 96}, .width = {64, 32},
     .u = &mm_d_qkv_lora_u};
-static const Lora lora_b_gate_up_decode = {.rows = 1, .in = C, .row = C+2*R, .out = 2*F, .rank = R, .parts = 2,
+static const Lora lora_b_gate_up_decode = {.rows = 1, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
+    .parts = 2,
     .col = {0, 96}, .width = {96, 96},
-    .u = &mm_d_qkv_lora_u};
+    .u = &mm_d_gate_up_lora_u};
 static const Lora lora_b_down_decode = {.rows = 1, .in = F, .row = F, .rank = R, .parts = 1,
     .col = {0}, .width = {64},
     .u = &mm_d_down_lora_u,
     .y = {&mm_d_down_lora_y}};
 
 static Gemm *const gemms[] = {
-    &mm_b_qkv_lora_u, &mm_b_qkv, &mm_b_o, &mm_b_gate_up, &mm_b_down, &mm_b_down_lora_u,
-    &mm_b_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_b_ddown_base, &mm_b_down_lora_du,
-    &mm_b_down_lora_db, &mm_b_down_lora_da, &mm_b_dgate_up_base, &mm_b_gate_up_lora_du0,
-    &mm_b_gate_up_lora_db0, &mm_b_gate_up_lora_da, &mm_b_datt, &mm_b_dqkv_base,
+    &mm_b_qkv_lora_u, &mm_b_qkv, &mm_b_o, &mm_b_gate_up_lora_u, &mm_b_gate_up, &mm_b_down,
+    &mm_b_down_lora_u, &mm_b_down_lora_y, &mm_head_logits, &mm_head_dx, &mm_b_ddown_base,
+    &mm_b_down_lora_du, &mm_b_down_lora_db, &mm_b_down_lora_da, &mm_b_dgate_up_base,
+    &mm_b_gate_up_lora_du0, &mm_b_gate_up_lora_du1, &mm_b_gate_up_lora_db0,
+    &mm_b_gate_up_lora_db1, &mm_b_gate_up_lora_da, &mm_b_datt, &mm_b_dqkv_base,
     &mm_b_qkv_lora_du0, &mm_b_qkv_lora_du1, &mm_b_qkv_lora_db0, &mm_b_qkv_lora_db1,
-    &mm_e_qkv_lora_u, &mm_d_qkv_lora_u, &mm_d_qkv, &mm_d_o, &mm_d_gate_up, &mm_d_down,
-    &mm_d_down_lora_u, &mm_d_down_lora_y, &mm_logits,
+    &mm_b_qkv_lora_da, &mm_e_qkv_lora_u, &mm_e_gate_up_lora_u, &mm_d_qkv_lora_u, &mm_d_qkv,
+    &mm_d_o, &mm_d_gate_up_lora_u, &mm_d_gate_up, &mm_d_down, &mm_d_down_lora_u,
+    &mm_d_down_lora_y, &mm_logits,
 };
 
 static char *arena;
@@ -192,131 +235,160 @@ static void run_init(cudaStream_t s)
 /* forward and backward; sets the gradients, adds to the loss (0.0458 GFLOP) */
 static void run_micro(cudaStream_t s)
 {
-    embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);                            // @g0 recipe.lua:5
+    /* embedding */
+    embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);                            // @g1 recipe.lua:5
     for (int l = 0; l < L; l++) {
+        /* attention */
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, s, C+2*R);                                        // @g1 recipe.lua:4
+                    1e-06f, s, C+2*R);                                        // @g2 recipe.lua:4
         lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                  noise, 4 * l, &lora_b_qkv, ws3, s);                         // @g2 recipe.lua:9
+                  noise, 4 * l, &lora_b_qkv, ws_micro_1, s);                  // @g3 recipe.lua:9
         linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws4, s);                                   // @g3 recipe.lua:5
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);     // @g4 recipe.lua:4
+                        &mm_b_qkv, ws_micro_1, s);                            // @g4 recipe.lua:5
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);     // @g5 recipe.lua:4
         attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                                                B, T, H, K, 0.25f, NULL, s);  // @g5 recipe.lua:5
-        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7, s);  // @g6 recipe.lua:5
+                                                B, T, H, K, 0.25f, NULL, s);  // @g6 recipe.lua:5
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1, s);
+        /* feed-forward */
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, s, C+2*R);  // @g7 recipe.lua:5
+                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, s, C+2*R);
+        // @g9 recipe.lua:9
         lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws9, s);  // @g8 recipe.lua:9
+                  AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws_micro_1, s);
         linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l), &mm_b_gate_up,
-                   ws10, s);                                                  // @g9 recipe.lua:5
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);              // @g10 recipe.lua:5
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws12, s);  // @g11 recipe.lua:5
+                   ws_micro_1, s);                                            // @g10 recipe.lua:5
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1, s);
+        // @g13 recipe.lua:9
         lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws13, s);  // @g12 recipe.lua:9
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);       // @g13 recipe.lua:5
+                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1, s);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);       // @g14 recipe.lua:5
     }
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, s);  // @g14 recipe.lua:4
-    ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48,
-                   &mm_head_logits, &mm_head_dx, ws16, s);                    // @g15 recipe.lua:2
-    loss_sum(loss, losses, B * T, s);                                         // @g16 recipe.lua:2
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, s);    // @g17 recipe.lua:4
+    /* head */
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, s);  // @g15 recipe.lua:4
+    ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
+                   &mm_head_logits, &mm_head_dx, ws_micro_2, s);              // @g16 recipe.lua:2
+    loss_sum(loss, losses, B * T, s);
+    /* head, backward */
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, s);    // @g18 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
-        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws19, s);  // @g18 recipe.lua:9
+        /* feed-forward, backward */
+        // @g19 recipe.lua:9
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3, s);
         lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
                  AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 noise, 4 * l + 3, &lora_b_down_bwd, ws20, s);                // @g19 recipe.lua:9
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s); // @g20 recipe.lua:5
+                 noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3, s);
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s); // @g21 recipe.lua:5
         linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dgate_up_base,
-                  ws22, s);                                                   // @g21 recipe.lua:9
+                  ws_micro_3, s);                                             // @g22 recipe.lua:9
         lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
                  AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
                  AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
-                 &lora_b_gate_up_bwd, ws23, s);                               // @g22 recipe.lua:9
+                 &lora_b_gate_up_bwd, ws_micro_3, s);
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
-                       dx, B * T, C, s);                                      // @g23 recipe.lua:4
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws25, s);         // @g24 recipe.lua:5
+                       dx, B * T, C, s);                                      // @g24 recipe.lua:4
+        /* attention, backward */
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);   // @g25 recipe.lua:5
         attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                                AT(b_rot, l), B, T, H, K, 0.25f, ws26, s);  // @g25 recipe.lua:5
-        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);           // @g26 recipe.lua:4
-        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws28, s);  // @g27 recipe.lua:9
+                                                AT(b_rot, l), B, T, H, K, 0.25f, ws_micro_3, s);
+        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);           // @g27 recipe.lua:4
+        // @g28 recipe.lua:9
+        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3, s);
         lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
                  AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l),
-                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws29, s);  // @g28 recipe.lua:9
+                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3, s);
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C, s);                                          // @g29 recipe.lua:4
+                       B * T, C, s);                                          // @g30 recipe.lua:4
     }
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws31,
-              s);                                                             // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
+              ws_reduce_0, s);                                                // @g31 recipe.lua:2
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
+    // @g32 recipe.lua:2
     adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
-                grad_b_qkv_lora_a, hyper, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);  // @g0 recipe.lua:2
+                grad_b_qkv_lora_a, hyper, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);
 }
 
 /* the loss of one micro-batch (0.0206 GFLOP) */
 static void run_eval(cudaStream_t s)
 {
-    embed_fwd(e_x, tokens, wte, B * T, C, s);                                 // @g0 recipe.lua:5
+    /* embedding */
+    embed_fwd(e_x, tokens, wte, B * T, C, s);                                 // @g33 recipe.lua:5
     for (int l = 0; l < L; l++) {
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, s, C+2*R);  // @g1 recipe.lua:4
+        /* attention */
+        // @g34 recipe.lua:4
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, s, C+2*R);
         lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_b_qkv_eval, ws35, s);                                 // @g2 recipe.lua:9
-        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws36, s);  // @g3 recipe.lua:5
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);            // @g4 recipe.lua:4
+                  &lora_b_qkv_eval, ws_eval_1, s);                            // @g35 recipe.lua:9
+        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1,
+                        s);                                                   // @g36 recipe.lua:5
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);            // @g37 recipe.lua:4
         attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, B, T, H, K, 0.25f,
-                                                NULL, s);                     // @g5 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws39, s);               // @g6 recipe.lua:5
+                                                NULL, s);                     // @g38 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1, s);
+        /* feed-forward */
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f, s, C+2*R);                                    // @g7 recipe.lua:5
+                        1e-06f, s, C+2*R);
+        // @g41 recipe.lua:9
         lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws41, s);  // @g8 recipe.lua:9
-        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up, ws42, s);  // @g9 recipe.lua:5
-        swiglu_fwd(e_act, e_gate_up, B * T, F, s);                            // @g10 recipe.lua:5
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws44, s);      // @g11 recipe.lua:5
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws_eval_1, s);
+        // @g42 recipe.lua:5
+        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1, s);
+        swiglu_fwd(e_act, e_gate_up, B * T, F, s);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1, s);
         lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_eval, ws45, s);                        // @g12 recipe.lua:9
-        add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g13 recipe.lua:5
+                 NULL, 0, &lora_b_down_eval, ws_eval_1, s);                   // @g45 recipe.lua:9
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g46 recipe.lua:5
     }
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g14 recipe.lua:4
-    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws48, s);  // @g15 recipe.lua:2
-    loss_sum(loss, e_losses, B * T, s);                                       // @g16 recipe.lua:2
+    /* head */
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g47 recipe.lua:4
+    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2,
+                s);                                                           // @g48 recipe.lua:2
+    loss_sum(loss, e_losses, B * T, s);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
-    embed_at_fwd(d_x, token, wte, place, C, s);                               // @g0 recipe.lua:5
+    /* embedding */
+    embed_at_fwd(d_x, token, wte, place, C, s);                               // @g50 recipe.lua:5
     for (int l = 0; l < L; l++) {
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, s, C+2*R);  // @g1 recipe.lua:4
+        /* attention */
+        // @g51 recipe.lua:4
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, s, C+2*R);
         lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_b_qkv_decode, ws52, s);                               // @g2 recipe.lua:9
-        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws53, s);  // @g3 recipe.lua:5
-        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D, s);            // @g4 recipe.lua:4
+                  &lora_b_qkv_decode, ws_decode_1, s);                        // @g52 recipe.lua:9
+        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
+                        ws_decode_1, s);                                      // @g53 recipe.lua:5
+        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D, s);            // @g54 recipe.lua:4
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, 0.25f,
-                            ws55, s);                                         // @g5 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws56, s);               // @g6 recipe.lua:5
+                            ws_decode_1, s);                                  // @g55 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1, s);
+        /* feed-forward */
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
-                        s, C+2*R);                                            // @g7 recipe.lua:5
+                        s, C+2*R);
+        // @g58 recipe.lua:9
         lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws58, s);  // @g8 recipe.lua:9
-        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up, ws59, s);  // @g9 recipe.lua:5
-        swiglu_fwd(d_act, d_gate_up, 1, F, s);                                // @g10 recipe.lua:5
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws61, s);      // @g11 recipe.lua:5
+                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws_decode_1, s);
+        // @g59 recipe.lua:5
+        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1, s);
+        swiglu_fwd(d_act, d_gate_up, 1, F, s);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1, s);
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_decode, ws62, s);                      // @g12 recipe.lua:9
-        add_fwd(d_x, d_mid, d_down_lora, C, s);                               // @g13 recipe.lua:5
+                 NULL, 0, &lora_b_down_decode, ws_decode_1, s);               // @g62 recipe.lua:9
+        add_fwd(d_x, d_mid, d_down_lora, C, s);                               // @g63 recipe.lua:5
     }
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, s);     // @g14 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws65, s);                   // @g15 recipe.lua:4
+    /* head */
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, s);     // @g64 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 
 static void open_streams(void)

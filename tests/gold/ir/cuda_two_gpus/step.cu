@@ -3,10 +3,10 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 5e18005aba63135b, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 d60051f8e5525e5f, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line. Every launch goes to the stream it is given. */
+ * recipe line, where it is not that of the call before. Every launch goes to the stream it is given. */
 #define ACT_F16 1        // activations and compute weights are fp16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -52,18 +52,27 @@ Model model = {
 /* Every matrix product that is computed, each with one fixed algorithm. */
 static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
-static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1, .epilogue = GEMM_GELU};
+static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
+    .epilogue = GEMM_GELU};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 32, .n = V, .k = C, .ldc = ce_width(V), .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 32, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN};
-static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 32, .lda = ce_width(V), .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN, .epilogue = GEMM_DGELU};
-static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .ldc = ce_width(V),
+    .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .lda = ce_width(V),
+    .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .lda = ce_width(V),
+    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN,
+    .epilogue = GEMM_DGELU};
+static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
-static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
 static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
@@ -106,156 +115,187 @@ static void name_tensors(void)
 /* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0471 GFLOP) */
 static void run_micro(int micro, cudaStream_t s)
 {
+    /* embedding */
     embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);     // @g0 recipe.lua:5
     for (int l = 0; l < L; l++) {
+        /* attention */
         layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
                       AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);  // @g1 recipe.lua:4
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws2, s);                                   // @g2 recipe.lua:5
+                        &mm_b_qkv, ws_micro_1, s);                            // @g2 recipe.lua:5
         attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                                                B, T, H, K, 0.25f, NULL, s);  // @g3 recipe.lua:5
-        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4, s);  // @g4 recipe.lua:5
+                                                B, T, H, K, 0.25f, NULL, s);
+        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
+                        ws_micro_1, s);
+        /* feed-forward */
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
                           AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), B * T, C, 1e-05f, s);             // @g5 recipe.lua:5
+                          AT(b_norm2_b, l), B * T, C, 1e-05f, s);
         linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
-                             AT(b_up_b, l), &mm_b_up, ws6, s);                // @g6 recipe.lua:4
+                             AT(b_up_b, l), &mm_b_up, ws_micro_1, s);         // @g6 recipe.lua:4
         linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
-                        ws7, s);                                              // @g7 recipe.lua:4
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);            // @g8 recipe.lua:4
+                        ws_micro_1, s);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);
     }
+    /* head */
     layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
-                  1e-05f, s);                                                 // @g9 recipe.lua:4
+                  1e-05f, s);
     scale_loss(scaled, scale, scaler, s);                                     // @g10 recipe.lua:2
     ce_fwd_bwd<512>(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled, B * T,
-                    V, C, 32, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11, s);  // @g11 recipe.lua:2
-    loss_sum(loss, losses, B * T, s);                                         // @g12 recipe.lua:2
+                    V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2, s);
+    loss_sum(loss, losses, B * T, s);
+    /* head, backward */
     layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
-                       norm_f_mean, norm_f_rstd, B * T, C, 1, ws13, s);       // @g13 recipe.lua:4
+                       norm_f_mean, norm_f_rstd, B * T, C, 1, ws_micro_2, s); // @g13 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
-        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws14, s);            // @g14 recipe.lua:4
+        /* feed-forward, backward */
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_down_b, l), C, s);                 // @g15 recipe.lua:9
-        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws16, s);  // @g16 recipe.lua:4
+        // @g16 recipe.lua:4
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);             // @g17 recipe.lua:9
-        linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_b_dact, ws18, s);  // @g18 recipe.lua:4
-        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws19, s);           // @g19 recipe.lua:4
+        // @g18 recipe.lua:4
+        linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_b_dact, ws_micro_3, s);
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_up_b, l), F, s);                   // @g20 recipe.lua:9
-        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws21, s);  // @g21 recipe.lua:4
+        // @g21 recipe.lua:4
+        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);               // @g22 recipe.lua:9
-        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws23, s);     // @g23 recipe.lua:4
+        // @g23 recipe.lua:4
+        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws_micro_3, s);
         layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
                                AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
-                               AT(b_norm2_rstd, l), dx, B * T, C, 1, ws24, s);  // @g24 recipe.lua:4
+                               AT(b_norm2_rstd, l), dx, B * T, C, 1, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);                // @g25 recipe.lua:9
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);                // @g26 recipe.lua:9
-        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws27, s);           // @g27 recipe.lua:5
+            comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);
+        /* attention, backward */
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws_micro_3, s);     // @g27 recipe.lua:5
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_o_b, l), C, s);                    // @g28 recipe.lua:9
-        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws29, s);  // @g29 recipe.lua:5
+        // @g29 recipe.lua:5
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);                // @g30 recipe.lua:9
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws31, s);         // @g31 recipe.lua:5
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);   // @g31 recipe.lua:5
         attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                                AT(b_qkv, l), B, T, H, K, 0.25f, ws32, s);  // @g32 recipe.lua:5
-        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws33, s);       // @g33 recipe.lua:5
+                                                AT(b_qkv, l), B, T, H, K, 0.25f, ws_micro_3, s);
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);                // @g34 recipe.lua:9
-        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws35, s);  // @g35 recipe.lua:5
+        // @g35 recipe.lua:5
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);            // @g36 recipe.lua:9
-        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws37, s);   // @g37 recipe.lua:5
+        // @g37 recipe.lua:5
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3, s);
+        // @g38 recipe.lua:4
         layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
                                AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
-                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws38, s);  // @g38 recipe.lua:4
+                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws_micro_3, s);
         if (micro == 1)
             comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);                // @g39 recipe.lua:9
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);                // @g40 recipe.lua:9
+            comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);
     }
-    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws41, s);      // @g41 recipe.lua:5
-    pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);                              // @g42 recipe.lua:5
+    /* embedding, backward */
+    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws_micro_4, s);  // @g41 recipe.lua:5
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(cudaStream_t s)
 {
-    zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);                         // @g0 recipe.lua:8
+    zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);                         // @g43 recipe.lua:8
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);  // @g0 recipe.lua:9
-    comm_allreduce_join(s);                                                   // @g1 recipe.lua:9
-    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws46, s);  // @g2 recipe.lua:2
-    scaler_update(total_norm, scaler, hyper, s);                              // @g3 recipe.lua:2
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);  // @g44 recipe.lua:9
+    comm_allreduce_join(s);
+    // @g46 recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws_reduce_0, s);
+    scaler_update(total_norm, scaler, hyper, s);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
     adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, wpe), 1,
-                s);                                                           // @g0 recipe.lua:2
+                s);                                                           // @g48 recipe.lua:2
     adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
-                total_norm, SPAN(norm_f_w, norm_f_b), 0, s);                  // @g1 recipe.lua:2
+                total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
     adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
-                SPAN(b_qkv_w, b_down_w), 1, s);                               // @g2 recipe.lua:2
+                SPAN(b_qkv_w, b_down_w), 1, s);
     adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
-                total_norm, SPAN(b_norm1_w, b_down_b), 0, s);                 // @g3 recipe.lua:2
+                total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
 static void run_eval(cudaStream_t s)
 {
-    embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);              // @g0 recipe.lua:5
+    /* embedding */
+    embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);              // @g52 recipe.lua:5
     for (int l = 0; l < L; l++) {
+        /* attention */
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
-                      AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g1 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws54, s);  // @g2 recipe.lua:5
+                      AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g53 recipe.lua:4
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1,
+                        s);                                                   // @g54 recipe.lua:5
         attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f,
-                                                NULL, s);                     // @g3 recipe.lua:5
-        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws56, s);  // @g4 recipe.lua:5
+                                                NULL, s);
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1, s);
+        /* feed-forward */
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
-                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);  // @g5 recipe.lua:5
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);
         linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
-                             ws58, s);                                        // @g6 recipe.lua:4
-        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws59, s);  // @g7 recipe.lua:4
-        add_fwd(e_x, e_mid, e_down, B * T * C, s);                            // @g8 recipe.lua:4
+                             ws_eval_1, s);                                   // @g58 recipe.lua:4
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws_eval_1,
+                        s);
+        add_fwd(e_x, e_mid, e_down, B * T * C, s);
     }
+    /* head */
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
-                  1e-05f, s);                                                 // @g9 recipe.lua:4
-    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits, ws62,
-                s);                                                           // @g10 recipe.lua:2
-    loss_sum(loss, e_losses, B * T, s);                                       // @g11 recipe.lua:2
+                  1e-05f, s);
+    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, ROWS, &mm_head_logits,
+                ws_eval_2, s);                                                // @g62 recipe.lua:2
+    loss_sum(loss, e_losses, B * T, s);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
-    embed_pos_at_fwd(d_x, token, wte, wpe, place, C, s);                      // @g0 recipe.lua:5
+    /* embedding */
+    embed_pos_at_fwd(d_x, token, wte, wpe, place, C, s);                      // @g64 recipe.lua:5
     for (int l = 0; l < L; l++) {
+        /* attention */
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                      AT(b_norm1_b, l), 1, C, 1e-05f, s);                     // @g1 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws66, s);  // @g2 recipe.lua:5
+                      AT(b_norm1_b, l), 1, C, 1e-05f, s);                     // @g65 recipe.lua:4
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws_decode_1,
+                        s);                                                   // @g66 recipe.lua:5
         attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, 0.25f,
-                            ws67, s);                                         // @g3 recipe.lua:5
-        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws68, s);  // @g4 recipe.lua:5
+                            ws_decode_1, s);
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1, s);
+        /* feed-forward */
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);  // @g5 recipe.lua:5
-        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws70, s);  // @g6 recipe.lua:4
-        gelu_fwd(d_act, d_up, F, s);                                          // @g7 recipe.lua:4
-        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws72, s);  // @g8 recipe.lua:4
-        add_fwd(d_x, d_mid, d_down, C, s);                                    // @g9 recipe.lua:4
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);
+        // @g70 recipe.lua:4
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws_decode_1, s);
+        gelu_fwd(d_act, d_up, F, s);
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
+                        ws_decode_1, s);
+        add_fwd(d_x, d_mid, d_down, C, s);
     }
+    /* head */
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
-                  1e-05f, s);                                                 // @g10 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws75, s);                   // @g11 recipe.lua:4
+                  1e-05f, s);
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 
 static void open_streams(void)

@@ -3,10 +3,10 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 1320d6a656d0f18b, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 0885b53bd73f5a7b, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line. */
+ * recipe line, where it is not that of the call before. */
 #define ACT_BF16 1        // activations and compute weights are bf16
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
@@ -46,16 +46,22 @@ static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .fo
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
 static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 34, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 34, .n = C, .k = V, .form = GEMM_NN};
-static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 34, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
+    .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_gate_up_w = {.name = "grad.b.gate_up.w", .m = 2*F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_gate_up_w = {.name = "grad.b.gate_up.w", .m = 2*F, .n = C, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
-static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = H*D, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = H*D, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = (H+2*K)*D, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = (H+2*K)*D, .n = C, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
 static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
 static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
@@ -95,115 +101,143 @@ static void run_init(void)
 /* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0136 GFLOP) */
 static void run_micro(int micro)
 {
-    embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);                    // @g0 recipe.lua:5
+    /* embedding */
+    embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);                    // @g1 recipe.lua:5
     for (int l = 0; l < L; l++) {
+        /* attention */
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f);                                                  // @g1 recipe.lua:4
-        linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws3);  // @g2 recipe.lua:5
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g3 recipe.lua:4
+                    1e-06f);                                                  // @g2 recipe.lua:4
+        // @g3 recipe.lua:5
+        linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws_micro_1);
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g4 recipe.lua:4
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                      ATTENTION_CAUSAL, 0.353553391f, ws5);                   // @g4 recipe.lua:5
-        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws6);     // @g5 recipe.lua:5
+                      ATTENTION_CAUSAL, 0.353553391f, ws_micro_1);            // @g5 recipe.lua:5
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
+        /* feed-forward */
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f);      // @g6 recipe.lua:5
-        linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up, ws8);  // @g7 recipe.lua:5
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);                 // @g8 recipe.lua:5
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws10);  // @g9 recipe.lua:5
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);               // @g10 recipe.lua:5
+                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f);
+        linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up,
+                   ws_micro_1);
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
     }
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g11 recipe.lua:4
-    gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);           // @g12 recipe.lua:9
+    /* head */
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g12 recipe.lua:4
+    gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);           // @g13 recipe.lua:9
+    // @g14 recipe.lua:2
     ce_fwd_bwd(losses, dnorm_f_rows, grad_head, norm_f_rows, head, AT(labels, micro), scale, N,
-               V, C, 34, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws14); // @g13 recipe.lua:2
-    loss_sum(loss, losses, N);                                                // @g14 recipe.lua:2
-    gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);       // @g15 recipe.lua:9
-    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 1, ws17);  // @g16 recipe.lua:4
+               V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
+    loss_sum(loss, losses, N);
+    /* head, backward */
+    gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);       // @g16 recipe.lua:9
+    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 1,
+                ws_micro_2);                                                  // @g17 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
-        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws18);  // @g17 recipe.lua:5
-        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws19);             // @g18 recipe.lua:5
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g19 recipe.lua:5
+        /* feed-forward, backward */
+        // @g18 recipe.lua:5
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3);
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws_micro_3);
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
         linear_dw(AT(grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l),
-                  &mm_grad_b_gate_up_w, ws21);                                // @g20 recipe.lua:5
-        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws22);  // @g21 recipe.lua:5
+                  &mm_grad_b_gate_up_w, ws_micro_3);
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws_micro_3);
+        // @g23 recipe.lua:4
         rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
-                        AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 1, ws23);  // @g22 recipe.lua:4
-        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws24);  // @g23 recipe.lua:5
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws25);            // @g24 recipe.lua:5
+                        AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 1, ws_micro_3);
+        /* attention, backward */
+        // @g24 recipe.lua:5
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                      D, ATTENTION_CAUSAL, 0.353553391f, ws26);               // @g25 recipe.lua:5
-        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);              // @g26 recipe.lua:4
-        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws28);  // @g27 recipe.lua:5
-        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws29);      // @g28 recipe.lua:5
+                      D, ATTENTION_CAUSAL, 0.353553391f, ws_micro_3);
+        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);              // @g27 recipe.lua:4
+        // @g28 recipe.lua:5
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws_micro_3);
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
         rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
-                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws30);      // @g29 recipe.lua:4
+                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws_micro_3);  // @g30 recipe.lua:4
     }
-    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);               // @g30 recipe.lua:5
+    /* embedding, backward */
+    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);               // @g31 recipe.lua:5
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(void)
 {
-    zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));                            // @g0 recipe.lua:9
+    zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));                            // @g32 recipe.lua:9
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);     // @g0 recipe.lua:2
-    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws34);     // @g1 recipe.lua:2
+    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);     // @g33 recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, head), 1);  // @g0 recipe.lua:2
+    // @g35 recipe.lua:2
+    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, head), 1);
     adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
-                total_norm, SPAN(b_norm1_w, norm_f_w), 0);                    // @g1 recipe.lua:2
+                total_norm, SPAN(b_norm1_w, norm_f_w), 0);
 }
 
 /* the loss of one micro-batch (0.00453 GFLOP) */
 static void run_eval(void)
 {
-    embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                             // @g0 recipe.lua:5
+    /* embedding */
+    embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                             // @g37 recipe.lua:5
     for (int l = 0; l < L; l++) {
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws39);          // @g2 recipe.lua:5
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g3 recipe.lua:4
+        /* attention */
+        // @g38 recipe.lua:4
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);
+        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws_eval_1);     // @g39 recipe.lua:5
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g40 recipe.lua:4
         attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
-                      ws41);                                                  // @g4 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws42);                  // @g5 recipe.lua:5
+                      ws_eval_1);                                             // @g41 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
+        /* feed-forward */
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f);                                              // @g6 recipe.lua:5
-        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws44);  // @g7 recipe.lua:5
-        swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g8 recipe.lua:5
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws46);         // @g9 recipe.lua:5
-        add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g10 recipe.lua:5
+                        1e-06f);
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
+        swiglu_fwd(e_act, e_gate_up, B * T, F);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
+        add_fwd(e_x, e_mid, e_down, B * T * C);
     }
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g11 recipe.lua:4
-    gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g12 recipe.lua:9
-    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, 34, &mm_head_logits, ws50);  // @g13 recipe.lua:2
-    loss_sum(loss, e_losses, N);                                              // @g14 recipe.lua:2
+    /* head */
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g48 recipe.lua:4
+    gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g49 recipe.lua:9
+    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, ROWS, &mm_head_logits,
+           ws_eval_2);                                                        // @g50 recipe.lua:2
+    loss_sum(loss, e_losses, N);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(void)
 {
-    embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
+    /* embedding */
+    embed_at_fwd(d_x, token, wte, place, C);                                  // @g52 recipe.lua:5
     for (int l = 0; l < L; l++) {
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws54);          // @g2 recipe.lua:5
-        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g3 recipe.lua:4
+        /* attention */
+        // @g53 recipe.lua:4
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);
+        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws_decode_1);   // @g54 recipe.lua:5
+        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g55 recipe.lua:4
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                         0.353553391f, ws56);                                 // @g4 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws57);                  // @g5 recipe.lua:5
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g6 recipe.lua:5
-        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws59);  // @g7 recipe.lua:5
-        swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g8 recipe.lua:5
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws61);         // @g9 recipe.lua:5
-        add_fwd(d_x, d_mid, d_down, C);                                       // @g10 recipe.lua:5
+                         0.353553391f, ws_decode_1);                          // @g56 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
+        /* feed-forward */
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
+        swiglu_fwd(d_act, d_gate_up, 1, F);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
+        add_fwd(d_x, d_mid, d_down, C);
     }
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g11 recipe.lua:4
-    logits_fwd(logits, d_norm_f, head, &mm_logits, ws64);                     // @g12 recipe.lua:4
+    /* head */
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g63 recipe.lua:4
+    logits_fwd(logits, d_norm_f, head, &mm_logits, ws_decode_2);
 }
 
 void step_open(void)

@@ -3,10 +3,10 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 1113e71e5cb1d09d, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 80c3ecd2135d1dd1, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line. */
+ * recipe line, where it is not that of the call before. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"
@@ -42,16 +42,22 @@ static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = G
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 64, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 64, .n = C, .k = V, .form = GEMM_NN};
-static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 64, .form = GEMM_TN, .out_f32 = 1, .beta = 1};
-static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
+    .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .form = GEMM_TN,
+    .out_f32 = 1, .beta = 1};
+static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1};
 static Gemm mm_b_dact = {.name = "b.dact", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_grad_b_up_w = {.name = "grad.b.up.w", .m = F, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1};
 static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = F, .form = GEMM_NN};
-static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_grad_b_o_w = {.name = "grad.b.o.w", .m = C, .n = C, .k = B * T, .form = GEMM_TN,
+    .out_f32 = 1};
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = C, .k = C, .form = GEMM_NN};
-static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T, .form = GEMM_TN, .out_f32 = 1};
+static Gemm mm_grad_b_qkv_w = {.name = "grad.b.qkv.w", .m = 3*C, .n = C, .k = B * T,
+    .form = GEMM_TN, .out_f32 = 1};
 static Gemm mm_b_dnorm1 = {.name = "b.dnorm1", .m = B * T, .n = C, .k = 3*C, .form = GEMM_NN};
 static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
@@ -84,118 +90,139 @@ static void name_tensors(void)
 /* forward and backward; sets the gradients, adds to the loss (0.03 GFLOP) */
 static void run_micro(void)
 {
+    /* embedding */
     embed_pos_fwd(AT(x, 0), tokens, wte, wpe, B * T, T, C);                   // @g0 recipe.lua:4
     for (int l = 0; l < L; l++) {
+        /* attention */
         layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
-                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);  // @g1 recipe.lua:4
+                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f);
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws2);                                      // @g2 recipe.lua:4
+                        &mm_b_qkv, ws_micro_1);
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K, D,
-                      ATTENTION_CAUSAL, 0.353553391f, NULL);                  // @g3 recipe.lua:4
-        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws4);  // @g4 recipe.lua:4
+                      ATTENTION_CAUSAL, 0.353553391f, NULL);
+        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
+                        ws_micro_1);
+        /* feed-forward */
         add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
                           AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), B * T, C, 1e-05f);                // @g5 recipe.lua:4
+                          AT(b_norm2_b, l), B * T, C, 1e-05f);
         linear_bias_fwd(AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
-                        ws6);                                                 // @g6 recipe.lua:4
-        gelu_fwd(AT(b_act, l), AT(b_up, l), B * T * F);                       // @g7 recipe.lua:4
+                        ws_micro_1);
+        gelu_fwd(AT(b_act, l), AT(b_up, l), B * T * F);
         linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
-                        ws8);                                                 // @g8 recipe.lua:4
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);               // @g9 recipe.lua:4
+                        ws_micro_1);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
     }
+    /* head */
     layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
-                  1e-05f);                                                    // @g10 recipe.lua:4
-    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, labels, scale, B * T, V, C, 64, 0,
-               &mm_head_logits, &mm_head_dx, &mm_head_dw, ws11);              // @g11 recipe.lua:2
-    loss_sum(loss, losses, B * T);                                            // @g12 recipe.lua:2
+                  1e-05f);
+    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, labels, scale, B * T, V, C, ROWS, 0,
+               &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);        // @g11 recipe.lua:2
+    loss_sum(loss, losses, B * T);
+    /* head, backward */
     layernorm_bwd(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_mean,
-                  norm_f_rstd, B * T, C, 0, ws13);                            // @g13 recipe.lua:4
+                  norm_f_rstd, B * T, C, 0, ws_micro_2);                      // @g13 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
-        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws14);               // @g14 recipe.lua:4
-        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws15);  // @g15 recipe.lua:4
-        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws16);             // @g16 recipe.lua:4
-        gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);                      // @g17 recipe.lua:4
-        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 0, ws18);              // @g18 recipe.lua:4
-        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws19);  // @g19 recipe.lua:4
-        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws20);        // @g20 recipe.lua:4
+        /* feed-forward, backward */
+        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 0, ws_micro_3);
+        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3);
+        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws_micro_3);
+        gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);
+        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 0, ws_micro_3);
+        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws_micro_3);
+        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws_micro_3);
         layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
                           AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
-                          AT(b_norm2_rstd, l), dx, B * T, C, 0, ws21);        // @g21 recipe.lua:4
-        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws22);              // @g22 recipe.lua:4
-        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws23);  // @g23 recipe.lua:4
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws24);            // @g24 recipe.lua:4
+                          AT(b_norm2_rstd, l), dx, B * T, C, 0, ws_micro_3);
+        /* attention, backward */
+        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 0, ws_micro_3);
+        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
         attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l), B, T, H, K,
-                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);               // @g25 recipe.lua:4
-        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws26);          // @g26 recipe.lua:4
-        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws27);  // @g27 recipe.lua:4
-        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws28);      // @g28 recipe.lua:4
+                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);
+        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 0, ws_micro_3);
+        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws_micro_3);
+        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
         layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
                           AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
-                          B * T, C, 0, ws29);                                 // @g29 recipe.lua:4
+                          B * T, C, 0, ws_micro_3);
     }
-    embed_bwd(grad_wte, dx, tokens, B * T, C, V, 1);                          // @g30 recipe.lua:4
-    pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);                                 // @g31 recipe.lua:4
+    /* embedding, backward */
+    embed_bwd(grad_wte, dx, tokens, B * T, C, V, 1);
+    pos_bwd(grad_wpe, dx, B * T, T, C, P, 0);
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws32);     // @g0 recipe.lua:2
+    // @g32 recipe.lua:2
+    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    adamw(wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, b_down_w), 1);  // @g0 recipe.lua:2
+    // @g33 recipe.lua:2
+    adamw(wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, b_down_w), 1);
     adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper, total_norm,
-          SPAN(b_norm1_w, norm_f_b), 0);                                      // @g1 recipe.lua:2
+          SPAN(b_norm1_w, norm_f_b), 0);
 }
 
 /* the loss of one micro-batch (0.00996 GFLOP) */
 static void run_eval(void)
 {
-    embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);                        // @g0 recipe.lua:4
+    /* embedding */
+    embed_pos_fwd(e_x, tokens, wte, wpe, B * T, T, C);                        // @g35 recipe.lua:4
     for (int l = 0; l < L; l++) {
+        /* attention */
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
-                      AT(b_norm1_b, l), B * T, C, 1e-05f);                    // @g1 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws37);  // @g2 recipe.lua:4
+                      AT(b_norm1_b, l), B * T, C, 1e-05f);
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1);
         attention_fwd(e_att, e_att_lse, e_qkv, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
-                      NULL);                                                  // @g3 recipe.lua:4
-        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws39);  // @g4 recipe.lua:4
+                      NULL);
+        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1);
+        /* feed-forward */
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
-                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f);  // @g5 recipe.lua:4
-        linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up, ws41);  // @g6 recipe.lua:4
-        gelu_fwd(e_act, e_up, B * T * F);                                     // @g7 recipe.lua:4
-        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws43);  // @g8 recipe.lua:4
-        add_fwd(e_x, e_mid, e_down, B * T * C);                               // @g9 recipe.lua:4
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f);
+        linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up, ws_eval_1);
+        gelu_fwd(e_act, e_up, B * T * F);
+        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws_eval_1);
+        add_fwd(e_x, e_mid, e_down, B * T * C);
     }
+    /* head */
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
-                  1e-05f);                                                    // @g10 recipe.lua:4
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 64, &mm_head_logits, ws46);  // @g11 recipe.lua:2
-    loss_sum(loss, e_losses, B * T);                                          // @g12 recipe.lua:2
+                  1e-05f);
+    // @g46 recipe.lua:2
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2);
+    loss_sum(loss, e_losses, B * T);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(void)
 {
-    embed_pos_at_fwd(d_x, token, wte, wpe, place, C);                         // @g0 recipe.lua:4
+    /* embedding */
+    embed_pos_at_fwd(d_x, token, wte, wpe, place, C);                         // @g48 recipe.lua:4
     for (int l = 0; l < L; l++) {
+        /* attention */
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                      AT(b_norm1_b, l), 1, C, 1e-05f);                        // @g1 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws50);  // @g2 recipe.lua:4
+                      AT(b_norm1_b, l), 1, C, 1e-05f);
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws_decode_1);
         attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, D,
-                         0.353553391f, ws51);                                 // @g3 recipe.lua:4
-        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws52);  // @g4 recipe.lua:4
+                         0.353553391f, ws_decode_1);
+        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1);
+        /* feed-forward */
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f);  // @g5 recipe.lua:4
-        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws54);  // @g6 recipe.lua:4
-        gelu_fwd(d_act, d_up, F);                                             // @g7 recipe.lua:4
-        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down, ws56);  // @g8 recipe.lua:4
-        add_fwd(d_x, d_mid, d_down, C);                                       // @g9 recipe.lua:4
+                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f);
+        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws_decode_1);
+        gelu_fwd(d_act, d_up, F);
+        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
+                        ws_decode_1);
+        add_fwd(d_x, d_mid, d_down, C);
     }
+    /* head */
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
-                  1e-05f);                                                    // @g10 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws59);                      // @g11 recipe.lua:4
+                  1e-05f);
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
 }
 
 void step_open(void)

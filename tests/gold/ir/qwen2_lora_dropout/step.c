@@ -3,10 +3,10 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 8dbfabde40d72b41, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 5dd7b072a399575e, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line. */
+ * recipe line, where it is not that of the call before. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"
@@ -40,32 +40,48 @@ Model model = {
 };
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
-static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
+    .bias = 1};
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
 static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 48, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 48, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
+    .out_f32 = 1};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
 static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
 static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
-static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D, .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C, .form = GEMM_NT, .bias = 1};
+static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D,
+    .form = GEMM_NN};
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
+    .bias = 1};
 static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
 static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = 1, .n = 2*F, .k = C, .form = GEMM_NT};
 static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT};
 static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
-static Lora lora_b_qkv = {.name = "b.qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R, .parts = 2,
+static Lora lora_b_qkv = {.name = "b.qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
+    .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
-static Lora lora_b_down = {.name = "b.down", .rows = B * T, .in = F, .out = C, .rank = R, .parts = 1,
+static Lora lora_b_down = {.name = "b.down", .rows = B * T, .in = F, .out = C, .rank = R,
+    .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
-static Lora lora_b_qkv_eval = {.name = "b.qkv.eval", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R, .parts = 2,
+static Lora lora_b_down_bwd = {.name = "b.down.bwd", .rows = B * T, .in = F, .out = C, .rank = R,
+    .parts = 1,
+    .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+static Lora lora_b_qkv_bwd = {.name = "b.qkv.bwd", .rows = B * T, .in = C, .out = (H+2*K)*D,
+    .rank = R, .parts = 2,
+    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+static Lora lora_b_qkv_eval = {.name = "b.qkv.eval", .rows = B * T, .in = C, .out = (H+2*K)*D,
+    .rank = R, .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
-static Lora lora_b_down_eval = {.name = "b.down.eval", .rows = B * T, .in = F, .out = C, .rank = R, .parts = 1,
+static Lora lora_b_down_eval = {.name = "b.down.eval", .rows = B * T, .in = F, .out = C, .rank = R,
+    .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
-static Lora lora_b_qkv_decode = {.name = "b.qkv.decode", .rows = 1, .in = C, .out = (H+2*K)*D, .rank = R, .parts = 2,
+static Lora lora_b_qkv_decode = {.name = "b.qkv.decode", .rows = 1, .in = C, .out = (H+2*K)*D,
+    .rank = R, .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
-static Lora lora_b_down_decode = {.name = "b.down.decode", .rows = 1, .in = F, .out = C, .rank = R, .parts = 1,
+static Lora lora_b_down_decode = {.name = "b.down.decode", .rows = 1, .in = F, .out = C, .rank = R,
+    .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
 
 static Gemm *const gemms[] = {
@@ -75,8 +91,8 @@ static Gemm *const gemms[] = {
 };
 
 static Lora *const loras[] = {
-    &lora_b_qkv, &lora_b_down, &lora_b_qkv_eval, &lora_b_down_eval, &lora_b_qkv_decode,
-    &lora_b_down_decode,
+    &lora_b_qkv, &lora_b_down, &lora_b_down_bwd, &lora_b_qkv_bwd, &lora_b_qkv_eval,
+    &lora_b_down_eval, &lora_b_qkv_decode, &lora_b_down_decode,
 };
 
 static const Merge merges[] = {
@@ -116,117 +132,141 @@ static void run_init(void)
 /* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
 static void run_micro(void)
 {
-    embed_fwd(AT(x, 0), tokens, wte, B * T, C);                               // @g0 recipe.lua:5
+    /* embedding */
+    embed_fwd(AT(x, 0), tokens, wte, B * T, C);                               // @g1 recipe.lua:5
     for (int l = 0; l < L; l++) {
+        /* attention */
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f);                                                  // @g1 recipe.lua:4
+                    1e-06f);                                                  // @g2 recipe.lua:4
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws3);                                      // @g2 recipe.lua:5
+                        &mm_b_qkv, ws_micro_1);                               // @g3 recipe.lua:5
         lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
-                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws4);        // @g3 recipe.lua:10
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g4 recipe.lua:4
+                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1); // @g4 recipe.lua:10
+        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g5 recipe.lua:4
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                      ATTENTION_CAUSAL, 0.353553391f, NULL);                  // @g5 recipe.lua:5
-        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws7);     // @g6 recipe.lua:5
+                      ATTENTION_CAUSAL, 0.353553391f, NULL);                  // @g6 recipe.lua:5
+        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
+        /* feed-forward */
         add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f);                  // @g7 recipe.lua:5
-        linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws9);  // @g8 recipe.lua:5
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);                 // @g9 recipe.lua:5
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws11);  // @g10 recipe.lua:5
+                        AT(b_norm2_w, l), B * T, C, 1e-06f);
+        linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_micro_1);
+        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
+        // @g12 recipe.lua:10
         lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws12); // @g11 recipe.lua:10
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g12 recipe.lua:5
+                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1);
+        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g13 recipe.lua:5
     }
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g13 recipe.lua:4
-    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
-              &mm_head_dx, ws15);                                             // @g14 recipe.lua:2
-    loss_sum(loss, losses, B * T);                                            // @g15 recipe.lua:2
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C);       // @g16 recipe.lua:4
+    /* head */
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g14 recipe.lua:4
+    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS, &mm_head_logits,
+              &mm_head_dx, ws_micro_2);                                       // @g15 recipe.lua:2
+    loss_sum(loss, losses, B * T);
+    /* head, backward */
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C);       // @g17 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
-        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws18); // @g17 recipe.lua:10
+        /* feed-forward, backward */
+        // @g18 recipe.lua:10
+        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3);
         lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
                  AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 noise, 4 * l + 3, &lora_b_down, ws19);                       // @g18 recipe.lua:10
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g19 recipe.lua:5
-        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws21);  // @g20 recipe.lua:5
+                 noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3);
+        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g20 recipe.lua:5
+        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws_micro_3);
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
-                       dx, B * T, C);                                         // @g21 recipe.lua:4
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws23);            // @g22 recipe.lua:5
+                       dx, B * T, C);                                         // @g22 recipe.lua:4
+        /* attention, backward */
+        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);      // @g23 recipe.lua:5
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);               // @g23 recipe.lua:5
-        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);         // @g24 recipe.lua:4
-        linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws26);  // @g25 recipe.lua:10
+                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);
+        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);         // @g25 recipe.lua:4
+        // @g26 recipe.lua:10
+        linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3);
         lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
                  AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                 noise, 4 * l, &lora_b_qkv, ws27);                            // @g26 recipe.lua:10
+                 noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3);
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C);                                             // @g27 recipe.lua:4
+                       B * T, C);                                             // @g28 recipe.lua:4
     }
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws29);  // @g0 recipe.lua:2
+    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
+              ws_reduce_0);                                                   // @g29 recipe.lua:2
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
     adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, total_norm,
-          SPAN(b_qkv_lora_a, b_down_lora_b), 1);                              // @g0 recipe.lua:2
+          SPAN(b_qkv_lora_a, b_down_lora_b), 1);                              // @g30 recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
 static void run_eval(void)
 {
-    embed_fwd(e_x, tokens, wte, B * T, C);                                    // @g0 recipe.lua:5
+    /* embedding */
+    embed_fwd(e_x, tokens, wte, B * T, C);                                    // @g31 recipe.lua:5
     for (int l = 0; l < L; l++) {
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws33);  // @g2 recipe.lua:5
+        /* attention */
+        // @g32 recipe.lua:4
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);
+        // @g33 recipe.lua:5
+        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1);
         lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 0, &lora_b_qkv_eval, ws34);                                  // @g3 recipe.lua:10
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g4 recipe.lua:4
+                 0, &lora_b_qkv_eval, ws_eval_1);                             // @g34 recipe.lua:10
+        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g35 recipe.lua:4
         attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
-                      NULL);                                                  // @g5 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws37);                  // @g6 recipe.lua:5
+                      NULL);                                                  // @g36 recipe.lua:5
+        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
+        /* feed-forward */
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f);                                              // @g7 recipe.lua:5
-        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws39);  // @g8 recipe.lua:5
-        swiglu_fwd(e_act, e_gate_up, B * T, F);                               // @g9 recipe.lua:5
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws41);         // @g10 recipe.lua:5
+                        1e-06f);
+        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
+        swiglu_fwd(e_act, e_gate_up, B * T, F);
+        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
         lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_eval, ws42);                           // @g11 recipe.lua:10
-        add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g12 recipe.lua:5
+                 NULL, 0, &lora_b_down_eval, ws_eval_1);                      // @g42 recipe.lua:10
+        add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g43 recipe.lua:5
     }
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g13 recipe.lua:4
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws45);  // @g14 recipe.lua:2
-    loss_sum(loss, e_losses, B * T);                                          // @g15 recipe.lua:2
+    /* head */
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g44 recipe.lua:4
+    // @g45 recipe.lua:2
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2);
+    loss_sum(loss, e_losses, B * T);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(void)
 {
-    embed_at_fwd(d_x, token, wte, place, C);                                  // @g0 recipe.lua:5
+    /* embedding */
+    embed_at_fwd(d_x, token, wte, place, C);                                  // @g47 recipe.lua:5
     for (int l = 0; l < L; l++) {
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);  // @g1 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws49);  // @g2 recipe.lua:5
+        /* attention */
+        // @g48 recipe.lua:4
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);
+        // @g49 recipe.lua:5
+        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws_decode_1);
         lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 0, &lora_b_qkv_decode, ws50);                                // @g3 recipe.lua:10
-        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g4 recipe.lua:4
+                 0, &lora_b_qkv_decode, ws_decode_1);                         // @g50 recipe.lua:10
+        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g51 recipe.lua:4
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                         0.353553391f, ws52);                                 // @g5 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws53);                  // @g6 recipe.lua:5
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);  // @g7 recipe.lua:5
-        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws55);  // @g8 recipe.lua:5
-        swiglu_fwd(d_act, d_gate_up, 1, F);                                   // @g9 recipe.lua:5
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws57);         // @g10 recipe.lua:5
+                         0.353553391f, ws_decode_1);                          // @g52 recipe.lua:5
+        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
+        /* feed-forward */
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);
+        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
+        swiglu_fwd(d_act, d_gate_up, 1, F);
+        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
         lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_decode, ws58);                         // @g11 recipe.lua:10
-        add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g12 recipe.lua:5
+                 NULL, 0, &lora_b_down_decode, ws_decode_1);                  // @g58 recipe.lua:10
+        add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g59 recipe.lua:5
     }
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g13 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws61);                      // @g14 recipe.lua:4
+    /* head */
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g60 recipe.lua:4
+    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
 }
 
 void step_open(void)
