@@ -155,8 +155,8 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
         r->updates++;
 //@ if fp16
     } else if (isfinite(loss) && ++r->skipped <= SCALE_SEARCH) {
-        note("step %" PRId64 ": a gradient left fp16's range: update skipped, the loss scale halved",
-             step + 1);
+        note("step %" PRId64 ": a gradient left fp16's range: update skipped, the loss scale "
+             "halved", step + 1);
 //@ end
     } else
         skip_update(r, step, loss);
@@ -504,8 +504,10 @@ static void load_finished(Run *r)
             folder_exists(f->out) ? "" : ", which is not there",
 //@ if lora
             f->given[FLAG_init_from]
-                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change nothing)"
-                : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change nothing)");
+                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change "
+                  "nothing)"
+                : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change "
+                  "nothing)");
 //@ end
 //@ unless lora
             "--init-from? (a model folder; none: random weights)");

@@ -148,6 +148,8 @@ for recipe in recipes/*.lua $HERE/good/*.lua tests/train/recipes/*.lua; do
     rm -rf "$T/e"
     "$GEN" "$recipe" -o "$T/e/1" >"$T/b" 2>&1 && "$GEN" "$recipe" -o "$T/e/a/b/2" >>"$T/b" 2>&1
     check "emit/$name" "0 " "$? $(diff -r "$T/e/1" "$T/e/a/b/2" 2>&1 | head -3)"
+    check "columns/$name" "" "$(awk 'length > 100 { print FILENAME ":" FNR; exit }' "$T"/e/1/*.{c,cu,h} 2>&1 |
+        grep -v 'No such')"
     # Witness for the places: the line that is named holds the last part of the field's name.
     sed -n 's/^\([a-z_0-9.]*\) = .*  # \([^ ]*\):\([0-9]*\)$/\1 \2 \3/p' "$T/a" | while read -r field file line; do
         sed -n "${line}p" "$file" | grep -qw -- "${field##*.}" || echo "$field $file:$line"

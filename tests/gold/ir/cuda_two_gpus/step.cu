@@ -6,7 +6,8 @@
  * IR sha256 d60051f8e5525e5f, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line, where it is not that of the call before. Every launch goes to the stream it is given. */
+ * recipe line, where it is not that of the call before. Every launch goes to the stream it is
+ * given. */
 #define ACT_F16 1        // activations and compute weights are fp16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -381,8 +382,8 @@ void step_wait(void)
 }
 
 /* What `run` sends to its stream, as one graph. Relaxed: the first call of a kernel loads it, and
- * libraries may allocate when they do; NCCL calls from a thread of its own. Launchers that need that
- * are found by their tests. */
+ * libraries may allocate when they do; NCCL calls from a thread of its own. Launchers that need
+ * that are found by their tests. */
 static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
 {
     cudaGraph_t graph;
