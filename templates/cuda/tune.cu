@@ -558,7 +558,8 @@ static void tune_fill_operands(const TuneKernel *k, void *const *p, uint64_t see
 }
 
 /* What results of the same sums in two orders may differ by, in units of their size: twice the
- * bound that kernel tests hold each to, 4 half ulps of the type rounded to times 1 + sqrt(terms). */
+ * bound that kernel tests hold each to, 4 half ulps of the type rounded to times 1 + sqrt(terms).
+ */
 static float tune_slack(const TuneKernel *k, int i)
 {
 #if defined ACT_BF16
