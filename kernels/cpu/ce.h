@@ -1,8 +1,9 @@
 /* ce.h -- cross-entropy with the head product, a chunk of rows at a time: no (rows, V) is stored.
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
- * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C) fp32 of scale[0] * the losses.
- * Keeps: logits and sums fp32, the latter over CE_LANES fixed partial sums; logit gradients act_t.
+ *        ce_head_: bias (V) of the logits and weights (rows) fp32 of the losses, NULL: none.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss.
+ * Keeps: sums fp32 over CE_LANES fixed partial sums; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_H
 #define DIECAST_KERNELS_CE_H
@@ -61,20 +62,22 @@ static inline float ce_row_loss_(float *max, float *sum, const float *l, int32_t
     return math_log(*sum) - (l[label] - *max);
 }
 
-/* Losses of a chunk from its logits. */
+/* Losses of a chunk from its logits, times the weights unless NULL. */
 static inline void ce_chunk_fwd_(float *restrict loss, const float *logits, const int32_t *labels,
-                                 int64_t chunk, int64_t V)
+                                 const float *weights, int64_t chunk, int64_t V)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
         float max, sum;
         loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, logits + i * V, labels[i], V);
+        if (weights && labels[i] >= 0)
+            loss[i] *= weights[i];
     }
 }
 
 /* Losses of a chunk and the gradient of its logits; d may be the logits' own place. */
 static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, const int32_t *labels,
-                                 float scale, int64_t chunk, int64_t V)
+                                 const float *weights, float scale, int64_t chunk, int64_t V)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
@@ -88,7 +91,10 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, con
             continue;
         }
         loss[i] = ce_row_loss_(&max, &sum, l, label, V);
-        const float factor = scale / sum, target = math_exp(l[label] - max) * factor - scale;
+        const float of_row = weights ? weights[i] * scale : scale;
+        if (weights)
+            loss[i] *= weights[i];
+        const float factor = of_row / sum, target = math_exp(l[label] - max) * factor - of_row;
 #pragma omp simd
         for (int64_t v = 0; v < V; v++)
             act_store(g + v, math_exp(l[v] - max) * factor);
@@ -96,23 +102,47 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, con
     }
 }
 
-/* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }; ws: ce_workspace(chunk,
- * V) bytes. */
-static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
-                          int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
-                          void *ws)
+/* db (V) += the column sums of d (chunk, V), rows in order. */
+static inline void ce_bias_grad_(float *restrict db, const act_t *restrict d, int64_t chunk,
+                                 int64_t V)
+{
+    enum { COLUMNS = 64 };
+#pragma omp parallel for schedule(static)
+    for (int64_t v0 = 0; v0 < V; v0 += COLUMNS) {
+        const int64_t v1 = v0 + COLUMNS < V ? v0 + COLUMNS : V;
+        for (int64_t i = 0; i < chunk; i++)
+#pragma omp simd
+            for (int64_t v = v0; v < v1; v++)
+                db[v] += act_load(d + i * V + v);
+    }
+}
+
+/* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }, .bias = 1 with a bias;
+ * ws: ce_workspace(chunk, V) bytes. */
+static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const wt_t *bias,
+                               const int32_t *labels, const float *weights, int64_t rows, int64_t V,
+                               int64_t C, int64_t chunk, Gemm *mm_logits, void *ws)
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
     for (int64_t i = 0; i < rows; i += chunk) {
         if (ce_targets_(labels + i, chunk))
-            gemm_run(mm_logits, logits, x + i * C, w, NULL, ws);
-        ce_chunk_fwd_(loss + i, logits, labels + i, chunk, V);
+            gemm_run(mm_logits, logits, x + i * C, w, bias, ws);
+        ce_chunk_fwd_(loss + i, logits, labels + i, weights ? weights + i : NULL, chunk, V);
     }
 }
 
-/* dw: NULL when the head is frozen. */
-static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
-                           const int32_t *labels, float scale, int64_t rows, int64_t V, int64_t C,
+static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
+                          int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
+                          void *ws)
+{
+    ce_head_fwd(loss, x, w, NULL, labels, NULL, rows, V, C, chunk, mm_logits, ws);
+}
+
+/* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }. dw, db: NULL when the head, or its bias,
+ * is frozen; they are added to. */
+static inline void ce_bwd_(float *loss, act_t *dx, float *dw, float *db, const act_t *x,
+                           const wt_t *w, const wt_t *bias, const int32_t *labels,
+                           const float *weights, float scale, int64_t rows, int64_t V, int64_t C,
                            int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, Gemm *mm_dw, void *ws)
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
@@ -123,35 +153,67 @@ static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, co
             memset(dx + i * C, 0, sizeof(act_t) * (size_t)(chunk * C));
             continue;
         }
-        gemm_run(mm_logits, logits, x + i * C, w, NULL, ws);
-        ce_chunk_bwd_(loss + i, d, logits, labels + i, scale, chunk, V);
+        gemm_run(mm_logits, logits, x + i * C, w, bias, ws);
+        ce_chunk_bwd_(loss + i, d, logits, labels + i, weights ? weights + i : NULL, scale, chunk,
+                      V);
         gemm_run(mm_dx, dx + i * C, d, w, NULL, ws);
         if (dw)
             gemm_run(mm_dw, dw, d, x + i * C, NULL, ws);
+        if (db)
+            ce_bias_grad_(db, d, chunk, V);
     }
 }
 
-/* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }
- * mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }: chunks add up;
- * beta is the call's. */
-static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
-                              const int32_t *labels, const float *scale, int64_t rows, int64_t V,
-                              int64_t C, int64_t chunk, int beta, Gemm *mm_logits, Gemm *mm_dx,
-                              Gemm *mm_dw, void *ws)
+/* mm_dw: { .m = V, .n = C, .k = chunk, .form = GEMM_TN, .out_f32 = 1, .beta = 1 }: chunks add up;
+ * beta is the call's. db: NULL without a bias. */
+static inline void ce_head_fwd_bwd(float *loss, act_t *dx, float *dw, float *db, const act_t *x,
+                                   const wt_t *w, const wt_t *bias, const int32_t *labels,
+                                   const float *scale, const float *weights, int64_t rows,
+                                   int64_t V, int64_t C, int64_t chunk, int beta, Gemm *mm_logits,
+                                   Gemm *mm_dx, Gemm *mm_dw, void *ws)
 {
     if (!beta) {
 #pragma omp parallel for schedule(static)
         for (int64_t v = 0; v < V; v++)
             memset(dw + v * C, 0, sizeof(float) * (size_t)C);
+        if (db)
+            memset(db, 0, sizeof(float) * (size_t)V);
     }
-    ce_bwd_(loss, dx, dw, x, w, labels, scale[0], rows, V, C, chunk, mm_logits, mm_dx, mm_dw, ws);
+    ce_bwd_(loss, dx, dw, db, x, w, bias, labels, weights, scale[0], rows, V, C, chunk, mm_logits,
+            mm_dx, mm_dw, ws);
+}
+
+static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
+                              const int32_t *labels, const float *scale, int64_t rows, int64_t V,
+                              int64_t C, int64_t chunk, int beta, Gemm *mm_logits, Gemm *mm_dx,
+                              Gemm *mm_dw, void *ws)
+{
+    ce_head_fwd_bwd(loss, dx, dw, NULL, x, w, NULL, labels, scale, NULL, rows, V, C, chunk, beta,
+                    mm_logits, mm_dx, mm_dw, ws);
+}
+
+static inline void ce_head_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
+                                  const wt_t *bias, const int32_t *labels, const float *scale,
+                                  const float *weights, int64_t rows, int64_t V, int64_t C,
+                                  int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, void *ws)
+{
+    ce_bwd_(loss, dx, NULL, NULL, x, w, bias, labels, weights, scale[0], rows, V, C, chunk,
+            mm_logits, mm_dx, NULL, ws);
 }
 
 static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
                              const int32_t *labels, const float *scale, int64_t rows, int64_t V,
                              int64_t C, int64_t chunk, Gemm *mm_logits, Gemm *mm_dx, void *ws)
 {
-    ce_bwd_(loss, dx, NULL, x, w, labels, scale[0], rows, V, C, chunk, mm_logits, mm_dx, NULL, ws);
+    ce_head_fwd_dx(loss, dx, x, w, NULL, labels, scale, NULL, rows, V, C, chunk, mm_logits, mm_dx,
+                   ws);
+}
+
+/* The log-probability of each row's target, 0 without one: its loss negated. */
+static inline void log_probs(float *restrict p, const float *restrict loss, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++)
+        p[i] = 0 - loss[i];
 }
 
 /* acc[0] += the losses, in their order. */

@@ -1,8 +1,9 @@
 /* ce.cuh -- cross-entropy with the head product, a chunk of rows at a time: no (rows, V) is stored.
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
- * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C) fp32 of scale[0] * the losses.
- * Keeps: logits and sums fp32, the latter in an order that V decides; logit gradients act_t.
+ *        ce_head_: bias (V) of the logits and weights (rows) fp32 of the losses, NULL: none.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss.
+ * Keeps: sums fp32, in an order that V decides; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_CUH
 #define DIECAST_KERNELS_CE_CUH
@@ -13,7 +14,8 @@
 
 enum {
     CE_ROWS = 4,                 /* short rows of a block, a warp each */
-    CE_SUM = 1024                /* threads of loss_sum */
+    CE_SUM = 1024,               /* threads of loss_sum */
+    CE_BIAS_ROWS = 8             /* of threads, that sum every so many rows of a bias's gradient */
 };
 
 /* The running maximum and the sum of exp(l - maximum) take in n more logits. */
@@ -84,12 +86,12 @@ static __device__ __forceinline__ void ce_gradient_(act_t *g, const float *l, fl
 }
 
 /* Losses of a chunk from its logits (chunk, ld) and, with GRAD, their gradient d (chunk, ld), which
- * may be the logits' own place. ld: a multiple of 4. */
-template <int THREADS, bool GRAD>
+ * may be the logits' own place. ld: a multiple of 4. weights: with WEIGHTED. */
+template <int THREADS, bool GRAD, bool WEIGHTED>
 __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
     ce_rows_kernel(float *__restrict__ loss, act_t *d, const float *logits,
                    const int32_t *__restrict__ labels, const float *__restrict__ scale,
-                   int64_t chunk, int V, int64_t ld)
+                   const float *__restrict__ weights, int64_t chunk, int V, int64_t ld)
 {
     constexpr bool WIDE = THREADS > WARP;
     const int64_t row = WIDE ? blockIdx.x : blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
@@ -113,10 +115,52 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
     float max, sum;
     const float target = thread == 0 ? l[label] : 0.0f;
     ce_exp_sum_<THREADS>(max, sum, l, V, thread);
+    const float weight = WEIGHTED ? weights[row] : 1.0f;
     if (thread == 0)
-        loss[row] = logf(sum) - (target - max);
-    if constexpr (GRAD)
-        ce_gradient_<THREADS>(d + row * ld, l, max, scale[0] / sum, scale[0], label, V, thread);
+        loss[row] = WEIGHTED ? weight * (logf(sum) - (target - max)) : logf(sum) - (target - max);
+    if constexpr (GRAD) {
+        const float of_row = WEIGHTED ? weight * scale[0] : scale[0];
+        ce_gradient_<THREADS>(d + row * ld, l, max, of_row / sum, of_row, label, V, thread);
+    }
+}
+
+/* logits (chunk, ld) += bias (V); grid (rows, blocks of columns). */
+__global__ void ce_bias_kernel(float *__restrict__ logits, const wt_t *__restrict__ bias, int V,
+                               int64_t ld)
+{
+    const int v = (int)(blockIdx.y * blockDim.x + threadIdx.x);
+    if (v < V)
+        logits[blockIdx.x * ld + v] += act_load(bias + v);
+}
+
+/* db (V) = or += the column sums of d (chunk, ld): each of CE_BIAS_ROWS threads adds every so many
+ * rows, then these in order. */
+__global__ void __launch_bounds__(WARP *CE_BIAS_ROWS)
+    ce_bias_grad_kernel(float *__restrict__ db, const act_t *__restrict__ d, int64_t chunk, int V,
+                        int64_t ld, int beta)
+{
+    __shared__ float parts[CE_BIAS_ROWS][WARP];
+    const int v = (int)(blockIdx.x * WARP + threadIdx.x);
+    float sum = 0;
+    if (v < V)
+#pragma unroll 4
+        for (int64_t i = threadIdx.y; i < chunk; i += CE_BIAS_ROWS)
+            sum += act_load(d + i * ld + v);
+    parts[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || v >= V)
+        return;
+    for (int y = 1; y < CE_BIAS_ROWS; y++)
+        sum += parts[y][threadIdx.x];
+    db[v] = beta ? db[v] + sum : sum;
+}
+
+__global__ void log_probs_kernel(float *__restrict__ p, const float *__restrict__ loss,
+                                 int64_t rows)
+{
+    const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    if (i < rows)
+        p[i] = 0.0f - loss[i];
 }
 
 /* acc[0] += the sum; a thread adds every CE_SUM-th loss. */
@@ -134,16 +178,74 @@ __global__ void __launch_bounds__(CE_SUM)
 
 #ifndef __CUDACC_RTC__
 /* d: NULL where only the losses are wanted. THREADS: of a row that is not short. */
-template <int THREADS>
+template <int THREADS, bool WEIGHTED = false>
 static inline void ce_rows(float *loss, act_t *d, const float *logits, const int32_t *labels,
-                           const float *scale, int64_t chunk, int64_t V, cudaStream_t s)
+                           const float *scale, const float *weights, int64_t chunk, int64_t V,
+                           cudaStream_t s)
 {
     const bool wide = V > CUDA_CE_SHORT;
-    auto kernel = d ? wide ? ce_rows_kernel<THREADS, true> : ce_rows_kernel<WARP, true>
-                    : wide ? ce_rows_kernel<THREADS, false> : ce_rows_kernel<WARP, false>;
+    auto kernel = d ? wide ? ce_rows_kernel<THREADS, true, WEIGHTED>
+                           : ce_rows_kernel<WARP, true, WEIGHTED>
+                    : wide ? ce_rows_kernel<THREADS, false, WEIGHTED>
+                           : ce_rows_kernel<WARP, false, WEIGHTED>;
     launch(kernel, wide ? (unsigned)chunk : blocks_over(chunk, CE_ROWS),
-           wide ? dim3(THREADS) : dim3(WARP, CE_ROWS), 0, s, loss, d, logits, labels, scale, chunk,
-           (int)V, ce_width(V));
+           wide ? dim3(THREADS) : dim3(WARP, CE_ROWS), 0, s, loss, d, logits, labels, scale, weights,
+           chunk, (int)V, ce_width(V));
+}
+
+/* What is not always there; dw and db: NULL when the head, or its bias, is frozen. */
+typedef struct {
+    const wt_t *bias;
+    const float *weights;
+    float *dw, *db;
+} CeHead;
+
+/* A chunk's logits, then losses and, unless d is NULL, the gradient of its logits. */
+template <int THREADS, bool WEIGHTED>
+static inline void ce_chunk_(float *loss, act_t *d, float *logits, const act_t *x, const wt_t *w,
+                             const int32_t *labels, const float *scale, const CeHead *h,
+                             int64_t first, int64_t V, int64_t C, int64_t chunk,
+                             const Gemm *mm_logits, void *ws, cudaStream_t s)
+{
+    enum { THREADS_OF_BIAS = 256 };
+    gemm_run(mm_logits, logits, x + first * C, w, NULL, NULL, ws, s);
+    if (h->bias)
+        launch(ce_bias_kernel, dim3((unsigned)chunk, blocks_over(V, THREADS_OF_BIAS)),
+               dim3(THREADS_OF_BIAS), 0, s, logits, h->bias, (int)V, ce_width(V));
+    ce_rows<THREADS, WEIGHTED>(loss + first, d, logits, labels + first, scale,
+                               WEIGHTED ? h->weights + first : NULL, chunk, V, s);
+}
+
+template <int THREADS, bool WEIGHTED>
+static inline void ce_fwd_(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,
+                           const CeHead *h, int64_t rows, int64_t V, int64_t C, int64_t chunk,
+                           const Gemm *mm_logits, void *ws, cudaStream_t s)
+{
+    float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
+    for (int64_t i = 0; i < rows; i += chunk)
+        ce_chunk_<THREADS, WEIGHTED>(loss, NULL, logits, x, w, labels, NULL, h, i, V, C, chunk,
+                                     mm_logits, ws, s);
+}
+
+/* The first chunk adds to dw and db when beta. */
+template <int THREADS, bool WEIGHTED>
+static inline void ce_bwd_(float *loss, act_t *dx, const act_t *x, const wt_t *w,
+                           const int32_t *labels, const float *scale, const CeHead *h, int64_t rows,
+                           int64_t V, int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
+                           const Gemm *mm_dx, const Gemm *mm_dw, void *ws, cudaStream_t s)
+{
+    float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
+    act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * ce_width(V));
+    for (int64_t i = 0; i < rows; i += chunk) {
+        ce_chunk_<THREADS, WEIGHTED>(loss, d, logits, x, w, labels, scale, h, i, V, C, chunk,
+                                     mm_logits, ws, s);
+        gemm_run(mm_dx, dx + i * C, d, w, NULL, NULL, ws, s);
+        if (h->dw)
+            gemm_run_beta(mm_dw, i || beta ? 1.0f : 0.0f, h->dw, d, x + i * C, NULL, NULL, ws, s);
+        if (h->db)
+            launch(ce_bias_grad_kernel, blocks_over(V, WARP), dim3(WARP, CE_BIAS_ROWS), 0, s, h->db,
+                   (const act_t *)d, chunk, (int)V, ce_width(V), i || beta);
+    }
 }
 
 /* THREADS: see ce_rows.
@@ -154,29 +256,19 @@ static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int3
                           int64_t rows, int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits,
                           void *ws, cudaStream_t s)
 {
-    float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
-    for (int64_t i = 0; i < rows; i += chunk) {
-        gemm_run(mm_logits, logits, x + i * C, w, NULL, NULL, ws, s);
-        ce_rows<THREADS>(loss + i, NULL, logits, labels + i, NULL, chunk, V, s);
-    }
+    const CeHead head = {};
+    ce_fwd_<THREADS, false>(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
 }
 
-/* dw: NULL when the head is frozen; else the first chunk adds to it when beta. */
 template <int THREADS>
-static inline void ce_bwd_(float *loss, act_t *dx, float *dw, const act_t *x, const wt_t *w,
-                           const int32_t *labels, const float *scale, int64_t rows, int64_t V,
-                           int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
-                           const Gemm *mm_dx, const Gemm *mm_dw, void *ws, cudaStream_t s)
+static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const wt_t *bias,
+                               const int32_t *labels, const float *weights, int64_t rows, int64_t V,
+                               int64_t C, int64_t chunk, const Gemm *mm_logits, void *ws,
+                               cudaStream_t s)
 {
-    float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
-    act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * ce_width(V));
-    for (int64_t i = 0; i < rows; i += chunk) {
-        gemm_run(mm_logits, logits, x + i * C, w, NULL, NULL, ws, s);
-        ce_rows<THREADS>(loss + i, d, logits, labels + i, scale, chunk, V, s);
-        gemm_run(mm_dx, dx + i * C, d, w, NULL, NULL, ws, s);
-        if (dw)
-            gemm_run_beta(mm_dw, i || beta ? 1.0f : 0.0f, dw, d, x + i * C, NULL, NULL, ws, s);
-    }
+    const CeHead head = {bias, weights, NULL, NULL};
+    auto run = weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
+    run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
 }
 
 /* mm_dx: { .m = chunk, .n = C, .k = V, .lda = ce_width(V), .form = GEMM_NN }
@@ -188,8 +280,23 @@ static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x,
                               int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
                               const Gemm *mm_dx, const Gemm *mm_dw, void *ws, cudaStream_t s)
 {
-    ce_bwd_<THREADS>(loss, dx, dw, x, w, labels, scale, rows, V, C, chunk, beta, mm_logits, mm_dx,
-                     mm_dw, ws, s);
+    const CeHead head = {NULL, NULL, dw, NULL};
+    ce_bwd_<THREADS, false>(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta,
+                            mm_logits, mm_dx, mm_dw, ws, s);
+}
+
+template <int THREADS>
+static inline void ce_head_fwd_bwd(float *loss, act_t *dx, float *dw, float *db, const act_t *x,
+                                   const wt_t *w, const wt_t *bias, const int32_t *labels,
+                                   const float *scale, const float *weights, int64_t rows,
+                                   int64_t V, int64_t C, int64_t chunk, int beta,
+                                   const Gemm *mm_logits, const Gemm *mm_dx, const Gemm *mm_dw,
+                                   void *ws, cudaStream_t s)
+{
+    const CeHead head = {bias, weights, dw, db};
+    auto run = weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
+    run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta, mm_logits, mm_dx, mm_dw, ws,
+        s);
 }
 
 template <int THREADS>
@@ -198,8 +305,28 @@ static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t 
                              int64_t C, int64_t chunk, const Gemm *mm_logits, const Gemm *mm_dx,
                              void *ws, cudaStream_t s)
 {
-    ce_bwd_<THREADS>(loss, dx, NULL, x, w, labels, scale, rows, V, C, chunk, 0, mm_logits, mm_dx,
-                     NULL, ws, s);
+    const CeHead head = {};
+    ce_bwd_<THREADS, false>(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, 0, mm_logits,
+                            mm_dx, NULL, ws, s);
+}
+
+template <int THREADS>
+static inline void ce_head_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t *w,
+                                  const wt_t *bias, const int32_t *labels, const float *scale,
+                                  const float *weights, int64_t rows, int64_t V, int64_t C,
+                                  int64_t chunk, const Gemm *mm_logits, const Gemm *mm_dx, void *ws,
+                                  cudaStream_t s)
+{
+    const CeHead head = {bias, weights, NULL, NULL};
+    auto run = weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
+    run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, 0, mm_logits, mm_dx, NULL, ws, s);
+}
+
+/* The log-probability of each row's target, 0 without one: its loss negated. */
+static inline void log_probs(float *p, const float *loss, int64_t rows, cudaStream_t s)
+{
+    enum { THREADS = 256 };
+    launch(log_probs_kernel, blocks_over(rows, THREADS), THREADS, 0, s, p, loss, rows);
 }
 
 /* acc[0] += the losses, in an order that their number decides. */
@@ -208,12 +335,21 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
     launch(loss_sum_kernel, 1, CE_SUM, 0, s, acc, loss, rows);
 }
 #else
-#define CE_VARIANT(threads)                                                                    \
-    template __global__ void ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), true>(       \
-        float *, act_t *, const float *, const int32_t *, const float *, int64_t, int, int64_t); \
-    template __global__ void ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), false>(      \
-        float *, act_t *, const float *, const int32_t *, const float *, int64_t, int, int64_t);
+#define CE_VARIANT_OF(threads, weighted)                                                       \
+    template __global__ void                                                                   \
+    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), true, weighted>(                      \
+        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t, \
+        int, int64_t);                                                                         \
+    template __global__ void                                                                   \
+    ce_rows_kernel<(V > CUDA_CE_SHORT ? threads : WARP), false, weighted>(                     \
+        float *, act_t *, const float *, const int32_t *, const float *, const float *, int64_t, \
+        int, int64_t);
+#define CE_VARIANT(threads) CE_VARIANT_OF(threads, false)
+#define CE_WEIGHTED(threads) CE_VARIANT_OF(threads, true)
 VARIANTS_ce_threads(CE_VARIANT)
+#if defined KERNEL_ce_head_fwd || defined KERNEL_ce_head_fwd_bwd || defined KERNEL_ce_head_fwd_dx
+VARIANTS_ce_threads(CE_WEIGHTED)
+#endif
 #endif
 
 #endif

@@ -64,7 +64,7 @@ static void run_case(const Shape &s, bool skip, int beta, bool integers)
     double *x_ = act_double(x, nx), *w_ = act_double(w, nw);
     double *dx_terms = HOST(double, nx), *dw_terms = HOST(double, nw);
     ce_ref(loss_, dx_, dw_, x_, w_, labels_, scale_, s.rows, s.V, s.C, beta);
-    ce_terms(dx_terms, dw_terms, loss_, x_, w_, labels_, scale_, s.rows, s.V, s.C,
+    ce_terms(dx_terms, dw_terms, NULL, x_, w_, NULL, labels_, NULL, scale_, s.rows, s.V, s.C,
              integers || sizeof(act_t) == 2);
 
     run([&] {
@@ -98,6 +98,66 @@ TEST(ce)
         });
 }
 
+/* With a bias or weights or both; some weights are 0, some negative. Where the head is frozen dx is
+ * the same; the log-probability of a target is its loss negated. */
+static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta)
+{
+    const int64_t nx = s.rows * s.C, nw = s.V * s.C, bytes = nx * (int64_t)sizeof(act_t);
+    const float scale_ = 37;
+    act_t *x = act_normal(nx, 0, 1 / sqrt((double)s.C)), *w = act_normal(nw, 0, 1);
+    act_t *bias = with_bias ? act_normal(s.V, 0, 1) : NULL;
+    act_t *dx = NEW(act_t, nx), *frozen = NEW(act_t, nx);
+    double *weights_ = HOST(double, s.rows);
+    for (int64_t i = 0; i < s.rows; i++)
+        weights_[i] = i == s.rows / 2 ? 0 : 0.5 + random_normal();
+    float *weights = with_weights ? f32_from(weights_, s.rows) : NULL;
+    weights_ = weights ? f32_double(weights, s.rows) : NULL;
+    float *loss = NEW(float, s.rows), *alone = NEW(float, s.rows), *p = NEW(float, s.rows);
+    float *before = f32_normal(nw, 0, 1), *dw = beta ? f32_copy(before, nw) : NEW(float, nw);
+    float *b_before = f32_normal(s.V, 0, 1), *db = NULL;
+    if (with_bias)
+        db = beta ? f32_copy(b_before, s.V) : NEW(float, s.V);
+    float *scale = upload(&scale_, 1);
+    int32_t *labels_ = labels_random(s, true), *labels = upload(labels_, s.rows);
+    void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
+    Gemms g = gemms(s);
+    double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = f32_double(before, nw);
+    double *x_ = act_double(x, nx), *w_ = act_double(w, nw), *db_ = f32_double(b_before, s.V);
+    double *bias_ = bias ? act_double(bias, s.V) : NULL, *db_terms = HOST(double, s.V);
+    double *dx_terms = HOST(double, nx), *dw_terms = HOST(double, nw);
+    ce_head_ref(loss_, dx_, dw_, db_, x_, w_, bias_, labels_, weights_, scale_, s.rows, s.V, s.C,
+                beta);
+    ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels_, weights_, scale_, s.rows, s.V,
+             s.C, sizeof(act_t) == 2);
+    run([&] {
+        ce_head_fwd<WIDE>(alone, x, w, bias, labels, weights, s.rows, s.V, s.C, s.chunk, &g.logits,
+                          ws, stream);
+        ce_head_fwd_bwd<WIDE>(loss, dx, dw, db, x, w, bias, labels, scale, weights, s.rows, s.V,
+                              s.C, s.chunk, beta, &g.logits, &g.dx, &g.dw, ws, stream);
+        ce_head_fwd_dx<WIDE>(loss, frozen, x, w, bias, labels, scale, weights, s.rows, s.V, s.C,
+                             s.chunk, &g.logits, &g.dx, ws, stream);
+        log_probs(p, loss, s.rows, stream);
+    });
+    check_f32("loss of a head", loss, loss_, s.rows, s.C + s.V);
+    check_same("loss alone", alone, loss, s.rows * 4);
+    check_act_terms("dx", dx, dx_, dx_terms, nx, s.C + s.V);
+    check_same("dx with a frozen head", frozen, dx, bytes);
+    check_via_act_terms("dw", dw, dw_, dw_terms, nw, s.rows + s.C);
+    if (db)
+        check_via_act_terms("db", db, db_, db_terms, s.V, s.rows + s.C);
+    const float *got = download(loss, s.rows), *log_p = download(p, s.rows);
+    for (int64_t i = 0; i < s.rows; i++)
+        check_true("log-probability", log_p[i] == -got[i] && !(labels_[i] < 0 && log_p[i]));
+}
+
+TEST(ce_head)
+{
+    gemm_setup();
+    for (int v = 1; v < 4; v++)
+        for (int i = 0; i < 7; i += 3)
+            run_head(shapes[i + (v == 2)], v & 1, v >> 1, v == 3);
+}
+
 TEST(ce_large_logits)
 {
     gemm_setup();
@@ -120,7 +180,7 @@ TEST(ce_rows)
         float *scale = upload(&one, 1);
         act_t *d = NEW(act_t, rows * width);
         int32_t *labels = tokens_random(rows, V);
-        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, rows, V, stream); });
+        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, rows, V, stream); });
         check_f32("log V", loss, want, rows, V);
         for (int64_t i = 0; i < rows; i++) {
             double sum = 0;
@@ -145,7 +205,7 @@ TEST(ce_not_finite)
         float *logits = upload(host, width);
         act_t *d = NEW(act_t, width);
         int32_t *labels = tokens_random(1, V);
-        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, 1, V, stream); });
+        run([&] { ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, 1, V, stream); });
         check_true("the loss is not finite", !isfinite(download(loss, 1)[0]));
     }
 }
@@ -188,7 +248,7 @@ BENCH(ce)
         act_t *d =
             sizeof(act_t) == 4 ? (act_t *)logits : (act_t *)(logits + s.chunk * ce_width(s.V));
         bench_report("  softmax and gradient of a chunk", bench_time([&] {
-                         ce_rows<WIDE>(loss, d, logits, labels, scale, s.chunk, s.V, stream);
+                         ce_rows<WIDE>(loss, d, logits, labels, scale, NULL, s.chunk, s.V, stream);
                      }),
                      (double)(s.chunk * s.V) * (2 * 4 + sizeof(act_t)), 0);
     }

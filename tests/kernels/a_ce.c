@@ -67,7 +67,7 @@ static void run_case(const Shape *s, bool skip, int beta, bool integers)
                   f32_double(dw, nw), labels };
     double *dx_terms = NEW(double, nx), *dw_terms = NEW(double, nw);
     ce_ref(p.loss, p.dx, p.dw, p.x, p.w, labels, scale, s->rows, s->V, s->C, beta);
-    ce_terms(dx_terms, dw_terms, p.loss, p.x, p.w, labels, scale, s->rows, s->V, s->C,
+    ce_terms(dx_terms, dw_terms, NULL, p.x, p.w, NULL, labels, NULL, scale, s->rows, s->V, s->C,
              integers || sizeof(act_t) == 2);
 
     ce_fwd(loss, x, w, labels, s->rows, s->V, s->C, s->chunk, &mm_logits, ws);
@@ -89,6 +89,53 @@ static void run_case(const Shape *s, bool skip, int beta, bool integers)
         }
 }
 
+/* With a bias or weights or both; some weights are 0, some negative. Where the head is frozen dx is
+ * the same; the log-probability of a target is its loss negated. */
+static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta)
+{
+    const int64_t nx = s->rows * s->C, nw = s->V * s->C;
+    act_t *x = act_normal(nx, 0, 1 / sqrt((double)s->C)), *w = act_normal(nw, 0, 1);
+    act_t *bias = with_bias ? act_normal(s->V, 0, 1) : NULL, *dx = NEW(act_t, nx);
+    float *weights = with_weights ? f32_normal(s->rows, 0.5, 1) : NULL;
+    float *loss = NEW(float, s->rows), *again = NEW(float, s->rows), *p = NEW(float, s->rows);
+    float *dw = beta ? f32_normal(nw, 0, 1) : NEW(float, nw), scale = 0.37f;
+    float *db = !with_bias ? NULL : beta ? f32_normal(s->V, 0, 1) : NEW(float, s->V);
+    int32_t *labels = labels_random(s, true);
+    void *ws = new_bytes(ce_workspace(s->chunk, s->V, sizeof(act_t)));
+    Gemm logits, mm_dx, mm_dw;
+    gemms(&logits, &mm_dx, &mm_dw, s);
+    logits.bias = with_bias;
+    gemm_init(&logits);
+    if (weights)
+        weights[s->rows / 2] = 0;
+    double *x_ = act_double(x, nx), *w_ = act_double(w, nw), *loss_ = NEW(double, s->rows);
+    double *bias_ = bias ? act_double(bias, s->V) : NULL, *dx_ = NEW(double, nx);
+    double *weights_ = weights ? f32_double(weights, s->rows) : NULL, *dw_ = f32_double(dw, nw);
+    double *db_ = db ? f32_double(db, s->V) : NULL, *db_terms = NEW(double, s->V);
+    double *dx_terms = NEW(double, nx), *dw_terms = NEW(double, nw);
+    ce_head_ref(loss_, dx_, dw_, db_, x_, w_, bias_, labels, weights_, scale, s->rows, s->V, s->C,
+                beta);
+    ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels, weights_, scale, s->rows, s->V,
+             s->C, sizeof(act_t) == 2);
+
+    ce_head_fwd(loss, x, w, bias, labels, weights, s->rows, s->V, s->C, s->chunk, &logits, ws);
+    check_f32("loss of a head", loss, loss_, s->rows, s->C + s->V);
+    ce_head_fwd_bwd(again, dx, dw, db, x, w, bias, labels, &scale, weights, s->rows, s->V, s->C,
+                    s->chunk, beta, &logits, &mm_dx, &mm_dw, ws);
+    check_same("loss with gradient", again, loss, s->rows * (int64_t)sizeof(float));
+    check_act_terms("dx", dx, dx_, dx_terms, nx, s->C + s->V);
+    check_via_act_terms("dw", dw, dw_, dw_terms, nw, s->rows + s->C);
+    if (db)
+        check_via_act_terms("db", db, db_, db_terms, s->V, s->rows + s->C);
+    act_t *frozen = NEW(act_t, nx);
+    ce_head_fwd_dx(again, frozen, x, w, bias, labels, &scale, weights, s->rows, s->V, s->C, s->chunk,
+                   &logits, &mm_dx, ws);
+    check_same("dx with a frozen head", frozen, dx, nx * (int64_t)sizeof(act_t));
+    log_probs(p, loss, s->rows);
+    for (int64_t i = 0; i < s->rows; i++)
+        check_true("log-probability", p[i] == -loss[i] && !(labels[i] < 0 && p[i]));
+}
+
 static void library_on_two_threads(void)
 {
     harness_library();
@@ -104,10 +151,52 @@ TEST(ce)
             run_case(&shapes[i], v & 1, v >> 1, false);
 }
 
+TEST(ce_head)
+{
+    library_on_two_threads();
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int v = 0; v < 4; v++)
+            run_head(&shapes[i], v & 1, v >> 1, v == 3);
+}
+
 TEST(ce_large_logits)
 {
     library_on_two_threads();
     run_case(&(Shape){ 16, 40, 16, 8 }, false, 0, true);
+}
+
+typedef struct {
+    Problem p;
+    double *bias, *weights;
+} Head;
+
+static double head_total(void *ctx)
+{
+    Head *h = ctx;
+    const Shape s = h->p.s;
+    double sum = 0;
+    ce_head_ref(h->p.loss, NULL, NULL, NULL, h->p.x, h->p.w, h->bias, h->p.labels, h->weights,
+                h->p.scale, s.rows, s.V, s.C, 0);
+    for (int64_t i = 0; i < s.rows; i++)
+        sum += h->p.loss[i] * h->p.scale;
+    return sum;
+}
+
+/* The reference's gradients with a bias and weights, seen by finite differences. */
+TEST(ce_head_gradient)
+{
+    Shape s = { 6, 11, 5, 6 };
+    Head h = { { s, 0.37, act_double(act_normal(s.rows * s.C, 0, 1), s.rows * s.C),
+                 act_double(act_normal(s.V * s.C, 0, 1), s.V * s.C), NEW(double, s.rows),
+                 NEW(double, s.rows * s.C), NEW(double, s.V * s.C), labels_random(&s, false) },
+               act_double(act_normal(s.V, 0, 1), s.V),
+               f32_double(f32_normal(s.rows, 0, 1), s.rows) };
+    double *db = NEW(double, s.V);
+    ce_head_ref(h.p.loss, h.p.dx, h.p.dw, db, h.p.x, h.p.w, h.bias, h.p.labels, h.weights,
+                h.p.scale, s.rows, s.V, s.C, 0);
+    check_gradient("dx", head_total, &h, h.p.x, h.p.dx, s.rows * s.C);
+    check_gradient("dw", head_total, &h, h.p.w, h.p.dw, s.V * s.C);
+    check_gradient("db", head_total, &h, h.bias, db, s.V);
 }
 
 TEST(ce_gradient)
@@ -136,8 +225,8 @@ TEST(ce_rows)
         for (int64_t v = 0; v < V; v++)
             logits[v] = 7.5f;
         labels[4] = -1;
-        ce_chunk_fwd_(loss, logits, labels, rows, V);
-        ce_chunk_bwd_(again, d, logits, labels, 1, rows, V);
+        ce_chunk_fwd_(loss, logits, labels, NULL, rows, V);
+        ce_chunk_bwd_(again, d, logits, labels, NULL, 1, rows, V);
         check_same("loss of forward and backward", loss, again, rows * (int64_t)sizeof(float));
         check_f32("log V", loss, &log_v, 1, V);
         for (int64_t i = 0; i < rows; i++) {
@@ -173,7 +262,7 @@ static void run_rows(void *ctx)
 {
     Bench *t = ctx;
     ce_chunk_bwd_(t->loss, (act_t *)((char *)t->ws + GEMM_WORKSPACE),
-                  (float *)((char *)t->ws + GEMM_WORKSPACE), t->labels, 1,
+                  (float *)((char *)t->ws + GEMM_WORKSPACE), t->labels, NULL, 1,
                   t->s.chunk, t->s.V);
 }
 

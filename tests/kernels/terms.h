@@ -158,34 +158,49 @@ static inline void attention_bwd_terms(double *dqkv, const double *o_off, const 
         dqkv[i] = sqrt(dqkv[i]);
 }
 
-/* dx (rows, C) = sums of d w, dw (V, C) of d x, where d = scale (p - 1 at the label). exact: logits
- * are integers, or in fp32 and d in 16 bits; else p is off by what they are. */
-static inline void ce_terms(double *dx, double *dw, const double *loss, const double *x,
-                            const double *w, const int32_t *labels, double scale, int64_t rows,
-                            int64_t V, int64_t C, int exact)
+/* dx (rows, C) = sums of d w, dw (V, C) of d x, db (V) of d, where d = scale weight (p - 1 at the
+ * label). exact: logits are integers, or in fp32 and d in 16 bits; else p is off by what they are.
+ * bias, weights, db: NULL without. */
+static inline void ce_terms(double *dx, double *dw, double *db, const double *x, const double *w,
+                            const double *bias, const int32_t *labels, const double *weights,
+                            double scale, int64_t rows, int64_t V, int64_t C, int exact)
 {
     for (int64_t i = 0; i < rows * C; i++)
         dx[i] = 0;
     for (int64_t i = 0; i < V * C; i++)
         dw[i] = 0;
+    for (int64_t v = 0; db && v < V; v++)
+        db[v] = 0;
     for (int64_t i = 0; i < rows; i++) {
-        double lse = loss[i];
-        for (int64_t c = 0; labels[i] >= 0 && c < C; c++)
-            lse += x[i * C + c] * w[labels[i] * C + c];
-        for (int64_t v = 0; labels[i] >= 0 && v < V; v++) {
-            double l;
-            const double off = dot_off_(&l, x + i * C, w + v * C, C, 1), p = exp(l - lse);
-            const double d = scale * scale * (p * p * (1 + (exact ? 0 : off)) + (v == labels[i]));
-            for (int64_t c = 0; c < C; c++) {
-                dx[i * C + c] += d * w[v * C + c] * w[v * C + c];
-                dw[v * C + c] += d * x[i * C + c] * x[i * C + c];
+        const double of_row = weights ? weights[i] * scale : scale;
+        double sum = 0, max = -INFINITY, l;
+        for (int pass = 0; labels[i] >= 0 && pass < 3; pass++)
+            for (int64_t v = 0; v < V; v++) {
+                const double off = dot_off_(&l, x + i * C, w + v * C, C, 1);
+                l += bias ? bias[v] : 0;
+                if (pass == 0)
+                    max = l > max ? l : max;
+                else if (pass == 1)
+                    sum += exp(l - max);
+                if (pass < 2)
+                    continue;
+                const double p = exp(l - max) / sum;
+                const double d =
+                    of_row * of_row * (p * p * (1 + (exact ? 0 : off)) + (v == labels[i]));
+                for (int64_t c = 0; c < C; c++) {
+                    dx[i * C + c] += d * w[v * C + c] * w[v * C + c];
+                    dw[v * C + c] += d * x[i * C + c] * x[i * C + c];
+                }
+                if (db)
+                    db[v] += d;
             }
-        }
     }
     for (int64_t i = 0; i < rows * C; i++)
         dx[i] = sqrt(dx[i]);
     for (int64_t i = 0; i < V * C; i++)
         dw[i] = sqrt(dw[i]);
+    for (int64_t v = 0; db && v < V; v++)
+        db[v] = sqrt(db[v]);
 }
 
 /* AdamW: w, with the steps so far, whose differences the steps themselves are: the largest |w| that
