@@ -30,13 +30,17 @@ static Adapters adapters_of(const Call *c)
     l.T = x->dim[1], l.in = a->dim[1], l.row = x->dim[2];
     l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[2];
     l.name = text_print("%.*s", (int)(strlen(a->name) - strlen(".lora_a")), a->name);
-    /* what build_temp() puts in front of a pass's values: "b.", "r.", "e.", "d.", outside of blocks
-     * in training nothing */
+    /* what build_temp() puts in front of a pass's values: "b.", "r.", "e.", "s.", "d.", outside of
+     * blocks in training nothing */
     const char *layer = op->region ? l.name + 2 : l.name, *out = op->out[0].v->name;
     const char *pass = l.backward ? op->region ? "b." : ""
                        : strncmp(out, layer, strlen(layer)) ? text_print("%.2s", out) : "";
     l.label = text_print("%s%s", pass, layer);
-    l.mode = l.backward ? ".bwd" : *pass == 'e' ? ".eval" : *pass == 'd' ? ".decode" : "";
+    l.mode = l.backward     ? ".bwd"
+             : *pass == 'e' ? ".eval"
+             : *pass == 's' ? ".score"
+             : *pass == 'd' ? ".decode"
+                            : "";
     return l;
 }
 

@@ -189,7 +189,7 @@ static char *gemm_text(const Call *c, const char *word)
 static const char *gemm_label(const Call *c, const char *word)
 {
     const Op *op = call_op(c, 0);
-    if (op->kind == OP_ce || op->kind == OP_ce_bwd || op->kind == OP_ce_dx)
+    if (op_takes(op->kind, "chunk"))     /* the head's loss */
         return strstr(word, "NT") ? "head_logits" : strstr(word, "NN") ? "head_dx" : "head_dw";
     if (op->kind == OP_bias_grad)        /* beside dw */
         op = call_op(c, 1);
@@ -228,6 +228,8 @@ static char *expand(const Call *c, const char *word)
         return text_copy(call_measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
+        if (strchr(w, '?') && atoi(w + 1) >= call_op(c, 0)->nin)
+            return text_copy("NULL");
         Ref r = kernel_operand(c->p, c->group, word);
         return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(r);
     }

@@ -7,7 +7,7 @@ Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {
-    static const char *const prefix[] = {"b.", "r.", "e.", "d."};
+    static const char *const prefix[] = {"b.", "r.", "e.", "s.", "d."};
     const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
     Value *v =
         ir_new(b->g, VK_TEMP, PU_activations, dt,

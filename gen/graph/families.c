@@ -689,6 +689,16 @@ Ref family_last(Build *b)
     return b->x;
 }
 
+Value *family_head_bias(Build *b)
+{
+    if (!b->head_bias)
+        return NULL;
+    b->loc = config_loc(b->c, F_model_tied);
+    Module m = {b->family->head, b->V};
+    return parameter(b, "head.b", dim(b->V, "V"), dim(0, ""), &m, 1, "bias",
+                     first_bias(b, dim_C(b)));
+}
+
 Value *family_head(Build *b)
 {
     if (config_bool(b->c, F_model_tied) && b->features)

@@ -12,6 +12,7 @@ typedef enum {
     MODE_TRAIN,              /* forward pass whose values the backward pass may use */
     MODE_AGAIN,              /* a block's forward pass repeated inside the backward pass */
     MODE_EVAL,               /* loss only */
+    MODE_SCORE,              /* log-probabilities only */
     MODE_DECODE              /* one token, keys and values cached */
 } Mode;
 
@@ -49,6 +50,8 @@ typedef struct {
     bool both_ways;          /* all, of its document */
     Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */
     Value *limits;           /* (B, T): those before a limit of its own, and itself; or NULL */
+    Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
+    bool head_bias;          /* a parameter beside the head's weight */
     Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
     /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
     Value *target_rows, *target_of;
@@ -83,6 +86,7 @@ void family_first(Build *b, Ref to);
 /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
 void family_block(Build *b);
 Ref family_last(Build *b);                 /* from the last block to what the head reads */
+Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
 /* gradient.c: appends the backward pass of ops [0, end) of the program, whose last values have the
@@ -137,6 +141,14 @@ Ref loss_scale(Build *b);
 void head_labels(Build *b);
 /* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C). */
 Ref head_gather(Build *b, Ref y);
+/* Cross-entropy of rows y with b->labels, in the program's loss; with b->weights, if set, a factor
+ * each, and with the head's bias, if b->head_bias. */
+void head_loss(Build *b, Ref y);
+/* The same, dy, and the gradients of the head. */
+void head_loss_gradient(Build *b, Ref y, Ref dy);
+/* A program and its schedule: $log_probs, that of each row's label (0 without one), without
+ * gradients; the program's loss is minus their sum. */
+void head_score(Build *b);
 /* Rows of logits computed at a time: a divisor of those that go through the head. Of all B*T the
  * largest proper one with room; all at once only when there is no such divisor of at least 16 and
  * they are few. With batch.targets the largest with room. */

@@ -71,3 +71,69 @@ Ref head_gather(Build *b, Ref y)
     op_out(op, rows);
     return rows;
 }
+
+/* The op that makes losses of rows y, and what each of its forms takes; its outputs are the
+ * caller's. scale: of the gradients, NULL without. */
+static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale)
+{
+    Value *head = family_head(b), *bias = family_head_bias(b);
+    b->loc = config_loc(b->c, F_objective);
+    Op *op = build_op(b, bias ? with_bias : plain);
+    op_in(op, y), op_in(op, ref(head));
+    if (bias)
+        op_in(op, ref(bias));
+    op_in(op, build_input(b, b->labels));
+    if (scale)
+        op_in(op, *scale);
+    if (b->weights)
+        op_in(op, build_input(b, b->weights));
+    op_int(op, "chunk", head_chunk(b));
+    return op;
+}
+
+static Ref losses_of(Build *b, Ref y)
+{
+    family_head(b);
+    b->loc = config_loc(b->c, F_objective);
+    Ref losses = loss_rows(b, y);
+    op_out(head_op(b, y, OP_ce, OP_ce_bias, NULL), losses);
+    return losses;
+}
+
+void head_loss(Build *b, Ref y) { loss_sum(b, losses_of(b, y)); }
+
+void head_loss_gradient(Build *b, Ref y, Ref dy)
+{
+    Value *head = family_head(b), *bias = family_head_bias(b);
+    b->loc = config_loc(b->c, F_objective);
+    Ref losses = loss_rows(b, y), scale = loss_scale(b);
+    Op *op = head->trained ? head_op(b, y, OP_ce_bwd, OP_ce_bias_bwd, &scale)
+                           : head_op(b, y, OP_ce_dx, OP_ce_bias_dx, &scale);
+    op_out(op, losses), op_out(op, dy);
+    if (head->trained) {
+        op_out(op, ref(gradient_of(b, head)));
+        if (bias)
+            op_out(op, ref(gradient_of(b, bias)));
+        op_int(op, "beta", 0);
+    }
+    loss_sum(b, losses);
+}
+
+void head_score(Build *b)
+{
+    Value *weights = b->weights;
+    b->weights = NULL;
+    b->mode = MODE_SCORE;
+    b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of every target");
+    Pass pass = pass_only(b, "s.x");
+    Ref y = head_gather(b, pass_forward(b, &pass)), losses = losses_of(b, y);
+    const Dim *d = y.v->dim;
+    Value *p = build_kept(b, "log_probs", PU_activations, DT_F32, y.v->rank - 1, d[0], d[1]);
+    Op *op = build_op(b, OP_score);
+    op_in(op, losses);
+    op_out(op, ref(p));
+    loss_sum(b, losses);
+    schedule_loss(b, "the log-probabilities of micro-batch 0, and minus their sum");
+    schedule_result(b->g->schedules[b->g->nschedules - 1], p);
+    b->weights = weights;
+}

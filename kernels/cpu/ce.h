@@ -210,7 +210,7 @@ static inline void ce_fwd_dx(float *loss, act_t *dx, const act_t *x, const wt_t 
 }
 
 /* The log-probability of each row's target, 0 without one: its loss negated. */
-static inline void log_probs(float *restrict p, const float *restrict loss, int64_t rows)
+static inline void score_rows(float *restrict p, const float *restrict loss, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++)
         p[i] = 0 - loss[i];

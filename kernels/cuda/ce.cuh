@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(WARP *CE_BIAS_ROWS)
     db[v] = beta ? db[v] + sum : sum;
 }
 
-__global__ void log_probs_kernel(float *__restrict__ p, const float *__restrict__ loss,
+__global__ void score_rows_kernel(float *__restrict__ p, const float *__restrict__ loss,
                                  int64_t rows)
 {
     const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
@@ -323,10 +323,10 @@ static inline void ce_head_fwd_dx(float *loss, act_t *dx, const act_t *x, const 
 }
 
 /* The log-probability of each row's target, 0 without one: its loss negated. */
-static inline void log_probs(float *p, const float *loss, int64_t rows, cudaStream_t s)
+static inline void score_rows(float *p, const float *loss, int64_t rows, cudaStream_t s)
 {
     enum { THREADS = 256 };
-    launch(log_probs_kernel, blocks_over(rows, THREADS), THREADS, 0, s, p, loss, rows);
+    launch(score_rows_kernel, blocks_over(rows, THREADS), THREADS, 0, s, p, loss, rows);
 }
 
 /* acc[0] += the losses, in an order that their number decides. */

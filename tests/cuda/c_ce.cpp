@@ -136,7 +136,7 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
                               s.C, s.chunk, beta, &g.logits, &g.dx, &g.dw, ws, stream);
         ce_head_fwd_dx<WIDE>(loss, frozen, x, w, bias, labels, scale, weights, s.rows, s.V, s.C,
                              s.chunk, &g.logits, &g.dx, ws, stream);
-        log_probs(p, loss, s.rows, stream);
+        score_rows(p, loss, s.rows, stream);
     });
     check_f32("loss of a head", loss, loss_, s.rows, s.C + s.V);
     check_same("loss alone", alone, loss, s.rows * 4);

@@ -131,7 +131,7 @@ static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta
     ce_head_fwd_dx(again, frozen, x, w, bias, labels, &scale, weights, s->rows, s->V, s->C, s->chunk,
                    &logits, &mm_dx, ws);
     check_same("dx with a frozen head", frozen, dx, nx * (int64_t)sizeof(act_t));
-    log_probs(p, loss, s->rows);
+    score_rows(p, loss, s->rows);
     for (int64_t i = 0; i < s->rows; i++)
         check_true("log-probability", p[i] == -loss[i] && !(labels[i] < 0 && p[i]));
 }

@@ -110,15 +110,19 @@ export -f trained losses verdict
 find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained "$1"' _ | tee "$scratch/trained"
 [ "$(grep -c '^ok ' "$scratch/trained")" = 20 ] || failed=1
 
-# ---- damaged graphs; graphs of floats
+# ---- damaged graphs; graphs of floats; masks, heads and scores that no shipped objective asks for
 
 # of gen but its main(); objects whose source has gone may lie beside them
 objects=$(cd out/.obj && find gen runtime -name '*.o' ! -path gen/main.o |
     while read -r o; do [ ! -f "../../${o%.o}.c" ] || echo "out/.obj/$o"; done)
-for program in damage inputs; do
+for program in damage inputs heads; do
     # shellcheck disable=SC2086
     gcc -std=c11 -O1 -g -Wall -Wextra -Wshadow -I. -o $work/$program tests/rooms/$program.c $objects \
         -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || verdict $program "does not compile"
     $work/$program "$scratch" || failed=1
+done
+for c in "$scratch"/heads_*.c; do
+    verdict "$(basename "$c" .c): its calls fit the kernels" \
+        "$(gcc -std=c11 -fsyntax-only -fopenmp -Wall -Wextra -Werror -Wno-unused -I. -D_GNU_SOURCE "$c" 2>&1)"
 done
 exit $failed

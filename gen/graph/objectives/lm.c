@@ -20,35 +20,6 @@ static void make_inputs(Build *b)
     b->loc = loc;
 }
 
-/* The head, the loss and both gradients in one op. */
-static void loss_and_gradient(Build *b, Ref y, Ref dy)
-{
-    Value *head = family_head(b);
-    b->loc = config_loc(b->c, F_objective);
-    Ref losses = loss_rows(b, y), scale = loss_scale(b);
-    Op *op = build_op(b, head->trained ? OP_ce_bwd : OP_ce_dx);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels)), op_in(op, scale);
-    op_out(op, losses), op_out(op, dy);
-    if (head->trained)
-        op_out(op, ref(gradient_of(b, head)));
-    op_int(op, "chunk", head_chunk(b));
-    if (head->trained)
-        op_int(op, "beta", 0);
-    loss_sum(b, losses);
-}
-
-static void loss_only(Build *b, Ref y)
-{
-    Value *head = family_head(b);
-    b->loc = config_loc(b->c, F_objective);
-    Ref losses = loss_rows(b, y);
-    Op *op = build_op(b, OP_ce);
-    op_in(op, y), op_in(op, ref(head)), op_in(op, build_input(b, b->labels));
-    op_out(op, losses);
-    op_int(op, "chunk", head_chunk(b));
-    loss_sum(b, losses);
-}
-
 static void make_micro(Build *b)
 {
     program_micro(b);
@@ -56,7 +27,7 @@ static void make_micro(Build *b)
     Ref y = head_gather(b, pass_forward(b, &pass));
     Ref dy = gradient_room(b, y);
     int end = b->p->nops;
-    loss_and_gradient(b, y, dy);
+    head_loss_gradient(b, y, dy);
     gradient_set(y, dy);
     pass_backward(b, &pass, end);
 }
@@ -66,7 +37,7 @@ static void make_eval(Build *b)
     b->mode = MODE_EVAL;
     b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
     Pass pass = pass_only(b, "e.x");
-    loss_only(b, head_gather(b, pass_forward(b, &pass)));
+    head_loss(b, head_gather(b, pass_forward(b, &pass)));
     schedule_loss(b, "this rank's losses of micro-batch 0");
 }
 

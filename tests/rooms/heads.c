@@ -1,0 +1,141 @@
+/* heads.c -- what objectives may ask of attention and of the head, and lm does not: other masks, a
+ *            weight a row, a bias, log-probabilities.
+ *
+ * In:    a folder for recipes and calls.
+ * Out:   `ok heads/NAME` a case, or `not ok`; heads_NAME.c: the calls of a CPU program, to compile.
+ * Method: every room with its check; the text reads back; what is to stand in it and in the calls. */
+#include "gen/emit/emit.h"
+#include "gen/graph/graph.h"
+
+#include <string.h>
+
+static const InputRow rows[] = {
+    {"lengths", DT_I32, "B", true, true, "of each sequence"},
+    {"limits", DT_I32, "B,T", true, true, "of each query"},
+    {"weights", DT_F32, "rows", true, true, "of each row"},
+};
+
+static struct { bool both_ways, lengths, limits, weights, bias, score; } form;
+
+/* lm's loss and gradient in another form. */
+static void build(Build *b)
+{
+    b->tokens = input_new(b, "tokens");
+    head_labels(b);
+    b->both_ways = form.both_ways;
+    b->head_bias = form.bias;
+    b->lengths = form.lengths ? input_of_row(b, &rows[0]) : NULL;
+    b->limits = form.limits ? input_of_row(b, &rows[1]) : NULL;
+    b->weights = form.weights ? input_of_row(b, &rows[2]) : NULL;
+    loss_inputs(b);
+    program_micro(b);
+    Pass pass = pass_trained(b);
+    Ref y = head_gather(b, pass_forward(b, &pass));
+    Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
+    int end = b->p->nops;
+    head_loss_gradient(b, y, dy);
+    gradient_set(y, dy);
+    pass_backward(b, &pass, end);
+    schedule_train(b);
+    if (form.score)
+        head_score(b);
+}
+
+static int failed;
+
+static void verdict(const char *name, bool ok, const char *why)
+{
+    printf(ok ? "ok heads/%s\n" : "not ok heads/%s: %s\n", name, why);
+    failed |= !ok;
+}
+
+static void has(const char *name, const char *text, const char *line)
+{
+    verdict(name, strstr(text, line), text_print("no \"%s\"", line));
+}
+
+/* The programs alone, with what they name: a compiler says whether the calls fit the kernels. */
+static void write_calls(const Graph *g, const char *path, const char *programs)
+{
+    Str s = {0};
+    int n;
+    str_print(&s, "enum {\n%s};\n#define AT(x, l) ((void)(l), x)\n#define SPAN(a, b) ((a) - (b))\n", emit_shape(g));
+    const char *const *file = emit_kernel_files(g, &n);
+    for (int i = 0; i < n; i++)
+        str_print(&s, "#include \"kernels/cpu/%s\"\n", file[i]);
+    for (int i = 0; i < g->nvalues; i++)
+        if (!g->values[i]->internal)
+            str_print(&s, "static %s *%s;\n", c_type(g->values[i]->dtype),
+                      c_name(g->values[i]->name));
+    str_print(&s, "%s%s", emit_products(g), programs);
+    file_write_if_changed(path, s.text, s.n, false);
+}
+
+typedef struct { const char *plan, *calls; } Texts;
+
+/* The recipe with these words in it, behind every room. */
+static Texts planned(const char *folder, const char *name, const char *words)
+{
+    const char *file = text_print("%s/%s.lua", folder, name);
+    const char *recipe = text_print("return { seq = { max = 6 }, batch = { micro = 2, accum = 2 },\n"
+                                    "%s, layers = 2, hidden = 64, heads = 2, vocab = 31 } }\n", words);
+    file_write_if_changed(file, recipe, strlen(recipe), false);
+    Config *c = config_fill(recipe_load(file, NULL, 0), file);
+    check_config(c);
+    Graph *g = graph_of(c, build);
+    check_graph(g);
+    fuse_run(g), check_fuse(g);
+    part_run(g), check_part(g);
+    plan_run(g), check_plan(g);
+    Texts t = {ir_print(g), emit_programs(g)};
+    verdict(text_print("%s reads back", name), !strcmp(t.plan, ir_print(ir_parse(t.plan, "plan"))),
+            "another text");
+    if (!strcmp(g->target->backend, "cpu"))
+        write_calls(g, text_print("%s/heads_%s.c", folder, name), t.calls);
+    memset(&form, 0, sizeof form);
+    return t;
+}
+
+#define CPU "target = 'cpu', model = { family = 'gpt2'"
+#define GPU "target = 'sm_90', precision = 'bf16', model = { family = 'llama', ffn = 40, tied = false"
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    form.both_ways = true;
+    Texts t = planned(argv[1], "full", CPU);
+    has("full", t.plan, "attention %b.qkv[l]  heads 2  kv 2  dim 32  mask full  scale");
+    has("full, its gradient", t.plan, "%b.att.lse[l]  heads 2  kv 2  dim 32  mask full  scale");
+    has("full, call", t.calls, "D, ATTENTION_FULL,");
+
+    form.lengths = form.weights = form.score = true;
+    t = planned(argv[1], "length", CPU);
+    has("length", t.plan, "attention_length %b.qkv[l], %lengths[m]  heads 2  kv 2  dim 32  scale");
+    has("length of a score", t.plan, "attention_length %s.qkv[l], %lengths[0]  heads 2");
+    has("weights", t.plan, "= ce_bwd %norm_f, $wte, %labels[m], %scale, %weights[m]  chunk");
+    has("weights, call", t.calls,
+        "ce_head_fwd_bwd(losses, dnorm_f, grad_wte, NULL, norm_f, wte, NULL, AT(labels, micro),");
+    has("score, its schedule", t.plan, "schedule score ");
+    has("score", t.plan, "  $log_probs = score %s.losses");
+    has("score, without weights", t.plan, "  %s.losses = ce %s.norm_f, $wte, %labels[0]  chunk");
+    has("score, call", t.calls, "score_rows(log_probs, s_losses, B * T);");
+
+    form.limits = form.bias = true;
+    t = planned(argv[1], "limit", CPU ", tied = false");
+    has("limit", t.plan, "attention_limit %b.qkv[l], %limits[m]  heads 2  kv 2  dim 32  scale");
+    has("limit, its gradient", t.plan, "attention_limit_bwd %b.datt");
+    has("bias", t.plan,
+        "$grad.head, $grad.head.b = ce_bias_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");
+    has("bias in files", t.plan, "hf \"lm_head.bias\" rows 0 31");
+    has("bias, call", t.calls, "ce_head_fwd_bwd(losses, dnorm_f, grad_head, grad_head_b, norm_f, head, head_b,");
+
+    form.both_ways = form.bias = form.weights = form.score = true;
+    t = planned(argv[1], "gpu", GPU);
+    has("gpu, mask", t.calls, "attention_bwd<D, ATTENTION_FULL, 128>");
+    has("gpu, head", t.calls, "ce_head_fwd_bwd<512>(");
+    has("gpu, score", t.calls, "score_rows(log_probs, s_losses, B * T, s);");
+    form.limits = true;
+    has("gpu, limit", planned(argv[1], "gpu_limit", GPU).calls, "attention_limit_bwd<D>(b_drot,");
+    return failed;
+}
