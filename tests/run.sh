@@ -2,7 +2,7 @@
 # run.sh [GROUP | GROUP/PART ...]: runs the groups tests/*/run.sh, or those named, side by side, and sums up; the
 # exit status is the verdict. A group prints `ok NAME` or `not ok NAME: WHY`, a line a test; one that prints none
 # or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
-# JOBS=N: how many jobs at a time (all cores). JOB_SECONDS: against hangs only.
+# JOBS=N: how many jobs at a time (one more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -98,7 +98,7 @@ job() {
     } 9>"$scratch/lock"
 }
 
-jobs=${JOBS:-$(nproc)}
+jobs=${JOBS:-$(($(nproc) + 1))}
 [ ${#queue[@]} -gt "$jobs" ] || jobs=${#queue[@]}
 # how many processes a job may use at a time: alone all cores
 export CORES=$(($(nproc) / jobs > 0 ? $(nproc) / jobs : 1))

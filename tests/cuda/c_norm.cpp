@@ -6,12 +6,12 @@
 #include "variants.h"
 
 /* Single elements and vectors; one warp to all of a block a row; several rows a block, and so many
- * that a block walks them; rows wider than what a block holds. Where runs are dear, long rows that are walked are
- * left to one type. */
+ * that a block walks them; rows wider than what a block holds. Where runs are dear, long rows are walked in norm_parts
+ * of one type. */
 static const int64_t shapes[][2] = {
     { 1, 3 },    { 1, 17 },   { 3, 7 },    { 33, 64 },    { 257, 129 }, { 2500, 24 },
     { 40, 768 }, { 5, 1544 }, { 2, 6016 }, { FULL ? 260 : 40, 1101 },
-    { TWICE ? 130 : 7, 2051 }, { 3, 8208 },
+    { FULL ? 130 : 7, 2051 }, { 3, 8208 },
 };
 
 /* One problem: inputs, their double copies and double results. */
@@ -295,8 +295,14 @@ TEST(rmsnorm_bwd)
  * and so few that each walks. */
 TEST(norm_parts)
 {
-    for (int i : { 2, 4, 5, 6 }) {
-        Norm l = norm_new(shapes[i], false), r = norm_new(shapes[i], true);
+    static const int64_t walked[][2] = {
+        { 3, 7 }, { 257, 129 }, { 2500, 24 }, { 40, 768 },
+#if TWICE
+        { 66, 2051 },
+#endif
+    };
+    for (auto &shape : walked) {
+        Norm l = norm_new(shape, false), r = norm_new(shape, true);
         const int64_t rows = l.rows, C = l.C, n = l.n;
         norm_gradients(l);
         norm_gradients(r);
@@ -308,6 +314,8 @@ TEST(norm_parts)
         });
         every_norm_parts([&](auto parts) {
             constexpr int MANY = decltype(parts)::value;
+            if (C == 2051 && MANY >= rows)
+                return;
             act_t *dx = NEW(act_t, n), *rdx = NEW(act_t, n);
             float *dw = NEW(float, C), *db = NEW(float, C), *rdw = NEW(float, C);
             run([&] {

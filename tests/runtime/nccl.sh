@@ -7,7 +7,7 @@ root=$PWD
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
-port=12000
+port=$((12000 + $$ % 7000))                # in the name of a file beside the program
 here=127.$((1 + $$ / 65536)).$(($$ / 256 % 256)).$(($$ % 256))       # this host: ours alone, with all of its ports
 export DIECAST_PORT DIECAST_SECRET=test DIECAST_ADDR=$here
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT
@@ -96,7 +96,7 @@ code=$?
 verdict "mpirun" $? "code $code: $(tail -3 "$scratch/m")"
 codes=()
 for r in 0 1; do
-    env -u DIECAST_ADDR -u DIECAST_PORT -u DIECAST_SECRET RANK=$r WORLD_SIZE=2 MASTER_ADDR=localhost \
+    env -u DIECAST_ADDR -u DIECAST_PORT -u DIECAST_SECRET RANK=$r WORLD_SIZE=2 MASTER_ADDR=$here \
         MASTER_PORT=$((port + 2)) TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=x \
         timeout 200 "$build/nccl" 2 sums >"$scratch/r.$r" 2>&1 &
     pids[r]=$!

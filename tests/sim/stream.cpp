@@ -322,7 +322,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
         return sim_answer(wait_captured(stream, event));
     if (stream->capture && event->place)
         return sim_answer(invalidate(stream->capture, cudaErrorStreamCaptureIsolation));
-    clock_join(&stream->clock, event->clock);
+    static const bool deaf = getenv("DIECAST_SIM_DEAF");     // a program without its events: see train/checked.sh
+    if (!deaf)
+        clock_join(&stream->clock, event->clock);
     return cudaSuccess;
 }
 

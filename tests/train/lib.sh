@@ -43,13 +43,15 @@ if [ $BACKEND = sim ]; then
 fi
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
 
-# Compiled as users do it are some programs and those compared with them bit for bit; the others, whose tests look at
-# numbers within bounds, words and files, with -O1, which takes a quarter of the time.
+# Compiled as users do it are some programs for the CPU and those compared with them bit for bit; the others, whose
+# tests look at numbers within bounds, words and files, with -O1, which takes a quarter of the time.
 as_shipped() {          # NAME
+    [ -z "$FULL" ] || return 0
+    [ $BACKEND = cpu ] || return
     case $1 in
     gpt2_tiny | gpt2_tiny.bf16 | gpt2_tiny.again | llama_tiny.bf16 | llama_tiny.bf16.again) ;;
     qwen2_lora | qwen2_dropout.bf16 | qwen2_dropout.bf16.again) ;;
-    *) [ -n "$FULL" ] ;;
+    *) return 1 ;;
     esac
 }
 # A gen with the families of the tests alone (families/) beside the real ones, of the same objects but for the files that
