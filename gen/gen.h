@@ -57,6 +57,8 @@ void bug_at(const char *file, int line, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 #define bug(...) bug_at(__FILE__, __LINE__, __VA_ARGS__)
 void bug_after(const char *room, const char *recipe);  /* the last room whose check passed */
+/* What bug() finds is a mistake in a text of the user: err() of this file; NULL: ours again. */
+void bug_in_text(const char *file);
 
 /* ---- find.c: a word of the command line -> the path of a recipe -------------------------------- */
 
@@ -498,12 +500,44 @@ typedef struct {
     bool captured;           /* on a GPU: one graph, launched as a whole */
 } Schedule;
 
+/* What later rooms need of a recipe besides its programs: rows of facts.def. */
+enum {
+#define FACT(kind, name, field, doc) FACT_##name,
+#include "gen/graph/facts.def"
+#undef FACT
+    NFACTS
+};
+typedef enum { FACT_IS_TEXT, FACT_IS_CHOICE, FACT_IS_INT, FACT_IS_WORDS, FACT_IS_LINES } FactKind;
 typedef struct {
-    Config *cfg;
+    const char *name;
+    FactKind kind;
+    int field;               /* of fields.def, or -1 */
+} FactRow;
+extern const FactRow fact_row[NFACTS];
+
+typedef struct {
+    const char *text;        /* NULL: lines that are missing */
+    int64_t i;
+    int n;
+    char **word;
+    Loc loc;
+} Fact;
+
+/* A number that symbols of dimensions and C have by name. */
+typedef struct {
+    const char *name;        /* "B" */
+    int64_t n;
+    const char *about;
+} Size;
+
+typedef struct {
     const char *room;        /* the last room that ran: "graph", "fuse", "part", "plan" */
     const char *objective, *family;
     const Target *target;
     int64_t ranks;
+    Fact fact[NFACTS];
+    int nsizes;
+    Size *size;
     int nvalues, capvalues;
     Value **values;
     int nprograms, nschedules;
@@ -512,8 +546,7 @@ typedef struct {
     /* after plan */
     int64_t arena_bytes, lower_bound, persistent_bytes;
     const char *plan_method;
-    int ndumps;              /* the text after each room, for out/NAME/ir */
-    struct { const char *room, *text; } dump[4];     /* one a room that makes an IR */
+    const char *text;        /* of the last room, for out/NAME/ir */
 } Graph;
 
 Value *ir_value(const Graph *g, const char *name);           /* by name, or NULL */
@@ -529,8 +562,20 @@ int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
 int64_t value_parameters(const Value *v);                   /* elements of the files' tensors */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
 Program *ir_program(Graph *g, const char *name, Role role, const char *about);
+void ir_size_add(Graph *g, const char *name, int64_t n, const char *about);
+int64_t ir_size(const Graph *g, const char *name);           /* 0: there is none */
 /* room for one more behind the n pointers of a list */
 void *ir_one_more(void *list, int n);
+/* model_files.c: as Hugging Face prints it; deletes json */
+struct cJSON;
+char *json_text(struct cJSON *json);
+/* facts.c */
+const char *attr_symbol(const char *key);                    /* attributes that are a size, or NULL */
+/* What contradicts the sizes or the precision, or NULL. */
+char *size_fault_value(const Graph *g, const Value *v);
+char *size_fault_op(const Graph *g, const Program *p, const Op *op);
+/* What model_fields, config_json or adapter_json (*fact) says otherwise than the sizes, or NULL. */
+char *model_fault(const Graph *g, int *fact);
 /* order.c */
 Schedule *ir_schedule(Graph *g, const char *name, const char *about);
 void schedule_run(Schedule *s, Program *p, int64_t times);   /* appended, like these */
@@ -610,7 +655,9 @@ typedef struct {
 extern const VariantRow variant_row[];
 extern const int nvariants;
 const VariantRow *variant_find(const char *name);
-int kernel_find(const char *name);
+/* A row in texts: its name, for the second row of that name and backend "rmsnorm_fwd/2". */
+const char *kernel_word(int row);
+int kernel_find(const char *word, const char *backend);      /* -1: there is none */
 /* One call for as many ops alike as there are: what they read or write lies side by side, operand by operand, but for
  * what all of them share. */
 bool group_spans(const Group *group);
@@ -629,9 +676,10 @@ void check_part(const Graph *g);
 void plan_run(Graph *g);
 void check_plan(const Graph *g);
 /* ends the program when the plan exceeds the target */
-void fit_check(const Graph *g);
+/* c: to look for recipes near it that fit; NULL: there is none */
+void fit_check(const Graph *g, Config *c);
 int64_t fit_limit(const Graph *g);
-int64_t fit_largest_micro(const Graph *g);
+int64_t fit_largest_micro(const Graph *g, Config *c);
 /* force: over runs of another model and files that gen did not write; locked: lock_require() */
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
 /* the recipe of which a folder was made and the words that went before it; how many */
@@ -639,7 +687,7 @@ int emit_again(const char *dir, const char **recipe, char ***override);
 
 /* ---- commands beside the rooms --------------------------------------------------------------- */
 
-void report_plan(const Graph *g, FILE *to);                  /* gen plan */
+void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
 void report_list(FILE *to);                                  /* gen list */
 
 /* ---- lock.c: algorithms of matrix products and variants of kernels that were measured -------- */

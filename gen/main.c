@@ -1,8 +1,10 @@
 /* main.c -- the command line, and the rooms in the order of the data. */
 #include "gen/gen.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "gen turns a recipe into the source of one training binary.\n"
@@ -23,6 +25,7 @@ static const char usage[] =
     "                                          (--rows FILE: as out/NAME/tune printed them "
     "elsewhere)\n"
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
+    "  gen --from ROOM FILE.ir [-o DIR]        go on from such a text: graph fuse part plan\n"
     "  gen list                                recipes and targets\n"
     "  gen fields                              every field of a recipe\n"
     "  gen explain FIELD                       one of them\n"
@@ -37,11 +40,12 @@ static const char usage[] =
 
 static const char version[] = GEN_VERSION;
 static const char *const room_name[] = {"recipe", "config", "graph", "fuse", "part", "plan"};
-enum { ROOMS = sizeof room_name / sizeof *room_name };
+enum { FIRST_IR = 2, ROOMS = sizeof room_name / sizeof *room_name };
 
 typedef struct {
     const char *recipe, *out;        /* out NULL: out/NAME */
     const char *stop;                /* room whose text is wanted; NULL: none */
+    const char *from;                /* room of whose text recipe is the file; NULL: a recipe */
     bool roundtrip;
     bool locked;                     /* everything has to be tuned */
     bool force;                      /* over runs of another model, over files of others */
@@ -50,6 +54,15 @@ typedef struct {
     char **override;
     int noverrides;
 } Command;
+
+/* -1: there is no such room. */
+static int find_room(const char *name)
+{
+    for (int i = 0; i < ROOMS; i++)
+        if (!strcmp(room_name[i], name))
+            return i;
+    return -1;
+}
 
 /* ---- texts of the rooms -------------------------------------------------------------------- */
 
@@ -112,17 +125,72 @@ static void graph_left(const Command *cmd, Graph *g, const char *room)
         fputs(text, stdout);
         exit(0);
     }
-    g->dump[g->ndumps].room = room;
-    g->dump[g->ndumps++].text = text;
-    if (cmd->roundtrip) {
+    g->text = text;
+    if (cmd->roundtrip)
         same_text(room, text, ir_print(ir_parse(text, room)));
-    }
 }
 
 /* ---- the rooms ----------------------------------------------------------------------------- */
 
-static Graph *run_rooms(const Command *cmd)
+/* A text of a room, checked as that room's result. */
+static Graph *read_text(const Command *cmd)
 {
+    static void (*const check[])(const Graph *) = {check_graph, check_fuse, check_part, check_plan};
+    size_t n = strlen(cmd->recipe);
+    if (n < 3 || strcmp(cmd->recipe + n - 3, ".ir"))
+        err((Loc){0}, "--from %s: want the text of a room, FILE.ir, got %s", cmd->from, cmd->recipe);
+    char *text = file_text(cmd->recipe, 1 << 28, &n);
+    if (!text)
+        err((Loc){0}, "cannot read %s: %s", cmd->recipe, strerror(errno));
+    if (strlen(text) != n)
+        err((Loc){cmd->recipe, 0}, "has a NUL byte; want text");
+    Graph *g = ir_parse(text, cmd->recipe);
+    int room = find_room(g->room);
+    if (room < FIRST_IR)
+        err((Loc){cmd->recipe, 1}, "%s is no room that has such a text", g->room);
+    if (strcmp(g->room, cmd->from))
+        err((Loc){cmd->recipe, 1}, "is the text of %s: want --from %s", g->room, g->room);
+    bug_in_text(cmd->recipe);
+    for (int i = FIRST_IR; i <= room; i++)
+        check[i - FIRST_IR](g);
+    bug_in_text(NULL);
+    if (!strcmp(g->target->backend, "cuda") && access(g->fact[FACT_recipe].text, R_OK))
+        err((Loc){cmd->recipe, 0}, "is of the recipe %s, which is not to be found here: its lock file "
+            "says how products are computed; run gen where it is", g->fact[FACT_recipe].text);
+    return g;
+}
+
+/* The rooms behind that of which g is. c: NULL: there is no recipe. */
+static Graph *later_rooms(const Command *cmd, Graph *g, Config *c)
+{
+    int done = find_room(g->room);
+    graph_left(cmd, g, room_name[done]);
+    if (done < find_room("fuse")) {
+        fuse_run(g);
+        check_fuse(g);
+        graph_left(cmd, g, "fuse");
+    }
+    if (done < find_room("part")) {
+        part_run(g);
+        check_part(g);
+        graph_left(cmd, g, "part");
+    }
+    if (done < find_room("plan")) {
+        plan_run(g);
+        check_plan(g);
+    }
+    fit_check(g, c);
+    if (done < find_room("plan"))
+        graph_left(cmd, g, "plan");
+    return g;
+}
+
+/* *config: what the graph was made of; NULL: a text. */
+static Graph *run_rooms(const Command *cmd, Config **config)
+{
+    *config = NULL;
+    if (cmd->from)
+        return later_rooms(cmd, read_text(cmd), NULL);
     Rval *recipe = recipe_load(cmd->recipe, cmd->override, cmd->noverrides);
     if (cmd->stop && !strcmp(cmd->stop, "recipe")) {
         err_flush();
@@ -131,35 +199,25 @@ static Graph *run_rooms(const Command *cmd)
         fputs(s.n ? s.text : "", stdout);
         exit(0);
     }
-    Config *c = config_fill(recipe, cmd->recipe);
+    Config *c = *config = config_fill(recipe, cmd->recipe);
     check_config(c);
     config_left(cmd, c);
     Graph *g = graph_build(c);
     check_graph(g);
-    graph_left(cmd, g, "graph");
-    fuse_run(g);
-    check_fuse(g);
-    graph_left(cmd, g, "fuse");
-    part_run(g);
-    check_part(g);
-    graph_left(cmd, g, "part");
-    plan_run(g);
-    check_plan(g);
-    fit_check(g);
-    graph_left(cmd, g, "plan");
-    return g;
+    return later_rooms(cmd, g, c);
 }
 
 static void generate(const Command *cmd)
 {
-    Graph *g = run_rooms(cmd);
+    Config *c;
+    Graph *g = run_rooms(cmd, &c);
     if (cmd->roundtrip)
         return;
-    const char *out = cmd->out ? cmd->out : text_print("out/%s", g->cfg->name);
-    bool locked = !strcmp(config_text(g->cfg, F_tune), "required") || cmd->locked;
+    const char *out = cmd->out ? cmd->out : text_print("out/%s", g->fact[FACT_name].text);
+    bool locked = !strcmp(g->fact[FACT_tune].text, "required") || cmd->locked;
     emit_run(g, out, cmd->force, locked);
     lock_note();
-    const char *unread = config_unread(g->cfg);
+    const char *unread = c ? config_unread(c) : NULL;
     if (unread)
         bug("the recipe sets %s, which no room reads", unread);
     printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out, g->target->name,
@@ -169,7 +227,9 @@ static void generate(const Command *cmd)
 
 static void plan(const Command *cmd)
 {
-    report_plan(run_rooms(cmd), stdout);
+    Config *c;
+    Graph *g = run_rooms(cmd, &c);
+    report_plan(g, c, stdout);
 }
 
 /* ---- the command line ---------------------------------------------------------------------- */
@@ -182,6 +242,7 @@ static const struct {
 } option[] = {
     {"-o", "folder", offsetof(Command, out)},
     {"-d", "room", offsetof(Command, stop)},
+    {"--from", "room and the file of its text", offsetof(Command, from)},
     {"--rows", "file", offsetof(Command, rows)},
     {"--roundtrip", NULL, offsetof(Command, roundtrip)},
     {"--locked", NULL, offsetof(Command, locked)},
@@ -239,6 +300,38 @@ static bool take_option(Command *cmd, const char *own, int argc, char **argv, in
     return false;
 }
 
+/* Ends the program unless word is a room from the first on. */
+static void want_room(const char *before, const char *word, int first)
+{
+    if (find_room(word) >= first)
+        return;
+    const char *near = text_nearest(word, room_name + first, ROOMS - first);
+    Str all = {0};
+    for (int i = first; i < ROOMS; i++)
+        str_print(&all, "%s%s", i == first ? "" : i == ROOMS - 1 ? " or " : ", ", room_name[i]);
+    err((Loc){0}, "%s %s: no %s; %s", before, word, first ? "room with a text to go on from" : "such room",
+        near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
+}
+
+/* The words of --from ROOM FILE. */
+static Command check_from(Command cmd)
+{
+    want_room("--from", cmd.from, FIRST_IR);
+    if (cmd.noverrides)
+        err((Loc){0}, "--from %s: %s: a text has no fields; edit it, or start from the recipe", cmd.from,
+            cmd.override[0]);
+    if (cmd.roundtrip)
+        err((Loc){0}, "--from and --roundtrip: one or the other; --roundtrip wants a recipe");
+    if (cmd.out)
+        path_check("-o", cmd.out);
+    if (cmd.stop) {
+        want_room("-d", cmd.stop, FIRST_IR);
+        if (find_room(cmd.stop) < find_room(cmd.from))
+            err((Loc){0}, "-d %s: comes before %s, from which --from goes on", cmd.stop, cmd.from);
+    }
+    return cmd;
+}
+
 /* Words after the command: options, one recipe, overrides. own: the options of this command. */
 static Command parse_words(int argc, char **argv, const char *own)
 {
@@ -261,19 +354,14 @@ static Command parse_words(int argc, char **argv, const char *own)
     if (!cmd.recipe)
         err((Loc){0}, "want a recipe, for example recipes/cpu_tiny.lua; `gen list` shows them");
     path_check("recipe", cmd.recipe);
+    if (cmd.from)
+        return check_from(cmd);
     cmd.recipe = recipe_find(cmd.recipe);
     path_check("recipe", cmd.recipe);            /* which may be below gen's own folder */
     if (cmd.out)
         path_check("-o", cmd.out);
-    for (int i = 0; cmd.stop && i < ROOMS; i++)
-        if (!strcmp(room_name[i], cmd.stop))
-            return cmd;
-    if (cmd.stop) {
-        const char *near = text_nearest(cmd.stop, room_name, ROOMS);
-        err((Loc){0}, "-d %s: no such room; %s", cmd.stop,
-            near ? text_print("did you mean %s?", near)
-                 : "want recipe, config, graph, fuse, part or plan");
-    }
+    if (cmd.stop)
+        want_room("-d", cmd.stop, 0);
     return cmd;
 }
 
@@ -287,14 +375,16 @@ static int run_plan(int argc, char **argv)
 static int run_check(int argc, char **argv)
 {
     Command cmd = parse_words(argc - 1, argv + 1, "--insist --nvcc");
-    return check_kernels(run_rooms(&cmd), cmd.insist, cmd.by_nvcc);
+    Config *c;
+    return check_kernels(run_rooms(&cmd, &c), cmd.insist, cmd.by_nvcc);
 }
 
 static int run_tune(int argc, char **argv)
 {
     Command cmd = parse_words(argc - 1, argv + 1, "-o --rows");
-    Graph *g = run_rooms(&cmd);
-    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->cfg->name), cmd.rows);
+    Config *c;
+    Graph *g = run_rooms(&cmd, &c);
+    return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->fact[FACT_name].text), cmd.rows);
 }
 
 static int run_list(int argc, char **argv)
@@ -358,7 +448,7 @@ int main(int argc, char **argv)
             return command[i].run(argc - 1, argv + 1);
     if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
         unknown_command(argv[1]);
-    Command cmd = parse_words(argc - 1, argv + 1, "-o -d --roundtrip --locked --force");
+    Command cmd = parse_words(argc - 1, argv + 1, "-o -d --from --roundtrip --locked --force");
     generate(&cmd);
     return 0;
 }

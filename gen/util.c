@@ -395,8 +395,20 @@ void bug_after(const char *room, const char *recipe)
     good_recipe = recipe;
 }
 
+static const char *checked_text;
+
+void bug_in_text(const char *file) { checked_text = file; }
+
 void bug_at(const char *file, int line, const char *fmt, ...)
 {
+    if (checked_text) {
+        char text[1000];
+        va_list words;
+        va_start(words, fmt);
+        vsnprintf(text, sizeof text, fmt, words);
+        va_end(words);
+        err((Loc){checked_text, 0}, "%s", text);
+    }
     const char *base = strrchr(file, '/');
     fflush(stdout);
     fprintf(stderr, "gen: bug: %s:%d: ", base ? base + 1 : file, line);

@@ -122,54 +122,26 @@ static char *fill(const char *path, Hole *holes, int n)
 
 /* ---- the parts of the folder ----------------------------------------------------------------- */
 
-/* The fields and flags that the command line set, words field=value. */
-static int override_words(const Config *c, const char **word)
+/* Words of the command line for a shell, in a comment: ` field=value ...`. */
+static char *overrides(const Graph *g)
 {
-    int n = 0;
-    for (int i = 0; i < NFIELDS; i++) {
-        const FieldValue *v = &c->v[i];
-        if (!v->set || v->loc.file)
-            continue;
-        Str s = {0};
-        str_print(&s, "%s=", field_row[i].path);
-        for (int k = 0; k < v->n; k++)
-            str_print(&s, "%s%s", k ? "," : "", v->list[k]);
-        if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
-            str_print(&s, "%s", v->s);
-        else if (field_row[i].type != FT_LIST)
-            str_print(&s, "%s", value_print(field_row[i].type, v));
-        word[n++] = s.text;
-    }
-    for (int i = 0; i < c->nrun; i++)
-        if (!c->run_loc[i].file)
-            word[n++] = text_print("run.%s=%s", c->run_name[i], c->run_value[i]);
-    return n;
-}
-
-enum { WORDS = NFIELDS + 128 };
-
-/* The same for a shell, in a comment: ` field=value ...`. */
-static char *overrides(const Config *c)
-{
-    const char *word[WORDS];
-    int n = override_words(c, word);
+    const Fact *words = &g->fact[FACT_overrides];
     Str s = {0};
-    for (int i = 0; i < n; i++)
-        str_print(&s, " %s", text_shell(text_comment(word[i])));
+    for (int i = 0; i < words->n; i++)
+        str_print(&s, " %s", text_shell(text_comment(words->word[i])));
     return s.n ? s.text : "";
 }
 
 /* What made the folder, for a shell, in a comment. */
-static char *command(const Config *c)
+static char *command(const Graph *g)
 {
-    return text_print("gen %s%s", text_shell(text_comment(c->recipe)), overrides(c));
+    return text_print("gen %s%s", text_shell(text_comment(g->fact[FACT_recipe].text)), overrides(g));
 }
 
 /* Of the text after the last room. */
 static char *ir_hash(const Graph *g)
 {
-    const char *text = g->dump[g->ndumps - 1].text;
-    return sha256_hex(text, strlen(text));
+    return sha256_hex(g->text, strlen(g->text));
 }
 
 static char *head(const Graph *g, const char *about)
@@ -179,7 +151,7 @@ static char *head(const Graph *g, const char *about)
         groups += g->programs[i]->ngroups;
     return text_print(" *\n * %s.\n * Made by `%s`:\n * change the recipe, not this file.\n"
                       " * IR sha256 %.16s, %d kernel calls in %d programs, arena %s a rank.\n",
-                      about, command(g->cfg), ir_hash(g), groups, g->nprograms, text_bytes(g->arena_bytes));
+                      about, command(g), ir_hash(g), groups, g->nprograms, text_bytes(g->arena_bytes));
 }
 
 /* Files of runtime/: all but those whose name ends in another backend's library, and those of the
@@ -259,11 +231,15 @@ static void copy_kernels(const Graph *g, Str *includes)
     copy_kernel_files("cpu", drawn, 1);
 }
 
-static char *run_defaults(const Config *c)
+static char *run_defaults(const Graph *g)
 {
+    const Fact *flags = &g->fact[FACT_flags];
     Str s = {0};
-    for (int i = 0; i < c->nrun; i++)
-        str_print(&s, "    {%s, %s},\n", c_string(c->run_name[i]), c_string(c->run_value[i]));
+    for (int i = 0; i < flags->n; i++) {
+        const char *word = flags->word[i], *equal = strchr(word, '=');
+        str_print(&s, "    {%s, %s},\n", c_string(text_print("%.*s", (int)(equal - word), word)),
+                  c_string(equal + 1));
+    }
     return s.n ? s.text : "";
 }
 
@@ -280,27 +256,27 @@ static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
 
 static char *recipe_h(const Graph *g)
 {
-    Config *c = g->cfg;
+    const Fact *fact = g->fact;
     int64_t all, trained;
     count_parameters(g, &all, &trained);
-    char *adapter = emit_adapter_json(g);
+    const char *adapter = fact[FACT_adapter_json].text;
     Str s = {0};
-    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(c->recipe),
-              c_string(c->name), c->hash);
-    if (*overrides(c))
-        str_print(&s, "    .overrides = %s,\n", c_string(overrides(c) + 1));
+    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(fact[FACT_recipe].text),
+              c_string(fact[FACT_name].text), fact[FACT_hash].text);
+    if (*overrides(g))
+        str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
               GEN_VERSION, ir_hash(g), folder_hash("kernels/"));
     str_print(&s,
               "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
               ".target = \"%s\",\n",
-              g->objective, g->family, config_text(c, F_precision), g->target->name);
-    str_print(&s, "    .model_fields =\n    %s,\n", c_string(emit_model_fields(g)));
-    str_print(&s, "    .config_json =\n    %s,\n", c_string(emit_config_json(g)));
+              g->objective, g->family, fact[FACT_precision].text, g->target->name);
+    str_print(&s, "    .model_fields =\n    %s,\n", c_string(fact[FACT_model_fields].text));
+    str_print(&s, "    .config_json =\n    %s,\n", c_string(fact[FACT_config_json].text));
     if (adapter)
         str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
     str_print(&s, "    .micro = B, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
-              config_int(c, F_batch_accum), g->ranks);
+              emit_micros(g), g->ranks);
     str_print(&s,
               "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64
               "),\n    .planned_bytes = INT64_C(%" PRId64 "),\n",
@@ -349,8 +325,8 @@ static void write_step(const Graph *g)
     Str includes = {0};
     copy_kernels(g, &includes);
     char *programs = emit_programs(g), *merges = emit_merges(g);
-    bool lora = config_int(g->cfg, F_lora_rank) > 0, gpu = on_gpu(g);
-    const char *precision = config_text(g->cfg, F_precision);
+    bool lora = ir_size(g, "R") > 0, gpu = on_gpu(g);
+    const char *precision = g->fact[FACT_precision].text;
     folder_put(gpu ? "step.cu" : "step.c",
         FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
              {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
@@ -473,7 +449,7 @@ static char *objective_c(const Graph *g)
     Hole holes[OWN + INPUTS] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
-        {"KIND", config_text(g->cfg, F_data_kind), false},
+        {"KIND", g->fact[FACT_data_kind].text, false},
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
@@ -483,16 +459,15 @@ static char *objective_c(const Graph *g)
 /* The loop, and what the objective does on the host. */
 static void write_train(const Graph *g)
 {
-    Config *c = g->cfg;
     folder_put("train.c",
         FILL("templates/train.c",
              {"head",
               head(g, text_print("Flags, the loop, checkpoints; objective.c has what a step reads, "
                                  "%s what is computed", on_gpu(g) ? "step.cu" : "step.c")),
               false},
-             {"defaults", run_defaults(c), false},
-             {"lora", config_int(c, F_lora_rank) ? "yes" : "", false},
-             {"fp16", !strcmp(config_text(c, F_precision), "fp16") ? "yes" : "", false}),
+             {"defaults", run_defaults(g), false},
+             {"lora", ir_size(g, "R") ? "yes" : "", false},
+             {"fp16", !strcmp(g->fact[FACT_precision].text, "fp16") ? "yes" : "", false}),
         false);
     folder_put("objective.h",
         FILL("templates/objective.h", {"metrics", metric_names(g), false}), false);
@@ -524,17 +499,17 @@ static void write_build(const Graph *g)
     }
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
-        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->cfg->name, false},
-             {"COMMAND", command(g->cfg), false},
+        FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->fact[FACT_name].text, false},
+             {"COMMAND", command(g), false},
              {"CFLAGS", g->target->cflags, false},
              {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
         false);
     folder_put("run.sh",
-        FILL(text_print("templates/%s/run.sh", backend), {"NAME", text_shell(g->cfg->name), false},
-             {"RECIPE", text_shell(g->cfg->recipe), false}, {"RANKS", ranks, false}),
+        FILL(text_print("templates/%s/run.sh", backend), {"NAME", text_shell(g->fact[FACT_name].text), false},
+             {"RECIPE", text_shell(g->fact[FACT_recipe].text), false}, {"RANKS", ranks, false}),
         true);
     folder_put("train.slurm",
-        FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->cfg->name, false},
+        FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->fact[FACT_name].text, false},
              {"RANKS", ranks, false}),
         false);
 }
@@ -551,17 +526,17 @@ static void add_untuned(cJSON *manifest)
 
 static char *manifest(const Graph *g)
 {
-    const char *word[WORDS];
-    int n = override_words(g->cfg, word);
+    const Fact *words = &g->fact[FACT_overrides];
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "recipe", g->cfg->recipe);
-    cJSON_AddItemToObject(o, "overrides", cJSON_CreateStringArray(word, n));
-    cJSON_AddStringToObject(o, "recipe_sha256", g->cfg->hash);
+    cJSON_AddStringToObject(o, "recipe", g->fact[FACT_recipe].text);
+    cJSON_AddItemToObject(
+        o, "overrides", cJSON_CreateStringArray((const char *const *)words->word, words->n));
+    cJSON_AddStringToObject(o, "recipe_sha256", g->fact[FACT_hash].text);
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
-    cJSON_AddStringToObject(o, "model_fields", emit_model_fields(g));
+    cJSON_AddStringToObject(o, "model_fields", g->fact[FACT_model_fields].text);
     if (on_gpu(g))
         add_untuned(o);
     folder_list(o);
@@ -570,19 +545,17 @@ static char *manifest(const Graph *g)
 
 static void write_readme(const Graph *g)
 {
-    Config *c = g->cfg;
     int64_t all, trained;
     count_parameters(g, &all, &trained);
     char *model = text_print("%s, %" PRId64 " parameters, %" PRId64 " trained%s, %s", g->family,
-                             all, trained, config_int(c, F_lora_rank) ? " (LoRA)" : "",
-                             config_text(c, F_precision));
+                             all, trained, ir_size(g, "R") ? " (LoRA)" : "",
+                             g->fact[FACT_precision].text);
     char *batch = text_print(
         "%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s, %" PRId64 " tokens each",
-        config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
-        g->ranks == 1 ? "" : "s", config_int(c, F_seq_max));
+        ir_size(g, "B"), emit_micros(g), g->ranks, g->ranks == 1 ? "" : "s", ir_size(g, "T"));
     folder_put("README.md",
-               FILL("templates/README.md", {"NAME", c->name, false},
-                    {"COMMAND", command(c), false},
+               FILL("templates/README.md", {"NAME", g->fact[FACT_name].text, false},
+                    {"COMMAND", command(g), false},
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
                     {"STEP", on_gpu(g) ? "step.cu" : "step.c", false},
@@ -598,9 +571,8 @@ void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
         lock_require(g);
     write_train(g);
     write_build(g);
-    for (int i = 0; i < g->ndumps; i++)
-        folder_put(text_print("ir/%d-%s.ir", i + 1, g->dump[i].room), g->dump[i].text, false);
-    folder_put("config.json", emit_config_json(g), false);
+    folder_put("ir/plan.ir", g->text, false);
+    folder_put("config.json", g->fact[FACT_config_json].text, false);
     write_readme(g);
     folder_write(outdir, manifest(g), force);
 }

@@ -20,7 +20,6 @@ void folder_list(cJSON *manifest);                 /* adds "files": each with it
  * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */
 void folder_write(const char *dir, const char *manifest, bool force);
 
-char *json_text(cJSON *json);                      /* as Hugging Face prints it; deletes json */
 
 /* emit_words.c: names and numbers */
 bool on_gpu(const Graph *g);
@@ -32,7 +31,6 @@ void print_wrapped(Str *s, const char *text);
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
 char *integer(int64_t n);                          /* as C has it */
 char *float_text(double f);                        /* "0.5f" */
-const char *attr_symbol(const char *key);          /* of an attribute that shape.h names, or NULL */
 enum { COLUMNS = 100 };                            /* of emitted text */
 
 /* A kernel call of a program. */
@@ -72,8 +70,6 @@ char *emit_io_fields(const Graph *g);              /* members of StepIO */
 char *emit_io(const Graph *g);                     /* their values: in the arena, or in the pinned copy */
 char *emit_batch(const Graph *g);                  /* members of a micro-batch's Batch */
 char *emit_inputs(const Graph *g);                 /* the part of the arena with all inputs */
-/* Constants of shape.h: sizes of inputs that the text `named` has not. */
-char *emit_input_sizes(const Graph *g, const char *named);
 
 /* emit_variant.c */
 /* A call whose kernel has variants that may be chosen: values of `row`, at least two. */
@@ -113,8 +109,5 @@ char *emit_variant_lists(void);
 /* emit_model.c */
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
-char *emit_config_json(const Graph *g);
-char *emit_adapter_json(const Graph *g);           /* NULL without LoRA */
-char *emit_model_fields(const Graph *g);
 
 #endif

@@ -4,7 +4,6 @@
  * Keeps: the order of the graph; a program has the fields that it reads. */
 #include "gen/emit/emit.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -107,21 +106,6 @@ char *emit_batch(const Graph *g)
     for (int i = 0; (v = input_at(g, i)); i++)
         if (row_of(g, v)->micro)
             str_print(&s, "        .%s = io.%s[micro],\n", c_name(v->name), c_name(v->name));
-    return s.n ? s.text : "";
-}
-
-char *emit_input_sizes(const Graph *g, const char *named)
-{
-    const Value *v;
-    Str s = {0};
-    for (int i = 0; (v = input_at(g, i)); i++)
-        for (int d = 0; d < v->rank; d++) {
-            const char *sym = v->dim[d].sym, *line = text_print("    %s = ", sym);
-            if (!isalpha((unsigned char)*sym) || strstr(named, line) || (s.n && strstr(s.text, line)))
-                continue;
-            str_print(&s, "%s%" PRId64 ",%*s/* of the input %s */\n", line, v->dim[d].n,
-                      (int)(14 - strlen(text_print("%" PRId64, v->dim[d].n))), "", v->name);
-        }
     return s.n ? s.text : "";
 }
 

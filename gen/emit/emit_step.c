@@ -33,27 +33,11 @@ static int64_t head_rows(const Graph *g)
 
 char *emit_shape(const Graph *g)
 {
-    Config *c = g->cfg;
-    const Value *rows = ir_value(g, "target_rows");
     Str s = {0};
-    constant(&s, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
-    constant(&s, "T", config_int(c, F_seq_max), "positions of a sequence");
-    if (rows)
-        constant(&s, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
-    constant(&s, "L", config_int(c, F_model_layers), "layers");
-    constant(&s, "C", config_int(c, F_model_hidden), "width of the residual stream");
-    constant(&s, "H", config_int(c, F_model_heads), "query heads");
-    constant(&s, "K", config_int(c, F_model_kv_heads), "key and value heads");
-    constant(&s, "D", config_int(c, F_model_head_dim), "width of a head");
-    constant(&s, "F", config_int(c, F_model_ffn), "width of the feed-forward layer");
-    if (field_applies(c, F_model_vocab))
-        constant(&s, "V", config_int(c, F_model_vocab), "rows of the embedding");
-    constant(&s, "P", config_int(c, F_model_positions), "positions the model knows");
-    if (config_int(c, F_lora_rank))
-        constant(&s, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    for (int i = 0; i < g->nsizes; i++)
+        constant(&s, g->size[i].name, g->size[i].n, text_comment(g->size[i].about));
     if (head_rows(g))
         constant(&s, "ROWS", head_rows(g), "rows of logits held at a time");
-    str_print(&s, "%s", emit_input_sizes(g, s.text));
     return s.text;
 }
 

@@ -63,16 +63,6 @@ char *integer(int64_t n)
     return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
 }
 
-const char *attr_symbol(const char *key)
-{
-    static const char *const table[][2] = {
-        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}, {"chunk", "ROWS"}};
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (!strcmp(key, table[i][0]))
-            return table[i][1];
-    return NULL;
-}
-
 void print_wrapped(Str *s, const char *text)
 {
     while (*text) {
@@ -133,7 +123,7 @@ static void print_cuda_product(Str *s, const Graph *g, const Product *p)
 {
     static const char *const names[][2] = {
         {"gelu", "GEMM_GELU"}, {"dgelu", "GEMM_DGELU"}, {"bgrad", "GEMM_BGRAD"}};
-    const char *act = config_text(g->cfg, F_precision);
+    const char *act = g->fact[FACT_precision].text;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(p->epilogue, names[i][0]))
             str_print(s, ", .epilogue = %s", names[i][1]);

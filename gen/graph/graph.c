@@ -139,7 +139,6 @@ static void (*builder_of(const char *name))(Build *b)
 Graph *graph_of(Config *c, void (*objective)(Build *b))
 {
     Graph *g = arena_new(sizeof *g);
-    g->cfg = c;
     g->room = "graph";
     g->objective = config_text(c, F_objective);
     g->family = config_text(c, F_model_family);
@@ -155,6 +154,8 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     remove_dead(g);
     set_slots(g);
     schedule_betas(g);
+    sizes_make(&b);
+    facts_make(g, c);
     return g;
 }
 
@@ -252,11 +253,12 @@ void check_graph(const Graph *g)
     for (int i = 0; i < g->nprograms; i++)
         check_order(g->programs[i]);
     check_schedules(g);
+    check_sizes(g);
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
         if (value_elements(v) <= 0)
             bug("%s has no elements", v->name);
-        if (v->kind == VK_TEMP)
+        if (v->kind == VK_TEMP && v->purpose != PU_workspace)
             check_once(g, v);
         if (v->kind != VK_PARAM)
             continue;

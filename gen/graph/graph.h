@@ -154,6 +154,14 @@ void head_score(Build *b);
  * they are few. With batch.targets the largest with room. */
 int64_t head_chunk(Build *b);
 
+/* facts.c, model_files.c: what the IR's text says of the recipe. */
+void facts_make(Graph *g, Config *c);
+void sizes_make(Build *b);
+void check_sizes(const Graph *g);
+char *model_fields(const Config *c);               /* a line field=value each */
+char *model_config_json(const Graph *g, Config *c);
+char *model_adapter_json(const Graph *g, Config *c);   /* NULL without LoRA */
+
 /* graph.c: the graph of programs that `objective` builds. */
 Graph *graph_of(Config *c, void (*objective)(Build *b));
 /* objectives/NAME.c: inputs and programs. */

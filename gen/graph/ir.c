@@ -101,7 +101,7 @@ int group_number(const Graph *g, const Program *p, int index)
 static void print_group(Str *s, const Graph *g, const Program *p, int index)
 {
     const Group *group = &p->groups[index];
-    str_print(s, "@g%d %s", group_number(g, p, index), kernel_row[group->kernel].name);
+    str_print(s, "@g%d %s", group_number(g, p, index), kernel_word(group->kernel));
     if (group->workspace)
         str_print(s, "  workspace %" PRId64, group->workspace);
     if (group->ws)
@@ -156,14 +156,51 @@ static void print_schedule(Str *s, const Schedule *c)
     str_print(s, "%s  \"%s\"\n", c->captured ? "  captured" : "", c->about);
 }
 
+static char *quoted(const char *text)
+{
+    FieldValue v = {.s = text};
+    return value_print(FT_STRING, &v);
+}
+
+/* Lines behind a bar each, so that a text ends as it did. */
+static void print_lines(Str *s, const char *text)
+{
+    for (const char *end; text; text = *end ? end + 1 : NULL) {
+        end = strchrnul(text, '\n');
+        str_print(s, "|%s%.*s\n", end > text ? " " : "", (int)(end - text), text);
+    }
+}
+
+/* set precision "fp32"  # recipes/x.lua:4 */
+static void print_fact(Str *s, const char *name, FactKind kind, const Fact *f)
+{
+    for (int i = 0; kind == FACT_IS_WORDS && i < f->n; i++)
+        str_print(s, "set %s %s\n", name, quoted(f->word[i]));
+    if (kind == FACT_IS_WORDS || (kind == FACT_IS_LINES && !f->text))
+        return;
+    str_print(s, "set %s", name);
+    if (kind == FACT_IS_INT)
+        str_print(s, " %" PRId64, f->i);
+    else if (kind != FACT_IS_LINES)
+        str_print(s, " %s", quoted(f->text));
+    print_loc(s, f->loc);
+    if (kind == FACT_IS_LINES)
+        print_lines(s, f->text);
+}
+
 char *ir_print(const Graph *g)
 {
     Str s = {0};
-    str_print(&s, "# %s  recipe %s  objective %s  family %s  target %s  ranks %" PRId64 "\n",
-              g->room, g->cfg->recipe, g->objective, g->family, g->target->name, g->ranks);
+    str_print(&s, "# %s  objective %s  family %s  target %s  ranks %" PRId64 "\n", g->room,
+              g->objective, g->family, g->target->name, g->ranks);
     if (!strcmp(g->room, "plan"))
         str_print(&s, "# arena %" PRId64 "  bound %" PRId64 "  persistent %" PRId64 "  placed %s\n",
                   g->arena_bytes, g->lower_bound, g->persistent_bytes, g->plan_method);
+    for (int i = 0; i < NFACTS; i++)
+        print_fact(&s, fact_row[i].name, fact_row[i].kind, &g->fact[i]);
+    for (int i = 0; i < g->nsizes; i++)
+        str_print(&s, "size %s %" PRId64 "  \"%s\"\n", g->size[i].name, g->size[i].n,
+                  g->size[i].about);
     for (int i = 0; i < g->nschedules; i++)
         print_schedule(&s, g->schedules[i]);
     for (int i = 0; i < g->nvalues; i++)
@@ -183,6 +220,11 @@ typedef struct {
     Value *value;            /* last value, for hf lines */
     int region, group;
     const char *stage;       /* of the ops that follow */
+    Fact *lines;             /* whose lines follow, or NULL */
+    Str text;                /* of them so far */
+    int fact_line[NFACTS];   /* where each stands; 0: nowhere */
+    int nlines;
+    int *value_line;         /* where each value stands */
     int nlater;              /* schedule lines: what they name stands below */
     struct { const char *p; int line; } *later;
 } Reader;
@@ -403,6 +445,9 @@ static void read_value(Reader *r, ValueKind kind)
     }
     v->loc = read_loc(r);
     r->value = v;
+    size_t n = (size_t)r->nlines++, each = sizeof *r->value_line;
+    r->value_line = arena_grow(r->value_line, each * n, each * (n + 1));
+    r->value_line[n] = r->at.line;
 }
 
 static void read_piece(Reader *r)
@@ -456,6 +501,8 @@ static void read_op(Reader *r)
     read_attrs(r, &op);
     op.loc = read_loc(r);
     char *fault = op_fault(r->program, &op);
+    if (!fault)
+        fault = size_fault_op(r->g, r->program, &op);
     if (fault)
         err(r->at, "%s", fault);
     *ir_op(r->program, op.kind, op.region, op.loc) = op;
@@ -483,9 +530,9 @@ static void read_group(Reader *r)
                            sizeof(Group) * (size_t)(p->ngroups + 1));
     Group *group = &p->groups[p->ngroups++];
     char *name = read_until(r, " ");
-    group->kernel = kernel_find(name);
+    group->kernel = kernel_find(name, r->g->target->backend);
     if (group->kernel < 0)
-        err(r->at, "%s is no kernel", name);
+        err(r->at, "%s is no kernel of target %s", name, r->g->target->name);
     if (accept(r, "workspace"))
         group->workspace = read_between(r, 1, INT64_MAX);
     if (accept(r, "in"))
@@ -598,6 +645,129 @@ static void read_schedules(Reader *r)
     r->at.line = last;
 }
 
+static void end_lines(Reader *r)
+{
+    if (r->lines)
+        r->lines->text = r->text.n ? r->text.text : "";
+    r->lines = NULL;
+}
+
+static void read_lines(Reader *r)
+{
+    if (!r->lines)
+        err(r->at, "want a line `set` before this one");
+    if (*r->p && *r->p != ' ')
+        err(r->at, "want a blank behind |");
+    str_print(&r->text, "%s%s", r->text.text ? "\n" : "", r->p + (*r->p == ' '));
+}
+
+static char *read_string(Reader *r)
+{
+    FieldValue v = {0};
+    skip_spaces(r);
+    const char *wanted = value_parse(FT_STRING, &r->p, &v);
+    if (wanted)
+        err(r->at, "want %s, found \"%.40s\"", wanted, r->p);
+    return text_copy(v.s);
+}
+
+/* A word of those between bars. */
+static bool is_choice(const char *choices, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = choices; n && *p; p += strcspn(p, "|"), p += *p == '|')
+        if (strcspn(p, "|") == n && !strncmp(p, word, n))
+            return true;
+    return false;
+}
+
+/* What goes into C, make and scripts as it stands. */
+static void check_fact(const Reader *r, int fact)
+{
+    const Fact *f = &r->g->fact[fact];
+    const char *name = fact_row[fact].name;
+    int field = fact_row[fact].field;
+    if (fact == FACT_recipe || fact == FACT_name)
+        path_check(name, f->text);
+    if (fact == FACT_hash && (strspn(f->text, "0123456789abcdef") != 64 || f->text[64]))
+        err(r->at, "hash: want 64 hexadecimal digits");
+    if (fact_row[fact].kind == FACT_IS_CHOICE && !is_choice(field_choices(field), f->text))
+        err(r->at, "%s: want %s, got %s", name, field_choices(field), f->text);
+    if (fact_row[fact].kind != FACT_IS_INT || field < 0)
+        return;
+    int64_t most = field_row[field].type == FT_BOOL ? 1 : (int64_t)field_row[field].hi,
+            least = field_row[field].type == FT_BOOL ? 0 : (int64_t)field_row[field].lo;
+    if (f->i < least || f->i > most)
+        err(r->at, "%s: want %" PRId64 "..%" PRId64 ", got %" PRId64, name, least, most, f->i);
+}
+
+static void read_flag(const Reader *r, const char *word)
+{
+    const char *equal = strchr(word, '=');
+    int flag = equal ? run_flag_find(text_print("%.*s", (int)(equal - word), word)) : -1;
+    if (flag < 0 || !run_flag[flag].recipe)
+        err(r->at, "flags: want NAME=VALUE of a run-time flag, got %s", word);
+}
+
+static void read_fact(Reader *r)
+{
+    char *name = read_name(r);
+    int i = 0;
+    while (i < NFACTS && strcmp(fact_row[i].name, name))
+        i++;
+    if (i == NFACTS)
+        err(r->at, "%s is nothing that is set", name);
+    Fact *f = &r->g->fact[i];
+    FactKind kind = fact_row[i].kind;
+    if (r->fact_line[i] && kind != FACT_IS_WORDS)
+        err(r->at, "%s is set twice", name);
+    r->fact_line[i] = r->at.line;
+    if (kind == FACT_IS_WORDS) {
+        f->word = ir_one_more(f->word, f->n);
+        f->word[f->n++] = read_string(r);
+        if (i == FACT_flags)
+            read_flag(r, f->word[f->n - 1]);
+    } else if (kind == FACT_IS_INT) {
+        f->i = read_between(r, 0, INT64_MAX);
+    } else if (kind != FACT_IS_LINES) {
+        f->text = read_string(r);
+    } else {
+        r->lines = f;
+        r->text = (Str){0};
+    }
+    f->loc = read_loc(r);
+    check_fact(r, i);
+}
+
+static void read_size(Reader *r)
+{
+    char *name = read_until(r, " ");
+    for (const char *p = name; *p; p++)
+        if (!(p > name ? isalnum((unsigned char)*p) : isupper((unsigned char)*p)) && *p != '_')
+            err(r->at, "size %s: want a capital letter, then letters and digits", name);
+    if (ir_size(r->g, name))
+        err(r->at, "size %s stands here twice", name);
+    int64_t n = read_between(r, 1, INT32_MAX);
+    ir_size_add(r->g, name, n, read_quoted(r));
+    end_line(r);
+}
+
+static void check_whole(const Reader *r)
+{
+    for (int i = 0; i < NFACTS; i++)
+        if (!r->fact_line[i] && fact_row[i].kind != FACT_IS_WORDS && i != FACT_adapter_json)
+            err(r->at, "no line `set %s`", fact_row[i].name);
+    int fact;
+    char *model = model_fault(r->g, &fact);
+    if (model)
+        err((Loc){r->at.file, r->fact_line[fact]}, "%s", model);
+    for (int i = 0; i < r->nlines; i++) {
+        char *fault = size_fault_value(r->g, r->g->values[i]);
+        if (fault)
+            err((Loc){r->at.file, r->value_line[i]}, "%s", fault);
+    }
+}
+
 static void read_head(Reader *r)
 {
     Graph *g = r->g;
@@ -613,12 +783,14 @@ static void read_head(Reader *r)
         return;
     }
     g->room = read_until(r, " ");
-    expect(r, "recipe");
-    g->cfg->recipe = read_until(r, " ");
     expect(r, "objective");
     g->objective = read_until(r, " ");
+    if (!is_choice(field_choices(F_objective), g->objective))
+        err(r->at, "%s is no objective", g->objective);
     expect(r, "family");
     g->family = read_until(r, " ");
+    if (!is_choice(field_choices(F_model_family), g->family))
+        err(r->at, "%s is no family", g->family);
     expect(r, "target");
     char *target = read_until(r, " ");
     g->target = target_find(target);
@@ -631,6 +803,15 @@ static void read_head(Reader *r)
 
 static void read_line(Reader *r)
 {
+    if (*r->p == '|') {
+        r->p++;
+        return read_lines(r);
+    }
+    end_lines(r);
+    if (accept(r, "set"))
+        return read_fact(r);
+    if (accept(r, "size"))
+        return read_size(r);
     if (accept(r, "#"))
         return read_head(r);
     for (int kind = VK_PARAM; kind <= VK_TEMP; kind++)
@@ -663,7 +844,6 @@ static void read_line(Reader *r)
 Graph *ir_parse(const char *text, const char *file)
 {
     Graph *g = arena_new(sizeof *g);
-    g->cfg = arena_new(sizeof *g->cfg);
     Reader r = {.g = g, .at = {file, 0}, .group = -1};
     while (*text) {
         const char *end = strchrnul(text, '\n');
@@ -674,9 +854,11 @@ Graph *ir_parse(const char *text, const char *file)
             read_line(&r);
         text = *end ? end + 1 : end;
     }
+    end_lines(&r);
     end_program(&r);
     read_schedules(&r);
     if (!g->room || (!strcmp(g->room, "plan") && !g->plan_method))
         err(r.at, "no head line");
+    check_whole(&r);
     return g;
 }

@@ -103,6 +103,21 @@ Program *ir_program(Graph *g, const char *name, Role role, const char *about)
     return g->programs[g->nprograms++] = p;
 }
 
+void ir_size_add(Graph *g, const char *name, int64_t n, const char *about)
+{
+    size_t each = sizeof *g->size;
+    g->size = arena_grow(g->size, each * (size_t)g->nsizes, each * (size_t)(g->nsizes + 1));
+    g->size[g->nsizes++] = (Size){text_copy(name), n, text_copy(about)};
+}
+
+int64_t ir_size(const Graph *g, const char *name)
+{
+    for (int i = 0; i < g->nsizes; i++)
+        if (!strcmp(g->size[i].name, name))
+            return g->size[i].n;
+    return 0;
+}
+
 int ir_region(Program *p, int64_t count, bool reverse)
 {
     size_t n = (size_t)++p->nregions;

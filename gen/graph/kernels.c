@@ -160,10 +160,19 @@ const VariantRow *variant_find(const char *name)
 
 /* ---- rows and their words -------------------------------------------------------------------- */
 
-int kernel_find(const char *name)
+const char *kernel_word(int row)
+{
+    int nth = 1;
+    for (int i = 0; i < row; i++)
+        nth += !strcmp(kernel_row[i].name, kernel_row[row].name) &&
+               !strcmp(kernel_row[i].backend, kernel_row[row].backend);
+    return nth == 1 ? kernel_row[row].name : text_print("%s/%d", kernel_row[row].name, nth);
+}
+
+int kernel_find(const char *word, const char *backend)
 {
     for (int i = 0; i < nkernels; i++)
-        if (!strcmp(kernel_row[i].name, name))
+        if (!strcmp(kernel_row[i].backend, backend) && !strcmp(kernel_word(i), word))
             return i;
     return -1;
 }

@@ -11,8 +11,7 @@
 /* Bytes a rank may plan with; INT64_MAX: the target sets no limit. */
 int64_t fit_limit(const Graph *g)
 {
-    double limit = config_float(g->cfg, F_memory_limit_gib) * (1 << 30);
-    int64_t memory = limit > 0 ? (int64_t)limit : g->target->memory;
+    int64_t limit = g->fact[FACT_memory].i, memory = limit ? limit : g->target->memory;
     int64_t have = memory - g->target->reserve;
     return !memory ? INT64_MAX : have > 0 ? have : 0;
 }
@@ -28,21 +27,21 @@ static int64_t planned(Config *c)
 
 /* A bound of targets that holds for `micro` sequences of T tokens if the recipe's holds for its
  * own; 0: none. */
-static int64_t bound_of(const Graph *g, int64_t micro, int64_t T)
+static int64_t bound_of(const Config *c, int64_t micro, int64_t T)
 {
-    int64_t bound = g->cfg->v[F_batch_targets].i, was = g->cfg->v[F_batch_micro].i;
+    int64_t bound = c->v[F_batch_targets].i, was = c->v[F_batch_micro].i;
     int64_t most = micro > was ? (bound * micro + was - 1) / was : bound;
     return most < micro * T ? most : micro * T;
 }
 
-static Config *changed(const Graph *g, int64_t micro, bool recompute, int64_t T, int64_t rank)
+static Config *changed(const Config *old, int64_t micro, bool recompute, int64_t T, int64_t rank)
 {
     Config *c = arena_new(sizeof *c);
-    *c = *g->cfg;
+    *c = *old;
     int64_t was = c->v[F_batch_micro].i;
     c->v[F_batch_micro].i = micro;
     c->v[F_batch_accum].i *= was / micro;
-    c->v[F_batch_targets].i = bound_of(g, micro, T);
+    c->v[F_batch_targets].i = bound_of(old, micro, T);
     c->v[F_seq_max].i = T;
     c->v[F_memory_loss_rows].i = 0;
     if (recompute)
@@ -58,15 +57,15 @@ static Config *changed(const Graph *g, int64_t micro, bool recompute, int64_t T,
 }
 
 /* Largest batch.micro that fits with everything else as it is; 0: not even one sequence. */
-int64_t fit_largest_micro(const Graph *g)
+int64_t fit_largest_micro(const Graph *g, Config *own)
 {
-    int64_t limit = fit_limit(g), T = config_int(g->cfg, F_seq_max),
-            micro = config_int(g->cfg, F_batch_micro);
+    int64_t limit = fit_limit(g), T = config_int(own, F_seq_max),
+            micro = config_int(own, F_batch_micro);
     int64_t most = INT32_MAX / T < 65535 ? INT32_MAX / T : 65535, fits = 0, fails = most + 1;
-    Config *c = changed(g, micro, false, T, 0);
+    Config *c = changed(own, micro, false, T, 0);
     for (int64_t n = micro; n > fits && n < fails;) {
         c->v[F_batch_micro].i = n;
-        c->v[F_batch_targets].i = bound_of(g, n, T);
+        c->v[F_batch_targets].i = bound_of(own, n, T);
         if (planned(c) <= limit)
             fits = n;
         else
@@ -94,26 +93,18 @@ static void print_largest(Str *s, const Graph *g)
 
 /* What cannot stay as the recipe has it: more targets than there are tokens, and rows of logits that
  * do not divide them. */
-static void print_bound(Str *s, const Graph *g, int64_t micro, int64_t T)
+static void print_bound(Str *s, Config *c, int64_t micro, int64_t T)
 {
-    if (bound_of(g, micro, T) != g->cfg->v[F_batch_targets].i)
-        str_print(s, " batch.targets=%" PRId64, bound_of(g, micro, T));
-    if (config_int(g->cfg, F_memory_loss_rows))
+    if (bound_of(c, micro, T) != c->v[F_batch_targets].i)
+        str_print(s, " batch.targets=%" PRId64, bound_of(c, micro, T));
+    if (config_int(c, F_memory_loss_rows))
         str_print(s, " memory.loss_rows=0");
 }
 
-void fit_check(const Graph *g)
+/* Recipes near it that fit. */
+static void print_near(Str *s, Config *cfg, int64_t limit)
 {
-    int64_t limit = fit_limit(g);
-    if (g->arena_bytes <= limit)
-        return;
-    Config *cfg = g->cfg;
     int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
-    Str s = {0};
-    str_print(&s, "does not fit target %s: needs %s, %s available (over by %s)\n    largest:",
-              g->target->name, text_bytes(g->arena_bytes), text_bytes(limit),
-              text_bytes(g->arena_bytes - limit));
-    print_largest(&s, g);
     bool recomputes = !strcmp(config_text(cfg, F_memory_recompute), "block"), found = false;
     for (int rank = 0; rank <= 16 && !found; rank += 16)
         for (int again = recomputes; again < 2; again++)
@@ -121,32 +112,45 @@ void fit_check(const Graph *g)
                 if (micro % n || (n == micro && again == recomputes && !rank) ||
                     (rank && config_int(cfg, F_lora_rank)))
                     continue;
-                int64_t bytes = planned(changed(g, n, again, T, rank));
+                int64_t bytes = planned(changed(cfg, n, again, T, rank));
                 if (bytes > limit)
                     continue;
-                str_print(&s, "\n    fits:");
+                str_print(s, "\n    fits:");
                 if (n != micro)
-                    str_print(&s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, n,
+                    str_print(s, " batch.micro=%" PRId64 " batch.accum=%" PRId64, n,
                               config_int(cfg, F_batch_accum) * (micro / n));
-                print_bound(&s, g, n, T);
-                str_print(&s, "%s%s   (%s)", again > recomputes ? " memory.recompute=block" : "",
+                print_bound(s, cfg, n, T);
+                str_print(s, "%s%s   (%s)", again > recomputes ? " memory.recompute=block" : "",
                           rank ? " lora.rank=16 lora.targets=all-linear" : "", text_bytes(bytes));
                 found = true;
                 break;
             }
     for (int64_t shorter = T / 2; shorter >= 16 && !found; shorter /= 2) {
-        int64_t bytes = planned(changed(g, 1, true, shorter, 0));
+        int64_t bytes = planned(changed(cfg, 1, true, shorter, 0));
         if (bytes > limit)
             continue;
-        str_print(&s, "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64, shorter,
+        str_print(s, "\n    fits: seq.max=%" PRId64 " batch.micro=1 batch.accum=%" PRId64, shorter,
                   config_int(cfg, F_batch_accum) * micro);
-        print_bound(&s, g, 1, shorter);
-        str_print(&s, " memory.recompute=block   (%s)", text_bytes(bytes));
+        print_bound(s, cfg, 1, shorter);
+        str_print(s, " memory.recompute=block   (%s)", text_bytes(bytes));
         found = true;
     }
     if (!found)
-        str_print(&s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this "
+        str_print(s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this "
                       "machine has more");
-    int field = config_float(cfg, F_memory_limit_gib) > 0 ? F_memory_limit_gib : F_target;
-    err(config_loc(cfg, field), "%s", s.text);
+}
+
+void fit_check(const Graph *g, Config *cfg)
+{
+    int64_t limit = fit_limit(g);
+    if (g->arena_bytes <= limit)
+        return;
+    Str s = {0};
+    str_print(&s, "does not fit target %s: needs %s, %s available (over by %s)\n    largest:",
+              g->target->name, text_bytes(g->arena_bytes), text_bytes(limit),
+              text_bytes(g->arena_bytes - limit));
+    print_largest(&s, g);
+    if (cfg)
+        print_near(&s, cfg, limit);
+    err(g->fact[FACT_memory].loc, "%s", s.text);
 }

@@ -90,7 +90,7 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
 {
     int best = -1;
     const char *why = "no row of kernels.def has it";
-    bool longest = config_bool(g->cfg, F_kernels_fuse);
+    bool longest = g->fact[FACT_kernels_fuse].i;
     *nops = 0;
     for (int k = 0; k < nkernels; k++) {
         int n = match(p, i, kernel_row[k].pattern);
@@ -172,6 +172,9 @@ void check_fuse(const Graph *g)
             if (group->nops > n || (group->nops < n && !repeats(kernel_row[group->kernel].pattern)))
                 bug("group %d of %s is not what %s covers", k, p->name,
                     kernel_row[group->kernel].name);
+            const char *why = kernel_row[group->kernel].fits(g, &p->ops[next]);
+            if (why)
+                bug("group %d of %s: %s: %s", k, p->name, kernel_row[group->kernel].name, why);
             if (group->workspace != kernel_workspace(group->kernel, &p->ops[next]))
                 bug("group %d of %s has the wrong workspace", k, p->name);
             for (int j = 0; j < group->nops; j++, next++)

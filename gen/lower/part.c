@@ -19,13 +19,13 @@ typedef struct {
     Placement from, to;
     int op;
     When when;
-    int field;
+    int fact;                /* what it stands in the recipe for */
 } Move;
 
 static const Move moves[] = {
 #define REST(purpose, place, doc)
 #define MOVE(purpose, from, to, op, when, field, doc) \
-    {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, F_##field},
+    {PU_##purpose, PL_##from, PL_##to, OP_##op, WHEN_##when, FACT_##field},
 #include "gen/lower/part.def"
 #undef REST
 #undef MOVE
@@ -247,9 +247,9 @@ static void insert_group(const Graph *g, Program *p, int at, Op op)
 
 static Op collective(const Graph *g, const Move *move)
 {
-    Op op = {.kind = move->op, .loc = config_loc(g->cfg, move->field)};
+    Op op = {.kind = move->op, .loc = g->fact[move->fact].loc};
     if (op_takes(move->op, "bucket"))                /* may decide the order of additions: constant */
-        op_int(&op, "bucket", config_int(g->cfg, F_comm_bucket_mib) * (1 << 20) / 4);
+        op_int(&op, "bucket", g->fact[FACT_comm_bucket_mib].i * (1 << 20) / 4);
     if (op_takes(move->op, "last"))
         op_int(&op, "last", 1);
     return op;
@@ -321,8 +321,6 @@ static char *fault(const Run *r)
 void part_run(Graph *g)
 {
     place_values(g);
-    /* read even where one rank has no use for them */
-    config_int(g->cfg, F_comm_bucket_mib);
     for (const Move *move = moves; move < moves + MOVES; move++)
         if (move->when == WHEN_early)
             insert_early(g, move);

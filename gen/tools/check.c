@@ -252,7 +252,7 @@ static void print_errors(const char *log)
 
 static const char *precision_define(const Graph *g)
 {
-    const char *p = config_text(g->cfg, F_precision);
+    const char *p = g->fact[FACT_precision].text;
     return !strcmp(p, "bf16")   ? "#define ACT_BF16 1\n"
            : !strcmp(p, "fp16") ? "#define ACT_F16 1\n"
                                 : "";
@@ -464,7 +464,7 @@ static void ask_nvcc(const char *nvcc, const Graph *g)
 int check_kernels(const Graph *g, bool insist, bool by_nvcc)
 {
     if (strcmp(g->target->backend, "cuda")) {
-        printf("%s: target %s has no CUDA kernels\n", g->cfg->recipe, g->target->name);
+        printf("%s: target %s has no CUDA kernels\n", g->fact[FACT_recipe].text, g->target->name);
         return 0;
     }
     Nvrtc nvrtc = {0};
@@ -472,7 +472,7 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
     if (!have && !(nvcc = find_nvcc())) {
         printf("%s: kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here\n",
-               g->cfg->recipe);
+               g->fact[FACT_recipe].text);
         return insist;
     }
     double start = seconds();
@@ -495,11 +495,11 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     } else
         compiled = nvcc_compile(nvcc, g);
     if (!compiled) {
-        printf("%s: does not compile for %s by %s\n", g->cfg->recipe, g->target->arch, by);
+        printf("%s: does not compile for %s by %s\n", g->fact[FACT_recipe].text, g->target->arch, by);
         return 1;
     }
     int faults = print_table(g->target);
-    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->cfg->recipe, used.n,
+    printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->fact[FACT_recipe].text, used.n,
            g->target->arch, by, seconds() - start, faults);
     return faults > 0;
 }

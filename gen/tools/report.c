@@ -67,7 +67,7 @@ static void print_work(const Graph *g, FILE *to)
         fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, program_flops(p) / 1e9,
                 program_bytes(p) / 1e9);
     }
-    double peak = !strcmp(config_text(g->cfg, F_precision), "fp32") ? g->target->peak_fp32
+    double peak = !strcmp(g->fact[FACT_precision].text, "fp32") ? g->target->peak_fp32
                                                                     : g->target->peak_bf16;
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *s = g->schedules[i];
@@ -84,7 +84,7 @@ static void print_work(const Graph *g, FILE *to)
     }
 }
 
-void report_plan(const Graph *g, FILE *to)
+void report_plan(const Graph *g, Config *c, FILE *to)
 {
     int64_t purpose[NPURPOSES] = {0}, parameters = 0, trained = 0;
     const Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
@@ -107,7 +107,6 @@ void report_plan(const Graph *g, FILE *to)
         list[n++] = v;
         purpose[v->purpose] += bytes_of(v);
     }
-    Config *c = g->cfg;
     fprintf(to, "%s: %s, %s, target %s, %" PRId64 " rank%s\n", c->name, g->family,
             config_text(c, F_precision), g->target->name, g->ranks, g->ranks == 1 ? "" : "s");
     fprintf(to,
@@ -126,7 +125,7 @@ void report_plan(const Graph *g, FILE *to)
             text_bytes(g->lower_bound), (double)g->arena_bytes / (double)g->lower_bound,
             g->plan_method);
     fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
-            fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)), fit_largest_micro(g));
+            fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)), fit_largest_micro(g, c));
     qsort(list, (size_t)n, sizeof *list, by_size);
     fprintf(to, "largest buffers\n");
     for (int i = 0; i < n && i < 10; i++)

@@ -184,7 +184,7 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
             "$(grep -c "($(sed -n 's/.*"recipe_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json"))" "$T/out")"
         check version/ir 1 \
             "$(grep -c "^ir $(sed -n 's/.*"ir_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json")\$" "$T/out")"
-        check version/ir_file "$(sha256sum <"$T/out_r/ir/4-plan.ir" | cut -d' ' -f1)" "$(sed -n 's/^ir //p' "$T/out")"
+        check version/ir_file "$(sha256sum <"$T/out_r/ir/plan.ir" | cut -d' ' -f1)" "$(sed -n 's/^ir //p' "$T/out")"
         has version/compilers "^built by gcc $(gcc -dumpfullversion); kernels by g++ " "$T/out"
         rm -f "$lock"
         make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1

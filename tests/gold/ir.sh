@@ -16,6 +16,14 @@ verdict() { # NAME WHY, empty when it passed
         failed=1
     fi
 }
+texts() { # CASE FOLDER: the text of each room
+    local i=0 room
+    mkdir -p "$2"
+    for room in graph fuse part plan; do
+        i=$((i + 1))
+        "$gen" -d $room "$1/recipe.lua" >"$2/$i-$room.ir"
+    done
+}
 first_difference() { diff -r "$@" 2>&1 | head -3 | cut -c1-200 | tr '\n' ' '; }
 
 for case in tests/gold/ir/*/; do
@@ -27,17 +35,24 @@ for case in tests/gold/ir/*/; do
         continue
     fi
     if [ "${UPDATE:-0}" = 1 ]; then
-        cp "$out"/ir/*.ir "$case"
+        texts "$case" "$case"
         for step in "$case"/step.c*; do [ ! -e "$step" ] || cp "$out/${step##*/}" "$case"; done
     fi
-    for room in "$out"/ir/*.ir; do
+    texts "$case" "$out.rooms"
+    for room in "$out.rooms"/*.ir; do
         verdict "$name/$(basename "$room")" "$(first_difference "$case/${room##*/}" "$room")"
     done
     for step in "$case"/step.c*; do
         [ ! -e "$step" ] ||
             verdict "$name/${step##*/}" "$(first_difference "$step" "$out/${step##*/}")"
     done
-    verdict "$name/rooms" "$(first_difference <(cd "$case" && echo *.ir) <(cd "$out/ir" && echo *.ir))"
+    verdict "$name/in the folder" "$(first_difference "$case/4-plan.ir" "$out/ir/plan.ir")"
+    for room in graph fuse part plan; do
+        "$gen" --from $room "$out.rooms"/?-$room.ir -o "$out.from" >"$scratch/log" 2>&1 ||
+            cat "$scratch/log" >"$out.from/error"
+        verdict "$name/from-$room" "$(first_difference "$out" "$out.from")"
+        rm -rf "$out.from"
+    done
     same=$("$gen" --roundtrip "$case/recipe.lua" 2>&1 | grep -c '^same: ')
     verdict "$name/reads-back" "$([ "$same" = 5 ] || echo "$same of 5 texts read back the same")"
     other=$scratch/another/folder/$name

@@ -311,10 +311,10 @@ static void other_symbols(void)
     for (int i = 0; i < g->nvalues; i++)
         for (int d = 0; d < g->values[i]->rank; d++)
             if (!strcmp(g->values[i]->dim[d].sym, "B"))
-                g->values[i]->dim[d].sym = "2*B";
+                g->values[i]->dim[d].sym = "1*B";
 }
 
-/* "", or a value that is elsewhere when the first dimension of the batch is called 2*B. */
+/* "", or a value that is elsewhere when the first dimension of the batch is called 1*B. */
 static const char *symbols(Config *c)
 {
     run(c, "part", NULL);

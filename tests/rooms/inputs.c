@@ -42,6 +42,8 @@ static void floats(Build *b)
     schedule_train(b);
 }
 
+static Config *config;           /* of the last graph */
+
 /* The recipe with these words in it, as a graph behind every room. */
 static Graph *planned(const char *folder, const char *name, const char *words)
 {
@@ -49,9 +51,9 @@ static Graph *planned(const char *folder, const char *name, const char *words)
     const char *recipe = text_print(
         "return { seq = { max = 6 }, %s }\n", words);
     file_write_if_changed(file, recipe, strlen(recipe), false);
-    Config *c = config_fill(recipe_load(file, NULL, 0), file);
-    check_config(c);
-    Graph *g = graph_of(c, floats);
+    config = config_fill(recipe_load(file, NULL, 0), file);
+    check_config(config);
+    Graph *g = graph_of(config, floats);
     check_graph(g);
     fuse_run(g), check_fuse(g);
     part_run(g), check_part(g);
@@ -85,6 +87,7 @@ int main(int argc, char **argv)
     const Graph *g = planned(argv[1], "rope",
         "target = 'cpu', gpus = 2, batch = { micro = 2, accum = 3 }, model = { family = 'llama',\n"
         "layers = 2, hidden = 24, heads = 2, ffn = 40, vocab = 31 }");
+    Config *accumulated = config;
     const char *text = ir_print(g);
     has("a float of each micro-batch", text, "input %readings  x3 slots 3  :f32[2,6,5] (B,T,X)  inputs  shard 0");
     has("first rows", text, "  %x[0] = linear_bias %readings[m], $embed.w, $embed.b");
@@ -117,7 +120,7 @@ int main(int argc, char **argv)
     has("gradient of rounded rows", text, "  $grad.embed.w = linear_dw %dx[0], %features.act  beta 0");
     lacks("no gradient of rounded rows", text, "dfeatures");
 
-    Build b = {.g = arena_new(sizeof *b.g), .c = g->cfg, .act = DT_F32};
+    Build b = {.g = arena_new(sizeof *b.g), .c = accumulated, .act = DT_F32};
     b.g->ranks = 4;
     size_add(&b, "B", 2), size_add(&b, "T", 6), size_add(&b, "X", 5);
     const Value *once = input_of_row(&b, &rows[1]), *many = input_of_row(&b, &rows[2]);

@@ -1,0 +1,232 @@
+/* facts.c -- what later rooms need of a recipe besides its programs: rows of facts.def, and sizes.
+ *
+ * In:    Config, values of the graph.   Out: Graph.fact, Graph.size.
+ * Keeps: a dimension is what its symbol says of the sizes; so are counts that C has by name. */
+#include "gen/graph/graph.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { F_none = -1 };
+const FactRow fact_row[NFACTS] = {
+#define FACT(kind, name, field, doc) {#name, FACT_IS_##kind, F_##field},
+#include "gen/graph/facts.def"
+#undef FACT
+};
+
+/* ---- of a recipe ------------------------------------------------------------------------------ */
+
+static void add_word(Fact *f, char *word)
+{
+    f->word = ir_one_more(f->word, f->n);
+    f->word[f->n++] = word;
+}
+
+/* The fields and flags that the command line set, words field=value. */
+static void add_overrides(Fact *f, const Config *c)
+{
+    for (int i = 0; i < NFIELDS; i++) {
+        const FieldValue *v = &c->v[i];
+        if (!v->set || v->loc.file)
+            continue;
+        Str s = {0};
+        str_print(&s, "%s=", field_row[i].path);
+        for (int k = 0; k < v->n; k++)
+            str_print(&s, "%s%s", k ? "," : "", v->list[k]);
+        if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
+            str_print(&s, "%s", v->s);
+        else if (field_row[i].type != FT_LIST)
+            str_print(&s, "%s", value_print(field_row[i].type, v));
+        add_word(f, s.text);
+    }
+    for (int i = 0; i < c->nrun; i++)
+        if (!c->run_loc[i].file)
+            add_word(f, text_print("run.%s=%s", c->run_name[i], c->run_value[i]));
+}
+
+void facts_make(Graph *g, Config *c)
+{
+    for (int i = 0; i < NFACTS; i++) {
+        int field = fact_row[i].field;
+        if (field == F_none)
+            continue;
+        g->fact[i].loc = config_loc(c, field);
+        if (field_row[field].type == FT_BOOL)
+            g->fact[i].i = config_bool(c, field);
+        else if (fact_row[i].kind == FACT_IS_INT)
+            g->fact[i].i = config_int(c, field);
+        else
+            g->fact[i].text = config_text(c, field);
+    }
+    double limit = config_float(c, F_memory_limit_gib) * (1 << 30);
+    g->fact[FACT_memory] =
+        (Fact){.i = limit > 0 ? (int64_t)limit : 0,
+               .loc = config_loc(c, limit > 0 ? F_memory_limit_gib : F_target)};
+    g->fact[FACT_recipe].text = c->recipe;
+    g->fact[FACT_name].text = c->name;
+    g->fact[FACT_hash].text = c->hash;
+    add_overrides(&g->fact[FACT_overrides], c);
+    for (int i = 0; i < c->nrun; i++)
+        add_word(&g->fact[FACT_flags], text_print("%s=%s", c->run_name[i], c->run_value[i]));
+    g->fact[FACT_model_fields].text = model_fields(c);
+    g->fact[FACT_config_json].text = model_config_json(g, c);
+    g->fact[FACT_adapter_json].text = model_adapter_json(g, c);
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------ */
+
+void sizes_make(Build *b)
+{
+    Graph *g = b->g;
+    Config *c = b->c;
+    const Value *rows = ir_value(g, "target_rows");
+    ir_size_add(g, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
+    ir_size_add(g, "T", config_int(c, F_seq_max), "positions of a sequence");
+    if (rows)
+        ir_size_add(g, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
+    ir_size_add(g, "L", config_int(c, F_model_layers), "layers");
+    ir_size_add(g, "C", config_int(c, F_model_hidden), "width of the residual stream");
+    ir_size_add(g, "H", config_int(c, F_model_heads), "query heads");
+    ir_size_add(g, "K", config_int(c, F_model_kv_heads), "key and value heads");
+    ir_size_add(g, "D", config_int(c, F_model_head_dim), "width of a head");
+    ir_size_add(g, "F", config_int(c, F_model_ffn), "width of the feed-forward layer");
+    if (field_applies(c, F_model_vocab))
+        ir_size_add(g, "V", config_int(c, F_model_vocab), "rows of the embedding");
+    ir_size_add(g, "P", config_int(c, F_model_positions), "positions the model knows");
+    if (config_int(c, F_lora_rank))
+        ir_size_add(g, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    for (int i = 0; i < b->nsizes; i++)
+        if (!ir_size(g, b->size[i].sym))
+            ir_size_add(g, b->size[i].sym, b->size[i].n, "of inputs");
+}
+
+/* A symbol being computed: "3*C", "(H+2*K)*D". */
+typedef struct {
+    const Graph *g;
+    const char *p;
+    int depth;
+    bool bad;                /* it cannot be computed */
+} Sum;
+
+static int64_t sum(Sum *s);
+
+static int64_t factor(Sum *s)
+{
+    if (isdigit((unsigned char)*s->p)) {
+        char *end;
+        int64_t n = strtoll(s->p, &end, 10);
+        s->p = end;
+        return n;
+    }
+    if (*s->p == '(' && s->depth < 20) {
+        s->p++, s->depth++;
+        int64_t n = sum(s);
+        s->bad |= *s->p != ')';
+        s->p += *s->p == ')', s->depth--;
+        return n;
+    }
+    size_t n = 0;
+    while (isalnum((unsigned char)s->p[n]) || s->p[n] == '_')
+        n++;
+    int64_t found = ir_size(s->g, text_print("%.*s", (int)n, s->p));
+    s->p += n;
+    s->bad |= !found;
+    return found;
+}
+
+static int64_t product(Sum *s)
+{
+    int64_t n = factor(s);
+    while (!s->bad && (*s->p == '*' || *s->p == '/')) {
+        char op = *s->p++;
+        int64_t m = factor(s);
+        if (op == '*')
+            s->bad |= __builtin_mul_overflow(n, m, &n);
+        else if (m <= 0 || n % m)
+            s->bad = true;
+        else
+            n /= m;
+    }
+    return n;
+}
+
+static int64_t sum(Sum *s)
+{
+    int64_t n = product(s);
+    while (!s->bad && (*s->p == '+' || *s->p == '-')) {
+        char op = *s->p++;
+        int64_t m = product(s);
+        s->bad |= op == '+' ? __builtin_add_overflow(n, m, &n) : __builtin_sub_overflow(n, m, &n);
+    }
+    return n;
+}
+
+char *size_fault_value(const Graph *g, const Value *v)
+{
+    static const char *const precision[NDTYPES] = {[DT_BF16] = "bf16", [DT_F16] = "fp16"};
+    const char *is = g->fact[FACT_precision].text;
+    if (precision[v->dtype] && strcmp(precision[v->dtype], is))
+        return text_print("%s is %s, but precision is %s", v->name, dtype_name[v->dtype], is);
+    for (int i = 0; i < v->rank && v->purpose != PU_workspace; i++) {
+        Sum s = {.g = g, .p = v->dim[i].sym};
+        int64_t n = sum(&s);
+        if (s.bad || *s.p)
+            return text_print("%s: the sizes do not say what %s is", v->name, v->dim[i].sym);
+        if (n != v->dim[i].n)
+            return text_print("%s: %s is %" PRId64 ", here %" PRId64, v->name, v->dim[i].sym, n,
+                              v->dim[i].n);
+    }
+    return NULL;
+}
+
+char *size_fault_op(const Graph *g, const Program *p, const Op *op)
+{
+    int64_t layers = ir_size(g, "L");
+    if (op->region && p->region[op->region].count != layers)
+        return text_print("a repeat of %" PRId64 ", but L is %" PRId64,
+                          p->region[op->region].count, layers);
+    for (int i = 0; i < op->nattr; i++) {
+        const char *name = attr_symbol(op->attr[i].key);
+        if (name && ir_size(g, name) != op->attr[i].i)
+            return text_print("%s: %s is %" PRId64 ", but %s is %" PRId64, op_row[op->kind].name,
+                              op->attr[i].key, op->attr[i].i, name, ir_size(g, name));
+    }
+    for (int i = 0; i < op->nin + op->nout; i++) {
+        Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
+        if (r.index == IX_CONST && r.k && r.k != layers)
+            return text_print("%s[%" PRId64 "]: want the first, or the last: %" PRId64, r.v->name,
+                              r.k, layers);
+    }
+    return NULL;
+}
+
+const char *attr_symbol(const char *key)
+{
+    static const char *const table[][2] = {
+        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(key, table[i][0]))
+            return table[i][1];
+    return NULL;
+}
+
+void check_sizes(const Graph *g)
+{
+    int fact;
+    char *model = model_fault(g, &fact);
+    if (model)
+        bug("%s: %s", fact_row[fact].name, model);
+    for (int i = 0; i < g->nvalues; i++) {
+        char *fault = size_fault_value(g, g->values[i]);
+        if (fault)
+            bug("%s", fault);
+    }
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            char *fault = size_fault_op(g, g->programs[i], &g->programs[i]->ops[k]);
+            if (fault)
+                bug("program %s: %s", g->programs[i]->name, fault);
+        }
+}

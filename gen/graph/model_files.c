@@ -1,0 +1,286 @@
+/* model_files.c -- what a recipe's model is in files: config.json, adapter_config.json, its fields.
+ *
+ * In:    the model.* and lora.* fields, parameters of the graph.   Out: text.
+ * Keeps: keys and names of transformers and PEFT; both generations of renamed keys are written. */
+#define _GNU_SOURCE
+#include "gen/graph/graph.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/files/json.h"
+
+char *model_fields(const Config *c)
+{
+    static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"};
+    Str s = {0};
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path;
+        bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5);
+        for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
+            wanted |= !strcmp(path, also[j]);
+        if (wanted && strcmp(path, "lora.dropout") && strcmp(path, "lora.fold") &&
+            strcmp(path, "model.init_std"))
+            str_print(&s, "%s=%s\n", path, value_print(field_row[i].type, &c->v[i]));
+    }
+    return s.text;
+}
+
+/* ---- JSON files ------------------------------------------------------------------------------ */
+
+char *json_text(cJSON *json)
+{
+    char *text;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to || !json_write_hf(to, json) || fclose(to))
+        bug("cannot print JSON");
+    char *copy = text_copy(text);
+    free(text);
+    cJSON_Delete(json);
+    return copy;
+}
+
+static void add_int(cJSON *o, const char *key, int64_t n)
+{
+    cJSON_AddNumberToObject(o, key, (double)n);
+}
+
+/* -1 stands for none. */
+static void add_id(cJSON *o, const char *key, int64_t id)
+{
+    if (id < 0)
+        cJSON_AddNullToObject(o, key);
+    else
+        add_int(o, key, id);
+}
+
+static void add_rope(Config *c, cJSON *o)
+{
+    double theta = config_float(c, F_model_rope_theta);
+    bool llama3 = !strcmp(config_text(c, F_model_rope_scaling), "llama3");
+    cJSON *parameters = cJSON_AddObjectToObject(o, "rope_parameters"), *scaling = NULL;
+    json_add_float(o, "rope_theta", theta);
+    json_add_float(parameters, "rope_theta", theta);
+    cJSON_AddStringToObject(parameters, "rope_type", llama3 ? "llama3" : "default");
+    if (llama3)
+        scaling = cJSON_AddObjectToObject(o, "rope_scaling");
+    else
+        cJSON_AddNullToObject(o, "rope_scaling");
+    for (int i = 0; llama3 && i < 2; i++) {
+        cJSON *to = i ? scaling : parameters;
+        json_add_float(to, "factor", config_float(c, F_model_rope_factor));
+        json_add_float(to, "low_freq_factor", config_float(c, F_model_rope_low_freq_factor));
+        json_add_float(to, "high_freq_factor", config_float(c, F_model_rope_high_freq_factor));
+        add_int(to, "original_max_position_embeddings",
+                config_int(c, F_model_rope_original_positions));
+        if (i)
+            cJSON_AddStringToObject(to, "rope_type", "llama3");
+    }
+}
+
+static void add_field(Config *c, cJSON *o, const char *key, int field)
+{
+    switch (field_row[field].type) {
+    case FT_BOOL: cJSON_AddBoolToObject(o, key, config_bool(c, field)); break;
+    case FT_INT: add_int(o, key, config_int(c, field)); break;
+    case FT_FLOAT: json_add_float(o, key, config_float(c, field)); break;
+    default: bug("config.json: %s is no number", field_row[field].path);
+    }
+}
+
+/* JSON of a row; a number with a point keeps it. */
+static void add_literal(cJSON *o, const char *key, const char *json)
+{
+    cJSON *value = cJSON_Parse(json);
+    if (!value)
+        bug("families.def: %s is no JSON: %s", key, json);
+    if (cJSON_IsNumber(value) && strpbrk(json, ".e")) {
+        json_add_float(o, key, value->valuedouble);
+        cJSON_Delete(value);
+    } else {
+        cJSON_AddItemToObject(o, key, value);
+    }
+}
+
+/* Rows of families.def that config.json has; written: a field's path, or JSON. */
+static const struct { const char *family, *key, *written; } config_keys[] = {
+#define CONFIG_KEY(family, key, written, value) {#family, key, written},
+#define DERIVED_KEY(family, key, written, factor, a, b) {#family, key, written},
+#include "runtime/model/families.def"
+};
+
+static void add_keys(Config *c, cJSON *o, const char *family)
+{
+    for (size_t i = 0; i < sizeof config_keys / sizeof config_keys[0]; i++) {
+        const char *key = config_keys[i].key, *written = config_keys[i].written;
+        if (strcmp(config_keys[i].family, family) || !*written)
+            continue;
+        int field = 0;
+        while (field < NFIELDS && strcmp(field_row[field].path, written))
+            field++;
+        if (field < NFIELDS)
+            add_field(c, o, key, field);
+        else
+            add_literal(o, key, written);
+    }
+}
+
+static const FamilyClass *class_of(const Graph *g)
+{
+    return family_class(g->family, objective_find(g->objective)->head);
+}
+
+char *model_config_json(const Graph *g, Config *c)
+{
+    const char *dtype = !strcmp(config_text(c, F_precision), "fp32") ? "float32" : "bfloat16";
+    cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "architectures");
+    cJSON_AddItemToArray(list, cJSON_CreateString(class_of(g)->class));
+    cJSON_AddStringToObject(o, "model_type", g->family);
+    json_add_float(o, "initializer_range", config_float(c, F_model_init_std));
+    add_id(o, "bos_token_id", config_int(c, F_model_bos));
+    add_id(o, "eos_token_id", config_int(c, F_model_eos));
+    cJSON_AddStringToObject(o, "torch_dtype", dtype);
+    cJSON_AddStringToObject(o, "dtype", dtype);
+    cJSON_AddTrueToObject(o, "use_cache");
+    add_keys(c, o, g->family);
+    if (family_find(g->family)->rotary)
+        add_rope(c, o);
+    return json_text(o);
+}
+
+/* Leaf names of the modules that have adapters. */
+static cJSON *target_modules(const Graph *g)
+{
+    const char *leaf[32];
+    int n = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        for (int j = 0; g->values[i]->kind == VK_PARAM && j < g->values[i]->npieces; j++) {
+            const char *name = g->values[i]->piece[j].name, *end = strstr(name, ".lora_A.weight");
+            if (!end)
+                continue;
+            const char *start = end;
+            while (start[-1] != '.')
+                start--;
+            const char *word = text_print("%.*s", (int)(end - start), start);
+            bool known = false;
+            for (int k = 0; k < n; k++)
+                known |= !strcmp(leaf[k], word);
+            if (!known && n < 32)
+                leaf[n++] = word;
+        }
+    qsort(leaf, (size_t)n, sizeof leaf[0], text_order);
+    return cJSON_CreateStringArray(leaf, n);
+}
+
+char *model_adapter_json(const Graph *g, Config *c)
+{
+    if (!config_int(c, F_lora_rank))
+        return NULL;
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddItemToObject(o, "alpha_pattern", cJSON_CreateObject());
+    cJSON_AddNullToObject(o, "base_model_name_or_path");
+    cJSON_AddStringToObject(o, "bias", "none");
+    cJSON_AddBoolToObject(o, "fan_in_fan_out", family_find(g->family)->transposed);
+    cJSON_AddTrueToObject(o, "inference_mode");
+    cJSON_AddTrueToObject(o, "init_lora_weights");
+    cJSON_AddNullToObject(o, "layers_pattern");
+    cJSON_AddNullToObject(o, "layers_to_transform");
+    double alpha = config_float(c, F_lora_alpha);
+    if (alpha == (double)(int64_t)alpha)
+        add_int(o, "lora_alpha", (int64_t)alpha);
+    else
+        json_add_float(o, "lora_alpha", alpha);
+    json_add_float(o, "lora_dropout", config_float(c, F_lora_dropout));
+    const FieldValue *saved = &c->v[F_lora_modules_to_save];
+    if (saved->n)
+        cJSON_AddItemToObject(o, "modules_to_save", cJSON_CreateStringArray(saved->list, saved->n));
+    else
+        cJSON_AddNullToObject(o, "modules_to_save");
+    cJSON_AddStringToObject(o, "peft_type", "LORA");
+    add_int(o, "r", config_int(c, F_lora_rank));
+    cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());
+    cJSON_AddNullToObject(o, "revision");
+    cJSON_AddItemToObject(o, "target_modules", target_modules(g));
+    cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
+    cJSON_AddFalseToObject(o, "use_dora");
+    cJSON_AddBoolToObject(o, "use_rslora", config_bool(c, F_lora_rslora));
+    return json_text(o);
+}
+
+/* ---- the contract: what stands twice is the same ---------------------------------------------- */
+
+static const struct { int field; const char *size; } sized[] = {
+    {F_model_layers, "L"}, {F_model_hidden, "C"},   {F_model_heads, "H"},
+    {F_model_kv_heads, "K"}, {F_model_head_dim, "D"}, {F_model_ffn, "F"},
+    {F_model_vocab, "V"},  {F_model_positions, "P"}, {F_lora_rank, "R"}};
+enum { SIZED = sizeof sized / sizeof sized[0] };
+
+/* What a line of model_fields wants to be; NULL: nothing else says it. */
+static char *wanted_line(const Graph *g, int field)
+{
+    const struct { int field; const char *text; } words[] = {
+        {F_precision, g->fact[FACT_precision].text}, {F_data_kind, g->fact[FACT_data_kind].text},
+        {F_objective, g->objective}, {F_model_family, g->family}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (words[i].field == field)
+            return text_print("%s=\"%s\"", field_row[field].path, words[i].text);
+    for (int i = 0; i < SIZED; i++)
+        if (sized[i].field == field && (field == F_lora_rank || ir_size(g, sized[i].size)))
+            return text_print("%s=%" PRId64, field_row[field].path, ir_size(g, sized[i].size));
+    return NULL;
+}
+
+static char *fields_fault(const Graph *g)
+{
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *want = wanted_line(g, i), *p = g->fact[FACT_model_fields].text;
+        size_t path = strlen(field_row[i].path);
+        while (want && *p && (strncmp(p, want, path) || p[path] != '='))
+            p += strcspn(p, "\n"), p += *p == '\n';
+        if (!want || (strcspn(p, "\n") == strlen(want) && !strncmp(p, want, strlen(want))))
+            continue;
+        return text_print("want the line %s, found %.*s", want, (int)strcspn(p, "\n"),
+                          *p ? p : "none");
+    }
+    return NULL;
+}
+
+static char *number_fault(const cJSON *o, const char *key, int64_t want)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    if (cJSON_IsNumber(v) && v->valuedouble == (double)want)
+        return NULL;
+    return text_print("want \"%s\": %" PRId64 ", as the size is", key, want);
+}
+
+static char *json_fault(const Graph *g, int fact)
+{
+    char *error = NULL, *fault = NULL;
+    const char *text = g->fact[fact].text;
+    cJSON *o = text ? json_parse(text, strlen(text), &error) : NULL;
+    if (text && !cJSON_IsObject(o))
+        return text_print("no JSON object: %s", error ? error : "it is something else");
+    for (size_t i = 0; o && fact == FACT_config_json && i < sizeof config_keys / sizeof *config_keys; i++)
+        for (int k = 0; k < SIZED && !fault && !strcmp(config_keys[i].family, g->family); k++)
+            if (ir_size(g, sized[k].size) &&
+                !strcmp(config_keys[i].written, field_row[sized[k].field].path))
+                fault = number_fault(o, config_keys[i].key, ir_size(g, sized[k].size));
+    if (o && fact == FACT_adapter_json)
+        fault = number_fault(o, "r", ir_size(g, "R"));
+    if (fact == FACT_adapter_json && !o && ir_size(g, "R"))
+        fault = text_copy("is missing, but there is a size R");
+    cJSON_Delete(o);
+    return fault;
+}
+
+char *model_fault(const Graph *g, int *fact)
+{
+    *fact = FACT_model_fields;
+    char *fault = fields_fault(g);
+    for (int i = 0; i < 2 && !fault; i++)
+        fault = json_fault(g, *fact = i ? FACT_adapter_json : FACT_config_json);
+    return fault;
+}
