@@ -402,6 +402,7 @@ struct Value {
     int axis;                /* PL_SHARD: the sharded axis */
     /* after plan */
     const char *arena;       /* "device" */
+    int storage;             /* within plan: values that share one have equal slots and stride */
     int64_t offset, stride;  /* bytes; stride between slots */
     int first, last;         /* positions at which it is alive, both inclusive */
     bool internal;           /* inside one group: never stored */

@@ -88,8 +88,9 @@ static void set_life(Graph *g)
 
 /* ---- running the programs on names ----------------------------------------------------------- */
 
-/* Bytes [begin, end) hold element i of v. */
+/* Bytes [begin, end) of a storage hold element i of v. */
 typedef struct {
+    int storage;
     int64_t begin, end;
     const Value *v;
     int64_t i;
@@ -115,12 +116,12 @@ static int64_t element(const Program *p, Ref r, int64_t l)
 static Owner place_of(const Value *v, int64_t i)
 {
     int64_t begin = v->offset + i % v->slots * v->stride;
-    return (Owner){begin, begin + value_bytes(v), v, i};
+    return (Owner){v->storage, begin, begin + value_bytes(v), v, i};
 }
 
 static bool overlap(const Owner *a, const Owner *b)
 {
-    return a->begin < b->end && b->begin < a->end;
+    return a->storage == b->storage && a->begin < b->end && b->begin < a->end;
 }
 
 static void write_element(Memory *m, Owner w)
@@ -193,7 +194,7 @@ static void run_group(Memory *m, const Program *p, const Group *group, int64_t l
     }
 }
 
-/* Runs every program once with the values' present offsets; NULL, or what goes wrong. */
+/* Runs every program once with the values' present storages and offsets; NULL, or what goes wrong. */
 static char *run_programs(const Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++) {
@@ -219,9 +220,8 @@ static char *run_programs(const Graph *g)
 
 /* ---- storages -------------------------------------------------------------------------------- */
 
-/* Values of one storage have equal offset, slots and stride; before packing the offset is the
- * storage's number << 50. No storage is larger, so that sums over all of them stay below 2^63. */
-static const int64_t APART = (int64_t)1 << 50;
+/* Sums over all values, of at most 16 bytes an element, stay below 2^63. */
+static const int64_t MAX_ELEMENTS = (int64_t)1 << 46;
 enum { MAX_VALUES = 1 << 12 };
 
 static bool stored(const Value *v) { return !v->internal; }
@@ -232,13 +232,13 @@ static void set_storages(Graph *g)
         bug("%d values", g->nvalues);
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
-        if (value_elements(v) > APART / 16 / v->slots)
+        if (value_elements(v) > MAX_ELEMENTS / v->slots)
             err(v->loc, "%s has %" PRId64 " x %" PRId64 " elements: more than a plan can hold",
                 v->name, v->slots, value_elements(v));
         /* counted in elements, so that weights, moments and gradients of any width have one
          * layout */
         int64_t unit = v->dtype == DT_U8 ? g->target->align : g->target->align / 2;
-        v->offset = i * APART;
+        v->storage = i;
         v->stride = (value_elements(v) + unit - 1) / unit * unit * dtype_bytes[v->dtype];
         v->arena = stored(v) ? "device" : NULL;
     }
@@ -246,11 +246,12 @@ static void set_storages(Graph *g)
 
 static void join(Graph *g, const Value *a, const Value *b)
 {
-    int64_t from = b->offset, slots = a->slots > b->slots ? a->slots : b->slots;
-    int64_t stride = a->stride > b->stride ? a->stride : b->stride, to = a->offset;
+    int64_t slots = a->slots > b->slots ? a->slots : b->slots;
+    int64_t stride = a->stride > b->stride ? a->stride : b->stride;
+    int from = b->storage, to = a->storage;
     for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->offset == from || g->values[i]->offset == to) {
-            g->values[i]->offset = to;
+        if (g->values[i]->storage == from || g->values[i]->storage == to) {
+            g->values[i]->storage = to;
             g->values[i]->slots = slots;
             g->values[i]->stride = stride;
         }
@@ -272,7 +273,7 @@ static void merge_in_place(Graph *g)
                 bool must = equals[-1] == ':';
                 w = equals + strcspn(equals, " ");
                 w += *w == ' ';
-                if (out.v->offset == in.v->offset)
+                if (out.v->storage == in.v->storage)
                     continue;
                 bool fit = out.v->kind == VK_TEMP && in.v->kind == VK_TEMP && stored(out.v) &&
                            stored(in.v) && (value_bytes(out.v) == value_bytes(in.v));
@@ -348,7 +349,7 @@ static void place_others(Graph *g, int64_t base)
         if (is_persistent(g, v) || !stored(v))
             continue;
         for (int j = 0; j < i && of[i] < 0; j++)
-            if (of[j] >= 0 && g->values[j]->offset == v->offset)
+            if (of[j] >= 0 && g->values[j]->storage == v->storage)
                 of[i] = of[j];
         if (of[i] < 0) {
             buffer[of[i] = n++] = (PackBuffer){.lower = v->first,
@@ -413,6 +414,8 @@ void plan_run(Graph *g)
         bug("before any merge: %s", error);
     merge_in_place(g);
     place_others(g, place_persistent(g));
+    for (int i = 0; i < g->nvalues; i++)
+        g->values[i]->storage = 0;           /* all lie in the arena now */
     g->room = "plan";
 }
 
