@@ -90,29 +90,24 @@ void path_check(const char *what, const char *path);
 
 /* ---- source.c: where the keys of a Lua table stand ------------------------------------------- */
 
-typedef struct Ctor Ctor;
-
 typedef struct {
     const char *key;         /* NULL: the next item of the list part */
     int line;
-    Ctor *child;             /* the value, when it is written as { ... } */
-    /* it is written as the name of a table: child is likely, not certain */
-    bool by_name;
 } CtorField;
 
 /* One table constructor { ... } of a Lua source. */
-struct Ctor {
+typedef struct {
     int line;                /* of the { */
     int n, cap;
     CtorField *field;        /* in the order of the source */
-};
+} Ctor;
 
 typedef struct {
     const char *file;
     int nctors, capctors;
     Ctor **ctor;             /* in the order of their { */
-    /* of the last `return { ... }` or `return name`; NULL: something else is returned */
-    Ctor *returned;
+    /* the text with (__place(I,{ ... })) for constructor I; __place: what the chunk is called with */
+    Str marked;
     int return_line;         /* of the last return; 1: none */
     int nsets, capsets;
     CtorField *set;          /* assignments outside constructors: the last name before `=` */

@@ -2,8 +2,8 @@
  *
  * In:     a Lua file, overrides of the command line.     Out: Rval with the place of every value.
  * Keeps:  the same values on every machine; what Lua may see is in environment.c.
- * Method: limits on memory, instructions and CPU time; lines come from source.c, joined to tables
- *         by identity. */
+ * Method: limits on memory, instructions and CPU time; constructors hand over the tables that they
+ *         make (source.c), so that lines are joined to tables by identity. */
 #define _GNU_SOURCE
 #include "gen/gen.h"
 
@@ -42,6 +42,7 @@ typedef struct {
 
 typedef struct {
     const void *table; /* address; Lua's collector is off, so it is never used again */
+    Loc loc;           /* of its {; line 0: made by extend */
     int n;
     Noted *field;
 } Note;
@@ -128,15 +129,13 @@ static Loc message_place(const char **text, Loc otherwise)
     return otherwise;
 }
 
-/* The Lua line that called the running C function; *file its index. */
-static Loc caller(lua_State *L, int *file)
+/* The Lua line that called the running C function. */
+static Loc caller(lua_State *L)
 {
     lua_Debug ar;
-    *file = 0;
     if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "Sl", &ar) || ar.source[0] != '=')
         return (Loc){files[0]->file, 0};
-    *file = atoi(ar.source + 2);
-    return (Loc){files[*file]->file, ar.currentline};
+    return (Loc){files[atoi(ar.source + 2)]->file, ar.currentline};
 }
 
 static Note *note_of(const void *table)
@@ -154,7 +153,7 @@ static Note *new_note(const void *table)
         notes = arena_grow(notes, (size_t)nnotes * sizeof *notes, (size_t)more * sizeof *notes);
         capnotes = more;
     }
-    notes[nnotes] = (Note){table, 0, NULL};
+    notes[nnotes] = (Note){.table = table};
     return &notes[nnotes++];
 }
 
@@ -190,70 +189,25 @@ static void push_field(lua_State *L, int t, const char *key, int64_t item)
         lua_rawgeti(L, t, item);
 }
 
-/* Whether the table at the top has exactly the keys of c. */
-static bool same_keys(lua_State *L, const Ctor *c)
+/* __place(i, table) of the chunk of file (upvalue): notes what constructor i has made; returns it. */
+static int lua_place(lua_State *L)
 {
-    int t = lua_gettop(L), n = 0;
-    lua_pushnil(L);
-    while (lua_next(L, t)) {
-        lua_pop(L, 1);
-        n++;
-    }
-    int64_t item = 0;
-    for (int i = 0; i < c->n; i++) {
-        push_field(L, t, c->field[i].key, c->field[i].key ? 0 : ++item);
-        bool there = !lua_isnil(L, -1);
-        lua_pop(L, 1);
-        if (!there)
-            return false;
-    }
-    return n == c->n;
-}
-
-/* Joins the table at the top of the stack, and those in it, to the constructor they came from. */
-static void note_table(lua_State *L, const Source *src, const Ctor *c)
-{
-    int t = lua_gettop(L);
-    if (note_of(lua_topointer(L, t)) || !lua_checkstack(L, 8))
-        return;
-    int slot = (int)(new_note(lua_topointer(L, t)) - notes);
-    Noted *field = arena_new((size_t)c->n * sizeof *field);
+    const Source *src = files[lua_tointeger(L, lua_upvalueindex(1))];
+    const Ctor *c = src->ctor[lua_tointeger(L, 1)];
+    Noted *field = arena_new((size_t)c->n * sizeof *field + 1);
     int64_t item = 0;
     for (int i = 0; i < c->n; i++) {
         const CtorField *f = &c->field[i];
         int64_t k = f->key ? 0 : ++item;
-        push_field(L, t, f->key, k);
+        push_field(L, 2, f->key, k);
         field[i] = snapshot(L, f->key, k, (Loc){src->file, f->line});
-        if (f->child && lua_istable(L, -1) && (!f->by_name || same_keys(L, f->child)))
-            note_table(L, src, f->child);
         lua_pop(L, 1);
     }
-    notes[slot].n = c->n;
-    notes[slot].field = field;
-}
-
-/* Joins the table at the top to the constructor with just its keys that begins at or after line,
- * else to any such. */
-static void note_by_keys(lua_State *L, const Source *src, int line)
-{
-    if (note_of(lua_topointer(L, -1)))
-        return;
-    for (int again = 0; again < 2; again++)
-        for (int i = 0; i < src->nctors; i++)
-            if ((again || src->ctor[i]->line >= line) && same_keys(L, src->ctor[i])) {
-                note_table(L, src, src->ctor[i]);
-                return;
-            }
-}
-
-static void note_returned(lua_State *L, const Source *src)
-{
-    if (!lua_istable(L, -1) || note_of(lua_topointer(L, -1)))
-        return;
-    if (src->returned)
-        note_table(L, src, src->returned);
-    else
-        note_by_keys(L, src, src->return_line);
+    Note *note = new_note(lua_topointer(L, 2));
+    note->loc = (Loc){src->file, c->line};
+    note->n = c->n;
+    note->field = field;
+    return 1;
 }
 
 /* The place of the value at the top of the stack, held by `table` under key or item. */
@@ -333,8 +287,7 @@ static void no_such_file(Loc loc, const char *word, const char *folder)
 /* use "models/x": the table that recipes/models/x.lua returns, a new copy each time. */
 static int lua_use(lua_State *L)
 {
-    int at;
-    Loc loc = caller(L, &at);
+    Loc loc = caller(L);
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
         err(loc, "use: want one name such as \"models/gpt2_124m\"");
     const char *word = text_copy(lua_tostring(L, 1));
@@ -463,16 +416,11 @@ static void merge_tables(lua_State *L, int base, int changes, int depth)
  * replaced whole. */
 static int lua_extend(lua_State *L)
 {
-    int file;
-    Loc loc = caller(L, &file);
+    Loc loc = caller(L);
     if (lua_gettop(L) != 2 || !lua_istable(L, 1) || !lua_istable(L, 2))
         err(loc, "extend: want two tables: extend(base, { field = value, ... })");
     if (++nextends > MAX_EXTENDS)
         err(loc, "extend: called more than %d times", MAX_EXTENDS);
-    note_by_keys(L, files[file], loc.line);
-    lua_pushvalue(L, 1);
-    note_by_keys(L, files[file], loc.line);
-    lua_pop(L, 1);
     note_limit(L, 1);
     note_limit(L, 2);
     merge_tables(L, 1, 2, 0);
@@ -500,15 +448,18 @@ static void load_file(lua_State *L, const char *shown, const char *path, Loc fro
     loading[nloading++] = path;
     char chunk[16];
     snprintf(chunk, sizeof chunk, "=#%d", file);
-    if (luaL_loadbufferx(L, text, n, chunk, "t"))
+    /* the text itself first: messages of syntax speak of it */
+    if (luaL_loadbufferx(L, text, n, chunk, "t")
+        || luaL_loadbufferx(L, src->marked.text, src->marked.n, chunk, "t"))
         lua_error(L);
     environment_push(L);
     const luaL_Reg ours[] = {{"use", lua_use}, {"extend", lua_extend}, {NULL, NULL}};
     luaL_setfuncs(L, ours, 0);
     lua_setupvalue(L, -2, 1);
-    lua_call(L, 0, 1);
+    lua_pushinteger(L, file);
+    lua_pushcclosure(L, lua_place, 1);
+    lua_call(L, 1, 1);
     nloading--;
-    note_returned(L, src);
     if (lua_istable(L, -1))
         note_limit(L, lua_gettop(L));
 }
@@ -642,8 +593,9 @@ static int protected_load(lua_State *L)
     if (!lua_istable(L, -1))
         err(at, "want a recipe that returns a table: return { target = \"cpu\", ... }; got %s",
             lua_isnil(L, -1) ? "nothing" : luaL_typename(L, -1));
-    if (files[0]->returned)
-        at.line = files[0]->returned->line;
+    const Note *note = note_of(lua_topointer(L, -1));
+    if (note && note->loc.line)
+        at = note->loc;
     job->result = convert(L, at, "", 0);
     return 0;
 }

@@ -1,8 +1,10 @@
 /* source.c -- finds the lines of table keys in a Lua source: Lua itself forgets them.
  *
- * In:     the text of a recipe.        Out: its table constructors with the line of every key.
- * Keeps:  nothing is evaluated; a text that is not Lua gives some constructors, never an error.
+ * In:     the text of a recipe.        Out: its table constructors with the line of every key, and the
+ *         same text in which each constructor hands its table, once made, to a function.
+ * Keeps:  nothing is evaluated; no line moves; a text that is not Lua gives something, never an error.
  * Method: one pass over the tokens with a stack of what is open: braces, brackets, blocks. */
+#define _GNU_SOURCE
 #include "gen/gen.h"
 
 #include <ctype.h>
@@ -89,8 +91,11 @@ static Token quoted(Lexer *x)
     char q = *x->p++;
     const char *from = x->p;
     while (x->p < x->end && *x->p != q && *x->p != '\n') {
-        if (*x->p == '\\' && x->p + 1 < x->end && *++x->p == '\n')
-            x->line++;
+        if (*x->p == '\\' && x->p + 1 < x->end && *++x->p == 'z')
+            while (x->p + 1 < x->end && isspace((unsigned char)x->p[1]))
+                x->line += *++x->p == '\n';
+        else
+            x->line += *x->p == '\n';
         x->p++;
     }
     t.text = cut(from, x->p);
@@ -202,14 +207,15 @@ static Open *push(Open *up, char kind, Ctor *c)
     return o;
 }
 
-/* The constructor that the last assignment outside all brackets gave to a name. */
-static Ctor *assigned(const Source *s, const char *name)
+/* The text goes over to the marked one up to here; then comes what was put in. */
+static void mark(Source *s, const char **from, const char *to, const char *added)
 {
-    Ctor *c = NULL;
-    for (int i = 0; i < s->nsets; i++)
-        if (!strcmp(s->set[i].key, name))
-            c = s->set[i].child;
-    return c;
+    while (*from < to) {                       /* a string may hold a NUL byte */
+        size_t k = strnlen(*from, (size_t)(to - *from));
+        str_print(&s->marked, k ? "%.*s" : "%.*s%c", (int)k, *from, 0);
+        *from += k ? k : 1;
+    }
+    str_print(&s->marked, "%s", added);
 }
 
 Source *source_scan(const char *file, const char *text, size_t n)
@@ -217,51 +223,42 @@ Source *source_scan(const char *file, const char *text, size_t n)
     Source *s = arena_new(sizeof *s);
     s->file = file;
     s->return_line = 1;
+    str_print(&s->marked, "local __place = ...; ");
     Lexer x = {text, text + n, 1};
+    const char *from = text;                   /* not in the marked text yet */
     Open *open = NULL;
     Token last = {TK_OTHER, 1, 0, NULL};       /* the token before t */
-    Ctor **wanted = NULL;                      /* where the constructor goes that may begin at t */
     for (Token t = next(&x); t.kind != TK_END; last = t, t = next(&x)) {
         if (open && open->kind == '{' && open->at_field && t.c != '}') {
             open->at_field = false;
             t = begin_field(&x, file, open->ctor, t);
-            wanted = &open->ctor->field[open->ctor->n - 1].child;
             if (t.kind == TK_END)
                 break;
-            if (t.kind == TK_NAME && (*wanted = assigned(s, t.text)))
-                open->ctor->field[open->ctor->n - 1].by_name = true;
         } else if (t.c == '='
                    && (last.kind == TK_NAME || last.kind == TK_STRING || last.c == ']')) {
-            if (last.text) {
+            if (last.text)
                 *add_field(&s->set, &s->nsets, &s->capsets) =
                     (CtorField){.key = last.text, .line = last.line};
-                wanted = &s->set[s->nsets - 1].child;
-            }
             continue;
         }
         if (t.kind == TK_OTHER && t.c == '{') {
-            Ctor *c = add_ctor(s, t.line);
-            if (wanted)
-                *wanted = c;
-            open = push(open, '{', c);
+            mark(s, &from, x.p - 1, text_print("(__place(%d,", s->nctors));
+            open = push(open, '{', add_ctor(s, t.line));
         } else if (t.kind == TK_OTHER && strchr("([", t.c)) {
             open = push(open, t.c, NULL);
         } else if (is_word(t, "function do if repeat")) {
             open = push(open, 'b', NULL);
         } else if (open && (t.kind == TK_OTHER ? strchr(")]}", t.c) != NULL
                                                : is_word(t, "end until"))) {
+            if (open->kind == '{')
+                mark(s, &from, x.p, "))");
             open = open->up;
         } else if (open && open->kind == '{' && t.kind == TK_OTHER && strchr(",;", t.c)) {
             open->at_field = true;
         } else if (!open && is_word(t, "return")) {
             s->return_line = t.line;
-            s->returned = NULL;
-            wanted = &s->returned;
-            continue;
-        } else if (!open && t.kind == TK_NAME && is_word(last, "return")) {
-            s->returned = assigned(s, t.text);
         }
-        wanted = NULL;
     }
+    mark(s, &from, text + n, "");
     return s;
 }
