@@ -20,7 +20,6 @@ void folder_list(cJSON *manifest);                 /* adds "files": each with it
  * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */
 void folder_write(const char *dir, const char *manifest, bool force);
 
-
 /* emit_words.c: names and numbers */
 bool on_gpu(const Graph *g);
 char *c_name(const char *ir_name);                 /* "b.norm1.w" -> "b_norm1_w" */

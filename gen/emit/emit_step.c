@@ -19,25 +19,11 @@ static void constant(Str *s, const char *name, int64_t n, const char *what)
               (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
 }
 
-/* The chunk of the losses over the vocabulary, 0: there are none. */
-static int64_t head_rows(const Graph *g)
-{
-    for (int i = 0; i < g->nprograms; i++)
-        for (int j = 0; j < g->programs[i]->nops; j++) {
-            const Attr *chunk = op_attr(&g->programs[i]->ops[j], "chunk");
-            if (chunk)
-                return chunk->i;
-        }
-    return 0;
-}
-
 char *emit_shape(const Graph *g)
 {
     Str s = {0};
     for (int i = 0; i < g->nsizes; i++)
         constant(&s, g->size[i].name, g->size[i].n, text_comment(g->size[i].about));
-    if (head_rows(g))
-        constant(&s, "ROWS", head_rows(g), "rows of logits held at a time");
     return s.text;
 }
 

@@ -77,6 +77,18 @@ void facts_make(Graph *g, Config *c)
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
+/* The chunk of the losses over the vocabulary; 0: there are none. */
+static int64_t chunk_of(const Graph *g)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            const Attr *chunk = op_attr(&g->programs[i]->ops[k], "chunk");
+            if (chunk)
+                return chunk->i;
+        }
+    return 0;
+}
+
 void sizes_make(Build *b)
 {
     Graph *g = b->g;
@@ -97,6 +109,8 @@ void sizes_make(Build *b)
     ir_size_add(g, "P", config_int(c, F_model_positions), "positions the model knows");
     if (config_int(c, F_lora_rank))
         ir_size_add(g, "R", config_int(c, F_lora_rank), "rank of the adapters");
+    if (chunk_of(g))
+        ir_size_add(g, "ROWS", chunk_of(g), "rows of logits held at a time");
     for (int i = 0; i < b->nsizes; i++)
         if (!ir_size(g, b->size[i].sym))
             ir_size_add(g, b->size[i].sym, b->size[i].n, "of inputs");
@@ -205,7 +219,7 @@ char *size_fault_op(const Graph *g, const Program *p, const Op *op)
 const char *attr_symbol(const char *key)
 {
     static const char *const table[][2] = {
-        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}};
+        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}, {"chunk", "ROWS"}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(key, table[i][0]))
             return table[i][1];

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 93675472f0c5a028, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 f65666d355ea9921, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. Every launch goes to the stream it is
@@ -65,9 +65,9 @@ static Gemm mm_b_down_lora_u = {.name = "b.down.lora.u", .m = B * T, .n = R, .k 
     .form = GEMM_NT, .scale = 2.0f};
 static Gemm mm_b_down_lora_y = {.name = "b.down.lora.y", .m = B * T, .n = 64, .k = R,
     .form = GEMM_NT, .beta = 1};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 48, .n = V, .k = C, .ldc = ce_width(V),
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .ldc = ce_width(V),
     .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 48, .n = C, .k = V, .lda = ce_width(V),
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .lda = ce_width(V),
     .form = GEMM_NN};
 static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
 static Gemm mm_b_down_lora_du = {.name = "b.down.lora.du", .m = B * T, .n = R, .k = 64,
@@ -267,7 +267,7 @@ static void run_micro(cudaStream_t s)
     }
     /* head */
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, s);  // @g15 recipe.lua:4
-    ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48,
+    ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
                    &mm_head_logits, &mm_head_dx, ws_micro_2, s);              // @g16 recipe.lua:2
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
@@ -351,7 +351,7 @@ static void run_eval(cudaStream_t s)
     }
     /* head */
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g47 recipe.lua:4
-    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws_eval_2,
+    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2,
                 s);                                                           // @g48 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 4c4e01e9bcf0ef5d, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
+ * IR sha256 2080c682d281268e, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. Every launch goes to the stream it is
@@ -56,11 +56,11 @@ static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT
 static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1,
     .epilogue = GEMM_GELU};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 32, .n = V, .k = C, .ldc = ce_width(V),
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .ldc = ce_width(V),
     .form = GEMM_NT, .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 32, .n = C, .k = V, .lda = ce_width(V),
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .lda = ce_width(V),
     .form = GEMM_NN};
-static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 32, .lda = ce_width(V),
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .lda = ce_width(V),
     .form = GEMM_TN, .out_f32 = 1, .beta = 1};
 static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1, .beta = 1};
@@ -143,7 +143,7 @@ static void run_micro(int micro, cudaStream_t s)
                   1e-05f, s);
     scale_loss(scaled, scale, scaler, s);                                     // @g10 recipe.lua:2
     ce_fwd_bwd<512>(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled, B * T,
-                    V, C, 32, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2, s);
+                    V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2, s);
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
     layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
@@ -264,7 +264,7 @@ static void run_eval(cudaStream_t s)
     /* head */
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   1e-05f, s);
-    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, 32, &mm_head_logits,
+    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, ROWS, &mm_head_logits,
                 ws_eval_2, s);                                                // @g62 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 bacd5272a215e773, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 28d62b7d3b04ae28, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. */
@@ -46,10 +46,10 @@ static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .fo
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
 static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 34, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 34, .n = C, .k = V, .form = GEMM_NN};
-static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 34, .form = GEMM_TN,
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
 static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1, .beta = 1};
@@ -127,7 +127,7 @@ static void run_micro(int micro)
     gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);           // @g13 recipe.lua:9
     // @g14 recipe.lua:2
     ce_fwd_bwd(losses, dnorm_f_rows, grad_head, norm_f_rows, head, AT(labels, micro), scale, N,
-               V, C, 34, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
+               V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
     loss_sum(loss, losses, N);
     /* head, backward */
     gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);       // @g16 recipe.lua:9
@@ -209,7 +209,7 @@ static void run_eval(void)
     /* head */
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g48 recipe.lua:4
     gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g49 recipe.lua:9
-    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, 34, &mm_head_logits,
+    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, ROWS, &mm_head_logits,
            ws_eval_2);                                                        // @g50 recipe.lua:2
     loss_sum(loss, e_losses, N);
 }

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 cba3d9a07a928649, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 1a812b8f96f7cadd, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. */
@@ -42,10 +42,10 @@ static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = G
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_b_up = {.name = "b.up", .m = B * T, .n = F, .k = C, .form = GEMM_NT, .bias = 1};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT, .bias = 1};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 64, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 64, .n = C, .k = V, .form = GEMM_NN};
-static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = 64, .form = GEMM_TN,
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dw = {.name = "head_dw", .m = V, .n = C, .k = ROWS, .form = GEMM_TN,
     .out_f32 = 1, .beta = 1};
 static Gemm mm_grad_b_down_w = {.name = "grad.b.down.w", .m = C, .n = F, .k = B * T,
     .form = GEMM_TN, .out_f32 = 1};
@@ -116,7 +116,7 @@ static void run_micro(void)
     /* head */
     layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
                   1e-05f);
-    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, labels, scale, B * T, V, C, 64, 0,
+    ce_fwd_bwd(losses, dnorm_f, grad_wte, norm_f, wte, labels, scale, B * T, V, C, ROWS, 0,
                &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);        // @g11 recipe.lua:2
     loss_sum(loss, losses, B * T);
     /* head, backward */
@@ -193,7 +193,7 @@ static void run_eval(void)
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   1e-05f);
     // @g46 recipe.lua:2
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 64, &mm_head_logits, ws_eval_2);
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2);
     loss_sum(loss, e_losses, B * T);
 }
 

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 13dc521c32ae81e9, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 fc6ae4a252f64985, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. */
@@ -45,9 +45,9 @@ static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .fo
 static Gemm mm_b_o = {.name = "b.o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
 static Gemm mm_b_gate_up = {.name = "b.gate_up", .m = B * T, .n = 2*F, .k = C, .form = GEMM_NT};
 static Gemm mm_b_down = {.name = "b.down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_head_logits = {.name = "head_logits", .m = 48, .n = V, .k = C, .form = GEMM_NT,
+static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = V, .k = C, .form = GEMM_NT,
     .out_f32 = 1};
-static Gemm mm_head_dx = {.name = "head_dx", .m = 48, .n = C, .k = V, .form = GEMM_NN};
+static Gemm mm_head_dx = {.name = "head_dx", .m = ROWS, .n = C, .k = V, .form = GEMM_NN};
 static Gemm mm_b_ddown_base = {.name = "b.ddown.base", .m = B * T, .n = F, .k = C, .form = GEMM_NN};
 static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .form = GEMM_NN};
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
@@ -159,7 +159,7 @@ static void run_micro(void)
     }
     /* head */
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g14 recipe.lua:4
-    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, 48, &mm_head_logits,
+    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS, &mm_head_logits,
               &mm_head_dx, ws_micro_2);                                       // @g15 recipe.lua:2
     loss_sum(loss, losses, B * T);
     /* head, backward */
@@ -234,7 +234,7 @@ static void run_eval(void)
     /* head */
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g44 recipe.lua:4
     // @g45 recipe.lua:2
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, 48, &mm_head_logits, ws_eval_2);
+    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2);
     loss_sum(loss, e_losses, B * T);
 }
 
