@@ -57,7 +57,7 @@ as_shipped() {          # NAME
 # A gen with the families of the tests alone (families/) beside the real ones, of the same objects but for the files that
 # read their table; prints its path.
 families_gen() {
-    local own=out/.test/families file objects=
+    local own=$PWD/out/.test/families file objects=
     mkdir -p $own
     exec 8>$own.lock
     flock 8 || return
