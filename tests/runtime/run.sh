@@ -151,6 +151,8 @@ refuses "--init-from: is empty" --init-from=
 refuses "x: no flag" x
 refuses "-x: no flag" -x
 DEFAULTS=bad refuses "recipe, run: resume"
+OBJECTIVE=other refuses "--top-p: of programs whose objective is lm; this one's is other" --top-p 0.5
+OBJECTIVE=other refuses "--prompt: of programs whose objective is lm" --prompt x
 "$build/flags" --help >"$scratch/f"
 rows=$(grep -c '^FLAG(' runtime/run/flags.def)
 [ "$(grep -c '^  --' "$scratch/f")" = "$rows" ]
@@ -162,8 +164,6 @@ verdict "lm has all flags" $? ""
 OBJECTIVE=other "$build/flags" --help >"$scratch/h"
 ! grep -q -e --temperature -e '^sampling' "$scratch/h" && grep -q -e --export "$scratch/h"
 verdict "help has the flags of the program's objective" $? "$(grep -A1 '^sampling' "$scratch/h")"
-OBJECTIVE=other refuses "--top-p: of programs whose objective is lm; this one's is other" --top-p 0.5
-OBJECTIVE=other refuses "--prompt: of programs whose objective is lm" --prompt x
 ! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
 verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
 "$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"
