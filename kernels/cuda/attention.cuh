@@ -15,9 +15,9 @@
 #include "attention_mma.cuh"
 #endif
 
-/* MASK: which keys a query meets. DOCS, causal and full: a sequence is documents side by side that do
- * not meet; places (B, T): position of a token in its document, ends (B, T): in the sequence, behind
- * the last token of its document. Blocks skip what none of their rows meets. */
+/* MASK: which keys a query meets. DOCS, causal and full: a sequence is documents side by side that
+ * do not meet; places (B, T): position of a token in its document, ends (B, T): in the sequence,
+ * behind the last token of its document. Blocks skip what none of their rows meets. */
 
 enum { ATTENTION_DECODE_THREADS = 256 };
 
@@ -251,8 +251,8 @@ static inline void attention_length_fwd(act_t *o, float *lse, const act_t *qkv,
                                         int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(o, lse, qkv, lengths, NULL, B, T, H, K,
-                                                                   scale, s);
+    attention_run_fwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(o, lse, qkv, lengths, NULL, B, T,
+                                                                   H, K, scale, s);
 }
 
 template <int D>
@@ -261,8 +261,8 @@ static inline void attention_length_bwd(act_t *dqkv, const act_t *d_o, const act
                                         int64_t B, int64_t T, int64_t H, int64_t K, float scale,
                                         void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, lengths, NULL,
-                                                                   B, T, H, K, scale, ws, s);
+    attention_run_bwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, lengths,
+                                                                   NULL, B, T, H, K, scale, ws, s);
 }
 
 template <int D>
@@ -271,8 +271,8 @@ static inline void attention_limit_fwd(act_t *o, float *lse, const act_t *qkv,
                                        int64_t K, float scale, void *ws, cudaStream_t s)
 {
     (void)ws;
-    attention_run_fwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(o, lse, qkv, limits, NULL, B, T, H, K,
-                                                                  scale, s);
+    attention_run_fwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(o, lse, qkv, limits, NULL, B, T,
+                                                                  H, K, scale, s);
 }
 
 template <int D>
@@ -281,8 +281,8 @@ static inline void attention_limit_bwd(act_t *dqkv, const act_t *d_o, const act_
                                        int64_t B, int64_t T, int64_t H, int64_t K, float scale,
                                        void *ws, cudaStream_t s)
 {
-    attention_run_bwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, limits, NULL,
-                                                                  B, T, H, K, scale, ws, s);
+    attention_run_bwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, limits,
+                                                                  NULL, B, T, H, K, scale, ws, s);
 }
 
 /* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o

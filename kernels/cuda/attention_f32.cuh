@@ -35,10 +35,10 @@ enum AttentionMask {
     ATTENTION_LIMIT             /* those before a limit of its own, and itself */
 };
 
-/* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS, causal and full: only
- * what is of one document, by places and ends (B, T), see attention.cuh; a t behind the sequence is
- * answered as its last one. Neither bound falls as t grows: what rows of a block meet begins with
- * the span of the first and ends with that of the last.
+/* Who meets whom in sequence b, whose tokens begin at `first` of (B, T). DOCS, causal and full:
+ * only what is of one document, by places and ends (B, T), see attention.cuh; a t behind the
+ * sequence is answered as its last one. Neither bound falls as t grows: what rows of a block meet
+ * begins with the span of the first and ends with that of the last.
  * LENGTH, LIMIT: places are the limits, (B) or (B, T); rows of a block walk past all tiles, or past
  * those before the largest limit and their own. */
 template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
@@ -225,7 +225,8 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
     const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
-    float q[L::HELD], y[L::HELD] = {}, top = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE, sum = 0.0f;
+    float q[L::HELD], y[L::HELD] = {}, sum = 0.0f;
+    float top = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE;
     attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
     for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
         const int n = min(end - j0, (int)ATTENTION_TILE);

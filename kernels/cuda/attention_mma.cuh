@@ -294,7 +294,8 @@ static __device__ __forceinline__ AttentionWalk<MET> attention_walk_(int *limits
 
 /* Does one of this warp's rows, ROWS from `first` on, meet any of the N rows from `met` on? */
 template <int ROWS, int N>
-static __device__ __forceinline__ bool attention_meets_limits_(const int *limits, int first, int met)
+static __device__ __forceinline__ bool attention_meets_limits_(const int *limits, int first,
+                                                               int met)
 {
     const int thread = thread_anew(), r = thread % WARP % ROWS;
     return (met < first + ROWS && met + N > first) ||
@@ -324,7 +325,7 @@ static __device__ __forceinline__ void attention_mask_limits_(float s[BANDS][N /
         }
 }
 
-/* Does one of N queries from `met` on, whose limits these are, meet a key of ROWS from `first` on? */
+/* Does one of N queries from `met` on, whose limits these are, meet a key of ROWS from `first`? */
 template <int ROWS, int N>
 static __device__ __forceinline__ bool attention_met_(const int *limits, int first, int met)
 {
@@ -333,7 +334,7 @@ static __device__ __forceinline__ bool attention_met_(const int *limits, int fir
            __any_sync(0xffffffffu, limits[threadIdx.x % WARP] > first);
 }
 
-/* Scores of queries first_query.. (columns), whose limits these are, that do not meet a key (row). */
+/* Scores of queries first_query.. (columns), of these limits, that do not meet a key (row). */
 template <int BANDS, int N>
 static __device__ __forceinline__ void
 attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_key, int first_query)
@@ -429,7 +430,8 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
                         stages = HELD ? at : at + M::OWNED * M::ROW;
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
-    const int first = i0 + own, own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
+    const int first = i0 + own;
+    const int own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
     const int row = (H + 2 * K) * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
@@ -545,7 +547,8 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const SharedAddress at = shared_address(memory);
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
-    const int first = i0 + own, own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
+    const int first = i0 + own;
+    const int own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;

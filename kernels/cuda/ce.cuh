@@ -189,8 +189,8 @@ static inline void ce_rows(float *loss, act_t *d, const float *logits, const int
                     : wide ? ce_rows_kernel<THREADS, false, WEIGHTED>
                            : ce_rows_kernel<WARP, false, WEIGHTED>;
     launch(kernel, wide ? (unsigned)chunk : blocks_over(chunk, CE_ROWS),
-           wide ? dim3(THREADS) : dim3(WARP, CE_ROWS), 0, s, loss, d, logits, labels, scale, weights,
-           chunk, (int)V, ce_width(V));
+           wide ? dim3(THREADS) : dim3(WARP, CE_ROWS), 0, s, loss, d, logits, labels, scale,
+           weights, chunk, (int)V, ce_width(V));
 }
 
 /* What is not always there; dw and db: NULL when the head, or its bias, is frozen. */

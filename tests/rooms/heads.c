@@ -97,6 +97,8 @@ static Texts planned(const char *folder, const char *name, const char *words)
 }
 
 #define CPU "target = 'cpu', model = { family = 'gpt2'"
+#define LORA "target = 'cpu', lora = { rank = 2, targets = { 'all-linear' }, dropout = 0.5 },\n" \
+             "model = { family = 'gpt2', tied = false"
 #define GPU "target = 'sm_90', precision = 'bf16', model = { family = 'llama', ffn = 40, tied = false"
 
 int main(int argc, char **argv)
@@ -129,6 +131,12 @@ int main(int argc, char **argv)
         "$grad.head, $grad.head.b = ce_bias_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");
     has("bias in files", t.plan, "hf \"lm_head.bias\" rows 0 31");
     has("bias, call", t.calls, "ce_head_fwd_bwd(losses, dnorm_f, grad_head, grad_head_b, norm_f, head, head_b,");
+
+    form.weights = form.bias = form.score = true;
+    t = planned(argv[1], "frozen", LORA);
+    has("frozen", t.plan, "= ce_bias_dx %norm_f, $head, $head.b, %labels[m], %scale, %weights[m]  chunk");
+    has("frozen, call", t.calls, "ce_head_fwd_dx(losses, dnorm_f, norm_f, head, head_b, AT(labels, micro), scale,");
+    has("adapters of a score", t.calls, "&lora_b_qkv_score");
 
     form.both_ways = form.bias = form.weights = form.score = true;
     t = planned(argv[1], "gpu", GPU);
