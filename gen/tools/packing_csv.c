@@ -2,7 +2,7 @@
  * In:    columns id, lower, upper, size and optionally alignment, in any order.
  * Out:   the rows with their offsets on stdout, one line of figures on stderr.
  * Keeps: ids byte for byte, the order of rows; offsets do not depend on that order. */
-#include "gen/lower/packing.h"
+#include "gen/tools/packing_csv.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
