@@ -356,6 +356,9 @@ static Command parse_words(int argc, char **argv, const char *own)
     path_check("recipe", cmd.recipe);
     if (cmd.from)
         return check_from(cmd);
+    size_t length = strlen(cmd.recipe);
+    if (length > 3 && !strcmp(cmd.recipe + length - 3, ".ir"))
+        err((Loc){cmd.recipe, 0}, "the text of a room; want: gen --from ROOM %s", cmd.recipe);
     cmd.recipe = recipe_find(cmd.recipe);
     path_check("recipe", cmd.recipe);            /* which may be below gen's own folder */
     if (cmd.out)

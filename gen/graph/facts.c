@@ -89,6 +89,15 @@ static int64_t chunk_of(const Graph *g)
     return 0;
 }
 
+static bool is_of_input(const Graph *g, const char *sym)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        for (int d = 0; g->values[i]->kind == VK_INPUT && d < g->values[i]->rank; d++)
+            if (!strcmp(g->values[i]->dim[d].sym, sym))
+                return true;
+    return false;
+}
+
 void sizes_make(Build *b)
 {
     Graph *g = b->g;
@@ -112,7 +121,7 @@ void sizes_make(Build *b)
     if (chunk_of(g))
         ir_size_add(g, "ROWS", chunk_of(g), "rows of logits held at a time");
     for (int i = 0; i < b->nsizes; i++)
-        if (!ir_size(g, b->size[i].sym))
+        if (!ir_size(g, b->size[i].sym) && is_of_input(g, b->size[i].sym))
             ir_size_add(g, b->size[i].sym, b->size[i].n, "of inputs");
 }
 

@@ -66,6 +66,7 @@ gcc -std=c11 -O1 -Wall -Wextra -Wshadow -I. -o $work/tokens tests/rooms/tokens.c
     make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 ||
         verdict build "$(tail -n 3 "$scratch/log")"
 tests/rooms/layers.sh "$scratch/objects" || failed=1
+tests/rooms/from.sh "$scratch/objects" || failed=1
 
 # losses RECIPE VARIANT WORDS...: `loss grad_norm` a step, or what went wrong
 losses() {

@@ -1,0 +1,149 @@
+#!/bin/bash
+# from.sh OBJECTS: gen --from ROOM FILE.ir. A text that is edited makes the program of the recipe that would say so; the
+# order of a step is that of its schedule; what contradicts itself is refused in one line. (That a text as it is makes
+# the same folder: tests/gold/ir.sh.) OBJECTS: an emitted folder of the CPU, built with -O0.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+gen=${GEN:-out/.gen/gen}
+objects=$1
+t=$(mktemp -d)
+trap 'rm -rf "$t"' EXIT
+failed=0
+verdict() {             # NAME [WHY]: passed when WHY is empty
+    if [ -z "${2:-}" ]; then
+        echo "ok from/$1"
+    else
+        echo "not ok from/$1: $(echo "$2" | head -c 300 | tr '\n' ' ')"
+        failed=1
+    fi
+}
+
+mkdir "$t/word"
+cat >"$t/r.lua" <<'LUA'
+return { target = 'cpu', batch = { micro = 6, accum = 3 }, seq = { max = 10 }, memory = { loss_rows = 20 },
+         model = { family = 'gpt2', layers = 2, hidden = 24, heads = 2, ffn = 210, vocab = 31 } }
+LUA
+for room in graph fuse plan; do "$gen" -d $room "$t/r.lua" >"$t/$room.ir"; done
+
+# ---- shapes
+
+# as NAME EDIT: the text NAME.ir, from graph on, makes the programs of the recipe after a sed EDIT
+as() {
+    sed "$2" "$t/r.lua" >"$t/word/r.lua"
+    rm -rf "${t:?}/$1"
+    "$gen" --from graph "$t/$1.ir" -o "$t/$1" >"$t/log" 2>&1 || { verdict "$1" "$(cat "$t/log")"; return; }
+    "$gen" "$t/word/r.lua" -o "$t/word/r" >"$t/log" 2>&1
+    verdict "$1, as a recipe says it" "$(for f in step.c shape.h plan.h tensors.h config.json step.h objective.c; do
+        diff <(grep -v 'IR sha256\|Made by' "$t/$1/$f") <(grep -v 'IR sha256\|Made by' "$t/word/r/$f")
+    done)"
+}
+sed 's/\b210\b/150/g' "$t/graph.ir" >"$t/narrow.ir"
+as narrow "s/ffn = 210/ffn = 150/"
+sed 's/\[6,/[4,/; s/^size B 6 /size B 4 /' "$t/graph.ir" >"$t/batch.ir"
+as batch "s/micro = 6/micro = 4/"
+
+# ---- schedules
+
+# made NAME: the folder NAME of the text NAME.ir of plan
+made() {
+    rm -rf "${t:?}/$1"
+    "$gen" --from plan "$t/$1.ir" -o "$t/$1" >"$t/log" 2>&1
+}
+body() { sed -n "/^void step_$2(/,/^}/p" "$t/$1/step.c" | grep -o 'run_[a-z]*\|loss = 0' | paste -sd' '; }
+made plan
+verdict "a step as graph orders it" \
+    "$([ "$(body plan train)" = "loss = 0 run_begin run_micro run_reduce run_update" ] || body plan train)"
+sed '/^schedule train/s/clear $loss, begin,/begin, clear $loss,/
+    /^schedule eval/a schedule again   clear $loss, eval, eval  -> $loss  "the same twice"' "$t/plan.ir" >"$t/order.ir"
+made order || verdict order "$(cat "$t/log")"
+verdict "another order" \
+    "$([ "$(body order train)" = "run_begin loss = 0 run_micro run_reduce run_update" ] || body order train)"
+verdict "one more schedule" "$([ "$(body order again)" = "loss = 0 run_eval run_eval" ] || body order again)"
+verdict "its prototype" "$(grep -q '^void step_again(void);  *// the same twice$' "$t/order/step.h" || echo none)"
+awk '/^schedule decode/ { next } /^program/ { out = $2 == "decode" }
+     !out && !/^value %d\.|^state \$(keys|values|logits)|^input %(token|place) / { print }' "$t/graph.ir" >"$t/silent.ir"
+"$gen" --from graph "$t/silent.ir" -o "$t/silent" >"$t/log" 2>&1 || verdict silent "$(cat "$t/log")"
+verdict "no decode without its schedule" "$(grep -n 'decode\|logits;' "$t/silent/step.c" "$t/silent/step.h")"
+
+# ---- the edited program trains
+
+out=$t/narrow
+mkdir -p "$out/.obj"
+cp -r "$objects/.obj/runtime" "$out/.obj"
+if make -s -C "$out" EXTRA="-O0 -Werror" >"$t/log" 2>&1; then
+    out/.test/rooms/tokens "$t/tokens" 31 7
+    "$out/train" --data "$t/tokens" --init-from none --out "$t/run" --steps 2 --lr 1e-2 --log-every 1 --save-every 0 \
+        >"$t/log" 2>&1
+    verdict "narrow trains" "$([ "$(grep -c '"grad_norm": [0-9.]' "$t/run/history.jsonl")" = 2 ] || tail -n 2 "$t/log")"
+else
+    verdict "narrow builds" "$(tail -n 3 "$t/log")"
+fi
+
+# ---- what is refused
+
+# refused NAME ROOM EDIT TEXT: TEXT stands in the one line that is said of the text of ROOM after a sed EDIT
+refused() {
+    local rc said
+    sed "$3" "$t/$2.ir" >"$t/edit.ir"
+    cmp -s "$t/$2.ir" "$t/edit.ir" && verdict "refused $1" "the edit changed nothing"
+    said=$("$gen" --from "$2" "$t/edit.ir" -o "$t/no" 2>&1)
+    rc=$?
+    said=${said//$t\//}
+    verdict "refused $1" "$([ $rc = 1 ] && [ "$(grep -c '' <<<"$said")" = 1 ] && [[ $said == "$4"* ]] ||
+        echo "exit $rc: $said, want $4")"
+    verdict "refused $1: nothing written" "$([ ! -e "$t/no" ] || echo "a folder")"
+    rm -rf "$t/no"
+}
+line() { grep -n -m1 -- "$2" "$t/$1.ir" | cut -d: -f1; }
+refused "a size that dimensions do not follow" graph 's/^size B 6/size B 5/' "edit.ir:$(line graph '^input %tokens'): tokens: B is 5, here 6"
+refused "a dimension" graph '/^input %tokens/s/\[6,10\]/[6,11]/' "edit.ir:$(line graph ' = embed_pos '): embed_pos: "
+refused "a width that config.json does not have" graph 's/\b210\b/150/g; s/"n_inner": 150/"n_inner": 210/' \
+    "edit.ir:$(line graph '^set config_json'): want \"n_inner\": 150"
+refused "a width that checkpoints do not have" graph 's/^| model.ffn=210/| model.ffn=211/' \
+    "edit.ir:$(line graph '^set model_fields'): want the line model.ffn=210, found model.ffn=211"
+refused "a precision" graph 's/^set precision "fp32"/set precision "fp64"/' "edit.ir:$(line graph '^set precision'): precision: want fp32|bf16|fp16, got fp64"
+refused "layers" graph 's/^repeat 2 up/repeat 3 up/' "edit.ir:"
+refused "heads" graph 's/  heads 2 /  heads 4 /' "edit.ir:$(line graph '  heads 2 '): "
+refused "a missing line" graph '/^set name/d' "edit.ir:$(grep -c '' "$t/graph.ir" | awk '{ print $1 - 1 }'): no line \`set name\`"
+refused "a name twice" graph '/^set name/p' "edit.ir:$(($(line graph '^set name') + 1)): name is set twice"
+refused "a name for a shell" graph 's/^set name "r"/set name "r;x"/' 'gen: name "r;x"'
+refused "an unknown fact" graph 's/^set tune/set tuned/' "edit.ir:$(line graph '^set tune'): tuned is nothing that is set"
+refused "a flag" graph '/^set model_fields/i set flags "learning=3"' \
+    "edit.ir:$(line graph '^set model_fields'): flags: want NAME=VALUE of a run-time flag, got learning=3"
+refused "a program that is not there" plan '/^schedule eval/s/, eval/, evil/' "edit.ir:$(line plan '^schedule eval'): schedule eval: there is no program evil"
+refused "a program of no schedule" plan '/^schedule decode/d' "edit.ir: program decode stands in no schedule"
+refused "a schedule twice" plan '/^schedule eval/p' "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval stands here twice"
+refused "no clearing" graph '/^schedule train/s/ begin,//' "edit.ir: "
+refused "update before reduce" plan '/^schedule train/s/reduce, update/update, reduce/' \
+    "edit.ir: schedule train: $(grep -o -m1 'adamw[a-z_]*' "$t/graph.ir") in update reads total_norm before it is written"
+refused "too few micro-batches" plan '/^schedule train/s/micro \* 3/micro * 2/' \
+    "edit.ir: micro stands 2 times in a schedule, but has 3 micro-batches"
+refused "a result of nobody" plan '/^schedule decode/s/-> $logits/-> $loss/' "edit.ir: schedule decode does not write its result loss"
+refused "a role" plan 's/^program reduce  reduce/program reduce  forward/' "edit.ir: grad_norm in reduce, whose role is forward"
+refused "a kernel of something else" fuse '0,/ gelu_fwd/s/ gelu_fwd/ add_fwd/' "edit.ir: group "
+refused "an address" plan '/^param $wte/s/at device+0x0/at device+0x4/' "edit.ir: "
+refused "another target's kernel" fuse '0,/^@g[0-9]* [a-z_]*/s/^\(@g[0-9]*\) [a-z_]*/\1 nothing/' \
+    "edit.ir:$(line fuse '^@g'): nothing is no kernel of target cpu"
+refused "the text of another room" plan 's/^# plan/# part/' "edit.ir:1: is the text of part: want --from part"
+refused "no room" plan 's/^# plan/# plum/' "edit.ir:1: plum is no room"
+
+# said NAME TEXT WORDS ..
+said() {
+    local name=$1 want=$2 said rc
+    shift 2
+    said=$("$gen" "$@" 2>&1)
+    rc=$?
+    said=${said//$t\//}
+    verdict "$name" "$([ $rc = 1 ] && [ "$said" = "$want" ] || echo "exit $rc: $said, want $want")"
+}
+said "a room misspelt" "gen: --from grpah: no room with a text to go on from; did you mean graph?" --from grpah "$t/graph.ir"
+said "a room without" "gen: --from config: no room with a text to go on from; want graph, fuse, part or plan" --from config "$t/graph.ir"
+said "no file" "gen: cannot read no.ir: No such file or directory" --from plan "$t/no.ir"
+said "a recipe" "gen: --from plan: want the text of a room, FILE.ir, got r.lua" --from plan "$t/r.lua"
+said "a word" "gen: --from plan: batch.micro=2: a text has no fields; edit it, or start from the recipe" --from plan "$t/plan.ir" batch.micro=2
+said "an earlier room" "gen: -d graph: comes before plan, from which --from goes on" --from plan "$t/plan.ir" -d graph
+said "no room" "gen: --from: want a room and the file of its text after it" --from
+said "a text without a room" "plan.ir: the text of a room; want: gen --from ROOM plan.ir" "$t/plan.ir"
+"$gen" -d plan recipes/h200x1_tiny.lua | sed 's,^set recipe ".*",set recipe "elsewhere.lua",' >"$t/lost.ir"
+said "a lock file that is not here" "lost.ir: is of the recipe elsewhere.lua, which is not to be found here: its lock file says how products are computed; run gen where it is" --from plan "$t/lost.ir" -o "$t/no"
+exit $failed
