@@ -689,6 +689,20 @@ Ref family_last(Build *b)
     return b->x;
 }
 
+Ref family_output(Build *b, Ref x, const char *path, Dim width)
+{
+    Module m = {path, width.n};
+    Value *w = parameter(b, "head.w", width, columns(x), &m, 1, "weight",
+                         first_weight(b, columns(x))),
+          *bias = parameter(b, "head.b", width, dim(0, ""), &m, 1, "bias",
+                            first_bias(b, columns(x)));
+    Ref y = activation(b, "head.y", x, width);
+    Op *op = build_op(b, OP_linear_bias);
+    op_in(op, x), op_in(op, ref(w)), op_in(op, ref(bias));
+    op_out(op, y);
+    return y;
+}
+
 Value *family_head_bias(Build *b)
 {
     if (!b->head_bias)

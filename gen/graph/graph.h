@@ -86,6 +86,8 @@ void family_first(Build *b, Ref to);
 /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
 void family_block(Build *b);
 Ref family_last(Build *b);                 /* from the last block to what the head reads */
+/* A head that is no vocabulary's: a linear layer with a bias, of that path in weights' files. */
+Ref family_output(Build *b, Ref x, const char *path, Dim width);
 Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 
