@@ -245,7 +245,7 @@ const char *config_unread(Config *c);
 typedef struct {
     const char *name;        /* value of the field objective */
     const char *about;
-    const char *kinds;       /* values of data.kind, between bars */
+    const char *kinds;       /* values of data.kind, between bars; "": no token files */
     const char *head;        /* what it puts on a model: for family_class() */
     const char *work;        /* the count whose rate is told */
     const char *decides;     /* the metric that says which validation is the best */

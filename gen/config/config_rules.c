@@ -117,9 +117,9 @@ static void check_objective(const Config *c)
             err_add(c->run_loc[i], "run.%s: of programs whose objective is %s; this one's is %s: "
                     "leave it out", c->run_name[i], of, o->name);
     }
-    if (!names_listed(o->kinds, c->v[F_data_kind].s))
+    if (*o->kinds ? !names_listed(o->kinds, c->v[F_data_kind].s) : c->v[F_data_kind].set)
         err_add(c->v[F_data_kind].loc, "data.kind: the objective %s learns from %s, got \"%s\"",
-                o->name, o->kinds, c->v[F_data_kind].s);
+                o->name, *o->kinds ? o->kinds : "no token files", c->v[F_data_kind].s);
 }
 
 static void check_precision(const Config *c)

@@ -248,14 +248,44 @@ static void check_bound(const Data *d, const char *paths, const Model *m)
             most < d->micro * d->T ? "" : ": all tokens are targets");
 }
 
+/* How samples are divided, before there are any. */
+static Data divided(const char *kind, int64_t T, const Model *m, uint64_t seed, bool eval)
+{
+    int64_t accum = eval ? 1 : m->accum;
+    return (Data){ .eval = eval, .kind = kind, .T = T, .micro = m->micro, .accum = accum,
+                   .ranks = m->ranks, .G = m->micro * accum * m->ranks, .seed = seed, .epoch = -1 };
+}
+
+static void check_count(const Data *d, const char *paths)
+{
+    if (d->n > DATA_SAMPLES_MAX)
+        die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
+            DATA_SAMPLES_MAX);
+}
+
+static void start_order(Data *d)
+{
+    if (!d->eval)
+        d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
+}
+
+void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
+                   const Model *m, uint64_t seed, bool eval)
+{
+    *d = divided(kind, T, m, seed, eval);
+    d->n = n;
+    if (n <= 0)
+        die(EXIT_DATA, "%s: want samples, found none", path);
+    check_count(d, path);
+    start_order(d);
+}
+
 void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
                bool eval)
 {
-    *d = (Data){ .eval = eval, .kind = of->kind, .rows = strcmp(of->kind, "packed") != 0,
-                 .T = of->T,
-                 .micro = m->micro, .accum = eval ? 1 : m->accum, .ranks = m->ranks,
-                 .vocab = of->vocab, .targets = of->targets, .seed = seed, .epoch = -1 };
-    d->G = d->micro * d->accum * d->ranks;
+    *d = divided(of->kind, of->T, m, seed, eval);
+    d->rows = strcmp(of->kind, "packed") != 0;
+    d->vocab = of->vocab, d->targets = of->targets;
     int commas = 0;
     for (const char *c = paths; *c; c++)
         commas += *c == ',';
@@ -275,16 +305,13 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     if (d->n == 0)
         die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
             (long long)d->file[0].t.ntokens, (long long)d->T + 1);
-    if (d->n > DATA_SAMPLES_MAX)
-        die(EXIT_DATA, "%s: %lld samples, at most %d are supported", paths, (long long)d->n,
-            DATA_SAMPLES_MAX);
+    check_count(d, paths);
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
     if (of->targets)
         check_bound(d, paths, m);
-    if (!eval)
-        d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
+    start_order(d);
 }
 
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
@@ -419,8 +446,8 @@ int64_t data_steps_per_epoch(const Data *d)
 
 char *data_fingerprint(const Data *d)
 {
-    char *text = format("%s T=%lld samples=%lld tokenizer=%s", d->kind, (long long)d->T,
-                        (long long)d->n, d->tokenizer);
+    char *text = format("%s T=%lld samples=%lld%s%s", d->kind, (long long)d->T, (long long)d->n,
+                        d->tokenizer ? " tokenizer=" : "", d->tokenizer ? d->tokenizer : "");
     for (int k = 0; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
         char *longer = format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);

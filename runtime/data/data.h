@@ -17,7 +17,7 @@ typedef struct DataFile DataFile;
 typedef struct {
     int nfiles;
     DataFile *file;
-    const char *kind;            /* packed, rows or bfd, as in the recipe */
+    const char *kind;            /* packed, rows or bfd, as in the recipe; or the objective's own */
     bool eval, rows;             /* rows: the files hold documents a row each */
     Bins bins;                   /* bfd: the documents of each sample; else none */
     int64_t n;                   /* samples of all files */
@@ -27,7 +27,7 @@ typedef struct {
     uint64_t seed;
     int64_t epoch;               /* whose permutation `order` is; -1 none yet */
     int32_t *order;              /* n entries; NULL for eval */
-    char *tokenizer;             /* id of the tokenizer all files were made with */
+    char *tokenizer;             /* id of the tokenizer all files were made with; NULL: none */
 } Data;
 
 /* Where the inputs of one micro-batch stand, a pointer a row of inputs.def; NULL: the program has no
@@ -56,6 +56,11 @@ typedef struct {
  * each other (EXIT_MISMATCH). */
 void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
                bool eval);
+/* n samples of T places that stand in no token file: `kind`, a word, tells them from others, `path` is
+ * where the objective has them from, who reads them himself; their order and division among ranks are
+ * as of all, see data_samples(). EXIT_DATA: too few or too many. */
+void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
+                   const Model *m, uint64_t seed, bool eval);
 /* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made
  * with; says how to pack them. */
 void data_check_tokenizer(const Data *d, const char *id, const char *file);
@@ -90,7 +95,8 @@ int64_t data_steps_per_epoch(const Data *d);
 char *data_fingerprint(const Data *d);
 /* The tokenizer in a fingerprint; malloc'ed. */
 char *data_fingerprint_tokenizer(const char *fingerprint);
-/* Sample indices of the step in order, for messages: at most max into out; returns G. */
+/* Sample indices of the step in order, -1 beyond the last of an evaluation: at most max into out;
+ * returns G. */
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max);
 void data_close(Data *d);
 

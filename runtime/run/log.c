@@ -263,9 +263,12 @@ static void banner_data(const char *what, const Data *d, int64_t most)
     int64_t steps = data_steps_per_epoch(d);
     bool some = d->eval && most > 0 && most < steps;
     char *part = some ? format("%lld of ", (long long)most) : NULL;
-    note("  %-10s %lld samples of %lld tokens (%s%s) in %d file%s, %s%lld %s", what, (long long)d->n,
-         (long long)d->T, documents ? documents : "", d->kind, d->nfiles, d->nfiles == 1 ? "" : "s",
-         part ? part : "", (long long)steps, d->eval ? "batches a rank" : "steps an epoch");
+    char *files = d->nfiles ? format(" in %d file%s", d->nfiles, d->nfiles == 1 ? "" : "s") : NULL;
+    note("  %-10s %lld samples of %lld %s (%s%s)%s, %s%lld %s", what, (long long)d->n,
+         (long long)d->T, files ? "tokens" : "places", documents ? documents : "", d->kind,
+         files ? files : "", part ? part : "", (long long)steps,
+         d->eval ? "batches a rank" : "steps an epoch");
+    free(files);
     free(documents);
     free(part);
 }
