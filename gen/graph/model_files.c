@@ -21,7 +21,7 @@ char *model_fields(const Config *c)
         bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5);
         for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
             wanted |= !strcmp(path, also[j]);
-        if (wanted && strcmp(path, "lora.dropout") && strcmp(path, "lora.fold") &&
+        if (wanted && field_applies(c, i) && strcmp(path, "lora.dropout") && strcmp(path, "lora.fold") &&
             strcmp(path, "model.init_std"))
             str_print(&s, "%s=%s\n", path, value_print(field_row[i].type, &c->v[i]));
     }
@@ -121,10 +121,10 @@ static void add_keys(Config *c, cJSON *o, const char *family)
         int field = 0;
         while (field < NFIELDS && strcmp(field_row[field].path, written))
             field++;
-        if (field < NFIELDS)
-            add_field(c, o, key, field);
-        else
+        if (field == NFIELDS)
             add_literal(o, key, written);
+        else if (field_applies(c, field))
+            add_field(c, o, key, field);
     }
 }
 
