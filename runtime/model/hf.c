@@ -75,7 +75,8 @@ static void match(HfWant *want, int n, const StSet *set, const cJSON *config, co
     for (int f = 0; f < set->nfiles; f++)
         for (int i = 0; i < set->file[f].n; i++) {
             const StTensor *from = &set->file[f].t[i];
-            char *name = hf_tensor_name(config, from->name);
+            bool own = hf_want_find(want, n, from->name);
+            char *name = own ? format("%s", from->name) : hf_tensor_name(config, from->name);
             HfWant *w = hf_want_find(want, n, name);
             if (w && w->from)
                 die(EXIT_MISMATCH, "%s: %s is there twice, also as %s", folder, name, w->from->name);
