@@ -226,9 +226,10 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
     double targets = 0;
     for (int i = 0; i < n && i < wanted; i++)
         targets += number(cJSON_GetArrayItem(steps, i), "targets");
-    bool packed = !strcmp(json_get(json_get(expect, "settings"), "kind")->valuestring, "packed");
-    verdict(packed ? tokens == targets : tokens > targets, "tokens",
-            "%.0f, the reference has %.0f targets", tokens, targets);
+    const char *kind = cJSON_GetStringValue(json_get(json_get(expect, "settings"), "kind"));
+    if (kind)                            /* records are of tokens */
+        verdict(strcmp(kind, "packed") ? tokens > targets : tokens == targets, "tokens",
+                "%.0f, the reference has %.0f targets", tokens, targets);
     fprintf(stderr, "%s: worst loss %.2g, norm %.2g, rate %.2g\n", prefix, worst[0], worst[1],
             worst[2]);
 }
@@ -239,9 +240,11 @@ static void compare_eval(const cJSON *history, const cJSON *expect, double bound
     static const char *const key[] = {"eval_loss", "eval_loss_token"};
     for (int last = 0; last < (begun ? 1 : 2); last++)
         for (int k = 0; k < 2; k++) {
-            double x = number(record_with(history, key[k], last), key[k]);
-            double y = number(json_get(expect, last ? "final" : "initial"), key[k]);
+            const cJSON *want = json_get(expect, last ? "final" : "initial");
+            double x = number(record_with(history, key[k], last), key[k]), y = number(want, key[k]);
             char name[64];
+            if (k > 0 && !json_get(want, key[k]))
+                continue;                /* not every objective has it */
             snprintf(name, sizeof name, "%s %s", last ? "final" : "initial", key[k]);
             verdict(near(x, y, bound), name, "%.9g, want %.9g", x, y);
         }
@@ -264,8 +267,8 @@ static void against_reference(char **arg, double bound)
         return;
     }
     bool lora = cJSON_IsObject(json_get(json_get(expect, "settings"), "lora"));
-    if (asprintf(&path, "%s/checkpoint-20/%s.safetensors", arg[1],
-                 lora ? "adapter_model" : "model") < 0 ||
+    if (asprintf(&path, "%s/checkpoint-%d/%s.safetensors", arg[1],
+                 cJSON_GetArraySize(json_get(expect, "steps")), lora ? "adapter_model" : "model") < 0 ||
         asprintf(&final, "%s/%s.safetensors", arg[0],
                  lora ? "adapter_final/adapter_model" : "final") < 0)
         abort();
