@@ -27,6 +27,8 @@ fi
 say runs "$("$PYTHON" $here/train.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say vectors "$("$PYTHON" $here/vectors.py "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
+say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
+    "$PYTHON" $here/same.py "$tmp/objective" tests/objectives/ref 2>&1 | tail -n 1)"
 
 final_numbers() { # CASE: what a perfect binary would have printed
     "$PYTHON" -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))["final"]))' \

@@ -33,7 +33,7 @@ def tensors(a, b):
     x, y = load_file(a), load_file(b)
     if x.keys() != y.keys():
         return f"{a}: other tensors"
-    return first("" if np.allclose(x[k], y[k], 1e-6, 1e-6) else f"{a}: {k}" for k in sorted(x))
+    return first("" if np.allclose(x[k], y[k], 1e-6, 1e-6, True) else f"{a}: {k}" for k in sorted(x))
 
 
 def files(folder):

@@ -1,0 +1,212 @@
+/* objective.c -- regression on the host: rows of floats from a safetensors file, validation.
+//@ head
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objective.h"
+#include "runtime/base.h"               // die(), the world of ranks
+#include "runtime/files/crc32c.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/run/agree.h"          // what all ranks must have the same
+#include "shape.h"                      // B, T, X, Y
+#include "step.h"                       // io, model
+
+//@ metrics
+
+//@ if noise
+static uint64_t seed;
+
+//@ end
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* Of all samples: features (n, T, X) and targets (n, T, Y), NaN: none. */
+typedef struct {
+    int64_t n;
+    float *features, *targets;
+} Records;
+
+static Records records[2];       /* to train on, to validate on */
+
+static Records *records_of(const Data *d)
+{
+    return &records[d->eval];
+}
+
+static float *read_floats(const StFile *f, const char *name, int64_t *n, int64_t columns)
+{
+    const StTensor *t = st_find(f, name);
+    if (!t || t->dtype != ST_F32 || t->rank != 3 || t->shape[1] != T || t->shape[2] != columns ||
+        (*n && t->shape[0] != *n))
+        die(EXIT_MISMATCH, "%s: want %s as F32 of (samples, %d, %lld), of all tensors as many "
+            "samples", f->path, name, T, (long long)columns);
+    *n = t->shape[0];
+    uint64_t bytes = t->end - t->begin;
+    float *to = malloc((size_t)bytes + 1);
+    char *error = to ? st_read(f, t, to, 0, bytes) : format("out of memory for %s", name);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    return to;
+}
+
+static void open_records(Data *d, const char *path, uint64_t order, bool eval)
+{
+    StFile f;
+    char *error = st_open(&f, path);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    Records *r = &records[eval];
+    r->features = read_floats(&f, "features", &r->n, X);
+    r->targets = read_floats(&f, "targets", &r->n, Y);
+    for (int64_t i = 0; i < r->n * T * X; i++)
+        if (!isfinite(r->features[i]))
+            die(EXIT_DATA, "%s: sample %lld has a feature that is NaN or Inf", path,
+                (long long)(i / (T * X)));
+    uint32_t crc = crc32c(0, r->features, sizeof(float) * (size_t)(r->n * T * X));
+    crc = crc32c(crc, r->targets, sizeof(float) * (size_t)(r->n * T * Y));
+    data_open_own(d, format("floats:%08x", crc), path, r->n, T, &model, order, eval);
+    st_close(&f);
+}
+
+void objective_open(const Flags *f, Data *train, Data *eval)
+{
+    bool trains = *f->data, evaluates = *f->eval_data;
+//@ if noise
+    seed = (uint64_t)f->seed;
+//@ end
+    if (trains)
+        open_records(train, f->data, (uint64_t)f->seed, false);
+    if (evaluates)
+        open_records(eval, f->eval_data, (uint64_t)f->seed, true);
+    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+}
+
+/* Any weights read any floats. */
+void objective_suit(const WeightFolders folder, const Data *own)
+{
+    (void)folder, (void)own;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static int64_t counted[2];       /* targets of all ranks, of even and odd steps */
+
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    return (Batch){
+//@ batch
+    };
+}
+
+//@ if noise
+/* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
+static void set_noise(int64_t step, int64_t micro, int64_t sample0)
+{
+    uint32_t *noise = io.noise[micro];
+    noise[0] = (uint32_t)seed;
+    noise[1] = (uint32_t)(seed >> 32);
+    noise[2] = (uint32_t)step;
+    noise[3] = (uint32_t)sample0;
+}
+
+//@ end
+static void set_counts(int64_t step, int64_t targets)
+{
+    counted[step % 2] = targets;
+    *io.scale = targets ? (float)(1.0 / (double)targets) : 0;
+}
+
+static int64_t count(const float *targets, int64_t n)
+{
+    int64_t known = 0;
+    for (int64_t i = 0; i < n; i++)
+        known += !isnan(targets[i]);
+    return known;
+}
+
+/* The samples of a step; malloc'ed. -1: none, at the end of a validation. */
+static int64_t *samples_of(Data *d, int64_t step)
+{
+    int64_t *sample = malloc(sizeof *sample * (size_t)d->G);
+    if (!sample)
+        die(EXIT_INTERNAL, "out of memory for the samples of a step");
+    data_samples(d, step, sample, d->G);
+    return sample;
+}
+
+static void fill_micro(const Data *d, const int64_t *sample, int64_t step, int64_t micro)
+{
+    const Records *r = records_of(d);
+    Batch to = batch_at(micro);
+    int64_t first = data_sample0(d, step, micro);
+    for (int64_t b = 0; b < B; b++) {
+        int64_t i = sample[first + b];
+        for (int64_t k = 0; k < T * X; k++)
+            to.features[b * T * X + k] = i < 0 ? 0 : r->features[i * T * X + k];
+        for (int64_t k = 0; k < T * Y; k++)
+            to.targets[b * T * Y + k] = i < 0 ? NAN : r->targets[i * T * Y + k];
+    }
+//@ if noise
+    set_noise(step, micro, first);
+//@ end
+}
+
+void objective_fill(Data *d, int64_t step)
+{
+    int64_t *sample = samples_of(d, step), targets = 0;
+    for (int64_t g = 0; g < d->G; g++)
+        targets += count(records_of(d)->targets + sample[g] * T * Y, T * Y);
+    set_counts(step, targets);
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        fill_micro(d, sample, step, micro);
+    free(sample);
+}
+
+void objective_fill_any(void)
+{
+    set_counts(0, objective_work() * Y);
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        Batch to = batch_at(micro);
+        for (int64_t i = 0; i < B * T * X; i++)
+            to.features[i] = (float)(i % 7) - 3;
+        for (int64_t i = 0; i < B * T * Y; i++)
+            to.targets[i] = (float)(i % 3);
+//@ if noise
+        set_noise(0, micro, micro * B);
+//@ end
+    }
+}
+
+int64_t objective_work(void)
+{
+    return B * T * model.accum * model.ranks;
+}
+
+void objective_step(int64_t step, double *sum)
+{
+    sum[STEP_loss] = *io.loss;
+    sum[STEP_targets] = world.rank == 0 ? (double)counted[step % 2] : 0;
+    sum[STEP_places] = world.rank == 0 ? (double)objective_work() : 0;
+}
+
+/* ---- validation ------------------------------------------------------------------------------ */
+
+void objective_validate(Data *d, int64_t batches, double *sum)
+{
+    memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    for (int64_t b = 0; b < batches; b++) {
+        int64_t *sample = samples_of(d, b), samples = data_rows(d, b, 0);
+        fill_micro(d, sample, b, 0);
+        free(sample);
+        step_eval();
+        step_wait();
+        sum[EVAL_loss] += *io.loss;
+        sum[EVAL_samples] += (double)samples;
+        sum[EVAL_targets] += (double)count(io.targets[0], B * T * Y);
+        sum[EVAL_places] += (double)(samples * T);
+    }
+}
+
+const ObjectiveUse objective_use[] = {{0, NULL}};

@@ -1,0 +1,141 @@
+#!/bin/bash
+# An objective that only the tests have, added to a copy of the tree as gen/README.md says: its files, and rows in
+# tables (regression/, rows in regression/rows/). It trains to PyTorch's values on rows of floats.
+# Bounds, and why: tests/train/compare.c. BACKEND=sim: the CUDA target, on the simulator.
+source "$(dirname "$0")/../train/lib.sh"
+here=tests/objectives ref=$here/ref
+tree=$PWD/out/.test/objectives.$BACKEND
+mkdir -p "$tree"
+exec 9>"$tree.lock"
+flock 9
+
+# ---- the tree with the objective: new files and rows, nothing else
+
+rows() (cd $here/regression/rows && find . -type f | sed 's,^\./,,')
+files() (cd $here/regression && find . -type f ! -path './rows/*' | sed 's,^\./,,')
+
+# Rows stand at the end of a table: before its first #undef, else behind its last line.
+with_rows() {           # TABLE ROWS
+    awk -v rows="$2" '
+        function all() { while ((getline line < rows) > 0) print line; done = 1 }
+        /^#undef/ && !done { all() }
+        { print }
+        END { if (!done) all() }' "$1"
+}
+
+verdict "added: files of its own" "$(files | while read -r file; do [ ! -e "$file" ] || echo "$file"; done)"
+verdict "added: rows of tables" "$(rows | while read -r file; do
+    [ "${file%.def}" != "$file" ] && [ -e "$file" ] || echo "$file"; done)"
+
+# With the times of what they are made from, so that only what changed is compiled.
+rm -rf "$tree"/{gen,templates,kernels,runtime,recipes}
+cp -a gen templates kernels runtime Makefile "$tree"
+mkdir "$tree/recipes"
+cp -a $here/recipe.lua "$tree/recipes/regression.lua"
+files | while read -r file; do cp -a "$here/regression/$file" "$tree/$file"; done
+rows | while read -r file; do
+    with_rows "$file" "$here/regression/rows/$file" >"$tree/$file"
+    last=$file
+    [ "$file" -nt "$here/regression/rows/$file" ] || last=$here/regression/rows/$file
+    touch -r "$last" "$tree/$file"
+done
+make -s -C "$tree" -j"$cores" gen CFLAGS="-std=c11 -O0 -Wall -Wextra -Wshadow -Wvla -Werror" \
+    >"$scratch/gen.log" 2>&1 || { verdict gen "$(grep -m 3 -E 'error|warning' "$scratch/gen.log")"; exit 1; }
+gen=$tree/out/.gen/gen
+
+# ---- programs
+
+make_program() {        # NAME [FIELD=VALUE ...]
+    local name=$1 dir=$work/regression.$1
+    shift
+    rm -rf "$dir"
+    "$gen" "$tree/recipes/regression.lua" "${target[@]}" "$@" -o "$dir" >"$dir.log" 2>&1 &&
+        make -s -C "$dir" "${tools[@]}" EXTRA="-O1 -g0 -Werror" >"$dir.log" 2>&1 ||
+        { verdict "build $name" "$(grep -v '^  CC' "$dir.log" | tail -n 3)"; exit 1; }
+}
+make_program one
+[ $BACKEND = sim ] || make_program two gpus=2 batch.accum=1
+
+# ---- it trains
+
+fit() {                 # PROGRAM RUN ARGS...: the exit code; what it said is in $scratch/RUN.log
+    local name=$1 run=$scratch/$2
+    shift 2
+    "$work/regression.$name/run.sh" --data $ref/train.safetensors --eval-data $ref/eval.safetensors \
+        --init-from $ref/model --eval-every 5 --out "$run" "$@" >"$run.log" 2>&1
+}
+fitted() {
+    fit "$@" || verdict "$2 trains" "exit $?: $(tail -n 2 "$scratch/$2.log")"
+}
+
+fitted one straight --save-every 1 --save-total-limit 0
+compare reference reference $ref "$scratch/straight"
+
+# All that a step and a validation report.
+reported() {            # KEY: the keys of the first record that has it
+    grep -m 1 "\"$1\": " "$scratch/straight/history.jsonl" | grep -o '"[a-z_]*": ' | tr -d '":' | tr -d '\n'
+}
+want="loss grad_norm learning_rate num_places places_per_second time epoch step "
+verdict "a step's metrics" "$([ "$(reported loss)" = "$want" ] || reported loss)"
+want="eval_loss eval_runtime eval_samples_per_second eval_steps_per_second eval_places_per_second time epoch step "
+verdict "a validation's metrics" "$([ "$(reported eval_loss)" = "$want" ] || reported eval_loss)"
+for line in '  data       11 samples of 8 places (floats:[0-9a-f]*), 3 steps an epoch' \
+    'step 10/10  loss 0\.4667  .* places/s ' 'step 10/10  eval loss 1\.8050  5 samples in '; do
+    verdict "it says: $line" "$(grep -q "^$line" "$scratch/straight.log" || tail -n 8 "$scratch/straight.log")"
+done
+
+# Killed where nothing is saved, it goes on as if it had not been: the same bits.
+{ DIECAST_FAULT=kill9:rank=0:step=8 fit one killed --save-every 3; } 2>/dev/null && verdict killed "it was not"
+fitted one killed --save-every 3
+verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+compare resumed history "$scratch/straight" "$scratch/killed" 0
+for file in "$scratch/straight/checkpoint-10"/*.safetensors; do
+    verdict "resumed bits $(basename "$file")" "$(cmp "$file" "$scratch/killed/checkpoint-10/$(basename "$file")" 2>&1)"
+done
+
+# Two ranks in the place of two micro-batches add the same gradients in another order: as near to fp64 as one rank.
+if [ $BACKEND != sim ]; then
+    fitted two two
+    compare "two ranks" reference $ref "$scratch/two"
+fi
+
+# ---- what other objectives have
+
+said() { "$work/regression.one/train" --out "$scratch/none" "$@" 2>&1; }
+for flag in --sample --temperature --top-p --max-new-tokens; do
+    line=$(said $flag 1)
+    code=$?
+    want="$flag: of programs whose objective is lm; this one's is regression"
+    verdict "$flag is refused" "$([ $code = 80 ] && [[ $line == *"$want"* ]] || echo "exit $code: $line")"
+done
+said --help >"$scratch/help"
+verdict "--help has no sampling" "$(grep -i -e '--sample' -e '^sampling' -e '--temperature' -e '--top-p' "$scratch/help"
+    grep -q -e '--eval-data' "$scratch/help" || cat "$scratch/help")"
+rate=$(grep -A 1 -e '--lr X' "$scratch/help")
+verdict "--help: its own default" "$([[ $rate == *0.003* ]] || echo "$rate")"
+
+refused() {             # FIELD=VALUE TEXT: gen says so
+    "$gen" "$tree/recipes/regression.lua" "$1" -o "$scratch/never" >"$scratch/said" 2>&1 &&
+        echo "gen took it" >"$scratch/said"
+    verdict "$1 is refused" "$(grep -q -- "$2" "$scratch/said" || cat "$scratch/said")"
+}
+refused data.kind=rows "data.kind: the objective regression learns from no token files, got"
+refused model.vocab=31 "model.vocab: of recipes whose objective is lm; this one's is regression"
+
+# Floats of another shape, tokens and numbers that are none: one line each.
+bad() {                 # NAME FILE CODE TEXT
+    local line code
+    line=$("$work/regression.one/train" --out "$scratch/none" --init-from none --data "$2" 2>&1)
+    code=$?
+    verdict "$1" "$([ $code = "$3" ] && [ "$(grep -c '^rank ' <<<"$line")" = 1 ] && grep -q "$4" <<<"$line" ||
+        echo "exit $code: $line")"
+}
+bad "token files are no floats" tests/train/ref/gpt2_tiny/tokens.safetensors 83 \
+    "want features as F32 of (samples, 8, 5)"
+spoilt=$scratch/nan.safetensors
+cp $ref/train.safetensors "$spoilt"
+features=$((8 + $(od -An -tu8 -N8 "$spoilt") + $(head -c 500 "$spoilt" |
+    grep -ao '"features":{[^}]*}' | sed 's/.*offsets":\[\([0-9]*\),.*/\1/')))
+printf '\0\0\300\177' | dd of="$spoilt" bs=1 seek=$((features + 4 * 8 * 5 * 3)) conv=notrunc status=none
+bad "a feature that is NaN" "$spoilt" 88 "sample 3 has a feature that is NaN"
+exit $failed
