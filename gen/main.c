@@ -138,7 +138,8 @@ static Graph *read_text(const Command *cmd)
     static void (*const check[])(const Graph *) = {check_graph, check_fuse, check_part, check_plan};
     size_t n = strlen(cmd->recipe);
     if (n < 3 || strcmp(cmd->recipe + n - 3, ".ir"))
-        err((Loc){0}, "--from %s: want the text of a room, FILE.ir, got %s", cmd->from, cmd->recipe);
+        err((Loc){0}, "--from %s: want the text of a room, FILE.ir, got %s", cmd->from,
+            cmd->recipe);
     char *text = file_text(cmd->recipe, 1 << 28, &n);
     if (!text)
         err((Loc){0}, "cannot read %s: %s", cmd->recipe, strerror(errno));
@@ -155,8 +156,8 @@ static Graph *read_text(const Command *cmd)
         check[i - FIRST_IR](g);
     bug_in_text(NULL);
     if (!strcmp(g->target->backend, "cuda") && access(g->fact[FACT_recipe].text, R_OK))
-        err((Loc){cmd->recipe, 0}, "is of the recipe %s, which is not to be found here: its lock file "
-            "says how products are computed; run gen where it is", g->fact[FACT_recipe].text);
+        err((Loc){cmd->recipe, 0},
+            "is of the recipe %s, which is not to be found here: its lock file says how products are computed; run gen where it is", g->fact[FACT_recipe].text);
     return g;
 }
 
@@ -309,7 +310,8 @@ static void want_room(const char *before, const char *word, int first)
     Str all = {0};
     for (int i = first; i < ROOMS; i++)
         str_print(&all, "%s%s", i == first ? "" : i == ROOMS - 1 ? " or " : ", ", room_name[i]);
-    err((Loc){0}, "%s %s: no %s; %s", before, word, first ? "room with a text to go on from" : "such room",
+    err((Loc){0}, "%s %s: no %s; %s", before, word,
+        first ? "room with a text to go on from" : "such room",
         near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
 }
 
@@ -318,8 +320,8 @@ static Command check_from(Command cmd)
 {
     want_room("--from", cmd.from, FIRST_IR);
     if (cmd.noverrides)
-        err((Loc){0}, "--from %s: %s: a text has no fields; edit it, or start from the recipe", cmd.from,
-            cmd.override[0]);
+        err((Loc){0}, "--from %s: %s: a text has no fields; edit it, or start from the recipe",
+            cmd.from, cmd.override[0]);
     if (cmd.roundtrip)
         err((Loc){0}, "--from and --roundtrip: one or the other; --roundtrip wants a recipe");
     if (cmd.out)

@@ -135,7 +135,8 @@ static char *overrides(const Graph *g)
 /* What made the folder, for a shell, in a comment. */
 static char *command(const Graph *g)
 {
-    return text_print("gen %s%s", text_shell(text_comment(g->fact[FACT_recipe].text)), overrides(g));
+    const char *recipe = g->fact[FACT_recipe].text;
+    return text_print("gen %s%s", text_shell(text_comment(recipe)), overrides(g));
 }
 
 /* Of the text after the last room. */
@@ -261,8 +262,8 @@ static char *recipe_h(const Graph *g)
     count_parameters(g, &all, &trained);
     const char *adapter = fact[FACT_adapter_json].text;
     Str s = {0};
-    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n", c_string(fact[FACT_recipe].text),
-              c_string(fact[FACT_name].text), fact[FACT_hash].text);
+    str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n",
+              c_string(fact[FACT_recipe].text), c_string(fact[FACT_name].text), fact[FACT_hash].text);
     if (*overrides(g))
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",

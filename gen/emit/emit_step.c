@@ -414,7 +414,8 @@ char *emit_calls(const Graph *g, const Schedule *c, const char *stream)
             print_clear(&s, g, c->item[i].clears, stream);
     for (int i = 0; on_gpu(g) && i < c->nresults; i++) {
         const char *name = c_name(c->result[i]->name);
-        str_print(&s, "    fetch(io.%s, %s, %s, %s);\n", name, name, size_text(c->result[i]), stream);
+        str_print(&s, "    fetch(io.%s, %s, %s, %s);\n", name, name,
+                  size_text(c->result[i]), stream);
     }
     if (g->ranks > 1 && !on_gpu(g) && !schedule_at_start(c) && !has_collective(c))
         str_print(&s, "    comm_advance();\n");

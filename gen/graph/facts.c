@@ -16,7 +16,7 @@ const FactRow fact_row[NFACTS] = {
 #undef FACT
 };
 
-/* ---- of a recipe ------------------------------------------------------------------------------ */
+/* ---- of a recipe ----------------------------------------------------------------------------- */
 
 static void add_word(Fact *f, char *word)
 {
@@ -75,7 +75,7 @@ void facts_make(Graph *g, Config *c)
     g->fact[FACT_adapter_json].text = model_adapter_json(g, c);
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------ */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* The chunk of the losses over the vocabulary; 0: there are none. */
 static int64_t chunk_of(const Graph *g)

@@ -613,6 +613,8 @@ static void read_schedule(Reader *r)
     for (int i = 0; i < r->g->nschedules; i++)
         if (!strcmp(r->g->schedules[i]->name, name))
             err(r->at, "schedule %s stands here twice", name);
+    if (!strcmp(name, "open") || !strcmp(name, "wait") || !strcmp(name, "products"))
+        err(r->at, "schedule %s: the program has a step_%s() of its own", name, name);
     Schedule *s = ir_schedule(r->g, name, "");
     do
         read_item(r, s);

@@ -210,7 +210,7 @@ char *model_adapter_json(const Graph *g, Config *c)
     return json_text(o);
 }
 
-/* ---- the contract: what stands twice is the same ---------------------------------------------- */
+/* ---- the contract: what stands twice is the same --------------------------------------------- */
 
 static const struct { int field; const char *size; } sized[] = {
     {F_model_layers, "L"}, {F_model_hidden, "C"},   {F_model_heads, "H"},
@@ -263,7 +263,8 @@ static char *json_fault(const Graph *g, int fact)
     cJSON *o = text ? json_parse(text, strlen(text), &error) : NULL;
     if (text && !cJSON_IsObject(o))
         return text_print("no JSON object: %s", error ? error : "it is something else");
-    for (size_t i = 0; o && fact == FACT_config_json && i < sizeof config_keys / sizeof *config_keys; i++)
+    bool config = o && fact == FACT_config_json;
+    for (size_t i = 0; config && i < sizeof config_keys / sizeof *config_keys; i++)
         for (int k = 0; k < SIZED && !fault && !strcmp(config_keys[i].family, g->family); k++)
             if (ir_size(g, sized[k].size) &&
                 !strcmp(config_keys[i].written, field_row[sized[k].field].path))

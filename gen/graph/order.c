@@ -47,7 +47,7 @@ int64_t program_times(const Graph *g, const Program *p)
     return 1;
 }
 
-/* ---- following a value ------------------------------------------------------------------------ */
+/* ---- following a value ----------------------------------------------------------------------- */
 
 static bool lists(const Ref *list, int n, const Value *v)
 {
@@ -144,8 +144,7 @@ static bool reads_micro(const Program *p, int64_t *count)
     return false;
 }
 
-/* A program does what its role says; it stands in a schedule, and every schedule that has it repeats
- * it as often as there are micro-batches of what it reads. */
+/* A program does what its role says; it stands in a schedule, and each that has it repeats it as often as there are micro-batches of what it reads. */
 static void check_program(const Graph *g, const Program *p)
 {
     for (int i = 0; i < p->nops; i++) {
@@ -183,6 +182,8 @@ void check_schedules(const Graph *g)
         check_program(g, g->programs[i]);
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *s = g->schedules[i];
+        if (s->captured && (strcmp(g->target->backend, "cuda") || schedule_at_start(s)))
+            bug("schedule %s: only a GPU captures, and nothing that is done once", s->name);
         for (int k = 0; k < g->nvalues; k++)
             if (value_is_gradient(g->values[k]))
                 follow(s, g->values[k], false);

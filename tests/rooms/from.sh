@@ -2,6 +2,7 @@
 # from.sh OBJECTS: gen --from ROOM FILE.ir. A text that is edited makes the program of the recipe that would say so; the
 # order of a step is that of its schedule; what contradicts itself is refused in one line. (That a text as it is makes
 # the same folder: tests/gold/ir.sh.) OBJECTS: an emitted folder of the CPU, built with -O0.
+# shellcheck disable=SC2016      # $ of the texts
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 gen=${GEN:-out/.gen/gen}
@@ -61,7 +62,8 @@ verdict "another order" \
 verdict "one more schedule" "$([ "$(body order again)" = "loss = 0 run_eval run_eval" ] || body order again)"
 verdict "its prototype" "$(grep -q '^void step_again(void);  *// the same twice$' "$t/order/step.h" || echo none)"
 awk '/^schedule decode/ { next } /^program/ { out = $2 == "decode" }
-     !out && !/^value %d\.|^state \$(keys|values|logits)|^input %(token|place) / { print }' "$t/graph.ir" >"$t/silent.ir"
+     !out && !/^value %d\.|^state \$(keys|values|logits)|^input %(token|place) / { print }' \
+    "$t/graph.ir" >"$t/silent.ir"
 "$gen" --from graph "$t/silent.ir" -o "$t/silent" >"$t/log" 2>&1 || verdict silent "$(cat "$t/log")"
 verdict "no decode without its schedule" "$(grep -n 'decode\|logits;' "$t/silent/step.c" "$t/silent/step.h")"
 
@@ -95,31 +97,43 @@ refused() {
     rm -rf "$t/no"
 }
 line() { grep -n -m1 -- "$2" "$t/$1.ir" | cut -d: -f1; }
-refused "a size that dimensions do not follow" graph 's/^size B 6/size B 5/' "edit.ir:$(line graph '^input %tokens'): tokens: B is 5, here 6"
+refused "a size that dimensions do not follow" graph 's/^size B 6/size B 5/' \
+    "edit.ir:$(line graph '^input %tokens'): tokens: B is 5, here 6"
 refused "a dimension" graph '/^input %tokens/s/\[6,10\]/[6,11]/' "edit.ir:$(line graph ' = embed_pos '): embed_pos: "
 refused "a width that config.json does not have" graph 's/\b210\b/150/g; s/"n_inner": 150/"n_inner": 210/' \
     "edit.ir:$(line graph '^set config_json'): want \"n_inner\": 150"
 refused "a width that checkpoints do not have" graph 's/^| model.ffn=210/| model.ffn=211/' \
     "edit.ir:$(line graph '^set model_fields'): want the line model.ffn=210, found model.ffn=211"
-refused "a precision" graph 's/^set precision "fp32"/set precision "fp64"/' "edit.ir:$(line graph '^set precision'): precision: want fp32|bf16|fp16, got fp64"
+refused "a precision" graph 's/^set precision "fp32"/set precision "fp64"/' \
+    "edit.ir:$(line graph '^set precision'): precision: want fp32|bf16|fp16, got fp64"
 refused "layers" graph 's/^repeat 2 up/repeat 3 up/' "edit.ir:"
 refused "heads" graph 's/  heads 2 /  heads 4 /' "edit.ir:$(line graph '  heads 2 '): "
-refused "a missing line" graph '/^set name/d' "edit.ir:$(grep -c '' "$t/graph.ir" | awk '{ print $1 - 1 }'): no line \`set name\`"
+refused "a missing line" graph '/^set name/d' \
+    "edit.ir:$(grep -c '' "$t/graph.ir" | awk '{ print $1 - 1 }'): no line \`set name\`"
 refused "a name twice" graph '/^set name/p' "edit.ir:$(($(line graph '^set name') + 1)): name is set twice"
 refused "a name for a shell" graph 's/^set name "r"/set name "r;x"/' 'gen: name "r;x"'
-refused "an unknown fact" graph 's/^set tune/set tuned/' "edit.ir:$(line graph '^set tune'): tuned is nothing that is set"
+refused "an unknown fact" graph 's/^set tune/set tuned/' \
+    "edit.ir:$(line graph '^set tune'): tuned is nothing that is set"
 refused "a flag" graph '/^set model_fields/i set flags "learning=3"' \
     "edit.ir:$(line graph '^set model_fields'): flags: want NAME=VALUE of a run-time flag, got learning=3"
-refused "a program that is not there" plan '/^schedule eval/s/, eval/, evil/' "edit.ir:$(line plan '^schedule eval'): schedule eval: there is no program evil"
+refused "a program that is not there" plan '/^schedule eval/s/, eval/, evil/' \
+    "edit.ir:$(line plan '^schedule eval'): schedule eval: there is no program evil"
 refused "a program of no schedule" plan '/^schedule decode/d' "edit.ir: program decode stands in no schedule"
-refused "a schedule twice" plan '/^schedule eval/p' "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval stands here twice"
+refused "a schedule twice" plan '/^schedule eval/p' \
+    "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule eval stands here twice"
 refused "no clearing" graph '/^schedule train/s/ begin,//' "edit.ir: "
 refused "update before reduce" plan '/^schedule train/s/reduce, update/update, reduce/' \
-    "edit.ir: schedule train: $(grep -o -m1 'adamw[a-z_]*' "$t/graph.ir") in update reads total_norm before it is written"
+    "edit.ir: schedule train: adamw in update reads total_norm before it is written"
 refused "too few micro-batches" plan '/^schedule train/s/micro \* 3/micro * 2/' \
     "edit.ir: micro stands 2 times in a schedule, but has 3 micro-batches"
-refused "a result of nobody" plan '/^schedule decode/s/-> $logits/-> $loss/' "edit.ir: schedule decode does not write its result loss"
-refused "a role" plan 's/^program reduce  reduce/program reduce  forward/' "edit.ir: grad_norm in reduce, whose role is forward"
+refused "a result of nobody" plan '/^schedule decode/s/-> $logits/-> $loss/' \
+    "edit.ir: schedule decode does not write its result loss"
+refused "a graph without a GPU" plan '/^schedule eval/s/  "/  captured  "/' \
+    "edit.ir: schedule eval: only a GPU captures"
+refused "a function that is there" plan '/^schedule eval/{p;s/eval   /wait   /}' \
+    "edit.ir:$(($(line plan '^schedule eval') + 1)): schedule wait: the program has a step_wait() of its own"
+refused "a role" plan 's/^program reduce  reduce/program reduce  forward/' \
+    "edit.ir: grad_norm in reduce, whose role is forward"
 refused "a kernel of something else" fuse '0,/ gelu_fwd/s/ gelu_fwd/ add_fwd/' "edit.ir: group "
 refused "an address" plan '/^param $wte/s/at device+0x0/at device+0x4/' "edit.ir: "
 refused "another target's kernel" fuse '0,/^@g[0-9]* [a-z_]*/s/^\(@g[0-9]*\) [a-z_]*/\1 nothing/' \
@@ -136,14 +150,18 @@ said() {
     said=${said//$t\//}
     verdict "$name" "$([ $rc = 1 ] && [ "$said" = "$want" ] || echo "exit $rc: $said, want $want")"
 }
-said "a room misspelt" "gen: --from grpah: no room with a text to go on from; did you mean graph?" --from grpah "$t/graph.ir"
-said "a room without" "gen: --from config: no room with a text to go on from; want graph, fuse, part or plan" --from config "$t/graph.ir"
+said "a room misspelt" \
+    "gen: --from grpah: no room with a text to go on from; did you mean graph?" --from grpah "$t/graph.ir"
+said "a room without" "gen: --from config: no room with a text to go on from; want graph, fuse, part or plan" \
+    --from config "$t/graph.ir"
 said "no file" "gen: cannot read no.ir: No such file or directory" --from plan "$t/no.ir"
 said "a recipe" "gen: --from plan: want the text of a room, FILE.ir, got r.lua" --from plan "$t/r.lua"
-said "a word" "gen: --from plan: batch.micro=2: a text has no fields; edit it, or start from the recipe" --from plan "$t/plan.ir" batch.micro=2
+said "a word" "gen: --from plan: batch.micro=2: a text has no fields; edit it, or start from the recipe" \
+    --from plan "$t/plan.ir" batch.micro=2
 said "an earlier room" "gen: -d graph: comes before plan, from which --from goes on" --from plan "$t/plan.ir" -d graph
 said "no room" "gen: --from: want a room and the file of its text after it" --from
 said "a text without a room" "plan.ir: the text of a room; want: gen --from ROOM plan.ir" "$t/plan.ir"
 "$gen" -d plan recipes/h200x1_tiny.lua | sed 's,^set recipe ".*",set recipe "elsewhere.lua",' >"$t/lost.ir"
-said "a lock file that is not here" "lost.ir: is of the recipe elsewhere.lua, which is not to be found here: its lock file says how products are computed; run gen where it is" --from plan "$t/lost.ir" -o "$t/no"
+lost="is of the recipe elsewhere.lua, which is not to be found here: its lock file says how products are computed"
+said "a lock file that is not here" "lost.ir: $lost; run gen where it is" --from plan "$t/lost.ir" -o "$t/no"
 exit $failed
