@@ -441,7 +441,7 @@ struct Op {
 
 /* Equal layers: the ops of a region run for l = 0..count-1, or backwards. Regions do not nest. */
 typedef struct {
-    int64_t count;
+    Dim count;
     bool reverse;
 } Region;
 
@@ -580,7 +580,9 @@ void schedule_result(Schedule *s, Value *v);
 bool schedule_at_start(const Schedule *s);                   /* of tables */
 /* How often a schedule that has the program repeats it; 1: none does */
 int64_t program_times(const Graph *g, const Program *p);
-int ir_region(Program *p, int64_t count, bool reverse);
+int ir_region(Program *p, Dim count, bool reverse);
+/* The region whose turns v[l] is for; NULL: none of the program's. */
+const Region *ir_region_of(const Program *p, const Value *v);
 Op *ir_op(Program *p, int kind, int region, Loc loc);        /* appended */
 void op_in(Op *op, Ref r);
 void op_out(Op *op, Ref r);

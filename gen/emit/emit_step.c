@@ -63,7 +63,7 @@ char *emit_plan(const Graph *g)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static char *operand(Ref r)
+static char *operand(const Program *p, Ref r)
 {
     char *name = c_name(r.v->name);
     if (r.v->internal)
@@ -72,8 +72,11 @@ static char *operand(Ref r)
         return name;
     if (r.index == IX_MICRO)
         return text_print("AT(%s, micro)", name);
+    const Region *loop = r.index == IX_CONST && r.k ? ir_region_of(p, r.v) : NULL;
+    if (loop && loop->count.n == r.k)
+        return text_print("AT(%s, %s)", name, loop->count.sym);
     if (r.index == IX_CONST)
-        return text_print("AT(%s, %s)", name, !r.k ? "0" : "L");
+        return text_print("AT(%s, %" PRId64 ")", name, r.k);
     if (r.v->slots < r.v->count && r.v->slots > 1)
         return r.k ? text_print("AT(%s, (l + %" PRId64 ") %% %" PRId64 ")", name, r.k, r.v->slots)
                    : text_print("AT(%s, l %% %" PRId64 ")", name, r.v->slots);
@@ -201,7 +204,7 @@ static char *expand(const Call *c, const char *word)
         if (strchr(w, '?') && atoi(w + 1) >= call_op(c, 0)->nin)
             return text_copy("NULL");
         Ref r = kernel_operand(c->p, c->group, word);
-        return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(r);
+        return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(c->p, r);
     }
     return attribute(c, word);
 }
@@ -330,8 +333,9 @@ static void print_program(Str *s, const Graph *g, const Program *p)
                 str_print(s, "    }\n");
             region = c.group->region;
             if (region)
-                str_print(s, p->region[region].reverse ? "    for (int l = L - 1; l >= 0; l--) {\n"
-                                                       : "    for (int l = 0; l < L; l++) {\n");
+                str_print(s, p->region[region].reverse ? "    for (int l = %s - 1; l >= 0; l--) {\n"
+                                                       : "    for (int l = 0; l < %s; l++) {\n",
+                          p->region[region].count.sym);
         }
         int indent = region ? 8 : 4;
         print_stage(s, p, c.group, indent);

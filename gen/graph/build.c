@@ -11,7 +11,7 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
     const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
     Value *v =
         ir_new(b->g, VK_TEMP, PU_activations, dt,
-               text_print("%s%s%s", p, b->region ? b->stack.name : "", name), rank, d, b->loc);
+               text_print("%s%s%s", p, b->stack.name, name), rank, d, b->loc);
     if (!b->region)
         return ref(v);
     v->count = b->stack.layers.n;

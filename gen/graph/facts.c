@@ -120,6 +120,12 @@ void sizes_make(Build *b)
         ir_size_add(g, "R", config_int(c, F_lora_rank), "rank of the adapters");
     if (chunk_of(g))
         ir_size_add(g, "ROWS", chunk_of(g), "rows of logits held at a time");
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 1; k <= g->programs[i]->nregions; k++) {
+            Dim layers = g->programs[i]->region[k].count;
+            if (!ir_size(g, layers.sym))
+                ir_size_add(g, layers.sym, layers.n, "layers of another stack");
+        }
     for (int i = 0; i < b->nsizes; i++)
         if (!ir_size(g, b->size[i].sym) && is_of_input(g, b->size[i].sym))
             ir_size_add(g, b->size[i].sym, b->size[i].n, "of inputs");
@@ -206,10 +212,10 @@ char *size_fault_value(const Graph *g, const Value *v)
 
 char *size_fault_op(const Graph *g, const Program *p, const Op *op)
 {
-    int64_t layers = ir_size(g, "L");
-    if (op->region && p->region[op->region].count != layers)
-        return text_print("a repeat of %" PRId64 ", but L is %" PRId64,
-                          p->region[op->region].count, layers);
+    Dim layers = op->region ? p->region[op->region].count : (Dim){0};
+    if (op->region && ir_size(g, layers.sym) != layers.n)
+        return text_print("a repeat of %" PRId64 ", but %s is %" PRId64, layers.n, layers.sym,
+                          ir_size(g, layers.sym));
     for (int i = 0; i < op->nattr; i++) {
         const char *name = attr_symbol(op->attr[i].key);
         if (name && ir_size(g, name) != op->attr[i].i)
@@ -218,9 +224,9 @@ char *size_fault_op(const Graph *g, const Program *p, const Op *op)
     }
     for (int i = 0; i < op->nin + op->nout; i++) {
         Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
-        if (r.index == IX_CONST && r.k && r.k != layers)
+        if (r.index == IX_CONST && r.k && r.k != r.v->count - 1)
             return text_print("%s[%" PRId64 "]: want the first, or the last: %" PRId64, r.v->name,
-                              r.k, layers);
+                              r.k, r.v->count - 1);
     }
     return NULL;
 }

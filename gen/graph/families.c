@@ -29,8 +29,6 @@ void family_shapes(Build *b)
     size_add(b, "B", b->B);
     size_add(b, "T", b->T);
     b->stack = (Stack){"", dim(config_int(c, F_model_layers), "L"), 0};
-    for (const char *p = b->family->block; *p; p += strcspn(p, " "), p += *p == ' ')
-        b->block_sites += is_step(p, "attention") || is_step(p, "ffn") ? 2 : 0;
     b->C = config_int(c, F_model_hidden);
     b->H = config_int(c, F_model_heads);
     b->K = config_int(c, F_model_kv_heads);
@@ -39,9 +37,22 @@ void family_shapes(Build *b)
     b->V = config_int(c, F_model_vocab);
     const char *precision = config_text(c, F_precision);
     b->act = !strcmp(precision, "bf16") ? DT_BF16 : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
-    b->biases = b->family->biases;
-    if (config_bool(c, F_model_attention_bias))
-        b->biases |= BIAS_ATTENTION;
+}
+
+/* Whether linear layers of this kind have a bias. */
+static bool biased(const Build *b, int kind)
+{
+    int chosen = config_bool(b->c, F_model_attention_bias) ? BIAS_ATTENTION : 0;
+    return (b->family->biases | chosen) & kind;
+}
+
+/* Linear layers, each with a dropout site, of a block. */
+static int block_sites(const Build *b)
+{
+    int n = 0;
+    for (const char *p = b->family->block; *p; p += strcspn(p, " "), p += *p == ' ')
+        n += is_step(p, "attention") || is_step(p, "ffn") ? 2 : 0;
+    return n;
 }
 
 /* An activation with the rows of x. */
@@ -114,8 +125,7 @@ typedef struct { const char *path; int64_t rows; } Module;
 /* "b.qkv.w" inside blocks, "norm_f.w" outside. */
 static const char *parameter_name(const Build *b, const char *name, const char *suffix)
 {
-    return b->region ? text_print("b.%s%s.%s", b->stack.name, name, suffix)
-                     : text_print("%s.%s", name, suffix);
+    return text_print("%s%s%s.%s", b->region ? "b." : "", b->stack.name, name, suffix);
 }
 
 /* A parameter of rank 1 or 2 that holds the tensors `suffix` of the modules, one below the
@@ -244,7 +254,7 @@ static void adapter_weights(Build *b, const char *name, Adapters *l, Dim in, Dim
 /* The dropout site of the linear layer just begun, in a block that of layer 0. */
 static int64_t site(const Build *b)
 {
-    int64_t behind = b->region ? 0 : b->block_sites * (b->stack.layers.n - 1);
+    int64_t behind = b->region ? 0 : block_sites(b) * (b->stack.layers.n - 1);
     return b->stack.site + behind + b->sites - 1;
 }
 
@@ -266,7 +276,7 @@ static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref secon
     }
     op_float(op, "scale", alpha / (config_bool(c, F_lora_rslora) ? sqrt(r) : r));
     if (p > 0)
-        op_float(op, "dropout", p), op_int(op, "site", site(b)), op_int(op, "sites", b->region ? b->block_sites : 0);
+        op_float(op, "dropout", p), op_int(op, "site", site(b)), op_int(op, "sites", b->region ? block_sites(b) : 0);
     return op;
 }
 
@@ -599,13 +609,13 @@ static void step_attention(Build *b, const char *next)
     Module qkv[3], o = {b->family->o, b->C};
     b->loc = config_loc(b->c, F_model_hidden);
     Ref y = linear(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, qkv_modules(b, qkv),
-                   b->biases & BIAS_QKV);
+                   biased(b, BIAS_QKV));
     if (b->cos)
         y = rotate(b, y);
     y = attention(b, y);
     b->loc = config_loc(b->c, F_model_hidden);
-    b->x = linear(b, "o", y, dim_heads(b), dim_C(b), &o, 1, b->biases & BIAS_O);
-    residual_init(b, "b.o.w");
+    b->x = linear(b, "o", y, dim_heads(b), dim_C(b), &o, 1, biased(b, BIAS_O));
+    residual_init(b, parameter_name(b, "o", "w"));
 }
 
 static void step_ffn(Build *b, const char *next)
@@ -613,13 +623,13 @@ static void step_ffn(Build *b, const char *next)
     (void)next;
     Module up[2], down = {b->family->down, b->C};
     Dim F = dim(b->F, "F");
-    bool bias = b->biases & BIAS_FFN;
+    bool bias = biased(b, BIAS_FFN);
     b->loc = config_loc(b->c, F_model_ffn);
     Ref y = linear(b, b->family->gate ? "gate_up" : "up", b->x, dim_C(b), dim_up(b), up,
                    up_modules(b, up), bias);
     y = pointwise(b, op_find(b->family->activation), "act", y, F);
     b->x = linear(b, "down", y, F, dim_C(b), &down, 1, bias);
-    residual_init(b, "b.down.w");
+    residual_init(b, parameter_name(b, "down", "w"));
 }
 
 static void step_dense(Build *b, const char *next)
@@ -627,7 +637,7 @@ static void step_dense(Build *b, const char *next)
     (void)next;
     Module m = {b->family->dense, b->C};
     b->loc = config_loc(b->c, F_model_hidden);
-    Ref y = linear(b, "dense", b->x, dim_C(b), dim_C(b), &m, 1, b->biases & BIAS_DENSE);
+    Ref y = linear(b, "dense", b->x, dim_C(b), dim_C(b), &m, 1, biased(b, BIAS_DENSE));
     b->x = pointwise(b, op_find(b->family->activation), "dense.act", y, dim_C(b));
 }
 
@@ -643,8 +653,8 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
 static const char *stage_of(const Build *b, const char *step)
 {
     static const struct { const char *word, *stage; } stages[] = {
-        {"tokens", "embedding"}, {"attention", "attention"}, {"ffn", "feed-forward"},
-        {"norm_f", "head"}};
+        {"tokens", "embedding"}, {"norm_e", "embedding"}, {"attention", "attention"},
+        {"ffn", "feed-forward"}, {"dense", "head"},       {"norm_f", "head"}};
     while (is_step(step, "keep") || (!strncmp(step, "norm", 4) && strchr(step, ' ')))
         step = strchr(step, ' ') + 1;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
@@ -685,6 +695,7 @@ void family_block(Build *b)
 
 Ref family_last(Build *b)
 {
+    b->stage = "head";
     walk(b, b->family->last, (Ref){0});
     return b->x;
 }

@@ -71,9 +71,10 @@ static Ref like(Build *b, const char *name, Ref value, Dim columns)
 /* The name of a value without what build_temp() puts in front of it. */
 static const char *base_name(const Build *b, Ref value)
 {
-    const char *name = value.v->name;
-    return value.index == IX_LOOP && strchr(name, '.')
-               ? strchr(name, '.') + 1 + strlen(b->stack.name) : name;
+    const char *name = value.v->name, *stack = b->stack.name;
+    if (value.index == IX_LOOP && strchr(name, '.'))
+        name = strchr(name, '.') + 1;
+    return strncmp(name, stack, strlen(stack)) ? name : name + strlen(stack);
 }
 
 /* Where the whole gradient of a value lives: that of a stream's element in the stream of gradients,

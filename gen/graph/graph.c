@@ -199,7 +199,7 @@ static void check_order(const Program *p)
 static void elements_of(const Program *p, const Op *op, Ref r, int64_t *first, int64_t *last)
 {
     *first = r.index == IX_NONE ? 0 : r.k;
-    *last = r.index == IX_LOOP ? r.k + p->region[op->region].count - 1 : *first;
+    *last = r.index == IX_LOOP ? r.k + p->region[op->region].count.n - 1 : *first;
 }
 
 /* No element of a temporary is written by two ops. */

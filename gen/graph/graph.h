@@ -38,9 +38,7 @@ typedef struct {
     int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
     Dim size[8];
     Dtype act;               /* activations and compute weights */
-    int biases;              /* BIAS_... */
     int sites;               /* dropout sites handed out in a block, and behind the blocks */
-    int block_sites;         /* those of a block */
     /* what rows are made of in the place of tokens: floats (B, T, X); the name of their linear layer
      * in weights' files */
     Value *features;
@@ -109,9 +107,13 @@ void check_schedules(const Graph *g);
 
 /* ---- programs.c: what objectives build of ---------------------------------------------------- */
 
-/* One way of the residual stream through embedding, blocks and final norm. */
+/* One way of the residual stream through a stack and what stands before and behind it. Of several
+ * stacks each has a pass, made while b->family and b->stack are its own; `from` is what the one
+ * below returned. */
 typedef struct {
+    const Family *family;    /* its blocks, and what stands before and behind them */
     Stack stack;
+    Ref from;                /* what its first step reads; v NULL: that makes it of the batch */
     Value *x, *dx;           /* one element a layer boundary; dx NULL: no backward pass */
     int begin;               /* its first op in the program */
     int first, last;         /* ops of the block: [first, last) */
@@ -119,7 +121,8 @@ typedef struct {
 Pass pass_trained(Build *b);                       /* x and its gradient dx */
 Pass pass_only(Build *b, const char *name);        /* of the stream */
 Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the final norm */
-/* Behind gradient_set() of a value that ops [.., end) made of what pass_forward() returned. */
+/* Behind gradient_set() of a value that ops [.., end) made of what pass_forward() returned; a stack
+ * above is walked before, and its `begin` is the end. */
 void pass_backward(Build *b, const Pass *p, int end);
 
 void program_micro(Build *b);                      /* started; its ops are the objective's */

@@ -121,8 +121,8 @@ static void print_program(Str *s, const Graph *g, const Program *p)
                 str_print(s, "end\n");
             region = op->region;
             if (region)
-                str_print(s, "repeat %" PRId64 " %s\n", p->region[region].count,
-                          p->region[region].reverse ? "down" : "up");
+                str_print(s, "repeat %" PRId64 " (%s) %s\n", p->region[region].count.n,
+                          p->region[region].count.sym, p->region[region].reverse ? "down" : "up");
         }
         if (op->group != group && op->group >= 0)
             print_group(s, g, p, group = op->group);
@@ -576,12 +576,15 @@ static void read_repeat(Reader *r)
 {
     Program *p = r->program;
     int64_t count = read_between(r, 1, INT32_MAX);
+    expect(r, "(");
+    Dim layers = {count, read_until(r, ")")};
+    expect(r, ")");
     bool down = accept(r, "down");
     if (!down)
         expect(r, "up");
     if (r->region)
         err(r->at, "repeat regions do not nest");
-    r->region = ir_region(p, count, down);
+    r->region = ir_region(p, layers, down);
     end_line(r);
 }
 

@@ -118,12 +118,25 @@ int64_t ir_size(const Graph *g, const char *name)
     return 0;
 }
 
-int ir_region(Program *p, int64_t count, bool reverse)
+int ir_region(Program *p, Dim count, bool reverse)
 {
     size_t n = (size_t)++p->nregions;
     p->region = arena_grow(p->region, sizeof *p->region * n, sizeof *p->region * (n + 1));
     p->region[n] = (Region){count, reverse};
     return p->nregions;
+}
+
+const Region *ir_region_of(const Program *p, const Value *v)
+{
+    for (int i = 0; i < p->nops; i++) {
+        const Op *op = &p->ops[i];
+        for (int k = 0; k < op->nin + op->nout && op->region; k++) {
+            Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
+            if (r.v == v && r.index == IX_LOOP)
+                return &p->region[op->region];
+        }
+    }
+    return NULL;
 }
 
 Op *ir_op(Program *p, int kind, int region, Loc loc)

@@ -72,6 +72,6 @@ double program_flops(const Program *p)
     double flops = 0;
     for (int i = 0; i < p->nops; i++)
         flops += op_row[p->ops[i].kind].flops(&p->ops[i]) *
-                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count : 1);
+                 (p->ops[i].region ? (double)p->region[p->ops[i].region].count.n : 1);
     return flops;
 }

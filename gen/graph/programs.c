@@ -50,13 +50,12 @@ Ref loss_scale(Build *b)
 
 Pass pass_only(Build *b, const char *name)
 {
-    return (Pass){.stack = b->stack, .x = stream(b, name)};
+    return (Pass){.family = b->family, .stack = b->stack, .x = stream(b, name)};
 }
 
 Pass pass_trained(Build *b)
 {
-    Pass p = {.stack = b->stack};
-    p.x = stream(b, text_print("%sx", b->stack.name));
+    Pass p = pass_only(b, text_print("%sx", b->stack.name));
     p.dx = stream(b, text_print("%sdx", b->stack.name));
     gradient_stream(p.x, p.dx);
     return p;
@@ -65,11 +64,12 @@ Pass pass_trained(Build *b)
 Ref pass_forward(Build *b, Pass *p)
 {
     Ref first = ref_at(p->x, 0);
+    b->family = p->family;
     b->stack = p->stack;
     p->begin = b->p->nops;
-    b->x = first;
+    b->x = p->from.v ? p->from : first;
     family_first(b, first);
-    b->region = ir_region(b->p, b->stack.layers.n, false);
+    b->region = ir_region(b->p, b->stack.layers, false);
     b->x = ref_loop(p->x, 0);
     family_block(b);
     b->region = 0;
@@ -80,11 +80,12 @@ Ref pass_forward(Build *b, Pass *p)
 
 void pass_backward(Build *b, const Pass *p, int end)
 {
+    b->family = p->family;
     b->stack = p->stack;
     gradient_walk(b, p->last, end);
     int first = p->first, last = p->last;
     Ref out = ref_loop(p->x, 1);
-    b->region = ir_region(b->p, b->stack.layers.n, true);
+    b->region = ir_region(b->p, b->stack.layers, true);
     if (!strcmp(config_text(b->c, F_memory_recompute), "block")) {
         b->mode = MODE_AGAIN;
         b->x = ref_loop(p->x, 0);

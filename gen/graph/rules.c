@@ -401,7 +401,7 @@ static char *places_fault(const Program *p, const Op *op)
         Ref r = i < op->nin ? op->in[i] : op->out[i - op->nin];
         if (r.index == IX_LOOP && !op->region)
             return text_print("%s[l] outside a region", r.v->name);
-        int64_t last = r.index == IX_LOOP ? p->region[op->region].count - 1 + r.k : r.k;
+        int64_t last = r.index == IX_LOOP ? p->region[op->region].count.n - 1 + r.k : r.k;
         if (r.index != IX_NONE && (r.k < 0 || last >= r.v->count))
             return text_print("index of %s beyond its %" PRId64 " elements", r.v->name, r.v->count);
     }

@@ -179,7 +179,7 @@ static void run_program(Run *r, Program *p, bool last)
         int region = p->ops[i].region;
         for (next = i + 1; region && next < p->nops && p->ops[next].region == region; next++)
             ;
-        int64_t turns = region ? p->region[region].count : 1;
+        int64_t turns = region ? p->region[region].count.n : 1;
         for (int64_t t = 0; t < turns; t++)
             for (int j = i; j < next; j++) {
                 if (op_attr(&p->ops[j], "last") && !last)

@@ -107,9 +107,9 @@ enum { TURNS = 3 };          /* of a loop: layers are equal, so three show what 
 /* Element that a reference means in turn l. Constants are 0 or the number of layers. */
 static int64_t element(const Program *p, Ref r, int64_t l)
 {
+    const Region *loop = r.index == IX_CONST && r.k ? ir_region_of(p, r.v) : NULL;
     if (r.index == IX_CONST)
-        return r.k && p->nregions && p->region[1].count > TURNS ? r.k - p->region[1].count + TURNS
-                                                                : r.k;
+        return loop && loop->count.n > TURNS ? r.k - loop->count.n + TURNS : r.k;
     return r.index == IX_LOOP ? l + r.k : 0;
 }
 
@@ -205,7 +205,7 @@ static char *run_programs(const Graph *g)
             for (next = k + 1; region && next < p->ngroups && p->groups[next].region == region;
                  next++)
                 ;
-            int64_t turns = region ? p->region[region].count : 1;
+            int64_t turns = region ? p->region[region].count.n : 1;
             turns = turns > TURNS ? TURNS : turns;
             for (int64_t t = 0; t < turns; t++)
                 for (int q = k; q < next && !m.error; q++)

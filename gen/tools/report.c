@@ -39,7 +39,7 @@ static double program_bytes(const Program *p)
             Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
             if (r.v->internal)
                 continue;
-            double turns = op->region           ? (double)p->region[op->region].count
+            double turns = op->region           ? (double)p->region[op->region].count.n
                            : r.index == IX_NONE ? (double)r.v->slots
                                                 : 1;
             bytes += (double)value_bytes(r.v) * turns;
@@ -63,7 +63,7 @@ static void print_work(const Graph *g, FILE *to)
         const Program *p = g->programs[i];
         int calls = 0;
         for (int k = 0; k < p->ngroups; k++)
-            calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count : 1;
+            calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count.n : 1;
         fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, program_flops(p) / 1e9,
                 program_bytes(p) / 1e9);
     }

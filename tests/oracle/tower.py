@@ -14,8 +14,10 @@ from torch.nn import functional as F
 import data
 
 C, LAYERS, HEADS, PLACES = 64, 2, 4, 64
+MODEL_TYPE = {"two_stacks": "norm_then_residual"}    # the recipe's family, where it is another
+TOP = 4                     # layers of the upper stack of two_stacks
 # eps of the norm behind the embedding, of the others
-EPS = {"post_norm": (1e-12, 1e-12), "norm_then_residual": (1e-3, 1e-5)}
+EPS = {"post_norm": (1e-12, 1e-12), "norm_then_residual": (1e-3, 1e-5), "two_stacks": (1e-3, 1e-5)}
 
 
 class Embeddings(nn.Module):
@@ -33,9 +35,8 @@ class Embeddings(nn.Module):
 
 
 class Layer(nn.Module):
-    def __init__(self, family):
+    def __init__(self, family, post):
         super().__init__()
-        post = family == "post_norm"
         self.post, self.function = post, F.gelu if post else F.relu
         self.query, self.key, self.value = (nn.Linear(C, C) for _ in range(3))
         self.output = nn.Linear(C, C, bias=post)
@@ -65,17 +66,20 @@ class Layer(nn.Module):
 class Head(nn.Module):
     def __init__(self, family, word):
         super().__init__()
-        self.post = family == "post_norm"
-        if self.post:
-            self.dense, self.LayerNorm = nn.Linear(C, C), nn.LayerNorm(C, EPS[family][1])
+        self.family = family
+        if family == "post_norm":
+            self.dense = nn.Linear(C, C)
+        if family != "norm_then_residual":
+            self.LayerNorm = nn.LayerNorm(C, EPS[family][1])
+        if family == "post_norm":
             self.word = [word]           # no parameter of this module's
         else:
             self.decoder = nn.Linear(C, data.VOCAB, bias=False)
 
     def forward(self, x):
-        if not self.post:
-            return self.decoder(x)
-        return F.linear(self.LayerNorm(F.gelu(self.dense(x))), self.word[0].weight)
+        if self.family == "post_norm":
+            return F.linear(self.LayerNorm(F.gelu(self.dense(x))), self.word[0].weight)
+        return self.decoder(self.LayerNorm(x) if self.family == "two_stacks" else x)
 
 
 class Tower(nn.Module):
@@ -83,26 +87,34 @@ class Tower(nn.Module):
         super().__init__()
         self.family = family
         self.embeddings = Embeddings(family)
-        self.layer = nn.ModuleList(Layer(family) for _ in range(LAYERS))
+        self.layer = nn.ModuleList(Layer(family, family == "post_norm") for _ in range(LAYERS))
+        if family == "two_stacks":
+            self.between = nn.LayerNorm(C, EPS[family][1])
+            self.top = nn.ModuleList(Layer(family, True) for _ in range(TOP))
         self.head = Head(family, self.embeddings.word)
 
     def forward(self, input_ids, attention_mask=None):
         x = self.embeddings(input_ids)
         for layer in self.layer:
             x = layer(x)
+        if self.family == "two_stacks":
+            x = self.between(x)
+            for layer in self.top:
+                x = layer(x)
         return SimpleNamespace(logits=self.head(x))
 
     def save_pretrained(self, folder):
         os.makedirs(folder, exist_ok=True)
         save_file(self.state_dict(), os.path.join(folder, "model.safetensors"), {"format": "pt"})
         with open(os.path.join(folder, "config.json"), "w") as f:
-            f.write(json.dumps({"model_type": self.family}, indent=2) + "\n")
+            f.write(json.dumps({"model_type": MODEL_TYPE.get(self.family, self.family),
+                                "architectures": [self.family]}, indent=2) + "\n")
 
 
 def load(folder):
     """The model of a folder; None: none of these families."""
     with open(os.path.join(folder, "config.json")) as f:
-        family = json.load(f)["model_type"]
+        family = json.load(f).get("architectures", [""])[0]
     if family not in EPS:
         return None
     model = Tower(family)

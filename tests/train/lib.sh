@@ -54,21 +54,26 @@ as_shipped() {          # NAME
     *) return 1 ;;
     esac
 }
-# A gen with the families of the tests alone (families/) beside the real ones, of the same objects but for the files that
-# read their table; prints its path.
-families_gen() {
-    local own=$PWD/out/.test/families file objects=
+# A gen with the families of the tests alone (families/) beside the real ones, of the same objects but for the files
+# that read their table and for lm.c, where there is families/RECIPE.c; prints its path.
+families_gen() {        # RECIPE
+    local own=out/.test/families file objects= lm=
+    [ ! -e "$here/families/$1.c" ] || lm=$1
+    own+=${lm:+.$lm}
     mkdir -p $own
     exec 8>$own.lock
     flock 8 || return
     if [ ! -x $own/gen ] ||
         [ -n "$(find out/.obj/gen $here/families -newer $own/gen -type f ! -name '*.d')" ]; then
+        rm -f $own/*.o
         for file in $(grep -l runtime/model/families.def gen/*/*.c); do
             gcc -std=c11 -O1 -I$here/families -I. -c "$file" -o "$own/$(basename "$file" .c).o" || return
         done
+        [ -z "$lm" ] || gcc -std=c11 -O1 -I. -c "$here/families/$lm.c" -o "$own/lm.o" || return
         # those whose source is still there
-        objects=$(cd out/.obj && find gen runtime -name '*.o' | while read -r file; do
-            [ -e "$own/${file##*/}" ] || [ ! -e "../../${file%.o}.c" ] || echo "out/.obj/$file"; done)
+        objects=$(find out/.obj/gen out/.obj/runtime -name '*.o' | while read -r file; do
+            source=${file#out/.obj/}
+            [ -e "$own/${file##*/}" ] || [ ! -e "${source%.o}.c" ] || echo "$file"; done)
         # shellcheck disable=SC2086
         gcc -o $own/gen $own/*.o $objects -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || return
     fi
@@ -76,10 +81,11 @@ families_gen() {
     echo $own/gen
 }
 build() (               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA goes to make
+    fail() { rm -f "$dir/key"; exit 1; }         # what an earlier run built does not stand for it
     dir=$work/$1 recipe=$here/recipes/$2.lua own=$gen
     if [ ! -e "$recipe" ]; then
         recipe=$here/families/recipes/$2.lua
-        own=$(families_gen 2>"$dir.log") || exit 1
+        own=$(families_gen "$2" 2>"$dir.log") || fail
     fi
     if [ -z "${EXTRA:-}" ]; then
         as_shipped "$1" && EXTRA=-g0 || EXTRA="-O1 -g0"
@@ -88,7 +94,7 @@ build() (               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA
     exec 9>"$dir.lock"
     flock 9
     rm -rf "$dir.new"
-    "$own" "$recipe" "${target[@]}" "$@" -o "$dir.new" >"$dir.log" 2>&1 || exit 1
+    "$own" "$recipe" "${target[@]}" "$@" -o "$dir.new" >"$dir.log" 2>&1 || fail
     key=$(cd "$dir.new" && find . -type f | LC_ALL=C sort | xargs cat | sha256sum)$EXTRA
     if [ "$key" = "$(cat "$dir/key" 2>/dev/null)" ]; then
         rm -rf "$dir.new"
