@@ -384,6 +384,9 @@ struct Value {
     int64_t count;           /* 0: one tensor; n: an array [0..n-1], one a layer */
     int64_t slots;           /* tensors really stored: element i lives in slot i % slots */
     Loc loc;
+    /* of the parameters that are updated together: they, what belongs to them, their norm, `hyper`
+     * and loss scale; NULL: the set "model", often the only one */
+    const char *set;
     /* parameters */
     bool trained, decay, adapter;
     const char *init;        /* "normal", "uniform", "ones", "zeros" */
@@ -557,6 +560,8 @@ int64_t value_bytes(const Value *v);                         /* of one slot, not
 int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
 int64_t value_parameters(const Value *v);                   /* elements of the files' tensors */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
+const char *value_set(const Value *v);                      /* "model" or another */
+bool value_same_set(const Value *v, const Value *w);
 Program *ir_program(Graph *g, const char *name, Role role, const char *about);
 void ir_size_add(Graph *g, const char *name, int64_t n, const char *about);
 int64_t ir_size(const Graph *g, const char *name);           /* 0: there is none */
@@ -580,6 +585,8 @@ void schedule_result(Schedule *s, Value *v);
 bool schedule_at_start(const Schedule *s);                   /* of tables */
 /* How often a schedule that has the program repeats it; 1: none does */
 int64_t program_times(const Graph *g, const Program *p);
+/* Micro-batches of what it reads, 1: it does not read micro-batches by number */
+int64_t program_micros(const Program *p);
 int ir_region(Program *p, Dim count, bool reverse);
 /* The region whose turns v[l] is for; NULL: none of the program's. */
 const Region *ir_region_of(const Program *p, const Value *v);
@@ -616,8 +623,10 @@ typedef struct {
     bool micro;              /* a tensor for each micro-batch of a step */
     bool sharded;            /* each rank has its own, else all the same */
     const char *doc;
+    bool of_set;             /* a tensor for each set of parameters: "hyper", "hyper.NAME" */
 } InputRow;
-const InputRow *input_row(const char *name);                 /* or NULL */
+/* The row of an input of that name; or NULL. */
+const InputRow *input_row(const char *name);
 
 /* ---- rules.c: the op as its row of ops.def wants it ------------------------------------------ */
 

@@ -16,10 +16,7 @@ enum { MICROS = @MICROS@ };            // micro-batches of a step
  * program of one micro-batch reads those of the first. */
 typedef struct {
 //@ inputs
-//@ if fp16
-    float *scaler;               // reached by runtime/device.h: loss scale, steps since it
-                                 // changed
-//@ end
+//@ scalers
 //@ results
 } StepIO;
 

@@ -328,6 +328,7 @@ static void write_step(const Graph *g)
     char *programs = emit_programs(g), *merges = emit_merges(g);
     bool lora = ir_size(g, "R") > 0, gpu = on_gpu(g);
     const char *precision = g->fact[FACT_precision].text;
+    bool fp16 = gpu && !strcmp(precision, "fp16");
     folder_put(gpu ? "step.cu" : "step.c",
         FILL(gpu ? "templates/cuda/step.cu" : "templates/cpu/step.c",
              {"head", head(g, "Every matrix product and kernel call of a step, straight down"),
@@ -339,7 +340,9 @@ static void write_step(const Graph *g)
                                !strcmp(precision, "bf16") ? "BF16" : "F16", precision),
               false},
              {"kernels", includes.text, false}, {"ranks", g->ranks > 1 ? "yes" : "", gpu},
-             {"fp16", !strcmp(precision, "fp16") ? "yes" : "", !gpu},
+             {"fp16", fp16 ? "yes" : "", !gpu},
+             {"scalers", emit_scalers(g, "    io.%s = %s;\n"), !fp16},
+             {"start_scalers", emit_scalers(g, "    array_write(%s, start, sizeof start);\n"), !fp16},
              {"graph", is_captured(g) ? "yes" : "", !gpu},
              {"inputs", emit_inputs(g), !gpu}, {"steps", step_functions(g), false},
              {"results", emit_results(g), false},
@@ -372,7 +375,9 @@ static void write_step(const Graph *g)
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}), false);
     folder_put("step.h",
         FILL("templates/step.h", {"MICROS", text_print("%" PRId64, emit_micros(g)), false},
-             {"fp16", ir_value(g, "scaler") ? "yes" : "", false},
+             {"scalers",
+              emit_scalers(g, "    float *%s;               // reached by runtime/device.h: loss scale, "
+                              "steps since it\n                                 // changed\n"), false},
              {"inputs", emit_io_fields(g), false}, {"results", emit_result_fields(g), false},
              {"steps", emit_prototypes(g), false}),
         false);

@@ -74,6 +74,23 @@ char *emit_io_fields(const Graph *g)
     return s.text;
 }
 
+char *emit_scalers(const Graph *g, const char *line)
+{
+    Str s = {0};
+    for (int i = 0; i < g->nprograms; i++)
+        for (int k = 0; k < g->programs[i]->nops; k++) {
+            const Op *op = &g->programs[i]->ops[k];
+            if (op->kind != OP_scaler_update)
+                continue;
+            for (const char *from = line, *at; *from; from = *at ? at + 2 : at) {
+                at = strstr(from, "%s") ? strstr(from, "%s") : from + strlen(from);
+                str_print(&s, "%.*s%s", (int)(at - from), from,
+                          *at ? c_name(op->out[1].v->name) : "");
+            }
+        }
+    return s.n ? s.text : "";
+}
+
 /* Where an input stands for the host: in the arena, or in the pinned copy of its part. */
 static char *host_side(const Graph *g, const char *at)
 {

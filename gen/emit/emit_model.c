@@ -56,6 +56,8 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
               v->dtype == DT_BF16  ? "EL_BF16"
               : v->dtype == DT_F16 ? "EL_F16"
                                    : "EL_F32");
+    if (v->set)
+        str_print(s, "     .set = \"%s\",\n", v->set);
     str_print(s, "     .weight = %s", c_name(v->name));
     if (v->trained) {
         if (v->dtype != DT_F32)

@@ -34,6 +34,7 @@ Value *build_state(Build *b, const char *prefix, const Value *param, Purpose pur
         v->count = param->count;
         v->slots = param->slots;
         v->of = param->name;
+        v->set = param->set;
     }
     return v;
 }

@@ -139,6 +139,7 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
     Dim d[2] = {rows, cols};
     v = ir_new(b->g, VK_PARAM, PU_weights, b->act, name, cols.n ? 2 : 1, d, b->loc);
     bool layered = strstr(m[0].path, "%d");
+    v->set = b->set->name;
     v->count = layered ? b->stack.layers.n : 0;
     v->slots = layered ? b->stack.layers.n : 1;
     bool lora = config_int(b->c, F_lora_rank) > 0;

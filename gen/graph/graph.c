@@ -145,6 +145,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     g->target = target_find(config_text(c, F_target));
     g->ranks = config_int(c, F_gpus);
     Build b = {.g = g, .c = c, .mode = MODE_TRAIN};
+    b.set = &b.sets[b.nsets++];
     family_shapes(&b);
     if (b.family->rotary)
         make_rope(&b);
@@ -224,12 +225,53 @@ static void check_once(const Graph *g, const Value *v)
         bug("%s is never defined", v->name);
 }
 
-/* A trained parameter has a gradient that is written, stands in the norm and updates it once. */
+/* The loss scale that the update of this gradient undoes; NULL: none. */
+static const Value *scaler_undone(const Graph *g, const Value *gradient)
+{
+    for (int i = 0; i < g->nprograms; i++)
+        for (int j = 0; j < g->programs[i]->nops; j++) {
+            const Op *op = &g->programs[i]->ops[j];
+            if (op->kind == OP_scaler_update && value_same_set(op->out[1].v, gradient))
+                return op->out[1].v;
+        }
+    return NULL;
+}
+
+/* What norms and updates read and write is of one set; gradients are multiplied with the loss scale
+ * of their own. */
+static void check_sets(const Graph *g, const Program *p)
+{
+    const Value *scaler = NULL;
+    for (int i = 0; i < p->nops; i++) {
+        const Op *op = &p->ops[i];
+        bool one = op->kind == OP_grad_norm || op->kind == OP_scaler_update ||
+                   op->kind == OP_adamw || op->kind == OP_adamw_mixed;
+        const Value *first = op->nin ? op->in[0].v : op->out[0].v;
+        if (op->kind == OP_scale_loss)
+            scaler = op->in[1].v;
+        for (int k = 0; k < op->nin + op->nout; k++) {
+            const Value *v = k < op->nin ? op->in[k].v : op->out[k - op->nin].v;
+            if (one && !value_same_set(v, first))
+                bug("%s in %s: %s is of the set %s, %s of %s", op_row[op->kind].name, p->name,
+                    first->name, value_set(first), v->name, value_set(v));
+            if (k >= op->nin && op_attr(op, "beta") && value_is_gradient(v) &&
+                scaler_undone(g, v) != scaler)
+                bug("%s writes %s of the set %s, but not with its loss scale", p->name, v->name,
+                    value_set(v));
+        }
+    }
+}
+
+/* A trained parameter has a gradient that is written, stands in the norm of its set and updates it
+ * once. */
 static void check_gradient(const Graph *g, const Value *param)
 {
     const Value *grad = ir_value(g, text_print("grad.%s", param->name));
     if (!grad)
         bug("%s has no gradient", param->name);
+    if (!value_same_set(param, grad))
+        bug("%s is of the set %s, but %s of %s", param->name, value_set(param), grad->name,
+            value_set(grad));
     if (count_updates(g, param, grad) != 1)
         bug("%s is updated %d times", param->name, count_updates(g, param, grad));
     bool normed = false, written = false;
@@ -250,8 +292,10 @@ static void check_gradient(const Graph *g, const Value *param)
 void check_graph(const Graph *g)
 {
     check_ops(g);
-    for (int i = 0; i < g->nprograms; i++)
+    for (int i = 0; i < g->nprograms; i++) {
         check_order(g->programs[i]);
+        check_sets(g, g->programs[i]);
+    }
     check_schedules(g);
     check_sizes(g);
     for (int i = 0; i < g->nvalues; i++) {

@@ -23,6 +23,13 @@ typedef struct {
     int64_t site;            /* the first of its dropout sites */
 } Stack;
 
+/* Parameters that are updated together, by gradients, a norm and an input `hyper` of their own. */
+typedef struct {
+    const char *name;        /* NULL: "model", which every graph has */
+    /* input; fp16: loss scale, steps since it last changed; made at their first use */
+    Value *scale, *scaler;
+} Set;
+
 typedef struct {
     Graph *g;
     Config *c;
@@ -34,6 +41,10 @@ typedef struct {
     const char *stage;       /* of the model, that ops belong to; see Op */
     int64_t B, T, C, H, K, D, F, V;
     Stack stack;             /* blocks are written for */
+    /* parameters are made for, and losses and what begins with `set_` are of */
+    Set *set;
+    int nsets;
+    Set sets[4];             /* [0]: "model" */
     int64_t N;               /* rows of a micro-batch that go through the head */
     int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
     Dim size[8];
@@ -50,10 +61,9 @@ typedef struct {
     Value *limits;           /* (B, T): those before a limit of its own, and itself; or NULL */
     Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
     bool head_bias;          /* a parameter beside the head's weight */
-    Value *noise, *cos, *sin, *tokens, *labels, *scale, *place, *hyper;
+    Value *noise, *cos, *sin, *tokens, *labels, *place;
     /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
     Value *target_rows, *target_of;
-    Value *scaler;           /* fp16: loss scale, steps since it last changed; else NULL */
     Ref x;                   /* what the next step works on; outside: the residual stream */
     Ref kept, to;            /* of a list of steps: what `add` adds to; where the last result goes */
     int adds;                /* so far in the list */
@@ -69,7 +79,8 @@ Op *build_op(Build *b, int kind);
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
 /* An input as the program reads it: that of its micro-batch. */
 Ref build_input(const Build *b, Value *v);
-/* inputs.c: what the host writes, as a row of inputs.def says. */
+/* inputs.c: what the host writes, as a row of inputs.def says; one of b->set where the row has one
+ * a set. */
 Value *input_new(Build *b, const char *name);
 Value *input_of_row(Build *b, const InputRow *row);
 /* What a row calls by that symbol; the emitted shape.h names it so too. */
@@ -125,19 +136,27 @@ Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the fina
  * above is walked before, and its `begin` is the end. */
 void pass_backward(Build *b, const Pass *p, int end);
 
+/* Another set of parameters: those that are named first while it is b->set. */
+Set *set_add(Build *b, const char *name);
+/* What the values and programs of b->set are called: name, name.SET. */
+const char *set_word(const Build *b, const char *name);
+
 void program_micro(Build *b);                      /* started; its ops are the objective's */
-/* The schedule train around it: the programs begin (where micro-batches are accumulated), reduce and
- * update. */
-void schedule_train(Build *b);
+/* Around the program just written, which writes all gradients of some sets: a schedule with, for
+ * each of these sets, the programs begin (where micro-batches are accumulated), reduce and update.
+ * Behind all programs that write gradients of them. */
+void schedule_update(Build *b, const char *name, const char *about);
+void schedule_train(Build *b);                     /* the same, as "train" */
 /* The program just written as a schedule of its own: what the host calls for its result. */
 void schedule_alone(Build *b, const char *about, const char *result);
 void schedule_loss(Build *b, const char *about);   /* the same for its sum of losses */
 
-void loss_inputs(Build *b);                        /* b->scale, b->noise; the sum of the losses */
+void loss_inputs(Build *b);                        /* b->noise, the scale; the sum of the losses */
 Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */
 void loss_sum(Build *b, Ref losses);               /* adds them to the program's loss */
-/* What the losses are multiplied with before the backward pass. fp16 gradients would vanish: their
- * scale is adapted on the device (Micikevicius et al. 2018, section 3.2). */
+/* What the losses are multiplied with before the backward pass, which writes gradients of b->set.
+ * fp16 gradients would vanish: their scale is adapted on the device (Micikevicius et al. 2018,
+ * section 3.2), a scale a set. */
 Ref loss_scale(Build *b);
 
 /* head.c: losses over the vocabulary. */

@@ -14,10 +14,12 @@ static const InputRow input_rows[] = {
 #define DTYPE_i32 DT_I32
 #define DTYPE_u32 DT_U32
 #define DTYPE_f32 DT_F32
-#define EACH_micro true
-#define EACH_step false
-#define INPUT(name, dtype, dims, each, place, doc) \
-    {#name, DTYPE_##dtype, dims, EACH_##each, PL_##place == PL_SHARD, doc},
+#define EACH_micro .micro = true
+#define EACH_step .micro = false
+#define EACH_set .of_set = true
+#define INPUT(input, type, sizes, each, place, text) \
+    {.name = #input, .dtype = DTYPE_##type, .dims = sizes, EACH_##each, \
+     .sharded = PL_##place == PL_SHARD, .doc = text},
 #include "runtime/data/inputs.def"
 #undef INPUT
 };
@@ -25,9 +27,13 @@ enum { INPUTS = sizeof input_rows / sizeof input_rows[0] };
 
 const InputRow *input_row(const char *name)
 {
-    for (int i = 0; i < INPUTS; i++)
-        if (!strcmp(input_rows[i].name, name))
-            return &input_rows[i];
+    for (int i = 0; i < INPUTS; i++) {
+        const InputRow *row = &input_rows[i];
+        size_t n = strlen(row->name);
+        if (!strcmp(row->name, name) ||
+            (row->of_set && !strncmp(row->name, name, n) && name[n] == '.'))
+            return row;
+    }
     return NULL;
 }
 
@@ -68,7 +74,8 @@ static int add_dims(const Build *b, const char *word, Dim *d)
     return 1;
 }
 
-Value *input_of_row(Build *b, const InputRow *row)
+/* name: of the input, its row's or that of a set */
+static Value *input_named(Build *b, const InputRow *row, const char *name)
 {
     enum { MOST = sizeof((Value *)0)->dim / sizeof(Dim) };
     Dim d[MOST + 1];
@@ -80,7 +87,7 @@ Value *input_of_row(Build *b, const InputRow *row)
     }
     if (rank > MOST)
         bug("inputs.def: %s has more than %d dimensions", row->name, MOST);
-    Value *v = ir_new(b->g, VK_INPUT, PU_inputs, row->dtype, row->name, rank, d, b->loc);
+    Value *v = ir_new(b->g, VK_INPUT, PU_inputs, row->dtype, name, rank, d, b->loc);
     int64_t accum = config_int(b->c, F_batch_accum);
     if (row->micro && accum > 1)
         v->count = v->slots = accum;
@@ -88,10 +95,15 @@ Value *input_of_row(Build *b, const InputRow *row)
     return v;
 }
 
+Value *input_of_row(Build *b, const InputRow *row) { return input_named(b, row, row->name); }
+
 Value *input_new(Build *b, const char *name)
 {
     const InputRow *row = input_row(name);
     if (!row)
         bug("inputs.def has no row %s", name);
-    return input_of_row(b, row);
+    Value *v = input_named(b, row, row->of_set ? set_word(b, name) : name);
+    if (row->of_set)
+        v->set = b->set->name;
+    return v;
 }

@@ -60,6 +60,8 @@ static void print_value(Str *s, const Value *v)
     str_print(s, ")  %s", purpose_name[v->purpose]);
     if (v->of)
         str_print(s, " of %s%s", v->of, v->early ? " early" : "");
+    if (v->set)
+        str_print(s, " set %s", v->set);
     if (v->kind == VK_PARAM)
         str_print(s, "%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
                   v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->init, v->std);
@@ -418,6 +420,8 @@ static void read_value(Reader *r, ValueKind kind)
     v->purpose = (Purpose)read_choice(r, purpose_name, NPURPOSES, "a purpose");
     if (accept(r, "of"))
         v->of = read_until(r, " \n"), v->early = accept(r, "early");
+    if (accept(r, "set"))
+        v->set = read_name(r);
     if (kind == VK_PARAM) {
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");

@@ -76,6 +76,10 @@ int64_t piece_columns(const Value *v, const Piece *piece)
 
 int64_t value_bytes(const Value *v) { return value_elements(v) * dtype_bytes[v->dtype]; }
 
+const char *value_set(const Value *v) { return v->set ? v->set : "model"; }
+
+bool value_same_set(const Value *v, const Value *w) { return !strcmp(value_set(v), value_set(w)); }
+
 int64_t value_parameters(const Value *v)
 {
     int64_t n = 0;

@@ -47,6 +47,15 @@ int64_t program_times(const Graph *g, const Program *p)
     return 1;
 }
 
+int64_t program_micros(const Program *p)
+{
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nin; k++)
+            if (p->ops[i].in[k].index == IX_MICRO)
+                return p->ops[i].in[k].v->count;
+    return 1;
+}
+
 /* ---- following a value ----------------------------------------------------------------------- */
 
 static bool lists(const Ref *list, int n, const Value *v)
@@ -133,18 +142,8 @@ static Role role_of(const Op *op)
     return op_attr(op, "beta") ? ROLE_gradients : NROLES;
 }
 
-static bool reads_micro(const Program *p, int64_t *count)
-{
-    for (int i = 0; i < p->nops; i++)
-        for (int k = 0; k < p->ops[i].nin; k++)
-            if (p->ops[i].in[k].index == IX_MICRO) {
-                *count = p->ops[i].in[k].v->count;
-                return true;
-            }
-    return false;
-}
-
-/* A program does what its role says; it stands in a schedule, and each that has it repeats it as often as there are micro-batches of what it reads. */
+/* A program does what its role says; it stands in a schedule, and each that has it repeats it as
+ * often as there are micro-batches of what it reads. */
 static void check_program(const Graph *g, const Program *p)
 {
     for (int i = 0; i < p->nops; i++) {
@@ -153,8 +152,8 @@ static void check_program(const Graph *g, const Program *p)
             bug("%s in %s, whose role is %s", op_row[p->ops[i].kind].name, p->name,
                 role_name[p->role]);
     }
-    int64_t times = program_times(g, p), count = 1;
-    if (reads_micro(p, &count) ? times != count : times > 1)
+    int64_t times = program_times(g, p), count = program_micros(p);
+    if (times != count)
         bug("%s stands %" PRId64 " times in a schedule, but has %" PRId64 " micro-batches", p->name,
             times, count);
     bool stands = false;

@@ -4,6 +4,7 @@
  * Method: families.c writes a forward pass, gradient.c its backward pass. */
 #include "gen/graph/graph.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The residual stream of a pass, one element a layer boundary: x[0] .. x[L]. */
@@ -17,14 +18,64 @@ static Value *stream(Build *b, const char *name)
     return v;
 }
 
+/* ---- sets of parameters ----------------------------------------------------------------------- */
+
+Set *set_add(Build *b, const char *name)
+{
+    if (b->nsets == (int)(sizeof b->sets / sizeof b->sets[0]))
+        bug("more than %d sets of parameters", b->nsets);
+    for (int i = 0; i < b->nsets; i++)
+        if (!strcmp(b->sets[i].name ? b->sets[i].name : "model", name))
+            bug("set %s is added twice", name);
+    b->sets[b->nsets].name = text_copy(name);
+    return &b->sets[b->nsets++];
+}
+
+const char *set_word(const Build *b, const char *name)
+{
+    return b->set->name ? text_print("%s.%s", name, b->set->name) : name;
+}
+
+/* A program of b->set. */
+static Program *set_program(Build *b, const char *name, Role role, const char *about)
+{
+    const char *set = b->set->name;
+    return ir_program(b->g, set ? text_print("%s_%s", name, set) : name, role,
+                      set ? text_print("%s; set %s", about, set) : about);
+}
+
+/* What outlives a program and belongs to b->set. */
+static Value *set_kept(Build *b, const char *name, int64_t n)
+{
+    Value *v = build_kept(b, set_word(b, name), PU_optimiser, DT_F32, 1,
+                          dim(n, text_print("%" PRId64, n)), dim(0, ""));
+    v->set = b->set->name;
+    return v;
+}
+
+static Value *set_scale(Build *b)
+{
+    if (!b->set->scale)
+        b->set->scale = input_new(b, "scale");
+    return b->set->scale;
+}
+
+/* fp16; else NULL */
+static Value *set_scaler(Build *b)
+{
+    if (b->act == DT_F16 && !b->set->scaler)
+        b->set->scaler = set_kept(b, "scaler", 2);
+    return b->set->scaler;
+}
+
+/* ---- losses ----------------------------------------------------------------------------------- */
+
 void loss_inputs(Build *b)
 {
-    Dim one = dim(1, "1"), none = dim(0, "");
-    b->scale = input_new(b, "scale");
+    set_scale(b);
     b->noise = input_new(b, "noise");
-    if (b->act == DT_F16)
-        b->scaler = build_kept(b, "scaler", PU_optimiser, DT_F32, 1, dim(2, "2"), none);
-    build_kept(b, "loss", PU_activations, DT_F64, 1, one, none);
+    set_scaler(b);
+    build_kept(b, "loss", PU_activations, DT_F64, 1, dim(1, "1"), dim(0, ""));
 }
 
 Ref loss_rows(Build *b, Ref y) { return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim); }
@@ -38,12 +89,13 @@ void loss_sum(Build *b, Ref losses)
 
 Ref loss_scale(Build *b)
 {
-    if (b->act != DT_F16)
-        return ref(b->scale);
+    Value *scale = set_scale(b), *scaler = set_scaler(b);
+    if (!scaler)
+        return ref(scale);
     Dim one = dim(1, "1");
     Ref scaled = build_temp(b, "scaled", DT_F32, 1, &one);
     Op *op = build_op(b, OP_scale_loss);
-    op_in(op, ref(b->scale)), op_in(op, ref(b->scaler));
+    op_in(op, ref(scale)), op_in(op, ref(scaler));
     op_out(op, scaled);
     return scaled;
 }
@@ -132,21 +184,23 @@ static int update_rule(const Graph *g, const Value *gradient)
     return 4 * gradient->early + 2 * !w->decay + (w->dtype != DT_F32);
 }
 
-/* Gradients of one rule stand side by side, in the order of their parameters: one call updates them.
- * Those that are summed early stand behind the others. */
+/* Gradients of one set and rule stand side by side, in the order of their parameters: one call updates
+ * them. Those that are summed early stand behind the others. */
 static void order_gradients(Build *b)
 {
     Graph *g = b->g;
     Value **sorted = arena_new(sizeof *sorted * (size_t)g->nvalues);
     int n = 0, next = 0;
-    for (int rule = 0; rule < 8; rule++)
-        for (int i = 0; i < g->nvalues; i++) {
-            Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
-            if (gradient && rule == 0)
-                gradient->early = sums_early(b, gradient);
-            if (gradient && update_rule(g, gradient) == rule)
-                sorted[n++] = gradient;
-        }
+    for (int i = 0; i < g->nvalues; i++)
+        if (value_is_gradient(g->values[i]))
+            g->values[i]->early = sums_early(b, g->values[i]);
+    for (Set *set = b->sets; set < b->sets + b->nsets; set++)
+        for (int rule = 0; rule < 8; rule++)
+            for (int i = 0; i < g->nvalues; i++) {
+                Value *gradient = ir_value(g, text_print("grad.%s", g->values[i]->name));
+                if (gradient && gradient->set == set->name && update_rule(g, gradient) == rule)
+                    sorted[n++] = gradient;
+            }
     for (int i = 0; i < g->nvalues; i++)
         if (value_is_gradient(g->values[i]))
             g->values[i] = sorted[next++];
@@ -154,50 +208,62 @@ static void order_gradients(Build *b)
         bug("%d gradients of %d", n, next);
 }
 
-static void program_begin(Build *b)
+/* The gradient behind `v` among those of b->set, NULL: the first; NULL: there are no more. */
+static Value *next_gradient(const Build *b, const Value *v)
 {
-    b->p = ir_program(b->g, "begin", ROLE_clear,
-                      "start of a step: gradients that micro-batches add to are cleared");
-    b->loc = config_loc(b->c, F_batch_accum);
-    Op *op = build_op(b, OP_zero);
-    for (int i = 0; i < b->g->nvalues; i++)
-        if (value_is_gradient(b->g->values[i]))
-            op_out(op, ref(b->g->values[i]));
+    bool there = !v;
+    for (int i = 0; i < b->g->nvalues; i++) {
+        Value *w = b->g->values[i];
+        if (there && value_is_gradient(w) && w->set == b->set->name)
+            return w;
+        there |= w == v;
+    }
+    return NULL;
 }
 
-static void program_reduce(Build *b)
+static void program_begin(Build *b)
 {
-    b->p = ir_program(b->g, "reduce", ROLE_reduce,
-                      "after the last micro-batch: the norm of the whole gradient");
+    b->p = set_program(b, "begin", ROLE_clear,
+                       "start of a step: gradients that micro-batches add to are cleared");
+    b->loc = config_loc(b->c, F_batch_accum);
+    Op *op = build_op(b, OP_zero);
+    for (Value *v = NULL; (v = next_gradient(b, v));)
+        op_out(op, ref(v));
+}
+
+/* Returns the norm. */
+static Value *program_reduce(Build *b)
+{
+    b->p = set_program(b, "reduce", ROLE_reduce,
+                       "after the last micro-batch: the norm of the whole gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *norm = build_kept(b, "total_norm", PU_optimiser, DT_F32, 1, dim(1, "1"), dim(0, ""));
+    Value *norm = set_kept(b, "total_norm", 1);
     Op *op = build_op(b, OP_grad_norm);
-    for (int i = 0; i < b->g->nvalues; i++)
-        if (value_is_gradient(b->g->values[i]))
-            op_in(op, ref(b->g->values[i]));
+    for (Value *v = NULL; (v = next_gradient(b, v));)
+        op_in(op, ref(v));
     op_out(op, ref(norm));
-    b->hyper = input_new(b, "hyper");
-    if (b->act == DT_F16) {
+    Value *hyper = input_new(b, "hyper"), *scaler = set_scaler(b);
+    if (scaler) {
         op = build_op(b, OP_scaler_update);
-        op_out(op, ref(norm)), op_out(op, ref(b->scaler)), op_out(op, ref(b->hyper));
+        op_out(op, ref(norm)), op_out(op, ref(scaler)), op_out(op, ref(hyper));
     }
+    return norm;
 }
 
 static void program_update(Build *b)
 {
-    b->p = ir_program(b->g, "update", ROLE_update, "clip and AdamW, one call for all parameters of a rule");
+    b->p = set_program(b, "update", ROLE_update,
+                       "clip and AdamW, one call for all parameters of a rule");
     b->loc = config_loc(b->c, F_optim_decay_rule);
-    Value *hyper = b->hyper, *norm = ir_value(b->g, "total_norm");
-    int n = b->g->nvalues;
-    for (int i = 0; i < n; i++) {
-        if (!value_is_gradient(b->g->values[i]))
-            continue;
-        Value *w = ir_value(b->g, b->g->values[i]->of);
+    Value *hyper = ir_value(b->g, set_word(b, "hyper")),
+          *norm = ir_value(b->g, set_word(b, "total_norm"));
+    for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));) {
+        Value *w = ir_value(b->g, gradient->of);
         bool mixed = w->dtype != DT_F32;
         Value *master = mixed ? build_state(b, "master", w, PU_optimiser) : NULL;
         Value *m = build_state(b, "m", w, PU_optimiser), *v = build_state(b, "v", w, PU_optimiser);
         Op *op = build_op(b, mixed ? OP_adamw_mixed : OP_adamw);
-        op_in(op, ref(gradient_of(b, w))), op_in(op, ref(hyper)), op_in(op, ref(norm));
+        op_in(op, ref(gradient)), op_in(op, ref(hyper)), op_in(op, ref(norm));
         op_out(op, ref(w));
         if (mixed)
             op_out(op, ref(master));
@@ -208,30 +274,57 @@ static void program_update(Build *b)
 
 /* ---- schedules ------------------------------------------------------------------------------- */
 
-/* Micro-batches that follow each other add to gradients that were cleared; a single one sets them. */
-void schedule_train(Build *b)
+/* Whether the program writes gradients of b->set. */
+static bool writes_set(const Build *b, const Program *p)
 {
-    Schedule *s = ir_schedule(b->g, "train",
-                              "an optimiser step; without effect if its norm is not finite");
-    Value *loss = ir_value(b->g, "loss");
-    int64_t accum = config_int(b->c, F_batch_accum);
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nout; k++) {
+            const Value *v = p->ops[i].out[k].v;
+            if (value_is_gradient(v) && v->set == b->set->name)
+                return true;
+        }
+    return false;
+}
+
+/* Micro-batches that follow each other add to gradients that were cleared; a single one sets them. */
+void schedule_update(Build *b, const char *name, const char *about)
+{
+    Schedule *s = ir_schedule(b->g, name, about);
+    Value *loss = ir_value(b->g, "loss"), *norm[sizeof b->sets / sizeof b->sets[0]];
     Program *micro = b->p;
+    int64_t turns = program_micros(micro);
+    Set *was = b->set, *set[sizeof b->sets / sizeof b->sets[0]];
+    int n = 0;
+    for (b->set = b->sets; b->set < b->sets + b->nsets; b->set++)
+        if (writes_set(b, micro))
+            set[n++] = b->set;
     order_gradients(b);
     b->stage = NULL;
     schedule_clear(s, loss);
-    if (accum > 1) {
+    for (int i = 0; i < n && turns > 1; i++) {
+        b->set = set[i];
         program_begin(b);
         schedule_run(s, b->p, 1);
     }
-    schedule_run(s, micro, accum);
-    program_reduce(b);
-    schedule_run(s, b->p, 1);
-    program_update(b);
-    schedule_run(s, b->p, 1);
+    schedule_run(s, micro, turns);
+    for (int i = 0; i < n; i++) {
+        b->set = set[i];
+        norm[i] = program_reduce(b);
+        schedule_run(s, b->p, 1);
+        program_update(b);
+        schedule_run(s, b->p, 1);
+    }
     schedule_result(s, loss);
-    schedule_result(s, ir_value(b->g, "total_norm"));
+    for (int i = 0; i < n; i++)
+        schedule_result(s, norm[i]);
     bool graph = config_bool(b->c, F_kernels_graph);
     s->captured = graph && !strcmp(b->g->target->backend, "cuda");
+    b->set = was;
+}
+
+void schedule_train(Build *b)
+{
+    schedule_update(b, "train", "an optimiser step; without effect if its norm is not finite");
 }
 
 void schedule_alone(Build *b, const char *about, const char *result)

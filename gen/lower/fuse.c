@@ -20,7 +20,7 @@ static bool same_attributes(const Op *a, const Op *b)
     return a->nattr == b->nattr;
 }
 
-/* Values of equal type and kind, so that one call can have those of both ops side by side. */
+/* Values of equal type, kind and set, so that one call can have those of both ops side by side. */
 static bool alike(const Op *a, const Op *b)
 {
     bool same = a->kind == b->kind && a->region == b->region && a->nin == b->nin &&
@@ -28,7 +28,8 @@ static bool alike(const Op *a, const Op *b)
     for (int i = 0; same && i < a->nin + a->nout; i++) {
         const Value *v = i < a->nin ? a->in[i].v : a->out[i - a->nin].v,
                     *w = i < b->nin ? b->in[i].v : b->out[i - b->nin].v;
-        same = v->dtype == w->dtype && v->purpose == w->purpose && v->early == w->early;
+        same = v->dtype == w->dtype && v->purpose == w->purpose && v->early == w->early &&
+               value_same_set(v, w);
     }
     return same;
 }

@@ -38,6 +38,7 @@ typedef struct {
 #define BATCH_f32 float
 #define BATCH_micro(name, dtype) BATCH_##dtype *name;
 #define BATCH_step(name, dtype)
+#define BATCH_set(name, dtype)
 #define INPUT(name, dtype, dims, each, place, doc) BATCH_##each(name, dtype)
 #include "runtime/data/inputs.def"
 #undef INPUT

@@ -21,6 +21,7 @@ typedef struct {
     bool transposed;         /* the file holds (in, out), e.g. GPT-2's Conv1D */
     bool adapter;            /* lives in the PEFT adapter file, not in the model file */
     bool trained, decay;
+    const char *set;         /* of the parameters that are updated together; NULL: "model" */
     InitKind init;
     float init_arg;          /* standard deviation of normal, bound of uniform */
     int64_t first, stride;   /* in elements */

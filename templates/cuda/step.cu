@@ -120,9 +120,9 @@ void step_open(void)
         gemm_init(gemms[i]);
 //@ init
 //@ if fp16
-    io.scaler = scaler;
+//@ scalers
     const float start[2] = {65536, 0};           // as torch.amp.GradScaler
-    array_write(scaler, start, sizeof start);
+//@ start_scalers
 //@ end
     cuda_check(cudaStreamSynchronize(work), "the tables");
 }

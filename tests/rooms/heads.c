@@ -10,9 +10,9 @@
 #include <string.h>
 
 static const InputRow rows[] = {
-    {"lengths", DT_I32, "B", true, true, "of each sequence"},
-    {"limits", DT_I32, "B,T", true, true, "of each query"},
-    {"weights", DT_F32, "rows", true, true, "of each row"},
+    {"lengths", DT_I32, "B", true, true, "of each sequence", false},
+    {"limits", DT_I32, "B,T", true, true, "of each query", false},
+    {"weights", DT_F32, "rows", true, true, "of each row", false},
 };
 
 static struct { bool both_ways, lengths, limits, weights, bias, score; } form;

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 static const InputRow rows[] = {
-    {"readings", DT_F32, "B,T,X", true, true, "measured values"},
-    {"weights", DT_F32, "X", false, false, "of each of them"},
-    {"cells", DT_I32, "B,2,T,3,X", true, true, "of any rank"},
+    {"readings", DT_F32, "B,T,X", true, true, "measured values", false},
+    {"weights", DT_F32, "X", false, false, "of each of them", false},
+    {"cells", DT_I32, "B,2,T,3,X", true, true, "of any rank", false},
 };
 
 /* lm's loss on rows of floats: embedding, blocks, head and one pass back. */

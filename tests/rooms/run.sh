@@ -1,8 +1,8 @@
 #!/bin/bash
 # Properties of gen's rooms: no folder needs one above it (layers.sh); random recipes pass every
 # check, read back, are planned tightly and emitted alike; four of them train, with the same gradient
-# however the work is divided; graphs that are damaged do not pass; inputs may be floats. SEED=N for
-# other recipes, COUNT=N for more (make soak).
+# however the work is divided; graphs that are damaged do not pass; inputs may be floats, and parameters
+# of several sets. SEED=N for other recipes, COUNT=N for more (make soak).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
@@ -116,7 +116,7 @@ find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained
 # of gen but its main(); objects whose source has gone may lie beside them
 objects=$(cd out/.obj && find gen runtime -name '*.o' ! -path gen/main.o |
     while read -r o; do [ ! -f "../../${o%.o}.c" ] || echo "out/.obj/$o"; done)
-for program in damage inputs heads; do
+for program in damage inputs heads sets; do
     # shellcheck disable=SC2086
     gcc -std=c11 -O1 -g -Wall -Wextra -Wshadow -I. -o $work/$program tests/rooms/$program.c $objects \
         -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || verdict $program "does not compile"
