@@ -159,6 +159,22 @@ cJSON *checkpoint_layout(const Checkpoints *c, const Model *m)
     return layout;
 }
 
+/* {"head": ["lm_head.weight"]}: trained tensors of other sets than "model"; NULL: there are none. */
+static cJSON *sets_of(const Model *m)
+{
+    cJSON *sets = NULL;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        if (!t->trained || !t->set)
+            continue;
+        sets = sets ? sets : cJSON_CreateObject();
+        cJSON *list = json_get(sets, t->set);
+        list = list ? list : cJSON_AddArrayToObject(sets, t->set);
+        cJSON_AddItemToArray(list, cJSON_CreateString(t->name));
+    }
+    return sets;
+}
+
 static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJSON *state)
 {
     cJSON *all = cJSON_CreateObject();
@@ -168,6 +184,9 @@ static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJ
     cJSON_AddStringToObject(all, "model_fields", m->model_fields);
     cJSON_AddNumberToObject(all, "global_batch", (double)(m->ranks * m->micro * m->accum));
     cJSON_AddStringToObject(all, "data", c->fingerprint ? c->fingerprint : "");
+    cJSON *sets = sets_of(m);
+    if (sets)
+        cJSON_AddItemToObject(all, "sets", sets);
     cJSON_AddItemToObject(all, "layout", checkpoint_layout(c, m));
     cJSON *flags = cJSON_AddObjectToObject(all, "flags");
     for (int i = 0; i < FLAG_COUNT; i++)

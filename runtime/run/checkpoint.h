@@ -44,7 +44,7 @@ void checkpoint_start(Checkpoints *c, const Model *m);
  * get the same answer. A damaged one of OUT is named and renamed to .corrupt and the one before is
  * tried; 89 when none is left of those that OUT had, also at every later start until --resume never,
  * or when --resume insists. Another model: 83 naming the
- * first field. true: found, step, state are set. */
+ * first field; other sets of parameters: 83 naming the first tensor of another. true: found, step, state are set. */
 bool checkpoint_find(Checkpoints *c, const Model *m);
 
 /* Sticky flags take the checkpoint's values unless given on the command line; then, when they

@@ -163,6 +163,7 @@ static cJSON *read_state(const char *folder, char **error)
     else if (!whole(json_get(all, "step"), 1e15) || !whole(json_get(all, "global_batch"), 1e15) ||
              !cJSON_IsString(json_get(all, "model_fields")) ||
              !cJSON_IsString(json_get(all, "data")) || !cJSON_IsObject(json_get(all, "layout")) ||
+             (json_get(all, "sets") && !cJSON_IsObject(json_get(all, "sets"))) ||
              !cJSON_IsObject(json_get(all, "flags")) || !cJSON_IsObject(json_get(all, "state")))
         *error = format("%s/train_state.json: a member is missing or of another type", folder);
     if (!*error)
@@ -207,6 +208,30 @@ static void check_fields(const char *folder, const char *saved, const char *ours
     if (list)
         die(EXIT_MISMATCH, "%s: a checkpoint of another model: %s: name another --out, or build "
             "the recipe it was made with", folder, list);
+}
+
+/* The set of parameters that a tensor belongs to, as train_state.json has it. */
+static const char *set_there(const cJSON *sets, const char *tensor)
+{
+    const cJSON *list, *name;
+    cJSON_ArrayForEach(list, sets)
+        cJSON_ArrayForEach(name, list)
+            if (cJSON_IsString(name) && strcmp(name->valuestring, tensor) == 0)
+                return list->string;
+    return "model";
+}
+
+/* 83 naming the first tensor that is trained with others there than here. */
+static void check_sets(const char *folder, const cJSON *sets, const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const char *here = t->set ? t->set : "model", *there = set_there(sets, t->name);
+        if (t->trained && strcmp(here, there) != 0)
+            die(EXIT_MISMATCH, "%s: a checkpoint with other sets of parameters: %s is of the set "
+                "%s there, %s here: name another --out, or build the recipe it was made with",
+                folder, t->name, there, here);
+    }
 }
 
 /* Renames a checkpoint out of the way, never over another one. false: it cannot be, which is said. */
@@ -356,6 +381,7 @@ bool checkpoint_find(Checkpoints *c, const Model *m)
     if (!c->file)
         die(EXIT_NO_CKPT, "%s; do all ranks see the same folder?", error);
     check_fields(path, json_get(c->file, "model_fields")->valuestring, m->model_fields);
+    check_sets(path, json_get(c->file, "sets"), m);
     c->step = (int64_t)json_get(c->file, "step")->valuedouble;
     c->state = json_get(c->file, "state");
     return true;

@@ -36,13 +36,16 @@ static int64_t number(const char *variable, int64_t otherwise)
     return getenv(variable) ? atoll(getenv(variable)) : otherwise;
 }
 
-/* RANKS, MICRO, ACCUM in the environment: the layout. */
+/* RANKS, MICRO, ACCUM in the environment: the layout; SET: of the head. */
 static Model *fresh(void)
 {
     Model *m = fake_model(kind, config_text);
     m->ranks = number("RANKS", m->ranks);
     m->micro = number("MICRO", m->micro);
     m->accum = number("ACCUM", m->accum);
+    for (int i = 0; i < m->ntensors; i++)
+        if (strcmp(m->tensors[i].name, "lm_head.weight") == 0)
+            m->tensors[i].set = getenv("SET");
     return m;
 }
 

@@ -194,6 +194,15 @@ RANKS=2 expect other-batch 83 'global_batch 4 -> 8' llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks 0 'INEXACT RESUME: (ranks 1 -> 2, accum 2 -> 1|accum 2 -> 1, ranks 1 -> 2)' \
     llama find "$out"
 RANKS=2 ACCUM=1 expect other-ranks-exact 83 'ranks 1 -> 2' llama find "$out" --exact
+SET=head expect sets-added 83 'lm_head.weight is of the set model there, head here: ' llama find "$out"
+grep -q '"sets"' "$out"/checkpoint-*/train_state.json && not_ok set-one "it is named" || ok set-one
+out=$(new)
+SET=head d llama save "$out" 1 2
+verdict sets-by-name "$(grep -A 3 '"sets"' "$out/checkpoint-2/train_state.json" | tr -d ' \t\n' |
+    grep -v '^"sets":{"head":\["lm_head.weight"\]')"
+SET=head expect sets-resume 0 '^found 2 ' llama find "$out"
+SET=top expect sets-other 83 'lm_head.weight is of the set head there, top here: ' llama find "$out"
+expect sets-gone 83 'lm_head.weight is of the set head there, model here: ' llama find "$out"
 out=$(new)
 d lora save "$out" 1
 BASE=9 expect lora-other-base 83 'trained on the base base' lora find "$out"
