@@ -138,4 +138,8 @@ features=$((8 + $(od -An -tu8 -N8 "$spoilt") + $(head -c 500 "$spoilt" |
     grep -ao '"features":{[^}]*}' | sed 's/.*offsets":\[\([0-9]*\),.*/\1/')))
 printf '\0\0\300\177' | dd of="$spoilt" bs=1 seek=$((features + 4 * 8 * 5 * 3)) conv=notrunc status=none
 bad "a feature that is NaN" "$spoilt" 88 "sample 3 has a feature that is NaN"
+tensor() { printf '"%s":{"dtype":"F32","shape":[0,8,%d],"data_offsets":[0,0]}' "$1" "$2"; }
+header="{$(tensor features 5),$(tensor targets 1)}"
+{ printf "\\x$(printf %02x ${#header})\0\0\0\0\0\0\0"; printf '%s' "$header"; } >"$scratch/empty.safetensors"
+bad "no samples" "$scratch/empty.safetensors" 88 "empty.safetensors: want samples, found none"
 exit $failed
