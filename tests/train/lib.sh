@@ -57,7 +57,7 @@ as_shipped() {          # NAME
 # A gen with the families of the tests alone (families/) beside the real ones, of the same objects but for the files
 # that read their table and for lm.c, where there is families/RECIPE.c; prints its path.
 families_gen() {        # RECIPE
-    local own=out/.test/families file objects= lm=
+    local own=$PWD/out/.test/families file objects= lm=
     [ ! -e "$here/families/$1.c" ] || lm=$1
     own+=${lm:+.$lm}
     mkdir -p $own
