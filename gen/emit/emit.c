@@ -535,8 +535,9 @@ static char *manifest(const Graph *g)
     const Fact *words = &g->fact[FACT_overrides];
     cJSON *o = cJSON_CreateObject();
     cJSON_AddStringToObject(o, "recipe", g->fact[FACT_recipe].text);
-    cJSON_AddItemToObject(
-        o, "overrides", cJSON_CreateStringArray((const char *const *)words->word, words->n));
+    cJSON *overrides = cJSON_AddArrayToObject(o, "overrides");
+    for (int i = 0; i < words->n; i++)
+        cJSON_AddItemToArray(overrides, cJSON_CreateString(words->word[i]));
     cJSON_AddStringToObject(o, "recipe_sha256", g->fact[FACT_hash].text);
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
