@@ -106,7 +106,7 @@ refused "a width that checkpoints do not have" graph 's/^| model.ffn=210/| model
     "edit.ir:$(line graph '^set model_fields'): want the line model.ffn=210, found model.ffn=211"
 refused "a precision" graph 's/^set precision "fp32"/set precision "fp64"/' \
     "edit.ir:$(line graph '^set precision'): precision: want fp32|bf16|fp16, got fp64"
-refused "layers" graph 's/^repeat 2 up/repeat 3 up/' "edit.ir:"
+refused "layers" graph 's/^repeat 2 (L) up/repeat 3 (L) up/' "edit.ir:"
 refused "heads" graph 's/  heads 2 /  heads 4 /' "edit.ir:$(line graph '  heads 2 '): "
 refused "a missing line" graph '/^set name/d' \
     "edit.ir:$(grep -c '' "$t/graph.ir" | awk '{ print $1 - 1 }'): no line \`set name\`"

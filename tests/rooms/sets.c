@@ -230,7 +230,7 @@ int main(int argc, char **argv)
     verdict("reads back", !strcmp(text, ir_print(ir_parse(text, "plan"))), "another text");
 
     /* one program with the updates of both: a call a set, however alike */
-    Graph *one = built(together, "one", CPU);
+    Graph *one = built(together, "one", "optim = { decay_rule = 'all' }, " CPU);
     g = one;
     Program *update = program("update");
     const Op *last = op_of("update_head", OP_adamw);
