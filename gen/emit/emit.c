@@ -263,7 +263,8 @@ static char *recipe_h(const Graph *g)
     const char *adapter = fact[FACT_adapter_json].text;
     Str s = {0};
     str_print(&s, "    .recipe = %s,\n    .name = %s,\n    .hash = \"%s\",\n",
-              c_string(fact[FACT_recipe].text), c_string(fact[FACT_name].text), fact[FACT_hash].text);
+              c_string(fact[FACT_recipe].text), c_string(fact[FACT_name].text),
+              fact[FACT_hash].text);
     if (*overrides(g))
         str_print(&s, "    .overrides = %s,\n", c_string(overrides(g) + 1));
     str_print(&s, "    .generator = \"%s\",\n    .ir = \"%s\",\n    .kernels = \"%s\",\n",
