@@ -309,7 +309,8 @@ typedef struct {
     /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
     double residual_init;
     bool torch_init;         /* matrices, biases and tables start as those of PyTorch's modules do */
-    const char *tokens, *places, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
+    int type_rows;           /* of the table of token types */
+    const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
     const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
     const char *gate, *up, *down;        /* gate: of activations that take a pair */
 } Family;

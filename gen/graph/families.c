@@ -538,6 +538,30 @@ static void step_tokens(Build *b, const char *next)
     b->x = y;
 }
 
+/* The rows of the tokens' types added. */
+static void step_types(Build *b, const char *next)
+{
+    const Family *f = b->family;
+    b->loc = config_loc(b->c, F_model_family);
+    if (!b->types)
+        err(b->loc, "model.family: tokens of %s have types, which the objective %s does not give",
+            f->name, b->g->objective);
+    Module m = {f->types, f->type_rows};
+    Dim rows = dim(f->type_rows, text_print("%d", f->type_rows));
+    Value *table = parameter(b, "wtt", rows, dim_C(b), &m, 1, "weight", first_table(b));
+    Ref row = activation(b, "type", b->x, dim_C(b)), y = result(b, "embed.type", dim_C(b), next);
+    bool at = b->mode == MODE_DECODE;
+    Op *op = build_op(b, at ? OP_embed_at : OP_embed);
+    op_in(op, build_input(b, b->types)), op_in(op, ref(table));
+    if (at)
+        op_in(op, ref(b->place));
+    op_out(op, row);
+    op = build_op(b, OP_add);
+    op_in(op, b->x), op_in(op, row);
+    op_out(op, y);
+    b->x = y;
+}
+
 static void norm(Build *b, const char *name, const char *path, double eps, const char *next)
 {
     b->loc = config_loc(b->c, F_model_norm_eps);
@@ -646,7 +670,7 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
     {"tokens", step_tokens}, {"norm_e", step_norm_e},       {"keep", step_keep},
     {"add", step_add},       {"norm1", step_norm1},         {"norm2", step_norm2},
     {"ffn", step_ffn},       {"attention", step_attention}, {"dense", step_dense},
-    {"norm_f", step_norm_f},
+    {"norm_f", step_norm_f}, {"types", step_types},
 };
 
 /* The stage that a step belongs to: sums and norms to the layers before them, but for a norm right
@@ -654,8 +678,9 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
 static const char *stage_of(const Build *b, const char *step)
 {
     static const struct { const char *word, *stage; } stages[] = {
-        {"tokens", "embedding"}, {"norm_e", "embedding"}, {"attention", "attention"},
-        {"ffn", "feed-forward"}, {"dense", "head"},       {"norm_f", "head"}};
+        {"tokens", "embedding"}, {"types", "embedding"},        {"norm_e", "embedding"},
+        {"dense", "head"},       {"attention", "attention"},    {"ffn", "feed-forward"},
+        {"norm_f", "head"}};
     while (is_step(step, "keep") || (!strncmp(step, "norm", 4) && strchr(step, ' ')))
         step = strchr(step, ' ') + 1;
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)

@@ -50,6 +50,7 @@ typedef struct {
     Dim size[8];
     Dtype act;               /* activations and compute weights */
     int sites;               /* dropout sites handed out in a block, and behind the blocks */
+    Value *types;            /* of tokens, where the family has a table of them; decode: of the one */
     /* what rows are made of in the place of tokens: floats (B, T, X); the name of their linear layer
      * in weights' files */
     Value *features;

@@ -17,20 +17,26 @@ C, LAYERS, HEADS, PLACES = 64, 2, 4, 64
 MODEL_TYPE = {"two_stacks": "norm_then_residual"}    # the recipe's family, where it is another
 TOP = 4                     # layers of the upper stack of two_stacks
 # eps of the norm behind the embedding, of the others
-EPS = {"post_norm": (1e-12, 1e-12), "norm_then_residual": (1e-3, 1e-5), "two_stacks": (1e-3, 1e-5)}
+EPS = {"post_norm": (1e-12, 1e-12), "typed": (1e-12, 1e-12),
+       "norm_then_residual": (1e-3, 1e-5), "two_stacks": (1e-3, 1e-5)}
+POST = "post_norm", "typed"
+TYPES = 40                  # of a token: its place, as typed.c has it
 
 
 class Embeddings(nn.Module):
     def __init__(self, family):
         super().__init__()
         self.word = nn.Embedding(data.VOCAB, C)
-        self.position = nn.Embedding(PLACES, C) if family == "post_norm" else None
+        self.position = nn.Embedding(PLACES, C) if family in POST else None
+        self.kind = nn.Embedding(TYPES, C) if family == "typed" else None
         self.LayerNorm = nn.LayerNorm(C, EPS[family][0])
 
     def forward(self, ids):
         x = self.word(ids)
         if self.position is not None:
             x = x + self.position(torch.arange(ids.shape[1]))
+        if self.kind is not None:
+            x = x + self.kind(torch.arange(ids.shape[1]))
         return self.LayerNorm(x)
 
 
@@ -67,17 +73,17 @@ class Head(nn.Module):
     def __init__(self, family, word):
         super().__init__()
         self.family = family
-        if family == "post_norm":
+        if family in POST:
             self.dense = nn.Linear(C, C)
         if family != "norm_then_residual":
             self.LayerNorm = nn.LayerNorm(C, EPS[family][1])
-        if family == "post_norm":
+        if family in POST:
             self.word = [word]           # no parameter of this module's
         else:
             self.decoder = nn.Linear(C, data.VOCAB, bias=False)
 
     def forward(self, x):
-        if self.family == "post_norm":
+        if self.family in POST:
             return F.linear(self.LayerNorm(F.gelu(self.dense(x))), self.word[0].weight)
         return self.decoder(self.LayerNorm(x) if self.family == "two_stacks" else x)
 
@@ -87,7 +93,7 @@ class Tower(nn.Module):
         super().__init__()
         self.family = family
         self.embeddings = Embeddings(family)
-        self.layer = nn.ModuleList(Layer(family, family == "post_norm") for _ in range(LAYERS))
+        self.layer = nn.ModuleList(Layer(family, family in POST) for _ in range(LAYERS))
         if family == "two_stacks":
             self.between = nn.LayerNorm(C, EPS[family][1])
             self.top = nn.ModuleList(Layer(family, True) for _ in range(TOP))

@@ -79,6 +79,7 @@ CASES = {
     "norm_then_residual": dict(model=lambda: tower.Tower("norm_then_residual"), seed=22, lr=3e-3,
                                clip=1.5),
     "two_stacks": dict(model=lambda: tower.Tower("two_stacks"), seed=24, lr=3e-3, clip=1.5),
+    "typed": dict(model=lambda: tower.Tower("typed"), kind="bfd", seed=25, lr=3e-3, clip=1.0),
     "post_lora": dict(model="post_norm", seed=23, lr=1e-2, clip=1.0, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.25,
         target_modules=["query", "key", "value", "output", "up", "down", "dense"])),

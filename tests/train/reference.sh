@@ -5,7 +5,7 @@ source "$(dirname "$0")/lib.sh"
 # of each family (and of families/), kind of data and kind of adapter one precision at least
 names="gpt2_tiny gpt2_tiny.bf16 llama_tiny.bf16 llama_rows gpt2_bfd llama_bfd.bf16 qwen2_tiny qwen2_lora qwen2_lora.bf16
     qwen2_rslora qwen2_dropout qwen2_dropout.bf16 post_norm norm_then_residual.bf16 post_lora
-    two_stacks"
+    two_stacks typed"
 [ -z "$FULL" ] || names+=" post_norm.bf16 norm_then_residual post_lora.bf16 two_stacks.bf16"
 [ -z "$FULL" ] || names+=" llama_tiny llama_rows.bf16 gpt2_bfd.bf16 llama_bfd qwen2_tiny.bf16 qwen2_rslora.bf16"
 
@@ -16,6 +16,27 @@ for name in $names; do
     case=${name%.bf16}
     trained $name $case $name
     compare $name reference $ref/$case "$scratch/$name" $([ $name = $case ] || echo 2e-3)
+done
+# refused RECIPE MESSAGE WORDS...: by the gen that has the families, and lm.c itself
+refused() {
+    local recipe=$here/families/recipes/$1.lua message=$2 said
+    shift 2
+    said=$("$(families_gen post_norm)" "$recipe" "$@" -o "$scratch/refused" 2>&1)
+    verdict "refused: $message" "$(grep -qF "$message" <<<"$said" || echo "$said")"
+}
+refused typed "typed.lua:3: model.family: tokens of typed have types, which the objective lm does not give"
+refused norm_then_residual \
+    "model.init_std: weights of norm_then_residual start as those of PyTorch's modules do; leave it out" \
+    model.init_std=0.1
+# first values as PyTorch's modules have them: 1 / sqrt(64), 1 / sqrt(256)
+first=$(awk -F'"' '/\.name/ { name = $2 } /\.init =/ { sub(/, \.first.*/, ""); print name, $0 }' \
+    $work/norm_then_residual.bf16/tensors.h | tr -s ' ')
+for want in "layer.%d.key.weight .init = INIT_UNIFORM, .init_arg = 0.125f" \
+    "layer.%d.key.bias .init = INIT_UNIFORM, .init_arg = 0.125f" \
+    "layer.%d.down.weight .init = INIT_UNIFORM, .init_arg = 0.0625f" \
+    "layer.%d.LayerNorm1.weight .init = INIT_ONES, .init_arg = 0.02f" \
+    "embeddings.word.weight .init = INIT_NORMAL, .init_arg = 1.0f"; do
+    verdict "first values: ${want%% *}" "$(grep -qxF "$want" <<<"$first" || echo "$first")"
 done
 [ -n "${VERBOSE:-}" ] && grep worst "$scratch/compare.log"
 exit $failed

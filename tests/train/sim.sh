@@ -32,6 +32,7 @@ norm_then_residual.bf16 norm_then_residual precision=bf16
 post_lora post_lora
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
 two_stacks two_stacks memory.recompute=block
+typed typed
 llama_tiny llama_tiny
 gpt2_bfd gpt2_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
