@@ -195,7 +195,8 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         make -s -C "$T/out_l" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_l/tune" >"$T/rows" 2>"$T/err"
         "$GEN" tune "$L" --rows "$T/rows" -o "$T/out_l" >"$T/out" 2>&1
         "$GEN" "$L" -o "$T/out_l" --locked >"$T/out" 2>&1
-        check tune/adapters_locked "0 0" "$? $(grep '^static Gemm mm_' "$T/out_l/step.cu" | grep -vc '\.algo = ')"
+        check tune/adapters_locked "0 $(grep -c '^static Gemm mm_' "$T/out_l/step.cu")" \
+            "$? $(grep -c '\.algo = ' "$T/out_l/step.cu")"
         make -s -C "$T/out_l" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_l/train" --dry-run --out "$T/run_l" >"$T/out" 2>&1
         has tune/adapters_listed 'b\.qkv\.lora\.u .* NT 64 x 6 x 64: algo' "$T/out"
