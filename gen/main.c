@@ -157,7 +157,8 @@ static Graph *read_text(const Command *cmd)
     bug_in_text(NULL);
     if (!strcmp(g->target->backend, "cuda") && access(g->fact[FACT_recipe].text, R_OK))
         err((Loc){cmd->recipe, 0},
-            "is of the recipe %s, which is not to be found here: its lock file says how products are computed; run gen where it is", g->fact[FACT_recipe].text);
+            "is of the recipe %s, which is not to be found here: its lock file says how products "
+            "are computed; run gen where it is", g->fact[FACT_recipe].text);
     return g;
 }
 

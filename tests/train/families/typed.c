@@ -1,5 +1,5 @@
-/* typed.c -- the objective lm of a family whose tokens have types: here each one's place in its document. Takes the place
- * of lm.c, whose text it has. */
+/* typed.c -- the objective lm of a family whose tokens have types: here each one's place in its document. Takes the
+ * place of lm.c, whose text it has. */
 #include "gen/graph/graph.h"
 
 static Pass typed_trained(Build *b)
