@@ -25,6 +25,11 @@ Op *build_op(Build *b, int kind)
     return op;
 }
 
+const char *set_word(const Build *b, const char *name)
+{
+    return b->set->name ? text_print("%s.%s", name, b->set->name) : name;
+}
+
 Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
 {
     const char *name = text_print("%s.%s", prefix, param->name);

@@ -78,6 +78,8 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
 /* What outlives a program and belongs to no parameter. */
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
+/* What the values and programs of b->set are called: name, name.SET. */
+const char *set_word(const Build *b, const char *name);
 /* An input as the program reads it: that of its micro-batch. */
 Ref build_input(const Build *b, Value *v);
 /* inputs.c: what the host writes, as a row of inputs.def says; one of b->set where the row has one
@@ -139,8 +141,6 @@ void pass_backward(Build *b, const Pass *p, int end);
 
 /* Another set of parameters: those that are named first while it is b->set. */
 Set *set_add(Build *b, const char *name);
-/* What the values and programs of b->set are called: name, name.SET. */
-const char *set_word(const Build *b, const char *name);
 
 void program_micro(Build *b);                      /* started; its ops are the objective's */
 /* Around the program just written, which writes all gradients of some sets: a schedule with, for

@@ -31,11 +31,6 @@ Set *set_add(Build *b, const char *name)
     return &b->sets[b->nsets++];
 }
 
-const char *set_word(const Build *b, const char *name)
-{
-    return b->set->name ? text_print("%s.%s", name, b->set->name) : name;
-}
-
 /* A program of b->set. */
 static Program *set_program(Build *b, const char *name, Role role, const char *about)
 {
