@@ -15,8 +15,7 @@
 
 static void constant(Str *s, const char *name, int64_t n, const char *what)
 {
-    str_print(s, "    %s = %" PRId64 ",%*s/* %s */\n", name, n,
-              (int)(14 - strlen(text_print("%" PRId64, n))), "", what);
+    str_print(s, "    %-22s /* %s */\n", text_print("%s = %" PRId64 ",", name, n), what);
 }
 
 char *emit_shape(const Graph *g)
