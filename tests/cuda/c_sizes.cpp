@@ -251,8 +251,9 @@ TEST(sizes_ce)
     act_t *G = repeat(d, n, often);
     const int32_t *labels = repeat(label, rows, often);
     run([&] {
-        ce_rows<DEFAULT_ce_threads>(loss, d, logits, label, scale, rows, V, stream);
-        ce_rows<DEFAULT_ce_threads>(LOSS, G, LOGITS, labels, scale, rows * often, V, stream);
+        ce_rows<DEFAULT_ce_threads>(loss, d, logits, label, scale, NULL, rows, V, stream);
+        ce_rows<DEFAULT_ce_threads>(LOSS, G, LOGITS, labels, scale, NULL, rows * often, V,
+                                    stream);
     });
     check_repeats("loss", LOSS, loss, rows, often);
     check_repeats("gradient", G, d, n, often);
