@@ -666,9 +666,9 @@ const VariantRow *variant_find(const char *name);
 /* A row in texts: its name, for the second row of that name and backend "rmsnorm_fwd/2". */
 const char *kernel_word(int row);
 int kernel_find(const char *word, const char *backend);      /* -1: there is none */
-/* One call for as many ops alike as there are: what they read or write lies side by side, operand by operand, but for
- * what all of them share. */
-bool group_spans(const Group *group);
+/* One call for as many ops alike as there are, "name+": what they read or write lies side by side,
+ * operand by operand, but for what all of them share. */
+bool kernel_repeats(const KernelRow *row);
 /* "i0", "1.o2": the operand of the group's op that a word of its row names. */
 Ref kernel_operand(const Program *p, const Group *group, const char *word);
 

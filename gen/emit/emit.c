@@ -571,8 +571,20 @@ static void write_readme(const Graph *g)
                false);
 }
 
+/* train.c writes the hyper values of one set and keeps its loss scale: another would be updated with
+ * zeros. */
+static void refuse_sets(const Graph *g)
+{
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->set)
+            err(g->values[i]->loc,
+                "%s is of the set %s: programs train one set of parameters, \"model\", so far",
+                g->values[i]->name, g->values[i]->set);
+}
+
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
 {
+    refuse_sets(g);
     folder_begin();
     write_step(g);
     if (locked)

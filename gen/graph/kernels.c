@@ -177,11 +177,7 @@ int kernel_find(const char *word, const char *backend)
     return -1;
 }
 
-bool group_spans(const Group *group)
-{
-    const char *pattern = kernel_row[group->kernel].pattern;
-    return pattern[strlen(pattern) - 1] == '+';
-}
+bool kernel_repeats(const KernelRow *row) { return row->pattern[strlen(row->pattern) - 1] == '+'; }
 
 Ref kernel_operand(const Program *p, const Group *group, const char *word)
 {

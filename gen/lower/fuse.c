@@ -34,13 +34,12 @@ static bool alike(const Op *a, const Op *b)
     return same;
 }
 
-static bool repeats(const char *pattern) { return pattern[strlen(pattern) - 1] == '+'; }
-
-/* Ops of the pattern starting at ops[i] of the program; 0: it does not match. */
-static int match(const Program *p, int i, const char *pattern)
+/* Ops of the row's pattern starting at ops[i] of the program; 0: it does not match. */
+static int match(const Program *p, int i, const KernelRow *row)
 {
+    const char *pattern = row->pattern;
     int n = 0;
-    if (repeats(pattern)) {
+    if (kernel_repeats(row)) {
         const char *name = op_row[p->ops[i].kind].name;
         if (strlen(name) + 1 != strlen(pattern) || strncmp(name, pattern, strlen(name)))
             return 0;
@@ -94,8 +93,8 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
     bool longest = g->fact[FACT_kernels_fuse].i;
     *nops = 0;
     for (int k = 0; k < nkernels; k++) {
-        int n = match(p, i, kernel_row[k].pattern);
-        if (n && !longest && repeats(kernel_row[k].pattern))
+        int n = match(p, i, &kernel_row[k]);
+        if (n && !longest && kernel_repeats(&kernel_row[k]))
             n = 1;
         if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) ||
             strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
@@ -169,8 +168,9 @@ void check_fuse(const Graph *g)
             const Group *group = &p->groups[k];
             if (group->first_op != next || group->nops < 1)
                 bug("group %d of %s does not start at op %d", k, p->name, next);
-            int n = match(p, next, kernel_row[group->kernel].pattern);
-            if (group->nops > n || (group->nops < n && !repeats(kernel_row[group->kernel].pattern)))
+            const KernelRow *row = &kernel_row[group->kernel];
+            int n = match(p, next, row);
+            if (group->nops > n || (group->nops < n && !kernel_repeats(row)))
                 bug("group %d of %s is not what %s covers", k, p->name,
                     kernel_row[group->kernel].name);
             const char *why = kernel_row[group->kernel].fits(g, &p->ops[next]);

@@ -311,7 +311,7 @@ static Value **layout_order(const Graph *g)
         for (int k = 0; k < g->programs[i]->ngroups; k++) {
             const Group *group = &g->programs[i]->groups[k];
             const Op *op = &g->programs[i]->ops[group->first_op];
-            for (int o = 0; group_spans(group) && o < op->nin + op->nout; o++)
+            for (int o = 0; kernel_repeats(&kernel_row[group->kernel]) && o < op->nin + op->nout; o++)
                 for (int j = 0; j < group->nops; j++)
                     n = add_once(order, n, operand(&op[j], o).v);
         }
@@ -441,7 +441,7 @@ static void check_life(const Graph *g, const Program *p, const Group *group)
 static void check_span(const Program *p, const Group *group)
 {
     const Op *op = &p->ops[group->first_op];
-    for (int j = 1; group_spans(group) && j < group->nops; j++) {
+    for (int j = 1; kernel_repeats(&kernel_row[group->kernel]) && j < group->nops; j++) {
         int64_t apart = 0;
         for (int o = 0; o < op->nin + op->nout; o++) {
             const Value *v = operand(&op[j - 1], o).v, *w = operand(&op[j], o).v;

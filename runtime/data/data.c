@@ -439,6 +439,14 @@ int64_t data_sample0(const Data *d, int64_t step, int64_t micro)
     return (micro * d->ranks + world.rank) * d->micro;
 }
 
+void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0)
+{
+    key[0] = (uint32_t)seed;
+    key[1] = (uint32_t)(seed >> 32);
+    key[2] = (uint32_t)step;
+    key[3] = (uint32_t)sample0;
+}
+
 int64_t data_steps_per_epoch(const Data *d)
 {
     return (d->n + d->G - 1) / d->G;

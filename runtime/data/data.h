@@ -90,6 +90,9 @@ int64_t data_tokens(Data *d, int64_t step);
 int64_t data_rows(const Data *d, int64_t step, int64_t micro);
 /* Index of the micro-batch's first row within the step's G samples. */
 int64_t data_sample0(const Data *d, int64_t step, int64_t micro);
+/* The key (4) of every random number of a micro-batch, as inputs.def has it; ranks and micro-batches
+ * do not enter it. sample0: data_sample0(). */
+void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0);
 /* Steps of an epoch; evaluation: batches of a rank. */
 int64_t data_steps_per_epoch(const Data *d);
 /* What decides the samples besides the seed: files, tokenizer, kind, T. malloc'ed. */

@@ -72,18 +72,6 @@ static Batch batch_at(int64_t micro)
     };
 }
 
-//@ if noise
-/* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
-static void set_noise(int64_t step, int64_t micro, int64_t sample0)
-{
-    uint32_t *noise = io.noise[micro];
-    noise[0] = (uint32_t)seed;
-    noise[1] = (uint32_t)(seed >> 32);
-    noise[2] = (uint32_t)step;
-    noise[3] = (uint32_t)sample0;
-}
-
-//@ end
 /* The loss of a step is the mean over the targets of all its micro-batches and ranks. */
 static void set_counts(int64_t step, Counts c)
 {
@@ -95,7 +83,7 @@ static void fill_micro(Data *d, int64_t step, int64_t micro)
 {
     data_batch(d, step, micro, batch_at(micro));
 //@ if noise
-    set_noise(step, micro, data_sample0(d, step, micro));
+    data_noise(io.noise[micro], seed, step, data_sample0(d, step, micro));
 //@ end
 }
 
@@ -144,7 +132,7 @@ void objective_fill_any(void)
         data_gather(to.target_of, rows, to.target_rows, to.labels, N);
 //@ end
 //@ if noise
-        set_noise(0, micro, micro * B);
+        data_noise(io.noise[micro], seed, 0, micro * B);
 //@ end
     }
 }

@@ -4,13 +4,12 @@
  * Out:   `ok check/NAME` a damage, `ok text/NAME` a mistake in a graph's text, or `not ok`.
  * Method: each damage is done in a process of its own; bug() ends it with SIGABRT. */
 #define _GNU_SOURCE
-#include "../../gen/gen.h"
+#include "tests/rooms/find.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum { RECIPES = 3 };
 static const char *const recipe[RECIPES] = {
@@ -27,35 +26,6 @@ static const char *const recipe[RECIPES] = {
 };
 
 static const char *file[RECIPES];
-static Graph *g;
-
-/* ---- finding things in a graph; a damage that finds nothing to damage exits with 2 ------------- */
-
-static void *found(void *p)
-{
-    if (!p)
-        _exit(2);
-    return p;
-}
-
-static Program *program(const char *name)
-{
-    for (int i = 0; i < g->nprograms; i++)
-        if (!strcmp(g->programs[i]->name, name))
-            return g->programs[i];
-    return found(NULL);
-}
-
-static Op *op_of(const char *in, int kind)
-{
-    Program *p = program(in);
-    for (int i = 0; i < p->nops; i++)
-        if (p->ops[i].kind == kind)
-            return &p->ops[i];
-    return found(NULL);
-}
-
-static Value *value(const char *name) { return found(ir_value(g, name)); }
 
 static void drop(Op *op)
 {

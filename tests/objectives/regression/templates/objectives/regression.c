@@ -100,18 +100,6 @@ static Batch batch_at(int64_t micro)
     };
 }
 
-//@ if noise
-/* The key of every random number of a micro-batch; ranks and micro-batches do not enter it. */
-static void set_noise(int64_t step, int64_t micro, int64_t sample0)
-{
-    uint32_t *noise = io.noise[micro];
-    noise[0] = (uint32_t)seed;
-    noise[1] = (uint32_t)(seed >> 32);
-    noise[2] = (uint32_t)step;
-    noise[3] = (uint32_t)sample0;
-}
-
-//@ end
 static void set_counts(int64_t step, int64_t targets)
 {
     counted[step % 2] = targets;
@@ -149,7 +137,7 @@ static void fill_micro(const Data *d, const int64_t *sample, int64_t step, int64
             to.targets[b * T * Y + k] = i < 0 ? NAN : r->targets[i * T * Y + k];
     }
 //@ if noise
-    set_noise(step, micro, first);
+    data_noise(io.noise[micro], seed, step, first);
 //@ end
 }
 
@@ -174,7 +162,7 @@ void objective_fill_any(void)
         for (int64_t i = 0; i < B * T * Y; i++)
             to.targets[i] = (float)(i % 3);
 //@ if noise
-        set_noise(0, micro, micro * B);
+        data_noise(io.noise[micro], seed, 0, micro * B);
 //@ end
     }
 }
