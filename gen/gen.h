@@ -330,7 +330,7 @@ int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES]);
 
-/* ---- ir_parts.c, ir.c: what graph, fuse, part and plan work on ------------------------------- */
+/* ---- ir_parts.c, ir.c, ir_read.c: what graph, fuse, part and plan work on -------------------- */
 
 typedef enum { DT_F32, DT_BF16, DT_F16, DT_F64, DT_I32, DT_U32, DT_U8, NDTYPES } Dtype;
 extern const char *const dtype_name[NDTYPES];
@@ -349,6 +349,7 @@ typedef enum {
     VK_INPUT,                /* written by the host before the program runs */
     VK_TEMP                  /* defined and used inside one program */
 } ValueKind;
+extern const char *const value_kind_name[];
 
 #define PURPOSES(X) \
     X(weights) X(gradients) X(optimiser) X(activations) X(workspace) X(communication) X(inputs)
@@ -364,6 +365,7 @@ typedef enum {
     PL_PARTIAL,
     PL_BEGUN                 /* of no value: a partial one while a collective makes it whole */
 } Placement;
+extern const char *const placement_name[];
 
 /* One tensor of a Hugging Face or PEFT file that lives in rows row0 .. row0+rows-1 of a
  * parameter. */

@@ -3,7 +3,7 @@
 /* ir_fuzz.c -- any text as the text of a graph.
  *
  * Verdict: an error, or a graph whose text reads back as it was printed.
- * Method:  util.c and ir.c are included so that an error comes back here and all memory is given back. */
+ * Method:  util.c, ir.c and ir_read.c are included so that an error comes back here and all memory is given back. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdint.h>
@@ -29,6 +29,7 @@ static void *fuzz_calloc(size_t n, size_t size)
 #undef calloc
 #undef exit
 #include "../../gen/graph/ir.c"
+#include "../../gen/graph/ir_read.c"
 
 static const char *accepted;     /* what was printed of an input that is no error: it has to read back */
 
