@@ -134,7 +134,12 @@ typedef struct {
 } Pass;
 Pass pass_trained(Build *b);                       /* x and its gradient dx */
 Pass pass_only(Build *b, const char *name);        /* of the stream */
-Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the final norm */
+Ref pass_forward(Build *b, Pass *p);               /* (B, T, C), behind the steps `last` */
+/* Its two halves: (B, T, C) behind the last block, and from there; the steps `last` work on each row
+ * alone, so that an objective may leave rows out between the two: pass_last(b, head_gather(b,
+ * pass_blocks(b, &pass))). pass_backward() walks both and what stands between them. */
+Ref pass_blocks(Build *b, Pass *p);
+Ref pass_last(Build *b, Ref x);
 /* Behind gradient_set() of a value that ops [.., end) made of what pass_forward() returned; a stack
  * above is walked before, and its `begin` is the end. */
 void pass_backward(Build *b, const Pass *p, int end);
@@ -164,7 +169,8 @@ Ref loss_scale(Build *b);
 /* b->labels, the target of each row that goes through the head, b->N; b->target_rows and
  * b->target_of, which rows those are, unless all do. */
 void head_labels(Build *b);
-/* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C). */
+/* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C); else y.
+ * y: what a pass returned, or its half. */
 Ref head_gather(Build *b, Ref y);
 /* Cross-entropy of rows y with b->labels, in the program's loss; with b->weights, if set, a factor
  * each, and with the head's bias, if b->head_bias. */

@@ -63,8 +63,9 @@ Ref head_gather(Build *b, Ref y)
     if (!b->target_rows)
         return y;
     b->loc = config_loc(b->c, F_batch_targets);
+    b->stage = "head";
     Dim d[2] = {dim(b->N, "N"), dim(b->C, "C")};
-    Ref rows = build_temp(b, "norm_f.rows", b->act, 2, d);
+    Ref rows = build_temp(b, text_print("%s.rows", family_leaf(y.v->name)), b->act, 2, d);
     Op *op = build_op(b, OP_gather);
     op_in(op, y), op_in(op, build_input(b, b->target_rows));
     op_in(op, build_input(b, b->target_of));

@@ -108,7 +108,7 @@ Pass pass_trained(Build *b)
     return p;
 }
 
-Ref pass_forward(Build *b, Pass *p)
+Ref pass_blocks(Build *b, Pass *p)
 {
     Ref first = ref_at(p->x, 0);
     b->family = p->family;
@@ -122,8 +122,16 @@ Ref pass_forward(Build *b, Pass *p)
     b->region = 0;
     b->x = ref_at(p->x, b->stack.layers.n);
     p->first = b->block_first, p->last = b->block_last;
+    return b->x;
+}
+
+Ref pass_last(Build *b, Ref x)
+{
+    b->x = x;
     return family_last(b);
 }
+
+Ref pass_forward(Build *b, Pass *p) { return pass_last(b, pass_blocks(b, p)); }
 
 void pass_backward(Build *b, const Pass *p, int end)
 {

@@ -15,7 +15,7 @@ static const InputRow rows[] = {
     {"weights", DT_F32, "rows", true, true, "of each row", false},
 };
 
-static struct { bool both_ways, lengths, limits, weights, bias, score; } form;
+static struct { bool both_ways, lengths, limits, weights, bias, score, early; } form;
 
 /* lm's loss and gradient in another form. */
 static void build(Build *b)
@@ -30,7 +30,8 @@ static void build(Build *b)
     loss_inputs(b);
     program_micro(b);
     Pass pass = pass_trained(b);
-    Ref y = head_gather(b, pass_forward(b, &pass));
+    Ref y = form.early ? pass_last(b, head_gather(b, pass_blocks(b, &pass)))
+                       : head_gather(b, pass_forward(b, &pass));
     Ref dy = build_temp(b, text_print("d%s", y.v->name), b->act, y.v->rank, y.v->dim);
     int end = b->p->nops;
     head_loss_gradient(b, y, dy);
@@ -77,8 +78,9 @@ typedef struct { const char *plan, *calls; } Texts;
 static Texts planned(const char *folder, const char *name, const char *words)
 {
     const char *file = text_print("%s/%s.lua", folder, name);
-    const char *recipe = text_print("return { seq = { max = 6 }, batch = { micro = 2, accum = 2 },\n"
-                                    "%s, layers = 2, hidden = 64, heads = 2, vocab = 31 } }\n", words);
+    const char *recipe = text_print("return { seq = { max = 6 }, batch = { micro = 2, accum = 2%s },\n"
+                                    "%s, layers = 2, hidden = 64, heads = 2, vocab = 31 } }\n",
+                                    form.early ? ", targets = 5" : "", words);
     file_write_if_changed(file, recipe, strlen(recipe), false);
     Config *c = config_fill(recipe_load(file, NULL, 0), file);
     check_config(c);
@@ -131,6 +133,13 @@ int main(int argc, char **argv)
         "$grad.head, $grad.head.b = ce_bias_bwd %norm_f, $head, $head.b, %labels[m], %scale  chunk");
     has("bias in files", t.plan, "hf \"lm_head.bias\" rows 0 31");
     has("bias, call", t.calls, "ce_head_fwd_bwd(losses, dnorm_f, grad_head, grad_head_b, norm_f, head, head_b,");
+
+    form.early = form.bias = true;
+    t = planned(argv[1], "early", CPU ", tied = false");
+    has("early", t.plan, "%x.rows = gather %x[2], %target_rows[m], %target_of[m]");
+    has("early, behind it", t.plan, "%norm_f.rstd = layernorm %x.rows, $norm_f.w, $norm_f.b");
+    has("early, its gradient", t.plan, "%dx[2] = gather %dx.rows, %target_of[m], %target_rows[m]");
+    has("early, call", t.calls, "layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, x_rows, norm_f_w, norm_f_b, N, C,");
 
     form.weights = form.bias = form.score = true;
     t = planned(argv[1], "frozen", LORA);
