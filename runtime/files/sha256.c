@@ -20,29 +20,39 @@ static uint32_t rotate(uint32_t x, int n)
     return x >> n | x << (32 - n);
 }
 
+/* Round i; in the next one every word of the state has the name behind its own. */
+#define ROUND(i, a, b, c, d, e, f, g, h)                                                          \
+    do {                                                                                          \
+        h += (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + k[i] + w[i]; \
+        d += h;                                                                                   \
+        h += (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));          \
+    } while (0)
+
 static void mix(uint32_t state[8], const uint8_t block[64])
 {
-    uint32_t w[64], s[8];
+    uint32_t w[64];
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16
              | (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
-        uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[i - 7]
-             + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+        uint32_t x = w[i - 15], y = w[i - 2];
+        w[i] = w[i - 16] + (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + w[i - 7]
+             + (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
     }
-    memcpy(s, state, sizeof s);
-    for (int i = 0; i < 64; i++) {
-        uint32_t t = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25))
-                   + ((s[4] & s[5]) ^ (~s[4] & s[6])) + k[i] + w[i];
-        uint32_t u = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22))
-                   + ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += t;
-        s[0] = t + u;
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+    uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+    for (int i = 0; i < 64; i += 8) {
+        ROUND(i, a, b, c, d, e, f, g, h);
+        ROUND(i + 1, h, a, b, c, d, e, f, g);
+        ROUND(i + 2, g, h, a, b, c, d, e, f);
+        ROUND(i + 3, f, g, h, a, b, c, d, e);
+        ROUND(i + 4, e, f, g, h, a, b, c, d);
+        ROUND(i + 5, d, e, f, g, h, a, b, c);
+        ROUND(i + 6, c, d, e, f, g, h, a, b);
+        ROUND(i + 7, b, c, d, e, f, g, h, a);
     }
-    for (int i = 0; i < 8; i++)
-        state[i] += s[i];
+    state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+    state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 void sha256_begin(Sha256 *h)
@@ -85,6 +95,18 @@ void sha256(const void *data, size_t bytes, uint8_t digest[SHA256_BYTES])
     sha256_begin(&h);
     sha256_add(&h, data, bytes);
     sha256_end(&h, digest);
+}
+
+void sha256_text(Sha256 *h, char hex[SHA256_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t digest[SHA256_BYTES];
+    sha256_end(h, digest);
+    for (int i = 0; i < SHA256_BYTES; i++) {
+        hex[2 * i] = digits[digest[i] >> 4];
+        hex[2 * i + 1] = digits[digest[i] & 15];
+    }
+    hex[2 * SHA256_BYTES] = 0;
 }
 
 void hmac_sha256(const void *key, size_t key_bytes, const void *a, size_t a_bytes, const void *b,

@@ -1,6 +1,7 @@
-/* sha256.h -- SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the handshake of star.h.
+/* sha256.h -- SHA-256 (FIPS 180-4) and HMAC-SHA256 (RFC 2104), for the handshake of star.h and for what files
+ * hold.
  *
- * Keeps: no library needed; speed is no aim. */
+ * Keeps: no library needed. */
 #ifndef DIECAST_SHA256_H
 #define DIECAST_SHA256_H
 
@@ -8,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SHA256_BYTES = 32 };
+enum { SHA256_BYTES = 32, SHA256_HEX = 2 * SHA256_BYTES + 1 };
 
 typedef struct {
     uint32_t state[8];
@@ -20,6 +21,8 @@ void sha256_begin(Sha256 *h);
 void sha256_add(Sha256 *h, const void *data, size_t bytes);
 void sha256_end(Sha256 *h, uint8_t digest[SHA256_BYTES]);
 void sha256(const void *data, size_t bytes, uint8_t digest[SHA256_BYTES]);
+/* sha256_end(), as text. */
+void sha256_text(Sha256 *h, char hex[SHA256_HEX]);
 
 /* Over a, then b. */
 void hmac_sha256(const void *key, size_t key_bytes, const void *a, size_t a_bytes, const void *b,

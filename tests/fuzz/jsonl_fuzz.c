@@ -1,10 +1,10 @@
-// link: pack_rows pack_chat pack_encoded pack_write util names base json crc32c safetensors safetensors_write
-// link: tokenizer bpe -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
+// link: pack_rows pack_chat pack_encoded pack_write names base json crc32c safetensors safetensors_write
+// link: sha256 tokenizer bpe -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
  * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer, chat format, loss; then the line. */
 #define _GNU_SOURCE
-#include "../../gen/tools/pack.h"
+#include "../../runtime/pack/pack.h"
 
 #include "../../runtime/files/json.h"
 
@@ -32,7 +32,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc, (void)argv;
     for (int i = 0; i < 9; i++) {
         Rules *r = &chats[i / 3][i % 3];
-        const char *why;
+        char *why;
         WANT(i % 3 || !tokenizer_load(&tokenizers[i / 3], paths[i / 3]));
         r->no_chat = chat_choose(&r->chat, &why, tokenizers[i / 3], paths[i / 3],
                                  names[i / 3][i % 3]);
@@ -66,12 +66,12 @@ static void one_row(unsigned how, const char *text, size_t n)
     Rules rules = chats[how % 3][how / 3 % 3];
     rules.loss = (Loss)(how >> 6);
     Span span = {0, n, 7};
-    Chunk chunk = {.loc = {"x", 0}, .text = (char *)text, .n = n, .rows = true, .span = &span,
+    Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .rows = true, .span = &span,
                    .nspans = 1};
     Encoded out = {0};
     rows_encode(&rules, tok, &chunk, &out);
     WANT(out.nrows + !!out.error == 1);
-    WANT(!out.error || (out.error_loc.line == 7 && !out.n));
+    WANT(!out.error || (out.error_at.line == 7 && !out.n));
     for (size_t i = 0; i < out.n; i++)
         WANT(out.id[i] >= 0 && out.id[i] < tokenizer_size(tok) && out.target[i] <= 1);
     if (out.nrows) {

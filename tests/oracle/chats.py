@@ -2,7 +2,7 @@
 """Makes tests/formats/chats/: conversations as the models' own chat templates render them.
 
 Usage: chats.py TEMPLATES TESTS_FOLDER      (needs transformers, tokenizers; tests/tokenizer must be there)
-In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that gen/tools/chats.def lists.
+In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that runtime/pack/chats.def lists.
 Out:   CHAT.LOSS.expected: the rows of tests/formats/rows/chat.jsonl, targets marked with a star; a template that
        chats.def does not list, or one of it that is missing, is named. Templates of one format must agree.
 """
@@ -52,7 +52,7 @@ def row(render, encode, header, messages, loss):
 
 
 def main(templates, tests):
-    with open(os.path.join(tests, "..", "gen", "chats.def")) as f:
+    with open(os.path.join(tests, "..", "runtime", "pack", "chats.def")) as f:
         known = dict(re.findall(r'TEMPLATE\("(\w+)", "(.*?)"\)', f.read()))
     with open(os.path.join(tests, "formats", "rows", "chat.jsonl")) as f:
         chats = [json.loads(line)["messages"] for line in f]

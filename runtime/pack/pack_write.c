@@ -4,7 +4,7 @@
  * Keeps: ids go through unnamed files beside the output, so memory does not grow with the corpus;
  *        what these functions get depends on the order of the rows alone. */
 #define _GNU_SOURCE
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
 #include "runtime/files/safetensors.h"
@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -24,53 +25,68 @@ const char *const loss_name[] = {"", "last", "assistant", "all"};
 
 /* ---- files without names --------------------------------------------------------------------- */
 
-static FILE *spool_open(const char *out)
+void pack_fail(Pack *p, Place at, char *error)
 {
-    char *folder = text_copy(out), *slash = strrchr(folder, '/');
+    if (p->error)
+        free(error);
+    else
+        p->error = error, p->error_at = at;
+}
+
+static FILE *spool_open(Pack *p)
+{
+    const char *out = p->out;
+    char *folder = format("%s", out), *slash = strrchr(folder, '/');
     if (slash)
         slash[slash == folder] = 0;
     int fd = open(slash ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0) {                /* a file system without O_TMPFILE */
-        char *name = text_print("%s.XXXXXX", out);
+        char *name = format("%s.XXXXXX", out);
         fd = mkstemp(name);
         if (fd >= 0)
             unlink(name);
+        free(name);
     }
+    free(folder);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
     if (!f)
-        err((Loc){out, 0}, "scratch space beside it: %s", strerror(errno));
+        pack_fail(p, (Place){out, 0}, format("scratch space beside it: %s", strerror(errno)));
     return f;
 }
 
 static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
 {
-    if (p->out && fwrite(data, 1, bytes, f) != bytes)
-        err((Loc){p->out, 0}, "scratch space beside it: %s", strerror(errno));
+    if (p->out && !p->error && fwrite(data, 1, bytes, f) != bytes)
+        pack_fail(p, (Place){p->out, 0}, format("scratch space beside it: %s", strerror(errno)));
 }
 
 /* A file that is there already goes away at the end: only one of ours may. */
-static void check_output(const char *out)
+static char *check_output(const char *out)
 {
     struct stat st;
     char head[4096] = "";
     if (stat(out, &st) || (S_ISREG(st.st_mode) && !st.st_size))
-        return;
+        return NULL;
     FILE *f = S_ISREG(st.st_mode) ? fopen(out, "r") : NULL;
     size_t n = f ? fread(head, 1, sizeof head, f) : 0;
     if (f)
         fclose(f);
-    if (!memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT)))
-        err((Loc){out, 0}, "is there already and is no token file: -o wants another name");
+    return memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT)) ? NULL
+         : format("is there already and is no token file: -o wants another name");
 }
 
 void pack_begin(Pack *p)
 {
     if (!p->out)
         return;
-    check_output(p->out);
-    p->tokens = spool_open(p->out);
-    p->mask = spool_open(p->out);
-    p->docs = spool_open(p->out);
+    char *error = check_output(p->out);
+    if (error) {
+        pack_fail(p, (Place){p->out, 0}, error);
+        return;
+    }
+    p->tokens = spool_open(p);
+    p->mask = spool_open(p);
+    p->docs = spool_open(p);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -158,6 +174,13 @@ static char *copy_spool(StWriter *w, const char *name, FILE *from)
     return error;
 }
 
+static void add_count(StWriter *w, const char *key, int64_t n)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, n);
+    st_add_meta(w, key, text);
+}
+
 void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules)
 {
     StWriter *w = st_writer(TOKENFILE_FORMAT);
@@ -170,14 +193,14 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *
         st_add(w, "mask", ST_U8, 1, &p->ntokens);
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", tokenizer_id(tok));
-    st_add_meta(w, "vocab", text_print("%d", tokenizer_size(tok)));
-    st_add_meta(w, "eos", text_print("%d", tokenizer_eos(tok)));
-    st_add_meta(w, "documents", text_print("%lld", (long long)p->ndocs));
+    add_count(w, "vocab", tokenizer_size(tok));
+    add_count(w, "eos", tokenizer_eos(tok));
+    add_count(w, "documents", p->ndocs);
     st_add_meta(w, "sha256", sha256);
     if (p->kind == KIND_ROWS) {
-        st_add_meta(w, "max_length", text_print("%lld", (long long)p->max_length));
-        st_add_meta(w, "cut", text_print("%lld", (long long)p->cut));
-        st_add_meta(w, "dropped_no_target", text_print("%lld", (long long)p->no_target));
+        add_count(w, "max_length", p->max_length);
+        add_count(w, "cut", p->cut);
+        add_count(w, "dropped_no_target", p->no_target);
         if (rules->loss != LOSS_DEFAULT)
             st_add_meta(w, "loss_on", loss_name[rules->loss]);
     }
@@ -194,8 +217,15 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *
         error = st_end(w, &crc);
     st_free(w);
     if (error)
-        err((Loc){0}, "%s", error);
-    fclose(p->tokens);
-    fclose(p->mask);
-    fclose(p->docs);
+        pack_fail(p, (Place){0}, error);
+}
+
+void pack_end(Pack *p)
+{
+    FILE *files[] = {p->tokens, p->mask, p->docs};
+    for (int i = 0; i < 3; i++)
+        if (files[i])
+            fclose(files[i]);
+    free(p->error);
+    *p = (Pack){0};
 }

@@ -4,7 +4,7 @@
  *        terminal (unless NO_COLOR is set).
  * Keeps: nothing that data holds reaches the terminal as a control character. */
 #define _GNU_SOURCE
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include "runtime/files/utf8.h"
 

@@ -1,5 +1,5 @@
 /* pack_encoded.c -- rows of ids as they grow: text becomes tokens, each with its target bit. */
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,10 +5,11 @@
  * Out:   ids of the rendered text, and which of them are targets.
  * Method: a turn begins and ends with added tokens, so turns tokenise on their own. */
 #define _GNU_SOURCE
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/sha256.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ enum { TEMPLATE_MAX = 16 << 20 };
 static const Chat chats[] = {
 #define CHAT(...) {__VA_ARGS__},
 #define TEMPLATE(...)
-#include "gen/tools/chats.def"
+#include "runtime/pack/chats.def"
 #undef CHAT
 #undef TEMPLATE
 };
@@ -29,19 +30,22 @@ static const struct {
 } known[] = {
 #define CHAT(...)
 #define TEMPLATE(...) {__VA_ARGS__},
-#include "gen/tools/chats.def"
+#include "runtime/pack/chats.def"
 #undef CHAT
 #undef TEMPLATE
 };
 
 /* ---- which format ---------------------------------------------------------------------------- */
 
-const char *chat_names(void)
+char *chat_names(void)
 {
-    Str s = {0};
-    for (int i = 0; i < NCHATS; i++)
-        str_print(&s, "%s%s", i ? ", " : "", chats[i].name);
-    return s.text;
+    char *all = format("%s", chats[0].name);
+    for (int i = 1; i < NCHATS; i++) {
+        char *longer = format("%s, %s", all, chats[i].name);
+        free(all);
+        all = longer;
+    }
+    return all;
 }
 
 static const Chat *chat_named(const char *name)
@@ -80,8 +84,8 @@ static char *check_border(const Chat *c, const Tokenizer *tok)
     return error;
 }
 
-/* As Jinja reads a source: line ends become LF, and the last one is dropped. */
-static const char *template_hash(const char *text)
+/* As Jinja reads a source: line ends become LF, and the last one is dropped. In hex. */
+static void template_hash(const char *text, char hex[SHA256_HEX])
 {
     size_t n = 0;
     char *plain = malloc(strlen(text) + 1);
@@ -91,27 +95,32 @@ static const char *template_hash(const char *text)
             s++;
     }
     n -= n && plain[n - 1] == '\n';
-    const char *hash = sha256_hex(plain, n);
+    Sha256 h;
+    sha256_begin(&h);
+    sha256_add(&h, plain, n);
+    sha256_text(&h, hex);
     free(plain);
-    return hash;
 }
 
 /* The template named "default" of a list of named ones. */
 static char *default_template(const cJSON *list, const char *path, const char **text)
 {
-    Str names = {0};
+    char *names = NULL;
     for (const cJSON *i = list->child; i; i = i->next) {
         const cJSON *name = json_get(i, "name"), *body = json_get(i, "template");
         if (!cJSON_IsString(name) || !cJSON_IsString(body))
             return format("%s: chat_template: want {\"name\", \"template\"} in its list", path);
-        str_print(&names, "%s%.40s", names.n ? ", " : "", name->valuestring);
+        char *longer = format("%s%s%.40s", names ? names : "", names ? ", " : "",
+                              name->valuestring);
+        free(names);
+        names = longer;
         if (!strcmp(name->valuestring, "default")) {
             *text = body->valuestring;
             return NULL;
         }
     }
     return format("%s: chat_template has none named default (%s): say --chat NAME with the format "
-                  "to use (%s)", path, names.text ? names.text : "none at all", chat_names());
+                  "to use (%s)", path, names ? names : "none at all", chat_names());
 }
 
 /* The chat template in the tokenizer's folder as transformers finds it, *text NULL: there is none.
@@ -120,8 +129,8 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
 {
     const char *slash = strrchr(tokenizer_path, '/');
     int folder = slash ? (int)(slash + 1 - tokenizer_path) : 0;
-    const char *jinja = text_print("%.*schat_template.jinja", folder, tokenizer_path);
-    const char *config = text_print("%.*stokenizer_config.json", folder, tokenizer_path);
+    const char *jinja = format("%.*schat_template.jinja", folder, tokenizer_path);
+    const char *config = format("%.*stokenizer_config.json", folder, tokenizer_path);
     size_t n;
     char *error = NULL, *got;
     *text = NULL;
@@ -147,30 +156,32 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
     else if (v && !cJSON_IsNull(v))
         error = format("%s: chat_template: want a string or a list", config);
     if (*text)
-        *text = text_copy(*text);
+        *text = format("%s", *text);
     cJSON_Delete(json);
     return error;
 }
 
-char *chat_choose(const Chat **to, const char **why, const Tokenizer *tok,
+char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
                   const char *tokenizer_path, const char *name)
 {
     const char *text = NULL, *from = NULL;
     char *error = NULL;
     const Chat *chat = NULL;
+    *why = NULL;
     if (name) {
         chat = chat_named(name);
-        *why = "--chat";
+        *why = format("--chat");
         if (!chat)
             return format("want one of %s, got %s", chat_names(), name);
     } else if (strcmp(tokenizer_path, "bytes")) {
         error = template_read(tokenizer_path, &text, &from);
-        *why = text_print("the chat_template in %s", from);
+        *why = format("the chat_template in %s", from);
     }
     if (error)
         return error;
     if (text) {
-        const char *hash = template_hash(text);
+        char hash[SHA256_HEX];
+        template_hash(text, hash);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             if (!strcmp(known[i].sha256, hash))
                 chat = chat_named(known[i].chat);
@@ -185,7 +196,8 @@ char *chat_choose(const Chat **to, const char **why, const Tokenizer *tok,
     for (int i = 0; !chat && i < NCHATS; i++)
         if (has_tokens(&chats[i], tok)) {
             chat = &chats[i];
-            *why = "the tokenizer's added tokens: there is no chat_template beside it";
+            free(*why);
+            *why = format("the tokenizer's added tokens: there is no chat_template beside it");
         }
     if (!chat)
         return format("messages want a tokenizer with chat tokens (<|im_start|> or "

@@ -4,7 +4,7 @@
  * Out:   Encoded; depends on the chunk alone, so that threads may work in any order.
  * Keeps: after a bad row the chunk ends: its place and message stand in Encoded. */
 #define _GNU_SOURCE
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
@@ -206,7 +206,7 @@ static void encode_document(const Rules *rules, const Tokenizer *tok, const Chun
     } else {
         e->error = error;
     }
-    e->error_loc = p->loc;
+    e->error_at = p->place;
     row->n = e->n - row->begin;
     row->bytes = (int64_t)p->n;
     e->nrows += !error;
@@ -235,13 +235,13 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
         if (error) {
             e->n = row->begin;
             e->error = error;
-            e->error_loc = (Loc){p->loc.file, s->line};
+            e->error_at = (Place){p->place.file, s->line};
         } else {
             e->nrows++;
         }
     }
     if (!e->error && p->error) {
         e->error = format("%s", p->error);
-        e->error_loc = p->error_loc;
+        e->error_at = p->error_at;
     }
 }

@@ -5,15 +5,15 @@
  * Out:   Chunks; a text is cut where tokenisation cannot notice.
  * Keeps: memory: a block and the longest row. What is neither text nor rows is refused. */
 #define _GNU_SOURCE
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,13 +34,14 @@ struct Reader {
     const Tokenizer *tok;
 };
 
-static EVP_MD_CTX *sha;          /* of every byte read, in order */
+static Sha256 sha;               /* of every byte read, in order */
+static bool hashes;              /* it was begun */
 
 static const struct {
     const char *name, *endings, *magic, *line;
 } refused[] = {
 #define REFUSED(...) {__VA_ARGS__},
-#include "gen/tools/pack_refused.def"
+#include "runtime/pack/refused.def"
 #undef REFUSED
 };
 
@@ -61,16 +62,21 @@ static bool ends_with_any(const char *path, const char *endings)
 }
 
 /* line with the path in the place of FILE; a path that a shell would read otherwise stays FILE. */
-static const char *convert_line(const char *line, const char *path)
+static char *convert_line(const char *line, const char *path)
 {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                "._/-+";
-    Str s = {0};
+    char *all = format("%s", "");
     const char *name = strspn(path, safe) == strlen(path) && *path != '-' ? path : "FILE";
-    for (const char *at; (at = strstr(line, "FILE")); line = at + 4)
-        str_print(&s, "%.*s%s", (int)(at - line), line, name);
-    str_print(&s, "%s", line);
-    return s.text;
+    while (*line) {
+        const char *at = strstr(line, "FILE");
+        int n = at ? (int)(at - line) : (int)strlen(line);
+        char *longer = format("%s%.*s%s", all, n, line, at ? name : "");
+        free(all);
+        all = longer;
+        line += n + (at ? 4 : 0);
+    }
+    return all;
 }
 
 static char *refuse(const Reader *r)
@@ -82,9 +88,11 @@ static char *refuse(const Reader *r)
         if (!ends_with_any(r->path, refused[i].endings) &&
             (!magic || n < magic || memcmp(head, refused[i].magic, magic)))
             continue;
-        return format("%s data, and gen pack reads text and rows of JSON%s%s", refused[i].name,
-                      *refused[i].line ? "; this converts it:\n  " : "",
-                      convert_line(refused[i].line, r->path));
+        char *line = convert_line(refused[i].line, r->path);
+        char *error = format("%s data, and gen pack reads text and rows of JSON%s%s",
+                             refused[i].name, *line ? "; this converts it:\n  " : "", line);
+        free(line);
+        return error;
     }
     return NULL;
 }
@@ -126,7 +134,7 @@ static char *fill(Reader *r)
 /* Hands out what is before buf[to]; every byte passes here once, so the hash is taken here. */
 static void give(Reader *r, size_t to)
 {
-    EVP_DigestUpdate(sha, r->buf + r->start, to - r->start);
+    sha256_add(&sha, r->buf + r->start, to - r->start);
     r->given += (int64_t)(to - r->start);
     r->start = to;
 }
@@ -156,10 +164,9 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
     r->path = reader_name(path);
     r->tok = tok;
     r->line = 1;
-    if (!sha) {
-        sha = EVP_MD_CTX_new();
-        EVP_DigestInit_ex(sha, EVP_sha256(), NULL);
-    }
+    if (!hashes)
+        sha256_begin(&sha);
+    hashes = true;
     r->fd = standard ? dup(0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char *error = NULL;
     if (r->fd < 0 || fstat(r->fd, &r->st))
@@ -220,17 +227,12 @@ void reader_close(Reader *r)
     free(r);
 }
 
-const char *reader_sha256(void)
+char *reader_sha256(void)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
-    EVP_DigestFinal_ex(sha, digest, &n);
-    EVP_MD_CTX_free(sha);
-    sha = NULL;
-    char *text = arena_new(2 * n + 1);
-    for (unsigned i = 0; i < n; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    return text;
+    char hex[SHA256_HEX];
+    sha256_text(&sha, hex);
+    hashes = false;
+    return format("%s", hex);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -321,7 +323,7 @@ static RowFind find_element(Reader *r, size_t at, Span *s, size_t *next, const c
 static void chunk_fail(Chunk *p, const Reader *r, int line, char *error)
 {
     p->error = error;
-    p->error_loc = (Loc){r->path, line};
+    p->error_at = (Place){r->path, line};
 }
 
 static void chunk_take(Reader *r, Chunk *p, size_t stop)
@@ -420,7 +422,7 @@ Chunk *reader_chunk(Reader *r)
     if (r->done)
         return NULL;
     Chunk *p = calloc(1, sizeof *p);
-    p->loc = (Loc){r->path, 0};
+    p->place = (Place){r->path, 0};
     (r->rows ? chunk_rows : chunk_text)(r, p);
     struct stat now;
     if (r->done && !p->error && r->regular &&

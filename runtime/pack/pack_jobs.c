@@ -3,7 +3,7 @@
  * Keeps: at most `cap` jobs between put and take, so that memory is bounded; with one thread the
  *        work is done by the caller when it takes the result. */
 #define _GNU_SOURCE
-#include "gen/tools/pack.h"
+#include "runtime/pack/pack.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -72,8 +72,12 @@ Jobs *jobs_start(int threads, void (*work)(void *user, int thread, void *job), v
     for (int i = 0; threads > 1 && i < threads; i++) {
         Worker *w = malloc(sizeof *w);
         *w = (Worker){j, i};
-        if (pthread_create(&j->id[i], NULL, worker_run, w))
-            err((Loc){0}, "pack: cannot start %d threads: try --threads with fewer", threads);
+        if (pthread_create(&j->id[i], NULL, worker_run, w)) {
+            free(w);
+            j->threads = i > 1 ? i : 1;
+            jobs_end(j);
+            return NULL;
+        }
     }
     return j;
 }

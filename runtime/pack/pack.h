@@ -1,16 +1,20 @@
-/* pack.h -- what the files of `gen pack` share, in the order of the data.
+/* pack.h -- texts and rows of JSON to token files, for `gen pack` and for programs; in the order of
+ * the data: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and pack_chat.c
+ * -> rows, in order -> pack_write.c and pack_show.c; pack_files.c is the way through.
  *
- * pack.c is the command line: files -> pack_read.c -> chunks -> pack_jobs.c (threads) ->
- * pack_rows.c and pack_chat.c -> rows, in order -> pack_write.c and pack_show.c.
- * Keeps: errors are malloc'ed messages with a place, NULL means fine; pack.c alone ends. */
-#ifndef GEN_PACK_H
-#define GEN_PACK_H
-
-#include "gen/gen.h"
+ * Keeps: errors are malloc'ed messages with a place, NULL means fine; nothing here ends the program. */
+#ifndef DIECAST_PACK_H
+#define DIECAST_PACK_H
 
 #include "runtime/data/tokenizer.h"
 
 #include <cjson/cJSON.h>
+#include <stdio.h>
+
+typedef struct {
+    const char *file;            /* as messages name it; NULL: nowhere */
+    int line;                    /* 0: the whole of it */
+} Place;
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
 
@@ -21,7 +25,7 @@ typedef struct {
 
 /* What one thread encodes at once: some rows, or a stretch of one text. */
 typedef struct {
-    Loc loc;                     /* line 0 */
+    Place place;                 /* line 0 */
     char *text;
     size_t n;
     bool rows;                   /* span holds the rows; else text belongs to a document */
@@ -29,8 +33,8 @@ typedef struct {
     int64_t offset;              /* of text in a document's file */
     Span *span;
     int nspans;
-    char *error;                 /* reading went wrong behind the text, at error_loc */
-    Loc error_loc;
+    char *error;                 /* reading went wrong behind the text, at error_at */
+    Place error_at;
 } Chunk;
 
 typedef struct Reader Reader;
@@ -46,8 +50,9 @@ Chunk *reader_chunk(Reader *r);                /* NULL: no more */
 int64_t reader_bytes(const Reader *r);         /* handed out so far */
 int64_t reader_size(const Reader *r);          /* -1: unknown */
 void reader_close(Reader *r);
-/* what the readers that were opened have read, one file after the other */
-const char *reader_sha256(void);
+/* What the readers that were opened have read, one file after the other; malloc'ed. Reading begins
+ * anew behind it. */
+char *reader_sha256(void);
 void chunk_free(Chunk *p);
 
 /* ---- pack_chat.c: conversations -------------------------------------------------------------- */
@@ -59,10 +64,11 @@ typedef struct {
 } Chat;                          /* see chats.def */
 
 /* The format that is asked for by name, that the chat_template beside the tokenizer means, or
- * that the added tokens of one without a template mean. *why tells which, for the summary. */
-char *chat_choose(const Chat **chat, const char **why, const Tokenizer *tok,
+ * that the added tokens of one without a template mean. *why tells which, for the summary;
+ * malloc'ed. */
+char *chat_choose(const Chat **chat, char **why, const Tokenizer *tok,
                   const char *tokenizer_path, const char *name);
-const char *chat_names(void);    /* "chatml, qwen2, ..." */
+char *chat_names(void);          /* "chatml, qwen2, ...", malloc'ed */
 
 typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
@@ -72,7 +78,7 @@ extern const char *const loss_name[];
 typedef struct {
     Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
     const Chat *chat;            /* NULL: no_chat says why */
-    const char *no_chat;
+    char *no_chat;
 } Rules;
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -101,7 +107,7 @@ typedef struct {
     RowOut *row;
     int nrows, caprows;
     char *error;                 /* of the row behind the last */
-    Loc error_loc;
+    Place error_at;
 } Encoded;
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
@@ -122,7 +128,8 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
 
 typedef struct Jobs Jobs;
 
-/* work(user, thread, job) runs on `threads` threads, numbered from 0; with one on the caller's. */
+/* work(user, thread, job) runs on `threads` threads, numbered from 0; with one on the caller's. NULL:
+ * so many cannot be started. */
 Jobs *jobs_start(int threads, void (*work)(void *user, int thread, void *job), void *user);
 bool jobs_full(const Jobs *j);
 bool jobs_none(const Jobs *j);                 /* all that were put were taken */
@@ -144,8 +151,12 @@ typedef struct {
     int64_t ntokens, ndocs, nbytes, ntargets;
     int64_t no_target, cut, not_prefix, more_answers, nchats;
     int64_t nform[NFORMS];       /* rows that had these keys */
+    char *error;                 /* the first: nothing is written behind it */
+    Place error_at;
 } Pack;
 
+/* Something went wrong, unless something did before. */
+void pack_fail(Pack *p, Place at, char *error);
 /* Opens the files without names; refuses to write over what is no token file. */
 void pack_begin(Pack *p);
 /* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
@@ -158,10 +169,33 @@ size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut 
 /* A stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
 void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules);
+/* Closes and frees. */
+void pack_end(Pack *p);
 
 /* ---- pack_show.c: rows for people ------------------------------------------------------------ */
 
 void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const uint8_t *target,
               size_t n);
+
+/* ---- pack_files.c: the way through -------------------------------------------------------------- */
+
+typedef struct {
+    const char *who;             /* begins lines on standard error: "gen pack" */
+    const char *tokenizer;       /* its file, or "bytes" */
+    const char *chat;            /* a name of chats.def; NULL: as the tokenizer's folder says */
+    Loss loss;
+    Kind kind;
+    int64_t max_length;          /* as of Pack */
+    const char *out;             /* NULL: rows are only shown */
+    int64_t show;                /* so many rows, on standard output */
+    int threads;                 /* 0: as many as there are cores */
+    int nfiles;
+    char **file;                 /* "-": standard input */
+} PackOptions;
+
+enum { PACK_THREADS_MAX = 1024 };
+
+/* Makes one token file, and tells what it read on `summary`. NULL, or what is wrong at *at. */
+char *pack_files(const PackOptions *o, FILE *summary, Place *at);
 
 #endif

@@ -1,0 +1,356 @@
+/* pack_files.c -- texts and rows of JSON to the token file that a training program maps.
+ *
+ * In:    files as pack_read.c takes them, and how their rows are to be read.
+ * Out:   the token file, rows for people, a summary; progress on standard error.
+ * Keeps: the file's bytes do not depend on the number of threads; a bad row ends it all with its
+ *        place, nothing is skipped. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FLIGHT_MIN = 32 << 20, FLIGHT_A_THREAD = 2 << 20 };
+
+/* What the threads share, and what comes of it. */
+typedef struct {
+    const PackOptions *o;
+    Rules rules;
+    Tokenizer *tok, **twin;      /* one a thread */
+    int threads;
+    char *why_chat;              /* how the chat format was found */
+    Pack pack;
+    int64_t to_show;
+} Work;
+
+typedef struct {
+    Chunk *chunk;
+    Encoded out;
+} Job;
+
+static int core_count(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
+                                                   : CPU_COUNT(&set);
+    return n < 1 ? 1 : n > PACK_THREADS_MAX ? PACK_THREADS_MAX : n;
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *who;
+    int64_t total;               /* bytes of all files, -1: unknown */
+    double began, last;
+    bool terminal, drawn;
+} Progress;
+
+static void progress_note(Progress *g, const Pack *p, int64_t bytes)
+{
+    double now = clock_seconds();
+    if (now - g->last < (g->terminal ? 0.5 : 5))
+        return;
+    double rate = (double)bytes / (now - g->began), mib = 1 << 20;
+    char *share = g->total < 0 ? format("%.1f MiB", (double)bytes / mib)
+                : format("%.0f%% of %.1f MiB", 100.0 * (double)bytes / (double)g->total,
+                         (double)g->total / mib);
+    char *left = g->total < 0 || rate <= 0 ? format("%s", "")
+               : format(", %.0f s left", (double)(g->total - bytes) / rate);
+    fprintf(stderr, "%s%s: %s, %lld tokens, %.1f MB/s%s%s", g->terminal ? "\r\033[K" : "", g->who,
+            share, (long long)p->ntokens, rate / 1e6, left, g->terminal ? "" : "\n");
+    free(share);
+    free(left);
+    g->last = now;
+    g->drawn = g->terminal;
+}
+
+static void progress_clear(Progress *g)
+{
+    if (g->drawn)
+        fputs("\r\033[K", stderr);
+    g->drawn = false;
+}
+
+/* ---- the work -------------------------------------------------------------------------------- */
+
+static void encode(void *user, int thread, void *arg)
+{
+    const Work *w = user;
+    Job *job = arg;
+    rows_encode(&w->rules, w->twin[thread], job->chunk, &job->out);
+}
+
+static void show(const Work *w, const Job *job, const RowOut *row, size_t kept, size_t targets)
+{
+    const Encoded *e = &job->out;
+    const char *file = job->chunk->place.file;
+    char *place = row->line ? format("%s:%d", file, row->line) : format("%s", file);
+    char *title = !row->line
+        ? format("%s: a text%s", place, job->chunk->last ? "" : ", its beginning")
+        : format("%s: %s, %zu tokens, %zu %s%s", place, form_keys[row->form], kept, targets,
+                 targets == 1 ? "target" : "targets",
+                 w->pack.kind == KIND_ROWS && !targets ? ": left out"
+                                                       : kept < row->n ? ", cut" : "");
+    show_row(w->tok, title, e->id + row->begin, row->line ? e->target + row->begin : NULL, kept);
+    free(place);
+    free(title);
+}
+
+/* The rows of a chunk that is done, in order. */
+static void job_finish(Work *w, Job *job, Progress *g)
+{
+    Pack *p = &w->pack;
+    Encoded *e = &job->out;
+    bool document = !job->chunk->rows;
+    for (int i = 0; i < e->nrows && !p->error; i++) {
+        const RowOut *row = &e->row[i];
+        char *error = pack_kind(p, row);
+        size_t kept = row->n, targets = 0;
+        if (error) {
+            pack_fail(p, (Place){job->chunk->place.file, row->line}, error);
+            return;
+        }
+        if (document)
+            pack_stretch(p, e->id + row->begin, row->n, row, job->chunk->first);
+        else
+            kept = pack_row(p, e->id + row->begin, e->target + row->begin, row, &targets);
+        if (w->to_show > 0 && (!document || job->chunk->first)) {
+            progress_clear(g);
+            show(w, job, row, kept, targets);
+            if (!--w->to_show && !p->out)
+                return;
+        }
+    }
+    if (e->error) {
+        pack_fail(p, e->error_at, e->error);
+        e->error = NULL;
+    }
+}
+
+static void job_free(Job *job)
+{
+    chunk_free(job->chunk);
+    encoded_free(&job->out);
+    free(job);
+}
+
+/* What can be known before anything is read: kinds of files, and how much there is. */
+static int64_t files_check(Work *w)
+{
+    const PackOptions *o = w->o;
+    Pack *p = &w->pack;
+    int64_t total = 0;
+    int inputs = 0;
+    for (int i = 0; i < o->nfiles && !p->error; i++) {
+        const char *path = o->file[i];
+        if (!strcmp(path, "-")) {
+            if (inputs++)
+                pack_fail(p, (Place){0}, format("- stands for standard input, which can be read "
+                                                "once"));
+            total = -1;
+            continue;
+        }
+        Reader *r;
+        char *error = reader_open(&r, path, w->tok);
+        if (error) {
+            pack_fail(p, (Place){path, 0}, error);
+            break;
+        }
+        if (!reader_rows(r) && p->kind == KIND_ROWS)
+            pack_fail(p, (Place){path, 0}, format("a text file has no rows: drop --kind rows, or "
+                                                  "give rows of JSON (.jsonl)"));
+        if (reader_looks_like_rows(r))
+            fprintf(stderr, "%s: note: %s is read as one text, though it begins with an "
+                            "object of JSON: rows want a name that ends in .jsonl\n", o->who, path);
+        total = total < 0 ? -1 : total + reader_size(r);
+        reader_close(r);
+    }
+    return total;
+}
+
+/* The next chunk of the files, NULL: none is left. *next: the file behind that of *r. */
+static Chunk *next_chunk(const Work *w, Reader **r, int *next, int64_t *before)
+{
+    while (*r || *next < w->o->nfiles) {
+        const char *path = w->o->file[*next - !!*r];
+        if (!*r) {
+            char *error = reader_open(r, path, w->tok);
+            ++*next;
+            if (error) {         /* behind the mistakes in what was read before */
+                Chunk *chunk = calloc(1, sizeof *chunk);
+                chunk->error = error;
+                chunk->error_at = (Place){reader_name(path), 0};
+                return chunk;
+            }
+        }
+        Chunk *chunk = reader_chunk(*r);
+        if (chunk)
+            return chunk;
+        *before += reader_bytes(*r);
+        reader_close(*r);
+        *r = NULL;
+    }
+    return NULL;
+}
+
+static void read_all(Work *w, Progress *g)
+{
+    const PackOptions *o = w->o;
+    Jobs *jobs = jobs_start(w->threads, encode, w);
+    int64_t flight = 0, before = 0, most = (int64_t)w->threads * FLIGHT_A_THREAD;
+    Reader *r = NULL;
+    if (most < FLIGHT_MIN)
+        most = FLIGHT_MIN;
+    if (!jobs) {
+        pack_fail(&w->pack, (Place){0},
+                  format("cannot start %d threads: try --threads with fewer", w->threads));
+        return;
+    }
+    for (int next = 0; !w->pack.error && !(o->show && !w->to_show && !o->out);) {
+        Chunk *chunk = jobs_full(jobs) || flight >= most ? NULL
+                     : next_chunk(w, &r, &next, &before);
+        if (chunk) {
+            Job *job = calloc(1, sizeof *job);
+            job->chunk = chunk;
+            flight += (int64_t)chunk->n;
+            jobs_put(jobs, job);
+        }
+        /* nothing more can be put: wait for the oldest */
+        Job *job = jobs_take(jobs, chunk ? 0 : 0.5);
+        if (!job && !chunk && !r && next == o->nfiles && jobs_none(jobs))
+            break;
+        if (job) {
+            flight -= (int64_t)job->chunk->n;
+            job_finish(w, job, g);
+            job_free(job);
+        }
+        progress_note(g, &w->pack, before + (r ? reader_bytes(r) : 0) - flight);
+    }
+    progress_clear(g);
+    if (r)
+        reader_close(r);
+    jobs_end(jobs);
+}
+
+/* ---- the summary ----------------------------------------------------------------------------- */
+
+/* How the rows became tokens and targets. */
+static void report_rules(const Work *w, FILE *to)
+{
+    static const char *const means[] = {
+        "the last answer of each row, its completion, or all of a text (the default)",
+        "the last answer of each row, or its completion (--loss-on last)",
+        "every answer of an assistant (--loss-on assistant)", "every token (--loss-on all)",
+    };
+    const Pack *p = &w->pack;
+    if (p->nchats)
+        fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
+    if (p->kind == KIND_ROWS)
+        fprintf(to, "targets: %s\n",
+                p->nform[FORM_TEXT] == p->ndocs + p->no_target ? means[LOSS_ALL]
+                                                               : means[w->rules.loss]);
+}
+
+static void report(const Work *w, FILE *to)
+{
+    const Pack *p = &w->pack;
+    if (p->kind == KIND_ROWS)
+        fprintf(to, "%s: rows, %lld rows, %lld tokens, %lld targets, %lld cut to %lld tokens, "
+                "%lld left out without a target", p->out, (long long)p->ndocs,
+                (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
+                (long long)p->max_length, (long long)p->no_target);
+    else
+        fprintf(to, "%s: packed, %lld document%s, %lld tokens, all targets", p->out,
+                (long long)p->ndocs, p->ndocs == 1 ? "" : "s", (long long)p->ntokens);
+    fprintf(to, "; %.2f bytes a token, tokenizer %s\nread", (double)p->nbytes / (double)p->ntokens,
+            tokenizer_id(w->tok));
+    const char *comma = " ";
+    for (int i = 0; i < NFORMS; i++)
+        if (p->nform[i]) {
+            fprintf(to, "%s%s: %lld", comma, form_keys[i], (long long)p->nform[i]);
+            comma = ", ";
+        }
+    fputc('\n', to);
+    report_rules(w, to);
+    if (p->more_answers)
+        fprintf(to, "%lld rows have earlier answers, which are no targets: --loss-on assistant "
+                "takes them too\n", (long long)p->more_answers);
+    if (p->not_prefix)
+        fprintf(stderr,
+                "%s: warning: in %lld rows the prompt's tokens are not a prefix of the "
+                "whole; targets start after as many tokens as the prompt has alone\n", w->o->who,
+                (long long)p->not_prefix);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+/* The tokenizer and what its folder says of conversations. */
+static char *find_rules(Work *w, Place *at)
+{
+    const PackOptions *o = w->o;
+    char *error = tokenizer_load(&w->tok, o->tokenizer);
+    if (error)
+        return error;
+    if (tokenizer_eos(w->tok) < 0) {
+        *at = (Place){o->tokenizer, 0};
+        return format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
+                      "or config.json with eos_token_id, beside it");
+    }
+    w->rules.loss = o->loss;
+    w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
+    return w->rules.no_chat && o->chat ? format("--chat: %s", w->rules.no_chat) : NULL;
+}
+
+static void pack_all(Work *w, FILE *summary)
+{
+    const PackOptions *o = w->o;
+    Pack *p = &w->pack;
+    Progress g = {.who = o->who, .total = files_check(w), .terminal = isatty(STDERR_FILENO)};
+    g.began = g.last = clock_seconds();
+    if (!p->error)
+        pack_begin(p);
+    w->twin = calloc((size_t)w->threads, sizeof *w->twin);
+    for (int i = 0; i < w->threads; i++)
+        w->twin[i] = tokenizer_twin(w->tok);
+    if (!p->error)
+        read_all(w, &g);
+    if (!p->error && p->out && !p->ndocs)
+        pack_fail(p, (Place){o->file[0], 0}, format("no usable row (%lld without a target)",
+                                                    (long long)p->no_target));
+    if (!p->error && p->out && o->chat && !p->nchats)
+        pack_fail(p, (Place){0}, format("--chat %s: no row is a conversation", o->chat));
+    char *sha256 = reader_sha256();
+    if (!p->error && p->out)
+        pack_write(p, w->tok, sha256, &w->rules);
+    free(sha256);
+    if (!p->error && p->out)
+        report(w, summary);
+    else if (!p->error)
+        report_rules(w, summary);
+    for (int i = 0; i < w->threads; i++)
+        tokenizer_free(w->twin[i]);
+    free(w->twin);
+}
+
+char *pack_files(const PackOptions *o, FILE *summary, Place *at)
+{
+    Work w = {.o = o, .threads = o->threads ? o->threads : core_count(), .to_show = o->show,
+              .pack = {.kind = o->kind, .max_length = o->max_length, .out = o->out}};
+    *at = (Place){0};
+    char *error = find_rules(&w, at);
+    if (!error) {
+        pack_all(&w, summary);
+        error = w.pack.error;
+        *at = w.pack.error_at;
+        w.pack.error = NULL;
+    }
+    pack_end(&w.pack);
+    free(w.rules.no_chat);
+    free(w.why_chat);
+    tokenizer_free(w.tok);
+    return error;
+}
