@@ -1,6 +1,6 @@
 # sources.sh -- for scripts that compile parts of gen or runtime by themselves. Run in the project's root.
 
-# sources FOLDERS NAME...: the paths of NAME.c in FOLDERS and below; a name that is not there ends the script
+# sources FOLDERS NAME...: the paths of NAME.c in FOLDERS and below, NAME may hold a *; one that is not there ends all
 sources() {
     local top=$1 name path
     shift

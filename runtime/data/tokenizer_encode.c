@@ -1,0 +1,106 @@
+/* tokenizer_encode.c -- text to ids, and where a long text may be cut before.
+ *
+ * Method: added tokens are cut out of the raw text, each gap is normalised on its own, then tokens
+ *         that match normalised text are cut out, then the rest is split and encoded. */
+#define _GNU_SOURCE
+#include "runtime/data/tokenizer_parts.h"
+
+#include "runtime/base.h"
+#include "runtime/files/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_ascii(const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return false;
+    return true;
+}
+
+static char *encode_normal(const Tokenizer *t, const char *text, size_t n, Ids *to)
+{
+    if (!t->nfc || is_ascii(text, n))
+        return added_cut_out(t, &t->normal, text, n, split_encode, to);
+    size_t len;
+    char *made = normal_text(text, n, &len);
+    char *error = added_cut_out(t, &t->normal, made, len, split_encode, to);
+    free(made);
+    return error;
+}
+
+char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specials,
+                       int32_t **ids, size_t *nids)
+{
+    Ids to = {malloc((t->bytes ? n : n / 3) * sizeof(int32_t) + 64), 0, 0};
+    char *error = NULL;
+    if (!to.id)
+        return format("out of memory for the ids of %zu bytes", n);
+    to.cap = (t->bytes ? n : n / 3) + 16;
+    if (t->bytes) {
+        for (size_t i = 0; i < n; i++)
+            to.id[i] = (unsigned char)text[i];
+        to.n = n;
+    } else {
+        size_t good = utf8_check(text, n);
+        if (good < n)
+            error = format("byte %zu: not UTF-8", good);
+        if (!error && specials)
+            ids_put(&to, t->prefix.id, t->prefix.n);
+        if (!error)
+            error = added_cut_out(t, &t->raw, text, n, encode_normal, &to);
+        if (!error && specials)
+            ids_put(&to, t->suffix.id, t->suffix.n);
+    }
+    *ids = to.id;
+    *nids = to.n;
+    if (error) {
+        free(to.id);
+        *ids = NULL;
+    }
+    return error;
+}
+
+size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
+{
+    if (t->bytes)
+        return n;
+    /* no space, line feed | no space: all patterns end a piece here, whatever is around, and NFC
+     * joins nothing with a line feed; only an lstrip token could reach back over it */
+    for (size_t end = n; t->cuts && end;) {
+        const char *lf = memrchr(text, '\n', end);
+        size_t at = lf ? (size_t)(lf - text) : 0, before;
+        if (!at)
+            return 0;
+        end = at;
+        int bad, len = at + 1 < n ? utf8_length(text + at + 1, n - at - 1, &bad) : 0;
+        unsigned char next = len ? (unsigned char)text[at + 1] : 0;
+        if (!len || t->lstrip_first[next] || utf8_is_space(utf8_value(text + at + 1, len)))
+            continue;
+        before = utf8_before(text, at);
+        if (utf8_length(text + before, at - before, &bad) == (int)(at - before) &&
+            !utf8_is_space(utf8_value(text + before, (int)(at - before))))
+            return at + 1;
+    }
+    return 0;
+}
+
+/* Whether tokenizer_cut may cut at all, and before which bytes not. */
+void cuts_find(Tokenizer *t)
+{
+    t->cuts = t->split && !t->add_prefix_space;
+    for (int i = 0; i < t->nadded; i++) {
+        const Added *a = &t->added[i];
+        if (memchr(a->match, '\n', a->nmatch) || memchr(a->content, '\n', strlen(a->content)))
+            t->cuts = false;
+        if (!a->lstrip)
+            continue;
+        t->lstrip_first[(unsigned char)a->match[0]] = true;
+        /* what normalisation may turn into its first character */
+        for (int c = 0x80; c < 0x100; c++)
+            t->lstrip_first[c] = true;
+        if ((unsigned char)a->match[0] >= 0x80 || utf8_is_space((unsigned char)a->match[0]))
+            t->cuts = false;
+    }
+}
