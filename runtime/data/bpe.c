@@ -319,6 +319,11 @@ int bpe_size(const Bpe *b)
     return b->size;
 }
 
+int bpe_unknown(const Bpe *b)
+{
+    return b->unk;
+}
+
 const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n)
 {
     const Entry *e = bsearch(&(Entry){.id = id}, b->entry, (size_t)b->nentries, sizeof *e,

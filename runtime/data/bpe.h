@@ -24,6 +24,7 @@ char *bpe_load(Bpe **b, const cJSON *model);
 int bpe_size(const Bpe *b);                                       /* highest id + 1 */
 /* as written in the file; -1: none */
 int bpe_id(const Bpe *b, const char *token);
+int bpe_unknown(const Bpe *b);                                    /* unk_token; -1: none */
 /* Bytes that id stands for, NULL: no such id. */
 const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n);
 char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to);

@@ -19,6 +19,21 @@ enum { FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
 /* \w of the Rust regex crate, which judges the neighbours of single_word tokens. */
 static const char word_class[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
 
+int tokenizer_added(const Tokenizer *t, const char *content)
+{
+    for (int i = 0; i < t->nadded; i++)
+        if (!strcmp(t->added[i].content, content))
+            return t->added[i].id;
+    return -1;
+}
+
+/* Id of a token of either kind, or -1. */
+static int id_of_token(const Tokenizer *t, const char *content)
+{
+    int id = tokenizer_added(t, content);
+    return id >= 0 ? id : bpe_id(t->bpe, content);
+}
+
 static char *load_model(Tokenizer *t, const cJSON *json)
 {
     const cJSON *model = json_get(json, "model"), *decoder = json_get(json, "decoder");
@@ -51,36 +66,36 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     for (size_t i = 0; !error && i < t->prefix.n + t->suffix.n; i++)
         if ((i < t->prefix.n ? t->prefix.id[i] : t->suffix.id[i - t->prefix.n]) >= t->size)
             error = format("post_processor: adds an id beyond the vocabulary");
-    if (!error)
-        cuts_find(t);
-    return error;
+    if (error)
+        return error;
+    cuts_find(t);
+    t->mask = id_of_token(t, "[MASK]");
+    t->pad = id_of_token(t, "[PAD]");
+    return NULL;
 }
 
-int tokenizer_added(const Tokenizer *t, const char *content)
+/* What a tokenizer_config.json names: a string, or an object with the string in `content`; NULL:
+ * nothing. */
+static const char *named_token(const cJSON *config, const char *key)
 {
-    for (int i = 0; i < t->nadded; i++)
-        if (!strcmp(t->added[i].content, content))
-            return t->added[i].id;
-    return -1;
+    const cJSON *v = json_get(config, key);
+    return cJSON_GetStringValue(cJSON_IsObject(v) ? json_get(v, "content") : v);
 }
 
-/* bos_token and eos_token are strings, or objects with the string in `content`. */
 static char *load_config(Tokenizer *t, const char *text, size_t n)
 {
     char *error;
     cJSON *json = json_parse(text, n, &error);
     if (!json)
         return error;
-    static const char *const key[] = {"bos_token", "eos_token"};
-    for (int i = 0; i < 2; i++) {
-        const cJSON *v = json_get(json, key[i]);
-        if (cJSON_IsObject(v))
-            v = json_get(v, "content");
-        int id = cJSON_IsString(v) ? tokenizer_added(t, v->valuestring) : -1;
-        *(i ? &t->eos : &t->bos) = id;
-        if (i && id >= 0)
-            t->eos_text = strdup(v->valuestring);
-    }
+    const char *bos = named_token(json, "bos_token"), *eos = named_token(json, "eos_token");
+    const char *mask = named_token(json, "mask_token"), *pad = named_token(json, "pad_token");
+    t->bos = bos ? tokenizer_added(t, bos) : -1;
+    t->eos = eos ? tokenizer_added(t, eos) : -1;
+    t->mask = mask ? id_of_token(t, mask) : t->mask;
+    t->pad = pad ? id_of_token(t, pad) : t->pad;
+    if (t->eos >= 0)
+        t->eos_text = strdup(eos);
     cJSON_Delete(json);
     return NULL;
 }
@@ -152,7 +167,7 @@ char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *co
     if (!json)
         return error;
     Tokenizer *t = calloc(1, sizeof *t);
-    t->eos = t->bos = -1;
+    t->eos = t->bos = t->mask = t->pad = -1;
     char *id = id_of(text, n);
     snprintf(t->id, sizeof t->id, "%s", id);
     free(id);
@@ -172,7 +187,7 @@ char *tokenizer_load(Tokenizer **to, const char *path)
     if (!strcmp(path, "bytes")) {
         Tokenizer *t = calloc(1, sizeof *t);
         *t = (Tokenizer){.bytes = true, .size = BYTES_EOS + 1, .eos = BYTES_EOS, .bos = -1,
-                         .id = "bytes"};
+                         .mask = -1, .pad = -1, .id = "bytes"};
         *to = t;
         return NULL;
     }
@@ -237,6 +252,36 @@ bool tokenizer_ends(const Tokenizer *t, int32_t id)
 int tokenizer_bos(const Tokenizer *t)
 {
     return t->bos;
+}
+
+int tokenizer_mask(const Tokenizer *t)
+{
+    return t->mask;
+}
+
+int tokenizer_pad(const Tokenizer *t)
+{
+    return t->pad;
+}
+
+static bool ids_hold(const Ids *ids, int32_t id)
+{
+    for (size_t i = 0; i < ids->n; i++)
+        if (ids->id[i] == id)
+            return true;
+    return false;
+}
+
+bool tokenizer_special(const Tokenizer *t, int32_t id)
+{
+    if (id < 0)
+        return false;
+    if (t->bytes)
+        return id == t->eos;
+    const Added *a = added_of(t, id);
+    return id != bpe_unknown(t->bpe) &&
+           (id == t->bos || id == t->mask || id == t->pad || (a && a->special) ||
+            tokenizer_ends(t, id) || ids_hold(&t->prefix, id) || ids_hold(&t->suffix, id));
 }
 
 const char *tokenizer_eos_text(const Tokenizer *t)

@@ -26,6 +26,13 @@ int tokenizer_eos(const Tokenizer *t);                   /* -1: unknown */
 bool tokenizer_ends(const Tokenizer *t, int32_t id);
 /* -1: none; says nothing about who adds it */
 int tokenizer_bos(const Tokenizer *t);
+/* What stands for a hidden token, and what fills a row: mask_token and pad_token of
+ * tokenizer_config.json, else [MASK] and [PAD]; -1: none. */
+int tokenizer_mask(const Tokenizer *t);
+int tokenizer_pad(const Tokenizer *t);
+/* id is no part of a text: an added token marked special, one of the above, or one that encode puts
+ * around. The unknown token stands for a word and is none. */
+bool tokenizer_special(const Tokenizer *t, int32_t id);
 const char *tokenizer_eos_text(const Tokenizer *t);      /* NULL: unknown, or the byte vocabulary */
 int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an added token, or -1 */
 /* "bytes", or "crc32c:0a1b2c3d:1234567" (checksum and size of tokenizer.json). */

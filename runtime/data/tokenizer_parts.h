@@ -45,7 +45,7 @@ struct Tokenizer {
     pcre2_match_data *match;
     pcre2_match_context *limits;
     Ids prefix, suffix;
-    int size, eos, bos;
+    int size, eos, bos, mask, pad;    /* but for size, -1: none */
     Ids ends;                    /* of config.json, when nothing else says */
     char *eos_text;
     char id[64];

@@ -326,6 +326,42 @@ static void check_refused(void)
     tokenizer_free(t);
 }
 
+/* Which ids hide, fill and are no part of a text. */
+static void check_specials(void)
+{
+    static const char plain[] = FILE_OF(AB, ""), marked[] = FILE_OF(AB ",\"unk_token\":\"b\"",
+        ",\"added_tokens\":[{\"id\":3,\"content\":\"[MASK]\"},{\"id\":4,\"content\":\"[PAD]\"},"
+        "{\"id\":5,\"content\":\"<s>\",\"special\":true},{\"id\":6,\"content\":\"x\"},"
+        "{\"id\":1,\"content\":\"b\",\"special\":true}],\"post_processor\":{\"type\":"
+        "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"q\"}},{\"Sequence\":{\"id\":"
+        "\"A\"}}],\"special_tokens\":{\"q\":{\"ids\":[2]}}}");
+    static const struct {
+        const char *name, *json, *config;
+        int mask, pad;
+        const char *special;     /* a letter an id: s special, . not */
+    } cases[] = {
+        {"none", plain, NULL, -1, -1, "..."},
+        {"by their usual names", marked, NULL, 3, 4, "..ssss."},
+        {"named", marked, "{\"mask_token\":{\"content\":\"x\"},\"pad_token\":\"a\"}", 6, 0, "s.s..ss"},
+        {"null", marked, "{\"mask_token\":null,\"eos_token\":\"x\"}", 3, 4, "..sssss"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Tokenizer *t = NULL;
+        const char *config = cases[i].config;
+        char *why = tokenizer_parse(&t, cases[i].json, strlen(cases[i].json), config,
+                                    config ? strlen(config) : 0);
+        if (!why && (tokenizer_mask(t) != cases[i].mask || tokenizer_pad(t) != cases[i].pad))
+            why = format("mask %d, pad %d", tokenizer_mask(t), tokenizer_pad(t));
+        for (int id = 0; !why && cases[i].special[id]; id++)
+            if (tokenizer_special(t, id) != (cases[i].special[id] == 's'))
+                why = format("id %d", id);
+        if (!why && (tokenizer_special(t, -1) || tokenizer_special(t, 7)))
+            why = "ids beyond";
+        verdict(format("special tokens: %s", cases[i].name), why);
+        tokenizer_free(t);
+    }
+}
+
 static void check_bytes(void)
 {
     Tokenizer *t = NULL;
@@ -457,6 +493,7 @@ int main(int argc, char **argv)
     check_splits();
     check_refused();
     check_ends("tests/tokenizer/qwen2/tokenizer.json");
+    check_specials();
     check_bytes();
     check_long();
     return failed;
