@@ -123,6 +123,15 @@ static int64_t piece_targets(const Piece *s)
     return n;
 }
 
+/* Tokens that an objective may choose as its targets. */
+static int64_t chosen(const Piece *s)
+{
+    int64_t n = 0;
+    for (int64_t t = 0; s->mask && t < s->have; t++)
+        n += s->mask[t] != 0;
+    return s->mask ? n : s->have;
+}
+
 static int64_t sample_targets(const Data *d, int64_t i)
 {
     int64_t n = 0;
@@ -141,19 +150,32 @@ static int64_t sample_tokens(const Data *d, int64_t i)
     return n;
 }
 
+int64_t data_epoch(const Data *d, int64_t step)
+{
+    return d->eval ? 0 : step / data_steps_per_epoch(d);
+}
+
+void data_order(Data *d, int64_t step)
+{
+    int64_t epoch = data_epoch(d, step);
+    for (int k = 0; k < d->nfiles && step != d->step; k++)
+        tokenfile_check_size(&d->file[k].t);
+    d->step = step;
+    if (d->eval || epoch == d->epoch)
+        return;
+    data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
+    d->epoch = epoch;
+}
+
 /* The sample at place g of step's G, or -1: a padding row of an evaluation. */
 static int64_t place(Data *d, int64_t step, int64_t g)
 {
+    data_order(d, step);
     if (d->eval) {
         int64_t i = step * d->G + g;
         return i < d->n ? i : -1;
     }
-    int64_t per = data_steps_per_epoch(d), epoch = step / per;
-    if (epoch != d->epoch) {
-        data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
-        d->epoch = epoch;
-    }
-    return d->order[(step % per * d->G + g) % d->n];
+    return d->order[(step % data_steps_per_epoch(d) * d->G + g) % d->n];
 }
 
 static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
@@ -196,7 +218,7 @@ static void check_targets(const Data *d)
     for (int k = 0; k < d->nfiles; k++)
         for (int64_t i = 0; i < d->file[k].n && (d->rows || d->file[k].t.mask); i++) {
             Piece s = piece_at(d, d->file[k].first + i);
-            if (piece_targets(&s) == 0)
+            if ((d->own_targets ? chosen(&s) : piece_targets(&s)) == 0)
                 die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it",
                     d->file[k].t.path, d->rows ? "document" : "sample", (long long)i);
         }
@@ -253,7 +275,7 @@ static Data divided(const char *kind, int64_t T, const Model *m, uint64_t seed, 
 {
     int64_t accum = eval ? 1 : m->accum;
     return (Data){ .eval = eval, .kind = kind, .T = T, .micro = m->micro, .accum = accum,
-                   .ranks = m->ranks, .G = m->micro * accum * m->ranks, .seed = seed, .epoch = -1 };
+                   .ranks = m->ranks, .G = m->micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
 }
 
 static void check_count(const Data *d, const char *paths)
@@ -285,7 +307,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
 {
     *d = divided(of->kind, of->T, m, seed, eval);
     d->rows = strcmp(of->kind, "packed") != 0;
-    d->vocab = of->vocab, d->targets = of->targets;
+    d->vocab = of->vocab, d->targets = of->targets, d->own_targets = of->own_targets;
     int commas = 0;
     for (const char *c = paths; *c; c++)
         commas += *c == ',';
@@ -299,9 +321,18 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     free(list);
     if (!d->nfiles)
         die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
+    const TokenFile *first = &d->file[0].t;
     d->tokenizer = d->file[0].t.tokenizer;
-    for (int k = 1; k < d->nfiles; k++)
-        data_check_same(d, d->file[k].t.tokenizer, d->file[k].t.path);
+    d->ids = first->vocab, d->mask_id = first->mask_id, d->pad_id = first->pad_id;
+    for (int k = 1; k < d->nfiles; k++) {
+        const TokenFile *t = &d->file[k].t;
+        data_check_same(d, t->tokenizer, t->path);
+        if (t->vocab != d->ids || t->mask_id != d->mask_id || t->pad_id != d->pad_id)
+            die(EXIT_MISMATCH, "%s and %s tell of %lld and %lld ids, mask_id %lld and %lld, pad_id "
+                "%lld and %lld: gen pack both with this version", first->path, t->path,
+                (long long)d->ids, (long long)t->vocab, (long long)d->mask_id,
+                (long long)t->mask_id, (long long)d->pad_id, (long long)t->pad_id);
+    }
     if (d->n == 0)
         die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
             (long long)d->file[0].t.ntokens, (long long)d->T + 1);
@@ -370,7 +401,6 @@ static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, 
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 {
     int64_t first = data_sample0(d, step, micro);
-    const TokenFile *checked = NULL;
     Batch all = to;                      /* a label for each place */
     if (to.target_of)
         all.labels = to.target_of;
@@ -378,8 +408,6 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         int64_t i = place(d, step, first + b), t = 0;
         for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
             Piece s = piece_of(d, i, k);
-            if (s.file != checked)
-                tokenfile_check_size(checked = s.file);
             if (t + s.have > d->T)       /* a bin of what was shorter */
                 tokenfile_changed(s.file, "doc_offsets", s.index + 1);
             t = write_piece(d, &all, &s, b * d->T, t);
@@ -388,6 +416,38 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
     }
     if (to.target_of)
         data_gather(to.target_of, d->micro * d->T, to.target_rows, to.labels, d->targets);
+}
+
+/* Sample i; -1: none. */
+static bool row_of(const Data *d, int64_t i, DataRow *to)
+{
+    static _Thread_local int32_t *copy;  /* of a file that may be changed meanwhile */
+    static _Thread_local int64_t room;
+    if (i < 0)
+        return false;
+    if (d->bins.n)
+        die(EXIT_INTERNAL, "data_row: a sample of bfd is no row");
+    Piece s = piece_at(d, i);
+    if (room < d->T) {
+        free(copy);
+        copy = malloc(sizeof *copy * (size_t)(room = d->T));
+        if (!copy)
+            die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)d->T);
+    }
+    memcpy(copy, s.token, sizeof *copy * (size_t)s.have);
+    tokenfile_check_copy(s.file, d->vocab, s.begin, copy, s.have);
+    *to = (DataRow){ .sample = i, .token = copy, .mask = s.mask, .n = s.have };
+    return true;
+}
+
+bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to)
+{
+    return row_of(d, place(d, step, data_sample0(d, step, micro) + row), to);
+}
+
+bool data_row_of_step(Data *d, int64_t step, int64_t at, DataRow *to)
+{
+    return row_of(d, place(d, step, at), to);
 }
 
 void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)

@@ -26,8 +26,12 @@ typedef struct {
     int64_t G;                   /* samples a step: micro * accum * ranks; eval: micro * ranks */
     uint64_t seed;
     int64_t epoch;               /* whose permutation `order` is; -1 none yet */
+    int64_t step;                /* before which the files were looked at; -1: none yet */
     int32_t *order;              /* n entries; NULL for eval */
     char *tokenizer;             /* id of the tokenizer all files were made with; NULL: none */
+    int64_t ids;                 /* how many it has */
+    int64_t mask_id, pad_id;     /* of a token that is hidden, of none; -1: it has none */
+    bool own_targets;            /* of DataShape */
 } Data;
 
 /* Where the inputs of one micro-batch stand, a pointer a row of inputs.def; NULL: the program has no
@@ -49,7 +53,18 @@ typedef struct {
     const char *kind;            /* packed, rows or bfd, as in the recipe */
     int64_t T, vocab;            /* tokens of a sample; how many ids there are */
     int64_t targets;             /* most of a micro-batch; 0: any number */
+    /* The objective takes rows as they are, by data_row(), and finds targets itself among all tokens
+     * whose mask is 1; else a target is what follows a token. */
+    bool own_targets;
 } DataShape;
+
+/* A sample as it stands in its file: rows or packed. */
+typedef struct {
+    int64_t sample;              /* its index among those of all files */
+    const int32_t *token;        /* (n) each below vocab; until the thread's next data_row() */
+    const uint8_t *mask;         /* (n) or NULL: all 1 */
+    int64_t n;                   /* at most T */
+} DataRow;
 
 /* Opens comma-separated token files; checks every id, that every row has a target and fits T
  * (EXIT_DATA, naming file and place), that no micro-batch can have more targets than the model
@@ -77,6 +92,17 @@ void data_check_same(const Data *d, const char *id, const char *files);
  * rows beyond the last sample have no targets. A file that was changed since data_open, so that an
  * id or a document is out of its bounds: EXIT_DATA, naming the place. */
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
+/* Row `row` of the same micro-batch as it stands in its file; false: there is none, it is padding at
+ * the end of an evaluation. EXIT_DATA as above. Any thread, once data_order() was called for the
+ * step. */
+bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to);
+/* The same at place 0..G-1 of the whole step, of whatever rank. */
+bool data_row_of_step(Data *d, int64_t step, int64_t place, DataRow *to);
+/* Finds the order of the step's epoch and looks whether the files are still whole; whatever takes a
+ * step does so itself. One thread. */
+void data_order(Data *d, int64_t step);
+/* The epoch of a step, from 0; of an evaluation 0: it does not change from one to the next. */
+int64_t data_epoch(const Data *d, int64_t step);
 /* For a head that sees only rows with a target. of (n): the label of each place, becomes the
  * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1
  * beyond the last. */

@@ -62,6 +62,13 @@ static bool meta_int(const StFile *s, const char *key, int64_t lo, int64_t *valu
     return !errno && !*end && *value >= lo && *value <= INT32_MAX;
 }
 
+/* An id, -1 where the key is not there. */
+static bool meta_id(const StFile *s, const char *key, int64_t vocab, int64_t *value)
+{
+    *value = -1;
+    return !st_meta(s, key) || (meta_int(s, key, 0, value) && *value < vocab);
+}
+
 static bool meta_text(const StFile *s, const char *key, char *to, size_t cap)
 {
     const char *text = st_meta(s, key);
@@ -88,6 +95,10 @@ static char *check_meta(TokenFile *f, const StFile *s)
         return format("metadata vocab: want an integer from 1 to 2^31-1");
     if (!meta_int(s, "eos", -1, &f->eos) || f->eos >= f->vocab)
         return format("metadata eos: want -1 or an id below vocab");
+    if (!meta_id(s, "mask_id", f->vocab, &f->mask_id))
+        return format("metadata mask_id: want an id below vocab, or no such key");
+    if (!meta_id(s, "pad_id", f->vocab, &f->pad_id))
+        return format("metadata pad_id: want an id below vocab, or no such key");
     if (!strcmp(f->kind, "rows") && !meta_int(s, "max_length", 1, &f->max_length))
         return format("metadata max_length: want an integer from 1 to 2^31-1");
     return NULL;

@@ -18,7 +18,9 @@ typedef struct TokenFile {
     const uint8_t *mask;         /* (ntokens), or NULL: every token is a target */
     const int64_t *doc;          /* (ndocs + 1), ascending from 0 to ntokens, no document empty */
     int64_t ntokens, ndocs;
-    int64_t vocab, eos;          /* of the tokenizer; eos -1: none */
+    /* of the tokenizer: how many ids, and which ends a text, stands for a hidden one, for none at
+     * all; -1: it has none. Metadata mask_id and pad_id are left out where there is none. */
+    int64_t vocab, eos, mask_id, pad_id;
     int64_t max_length;          /* rows: longest allowed; 0 for packed */
     /* "packed": documents to be joined and cut; "rows": one document a row */
     char kind[8];

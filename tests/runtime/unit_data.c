@@ -60,6 +60,8 @@ static void orders(void)
     cJSON_Delete(all);
 }
 
+static const char *mask_key = "mask_id";
+
 static void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bool masked)
 {
     StWriter *w = st_writer("diecast-tokens-1");
@@ -67,7 +69,7 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
     const struct { const char *key, *value; } meta[] = {
         { "kind", kind }, { "tokenizer", "bytes" },
         { "vocab", "257" }, { "eos", "256" }, { "documents", "9" }, { "sha256", "00ff" },
-        { "max_length", "5" } };
+        { "max_length", "5" }, { mask_key, "255" } };
     for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
         error = st_add_meta(w, meta[i].key, meta[i].value);
     error = error ? error : st_add(w, "tokens", ST_I32, 1, &n);
@@ -248,6 +250,49 @@ static void partition(const char *path, const char *kind, int64_t n)
               : "tokens, labels or places");
         free(name);
     }
+}
+
+/* data_row and data_row_of_step against the arrays, by the same order as batches have it; all of an
+ * evaluation, and some epochs of training. */
+static void rows_as_they_are(const char *path)
+{
+    static Seen want;
+    bool good = true, whole = true, epochs = true;
+    Made m = model_of("rows", 2, 2, 2);
+    m.of.own_targets = true;
+    for (int eval = 0; eval < 2; eval++)
+        for (world.rank = 0; world.rank < 2; world.rank++) {
+            Data d;
+            open_data(&d, path, &m, 42, eval);
+            for (int64_t step = 0; step < (eval ? 1 : 3) * data_steps_per_epoch(&d); step++) {
+                slow("rows", DOCS, d.G, step, &want);
+                epochs = epochs && data_epoch(&d, step) == (eval ? 0 : step / ((DOCS + 7) / 8));
+                for (int64_t g = 0; g < d.G; g++) {
+                    DataRow r, s = { 0 };
+                    int64_t micro = g / 4, row = g % 2;
+                    bool mine = g / 2 % 2 == world.rank && micro < d.accum;
+                    bool there = data_row_of_step(&d, step, g, &r);
+                    whole = whole && there == (!eval || step * d.G + g < DOCS);
+                    if (!there)
+                        continue;
+                    const int32_t *from = tokens + doc[r.sample];
+                    good = good && r.n == doc[r.sample + 1] - doc[r.sample]
+                        && !memcmp(r.token, from, (size_t)r.n * sizeof *from)
+                        && !memcmp(r.mask, mask + doc[r.sample], (size_t)r.n)
+                        && (eval ? r.sample == step * d.G + g
+                                 : !memcmp(want.x + g * T, from, (size_t)r.n * sizeof *from));
+                    int64_t sample = r.sample;
+                    good = good && (!mine || (data_row(&d, step, micro, row, &s)
+                                              && s.sample == sample && s.n == r.n
+                                              && !memcmp(s.token, from, (size_t)s.n * 4)));
+                }
+            }
+            good = good && d.ids == 257 && d.mask_id == 255 && d.pad_id == -1;
+            data_close(&d);
+        }
+    world.rank = 0;
+    check(good && whole && epochs, "rows as they are in the file", "%s", !whole ? "padding"
+          : good ? "epoch" : "a row");
 }
 
 static void evaluation(const char *path, int64_t n)
@@ -622,6 +667,7 @@ void test_data(const char *scratch)
     partition(rows, "rows", DOCS);
     partition(rows, "bfd", bins_of(DOCS));
     evaluation(rows, DOCS);
+    rows_as_they_are(rows);
     bounds(packed, "packed");
     bounds(rows, "rows");
     overfull();
@@ -681,8 +727,18 @@ void test_data(const char *scratch)
     mask[doc[7]] = 1;                            /* the first token of a row is never predicted */
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
+    r.of.own_targets = true;
+    open_data(&a, bad, &r, 1, false);
+    check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
+    data_close(&a);
+    r.of.own_targets = false;
+    char *pair = format("%s,%s", plain, bad);
+    mask_key = "pad_id";
+    write_file(bad, "rows", DOCS, doc[DOCS], true);
+    refused("files that tell of other ids", pair, &r, EXIT_MISMATCH,
+            "tell of 257 and 257 ids, mask_id 255 and -1, pad_id -1 and 255: ");
     check(truncate(bad, 700) == 0, "cut", "truncate");
-    refused("a truncated file", bad, &r, EXIT_DATA, "the file has 348 bytes of data");
+    refused("a truncated file", bad, &r, EXIT_DATA, "the file has 332 bytes of data");
     mask[doc[7] + 1] = 1;
     changed_in_place(scratch);
 }
