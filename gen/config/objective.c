@@ -31,6 +31,12 @@ const char *objective_default(const char *name, const char *flag)
     return NULL;
 }
 
+bool objective_owns(const char *name, const char *path)
+{
+    size_t n = strlen(name);
+    return !strncmp(path, name, n) && path[n] == '.';
+}
+
 int objective_count(void)
 {
     return (int)(sizeof row / sizeof *row);

@@ -444,6 +444,27 @@ static char *metric_rows(const Graph *g)
     return s.text;
 }
 
+/* Fields called after the objective: of mlm.select = "exact" the hole @MLM_SELECT@ is exact.
+ * Returns how many. */
+static int own_fields(const Graph *g, Hole *holes)
+{
+    int n = 0;
+    const char *line = g->fact[FACT_model_fields].text;
+    for (size_t end; *line; line += end + (line[end] == '\n')) {
+        size_t path = strcspn(line, "=");
+        end = strcspn(line, "\n");
+        if (!objective_owns(g->objective, line))
+            continue;
+        char *name = text_print("%.*s", (int)path, line);
+        for (char *p = name; *p; p++)
+            *p = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
+        int quotes = line[path + 1] == '"', length = (int)(end - path) - 1 - 2 * quotes;
+        char *text = text_print("%.*s", length, line + path + 1 + quotes);
+        holes[n++] = (Hole){name, text, false};
+    }
+    return n;
+}
+
 /* What the objective does on the host. Its template may ask for any input: `//@ if target_rows`. */
 static char *objective_c(const Graph *g)
 {
@@ -453,14 +474,16 @@ static char *objective_c(const Graph *g)
 #undef INPUT
     };
     enum { INPUTS = sizeof inputs / sizeof *inputs, OWN = 4 };
-    Hole holes[OWN + INPUTS] = {
+    Hole holes[OWN + INPUTS + NFIELDS] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
         {"KIND", g->fact[FACT_data_kind].text, false},
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
-    return fill_some(text_print("templates/objectives/%s.c", g->objective), holes, OWN + INPUTS);
+    int own = own_fields(g, holes + OWN + INPUTS);
+    return fill_some(text_print("templates/objectives/%s.c", g->objective), holes,
+                     OWN + INPUTS + own);
 }
 
 /* The loop, and what the objective does on the host. */

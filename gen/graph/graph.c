@@ -144,7 +144,7 @@ Graph *graph_of(Config *c, void (*objective)(Build *b))
     g->family = config_text(c, F_model_family);
     g->target = target_find(config_text(c, F_target));
     g->ranks = config_int(c, F_gpus);
-    Build b = {.g = g, .c = c, .mode = MODE_TRAIN};
+    Build b = {.g = g, .c = c, .mode = MODE_TRAIN, .targets = config_int(c, F_batch_targets)};
     b.set = &b.sets[b.nsets++];
     family_shapes(&b);
     if (b.family->rotary)

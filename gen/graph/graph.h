@@ -12,7 +12,7 @@ typedef enum {
     MODE_TRAIN,              /* forward pass whose values the backward pass may use */
     MODE_AGAIN,              /* a block's forward pass repeated inside the backward pass */
     MODE_EVAL,               /* loss only */
-    MODE_SCORE,              /* log-probabilities only */
+    MODE_SCORE,              /* log-probabilities or logits only */
     MODE_DECODE              /* one token, keys and values cached */
 } Mode;
 
@@ -45,6 +45,9 @@ typedef struct {
     Set *set;
     int nsets;
     Set sets[4];             /* [0]: "model" */
+    /* Most targets of a micro-batch, 0: all rows have one: batch.targets, or where that is 0 what
+     * the objective knows of its own. */
+    int64_t targets;
     int64_t N;               /* rows of a micro-batch that go through the head */
     int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
     Dim size[8];
@@ -63,7 +66,7 @@ typedef struct {
     Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
     bool head_bias;          /* a parameter beside the head's weight */
     Value *noise, *cos, *sin, *tokens, *labels, *place;
-    /* batch.targets: where in (B, T) the rows of the head stand, and the inverse; else NULL */
+    /* where their number is bounded: the rows of the head in (B, T), and the inverse; else NULL */
     Value *target_rows, *target_of;
     Ref x;                   /* what the next step works on; outside: the residual stream */
     Ref kept, to;            /* of a list of steps: what `add` adds to; where the last result goes */
@@ -169,20 +172,24 @@ Ref loss_scale(Build *b);
 /* b->labels, the target of each row that goes through the head, b->N; b->target_rows and
  * b->target_of, which rows those are, unless all do. */
 void head_labels(Build *b);
-/* The rows of y (B, T, C) that have a target, where the recipe bounds their number: (N, C); else y.
+/* The rows of y (B, T, C) that have a target, where their number is bounded: (N, C); else y.
  * y: what a pass returned, or its half. */
 Ref head_gather(Build *b, Ref y);
+/* Where their number is bounded: the row of y at a place of (B, T), an input (1); no gradient. */
+Ref head_row(Build *b, Ref y, Value *place);
 /* Cross-entropy of rows y with b->labels, in the program's loss; with b->weights, if set, a factor
  * each, and with the head's bias, if b->head_bias. */
 void head_loss(Build *b, Ref y);
 /* The same, dy, and the gradients of the head. */
 void head_loss_gradient(Build *b, Ref y, Ref dy);
+/* The row y, to $logits, (1, V); with the head's bias, if b->head_bias. */
+void head_logits(Build *b, Ref y);
 /* A program and its schedule: $log_probs, that of each row's label (0 without one), without
  * gradients; the program's loss is minus their sum. */
 void head_score(Build *b);
 /* Rows of logits computed at a time: a divisor of those that go through the head. Of all B*T the
  * largest proper one with room; all at once only when there is no such divisor of at least 16 and
- * they are few. With batch.targets the largest with room. */
+ * they are few. Of a bounded number the largest with room. */
 int64_t head_chunk(Build *b);
 
 /* facts.c, model_files.c: what the IR's text says of the recipe. */

@@ -1,6 +1,6 @@
 /* head.c -- from the last hidden states to a loss over the vocabulary: which rows, how many at a time.
  *
- * In:    (B, T, C) of a model, the recipe's batch.targets and memory.loss_rows.
+ * In:    (B, T, C) of a model, the bound of its targets, the recipe's memory.loss_rows.
  * Keeps: no (B, T, V) value exists: the head, the loss and its gradient are one op, a chunk of rows
  *        at a time. */
 #include "gen/graph/graph.h"
@@ -38,11 +38,11 @@ int64_t head_chunk(Build *b)
     return chunk;
 }
 
-/* Rows that go through the head: all, or batch.targets of them, rounded up to equal chunks where
- * the generator chooses those. */
+/* Rows that go through the head: all, or so many as there are targets, rounded up to equal chunks
+ * where the generator chooses those. */
 static int64_t head_rows(Build *b)
 {
-    int64_t rows = config_int(b->c, F_batch_targets), most = most_rows(b);
+    int64_t rows = b->targets, most = most_rows(b);
     int64_t chunks = config_int(b->c, F_memory_loss_rows) ? 1 : (rows + most - 1) / most;
     return rows ? (rows + chunks - 1) / chunks * chunks : b->B * b->T;
 }
@@ -52,10 +52,22 @@ void head_labels(Build *b)
     b->N = head_rows(b);
     size_add(b, "N", b->N);
     b->labels = input_new(b, "labels");
-    if (!config_int(b->c, F_batch_targets))
+    if (!b->targets)
         return;
     b->target_rows = input_new(b, "target_rows");
     b->target_of = input_new(b, "target_of");
+}
+
+/* Rows of y, by their places in (B, T); target_of undoes it. */
+static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places)
+{
+    Dim d[2] = {n, dim(b->C, "C")};
+    b->stage = "head";
+    Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->act, 2, d);
+    Op *op = build_op(b, OP_gather);
+    op_in(op, y), op_in(op, build_input(b, places)), op_in(op, build_input(b, b->target_of));
+    op_out(op, rows);
+    return rows;
 }
 
 Ref head_gather(Build *b, Ref y)
@@ -63,14 +75,14 @@ Ref head_gather(Build *b, Ref y)
     if (!b->target_rows)
         return y;
     b->loc = config_loc(b->c, F_batch_targets);
-    b->stage = "head";
-    Dim d[2] = {dim(b->N, "N"), dim(b->C, "C")};
-    Ref rows = build_temp(b, text_print("%s.rows", family_leaf(y.v->name)), b->act, 2, d);
-    Op *op = build_op(b, OP_gather);
-    op_in(op, y), op_in(op, build_input(b, b->target_rows));
-    op_in(op, build_input(b, b->target_of));
-    op_out(op, rows);
-    return rows;
+    return gather(b, "rows", y, dim(b->N, "N"), b->target_rows);
+}
+
+Ref head_row(Build *b, Ref y, Value *place)
+{
+    if (!b->target_of)
+        bug("a row of the head: all rows go through it");
+    return gather(b, "row", y, dim(1, "1"), place);
 }
 
 /* The op that makes losses of rows y, and what each of its forms takes; its outputs are the
@@ -118,6 +130,17 @@ void head_loss_gradient(Build *b, Ref y, Ref dy)
         op_int(op, "beta", 0);
     }
     loss_sum(b, losses);
+}
+
+void head_logits(Build *b, Ref y)
+{
+    Value *head = family_head(b), *bias = family_head_bias(b);
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, dim(1, "1"), dim(b->V, "V"));
+    Op *op = build_op(b, bias ? OP_logits_bias : OP_logits);
+    op_in(op, y), op_in(op, ref(head));
+    if (bias)
+        op_in(op, ref(bias));
+    op_out(op, ref(logits));
 }
 
 void head_score(Build *b)

@@ -64,7 +64,7 @@ static Dim hyper_entries(const Build *b)
 /* Appends the dimensions that a word stands for. */
 static int add_dims(const Build *b, const char *word, Dim *d)
 {
-    if (!strcmp(word, "rows") && !config_int(b->c, F_batch_targets)) {
+    if (!strcmp(word, "rows") && !b->targets) {
         d[0] = size_of(b, "B"), d[1] = size_of(b, "T");
         return 2;
     }

@@ -18,7 +18,8 @@ char *model_fields(const Config *c)
     Str s = {0};
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path;
-        bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5);
+        bool wanted = !strncmp(path, "model.", 6) || !strncmp(path, "lora.", 5) ||
+                      objective_owns(c->v[F_objective].s, path);
         for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
             wanted |= !strcmp(path, also[j]);
         if (wanted && field_applies(c, i) && strcmp(path, "lora.dropout") && strcmp(path, "lora.fold") &&

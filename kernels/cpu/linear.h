@@ -31,6 +31,13 @@ static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, Gemm
     gemm_run(mm, logits, x, w, NULL, ws);
 }
 
+/* The same with a bias; mm: as above with .bias = 1 */
+static inline void logits_bias_fwd(float *logits, const act_t *x, const wt_t *w, const wt_t *b,
+                                   Gemm *mm, void *ws)
+{
+    gemm_run(mm, logits, x, w, b, ws);
+}
+
 /* mm: { .m = rows, .n = in, .k = out, .form = GEMM_NN } */
 static inline void linear_dx(act_t *dx, const act_t *dy, const wt_t *w, Gemm *mm, void *ws)
 {

@@ -51,6 +51,15 @@ __global__ void __launch_bounds__(BIAS_THREADS)
     }
 }
 
+/* logits (n / V, V) += b (V); a thread an element. */
+static __global__ void __launch_bounds__(BIAS_THREADS)
+    logits_bias_kernel(float *logits, const wt_t *b, int64_t n, int64_t V)
+{
+    const int64_t i = (int64_t)blockIdx.x * BIAS_THREADS + threadIdx.x;
+    if (i < n)
+        logits[i] += act_load(b + i % V);
+}
+
 #ifndef __CUDACC_RTC__
 /* mm: { .m = rows, .n = out, .k = in, .form = GEMM_NT } */
 static inline void linear_fwd(act_t *y, const act_t *x, const wt_t *w, const Gemm *mm, void *ws,
@@ -78,6 +87,15 @@ static inline void logits_fwd(float *logits, const act_t *x, const wt_t *w, cons
                               void *ws, cudaStream_t s)
 {
     gemm_run(mm, logits, x, w, NULL, NULL, ws, s);
+}
+
+/* The same with a bias, added in fp32; mm: as above */
+static inline void logits_bias_fwd(float *logits, const act_t *x, const wt_t *w, const wt_t *b,
+                                   const Gemm *mm, void *ws, cudaStream_t s)
+{
+    gemm_run(mm, logits, x, w, NULL, NULL, ws, s);
+    launch(logits_bias_kernel, blocks_over(mm->m * mm->n, BIAS_THREADS), BIAS_THREADS, 0, s, logits,
+           b, mm->m * mm->n, mm->n);
 }
 
 /* mm: { .m = rows, .n = in, .k = out, .form = GEMM_NN } */

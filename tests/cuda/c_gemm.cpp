@@ -256,6 +256,8 @@ TEST(linear)
     run([&] { linear_bias_fwd(y, x, w, b, &biased, ws, stream); });
     gemm_ref(ref, x_, w_, b_, rows, out, in, GEMM_NT, 1, 0);
     check_act("y with bias", y, ref, rows * out, in);
+    run([&] { logits_bias_fwd(logits, x, w, b, &f32, ws, stream); });
+    check_f32("logits with bias", logits, ref, rows * out, in);
     run([&] { linear_dx(dx, dy, w, &back, ws, stream); });
     gemm_ref(ref, dy_, w_, NULL, rows, in, out, GEMM_NN, 1, 0);
     check_act("dx", dx, ref, rows * in, out);

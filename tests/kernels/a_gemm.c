@@ -155,17 +155,20 @@ TEST(linear)
     Gemm fwd = { .name = "y", .m = R, .n = O, .k = I, .form = GEMM_NT }, with_b = fwd;
     Gemm dx = { .name = "dx", .m = R, .n = I, .k = O, .form = GEMM_NN };
     Gemm dw = { .name = "dw", .m = O, .n = I, .k = R, .form = GEMM_TN, .out_f32 = 1 };
-    with_b.bias = 1;
-    gemm_init(&fwd), gemm_init(&with_b), gemm_init(&dx), gemm_init(&dw);
+    Gemm logits = with_b;
+    with_b.bias = logits.bias = logits.out_f32 = 1;
+    gemm_init(&logits), gemm_init(&fwd), gemm_init(&with_b), gemm_init(&dx), gemm_init(&dw);
 
     act_t *y = NEW(act_t, R * O), *gx = NEW(act_t, R * I);
-    float *gw = NEW(float, O * I);
+    float *gw = NEW(float, O * I), *score = NEW(float, R * O);
     linear_fwd(y, x, w, &fwd, ws);
     gemm_ref(y_, xd, wd, NULL, R, O, I, GEMM_NT, 1, 0);
     check_act("y", y, y_, R * O, I);
     linear_bias_fwd(y, x, w, b, &with_b, ws);
     gemm_ref(y_, xd, wd, act_double(b, O), R, O, I, GEMM_NT, 1, 0);
     check_act("y with bias", y, y_, R * O, I);
+    logits_bias_fwd(score, x, w, b, &logits, ws);
+    check_f32("logits with bias", score, y_, R * O, I);
     linear_dx(gx, dy, w, &dx, ws);
     gemm_ref(dx_, dyd, wd, NULL, R, I, O, GEMM_NN, 1, 0);
     check_act("dx", gx, dx_, R * I, O);

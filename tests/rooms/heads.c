@@ -15,12 +15,26 @@ static const InputRow rows[] = {
     {"weights", DT_F32, "rows", true, true, "of each row", false},
 };
 
-static struct { bool both_ways, lengths, limits, weights, bias, score, early; } form;
+static const InputRow one_row = {"row", DT_I32, "1", false, true, "of (B, T)", false};
+
+static struct { bool both_ways, lengths, limits, weights, bias, score, early, row; } form;
+
+/* The logits of one row, by a program of its own. */
+static void make_row(Build *b)
+{
+    Value *row = input_of_row(b, &one_row);
+    b->mode = MODE_SCORE;
+    b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of one row");
+    Pass pass = pass_only(b, "s.x");
+    head_logits(b, pass_last(b, head_row(b, pass_blocks(b, &pass), row)));
+    schedule_alone(b, "the logits of one row", "logits");
+}
 
 /* lm's loss and gradient in another form. */
 static void build(Build *b)
 {
     b->tokens = input_new(b, "tokens");
+    b->targets = form.row ? 5 : b->targets;      /* the recipe says nothing of them */
     head_labels(b);
     b->both_ways = form.both_ways;
     b->head_bias = form.bias;
@@ -40,6 +54,8 @@ static void build(Build *b)
     schedule_train(b);
     if (form.score)
         head_score(b);
+    if (form.row)
+        make_row(b);
 }
 
 static int failed;
@@ -140,6 +156,18 @@ int main(int argc, char **argv)
     has("early, behind it", t.plan, "%norm_f.rstd = layernorm %x.rows, $norm_f.w, $norm_f.b");
     has("early, its gradient", t.plan, "%dx[2] = gather %dx.rows, %target_of[m], %target_rows[m]");
     has("early, call", t.calls, "layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, x_rows, norm_f_w, norm_f_b, N, C,");
+
+    form.row = form.bias = true;
+    t = planned(argv[1], "row", CPU ", tied = false");
+    has("bound of the objective", t.plan, "size N 5 ");
+    has("row", t.plan, "%s.x.row = gather %s.x[2], %row, %target_of[0]");
+    has("row, behind it", t.plan, "%s.norm_f.rstd = layernorm %s.x.row, $norm_f.w, $norm_f.b");
+    has("row, logits", t.plan, "$logits = logits_bias %s.norm_f, $head, $head.b");
+    has("row, call", t.calls, "logits_bias_fwd(logits, s_norm_f, head, head_b, &");
+
+    form.row = form.bias = true;
+    t = planned(argv[1], "row_gpu", GPU);
+    has("row on a GPU", t.calls, "logits_bias_fwd(logits, s_norm_f, head, head_b, &");
 
     form.weights = form.bias = form.score = true;
     t = planned(argv[1], "frozen", LORA);

@@ -51,12 +51,7 @@ static void make_decode(Build *b)
     b->p = ir_program(b->g, "decode", ROLE_forward,
                       "one token at one place: the logits of the next");
     Pass pass = pass_only(b, "d.x");
-    Ref y = pass_forward(b, &pass);
-    Value *head = family_head(b);
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, dim(1, "1"), dim(b->V, "V"));
-    Op *op = build_op(b, OP_logits);
-    op_in(op, y), op_in(op, ref(head));
-    op_out(op, ref(logits));
+    head_logits(b, pass_forward(b, &pass));
     b->tokens = tokens;
     schedule_alone(b, "the logits behind one token at its place", "logits");
 }
