@@ -293,9 +293,11 @@ const Target *target_row(int i);
 
 /* ---- families.def: how families of models are put together ----------------------------------- */
 
-enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4, BIAS_DENSE = 8 };
+enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4, BIAS_DENSE = 8,
+       BIAS_HEAD = 16 };
 
-/* A row. Paths are module paths of the Hugging Face class, %d the layer. */
+/* A row. Paths are module paths of the Hugging Face class, %d the layer; with %h, the head, of a
+ * module for each head. */
 typedef struct {
     const char *name, *about;
     const char *first, *block, *last;    /* steps, see families.def */
@@ -307,23 +309,26 @@ typedef struct {
     bool bias_chosen;        /* model.attention_bias adds BIAS_ATTENTION */
     bool transposed;         /* linear weights of blocks are stored (in, out) */
     bool tied;               /* default of model.tied */
+    bool tied_fixed;         /* and its only value */
+    bool whole_heads;        /* heads * head_dim is hidden, keys and values have as many */
     int ffn;                 /* default of model.ffn: so many times hidden; 0: it has to be set */
     /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
     double residual_init;
     bool torch_init;         /* matrices, biases and tables start as those of PyTorch's modules do */
     int type_rows;           /* of the table of token types */
     const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
+    const char *head_bias;               /* NULL: beside the head's weight */
     const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
     const char *gate, *up, *down;        /* gate: of activations that take a pair */
 } Family;
 
-/* Of a family with one head: the class of config.json, task_type of PEFT. */
+/* Of a family with one head: the class of config.json, task_type of PEFT, "": none. */
 typedef struct { const char *class, *task; } FamilyClass;
 
 int family_count(void);
 const Family *family_row(int i);
 const Family *family_find(const char *name);
-const FamilyClass *family_class(const char *name, const char *head);
+const FamilyClass *family_class(const char *name, const char *head);    /* NULL: it has none */
 const char *family_leaf(const char *path);                  /* the last name of a path */
 /* Modules as PEFT names them, each once; how many: linear layers but the head, those of them that get
  * adapters by default, and embedding and head. */

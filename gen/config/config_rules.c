@@ -190,13 +190,13 @@ static void check_heads(const Config *c, const Family *f)
 {
     int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i,
             kv = c->v[F_model_kv_heads].i, hd = c->v[F_model_head_dim].i;
-    if (!f->k && heads * hd != hidden)
+    if (f->whole_heads && heads * hd != hidden)
         err_add(place(c, F_model_head_dim, F_model_heads),
                 "model.head_dim: heads * head_dim = %" PRId64 " * %" PRId64 " = %" PRId64
                 ", but hidden = %" PRId64 ", and %s needs them equal; leave head_dim out or try "
                 "hidden = %" PRId64,
                 heads, hd, heads * hd, hidden, f->name, heads * hd);
-    if (!f->k && kv != heads)
+    if (f->whole_heads && kv != heads)
         err_add(c->v[F_model_kv_heads].loc,
                 "model.kv_heads: %s has as many as heads: leave it out, got %" PRId64, f->name, kv);
     else if (heads % kv)
@@ -228,8 +228,23 @@ static const char *bias_choosers(void)
     return s.text;
 }
 
+/* Families that have a class with this head. */
+static const char *headed_families(const char *head)
+{
+    Str s = {0};
+    for (int i = 0; i < family_count(); i++)
+        if (family_class(family_row(i)->name, head))
+            str_print(&s, "%s%s", s.n ? ", " : "", family_row(i)->name);
+    return s.text;
+}
+
 static void check_family(const Config *c, const Family *f)
 {
+    const Objective *o = objective_find(c->v[F_objective].s);
+    if (!family_class(f->name, o->head))
+        err_add(place(c, F_model_family, F_objective),
+                "model.family: the objective %s is for %s, not for %s", o->name,
+                headed_families(o->head), f->name);
     bool scaled = strcmp(c->v[F_model_rope_scaling].s, "none") != 0;
     if (!f->rotary)
         refuse_set(c, F_model_rope_theta, F_model_rope_original_positions,
@@ -247,6 +262,10 @@ static void check_family(const Config *c, const Family *f)
         refuse_set(c, F_model_init_std, F_model_init_std,
                    text_print("weights of %s start as those of PyTorch's modules do; leave it out",
                               f->name));
+    if (f->tied_fixed && c->v[F_model_tied].i != f->tied)
+        err_add(c->v[F_model_tied].loc,
+                f->tied ? "model.tied: the head of %s is its table of tokens; leave it out"
+                        : "model.tied: the head of %s is a matrix of its own; leave it out", f->name);
     if (!f->bias_chosen)
         refuse_set(c, F_model_attention_bias, F_model_attention_bias,
                    text_print("only %s leaves a choice; %s has its own biases: leave it out",
@@ -294,6 +313,11 @@ static void check_lora(const Config *c, const Family *f)
         refuse_set(
             c, F_lora_alpha, F_lora_modules_to_save,
             "has no effect while lora.rank is 0; set lora.rank, for example 16, or leave this out");
+        return;
+    }
+    if (strstr(f->q, "%h")) {
+        err_add(c->v[F_lora_rank].loc, "lora.rank: %s has a module for each head of attention, to which "
+                "there are no adapters; leave it out", f->name);
         return;
     }
     const FieldValue *targets = &c->v[F_lora_targets], *saved = &c->v[F_lora_modules_to_save];

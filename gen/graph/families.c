@@ -37,6 +37,7 @@ void family_shapes(Build *b)
     b->V = config_int(c, F_model_vocab);
     const char *precision = config_text(c, F_precision);
     b->act = !strcmp(precision, "bf16") ? DT_BF16 : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
+    b->head_bias = b->family->biases & BIAS_HEAD;
 }
 
 /* Whether linear layers of this kind have a bias. */
@@ -424,14 +425,31 @@ static Ref pointwise(Build *b, int kind, const char *name, Ref x, Dim width)
 
 static Dim dim_C(const Build *b) { return dim(b->C, "C"); }
 
+/* Appends what a path names, all rows together: a module, or with %h one for each head; how many
+ * there are then. */
+static int add_modules(Module *m, int n, const char *path, int64_t heads, int64_t rows)
+{
+    const char *hole = strstr(path, "%h");
+    if (!hole) {
+        m[n] = (Module){path, rows};
+        return n + 1;
+    }
+    for (int64_t h = 0; h < heads; h++)
+        m[n++] = (Module){text_print("%.*s%" PRId64 "%s", (int)(hole - path), path, h, hole + 2),
+                          rows / heads};
+    return n;
+}
+
 /* Modules whose tensors a linear layer has, one below the other; how many. */
-static int qkv_modules(const Build *b, Module m[3])
+static int qkv_modules(const Build *b, Module **m)
 {
     const Family *f = b->family;
     int64_t q = b->H * b->D, kv = b->K * b->D;
-    m[0] = (Module){f->q, f->k ? q : q + 2 * kv};
-    m[1] = (Module){f->k, kv}, m[2] = (Module){f->v, kv};
-    return f->k ? 3 : 1;
+    *m = arena_new(sizeof **m * (size_t)(b->H + 2 * b->K));
+    int n = add_modules(*m, 0, f->q, b->H, f->k ? q : q + 2 * kv);
+    if (f->k)
+        n = add_modules(*m, add_modules(*m, n, f->k, b->K, kv), f->v, b->K, kv);
+    return n;
 }
 
 static int up_modules(const Build *b, Module m[2])
@@ -452,11 +470,16 @@ static Dim dim_up(const Build *b)
  * room in its rows for that layer's adapters. */
 static Dim dim_normed(const Build *b, const char *next)
 {
-    Module m[3];
-    if (is_step(next, "attention"))
-        return dim_folded(b, dim_C(b), dim_qkv(b), m, qkv_modules(b, m));
-    if (is_step(next, "ffn"))
-        return dim_folded(b, dim_C(b), dim_up(b), m, up_modules(b, m));
+    Module *qkv, up[2];
+    int n;
+    if (is_step(next, "attention")) {
+        n = qkv_modules(b, &qkv);
+        return dim_folded(b, dim_C(b), dim_qkv(b), qkv, n);
+    }
+    if (is_step(next, "ffn")) {
+        n = up_modules(b, up);
+        return dim_folded(b, dim_C(b), dim_up(b), up, n);
+    }
     return dim_C(b);
 }
 
@@ -631,10 +654,10 @@ static void step_add(Build *b, const char *next)
 static void step_attention(Build *b, const char *next)
 {
     (void)next;
-    Module qkv[3], o = {b->family->o, b->C};
+    Module *qkv, o = {b->family->o, b->C};
+    int n = qkv_modules(b, &qkv);
     b->loc = config_loc(b->c, F_model_hidden);
-    Ref y = linear(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, qkv_modules(b, qkv),
-                   biased(b, BIAS_QKV));
+    Ref y = linear(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, n, biased(b, BIAS_QKV));
     if (b->cos)
         y = rotate(b, y);
     y = attention(b, y);
@@ -745,7 +768,8 @@ Value *family_head_bias(Build *b)
     if (!b->head_bias)
         return NULL;
     b->loc = config_loc(b->c, F_model_tied);
-    Module m = {b->family->head, b->V};
+    const char *path = b->family->head_bias;
+    Module m = {path ? path : b->family->head, b->V};
     return parameter(b, "head.b", dim(b->V, "V"), dim(0, ""), &m, 1, "bias",
                      first_bias(b, dim_C(b)));
 }

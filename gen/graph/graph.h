@@ -64,7 +64,7 @@ typedef struct {
     Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */
     Value *limits;           /* (B, T): those before a limit of its own, and itself; or NULL */
     Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
-    bool head_bias;          /* a parameter beside the head's weight */
+    bool head_bias;          /* a parameter beside the head's weight; at first as the family has it */
     Value *noise, *cos, *sin, *tokens, *labels, *place;
     /* where their number is bounded: the rows of the head in (B, T), and the inverse; else NULL */
     Value *target_rows, *target_of;

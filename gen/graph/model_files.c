@@ -131,7 +131,10 @@ static void add_keys(Config *c, cJSON *o, const char *family)
 
 static const FamilyClass *class_of(const Graph *g)
 {
-    return family_class(g->family, objective_find(g->objective)->head);
+    const FamilyClass *class = family_class(g->family, objective_find(g->objective)->head);
+    if (!class)
+        bug("%s has no class for the objective %s", g->family, g->objective);
+    return class;
 }
 
 char *model_config_json(const Graph *g, Config *c)
@@ -205,7 +208,10 @@ char *model_adapter_json(const Graph *g, Config *c)
     cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());
     cJSON_AddNullToObject(o, "revision");
     cJSON_AddItemToObject(o, "target_modules", target_modules(g));
-    cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
+    if (*class_of(g)->task)
+        cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
+    else
+        cJSON_AddNullToObject(o, "task_type");
     cJSON_AddFalseToObject(o, "use_dora");
     cJSON_AddBoolToObject(o, "use_rslora", config_bool(c, F_lora_rslora));
     return json_text(o);

@@ -69,24 +69,37 @@ static void check_tied(const StFile *file, const StTensor *head, const HfWant *o
             head->name, of ? of->name : "the embedding");
 }
 
+/* The tensor of the model that a file's name means; NULL: none. *known: it is no weight of ours, but may be
+ * there. */
+static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_file, bool *known)
+{
+    char *name = hf_tensor_name(config, in_file), *longer = hf_tensor_prefixed(config, name);
+    HfWant *w = hf_want_find(want, n, name);
+    if (!w && longer)
+        w = hf_want_find(want, n, longer);
+    *known = hf_tensor_skipped(config, name) || hf_tensor_tied(config, name) ||
+             (longer && hf_tensor_skipped(config, longer));
+    free(name);
+    free(longer);
+    return w;
+}
+
 static void match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder)
 {
     HfNames unexpected = { 0, NULL };
     for (int f = 0; f < set->nfiles; f++)
         for (int i = 0; i < set->file[f].n; i++) {
             const StTensor *from = &set->file[f].t[i];
-            bool own = hf_want_find(want, n, from->name);
-            char *name = own ? format("%s", from->name) : hf_tensor_name(config, from->name);
-            HfWant *w = hf_want_find(want, n, name);
+            bool known;
+            HfWant *w = meant(want, n, config, from->name, &known);
             if (w && w->from)
-                die(EXIT_MISMATCH, "%s: %s is there twice, also as %s", folder, name, w->from->name);
+                die(EXIT_MISMATCH, "%s: %s is there twice, also as %s", folder, w->name, w->from->name);
             if (w) {
                 w->from = from;
                 w->file = &set->file[f];
-            } else if (!hf_tensor_skipped(config, name) && !hf_tensor_tied(config, name)) {
+            } else if (!known) {
                 hf_names_add(&unexpected, from->name);
             }
-            free(name);
         }
     if (unexpected.n > 0)
         die(EXIT_MISMATCH, "%s: %d unexpected tensors: %s%s", folder, unexpected.n,

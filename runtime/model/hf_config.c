@@ -41,6 +41,10 @@ static const TensorRule skips[] = {
 #define TENSOR_SKIP(family, pattern) { #family, pattern, "" },
 #include "runtime/model/families.def"
 };
+static const TensorRule endings[] = {
+#define TENSOR_ENDING(family, old, now) { #family, old, now },
+#include "runtime/model/families.def"
+};
 static const TensorRule ties[] = {
 #define TENSOR_TIED(family, name, of) { #family, name, of },
 #include "runtime/model/families.def"
@@ -320,11 +324,22 @@ static const TensorRule *tie_of(const cJSON *config, const char *name)
 
 char *hf_tensor_name(const cJSON *config, const char *in_file)
 {
-    for (size_t i = 0; i < COUNT(prefixes); i++)
-        if (strcmp(prefixes[i].family, family_of(config)) == 0 && !tie_of(config, in_file) &&
-            strncmp(in_file, prefixes[i].name, strlen(prefixes[i].name)) != 0)
-            return format("%s%s", prefixes[i].name, in_file);
+    size_t n = strlen(in_file);
+    for (size_t i = 0; i < COUNT(endings); i++) {
+        size_t k = strlen(endings[i].name);
+        if (strcmp(endings[i].family, family_of(config)) == 0 && k <= n &&
+            strcmp(in_file + n - k, endings[i].name) == 0 && (k == n || in_file[n - k - 1] == '.'))
+            return format("%.*s%s", (int)(n - k), in_file, endings[i].of);
+    }
     return format("%s", in_file);
+}
+
+char *hf_tensor_prefixed(const cJSON *config, const char *name)
+{
+    for (size_t i = 0; i < COUNT(prefixes); i++)
+        if (strcmp(prefixes[i].family, family_of(config)) == 0)
+            return format("%s%s", prefixes[i].name, name);
+    return NULL;
 }
 
 bool hf_tensor_skipped(const cJSON *config, const char *name)

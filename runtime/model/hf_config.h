@@ -15,8 +15,10 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs);
  * generations. */
 void hf_config_patch(cJSON *config, const char *dtype);
 
-/* Name of a file's tensor as this binary calls it; malloc'ed. */
+/* Name of a file's tensor as this binary calls it, but for its prefix; malloc'ed. */
 char *hf_tensor_name(const cJSON *config, const char *in_file);
+/* The same with the prefix that files may leave out; malloc'ed. NULL: the family has none. */
+char *hf_tensor_prefixed(const cJSON *config, const char *name);
 bool hf_tensor_skipped(const cJSON *config, const char *name);
 /* The tensor that `name` must equal because the config ties them; NULL when it does not. */
 const char *hf_tensor_tied(const cJSON *config, const char *name);

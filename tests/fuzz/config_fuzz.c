@@ -22,6 +22,7 @@ static const char *const ours_text[] = {
     "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 16}}",
     "{\"model_type\": \"qwen2\", \"rope_theta\": 1e6, \"tie_word_embeddings\": true}",
     "{\"model_type\": \"gpt2\"}",
+    "{\"model_type\": \"bert\"}",
 };
 
 static bool differs(const cJSON *ours, const cJSON *theirs)
@@ -38,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (n == 0)
         return 0;
     char *error = NULL;
-    const char *text = ours_text[data[0] % 3];
+    const char *text = ours_text[data[0] % 4];
     cJSON *ours = json_parse(text, strlen(text), &error);
     WANT(ours);
     cJSON *theirs = json_parse((const char *)data + 1, n - 1, &error);
@@ -59,10 +60,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         free(twice);
         const cJSON *item;
         cJSON_ArrayForEach(item, theirs) {
-            char *name = hf_tensor_name(theirs, item->string);
+            char *name = hf_tensor_name(theirs, item->string), *longer = hf_tensor_prefixed(theirs, name);
             hf_tensor_skipped(theirs, name);
             hf_tensor_tied(theirs, name);
             free(name);
+            free(longer);
         }
     }
     cJSON_Delete(ours);
