@@ -156,11 +156,11 @@ enum {
     NFIELDS
 };
 
-typedef enum { FT_INT, FT_FLOAT, FT_BOOL, FT_STRING, FT_CHOICE, FT_LIST } FieldType;
+typedef enum { FT_INT, FT_FLOAT, FT_BOOL, FT_STRING, FT_CHOICE, FT_LIST, FT_EVERY } FieldType;
 
 typedef struct {
     bool set;                /* by the recipe or the command line, not by the default */
-    int64_t i;               /* FT_INT, FT_BOOL, index of FT_CHOICE */
+    int64_t i;               /* FT_INT, FT_BOOL, index of FT_CHOICE; FT_EVERY without s */
     double f;
     const char *s;           /* FT_STRING, the word of FT_CHOICE */
     int n;                   /* FT_LIST of strings */
@@ -195,7 +195,7 @@ const char *field_choices(int field);
 /* A row of runtime/run/flags.def. */
 typedef struct {
     const char *name;
-    FieldType type;          /* FT_BOOL, FT_INT, FT_FLOAT, FT_STRING */
+    FieldType type;          /* FT_BOOL, FT_INT, FT_FLOAT, FT_STRING, FT_EVERY */
     double lo, hi;
     const char *value;       /* its name in the help, or words between bars */
     int recipe;              /* 0: not to be set by a recipe */

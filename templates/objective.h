@@ -5,6 +5,7 @@
 #define OBJECTIVE_H
 
 #include "runtime/data/data.h"
+#include "runtime/run/course.h"
 #include "runtime/run/flags.h"
 #include "runtime/run/metrics.h"
 
@@ -34,12 +35,26 @@ void objective_step(int64_t step, double *sum);
 /* Validates on that many batches a rank: EVAL_METRICS sums. Writes over the inputs of a step. */
 void objective_validate(Data *d, int64_t batches, double *sum);
 
-/* Uses of the program that other objectives do not have. The weights are loaded; returns the exit
+/* A use of the program that other objectives do not have. The weights are loaded; returns the exit
  * status. */
 typedef struct {
     int flag;                    /* FLAG_..., that asks for it */
     int (*run)(const Flags *f, const WeightFolders folder);
 } ObjectiveUse;
-extern const ObjectiveUse objective_use[];     /* behind the last one of run NULL */
+
+/* What an objective does beside the above; NULL: nothing. All ranks call each. */
+typedef struct {
+    const ObjectiveUse *use;     /* behind the last one of run NULL */
+    /* Writes files of its own into f->out, from rank 0: behind each row of the course, that is
+     * after each validation, at the end of each epoch and after the last step, then also when the
+     * run is found finished. So it may not depend on earlier calls, and replaces what is there,
+     * each folder or file at once: folder_replace() of runtime/files/folder.h. NULL, or a malloc'ed
+     * message; a failure ends the run only after the last step. */
+    char *(*write)(const Flags *f, const WeightFolders folder, const Course *course);
+    /* With the weights of a run that is over, by its last step or early: after training, and in the
+     * place of it when the run is found finished. */
+    void (*finished)(const Flags *f, const WeightFolders folder);
+} ObjectiveHooks;
+extern const ObjectiveHooks objective_hooks;
 
 #endif

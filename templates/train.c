@@ -18,10 +18,12 @@
 #include "runtime/files/lock.h"       // one run a folder
 #include "runtime/hyper.h"            // the entries of io.hyper
 #include "runtime/model/hf.h"         // Hugging Face and PEFT folders
+#include "runtime/model/weights.h"    // how long files of them take
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/agree.h"        // what all ranks must have the same
 #include "runtime/run/best.h"         // the best validation
 #include "runtime/run/checkpoint.h"   // OUT/checkpoint-<step>/
+#include "runtime/run/course.h"       // what epochs had
 #include "runtime/run/fault.h"        // faults on purpose
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/log.h"          // banner, progress, history.jsonl
@@ -42,14 +44,16 @@ typedef struct {
     bool trains, evaluates;      /* --data, --eval-data were given */
     Checkpoints checkpoints;
     Log log;
+    Course course;
     int64_t total, warmup;       /* steps */
     int64_t ready;               /* the step whose batch is in io; -1: none */
     /* applied so far: AdamW's t; less than the step after skipped ones */
     int64_t updates;
     int64_t skipped;             /* in a row */
     double lr;                   /* the peak */
-    /* Of the last step, behind it whether a rank was asked to stop, and of the last validation. */
-    double metric[STEP_METRICS + 1], validation[EVAL_METRICS];
+    /* Of the last step: sums over ranks, behind them whether one was asked to stop, and the values
+     * that they become; of the last validation. */
+    double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
     Best best;                   /* validation */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
     const char *program;         /* argv[0] */
@@ -144,9 +148,10 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     if (step + 1 < r->total)
         fill(r, step + 1);
     step_wait();
-    objective_step(step, r->metric);
-    r->metric[STEP_METRICS] = stop_requested();
-    comm_allreduce_double(r->metric, STEP_METRICS + 1);
+    objective_step(step, r->sum);
+    r->sum[STEP_METRICS] = stop_requested();
+    comm_allreduce_double(r->sum, STEP_METRICS + 1);
+    memcpy(r->metric, r->sum, sizeof r->metric);
     metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
     double loss = r->metric[0];
     *said = (LogStep){r->metric, *io.total_norm, lr};
@@ -160,7 +165,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
 //@ end
     } else
         skip_update(r, step, loss);
-    return r->metric[STEP_METRICS] > 0;
+    return r->sum[STEP_METRICS] > 0;
 }
 
 static LogEval validate(Run *r)
@@ -205,6 +210,7 @@ static void save(Run *r, int64_t step, bool must)
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
+    course_save(&r->course, state);
     char *try = world.rank == 0 ? advice(r) : NULL;
     c->advice = try;
     bool saved = checkpoint_save(c, &model, step, state, trainer);
@@ -246,6 +252,8 @@ static void restore(Run *r)
 //@ end
     best_load(&r->best, s);
     char *error = log_load(&r->log, &objective_metrics, s);
+    if (!error)
+        error = course_load(&r->course, s);
     if (error)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
@@ -401,6 +409,8 @@ static void resume_or_start(Run *r)
     r->ready = -1;
     checkpoint_start(c, &model);
     prepare(r);
+    course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
+                objective_hooks.write != NULL);
     load_weights(r);
     if (c->found)
         restore(r);
@@ -415,6 +425,47 @@ static void resume_or_start(Run *r)
         note("resumed from %s", c->found);
 }
 
+/* The objective's own files. must: the run ends here, so that they cannot be written is its end. */
+static void write_own(Run *r, bool must)
+{
+    double start = clock_seconds();
+    WeightFolders folder;
+    if (!objective_hooks.write)
+        return;
+    folders_of(r, folder);
+    comm_expect(weights_seconds(&model));
+    char *error = objective_hooks.write(&r->flags, folder, &r->course);
+    comm_expect(0);
+    if (error && must)
+        die(EXIT_IO, "%s", error);
+    if (error)
+        warn("%s; training goes on", error);
+    free(error);
+    log_pause(&r->log, clock_seconds() - start);
+}
+
+/* Behind a step: the validation and the end of an epoch that are due. Whether it is the best so
+ * far; *marked: whether there is more to tell. */
+static bool look(Run *r, int64_t step, bool last, bool *marked)
+{
+    const Flags *f = &r->flags;
+    int64_t per_epoch = r->course.per_epoch;
+    bool whole = step % per_epoch == 0, better = false,
+         validates = r->evaluates && (last || flags_due(f->eval_every, step, per_epoch));
+    if (whole && f->eval_every == EVERY_EPOCH) {
+        char *text = course_text(&r->course);
+        note("epoch %" PRId64 "/%" PRId64 "%s", step / per_epoch,
+             (r->total + per_epoch - 1) / per_epoch, text);
+        free(text);
+    }
+    if (validates)
+        better = evaluate(r, step);
+    *marked = validates || whole || last;
+    if (*marked)
+        course_mark(&r->course, step, validates ? r->validation : NULL);
+    return better;
+}
+
 static int train(Run *r)
 {
     const Flags *f = &r->flags;
@@ -427,8 +478,12 @@ static int train(Run *r)
              "--patience, or 0 for none, goes on", step, r->total, early);
     else if (step >= r->total)
         note("nothing to do: step %" PRId64 " of %" PRId64 " is done", step, r->total);
-    if (step == 0 && r->evaluates && f->eval_every)
+    if (step == 0 && r->evaluates && f->eval_every) {
         evaluate(r, 0);
+        course_mark(&r->course, 0, r->validation);
+    }
+    if (early || step >= r->total)
+        write_own(r, true);
     bool stop = false;
     while (step < r->total && !stop && !early) {
         world.step = step + 1;
@@ -436,9 +491,8 @@ static int train(Run *r)
         stop = train_step(r, step, &said);
         step++;
         log_step(&r->log, step, &said);
-        bool last = step == r->total, better = false;
-        if (r->evaluates && (last || (f->eval_every && step % f->eval_every == 0)))
-            better = evaluate(r, step);
+        course_step(&r->course, step, r->sum);
+        bool last = step == r->total, marked, better = look(r, step, last, &marked);
         if (best_spent(&r->best, f->patience) && !last) {
             early = best_why(&r->best, f->patience);
             note("stopped early after step %" PRId64 ": %s", step, early);
@@ -446,9 +500,13 @@ static int train(Run *r)
         last = last || early;
         if (last)
             log_end(&r->log, step, early);
+        if (marked && !last)
+            write_own(r, false);
         if (last || stop || (better && f->keep_best) ||
-            (f->save_every && step % f->save_every == 0))
+            flags_due(f->save_every, step, r->course.per_epoch))
             save(r, step, last || stop);
+        if (last)
+            write_own(r, true);
     }
     log_close(&r->log);
     bool done = step >= r->total || early;
@@ -459,6 +517,11 @@ static int train(Run *r)
             stop_done(f->out, step, early);
             next_say(&model, &r->checkpoints, &r->best, r->program, step);
         }
+    }
+    if (done && objective_hooks.finished) {
+        WeightFolders folder;
+        folders_of(r, folder);
+        objective_hooks.finished(f, folder);
     }
     bool stopped = stop && !done;
     if (stopped)
@@ -690,7 +753,7 @@ static Use find_use(const Flags *f)
 {
     Use use = {NULL, NULL};
     int flag = -1;
-    for (const ObjectiveUse *u = objective_use; u->run; u++)
+    for (const ObjectiveUse *u = objective_hooks.use; u && u->run; u++)
         if (chosen(f, u->flag, &flag))
             use.own = u->run;
     for (int i = 0; i < USES; i++)

@@ -97,9 +97,9 @@ static const char *take_number(FieldType type, double lo, double hi, const Rval 
     double f = r->kind == RV_INT ? (double)r->i : r->f;
     if (!number || !isfinite(f) || f < lo || f > hi)
         return range_print(type, lo, hi, NULL);
-    if (type == FT_INT && r->kind == RV_FLOAT && (f != floor(f) || fabs(f) > 9007199254740992.0))
+    if (type != FT_FLOAT && r->kind == RV_FLOAT && (f != floor(f) || fabs(f) > 9007199254740992.0))
         return range_print(type, lo, hi, NULL);
-    v->i = r->kind == RV_INT ? r->i : type == FT_INT ? (int64_t)f : 0;
+    v->i = r->kind == RV_INT ? r->i : type != FT_FLOAT ? (int64_t)f : 0;
     v->f = f;
     return NULL;
 }
@@ -148,6 +148,12 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
     *got = show(r);
     const char *word = r->s ? r->s : *got;
     switch (type) {
+    case FT_EVERY:
+        if (r->kind == RV_STRING && names_same(r->s, "epoch")) {
+            v->s = "epoch";
+            return NULL;
+        }
+        /* fall through */
     case FT_INT:
     case FT_FLOAT:
         if (foreign_word(ours, word) != word) {

@@ -146,6 +146,10 @@ char *value_print(FieldType type, const FieldValue *v)
 {
     Str s = {0};
     switch (type) {
+    case FT_EVERY:
+        if (v->s)
+            return text_copy(v->s);
+        return text_print("%" PRId64, v->i);
     case FT_INT:
         return text_print("%" PRId64, v->i);
     case FT_FLOAT:
@@ -223,6 +227,13 @@ const char *value_parse(FieldType type, const char **text, FieldValue *v)
 {
     char *end;
     switch (type) {
+    case FT_EVERY:
+        if (!strncmp(*text, "epoch", 5)) {
+            v->s = "epoch";
+            *text += 5;
+            return NULL;
+        }
+        /* fall through */
     case FT_INT:
         errno = 0;
         v->i = strtoll(*text, &end, 10);
@@ -257,6 +268,8 @@ char *range_print(FieldType type, double lo, double hi, const char *choices)
     switch (type) {
     case FT_INT:
         return text_print("an integer from %.15g to %.15g", lo, hi);
+    case FT_EVERY:
+        return text_print("an integer from %.15g to %.15g or \"epoch\"", lo, hi);
     case FT_FLOAT:
         return text_print("a number from %.15g to %.15g", lo, hi);
     case FT_BOOL:

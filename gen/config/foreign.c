@@ -18,6 +18,10 @@ static char *lua_value(FieldType type, const char *ours, const char *text)
     const char *p = v.s;
     Str s = {0};
     switch (type) {
+    case FT_EVERY:
+        if (names_same(p, "epoch"))
+            return "\"epoch\"";
+        /* fall through */
     case FT_INT:
     case FT_FLOAT:
         if (!*p || p[strspn(p, "-+.0123456789eE")] || value_parse(type, &p, &v) || *p)

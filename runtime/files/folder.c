@@ -221,6 +221,35 @@ char *folder_write_json(const char *folder, const char *name, const cJSON *json,
     return error;
 }
 
+char *folder_replace(const char *path, char *(*write)(const char *temp, void *with), void *with)
+{
+    char *temp = format("%s.tmp", path), *error = folder_make_parents(path);
+    if (!error && folder_exists(temp))
+        error = folder_remove(temp);
+    if (!error)
+        error = folder_make(temp);
+    if (!error)
+        error = write(temp, with);
+    if (!error)
+        error = folder_commit(temp, path);
+    if (error && folder_exists(temp))
+        free(folder_remove(temp));
+    free(temp);
+    return error;
+}
+
+char *folder_replace_text(const char *folder, const char *name, const char *text)
+{
+    char *temp_name = format("%s.tmp", name), *temp = folder_join(folder, temp_name);
+    char *path = folder_join(folder, name), *error = folder_write_text(folder, temp_name, text, NULL);
+    if (!error && rename(temp, path))
+        error = failed(path, "rename");
+    if (!error)
+        error = folder_sync(folder);
+    free(temp_name), free(temp), free(path);
+    return error;
+}
+
 static cJSON *read_json(const char *folder, const char *name, size_t max, char **error,
                         char *(*read)(const char *, size_t, size_t *, char **))
 {

@@ -25,6 +25,11 @@ char *folder_remove(const char *path);
 /* temp becomes final, also when final exists (which goes), then the parent is synced. The rename
  * is the commit: before it the old final is whole, after it the new one. */
 char *folder_commit(const char *temp, const char *final);
+/* The folder `path` becomes what write(temp, with) puts into the new folder temp, at once; on an
+ * error it is as it was. Missing parents are made. */
+char *folder_replace(const char *path, char *(*write)(const char *temp, void *with), void *with);
+/* The same for a file of a folder that exists. */
+char *folder_replace_text(const char *folder, const char *name, const char *text);
 int64_t folder_free_bytes(const char *path);                         /* -1: unknown */
 
 /* Whole files, synced. json: as Hugging Face prints it. */

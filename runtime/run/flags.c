@@ -13,14 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_STRING } FlagType;
+typedef enum { TYPE_BOOL, TYPE_INT, TYPE_EVERY, TYPE_FLOAT, TYPE_STRING } FlagType;
+#define WHOLE(type) (TYPE_##type == TYPE_INT || TYPE_##type == TYPE_EVERY)
 
 typedef struct {
     const char *name;
     FlagType type;
     size_t offset;               /* in Flags */
     double lo, hi;               /* FLOAT */
-    int64_t ilo, ihi;            /* INT */
+    int64_t ilo, ihi;            /* INT, EVERY */
     const char *metavar;
     int recipe;
     bool own;                    /* of each rank */
@@ -30,7 +31,7 @@ typedef struct {
 static const Row rows[FLAG_COUNT] = {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc)                                  \
     { #name, TYPE_##type, offsetof(Flags, name), (double)(lo), (double)(hi),                   \
-      TYPE_##type == TYPE_INT ? (int64_t)(lo) : 0, TYPE_##type == TYPE_INT ? (int64_t)(hi) : 0, \
+      WHOLE(type) ? (int64_t)(lo) : 0, WHOLE(type) ? (int64_t)(hi) : 0,                        \
       metavar, (recipe) & 3, ((recipe) & 4) != 0, doc, #value },
 #include "runtime/run/flags.def"
 };
@@ -59,8 +60,8 @@ static char *strict_int(const Row *r, const char *text, int64_t *out)
     long long v = strtoll(text, &end, 10);
     bool digit = isdigit((unsigned char)text[*text == '-']);
     if (!digit || *end || errno || v < r->ilo || v > r->ihi)
-        return format("want an integer from %lld to %lld, got \"%.60s\"", (long long)r->ilo,
-                      (long long)r->ihi, text);
+        return format("want an integer from %lld to %lld%s, got \"%.60s\"", (long long)r->ilo,
+                      (long long)r->ihi, r->type == TYPE_EVERY ? " or epoch" : "", text);
     *out = v;
     return NULL;
 }
@@ -294,6 +295,7 @@ bool flags_on(const Flags *f, int i)
     case TYPE_BOOL:
         return *(const bool *)at;
     case TYPE_INT:
+    case TYPE_EVERY:
         return *(const int64_t *)at != 0;
     case TYPE_FLOAT:
         return *(const double *)at != 0;
@@ -326,6 +328,12 @@ char *flags_set(Flags *f, int i, const char *text)
     void *at = (char *)f + r->offset;
     text = foreign_word(r->name, text);
     switch (r->type) {
+    case TYPE_EVERY:
+        if (names_same(text, "epoch")) {
+            *(int64_t *)at = EVERY_EPOCH;
+            return NULL;
+        }
+        return strict_int(r, text, at);
     case TYPE_INT:
         return strict_int(r, text, at);
     case TYPE_FLOAT:
@@ -350,6 +358,10 @@ char *flags_text(const Flags *f, int i)
     switch (rows[i].type) {
     case TYPE_BOOL:
         return format("%s", *(const bool *)at ? "true" : "false");
+    case TYPE_EVERY:
+        if (*(const int64_t *)at == EVERY_EPOCH)
+            return format("epoch");
+        return format("%lld", (long long)*(const int64_t *)at);
     case TYPE_INT:
         return format("%lld", (long long)*(const int64_t *)at);
     case TYPE_FLOAT:
@@ -382,6 +394,12 @@ char *flags_common(const Flags *f, int i)
         common = format("%s%s", text, f->given[i] ? "" : " (default)");
     free(text);
     return common;
+}
+
+bool flags_due(int64_t every, int64_t step, int64_t steps_per_epoch)
+{
+    int64_t steps = every == EVERY_EPOCH ? steps_per_epoch : every;
+    return steps && step % steps == 0;
 }
 
 /* Headings and flags in the order of the help. */

@@ -12,8 +12,11 @@
 
 typedef bool FlagBOOL;
 typedef int64_t FlagINT;
+typedef int64_t FlagEVERY;       /* steps; 0: never; EVERY_EPOCH */
 typedef double FlagFLOAT;
 typedef const char *FlagSTRING;
+
+enum { EVERY_EPOCH = -1 };
 
 enum {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) FLAG_##name,
@@ -62,5 +65,7 @@ char *flags_common(const Flags *f, int i);
 char *flags_set(Flags *f, int i, const char *text);
 /* Index of a name in any spelling, or -1. */
 int flags_find(const char *name);
+/* Whether what is done every `every` is due behind step `step` (1-based). */
+bool flags_due(int64_t every, int64_t step, int64_t steps_per_epoch);
 
 #endif

@@ -167,20 +167,6 @@ static double step_value(const Log *l, int i)
     return m->kind == METRIC_COUNT ? l->all[i] : l->sum[i] / (double)l->steps;
 }
 
-/* What the terminal has of metrics, each behind `before`; malloc'ed. */
-static char *metric_texts(const Metric *row, int n, const double *value, const char *before)
-{
-    char *text = format("%s", "");
-    for (int i = 0; i < n; i++)
-        if (row[i].text) {
-            char *one = format(row[i].text, value[i]),
-                 *longer = format("%s%s%s", text, before, one);
-            free(text), free(one);
-            text = longer;
-        }
-    return text;
-}
-
 static void progress(Log *l, int64_t step, const LogStep *s, bool record)
 {
     double now = clock_seconds();
@@ -194,7 +180,7 @@ static void progress(Log *l, int64_t step, const LogStep *s, bool record)
     double rate = a_second(l->work_mark, l->mark), value[METRICS_MAX];
     for (int i = 0; i < m->nstep; i++)
         value[i] = step_value(l, i);
-    char *texts = metric_texts(m->step, m->nstep, value, l->bar ? " " : "  ");
+    char *texts = metrics_text(m->step, m->nstep, value, l->bar ? " " : "  ");
     if (!l->bar) {
         note("step %lld/%lld%s  norm %.4g  lr %.3e  %.0f %s/s  left %s", (long long)step,
              (long long)l->total, texts, s->grad_norm, s->lr, rate, work, left);
@@ -449,7 +435,7 @@ void log_eval(Log *l, int64_t step, const LogEval *e)
     add_named(r, "eval_%s_per_second", m->eval[m->eval_work].name,
               rounded(e->value[m->eval_work] / seconds, 10));
     keep(l, r, step);
-    char *texts = metric_texts(m->eval, m->neval, e->value, "  ");
+    char *texts = metrics_text(m->eval, m->neval, e->value, "  ");
     note("step %lld/%lld%s  %.0f samples in %.1f s", (long long)step, (long long)l->total, texts,
          samples, e->seconds);
     free(texts);
@@ -548,6 +534,12 @@ static double total_of(const Log *l, const char *name)
     return 0;
 }
 
+/* In steps. */
+static double every(const Log *l, int64_t n)
+{
+    return (double)(n == EVERY_EPOCH ? l->per_epoch : n);
+}
+
 cJSON *log_state(const Log *l, int64_t step)
 {
     cJSON *s = cJSON_CreateObject(), *history = cJSON_Duplicate(l->records, true);
@@ -571,7 +563,7 @@ cJSON *log_state(const Log *l, int64_t step)
     cJSON_AddNullToObject(s, "best_metric");
     cJSON_AddNullToObject(s, "best_model_checkpoint");
     add_float(s, "epoch", epoch_at(l, step));
-    cJSON_AddNumberToObject(s, "eval_steps", (double)l->flags->eval_every);
+    cJSON_AddNumberToObject(s, "eval_steps", every(l, l->flags->eval_every));
     cJSON_AddNumberToObject(s, "global_step", (double)step);
     cJSON_AddFalseToObject(s, "is_hyper_param_search");
     cJSON_AddTrueToObject(s, "is_local_process_zero");
@@ -581,7 +573,7 @@ cJSON *log_state(const Log *l, int64_t step)
     cJSON_AddNumberToObject(s, "max_steps", (double)l->total);
     cJSON_AddNumberToObject(s, "num_input_tokens_seen", total_of(l, "tokens"));
     cJSON_AddNumberToObject(s, "num_train_epochs", ceil(epoch_at(l, l->total)));
-    cJSON_AddNumberToObject(s, "save_steps", (double)l->flags->save_every);
+    cJSON_AddNumberToObject(s, "save_steps", every(l, l->flags->save_every));
     cJSON_AddItemToObject(s, "stateful_callbacks", cJSON_CreateObject());
     add_float(s, "total_flos", flops(l));
     cJSON_AddNumberToObject(s, "train_batch_size", (double)l->model->micro);

@@ -35,5 +35,7 @@ typedef struct {
 
 /* Sums over all ranks become values, in place; a mean of nothing is 0. */
 void metrics_values(const Metric *row, int n, double *x);
+/* What the terminal has of them, each behind `before`; malloc'ed. */
+char *metrics_text(const Metric *row, int n, const double *value, const char *before);
 
 #endif

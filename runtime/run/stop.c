@@ -78,21 +78,6 @@ const char *stop_signal(void)
          : requested == SIGUSR1 ? "SIGUSR1" : "";
 }
 
-/* Text into OUT/name by temporary file and rename. */
-static char *replace(const char *out, const char *name, const cJSON *json)
-{
-    char *temp_name = format("%s.tmp", name), *temp = folder_join(out, temp_name);
-    char *path = folder_join(out, name), *error = folder_write_json(out, temp_name, json, NULL);
-    if (!error && rename(temp, path))
-        error = format("%s: rename: %s", path, strerror(errno));
-    if (!error)
-        error = folder_sync(out);
-    free(temp_name);
-    free(temp);
-    free(path);
-    return error;
-}
-
 /* Nothing is synced: the launcher of a rank that died kills the others soon, and they have more to
  * say. */
 static char *write_fault(const char *name, const cJSON *fault)
@@ -162,9 +147,10 @@ void stop_done(const char *out, int64_t step, const char *why)
     cJSON_AddNumberToObject(done, "step", (double)step);
     if (why)
         cJSON_AddStringToObject(done, "why", why);
-    char *error = replace(out, "DONE", done);
+    char *text = folder_json_text(done), *error = folder_replace_text(out, "DONE", text);
     if (error)
         die(EXIT_IO, "%s", error);
+    free(text);
     cJSON_Delete(done);
 }
 

@@ -230,4 +230,5 @@ static int sample(const Flags *f, const WeightFolders folder)
     return EXIT_OK;
 }
 
-const ObjectiveUse objective_use[] = {{FLAG_sample, sample}, {0, NULL}};
+static const ObjectiveUse uses[] = {{FLAG_sample, sample}, {0, NULL}};
+const ObjectiveHooks objective_hooks = {.use = uses};

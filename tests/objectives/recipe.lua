@@ -7,6 +7,6 @@ return {
     batch = { micro = 2, accum = 2 },
     run = {
         steps = 10, schedule = "linear", warmup = 3, weight_decay = 0.1, clip = 8.0,
-        seed = 9, log_every = 1,
+        seed = 9, log_every = 1, save_every = "epoch",
     },
 }

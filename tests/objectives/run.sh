@@ -93,6 +93,36 @@ for file in "$scratch/straight/checkpoint-10"/*.safetensors; do
     verdict "resumed bits $(basename "$file")" "$(cmp "$file" "$scratch/killed/checkpoint-10/$(basename "$file")" 2>&1)"
 done
 
+# Every epoch: a validation and a checkpoint; the mean of its steps' losses, each weighted by its targets; files and
+# uses of finished weights that are the objective's own, also of the run that is found finished.
+fitted one epochs --eval-every epoch --save-total-limit 0
+found() { (cd "$scratch/$1" && echo checkpoint-*); }
+verdict "a checkpoint an epoch" "$([ "$(found epochs)" = "checkpoint-10 checkpoint-3 checkpoint-6 checkpoint-9" ] ||
+    found epochs)"
+means=$(awk '$1 == "\"loss\":" { loss = $2 + 0 }
+    $1 == "\"targets\":" { sum += loss * $2; n += $2; if (++step % 3 == 0) { printf "%.9g\n", sum / n; sum = n = 0 } }' $ref/expect.json)
+evals=$(awk -F '[:,]' '/^{"eval_loss"/ { print $2 }' "$scratch/epochs/history.jsonl" | sed -n 2,4p)
+paste -d ' ' <(seq 3) <(seq 3 3 9) <(echo "$means") <(echo "$evals") >"$scratch/means"
+verdict "epochs: means" "$(paste -d ' ' "$scratch/means" "$scratch/epochs/regression/epochs" | awk '
+    function near(a, b) { a = a / b - 1; return a * a < 1e-12 }
+    NF != 8 || $1 != $5 || $2 != $6 || !near($3, $7) || !near($4, $8)
+    END { if (NR != 3) print NR " epochs" }')"
+verdict "epochs: said" "$(awk '{ printf "epoch %d/4  loss %.4f\n", $1, $3 }' "$scratch/means" |
+    diff - <(grep '^epoch' "$scratch/epochs.log"))"
+cp -r "$scratch/epochs" "$scratch/once"
+rm -rf "$scratch/once/regression"
+fitted one once --eval-every epoch
+verdict "a finished run" "$(grep -q 'nothing to do: step 10 of 10' "$scratch/once.log" || tail -n 3 "$scratch/once.log"
+    for log in epochs once; do [ "$(grep -c 'finished weights' "$scratch/$log.log")" = 1 ] || echo "$log: none"; done
+    grep -h 'finished weights' "$scratch"/{epochs,once}.log | uniq | sed 1d
+    cmp "$scratch"/{epochs,once}/regression/epochs 2>&1)"
+rm -rf "$scratch"/once/checkpoint-{10,9}
+{ DIECAST_FAULT=kill9:rank=0:step=8 fit one once --eval-every epoch --save-every 4; } 2>/dev/null && verdict killed "it was not"
+fitted one once --eval-every epoch --save-every 4
+verdict "epochs, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/once.log" || tail -n 3 "$scratch/once.log"
+    cmp "$scratch"/{epochs,once}/regression/epochs 2>&1
+    for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" || echo "no $word"; done)"
+
 # Two ranks in the place of two micro-batches add the same gradients in another order: as near to fp64 as one rank.
 if [ $BACKEND != sim ]; then
     fitted two two

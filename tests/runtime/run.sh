@@ -141,6 +141,11 @@ refuses "--steps: want an integer" --steps 1e3
 refuses "--steps: want an integer" --steps 99999999999999999999
 refuses "--steps: want an integer" --steps " 5"
 refuses "--log-every: want an integer from 1" --log-every 0
+accepts "eval_every=epoch given" --eval-every Epoch
+accepts "save_every=7 given" --save-every 7
+refuses "--eval-every: want an integer from 0 to 1000000000 or epoch, got \"epochs\"" --eval-every epochs
+refuses "--eval-every: want an integer from 0 to 1000000000 or epoch, got \"-1\"" --eval-every -1
+refuses "--log-every: want an integer from 1" --log-every epoch
 refuses "want one of linear|cosine|" --schedule cos
 refuses "want one of stop|skip" --nonfinite stop\|skip
 refuses "want true or false" --exact=yes

@@ -8,6 +8,7 @@
 #include "objective.h"
 #include "runtime/base.h"               // die(), the world of ranks
 #include "runtime/files/crc32c.h"
+#include "runtime/files/folder.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/run/agree.h"          // what all ranks must have the same
 #include "shape.h"                      // B, T, X, Y
@@ -197,4 +198,45 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     }
 }
 
-const ObjectiveUse objective_use[] = {{0, NULL}};
+/* ---- files of its own, finished weights ------------------------------------------------------ */
+
+/* A line an epoch: steps done, mean of its training losses, that of the validation at its end. */
+static char *write_epochs(const char *folder, void *with)
+{
+    const Course *course = with;
+    char *text = format("%s", "");
+    for (int64_t i = 0; i < course->n; i++) {
+        const CourseRow *r = &course->row[i];
+        if (!r->whole)
+            continue;
+        char *longer = format("%s%lld %lld %.9g %.9g\n", text, (long long)r->epoch,
+                              (long long)r->step, r->step_value[STEP_loss], r->eval_value[EVAL_loss]);
+        free(text);
+        text = longer;
+    }
+    char *error = folder_write_text(folder, "epochs", text, NULL);
+    free(text);
+    return error;
+}
+
+static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+{
+    (void)folder;
+    if (world.rank != 0)
+        return NULL;
+    char *path = folder_join(f->out, "regression"),
+         *error = folder_replace(path, write_epochs, (void *)(uintptr_t)course);
+    free(path);
+    return error;
+}
+
+static void finished(const Flags *f, const WeightFolders folder)
+{
+    (void)f, (void)folder;
+    objective_fill_any();
+    step_eval();
+    step_wait();
+    note("finished weights: %.9g", *io.loss);
+}
+
+const ObjectiveHooks objective_hooks = {.write = write_own, .finished = finished};
