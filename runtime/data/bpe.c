@@ -15,16 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKEN_MAX = 1 << 16, CACHE_SIZE = 1 << 14, CACHE_KEY = 22, CACHE_IDS = 10 };
+enum { CACHE_SIZE = 1 << 14, CACHE_KEY = 22, CACHE_IDS = 10 };
 #define PIECE_MAX ((size_t)1 << 28)
-
-typedef struct {
-    /* the bytes; the text as written if that is not in the byte alphabet */
-    char *key;
-    uint32_t n;
-    bool mapped;                 /* key holds bytes */
-    int32_t id;
-} Entry;
 
 typedef struct {
     uint64_t pair;               /* left id << 32 | right id; all ones: empty */
@@ -51,9 +43,7 @@ typedef struct {
 } Cached;
 
 struct Bpe {
-    int nentries, size;
-    Entry *entry;                /* ids ascending */
-    uint32_t *table, table_mask; /* hash of key -> entry + 1, 0: empty */
+    Tokens tokens;               /* as bytes, where they are written in the byte alphabet */
     Merge *merge;
     uint64_t merge_mask;
     int32_t byte_id[256];        /* -1: not in the vocabulary */
@@ -65,19 +55,6 @@ struct Bpe {
     Candidate *heap;
     size_t nheap, cap;           /* room for cap symbols and 2 * cap candidates */
 };
-
-void ids_put(Ids *to, const int32_t *id, size_t n)
-{
-    if (to->cap - to->n < n) {
-        to->cap = 2 * to->cap + n + 64;
-        to->id = realloc(to->id, to->cap * sizeof *to->id);
-        if (!to->id)
-            abort();
-    }
-    if (n)
-        memcpy(to->id + to->n, id, n * sizeof *id);
-    to->n += n;
-}
 
 /* 0x21-0x7e, 0xa1-0xac and 0xae-0xff stand for themselves, the other 68 follow from U+0100 on. */
 static int byte_of(uint32_t c)
@@ -104,109 +81,20 @@ bool bpe_unmap(const char *text, size_t n, char *out, size_t *nout)
     return true;
 }
 
-int32_t bpe_json_id(const cJSON *item)
-{
-    if (!cJSON_IsNumber(item) || (item->type & JSON_FLOAT) || item->valuedouble < 0 ||
-        item->valuedouble >= INT32_MAX)
-        return -1;
-    return (int32_t)item->valuedouble;
-}
-
-static uint64_t mix(uint64_t h)
-{
-    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
-}
-
-static uint64_t hash_bytes(const char *p, size_t n, bool mapped)
-{
-    uint64_t h = n * 2 + mapped, word;
-    for (; n >= 8; n -= 8, p += 8) {
-        memcpy(&word, p, 8);
-        h = mix(h ^ word);
-    }
-    word = 0;
-    memcpy(&word, p, n);
-    return mix(h ^ word);
-}
-
-/* Slot of the table that holds key, or the empty one where it belongs. */
-static uint32_t *slot_of(const Bpe *b, const char *key, size_t n, bool mapped)
-{
-    for (uint64_t i = hash_bytes(key, n, mapped);; i++) {
-        uint32_t *slot = &b->table[i & b->table_mask];
-        const Entry *e = *slot ? &b->entry[*slot - 1] : NULL;
-        if (!e || (e->n == n && e->mapped == mapped && !memcmp(e->key, key, n)))
-            return slot;
-    }
-}
-
-static int id_of(const Bpe *b, const char *key, size_t n, bool mapped)
-{
-    uint32_t slot = *slot_of(b, key, n, mapped);
-    return slot ? b->entry[slot - 1].id : -1;
-}
-
 int bpe_id(const Bpe *b, const char *token)
 {
     size_t n = strlen(token), nkey;
     char *key = malloc(n + 1);
     bool mapped = bpe_unmap(token, n, key, &nkey);
-    int id = mapped ? id_of(b, key, nkey, true) : id_of(b, token, n, false);
+    int id = mapped ? tokens_id(&b->tokens, key, nkey, true)
+                    : tokens_id(&b->tokens, token, n, false);
     free(key);
     return id;
 }
 
-static int entry_order(const void *pa, const void *pb)
-{
-    const Entry *a = pa, *b = pb;
-    return a->id < b->id ? -1 : a->id > b->id;
-}
-
-static char *load_vocab(Bpe *b, const cJSON *vocab)
-{
-    if (!cJSON_IsObject(vocab) || !vocab->child)
-        return format("model.vocab: want an object token: id, not empty");
-    size_t n = 0, size = 64;
-    for (const cJSON *i = vocab->child; i; i = i->next)
-        n++;
-    b->entry = calloc(n, sizeof *b->entry);
-    for (const cJSON *i = vocab->child; i; i = i->next) {
-        Entry *e = &b->entry[b->nentries++];
-        size_t len = strlen(i->string), nkey;
-        e->key = malloc(len + 1);
-        e->id = bpe_json_id(i);
-        if (e->id < 0)
-            return format("model.vocab: %.60s: want an id from 0 to 2^31-2", i->string);
-        if (len > TOKEN_MAX)
-            return format("model.vocab: id %d: token of %zu bytes, at most %d", e->id, len,
-                          TOKEN_MAX);
-        e->mapped = bpe_unmap(i->string, len, e->key, &nkey);
-        if (!e->mapped)
-            memcpy(e->key, i->string, nkey = len);
-        e->n = (uint32_t)nkey;
-        if (!nkey)
-            return format("model.vocab: id %d: empty token", e->id);
-    }
-    qsort(b->entry, n, sizeof *b->entry, entry_order);
-    for (size_t i = 1; i < n; i++)
-        if (b->entry[i].id == b->entry[i - 1].id)
-            return format("model.vocab: id %d belongs to two tokens", b->entry[i].id);
-    b->size = b->entry[n - 1].id + 1;
-    while (size < 2 * n)
-        size *= 2;
-    b->table = calloc(size, sizeof *b->table);
-    b->table_mask = (uint32_t)size - 1;
-    for (size_t i = 0; i < n; i++)
-        *slot_of(b, b->entry[i].key, b->entry[i].n, b->entry[i].mapped) = (uint32_t)i + 1;
-    for (int c = 0; c < 256; c++)
-        b->byte_id[c] = id_of(b, &(char){(char)c}, 1, true);
-    return NULL;
-}
-
 static Merge *merge_of(const Bpe *b, uint64_t pair)
 {
-    for (uint64_t i = mix(pair);; i++) {
+    for (uint64_t i = tokens_mix(pair);; i++) {
         Merge *m = &b->merge[i & b->merge_mask];
         if (m->pair == pair || m->pair == UINT64_MAX)
             return m;
@@ -222,8 +110,8 @@ static char *load_merge(Bpe *b, const char *left, size_t nl, const char *right, 
     if (!bpe_unmap(left, nl, key, &n) || !bpe_unmap(right, nr, key + n, &m)) {
         error = format("model.merges[%u]: not written in the byte alphabet", rank);
     } else {
-        int l = id_of(b, key, n, true), r = id_of(b, key + n, m, true);
-        int id = id_of(b, key, n + m, true);
+        int l = tokens_id(&b->tokens, key, n, true), r = tokens_id(&b->tokens, key + n, m, true);
+        int id = tokens_id(&b->tokens, key, n + m, true);
         uint64_t pair = (uint64_t)(uint32_t)l << 32 | (uint32_t)r;
         Merge *slot = l < 0 || r < 0 || id < 0 ? NULL : merge_of(b, pair);
         if (!slot)
@@ -287,15 +175,12 @@ static char *check_neutral(const cJSON *model)
 char *bpe_load(Bpe **to, const cJSON *model)
 {
     Bpe *b = calloc(1, sizeof *b);
-    const cJSON *type = json_get(model, "type"), *unk = json_get(model, "unk_token");
-    char *error = NULL;
-    if (type && (!cJSON_IsString(type) || strcmp(type->valuestring, "BPE")))
-        error = format("model.type: want BPE, got %.40s",
-                       cJSON_IsString(type) ? type->valuestring : "?");
+    const cJSON *unk = json_get(model, "unk_token");
+    char *error = check_neutral(model);
     if (!error)
-        error = check_neutral(model);
-    if (!error)
-        error = load_vocab(b, json_get(model, "vocab"));
+        error = tokens_load(&b->tokens, json_get(model, "vocab"), bpe_unmap);
+    for (int c = 0; c < 256 && !error; c++)
+        b->byte_id[c] = tokens_id(&b->tokens, &(char){(char)c}, 1, true);
     if (!error)
         error = load_merges(b, json_get(model, "merges"));
     b->unk = -1;
@@ -316,7 +201,7 @@ char *bpe_load(Bpe **to, const cJSON *model)
 
 int bpe_size(const Bpe *b)
 {
-    return b->size;
+    return b->tokens.size;
 }
 
 int bpe_unknown(const Bpe *b)
@@ -326,10 +211,7 @@ int bpe_unknown(const Bpe *b)
 
 const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n)
 {
-    const Entry *e = bsearch(&(Entry){.id = id}, b->entry, (size_t)b->nentries, sizeof *e,
-                             entry_order);
-    *n = e ? e->n : 0;
-    return e ? e->key : NULL;
+    return tokens_text(&b->tokens, id, n);
 }
 
 static void heap_put(Bpe *b, Candidate c)
@@ -423,7 +305,7 @@ char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to)
     if (n > PIECE_MAX)
         return format("a piece of %zu bytes without a split, at most %zu", n, PIECE_MAX);
     if (b->ignore_merges) {
-        int32_t id = id_of(b, piece, n, true);
+        int32_t id = tokens_id(&b->tokens, piece, n, true);
         if (id >= 0) {
             ids_put(to, &id, 1);
             return NULL;
@@ -433,7 +315,7 @@ char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to)
         merge_piece(b, piece, n, to);
         return NULL;
     }
-    Cached *c = &b->cache[hash_bytes(piece, n, true) & (CACHE_SIZE - 1)];
+    Cached *c = &b->cache[tokens_hash(piece, n, true) & (CACHE_SIZE - 1)];
     if (c->n != n || memcmp(c->key, piece, n)) {
         size_t from = to->n;
         merge_piece(b, piece, n, to);
@@ -471,10 +353,7 @@ void bpe_free(Bpe *b)
     free(b->symbol);
     free(b->heap);
     if (!b->twin) {
-        for (int i = 0; i < b->nentries; i++)
-            free(b->entry[i].key);
-        free(b->entry);
-        free(b->table);
+        tokens_free(&b->tokens);
         free(b->merge);
     }
     free(b);

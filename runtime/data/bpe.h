@@ -5,20 +5,9 @@
 #ifndef DIECAST_BPE_H
 #define DIECAST_BPE_H
 
-#include <cjson/cJSON.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/data/tokens.h"
 
 typedef struct Bpe Bpe;
-
-/* A list of ids that grows. */
-typedef struct {
-    int32_t *id;
-    size_t n, cap;
-} Ids;
-
-void ids_put(Ids *to, const int32_t *id, size_t n);
 
 char *bpe_load(Bpe **b, const cJSON *model);
 int bpe_size(const Bpe *b);                                       /* highest id + 1 */
@@ -35,7 +24,4 @@ void bpe_free(Bpe *b);
 /* The byte alphabet: text written in it back to bytes (out has room for n); false, when a
  * character is not in it. */
 bool bpe_unmap(const char *text, size_t n, char *out, size_t *nout);
-/* The value of an id in a tokenizer.json, -1: not an integer from 0 to 2^31-2. */
-int32_t bpe_json_id(const cJSON *item);
-
 #endif

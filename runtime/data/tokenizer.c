@@ -1,6 +1,6 @@
 /* tokenizer.c -- a tokenizer.json and the files beside it, loaded; what they say.
  *
- * In:   tokenizer.json as GPT-2, Llama-3 and Qwen2 have it; other layouts are refused by name.
+ * In:   tokenizer.json as GPT-2, Llama-3, Qwen2 and BERT have it; other parts are refused by name.
  * Out:  a Tokenizer that gives the ids of Hugging Face tokenizers. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
@@ -16,9 +16,6 @@
 
 enum { FILE_MAX = 256 << 20, MATCH_LIMIT = 1 << 30, HEAP_LIMIT_KIB = 1 << 18 };
 
-/* \w of the Rust regex crate, which judges the neighbours of single_word tokens. */
-static const char word_class[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
-
 int tokenizer_added(const Tokenizer *t, const char *content)
 {
     for (int i = 0; i < t->nadded; i++)
@@ -31,7 +28,23 @@ int tokenizer_added(const Tokenizer *t, const char *content)
 static int id_of_token(const Tokenizer *t, const char *content)
 {
     int id = tokenizer_added(t, content);
-    return id >= 0 ? id : bpe_id(t->bpe, content);
+    return id >= 0 ? id : model_id(t, content);
+}
+
+int model_id(const Tokenizer *t, const char *token)
+{
+    return t->bpe ? bpe_id(t->bpe, token)
+                  : tokens_id(wordpiece_tokens(t->words), token, strlen(token), false);
+}
+
+int model_unknown(const Tokenizer *t)
+{
+    return t->bpe ? bpe_unknown(t->bpe) : wordpiece_unknown(t->words);
+}
+
+const char *model_text(const Tokenizer *t, int32_t id, size_t *n)
+{
+    return t->bpe ? bpe_bytes(t->bpe, id, n) : tokens_text(wordpiece_tokens(t->words), id, n);
 }
 
 static char *load_model(Tokenizer *t, const cJSON *json)
@@ -41,11 +54,16 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     PCRE2_SIZE at;
     if (!cJSON_IsObject(model))
         return format("model: want an object");
-    char *error = bpe_load(&t->bpe, model);
+    const cJSON *type = json_get(model, "type");
+    const char *name = type ? json_word(type) : "BPE";
+    bool words = !strcmp(name, "WordPiece") || !strcmp(name, "WordLevel");
+    if (!words && strcmp(name, "BPE"))
+        return format("model.type: want BPE, WordPiece or WordLevel, got %.40s", name);
+    char *error = words ? wordpiece_load(&t->words, model) : bpe_load(&t->bpe, model);
     if (error)
         return error;
-    t->size = bpe_size(t->bpe);
-    t->word = pcre2_compile((PCRE2_SPTR)word_class, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+    t->size = words ? wordpiece_tokens(t->words)->size : bpe_size(t->bpe);
+    t->word = pcre2_compile((PCRE2_SPTR)WORD_CLASS, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
                             &error_code, &at, NULL);
     t->match = pcre2_match_data_create(1, NULL);
     t->limits = pcre2_match_context_create(NULL);
@@ -53,10 +71,9 @@ static char *load_model(Tokenizer *t, const cJSON *json)
         return format("PCRE2 10.40 or later is needed: error %d", error_code);
     pcre2_set_match_limit(t->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(t->limits, HEAP_LIMIT_KIB);
-    if (decoder && !cJSON_IsNull(decoder) &&
-        strcmp(json_word(json_get(decoder, "type")), "ByteLevel"))
-        return format("decoder: want ByteLevel, got %.40s", json_word(json_get(decoder, "type")));
-    error = normal_load(t, json_get(json, "normalizer"));
+    error = decode_load(t, decoder);
+    if (!error)
+        error = normal_load(t, json_get(json, "normalizer"));
     if (!error)
         error = split_load(t, json_get(json, "pre_tokenizer"));
     if (!error)
@@ -279,7 +296,7 @@ bool tokenizer_special(const Tokenizer *t, int32_t id)
     if (t->bytes)
         return id == t->eos;
     const Added *a = added_of(t, id);
-    return id != bpe_unknown(t->bpe) &&
+    return id != model_unknown(t) &&
            (id == t->bos || id == t->mask || id == t->pad || (a && a->special) ||
             tokenizer_ends(t, id) || ids_hold(&t->prefix, id) || ids_hold(&t->suffix, id));
 }
@@ -314,7 +331,8 @@ Tokenizer *tokenizer_twin(const Tokenizer *t)
     *twin = *t;
     twin->twin = true;
     if (!t->bytes) {
-        twin->bpe = bpe_twin(t->bpe);
+        twin->bpe = t->bpe ? bpe_twin(t->bpe) : NULL;
+        twin->words = t->words ? wordpiece_twin(t->words) : NULL;
         twin->match = pcre2_match_data_create(1, NULL);
         if (!twin->match)
             abort();
@@ -328,6 +346,7 @@ void tokenizer_free(Tokenizer *t)
         return;
     pcre2_match_data_free(t->match);
     bpe_free(t->bpe);
+    wordpiece_free(t->words);
     if (t->twin) {
         free(t);
         return;
@@ -343,8 +362,14 @@ void tokenizer_free(Tokenizer *t)
     free(t->suffix.id);
     free(t->eos_text);
     free(t->ends.id);
-    pcre2_code_free(t->split);
+    for (int i = 0; i < t->nsplits; i++) {
+        pcre2_code_free(t->split[i].pattern);
+        free(t->split[i].text);
+    }
+    free(t->prefix_off);
     pcre2_code_free(t->word);
+    pcre2_code_free(t->cased);
+    pcre2_code_free(t->ignorable);
     pcre2_match_context_free(t->limits);
     free(t);
 }

@@ -12,12 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_word(const Tokenizer *t, const char *text, int len)
-{
-    return pcre2_match(t->word, (PCRE2_SPTR)text, (size_t)len, 0,
-                       PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, t->match, NULL) > 0;
-}
-
 /* The longest token of f at the start of text, or NULL. */
 static const Added *finder_match(const Finder *f, const char *text, size_t n)
 {
@@ -55,10 +49,10 @@ static bool stands_alone(const Tokenizer *t, const char *text, size_t n, size_t 
 {
     if (from) {
         size_t before = utf8_before(text, from);
-        if (is_word(t, text + before, (int)(from - before)))
+        if (char_is(t, t->word, text + before, (int)(from - before)))
             return false;
     }
-    return to == n || !is_word(t, text + to, utf8_length_at(text, n, to));
+    return to == n || !char_is(t, t->word, text + to, utf8_length_at(text, n, to));
 }
 
 char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_t n,
@@ -149,7 +143,7 @@ char *added_load(Tokenizer *t, const cJSON *list)
     for (const cJSON *i = list ? list->child : NULL; i; i = i->next) {
         Added *a = &t->added[t->nadded];
         const cJSON *content = json_get(i, "content");
-        a->id = bpe_json_id(json_get(i, "id"));
+        a->id = tokens_json_id(json_get(i, "id"));
         if (!cJSON_IsString(content) || !*content->valuestring || a->id < 0)
             return format("added_tokens[%d]: want an id from 0 to 2^31-2 and a content, not empty",
                           t->nadded);
@@ -160,12 +154,15 @@ char *added_load(Tokenizer *t, const cJSON *list)
         a->normalized = cJSON_IsTrue(json_get(i, "normalized"));
         a->special = cJSON_IsTrue(json_get(i, "special"));
         a->nmatch = strlen(a->content);
-        a->match = a->normalized && t->nfc ? normal_text(a->content, a->nmatch, &a->nmatch)
-                                           : strdup(a->content);
+        a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch)
+                                 : strdup(a->content);
         t->nadded++;
-        int known = bpe_id(t->bpe, a->content);
+        if (!a->nmatch)
+            return format("added_tokens: %.60s: nothing is left when it is normalised",
+                          a->content);
+        int known = model_id(t, a->content);
         size_t len;
-        if (known >= 0 ? known != a->id : bpe_bytes(t->bpe, a->id, &len) != NULL)
+        if (known >= 0 ? known != a->id : model_text(t, a->id, &len) != NULL)
             return format("added_tokens: %.60s: id %d, the vocabulary %s", a->content, a->id,
                           known >= 0 ? "has it under another" : "gives that id to another token");
         if (a->id >= t->size)

@@ -11,20 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_ascii(const char *text, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] >= 0x80)
-            return false;
-    return true;
-}
-
 static char *encode_normal(const Tokenizer *t, const char *text, size_t n, Ids *to)
 {
-    if (!t->nfc || is_ascii(text, n))
+    if (!normal_changes(t, text, n))
         return added_cut_out(t, &t->normal, text, n, split_encode, to);
     size_t len;
-    char *made = normal_text(text, n, &len);
+    char *made = normal_text(t, text, n, &len);
     char *error = added_cut_out(t, &t->normal, made, len, split_encode, to);
     free(made);
     return error;
@@ -66,8 +58,8 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
 {
     if (t->bytes)
         return n;
-    /* no space, line feed | no space: all patterns end a piece here, whatever is around, and NFC
-     * joins nothing with a line feed; only an lstrip token could reach back over it */
+    /* no space, line feed | no space: all patterns end a piece here, whatever is around, and no
+     * normalisation joins anything with a line feed; only an lstrip token could reach back over it */
     for (size_t end = n; t->cuts && end;) {
         const char *lf = memrchr(text, '\n', end);
         size_t at = lf ? (size_t)(lf - text) : 0, before;
@@ -86,13 +78,34 @@ size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
     return 0;
 }
 
-/* Whether tokenizer_cut may cut at all, and before which bytes not. */
+/* Whether no piece reaches over a line feed, see tokenizer_cut, and what is done to a text is the
+ * same with all that is before or behind left out. */
+static bool pieces_end(const Tokenizer *t)
+{
+    bool known = t->nsplits == 1 && t->split[0].known, spaces = false, other = false;
+    for (int i = 0; i < t->nsplits; i++) {
+        const Split *s = &t->split[i];
+        spaces = spaces || s->spaces;
+        other = other || s->find == FIND_TEXT || (s->find == FIND_PATTERN && !s->spaces);
+    }
+    /* a line feed that cleaning turns into a space is another thing to the patterns of the table,
+     * and so is a mark behind it that goes */
+    for (int i = 0; i < t->nsteps; i++)
+        known = known && (t->step[i] == NORMAL_NFC || t->step[i] == NORMAL_NFD ||
+                          t->step[i] == NORMAL_LOWERCASE);
+    return (known || (spaces && !other)) && !t->add_prefix_space;
+}
+
 void cuts_find(Tokenizer *t)
 {
-    t->cuts = t->split && !t->add_prefix_space;
+    t->cuts = pieces_end(t);
     for (int i = 0; i < t->nadded; i++) {
         const Added *a = &t->added[i];
         if (memchr(a->match, '\n', a->nmatch) || memchr(a->content, '\n', strlen(a->content)))
+            t->cuts = false;
+        /* a line feed may become a space of it */
+        if (a->normalized && t->nsteps && memchr(a->match, ' ', a->nmatch) &&
+            !(t->nsplits == 1 && t->split[0].known))
             t->cuts = false;
         if (!a->lstrip)
             continue;

@@ -1,20 +1,97 @@
 /* tokenizer_normal.c -- the normaliser: one text for all spellings of the same characters.
  *
- * In:  `normalizer` of a tokenizer.json; well-formed UTF-8. */
+ * In:   `normalizer` of a tokenizer.json; well-formed UTF-8.
+ * Out:  the text after each of its steps in turn.
+ * Keeps: which character is a mark or punctuation does not depend on a library's version. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
 
-/* NFC of text, malloc'ed. An ASCII character never joins what stands before it, so the text may
- * be cut there: only what is not ASCII, with the one character before it, goes through the
+enum { STEPS_MAX = sizeof ((Tokenizer *)0)->step / sizeof (NormalStep),
+       CAPITAL_SIGMA = 0x3a3, FINAL_SIGMA = 0x3c2 };
+
+/* ---- characters ------------------------------------------------------------------------------ */
+
+typedef struct {
+    uint32_t first, last;
+} Range;
+
+#define CONTROL(first, last)
+#define ACCENT(first, last)
+#define MARK(first, last)
+#define PUNCTUATION(first, last)
+#define RANGE(first, last) {first, last},
+#undef CONTROL
+#define CONTROL RANGE
+static const Range controls[] = {
+#include "runtime/data/characters.def"
+};
+#undef CONTROL
+#define CONTROL(first, last)
+#undef ACCENT
+#define ACCENT RANGE
+static const Range accents[] = {
+#include "runtime/data/characters.def"
+};
+#undef ACCENT
+#define ACCENT(first, last)
+#undef MARK
+#define MARK RANGE
+static const Range marks[] = {
+#include "runtime/data/characters.def"
+};
+#undef MARK
+#define MARK(first, last)
+#undef PUNCTUATION
+#define PUNCTUATION RANGE
+static const Range punctuation[] = {
+#include "runtime/data/characters.def"
+};
+
+/* That BertNormalizer sets apart, upstream's slip at 0x2b820 to 0x2b91f included. */
+static const Range chinese[] = {
+    {0x3400, 0x4dbf}, {0x4e00, 0x9fff}, {0xf900, 0xfaff}, {0x20000, 0x2a6df}, {0x2a700, 0x2b81f},
+    {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f},
+};
+
+static bool in_ranges(const Range *range, size_t n, uint32_t c)
+{
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (range[mid].last < c)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < n && range[lo].first <= c;
+}
+#define IN(ranges, c) in_ranges(ranges, sizeof ranges / sizeof *ranges, c)
+
+bool char_is_punctuation(uint32_t c)
+{
+    return IN(punctuation, c);
+}
+
+bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int len)
+{
+    return pcre2_match(which, (PCRE2_SPTR)text, (size_t)len, 0,
+                       PCRE2_ANCHORED | PCRE2_NO_UTF_CHECK, t->match, NULL) > 0;
+}
+
+/* ---- the steps ------------------------------------------------------------------------------- */
+
+/* NFC or NFD of text, malloc'ed. An ASCII character never joins what stands before it, so the text
+ * may be cut there: only what is not ASCII, with the one character before it, goes through the
  * library. */
-char *normal_text(const char *text, size_t n, size_t *nout)
+static char *compose(const char *text, size_t n, int form, size_t *nout)
 {
     size_t cap = n + 64, from = 0;
     char *out = malloc(cap);
@@ -31,8 +108,7 @@ char *normal_text(const char *text, size_t n, size_t *nout)
         utf8proc_ssize_t len = 0;
         if (stop > plain)
             len = utf8proc_map((const utf8proc_uint8_t *)text + plain,
-                               (utf8proc_ssize_t)(stop - plain), &made,
-                               UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+                               (utf8proc_ssize_t)(stop - plain), &made, UTF8PROC_STABLE | form);
         if (len < 0)
             abort();             /* out of memory: the text is well-formed */
         size_t need = *nout + (plain - from) + (size_t)len + (n - stop);
@@ -49,23 +125,204 @@ char *normal_text(const char *text, size_t n, size_t *nout)
     return out;
 }
 
+/* Whether the capital sigma at text[at] ends a word: something cased before it and nothing cased
+ * behind, whatever case ignores in between. */
+static bool ends_word(const Tokenizer *t, const char *text, size_t n, size_t at)
+{
+    size_t before = at, behind = at + 2;
+    int len = 0;
+    while (before) {
+        size_t start = utf8_before(text, before);
+        len = (int)(before - start);
+        before = start;
+        if (!char_is(t, t->ignorable, text + before, len))
+            break;
+        len = 0;
+    }
+    if (!len || !char_is(t, t->cased, text + before, len))
+        return false;
+    while (behind < n && char_is(t, t->ignorable, text + behind, utf8_length_at(text, n, behind)))
+        behind += (size_t)utf8_length_at(text, n, behind);
+    return behind == n || !char_is(t, t->cased, text + behind, utf8_length_at(text, n, behind));
+}
+
+/* What becomes of the character c at text[at], written to out: up to 5 bytes. */
+static size_t change(const Tokenizer *t, NormalStep step, uint32_t c, const char *text, size_t n,
+                     size_t at, char *out)
+{
+    size_t len = 0;
+    switch (step) {
+    case NORMAL_CLEAN:
+        if (!c || c == 0xfffd || IN(controls, c))
+            return 0;
+        c = utf8_is_space(c) ? ' ' : c;
+        break;
+    case NORMAL_CHINESE:
+        if (!IN(chinese, c))
+            break;
+        out[0] = ' ';
+        len = 1 + utf8_put(out + 1, c);
+        out[len] = ' ';
+        return len + 1;
+    case NORMAL_STRIP_ACCENTS:
+        if (IN(accents, c))
+            return 0;
+        break;
+    case NORMAL_STRIP_MARKS:
+        if (IN(marks, c))
+            return 0;
+        break;
+    case NORMAL_LOWERCASE:
+        if (c == 0x130) {        /* the one whose small letter is two characters */
+            memcpy(out, "i\u0307", 3);
+            return 3;
+        }
+        c = c < 0x80 ? (c >= 'A' && c <= 'Z' ? c + 32 : c) : (uint32_t)utf8proc_tolower((int)c);
+        break;
+    case NORMAL_FINAL_SIGMA:
+        if (c == CAPITAL_SIGMA && ends_word(t, text, n, at))
+            c = FINAL_SIGMA;
+        break;
+    case NORMAL_NFC:
+    case NORMAL_NFD:
+        break;
+    }
+    return utf8_put(out, c);
+}
+
+static char *step_text(const Tokenizer *t, NormalStep step, const char *text, size_t n,
+                       size_t *nout)
+{
+    if (step == NORMAL_NFC || step == NORMAL_NFD)
+        return compose(text, n, step == NORMAL_NFC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE, nout);
+    char *out = malloc(2 * n + 8);       /* at most 3 bytes become 5, 2 become 3 */
+    if (!out)
+        abort();
+    *nout = 0;
+    for (size_t i = 0; i < n;) {
+        int len = utf8_length_at(text, n, i);
+        *nout += change(t, step, utf8_value(text + i, len), text, n, i, out + *nout);
+        i += (size_t)len;
+    }
+    return out;
+}
+
+bool normal_changes(const Tokenizer *t, const char *text, size_t n)
+{
+    for (int i = 0; i < t->nsteps; i++)
+        if (t->step[i] == NORMAL_CLEAN || t->step[i] == NORMAL_LOWERCASE)
+            return true;
+    for (size_t i = 0; t->nsteps && i < n; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return true;
+    return false;
+}
+
+char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout)
+{
+    char *made = NULL;
+    *nout = n;
+    for (int i = 0; i < t->nsteps; i++) {
+        char *next = step_text(t, t->step[i], made ? made : text, *nout, nout);
+        free(made);
+        made = next;
+    }
+    if (!made) {
+        made = malloc(n + 1);
+        memcpy(made, text, n);
+    }
+    return made;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char *step_put(Tokenizer *t, NormalStep step)
+{
+    if (t->nsteps == STEPS_MAX)
+        return format("normalizer: more than %d steps", STEPS_MAX);
+    t->step[t->nsteps++] = step;
+    return NULL;
+}
+
+/* true or false of a BertNormalizer; strip_accents may be null: as lowercase. */
+static char *flag_of(const cJSON *n, const char *key, bool *on)
+{
+    const cJSON *v = json_get(n, key);
+    *on = cJSON_IsTrue(v);
+    return cJSON_IsBool(v) ? NULL : format("normalizer: BertNormalizer: %s: want true or false",
+                                           key);
+}
+
+static char *bert_load(Tokenizer *t, const cJSON *n)
+{
+    const cJSON *given = json_get(n, "strip_accents");
+    bool clean, spaced, strip, lower = false;
+    char *error = flag_of(n, "clean_text", &clean);
+    if (!error)
+        error = flag_of(n, "handle_chinese_chars", &spaced);
+    if (!error)
+        error = flag_of(n, "lowercase", &lower);
+    strip = lower;
+    if (!error && given && !cJSON_IsNull(given))
+        error = flag_of(n, "strip_accents", &strip);
+    if (!error && clean)
+        error = step_put(t, NORMAL_CLEAN);
+    if (!error && spaced)
+        error = step_put(t, NORMAL_CHINESE);
+    if (!error && strip)
+        error = step_put(t, NORMAL_NFD);
+    if (!error && strip)
+        error = step_put(t, NORMAL_STRIP_ACCENTS);
+    if (!error && lower)
+        error = step_put(t, NORMAL_LOWERCASE);
+    return error;
+}
+
+/* The one thing that Replace may be: see plain.c. */
+static char *replace_load(Tokenizer *t, const cJSON *n)
+{
+    const char *regex = json_word(json_get(json_get(n, "pattern"), "Regex"));
+    if (strcmp(regex, NORMAL_SIGMA_REGEX) || strcmp(json_word(json_get(n, "content")), "\u03c2"))
+        return format("normalizer: Replace: only of a final sigma");
+    static const char *const class[] = {"\\p{Cased}", "\\p{Case_Ignorable}"};
+    for (int i = 0; i < 2; i++) {
+        pcre2_code **to = i ? &t->ignorable : &t->cased;
+        int code;
+        PCRE2_SIZE at;
+        if (!*to)
+            *to = pcre2_compile((PCRE2_SPTR)class[i], PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                                &code, &at, NULL);
+        if (!*to)
+            return format("PCRE2 10.40 or later is needed: error %d", code);
+    }
+    return step_put(t, NORMAL_FINAL_SIGMA);
+}
+
 char *normal_load(Tokenizer *t, const cJSON *n)
 {
+    static const struct {
+        const char *type;
+        NormalStep step;
+    } single[] = {
+        {"NFC", NORMAL_NFC}, {"NFD", NORMAL_NFD}, {"Lowercase", NORMAL_LOWERCASE},
+        {"StripAccents", NORMAL_STRIP_MARKS},
+    };
     if (!n || cJSON_IsNull(n))
         return NULL;
     const char *type = json_word(json_get(n, "type"));
-    if (!strcmp(type, "NFC")) {
-        t->nfc = true;
-        return NULL;
-    }
     const cJSON *list = json_get(n, "normalizers");
-    if (!strcmp(type, "Sequence") && cJSON_IsArray(list)) {
-        for (const cJSON *i = list->child; i; i = i->next)
-            if (strcmp(json_word(json_get(i, "type")), "NFC"))
-                return format("normalizer: Sequence: want NFC, got %.40s",
-                              json_word(json_get(i, "type")));
-        t->nfc = list->child != NULL;
-        return NULL;
-    }
-    return format("normalizer: want null or NFC, got %.40s", type);
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
+        if (!strcmp(type, single[i].type))
+            return step_put(t, single[i].step);
+    if (!strcmp(type, "BertNormalizer"))
+        return bert_load(t, n);
+    if (!strcmp(type, "Replace"))
+        return replace_load(t, n);
+    if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
+        return format("normalizer: want NFC, NFD, Lowercase, StripAccents, BertNormalizer or a "
+                      "Sequence of them, got %.40s", type);
+    char *error = NULL;
+    for (const cJSON *i = list->child; i && !error; i = i->next)
+        error = normal_load(t, i);
+    return error;
 }

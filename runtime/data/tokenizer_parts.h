@@ -1,8 +1,8 @@
 /* tokenizer_parts.h -- what the files of the tokenizer share, in the order of a text's way.
  *
  * tokenizer_encode.c: added tokens are cut out (tokenizer_added.c), what lies between is normalised
- * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c), specials go around
- * (tokenizer_specials.c). Back: tokenizer_decode.c. The file: tokenizer.c.
+ * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c),
+ * specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The file: tokenizer.c.
  * Keeps: errors are malloc'ed messages, NULL means fine. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
 #define DIECAST_TOKENIZER_PARTS_H
@@ -10,6 +10,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/data/bpe.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/wordpiece.h"
 
 #include <cjson/cJSON.h>
 #include <pcre2.h>
@@ -33,15 +34,62 @@ typedef struct {
     bool first[256];             /* some token begins with this byte */
 } Finder;
 
+/* \w of the Rust regex crate: what Whitespace takes for words, and which neighbours single_word
+ * tokens may not have. */
+#define WORD_CLASS "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]"
+
+/* One step of the normaliser; BertNormalizer is several. */
+typedef enum {
+    NORMAL_NFC, NORMAL_NFD, NORMAL_LOWERCASE,
+    NORMAL_STRIP_MARKS,          /* all of them */
+    NORMAL_STRIP_ACCENTS,        /* nonspacing ones */
+    NORMAL_CLEAN,                /* no control characters, one kind of space */
+    NORMAL_CHINESE,              /* spaces around each */
+    NORMAL_FINAL_SIGMA           /* a capital sigma that ends a word becomes the small one */
+} NormalStep;
+
+/* What upstream does NORMAL_FINAL_SIGMA with: the rule of Unicode that Python's str.lower() has and
+ * its Lowercase has not. */
+#define NORMAL_SIGMA_REGEX \
+    "[\\p{Cased}&&[^\\p{Case_Ignorable}]]\\p{Case_Ignorable}*+\\K\u03a3" \
+    "(?!\\p{Case_Ignorable}*+\\p{Cased})"
+
+/* What becomes of the parts that a split finds, and of those between them. */
+typedef enum {
+    KEEP_ISOLATED, KEEP_REMOVED, KEEP_CONTIGUOUS, KEEP_WITH_PREVIOUS, KEEP_WITH_NEXT
+} Keep;
+
+/* One step of the pre-tokeniser: what it looks for. */
+typedef struct {
+    enum { FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION } find;
+    Keep keep;
+    bool invert;                 /* what it does not find */
+    bool known;                  /* the patterns of the models, as they use them */
+    bool spaces;                 /* leaves no piece with white space in it */
+    pcre2_code *pattern;
+    char *text;
+    size_t ntext;
+} Split;
+
+typedef enum { DECODE_BYTES, DECODE_SPACED, DECODE_WORDPIECE } Decode;
+
 struct Tokenizer {
     bool bytes;                  /* the byte vocabulary: nothing below is set but ids */
-    Bpe *bpe;
+    Bpe *bpe;                    /* this model, */
+    Wordpiece *words;            /* or this */
     Added *added;
     int nadded;
     Finder raw, normal;          /* normalized:false, normalized:true */
-    bool nfc, add_prefix_space;
+    NormalStep step[16];         /* of the normaliser, in order */
+    int nsteps;
+    Split split[16];             /* each splits what those before it left */
+    int nsplits;
+    bool byte_level, add_prefix_space;
     bool cuts, lstrip_first[256];     /* see tokenizer_cut */
-    pcre2_code *split, *word;    /* split NULL: pieces are not split */
+    Decode decode;
+    char *prefix_off;            /* DECODE_WORDPIECE: of continuations */
+    bool cleanup;
+    pcre2_code *word, *cased, *ignorable;     /* one character; the last two: FINAL_SIGMA */
     pcre2_match_data *match;
     pcre2_match_context *limits;
     Ids prefix, suffix;
@@ -49,7 +97,7 @@ struct Tokenizer {
     Ids ends;                    /* of config.json, when nothing else says */
     char *eos_text;
     char id[64];
-    bool twin;                   /* all but bpe and match belongs to another */
+    bool twin;                   /* all but model and match belongs to another */
 };
 
 /* What a tokenizer.json has as a word, or what a message shows instead. */
@@ -71,8 +119,12 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
 /* ---- tokenizer_normal.c ----------------------------------------------------------------------- */
 
 char *normal_load(Tokenizer *t, const cJSON *n);
+bool normal_changes(const Tokenizer *t, const char *text, size_t n);  /* false: surely not */
 /* The text as the normaliser makes it, malloc'ed. */
-char *normal_text(const char *text, size_t n, size_t *nout);
+char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout);
+bool char_is_punctuation(uint32_t c);
+/* Whether the character of len bytes is what the pattern, of one character, says. */
+bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int len);
 
 /* ---- tokenizer_split.c ------------------------------------------------------------------------ */
 
@@ -88,5 +140,16 @@ char *specials_load(Tokenizer *t, const cJSON *p);
 
 /* Whether tokenizer_cut may cut at all, and before which bytes not; all else is loaded. */
 void cuts_find(Tokenizer *t);
+
+/* ---- tokenizer_decode.c ----------------------------------------------------------------------- */
+
+char *decode_load(Tokenizer *t, const cJSON *d);
+
+/* ---- tokenizer.c ------------------------------------------------------------------------------ */
+
+int model_id(const Tokenizer *t, const char *token);     /* as written in the file; -1: none */
+int model_unknown(const Tokenizer *t);                   /* -1: none */
+/* What id stands for, bytes or a word; NULL: no such id. */
+const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
 
 #endif

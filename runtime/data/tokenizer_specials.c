@@ -10,13 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Puts ids before the prefix; they go away. */
+static void put_before(Tokenizer *t, Ids *ids)
+{
+    ids_put(ids, t->prefix.id, t->prefix.n);
+    free(t->prefix.id);
+    t->prefix = *ids;
+    *ids = (Ids){0};
+}
+
 /* The ids of one special token of a template, appended. */
 static char *template_ids(const cJSON *p, const cJSON *special, Ids *to)
 {
     const char *name = json_word(json_get(special, "id"));
     const cJSON *ids = json_get(json_get(json_get(p, "special_tokens"), name), "ids");
     for (const cJSON *i = cJSON_IsArray(ids) ? ids->child : NULL; i; i = i->next) {
-        int32_t id = bpe_json_id(i);
+        int32_t id = tokens_json_id(i);
         if (id < 0)
             return format("post_processor: special token %.60s: want ids from 0 to 2^31-2", name);
         ids_put(to, &id, 1);
@@ -43,38 +52,53 @@ static char *template_load(Tokenizer *t, const cJSON *p)
     if (!error && texts != 1)
         error = format("post_processor: single: want Sequence A once");
     if (!error) {                /* around what an earlier processor put there */
-        ids_put(&before, t->prefix.id, t->prefix.n);
+        put_before(t, &before);
         ids_put(&t->suffix, after.id, after.n);
-        free(t->prefix.id);
-        t->prefix = before;
-        before = (Ids){0};
     }
     free(before.id);
     free(after.id);
     return error;
 }
 
-char *specials_load(Tokenizer *t, const cJSON *p)
+/* Its [SEP] or [CLS]: a list of text and id. */
+static char *bert_id(const cJSON *p, const char *key, Ids *to)
+{
+    const cJSON *text = json_get(p, key), *item = cJSON_IsArray(text) ? text->child : NULL;
+    int32_t id = item ? tokens_json_id(item->next) : -1;
+    if (!cJSON_IsString(item) || id < 0 || item->next->next)
+        return format("post_processor: BertProcessing: %s: want a text and an id", key);
+    ids_put(to, &id, 1);
+    return NULL;
+}
+
+/* One that is no Sequence. */
+static char *processor_load(Tokenizer *t, const cJSON *p)
 {
     const char *type = json_word(json_get(p, "type"));
-    if (!p || cJSON_IsNull(p) || !strcmp(type, "ByteLevel"))     /* the latter moves offsets only */
+    if (!strcmp(type, "ByteLevel"))      /* moves offsets only */
         return NULL;
     if (!strcmp(type, "TemplateProcessing"))
         return template_load(t, p);
+    if (strcmp(type, "BertProcessing"))
+        return format("post_processor: want ByteLevel, TemplateProcessing, BertProcessing or a "
+                      "Sequence of them, got %.40s", type);
+    Ids before = {0};
+    char *error = bert_id(p, "cls", &before);
+    if (!error)
+        error = bert_id(p, "sep", &t->suffix);
+    put_before(t, &before);
+    return error;
+}
+
+char *specials_load(Tokenizer *t, const cJSON *p)
+{
     const cJSON *list = json_get(p, "processors");
-    if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
-        return format("post_processor: want ByteLevel, TemplateProcessing or Sequence, got %.40s",
-                      type);
-    for (const cJSON *i = list->child; i; i = i->next) {
-        const char *inner = json_word(json_get(i, "type"));
-        char *error = NULL;
-        if (!strcmp(inner, "TemplateProcessing"))
-            error = template_load(t, i);
-        else if (strcmp(inner, "ByteLevel"))
-            error = format("post_processor: Sequence: want ByteLevel or TemplateProcessing, "
-                           "got %.40s", inner);
-        if (error)
-            return error;
-    }
-    return NULL;
+    char *error = NULL;
+    if (!p || cJSON_IsNull(p))
+        return NULL;
+    if (strcmp(json_word(json_get(p, "type")), "Sequence") || !cJSON_IsArray(list))
+        return processor_load(t, p);
+    for (const cJSON *i = list->child; i && !error; i = i->next)
+        error = processor_load(t, i);
+    return error;
 }

@@ -1,15 +1,19 @@
 /* tokenizer_split.c -- the pre-tokeniser: normalised text to the pieces that the model sees.
  *
- * In:    `pre_tokenizer` of a tokenizer.json.
- * Keeps: patterns come from a table, not the file. */
+ * In:     `pre_tokenizer` of a tokenizer.json.
+ * Keeps:  patterns come from a table, not the file.
+ * Method: each step hands its pieces on to the next as it finds them, the last to the model. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { SPLITS_MAX = sizeof ((Tokenizer *)0)->split / sizeof (Split) };
 
 /* Split patterns as the files spell them, and as PCRE2 with UCP must be told so that \s is
  * White_Space (its own \s also takes U+180E). */
@@ -27,59 +31,196 @@ static const struct {
     {"Llama-3", WORDS "\\p{N}{1,3}" MARKS, WORDS "\\p{N}{1,3}" MARKS_PCRE},
     {"Qwen2", WORDS "\\p{N}" MARKS, WORDS "\\p{N}" MARKS_PCRE},
 };
+/* What the pre-tokeniser Whitespace has: \w of the Rust regex crate, and what is neither that nor
+ * White_Space. */
+static const char word_pattern[] =
+    WORD_CLASS "+|[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}" SPACE "]+";
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* A text on its way through step k. */
+typedef struct {
+    const Tokenizer *t;
+    int k;
+    const char *text;
+    Ids *to;
+    char *error;
+    bool waits, found;           /* a part that the next one may join, and whether it was found */
+    size_t from, end;
+} Cutting;
+
+static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, Ids *to);
+
+static void hand_on(Cutting *c, size_t from, size_t end)
+{
+    if (!c->error && end > from)
+        c->error = encode_step(c->t, c->k + 1, c->text + from, end - from, c->to);
+}
+
+static void hand_on_waiting(Cutting *c)
+{
+    if (c->waits)
+        hand_on(c, c->from, c->end);
+    c->waits = false;
+}
+
+/* The next part of the text: all it is made of come in order. */
+static void part(Cutting *c, size_t from, size_t end, bool found)
+{
+    const Split *s = &c->t->split[c->k];
+    if (from == end)
+        return;
+    found = found != s->invert;
+    bool joins = c->waits && (s->keep == KEEP_CONTIGUOUS ? c->found == found : c->found != found);
+    if (s->keep == KEEP_ISOLATED || (s->keep == KEEP_REMOVED && !found)) {
+        hand_on(c, from, end);
+    } else if (joins) {
+        c->end = end;
+        if (s->keep != KEEP_CONTIGUOUS)
+            hand_on_waiting(c);
+    } else if (s->keep != KEEP_REMOVED) {
+        hand_on_waiting(c);
+        c->waits = s->keep == KEEP_CONTIGUOUS || found == (s->keep == KEEP_WITH_NEXT);
+        c->found = found;
+        c->from = from;
+        c->end = end;
+        if (!c->waits)
+            hand_on(c, from, end);
+    }
+}
+
+/* The first match of the pattern at or behind `at`; false: none, or an error. */
+static bool find_pattern(Cutting *c, size_t n, size_t at, size_t *from, size_t *end)
+{
+    const Tokenizer *t = c->t;
+    const pcre2_code *pattern = t->split[c->k].pattern;
+    int rc = pcre2_match(pattern, (PCRE2_SPTR)c->text, n, at, PCRE2_NO_UTF_CHECK, t->match,
+                         t->limits);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(pattern, (PCRE2_SPTR)c->text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         t->match, t->limits);
+    if (rc > 0) {
+        *from = pcre2_get_ovector_pointer(t->match)[0];
+        *end = pcre2_get_ovector_pointer(t->match)[1];
+        return *end > *from;
+    }
+    if (rc != PCRE2_ERROR_NOMATCH)
+        c->error = format("split pattern: PCRE2 error %d at byte %zu", rc, at);
+    return false;
+}
+
+/* The same of the other kinds. */
+static bool find_other(const Cutting *c, size_t n, size_t at, size_t *from, size_t *end)
+{
+    const Split *s = &c->t->split[c->k];
+    if (s->find == FIND_TEXT) {
+        const char *there = memmem(c->text + at, n - at, s->text, s->ntext);
+        *from = there ? (size_t)(there - c->text) : n;
+        *end = *from + s->ntext;
+        return there != NULL;
+    }
+    for (size_t i = at; i < n;) {
+        int len = utf8_length_at(c->text, n, i);
+        uint32_t value = utf8_value(c->text + i, len);
+        if (s->find == FIND_SPACE ? utf8_is_space(value) : char_is_punctuation(value)) {
+            *from = i;
+            *end = i + (size_t)len;
+            return true;
+        }
+        i += (size_t)len;
+    }
+    return false;
+}
+
+static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, Ids *to)
+{
+    if (k == t->nsplits && t->bpe)
+        return bpe_encode(t->bpe, text, n, to);
+    if (k == t->nsplits) {
+        wordpiece_encode(t->words, text, n, to);
+        return NULL;
+    }
+    Cutting c = {.t = t, .k = k, .text = text, .to = to};
+    for (size_t at = 0, from, end; at < n && !c.error; at = end) {
+        bool found = t->split[k].find == FIND_PATTERN ? find_pattern(&c, n, at, &from, &end)
+                                                      : find_other(&c, n, at, &from, &end);
+        if (!found)
+            from = end = n;
+        if (c.error)
+            break;
+        part(&c, at, from, false);
+        part(&c, from, end, true);
+    }
+    hand_on_waiting(&c);
+    return c.error;
+}
 
 char *split_encode(const Tokenizer *t, const char *text, size_t n, Ids *to)
 {
-    char *spaced = NULL, *error = NULL;
-    if (t->add_prefix_space && *text != ' ') {
-        spaced = malloc(n + 1);
-        *spaced = ' ';
-        memcpy(spaced + 1, text, n);
-        text = spaced;
-        n++;
-    }
-    for (size_t at = 0; at < n && !error;) {
-        size_t from = at, end = n;
-        if (t->split) {
-            int rc = pcre2_match(t->split, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, t->match,
-                                 t->limits);
-            if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-                rc = pcre2_match(t->split, (PCRE2_SPTR)text, n, at,
-                                 PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, t->match, t->limits);
-            if (rc > 0) {
-                from = pcre2_get_ovector_pointer(t->match)[0];
-                end = pcre2_get_ovector_pointer(t->match)[1];
-            } else if (rc != PCRE2_ERROR_NOMATCH) {
-                error = format("split pattern: PCRE2 error %d at byte %zu", rc, at);
-            }
-        }
-        if (!error && from > at)
-            error = bpe_encode(t->bpe, text + at, from - at, to);
-        if (!error && end > from)
-            error = bpe_encode(t->bpe, text + from, end - from, to);
-        at = end;
-    }
+    if (!t->add_prefix_space || *text == ' ')
+        return encode_step(t, 0, text, n, to);
+    char *spaced = malloc(n + 1);
+    *spaced = ' ';
+    memcpy(spaced + 1, text, n);
+    char *error = encode_step(t, 0, spaced, n + 1, to);
     free(spaced);
     return error;
 }
 
-/* Compiles the built-in pattern that the file spells `regex`. */
-static char *pattern_load(Tokenizer *t, const char *regex)
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char *split_put(Tokenizer *t, Split s)
+{
+    if (t->nsplits == SPLITS_MAX) {
+        pcre2_code_free(s.pattern);
+        free(s.text);
+        return format("pre_tokenizer: more than %d steps", SPLITS_MAX);
+    }
+    t->split[t->nsplits++] = s;
+    return NULL;
+}
+
+static char *pattern_put(Tokenizer *t, const char *name, const char *pcre, Split s)
 {
     int error;
     PCRE2_SIZE at;
+    s.find = FIND_PATTERN;
+    s.pattern = pcre2_compile((PCRE2_SPTR)pcre, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                              &error, &at, NULL);
+    if (!s.pattern)
+        return format("PCRE2 10.40 or later is needed: %s pattern: error %d at %zu", name, error,
+                      at);
+    pcre2_jit_compile(s.pattern, PCRE2_JIT_COMPLETE);   /* without JIT it is only slower */
+    return split_put(t, s);
+}
+
+/* The built-in pattern that the file spells `regex`. */
+static char *known_put(Tokenizer *t, const char *regex, Split s)
+{
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (strcmp(patterns[i].file, regex))
-            continue;
-        t->split = pcre2_compile((PCRE2_SPTR)patterns[i].pcre, PCRE2_ZERO_TERMINATED,
-                                 PCRE2_UTF | PCRE2_UCP, &error, &at, NULL);
-        if (!t->split)
-            return format("PCRE2 10.40 or later is needed: %s pattern: error %d at %zu",
-                          patterns[i].name, error, at);
-        pcre2_jit_compile(t->split, PCRE2_JIT_COMPLETE);   /* without JIT it is only slower */
-        return NULL;
+        s.known = s.keep == KEEP_ISOLATED && !s.invert;
+        if (!strcmp(patterns[i].file, regex))
+            return pattern_put(t, patterns[i].name, patterns[i].pcre, s);
     }
     return format("pre_tokenizer: unknown split pattern %.120s", regex);
+}
+
+/* `behavior`; absent: otherwise. */
+static char *keep_of(const cJSON *p, Keep otherwise, Keep *keep)
+{
+    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
+                                       "MergedWithNext"};
+    const cJSON *given = json_get(p, "behavior");
+    *keep = otherwise;
+    if (!given)
+        return NULL;
+    for (int i = 0; i < 5; i++)
+        if (!strcmp(json_word(given), name[i])) {
+            *keep = (Keep)i;
+            return NULL;
+        }
+    return format("pre_tokenizer: behavior: want Isolated, Removed, Contiguous, "
+                  "MergedWithPrevious or MergedWithNext, got %.40s", json_word(given));
 }
 
 static char *byte_level_load(Tokenizer *t, const cJSON *p, bool alone)
@@ -91,28 +232,70 @@ static char *byte_level_load(Tokenizer *t, const cJSON *p, bool alone)
         return format("pre_tokenizer: ByteLevel in a Sequence: want use_regex and "
                       "add_prefix_space false");
     t->add_prefix_space = space;
-    return splits ? pattern_load(t, patterns[0].file) : NULL;
+    t->byte_level = true;
+    return splits ? known_put(t, patterns[0].file, (Split){.keep = KEEP_ISOLATED}) : NULL;
+}
+
+static char *find_load(Tokenizer *t, const cJSON *p)
+{
+    const cJSON *pattern = json_get(p, "pattern");
+    const char *regex = cJSON_GetStringValue(json_get(pattern, "Regex"));
+    const char *text = cJSON_GetStringValue(json_get(pattern, "String"));
+    Split s = {.find = FIND_TEXT, .invert = cJSON_IsTrue(json_get(p, "invert"))};
+    char *error = keep_of(p, KEEP_ISOLATED, &s.keep);
+    if (error)
+        return error;
+    if (regex)
+        return known_put(t, regex, s);
+    if (!text || !*text)
+        return format("pre_tokenizer: Split: want a Regex, or a String, not empty");
+    s.text = strdup(text);
+    s.ntext = strlen(text);
+    return split_put(t, s);
+}
+
+/* One of a Sequence, or the only one. */
+static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
+{
+    const char *type = json_word(json_get(p, "type"));
+    Split space = {.find = FIND_SPACE, .keep = KEEP_REMOVED, .spaces = true};
+    Split words = {.keep = KEEP_REMOVED, .invert = true, .spaces = true};
+    Split marks = {.find = FIND_PUNCTUATION};
+    if (t->byte_level)
+        return format("pre_tokenizer: %.40s behind ByteLevel, which has to be the last", type);
+    if (!strcmp(type, "ByteLevel"))
+        return byte_level_load(t, p, alone);
+    if (!strcmp(type, "Split"))
+        return find_load(t, p);
+    if (!strcmp(type, "Whitespace"))
+        return pattern_put(t, type, word_pattern, words);
+    if (!strcmp(type, "WhitespaceSplit"))
+        return split_put(t, space);
+    if (!strcmp(type, "BertPreTokenizer")) {
+        char *error = split_put(t, space);
+        return error ? error : split_put(t, marks);
+    }
+    if (!strcmp(type, "Punctuation")) {
+        char *error = keep_of(p, KEEP_ISOLATED, &marks.keep);
+        return error ? error : split_put(t, marks);
+    }
+    const cJSON *list = json_get(p, "pretokenizers");
+    if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
+        return format("pre_tokenizer: want ByteLevel, Split, Whitespace, WhitespaceSplit, "
+                      "BertPreTokenizer, Punctuation or a Sequence of them, got %.40s", type);
+    char *error = NULL;
+    for (const cJSON *i = list->child; i && !error; i = i->next)
+        error = step_load(t, i, false);
+    return error;
 }
 
 char *split_load(Tokenizer *t, const cJSON *p)
 {
-    const char *type = json_word(json_get(p, "type"));
-    const cJSON *list = json_get(p, "pretokenizers");
-    if (!strcmp(type, "ByteLevel"))
-        return byte_level_load(t, p, true);
-    if (strcmp(type, "Sequence") || cJSON_GetArraySize(list) != 2)
-        return format("pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got %.40s",
-                      type);
-    const cJSON *split = list->child, *level = split->next;
-    const cJSON *regex = json_get(json_get(split, "pattern"), "Regex");
-    if (strcmp(json_word(json_get(split, "type")), "Split") ||
-        strcmp(json_word(json_get(level, "type")), "ByteLevel"))
-        return format("pre_tokenizer: Sequence: want Split and ByteLevel, got %.40s and %.40s",
-                      json_word(json_get(split, "type")), json_word(json_get(level, "type")));
-    if (strcmp(json_word(json_get(split, "behavior")), "Isolated") ||
-        cJSON_IsTrue(json_get(split, "invert")) ||
-        !cJSON_IsString(regex))
-        return format("pre_tokenizer: Split: want a Regex, behavior Isolated, invert false");
-    char *error = byte_level_load(t, level, false);
-    return error ? error : pattern_load(t, regex->valuestring);
+    bool none = !p || cJSON_IsNull(p);
+    char *error = none && t->words ? NULL : step_load(t, p, true);
+    if (!error && t->bpe && !t->byte_level)
+        return format("pre_tokenizer: model BPE wants ByteLevel as the last");
+    if (!error && t->words && t->byte_level)
+        return format("pre_tokenizer: ByteLevel goes with model BPE");
+    return error;
 }

@@ -2,8 +2,8 @@
 """Makes tests/tokenizer/: small tokenizer.json files of each layout and the ids Hugging Face gives.
 
 Usage: tokenizer_ids.py OUT_FOLDER        (needs the package tokenizers; nothing is downloaded)
-Each layout is a byte-level BPE trained here on generated text; expected.json holds texts as hex, ids without
-and with special tokens, and the decoded text with and without special tokens.
+Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
+tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part.
 """
 import json
 import os
@@ -38,6 +38,14 @@ FIXED = [
     " mask  mask\nmask", "tab\t mask \tmask", "thing-thing thing_thing thing1", "éclair e\u0301clair", "a" * 300, "ab" * 200,
     "end.\nNext (x)\n\"Quoted\" \u2014 line\n東京。\nA\nb;\n;c\n\u0301d\n 1\n2\n'\n's\n<x>\r\ny\n\u180ez\u3000\nthing\nmask\nthe the\ntab\nx",
     "x\n<|endoftext|>\ny\nthe the\nmask\n\u212aelvin\n\u037e\nthing" * 3, " " * 200 + "x", "\n" * 50, "- " * 60, "=" * 70, "'" * 9, "the the the the", "0" * 40, "東京" * 40, "\u0301" * 20,
+]
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDY = [
+    "the [MASK] of the king", "[mask] [MASK][MASK]x[MASK]", "thing THING tHing a thing. MASK MASKED", "[CLS] a [SEP] b [PAD]",
+    "I do not, he's; we've they're I'm don't . ? ! , ' x ' y", "\u4e2d\u6587 a\u4e2d\u6587b \u3042\u3044", "\u00c0\u00c9\u00ce\u00d5\u00dc \u0130stanbul \u1e9e",
+    "\u039f\u0394\u039f\u03a3 \u03a3\u03a3 \u03b1\u03a3.\u03b2", "shall" * 3, "shallshallsh", "shallshallsha", "a" * 12, "\u6771" * 12, "\u00e9" * 12, "a" * 13, "\u0301" * 13,
+    "king's\u2014king\u2019s \u00abking\u00bb $5 +1 <a> ^b `c ~d |e", "a\u00adb c\u200bd e\ufefff g\u2060h", "##ing king##ing ## ###", "a\u0000b\ufffdc\u0007d",
 ]
 
 
@@ -137,8 +145,102 @@ def dropping():
     return t, None
 
 
+def words(model, trainer, normalizer, pre_tokenizer):
+    """A vocabulary of words, or of parts of words."""
+    t = Tokenizer(model)
+    t.normalizer = normalizer
+    t.pre_tokenizer = pre_tokenizer
+    t.train_from_iterator(corpus(7), trainer(vocab_size=600, show_progress=False, special_tokens=SPECIALS))
+    return t
+
+
+def bert():
+    """BERT uncased, with a template and a decoder that cleans up."""
+    t = words(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer, normalizers.BertNormalizer(),
+              pre.BertPreTokenizer())
+    t.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(n, t.token_to_id(n)) for n in ("[CLS]", "[SEP]")])
+    t.decoder = decoders.WordPiece()
+    t.add_tokens([AddedToken("Thing", normalized=True), AddedToken("MASK", normalized=False, single_word=True)])
+    return t, {"mask_token": "[MASK]", "pad_token": "[PAD]"}
+
+
+def cased():
+    """BERT cased: accents stay; words of at most 12 characters; BertProcessing; another prefix."""
+    t = words(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer,
+              normalizers.BertNormalizer(lowercase=False), pre.BertPreTokenizer())
+    t.model.max_input_chars_per_word = 12
+    t.post_processor = processors.BertProcessing(("[SEP]", t.token_to_id("[SEP]")), ("[CLS]", t.token_to_id("[CLS]")))
+    t.decoder = decoders.WordPiece(cleanup=False)
+    return t, None
+
+
+def level():
+    """Whole words, of a normaliser in steps; words stand apart when they are decoded."""
+    t = words(models.WordLevel(unk_token="[UNK]"), trainers.WordLevelTrainer, normalizers.Sequence(
+        [normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.NFC()]), pre.Whitespace())
+    return t, None
+
+
+ISOLATED = ["isolated", "removed", "contiguous", "merged_with_previous", "merged_with_next"]
+PARTS = ([(f"Punctuation {b}", None, pre.Punctuation(b)) for b in ISOLATED]
+         + [(f"Split {b}{' inverted' * i}", None, pre.Split("the", b, bool(i))) for b in ISOLATED for i in (0, 1)]
+         + [(f"Split by pattern {b}", None, pre.Split(Regex(QWEN2), b)) for b in ISOLATED]
+         + [("WhitespaceSplit", None, pre.WhitespaceSplit()), ("Whitespace", None, pre.Whitespace()),
+            ("BertPreTokenizer", None, pre.BertPreTokenizer()), ("no pre-tokeniser", None, None),
+            ("Sequence", normalizers.Lowercase(),
+             pre.Sequence([pre.WhitespaceSplit(), pre.Punctuation(), pre.Sequence([pre.Split("a", "removed")])]))]
+         + [(f"{name} and spaces", n, pre.WhitespaceSplit()) for name, n in [
+             ("NFC", normalizers.NFC()), ("NFD", normalizers.NFD()), ("StripAccents", normalizers.StripAccents()),
+             ("Lowercase", normalizers.Lowercase()),
+             ("clean_text", normalizers.BertNormalizer(True, False, False, False)),
+             ("handle_chinese_chars", normalizers.BertNormalizer(False, True, False, False)),
+             ("strip_accents", normalizers.BertNormalizer(False, False, True, False)),
+             ("lowercase", normalizers.BertNormalizer(False, False, False, True)),
+             ("accents as case", normalizers.BertNormalizer(False, False, None, True))]])
+
+
+def parts(path):
+    """Each part in a tokenizer whose vocabulary is half of the pieces that the texts have."""
+    rows = []
+    for name, normalizer, pre_tokenizer in PARTS:
+        rng = random.Random(name)
+        texts = ["the the,the.the! a,b", "..a..", "  a  b ", "ΟΔΟΣ İI STRASSE ẞ Ǆ", "a\u0300\u0488b\u093ec\u07fd",
+                 "x\u4e00\u2b820\U0002b820\U0002b920y", "\t\x01a\x85b\u200bc\ud7ff\ufffdd\u0378"] + [random_text(rng) for _ in range(10)]
+        t = Tokenizer(models.WordLevel({"[UNK]": 0}, "[UNK]"))
+        if normalizer:
+            t.normalizer = normalizer
+        if pre_tokenizer:
+            t.pre_tokenizer = pre_tokenizer
+        vocab = {"[UNK]": 0}
+        for s in texts:
+            normal = normalizer.normalize_str(s) if normalizer else s
+            for piece in [p for p, _ in pre_tokenizer.pre_tokenize_str(normal)] if pre_tokenizer else [normal]:
+                if rng.random() < 0.8:
+                    vocab.setdefault(piece, len(vocab))
+        t.model = models.WordLevel(vocab, "[UNK]")
+        rows.append(json.dumps({"name": name, "tokenizer": json.loads(t.to_str()), "cases": cases(t, texts)}))
+    with open(path, "w") as f:
+        f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"parts": [\n' % tokenizers.__version__)
+        f.write(",\n".join(rows) + "\n]}\n")
+
+
+def cases(t, texts):
+    rows = []
+    for s in texts:
+        plain = t.encode(s, add_special_tokens=False).ids
+        full = t.encode(s, add_special_tokens=True).ids
+        rows.append({
+            "text": s.encode().hex(), "ids": plain, "special_ids": full if full != plain else None,
+            "decoded": t.decode(full, skip_special_tokens=False).encode().hex(),
+            "decoded_skip": t.decode(full, skip_special_tokens=True).encode().hex()})
+    return rows
+
+
 def main(out):
-    for make in (gpt2, llama3, qwen2, added, unknown, dropping):
+    parts(os.path.join(out, "parts.json"))
+    for make in (gpt2, llama3, qwen2, added, unknown, dropping, bert, cased, level):
         folder = os.path.join(out, make.__name__)
         os.makedirs(folder, exist_ok=True)
         t, config = make()
@@ -149,17 +251,10 @@ def main(out):
                 f.write("\n")
         t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         rng = random.Random(make.__name__)
-        texts = FIXED + [random_text(rng) for _ in range(120)]
+        texts = FIXED + (WORDY if make in (bert, cased, level) else []) + [random_text(rng) for _ in range(120)]
         with open(os.path.join(folder, "expected.json"), "w") as f:
             f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"cases": [\n' % tokenizers.__version__)
-            rows = []
-            for s in texts:
-                plain = t.encode(s, add_special_tokens=False).ids
-                full = t.encode(s, add_special_tokens=True).ids
-                rows.append(json.dumps({
-                    "text": s.encode().hex(), "ids": plain, "special_ids": full if full != plain else None,
-                    "decoded": t.decode(full, skip_special_tokens=False).encode().hex(),
-                    "decoded_skip": t.decode(full, skip_special_tokens=True).encode().hex()}))
+            rows = [json.dumps(c) for c in cases(t, texts)]
             f.write(",\n".join(rows) + "\n]}\n")
 
 

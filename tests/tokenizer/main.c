@@ -168,6 +168,30 @@ static void check_folder(const char *folder)
         printf("# %zu of %zu cases differ\n", bad, cases);
 }
 
+/* Many small tokenizers, each with one part under test. */
+static void check_parts(const char *path)
+{
+    size_t n;
+    char *error, *text = file_read(path, 1 << 28, &n, &error);
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    const cJSON *part = json ? json_get(json, "parts")->child : NULL;
+    if (!part)
+        verdict("parts equal Hugging Face", error ? error : "no parts");
+    for (; part; part = part->next) {
+        char *file = cJSON_PrintUnformatted(json_get(part, "tokenizer"));
+        Tokenizer *t = NULL;
+        error = tokenizer_parse(&t, file, strlen(file), NULL, 0);
+        for (const cJSON *c = json_get(part, "cases")->child; c && !error; c = c->next) {
+            char *why = check_case(t, c);
+            if (why)
+                error = format("%s: %s", json_get(c, "text")->valuestring, why);
+        }
+        verdict(format("%s equals Hugging Face", json_get(part, "name")->valuestring), error);
+        tokenizer_free(t);
+        free(file);
+    }
+}
+
 /* ---- the split vectors: every expected piece is a token of its own, taken whole -------------- */
 
 static const char *const alphabet_of[] = {[' '] = "\u0120", ['\n'] = "\u010a", ['\r'] = "\u010d",
@@ -240,6 +264,9 @@ static void check_splits(void)
     "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{" model "}" rest "}"
 #define AB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"
 
+#define UNK(token) "\"unk_token\":\"" token "\""
+#define WORDS(model, rest) "{\"model\":{\"type\":\"WordLevel\"," model "}" rest "}"
+
 static const struct {
     const char *name, *json, *why;
 } refused[] = {
@@ -269,7 +296,50 @@ static const struct {
      "model.byte_fallback: not supported for byte-level BPE"},
     {"prefix", FILE_OF(AB ",\"continuing_subword_prefix\":\"##\"", ""),
      "model.continuing_subword_prefix: not supported for byte-level BPE"},
-    {"WordPiece", FILE_OF(AB ",\"type\":\"WordPiece\"", ""), "model.type: want BPE, got WordPiece"},
+    {"Unigram", FILE_OF(AB ",\"type\":\"Unigram\"", ""),
+     "model.type: want BPE, WordPiece or WordLevel, got Unigram"},
+    {"BPE without bytes", "{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{" AB "}}",
+     "pre_tokenizer: model BPE wants ByteLevel as the last"},
+    {"bytes before a split",
+     "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\",\"use_regex"
+     "\":false},{\"type\":\"Whitespace\"}]},\"model\":{" AB "}}",
+     "pre_tokenizer: Whitespace behind ByteLevel, which has to be the last"},
+    {"words without unknown", WORDS("\"vocab\":{\"a\":0}", ""), "model.unk_token: want the token of"},
+    {"words' absent unknown", WORDS(UNK("?") ",\"vocab\":{\"a\":0}", ""),
+     "model.unk_token: ? is not in the vocabulary"},
+    {"words: id twice", WORDS(UNK("a") ",\"vocab\":{\"a\":1,\"b\":1}", ""),
+     "model.vocab: id 1 belongs to two tokens"},
+    {"words: huge id", WORDS(UNK("a") ",\"vocab\":{\"a\":4294967296}", ""),
+     "model.vocab: a: want an id from 0 to 2^31-2"},
+    {"words: empty token", WORDS(UNK("a") ",\"vocab\":{\"a\":0,\"\":7}", ""),
+     "model.vocab: id 7: empty token"},
+    {"words: no vocabulary", WORDS(UNK("a"), ""), "model.vocab: want an object token: id"},
+    {"parts without prefix",
+     "{\"model\":{\"type\":\"WordPiece\"," UNK("a") ",\"vocab\":{\"a\":0}}}",
+     "model.continuing_subword_prefix: want a text"},
+    {"parts without a longest word",
+     "{\"model\":{\"type\":\"WordPiece\"," UNK("a") ",\"vocab\":{\"a\":0},"
+     "\"continuing_subword_prefix\":\"##\"}}", "model.max_input_chars_per_word: want an integer"},
+    {"words behind ByteLevel",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"),
+     "pre_tokenizer: ByteLevel goes with model BPE"},
+    {"words' decoder",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"decoder\":{\"type\":\"ByteLevel\"}"),
+     "decoder: want WordPiece, got ByteLevel"},
+    {"a token that normalises to nothing",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"StripAccents\"},"
+           "\"added_tokens\":[{\"id\":1,\"content\":\"\\u0301\",\"normalized\":true}]"),
+     "nothing is left when it is normalised"},
+    {"an empty Split",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":"
+           "{\"String\":\"\"},\"behavior\":\"Isolated\",\"invert\":false}"),
+     "pre_tokenizer: Split: want a Regex, or a String, not empty"},
+    {"an unknown behavior",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"pre_tokenizer\":{\"type\":\"Punctuation\","
+           "\"behavior\":\"isolated\"}"), "pre_tokenizer: behavior: want Isolated, Removed"},
+    {"BertNormalizer without a field",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"BertNormalizer\"}"),
+     "normalizer: BertNormalizer: clean_text: want true or false"},
     {"absent unknown token", FILE_OF(AB ",\"unk_token\":\"?\"", ""),
      "model.unk_token: ? is not in the vocabulary"},
     {"added token under another id",
@@ -282,12 +352,13 @@ static const struct {
                                "\":\"y\"}]"), "added_tokens: id 7 given twice"},
     {"empty added token", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"\"}]"),
      "added_tokens[0]: want an id from 0 to 2^31-2 and a content, not empty"},
-    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Replace\"}"),
-     "normalizer: want null or NFC, got Replace"},
+    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Prepend\"}"),
+     "BertNormalizer or a Sequence of them, got Prepend"},
     {"unknown decoder", FILE_OF(AB, ",\"decoder\":{\"type\":\"Metaspace\"}"),
      "decoder: want ByteLevel, got Metaspace"},
-    {"unknown post-processor", FILE_OF(AB, ",\"post_processor\":{\"type\":\"BertProcessing\"}"),
-     "post_processor: want ByteLevel, TemplateProcessing or Sequence, got BertProcessing"},
+    {"unknown post-processor", FILE_OF(AB, ",\"post_processor\":{\"type\":\"Roberta\"}"),
+     "post_processor: want ByteLevel, TemplateProcessing, BertProcessing or a Sequence of them, "
+     "got Roberta"},
     {"template beyond the vocabulary",
      FILE_OF(AB,
              ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{"
@@ -298,7 +369,7 @@ static const struct {
      "{\"Regex\":\"(a+)+b\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\""
      "use_regex\":false}]},\"model\":{" AB "}}", "pre_tokenizer: unknown split pattern (a+)+b"},
     {"Metaspace", "{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"model\":{" AB "}}",
-     "pre_tokenizer: want ByteLevel or Sequence of Split and ByteLevel, got Metaspace"},
+     "BertPreTokenizer, Punctuation or a Sequence of them, got Metaspace"},
     {"no model", "{}", "model: want an object"},
     {"no JSON", "{", "want a key in quotes"},
 };
@@ -489,6 +560,7 @@ int main(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
         check_folder(argv[i]);
+    check_parts("tests/tokenizer/parts.json");
     verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
     check_splits();
     check_refused();
