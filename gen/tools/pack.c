@@ -14,16 +14,11 @@ static const char usage[] =
     "       gen pack --show N [options] FILE...\n"
     "\n"
     "  FILE  .jsonl or .ndjson: a row of JSON a line; .json: the same, or an array of rows;\n"
-    "        -: standard input (rows if it begins with { or [); any other file: one text\n"
+    "        -: standard input (rows if it begins with { or [); any other file: one text;\n"
+    "        a folder: its files of these names and .txt, one after the other by name\n"
     "\n"
     "  Rows have the first of these keys:\n"
-    "    messages                     a list of {role, content}: system, user, assistant\n"
-    "    conversations                ShareGPT: a list of {from, value}: system, human, gpt\n"
-    "    prompt, completion           two strings, or two lists of messages\n"
-    "    instruction, input, output   Alpaca: a prompt \"Below is an instruction ...\\n\\n"
-    "### Instruction:\n"
-    "                                 ...### Response:\\n\", and output as its completion\n"
-    "    text                         a document\n"
+    "%s"
     "\n"
     "  -o OUT               the token file to write\n"
     "  --show N             prints the first N rows as the model will see them, with their "
@@ -51,6 +46,10 @@ static const char usage[] =
     "without\n"
     "                       one, what its added tokens mean. llama-3.1 (3.2 too) always has its\n"
     "                       template's date, 26 Jul 2024\n"
+    "  --format NAME        what every file holds; by default rows of the first of the keys above, "
+    "and\n"
+    "                       texts\n"
+    "%s"
     "  --kind KIND          packed: documents in one stream; rows: a sample each, with masked "
     "prompts;\n"
     "                       auto (the default): by the keys of the first row\n"
@@ -90,10 +89,33 @@ static int option_word(const char *name, const char *got, const char *const *wor
         near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Lines of the help: the formats by keys, or by names. */
+static const char *formats_doc(bool keys)
+{
+    Str s = {0};
+    for (int i = 0; i < NFORMATS; i++) {
+        const Format *f = &pack_format[i];
+        if (keys && *f->has)
+            str_print(&s, "    %s\n", f->doc);
+        else if (!keys)
+            str_print(&s, "                       %-14s %s\n", f->name,
+                      *f->has ? "rows with these keys alone" : f->doc);
+    }
+    return s.text;
+}
+
+static const char *option_format(const char *name, const char *got)
+{
+    const char *names[NFORMATS];
+    for (int i = 0; i < NFORMATS; i++)
+        names[i] = pack_format[i].name;
+    return names[option_word(name, got, names, NFORMATS)];
+}
+
 static void option_unknown(const char *name)
 {
     static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat",
-                                        "--kind", "--max-length", "--threads", "--help"};
+                                        "--kind", "--format", "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
     err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
         near ? near : "", near ? "?" : "");
@@ -117,6 +139,8 @@ static void options_read(int argc, char **argv, PackOptions *o)
             err((Loc){0}, "pack: --assistant-only is now --loss-on assistant");
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--format")) {
+            o->format = option_format(a, option_value(argc, argv, &i));
         } else if (!strcmp(a, "--max-length")) {
             o->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
         } else if (!strcmp(a, "--threads")) {
@@ -142,7 +166,7 @@ int pack_main(int argc, char **argv)
     PackOptions o = {.who = "gen pack", .tokenizer = "bytes"};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
-            printf(usage, chat_names());
+            printf(usage, formats_doc(true), chat_names(), formats_doc(false));
             return 0;
         }
     options_read(argc, argv, &o);

@@ -1,6 +1,6 @@
-/* pack.h -- texts and rows of JSON to token files, for `gen pack` and for programs; in the order of
- * the data: files -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and pack_chat.c
- * -> rows, in order -> pack_write.c and pack_show.c; pack_files.c is the way through.
+/* pack.h -- raw data to token files, for `gen pack` and for programs; in the order of the data: files
+ * -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c -> rows, in order
+ * -> pack_write.c and pack_show.c; pack_files.c is the way through.
  *
  * Keeps: errors are malloc'ed messages with a place, NULL means fine; nothing here ends the program. */
 #ifndef DIECAST_PACK_H
@@ -16,6 +16,49 @@ typedef struct {
     int line;                    /* 0: the whole of it */
 } Place;
 
+/* ---- formats.def: what raw data may be ---------------------------------------------------------- */
+
+enum {
+#define FORMAT(id, name, keys, reads, has, rows, own, encode, doc) FORM_##id,
+#include "runtime/pack/formats.def"
+    NFORMATS
+#undef FORMAT
+};
+typedef int Form;                /* FORM_...: a row of formats.def */
+
+/* of a file: each object of JSON, each line, or all of it as one text */
+typedef enum { READS_OBJECTS = 1, READS_LINES = 2, READS_TEXT = 4 } Reads;
+
+/* One sample of a file: an object, or (json NULL) a line without its end. */
+typedef struct {
+    const cJSON *json;
+    const char *text;            /* (n) not NUL-terminated */
+    size_t n;
+} Sample;
+
+typedef struct Rules Rules;
+typedef struct Encoded Encoded;
+typedef struct RowOut RowOut;
+
+/* Appends the ids of a sample and their target bits to e, says in row what they are; NULL or what is
+ * wrong with the sample. A sample that is no use is none of its own: row->drop, and no ids. Called by
+ * several threads. */
+typedef char *FormatEncode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                           RowOut *row);
+
+typedef struct {
+    const char *name, *keys;
+    unsigned reads;              /* READS_... together */
+    const char *has;
+    bool rows, own;
+    FormatEncode *encode;
+    const char *doc;
+} Format;                        /* see formats.def */
+
+extern const Format pack_format[NFORMATS];
+FormatEncode format_messages, format_prompt, format_alpaca, format_text;
+const Format *format_find(const char *name);   /* NULL: no row has this name */
+
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
 
 typedef struct {
@@ -28,7 +71,7 @@ typedef struct {
     Place place;                 /* line 0 */
     char *text;
     size_t n;
-    bool rows;                   /* span holds the rows; else text belongs to a document */
+    Reads reads;                 /* objects or lines, which span holds; else text is of a document */
     bool first, last;            /* of a document: its beginning, its end */
     int64_t offset;              /* of text in a document's file */
     Span *span;
@@ -41,9 +84,11 @@ typedef struct Reader Reader;
 
 const char *reader_name(const char *path);     /* in messages */
 /* path "-": standard input. Refuses what is neither text nor rows with the line that converts
- * it. */
-char *reader_open(Reader **r, const char *path, const Tokenizer *tok);
-bool reader_rows(const Reader *r);             /* rows of JSON; else a text */
+ * it. kind: as of Rules. */
+char *reader_open(Reader **r, const char *path, const Tokenizer *tok, const Format *kind);
+Reads reader_reads(const Reader *r);
+/* By its name a file of a folder is taken: rows of JSON or text. */
+bool reader_takes(const char *path);
 /* it was taken for a text, and its first line is an object */
 bool reader_looks_like_rows(const Reader *r);
 Chunk *reader_chunk(Reader *r);                /* NULL: no more */
@@ -70,37 +115,48 @@ char *chat_choose(const Chat **chat, char **why, const Tokenizer *tok,
                   const char *tokenizer_path, const char *name);
 char *chat_names(void);          /* "chatml, qwen2, ...", malloc'ed */
 
+/* ---- what is asked of all rows --------------------------------------------------------------- */
+
 typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
 extern const char *const loss_name[];
 
-/* What is asked of all rows. */
-typedef struct {
+enum { PACK_LENGTH = 1024 };     /* of rows, by default */
+
+struct Rules {
+    const Format *format;        /* NULL: objects by their keys, other files are texts */
     Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
+    int64_t max_length;          /* of rows, which are cut behind it unless their format does so */
     const Chat *chat;            /* NULL: no_chat says why */
     char *no_chat;
-} Rules;
+};
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
 
+/* Why a sample is left out, by the rows of drops.def. */
 typedef enum {
-    FORM_DOCUMENT, FORM_TEXT, FORM_PROMPT, FORM_MESSAGES, FORM_SHAREGPT, FORM_ALPACA, NFORMS
-} Form;
-extern const char *const form_keys[NFORMS];    /* as the summary names them */
+    DROP_NONE,
+#define DROP(id, name, why) DROP_##id,
+#include "runtime/pack/drops.def"
+#undef DROP
+    NDROPS
+} Drop;
+extern const char *const drop_why[NDROPS];     /* "without a target" */
 
-typedef struct {
+struct RowOut {
     size_t begin, n;             /* in Encoded.id */
     int line;
     Form form;
-    bool masked;                 /* some tokens may be no targets: it wants rows */
+    Drop drop;                   /* then n is 0 */
+    bool cut;                    /* by its format, to max_length */
     bool chat;                   /* rendered as a conversation */
     bool not_prefix;             /* the prompt's tokens are not those the whole begins with */
     bool more_answers;           /* earlier answers are no targets */
     int64_t bytes;
-} RowOut;
+};
 
 /* The rows of a chunk, one after the other; of a document's stretch one row. */
-typedef struct {
+struct Encoded {
     int32_t *id;
     uint8_t *target;             /* of rows; first tokens count, though nothing predicts them */
     size_t n, cap;
@@ -108,15 +164,23 @@ typedef struct {
     int nrows, caprows;
     char *error;                 /* of the row behind the last */
     Place error_at;
-} Encoded;
+};
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
+
+/* The string under a key of an object; NULL and *error: it is none. */
+const char *sample_string(const Sample *s, const char *key, char **error);
+/* format_text.c: a stretch of a whole file */
+char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
 
 /* pack_encoded.c: ids appended to e with the given target bit */
 void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target);
 /* Of a text; NULL or what is wrong with it. */
 char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
                   Encoded *e);
+/* The same for a text that ends a document: with the end-of-text token, as its string where it
+ * has one (so that tokenisation is that of the joined string), unless it is there already. */
+char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specials, Encoded *e);
 void encoded_free(Encoded *e);
 
 /* pack_chat.c */
@@ -149,8 +213,9 @@ typedef struct {
     const char *out;             /* NULL: rows are shown, not written */
     FILE *tokens, *mask, *docs;  /* I32, U8, I64, without names */
     int64_t ntokens, ndocs, nbytes, ntargets;
-    int64_t no_target, cut, not_prefix, more_answers, nchats;
-    int64_t nform[NFORMS];       /* rows that had these keys */
+    bool own;                    /* the objective finds targets itself */
+    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats;
+    int64_t nform[NFORMATS];     /* rows of these formats */
     char *error;                 /* the first: nothing is written behind it */
     Place error_at;
 } Pack;
@@ -182,6 +247,7 @@ void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const 
 typedef struct {
     const char *who;             /* begins lines on standard error: "gen pack" */
     const char *tokenizer;       /* its file, or "bytes" */
+    const char *format;          /* a name of formats.def; NULL: by keys and names of files */
     const char *chat;            /* a name of chats.def; NULL: as the tokenizer's folder says */
     Loss loss;
     Kind kind;
@@ -195,7 +261,7 @@ typedef struct {
 
 enum { PACK_THREADS_MAX = 1024 };
 
-/* Makes one token file, and tells what it read on `summary`. NULL, or what is wrong at *at. */
+/* Makes one token file of files and folders, and tells what it read on `summary`. NULL, or what is wrong at *at. */
 char *pack_files(const PackOptions *o, FILE *summary, Place *at);
 
 #endif

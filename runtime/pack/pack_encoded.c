@@ -1,6 +1,8 @@
 /* pack_encoded.c -- rows of ids as they grow: text becomes tokens, each with its target bit. */
 #include "runtime/pack/pack.h"
 
+#include "runtime/base.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,4 +46,23 @@ char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool special
     encoded_put(e, ids, count, target);
     free(ids);
     return NULL;
+}
+
+char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specials, Encoded *e)
+{
+    const char *end = tokenizer_eos_text(tok);
+    if (!end) {
+        char *error = encode_text(tok, text, n, specials, true, e);
+        encoded_put(e, &(int32_t){tokenizer_eos(tok)}, 1, true);
+        return error;
+    }
+    size_t len = strlen(end);
+    if (n >= len && !memcmp(text + n - len, end, len))
+        return encode_text(tok, text, n, specials, true, e);
+    char *joined = malloc(n + len);
+    memcpy(joined, text, n);
+    memcpy(joined + n, end, len);
+    char *error = encode_text(tok, joined, n + len, specials, true, e);
+    free(joined);
+    return error;
 }

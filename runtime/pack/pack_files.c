@@ -9,9 +9,11 @@
 
 #include "runtime/base.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FLIGHT_MIN = 32 << 20, FLIGHT_A_THREAD = 2 << 20 };
@@ -25,12 +27,19 @@ typedef struct {
     char *why_chat;              /* how the chat format was found */
     Pack pack;
     int64_t to_show;
+    int nfiles;                  /* folders are opened up */
+    char **file;
 } Work;
 
 typedef struct {
     Chunk *chunk;
     Encoded out;
 } Job;
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
 
 static int core_count(void)
 {
@@ -91,10 +100,12 @@ static void show(const Work *w, const Job *job, const RowOut *row, size_t kept, 
     char *place = row->line ? format("%s:%d", file, row->line) : format("%s", file);
     char *title = !row->line
         ? format("%s: a text%s", place, job->chunk->last ? "" : ", its beginning")
-        : format("%s: %s, %zu tokens, %zu %s%s", place, form_keys[row->form], kept, targets,
+        : row->drop
+        ? format("%s: %s: left out, %s", place, pack_format[row->form].keys, drop_why[row->drop])
+        : format("%s: %s, %zu tokens, %zu %s%s", place, pack_format[row->form].keys, kept, targets,
                  targets == 1 ? "target" : "targets",
                  w->pack.kind == KIND_ROWS && !targets ? ": left out"
-                                                       : kept < row->n ? ", cut" : "");
+                 : row->cut || kept < row->n           ? ", cut" : "");
     show_row(w->tok, title, e->id + row->begin, row->line ? e->target + row->begin : NULL, kept);
     free(place);
     free(title);
@@ -105,7 +116,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
 {
     Pack *p = &w->pack;
     Encoded *e = &job->out;
-    bool document = !job->chunk->rows;
+    bool document = job->chunk->reads == READS_TEXT;
     for (int i = 0; i < e->nrows && !p->error; i++) {
         const RowOut *row = &e->row[i];
         char *error = pack_kind(p, row);
@@ -138,15 +149,47 @@ static void job_free(Job *job)
     free(job);
 }
 
+/* Folders become the files in them, by name; what is no data there is told. */
+static void list_files(Work *w)
+{
+    for (int i = 0; i < w->o->nfiles && !w->pack.error; i++) {
+        char *path = w->o->file[i];
+        struct dirent **entry = NULL;
+        struct stat st;
+        int n = strcmp(path, "-") && !stat(path, &st) && S_ISDIR(st.st_mode)
+                    ? scandir(path, &entry, NULL, by_name) : 0, found = 0, others = 0;
+        w->file = realloc(w->file, (size_t)(w->nfiles + (n > 0 ? n : 1)) * sizeof *w->file);
+        if (!entry)              /* no folder, or one that cannot be read: reader_open says it */
+            w->file[w->nfiles++] = format("%s", path);
+        for (int k = 0; k < n; k++) {
+            char *file = format("%s/%s", path, entry[k]->d_name);
+            bool data = *entry[k]->d_name != '.' && reader_takes(file);
+            others += *entry[k]->d_name != '.' && !data;
+            found += data;
+            if (data)
+                w->file[w->nfiles++] = file;
+            else
+                free(file);
+            free(entry[k]);
+        }
+        free(entry);
+        if (n > 0 && !found)
+            pack_fail(&w->pack, (Place){path, 0},
+                      format("a folder without files that end in .jsonl, .ndjson, .json or .txt"));
+        else if (others)
+            fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt\n",
+                    w->o->who, path, others, others == 1 ? "file is" : "files are");
+    }
+}
+
 /* What can be known before anything is read: kinds of files, and how much there is. */
 static int64_t files_check(Work *w)
 {
-    const PackOptions *o = w->o;
     Pack *p = &w->pack;
     int64_t total = 0;
     int inputs = 0;
-    for (int i = 0; i < o->nfiles && !p->error; i++) {
-        const char *path = o->file[i];
+    for (int i = 0; i < w->nfiles && !p->error; i++) {
+        const char *path = w->file[i];
         if (!strcmp(path, "-")) {
             if (inputs++)
                 pack_fail(p, (Place){0}, format("- stands for standard input, which can be read "
@@ -155,17 +198,18 @@ static int64_t files_check(Work *w)
             continue;
         }
         Reader *r;
-        char *error = reader_open(&r, path, w->tok);
+        char *error = reader_open(&r, path, w->tok, w->rules.format);
         if (error) {
             pack_fail(p, (Place){path, 0}, error);
             break;
         }
-        if (!reader_rows(r) && p->kind == KIND_ROWS)
+        if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS)
             pack_fail(p, (Place){path, 0}, format("a text file has no rows: drop --kind rows, or "
                                                   "give rows of JSON (.jsonl)"));
         if (reader_looks_like_rows(r))
             fprintf(stderr, "%s: note: %s is read as one text, though it begins with an "
-                            "object of JSON: rows want a name that ends in .jsonl\n", o->who, path);
+                            "object of JSON: rows want a name that ends in .jsonl\n", w->o->who,
+                    path);
         total = total < 0 ? -1 : total + reader_size(r);
         reader_close(r);
     }
@@ -175,10 +219,10 @@ static int64_t files_check(Work *w)
 /* The next chunk of the files, NULL: none is left. *next: the file behind that of *r. */
 static Chunk *next_chunk(const Work *w, Reader **r, int *next, int64_t *before)
 {
-    while (*r || *next < w->o->nfiles) {
-        const char *path = w->o->file[*next - !!*r];
+    while (*r || *next < w->nfiles) {
+        const char *path = w->file[*next - !!*r];
         if (!*r) {
-            char *error = reader_open(r, path, w->tok);
+            char *error = reader_open(r, path, w->tok, w->rules.format);
             ++*next;
             if (error) {         /* behind the mistakes in what was read before */
                 Chunk *chunk = calloc(1, sizeof *chunk);
@@ -221,7 +265,7 @@ static void read_all(Work *w, Progress *g)
         }
         /* nothing more can be put: wait for the oldest */
         Job *job = jobs_take(jobs, chunk ? 0 : 0.5);
-        if (!job && !chunk && !r && next == o->nfiles && jobs_none(jobs))
+        if (!job && !chunk && !r && next == w->nfiles && jobs_none(jobs))
             break;
         if (job) {
             flight -= (int64_t)job->chunk->n;
@@ -251,8 +295,9 @@ static void report_rules(const Work *w, FILE *to)
         fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
     if (p->kind == KIND_ROWS)
         fprintf(to, "targets: %s\n",
-                p->nform[FORM_TEXT] == p->ndocs + p->no_target ? means[LOSS_ALL]
-                                                               : means[w->rules.loss]);
+                p->own ? "chosen anew for each batch"
+                : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
+                ? means[LOSS_ALL] : means[w->rules.loss]);
 }
 
 static void report(const Work *w, FILE *to)
@@ -260,18 +305,22 @@ static void report(const Work *w, FILE *to)
     const Pack *p = &w->pack;
     if (p->kind == KIND_ROWS)
         fprintf(to, "%s: rows, %lld rows, %lld tokens, %lld targets, %lld cut to %lld tokens, "
-                "%lld left out without a target", p->out, (long long)p->ndocs,
+                "%lld left out %s", p->out, (long long)p->ndocs,
                 (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
-                (long long)p->max_length, (long long)p->no_target);
+                (long long)p->max_length, (long long)p->dropped[DROP_NO_TARGET],
+                drop_why[DROP_NO_TARGET]);
     else
         fprintf(to, "%s: packed, %lld document%s, %lld tokens, all targets", p->out,
                 (long long)p->ndocs, p->ndocs == 1 ? "" : "s", (long long)p->ntokens);
+    for (int i = DROP_NO_TARGET + 1; i < NDROPS; i++)
+        if (p->dropped[i])
+            fprintf(to, ", %lld %s", (long long)p->dropped[i], drop_why[i]);
     fprintf(to, "; %.2f bytes a token, tokenizer %s\nread", (double)p->nbytes / (double)p->ntokens,
             tokenizer_id(w->tok));
     const char *comma = " ";
-    for (int i = 0; i < NFORMS; i++)
+    for (int i = 0; i < NFORMATS; i++)
         if (p->nform[i]) {
-            fprintf(to, "%s%s: %lld", comma, form_keys[i], (long long)p->nform[i]);
+            fprintf(to, "%s%s: %lld", comma, pack_format[i].keys, (long long)p->nform[i]);
             comma = ", ";
         }
     fputc('\n', to);
@@ -292,23 +341,43 @@ static void report(const Work *w, FILE *to)
 static char *find_rules(Work *w, Place *at)
 {
     const PackOptions *o = w->o;
+    w->rules.loss = o->loss;
+    w->rules.max_length = o->max_length ? o->max_length : PACK_LENGTH;
+    w->rules.format = o->format ? format_find(o->format) : NULL;
     char *error = tokenizer_load(&w->tok, o->tokenizer);
     if (error)
         return error;
-    if (tokenizer_eos(w->tok) < 0) {
+    if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own)) {
         *at = (Place){o->tokenizer, 0};
         return format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
                       "or config.json with eos_token_id, beside it");
     }
-    w->rules.loss = o->loss;
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
     return w->rules.no_chat && o->chat ? format("--chat: %s", w->rules.no_chat) : NULL;
+}
+
+/* Nothing is left: why. */
+static char *no_row(const Pack *p)
+{
+    char *why = format("no usable row (%lld %s", (long long)p->dropped[DROP_NO_TARGET],
+                       drop_why[DROP_NO_TARGET]);
+    for (int i = DROP_NO_TARGET + 1; i < NDROPS; i++) {
+        char *longer = p->dropped[i] ? format("%s, %lld %s", why, (long long)p->dropped[i],
+                                              drop_why[i])
+                                     : format("%s", why);
+        free(why);
+        why = longer;
+    }
+    char *all = format("%s)", why);
+    free(why);
+    return all;
 }
 
 static void pack_all(Work *w, FILE *summary)
 {
     const PackOptions *o = w->o;
     Pack *p = &w->pack;
+    list_files(w);
     Progress g = {.who = o->who, .total = files_check(w), .terminal = isatty(STDERR_FILENO)};
     g.began = g.last = clock_seconds();
     if (!p->error)
@@ -319,8 +388,7 @@ static void pack_all(Work *w, FILE *summary)
     if (!p->error)
         read_all(w, &g);
     if (!p->error && p->out && !p->ndocs)
-        pack_fail(p, (Place){o->file[0], 0}, format("no usable row (%lld without a target)",
-                                                    (long long)p->no_target));
+        pack_fail(p, (Place){o->file[0], 0}, no_row(p));
     if (!p->error && p->out && o->chat && !p->nchats)
         pack_fail(p, (Place){0}, format("--chat %s: no row is a conversation", o->chat));
     char *sha256 = reader_sha256();
@@ -346,9 +414,13 @@ char *pack_files(const PackOptions *o, FILE *summary, Place *at)
         pack_all(&w, summary);
         error = w.pack.error;
         *at = w.pack.error_at;
+        at->file = at->file ? format("%s", at->file) : NULL;
         w.pack.error = NULL;
     }
     pack_end(&w.pack);
+    for (int i = 0; i < w.nfiles; i++)
+        free(w.file[i]);
+    free(w.file);
     free(w.rules.no_chat);
     free(w.why_chat);
     tokenizer_free(w.tok);

@@ -28,7 +28,8 @@ struct Reader {
     struct stat st;              /* when opened */
     char *buf;                   /* NULL before the first fill */
     size_t start, end, cap;
-    bool eof, rows, array, begun, done;
+    bool eof, array, begun, done;
+    Reads reads;
     int line;                    /* of the next row */
     int64_t given;               /* bytes handed out */
     const Tokenizer *tok;
@@ -152,12 +153,19 @@ static int first_character(const Reader *r)
     return -1;
 }
 
+static const char json_endings[] = ".jsonl .ndjson .jsonlines .json ";
+
+bool reader_takes(const char *path)
+{
+    return ends_with_any(path, json_endings) || ends_with_any(path, ".txt ");
+}
+
 const char *reader_name(const char *path)
 {
     return strcmp(path, "-") ? path : "standard input";
 }
 
-char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
+char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Format *kind)
 {
     bool standard = !strcmp(path, "-");
     Reader *r = calloc(1, sizeof *r);
@@ -172,7 +180,7 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
     if (r->fd < 0 || fstat(r->fd, &r->st))
         error = format("%s", strerror(errno));
     else if (S_ISDIR(r->st.st_mode))
-        error = format("a folder: name its files, as in %s/*.txt", path);
+        error = format("a folder that cannot be read");
     else if (!(r->regular = S_ISREG(r->st.st_mode)) && !standard)
         error = format("not a regular file: let it flow in, as in ... | gen pack ... -");
     if (!error)
@@ -181,26 +189,34 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok)
         error = refuse(r);
     if (!error && r->eof)
         error = format("empty");
+    int c = error ? -1 : first_character(r);
+    bool json = standard ? c == '{' || c == '['
+                         : ends_with_any(path, json_endings);
+    unsigned may = kind ? kind->reads : READS_OBJECTS | READS_TEXT;
+    if (json && may & READS_OBJECTS)
+        r->reads = READS_OBJECTS;
+    else if (may & (READS_LINES | READS_TEXT))
+        r->reads = may & READS_LINES ? READS_LINES : READS_TEXT;
+    else if (!error)
+        error = format("want objects of JSON for the format %s, in a file that ends in .jsonl, "
+                       ".ndjson or .json", kind->name);
     if (error) {
         reader_close(r);
         return error;
     }
-    int c = first_character(r);
-    r->rows = standard ? c == '{' || c == '['
-                       : ends_with_any(path, ".jsonl .ndjson .jsonlines .json ");
-    r->array = r->rows && c == '[';
+    r->array = r->reads == READS_OBJECTS && c == '[';
     *to = r;
     return NULL;
 }
 
-bool reader_rows(const Reader *r)
+Reads reader_reads(const Reader *r)
 {
-    return r->rows;
+    return r->reads;
 }
 
 bool reader_looks_like_rows(const Reader *r)
 {
-    if (r->rows || first_character(r) != '{')
+    if (r->reads != READS_TEXT || first_character(r) != '{')
         return false;
     const char *head = r->buf + r->start, *lf = memchr(head, '\n', r->end - r->start);
     char *error = lf ? json_check(head, (size_t)(lf - head)) : NULL;
@@ -342,7 +358,7 @@ static void chunk_rows(Reader *r, Chunk *p)
 {
     size_t at = r->start, next = 0;
     int cap = 0;
-    p->rows = true;
+    p->reads = r->reads;
     while (at - r->start < ROWS_CHUNK) {
         Span s;
         const char *error = NULL;
@@ -386,6 +402,7 @@ static void chunk_rows(Reader *r, Chunk *p)
 static void chunk_text(Reader *r, Chunk *p)
 {
     size_t want = TEXT_CHUNK, cut = 0;
+    p->reads = READS_TEXT;
     p->first = !r->begun;
     r->begun = true;
     while (!cut) {
@@ -423,7 +440,7 @@ Chunk *reader_chunk(Reader *r)
         return NULL;
     Chunk *p = calloc(1, sizeof *p);
     p->place = (Place){r->path, 0};
-    (r->rows ? chunk_rows : chunk_text)(r, p);
+    (r->reads == READS_TEXT ? chunk_text : chunk_rows)(r, p);
     struct stat now;
     if (r->done && !p->error && r->regular &&
         (fstat(r->fd, &now) || now.st_size != r->st.st_size ||

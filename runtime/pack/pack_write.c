@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK = 4 << 20, DEFAULT_LENGTH = 1024 };
+enum { BLOCK = 4 << 20 };
 
 const char *const kind_name[] = {"auto", "packed", "rows"};
 const char *const loss_name[] = {"", "last", "assistant", "all"};
@@ -93,21 +93,23 @@ void pack_begin(Pack *p)
 
 char *pack_kind(Pack *p, const RowOut *row)
 {
-    bool document = row->form == FORM_DOCUMENT;
+    const Format *f = &pack_format[row->form];
+    bool document = f->reads == READS_TEXT;
+    p->own = f->own;
     if (p->kind == KIND_AUTO) {
-        p->kind = row->masked ? KIND_ROWS : KIND_PACKED;
+        p->kind = f->rows ? KIND_ROWS : KIND_PACKED;
         if (p->kind == KIND_PACKED && p->max_length)
             return format("--max-length cuts rows, and these are packed documents: drop it%s",
                           document ? "" : " or add --kind rows");
     }
     if (p->kind == KIND_ROWS && !p->max_length)
-        p->max_length = DEFAULT_LENGTH;
+        p->max_length = PACK_LENGTH;
     if (p->kind == KIND_ROWS && document)
         return format("a text file is a document without rows: pack it on its own, without "
                       "--kind rows");
-    if (p->kind == KIND_PACKED && row->masked)
+    if (p->kind == KIND_PACKED && f->rows)
         return format("%s make rows with masked prompts; they cannot be packed with plain text",
-                      form_keys[row->form]);
+                      f->keys);
     return NULL;
 }
 
@@ -123,17 +125,20 @@ static void counts_add(Pack *p, const RowOut *row)
 size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
                 size_t *targets)
 {
+    const bool first = pack_format[row->form].own;   /* else nothing predicts it */
     size_t n = row->n;
     counts_add(p, row);
     if (p->kind == KIND_ROWS && p->max_length < (int64_t)n) {
         n = (size_t)p->max_length;
         p->cut++;
     }
+    p->cut += row->cut;
     *targets = 0;
-    for (size_t i = 1; i < n; i++)       /* nothing predicts the first token */
+    for (size_t i = !first; i < n; i++)
         *targets += target[i];
-    if (p->kind == KIND_ROWS && !*targets) {
-        p->no_target++;
+    Drop drop = row->drop || p->kind == KIND_PACKED || *targets ? row->drop : DROP_NO_TARGET;
+    if (drop) {
+        p->dropped[drop]++;
         return n;
     }
     spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
@@ -184,7 +189,14 @@ static void add_count(StWriter *w, const char *key, int64_t n)
 void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules)
 {
     StWriter *w = st_writer(TOKENFILE_FORMAT);
-    bool masked = p->kind == KIND_ROWS && p->ntargets < p->ntokens - p->ndocs;
+    static const char *const dropped[] = {
+        "",
+#define DROP(id, name, why) "dropped_" name,
+#include "runtime/pack/drops.def"
+#undef DROP
+    };
+    int64_t all = p->own ? p->ntokens : p->ntokens - p->ndocs;
+    bool masked = p->kind == KIND_ROWS && p->ntargets < all;
     uint32_t crc;
     spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
     st_add(w, "tokens", ST_I32, 1, &p->ntokens);
@@ -195,12 +207,19 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *
     st_add_meta(w, "tokenizer", tokenizer_id(tok));
     add_count(w, "vocab", tokenizer_size(tok));
     add_count(w, "eos", tokenizer_eos(tok));
+    if (tokenizer_mask(tok) >= 0)
+        add_count(w, "mask_id", tokenizer_mask(tok));
+    if (tokenizer_pad(tok) >= 0)
+        add_count(w, "pad_id", tokenizer_pad(tok));
     add_count(w, "documents", p->ndocs);
     st_add_meta(w, "sha256", sha256);
     if (p->kind == KIND_ROWS) {
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
-        add_count(w, "dropped_no_target", p->no_target);
+        for (int i = 1; i < NDROPS; i++)
+            add_count(w, dropped[i], p->dropped[i]);
+        if (p->own)
+            st_add_meta(w, "targets", "own");
         if (rules->loss != LOSS_DEFAULT)
             st_add_meta(w, "loss_on", loss_name[rules->loss]);
     }

@@ -128,6 +128,7 @@ cat > $scratch/alpaca.json << END
   "input": "1 2", "output": "3"}
 ]
 END
+cp $scratch/prompts.jsonl $scratch/prompts.txt
 same "Alpaca's keys, an array of rows" "$scratch/prompts.jsonl" "$scratch/alpaca.json"
 for input in a.txt prompts.jsonl; do
     $pack -o $scratch/1.st $scratch/$input > $scratch/log
@@ -283,7 +284,18 @@ refuse "unknown kind" "$good" "--kind heap" 'want auto, packed or rows, got heap
 refuse "unknown option" "$good" "--frob" 'unknown option --frob'
 refuse "a misspelt option" "$good" "--los-on all" 'did you mean --loss-on?'
 refuse "standard input twice" "$good" "- -" 'can be read once'
-refuse "a folder" "$good" "$scratch" 'a folder: name its files'
+refuse "an unknown format" "$good" "--format txt" \
+    'want messages, conversations, prompt, alpaca, text.*, got txt: did you mean text'
+refuse "objects of another format" '{"prompt":"a","completion":"b"}' "--format text" 'x.jsonl:1: text: want a string'
+mkdir $scratch/in $scratch/none
+printf 'two' > $scratch/in/b.txt
+printf '{"text":"one"}' > $scratch/in/a.jsonl
+touch $scratch/in/README $scratch/in/.hidden $scratch/none/README
+refuse "a folder without data" "$good" "$scratch/none" 'none: a folder without files that end in .jsonl'
+$pack -o $scratch/1.st $scratch/in > $scratch/log 2>&1
+verdict "a folder" "$($work/test dump $scratch/1.st | diff - <(printf '111* 110* 101* 256*\n116* 119* 111* 256*\n')
+    grep -q 'note: .*in: 1 file is not read' $scratch/log || cat $scratch/log)"
+same "--format: JSON as one text" "--format file $scratch/prompts.jsonl" "$scratch/prompts.txt"
 printf 'a\0b' > $scratch/zero.txt
 refuse "a text with zeros" "$good" "$scratch/zero.txt" 'zero.txt: byte 1 is 0: binary data'
 refuse "--kind rows for a text file" "$good" "--kind rows $scratch/a.txt" 'a.txt: a text file has no rows'

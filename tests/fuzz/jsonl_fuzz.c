@@ -1,4 +1,4 @@
-// link: pack_rows pack_chat pack_encoded pack_write names base json crc32c safetensors safetensors_write
+// link: pack_rows format_* pack_chat pack_encoded pack_write names base json crc32c safetensors safetensors_write
 // link: sha256 tokenizer* bpe tokens wordpiece -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
@@ -66,8 +66,8 @@ static void one_row(unsigned how, const char *text, size_t n)
     Rules rules = chats[how % 3][how / 3 % 3];
     rules.loss = (Loss)(how >> 6);
     Span span = {0, n, 7};
-    Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .rows = true, .span = &span,
-                   .nspans = 1};
+    Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .reads = READS_OBJECTS,
+                   .span = &span, .nspans = 1};
     Encoded out = {0};
     rows_encode(&rules, tok, &chunk, &out);
     WANT(out.nrows + !!out.error == 1);
@@ -80,7 +80,7 @@ static void one_row(unsigned how, const char *text, size_t n)
         WANT(out.row->begin == 0 && out.row->n == out.n && out.n);
         WANT(!pack_kind(&p, out.row));
         size_t kept = pack_row(&p, out.id, out.target, out.row, &targets);
-        WANT(p.ndocs + p.no_target == 1 && kept <= out.n && targets < kept);
+        WANT(p.ndocs + p.dropped[DROP_NO_TARGET] == 1 && kept <= out.n && targets < kept);
         WANT(p.kind != KIND_ROWS || (int64_t)kept <= p.max_length);
         WANT(p.ntokens == (p.ndocs ? (int64_t)kept : 0) && p.ntargets == (int64_t)targets);
         WANT(rules.loss != LOSS_ALL || targets == kept - 1);

@@ -1,0 +1,83 @@
+/* format_prompt.c -- {"prompt", "completion"}: strings or lists of messages; Alpaca's keys.
+ *
+ * Out:   the ids of both and the end-of-text token; those of the completion are targets. */
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What Alpaca's rows are told the model with; an answer follows. */
+static const char alpaca_plain[] =
+    "Below is an instruction that describes a task. Write a response that appropriately completes "
+    "the request.\n\n### Instruction:\n%s\n\n### Response:\n";
+static const char alpaca_input[] =
+    "Below is an instruction that describes a task, paired with an input that provides further "
+    "context. Write a response that appropriately completes the request.\n\n### Instruction:\n%s"
+    "\n\n### Input:\n%s\n\n### Response:\n";
+
+/* Two strings. */
+static char *encode_pair(const Rules *rules, const Tokenizer *tok, const char *prompt,
+                         const char *completion, Encoded *e, RowOut *row)
+{
+    size_t np = strlen(prompt), nc = strlen(completion), nsuffix, head, begin = e->n;
+    row->bytes = (int64_t)(np + nc);
+    if (rules->loss == LOSS_ASSISTANT)
+        return format("--loss-on assistant wants messages; here are strings: last is the "
+                      "completion, all is the prompt too");
+    /* BERT's would close the prompt before the completion begins */
+    tokenizer_suffix(tok, &nsuffix);
+    if (nsuffix)
+        return format("this tokenizer appends special tokens to every text; prompts cannot be "
+                      "masked");
+    char *joined = malloc(np + nc + 1);
+    memcpy(joined, prompt, np);
+    memcpy(joined + np, completion, nc + 1);
+    char *error = encode_text(tok, prompt, np, true, false, e);
+    head = e->n - begin;         /* the prompt alone, which goes away again */
+    if (!error)
+        error = encode_ended(tok, joined, np + nc, true, e);
+    free(joined);
+    if (error)
+        return error;
+    size_t n = e->n - begin - head;
+    row->not_prefix = head > n ||
+                      memcmp(e->id + begin, e->id + begin + head, head * sizeof *e->id);
+    memmove(e->id + begin, e->id + begin + head, n * sizeof *e->id);
+    e->n = begin + n;
+    memset(e->target + begin, 1, n);
+    if (rules->loss != LOSS_ALL)
+        memset(e->target + begin, 0, head < n ? head : n);
+    return NULL;
+}
+
+char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                    RowOut *row)
+{
+    const cJSON *prompt = json_get(s->json, "prompt"), *completion = json_get(s->json, "completion");
+    char *error = NULL;
+    if (cJSON_IsArray(prompt) && cJSON_IsArray(completion) && completion->child)
+        return chat_encode(rules, tok, prompt, completion, cJSON_GetArraySize(prompt), e, row);
+    const char *p = sample_string(s, "prompt", &error);
+    const char *c = sample_string(s, "completion", &error);
+    return error ? error : encode_pair(rules, tok, p, c, e, row);
+}
+
+char *format_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                    RowOut *row)
+{
+    char *error = NULL;
+    const cJSON *given = json_get(s->json, "input");
+    const char *instruction = sample_string(s, "instruction", &error);
+    const char *output = sample_string(s, "output", &error);
+    const char *input = given && !cJSON_IsNull(given) ? sample_string(s, "input", &error) : "";
+    if (error)
+        return error;
+    char *prompt = *input ? format(alpaca_input, instruction, input)
+                          : format(alpaca_plain, instruction);
+    error = encode_pair(rules, tok, prompt, output, e, row);
+    free(prompt);
+    return error;
+}
