@@ -6,6 +6,7 @@
 #include "runtime/data/tokenizer_parts.h"
 
 #include "runtime/base.h"
+#include "runtime/data/words.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/files/json.h"
 
@@ -188,7 +189,14 @@ char *tokenizer_parse(Tokenizer **to, const char *text, size_t n, const char *co
     char *id = id_of(text, n);
     snprintf(t->id, sizeof t->id, "%s", id);
     free(id);
-    error = load_model(t, json);
+    if (words_plain(json)) {
+        cJSON *layout = NULL;
+        error = words_layout(json, &layout);
+        cJSON_Delete(json);
+        json = layout;
+    }
+    if (!error)
+        error = load_model(t, json);
     cJSON_Delete(json);
     if (!error && config)
         error = prefixed("tokenizer_config.json", load_config(t, config, nconfig));

@@ -1,7 +1,8 @@
-/* tokenizer.h -- text to ids and back: byte-level BPE from a tokenizer.json, or plain bytes.
+/* tokenizer.h -- text to ids and back: byte-level BPE, WordPiece or words from a tokenizer.json, or
+ * plain bytes.
  *
  * In:    UTF-8 text (any bytes with the byte vocabulary).
- * Out:   the ids of Hugging Face tokenizers for the GPT-2, Llama-3 and Qwen2 layouts.
+ * Out:   the ids of Hugging Face tokenizers for the GPT-2, Llama-3, Qwen2 and BERT layouts.
  * Keeps: errors are malloc'ed messages, NULL means fine. One encode at a time per Tokenizer; a
  *        thread more takes a twin. */
 #ifndef DIECAST_TOKENIZER_H
@@ -13,9 +14,9 @@
 
 typedef struct Tokenizer Tokenizer;
 
-/* path: a tokenizer.json, or "bytes": ids 0..255 are the bytes, 256 ends a text. Files beside
- * tokenizer.json tell the end-of-text token: tokenizer_config.json, or where that does not,
- * eos_token_id of config.json, or of generation_config.json. */
+/* path: a tokenizer.json, also a plain one (words.h), or "bytes": ids 0..255 are the bytes, 256 ends
+ * a text. Files beside tokenizer.json tell the end-of-text token: tokenizer_config.json, or where
+ * that does not, eos_token_id of config.json, or of generation_config.json. */
 char *tokenizer_load(Tokenizer **t, const char *path);
 /* The same from memory; config may be NULL. */
 char *tokenizer_parse(Tokenizer **t, const char *json, size_t n, const char *config,
@@ -45,6 +46,9 @@ const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n);
 /* *ids is malloc'ed. Bad UTF-8 is an error that names its offset. */
 char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specials,
                        int32_t **ids, size_t *nids);
+/* What the model would look up, piece by piece. */
+char *tokenizer_pieces(Tokenizer *t, const char *text, size_t n,
+                       void (*each)(void *user, const char *piece, size_t n), void *user);
 /* The largest position up to n at which text may be cut so that its parts, encoded one by one
  * without specials, give the ids of the whole, whatever follows; 0: none. */
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n);

@@ -278,7 +278,7 @@ static char *bert_load(Tokenizer *t, const cJSON *n)
     return error;
 }
 
-/* The one thing that Replace may be: see plain.c. */
+/* The one thing that Replace may be: see words.h. */
 static char *replace_load(Tokenizer *t, const cJSON *n)
 {
     const char *regex = json_word(json_get(json_get(n, "pattern"), "Regex"));

@@ -97,6 +97,8 @@ struct Tokenizer {
     Ids ends;                    /* of config.json, when nothing else says */
     char *eos_text;
     char id[64];
+    void (*each)(void *user, const char *piece, size_t n);   /* gets pieces instead of the model */
+    void *user;
     bool twin;                   /* all but model and match belongs to another */
 };
 

@@ -134,12 +134,12 @@ static bool find_other(const Cutting *c, size_t n, size_t at, size_t *from, size
 
 static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, Ids *to)
 {
+    if (k == t->nsplits && t->each)
+        return t->each(t->user, text, n), NULL;
     if (k == t->nsplits && t->bpe)
         return bpe_encode(t->bpe, text, n, to);
-    if (k == t->nsplits) {
-        wordpiece_encode(t->words, text, n, to);
-        return NULL;
-    }
+    if (k == t->nsplits)
+        return wordpiece_encode(t->words, text, n, to), NULL;
     Cutting c = {.t = t, .k = k, .text = text, .to = to};
     for (size_t at = 0, from, end; at < n && !c.error; at = end) {
         bool found = t->split[k].find == FIND_PATTERN ? find_pattern(&c, n, at, &from, &end)

@@ -528,6 +528,18 @@ bool json_write_hf(FILE *to, const cJSON *value)
     return !ferror(to);
 }
 
+bool json_write_object(FILE *to, const cJSON *value)
+{
+    for (const cJSON *i = value->child; i; i = i->next) {
+        fputs(i == value->child ? "{\n  " : ",\n  ", to);
+        write_string(to, i->string);
+        fputs(": ", to);
+        write_leaf(to, i);
+    }
+    fputs(value->child ? "\n}\n" : "{}\n", to);
+    return !ferror(to);
+}
+
 /* What fd holds; closes it. */
 static char *read_whole(int fd, const char *path, size_t max, size_t *n, char **error)
 {

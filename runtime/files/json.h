@@ -33,6 +33,9 @@ size_t json_unescape(const char *raw, size_t n, char *out);
 /* As Python's json.dumps(value, indent=2, sort_keys=True) and a newline; a number that is not
  * finite becomes null. false: the stream failed or the tree is deeper than JSON_DEPTH. */
 bool json_write_hf(FILE *to, const cJSON *value);
+/* As Python's json.dumps(value, indent=2) and a newline; an object whose members are no lists and no
+ * objects, in their order. */
+bool json_write_object(FILE *to, const cJSON *value);
 /* Python's repr of a finite double in at most 60 characters: the shortest text that reads back
  * equal. */
 void json_float_text(double value, char text[64]);

@@ -1,4 +1,4 @@
-// link: base json crc32c tokenizer* bpe tokens wordpiece -lcjson -lpcre2-8 -lutf8proc -lm
+// link: base json crc32c tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* tokenizer_fuzz.c -- loads hostile tokenizer.json files; compares ids with a slow encoder.
  *
  * In:     first byte 0xff: a tokenizer.json follows; else it chooses a tokenizer for the text.

@@ -5,9 +5,11 @@ Usage: tokenizer_ids.py OUT_FOLDER        (needs the package tokenizers; nothing
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
 tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part.
 """
+import collections
 import json
 import os
 import random
+import re
 import sys
 import unicodedata
 
@@ -47,6 +49,9 @@ WORDY = [
     "\u039f\u0394\u039f\u03a3 \u03a3\u03a3 \u03b1\u03a3.\u03b2", "shall" * 3, "shallshallsh", "shallshallsha", "a" * 12, "\u6771" * 12, "\u00e9" * 12, "a" * 13, "\u0301" * 13,
     "king's\u2014king\u2019s \u00abking\u00bb $5 +1 <a> ^b `c ~d |e", "a\u00adb c\u200bd e\ufefff g\u2060h", "##ing king##ing ## ###", "a\u0000b\ufffdc\u0007d",
 ]
+# small letters: the final sigma and what may stand around it, Turkish, German, letters that grow
+GREEK = ["\u039f\u0394\u039f\u03a3 \u039f\u0394\u039f\u03a3. \u039f\u0394\u039f\u03a3's \u03a3 \u03a3\u03a3 \u03c3\u03a3 1\u03a3 \u1fbf\u03a3 A\u0301\u03a3\u0301 A\u03a3\u0301b \u02b0\u03a3 A\u02b0\u03a3 A.\u03a3.B A\u03a3-B",
+         "\u0130STANBUL I\u0131 \u0130\u03a3", "STRASSE \u1e9e GR\u00dc\u1e9eE \u01c5 \u01c4 \u023a \u212a \u2126 \u2160 \u24b6", "\U00010400\U0001e900 \ua64a \u13a0 \u10a0"]
 
 
 def corpus(seed):
@@ -226,6 +231,40 @@ def parts(path):
         f.write(",\n".join(rows) + "\n]}\n")
 
 
+def plain(out):
+    """A vocabulary counted from a text as Python counts it; its twin for Hugging Face, with the same ids."""
+    names = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    space = re.compile("[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
+    lines = [s.replace("\n", " ").replace("\0", "") for s in [*corpus(7)][:400] + FIXED + 9 * GREEK]
+    lines = [s for s in lines if not any(n in s for n in names)]
+    counts = collections.Counter(w for s in lines for w in space.split(s.lower()) if w)
+    first = {w: i for i, w in enumerate(counts)}
+    best = sorted(counts, key=lambda w: (-counts[w], first[w]))[:200]
+    vocab = {w: i for i, w in enumerate(names + best)}
+    sigma = (r"[\p{Cased}&&[^\p{Case_Ignorable}]]\p{Case_Ignorable}*+\K" "\u03a3" r"(?!\p{Case_Ignorable}*+\p{Cased})")
+    t = Tokenizer(models.WordLevel(vocab, "[UNK]"))
+    t.normalizer = normalizers.Sequence([normalizers.Replace(Regex(sigma), "\u03c2"), normalizers.Lowercase()])
+    t.pre_tokenizer = pre.WhitespaceSplit()
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in names])
+    t.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(n, vocab[n]) for n in ("[CLS]", "[SEP]")])
+    rng = random.Random("plain")
+    texts = lines[-30:] + GREEK + WORDY + [random_text(rng) for _ in range(60)]
+    for s in texts:
+        want = [1] + [vocab.get(w, 3) for w in space.split(s.lower()) if w] + [2]
+        assert any(n in s for n in names) or t.encode(s).ids == want, s
+    for name in ("plain", "twin"):
+        os.makedirs(os.path.join(out, name), exist_ok=True)
+        with open(os.path.join(out, name, "tokenizer.json"), "w") as f:
+            f.write(json.dumps(vocab if name == "plain" else json.loads(t.to_str()), indent=2, sort_keys=name == "twin") + "\n")
+    with open(os.path.join(out, "plain", "corpus.txt"), "w", newline="") as f:
+        f.write("\n".join(lines) + "\n")
+    with open(os.path.join(out, "plain", "expected.json"), "w") as f:
+        f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"cases": [\n' % tokenizers.__version__)
+        f.write(",\n".join(json.dumps(c) for c in cases(t, texts)) + "\n]}\n")
+
+
 def cases(t, texts):
     rows = []
     for s in texts:
@@ -240,6 +279,7 @@ def cases(t, texts):
 
 def main(out):
     parts(os.path.join(out, "parts.json"))
+    plain(out)
     for make in (gpt2, llama3, qwen2, added, unknown, dropping, bert, cased, level):
         folder = os.path.join(out, make.__name__)
         os.makedirs(folder, exist_ok=True)

@@ -6,6 +6,7 @@
 #include "../../runtime/base.h"
 #include "../../runtime/files/json.h"
 #include "../../runtime/data/tokenizer.h"
+#include "../../runtime/data/words.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -192,6 +193,67 @@ static void check_parts(const char *path)
     }
 }
 
+/* NULL, or why text is not what the file holds. */
+static char *file_differs(const char *path, const char *text)
+{
+    size_t n, i = 0;
+    char *error, *want = file_read(path, 1 << 28, &n, &error);
+    while (want && want[i] && want[i] == text[i])
+        i++;
+    return !want ? error : want[i] == text[i] ? NULL : format("%s: byte %zu differs", path, i);
+}
+
+/* A vocabulary counted from lines, of at most `most` words; NULL or what went wrong. */
+static char *counted(const char *text, size_t n, int64_t most, char **plain, char **twin)
+{
+    Words *w = NULL;
+    char *error = words_begin(&w);
+    for (const char *p = text, *lf; p < text + n && !error; p = lf + 1) {
+        lf = memchr(p, '\n', (size_t)(text + n - p));
+        lf = lf ? lf : text + n;
+        error = words_count(w, p, (size_t)(lf - p));
+    }
+    if (!error)
+        words_vocabulary(w, most, plain, twin);
+    words_free(w);
+    return error;
+}
+
+static void check_words(void)
+{
+    size_t n, ntwin;
+    char *error, *text = file_read("tests/tokenizer/plain/corpus.txt", 1 << 28, &n, &error);
+    char *plain = NULL, *twin = NULL, *file, *whole = NULL;
+    error = text ? counted(text, n, 200, &plain, &twin) : error;
+    if (!error)
+        error = file_differs("tests/tokenizer/plain/tokenizer.json", plain);
+    verdict("words are counted as Python counts them", error);
+    error = plain ? file_differs("tests/tokenizer/twin/tokenizer.json", twin) : error;
+    verdict("their twin is what Hugging Face writes", error);
+    Tokenizer *t = NULL;
+    file = file_read("tests/tokenizer/plain/expected.json", 1 << 28, &ntwin, &error);
+    cJSON *json = file ? json_parse(file, ntwin, &error) : NULL;
+    if (json && twin)
+        error = tokenizer_parse(&t, twin, strlen(twin), NULL, 0);
+    for (const cJSON *c = json ? json_get(json, "cases")->child : NULL; c && !error; c = c->next)
+        error = check_case(t, c);
+    verdict("the twin gives the same ids", error);
+    if (!error && (tokenizer_pad(t) != 0 || tokenizer_mask(t) != 4 || !tokenizer_special(t, 1) ||
+                   !tokenizer_special(t, 2) || tokenizer_special(t, 3) || tokenizer_special(t, 5)))
+        error = "others";
+    verdict("words: [PAD], [CLS], [SEP] and [MASK] are special", error);
+    tokenizer_free(t);
+    static const char few[] = "b A\na B\xc3\xa9 c\tb";
+    error = counted(few, sizeof few - 1, 10000, &plain, &whole);
+    verdict("a small text has few words", error ? error : strcmp(plain,
+            "{\n  \"[PAD]\": 0,\n  \"[CLS]\": 1,\n  \"[SEP]\": 2,\n  \"[UNK]\": 3,\n  "
+            "\"[MASK]\": 4,\n  \"b\": 5,\n  \"a\": 6,\n  \"b\\u00e9\": 7,\n  \"c\": 8\n}\n")
+            ? plain : NULL);
+    error = counted("a\xff", 2, 10000, &plain, &whole);
+    verdict("words: bad UTF-8 names its offset",
+            error && !strcmp(error, "byte 1: not UTF-8") ? NULL : "other message");
+}
+
 /* ---- the split vectors: every expected piece is a token of its own, taken whole -------------- */
 
 static const char *const alphabet_of[] = {[' '] = "\u0120", ['\n'] = "\u010a", ['\r'] = "\u010d",
@@ -371,6 +433,16 @@ static const struct {
     {"Metaspace", "{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"model\":{" AB "}}",
      "BertPreTokenizer, Punctuation or a Sequence of them, got Metaspace"},
     {"no model", "{}", "model: want an object"},
+    {"words without [SEP]", "{\"[UNK]\":0,\"[CLS]\":1,\"a\":2}",
+     "a plain vocabulary, \"token\": id, without an id for [SEP]"},
+    {"words with a text as id", "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":\"b\"}",
+     "model.vocab: a: want an id"},
+    {"plain words: id twice", "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":2}",
+     "model.vocab: id 2 belongs to two tokens"},
+    {"a Replace of something else",
+     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":"
+           "{\"String\":\"a\"},\"content\":\"b\"}"),
+     "normalizer: Replace: only of a final sigma"},
     {"no JSON", "{", "want a key in quotes"},
 };
 
@@ -562,6 +634,7 @@ int main(int argc, char **argv)
         check_folder(argv[i]);
     check_parts("tests/tokenizer/parts.json");
     verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
+    check_words();
     check_splits();
     check_refused();
     check_ends("tests/tokenizer/qwen2/tokenizer.json");
