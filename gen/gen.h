@@ -329,6 +329,8 @@ int family_count(void);
 const Family *family_row(int i);
 const Family *family_find(const char *name);
 const FamilyClass *family_class(const char *name, const char *head);    /* NULL: it has none */
+/* Whether its config.json says that field. */
+bool family_writes(const Family *f, const char *path);
 const char *family_leaf(const char *path);                  /* the last name of a path */
 /* Modules as PEFT names them, each once; how many: linear layers but the head, those of them that get
  * adapters by default, and embedding and head. */

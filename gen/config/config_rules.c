@@ -270,6 +270,10 @@ static void check_family(const Config *c, const Family *f)
         refuse_set(c, F_model_attention_bias, F_model_attention_bias,
                    text_print("only %s leaves a choice; %s has its own biases: leave it out",
                               bias_choosers(), f->name));
+    for (int i = F_model_dropout; i <= F_model_attention_dropout; i++)
+        if (c->v[i].f > 0 && !family_writes(f, field_row[i].path))
+            err_add(c->v[i].loc, "%s: models of the family %s have none, and their config.json could "
+                    "not say it; leave it out", field_row[i].path, f->name);
     for (int i = F_model_bos; i <= F_model_eos; i++)
         if (c->v[i].i >= c->v[F_model_vocab].i)
             err_add(c->v[i].loc,

@@ -33,6 +33,19 @@ const FamilyClass *family_class(const char *name, const char *head)
     return NULL;
 }
 
+static const struct { const char *family, *written; } key_row[] = {
+#define CONFIG_KEY(family, key, written, value) {#family, written},
+#include "runtime/model/families.def"
+};
+
+bool family_writes(const Family *f, const char *path)
+{
+    for (size_t i = 0; i < sizeof key_row / sizeof *key_row; i++)
+        if (!strcmp(key_row[i].family, f->name) && !strcmp(key_row[i].written, path))
+            return true;
+    return false;
+}
+
 const char *family_leaf(const char *path)
 {
     return strrchr(path, '.') ? strrchr(path, '.') + 1 : path;

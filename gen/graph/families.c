@@ -56,6 +56,33 @@ static int block_sites(const Build *b)
     return n;
 }
 
+/* Places of a block where the model itself may drop: attention's probabilities, what attention and
+ * feed-forward part give. Each has a site, whether it drops or not. */
+static int block_drops(const Build *b)
+{
+    int n = 0;
+    for (const char *p = b->family->block; *p; p += strcspn(p, " "), p += *p == ' ')
+        n += is_step(p, "attention") ? 2 : is_step(p, "ffn") ? 1 : 0;
+    return n;
+}
+
+/* Share dropped in the pass being written. */
+static double drop_share(const Build *b, int field)
+{
+    double p = config_float(b->c, field);
+    return b->mode <= MODE_AGAIN ? p : 0;
+}
+
+/* Attributes and noise of an op of that place of its block; outside of blocks the site stands behind
+ * theirs. */
+static void drop_attrs(Build *b, Op *op, double p, int place)
+{
+    int64_t drops = block_drops(b), behind = b->region ? place : drops * b->stack.layers.n;
+    op_in(op, build_input(b, b->noise));
+    op_float(op, "dropout", p), op_int(op, "site", b->stack.site + behind);
+    op_int(op, "sites", b->region ? drops : 0);
+}
+
 /* An activation with the rows of x. */
 static Ref activation(Build *b, const char *name, Ref x, Dim width)
 {
@@ -409,7 +436,27 @@ static Ref attention(Build *b, Ref qkv)
     if (op_takes(op->kind, "mask"))
         op_word(op, "mask", b->both_ways ? "full" : "causal");
     op_float(op, "scale", 1 / sqrt((double)b->D));
+    double p = drop_share(b, F_model_attention_dropout);
+    int place = b->drops++;
+    if (p > 0)
+        drop_attrs(b, op, p, place);
     return o;
+}
+
+/* What a part of the block gives, elements of it dropped. */
+static Ref drop(Build *b, const char *name, Ref x)
+{
+    double p = drop_share(b, F_model_dropout);
+    int place = b->drops++;
+    if (!(p > 0))
+        return x;
+    b->loc = config_loc(b->c, F_model_dropout);
+    Ref y = activation(b, name, x, columns(x));
+    Op *op = build_op(b, OP_dropout);
+    op_in(op, x);
+    drop_attrs(b, op, p, place);
+    op_out(op, y);
+    return y;
 }
 
 static Ref pointwise(Build *b, int kind, const char *name, Ref x, Dim width)
@@ -664,6 +711,7 @@ static void step_attention(Build *b, const char *next)
     b->loc = config_loc(b->c, F_model_hidden);
     b->x = linear(b, "o", y, dim_heads(b), dim_C(b), &o, 1, biased(b, BIAS_O));
     residual_init(b, parameter_name(b, "o", "w"));
+    b->x = drop(b, "o.drop", b->x);
 }
 
 static void step_ffn(Build *b, const char *next)
@@ -678,6 +726,7 @@ static void step_ffn(Build *b, const char *next)
     y = pointwise(b, op_find(b->family->activation), "act", y, F);
     b->x = linear(b, "down", y, F, dim_C(b), &down, 1, bias);
     residual_init(b, parameter_name(b, "down", "w"));
+    b->x = drop(b, "down.drop", b->x);
 }
 
 static void step_dense(Build *b, const char *next)
@@ -689,11 +738,23 @@ static void step_dense(Build *b, const char *next)
     b->x = pointwise(b, op_find(b->family->activation), "dense.act", y, dim_C(b));
 }
 
+/* Behind the steps before the first block, in training with dropout. */
+static void step_drop(Build *b, const char *next)
+{
+    b->loc = config_loc(b->c, F_model_dropout);
+    Ref y = result(b, "embed.drop", dim_C(b), next);
+    Op *op = build_op(b, OP_dropout);
+    op_in(op, b->x);
+    drop_attrs(b, op, drop_share(b, F_model_dropout), 0);
+    op_out(op, y);
+    b->x = y;
+}
+
 static const struct { const char *word; void (*write)(Build *b, const char *next); } steps[] = {
     {"tokens", step_tokens}, {"norm_e", step_norm_e},       {"keep", step_keep},
     {"add", step_add},       {"norm1", step_norm1},         {"norm2", step_norm2},
     {"ffn", step_ffn},       {"attention", step_attention}, {"dense", step_dense},
-    {"norm_f", step_norm_f}, {"types", step_types},
+    {"norm_f", step_norm_f}, {"types", step_types},         {"drop", step_drop},
 };
 
 /* The stage that a step belongs to: sums and norms to the layers before them, but for a norm right
@@ -732,12 +793,16 @@ static void walk(Build *b, const char *list, Ref to)
 
 /* ---- the public pieces ----------------------------------------------------------------------- */
 
-void family_first(Build *b, Ref to) { walk(b, b->family->first, to); }
+void family_first(Build *b, Ref to)
+{
+    bool drops = drop_share(b, F_model_dropout) > 0;
+    walk(b, drops ? text_print("%s drop", b->family->first) : b->family->first, to);
+}
 
 void family_block(Build *b)
 {
     b->block_first = b->p->nops;
-    b->sites = 0;
+    b->sites = b->drops = 0;
     walk(b, b->family->block, b->mode == MODE_AGAIN ? (Ref){0} : ref_loop(b->x.v, 1));
     b->block_last = b->p->nops;
 }

@@ -385,6 +385,18 @@ static void grad_add(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[1], dy);
 }
 
+/* The same mask again, of the gradient. */
+static void grad_dropout(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, OP_dropout);
+    op_in(op, dy), op_in(op, fwd->in[1]);
+    op_out(op, dx);
+    copy_attrs(op, fwd);
+    contribute(b, fwd->in[0], dx);
+}
+
 /* Each row goes to one place at most, so that the way back is a gather too. */
 static void grad_gather(Build *b, const Op *fwd, int i)
 {

@@ -20,7 +20,7 @@ typedef enum {
 typedef struct {
     const char *name;        /* part of its values' names: "" or "top." */
     Dim layers;
-    int64_t site;            /* the first of its dropout sites */
+    int64_t site;            /* the first of its dropout sites, of adapters and of places alike */
 } Stack;
 
 /* Parameters that are updated together, by gradients, a norm and an input `hyper` of their own. */
@@ -53,6 +53,7 @@ typedef struct {
     Dim size[8];
     Dtype act;               /* activations and compute weights */
     int sites;               /* dropout sites handed out in a block, and behind the blocks */
+    int drops;               /* places of a block that may drop, so far */
     Value *types;            /* of tokens, where the family has a table of them; decode: of the one */
     /* what rows are made of in the place of tokens: floats (B, T, X); the name of their linear layer
      * in weights' files */

@@ -48,6 +48,31 @@ static const char *fits_head_size(const Graph *g, const Op *op)
     return d > 128 || d % 2 ? "head_dim: want an even number from 2 to 128" : NULL;
 }
 
+/* Attention with dropout. */
+static const char *fits_drops(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_attr(op, "dropout") ? NULL : "nothing is dropped";
+}
+
+static const char *fits_undropped(const Graph *g, const Op *op)
+{
+    (void)g;
+    return op_attr(op, "dropout") ? "probabilities are dropped" : NULL;
+}
+
+static const char *fits_drops_head_size(const Graph *g, const Op *op)
+{
+    const char *why = fits_drops(g, op);
+    return why ? why : fits_head_size(g, op);
+}
+
+static const char *fits_undropped_head_size(const Graph *g, const Op *op)
+{
+    const char *why = fits_undropped(g, op);
+    return why ? why : fits_head_size(g, op);
+}
+
 /* The norm at op or behind a sum writes rows with room behind their columns. */
 static const char *fits_wide_rows(const Graph *g, const Op *op)
 {

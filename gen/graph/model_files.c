@@ -14,7 +14,9 @@
 
 char *model_fields(const Config *c)
 {
-    static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"};
+    static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"},
+        *const shapeless[] = {"lora.dropout", "lora.fold", "model.init_std", "model.dropout",
+                              "model.attention_dropout"};
     Str s = {0};
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path;
@@ -22,8 +24,9 @@ char *model_fields(const Config *c)
                       objective_owns(c->v[F_objective].s, path);
         for (size_t j = 0; j < sizeof also / sizeof also[0]; j++)
             wanted |= !strcmp(path, also[j]);
-        if (wanted && field_applies(c, i) && strcmp(path, "lora.dropout") && strcmp(path, "lora.fold") &&
-            strcmp(path, "model.init_std"))
+        for (size_t j = 0; j < sizeof shapeless / sizeof shapeless[0]; j++)
+            wanted &= strcmp(path, shapeless[j]) != 0;
+        if (wanted && field_applies(c, i))
             str_print(&s, "%s=%s\n", path, value_print(field_row[i].type, &c->v[i]));
     }
     return s.text;

@@ -42,7 +42,7 @@ static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
  * lengths as whole. (B, T, (H + 2 K) D) */
 static double flops_attention(const Op *op)
 {
-    const Value *x = op->in[op->nin >= 4].v;
+    const Value *x = op->in[op->nout == 1].v;        /* the backward pass has dqkv alone */
     const Attr *mask = op_attr(op, "mask");
     bool limit = op->kind == OP_attention_limit || op->kind == OP_attention_limit_bwd,
          half = limit || (mask && !strcmp(mask->word, "causal"));

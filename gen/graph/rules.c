@@ -227,6 +227,20 @@ static char *attributes_fault(const Rule *rule, const Op *op)
     return NULL;
 }
 
+/* What drops has its probability, site and noise; what does not, none of these. */
+static char *drops_fault(const Rule *rule, const Op *op)
+{
+    const Operand *last = rule->nin ? &rule->in[rule->nin - 1] : NULL;
+    if (!last || last->often != '?' || !word_is(last->name, "noise"))
+        return NULL;
+    static const char *const key[] = {"dropout", "site", "sites"};
+    for (int i = 0; i < 3; i++)
+        if (!op_attr(op, key[i]) != (op->nin < rule->nin))
+            return text_print("dropout, site, sites and an operand noise: want all or none, found "
+                              "%s %s", op_attr(op, key[i]) ? "a" : "no", key[i]);
+    return NULL;
+}
+
 /* ---- dimensions ------------------------------------------------------------------------------ */
 
 /* What the letters and `act` of a row stand for in one op. */
@@ -414,6 +428,8 @@ char *op_fault(const Program *p, const Op *op)
     char *fault = attributes_fault(rule, op);
     if (!fault)
         fault = operands_fault(rule, op);
+    if (!fault)
+        fault = drops_fault(rule, op);
     if (!fault)
         fault = places_fault(p, op);
     return fault ? text_print("%s: %s", op_row[op->kind].name, fault) : NULL;

@@ -276,7 +276,8 @@ static void merge_in_place(Graph *g)
                 if (out.v->storage == in.v->storage)
                     continue;
                 bool fit = out.v->kind == VK_TEMP && in.v->kind == VK_TEMP && stored(out.v) &&
-                           stored(in.v) && (value_bytes(out.v) == value_bytes(in.v));
+                           stored(in.v) && value_bytes(out.v) == value_bytes(in.v) &&
+                           !out.v->count == !in.v->count;    /* one is no slot of an array */
                 for (int n = 0; n < g->nvalues; n++)
                     saved[n] = *g->values[n];
                 if (fit)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "math.h"
+#include "philox.h"
 #include "tile.h"
 #if defined __AMX_BF16__ && defined ACT_BF16
 /* bf16 products on matrix tiles where T and D are multiples of 32, else fp32 ones */
@@ -59,6 +60,10 @@ typedef struct {
     AttentionMask mask;
     const int32_t *places, *ends;
     const int32_t *limits;       /* length (B); limit (B, T); from 0 to T */
+    const uint32_t *noise;       /* of dropout of the probabilities, see philox.h; NULL: none */
+    uint32_t site;               /* the place, as its op has it */
+    float p;
+    int64_t sample, head;        /* of the block at work */
 } AttentionRule;
 
 /* The keys that the queries of one block meet: query i those from begin[i] to end[i] - 1. Neither
@@ -156,6 +161,42 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
     }
 }
 
+/* kept (nk, ATTENTION_BLOCK) = 0 where dropped, else 1 / (1 - p), of keys j0.., a multiple of 4, and
+ * queries i0... A lane is a query, the four words of a draw its next four keys. */
+static inline void attention_kept_(float *restrict kept, const AttentionRule *rule, int64_t i0,
+                                   int64_t j0, int64_t nk, int64_t lanes, int64_t T)
+{
+    enum { N = ATTENTION_BLOCK };
+    const uint32_t *noise = rule->noise, site = dropout_place(rule->site);
+    const uint32_t threshold = dropout_threshold(rule->p), key0 = noise[0] ^ site * 0x9E3779B9u;
+    const uint32_t key1 = noise[1], step = noise[2], sample = noise[3] + (uint32_t)rule->sample;
+    const float scale = 1.0f / (1.0f - rule->p);
+    for (int64_t j = 0; j < nk; j += 4) {
+        const uint32_t quad = dropout_quad_of_key(T, rule->head, j0 + j);
+        float *row = kept + j * N;
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++) {
+            uint32_t a = quad, b = (uint32_t)(i0 + i), c = sample, d = step;
+#pragma GCC unroll 10
+            for (uint32_t round = 0; round < 10; round++)
+                PHILOX_ROUND(a, b, c, d, key0, key1, round);
+            row[i] = a >= threshold ? scale : 0.0f;
+            row[N + i] = b >= threshold ? scale : 0.0f;
+            row[2 * N + i] = c >= threshold ? scale : 0.0f;
+            row[3 * N + i] = d >= threshold ? scale : 0.0f;
+        }
+    }
+}
+
+static inline void attention_drop_(float *restrict s, const float *restrict kept, int64_t nk,
+                                   int64_t lanes)
+{
+    for (int64_t j = 0; j < nk; j++)
+#pragma omp simd
+        for (int64_t i = 0; i < lanes; i++)
+            s[j * ATTENTION_BLOCK + i] *= kept[j * ATTENTION_BLOCK + i];
+}
+
 static inline int64_t attention_lanes_(int64_t n)
 {
     return (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
@@ -199,6 +240,7 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
 {
     _Alignas(64) float qt[ATTENTION_D * ATTENTION_BLOCK], ot[ATTENTION_D * ATTENTION_BLOCK];
     _Alignas(64) float s[ATTENTION_BLOCK * ATTENTION_BLOCK], kv[2][ATTENTION_BLOCK * ATTENTION_D];
+    _Alignas(64) float kept[ATTENTION_BLOCK * ATTENTION_BLOCK];
     float max[ATTENTION_BLOCK], sum[ATTENTION_BLOCK];
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
@@ -216,6 +258,10 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
                               .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
         attention_mask_(s, &keys, j0, nk, lanes, scale);
         attention_softmax_(s, ot, max, sum, nk, lanes, D);
+        if (rule->noise) {
+            attention_kept_(kept, rule, i0, j0, nk, lanes, T);
+            attention_drop_(s, kept, nk, lanes);
+        }
         tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = D, .b = s,
                               .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
     }
@@ -268,7 +314,7 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], p[N / 2 * N];
-    _Alignas(64) float ot[ATTENTION_D * N], s[N * N];
+    _Alignas(64) float ot[ATTENTION_D * N], s[N * N], kept[N * N];
     float max[N], sum[N];
     const int64_t nq = T - i0 < N ? T - i0 : N;
     AttentionKeys keys;
@@ -282,6 +328,10 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
         amx_product(s, N, k + j0 * row, row, qt, N, nk, nq, D, false);
         attention_mask_(s, &keys, j0, nk, nq, scale);
         attention_softmax_(s, ot, max, sum, nk, nq, D);
+        if (rule->noise) {
+            attention_kept_(kept, rule, i0, j0, nk, nq, T);
+            attention_drop_(s, kept, nk, nq);
+        }
         attention_round_pairs_(p, s, nk, nq);
         amx_product(ot, N, vt + j0, T, p, N, D, nq, nk, true);
     }
@@ -295,10 +345,12 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
 }
 #endif
 
-/* The rule of sequence b. */
-static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b, int64_t T)
+/* The rule of sequence b and query head h. */
+static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b, int64_t h,
+                                            int64_t T)
 {
     AttentionRule of_b = *rule;
+    of_b.sample = b, of_b.head = h;
     if (of_b.places)
         of_b.places += b * T, of_b.ends += b * T;
     if (of_b.limits)
@@ -328,7 +380,7 @@ static inline void attention_forward(act_t *restrict o, float *restrict lse,
         const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;
         act_t *to = o + ((b * T + i0) * NH + h) * D;
         const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
-        const AttentionRule of_b = attention_rule_(rule, b, T);
+        const AttentionRule of_b = attention_rule_(rule, b, h, T);
 #ifdef ATTENTION_AMX
         if (amx) {
             attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
@@ -379,6 +431,53 @@ static inline void attention_limit_fwd(act_t *restrict o, float *restrict lse,
     attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
+/* The same with dropout of the probabilities at a site, see philox.h; lse is that of all scores. */
+static inline void attention_drop_fwd(act_t *restrict o, float *restrict lse,
+                                      const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
+                                      int64_t KV, int64_t D, AttentionMask mask, float scale,
+                                      const uint32_t *noise, uint32_t site, float p, void *ws)
+{
+    const AttentionRule rule = { .mask = mask, .noise = noise, .site = site, .p = p };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_docs_drop_fwd(act_t *restrict o, float *restrict lse,
+                                           const act_t *restrict qkv,
+                                           const int32_t *restrict places,
+                                           const int32_t *restrict ends, int64_t B, int64_t T,
+                                           int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
+                                           float scale, const uint32_t *noise, uint32_t site,
+                                           float p, void *ws)
+{
+    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends, .noise = noise,
+                                 .site = site, .p = p };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_length_drop_fwd(act_t *restrict o, float *restrict lse,
+                                             const act_t *restrict qkv,
+                                             const int32_t *restrict lengths, int64_t B, int64_t T,
+                                             int64_t NH, int64_t KV, int64_t D, float scale,
+                                             const uint32_t *noise, uint32_t site, float p,
+                                             void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths, .noise = noise,
+                                 .site = site, .p = p };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_limit_drop_fwd(act_t *restrict o, float *restrict lse,
+                                            const act_t *restrict qkv,
+                                            const int32_t *restrict limits, int64_t B, int64_t T,
+                                            int64_t NH, int64_t KV, int64_t D, float scale,
+                                            const uint32_t *noise, uint32_t site, float p,
+                                            void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits, .noise = noise,
+                                 .site = site, .p = p };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
 /* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
  * D), which is followed by the keys transposed (B, KV, D, T) bf16. */
 /* One key head of one sequence: where its rows begin and the strides between them. */
@@ -412,7 +511,7 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N];
-    _Alignas(64) float s[N * N], ds[N * N];
+    _Alignas(64) float s[N * N], ds[N * N], kept[N * N];
     _Alignas(64) float rows[4][N * ATTENTION_D];
     float lse[N] = { 0 }, delta[N] = { 0 };
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
@@ -438,7 +537,13 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
         tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = D, .al = 1, .b = dot, .ldb = N,
                               .m = nk, .n = lanes, .k = D });
         attention_mask_(s, &keys, j0, nk, lanes, g->scale);
+        if (g->rule.noise) {
+            attention_kept_(kept, &g->rule, i0, j0, nk, lanes, T);
+            attention_drop_(ds, kept, nk, lanes);
+        }
         attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
+        if (g->rule.noise)
+            attention_drop_(s, kept, nk, lanes);
         tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
                               .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
         tile_product(&(Tile){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
@@ -460,7 +565,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     _Alignas(64) uint32_t qp[N / 2 * ATTENTION_D], dop[N / 2 * ATTENTION_D];
     _Alignas(64) uint32_t dsp[N / 2 * N];
     _Alignas(64) uint16_t p16[N * N], ds16[N * N];
-    _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N];
+    _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N], kept[N * N];
     float lse[N] = { 0 }, delta[N] = { 0 };
     const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
     const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
@@ -481,7 +586,13 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
         amx_product(s, N, g->k + j0 * row, row, qt, N, nk, nq, D, false);
         amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
         attention_mask_(s, &keys, j0, nk, nq, g->scale);
+        if (g->rule.noise) {
+            attention_kept_(kept, &g->rule, i0, j0, nk, nq, T);
+            attention_drop_(ds, kept, nk, nq);
+        }
         attention_block_ds_(s, ds, lse, delta, nk, nq, g->scale);
+        if (g->rule.noise)
+            attention_drop_(s, kept, nk, nq);
         for (int64_t j = 0; j < nk; j++) {
             act_from_float(p16 + j * N, s + j * N, nq);
             act_from_float(ds16 + j * N, ds + j * N, nq);
@@ -522,13 +633,14 @@ static inline void attention_backward(act_t *restrict dqkv, const act_t *restric
         AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums,
                             .dv = sums + (in_place ? KV * D : T * D), .T = T, .D = D, .row = row,
                             .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
-                            .rule = attention_rule_(rule, b, T),
+                            .rule = attention_rule_(rule, b, 0, T),
                             .kt = kt ? kt + task * D * T : NULL };
         for (int64_t t = 0; t < T; t++) {
             memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
             memset(g.dv + t * g.ldd, 0, sizeof(float) * (size_t)D);
         }
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
+            g.rule.head = h;
             g.q = qkv + at + h * D;
             g.dq = dqkv + at + h * D;
             g.o = o + b * T * NH * D + h * D;
@@ -588,6 +700,56 @@ static inline void attention_limit_bwd(act_t *restrict dqkv, const act_t *restri
                                        float scale, void *ws)
 {
     const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                      const act_t *restrict o, const float *restrict lse,
+                                      const act_t *restrict qkv, int64_t B, int64_t T, int64_t NH,
+                                      int64_t KV, int64_t D, AttentionMask mask, float scale,
+                                      const uint32_t *noise, uint32_t site, float p, void *ws)
+{
+    const AttentionRule rule = { .mask = mask, .noise = noise, .site = site, .p = p };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_docs_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                           const act_t *restrict o, const float *restrict lse,
+                                           const act_t *restrict qkv,
+                                           const int32_t *restrict places,
+                                           const int32_t *restrict ends, int64_t B, int64_t T,
+                                           int64_t NH, int64_t KV, int64_t D, AttentionMask mask,
+                                           float scale, const uint32_t *noise, uint32_t site,
+                                           float p, void *ws)
+{
+    const AttentionRule rule = { .mask = mask, .places = places, .ends = ends, .noise = noise,
+                                 .site = site, .p = p };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_length_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                             const act_t *restrict o, const float *restrict lse,
+                                             const act_t *restrict qkv,
+                                             const int32_t *restrict lengths, int64_t B, int64_t T,
+                                             int64_t NH, int64_t KV, int64_t D, float scale,
+                                             const uint32_t *noise, uint32_t site, float p,
+                                             void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LENGTH, .limits = lengths, .noise = noise,
+                                 .site = site, .p = p };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_limit_drop_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                            const act_t *restrict o, const float *restrict lse,
+                                            const act_t *restrict qkv,
+                                            const int32_t *restrict limits, int64_t B, int64_t T,
+                                            int64_t NH, int64_t KV, int64_t D, float scale,
+                                            const uint32_t *noise, uint32_t site, float p,
+                                            void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits, .noise = noise,
+                                 .site = site, .p = p };
     attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 

@@ -7,8 +7,8 @@
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
 
+#include "dropout.h"
 #include "gemm.h"
-#include "philox.h"
 #include "tile.h"
 
 enum {
@@ -53,22 +53,6 @@ static inline void lora_init(Lora *l)
         gemm_init(&l->du[p]);
         gemm_init(&l->db[p]);
     }
-}
-
-/* y = drop(x), (rows, in) */
-static inline void lora_drop_(act_t *restrict y, const act_t *restrict x, const uint32_t *noise,
-                              uint32_t site, const Lora *l)
-{
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < l->rows; i++)
-        for (int64_t c = 0; c < l->in; c += LORA_COLS) {
-            const int64_t n = l->in - c < LORA_COLS ? l->in - c : LORA_COLS, at = i * l->in + c;
-            float mask[LORA_COLS];
-            dropout_mask(mask, noise, site, l->T, i, c, n, l->dropout);
-#pragma omp simd
-            for (int64_t k = 0; k < n; k++)
-                act_store(y + at + k, act_load(x + at + k) * mask[k]);
-        }
 }
 
 /* c (rows, n), ldc apart, += u (rows, k), ldu apart, times m (k, n) fp32; where noise is given, the
@@ -139,7 +123,8 @@ static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, c
         gemm_run(&l->u, u, x, a, NULL, ws);
     for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank) {
         if (l->dropout > 0) {
-            lora_drop_(at.dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l);
+            dropout_rows(at.dropped, x, noise, site * LORA_PARTS + (uint32_t)p, l->dropout,
+                         l->rows, l->T, l->in);
             gemm_run(&l->u, u + p * l->rank, at.dropped, a + p * l->rank * l->in, NULL, ws);
         }
         lora_transpose_(at.matrix, b, l->width[p], l->rank);
@@ -163,7 +148,7 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
         gemm_run(&l->db[p], db + above, dy + l->col[p], u + first, NULL, ws);
         if (l->dropout > 0) {
             const uint32_t mask = site * LORA_PARTS + (uint32_t)p;
-            lora_drop_(at.dropped, x, noise, mask, l);
+            dropout_rows(at.dropped, x, noise, mask, l->dropout, l->rows, l->T, in);
             gemm_run(&l->da, da + first * in, at.du + first, at.dropped, NULL, ws);
             lora_update_(dx, in, in, at.du + first, all, l->rank, at.matrix + first * in, noise,
                          mask, l);

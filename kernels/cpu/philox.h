@@ -31,7 +31,11 @@ static inline void philox(const uint32_t ctr[4], const uint32_t key[2], uint32_t
  * first sample }. Row r of a micro-batch is position t = r % T of sample b = r / T. The four words of
  * counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site * 0x9E3779B9, seed high)
  * belong to the elements element / 4 * 4 + 0..3; one is dropped when its word < p * 2^32. 0 <= p < 1.
- * site: a number of its own for every place that drops. */
+ * site: a number of its own for every mask: 4 s + part for an adapter's parts 0..2 of the layer that
+ * has the number s among linear layers; 4 s + 3 for the place that has the number s among those where
+ * the model itself drops, which is what dropout_place() says.
+ * Attention's probabilities: the row is the query, the element of head h and key j is h * T' + j where
+ * T' is T rounded up to a multiple of 4, so that no quad has two heads in it. */
 static inline uint32_t dropout_threshold(float p)
 {
     return (uint32_t)((double)p * 4294967296.0);
@@ -45,6 +49,17 @@ static inline void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_
     philox(ctr, key, out);
 }
 
+static inline uint32_t dropout_place(uint32_t s)
+{
+    return 4 * s + 3;
+}
+
+/* The quad of a key, of attention's probabilities. */
+static inline uint32_t dropout_quad_of_key(int64_t T, int64_t head, int64_t key)
+{
+    return (uint32_t)(head * ((T + 3) / 4) + key / 4);
+}
+
 /* 1 when the element is kept. */
 static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, int64_t row,
                                uint32_t element, float p)
@@ -54,12 +69,36 @@ static inline int dropout_keep(const uint32_t *noise, uint32_t site, int64_t T, 
     return out[element % 4] >= dropout_threshold(p);
 }
 
+enum { DROPOUT_QUADS = 64 };     /* drawn side by side */
+
+/* kept (4 * DROPOUT_QUADS) = 0 where dropped, 1 / (1 - p) where kept: quads `quad` of positions t of
+ * samples b, each (DROPOUT_QUADS). */
+static inline void dropout_quads(float *restrict kept, const uint32_t *noise, uint32_t site,
+                                 const uint32_t *quad, const uint32_t *t, const uint32_t *b, float p)
+{
+    const uint32_t threshold = dropout_threshold(p), key0 = noise[0] ^ site * 0x9E3779B9u;
+    const uint32_t key1 = noise[1], step = noise[2], sample = noise[3];
+    const float scale = 1.0f / (1.0f - p);
+    uint32_t words[4 * DROPOUT_QUADS];
+#pragma omp simd
+    for (int q = 0; q < DROPOUT_QUADS; q++) {
+        uint32_t x = quad[q], y = t[q], z = sample + b[q], w = step;
+#pragma GCC unroll 10
+        for (uint32_t round = 0; round < 10; round++)
+            PHILOX_ROUND(x, y, z, w, key0, key1, round);
+        words[4 * q] = x, words[4 * q + 1] = y, words[4 * q + 2] = z, words[4 * q + 3] = w;
+    }
+#pragma omp simd
+    for (int k = 0; k < 4 * DROPOUT_QUADS; k++)
+        kept[k] = words[k] >= threshold ? scale : 0.0f;
+}
+
 /* Elements first .. first+n-1 of a row: mask (n) = 0 where dropped, 1 / (1 - p) where kept. first is
  * a multiple of 4. */
 static inline void dropout_mask(float *restrict mask, const uint32_t *noise, uint32_t site,
                                 int64_t T, int64_t row, int64_t first, int64_t n, float p)
 {
-    enum { QUADS = 64 };
+    enum { QUADS = DROPOUT_QUADS };
     const uint32_t threshold = dropout_threshold(p), key0 = noise[0] ^ site * 0x9E3779B9u;
     const uint32_t key1 = noise[1], t = (uint32_t)(row % T), step = noise[2];
     const uint32_t sample = noise[3] + (uint32_t)(row / T);

@@ -1,7 +1,7 @@
 /* attention.h -- attention of a sequence and its gradient in double, for the tests of every target.
  *
  * In:    qkv (B, T, NH + 2 KV, D): q, k, v; query head h uses key head h / (NH / KV).
- * Out:   o (B, T, NH, D) = softmax(scale q k^T) v over the keys that the query meets;
+ * Out:   o (B, T, NH, D) = softmax(scale q k^T) v over the keys that the query meets, with dropout;
  *        lse (B, NH, T). */
 #ifndef DIECAST_KERNELS_REFERENCE_ATTENTION_H
 #define DIECAST_KERNELS_REFERENCE_ATTENTION_H
@@ -15,7 +15,14 @@
 typedef struct {
     const int32_t *places, *ends, *lengths, *limits;
     int causal;
+    const double *kept;      /* (B, NH, T, T): what each probability is multiplied with; NULL: 1 */
 } AttentionPairs;
+
+/* r: of (B, NH, T) */
+static inline double attention_kept_ref(const AttentionPairs *p, int64_t r, int64_t j, int64_t T)
+{
+    return p->kept ? p->kept[r * T + j] : 1;
+}
 
 static inline int attention_meets_ref(const AttentionPairs *p, int64_t b, int64_t t, int64_t j,
                                       int64_t T)
@@ -53,7 +60,8 @@ static inline void attention_fwd_ref(double *o, double *lse, const double *qkv,
                     max = s > max ? s : max;
                 else if (pass == 1)
                     sum += __builtin_exp(s - max);
-                const double p = pass == 2 ? __builtin_exp(s - max) / sum : 0;
+                const double kept = attention_kept_ref(pairs, r, j, T);
+                const double p = pass == 2 ? __builtin_exp(s - max) / sum * kept : 0;
                 for (int64_t d = 0; pass == 2 && d < D; d++)
                     y[d] += p * k[j * row + KV * D + d];
             }
@@ -75,16 +83,17 @@ static inline void attention_bwd_ref(double *dqkv, const double *dout, const dou
         const int64_t y = ((b * T + t) * NH + h) * D;
         for (int64_t j = 0; j < T; j++) {
             const int64_t k = k0 + j * row, v = k + KV * D;
+            const double kept = attention_kept_ref(pairs, r, j, T);
             double s = 0, dp = 0;
             if (!attention_meets_ref(pairs, b, t, j, T))
                 continue;
             for (int64_t d = 0; d < D; d++) {
                 s += scale * qkv[q + d] * qkv[k + d];
-                dp += dout[y + d] * (qkv[v + d] - o[y + d]);
+                dp += dout[y + d] * (kept * qkv[v + d] - o[y + d]);
             }
             const double p = __builtin_exp(s - lse[r]), ds = p * dp * scale;
             for (int64_t d = 0; d < D; d++) {
-                dqkv[v + d] += p * dout[y + d];
+                dqkv[v + d] += p * kept * dout[y + d];
                 dqkv[q + d] += ds * qkv[k + d];
                 dqkv[k + d] += ds * qkv[q + d];
             }

@@ -106,8 +106,25 @@ static double attention_loss(void *ctx)
     return dot(g->o, g->dout, out_size(&g->s));
 }
 
-/* Forward and backward of one shape against the reference, and that against finite differences. */
-static void check_sequences(const Shape s, const AttentionPairs pairs)
+static const uint32_t noise[4] = { 1234567, 89, 3, 40 };
+enum { SITE = 6 };
+
+/* What each probability (B, NH, T, T) is multiplied with. */
+static double *kept_by(const Shape *s, float p)
+{
+    double *kept = NEW(double, s->B * s->NH * s->T * s->T);
+    for (int64_t i = 0; i < s->B * s->NH * s->T * s->T; i++) {
+        const int64_t j = i % s->T, t = i / s->T % s->T, h = i / s->T / s->T % s->NH;
+        const int64_t b = i / s->T / s->T / s->NH;
+        const uint32_t element = (uint32_t)(h * ((s->T + 3) / 4 * 4) + j);
+        kept[i] = dropout_keep(noise, 4 * SITE + 3, s->T, b * s->T + t, element, p) ? 1 / (1 - p) : 0;
+    }
+    return kept;
+}
+
+/* Forward and backward of one shape against the reference, and that against finite differences; p: share
+ * of the probabilities that are dropped. */
+static void check_dropped(const Shape s, AttentionPairs pairs, float p)
 {
     const int64_t n = qkv_size(&s), m = out_size(&s), L = s.B * s.NH * s.T;
     const float scale = 1 / sqrtf((float)s.D);
@@ -117,7 +134,10 @@ static void check_sequences(const Shape s, const AttentionPairs pairs)
                 : pairs.causal ? ATTENTION_CAUSAL
                                : ATTENTION_FULL,
         .places = pairs.places, .ends = pairs.ends,
-        .limits = pairs.lengths ? pairs.lengths : pairs.limits };
+        .limits = pairs.lengths ? pairs.lengths : pairs.limits,
+        .noise = p > 0 ? noise : NULL, .site = SITE, .p = p };
+    if (p > 0)
+        pairs.kept = kept_by(&s, p);
     act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1), *o = NEW(act_t, m),
         *d = NEW(act_t, n);
     float *lse = NEW(float, L);
@@ -141,6 +161,15 @@ static void check_sequences(const Shape s, const AttentionPairs pairs)
     check_act_terms("dqkv", d, rd, d_terms, n, s.T * s.NH / s.KV + 3 * s.D);
     if (n < 6000)
         check_gradient("dqkv", attention_loss, &g, g.qkv, rd, n);
+}
+
+static void check_sequences(const Shape s, const AttentionPairs pairs)
+{
+    /* of each way to meet about every third shape with dropout, not always the same */
+    const int form = pairs.causal + (pairs.places != NULL) * 2 + (pairs.lengths != NULL) * 4 + (pairs.limits != NULL) * 5;
+    check_dropped(s, pairs, 0);
+    if ((s.T + s.D + form) % 3 == 0)
+        check_dropped(s, pairs, 0.3f);
 }
 
 TEST(attention_bwd)
@@ -215,6 +244,30 @@ TEST(attention_limit_alone)
     attention_fwd(one_o, lse, qkv, 1, PLACES, s.NH, s.KV, s.D, ATTENTION_FULL, 0.2f, ws);
     check_act("without padding", o, act_double(one_o, PLACES * orow), PLACES * orow,
               2 * (s.T + 2 * s.D));
+}
+
+/* A sample's masks do not depend on how a step is cut into micro-batches. */
+TEST(attention_drop_cut)
+{
+    const Shape s = { 2, 70, 4, 2, 32 };
+    const int64_t n = qkv_size(&s), m = out_size(&s), L = s.NH * s.T, size = sizeof(act_t);
+    const uint32_t second[4] = { noise[0], noise[1], noise[2], noise[3] + 1 };
+    const float scale = 0.2f, p = 0.5f;
+    act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1);
+    act_t *o[2] = { NEW(act_t, m), NEW(act_t, m) }, *d[2] = { NEW(act_t, n), NEW(act_t, n) };
+    float *lse[2] = { NEW(float, 2 * L), NEW(float, 2 * L) };
+    void *ws = new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, size));
+    for (int cut = 0; cut < 2; cut++)
+        for (int64_t b = 0; b <= cut; b++) {
+            const uint32_t *key = b ? second : noise;
+            attention_drop_fwd(o[cut] + b * m / 2, lse[cut] + b * L, qkv + b * n / 2, s.B - cut, s.T, s.NH,
+                               s.KV, s.D, ATTENTION_CAUSAL, scale, key, SITE, p, ws);
+            attention_drop_bwd(d[cut] + b * n / 2, dout + b * m / 2, o[cut] + b * m / 2, lse[cut] + b * L,
+                               qkv + b * n / 2, s.B - cut, s.T, s.NH, s.KV, s.D, ATTENTION_CAUSAL, scale,
+                               key, SITE, p, ws);
+        }
+    check_same("o", o[0], o[1], m * size);
+    check_same("dqkv", d[0], d[1], n * size);
 }
 
 /* Documents of one sequence give what each gives alone: in fp32 the same bits where a document

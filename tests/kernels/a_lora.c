@@ -140,15 +140,13 @@ TEST(lora_gradient)
  * asked for. */
 TEST(lora_masks)
 {
-    Lora l = { .rows = 40, .in = 101, .T = 10, .dropout = 0.25f };
-    const int64_t n = l.rows * l.in;
+    enum { ROWS = 40, IN = 101, T = 10 };
+    const int64_t n = ROWS * IN;
     act_t *x = act_normal(n, 3, 0.1), *all = NEW(act_t, n), *half = NEW(act_t, n);
-    lora_drop_(all, x, noise, 9, &l);
-    Lora part = l;
-    part.rows = 20;
+    dropout_rows(all, x, noise, 9, 0.25f, ROWS, T, IN);
     const uint32_t second[4] = { noise[0], noise[1], noise[2], noise[3] + 2 };
-    lora_drop_(half, x, noise, 9, &part);
-    lora_drop_(half + n / 2, x + n / 2, second, 9, &part);
+    dropout_rows(half, x, noise, 9, 0.25f, ROWS / 2, T, IN);
+    dropout_rows(half + n / 2, x + n / 2, second, 9, 0.25f, ROWS / 2, T, IN);
     check_same("two halves", all, half, n * (int64_t)sizeof(act_t));
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++)

@@ -1,10 +1,10 @@
-/* b_math.c -- types.h, math.h and philox.h. */
+/* b_math.c -- types.h, math.h, philox.h and dropout.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../kernels/cpu/dropout.h"
 #include "../../kernels/cpu/math.h"
-#include "../../kernels/cpu/philox.h"
 #include "harness.h"
 
 /* Error of got beyond slack, in units in the last place of the float nearest to want. */
@@ -88,6 +88,33 @@ TEST(dropout)
     double n = 400.0 * T * N;
     check_true("share kept", fabs((double)kept / n - 0.7) < 6 * sqrt(0.21 / n));
     check_true("sites are independent", fabs((double)differ / n - 0.42) < 6 * sqrt(0.25 / n));
+}
+
+/* Rows much narrower and wider than what is drawn at once; the site's own mask; samples cut in two. */
+TEST(dropout_rows)
+{
+    static const int64_t columns[] = { 1, 3, 8, 24, 64, 127, 130, 600 };
+    enum { T = 7, ROWS = 4 * T };
+    const float p = 0.3f;
+    const uint32_t noise[4] = { random_u32(), random_u32(), 7, 40 };
+    const uint32_t second[4] = { noise[0], noise[1], 7, 42 };
+    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++) {
+        const int64_t C = columns[k], n = ROWS * C;
+        act_t *x = act_normal(n, 0, 1), *y = NEW(act_t, n), *half = NEW(act_t, n);
+        double *want = NEW(double, n), *kept = NEW(double, n);
+        for (int64_t i = 0; i < n; i++)
+            kept[i] = dropout_keep(noise, 4 * 5 + 3, T, i / C, (uint32_t)(i % C), p) ? 1 / (1 - p) : 0;
+        dropout_fwd_ref(want, act_double(x, n), kept, n);
+        dropout_fwd(y, x, noise, 5, p, ROWS, T, C);
+        check_act("y", y, want, n, 1);
+        for (int64_t i = 0; i < n; i++)
+            check_true("zeros", kept[i] != 0 || act_load(y + i) == 0);
+        dropout_fwd(half, x, noise, 5, p, ROWS / 2, T, C);
+        dropout_fwd(half + n / 2, x + n / 2, second, 5, p, ROWS / 2, T, C);
+        check_same("two halves", half, y, n * (int64_t)sizeof *y);
+        dropout_fwd(x, x, noise, 5, p, ROWS, T, C);
+        check_same("in place", x, y, n * (int64_t)sizeof *y);
+    }
 }
 
 TEST(act_round_trip)

@@ -105,11 +105,12 @@ static inline void attention_fwd_terms(double *o, double *lse, const double *lse
         for (int64_t j = 0; j < T; j++) {
             if (!attention_meets_ref(pairs, b, t, j, T))
                 continue;
+            const double kept = attention_kept_ref(pairs, r, j, T);
             const double off = dot_off_(&s, q, k + j * row, D, scale), p = exp(s - lse_[r]);
             max = s > max ? s : max;
             squares += p * p * off;
             for (int64_t d = 0; d < D; d++) {
-                const double v = k[j * row + KV * D + d];
+                const double v = kept * k[j * row + KV * D + d];
                 y[d] += p * p * v * v * (1 + off);
             }
         }
@@ -137,18 +138,19 @@ static inline void attention_bwd_terms(double *dqkv, const double *o_off, const 
             if (!attention_meets_ref(pairs, b, t, j, T))
                 continue;
             const int64_t k = k0 + j * row, v = k + KV * D;
+            const double kept = attention_kept_ref(pairs, r, j, T);
             double s, dp = 0, squares = 0;
             const double off = 1 + dot_off_(&s, qkv + q, qkv + k, D, scale) +
                                lse_off[r] * lse_off[r];
             for (int64_t d = 0; d < D; d++) {
-                const double g = dout[y + d], x = qkv[v + d];
+                const double g = dout[y + d], x = kept * qkv[v + d];
                 dp += g * (x - o[y + d]);
                 squares += g * g * (x * x + o[y + d] * o[y + d] + o_off[y + d] * o_off[y + d]);
             }
             const double p = exp(s - lse[r]), pp = p * p;
             const double ds = scale * scale * pp * (squares + dp * dp * off);
             for (int64_t d = 0; d < D; d++) {
-                dqkv[v + d] += pp * dout[y + d] * dout[y + d] * off;
+                dqkv[v + d] += pp * kept * kept * dout[y + d] * dout[y + d] * off;
                 dqkv[q + d] += ds * qkv[k + d] * qkv[k + d];
                 dqkv[k + d] += ds * qkv[q + d] * qkv[q + d];
             }

@@ -346,6 +346,8 @@ static const struct { const char *name, *from, *to, *says; } mistakes[] = {
     {"index", "$b.qkv.w[l]", "$b.qkv.w[l+1]", "linear: index of b.qkv.w beyond its 4 elements"},
     {"outside", "= embed %tokens[m], $wte", "= embed %tokens[m], $b.norm1.w[l]",
      "embed: wte = b.norm1.w is f32[24], want act[V,C] = f32[?,24]"},
+    {"drops", "  mask causal", "  mask causal  dropout 0.5",
+     "attention: dropout, site, sites and an operand noise: want all or none, found a dropout"},
 };
 
 static const char *parsed(const char *scratch, const char *text)

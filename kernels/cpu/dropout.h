@@ -1,0 +1,66 @@
+/* dropout.h -- dropout of rows (Srivastava et al. 2014), and of their gradient: the same mask again.
+ *
+ * In:    x (rows, C) act_t; noise, site: see philox.h.
+ * Out:   y = 0 where dropped, else x / (1 - p). y may be x.
+ * Keeps: one rounding at the store; the mask is never stored. */
+#ifndef DIECAST_KERNELS_DROPOUT_H
+#define DIECAST_KERNELS_DROPOUT_H
+
+#include "philox.h"
+
+#ifdef KERNEL_REFERENCE
+#include "../reference/dropout.h"
+#endif
+
+enum { DROPOUT_COLS = 512 };     /* of a row at a time */
+
+/* site: as philox.h counts. */
+static inline void dropout_rows(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
+                                float p, int64_t rows, int64_t T, int64_t C)
+{
+    const int64_t quads = (C + 3) / 4;
+    if (quads > DROPOUT_QUADS / 2) {
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = 0; c < C; c += DROPOUT_COLS) {
+                const int64_t n = C - c < DROPOUT_COLS ? C - c : DROPOUT_COLS, at = i * C + c;
+                float kept[DROPOUT_COLS];
+                dropout_mask(kept, noise, site, T, i, c, n, p);
+#pragma omp simd
+                for (int64_t k = 0; k < n; k++)
+                    act_store(y + at + k, act_load(x + at + k) * kept[k]);
+            }
+        return;
+    }
+    /* several rows at once: a lane is a quad of one of them */
+    const int64_t many = DROPOUT_QUADS / quads;
+#pragma omp parallel for schedule(static) if (rows * C >= PARALLEL_MIN)
+    for (int64_t i0 = 0; i0 < rows; i0 += many) {
+        const int64_t n = rows - i0 < many ? rows - i0 : many;
+        uint32_t quad[DROPOUT_QUADS] = { 0 }, t[DROPOUT_QUADS] = { 0 }, b[DROPOUT_QUADS] = { 0 };
+        float kept[4 * DROPOUT_QUADS];
+        for (int64_t r = 0; r < n; r++) {
+            const uint32_t place = (uint32_t)((i0 + r) % T), sample = (uint32_t)((i0 + r) / T);
+            for (int64_t q = 0; q < quads; q++) {
+                quad[r * quads + q] = (uint32_t)q;
+                t[r * quads + q] = place;
+                b[r * quads + q] = sample;
+            }
+        }
+        dropout_quads(kept, noise, site, quad, t, b, p);
+        for (int64_t r = 0; r < n; r++)
+#pragma omp simd
+            for (int64_t c = 0; c < C; c++)
+                act_store(y + (i0 + r) * C + c,
+                          act_load(x + (i0 + r) * C + c) * kept[4 * r * quads + c]);
+    }
+}
+
+/* site: of the place, as its op has it. */
+static inline void dropout_fwd(act_t *y, const act_t *x, const uint32_t *noise, uint32_t site,
+                               float p, int64_t rows, int64_t T, int64_t C)
+{
+    dropout_rows(y, x, noise, dropout_place(site), p, rows, T, C);
+}
+
+#endif
