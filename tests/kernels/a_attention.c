@@ -166,7 +166,7 @@ static void check_dropped(const Shape s, AttentionPairs pairs, float p)
 static void check_sequences(const Shape s, const AttentionPairs pairs)
 {
     /* of each way to meet about every third shape with dropout, not always the same */
-    const int form = pairs.causal + (pairs.places != NULL) * 2 + (pairs.lengths != NULL) * 4 + (pairs.limits != NULL) * 5;
+    const int form = pairs.causal + (pairs.places ? 2 : 0) + (pairs.lengths ? 4 : 0) + (pairs.limits ? 5 : 0);
     check_dropped(s, pairs, 0);
     if ((s.T + s.D + form) % 3 == 0)
         check_dropped(s, pairs, 0.3f);
