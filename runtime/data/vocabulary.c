@@ -47,8 +47,8 @@ void vocabulary_check(const char *const folder[], int nfolders, const Data *data
     }
 }
 
-Tokenizer *vocabulary_load(const char *named, const char *const folder[], int nfolders,
-                           int64_t vocab)
+Tokenizer *vocabulary_load(const char *flag, const char *named, const char *const folder[],
+                           int nfolders, int64_t vocab)
 {
     const char *whose = NULL;
     char *own = NULL, *id = NULL, *error;
@@ -58,17 +58,38 @@ Tokenizer *vocabulary_load(const char *named, const char *const folder[], int nf
     bool bytes = id ? !strcmp(id, "bytes") : vocab == 257;
     const char *path = *named ? named : own ? own : "bytes";
     if (!*named && !own && !bytes)
-        die(EXIT_CONFIG,
-            "--sample: no tokenizer.json beside the weights; name one with --tokenizer");
+        die(EXIT_CONFIG, "%s: no tokenizer.json beside the weights; name one with --tokenizer",
+            flag);
     Tokenizer *t = NULL;
     if ((error = tokenizer_load(&t, path)))
-        die(EXIT_CONFIG, "--sample: %s", error);
+        die(EXIT_CONFIG, "%s: %s", flag, error);
     if (id && strcmp(id, tokenizer_id(t)) != 0)
-        die(EXIT_MISMATCH, "--sample: tokenizer %s is %s, that of the weights (%s) is %s", path,
+        die(EXIT_MISMATCH, "%s: tokenizer %s is %s, that of the weights (%s) is %s", flag, path,
             tokenizer_id(t), whose, id);
     if (tokenizer_size(t) > vocab)
-        die(EXIT_MISMATCH, "--sample: tokenizer %s has %d ids, the model %" PRId64, path,
+        die(EXIT_MISMATCH, "%s: tokenizer %s has %d ids, the model %" PRId64, flag, path,
             tokenizer_size(t), vocab);
     free(own), free(id);
     return t;
+}
+
+static bool has_id(const char *path, const char *id)
+{
+    char *found = NULL, *error = file_named(path) ? tokenizer_file_id(path, &found) : NULL;
+    bool same = found && !strcmp(found, id);
+    free(error), free(found);
+    return same;
+}
+
+char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders)
+{
+    if (has_id(named, id))
+        return format("%s", named);
+    for (int i = 0; i < nfolders; i++) {
+        char *path = format("%s/tokenizer.json", folder[i] ? folder[i] : "");
+        if (folder[i] && has_id(path, id))
+            return path;
+        free(path);
+    }
+    return NULL;
 }

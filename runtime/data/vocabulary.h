@@ -14,8 +14,12 @@ bool vocabulary_of(const char *folder, char **file, char **id);
 /* EXIT_MISMATCH unless the data (which may be NULL) was packed with the tokenizer of each folder. */
 void vocabulary_check(const char *const folder[], int nfolders, const Data *data);
 /* The tokenizer named, or where that is "" the one beside the weights: of the first folder that
- * says. EXIT_MISMATCH when named and folder differ, or it has more than vocab ids. */
-Tokenizer *vocabulary_load(const char *named, const char *const folder[], int nfolders,
-                           int64_t vocab);
+ * says. EXIT_MISMATCH when named and folder differ, or it has more than vocab ids. flag: that wants
+ * it, for messages. */
+Tokenizer *vocabulary_load(const char *flag, const char *named, const char *const folder[],
+                           int nfolders, int64_t vocab);
+/* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
+ * there is none. Names may be "" and folders NULL. */
+char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);
 
 #endif

@@ -301,6 +301,16 @@ char *hf_write_model(const Model *m, const char *folder, const char *source, boo
     return error;
 }
 
+char *hf_write_weights(const Model *m, const char *folder, const char *file)
+{
+    int n;
+    WeightsItem *item = items(m, &n);
+    add_pairs(m, item, n);
+    char *error = weights_write(item, n, folder, file, NULL);
+    free(item);
+    return error;
+}
+
 typedef struct {
     const char *source;
     bool merged;

@@ -35,6 +35,8 @@ void hf_save_adapter(const Model *m, const char *folder, const char *base);
  * commit of their own. NULL, or a malloc'ed message; manifest: see folder.h, may be NULL. */
 char *hf_write_model(const Model *m, const char *folder, const char *source, bool merged,
                      uint64_t shard_bytes, cJSON *manifest);
+/* The weights alone, LoRA pairs merged, as one file of any name. */
+char *hf_write_weights(const Model *m, const char *folder, const char *file);
 char *hf_write_adapter(const Model *m, const char *folder, const char *base, cJSON *manifest);
 
 #endif

@@ -194,7 +194,7 @@ static void decode(int32_t token, int64_t place)
 /* --sample TEXT: the text and what the model goes on with, on standard output. */
 static int sample(const Flags *f, const WeightFolders folder)
 {
-    Tokenizer *t = vocabulary_load(f->tokenizer, folder, WEIGHT_FOLDERS, V);
+    Tokenizer *t = vocabulary_load("--sample", f->tokenizer, folder, WEIGHT_FOLDERS, V);
     int32_t *ids, *text = malloc(sizeof *text * (size_t)T),
                   *heap = malloc(sizeof *heap * (size_t)V);
     float *work = malloc(sizeof *work * (size_t)V);
