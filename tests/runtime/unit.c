@@ -98,6 +98,7 @@ int main(int argc, char **argv)
     test_data(argv[1]);
     test_log(argv[1]);
     test_sample();
+    test_masks();
     test_sha256();
     return failures != 0;
 }

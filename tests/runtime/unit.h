@@ -16,6 +16,7 @@ void test_data(const char *scratch);
 int unit_open(char **argv);
 void test_log(const char *scratch);
 void test_sample(void);
+void test_masks(void);
 void test_sha256(void);
 void test_base(void);
 void test_names(void);

@@ -1,0 +1,87 @@
+/* mlm.c -- the objective mlm: words that a text hides, from all that stand around them.
+ *
+ * In:    a model's last hidden states, (N, C) of the rows that are chosen; every token meets all of
+ *        its text, and no padding.
+ * Out:   the schedules train, eval and probe with their programs.
+ * Keeps: what the host writes is listed in templates/objectives/mlm.c. */
+#include "gen/graph/graph.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* The most that are chosen of a micro-batch of texts, each between two tokens that never are: of
+ * exact ones all; of independent ones so many that more are not drawn in the life of a machine,
+ * 8 standard deviations above their mean. */
+static int64_t most_targets(Build *b)
+{
+    double share = config_float(b->c, F_mlm_share);
+    int64_t words = b->T - 2, one = (int64_t)(share * (double)words);
+    if (words < 1)
+        err(config_loc(b->c, F_seq_max),
+            "seq.max: want 3 or more: a word and the tokens around it, got %" PRId64, b->T);
+    if (!strcmp(config_text(b->c, F_mlm_select), "exact"))
+        return b->B * (one > 1 ? one : 1);
+    double all = (double)(b->B * words);
+    double most = ceil(all * share + 8 * sqrt(all * share * (1 - share)));
+    return most < all ? (int64_t)most : b->B * words;
+}
+
+static void make_inputs(Build *b)
+{
+    int64_t most = most_targets(b);
+    b->targets = b->targets ? b->targets : most;
+    b->tokens = input_new(b, "tokens");
+    head_labels(b);
+    b->lengths = input_new(b, "lengths");
+    if (b->family->types)
+        b->types = input_new(b, "types");
+}
+
+/* Only the rows that are chosen go on from the last block. */
+static Ref chosen(Build *b, Pass *pass)
+{
+    return pass_last(b, head_gather(b, pass_blocks(b, pass)));
+}
+
+static void make_micro(Build *b)
+{
+    program_micro(b);
+    Pass pass = pass_trained(b);
+    Ref y = chosen(b, &pass);
+    Ref dy = gradient_room(b, y);
+    int end = b->p->nops;
+    head_loss_gradient(b, y, dy);
+    gradient_set(y, dy);
+    pass_backward(b, &pass, end);
+}
+
+static void make_eval(Build *b)
+{
+    b->mode = MODE_EVAL;
+    b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
+    Pass pass = pass_only(b, "e.x");
+    head_loss(b, chosen(b, &pass));
+    schedule_loss(b, "this rank's losses of micro-batch 0");
+}
+
+static void make_probe(Build *b)
+{
+    b->mode = MODE_SCORE;
+    b->loc = config_loc(b->c, F_objective);
+    Value *row = input_new(b, "row");
+    b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of one place of micro-batch 0");
+    Pass pass = pass_only(b, "s.x");
+    head_logits(b, pass_last(b, head_row(b, pass_blocks(b, &pass), row)));
+    schedule_alone(b, "the logits of one place of micro-batch 0", "logits");
+}
+
+void mlm_build(Build *b)
+{
+    make_inputs(b);
+    loss_inputs(b);
+    make_micro(b);
+    schedule_train(b);
+    make_eval(b);
+    make_probe(b);
+}

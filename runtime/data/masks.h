@@ -1,0 +1,46 @@
+/* masks.h -- words hidden from a model that has to say them: which, and what stands in their place.
+ *
+ * In:    the row of a sample: its tokens, and which of them may be chosen.
+ * Keeps: pure functions of seed, stream, epoch, sample and place: the same for every split into
+ *        ranks and micro-batches and every number of threads.
+ * Source: Devlin et al. 2019, 3.1 (80 / 10 / 10). */
+#ifndef DIECAST_MASKS_H
+#define DIECAST_MASKS_H
+
+#include <stdint.h>
+
+/* How many are chosen of n that may be. */
+typedef enum {
+    MASKS_exact,                 /* max(1, int(share * n)), without replacement; of none: none */
+    MASKS_independent            /* each with the probability share */
+} MaskSelect;
+
+/* Draws that have nothing to do with each other, nor with dropout: "MASK" is no site of it. */
+typedef enum { MASKS_TRAIN = 0x4d41534b, MASKS_EVAL } MaskStream;
+
+typedef struct {
+    MaskSelect select;
+    double share;                /* above 0, at most 1 */
+    int32_t mask, ids;           /* what hides a word; random ones are of 0 .. ids - 1 */
+    uint64_t seed;
+} MaskRule;
+
+/* A sample as it is drawn. */
+typedef struct {
+    MaskStream stream;
+    int64_t epoch, sample;       /* MASKS_EVAL: epoch 0 */
+    const int32_t *token;        /* (n) */
+    const uint8_t *may;          /* (n): 1 where a token may be chosen; NULL: everywhere */
+    int64_t n;                   /* at most 2^31 - 1 */
+} MaskSample;
+
+/* Bytes of the work space that a sample of at most n tokens wants. */
+int64_t masks_work(int64_t n);
+/* How many are chosen; as masks_draw() does. */
+int64_t masks_count(const MaskRule *r, const MaskSample *s);
+/* input (n): what the model sees; label (n): the token where it is chosen, else -1. Returns how many
+ * are. */
+int64_t masks_draw(const MaskRule *r, const MaskSample *s, int32_t *input, int32_t *label,
+                   void *work);
+
+#endif

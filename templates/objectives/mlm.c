@@ -1,0 +1,441 @@
+/* objective.c -- mlm on the host: texts that hide some of their words, validation, probing.
+//@ head
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objective.h"
+#include "runtime/base.h"             // die(), the world of ranks
+#include "runtime/data/masks.h"       // which words are hidden
+#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
+#include "runtime/files/json.h"
+#include "runtime/model/hf.h"         // weights as files
+#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "shape.h"                    // B, T, N, V, ...
+#include "step.h"                     // io, model
+
+//@ metrics
+
+/* The rest of it: the records' tokenizer, --seed. */
+static MaskRule hides = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@};
+static int32_t pad;              /* what follows a text in its row */
+static const char *tokenizer_of; /* id of the records' tokenizer */
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* What the records say of their tokenizer. */
+static void take_ids(const Data *d, const char *files)
+{
+    if (d->mask_id < 0)
+        die(EXIT_MISMATCH, "%s: tokenizer %s has no token that hides a word, such as [MASK]: gen "
+            "pack with that of a masked language model", files, d->tokenizer);
+    hides.mask = (int32_t)d->mask_id;
+    hides.ids = (int32_t)d->ids;
+    pad = d->pad_id < 0 ? 0 : (int32_t)d->pad_id;
+    tokenizer_of = d->tokenizer;
+}
+
+void objective_open(const Flags *f, Data *train, Data *eval)
+{
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true};
+    bool trains = *f->data, evaluates = *f->eval_data;
+    hides.seed = (uint64_t)f->seed;
+    if (trains)
+        data_open(train, f->data, &model, &of, hides.seed, false);
+    if (evaluates)
+        data_open(eval, f->eval_data, &model, &of, hides.seed, true);
+    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    if (trains && evaluates)
+        data_check_same(eval, train->tokenizer, f->data);
+    if (trains || evaluates)
+        take_ids(trains ? train : eval, trains ? f->data : f->eval_data);
+    if (*f->tokenizer && (trains || evaluates)) {
+        Tokenizer *t;
+        char *error = tokenizer_load(&t, f->tokenizer);
+        if (error)
+            die(EXIT_CONFIG, "--tokenizer: %s", error);
+        data_check_tokenizer(trains ? train : eval, tokenizer_id(t), f->tokenizer);
+        tokenizer_free(t);
+    }
+}
+
+/* Weights mean something only with the ids they were trained on. */
+void objective_suit(const WeightFolders folder, const Data *records)
+{
+    vocabulary_check(folder, WEIGHT_FOLDERS, records);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Of all ranks: hidden words, by which the loss is divided; texts; tokens that are not padding. */
+typedef struct {
+    int64_t targets, samples, tokens;
+} Counts;
+
+static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
+
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    return (Batch){
+//@ batch
+    };
+}
+
+/* The loss of a step is the mean over the hidden words of all its micro-batches and ranks. */
+static void set_counts(int64_t step, Counts c)
+{
+    counted[step % 2] = c;
+    *io.scale = c.targets ? (float)(1.0 / (double)c.targets) : 0;
+}
+
+/* Every epoch hides other words of a text, every validation the same. */
+static MaskSample sample_of(const Data *d, int64_t step, const DataRow *row)
+{
+    return (MaskSample){.stream = d->eval ? MASKS_EVAL : MASKS_TRAIN,
+                        .epoch = data_epoch(d, step), .sample = row->sample,
+                        .token = row->token, .may = row->mask, .n = row->n};
+}
+
+static Counts count(Data *d, int64_t step)
+{
+    Counts all = {0};
+    DataRow row;
+    for (int64_t g = 0; g < d->G; g++) {
+        if (!data_row_of_step(d, step, g, &row))
+            continue;
+        MaskSample s = sample_of(d, step, &row);
+        all.targets += masks_count(&hides, &s);
+        all.samples++;
+        all.tokens += row.n;
+    }
+    return all;
+}
+
+/* What stands in a row behind its n tokens. */
+static void pad_row(const Batch *to, int64_t b, int64_t n)
+{
+    to->lengths[b] = (int32_t)n;
+    for (int64_t t = n; t < T; t++) {
+        to->tokens[b * T + t] = pad;
+        to->target_of[b * T + t] = -1;
+    }
+//@ if types
+    memset(to->types + b * T, 0, T * sizeof *to->types);
+//@ end
+}
+
+/* Hides words in a micro-batch of this rank. Returns their number. */
+static Counts fill_micro(Data *d, int64_t step, int64_t micro)
+{
+    static char work[T * 8];     // masks_work(T)
+    const Batch to = batch_at(micro);
+    Counts own = {0};
+    DataRow row;
+    for (int64_t b = 0; b < B; b++) {
+        bool there = data_row(d, step, micro, b, &row);
+        if (there) {
+            MaskSample s = sample_of(d, step, &row);
+            own.targets += masks_draw(&hides, &s, to.tokens + b * T, to.target_of + b * T, work);
+            own.samples++;
+            own.tokens += row.n;
+        }
+        pad_row(&to, b, there ? row.n : 0);
+    }
+    if (own.targets > N)
+        die(EXIT_DATA, "%lld words of a micro-batch are hidden, this binary takes %d: gen %s "
+            "batch.targets=%lld", (long long)own.targets, N, model_words(&model, "batch.targets"),
+            (long long)own.targets);
+    data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
+//@ if noise
+    data_noise(io.noise[micro], hides.seed, step, data_sample0(d, step, micro));
+//@ end
+    return own;
+}
+
+void objective_fill(Data *d, int64_t step)
+{
+    set_counts(step, count(d, step));
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        fill_micro(d, step, micro);
+}
+
+/* A token of no meaning. */
+static int32_t any_token(int64_t n)
+{
+    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)V);
+}
+
+/* Whole rows, as many hidden words as there may be, evenly spread. */
+void objective_fill_any(void)
+{
+    const int64_t rows = B * T, all = model.accum * model.ranks;
+    set_counts(0, (Counts){N * all, B * all, rows * all});
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        const Batch to = batch_at(micro);
+        for (int64_t i = 0; i < rows; i++) {
+            bool target = (i + 1) * N / rows > i * N / rows;
+            to.tokens[i] = any_token(micro * rows + i);
+            to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
+        }
+        for (int64_t b = 0; b < B; b++)
+            pad_row(&to, b, T);
+        data_gather(to.target_of, rows, to.target_rows, to.labels, N);
+//@ if noise
+        data_noise(io.noise[micro], hides.seed, 0, micro * B);
+//@ end
+    }
+}
+
+int64_t objective_work(void)
+{
+    return B * T * model.accum * model.ranks;
+}
+
+void objective_step(int64_t step, double *sum)
+{
+    const Counts *c = &counted[step % 2];
+    sum[STEP_loss] = *io.loss;
+    sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
+    sum[STEP_samples] = world.rank == 0 ? (double)c->samples : 0;
+    sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
+}
+
+/* ---- validation ------------------------------------------------------------------------------ */
+
+void objective_validate(Data *d, int64_t batches, double *sum)
+{
+    memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    for (int64_t b = 0; b < batches; b++) {
+        Counts own = fill_micro(d, b, 0);
+        step_eval();
+        step_wait();
+        sum[EVAL_loss] += *io.loss;
+        sum[EVAL_perplexity] += *io.loss;
+        sum[EVAL_samples] += (double)own.samples;
+        sum[EVAL_targets] += (double)own.targets;
+        sum[EVAL_tokens] += (double)own.tokens;
+    }
+}
+
+/* ---- probing --------------------------------------------------------------------------------- */
+
+enum { BEST = 5 };
+
+/* The logits at a place of the text in row 0. */
+static const float *logits_at(int64_t place)
+{
+    *io.row = (int32_t)place;
+    step_probe();
+    step_wait();
+    return io.logits;
+}
+
+/* The likeliest words of the tokenizer, which may be fewer than the model has rows for, with their
+ * probabilities among all rows. */
+static void print_best(const Tokenizer *t, const float *logits)
+{
+    int32_t best[BEST];
+    int n = 0, ids = tokenizer_size(t);
+    double most = logits[0], sum = 0;
+    for (int32_t v = 1; v < V; v++)
+        most = logits[v] > most ? logits[v] : most;
+    for (int32_t v = 0; v < V; v++)
+        sum += exp(logits[v] - most);
+    for (int32_t v = 0; v < ids; v++) {
+        int k = n < BEST ? n++ : BEST;
+        if (tokenizer_special(t, v))
+            continue;
+        for (; k > 0 && logits[v] > logits[best[k - 1]]; k--)
+            if (k < BEST)
+                best[k] = best[k - 1];
+        if (k < BEST)
+            best[k] = v;
+    }
+    for (int k = 0; k < n; k++) {
+        size_t bytes;
+        char *word = tokenizer_decode(t, &best[k], 1, false, &bytes);
+        printf("  %.4f  %s\n", exp(logits[best[k]] - most) / sum, word);
+        free(word);
+    }
+}
+
+/* A text laid out as in training; the words that may stand where it has a mask. NULL, or a
+ * malloc'ed message. */
+static char *probe_text(const Tokenizer *t, const char *text)
+{
+    const Batch to = batch_at(0);
+    int32_t *ids, mask = tokenizer_mask(t);
+    size_t n, masks = 0;
+    char *error = tokenizer_encode(t, text, strlen(text), true, &ids, &n);
+    if (error)
+        return error;
+    for (size_t i = 0; i < n; i++)
+        masks += ids[i] == mask;
+    if (!masks)
+        error = format("want a text with the word that hides one, such as [MASK]");
+    if (n > T)
+        error = format("the text is %zu tokens; want at most %d", n, T);
+    if (error) {
+        free(ids);
+        return error;
+    }
+    memcpy(to.tokens, ids, sizeof *ids * n);
+    for (int64_t b = 0; b < B; b++)
+        pad_row(&to, b, b == 0 ? (int64_t)n : 0);
+    if (world.rank == 0)
+        printf("%s\n", text);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] == mask) {
+            const float *logits = logits_at((int64_t)i);
+            if (world.rank == 0)
+                print_best(t, logits);
+        }
+    free(ids);
+    return NULL;
+}
+
+/* Texts are laid out with it from now on. */
+static void take_tokenizer(const Tokenizer *t, const char *whose)
+{
+    if (tokenizer_mask(t) < 0)
+        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides a word, such as [MASK]", whose);
+    pad = tokenizer_pad(t) < 0 ? 0 : tokenizer_pad(t);
+}
+
+/* ---- files of its own ------------------------------------------------------------------------ */
+
+static const char own_folder[] = ".mlm_pretrained_v3";
+
+/* The tokenizer.json of that id: named, beside the weights, in the folder of the records, or of an
+ * earlier run. malloc'ed; NULL: there is none. */
+static char *tokenizer_file(const Flags *f, const WeightFolders folder, const char *id)
+{
+    char *own = folder_join(f->out, own_folder), *data = format("%s", f->data);
+    data[strcspn(data, ",")] = 0;
+    char *slash = strrchr(data, '/');
+    if (slash)
+        *slash = 0;
+    const char *all[WEIGHT_FOLDERS + 2];
+    memcpy(all, folder, sizeof(WeightFolders));
+    all[WEIGHT_FOLDERS] = slash ? data : ".";
+    all[WEIGHT_FOLDERS + 1] = own;
+    char *path = vocabulary_file(id, f->tokenizer, all, WEIGHT_FOLDERS + 2);
+    free(own), free(data);
+    return path;
+}
+
+static char *copy_text(const char *from, const char *folder, const char *name)
+{
+    size_t n;
+    char *error = NULL, *text = file_read(from, 1 << 28, &n, &error);
+    if (text)
+        error = folder_write_text(folder, name, text, NULL);
+    free(text);
+    return error;
+}
+
+/* What another program knows of it: tokenizer_hf.json beside it, if there is one. */
+static char *copy_tokenizer(const char *path, const char *folder)
+{
+    const char *slash = strrchr(path, '/');
+    char *hf = format("%.*stokenizer_hf.json", slash ? (int)(slash + 1 - path) : 0, path),
+         *error = copy_text(path, folder, "tokenizer.json");
+    if (!error && file_named(hf))
+        error = copy_text(hf, folder, "tokenizer_hf.json");
+    free(hf);
+    return error;
+}
+
+/* The mean of each epoch's losses and of the validation at its end; null: there was none. */
+static char *write_history(const Course *course, const char *folder)
+{
+    cJSON *all = cJSON_CreateObject(), *train = cJSON_AddArrayToObject(all, "train_losses"),
+          *eval = cJSON_AddArrayToObject(all, "val_losses");
+    for (int64_t i = 0; i < course->n; i++) {
+        const CourseRow *r = &course->row[i];
+        if (!r->whole && (i + 1 < course->n || r->step == 0))
+            continue;
+        cJSON_AddItemToArray(train, cJSON_CreateNumber(r->step_value[STEP_loss]));
+        cJSON_AddItemToArray(eval, cJSON_CreateNumber(r->eval_value[EVAL_loss]));
+    }
+    char *error = folder_write_json(folder, "mlm_training_history.json", all, NULL);
+    cJSON_Delete(all);
+    return error;
+}
+
+typedef struct {
+    const Course *course;
+    const char *tokenizer;       /* or NULL */
+} Own;
+
+static char *write_files(const char *folder, void *with)
+{
+    const Own *own = with;
+    char *error = hf_write_weights(&model, folder, "mlm_model.safetensors");
+    if (!error && own->tokenizer)
+        error = copy_tokenizer(own->tokenizer, folder);
+    return error ? error : write_history(own->course, folder);
+}
+
+static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+{
+    if (world.rank != 0)
+        return NULL;
+    char *tokenizer = tokenizer_file(f, folder, tokenizer_of),
+         *path = folder_join(f->out, own_folder),
+         *error = folder_replace(path, write_files, &(Own){course, tokenizer});
+    free(tokenizer), free(path);
+    return error;
+}
+
+/* ---- uses of finished weights ---------------------------------------------------------------- */
+
+/* --probe TEXT */
+static int probe(const Flags *f, const WeightFolders folder)
+{
+    char *own = format("%s/%s/tokenizer.json", f->out, own_folder);
+    const char *named = *f->tokenizer || !file_named(own) ? f->tokenizer : own;
+    Tokenizer *t = vocabulary_load("--probe", named, folder, WEIGHT_FOLDERS, V);
+    take_tokenizer(t, "--probe");
+    char *error = probe_text(t, f->probe);
+    if (error)
+        die(EXIT_CONFIG, "--probe: %s", error);
+    tokenizer_free(t);
+    free(own);
+    return EXIT_OK;
+}
+
+/* A first look at what was learned. */
+static void finished(const Flags *f, const WeightFolders folder)
+{
+    static const char *const around[][2] = {
+        {"the film was slow but the ", " was worth it"},
+        {"she opened the ", " and went into the house"},
+        {"it was one of the best ", " of the year"}};
+    char *path = tokenizer_file(f, folder, tokenizer_of);
+    if (!path) {
+        note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "
+             "nothing is probed; --tokenizer FILE names it", tokenizer_of);
+        return;
+    }
+    Tokenizer *t = vocabulary_load("--tokenizer", path, folder, WEIGHT_FOLDERS, V);
+    take_tokenizer(t, path);
+    int32_t id = tokenizer_mask(t);
+    size_t bytes;
+    char *mask = tokenizer_decode(t, &id, 1, false, &bytes);
+    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+        char *text = format("%s%s%s", around[i][0], mask, around[i][1]),
+             *error = probe_text(t, text);
+        if (error)
+            note("\"%s\" is not probed: %s", text, error);
+        free(text), free(error);
+    }
+    tokenizer_free(t);
+    free(mask), free(path);
+}
+
+static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
+const ObjectiveHooks objective_hooks = {.use = uses, .write = write_own, .finished = finished};

@@ -1,0 +1,72 @@
+#!/bin/bash
+# Masked language models: runs against the same runs in PyTorch with the same masks (tests/oracle/mlm.py), where padding
+# holds another id than here; pairs of runs; what an untrained model knows; artefacts; what is refused.
+source "$(dirname "$0")/lib.sh"
+
+programs <<<"
+mlm_microbert mlm_microbert
+mlm_microbert.2x1x4 mlm_microbert gpus=2 batch.accum=1
+mlm_bert mlm_bert
+mlm_bert.bf16.again mlm_bert precision=bf16 memory.recompute=block
+mlm_untrained mlm_microbert model.layers=4 model.vocab=10005 seq.max=128 mlm.share=1 batch.accum=1
+"
+
+# ---- the reference, ranks, 16 bit --------------------------------------------------
+
+for name in mlm_microbert mlm_bert mlm_microbert.2x1x4; do
+    trained $name ${name%%.*} $name --save-every 3 --save-total-limit 0
+    compare $name reference $ref/${name%%.*} "$scratch/$name"
+done
+trained mlm_bert.bf16.again mlm_bert bf16
+compare mlm_bert.bf16.again reference $ref/mlm_bert "$scratch/bf16" 2e-3
+
+# Killed where nothing is saved: the same bits, and the same epochs in its own files.
+{ DIECAST_FAULT=kill9:rank=0:step=8 train mlm_bert mlm_bert killed --save-every 3; } 2>/dev/null && verdict killed "it was not"
+trained mlm_bert mlm_bert killed --save-every 3
+verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+compare resumed history "$scratch/mlm_bert" "$scratch/killed" 0
+for file in checkpoint-10/{model,optimizer}.safetensors .mlm_pretrained_v3/mlm_{model.safetensors,training_history.json}; do
+    verdict "resumed bits $(basename $file)" "$(cmp "$scratch/mlm_bert/$file" "$scratch/killed/$file" 2>&1)"
+done
+verdict "own weights are the checkpoint's" \
+    "$(cmp "$scratch"/mlm_bert/{checkpoint-10/model,.mlm_pretrained_v3/mlm_model}.safetensors 2>&1)"
+
+# ---- what is known beforehand --------------------------------------------------
+
+number() { grep -m 1 "\"$1\": " "$2" | sed 's/.*"'"$1"'": \([-0-9.e]*\).*/\1/'; }
+parameters() { sed -n 's/.*\.parameters = INT64_C(\([0-9]*\)).*/\1/p' "$work/$1/recipe.h"; }
+verdict "parameters" "$([ "$(parameters mlm_microbert) $(parameters mlm_untrained)" = "5501 174613" ] ||
+    echo "$(parameters mlm_microbert) $(parameters mlm_untrained)")"
+
+# ln 10005 and half the variance of the logits, over at least 1,000 words; the rate is 0
+"$work/mlm_untrained/run.sh" --data $ref/mlm_microbert/tokens.safetensors --eval-data $ref/mlm_bert/tokens.safetensors \
+    --init-from none --lr 0 --steps 40 --eval-every 0 --out "$scratch/untrained" >"$scratch/log" 2>&1 ||
+    verdict untrained "exit $?: $(tail -n 1 "$scratch/log")"
+verdict "an untrained model's loss" "$(grep '"loss": ' "$scratch/untrained/history.jsonl" |
+    sed 's/.*"loss": \([0-9.]*\).*"num_targets": \([0-9]*\).*/\1 \2/' |
+    awk '{ sum += $1 * ($2 - before); before = $2 } END { if (!(before >= 1000 && sum / before > 9.2 && sum / before < 9.6))
+        print sum / before, "over", before, "targets" }')"
+verdict "its validation" "$(awk -v x="$(number eval_loss "$scratch/untrained/history.jsonl")" \
+    'BEGIN { if (!(x > 9.2 && x < 9.6)) print x }')"
+
+# ---- refused --------------------------------------------------
+
+refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
+    local program=$1 name=$2 code=$3 text=$4 line
+    shift 4
+    line=$("$work/$program/train" --out "$scratch/none" --init-from none "$@" 2>&1)
+    set -- $?
+    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank ' <<<"$line")" = 1 ] && grep -q -- "$text" <<<"$line" ||
+        echo "exit $1: $line")"
+}
+refused mlm_untrained "token files without a mask" 83 "no token that hides a word" --data $ref/llama_rows/tokens.safetensors
+refused mlm_microbert "windows of text" 83 "packed documents, but this binary was built for data.kind=rows" \
+    --data $ref/gpt2_tiny/tokens.safetensors
+refused mlm_untrained "records of another tokenizer" 83 "with the same --tokenizer" --data $ref/mlm_microbert/tokens.safetensors \
+    --eval-data $ref/llama_rows/tokens.safetensors
+refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=257" \
+    --data $ref/llama_rows/tokens.safetensors
+refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
+said=$("$gen" $here/recipes/mlm_microbert.lua model.family=gpt2 -o "$scratch/never" 2>&1)
+verdict "a family of another kind" "$(grep -q "the objective mlm is for .*, not for gpt2" <<<"$said" || echo "$said")"
+exit $failed
