@@ -156,6 +156,12 @@ TEST(attention_rows_96) { owned_rows<96>(); }
 #endif
 #endif
 
+/* Very small models, as they are trained: in 16 bit too the fp32 form, with rows of any alignment. */
+TEST(attention_length_2)
+{
+    sequence<2, ATTENTION_LENGTH>({2, 128, 4, 4});
+}
+
 /* More keys than several tiles, two batches, several blocks of rows, one head of keys for all. */
 TEST(attention_long)
 {

@@ -156,6 +156,7 @@ TEST(ce_head)
     for (int v = 1; v < 4; v++)
         for (int i = 0; i < 7; i += 3)
             run_head(shapes[i + (v == 2)], v & 1, v >> 1, v == 3);
+    run_head({ 6, 10005, 8, 3 }, true, false, 0);
 }
 
 TEST(ce_large_logits)

@@ -11,7 +11,7 @@
 static const int64_t shapes[][2] = {
     { 1, 3 },    { 1, 17 },   { 3, 7 },    { 33, 64 },    { 257, 129 }, { 2500, 24 },
     { 40, 768 }, { 5, 1544 }, { 2, 6016 }, { FULL ? 260 : 40, 1101 },
-    { FULL ? 130 : 7, 2051 }, { 3, 8208 },
+    { FULL ? 130 : 7, 2051 }, { 3, 8208 }, { 70, 8 }, { 70, 16 },
 };
 
 /* One problem: inputs, their double copies and double results. */

@@ -12,12 +12,14 @@ typedef struct {
     int64_t B, T, NH, KV, D;
 } Shape;
 
-/* Below, at and above one block of 64; odd heads; grouped heads; heads wider than a vector tile. */
+/* Below, at and above one block of 64; odd heads; grouped heads; heads wider than a vector tile; those of
+ * very small models. */
 static const Shape shapes[] = {
     { 1, 1, 1, 1, 1 }, { 2, 5, 3, 3, 3 }, { 1, 64, 2, 2, 64 }, { 2, 65, 2, 1, 16 }, { 1, 130, 4, 2,
             20 }, { 3, 17, 6, 2, 8 },
     { 1, 70, 1, 1, 128 }, { 1, 3, 2, 1, 256 }, { 1, 200, 2, 2, 32 }, { 2, 96, 4, 2, 64 }, { 1, 160,
             2, 1, 96 },
+    { 2, 128, 4, 4, 2 }, { 8, 32, 2, 2, 4 },
 };
 
 static const AttentionPairs causal = { .causal = 1 };

@@ -11,7 +11,7 @@ typedef struct {
 } Shape;
 
 static const Shape shapes[] = { { 1, 1, 1, 1 }, { 8, 5, 4, 8 }, { 12, 33, 8, 4 }, { 48, 100, 24,
-        16 }, { 64, 257, 64, 64 } };
+        16 }, { 64, 257, 64, 64 }, { 24, 10005, 8, 12 } };
 
 typedef struct {
     Shape s;

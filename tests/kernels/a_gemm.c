@@ -23,6 +23,8 @@ static const Case cases[] = {
     { 40, 8, 37, GEMM_TN, 0, 1, 1, 2, 1 },     { 50, 8, 7, GEMM_TN, 0, 0, 1, 0.25f, 0 },
     { 130, 1024, 65, GEMM_NN, 0, 0, 0, 0, 0 }, { 128, 1024, 2060, GEMM_TN, 0, 1, 1, 0, 0 },
     { 101, 259, 515, GEMM_NT, 1, 0, 0, 0, 0 },
+    { 256, 24, 8, GEMM_NT, 1, 0, 0, 0, 0 },    { 256, 8, 32, GEMM_NN, 0, 0, 0, 0, 0 },  /* 8 wide */
+    { 24, 8, 256, GEMM_TN, 0, 1, 1, 0, 0 },
 };
 
 static bool plain;               /* run_case leaves oneDNN out */

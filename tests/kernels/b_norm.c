@@ -4,9 +4,10 @@
 #include "harness.h"
 #include "terms.h"
 
-enum { SHAPES = 6 };
+enum { SHAPES = 8 };
 static const int64_t shapes[SHAPES][2] = { { 1, 17 },   { 3, 7 },     { 33, 64 },
-                                           { 100, 96 }, { 257, 129 }, { 40, 768 } };
+                                           { 100, 96 }, { 257, 129 }, { 40, 768 }, { 300, 8 },
+                                           { 130, 24 } };
 
 /* One problem: inputs, their double copies and double results. */
 typedef struct {
