@@ -49,6 +49,10 @@ static const TensorRule ties[] = {
 #define TENSOR_TIED(family, name, of) { #family, name, of },
 #include "runtime/model/families.def"
 };
+static const struct { const char *model_type, *text; } others[] = {
+#define OTHER(model_type, text) { model_type, text },
+#include "runtime/model/families.def"
+};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Fields of the scaling that count for rope_type llama3; `default` has none. */
@@ -264,6 +268,12 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
         return format("not a JSON object");
     if (strcmp(family, other) != 0) {
         compare(&list, "model_type", *other ? other : "absent", family);
+        for (size_t i = 0; i < COUNT(others); i++)
+            if (strcmp(others[i].model_type, other) == 0) {
+                char *longer = format("%s: no recipe makes %s", list, others[i].text);
+                free(list);
+                return longer;
+            }
         return list;
     }
     if ((list = quantised(json_get(theirs, "quantization_config"))))

@@ -376,6 +376,36 @@ static void init(void)
     printf("init %08x\n", model_crc(b));
 }
 
+/* A tensor that `rewrite` adds, with the values of another. */
+static const struct { const char *what, *name, *of; } extras[] = {
+    { "extra", "..\\/..\\/etc", "model.embed_tokens.weight" },
+    { "skip", "transformer.h.0.attn.bias", "transformer.wte.weight" },
+    { "skip-llama", "model.layers.0.self_attn.rotary_emb.inv_freq", "model.embed_tokens.weight" },
+    { "twice", "wpe.weight", "transformer.wpe.weight" },
+    { "head", "lm_head.weight", "model.embed_tokens.weight" },
+    { "head-differs", "lm_head.weight", "model.embed_tokens.weight" },
+    { "head-gpt2", "lm_head.weight", "transformer.wte.weight" },
+    { "pooler", "bert.pooler.dense.weight", "cls.predictions.transform.dense.weight" },
+    { "pooler-plain", "pooler.dense.bias", "cls.predictions.transform.dense.bias" },
+    { "sentences", "cls.seq_relationship.weight", "cls.predictions.transform.dense.weight" },
+    { "position-ids", "embeddings.position_ids", "cls.predictions.bias" },
+    { "decoder", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight" },
+    { "decoder-differs", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight" },
+    { "decoder-bias", "cls.predictions.decoder.bias", "cls.predictions.bias" },
+    { "gamma-elsewhere", "bert.encoder.gamma", "cls.predictions.transform.dense.bias" },
+};
+
+/* The name that a tensor has in the file that is written. */
+static char *written_name(const char *name, const char *what)
+{
+    size_t n = strncmp(name, "bert.", 5) == 0 ? 5 : strncmp(name, "transformer.", 12) == 0 ? 12 : 0;
+    const char *norm = strstr(name, "LayerNorm.");
+    if (strcmp(what, "gamma") == 0 && norm)
+        return format("%.*sLayerNorm.%s", (int)(norm - name), name,
+                      strcmp(norm + 10, "weight") == 0 ? "gamma" : "beta");
+    return strdup(strcmp(what, "no-prefix") == 0 ? name + n : name);
+}
+
 /* Writes SRC again as DST with one thing changed. */
 static void rewrite(void)
 {
@@ -399,9 +429,7 @@ static void rewrite(void)
         if ((is && strcmp(what, "missing") == 0) ||
             (strcmp(what, "no-head") == 0 && strcmp(t->name, "lm_head.weight") == 0))
             continue;
-        name[n] = strdup(t->name);
-        if (strcmp(what, "no-prefix") == 0 && strncmp(t->name, "transformer.", 12) == 0)
-            name[n] = strdup(t->name + 12);
+        name[n] = written_name(t->name, what);
         type[n] = is && strcmp(what, "integer") == 0 ? ST_I32 : dtype;
         int64_t shape[ST_RANK];
         memcpy(shape, t->shape, sizeof shape);
@@ -418,22 +446,17 @@ static void rewrite(void)
             fail("rewrite", error);
         n++;
     }
-    const char *extra = strcmp(what, "extra") == 0 ? "..\\/..\\/etc"
-                      : strcmp(what, "skip") == 0 ? "transformer.h.0.attn.bias"
-                      : strcmp(what, "skip-llama") == 0 ? "model.layers.0.self_attn.rotary_emb.inv_freq"
-                      : strcmp(what, "twice") == 0 ? "wpe.weight" : NULL;
-    bool head = strncmp(what, "head", 4) == 0;
-    const char *embedding = strstr(f->t[0].name, "transformer") ? "transformer.wte.weight"
-                                                                : "model.embed_tokens.weight";
-    const StTensor *e = st_find(f, embedding);
-    if (head || (extra && strcmp(what, "twice") == 0))
-        e = st_find(f, head ? embedding : "transformer.wpe.weight");
-    if (head || extra) {
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++) {
+        if (strcmp(extras[i].what, what) != 0)
+            continue;
+        const StTensor *e = st_find(f, extras[i].of);
+        if (!e)
+            fail("rewrite: no", extras[i].of);
         values[n] = malloc((size_t)(e->end - e->begin));
         error = st_read(f, e, values[n], 0, e->end - e->begin);
-        if (strcmp(what, "head-differs") == 0)
+        if (strstr(what, "-differs"))
             values[n][5] += 1;
-        name[n] = strdup(head ? "lm_head.weight" : extra);
+        name[n] = strdup(extras[i].name);
         type[n] = ST_F32;
         if (!error)
             error = st_add(w, name[n], ST_F32, e->rank, e->shape);

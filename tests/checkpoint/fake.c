@@ -119,6 +119,38 @@ static void gpt2(Build *b, int64_t H, int layers)
     add(b, "transformer.ln_f.bias", 0, H, 0, false);
 }
 
+static void bert(Build *b, int64_t H, int64_t I, int layers)
+{
+    static const char *const w[3] = { "bert.encoder.layer.%d.attention.self.query.weight",
+                                      "bert.encoder.layer.%d.attention.self.key.weight",
+                                      "bert.encoder.layer.%d.attention.self.value.weight" };
+    static const char *const v[3] = { "bert.encoder.layer.%d.attention.self.query.bias",
+                                      "bert.encoder.layer.%d.attention.self.key.bias",
+                                      "bert.encoder.layer.%d.attention.self.value.bias" };
+    add(b, "bert.embeddings.word_embeddings.weight", 0, 205, H, false);
+    add(b, "bert.embeddings.position_embeddings.weight", 0, 32, H, false);
+    add(b, "bert.embeddings.token_type_embeddings.weight", 0, 2, H, false);
+    add(b, "bert.embeddings.LayerNorm.weight", 0, H, 0, false);
+    add(b, "bert.embeddings.LayerNorm.bias", 0, H, 0, false);
+    add_qkv(b, w, layers, (int64_t[]){ H, H, H }, H);
+    add_qkv(b, v, layers, (int64_t[]){ H, H, H }, 0);
+    add(b, "bert.encoder.layer.%d.attention.output.dense.weight", layers, H, H, false);
+    add(b, "bert.encoder.layer.%d.attention.output.dense.bias", layers, H, 0, false);
+    add(b, "bert.encoder.layer.%d.attention.output.LayerNorm.weight", layers, H, 0, false);
+    add(b, "bert.encoder.layer.%d.attention.output.LayerNorm.bias", layers, H, 0, false);
+    add(b, "bert.encoder.layer.%d.intermediate.dense.weight", layers, I, H, false);
+    add(b, "bert.encoder.layer.%d.intermediate.dense.bias", layers, I, 0, false);
+    add(b, "bert.encoder.layer.%d.output.dense.weight", layers, H, I, false);
+    add(b, "bert.encoder.layer.%d.output.dense.bias", layers, H, 0, false);
+    add(b, "bert.encoder.layer.%d.output.LayerNorm.weight", layers, H, 0, false);
+    add(b, "bert.encoder.layer.%d.output.LayerNorm.bias", layers, H, 0, false);
+    add(b, "cls.predictions.transform.dense.weight", 0, H, H, false);
+    add(b, "cls.predictions.transform.dense.bias", 0, H, 0, false);
+    add(b, "cls.predictions.transform.LayerNorm.weight", 0, H, 0, false);
+    add(b, "cls.predictions.transform.LayerNorm.bias", 0, H, 0, false);
+    add(b, "cls.predictions.bias", 0, 205, 0, false);
+}
+
 /* One LoRA pair of rank 4 and its row of the merge table. */
 static void adapt(Build *b, Merge *merge, const char *module, int layers, int64_t out, int64_t in,
                   float scale)
@@ -198,6 +230,8 @@ Model *fake_model(const char *kind, const char *config_json)
         llama(b, 64, 96, 32, 2, false, false);
     else if (strncmp(kind, "qwen2", n) == 0)
         llama(b, 48, 80, 24, 2, true, true);
+    else if (strncmp(kind, "bert", n) == 0)
+        bert(b, 32, 64, 2);
     else if (strncmp(kind, "gpt2lora", n) == 0)
         gpt2_lora(b, m);
     else if (strncmp(kind, "lora", n) == 0)

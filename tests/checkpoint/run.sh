@@ -42,7 +42,7 @@ not_ok() { echo "not ok checkpoint/$1: $2"; failed=1; }
 folder_of() {
     case $1 in
         gpt2*) echo gpt2_tiny ;; llama*) echo llama_tiny ;; qwen2*) echo qwen2_tiny ;;
-        lora*) echo qwen2_lora ;; rslora*) echo qwen2_rslora ;;
+        bert*) echo mlm_bert ;; lora*) echo qwen2_lora ;; rslora*) echo qwen2_rslora ;;
     esac
 }
 
@@ -273,22 +273,22 @@ expect failing-calls-newest 0 '^found 3' llama find "$out"
 
 # ---- Hugging Face model folders --------------------------------------------------------------
 
-for kind in gpt2 llama qwen2; do
-    model=$ref/${kind}_tiny/model
+for kind in gpt2 llama bert qwen2; do
+    model=$ref/$(folder_of $kind)/model
     expect "load-$kind" 0 '^loaded' $kind load $model
     expect "load-$kind-bf16" 0 '^loaded' $kind-bf16 load $model
     rm -rf "$scratch/m"
     expect "save-$kind" 0 '^saved' $kind resave $model "$scratch/m"
     # The recorded file was written by Hugging Face: the same tensors must give the same bytes.
     verdict "save-$kind-bytes" "$(cmp $model/model.safetensors "$scratch/m/model.safetensors" 2>&1)"
-    verdict "save-$kind-extras" "$(cmp $model/generation_config.json "$scratch/m/generation_config.json" 2>&1)"
+    [ $kind = bert ] || verdict "save-$kind-extras" "$(cmp $model/generation_config.json "$scratch/m/generation_config.json" 2>&1)"
     expect "save-$kind-loads" 0 '^loaded' $kind load "$scratch/m"
     # Patched: only the keys of the other generation may be new, none may change or go.
     verdict "save-$kind-config" "$(diff $model/config.json "$scratch/m/config.json" | grep '^<')"
     new_keys=$(diff $model/config.json "$scratch/m/config.json" |
         sed -n 's/^>   "\([a-z_]*\)".*/\1/p' | sort | tr '\n' ' ')
     case $new_keys in
-        'torch_dtype ' | 'dtype rope_parameters ' | 'rope_scaling rope_theta torch_dtype ') ok "save-$kind-keys" ;;
+        'torch_dtype ' | 'dtype rope_parameters ' | 'rope_scaling rope_theta torch_dtype ' | 'dtype torch_dtype ') ok "save-$kind-keys" ;;
         *) not_ok "save-$kind-keys" "new keys: $new_keys" ;;
     esac
     rm -rf "$scratch/s"
@@ -330,13 +330,21 @@ changed skipped-buffer-gpt2 0 '^loaded' gpt2 skip
 changed skipped-buffer-llama 0 '^loaded' llama skip-llama
 changed tied-head-equal 0 '^loaded' qwen2 head
 changed tied-head-differs 83 'lm_head.weight differs from model.embed_tokens.weight' qwen2 head-differs
-changed tied-head-gpt2 0 '^loaded' gpt2 head
+changed tied-head-gpt2 0 '^loaded' gpt2 head-gpt2
+for what in pooler pooler-plain sentences position-ids decoder decoder-bias; do
+    changed bert-$what 0 '^loaded' bert $what
+done
+changed bert-decoder-differs 83 'decoder.weight differs from bert.embeddings.word_embeddings.weight' bert decoder-differs
+changed bert-gamma-elsewhere 83 '1 unexpected tensors: bert.encoder.gamma' bert gamma-elsewhere
 for dtype in f64 f16 bf16; do changed dtype-$dtype 0 '^loaded' gpt2 $dtype; done
 changed bf16-into-fp16 83 'BF16, which fp16 cannot hold' llama-f16 bf16
-OTHER_NAMES=1 changed gpt2-without-prefix 0 '^loaded' gpt2 no-prefix
-with=$(cat "$scratch/out")
-d gpt2 load $ref/gpt2_tiny/model
-[ "$with" = "$(cat "$scratch/out")" ] && ok gpt2-prefix-same-weights || not_ok gpt2-prefix-same-weights "$with"
+for kind_what in gpt2-no-prefix bert-no-prefix bert-gamma; do
+    kind=${kind_what%%-*}
+    OTHER_NAMES=1 changed $kind_what 0 '^loaded' $kind ${kind_what#*-}
+    with=$(cat "$scratch/out")
+    d $kind load "$ref/$(folder_of $kind)/model"
+    [ "$with" = "$(cat "$scratch/out")" ] && ok $kind_what-same-weights || not_ok $kind_what-same-weights "$with"
+done
 changed gpt2-twice 83 'is there twice' gpt2 twice
 
 edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited config.json
@@ -378,6 +386,14 @@ edited config-tied 83 'tie_word_embeddings is true' llama 's/"tie_word_embedding
 edited config-inner 0 '^loaded' gpt2 's/"n_inner": null/"n_inner": 256/'
 edited config-inner-other 83 'n_inner is 128' gpt2 's/"n_inner": null/"n_inner": 128/'
 edited config-act 83 'activation_function is "gelu"' gpt2 's/gelu_new/gelu/'
+edited config-bert 83 'type_vocab_size is 1, this .*; position_embedding_type is "relative_key", this' bert \
+    's/"type_vocab_size": 2/"type_vocab_size": 1, "position_embedding_type": "relative_key"/'
+edited config-bert-dropout 0 '^loaded' bert 's/"hidden_dropout_prob": 0.0/"hidden_dropout_prob": 0.1/'
+edited config-bert-untied 83 'tie_word_embeddings is false' bert 's/"tie_word_embeddings": true/"tie_word_embeddings": false/'
+for other in roberta:RoBERTa distilbert:DistilBERT albert:ALBERT electra:ELECTRA; do
+    edited "config-${other%:*}" 83 "model_type is ${other%:*}, this binary was built for bert: no recipe makes ${other#*:}" \
+        bert "s/\"model_type\": \"bert\"/\"model_type\": \"${other%:*}\"/"
+done
 edited config-twice 88 'config.json' llama 's/"rms_norm_eps"/"vocab_size": 257, "rms_norm_eps"/'
 edited config-not-json 88 'config.json' llama '1d'
 expect no-folder 80 'no such folder' llama load "$scratch/nowhere"
