@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The other side of the bench: one case trained by PyTorch as a careful user would write it.
 
-In:    CASE of the table CASES; --seconds, --threads, --mode eager|compile, --precision.
+In:    CASE of the table CASES; --seconds, --threads, --mode eager|compile|rows|rows-compile (rows:
+       of a masked language model only hidden words go through the head), --precision.
 Out:   one JSON line: tokens_per_second (median), spread, peak_rss_bytes, first_step_seconds.
 Keeps: random weights and fresh random tokens; a step is forward, backward, clip 1.0, AdamW."""
 import argparse
@@ -10,6 +11,7 @@ import json
 import os
 import resource
 import statistics
+import sys
 import time
 
 CASES = {  # family, model config, precision, LoRA rank (0: all weights train), B, T
@@ -23,7 +25,10 @@ CASES = {  # family, model config, precision, LoRA rank (0: all weights train), 
     "tiny": dict(family="gpt2", precision="fp32", rank=0, B=64, T=240, config=dict(
         n_layer=4, n_head=4, n_embd=64, n_positions=240, vocab_size=257,
         bos_token_id=256, eos_token_id=256)),
+    "mlm": dict(family="microbert", precision="fp32", rank=0, B=256, T=128, config=dict(
+        layers=6, heads=8, d=16, dropout=0.1, vocab=10005, positions=128)),
 }
+HIDDEN = 18  # words of a text of 126, its 0.15
 WARM = 2  # steps left out, beside the first
 LEAST = 5  # steps timed, however long they take
 
@@ -33,15 +38,21 @@ def arguments():
     p.add_argument("case", choices=CASES)
     p.add_argument("--seconds", type=float, default=10)
     p.add_argument("--threads", type=int, default=os.cpu_count())
-    p.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    p.add_argument("--mode", choices=("eager", "compile", "rows", "rows-compile"),
+                   default="eager")
     p.add_argument("--precision", choices=("fp32", "bf16", "autocast"),
                    help="bf16: weights bf16, fp32 adapters as in PEFT; autocast: and autocast")
     p.add_argument("--adamw", choices=("fused", "foreach"), default="fused")
     return p.parse_args()
 
 
-def build(case, precision):
+def build(case, precision, rows):
     import torch
+    if case["family"] == "microbert":
+        from microbert import MicroBert
+        return MicroBert(rows=rows, **case["config"]).train(), case["config"]["vocab"]
+    if rows:
+        sys.exit("rows: of a masked language model")
     import transformers
     transformers.logging.set_verbosity_error()
     dtype = torch.float32 if precision == "fp32" else torch.bfloat16
@@ -65,27 +76,39 @@ def versions():
     return {name: version(name) for name in ("torch", "transformers", "peft", "numpy")}
 
 
+def batch(case, vocab):
+    """What the model's forward takes; labels of a causal model come shifted, as ours do: every
+    position has a target."""
+    import torch
+    B, T = case["B"], case["T"]
+    ids = torch.randint(0, vocab, (B, T))
+    labels = torch.randint(0, vocab, (B, T))
+    if case["family"] != "microbert":
+        return dict(input_ids=ids, labels=ids, shift_labels=labels)
+    hidden = torch.zeros(B, T, dtype=torch.bool)
+    hidden[:, 1:-1].scatter_(1, torch.rand(B, T - 2).topk(HIDDEN).indices, True)
+    return dict(ids=ids, labels=labels.masked_fill(~hidden, -100), lengths=torch.full((B,), T))
+
+
 def run(args, born):
     import torch
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     case = CASES[args.case]
     precision = args.precision or case["precision"]
-    model, vocab = build(case, precision)
+    model, vocab = build(case, precision, args.mode.startswith("rows"))
     params = [p for p in model.parameters() if p.requires_grad]
     opt = torch.optim.AdamW(params, lr=1e-4, weight_decay=0.1, **{args.adamw: True})
-    step_model = torch.compile(model) if args.mode == "compile" else model
+    step_model = torch.compile(model) if args.mode.endswith("compile") else model
     cast = (torch.autocast("cpu", torch.bfloat16) if precision == "autocast"
             else contextlib.nullcontext())
-    shape = (case["B"], case["T"])
     times, end = [], None
     while end is None or time.perf_counter() < end or len(times) < LEAST:
-        ids = torch.randint(0, vocab, shape)
-        labels = torch.randint(0, vocab, shape)
+        inputs = batch(case, vocab)
         begin = time.perf_counter()
         with cast:
-            # Labels come shifted, as ours do: every position has a target.
-            loss = step_model(input_ids=ids, labels=ids, shift_labels=labels).loss
+            out = step_model(**inputs)
+            loss = out if torch.is_tensor(out) else out.loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
         opt.step()

@@ -10,7 +10,7 @@ import statistics
 import sys
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
-ROW = "{:<10} {:<8} {:>12} {:>7} {:>12} {:>7} {:>6} {:>15} {:>15}"
+ROW = "{:<10} {:<12} {:>12} {:>7} {:>12} {:>7} {:>6} {:>15} {:>15}"
 
 
 def cpu():
