@@ -245,9 +245,9 @@ static void print_best(const Tokenizer *t, const float *logits)
     for (int32_t v = 0; v < V; v++)
         sum += exp(logits[v] - most);
     for (int32_t v = 0; v < ids; v++) {
-        int k = n < BEST ? n++ : BEST;
         if (tokenizer_special(t, v))
             continue;
+        int k = n < BEST ? n++ : BEST;
         for (; k > 0 && logits[v] > logits[best[k - 1]]; k--)
             if (k < BEST)
                 best[k] = best[k - 1];
