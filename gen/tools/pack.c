@@ -26,7 +26,14 @@ static const char usage[] =
     "                       without -o nothing is written and reading ends there\n"
     "  --tokenizer FILE     tokenizer.json of the model that will read the tokens; bytes (the "
     "default):\n"
-    "                       256 byte values and end of text\n"
+    "                       256 byte values and end of text; words: counted from the data, "
+    "which is read\n"
+    "                       twice: tokenizer.json and its twin for Hugging Face, tokenizer_hf.json, "
+    "are\n"
+    "                       written beside OUT (formats imdb and corpus)\n"
+    "  --vocab N            --tokenizer words: of the N most frequent words (default 10000)\n"
+    "  --min-words N        formats imdb and corpus: samples with fewer words are left out (default "
+    "5)\n"
     "  --loss-on WHICH      which tokens are targets (the loss is computed on them); always with "
     "the\n"
     "                       end-of-turn or end-of-text token that ends them, never the first of a "
@@ -115,7 +122,8 @@ static const char *option_format(const char *name, const char *got)
 static void option_unknown(const char *name)
 {
     static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat",
-                                        "--kind", "--format", "--max-length", "--threads", "--help"};
+                                        "--kind", "--format", "--vocab", "--min-words",
+                                        "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
     err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
         near ? near : "", near ? "?" : "");
@@ -145,6 +153,10 @@ static void options_read(int argc, char **argv, PackOptions *o)
             o->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
         } else if (!strcmp(a, "--threads")) {
             o->threads = (int)option_count(argc, argv, &i, 1, PACK_THREADS_MAX);
+        } else if (!strcmp(a, "--vocab")) {
+            o->words = option_count(argc, argv, &i, 1, INT_MAX / 2);
+        } else if (!strcmp(a, "--min-words")) {
+            o->min_words = option_count(argc, argv, &i, 1, INT_MAX);
         } else if (!strcmp(a, "--kind")) {
             const char *k = option_value(argc, argv, &i);
             if (!strcmp(k, "bfd"))

@@ -46,9 +46,6 @@ const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n);
 /* *ids is malloc'ed. Bad UTF-8 is an error that names its offset. */
 char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specials,
                        int32_t **ids, size_t *nids);
-/* What the model would look up, piece by piece. */
-char *tokenizer_pieces(Tokenizer *t, const char *text, size_t n,
-                       void (*each)(void *user, const char *piece, size_t n), void *user);
 /* The largest position up to n at which text may be cut so that its parts, encoded one by one
  * without specials, give the ids of the whole, whatever follows; 0: none. */
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n);

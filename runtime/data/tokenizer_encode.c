@@ -54,19 +54,6 @@ char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool spec
     return error;
 }
 
-char *tokenizer_pieces(Tokenizer *t, const char *text, size_t n,
-                       void (*each)(void *user, const char *piece, size_t n), void *user)
-{
-    int32_t *ids = NULL;
-    size_t nids;
-    t->each = each;
-    t->user = user;
-    char *error = tokenizer_encode(t, text, n, false, &ids, &nids);
-    t->each = NULL;
-    free(ids);
-    return error;
-}
-
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n)
 {
     if (t->bytes)

@@ -109,23 +109,6 @@ static cJSON *specials_alone(void)
     return plain;
 }
 
-char *words_begin(Words **to)
-{
-    Words *w = calloc(1, sizeof *w);
-    cJSON *plain = specials_alone();
-    char *text = cJSON_PrintUnformatted(plain);
-    char *error = tokenizer_parse(&w->t, text, strlen(text), NULL, 0);
-    cJSON_Delete(plain);
-    free(text);
-    w->mask = 1023;
-    w->table = calloc(w->mask + 1, sizeof *w->table);
-    if (error)
-        words_free(w);
-    else
-        *to = w;
-    return error;
-}
-
 static int64_t *slot_of(const Words *w, const char *text, size_t n)
 {
     for (uint64_t i = tokens_hash(text, n, false);; i++) {
@@ -168,9 +151,29 @@ static void count(void *user, const char *text, size_t n)
         table_grow(w);
 }
 
-char *words_count(Words *w, const char *text, size_t n)
+char *words_begin(Words **to)
 {
-    return tokenizer_pieces(w->t, text, n, count, w);
+    Words *w = calloc(1, sizeof *w);
+    cJSON *plain = specials_alone();
+    char *text = cJSON_PrintUnformatted(plain);
+    char *error = tokenizer_parse(&w->t, text, strlen(text), NULL, 0);
+    cJSON_Delete(plain);
+    free(text);
+    w->mask = 1023;
+    w->table = calloc(w->mask + 1, sizeof *w->table);
+    if (error) {
+        words_free(w);
+        return error;
+    }
+    w->t->each = count;
+    w->t->user = w;
+    *to = w;
+    return NULL;
+}
+
+const Tokenizer *words_counter(const Words *w)
+{
+    return w->t;
 }
 
 int64_t words_distinct(const Words *w)

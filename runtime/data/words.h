@@ -7,6 +7,8 @@
 #ifndef DIECAST_WORDS_H
 #define DIECAST_WORDS_H
 
+#include "runtime/data/tokenizer.h"
+
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,8 +23,9 @@ char *words_layout(const cJSON *plain, cJSON **layout);
 typedef struct Words Words;
 
 char *words_begin(Words **w);
-/* Counts the words of a text, as the tokenizer would look them up. */
-char *words_count(Words *w, const char *text, size_t n);
+/* A tokenizer that counts the words of the texts it is to encode, as they would be looked up, and
+ * gives no ids; it belongs to w, its twins count on the same thread. */
+const Tokenizer *words_counter(const Words *w);
 int64_t words_distinct(const Words *w);
 /* The specials and the `most` most frequent words, those of equal count as they first came: as the
  * plain tokenizer.json and as its twin for Hugging Face, malloc'ed texts. */

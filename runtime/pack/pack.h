@@ -7,6 +7,7 @@
 #define DIECAST_PACK_H
 
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/words.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -56,7 +57,7 @@ typedef struct {
 } Format;                        /* see formats.def */
 
 extern const Format pack_format[NFORMATS];
-FormatEncode format_messages, format_prompt, format_alpaca, format_text;
+FormatEncode format_messages, format_prompt, format_alpaca, format_text, format_words;
 const Format *format_find(const char *name);   /* NULL: no row has this name */
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
@@ -121,12 +122,14 @@ typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
 extern const char *const loss_name[];
 
-enum { PACK_LENGTH = 1024 };     /* of rows, by default */
+/* by default: of rows; of samples of words; of the vocabulary */
+enum { PACK_LENGTH = 1024, PACK_MIN_WORDS = 5, PACK_WORDS = 10000 };
 
 struct Rules {
     const Format *format;        /* NULL: objects by their keys, other files are texts */
     Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
     int64_t max_length;          /* of rows, which are cut behind it unless their format does so */
+    int64_t min_words;           /* of samples of words: shorter ones are left out */
     const Chat *chat;            /* NULL: no_chat says why */
     char *no_chat;
 };
@@ -237,6 +240,18 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *
 /* Closes and frees. */
 void pack_end(Pack *p);
 
+/* ---- pack_words.c: a vocabulary of the data --------------------------------------------------- */
+
+typedef struct {
+    int64_t distinct;            /* words of the data */
+    char *plain, *twin;          /* the texts of both files */
+} Vocabulary;
+
+char *vocabulary_make(Vocabulary *v, const Words *counted, int64_t most, Tokenizer **tok);
+/* tokenizer.json and tokenizer_hf.json beside `out`. */
+char *vocabulary_write(const Vocabulary *v, const char *out);
+void vocabulary_free(Vocabulary *v);
+
 /* ---- pack_show.c: rows for people ------------------------------------------------------------ */
 
 void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const uint8_t *target,
@@ -246,7 +261,9 @@ void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const 
 
 typedef struct {
     const char *who;             /* begins lines on standard error: "gen pack" */
-    const char *tokenizer;       /* its file, or "bytes" */
+    const char *tokenizer;       /* its file, "bytes", or "words": a vocabulary of the data */
+    int64_t words;               /* most of that vocabulary; 0: PACK_WORDS */
+    int64_t min_words;           /* 0: PACK_MIN_WORDS */
     const char *format;          /* a name of formats.def; NULL: by keys and names of files */
     const char *chat;            /* a name of chats.def; NULL: as the tokenizer's folder says */
     Loss loss;

@@ -24,6 +24,7 @@ typedef struct {
     Rules rules;
     Tokenizer *tok, **twin;      /* one a thread */
     int threads;
+    Vocabulary vocabulary;       /* of the tokenizer `words` */
     char *why_chat;              /* how the chat format was found */
     Pack pack;
     int64_t to_show;
@@ -96,6 +97,7 @@ static void encode(void *user, int thread, void *arg)
 static void show(const Work *w, const Job *job, const RowOut *row, size_t kept, size_t targets)
 {
     const Encoded *e = &job->out;
+    const int32_t *id = e->n ? e->id + row->begin : NULL;
     const char *file = job->chunk->place.file;
     char *place = row->line ? format("%s:%d", file, row->line) : format("%s", file);
     char *title = !row->line
@@ -106,7 +108,7 @@ static void show(const Work *w, const Job *job, const RowOut *row, size_t kept, 
                  targets == 1 ? "target" : "targets",
                  w->pack.kind == KIND_ROWS && !targets ? ": left out"
                  : row->cut || kept < row->n           ? ", cut" : "");
-    show_row(w->tok, title, e->id + row->begin, row->line ? e->target + row->begin : NULL, kept);
+    show_row(w->tok, title, id, id && row->line ? e->target + row->begin : NULL, kept);
     free(place);
     free(title);
 }
@@ -119,6 +121,8 @@ static void job_finish(Work *w, Job *job, Progress *g)
     bool document = job->chunk->reads == READS_TEXT;
     for (int i = 0; i < e->nrows && !p->error; i++) {
         const RowOut *row = &e->row[i];
+        const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
+        const uint8_t *target = e->n ? e->target + row->begin : NULL;
         char *error = pack_kind(p, row);
         size_t kept = row->n, targets = 0;
         if (error) {
@@ -126,9 +130,9 @@ static void job_finish(Work *w, Job *job, Progress *g)
             return;
         }
         if (document)
-            pack_stretch(p, e->id + row->begin, row->n, row, job->chunk->first);
+            pack_stretch(p, id, row->n, row, job->chunk->first);
         else
-            kept = pack_row(p, e->id + row->begin, e->target + row->begin, row, &targets);
+            kept = pack_row(p, id, target, row, &targets);
         if (w->to_show > 0 && (!document || job->chunk->first)) {
             progress_clear(g);
             show(w, job, row, kept, targets);
@@ -280,6 +284,37 @@ static void read_all(Work *w, Progress *g)
     jobs_end(jobs);
 }
 
+/* The tokenizer `words`: all files are read once before. */
+static void count_words(Work *w)
+{
+    PackOptions o = *w->o;
+    Words *words = NULL;
+    o.show = 0;
+    o.out = NULL;
+    Work c = {.o = &o, .rules = w->rules, .threads = 1, .nfiles = w->nfiles, .file = w->file,
+              .pack = {.kind = o.kind, .max_length = o.max_length}};
+    char *error = words_begin(&words);
+    if (error) {
+        pack_fail(&w->pack, (Place){0}, error);
+        return;
+    }
+    Tokenizer *counter = tokenizer_twin(words_counter(words));
+    c.tok = counter;
+    c.twin = &counter;
+    Progress g = {.who = o.who, .total = files_check(&c), .terminal = isatty(STDERR_FILENO)};
+    g.began = g.last = clock_seconds();
+    if (!c.pack.error)
+        read_all(&c, &g);
+    if (!c.pack.error && (error = vocabulary_make(&w->vocabulary, words,
+                                                  o.words ? o.words : PACK_WORDS, &w->tok)))
+        pack_fail(&c.pack, (Place){0}, error);
+    if (c.pack.error)
+        pack_fail(&w->pack, c.pack.error_at, c.pack.error);
+    free(reader_sha256());       /* the next reading is the one that counts */
+    tokenizer_free(counter);
+    words_free(words);
+}
+
 /* ---- the summary ----------------------------------------------------------------------------- */
 
 /* How the rows became tokens and targets. */
@@ -325,6 +360,11 @@ static void report(const Work *w, FILE *to)
         }
     fputc('\n', to);
     report_rules(w, to);
+    if (w->vocabulary.plain)
+        fprintf(to, "tokenizer.json and tokenizer_hf.json beside it: %d special tokens and %d of %lld "
+                "words; the model wants model.vocab=%d\n", WORDS_SPECIALS,
+                tokenizer_size(w->tok) - WORDS_SPECIALS, (long long)w->vocabulary.distinct,
+                tokenizer_size(w->tok));
     if (p->more_answers)
         fprintf(to, "%lld rows have earlier answers, which are no targets: --loss-on assistant "
                 "takes them too\n", (long long)p->more_answers);
@@ -337,13 +377,35 @@ static void report(const Work *w, FILE *to)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* The same where the tokenizer is still to be made. words: the data are samples of words. */
+static char *words_rules(Work *w, bool words)
+{
+    if (!words)
+        return format("--tokenizer words is for the formats imdb and corpus");
+    if (w->o->chat)
+        return format("--chat: a vocabulary of words has no conversations");
+    for (int i = 0; i < w->o->nfiles; i++)
+        if (!strcmp(w->o->file[i], "-"))
+            return format("--tokenizer words reads its data twice, and standard input can be read "
+                          "once: write it to a file");
+    return NULL;
+}
+
 /* The tokenizer and what its folder says of conversations. */
 static char *find_rules(Work *w, Place *at)
 {
     const PackOptions *o = w->o;
     w->rules.loss = o->loss;
     w->rules.max_length = o->max_length ? o->max_length : PACK_LENGTH;
+    w->rules.min_words = o->min_words ? o->min_words : PACK_MIN_WORDS;
     w->rules.format = o->format ? format_find(o->format) : NULL;
+    bool words = w->rules.format && w->rules.format->encode == format_words;
+    if (o->min_words && !words)
+        return format("--min-words is for the formats imdb and corpus");
+    if (o->words && strcmp(o->tokenizer, "words"))
+        return format("--vocab is for --tokenizer words");
+    if (!strcmp(o->tokenizer, "words"))
+        return words_rules(w, words);
     char *error = tokenizer_load(&w->tok, o->tokenizer);
     if (error)
         return error;
@@ -378,6 +440,10 @@ static void pack_all(Work *w, FILE *summary)
     const PackOptions *o = w->o;
     Pack *p = &w->pack;
     list_files(w);
+    if (!p->error && !w->tok)
+        count_words(w);
+    if (p->error)
+        return;
     Progress g = {.who = o->who, .total = files_check(w), .terminal = isatty(STDERR_FILENO)};
     g.began = g.last = clock_seconds();
     if (!p->error)
@@ -392,6 +458,10 @@ static void pack_all(Work *w, FILE *summary)
     if (!p->error && p->out && o->chat && !p->nchats)
         pack_fail(p, (Place){0}, format("--chat %s: no row is a conversation", o->chat));
     char *sha256 = reader_sha256();
+    char *error = !p->error && p->out && w->vocabulary.plain
+                ? vocabulary_write(&w->vocabulary, p->out) : NULL;
+    if (error)
+        pack_fail(p, (Place){0}, error);
     if (!p->error && p->out)
         pack_write(p, w->tok, sha256, &w->rules);
     free(sha256);
@@ -423,6 +493,7 @@ char *pack_files(const PackOptions *o, FILE *summary, Place *at)
     free(w.file);
     free(w.rules.no_chat);
     free(w.why_chat);
+    vocabulary_free(&w.vocabulary);
     tokenizer_free(w.tok);
     return error;
 }

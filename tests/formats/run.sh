@@ -297,6 +297,56 @@ $pack -o $scratch/1.st $scratch/in > $scratch/log 2>&1
 verdict "a folder" "$($work/test dump $scratch/1.st | diff - <(printf '111* 110* 101* 256*\n116* 119* 111* 256*\n')
     grep -q 'note: .*in: 1 file is not read' $scratch/log || cat $scratch/log)"
 same "--format: JSON as one text" "--format file $scratch/prompts.jsonl" "$scratch/prompts.txt"
+
+# Samples of words: what is left out and why, what is cut, which tokens are targets; a vocabulary of the data.
+words=$scratch/words
+mkdir -p $words/in $words/other
+printf '%s\n' '{"text":["A","good","Film","with","heart"],"label":"pos"}' \
+    '{"text":"the film is the best of it all"}' '{"text":"too short a text"}' '{"text":" "}' '{"text":null}' '{"content":"the film is not the same"}' \
+    '{"text":"a [MASK] of the \u00c9T\u00c9"}' > $words/in/a.jsonl
+printf '[%s,\n%s]' '{"text":"one of the best of it"}' '{"text":["the","film"]}' > $words/in/b.json
+printf 'a line is a film of it\n\nshort\nbad \xff line of the film\n' > $words/in/c.txt
+reviews=$(printf '%s\n' '1 7* 11* 8* 12* 13* 2' '1 5* 8* 14* 5* 9* 6* 2' '1 7* 4 6* 5* 16* 2' \
+    '1 17* 6* 5* 9* 6* 10* 2')
+$pack -o $words/a.st --tokenizer words --format imdb --max-length 8 $words/in/{a.jsonl,b.json} > $scratch/log 2>&1
+counts='30 tokens, 21 targets, 1 cut to 8 tokens, 0 left out without a target, 2 with too few words, 2 empty, 1 '
+verdict "imdb: short ones out, [SEP] stays when a row is cut, specials are no targets" \
+    "$($work/test dump $words/a.st 2>&1 | diff - <(echo "$reviews"); grep -qF "$counts" $scratch/log || cat $scratch/log)"
+counted='{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4,"the":5,"of":6,"a":7,"film":8,"best":9,"it":10,"good":11,'
+counted+='"with":12,"heart":13,"is":14,"all":15,"\u00e9t\u00e9":16,"one":17}'
+verdict "a vocabulary of the data: by count, then as they first came" \
+    "$(tr -d ' \n' < $words/tokenizer.json | diff - <(printf %s "$counted")
+    grep -q '13 of 13 words; the model wants model.vocab=18$' $scratch/log || cat $scratch/log)"
+for twin in tokenizer tokenizer_hf; do
+    $pack -o $words/other/$twin.st --tokenizer $words/$twin.json --format imdb --max-length 8 \
+        $words/in/{a.jsonl,b.json} > $scratch/log 2>&1
+    verdict "$twin.json packs the same" "$($work/test dump $words/other/$twin.st 2>&1 | diff - <(echo "$reviews"))"
+done
+$pack -o $words/other/c.st --tokenizer words --vocab 3 --min-words 4 --format corpus --threads 3 $words/in \
+    > $scratch/log 2>&1
+verdict "corpus: other keys, lines of text, a small vocabulary" \
+    "$($work/test dump $words/other/c.st 2>&1 | diff - <(printf '%s\n' '1 6* 3* 3* 3* 3* 2' \
+    '1 5* 3* 3* 5* 3* 7* 3* 3* 2' '1 3* 3* 6* 3* 2' '1 5* 3* 3* 3* 5* 3* 2' '1 6* 4 7* 5* 3* 2' \
+    '1 3* 7* 5* 3* 7* 3* 2' '1 6* 3* 3* 6* 3* 7* 3* 2')
+    grep -q '2 with too few words, 2 empty, 1 not UTF-8;' $scratch/log && grep -q 'model.vocab=8$' $scratch/log ||
+        cat $scratch/log)"
+cp $words/tokenizer.json $words/keep.json
+$pack -o $words/d.st --tokenizer words --format corpus $words/in/c.txt > $scratch/log 2>&1
+verdict "refuses: to write over another vocabulary" "$([ ! -e $words/d.st ] &&
+    cmp $words/tokenizer.json $words/keep.json && grep -q 'tokenizer.json is there already, with another vocab' $scratch/log || cat $scratch/log)"
+refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is for the formats imdb and corpus'
+refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, and standard input'
+refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'
+refuse "--min-words for documents" "$good" "--min-words 9" '--min-words is for the formats imdb and corpus'
+refuse "imdb in lines of text" "$good" "--format imdb $words/in/c.txt" 'c.txt: want objects of JSON for the format imdb'
+refuse "a number as text" '{"text":7}' "--format corpus" 'x.jsonl:1: text: want a string or a list of words'
+refuse "a number as word" '{}\n{"text":["a",7]}' "--format imdb" 'x.jsonl:2: text: want a string or a list of words'
+refuse "no room for a word" "$good" "--tokenizer $words/tokenizer.json --format imdb --max-length 2 --min-words 1" \
+    'x.jsonl:1: --max-length 2 has no room beside the 2 special tokens'
+refuse "words: bad JSON" "{}\n{\"text\":" "--tokenizer words --format imdb" 'x.jsonl:2: byte'
+refuse "no sample of words" '{"text":"a b c d"}\n{"t":1}' "--format imdb" \
+    'x.jsonl: no usable row (0 without a target, 1 with too few words, 1 without a text)'
+
 printf 'a\0b' > $scratch/zero.txt
 refuse "a text with zeros" "$good" "$scratch/zero.txt" 'zero.txt: byte 1 is 0: binary data'
 refuse "--kind rows for a text file" "$good" "--kind rows $scratch/a.txt" 'a.txt: a text file has no rows'

@@ -211,7 +211,9 @@ static char *counted(const char *text, size_t n, int64_t most, char **plain, cha
     for (const char *p = text, *lf; p < text + n && !error; p = lf + 1) {
         lf = memchr(p, '\n', (size_t)(text + n - p));
         lf = lf ? lf : text + n;
-        error = words_count(w, p, (size_t)(lf - p));
+        int32_t *ids;
+        size_t nids;
+        error = tokenizer_encode(words_counter(w), p, (size_t)(lf - p), false, &ids, &nids);
     }
     if (!error)
         words_vocabulary(w, most, plain, twin);
