@@ -245,14 +245,14 @@ static void print_best(const Tokenizer *t, const float *logits)
     for (int32_t v = 0; v < V; v++)
         sum += exp(logits[v] - most);
     for (int32_t v = 0; v < ids; v++) {
-        if (tokenizer_special(t, v))
+        int k = n;               /* place of v among the best so far */
+        while (k > 0 && logits[v] > logits[best[k - 1]])
+            k--;
+        if (k == BEST || tokenizer_special(t, v))
             continue;
-        int k = n < BEST ? n++ : BEST;
-        for (; k > 0 && logits[v] > logits[best[k - 1]]; k--)
-            if (k < BEST)
-                best[k] = best[k - 1];
-        if (k < BEST)
-            best[k] = v;
+        n += n < BEST;
+        memmove(&best[k + 1], &best[k], sizeof *best * (size_t)(n - k - 1));
+        best[k] = v;
     }
     for (int k = 0; k < n; k++) {
         size_t bytes;

@@ -134,6 +134,23 @@ def weights(model):
     return {n.removeprefix("model."): p for n, p in model.named_parameters()}
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def tokenizer():
+    """The plain tokenizer.json of the ids, and its name in token files."""
+    ids = {w: i for i, w in enumerate(["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"])}
+    ids.update({f"w{i}": i for i in range(5, IDS)})
+    text = (json.dumps(ids, indent=2) + "\n").encode()
+    return text, f"crc32c:{crc32c(text):08x}:{len(text)}"
+
+
 def write_rows(path, seed, n):
     """Texts of 1 to T - 2 words between [CLS] and [SEP]."""
     rng, rows = random.Random(seed), []
@@ -143,7 +160,7 @@ def write_rows(path, seed, n):
                  for _ in range(length)]
         rows.append([CLS] + words + [SEP])
     tokens = np.array(sum(rows, []), np.int32)
-    meta = {"format": "diecast-tokens-1", "kind": "rows", "tokenizer": "words-of-the-tests",
+    meta = {"format": "diecast-tokens-1", "kind": "rows", "tokenizer": tokenizer()[1],
             "vocab": str(IDS), "eos": "-1", "mask_id": str(MASK), "pad_id": str(PAD),
             "documents": str(n), "max_length": str(T), "sha256": f"{seed:064x}"}
     data.save(path, {
@@ -244,6 +261,22 @@ def train(case, out, rows, held, dtype):
     return model, run
 
 
+PROBE = "w10 w150 [MASK] w20 w7"
+
+
+def probe(model):
+    """The likeliest words of the tokenizer at the mask, with what they have of all rows."""
+    ids = [CLS] + [MASK if w == "[MASK]" else int(w[1:]) for w in PROBE.split()] + [SEP]
+    row = torch.tensor([ids + [7] * (T - len(ids))])
+    with torch.no_grad():
+        p = model(row, torch.tensor([[1] * len(ids) + [0] * (T - len(ids))]))[0, ids.index(MASK)].softmax(-1)
+    words = [UNK] + list(range(5, IDS))
+    best = sorted(words, key=lambda i: -p[i])[:5]
+    assert p[IDS:].max() > p[best[0]], "no row without a word is the likeliest"
+    return {"text": PROBE, "said": [f"  {p[i].item():.4f}  {'[UNK]' if i == UNK else f'w{i}'}"
+                                    for i in best]}
+
+
 def write_config(case, model, folder):
     if isinstance(model, Bert):
         model.model.config.architectures = ["BertForMaskedLM"]
@@ -265,9 +298,13 @@ def record(name, folder):
         z = torch.randn(p.shape, generator=g)
         norm = p.ndim == 1 and n.endswith("weight")
         p.data.copy_(1 + 0.1 * z if norm else (0.05 if p.ndim == 1 else 0.3) * z)
+        if p.shape == (V,):
+            p.data[IDS:] += 6    # rows that no word has seem likely
     save_file({n: p.detach().clone() for n, p in weights(model).items()},
               os.path.join(out, "model", "model.safetensors"), metadata={"format": "pt"})
     write_config(case, model, os.path.join(out, "model"))
+    with open(os.path.join(out, "tokenizer.json"), "wb") as f:
+        f.write(tokenizer()[0])
     rows = write_rows(os.path.join(out, "tokens.safetensors"), 1000 + len(name), SAMPLES)
     held = write_rows(os.path.join(out, "eval.safetensors"), 2000 + len(name), EVAL_SAMPLES)
     single, run32 = train(case, out, rows, held, torch.float32)
@@ -283,7 +320,7 @@ def record(name, folder):
                            "select": case["select"], "share": case["share"], "lr": case["lr"],
                            "schedule": "linear", "warmup_steps": WARMUP, "weight_decay": DECAY,
                            "decay_rule": "all", "clip": CLIP, "kind": "rows"},
-              "dtype": "float64", **run,
+              "dtype": "float64", **run, "probe": probe(model),
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
                           "final_max_abs_diff": drift}}

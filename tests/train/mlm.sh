@@ -31,6 +31,27 @@ done
 verdict "own weights are the checkpoint's" \
     "$(cmp "$scratch"/mlm_bert/{checkpoint-10/model,.mlm_pretrained_v3/mlm_model}.safetensors 2>&1)"
 
+# ---- probing: five words of the tokenizer, rows that no word has left out --------------------------------------------------
+
+for name in mlm_microbert mlm_bert; do
+    want=$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/$name/expect.json | tr -d '"')
+    said=$("$work/$name/run.sh" --out "$scratch/$name" --probe "w10 w150 [MASK] w20 w7" 2>"$scratch/log")
+    verdict "$name, probed" "$([ "$said" = "w10 w150 [MASK] w20 w7
+$want" ] || echo "$said"; cat "$scratch/log" | grep '^rank')"
+    verdict "$name, its own texts" "$(sed -n '/^the film was slow but the \[MASK\]/,$p' "$scratch/$name.log" |
+        awk '/^  0\.[0-9]+  [^ ]+$/ { words++ } /\[MASK\]/ { texts++ } END { if (words != 15 || texts != 3) print texts, words }')"
+done
+verdict "the tokenizer goes with them" "$(cmp $ref/mlm_bert/tokenizer.json "$scratch/mlm_bert/.mlm_pretrained_v3/tokenizer.json" 2>&1)"
+probe_refused() {       # NAME TEXT ARGS...: one line, exit 80
+    local name=$1 text=$2 line
+    shift 2
+    line=$("$work/mlm_bert/train" --out "$scratch/mlm_bert" "$@" 2>&1)
+    verdict "$name" "$([ $? = 80 ] && grep -q "^rank .*$text" <<<"$line" || echo "$line")"
+}
+probe_refused "a text that hides nothing" "want a text with the word that hides one" --probe "w10 w20"
+probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 | tr '\n' ' ')"
+probe_refused "two uses" "one use at a time" --probe "[MASK]" --export "$scratch/never"
+
 # ---- what is known beforehand --------------------------------------------------
 
 number() { grep -m 1 "\"$1\": " "$2" | sed 's/.*"'"$1"'": \([-0-9.e]*\).*/\1/'; }
