@@ -22,7 +22,7 @@ CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
     # shellcheck disable=SC2086      # one path and a blank
-    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/files/foreign.def runtime/files/names.h -newer "$B/cov/$f.o" \
+    if [ ! "$B/cov/$f.o" -nt $source ] || [ -n "$(find gen runtime/run/flags.def runtime/model/families.def runtime/files/foreign.def runtime/files/names.h -newer "$B/cov/$f.o" \
          \( -name '*.def' -o -name '*.h' \))" ]; then
         gcc $CFLAGS --coverage -c $source -o "$B/cov/$f.o" || exit 1
     fi
