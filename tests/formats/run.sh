@@ -302,8 +302,8 @@ same "--format: JSON as one text" "--format file $scratch/prompts.jsonl" "$scrat
 words=$scratch/words
 mkdir -p $words/in $words/other
 printf '%s\n' '{"text":["A","good","Film","with","heart"],"label":"pos"}' \
-    '{"text":"the film is the best of it all"}' '{"text":"too short a text"}' '{"text":" "}' '{"text":null}' '{"content":"the film is not the same"}' \
-    '{"text":"a [MASK] of the \u00c9T\u00c9"}' > $words/in/a.jsonl
+    '{"text":"the film is the best of it all"}' '{"text":"too short a text"}' '{"text":" "}' \
+    '{"text":null}' '{"content":"the film is not the same"}' '{"text":"a [MASK] of the \u00c9T\u00c9"}' > $words/in/a.jsonl
 printf '[%s,\n%s]' '{"text":"one of the best of it"}' '{"text":["the","film"]}' > $words/in/b.json
 printf 'a line is a film of it\n\nshort\nbad \xff line of the film\n' > $words/in/c.txt
 reviews=$(printf '%s\n' '1 7* 11* 8* 12* 13* 2' '1 5* 8* 14* 5* 9* 6* 2' '1 7* 4 6* 5* 16* 2' \
@@ -311,7 +311,8 @@ reviews=$(printf '%s\n' '1 7* 11* 8* 12* 13* 2' '1 5* 8* 14* 5* 9* 6* 2' '1 7* 4
 $pack -o $words/a.st --tokenizer words --format imdb --max-length 8 $words/in/{a.jsonl,b.json} > $scratch/log 2>&1
 counts='30 tokens, 21 targets, 1 cut to 8 tokens, 0 left out without a target, 2 with too few words, 2 empty, 1 '
 verdict "imdb: short ones out, [SEP] stays when a row is cut, specials are no targets" \
-    "$($work/test dump $words/a.st 2>&1 | diff - <(echo "$reviews"); grep -qF "$counts" $scratch/log || cat $scratch/log)"
+    "$($work/test dump $words/a.st 2>&1 | diff - <(echo "$reviews")
+    grep -qF "$counts" $scratch/log || cat $scratch/log)"
 counted='{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4,"the":5,"of":6,"a":7,"film":8,"best":9,"it":10,"good":11,'
 counted+='"with":12,"heart":13,"is":14,"all":15,"\u00e9t\u00e9":16,"one":17}'
 verdict "a vocabulary of the data: by count, then as they first came" \
@@ -333,7 +334,8 @@ verdict "corpus: other keys, lines of text, a small vocabulary" \
 cp $words/tokenizer.json $words/keep.json
 $pack -o $words/d.st --tokenizer words --format corpus $words/in/c.txt > $scratch/log 2>&1
 verdict "refuses: to write over another vocabulary" "$([ ! -e $words/d.st ] &&
-    cmp $words/tokenizer.json $words/keep.json && grep -q 'tokenizer.json is there already, with another vocab' $scratch/log || cat $scratch/log)"
+    cmp $words/tokenizer.json $words/keep.json &&
+    grep -q 'tokenizer.json is there already, with another vocab' $scratch/log || cat $scratch/log)"
 refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is for the formats imdb and corpus'
 refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, and standard input'
 refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'

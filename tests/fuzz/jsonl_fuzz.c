@@ -2,7 +2,8 @@
 // link: sha256 tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
- * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer, chat format, loss; then the line. */
+ * In:    first byte: byte vocabulary, ChatML or Llama-3 tokenizer, chat format, loss; then the line,
+ *        which is a row and a line of samples of words, too. */
 #define _GNU_SOURCE
 #include "../../runtime/pack/pack.h"
 
@@ -88,6 +89,29 @@ static void one_row(unsigned how, const char *text, size_t n)
     encoded_free(&out);
 }
 
+/* As a row, and as a line, of samples of words: special tokens around at most six others. */
+static void one_sample(Form form, Reads reads, const char *text, size_t n)
+{
+    static Tokenizer *tok;
+    WANT(tok || !tokenizer_load(&tok, "tests/tokenizer/plain/tokenizer.json"));
+    Rules rules = {.format = &pack_format[form], .max_length = 8, .min_words = 2};
+    Span span = {0, n, 7};
+    Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .reads = reads, .span = &span,
+                   .nspans = 1};
+    Encoded out = {0};
+    rows_encode(&rules, tok, &chunk, &out);
+    WANT(out.nrows + !!out.error == 1);
+    if (out.n) {
+        WANT(out.nrows && !out.row->drop && out.n <= 8 && out.row->n == out.n && out.n > 2);
+        WANT(out.id[0] == 1 && out.id[out.n - 1] == 2 && out.row->form == form);
+        for (size_t i = 0; i < out.n; i++)
+            WANT(out.target[i] == (out.id[i] == 3 || out.id[i] > 4));
+    } else {
+        WANT(out.error || out.row->drop);
+    }
+    encoded_free(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
 {
@@ -100,7 +124,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
     if (tree) {
         print_and_read(tree);
         one_row(in[0], text, size - 1);
+        one_sample(FORM_IMDB, READS_OBJECTS, text, size - 1);
+        one_sample(FORM_CORPUS, READS_OBJECTS, text, size - 1);
     }
+    if (!memchr(text, '\n', size - 1))
+        one_sample(FORM_CORPUS, READS_LINES, text, size - 1);
     cJSON_Delete(tree);
     free(error);
     free(why);

@@ -1,12 +1,14 @@
 // link: base json crc32c tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
-/* tokenizer_fuzz.c -- loads hostile tokenizer.json files; compares ids with a slow encoder.
+/* tokenizer_fuzz.c -- loads hostile tokenizer.json files; compares ids with slow encoders.
  *
  * In:     first byte 0xff: a tokenizer.json follows; else it chooses a tokenizer for the text.
- * Method: the slow encoder merges the lowest rank, leftmost, by scanning all pairs as strings. */
+ * Method: one slow encoder merges the lowest rank, leftmost, by scanning all pairs as strings; the
+ *         other takes the longest part of a word by scanning the whole vocabulary. */
 #define _GNU_SOURCE
 #include "../../runtime/data/bpe.h"
 #include "../../runtime/files/json.h"
 #include "../../runtime/data/tokenizer.h"
+#include "../../runtime/data/wordpiece.h"
 #include "../../runtime/files/utf8.h"
 
 #include <stdio.h>
@@ -20,12 +22,15 @@
             abort();                                                         \
         }                                                                    \
     } while (0)
-enum { NAMES = 5 };
-static const char *const name[NAMES] = {"gpt2", "llama3", "added", "unknown", "qwen2"};
+enum { NAMES = 9 };
+static const char *const name[NAMES] = {"gpt2", "llama3", "added", "unknown", "qwen2", "bert", "cased",
+                                        "level", "plain"};
 static Tokenizer *tokenizer[NAMES];
 static Bpe *model;               /* of gpt2 */
 static char *left[1024], *right[1024];
 static size_t nmerges;
+static Wordpiece *wordpiece;     /* of cased: words of at most 12 characters */
+static cJSON *parts;             /* its vocabulary */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -49,7 +54,50 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         WANT(bpe_unmap(m->child->next->valuestring, strlen(m->child->next->valuestring),
                        right[nmerges], &k));
     }
+    text = file_read("tests/tokenizer/cased/tokenizer.json", 1 << 24, &n, &error);
+    cJSON *cased = json_get(json_parse(text, n, &error), "model");
+    WANT(cased && !wordpiece_load(&wordpiece, cased));
+    parts = json_get(cased, "vocab");
     return 0;
+}
+
+/* The longest part of the vocabulary that word begins with, or NULL. */
+static const cJSON *slow_part(const char *word, bool first)
+{
+    const cJSON *best = NULL;
+    size_t longest = 0;
+    for (const cJSON *i = parts->child; i; i = i->next) {
+        bool on = !first && !strncmp(i->string, "##", 2);
+        size_t n = strlen(i->string) - 2 * on;
+        if ((first || on) && n > longest && !strncmp(word, i->string + 2 * on, n)) {
+            best = i;
+            longest = n;
+        }
+    }
+    return best;
+}
+
+static void slow_parts_agree(const char *in, size_t n)
+{
+    char word[64] = "";
+    int want[64], count = 0, chars = 0;
+    if (!n || n > 60 || memchr(in, 0, n) || utf8_check(in, n) < n)
+        return;
+    memcpy(word, in, n);
+    for (size_t i = 0; i < n; i++)
+        chars += ((unsigned char)word[i] & 0xc0) != 0x80;
+    for (size_t at = 0; at < n && count >= 0;) {
+        const cJSON *part = chars > 12 ? NULL : slow_part(word + at, !at);
+        if (part)
+            at += strlen(part->string) - 2 * !!at;
+        want[part ? count : 0] = part ? part->valueint : wordpiece_unknown(wordpiece);
+        count = part ? count + 1 : -1;
+    }
+    count = count < 0 ? 1 : count;
+    Ids ids = {0};
+    wordpiece_encode(wordpiece, word, n, &ids);
+    WANT(ids.n == (size_t)count && !memcmp(ids.id, want, ids.n * sizeof *want));
+    free(ids.id);
 }
 
 static void slow_agrees(const char *text, size_t n)
@@ -134,5 +182,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
     int k = *in % NAMES;
     encode_text(tokenizer[k], k == 0, text, size - 1);
     slow_agrees(text, size - 1);
+    slow_parts_agree(text, size - 1);
     return 0;
 }
