@@ -28,6 +28,7 @@
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/log.h"          // banner, progress, history.jsonl
 #include "runtime/run/next.h"         // what to do with a finished run
+#include "runtime/run/records.h"      // --data, --eval-data
 #include "runtime/run/schedule.h"     // learning rate
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "step.h"                     // the programs of a step
@@ -363,8 +364,8 @@ static void check_records(const Run *r)
 
 static void open_data(Run *r)
 {
-    r->trains = *r->flags.data;
-    r->evaluates = *r->flags.eval_data;
+    r->trains = records_train(&r->flags);
+    r->evaluates = records_validate(&r->flags);
     objective_open(&r->flags, &r->train, &r->eval);
     check_records(r);
 }
@@ -387,11 +388,12 @@ static void prepare(Run *r)
     choose_base(r);
     open_data(r);
     if (!r->trains)
-        die(EXIT_CONFIG, "--data: want files to train on (gen pack makes them)");
+        die(EXIT_CONFIG,
+            "--data: want files to train on: text, JSON Lines, or what gen pack makes");
     const Flags *f = &r->flags;
     if ((f->keep_best || f->patience) && !(r->evaluates && f->eval_every))
         die(EXIT_CONFIG, "%s: wants validations: %s", f->patience ? "--patience" : "--keep-best",
-            r->evaluates ? "--eval-every N" : "--eval-data FILE");
+            r->evaluates ? "--eval-every N" : "--eval-data FILE or --eval-share X");
     c->fingerprint = data_fingerprint(&r->train);
     if (c->found)
         checkpoint_agree(c, &model);
@@ -610,7 +612,7 @@ static int eval_only(Run *r)
 {
     open_data(r);
     if (!r->evaluates)
-        die(EXIT_CONFIG, "--eval-only: want --eval-data");
+        die(EXIT_CONFIG, "--eval-only: want --eval-data or --eval-share");
     load_finished(r);
     LogEval e = validate(r);
     const Metrics *m = &objective_metrics;
@@ -691,7 +693,7 @@ static int dry_run(Run *r)
     r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags, .looks = true};
     if (*r->flags.data) {
         prepare(r);
-        note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; nothing was written", r->total,
+        note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; no run was begun", r->total,
              data_steps_per_epoch(&r->train));
     }
     note("matrix products:");

@@ -185,9 +185,8 @@ int pack_main(int argc, char **argv)
     if ((!o.out && !o.show) || !o.nfiles)
         err((Loc){0}, "pack: want %s: gen pack --help", o.nfiles ? "-o OUT.safetensors, or --show N"
                                                                 : "files to pack");
-    Place at;
-    char *error = pack_files(&o, stdout, &at);
-    if (error)
-        err((Loc){at.file, at.line}, "%s%s", at.file ? "" : "pack: ", error);
+    PackError e = pack_files(&o, stdout);
+    if (e.text)
+        err((Loc){e.at.file, e.at.line}, "%s%s", e.at.file ? "" : "pack: ", e.text);
     return 0;
 }

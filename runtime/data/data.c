@@ -74,6 +74,7 @@ void data_permutation(int32_t *p, int64_t n, uint32_t seed)
 
 static Piece piece_at(const Data *d, int64_t i)
 {
+    i += d->base;
     int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
@@ -215,13 +216,12 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 /* After all files are open: every row has something to learn from. */
 static void check_targets(const Data *d)
 {
-    for (int k = 0; k < d->nfiles; k++)
-        for (int64_t i = 0; i < d->file[k].n && (d->rows || d->file[k].t.mask); i++) {
-            Piece s = piece_at(d, d->file[k].first + i);
-            if ((d->own_targets ? chosen(&s) : piece_targets(&s)) == 0)
-                die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it",
-                    d->file[k].t.path, d->rows ? "document" : "sample", (long long)i);
-        }
+    for (int64_t i = 0; i < d->n; i++) {
+        Piece s = piece_at(d, i);
+        if ((d->rows || s.mask) && (d->own_targets ? chosen(&s) : piece_targets(&s)) == 0)
+            die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it", s.file->path,
+                d->rows ? "document" : "sample", (long long)s.index);
+    }
 }
 
 /* Documents become bins, which are the samples. */
@@ -278,6 +278,22 @@ static Data divided(const char *kind, int64_t T, const Model *m, uint64_t seed, 
                    .ranks = m->ranks, .G = m->micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
 }
 
+/* The samples of d among all that the files have. */
+static void take_part(Data *d, const DataShape *of, const char *paths)
+{
+    if (of->most && of->most < d->n)
+        d->n = of->most;
+    if (of->share <= 0)
+        return;
+    int64_t train = (int64_t)((double)d->n * (1 - of->share) + 1e-6), all = d->n;
+    if (train < 1 || train == all)
+        die(EXIT_DATA, "%s: %lld samples, of which a share of %g leaves %lld to train on and %lld to "
+            "validate on", paths, (long long)all, of->share, (long long)train,
+            (long long)(all - train));
+    d->base = d->eval ? train : 0;
+    d->n = d->eval ? all - train : train;
+}
+
 static void check_count(const Data *d, const char *paths)
 {
     if (d->n > DATA_SAMPLES_MAX)
@@ -322,6 +338,9 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     if (!d->nfiles)
         die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
     const TokenFile *first = &d->file[0].t;
+    const char *slash = strrchr(first->path, '/');
+    d->folder = slash ? format("%.*s", (int)(slash - first->path) + (slash == first->path), first->path)
+                      : format(".");
     d->tokenizer = d->file[0].t.tokenizer;
     d->ids = first->vocab, d->mask_id = first->mask_id, d->pad_id = first->pad_id;
     for (int k = 1; k < d->nfiles; k++) {
@@ -336,6 +355,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     if (d->n == 0)
         die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
             (long long)d->file[0].t.ntokens, (long long)d->T + 1);
+    take_part(d, of, paths);
     check_count(d, paths);
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
@@ -518,7 +538,9 @@ char *data_fingerprint(const Data *d)
                         d->tokenizer ? " tokenizer=" : "", d->tokenizer ? d->tokenizer : "");
     for (int k = 0; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
-        char *longer = format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);
+        char *longer = *t->fingerprint
+            ? format("%s %s", text, t->fingerprint)
+            : format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);
         free(text);
         text = longer;
     }
@@ -546,5 +568,6 @@ void data_close(Data *d)
         tokenfile_close(&d->file[k].t);
     bins_free(&d->bins);
     free(d->file);
+    free(d->folder);
     *d = (Data){ .epoch = -1 };
 }

@@ -20,7 +20,8 @@ typedef struct {
     const char *kind;            /* packed, rows or bfd, as in the recipe; or the objective's own */
     bool eval, rows;             /* rows: the files hold documents a row each */
     Bins bins;                   /* bfd: the documents of each sample; else none */
-    int64_t n;                   /* samples of all files */
+    int64_t base;                /* rows or windows of all files before the first that counts */
+    int64_t n;                   /* samples */
     int64_t T, micro, accum, ranks, vocab;
     int64_t targets;             /* most of a micro-batch; 0: as many as there are places */
     int64_t G;                   /* samples a step: micro * accum * ranks; eval: micro * ranks */
@@ -29,6 +30,7 @@ typedef struct {
     int64_t step;                /* before which the files were looked at; -1: none yet */
     int32_t *order;              /* n entries; NULL for eval */
     char *tokenizer;             /* id of the tokenizer all files were made with; NULL: none */
+    char *folder;                /* of the first file: its tokenizer.json may lie there; NULL: no file */
     int64_t ids;                 /* how many it has */
     int64_t mask_id, pad_id;     /* of a token that is hidden, of none; -1: it has none */
     bool own_targets;            /* of DataShape */
@@ -56,6 +58,10 @@ typedef struct {
     /* The objective takes rows as they are, by data_row(), and finds targets itself among all tokens
      * whose mask is 1; else a target is what follows a token. */
     bool own_targets;
+    /* Of all samples in the order of the files the first `most` (0: all) count, and of those the last
+     * `share` (0 to 1) are the evaluation's, the others for training; 0: all are for both. */
+    int64_t most;
+    double share;
 } DataShape;
 
 /* A sample as it stands in its file: rows or packed. */

@@ -91,6 +91,10 @@ static char *check_meta(TokenFile *f, const StFile *s)
         return format("metadata tokenizer: want at most %zu characters", sizeof f->tokenizer - 1);
     if (!meta_text(s, "sha256", f->sha256, sizeof f->sha256))
         return format("metadata sha256: want at most %zu characters", sizeof f->sha256 - 1);
+    if (st_meta(s, "fingerprint") &&
+        !meta_text(s, "fingerprint", f->fingerprint, sizeof f->fingerprint))
+        return format("metadata fingerprint: want at most %zu characters",
+                      sizeof f->fingerprint - 1);
     if (!meta_int(s, "vocab", 1, &f->vocab))
         return format("metadata vocab: want an integer from 1 to 2^31-1");
     if (!meta_int(s, "eos", -1, &f->eos) || f->eos >= f->vocab)

@@ -26,6 +26,8 @@ typedef struct TokenFile {
     char kind[8];
     char tokenizer[64];          /* tokenizer_id */
     char sha256[65];             /* of the source bytes, one file after the other */
+    /* of all that decides what the records are: sources, tokenizer, rules; "" in older files */
+    char fingerprint[65];
     char *path;
     void *map_;
     size_t map_bytes_;

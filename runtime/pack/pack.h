@@ -8,6 +8,7 @@
 
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/words.h"
+#include "runtime/files/sha256.h"
 
 #include <cjson/cJSON.h>
 #include <stdio.h>
@@ -16,6 +17,12 @@ typedef struct {
     const char *file;            /* as messages name it; NULL: nowhere */
     int line;                    /* 0: the whole of it */
 } Place;
+
+typedef struct {
+    char *text;                  /* malloc'ed; NULL: nothing is wrong */
+    Place at;
+    int code;                    /* that a program ends with: EXIT_DATA, EXIT_IO ... */
+} PackError;
 
 /* ---- formats.def: what raw data may be ---------------------------------------------------------- */
 
@@ -96,9 +103,10 @@ Chunk *reader_chunk(Reader *r);                /* NULL: no more */
 int64_t reader_bytes(const Reader *r);         /* handed out so far */
 int64_t reader_size(const Reader *r);          /* -1: unknown */
 void reader_close(Reader *r);
-/* What the readers that were opened have read, one file after the other; malloc'ed. Reading begins
- * anew behind it. */
-char *reader_sha256(void);
+char *reader_skip(Reader *r);                  /* reads all that is left, for the hashes */
+/* Of what the readers that were opened have read, one file after the other, and of where files end
+ * and how they were read. Both begin anew behind it. */
+void reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
 void chunk_free(Chunk *p);
 
 /* ---- pack_chat.c: conversations -------------------------------------------------------------- */
@@ -122,8 +130,12 @@ typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
 extern const char *const loss_name[];
 
-/* by default: of rows; of samples of words; of the vocabulary */
-enum { PACK_LENGTH = 1024, PACK_MIN_WORDS = 5, PACK_WORDS = 10000 };
+enum {
+    PACK_LENGTH = 1024,          /* of rows, by default */
+    PACK_MIN_WORDS = 5,          /* of samples of words */
+    PACK_WORDS = 10000,          /* of a vocabulary of the data */
+    PACK_VERSION = 1             /* another when the same data make other records */
+};
 
 struct Rules {
     const Format *format;        /* NULL: objects by their keys, other files are texts */
@@ -219,12 +231,11 @@ typedef struct {
     bool own;                    /* the objective finds targets itself */
     int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats;
     int64_t nform[NFORMATS];     /* rows of these formats */
-    char *error;                 /* the first: nothing is written behind it */
-    Place error_at;
+    PackError error;             /* the first: nothing is written behind it */
 } Pack;
 
 /* Something went wrong, unless something did before. */
-void pack_fail(Pack *p, Place at, char *error);
+void pack_fail(Pack *p, int code, Place at, char *text);
 /* Opens the files without names; refuses to write over what is no token file. */
 void pack_begin(Pack *p);
 /* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
@@ -236,7 +247,9 @@ size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut 
                 size_t *targets);
 /* A stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
-void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules);
+/* fingerprint: of all that decides what the records are. */
+void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *fingerprint,
+                const Rules *rules);
 /* Closes and frees. */
 void pack_end(Pack *p);
 
@@ -278,7 +291,14 @@ typedef struct {
 
 enum { PACK_THREADS_MAX = 1024 };
 
-/* Makes one token file of files and folders, and tells what it read on `summary`. NULL, or what is wrong at *at. */
-char *pack_files(const PackOptions *o, FILE *summary, Place *at);
+/* Makes one token file of files and folders, and tells what it read on `summary`. */
+PackError pack_files(const PackOptions *o, FILE *summary);
+/* The same in a folder, which is made, under a name that stands for all that decides what is in it;
+ * *path, malloc'ed, is where. *found: it was there already, and only the raw data were read. What
+ * o->out says does not count. */
+PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
+                      bool *found);
+/* What pack_cached is for: standard input, a folder, a file that is no safetensors file. */
+bool pack_is_raw(const char *path);
 
 #endif

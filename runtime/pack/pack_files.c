@@ -8,8 +8,11 @@
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/safetensors.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,14 +122,14 @@ static void job_finish(Work *w, Job *job, Progress *g)
     Pack *p = &w->pack;
     Encoded *e = &job->out;
     bool document = job->chunk->reads == READS_TEXT;
-    for (int i = 0; i < e->nrows && !p->error; i++) {
+    for (int i = 0; i < e->nrows && !p->error.text; i++) {
         const RowOut *row = &e->row[i];
         const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
         const uint8_t *target = e->n ? e->target + row->begin : NULL;
         char *error = pack_kind(p, row);
         size_t kept = row->n, targets = 0;
         if (error) {
-            pack_fail(p, (Place){job->chunk->place.file, row->line}, error);
+            pack_fail(p, EXIT_DATA, (Place){job->chunk->place.file, row->line}, error);
             return;
         }
         if (document)
@@ -141,7 +144,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
         }
     }
     if (e->error) {
-        pack_fail(p, e->error_at, e->error);
+        pack_fail(p, EXIT_DATA, e->error_at, e->error);
         e->error = NULL;
     }
 }
@@ -156,7 +159,7 @@ static void job_free(Job *job)
 /* Folders become the files in them, by name; what is no data there is told. */
 static void list_files(Work *w)
 {
-    for (int i = 0; i < w->o->nfiles && !w->pack.error; i++) {
+    for (int i = 0; i < w->o->nfiles && !w->pack.error.text; i++) {
         char *path = w->o->file[i];
         struct dirent **entry = NULL;
         struct stat st;
@@ -178,7 +181,7 @@ static void list_files(Work *w)
         }
         free(entry);
         if (n > 0 && !found)
-            pack_fail(&w->pack, (Place){path, 0},
+            pack_fail(&w->pack, EXIT_DATA, (Place){path, 0},
                       format("a folder without files that end in .jsonl, .ndjson, .json or .txt"));
         else if (others)
             fprintf(stderr, "%s: note: %s: %d %s not read: want .jsonl, .ndjson, .json or .txt\n",
@@ -192,11 +195,11 @@ static int64_t files_check(Work *w)
     Pack *p = &w->pack;
     int64_t total = 0;
     int inputs = 0;
-    for (int i = 0; i < w->nfiles && !p->error; i++) {
+    for (int i = 0; i < w->nfiles && !p->error.text; i++) {
         const char *path = w->file[i];
         if (!strcmp(path, "-")) {
             if (inputs++)
-                pack_fail(p, (Place){0}, format("- stands for standard input, which can be read "
+                pack_fail(p, EXIT_DATA, (Place){0}, format("- stands for standard input, which can be read "
                                                 "once"));
             total = -1;
             continue;
@@ -204,11 +207,11 @@ static int64_t files_check(Work *w)
         Reader *r;
         char *error = reader_open(&r, path, w->tok, w->rules.format);
         if (error) {
-            pack_fail(p, (Place){path, 0}, error);
+            pack_fail(p, EXIT_DATA, (Place){path, 0}, error);
             break;
         }
         if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS)
-            pack_fail(p, (Place){path, 0}, format("a text file has no rows: drop --kind rows, or "
+            pack_fail(p, EXIT_DATA, (Place){path, 0}, format("a text file has no rows: drop --kind rows, or "
                                                   "give rows of JSON (.jsonl)"));
         if (reader_looks_like_rows(r))
             fprintf(stderr, "%s: note: %s is read as one text, though it begins with an "
@@ -254,11 +257,11 @@ static void read_all(Work *w, Progress *g)
     if (most < FLIGHT_MIN)
         most = FLIGHT_MIN;
     if (!jobs) {
-        pack_fail(&w->pack, (Place){0},
+        pack_fail(&w->pack, EXIT_CONFIG, (Place){0},
                   format("cannot start %d threads: try --threads with fewer", w->threads));
         return;
     }
-    for (int next = 0; !w->pack.error && !(o->show && !w->to_show && !o->out);) {
+    for (int next = 0; !w->pack.error.text && !(o->show && !w->to_show && !o->out);) {
         Chunk *chunk = jobs_full(jobs) || flight >= most ? NULL
                      : next_chunk(w, &r, &next, &before);
         if (chunk) {
@@ -295,7 +298,7 @@ static void count_words(Work *w)
               .pack = {.kind = o.kind, .max_length = o.max_length}};
     char *error = words_begin(&words);
     if (error) {
-        pack_fail(&w->pack, (Place){0}, error);
+        pack_fail(&w->pack, EXIT_INTERNAL, (Place){0}, error);
         return;
     }
     Tokenizer *counter = tokenizer_twin(words_counter(words));
@@ -303,14 +306,15 @@ static void count_words(Work *w)
     c.twin = &counter;
     Progress g = {.who = o.who, .total = files_check(&c), .terminal = isatty(STDERR_FILENO)};
     g.began = g.last = clock_seconds();
-    if (!c.pack.error)
+    if (!c.pack.error.text)
         read_all(&c, &g);
-    if (!c.pack.error && (error = vocabulary_make(&w->vocabulary, words,
+    if (!c.pack.error.text && (error = vocabulary_make(&w->vocabulary, words,
                                                   o.words ? o.words : PACK_WORDS, &w->tok)))
-        pack_fail(&c.pack, (Place){0}, error);
-    if (c.pack.error)
-        pack_fail(&w->pack, c.pack.error_at, c.pack.error);
-    free(reader_sha256());       /* the next reading is the one that counts */
+        pack_fail(&c.pack, EXIT_DATA, (Place){0}, error);
+    if (c.pack.error.text)
+        pack_fail(&w->pack, c.pack.error.code, c.pack.error.at, c.pack.error.text);
+    char bytes[SHA256_HEX], files[SHA256_HEX];
+    reader_hashes(bytes, files); /* the next reading is the one that counts */
     tokenizer_free(counter);
     words_free(words);
 }
@@ -392,30 +396,31 @@ static char *words_rules(Work *w, bool words)
 }
 
 /* The tokenizer and what its folder says of conversations. */
-static char *find_rules(Work *w, Place *at)
+static void find_rules(Work *w)
 {
     const PackOptions *o = w->o;
+    Pack *p = &w->pack;
     w->rules.loss = o->loss;
     w->rules.max_length = o->max_length ? o->max_length : PACK_LENGTH;
     w->rules.min_words = o->min_words ? o->min_words : PACK_MIN_WORDS;
     w->rules.format = o->format ? format_find(o->format) : NULL;
     bool words = w->rules.format && w->rules.format->encode == format_words;
-    if (o->min_words && !words)
-        return format("--min-words is for the formats imdb and corpus");
-    if (o->words && strcmp(o->tokenizer, "words"))
-        return format("--vocab is for --tokenizer words");
-    if (!strcmp(o->tokenizer, "words"))
-        return words_rules(w, words);
-    char *error = tokenizer_load(&w->tok, o->tokenizer);
+    bool made = !strcmp(o->tokenizer, "words");
+    char *error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
+                : o->words && !made      ? format("--vocab is for --tokenizer words")
+                : made                   ? words_rules(w, words)
+                                         : tokenizer_load(&w->tok, o->tokenizer);
     if (error)
-        return error;
-    if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own)) {
-        *at = (Place){o->tokenizer, 0};
-        return format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
-                      "or config.json with eos_token_id, beside it");
-    }
+        pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+    if (error || made)
+        return;
+    if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own))
+        pack_fail(p, EXIT_CONFIG, (Place){o->tokenizer, 0},
+                  format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
+                         "or config.json with eos_token_id, beside it"));
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
-    return w->rules.no_chat && o->chat ? format("--chat: %s", w->rules.no_chat) : NULL;
+    if (w->rules.no_chat && o->chat)
+        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
 }
 
 /* Nothing is left: why. */
@@ -435,65 +440,186 @@ static char *no_row(const Pack *p)
     return all;
 }
 
-static void pack_all(Work *w, FILE *summary)
+/* All that decides what the records are: the bytes read, the tokenizer, the rules. */
+static void fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
+{
+    const Rules *r = &w->rules;
+    bool made = !strcmp(w->o->tokenizer, "words");       /* of the data: its rules say which */
+    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s", PACK_VERSION, bytes, files,
+                        made ? "words" : tokenizer_id(w->tok),
+                        (long long)(w->o->words ? w->o->words : PACK_WORDS),
+                        kind_name[w->pack.kind], (long long)r->max_length,
+                        (long long)r->min_words, loss_name[r->loss],
+                        r->chat ? r->chat->name : "", r->format ? r->format->name : "");
+    Sha256 h;
+    sha256_begin(&h);
+    sha256_add(&h, text, strlen(text));
+    sha256_text(&h, hex);
+    free(text);
+}
+
+static Work work_begin(const PackOptions *o)
+{
+    Work w = {.o = o, .threads = o->threads ? o->threads : core_count(), .to_show = o->show,
+              .pack = {.kind = o->kind, .max_length = o->max_length, .out = o->out}};
+    find_rules(&w);
+    list_files(&w);
+    return w;
+}
+
+static PackError work_end(Work *w)
+{
+    PackError error = w->pack.error;
+    error.at.file = error.at.file ? format("%s", error.at.file) : NULL;
+    w->pack.error.text = NULL;
+    pack_end(&w->pack);
+    for (int i = 0; i < w->nfiles; i++)
+        free(w->file[i]);
+    free(w->file);
+    free(w->rules.no_chat);
+    free(w->why_chat);
+    vocabulary_free(&w->vocabulary);
+    tokenizer_free(w->tok);
+    return error;
+}
+
+/* Reads, writes; hex: what the file's fingerprint is. */
+static void pack_all(Work *w, char hex[SHA256_HEX])
 {
     const PackOptions *o = w->o;
     Pack *p = &w->pack;
-    list_files(w);
-    if (!p->error && !w->tok)
+    char bytes[SHA256_HEX], files[SHA256_HEX];
+    Progress g = {.who = o->who, .terminal = isatty(STDERR_FILENO)};
+    if (!p->error.text && !w->tok)
         count_words(w);
-    if (p->error)
+    if (p->error.text)
         return;
-    Progress g = {.who = o->who, .total = files_check(w), .terminal = isatty(STDERR_FILENO)};
+    g.total = files_check(w);
     g.began = g.last = clock_seconds();
-    if (!p->error)
+    if (!p->error.text)
         pack_begin(p);
     w->twin = calloc((size_t)w->threads, sizeof *w->twin);
     for (int i = 0; i < w->threads; i++)
         w->twin[i] = tokenizer_twin(w->tok);
-    if (!p->error)
+    if (!p->error.text)
         read_all(w, &g);
-    if (!p->error && p->out && !p->ndocs)
-        pack_fail(p, (Place){o->file[0], 0}, no_row(p));
-    if (!p->error && p->out && o->chat && !p->nchats)
-        pack_fail(p, (Place){0}, format("--chat %s: no row is a conversation", o->chat));
-    char *sha256 = reader_sha256();
-    char *error = !p->error && p->out && w->vocabulary.plain
+    if (!p->error.text && p->out && !p->ndocs)
+        pack_fail(p, EXIT_DATA, (Place){w->file[0], 0}, no_row(p));
+    if (!p->error.text && p->out && o->chat && !p->nchats)
+        pack_fail(p, EXIT_DATA, (Place){0},
+                  format("--chat %s: no row is a conversation", o->chat));
+    reader_hashes(bytes, files);
+    fingerprint(w, bytes, files, hex);
+    char *error = !p->error.text && p->out && w->vocabulary.plain
                 ? vocabulary_write(&w->vocabulary, p->out) : NULL;
     if (error)
-        pack_fail(p, (Place){0}, error);
-    if (!p->error && p->out)
-        pack_write(p, w->tok, sha256, &w->rules);
-    free(sha256);
-    if (!p->error && p->out)
-        report(w, summary);
-    else if (!p->error)
-        report_rules(w, summary);
+        pack_fail(p, EXIT_IO, (Place){0}, error);
+    if (!p->error.text && p->out)
+        pack_write(p, w->tok, bytes, hex, &w->rules);
     for (int i = 0; i < w->threads; i++)
         tokenizer_free(w->twin[i]);
     free(w->twin);
 }
 
-char *pack_files(const PackOptions *o, FILE *summary, Place *at)
+PackError pack_files(const PackOptions *o, FILE *summary)
 {
-    Work w = {.o = o, .threads = o->threads ? o->threads : core_count(), .to_show = o->show,
-              .pack = {.kind = o->kind, .max_length = o->max_length, .out = o->out}};
-    *at = (Place){0};
-    char *error = find_rules(&w, at);
-    if (!error) {
-        pack_all(&w, summary);
-        error = w.pack.error;
-        *at = w.pack.error_at;
-        at->file = at->file ? format("%s", at->file) : NULL;
-        w.pack.error = NULL;
+    char hex[SHA256_HEX];
+    Work w = work_begin(o);
+    pack_all(&w, hex);
+    if (!w.pack.error.text && o->out)
+        report(&w, summary);
+    else if (!w.pack.error.text)
+        report_rules(&w, summary);
+    return work_end(&w);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+bool pack_is_raw(const char *path)
+{
+    struct stat st;
+    unsigned char head[9];
+    uint64_t n = 0;
+    if (!strcmp(path, "-"))
+        return true;
+    if (stat(path, &st))
+        return false;
+    FILE *f = S_ISREG(st.st_mode) ? fopen(path, "r") : NULL;
+    size_t got = f ? fread(head, 1, sizeof head, f) : 0;
+    size_t len = strlen(path);
+    if (f)
+        fclose(f);
+    for (int i = 0; i < 8 && got == sizeof head; i++)
+        n |= (uint64_t)head[i] << (8 * i);
+    bool named = len > 12 && !strcmp(path + len - 12, ".safetensors");
+    bool tensors = got == sizeof head && n && n <= ST_HEADER_MAX && head[8] == '{';
+    return S_ISDIR(st.st_mode) || (f && !named && !tensors);
+}
+
+static char *cache_path(const char *folder, const char *hex)
+{
+    return format("%s/%.32s/records.safetensors", folder, hex);
+}
+
+/* Reads all files for the name of the file that they make; those of standard input cannot be read
+ * twice: NULL. malloc'ed. */
+static char *expected_path(Work *w, const char *folder)
+{
+    char bytes[SHA256_HEX], files[SHA256_HEX], hex[SHA256_HEX];
+    for (int i = 0; i < w->nfiles; i++)
+        if (!strcmp(w->file[i], "-"))
+            return NULL;
+    for (int i = 0; i < w->nfiles && !w->pack.error.text; i++) {
+        Reader *r;
+        char *error = reader_open(&r, w->file[i], w->tok, w->rules.format);
+        if (!error) {
+            error = reader_skip(r);
+            reader_close(r);
+        }
+        if (error)
+            pack_fail(&w->pack, EXIT_DATA, (Place){w->file[i], 0}, error);
     }
-    pack_end(&w.pack);
-    for (int i = 0; i < w.nfiles; i++)
-        free(w.file[i]);
-    free(w.file);
-    free(w.rules.no_chat);
-    free(w.why_chat);
-    vocabulary_free(&w.vocabulary);
-    tokenizer_free(w.tok);
-    return error;
+    reader_hashes(bytes, files);
+    fingerprint(w, bytes, files, hex);
+    return cache_path(folder, hex);
+}
+
+/* The new folder `temp` gets the name of what is in it, unless another program was faster. */
+static void cache_commit(Pack *p, char *temp, const char *final)
+{
+    char *to = format("%.*s", (int)(strrchr(final, '/') - final), final);
+    if (!p->error.text && rename(temp, to) && !file_named(final))
+        pack_fail(p, EXIT_IO, (Place){to, 0}, format("rename: %s", strerror(errno)));
+    char *error = folder_exists(temp) ? folder_remove(temp) : NULL;
+    free(error);
+    free(to);
+}
+
+PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
+                      bool *found)
+{
+    char hex[SHA256_HEX];
+    Work w = work_begin(o);
+    Pack *p = &w.pack;
+    char *temp = format("%s/packing-%ld", folder, (long)getpid());
+    char *out = format("%s/records.safetensors", temp);
+    *path = p->error.text ? NULL : expected_path(&w, folder);
+    *found = !p->error.text && *path && file_named(*path);
+    if (!*found && !p->error.text) {
+        char *error = folder_make_parents(out);
+        if (error)
+            pack_fail(p, EXIT_IO, (Place){0}, error);
+        p->out = out;
+        pack_all(&w, hex);
+        char *final = p->error.text ? NULL : cache_path(folder, hex);
+        if (final && *path && strcmp(final, *path))
+            pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while it was read"));
+        cache_commit(p, temp, final ? final : out);
+        free(*path);
+        p->out = *path = final;
+        if (!p->error.text)
+            report(&w, summary);
+    }
+    free(temp), free(out);
+    return work_end(&w);
 }

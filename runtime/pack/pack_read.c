@@ -36,7 +36,8 @@ struct Reader {
 };
 
 static Sha256 sha;               /* of every byte read, in order */
-static bool hashes;              /* it was begun */
+static Sha256 cuts;              /* of how they were cut into files, and how these were read */
+static bool hashes;              /* both were begun */
 
 static const struct {
     const char *name, *endings, *magic, *line;
@@ -172,8 +173,10 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const For
     r->path = reader_name(path);
     r->tok = tok;
     r->line = 1;
-    if (!hashes)
+    if (!hashes) {
         sha256_begin(&sha);
+        sha256_begin(&cuts);
+    }
     hashes = true;
     r->fd = standard ? dup(0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char *error = NULL;
@@ -237,18 +240,32 @@ int64_t reader_size(const Reader *r)
 
 void reader_close(Reader *r)
 {
+    int64_t cut[2] = {r->given, (int64_t)r->reads};
+    if (r->done)
+        sha256_add(&cuts, cut, sizeof cut);
     if (r->fd >= 0)
         close(r->fd);
     free(r->buf);
     free(r);
 }
 
-char *reader_sha256(void)
+void reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX])
 {
-    char hex[SHA256_HEX];
-    sha256_text(&sha, hex);
+    sha256_text(&sha, bytes);
+    sha256_text(&cuts, files);
     hashes = false;
-    return format("%s", hex);
+}
+
+char *reader_skip(Reader *r)
+{
+    char *error = NULL;
+    while (!error && !r->eof) {
+        give(r, r->end);
+        error = fill(r);
+    }
+    give(r, r->end);
+    r->done = true;
+    return error;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

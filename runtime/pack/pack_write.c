@@ -25,12 +25,12 @@ const char *const loss_name[] = {"", "last", "assistant", "all"};
 
 /* ---- files without names --------------------------------------------------------------------- */
 
-void pack_fail(Pack *p, Place at, char *error)
+void pack_fail(Pack *p, int code, Place at, char *text)
 {
-    if (p->error)
-        free(error);
+    if (p->error.text)
+        free(text);
     else
-        p->error = error, p->error_at = at;
+        p->error = (PackError){text, at, code};
 }
 
 static FILE *spool_open(Pack *p)
@@ -50,14 +50,16 @@ static FILE *spool_open(Pack *p)
     free(folder);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w+");
     if (!f)
-        pack_fail(p, (Place){out, 0}, format("scratch space beside it: %s", strerror(errno)));
+        pack_fail(p, EXIT_IO, (Place){out, 0},
+                  format("scratch space beside it: %s", strerror(errno)));
     return f;
 }
 
 static void spool_put(Pack *p, FILE *f, const void *data, size_t bytes)
 {
-    if (p->out && !p->error && fwrite(data, 1, bytes, f) != bytes)
-        pack_fail(p, (Place){p->out, 0}, format("scratch space beside it: %s", strerror(errno)));
+    if (p->out && !p->error.text && fwrite(data, 1, bytes, f) != bytes)
+        pack_fail(p, EXIT_IO, (Place){p->out, 0},
+                  format("scratch space beside it: %s", strerror(errno)));
 }
 
 /* A file that is there already goes away at the end: only one of ours may. */
@@ -81,7 +83,7 @@ void pack_begin(Pack *p)
         return;
     char *error = check_output(p->out);
     if (error) {
-        pack_fail(p, (Place){p->out, 0}, error);
+        pack_fail(p, EXIT_IO, (Place){p->out, 0}, error);
         return;
     }
     p->tokens = spool_open(p);
@@ -186,7 +188,8 @@ static void add_count(StWriter *w, const char *key, int64_t n)
     st_add_meta(w, key, text);
 }
 
-void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *rules)
+void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *fingerprint,
+                const Rules *rules)
 {
     StWriter *w = st_writer(TOKENFILE_FORMAT);
     static const char *const dropped[] = {
@@ -213,6 +216,7 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *
         add_count(w, "pad_id", tokenizer_pad(tok));
     add_count(w, "documents", p->ndocs);
     st_add_meta(w, "sha256", sha256);
+    st_add_meta(w, "fingerprint", fingerprint);
     if (p->kind == KIND_ROWS) {
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
@@ -236,7 +240,7 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const Rules *
         error = st_end(w, &crc);
     st_free(w);
     if (error)
-        pack_fail(p, (Place){0}, error);
+        pack_fail(p, EXIT_IO, (Place){0}, error);
 }
 
 void pack_end(Pack *p)
@@ -245,6 +249,6 @@ void pack_end(Pack *p)
     for (int i = 0; i < 3; i++)
         if (files[i])
             fclose(files[i]);
-    free(p->error);
+    free(p->error.text);
     *p = (Pack){0};
 }

@@ -57,7 +57,11 @@ static char *strict_int(const Row *r, const char *text, int64_t *out)
 {
     char *end;
     errno = 0;
-    long long v = strtoll(text, &end, 10);
+    long long v = strtoll(text, &end, 10), unit = *end == 'k' ? 1000 : *end == 'M' ? 1000000 : 1;
+    if (unit > 1) {
+        end++;
+        v = v > INT64_MAX / unit || v < INT64_MIN / unit ? (errno = ERANGE, v) : v * unit;
+    }
     bool digit = isdigit((unsigned char)text[*text == '-']);
     if (!digit || *end || errno || v < r->ilo || v > r->ihi)
         return format("want an integer from %lld to %lld%s, got \"%.60s\"", (long long)r->ilo,

@@ -8,7 +8,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/sample.h"      // picks the next token
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
-#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
 
@@ -28,25 +28,11 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 //@ unless target_rows
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V};
 //@ end
-    bool trains = *f->data, evaluates = *f->eval_data;
+    const RecordRules rules = {0};
 //@ if noise
     seed = (uint64_t)f->seed;
 //@ end
-    if (trains)
-        data_open(train, f->data, &model, &of, (uint64_t)f->seed, false);
-    if (evaluates)
-        data_open(eval, f->eval_data, &model, &of, (uint64_t)f->seed, true);
-    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
-    if (trains && evaluates)
-        data_check_same(eval, train->tokenizer, f->data);
-    if (*f->tokenizer && (trains || evaluates)) {
-        Tokenizer *t;
-        char *error = tokenizer_load(&t, f->tokenizer);
-        if (error)
-            die(EXIT_CONFIG, "--tokenizer: %s", error);
-        data_check_tokenizer(trains ? train : eval, tokenizer_id(t), f->tokenizer);
-        tokenizer_free(t);
-    }
+    records_open(f, &model, &of, &rules, train, eval);
 }
 
 /* Weights mean something only with the ids they were trained on. */

@@ -12,7 +12,7 @@
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // weights as files
-#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
 
@@ -22,6 +22,7 @@
 static MaskRule hides = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@};
 static int32_t pad;              /* what follows a text in its row */
 static const char *tokenizer_of; /* id of the records' tokenizer */
+static const char *tokenizer_in; /* the folder of the records */
 
 /* ---- records --------------------------------------------------------------------------------- */
 
@@ -35,30 +36,17 @@ static void take_ids(const Data *d, const char *files)
     hides.ids = (int32_t)d->ids;
     pad = d->pad_id < 0 ? 0 : (int32_t)d->pad_id;
     tokenizer_of = d->tokenizer;
+    tokenizer_in = d->folder;
 }
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true};
-    bool trains = *f->data, evaluates = *f->eval_data;
+    const RecordRules rules = {.format = "corpus"};
     hides.seed = (uint64_t)f->seed;
-    if (trains)
-        data_open(train, f->data, &model, &of, hides.seed, false);
-    if (evaluates)
-        data_open(eval, f->eval_data, &model, &of, hides.seed, true);
-    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
-    if (trains && evaluates)
-        data_check_same(eval, train->tokenizer, f->data);
-    if (trains || evaluates)
-        take_ids(trains ? train : eval, trains ? f->data : f->eval_data);
-    if (*f->tokenizer && (trains || evaluates)) {
-        Tokenizer *t;
-        char *error = tokenizer_load(&t, f->tokenizer);
-        if (error)
-            die(EXIT_CONFIG, "--tokenizer: %s", error);
-        data_check_tokenizer(trains ? train : eval, tokenizer_id(t), f->tokenizer);
-        tokenizer_free(t);
-    }
+    records_open(f, &model, &of, &rules, train, eval);
+    if (records_train(f) || records_validate(f))
+        take_ids(records_train(f) ? train : eval, records_train(f) ? f->data : f->eval_data);
 }
 
 /* Weights mean something only with the ids they were trained on. */
@@ -313,17 +301,13 @@ static const char own_folder[] = ".mlm_pretrained_v3";
  * earlier run. malloc'ed; NULL: there is none. */
 static char *tokenizer_file(const Flags *f, const WeightFolders folder, const char *id)
 {
-    char *own = folder_join(f->out, own_folder), *data = format("%s", f->data);
-    data[strcspn(data, ",")] = 0;
-    char *slash = strrchr(data, '/');
-    if (slash)
-        *slash = 0;
+    char *own = folder_join(f->out, own_folder);
     const char *all[WEIGHT_FOLDERS + 2];
     memcpy(all, folder, sizeof(WeightFolders));
-    all[WEIGHT_FOLDERS] = slash ? data : ".";
+    all[WEIGHT_FOLDERS] = tokenizer_in;
     all[WEIGHT_FOLDERS + 1] = own;
     char *path = vocabulary_file(id, f->tokenizer, all, WEIGHT_FOLDERS + 2);
-    free(own), free(data);
+    free(own);
     return path;
 }
 
@@ -397,7 +381,7 @@ static char *write_own(const Flags *f, const WeightFolders folder, const Course 
 static int probe(const Flags *f, const WeightFolders folder)
 {
     char *own = format("%s/%s/tokenizer.json", f->out, own_folder);
-    const char *named = *f->tokenizer || !file_named(own) ? f->tokenizer : own;
+    const char *said = records_tokenizer(f), *named = *said || !file_named(own) ? said : own;
     Tokenizer *t = vocabulary_load("--probe", named, folder, WEIGHT_FOLDERS, V);
     take_tokenizer(t, "--probe");
     char *error = probe_text(t, f->probe);

@@ -255,7 +255,7 @@ sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/fore
 check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
 sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
 sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def \
-    | sed 's/^\(schedule\|resume\|steps\)=/run.&/' | grep -v '^run.resume' >> "$T/typed"
+    | sed 's/^\(schedule\|resume\|steps\|data_format\)=/run.&/' | grep -v '^run.resume' >> "$T/typed"
 check foreign/typed "" "$(while read -r word; do
     "$B/driver" config $R "$word" 2>&1 >/dev/null | grep -E ': (want|unknown|no such)' | head -1; done < "$T/typed")"
 sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\)("\([^"]*\)".*/\2/p' runtime/files/foreign.def > "$T/theirs"
@@ -266,7 +266,7 @@ for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora l
     train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit goal_idx ckpt_dir show_regions evaluate \
     num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 val_draws \
     loglik generate prepare deterministic batch_size_per_gpu greedy perplexity max_grad_norm dataset streaming \
-    max_samples probe force merge profile; do
+    probe force merge profile; do
     grep -qx "$name" "$T/theirs" || echo "$name"
 done > "$T/missing"
 check foreign/guides "" "$(cat "$T/missing")"

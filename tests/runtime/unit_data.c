@@ -295,6 +295,36 @@ static void rows_as_they_are(const char *path)
           : good ? "epoch" : "a row");
 }
 
+/* The first samples count, the last of them are the evaluation's: both together are all of them, in
+ * files of one's own order, whatever the kind. */
+static void parts(const char *paths, const char *kind, int64_t all)
+{
+    Made m = model_of(kind, 1, 1, 1), whole = m;
+    Data d, train, eval;
+    m.of.share = 0.3;
+    m.of.most = all - 1;
+    open_data(&d, paths, &whole, 1, true);
+    open_data(&train, paths, &m, 1, false);
+    open_data(&eval, paths, &m, 1, true);
+    int64_t first = (all - 1) * 7 / 10;
+    bool good = true;
+    for (int64_t i = 0; i < eval.n; i++) {
+        int32_t x[2 * T], y[2 * T];
+        data_batch(&d, first + i, 0, (Batch){ .tokens = x, .labels = x + T });
+        data_batch(&eval, i, 0, (Batch){ .tokens = y, .labels = y + T });
+        good = good && !memcmp(x, y, sizeof x);
+    }
+    for (int64_t step = 0; step < train.n; step++) {
+        DataRow r;
+        good = good && data_row(&train, step, 0, 0, &r) && r.sample < first;
+    }
+    char *name = format("%s: a share of the first samples", kind);
+    check(good && train.n == first && eval.n == all - 1 - first, name, "%d and %d, samples %s",
+          (int)train.n, (int)eval.n, good ? "right" : "wrong");
+    free(name);
+    data_close(&d), data_close(&train), data_close(&eval);
+}
+
 static void evaluation(const char *path, int64_t n)
 {
     for (int64_t ranks = 1; ranks <= 4; ranks *= 2) {
@@ -668,6 +698,8 @@ void test_data(const char *scratch)
     partition(rows, "bfd", bins_of(DOCS));
     evaluation(rows, DOCS);
     rows_as_they_are(rows);
+    parts(rows, "rows", DOCS);
+    parts(packed, "packed", (TOKENS - 1) / T);
     bounds(packed, "packed");
     bounds(rows, "rows");
     overfull();

@@ -63,10 +63,26 @@ model() { refuses "$1" "$2" "$3" gpt2_tiny $ours --init-from "$scratch/in/model"
 
 refuses "no data" 80 "--data" gpt2_tiny
 refuses "data file is missing" 88 "nowhere.safetensors" gpt2_tiny --data "$scratch/nowhere.safetensors"
-refuses "data is a folder" 88 "$scratch: a folder; name the token files" gpt2_tiny --data "$scratch"
-refuses "data is a text" 88 \
-    "README.md: no token file but text; .*gen pack .* -o README.safetensors README.md" gpt2_tiny \
+refuses "raw data without a tokenizer" 80 "README.md is no record file, .* wants a tokenizer: --tokenizer" gpt2_tiny \
     --data README.md
+refuses "raw data, a model without a tokenizer" 80 "there is none in the folder of --init-from" gpt2_tiny \
+    --data README.md --init-from $ref/$case/model
+raw() { refuses "$1" "$2" "$3" gpt2_tiny --tokenizer bytes --data "${@:4}"; }
+mkdir "$scratch/raw"
+raw "raw data is a folder without any" 88 "raw: a folder without files that end in .jsonl" "$scratch/raw"
+printf '{"text":"a"}\n{"text":1}\n' >"$scratch/raw/a.jsonl"
+raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw/a.jsonl"
+raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
+raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed; another: gen .* data.kind=" - <<<'{"prompt":"a","completion":"b"}'
+raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
+raw "standard input twice" 80 "standard input can be read once" - --eval-data -
+raw "binary data" 88 "/bin/sh: byte 7 is 0: binary data" /bin/sh
+refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --eval-share 0.1
+refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $ours --eval-share 0.1 \
+    --eval-data $ref/$case/eval.safetensors
+refuses "a share that leaves nothing" 88 "1 samples, of which a share of 0.5 leaves 0 to train on" gpt2_tiny $ours \
+    --max-samples 1 --eval-share 0.5
+refuses "samples of no number" 80 "--max-samples: want an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
 fresh; : >"$tokens"; data "token file of no bytes" 88 "tokens.safetensors"
 fresh; head -c 300 /dev/urandom >"$tokens"; data "token file of noise" 88 "tokens.safetensors"
@@ -138,6 +154,45 @@ refuses "OUT is a file" 90 "$scratch/file" gpt2_tiny $ours --out "$scratch/file"
 refuses "OUT below a file" 90 "$scratch/file/run" gpt2_tiny $ours --out "$scratch/file/run"
 refuses "--resume last of nothing" 89 "" gpt2_tiny $ours --resume last
 refuses "wrong flag value" 80 "--lr" gpt2_tiny $ours --lr 1e9
+
+# ---- raw data --------------------------------------------------
+
+# They are packed once, by rank 0, and train as what gen pack makes of them; a run goes on on either.
+head -c 4000 README.md >"$scratch/raw/b.txt"
+tail -c 3000 README.md >"$scratch/raw/c.txt"
+rm "$scratch/raw/a.jsonl"
+"$gen" pack -o "$scratch/raw.safetensors" "$scratch/raw" >/dev/null
+packs() {               # PROGRAM RUN DATA ARGS...: two steps
+    local program=$1 run=$2
+    shift 2
+    "$work/$program/run.sh" --out "$scratch/$run" --tokenizer bytes --save-every 0 --log-every 1 --steps 2 --data "$@" \
+        >"$scratch/$run.log" 2>&1 || verdict "$run trains" "exit $?: $(tail -n 1 "$scratch/$run.log")"
+}
+said() { verdict "$1" "$(grep -q -- "$3" "$scratch/$2.log" || echo "no '$3' in: $(head -n 5 "$scratch/$2.log")")"; }
+cached() { verdict "$1" "$([ "$(ls "$scratch/$2/.dataset_cache" | wc -l)" = "$3" ] || ls -A "$scratch/$2/.dataset_cache")"; }
+for program in gpt2_tiny gpt2_tiny.2x2x2; do
+    packs $program raw.1 "$scratch/raw"
+    said "raw data are packed, $program" raw.1 "^data: $scratch/raw.1/.dataset_cache/[0-9a-f]*/records.safetensors: packed, 2 documents, 7002 tokens"
+    packs $program raw.2 "$scratch/raw.safetensors"
+    compare "raw and packed data, $program" history "$scratch/raw.1" "$scratch/raw.2" 0
+    packs $program raw.1 "$scratch/raw" --steps 3
+    said "packed once, $program" raw.1 "^data: --data was packed before: $scratch/raw.1/.dataset_cache/"
+    said "it resumes, $program" raw.1 "^resumed from $scratch/raw.1/checkpoint-2"
+    cached "nothing else is in the cache, $program" raw.1 1
+    packs $program raw.2 "$scratch/raw/b.txt,$scratch/raw/c.txt" --steps 3
+    said "a run goes on on raw data, $program" raw.2 "^resumed from $scratch/raw.2/checkpoint-2"
+    rm -rf "$scratch"/raw.[12]
+done
+packs gpt2_tiny raw.3 - --eval-share 0.25 --max-samples 12 <"$scratch/raw/b.txt"
+said "standard input" raw.3 "^data: .*: packed, 1 document, 4001 tokens"
+said "the last of the first samples validate" raw.3 "^  data       9 samples of "
+said "and only those" raw.3 "^  [a-z]*  *3 samples of .* batches a rank"
+packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
+said "the same text by name" raw.4 "was packed before"
+echo more >>"$scratch/raw/b.txt"
+packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
+cached "other text, another file" raw.3 2
+rm -rf "$scratch"/raw*
 
 # ---- weights that nobody named --------------------------------------------------
 

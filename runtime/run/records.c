@@ -1,0 +1,188 @@
+/* records.c -- opens the records of a run; packs raw data before.
+ *
+ * In:    flags, what the model takes.  Out: Data; messages on standard error. */
+#define _GNU_SOURCE
+#include "runtime/run/records.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/data/tokenizer.h"
+#include "runtime/files/folder.h"
+#include "runtime/pack/pack.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/run/agree.h"
+
+enum { PACK_SECONDS = 7 * 24 * 3600 };   /* that others may wait while rank 0 packs */
+
+bool records_train(const Flags *f)
+{
+    return *f->data;
+}
+
+bool records_validate(const Flags *f)
+{
+    return *f->eval_data || f->eval_share > 0;
+}
+
+/* ---- raw data -------------------------------------------------------------------------------- */
+
+/* "a,b": the words between commas, *n of them; both malloc'ed. */
+static char **split(const char *paths, int *n)
+{
+    char **word = calloc(strlen(paths) + 1, sizeof *word), *rest = format("%s", paths), *one;
+    if (!word)
+        die(EXIT_INTERNAL, "out of memory for the names of files");
+    for (*n = 0; (one = strsep(&rest, ","));)
+        if (*one)
+            word[(*n)++] = one;
+    return word;
+}
+
+static bool makes_words(const Flags *f)
+{
+    return strcmp(f->tokenizer, "words") == 0;
+}
+
+const char *records_tokenizer(const Flags *f)
+{
+    return makes_words(f) ? "" : f->tokenizer;
+}
+
+/* The tokenizer of raw data, malloc'ed. beside: the file of other records whose tokenizer it has to
+ * be; NULL: none. */
+static char *tokenizer_for(const Flags *f, const char *flag, const char *raw, const char *beside)
+{
+    char *own = format("%s/tokenizer.json", f->init_from);
+    if (makes_words(f) && strcmp(flag, "data")) {
+        int n = beside ? (int)strcspn(beside, ",") : 0;
+        while (n && beside[n - 1] != '/')
+            n--;
+        if (!beside)
+            die(EXIT_CONFIG, "--tokenizer words counts those of --data, which is missing");
+        return format("%.*stokenizer.json", n, beside);
+    }
+    if (*f->tokenizer)
+        return format("%s", f->tokenizer);
+    if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
+        return own;
+    die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
+        "FILE/tokenizer.json, or bytes (%s)", flag, raw,
+        *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
+                                                      : "or --init-from of a folder that has one");
+}
+
+/* The file that raw data make, malloc'ed; NULL: `paths` names record files. */
+static char *pack(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                  const char *flag, const char *paths, const char *beside)
+{
+    int n, raw = 0;
+    char **file = split(paths, &n), *name = NULL, *text = NULL;
+    size_t bytes;
+    bool found;
+    for (int i = 0; i < n; i++)
+        if (pack_is_raw(file[i]))
+            name = file[i], raw++;
+    if (!raw) {
+        free(file);
+        return NULL;
+    }
+    if (raw < n)
+        die(EXIT_CONFIG, "--%s: %s is raw data and another is a record file: name files of one kind",
+            flag, name);
+    const bool packed = !strcmp(of->kind, "packed");
+    char *folder = folder_join(f->out, ".dataset_cache"), *tokenizer = tokenizer_for(f, flag, name, beside);
+    const char *kind = strcmp(f->data_format, "auto") ? f->data_format : rules->format;
+    const Format *known = kind ? format_find(kind) : NULL;
+    if (of->own_targets != (known && known->own))
+        die(EXIT_CONFIG, "--%s: %s is raw data, and the records of %s are not made of the format %s: "
+            "--data-format wants %s", flag, name, m->objective, kind ? kind : "auto",
+            of->own_targets ? "imdb or corpus" : "auto, or one that has text to predict");
+    PackOptions o = { .who = "data", .tokenizer = tokenizer, .format = kind,
+                      .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
+                      .min_words = known && known->own ? rules->min_words : 0,
+                      .kind = packed ? KIND_PACKED : KIND_ROWS, .max_length = packed ? 0 : of->T,
+                      .nfiles = n, .file = file };
+    FILE *summary = open_memstream(&text, &bytes);
+    char *path;
+    PackError e = pack_cached(&o, folder, summary, &path, &found);
+    fclose(summary);
+    char *line = format("%d", e.at.line);
+    char *built = e.code != EXIT_DATA ? format("%s", "")
+                : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
+                         model_words(m, "data.kind"));
+    if (e.text)
+        die(e.code, "--%s: %s%s%s%s%s%s", flag, e.at.file ? e.at.file : "", e.at.line ? ":" : "",
+            e.at.line ? line : "", e.at.file ? ": " : "", e.text, built);
+    if (found)
+        note("data: --%s was packed before: %s", flag, path);
+    else
+        note("data: %.*s", (int)(bytes ? bytes - 1 : 0), text);
+    free(text), free(line), free(built), free(folder), free(tokenizer), free(file);
+    return path;
+}
+
+/* The record files that `paths` names or makes, on every rank; malloc'ed. */
+static char *record_files(const Flags *f, const Model *m, const DataShape *of,
+                          const RecordRules *rules, const char *flag, const char *paths,
+                          const char *beside)
+{
+    comm_expect(PACK_SECONDS);
+    char *made = world.rank == 0 ? pack(f, m, of, rules, flag, paths, beside) : NULL;
+    size_t bytes = made ? strlen(made) + 1 : 0;
+    comm_broadcast(&bytes, sizeof bytes, 0);
+    if (bytes && !made && !(made = malloc(bytes)))
+        die(EXIT_INTERNAL, "out of memory for a path");
+    if (bytes)
+        comm_broadcast(made, bytes, 0);
+    comm_expect(0);
+    return made ? made : format("%s", paths);
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static void check_flags(const Flags *f)
+{
+    if (f->eval_share > 0 && *f->eval_data)
+        die(EXIT_CONFIG, "--eval-share and --eval-data both say what to validate on: want one");
+    if (f->eval_share > 0 && !*f->data)
+        die(EXIT_CONFIG, "--eval-share is a share of --data, which is missing");
+    if (f->max_samples && !*f->data)
+        die(EXIT_CONFIG, "--max-samples is of --data, which is missing");
+    if (strcmp(f->data, "-") == 0 && strcmp(f->eval_data, "-") == 0)
+        die(EXIT_CONFIG, "--data and --eval-data: standard input can be read once");
+}
+
+void records_open(const Flags *f, const Model *m, const DataShape *shape, const RecordRules *rules,
+                  Data *train, Data *eval)
+{
+    const bool trains = records_train(f), evaluates = records_validate(f);
+    DataShape of = *shape;
+    char *files = NULL, *eval_files = NULL;
+    check_flags(f);
+    if (trains)
+        files = record_files(f, m, &of, rules, "data", f->data, NULL);
+    if (*f->eval_data)
+        eval_files = record_files(f, m, &of, rules, "eval-data", f->eval_data, files);
+    of.share = f->eval_share;
+    of.most = f->max_samples;
+    if (trains)
+        data_open(train, files, m, &of, (uint64_t)f->seed, false);
+    if (*f->eval_data)
+        of.most = 0;
+    if (evaluates)
+        data_open(eval, eval_files ? eval_files : files, m, &of, (uint64_t)f->seed, true);
+    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    if (trains && evaluates)
+        data_check_same(eval, train->tokenizer, f->data);
+    if (*records_tokenizer(f) && (trains || evaluates)) {
+        Tokenizer *t;
+        char *error = tokenizer_load(&t, f->tokenizer);
+        if (error)
+            die(EXIT_CONFIG, "--tokenizer: %s", error);
+        data_check_tokenizer(trains ? train : eval, tokenizer_id(t), f->tokenizer);
+        tokenizer_free(t);
+    }
+    free(files), free(eval_files);
+}

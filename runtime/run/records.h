@@ -1,0 +1,27 @@
+/* records.h -- what --data and --eval-data name, opened: record files, or raw data, which become one.
+ *
+ * Keeps: raw data are read by rank 0 alone and packed once: into OUT/.dataset_cache/, by their content,
+ *        the tokenizer and the rules; the other ranks wait, then map the file. */
+#ifndef DIECAST_RECORDS_H
+#define DIECAST_RECORDS_H
+
+#include "runtime/data/data.h"
+#include "runtime/run/flags.h"
+
+/* How an objective reads raw data, where --data-format is auto. */
+typedef struct {
+    const char *format;          /* a name of runtime/pack/formats.def; NULL: rows by their keys */
+    int64_t min_words;           /* of samples of words; 0: as gen pack has it */
+} RecordRules;
+
+/* What --tokenizer names: "" also where it is `words`, which the data make. */
+const char *records_tokenizer(const Flags *f);
+
+bool records_train(const Flags *f);      /* there is something to train on, to validate on */
+bool records_validate(const Flags *f);
+/* Opens those that are there: they suit the model, each other and --tokenizer, on every rank; or the
+ * program ends. With --eval-share the last samples of --data are `eval`, the others `train`. */
+void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                  Data *train, Data *eval);
+
+#endif
