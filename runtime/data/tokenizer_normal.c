@@ -77,7 +77,7 @@ static bool in_ranges(const Range *range, size_t n, uint32_t c)
 
 bool char_is_punctuation(uint32_t c)
 {
-    return IN(punctuation, c);
+    return c < 0x80 ? c && strchr("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", (int)c) : IN(punctuation, c);
 }
 
 bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int len)
@@ -190,6 +190,13 @@ static size_t change(const Tokenizer *t, NormalStep step, uint32_t c, const char
     return utf8_put(out, c);
 }
 
+/* A byte that the step surely leaves alone: most are. */
+static bool stays(NormalStep step, unsigned char c)
+{
+    return c < 0x80 && (step == NORMAL_CLEAN     ? c >= ' ' && c < 0x7f
+                      : step == NORMAL_LOWERCASE ? c < 'A' || c > 'Z' : true);
+}
+
 static char *step_text(const Tokenizer *t, NormalStep step, const char *text, size_t n,
                        size_t *nout)
 {
@@ -200,6 +207,10 @@ static char *step_text(const Tokenizer *t, NormalStep step, const char *text, si
         abort();
     *nout = 0;
     for (size_t i = 0; i < n;) {
+        if (stays(step, (unsigned char)text[i])) {
+            out[(*nout)++] = text[i++];
+            continue;
+        }
         int len = utf8_length_at(text, n, i);
         *nout += change(t, step, utf8_value(text + i, len), text, n, i, out + *nout);
         i += (size_t)len;
