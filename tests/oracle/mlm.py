@@ -19,6 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
 from transformers import BertConfig, BertForMaskedLM
+from transformers.models.bert import modeling_bert
 
 import data
 import dropout
@@ -106,26 +107,42 @@ class MicroBert(nn.Module):
         return self.mlm_head(x)
 
 
-class Bert(nn.Module):
-    """Token types are 0."""
+def attention_of_sites(module, query, key, value, attention_mask, scaling, **_):
+    """The library's own, but for what draws the probabilities' mask: heads side by side in a row of keys."""
+    p = query @ key.transpose(2, 3) * scaling
+    p = (p if attention_mask is None else p + attention_mask).softmax(-1)
+    B, H, n, _ = p.shape
+    p = module.sites(p.transpose(1, 2).reshape(B, n, H * n)).view(B, n, H, n).transpose(1, 2)
+    return (p @ value).transpose(1, 2).contiguous(), p
 
-    def __init__(self):
+
+class Bert(nn.Module):
+    """Token types are 0. drop: shares of the places of runtime's dropout_place(), of probabilities."""
+
+    def __init__(self, drop=(0, 0), seed=0):
         super().__init__()
         self.model = BertForMaskedLM(BertConfig(
             vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
             intermediate_size=64, max_position_embeddings=T, hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0, pad_token_id=PAD))
+            attention_probs_dropout_prob=0.0, pad_token_id=PAD, attn_implementation="eager"))
+        bert, layers = self.model.bert, self.model.bert.encoder.layer
+        place = lambda share, s: dropout.Sites(share, seed, 4 * s + 3)
+        bert.embeddings.dropout = place(drop[0], 3 * len(layers))
+        for i, layer in enumerate(layers):
+            layer.attention.self.sites = place(drop[1], 3 * i)
+            layer.attention.output.dropout = place(drop[0], 3 * i + 1)
+            layer.output.dropout = place(drop[0], 3 * i + 2)
 
     def forward(self, ids, on):
         return self.model(input_ids=ids, attention_mask=on).logits
 
 
-# select, share: recipe fields
+# select, share: recipe fields; files: those of another case
 CASES = {
-    "mlm_microbert": dict(model=MicroBert, select="exact", share=0.15, seed=42, lr=1e-2,
-                          type="microbert"),
-    "mlm_bert": dict(model=Bert, select="independent", share=0.3, seed=3 << 32 | 5, lr=3e-3,
-                     type="bert"),
+    "mlm_microbert": dict(model=MicroBert, select="exact", share=0.15, seed=42, lr=1e-2),
+    "mlm_bert": dict(model=Bert, select="independent", share=0.3, seed=3 << 32 | 5, lr=3e-3),
+    "mlm_dropout": dict(model=lambda: Bert((0.1, 0.2), 3 << 32 | 5), select="independent", share=0.3,
+                        seed=3 << 32 | 5, lr=3e-3, files="mlm_bert"),
 }
 
 
@@ -167,7 +184,6 @@ def write_rows(path, seed, n):
         "doc_offsets": np.cumsum([0] + [len(r) for r in rows]).astype(np.int64),
         "tokens": tokens,
         "mask": np.isin(tokens, [PAD, CLS, SEP, MASK], invert=True).astype(np.uint8)}, meta)
-    return rows
 
 
 def words_of(rule, stream, epoch, sample, places):
@@ -246,10 +262,12 @@ def train(case, out, rows, held, dtype):
                    for epoch, i in todo[(step * ACCUM + m) * MICRO:][:MICRO]] for m in range(ACCUM)]
         targets = sum(t != data.IGNORE for part in window for _, labels in part for t in labels)
         loss = 0.0
-        for part in window:
+        for m, part in enumerate(window):
+            dropout.Sites.now = (step, m * MICRO)
             s, _ = ce_sum(model, part)
             (s / targets).backward()
             loss += s.item() / targets
+        dropout.Sites.now = None
         norm = torch.nn.utils.clip_grad_norm_(params.values(), CLIP, foreach=False)
         lr = sched.get_last_lr()[0]
         opt.step()
@@ -277,7 +295,7 @@ def probe(model):
                                     for i in best]}
 
 
-def write_config(case, model, folder):
+def write_config(model, folder):
     if isinstance(model, Bert):
         model.model.config.architectures = ["BertForMaskedLM"]
         c = json.loads(model.model.config.to_json_string())
@@ -288,9 +306,8 @@ def write_config(case, model, folder):
         f.write(json.dumps(c, indent=2, sort_keys=True) + "\n")
 
 
-def record(name, folder):
-    case, out = CASES[name], os.path.join(folder, name)
-    shutil.rmtree(out, ignore_errors=True)
+def prepare(name, case, out):
+    """Model, tokenizer and token files."""
     os.makedirs(os.path.join(out, "model"))
     model = case["model"]()
     g = torch.Generator().manual_seed(100 + len(name))
@@ -302,11 +319,29 @@ def record(name, folder):
             p.data[IDS:] += 6    # rows that no word has seem likely
     save_file({n: p.detach().clone() for n, p in weights(model).items()},
               os.path.join(out, "model", "model.safetensors"), metadata={"format": "pt"})
-    write_config(case, model, os.path.join(out, "model"))
+    write_config(model, os.path.join(out, "model"))
     with open(os.path.join(out, "tokenizer.json"), "wb") as f:
         f.write(tokenizer()[0])
-    rows = write_rows(os.path.join(out, "tokens.safetensors"), 1000 + len(name), SAMPLES)
-    held = write_rows(os.path.join(out, "eval.safetensors"), 2000 + len(name), EVAL_SAMPLES)
+    write_rows(os.path.join(out, "tokens.safetensors"), 1000 + len(name), SAMPLES)
+    write_rows(os.path.join(out, "eval.safetensors"), 2000 + len(name), EVAL_SAMPLES)
+
+
+def read_rows(path):
+    with safetensors.safe_open(path, "np") as f:
+        tokens, at = f.get_tensor("tokens").tolist(), f.get_tensor("doc_offsets").tolist()
+    return [tokens[b:e] for b, e in zip(at, at[1:])]
+
+
+def record(name, folder):
+    case, out = CASES[name], os.path.join(folder, name)
+    shutil.rmtree(out, ignore_errors=True)
+    os.makedirs(out)
+    if "files" in case:
+        for file in ("model", "tokenizer.json", "tokens.safetensors", "eval.safetensors"):
+            os.symlink(os.path.join("..", case["files"], file), os.path.join(out, file))
+    else:
+        prepare(name, case, out)
+    rows, held = (read_rows(os.path.join(out, f"{n}.safetensors")) for n in ("tokens", "eval"))
     single, run32 = train(case, out, rows, held, torch.float32)
     model, run = train(case, out, rows, held, torch.float64)
     ours, other = weights(model), weights(single)
@@ -336,6 +371,7 @@ def record(name, folder):
 
 def main():
     torch.set_num_threads(1)
+    modeling_bert.eager_attention_forward = attention_of_sites
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--out", default=REF, help="folder of the cases; default: tests/train/ref")
     p.add_argument("cases", nargs="*", metavar="CASE", help=" ".join(CASES))

@@ -19,6 +19,7 @@ qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 post_norm.bf16 post_norm precision=bf16
 norm_then_residual norm_then_residual memory.recompute=block
+mlm_microbert.fp16 mlm_microbert precision=fp16
 "
 ranks="
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
@@ -37,6 +38,7 @@ llama_tiny llama_tiny
 gpt2_bfd gpt2_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
 llama_rows.few llama_rows batch.targets=96
+mlm_bert.bf16 mlm_bert precision=bf16
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
 gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora.bf16 qwen2_lora precision=bf16
@@ -103,6 +105,14 @@ for name in gpt2_tiny.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_dro
     grep -q "resumed from .*checkpoint-$at\$" "$scratch/$name.resumed.log" || verdict "$name resumed" "it was not"
     same "$name resumed" $name.resumed $name
 done
+
+# ---- the logits of one row --------------------------------------------------
+
+# five words that fp16 finds at least nearly as likely as fp64
+said=$("$work/mlm_microbert.fp16/run.sh" --out "$scratch/mlm_microbert.fp16" --probe "w10 w150 [MASK] w20 w7" 2>"$scratch/log")
+verdict "probing" "$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/mlm_microbert/expect.json | tr -d '"' | paste - <(tail -n +2 <<<"$said") |
+    awk '{ off = $1 - $3; words++ } off * off > 4e-8 { print } END { if (words != 5) print words " words" }'
+    grep '^rank' "$scratch/log")"
 
 # ---- adapters in the products of their layers --------------------------------------------------
 
