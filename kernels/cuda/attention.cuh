@@ -75,40 +75,43 @@ template <int D, int OWNED> struct AttentionForm<D, OWNED, true> {
 #endif
 
 /* grid (blocks of ROWS queries, H, B) */
-template <int D, AttentionMask MASK, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::FWD_THREADS,
                                   AttentionForm<D, OWNED>::FWD_BLOCKS)
     attention_fwd_kernel(act_t *__restrict__ o, float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
+                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends,
+                         AttentionDrop<DROPS> drop)
 {
-    AttentionForm<D, OWNED>::template fwd<MASK, DOCS>(o, lse, qkv, T, H, K, scale, places, ends);
+    AttentionForm<D, OWNED>::template fwd<MASK, DOCS>(o, lse, qkv, T, H, K, scale, places, ends,
+                                                      drop);
 }
 
 /* dq, and delta (B, H, T) fp32 = row sums of d_o * o; grid (blocks of ROWS queries, H, B) */
-template <int D, AttentionMask MASK, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D, OWNED>::DQ_THREADS,
                                   AttentionForm<D, OWNED>::DQ_BLOCKS)
     attention_dq_kernel(act_t *__restrict__ dqkv, float *__restrict__ delta,
                         const act_t *__restrict__ d_o, const act_t *__restrict__ o,
                         const float *__restrict__ lse, const act_t *__restrict__ qkv, int T, int H,
                         int K, float scale, const int32_t *__restrict__ places,
-                        const int32_t *__restrict__ ends)
+                        const int32_t *__restrict__ ends, AttentionDrop<DROPS> drop)
 {
     AttentionForm<D, OWNED>::template dq<MASK, DOCS>(dqkv, delta, d_o, o, lse, qkv, T, H, K,
-                                                       scale, places, ends);
+                                                     scale, places, ends, drop);
 }
 
 /* dk and dv, summed over the query heads of a key head in order; grid (blocks of keys, K, B) */
-template <int D, AttentionMask MASK, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS, bool DROPS = false>
 __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D>::DKV_BLOCKS)
     attention_dkv_kernel(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                          const act_t *__restrict__ d_o, const float *__restrict__ lse,
                          const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
+                         const int32_t *__restrict__ places, const int32_t *__restrict__ ends,
+                         AttentionDrop<DROPS> drop)
 {
     AttentionForm<D>::template dkv<MASK, DOCS>(dqkv, delta, d_o, lse, qkv, T, H, K, scale, places,
-                                                 ends);
+                                               ends, drop);
 }
 
 /* One token of head blockIdx.x. The first head of a group writes the caches' row *place, which all
@@ -174,34 +177,41 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
 
 #ifndef __CUDACC_RTC__
 
-template <int D, AttentionMask MASK, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
 static inline void attention_run_fwd_(act_t *o, float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
-                                      int64_t K, float scale, cudaStream_t s)
+                                      int64_t K, float scale, cudaStream_t s,
+                                      AttentionDrop<DROPS> drop = {})
 {
     typedef AttentionForm<D, OWNED> F;
-    launch(attention_fwd_kernel<D, MASK, DOCS, OWNED>,
+    launch(attention_fwd_kernel<D, MASK, DOCS, OWNED, DROPS>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::FWD_THREADS),
-           F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, places, ends);
+           F::FWD_SHARED, s, o, lse, qkv, (int)T, (int)H, (int)K, scale, places, ends, drop);
 }
 
-template <int D, AttentionMask MASK, bool DOCS, int OWNED>
+template <int D, AttentionMask MASK, bool DOCS, int OWNED, bool DROPS = false>
 static inline void attention_run_bwd_(act_t *dqkv, const act_t *d_o, const act_t *o,
                                       const float *lse, const act_t *qkv, const int32_t *places,
                                       const int32_t *ends, int64_t B, int64_t T, int64_t H,
-                                      int64_t K, float scale, void *ws, cudaStream_t s)
+                                      int64_t K, float scale, void *ws, cudaStream_t s,
+                                      AttentionDrop<DROPS> drop = {})
 {
     typedef AttentionForm<D, OWNED> F;
     typedef AttentionForm<D> G;
     float *delta = (float *)ws;
-    launch(attention_dq_kernel<D, MASK, DOCS, OWNED>,
+    launch(attention_dq_kernel<D, MASK, DOCS, OWNED, DROPS>,
            dim3(blocks_over(T, F::ROWS), (unsigned)H, (unsigned)B), dim3(F::DQ_THREADS),
            F::DQ_SHARED, s, dqkv, delta, d_o, o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
-           ends);
-    launch(attention_dkv_kernel<D, MASK, DOCS>,
+           ends, drop);
+    launch(attention_dkv_kernel<D, MASK, DOCS, DROPS>,
            dim3(blocks_over(T, G::ROWS), (unsigned)K, (unsigned)B), dim3(G::DKV_THREADS),
            G::DKV_SHARED, s, dqkv, delta, d_o, lse, qkv, (int)T, (int)H, (int)K, scale, places,
-           ends);
+           ends, drop);
+}
+
+static inline AttentionDrop<true> attention_drop_(const uint32_t *noise, uint32_t site, float p)
+{
+    return {noise, dropout_place(site), dropout_threshold(p), 1.0f / (1.0f - p)};
 }
 
 /* OWNED: queries of a block, on tensor cores. */
@@ -285,6 +295,103 @@ static inline void attention_limit_bwd(act_t *dqkv, const act_t *d_o, const act_
                                                                   NULL, B, T, H, K, scale, ws, s);
 }
 
+/* Each of them with dropout of the probabilities at a site, see philox.cuh; lse: of all scores. */
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
+static inline void attention_drop_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
+                                      int64_t H, int64_t K, float scale, const uint32_t *noise,
+                                      uint32_t site, float p, void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, MASK, false, ATTENTION_ROWS>(o, lse, qkv, NULL, NULL, B, T, H, K, scale,
+                                                       s, attention_drop_(noise, site, p));
+}
+
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
+static inline void attention_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                      const float *lse, const act_t *qkv, int64_t B, int64_t T,
+                                      int64_t H, int64_t K, float scale, const uint32_t *noise,
+                                      uint32_t site, float p, void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, MASK, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, NULL, NULL, B, T, H,
+                                                       K, scale, ws, s,
+                                                       attention_drop_(noise, site, p));
+}
+
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
+static inline void attention_docs_drop_fwd(act_t *o, float *lse, const act_t *qkv,
+                                           const int32_t *places, const int32_t *ends, int64_t B,
+                                           int64_t T, int64_t H, int64_t K, float scale,
+                                           const uint32_t *noise, uint32_t site, float p, void *ws,
+                                           cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, MASK, true, ATTENTION_ROWS>(o, lse, qkv, places, ends, B, T, H, K, scale,
+                                                      s, attention_drop_(noise, site, p));
+}
+
+template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
+static inline void attention_docs_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                           const float *lse, const act_t *qkv,
+                                           const int32_t *places, const int32_t *ends, int64_t B,
+                                           int64_t T, int64_t H, int64_t K, float scale,
+                                           const uint32_t *noise, uint32_t site, float p, void *ws,
+                                           cudaStream_t s)
+{
+    attention_run_bwd_<D, MASK, true, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, places, ends, B, T, H,
+                                                      K, scale, ws, s,
+                                                      attention_drop_(noise, site, p));
+}
+
+template <int D>
+static inline void attention_length_drop_fwd(act_t *o, float *lse, const act_t *qkv,
+                                             const int32_t *lengths, int64_t B, int64_t T,
+                                             int64_t H, int64_t K, float scale,
+                                             const uint32_t *noise, uint32_t site, float p,
+                                             void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(o, lse, qkv, lengths, NULL, B, T,
+                                                                   H, K, scale, s,
+                                                                   attention_drop_(noise, site, p));
+}
+
+template <int D>
+static inline void attention_length_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                             const float *lse, const act_t *qkv,
+                                             const int32_t *lengths, int64_t B, int64_t T,
+                                             int64_t H, int64_t K, float scale,
+                                             const uint32_t *noise, uint32_t site, float p,
+                                             void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, ATTENTION_LENGTH, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, lengths,
+                                                                   NULL, B, T, H, K, scale, ws, s,
+                                                                   attention_drop_(noise, site, p));
+}
+
+template <int D>
+static inline void attention_limit_drop_fwd(act_t *o, float *lse, const act_t *qkv,
+                                            const int32_t *limits, int64_t B, int64_t T, int64_t H,
+                                            int64_t K, float scale, const uint32_t *noise,
+                                            uint32_t site, float p, void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(o, lse, qkv, limits, NULL, B, T,
+                                                                  H, K, scale, s,
+                                                                  attention_drop_(noise, site, p));
+}
+
+template <int D>
+static inline void attention_limit_drop_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                            const float *lse, const act_t *qkv,
+                                            const int32_t *limits, int64_t B, int64_t T, int64_t H,
+                                            int64_t K, float scale, const uint32_t *noise,
+                                            uint32_t site, float p, void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, ATTENTION_LIMIT, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, limits,
+                                                                  NULL, B, T, H, K, scale, ws, s,
+                                                                  attention_drop_(noise, site, p));
+}
+
 /* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o
  * (H, D). ws: attention_decode_cuda_workspace(T, H) bytes. */
 template <int D>
@@ -297,41 +404,59 @@ static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const 
 }
 
 #else
-#define ATTENTION_QUERIES(mask, docs, owned)                                                     \
-    template __global__ void attention_fwd_kernel<D, mask, docs, owned>(                         \
-        act_t *, float *, const act_t *, int, int, int, float, const int32_t *, const int32_t *); \
-    template __global__ void attention_dq_kernel<D, mask, docs, owned>(                          \
+#define ATTENTION_QUERIES(mask, docs, owned, drop)                                               \
+    template __global__ void attention_fwd_kernel<D, mask, docs, owned, drop>(                   \
+        act_t *, float *, const act_t *, int, int, int, float, const int32_t *, const int32_t *, \
+        AttentionDrop<drop>);                                                                    \
+    template __global__ void attention_dq_kernel<D, mask, docs, owned, drop>(                    \
         act_t *, float *, const act_t *, const act_t *, const float *, const act_t *, int, int,  \
-        int, float, const int32_t *, const int32_t *);
-#define ATTENTION_KEYS(mask, docs)                                                               \
-    template __global__ void attention_dkv_kernel<D, mask, docs>(                                \
+        int, float, const int32_t *, const int32_t *, AttentionDrop<drop>);
+#define ATTENTION_KEYS(mask, docs, drop)                                                         \
+    template __global__ void attention_dkv_kernel<D, mask, docs, drop>(                          \
         act_t *, const float *, const act_t *, const float *, const act_t *, int, int, int,      \
-        float, const int32_t *, const int32_t *);
+        float, const int32_t *, const int32_t *, AttentionDrop<drop>);
+#define ATTENTION_BOTH(mask, docs, drop)                                                         \
+    ATTENTION_QUERIES(mask, docs, ATTENTION_ROWS, drop) ATTENTION_KEYS(mask, docs, drop)
 #ifdef KERNEL_attention_fwd_causal
-#define ATTENTION_CAUSAL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_CAUSAL, false, owned)
+#define ATTENTION_CAUSAL_ROWS(owned)                                                             \
+    ATTENTION_QUERIES(ATTENTION_CAUSAL, false, owned, false)
 VARIANTS_attention_rows(ATTENTION_CAUSAL_ROWS)
-ATTENTION_KEYS(ATTENTION_CAUSAL, false)
+ATTENTION_KEYS(ATTENTION_CAUSAL, false, false)
 #endif
 #ifdef KERNEL_attention_fwd_full
-#define ATTENTION_FULL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_FULL, false, owned)
+#define ATTENTION_FULL_ROWS(owned) ATTENTION_QUERIES(ATTENTION_FULL, false, owned, false)
 VARIANTS_attention_rows(ATTENTION_FULL_ROWS)
-ATTENTION_KEYS(ATTENTION_FULL, false)
+ATTENTION_KEYS(ATTENTION_FULL, false, false)
 #endif
 #ifdef KERNEL_attention_docs_fwd_causal
-ATTENTION_QUERIES(ATTENTION_CAUSAL, true, ATTENTION_ROWS)
-ATTENTION_KEYS(ATTENTION_CAUSAL, true)
+ATTENTION_BOTH(ATTENTION_CAUSAL, true, false)
 #endif
 #ifdef KERNEL_attention_docs_fwd_full
-ATTENTION_QUERIES(ATTENTION_FULL, true, ATTENTION_ROWS)
-ATTENTION_KEYS(ATTENTION_FULL, true)
+ATTENTION_BOTH(ATTENTION_FULL, true, false)
 #endif
 #ifdef KERNEL_attention_length_fwd
-ATTENTION_QUERIES(ATTENTION_LENGTH, false, ATTENTION_ROWS)
-ATTENTION_KEYS(ATTENTION_LENGTH, false)
+ATTENTION_BOTH(ATTENTION_LENGTH, false, false)
 #endif
 #ifdef KERNEL_attention_limit_fwd
-ATTENTION_QUERIES(ATTENTION_LIMIT, false, ATTENTION_ROWS)
-ATTENTION_KEYS(ATTENTION_LIMIT, false)
+ATTENTION_BOTH(ATTENTION_LIMIT, false, false)
+#endif
+#ifdef KERNEL_attention_drop_fwd_causal
+ATTENTION_BOTH(ATTENTION_CAUSAL, false, true)
+#endif
+#ifdef KERNEL_attention_drop_fwd_full
+ATTENTION_BOTH(ATTENTION_FULL, false, true)
+#endif
+#ifdef KERNEL_attention_docs_drop_fwd_causal
+ATTENTION_BOTH(ATTENTION_CAUSAL, true, true)
+#endif
+#ifdef KERNEL_attention_docs_drop_fwd_full
+ATTENTION_BOTH(ATTENTION_FULL, true, true)
+#endif
+#ifdef KERNEL_attention_length_drop_fwd
+ATTENTION_BOTH(ATTENTION_LENGTH, false, true)
+#endif
+#ifdef KERNEL_attention_limit_drop_fwd
+ATTENTION_BOTH(ATTENTION_LIMIT, false, true)
 #endif
 template __global__ void attention_decode_kernel<D>(act_t *, act_t *, act_t *, const act_t *,
                                                     const int32_t *, int, int, int, float, float *);

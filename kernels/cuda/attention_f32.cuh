@@ -6,6 +6,7 @@
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
 #define DIECAST_KERNELS_ATTENTION_F32_CUH
 
+#include "philox.cuh"
 #include "types.cuh"
 
 enum {
@@ -58,6 +59,12 @@ template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
         }
     }
 
+    /* Where the tiles of keys of rows from t on begin: masks are drawn for whole quads of keys. */
+    template <typename DROP> __device__ __forceinline__ int tiles(int t) const
+    {
+        return DROP::DROPS ? keys(t).begin / 4 * 4 : keys(t).begin;
+    }
+
     /* The queries that meet key t. */
     __device__ __forceinline__ AttentionSpan queries(int t) const
     {
@@ -80,6 +87,68 @@ template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
             return min(places[first + t], T);
     }
 };
+
+/* Dropout of the probabilities; false: none. */
+template <bool> struct AttentionDrop {
+    static constexpr bool DROPS = true;
+    const uint32_t *noise;
+    uint32_t site, threshold;
+    float scale;                 /* of what is kept: 1 / (1 - p) */
+
+    /* Bits 0..3: whether query t of sample b keeps keys key .. key + 3, a multiple of 4. */
+    __device__ __forceinline__ uint32_t quad(int T, int b, int head, int t, int key) const
+    {
+        const uint32_t ctr[4] = {dropout_quad_of_key(T, head, key), (uint32_t)t,
+                                 noise[3] + (uint32_t)b, noise[2]};
+        const uint32_t seed[2] = {noise[0] ^ site * 0x9E3779B9u, noise[1]};
+        uint32_t out[4];
+        philox(ctr, seed, out);
+        return (out[0] >= threshold) | (out[1] >= threshold) << 1 | (out[2] >= threshold) << 2 |
+               (uint32_t)(out[3] >= threshold) << 3;
+    }
+};
+
+template <> struct AttentionDrop<false> {
+    static constexpr bool DROPS = false;
+};
+
+/* A bit for each of the ATTENTION_TILE keys from j0 on, a multiple of 4: whether query t keeps it.
+ * The lanes of the query's row divide the quads among them. */
+template <int LANES>
+static __device__ __forceinline__ uint32_t
+attention_kept_keys_(const AttentionDrop<true> &drop, int T, int b, int head, int t, int j0)
+{
+    uint32_t kept = 0;
+#pragma unroll 1
+    for (int q = (int)threadIdx.x % LANES * 4; q < ATTENTION_TILE; q += 4 * LANES)
+        kept |= drop.quad(T, b, head, t, j0 + q) << q;
+#pragma unroll
+    for (int step = LANES / 2; step > 0; step /= 2)
+        kept |= __shfl_xor_sync(0xffffffffu, kept, step);
+    return kept;
+}
+
+/* A bit for each of the ATTENTION_TILE queries from i0 on: whether it keeps key j. The rows of the
+ * keys of a quad lie side by side in a warp; their lanes divide the queries among them. */
+template <int LANES>
+static __device__ __forceinline__ uint32_t
+attention_kept_queries_(const AttentionDrop<true> &drop, int T, int b, int head, int i0, int j)
+{
+    uint32_t kept[4] = {};
+#pragma unroll 1
+    for (int i = (int)threadIdx.x % (4 * LANES); i < ATTENTION_TILE; i += 4 * LANES) {
+        const uint32_t quad = drop.quad(T, b, head, i0 + i, j / 4 * 4);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            kept[k] |= (quad >> k & 1) << i;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+#pragma unroll
+        for (int step = 2 * LANES; step > 0; step /= 2)
+            kept[k] |= __shfl_xor_sync(0xffffffffu, kept[k], step);
+    return j % 4 == 0 ? kept[0] : j % 4 == 1 ? kept[1] : j % 4 == 2 ? kept[2] : kept[3];
+}
 
 /* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so
  * that the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
@@ -208,11 +277,11 @@ static __device__ __forceinline__ void attention_add_(float *y, float p, const f
 }
 
 /* grid (blocks of queries, H, B); the last blocks, which meet most keys, first */
-template <int D, AttentionMask MASK, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
-                  const int32_t *__restrict__ ends)
+                  const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
@@ -224,7 +293,7 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
-    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
+    const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], y[L::HELD] = {}, sum = 0.0f;
     float top = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE;
     attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
@@ -238,6 +307,9 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
         __syncthreads();
+        uint32_t kept = 0;
+        if constexpr (DROP::DROPS)
+            kept = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, i, j0);
         for (int j = 0; j < n; j += ATTENTION_STEP) {
             float s[ATTENTION_STEP], x[L::HELD];
             const float before = top;
@@ -259,24 +331,27 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
                 const float p = exp2f(s[u] - top);
                 sum += p;
                 attention_part_<D>(x, values + (j + u) * L::PADDED);
-                attention_add_<D>(y, p, x);
+                attention_add_<D>(y, !DROP::DROPS || kept >> (j + u) & 1 ? p : 0.0f, x);
             }
         }
     }
     if (i < T) {
-        attention_row_store_<D>(o + ((b * T + i) * H + h) * D, y, 1.0f / sum);
+        float factor = 1.0f / sum;
+        if constexpr (DROP::DROPS)
+            factor *= drop.scale;
+        attention_row_store_<D>(o + ((b * T + i) * H + h) * D, y, factor);
         if (threadIdx.x % L::LANES == 0)
             lse[(b * H + h) * T + i] = (top + log2f(sum)) * ATTENTION_LN2;
     }
 }
 
 /* dq, and delta (B, H, T) = row sums of d_o * o; grid as attention_fwd_f32's */
-template <int D, AttentionMask MASK, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS, typename DROP>
 static __device__ __forceinline__ void
 attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
+                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
@@ -290,7 +365,7 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
-    const int begin = docs.keys(i0).begin, end = docs.keys(i0 + L::ROWS - 1).end;
+    const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(q, qkv + at, i < T, scale * ATTENTION_LOG2E);
     attention_row_load_<D>(dy, d_o + oat, i < T, 1.0f);
@@ -306,10 +381,15 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
         __syncthreads();
+        uint32_t kept = 0;
+        if constexpr (DROP::DROPS)
+            kept = attention_kept_keys_<L::LANES>(drop, T, (int)b, h, i, j0);
 #pragma unroll 4
         for (int j = 0; j < n; j++) {
             attention_part_<D>(x, values + j * L::PADDED);
-            const float dp = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
+            float dp = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
+            if constexpr (DROP::DROPS)
+                dp = kept >> j & 1 ? dp * drop.scale : 0.0f;
             attention_part_<D>(x, keys + j * L::PADDED);
             const float s = attention_lane_sum_<D>(attention_dot_<D>(q, x));
             const bool met = (j >= unseen && j < seen) || (LIMITS && j == self);
@@ -326,12 +406,12 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
 
 /* dk and dv, summed over the query heads of a key head in their order; grid (blocks of keys, K,
  * B) */
-template <int D, AttentionMask MASK, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS, typename DROP>
 static __device__ __forceinline__ void
 attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
+                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionLanes<D> L;
     __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED];
@@ -366,23 +446,31 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                     limits[t] = limit;
             }
             __syncthreads();
+            uint32_t kept = 0;
+            if constexpr (DROP::DROPS)
+                kept = attention_kept_queries_<L::LANES>(drop, T, (int)b, h, i0, j);
 #pragma unroll 4
             for (int i = 0; i < n; i++) {
                 float y[L::HELD];
                 attention_part_<D>(x, queries + i * L::PADDED);
                 attention_part_<D>(y, dys + i * L::PADDED);
                 const float s = attention_lane_sum_<D>(attention_dot_<D>(k, x));
-                const float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
+                float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
+                if constexpr (DROP::DROPS)
+                    dp = kept >> i & 1 ? dp * drop.scale : 0.0f;
                 const bool met = LIMITS ? j < limits[i] || i0 + i == j
                                         : i0 + i >= mine.begin && (!DOCS || i0 + i < mine.end);
                 const float p = met ? exp2f(s - tops[i]) : 0.0f;
-                attention_add_<D>(dv, p, y);
+                attention_add_<D>(dv, !DROP::DROPS || kept >> i & 1 ? p : 0.0f, y);
                 attention_add_<D>(dk, p * (dp - sums[i]), x);
             }
         }
     if (j < T) {
         attention_row_store_<D>(dqkv + at, dk, scale);
-        attention_row_store_<D>(dqkv + at + K * D, dv, 1.0f);
+        float factor = 1.0f;
+        if constexpr (DROP::DROPS)
+            factor = drop.scale;
+        attention_row_store_<D>(dqkv + at + K * D, dv, factor);
     }
 }
 

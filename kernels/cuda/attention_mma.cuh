@@ -157,8 +157,9 @@ attention_scores_(float s[BANDS][N / 8][4], const unsigned held[BANDS][HELD ? D 
     }
 }
 
-/* y (BANDS, D / 8) += p (own rows, N) times the N rows at `met`; p rounded to act_t. */
-template <int D, int BANDS, int N>
+/* y (BANDS, D / 8) += p (own rows, N) times the N rows at `met`; p rounded to act_t. MARKED: a
+ * negative p counts as 0. */
+template <int D, int BANDS, int N, bool MARKED = false>
 static __device__ __forceinline__ void attention_sums_(float y[BANDS][D / 8][4],
                                                        const float p[BANDS][N / 8][4],
                                                        SharedAddress met)
@@ -173,7 +174,8 @@ static __device__ __forceinline__ void attention_sums_(float y[BANDS][D / 8][4],
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float *pair = p[m][2 * k + i / 2] + i % 2 * 2;
-                a[m][i] = act_pack(pair[0], pair[1]);
+                a[m][i] = MARKED ? act_pack(fmaxf(pair[0], 0.0f), fmaxf(pair[1], 0.0f))
+                                 : act_pack(pair[0], pair[1]);
             }
 #pragma unroll
         for (int n = 0; n < M::STEPS; n++) {
@@ -352,6 +354,63 @@ attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_k
             }
 }
 
+/* ---- dropout ---- */
+
+/* Elements of s of rows first.. (queries) and columns met.. (keys, a multiple of 4) become 0 where
+ * they are dropped, else they are multiplied by `scale`. Of the two quads that a pair of lanes has
+ * in a tile of 8 keys, rows 8 apart, each lane draws one. */
+template <int BANDS, int N>
+static __device__ __forceinline__ void
+attention_drop_keys_(float s[BANDS][N / 8][4], const AttentionDrop<true> &drop, int T, int b,
+                     int head, int first, int met, float scale)
+{
+    const int lane = (int)threadIdx.x % WARP, odd = lane & 1;
+#pragma unroll
+    for (int m = 0; m < BANDS; m++) {
+        uint32_t own = 0, row[2];
+#pragma unroll 1
+        for (int n = 0; n < N / 8; n++)
+            own |= drop.quad(T, b, head, first + 16 * m + lane / 4 + 8 * odd,
+                             met + 8 * n + (lane & 2) * 2) << 4 * n;
+        const uint32_t other = __shfl_xor_sync(0xffffffffu, own, 1);
+        row[0] = (odd ? other : own) >> 2 * odd;
+        row[1] = (odd ? own : other) >> 2 * odd;
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                s[m][n][i] = row[i / 2] >> (4 * n + i % 2) & 1 ? s[m][n][i] * scale : 0.0f;
+    }
+}
+
+/* p of rows first.. (keys) and columns met.. (queries) becomes -p where it is dropped: that needs no
+ * registers until p is used. Four lanes that have the same columns, of rows side by side, share four
+ * quads of keys in a tile of 8 queries: rows 8 apart, two columns; each draws one. */
+template <int BANDS, int N>
+static __device__ __forceinline__ void
+attention_mark_dropped_(float p[BANDS][N / 8][4], const AttentionDrop<true> &drop, int T, int b,
+                        int head, int first, int met)
+{
+    static_assert(BANDS * N / 8 <= 8, "bits of a word");
+    const int lane = thread_anew() % WARP, k = lane / 4 % 4;
+    const int t = met + lane % 4 * 2 + k % 2, key = first + lane / 16 * 4 + k / 2 * 8;
+    uint32_t drawn = 0;
+#pragma unroll 1
+    for (int n = 0; n < BANDS * N / 8; n++)
+        drawn |= drop.quad(T, b, head, t + n % (N / 8) * 8, key + n / (N / 8) * 16) << 4 * n;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int again = thread_anew() % WARP;
+        const uint32_t kept =
+            __shfl_sync(0xffffffffu, drawn, (again & ~12) | i << 2) >> again / 4 % 4;
+#pragma unroll
+        for (int m = 0; m < BANDS; m++)
+#pragma unroll
+            for (int n = 0; n < N / 8; n++)
+                p[m][n][i] = kept >> 4 * (m * (N / 8) + n) & 1 ? p[m][n][i] : -p[m][n][i];
+    }
+}
+
 /* ---- forward ---- */
 
 /* The softmax carried to N more keys: scores s become 2^(c s - c top), y and sum follow top.
@@ -415,11 +474,11 @@ static __device__ __forceinline__ void attention_mask_(float s[BANDS][N / 8][4],
             }
 }
 
-template <int D, int ROWS, AttentionMask MASK, bool DOCS>
+template <int D, int ROWS, AttentionMask MASK, bool DOCS, typename DROP>
 static __device__ __forceinline__ void
 attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *__restrict__ qkv,
                   int T, int H, int K, float scale, const int32_t *__restrict__ places,
-                  const int32_t *__restrict__ ends)
+                  const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::FWD_WARPS, THREADS = WARPS * WARP, MET = M::FWD_MET;
@@ -441,7 +500,7 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     AttentionWalk<MET> walk = {};
     if constexpr (LIMITS)
         walk = attention_walk_<M::OWNED, MET>(limits, docs, i0, T);
-    const int begin = LIMITS ? walk.begin() : docs.keys(i0).begin;
+    const int begin = LIMITS ? walk.begin() : docs.template tiles<DROP>(i0);
     const int end = LIMITS ? walk.end : docs.keys(i0 + M::OWNED - 1).end;
     const act_t *k = qkv + (b * T + begin) * row + (H + h / (H / K)) * D;   // of the next block
     const float c = scale * ATTENTION_LOG2E;
@@ -483,6 +542,8 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
         else
             attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
         attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
+        if constexpr (DROP::DROPS)
+            attention_drop_keys_<BANDS, MET>(s, drop, T, (int)b, h, first, j0, 1.0f);
         attention_sums_<D, BANDS, MET>(y, s, k_at + MET * M::ROW);
     }
     if constexpr (HELD)
@@ -498,6 +559,8 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             all += __shfl_xor_sync(0xffffffffu, all, 1);
             all += __shfl_xor_sync(0xffffffffu, all, 2);
             factor[m][r] = 1.0f / all;
+            if constexpr (DROP::DROPS)
+                factor[m][r] *= drop.scale;
             if (threadIdx.x % 4 == 0 && i < T)
                 lse[(b * H + h) * T + i] = (top[m][r] * c + log2f(all)) * ATTENTION_LN2;
         }
@@ -533,12 +596,12 @@ attention_delta_(float sum[BANDS][2], const unsigned held[BANDS][D / 16][4], con
         }
 }
 
-template <int D, int ROWS, AttentionMask MASK, bool DOCS>
+template <int D, int ROWS, AttentionMask MASK, bool DOCS, typename DROP>
 static __device__ __forceinline__ void
 attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_t *__restrict__ d_o,
                  const act_t *__restrict__ o, const float *__restrict__ lse,
                  const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
+                 const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionMma<D, ROWS> M;
     constexpr int WARPS = M::DQ_WARPS, THREADS = WARPS * WARP, MET = M::DQ_MET, SUB = M::DQ_SUB;
@@ -559,7 +622,7 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     AttentionWalk<MET> walk = {};
     if constexpr (LIMITS)
         walk = attention_walk_<M::OWNED, MET>(limits, docs, i0, T);
-    const int begin = LIMITS ? walk.begin() : docs.keys(i0).begin;
+    const int begin = LIMITS ? walk.begin() : docs.template tiles<DROP>(i0);
     const int end = LIMITS ? walk.end : docs.keys(i0 + M::OWNED - 1).end;
     const act_t *k = qkv + (b * T + begin) * row + (H + h / (H / K)) * D;   // of the next block
     const float c = scale * ATTENTION_LOG2E;
@@ -610,6 +673,8 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
                 continue;
             attention_scores_<D, BANDS, SUB, true>(s, q_held, k_at, k_at + u * M::ROW);
             attention_scores_<D, BANDS, SUB, true>(ds, dy_held, v_at, v_at + u * M::ROW);
+            if constexpr (DROP::DROPS)
+                attention_drop_keys_<BANDS, SUB>(ds, drop, T, (int)b, h, first, j0 + u, drop.scale);
             if constexpr (DOCS)
                 attention_mask_spans_<BANDS, SUB>(s, spans, j0 + u);
             else if constexpr (LIMITS)
@@ -673,12 +738,12 @@ static __device__ __forceinline__ float attention_number_(const float *lse, cons
 
 /* The scores are those of keys by queries here: a column is a query, whose lse and delta come from
  * shared memory (numbers: lse log2 e, then delta, of MET queries a stage). */
-template <int D, AttentionMask MASK, bool DOCS>
+template <int D, AttentionMask MASK, bool DOCS, typename DROP>
 static __device__ __forceinline__ void
 attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const act_t *__restrict__ d_o, const float *__restrict__ lse,
                   const act_t *__restrict__ qkv, int T, int H, int K, float scale,
-                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends)
+                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionMma<D> M;
     constexpr int WARPS = M::DKV_WARPS, THREADS = WARPS * WARP, MET = M::DKV_MET;
@@ -729,6 +794,7 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         const SharedAddress q_at = stages + stage * STAGE, dy_at = q_at + MET * M::ROW;
         const float *top = numbers + stage * 2 * MET, *sum = top + MET;
         const int now = i0;
+        [[maybe_unused]] const int head = (kv + 1) * group - left;
         float ahead = 0.0f;
         int limit_ahead = 0;
         copy_wait<0>();
@@ -766,15 +832,22 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
 #pragma unroll
                     for (int i = 0; i < 4; i++)
                         p[m][n][i] = exp2_approx(p[m][n][i] * c - top[attention_c_column_(n, i)]);
-            attention_sums_<D, BANDS, MET>(dv, p, dy_at);
+            if constexpr (DROP::DROPS)
+                attention_mark_dropped_<BANDS, MET>(p, drop, T, (int)b, head, first, now);
+            attention_sums_<D, BANDS, MET, DROP::DROPS>(dv, p, dy_at);
             attention_scores_<D, BANDS, MET, false>(ds, none, v_at + own * M::ROW, dy_at);
 #pragma unroll
             for (int m = 0; m < BANDS; m++)
 #pragma unroll
                 for (int n = 0; n < MET / 8; n++)
 #pragma unroll
-                    for (int i = 0; i < 4; i++)
-                        ds[m][n][i] = p[m][n][i] * (ds[m][n][i] - sum[attention_c_column_(n, i)]);
+                    for (int i = 0; i < 4; i++) {
+                        float dp = ds[m][n][i];
+                        if constexpr (DROP::DROPS)
+                            dp = p[m][n][i] > 0.0f ? dp * drop.scale : 0.0f;
+                        ds[m][n][i] = (DROP::DROPS ? fabsf(p[m][n][i]) : p[m][n][i]) *
+                                      (dp - sum[attention_c_column_(n, i)]);
+                    }
             attention_sums_<D, BANDS, MET>(dk, ds, q_at);
         }
         if (thread < 2 * MET)
@@ -787,7 +860,10 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     act_t *mine = memory + own * M::STRIDE;      // its own rows of v, which no other warp reads
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
-        factor[m][0] = factor[m][1] = 1.0f;
+        if constexpr (DROP::DROPS)
+            factor[m][0] = factor[m][1] = drop.scale;
+        else
+            factor[m][0] = factor[m][1] = 1.0f;
     attention_store_<D, BANDS>(dqkv + v_first + own * row, row, T - first, mine, dv, factor);
 #pragma unroll
     for (int m = 0; m < BANDS; m++)

@@ -26,10 +26,22 @@ static inline __device__ void philox(const uint32_t ctr[4], const uint32_t key[2
  * first sample }, on the device. Row r of a micro-batch is position t = r % T of sample b = r / T.
  * The four words of counter (element / 4, t, noise[3] + b, step) under key (seed low ^ site *
  * 0x9E3779B9, seed high) belong to the elements element / 4 * 4 + 0..3; one is dropped when its
- * word < p * 2^32. 0 <= p < 1. site: a number of its own for every place that drops. */
+ * word < p * 2^32. 0 <= p < 1. site: a number of its own for every mask; which, and what an element
+ * of attention's probabilities is: see kernels/cpu/philox.h. */
 static inline __host__ __device__ uint32_t dropout_threshold(float p)
 {
     return (uint32_t)((double)p * 4294967296.0);
+}
+
+static inline __host__ __device__ uint32_t dropout_place(uint32_t s)
+{
+    return 4 * s + 3;
+}
+
+/* The quad of a key, of attention's probabilities. */
+static inline __device__ uint32_t dropout_quad_of_key(int T, int head, int key)
+{
+    return (uint32_t)(head * ((T + 3) / 4) + key / 4);
 }
 
 static inline __device__ void dropout_words(uint32_t out[4], const uint32_t *noise, uint32_t site,

@@ -2,16 +2,8 @@
 #include "../../kernels/cuda/adamw.cuh"
 #include "../../kernels/cuda/philox.cuh"
 #include "harness.h"
+#include "masks.h"
 #include "unwatched.h"
-
-/* The CPU's masks are the witness; its pragmas are for other compilers. */
-#define restrict __restrict__
-#ifdef __CUDACC__
-#pragma nv_diag_suppress 1675
-#endif
-namespace cpu {
-#include "../../kernels/cpu/philox.h"
-}
 
 #ifdef ACT_F16
 #define ACT_SCALE 1024      /* of the gradients */

@@ -3,6 +3,7 @@
 
 #include "../../kernels/cuda/attention.cuh"
 #include "harness.h"
+#include "masks.h"
 #include "unwatched.h"
 #include "variants.h"
 #include "../kernels/documents.h"
@@ -26,10 +27,28 @@ static int64_t out_size(const Shape &s, int64_t D)
     return s.B * s.T * s.H * D;
 }
 
-/* Forward and backward of one shape against the reference; DOCS: of documents drawn for it; limits
+static const uint32_t noise_[4] = {1234567, 89, 3, 40};
+constexpr uint32_t SITE = 6;
+constexpr float P = 0.3f;
+
+/* What each probability (B, H, T, T) is multiplied with. */
+static double *kept_by(const Shape &s)
+{
+    double *kept = HOST(double, s.B * s.H * s.T * s.T);
+    for (int64_t i = 0; i < s.B * s.H * s.T * s.T; i++) {
+        const int64_t j = i % s.T, t = i / s.T % s.T, h = i / s.T / s.T % s.H;
+        const int64_t b = i / s.T / s.T / s.H;
+        const uint32_t element = (uint32_t)(h * ((s.T + 3) / 4 * 4) + j);
+        const bool keeps = cpu::dropout_keep(noise_, 4 * SITE + 3, s.T, b * s.T + t, element, P);
+        kept[i] = keeps ? 1 / (1 - P) : 0;
+    }
+    return kept;
+}
+
+/* Forward and backward of one shape against the reference; DROPS: with dropout; DOCS: of documents drawn for it; limits
  * are drawn too, PLACES: those of a context and as many queries. */
 template <int D, AttentionMask MASK, bool DOCS = false, int OWNED = DEFAULT_attention_rows,
-          bool PLACES = false>
+          bool PLACES = false, bool DROPS = false>
 static void sequence(const Shape &s)
 {
     const int64_t n = qkv_size(s, D), m = out_size(s, D), L = s.B * s.H * s.T;
@@ -55,14 +74,37 @@ static void sequence(const Shape &s)
         limits_draw(one_, s.B, s.T, PLACES);
         pairs.limits = one_;
     }
+    if (DROPS)
+        pairs.kept = kept_by(s);
     const int32_t *one = upload(one_, s.B * s.T), *ends = upload(ends_, s.B * s.T);
+    [[maybe_unused]] const uint32_t *noise = upload(noise_, 4);
     attention_fwd_ref(want, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
     attention_bwd_ref(want_d, dy, want, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
     attention_fwd_terms(o_terms, lse_terms, want_lse, x, &pairs, s.B, s.T, s.H, s.K, D, scale);
     attention_bwd_terms(d_terms, o_terms, lse_terms, dy, want, want_lse, x, &pairs, s.B, s.T, s.H,
                         s.K, D, scale);
     run([&] {
-        if constexpr (DOCS) {
+        if constexpr (DROPS && DOCS) {
+            attention_docs_drop_fwd<D, MASK>(o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale,
+                                             noise, SITE, P, nullptr, stream);
+            attention_docs_drop_bwd<D, MASK>(d, d_o, o, lse, qkv, one, ends, s.B, s.T, s.H, s.K,
+                                             scale, noise, SITE, P, ws, stream);
+        } else if constexpr (DROPS && MASK == ATTENTION_LENGTH) {
+            attention_length_drop_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise, SITE,
+                                         P, nullptr, stream);
+            attention_length_drop_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise,
+                                         SITE, P, ws, stream);
+        } else if constexpr (DROPS && MASK == ATTENTION_LIMIT) {
+            attention_limit_drop_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise, SITE, P,
+                                        nullptr, stream);
+            attention_limit_drop_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, noise,
+                                        SITE, P, ws, stream);
+        } else if constexpr (DROPS) {
+            attention_drop_fwd<D, MASK>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, noise, SITE, P,
+                                        nullptr, stream);
+            attention_drop_bwd<D, MASK>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, noise, SITE,
+                                        P, ws, stream);
+        } else if constexpr (DOCS) {
             attention_docs_fwd<D, MASK>(o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale, nullptr,
                                         stream);
             attention_docs_bwd<D, MASK>(d, d_o, o, lse, qkv, one, ends, s.B, s.T, s.H, s.K, scale,
@@ -109,6 +151,39 @@ template <int D> static void head_size(void)
         sequence<D, ATTENTION_LIMIT>(shapes[4]);
     }
 }
+
+/* With dropout; T is no multiple of 4, rows and keys are of several blocks, documents begin anywhere. */
+template <int D, AttentionMask MASK, bool DOCS = false> static void dropped(const Shape &s)
+{
+    sequence<D, MASK, DOCS, ATTENTION_ROWS, false, true>(s);
+}
+
+/* Forms of the fp32 form and of the tensor cores', which differ in who draws what. */
+#if FULL || !defined ACT_F16
+TEST(attention_drop_2)
+{
+    dropped<2, ATTENTION_LENGTH>({2, 70, 3, 3});
+}
+TEST(attention_drop_64)
+{
+    dropped<64, ATTENTION_CAUSAL>({2, 150, 2, 1});
+    dropped<64, ATTENTION_CAUSAL, true>({1, 130, 2, 2});
+}
+#endif
+TEST(attention_drop_128)
+{
+    dropped<128, ATTENTION_FULL>({1, 130, 2, 1});
+}
+#if FULL
+TEST(attention_drop_forms)
+{
+    dropped<16, ATTENTION_FULL, true>({2, 65, 4, 2});
+    dropped<16, ATTENTION_LIMIT>({1, 130, 2, 1});
+    dropped<32, ATTENTION_LENGTH>({3, 129, 2, 2});
+    dropped<20, ATTENTION_CAUSAL>({1, 66, 4, 2});
+    dropped<96, ATTENTION_LENGTH>({2, 130, 2, 1});
+}
+#endif
 
 TEST(attention_16) { head_size<16>(); }
 TEST(attention_64) { head_size<64>(); }

@@ -1,7 +1,9 @@
-/* c_pointwise.cpp -- pointwise.cuh and activation.cuh. */
+/* c_pointwise.cpp -- pointwise.cuh, activation.cuh and dropout.cuh. */
 #include "../../kernels/cuda/activation.cuh"
+#include "../../kernels/cuda/dropout.cuh"
 #include "../../kernels/cuda/pointwise.cuh"
 #include "harness.h"
+#include "masks.h"
 #include "unwatched.h"
 
 /* Around a warp, a block; 20001: several blocks and a tail. */
@@ -30,6 +32,35 @@ TEST(add_fwd)
         check_same("one element off, in place", odd, y, n * (int64_t)sizeof *y);
         run([&] { add_fwd(b, a, b, n, stream); });
         check_same("in place", b, y, n * (int64_t)sizeof *y);
+    }
+}
+
+/* Rows of whole quads and not; the site's own mask; samples cut in two. */
+TEST(dropout_fwd)
+{
+    static const int64_t columns[] = { 1, 3, 8, 24, 130, 1100 };
+    constexpr int64_t T = 7, ROWS = 4 * T;
+    constexpr float p = 0.3f;
+    const uint32_t key[4] = { random_u32(), random_u32(), 7, 40 };
+    const uint32_t later[4] = { key[0], key[1], 7, 42 };
+    const uint32_t *noise = upload(key, 4), *second = upload(later, 4);
+    for (int64_t C : columns) {
+        const int64_t n = ROWS * C;
+        act_t *x = act_normal(n, 0, 1), *y = NEW(act_t, n), *half = NEW(act_t, n);
+        double *want = HOST(double, n), *kept = HOST(double, n), *x_ = act_double(x, n);
+        for (int64_t i = 0; i < n; i++)
+            kept[i] = cpu::dropout_keep(key, 4 * 5 + 3, T, i / C, (uint32_t)(i % C), p) ? 1 / (1 - p) : 0;
+        dropout_fwd_ref(want, x_, kept, n);
+        run([&] { dropout_fwd(y, x, noise, 5, p, ROWS, T, C, stream); });
+        check_act("y", y, want, n, 1);
+        run([&] {
+            dropout_fwd(half, x, noise, 5, p, ROWS / 2, T, C, stream);
+            dropout_fwd(half + n / 2, x + n / 2, second, 5, p, ROWS / 2, T, C, stream);
+        });
+        check_same("two halves", half, y, n * (int64_t)sizeof *y);
+        act_t *odd = act_shifted(x, n);
+        run([&] { dropout_fwd(odd, odd, noise, 5, p, ROWS, T, C, stream); });
+        check_same("one element off, in place", odd, y, n * (int64_t)sizeof *y);
     }
 }
 

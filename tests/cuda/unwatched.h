@@ -15,6 +15,7 @@
 #include "../../kernels/reference/adamw.h"
 #include "../../kernels/reference/attention.h"
 #include "../../kernels/reference/ce.h"
+#include "../../kernels/reference/dropout.h"
 #include "../../kernels/reference/embed.h"
 #include "../../kernels/reference/gather.h"
 #include "../../kernels/reference/layernorm.h"
