@@ -89,7 +89,7 @@ static Piece piece_at(const Data *d, int64_t i)
         begin = f->t.doc[i - f->first];
         end = f->t.doc[i - f->first + 1];
         if (begin < 0 || end <= begin || end > f->t.ntokens || end - begin > d->T)
-            tokenfile_changed(&f->t, "doc_offsets", i - f->first + 1);
+            recordfile_changed(&f->t.records, f->t.offsets, i - f->first + 1);
     }
     return (Piece){
         .file = &f->t,
@@ -160,7 +160,7 @@ void data_order(Data *d, int64_t step)
 {
     int64_t epoch = data_epoch(d, step);
     for (int k = 0; k < d->nfiles && step != d->step; k++)
-        tokenfile_check_size(&d->file[k].t);
+        recordfile_check_size(&d->file[k].t.records);
     d->step = step;
     if (d->eval || epoch == d->epoch)
         return;
@@ -194,6 +194,11 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
             f->t.mask ? " with masked prompts" : "", d->kind, words,
             f->t.mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
+    if (f->t.own_targets != d->own_targets)
+        die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again, with gen pack --format "
+            "%s", path, f->t.own_targets ? "of words to be hidden" : "of targets to be predicted",
+            d->own_targets ? "hides words" : "predicts targets",
+            d->own_targets ? "corpus or imdb" : "left out");
     if (f->t.vocab > d->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
             "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,
@@ -429,7 +434,7 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
             Piece s = piece_of(d, i, k);
             if (t + s.have > d->T)       /* a bin of what was shorter */
-                tokenfile_changed(s.file, "doc_offsets", s.index + 1);
+                recordfile_changed(&s.file->records, s.file->offsets, s.index + 1);
             t = write_piece(d, &all, &s, b * d->T, t);
         }
         write_padding(&all, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);

@@ -1,17 +1,13 @@
-/* tokenfile.h -- a packed corpus: the safetensors file that `gen pack` writes and the binary maps.
+/* tokenfile.h -- a packed corpus: record files of tokens, as `gen pack` writes them.
  *
- * In:    tokens I32 [N]; doc_offsets I64 [D+1] (start of each document, last = N); kind "rows" may
- *        have mask U8 [N], 1 where the token is a target. Metadata: the fields of TokenFile.
- * Keeps: everything is checked at open but the ids, which tokenfile_check_ids looks at once. A file
- *        cut short while it is mapped ends the program with EXIT_DATA, wherever it is read. */
+ * In:    the columns tokens (ragged I32) and, of kind "rows", perhaps mask (U8, as tokens), 1 where
+ *        the token is a target; also the older TOKENFILE_FORMAT: tokens I32 [N], doc_offsets
+ *        I64 [D+1], mask U8 [N]. Metadata: the fields of TokenFile.
+ * Keeps: everything is checked at open but the ids, which tokenfile_check_ids looks at once. */
 #ifndef DIECAST_TOKENFILE_H
 #define DIECAST_TOKENFILE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#define TOKENFILE_FORMAT "diecast-tokens-1"
+#include "runtime/data/recordfile.h"
 
 typedef struct TokenFile {
     const int32_t *tokens;       /* (ntokens) */
@@ -28,12 +24,10 @@ typedef struct TokenFile {
     char sha256[65];             /* of the source bytes, one file after the other */
     /* of all that decides what the records are: sources, tokenizer, rules; "" in older files */
     char fingerprint[65];
-    char *path;
-    void *map_;
-    size_t map_bytes_;
-    dev_t device_;
-    ino_t inode_;
-    struct TokenFile *next_;     /* of all that are open: it stays where it is until the close */
+    bool own_targets;            /* the objective finds targets itself: metadata targets is own */
+    const char *path;
+    const char *offsets;         /* the name of the tensor doc */
+    RecordFile records;
 } TokenFile;
 
 /* NULL, or a malloc'ed "FILE: rule: found"; after an error *f needs no close. */
@@ -44,11 +38,6 @@ char *tokenfile_check_ids(const TokenFile *f, int64_t vocab);
  * it was opened; dies with EXIT_DATA. */
 void tokenfile_check_copy(const TokenFile *f, int64_t vocab, int64_t first, const int32_t *ids,
                           int64_t n);
-/* EXIT_DATA when the file is shorter than at open: the rest of its last page would read as 0. */
-void tokenfile_check_size(const TokenFile *f);
-/* EXIT_DATA: what stands at tensor[i] is no longer what was checked at open. */
-void tokenfile_changed(const TokenFile *f, const char *tensor, int64_t i)
-    __attribute__((noreturn));
 void tokenfile_close(TokenFile *f);
 
 #endif

@@ -73,7 +73,9 @@ static char *check_output(const char *out)
     size_t n = f ? fread(head, 1, sizeof head, f) : 0;
     if (f)
         fclose(f);
-    return memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT)) ? NULL
+    bool ours = memmem(head, n, RECORDFILE_FORMAT, strlen(RECORDFILE_FORMAT)) ||
+                memmem(head, n, TOKENFILE_FORMAT, strlen(TOKENFILE_FORMAT));
+    return ours ? NULL
          : format("is there already and is no token file: -o wants another name");
 }
 
@@ -191,7 +193,7 @@ static void add_count(StWriter *w, const char *key, int64_t n)
 void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *fingerprint,
                 const Rules *rules)
 {
-    StWriter *w = st_writer(TOKENFILE_FORMAT);
+    StWriter *w = st_writer(RECORDFILE_FORMAT);
     static const char *const dropped[] = {
         "",
 #define DROP(id, name, why) "dropped_" name,
@@ -202,10 +204,9 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
     bool masked = p->kind == KIND_ROWS && p->ntargets < all;
     uint32_t crc;
     spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
-    st_add(w, "tokens", ST_I32, 1, &p->ntokens);
-    st_add(w, "doc_offsets", ST_I64, 1, &(int64_t){p->ndocs + 1});
-    if (masked)
-        st_add(w, "mask", ST_U8, 1, &p->ntokens);
+    const ColumnPlan column[] = {{"tokens", ST_I32, "ragged", p->ntokens},
+                                 {"mask", ST_U8, "tokens", p->ntokens}};
+    char *error = recordfile_plan(w, p->ndocs, column, 1 + masked);
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", tokenizer_id(tok));
     add_count(w, "vocab", tokenizer_size(tok));
@@ -214,7 +215,6 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
         add_count(w, "mask_id", tokenizer_mask(tok));
     if (tokenizer_pad(tok) >= 0)
         add_count(w, "pad_id", tokenizer_pad(tok));
-    add_count(w, "documents", p->ndocs);
     st_add_meta(w, "sha256", sha256);
     st_add_meta(w, "fingerprint", fingerprint);
     if (p->kind == KIND_ROWS) {
@@ -229,9 +229,10 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
     }
     if (p->nchats)
         st_add_meta(w, "chat", rules->chat->name);
-    char *error = st_begin(w, p->out);
     if (!error)
-        error = copy_spool(w, "doc_offsets", p->docs);
+        error = st_begin(w, p->out);
+    if (!error)
+        error = copy_spool(w, "tokens.offsets", p->docs);
     if (!error)
         error = copy_spool(w, "tokens", p->tokens);
     if (!error && masked)

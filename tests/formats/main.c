@@ -9,6 +9,7 @@
 #include "../../runtime/files/safetensors.h"
 #include "../../runtime/data/tokenfile.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -716,6 +717,118 @@ static void check_tokenfile(void)
     verdict("token file: truncated", tokenfile_open(&f, path) ? NULL : "accepted");
 }
 
+/* ---- records of any columns ------------------------------------------------------------------- */
+
+/* Three pairs of answers, of other lengths each and one empty, with numbers. */
+static const int32_t chosen[] = {1, 2, 3, 4, 5}, rejected[] = {6, 7, 8};
+static const int64_t chosen_at[] = {0, 2, 2, 5}, rejected_at[] = {0, 1, 2, 3};
+static const float score[] = {0.5f, 1.5f, 2.5f, 3.5f, 4.5f, 5.5f}, weight[] = {1, 2, 3};
+static const uint8_t seen[] = {1, 0, 1, 0, 1};
+
+static const struct {
+    const char *name, *why, *columns, *records;
+    int64_t middle;              /* of chosen.offsets */
+} record_cases[] = {
+    {"good", NULL, NULL, "3", 2},
+    {"offsets fall", "chosen.offsets[2]: -1 after 2, want ascending", NULL, "3", -1},
+    {"offsets far away", "chosen.offsets[3]: 5 after 1099511627776", NULL, "3", INT64_C(1) << 40},
+    {"other number of records", "tensor weight: want [4, ...]", NULL, "4", 2},
+    {"no number of records", "records: want an integer from 1, got \"\"", NULL, "", 2},
+    {"a column is not told of", "want the tensors of the columns and their offsets; 1 more", 
+     "weight=fixed score=fixed chosen=ragged rejected=ragged", "3", 2},
+    {"a column is not there", "tensor price: is missing", "price=fixed", "3", 2},
+    {"a column twice", "weight is there twice", "weight=fixed weight=fixed", "3", 2},
+    {"as a column that is fixed", "seen=weight: want fixed, ragged or", "weight=fixed seen=weight", "3", 2},
+    {"as a column behind it", "seen=chosen: want fixed, ragged or", "seen=chosen", "3", 2},
+    {"as one of another length", "tensor seen: want U8 [3]", "rejected=ragged seen=rejected", "3", 2},
+    {"no kind", "want NAME=fixed, NAME=ragged or NAME=OTHER, got \"weight\"", "weight", "3", 2},
+};
+
+static char *make_records(size_t k)
+{
+    char *path = place("records.safetensors"), *error;
+    StWriter *w = st_writer(RECORDFILE_FORMAT);
+    const ColumnPlan column[] = {{"weight", ST_F32, "fixed", 1}, {"score", ST_F32, "fixed", 2},
+                                 {"chosen", ST_I32, "ragged", 5}, {"rejected", ST_I32, "ragged", 3},
+                                 {"seen", ST_U8, "chosen", 5}};
+    const int64_t at[] = {0, 2, record_cases[k].middle, 5};
+    const struct { const char *name; const void *data; } data[] = {
+        {"weight", weight}, {"score", score}, {"chosen", chosen}, {"rejected", rejected},
+        {"seen", seen}, {"chosen.offsets", at}, {"rejected.offsets", rejected_at}};
+    if (record_cases[k].columns || strcmp(record_cases[k].records, "3")) {
+        for (int i = 0; i < 5; i++)
+            st_add(w, column[i].name, column[i].dtype, column[i].n == 2 ? 2 : 1,
+                   column[i].n == 2 ? (int64_t[]){3, 2} : (int64_t[]){i ? column[i].n : 3});
+        st_add(w, "chosen.offsets", ST_I64, 1, &(int64_t){4});
+        st_add(w, "rejected.offsets", ST_I64, 1, &(int64_t){4});
+        st_add_meta(w, "records", record_cases[k].records);
+        st_add_meta(w, "columns", record_cases[k].columns ? record_cases[k].columns
+                    : "weight=fixed score=fixed chosen=ragged rejected=ragged seen=chosen");
+    } else if ((error = recordfile_plan(w, 3, column, 5))) {
+        verdict("records: plan", error);
+    }
+    error = st_begin(w, path);
+    for (int i = 0; i < st_count(w) && !error; i++) {
+        const StTensor *t = st_planned(w, i);
+        for (size_t j = 0; j < sizeof data / sizeof *data; j++)
+            if (!strcmp(data[j].name, t->name))
+                error = st_write(w, t->name, data[j].data, t->end - t->begin);
+    }
+    if (error || (error = st_end(w, &(uint32_t){0})))
+        verdict("records: write", error);
+    st_free(w);
+    return path;
+}
+
+static bool holds(const RecordFile *f, const char *name, int64_t record, const void *want,
+                  int64_t n, size_t size)
+{
+    int64_t got;
+    const Column *c = recordfile_column(f, name);
+    const void *at = c ? recordfile_at(f, c, record, &got) : NULL;
+    return at && got == n && !memcmp(at, want, (size_t)n * size);
+}
+
+static void check_records(void)
+{
+    RecordFile f;
+    for (size_t i = 0; i < sizeof record_cases / sizeof *record_cases; i++) {
+        char *error = recordfile_open(&f, make_records(i)), *why = (char *)record_cases[i].why;
+        bool fine = why ? error && strstr(error, why) : !error;
+        verdict(format("records: %s", record_cases[i].name),
+                fine ? NULL : error ? error : "accepted");
+        if (!error)
+            recordfile_close(&f);
+    }
+    char *path = make_records(0), *error = recordfile_open(&f, path);
+    bool good = !error && f.n == 3 && f.ncolumns == 5 && !recordfile_column(&f, "price");
+    for (int64_t r = 0; r < 3 && good; r++) {
+        int64_t n = chosen_at[r + 1] - chosen_at[r];
+        good = holds(&f, "weight", r, weight + r, 1, 4) && holds(&f, "score", r, score + 2 * r, 2, 4)
+            && holds(&f, "chosen", r, chosen + chosen_at[r], n, 4)
+            && holds(&f, "seen", r, seen + chosen_at[r], n, 1)
+            && holds(&f, "rejected", r, rejected + rejected_at[r], 1, 4);
+    }
+    verdict("records: fixed and ragged columns", good ? NULL : error ? error : "other values");
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(path, O_WRONLY);
+        int64_t bad = 9, n;
+        const Column *c = recordfile_column(&f, "chosen");
+        off_t at = (off_t)((const char *)c->offsets - (const char *)f.map_) + 8;
+        close(2);
+        if (pwrite(fd, &bad, 8, at) == 8)
+            recordfile_at(&f, c, 0, &n);
+        _exit(0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    verdict("records: changed while in use", WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DATA
+            ? NULL : format("status %x", (unsigned)status));
+    recordfile_close(&f);
+}
+
 static int dump(const char *path)
 {
     TokenFile f;
@@ -749,5 +862,6 @@ int main(int argc, char **argv)
     check_halves();
     check_crc();
     check_tokenfile();
+    check_records();
     return failed;
 }

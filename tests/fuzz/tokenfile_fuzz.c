@@ -1,5 +1,5 @@
-// link: base json safetensors tokenfile -lcjson -lm
-/* tokenfile_fuzz.c -- a whole token file from bytes; what is accepted must be safe to index.
+// link: base json crc32c safetensors safetensors_write tokenfile recordfile -lcjson -lm
+/* tokenfile_fuzz.c -- a whole record file from bytes; what is accepted must be safe to index.
  *
  * In: the JSON header, a NUL, the data; the length word is made here, it would rarely be guessed. */
 #define _GNU_SOURCE
@@ -30,6 +30,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
     WANT(fd >= 0 && write(fd, &n, 8) == 8 && write(fd, in, n) == (ssize_t)n);
     WANT(!data || write(fd, nul + 1, data) == (ssize_t)data);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    RecordFile r;
+    char *why = recordfile_open(&r, path);
+    for (int i = 0; !why && i < r.ncolumns; i++) {
+        const Column *c = &r.column[i];
+        int64_t size = st_dtype_bits[c->dtype] / 8, all = 0, n, sum = 0;
+        WANT(recordfile_column(&r, c->name) == c);
+        for (int64_t k = 0; k < r.n; k++, all += n) {
+            const unsigned char *at = recordfile_at(&r, c, k, &n);
+            WANT(at == (const unsigned char *)c->data + all * size && n >= 0);
+            for (int64_t b = 0; b < n * size; b++)
+                sum += at[b];
+        }
+        WANT(all == c->n && sum >= 0);
+    }
+    if (!why)
+        recordfile_close(&r);
     TokenFile f;
     char *error = tokenfile_open(&f, path);
     if (!error) {
@@ -49,6 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
         free(bad);
         tokenfile_close(&f);
     }
+    WANT(!why || error);         /* a token file is a record file */
+    free(why);
     free(error);
     close(fd);
     return 0;

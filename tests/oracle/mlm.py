@@ -179,7 +179,7 @@ def write_rows(path, seed, n):
     tokens = np.array(sum(rows, []), np.int32)
     meta = {"format": "diecast-tokens-1", "kind": "rows", "tokenizer": tokenizer()[1],
             "vocab": str(IDS), "eos": "-1", "mask_id": str(MASK), "pad_id": str(PAD),
-            "documents": str(n), "max_length": str(T), "sha256": f"{seed:064x}"}
+            "documents": str(n), "targets": "own", "max_length": str(T), "sha256": f"{seed:064x}"}
     data.save(path, {
         "doc_offsets": np.cumsum([0] + [len(r) for r in rows]).astype(np.int64),
         "tokens": tokens,

@@ -61,6 +61,7 @@ static void orders(void)
 }
 
 static const char *mask_key = "mask_id";
+static bool own_targets;         /* of what write_file writes */
 
 static void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bool masked)
 {
@@ -72,6 +73,8 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
         { "max_length", "5" }, { mask_key, "255" } };
     for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
         error = st_add_meta(w, meta[i].key, meta[i].value);
+    if (own_targets && !error)
+        error = st_add_meta(w, "targets", "own");
     error = error ? error : st_add(w, "tokens", ST_I32, 1, &n);
     error = error ? error : st_add(w, "doc_offsets", ST_I64, 1, (int64_t[]){ ndocs + 1 });
     if (masked && !error)
@@ -697,7 +700,11 @@ void test_data(const char *scratch)
     partition(rows, "rows", DOCS);
     partition(rows, "bfd", bins_of(DOCS));
     evaluation(rows, DOCS);
-    rows_as_they_are(rows);
+    char *own = format("%s/own.st", scratch);
+    own_targets = true;
+    write_file(own, "rows", DOCS, doc[DOCS], true);
+    own_targets = false;
+    rows_as_they_are(own);
     parts(rows, "rows", DOCS);
     parts(packed, "packed", (TOKENS - 1) / T);
     bounds(packed, "packed");
@@ -759,11 +766,13 @@ void test_data(const char *scratch)
     mask[doc[7]] = 1;                            /* the first token of a row is never predicted */
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
-    r.of.own_targets = true;
+    refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of words to be hidden, but");
+    own_targets = r.of.own_targets = true;
+    write_file(bad, "rows", DOCS, doc[DOCS], true);
     open_data(&a, bad, &r, 1, false);
     check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
     data_close(&a);
-    r.of.own_targets = false;
+    own_targets = r.of.own_targets = false;
     char *pair = format("%s,%s", plain, bad);
     mask_key = "pad_id";
     write_file(bad, "rows", DOCS, doc[DOCS], true);
