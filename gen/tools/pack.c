@@ -57,6 +57,7 @@ static const char usage[] =
     "and\n"
     "                       texts\n"
     "%s"
+    "  --dataset NAME       imdb: --format imdb; hf: --format corpus\n"
     "  --kind KIND          packed: documents in one stream; rows: a sample each, with masked "
     "prompts;\n"
     "                       auto (the default): by the keys of the first row\n"
@@ -111,18 +112,24 @@ static const char *formats_doc(bool keys)
     return s.text;
 }
 
-static const char *option_format(const char *name, const char *got)
+/* --format, or --dataset, which has names of its own for two of them. */
+static void option_format(PackOptions *o, const char *name, const char *got)
 {
-    const char *names[NFORMATS];
+    static const char *const set[] = {"imdb", "hf"}, *const means[] = {"imdb", "corpus"};
+    const char *names[NFORMATS], *format;
     for (int i = 0; i < NFORMATS; i++)
         names[i] = pack_format[i].name;
-    return names[option_word(name, got, names, NFORMATS)];
+    format = !strcmp(name, "--format") ? names[option_word(name, got, names, NFORMATS)]
+                                       : means[option_word(name, got, set, 2)];
+    if (o->format && strcmp(o->format, format))
+        err((Loc){0}, "pack: %s %s: the format is %s already", name, got, o->format);
+    o->format = format;
 }
 
 static void option_unknown(const char *name)
 {
     static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat",
-                                        "--kind", "--format", "--vocab", "--min-words",
+                                        "--kind", "--format", "--dataset", "--vocab", "--min-words",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
     err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
@@ -147,8 +154,8 @@ static void options_read(int argc, char **argv, PackOptions *o)
             err((Loc){0}, "pack: --assistant-only is now --loss-on assistant");
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
-        } else if (!strcmp(a, "--format")) {
-            o->format = option_format(a, option_value(argc, argv, &i));
+        } else if (!strcmp(a, "--format") || !strcmp(a, "--dataset")) {
+            option_format(o, a, option_value(argc, argv, &i));
         } else if (!strcmp(a, "--max-length")) {
             o->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
         } else if (!strcmp(a, "--threads")) {

@@ -45,6 +45,13 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+/* imdb_train.json goes before imdb_test.json. */
+static int train_first(const struct dirent **a, const struct dirent **b)
+{
+    int order = !!strstr((*b)->d_name, "train") - !!strstr((*a)->d_name, "train");
+    return order ? order : by_name(a, b);
+}
+
 static int core_count(void)
 {
     cpu_set_t set;
@@ -156,7 +163,8 @@ static void job_free(Job *job)
     free(job);
 }
 
-/* Folders become the files in them, by name; what is no data there is told. */
+/* Folders become the files in them, by name, of imdb those for training first; what is no data there
+ * is told. */
 static void list_files(Work *w)
 {
     for (int i = 0; i < w->o->nfiles && !w->pack.error.text; i++) {
@@ -164,7 +172,8 @@ static void list_files(Work *w)
         struct dirent **entry = NULL;
         struct stat st;
         int n = strcmp(path, "-") && !stat(path, &st) && S_ISDIR(st.st_mode)
-                    ? scandir(path, &entry, NULL, by_name) : 0, found = 0, others = 0;
+                    ? scandir(path, &entry, NULL, w->rules.format == &pack_format[FORM_IMDB]
+                                                  ? train_first : by_name) : 0, found = 0, others = 0;
         w->file = realloc(w->file, (size_t)(w->nfiles + (n > 0 ? n : 1)) * sizeof *w->file);
         if (!entry)              /* no folder, or one that cannot be read: reader_open says it */
             w->file[w->nfiles++] = format("%s", path);
@@ -366,7 +375,7 @@ static void report(const Work *w, FILE *to)
     report_rules(w, to);
     if (w->vocabulary.plain)
         fprintf(to, "tokenizer.json and tokenizer_hf.json beside it: %d special tokens and %d of %lld "
-                "words; the model wants model.vocab=%d\n", WORDS_SPECIALS,
+                "words; for gen: model.vocab=%d\n", WORDS_SPECIALS,
                 tokenizer_size(w->tok) - WORDS_SPECIALS, (long long)w->vocabulary.distinct,
                 tokenizer_size(w->tok));
     if (p->more_answers)

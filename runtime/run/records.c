@@ -52,7 +52,8 @@ const char *records_tokenizer(const Flags *f)
 
 /* The tokenizer of raw data, malloc'ed. beside: the file of other records whose tokenizer it has to
  * be; NULL: none. */
-static char *tokenizer_for(const Flags *f, const char *flag, const char *raw, const char *beside)
+static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, const char *raw,
+                           const char *beside)
 {
     char *own = format("%s/tokenizer.json", f->init_from);
     if (makes_words(f) && strcmp(flag, "data")) {
@@ -68,7 +69,7 @@ static char *tokenizer_for(const Flags *f, const char *flag, const char *raw, co
     if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
         return own;
     die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
-        "FILE/tokenizer.json, or bytes (%s)", flag, raw,
+        "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words" : "bytes",
         *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
                                                       : "or --init-from of a folder that has one");
 }
@@ -92,7 +93,8 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
         die(EXIT_CONFIG, "--%s: %s is raw data and another is a record file: name files of one kind",
             flag, name);
     const bool packed = !strcmp(of->kind, "packed");
-    char *folder = folder_join(f->out, ".dataset_cache"), *tokenizer = tokenizer_for(f, flag, name, beside);
+    char *folder = folder_join(f->out, ".dataset_cache"),
+         *tokenizer = tokenizer_for(f, of->own_targets, flag, name, beside);
     const char *kind = strcmp(f->data_format, "auto") ? f->data_format : rules->format;
     const Format *known = kind ? format_find(kind) : NULL;
     if (of->own_targets != (known && known->own))
@@ -101,7 +103,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
             of->own_targets ? "imdb or corpus" : "auto, or one that has text to predict");
     PackOptions o = { .who = "data", .tokenizer = tokenizer, .format = kind,
                       .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
-                      .min_words = known && known->own ? rules->min_words : 0,
+                      .min_words = known && known->own ? f->min_words : 0,
                       .kind = packed ? KIND_PACKED : KIND_ROWS, .max_length = packed ? 0 : of->T,
                       .nfiles = n, .file = file };
     FILE *summary = open_memstream(&text, &bytes);

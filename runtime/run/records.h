@@ -11,7 +11,6 @@
 /* How an objective reads raw data, where --data-format is auto. */
 typedef struct {
     const char *format;          /* a name of runtime/pack/formats.def; NULL: rows by their keys */
-    int64_t min_words;           /* of samples of words; 0: as gen pack has it */
 } RecordRules;
 
 /* What --tokenizer names: "" also where it is `words`, which the data make. */

@@ -303,7 +303,8 @@ words=$scratch/words
 mkdir -p $words/in $words/other
 printf '%s\n' '{"text":["A","good","Film","with","heart"],"label":"pos"}' \
     '{"text":"the film is the best of it all"}' '{"text":"too short a text"}' '{"text":" "}' \
-    '{"text":null}' '{"content":"the film is not the same"}' '{"text":"a [MASK] of the \u00c9T\u00c9"}' > $words/in/a.jsonl
+    '{"text":null}' '{"content":"the film is not the same"}' \
+    '{"text":"a [MASK] of the \u00c9T\u00c9"}' > $words/in/a.jsonl
 printf '[%s,\n%s]' '{"text":"one of the best of it"}' '{"text":["the","film"]}' > $words/in/b.json
 printf 'a line is a film of it\n\nshort\nbad \xff line of the film\n' > $words/in/c.txt
 reviews=$(printf '%s\n' '1 7* 11* 8* 12* 13* 2' '1 5* 8* 14* 5* 9* 6* 2' '1 7* 4 6* 5* 16* 2' \
@@ -317,7 +318,7 @@ counted='{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"[MASK]":4,"the":5,"of":6,"a":
 counted+='"with":12,"heart":13,"is":14,"all":15,"\u00e9t\u00e9":16,"one":17}'
 verdict "a vocabulary of the data: by count, then as they first came" \
     "$(tr -d ' \n' < $words/tokenizer.json | diff - <(printf %s "$counted")
-    grep -q '13 of 13 words; the model wants model.vocab=18$' $scratch/log || cat $scratch/log)"
+    grep -q '13 of 13 words; for gen: model.vocab=18$' $scratch/log || cat $scratch/log)"
 for twin in tokenizer tokenizer_hf; do
     $pack -o $words/other/$twin.st --tokenizer $words/$twin.json --format imdb --max-length 8 \
         $words/in/{a.jsonl,b.json} > $scratch/log 2>&1
@@ -336,6 +337,15 @@ $pack -o $words/d.st --tokenizer words --format corpus $words/in/c.txt > $scratc
 verdict "refuses: to write over another vocabulary" "$([ ! -e $words/d.st ] &&
     cmp $words/tokenizer.json $words/keep.json &&
     grep -q 'tokenizer.json is there already, with another vocab' $scratch/log || cat $scratch/log)"
+mkdir $words/imdb
+cp $words/in/a.jsonl $words/imdb/imdb_train.json
+cp $words/in/b.json $words/imdb/imdb_test.json
+$pack -o $words/other/e.st --tokenizer $words/tokenizer.json --dataset imdb --max-length 8 $words/imdb \
+    > $scratch/log 2>&1
+verdict "--dataset imdb: training before testing" \
+    "$($work/test dump $words/other/e.st 2>&1 | diff - <(echo "$reviews"))"
+refuse "another data set" "$good" "--dataset imbd" 'want imdb or hf, got imbd: did you mean imdb'
+refuse "a data set of another format" "$good" "--dataset hf --format imdb" '--format imdb: the format is corpus already'
 refuse "words for documents" "$good" "--tokenizer words" '--tokenizer words is for the formats imdb and corpus'
 refuse "words of standard input" "$good" "--tokenizer words --format imdb -" 'reads its data twice, and standard input'
 refuse "--vocab of another tokenizer" "$good" "--vocab 9 --format imdb" '--vocab is for --tokenizer words'

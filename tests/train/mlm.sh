@@ -72,6 +72,27 @@ verdict "an untrained model's loss" "$(grep '"loss": ' "$scratch/untrained/histo
 verdict "its validation" "$(awk -v x="$(number eval_loss "$scratch/untrained/history.jsonl")" \
     'BEGIN { if (!(x > 9.2 && x < 9.6)) print x }')"
 
+# ---- raw data --------------------------------------------------
+
+# 80 reviews of 3 to 25 words, a quarter of them for testing
+mkdir "$scratch/imdb"
+awk 'BEGIN { for (i = 0; i < 80; i++) { printf "{\"text\":\""
+    for (k = 0; k < 3 + i * 7 % 23; k++) printf "w%d ", (i * 31 + k * 17) % 230
+    print "\",\"label\":\"pos\"}" } }' >"$scratch/reviews"
+head -n 60 "$scratch/reviews" >"$scratch/imdb/imdb_train.json"
+tail -n 20 "$scratch/reviews" >"$scratch/imdb/imdb_test.json"
+"$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 \
+    --init-from none --steps 2 --out "$scratch/raw" >"$scratch/log" 2>&1 ||
+    verdict raw "exit $?: $(tail -n 1 "$scratch/log")"
+mkdir "$scratch/packed"
+"$gen" pack --dataset imdb --tokenizer words --vocab 200 --min-words 9 --max-length 32 --kind rows \
+    -o "$scratch/packed/records.safetensors" "$scratch/imdb" >"$scratch/said" 2>&1
+for file in records.safetensors tokenizer.json tokenizer_hf.json; do
+    verdict "raw reviews and gen pack: $file" "$(cmp "$scratch/packed/$file" "$scratch"/raw/.dataset_cache/*/$file 2>&1)"
+done
+verdict "short reviews are left out" "$(grep -q ' [1-9][0-9]* with too few words' "$scratch/log" &&
+    grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205$' "$scratch/said" || cat "$scratch/said")"
+
 # ---- refused --------------------------------------------------
 
 refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
@@ -89,6 +110,10 @@ refused mlm_untrained "records of another tokenizer" 83 "with the same --tokeniz
     --eval-data $ref/llama_rows/tokens.safetensors
 refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=257" \
     --data $ref/llama_rows/tokens.safetensors
+refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
+    --data "$scratch/imdb"
+refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants imdb or corpus" \
+    --data "$scratch/imdb" --tokenizer words --data-format text
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
 said=$("$gen" $here/recipes/mlm_microbert.lua model.family=gpt2 -o "$scratch/never" 2>&1)
 verdict "a family of another kind" "$(grep -q "the objective mlm is for .*, not for gpt2" <<<"$said" || echo "$said")"
