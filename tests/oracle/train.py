@@ -59,9 +59,11 @@ def qwen2(layers=2, tied=True):
 
 
 # model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
+# dropout: of the model, and of attention's probabilities.
 # kind: data.kind of the recipe, packed without one; documents of a bin are computed one by one.
 CASES = {
     "gpt2_tiny": dict(model=gpt2, seed=42, lr=3e-3, clip=1.0),
+    "gpt2_dropout": dict(model="gpt2_tiny", seed=5 << 32 | 7, lr=3e-3, clip=1.0, dropout=(0.1, 0.15)),
     "llama_tiny": dict(model=llama, seed=7, lr=3e-3, clip=0.5),
     "qwen2_tiny": dict(model=qwen2, config4=True, seed=0, lr=3e-3, clip=1.5),
     "qwen2_lora": dict(model="qwen2_tiny", seed=3, lr=1e-2, clip=1.0, lora=dict(
@@ -129,13 +131,16 @@ def save_adapter(model, folder):
         f.write(json.dumps(c, indent=2, sort_keys=True))
 
 
-def load_model(folder):
+def load_model(folder, attention="sdpa"):
     return tower.load(folder) or AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="sdpa")
+        folder, dtype=torch.float32, attn_implementation=attention)
 
 
 def load(case, out, dtype):
-    model = load_model(os.path.join(out, "model"))
+    drops = case.get("dropout")
+    model = load_model(os.path.join(out, "model"), "eager" if drops else "sdpa")
+    if drops:
+        dropout.install_gpt2(model, *drops, case["seed"])
     if "lora" in case:
         model = PeftModel.from_pretrained(model, os.path.join(out, "adapter_init"),
                                           is_trainable=True)

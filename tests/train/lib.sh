@@ -49,7 +49,7 @@ as_shipped() {          # NAME
     [ -z "$FULL" ] || return 0
     [ $BACKEND = cpu ] || return
     case $1 in
-    gpt2_tiny | gpt2_tiny.bf16 | gpt2_tiny.again | llama_tiny.bf16 | llama_tiny.bf16.again) ;;
+    gpt2_tiny | gpt2_tiny.bf16 | llama_tiny.bf16 | llama_tiny.bf16.again) ;;
     qwen2_lora | qwen2_dropout.bf16 | qwen2_dropout.bf16.again) ;;
     *) return 1 ;;
     esac

@@ -12,7 +12,9 @@ llama_rows llama_rows
 qwen2_lora qwen2_lora
 qwen2_dropout qwen2_dropout
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
-gpt2_tiny.again gpt2_tiny memory.recompute=block
+gpt2_dropout gpt2_dropout
+gpt2_dropout.again gpt2_dropout memory.recompute=block
+gpt2_dropout.2x2x2 gpt2_dropout gpus=2 batch.micro=2
 llama_tiny.bf16.again llama_tiny precision=bf16 memory.recompute=block
 qwen2_dropout.bf16.again qwen2_dropout precision=bf16 memory.recompute=block
 gpt2_tiny.1x4x2 gpt2_tiny batch.micro=2 batch.accum=4
@@ -65,10 +67,10 @@ other "another seed is another run" seed gpt2_tiny
 
 # ---- recomputed --------------------------------------------------
 
-for name in llama_tiny.bf16 ${FULL:+llama_tiny}; do
-    trained $name llama_tiny $name
+for name in llama_tiny.bf16 gpt2_dropout ${FULL:+llama_tiny}; do
+    trained $name ${name%%.*} $name
 done
-for name in gpt2_tiny llama_tiny.bf16 qwen2_dropout.bf16 ${FULL:+llama_tiny qwen2_dropout}; do
+for name in gpt2_dropout llama_tiny.bf16 qwen2_dropout.bf16 ${FULL:+llama_tiny qwen2_dropout}; do
     trained $name.again ${name%%.*} $name.again
     same "$name recomputed" $name.again $name
 done
@@ -76,7 +78,7 @@ done
 # ---- the same samples in other portions --------------------------------------------------
 
 more="gpt2_tiny.1x1x8 gpt2_tiny.rows16 gpt2_tiny.rows128 gpt2_tiny.apart llama_rows.2x1x4 qwen2_dropout.apart"
-for name in gpt2_tiny.{1x4x2,4x1x2,2x2x2,rows64} llama_rows.apart qwen2_dropout.2x1x4 ${FULL:+$more}; do
+for name in gpt2_tiny.{1x4x2,4x1x2,2x2x2,rows64} llama_rows.apart qwen2_dropout.2x1x4 gpt2_dropout.2x2x2 ${FULL:+$more}; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done

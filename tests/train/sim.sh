@@ -9,7 +9,7 @@ source "$(dirname "$0")/lib.sh"
 # NAME RECIPE FIELDS: each family, type, kind of data and way through the adapters once, ranks
 programs="
 gpt2_tiny gpt2_tiny
-gpt2_tiny.fp16 gpt2_tiny precision=fp16
+gpt2_dropout.fp16 gpt2_dropout precision=fp16
 llama_tiny.bf16 llama_tiny precision=bf16
 llama_rows llama_rows
 qwen2_tiny.bf16.8x1 qwen2_tiny precision=bf16 batch.micro=8 batch.accum=1
@@ -28,6 +28,8 @@ qwen2_dropout.folded.2x2x2 qwen2_dropout lora.fold=all gpus=2 batch.micro=2 comm
 others=
 if [ -n "$FULL" ]; then
     programs+="
+gpt2_tiny.fp16 gpt2_tiny precision=fp16
+gpt2_dropout gpt2_dropout memory.recompute=block
 post_norm post_norm memory.recompute=block
 norm_then_residual.bf16 norm_then_residual precision=bf16
 post_lora post_lora
@@ -96,7 +98,7 @@ fi
 # Resumed: the same bits as straight, which the steps after the checkpoint so take twice.
 at=${FULL:+7}
 at=${at:-14}
-for name in gpt2_tiny.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_dropout}; do
+for name in gpt2_dropout.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_dropout}; do
     case=${name%%.*}
     cp -r "$scratch/$name" "$scratch/$name.resumed"
     rm -rf "$scratch/$name.resumed"/{DONE,checkpoint-20}
