@@ -159,9 +159,11 @@ int64_t data_epoch(const Data *d, int64_t step)
 void data_order(Data *d, int64_t step)
 {
     int64_t epoch = data_epoch(d, step);
-    for (int k = 0; k < d->nfiles && step != d->step; k++)
-        recordfile_check_size(&d->file[k].t.records);
-    d->step = step;
+    if (step != d->step) {
+        for (int k = 0; k < d->nfiles; k++)
+            recordfile_check_size(&d->file[k].t.records);
+        d->step = step;
+    }
     if (d->eval || epoch == d->epoch)
         return;
     data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));

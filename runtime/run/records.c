@@ -9,6 +9,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/workers.h"
 #include "runtime/files/folder.h"
 #include "runtime/pack/pack.h"
 #include "runtime/ranks/comm.h"
@@ -163,6 +164,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     DataShape of = *shape;
     char *files = NULL, *eval_files = NULL;
     check_flags(f);
+    workers_start(f->num_workers);
     if (trains)
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)

@@ -8,6 +8,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/sample.h"      // picks the next token
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
@@ -65,8 +66,15 @@ static void set_counts(int64_t step, Counts c)
     *io.scale = c.targets ? (float)(1.0 / (double)c.targets) : 0;
 }
 
-static void fill_micro(Data *d, int64_t step, int64_t micro)
+typedef struct {
+    Data *d;
+    int64_t step;
+} Fill;
+
+static void fill_micro(void *fill, int64_t micro)
 {
+    Data *d = ((const Fill *)fill)->d;
+    const int64_t step = ((const Fill *)fill)->step;
     data_batch(d, step, micro, batch_at(micro));
 //@ if noise
     data_noise(io.noise[micro], seed, step, data_sample0(d, step, micro));
@@ -76,8 +84,7 @@ static void fill_micro(Data *d, int64_t step, int64_t micro)
 void objective_fill(Data *d, int64_t step)
 {
     set_counts(step, (Counts){data_targets(d, step), data_tokens(d, step)});
-    for (int64_t micro = 0; micro < model.accum; micro++)
-        fill_micro(d, step, micro);
+    workers_run(model.accum, fill_micro, &(Fill){d, step});
 }
 
 /* A token of no meaning. */
@@ -149,7 +156,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 //@ end
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
-        fill_micro(d, b, 0);
+        fill_micro(&(Fill){d, b}, 0);
         step_eval();
         step_wait();
         double targets = 0, samples = (double)data_rows(d, b, 0);

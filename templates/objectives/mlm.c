@@ -9,6 +9,7 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/masks.h"       // which words are hidden
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // weights as files
@@ -115,22 +116,41 @@ static void pad_row(const Batch *to, int64_t b, int64_t n)
 //@ end
 }
 
+typedef struct {
+    Data *d;
+    int64_t step, micro;
+    Counts own[B];               /* of each row */
+} Fill;
+
+static void fill_row(void *fill, int64_t b)
+{
+    Fill *f = fill;
+    uint64_t work[T];            // masks_work(T)
+    const Batch to = batch_at(f->micro);
+    DataRow row;
+    bool there = data_row(f->d, f->step, f->micro, b, &row);
+    f->own[b] = (Counts){0};
+    if (there) {
+        MaskSample s = sample_of(f->d, f->step, &row);
+        int64_t targets = masks_draw(&hides, &s, to.tokens + b * T, to.target_of + b * T, work);
+        f->own[b] = (Counts){targets, 1, row.n};
+    }
+    pad_row(&to, b, there ? row.n : 0);
+}
+
 /* Hides words in a micro-batch of this rank. Returns their number. */
 static Counts fill_micro(Data *d, int64_t step, int64_t micro)
 {
-    static char work[T * 8];     // masks_work(T)
+    static Fill fill;
     const Batch to = batch_at(micro);
     Counts own = {0};
-    DataRow row;
+    fill.d = d, fill.step = step, fill.micro = micro;
+    data_order(d, step);
+    workers_run(B, fill_row, &fill);
     for (int64_t b = 0; b < B; b++) {
-        bool there = data_row(d, step, micro, b, &row);
-        if (there) {
-            MaskSample s = sample_of(d, step, &row);
-            own.targets += masks_draw(&hides, &s, to.tokens + b * T, to.target_of + b * T, work);
-            own.samples++;
-            own.tokens += row.n;
-        }
-        pad_row(&to, b, there ? row.n : 0);
+        own.targets += fill.own[b].targets;
+        own.samples += fill.own[b].samples;
+        own.tokens += fill.own[b].tokens;
     }
     if (own.targets > N)
         die(EXIT_DATA, "%lld words of a micro-batch are hidden, this binary takes %d: gen %s "
