@@ -8,6 +8,7 @@
 #include "runtime/run/course.h"
 #include "runtime/run/flags.h"
 #include "runtime/run/metrics.h"
+#include "runtime/run/sets.h"
 
 /* Folders of weights, the nearest first: a checkpoint, adapters, a model; NULL: none. */
 enum { WEIGHT_FOLDERS = 3 };
@@ -19,6 +20,9 @@ typedef const char *WeightFolders[WEIGHT_FOLDERS];
 void objective_open(const Flags *f, Data *train, Data *eval);
 /* The program ends unless the weights were made with such records, NULL: none. */
 void objective_suit(const WeightFolders folder, const Data *records);
+
+/* Sets of parameters, each updated by itself. */
+//@ sets
 
 /* Every input of a step for step_train(). */
 void objective_fill(Data *d, int64_t step);
@@ -45,6 +49,12 @@ typedef struct {
 /* What an objective does beside the above; NULL: nothing. All ranks call each. */
 typedef struct {
     const ObjectiveUse *use;     /* behind the last one of run NULL */
+    /* After each update by step_train(), also one that was skipped, the step counted from 0, of
+     * `total`: updates of sets by schedules of the objective's own. For each
+     *     set_begin(SET_x, turn, turns);  step_x();  step_wait();
+     * turns: how many of them the run has; the rest, as whether the gradient is finite, is seen
+     * to. Returns whether inputs of a step were written over: they are then filled anew. */
+    bool (*updated)(int64_t step, int64_t total);
     /* Writes files of its own into f->out, from rank 0: behind each row of the course, that is
      * after each validation, at the end of each epoch and after the last step, then also when the
      * run is found finished. So it may not depend on earlier calls, and replaces what is there,

@@ -16,7 +16,6 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run a folder
-#include "runtime/hyper.h"            // the entries of io.hyper
 #include "runtime/model/hf.h"         // Hugging Face and PEFT folders
 #include "runtime/model/weights.h"    // how long files of them take
 #include "runtime/ranks/comm.h"       // sums over ranks
@@ -29,7 +28,7 @@
 #include "runtime/run/log.h"          // banner, progress, history.jsonl
 #include "runtime/run/next.h"         // what to do with a finished run
 #include "runtime/run/records.h"      // --data, --eval-data
-#include "runtime/run/schedule.h"     // learning rate
+#include "runtime/run/sets.h"         // sets of parameters
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "step.h"                     // the programs of a step
 
@@ -39,6 +38,11 @@ static const FlagDefault defaults[] = {
     {NULL, NULL}
 };
 
+/* What is updated by itself. */
+static const SetRow sets[SETS] = {
+//@ sets
+};
+
 typedef struct {
     Flags flags;
     Data train, eval;
@@ -46,12 +50,8 @@ typedef struct {
     Checkpoints checkpoints;
     Log log;
     Course course;
-    int64_t total, warmup;       /* steps */
+    int64_t total;               /* steps */
     int64_t ready;               /* the step whose batch is in io; -1: none */
-    /* applied so far: AdamW's t; less than the step after skipped ones */
-    int64_t updates;
-    int64_t skipped;             /* in a row */
-    double lr;                   /* the peak */
     /* Of the last step: sums over ranks, behind them whether one was asked to stop, and the values
      * that they become; of the last validation. */
     double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
@@ -84,10 +84,12 @@ static char *advice(const Run *r)
                   lower);
 }
 
-/* Non-finite loss or gradient: every rank sees the same norm and loss, and no weight has changed.
- * Returns where the run goes on without this update. */
-static void skip_update(Run *r, int64_t step, double loss)
+/* Non-finite loss or gradient: every rank sees the same norm and loss, and no weight of the set has
+ * changed. Returns where the run goes on without this update. */
+static void skip_update(Run *r, int64_t step, int set, double loss)
 {
+    const char *of = set ? " of the set " : "", *name = set ? sets[set].name : "";
+    double norm = set_norm(set);
     int64_t sample[8], n = 0;
     char list[256] = "";
     if (r->trains)
@@ -95,35 +97,16 @@ static void skip_update(Run *r, int64_t step, double loss)
     for (int64_t i = 0; i < n && i < 8; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%" PRId64, i ? " " : "",
                  sample[i]);
-    if (!strcmp(r->flags.nonfinite, "skip") && !isfinite(*io.total_norm) && ++r->skipped <= 3) {
-        note("step %" PRId64 ": loss %g, gradient norm %g: update skipped; samples %s%s", step + 1,
-             loss, (double)*io.total_norm, list, n > 8 ? " ..." : "");
+    if (set_skip(set)) {
+        note("step %" PRId64 ": loss %g, gradient norm%s%s %g: update skipped; samples %s%s",
+             step + 1, loss, of, name, norm, list, n > 8 ? " ..." : "");
         return;
     }
     if (world.rank != 0)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
-        "loss %g, gradient norm %g; samples %s%s; nothing of this step is saved; %s", loss,
-        (double)*io.total_norm, list, n > 8 ? " ..." : "", advice(r));
-}
-
-/* Returns the step's learning rate. */
-static double set_hyper(const Run *r, int64_t step)
-{
-    const Flags *f = &r->flags;
-    double beta1 = schedule_beta1(f->schedule, f->beta1, step, r->total);
-    double t = (double)r->updates + 1;
-    double lr = schedule_lr(f->schedule, r->lr, f->min_lr, step, r->warmup, r->total);
-    io.hyper[HYPER_LR] = (float)lr;
-    io.hyper[HYPER_BETA1] = (float)beta1;
-    io.hyper[HYPER_BETA2] = (float)f->beta2;
-    io.hyper[HYPER_EPS] = (float)f->eps;
-    io.hyper[HYPER_DECAY] = (float)f->weight_decay;
-    /* of the fp32 decays: else the moments' sum is not 1 */
-    io.hyper[HYPER_BIAS1] = (float)(1 - pow(io.hyper[HYPER_BETA1], t));
-    io.hyper[HYPER_BIAS2] = (float)(1 - pow(io.hyper[HYPER_BETA2], t));
-    io.hyper[HYPER_CLIP] = (float)f->clip;
-    return lr;
+        "loss %g, gradient norm%s%s %g; samples %s%s; nothing of this step is saved; %s", loss, of,
+        name, norm, list, n > 8 ? " ..." : "", advice(r));
 }
 
 /* The inputs of a step, for step_train(). */
@@ -133,15 +116,19 @@ static void fill(Run *r, int64_t step)
     r->ready = step;
 }
 
-//@ if fp16
-enum { SCALE_SEARCH = 40 };      /* steps in a row: from the largest loss scale to the least */
+/* What became of the updates that were begun. finite: the loss of them, as far as it is known. */
+static void end_updates(Run *r, int64_t step, bool finite)
+{
+    for (int i = 0; i < SETS; i++)
+        if (!set_end(i, finite))
+            skip_update(r, step, i, r->metric[0]);
+}
 
-//@ end
 /* One optimiser step; the batch of the next is made while it runs. Returns whether any rank was
  * asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
 {
-    double lr = set_hyper(r, step);
+    sets_begin(step, r->total);
     if (r->ready != step)
         fill(r, step);
     fault_step(&model, io.scale);
@@ -154,18 +141,11 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     comm_allreduce_double(r->sum, STEP_METRICS + 1);
     memcpy(r->metric, r->sum, sizeof r->metric);
     metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
-    double loss = r->metric[0];
-    *said = (LogStep){r->metric, *io.total_norm, lr};
-    if (isfinite(loss) && isfinite(*io.total_norm)) {
-        r->skipped = 0;
-        r->updates++;
-//@ if fp16
-    } else if (isfinite(loss) && ++r->skipped <= SCALE_SEARCH) {
-        note("step %" PRId64 ": a gradient left fp16's range: update skipped, the loss scale "
-             "halved", step + 1);
-//@ end
-    } else
-        skip_update(r, step, loss);
+    end_updates(r, step, isfinite(r->metric[0]));
+    if (objective_hooks.updated && objective_hooks.updated(step, r->total))
+        r->ready = -1;
+    end_updates(r, step, true);
+    *said = (LogStep){r->metric, set_norm(SET_model), set_lr(SET_model)};
     return r->sum[STEP_METRICS] > 0;
 }
 
@@ -199,15 +179,8 @@ static void save(Run *r, int64_t step, bool must)
     double start = clock_seconds();
     Checkpoints *c = &r->checkpoints;
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
-    cJSON_AddNumberToObject(state, "updates", (double)r->updates);
-    cJSON_AddNumberToObject(state, "skipped", (double)r->skipped);
+    sets_save(state);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
-//@ if fp16
-    float scaler[2];
-    array_read(scaler, io.scaler, sizeof scaler);
-    cJSON_AddNumberToObject(state, "loss_scale", scaler[0]);
-    cJSON_AddNumberToObject(state, "loss_scale_steps", scaler[1]);
-//@ end
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
@@ -237,22 +210,11 @@ static void save(Run *r, int64_t step, bool must)
 /* What this program adds to a checkpoint, back from it. */
 static void restore(Run *r)
 {
-    const cJSON *s = r->checkpoints.state, *updates = json_get(s, "updates"),
-                *skipped = json_get(s, "skipped");
-    if (!cJSON_IsNumber(updates) || !cJSON_IsNumber(skipped))
-        die(EXIT_NO_CKPT, "%s/train_state.json: updates or skipped is missing",
-            r->checkpoints.found);
-    r->updates = (int64_t)updates->valuedouble;
-    r->skipped = (int64_t)skipped->valuedouble;
-//@ if fp16
-    const cJSON *scale = json_get(s, "loss_scale"), *steps = json_get(s, "loss_scale_steps");
-    if (!cJSON_IsNumber(scale) || !cJSON_IsNumber(steps))
-        die(EXIT_NO_CKPT, "%s/train_state.json: loss_scale is missing", r->checkpoints.found);
-    array_write(io.scaler, (float[2]){(float)scale->valuedouble, (float)steps->valuedouble},
-                2 * sizeof(float));
-//@ end
+    const cJSON *s = r->checkpoints.state;
     best_load(&r->best, s);
-    char *error = log_load(&r->log, &objective_metrics, s);
+    char *error = sets_load(s);
+    if (!error)
+        error = log_load(&r->log, &objective_metrics, s);
     if (!error)
         error = course_load(&r->course, s);
     if (error)
@@ -375,8 +337,7 @@ static void set_schedule(Run *r)
     const Flags *f = &r->flags;
     int64_t per_epoch = data_steps_per_epoch(&r->train);
     r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
-    r->warmup = schedule_warmup(f->warmup, r->total);
-    r->lr = schedule_scaled(f->lr_scale, f->lr, model.ranks);
+    sets_open(sets, SETS, f, model.ranks);
 }
 
 /* Finds what the run goes on from, agrees with it and says what it is going to do. */
@@ -646,7 +607,7 @@ static int bench(Run *r)
     open_data(r);
     load_weights(r);
     r->total = n + WARM;
-    r->lr = f->lr;
+    sets_open(sets, SETS, f, model.ranks);
     r->ready = -1;
     if (!r->trains)
         objective_fill_any();
@@ -656,10 +617,9 @@ static int bench(Run *r)
         if (r->trains)
             train_step(r, step, &said);
         else {
-            set_hyper(r, step);
+            sets_begin(step, r->total);
             step_train();
             step_wait();
-            r->updates++;
         }
         seconds[step] = clock_seconds() - begin;
         if (step == 0)

@@ -465,7 +465,33 @@ static int own_fields(const Graph *g, Hole *holes)
     return n;
 }
 
-/* What the objective does on the host. Its template may ask for any input: `//@ if target_rows`. */
+enum { ASKED_SETS = 16 };
+
+/* The sets of parameters that a template asks for, each once: whether they are trained. Returns how
+ * many. */
+static int asked_sets(const Graph *g, const char *path, Hole *holes)
+{
+    int n = 0;
+    for (const char *p = source(path); (p = strstr(p, " SET_")); p++) {
+        size_t length = strcspn(p + 1, "\n");
+        const char *line = p;
+        while (line[-1] != '\n')
+            line--;
+        line += strspn(line, " ");
+        if ((strncmp(line, "//@ if ", 7) && strncmp(line, "//@ unless ", 11)) ||
+            hole_find(holes, n, p + 1, length))
+            continue;
+        if (n == ASKED_SETS)
+            bug("%s asks for more than %d sets", path, ASKED_SETS);
+        char *name = text_print("%.*s", (int)length, p + 1);
+        bool there = ir_value(g, text_print("hyper.%s", name + strlen("SET_")));
+        holes[n++] = (Hole){name, there ? "yes" : "", false};
+    }
+    return n;
+}
+
+/* What the objective does on the host. Its template may ask for any input, `//@ if target_rows`, and
+ * for a set of parameters, `//@ if SET_meta`. */
 static char *objective_c(const Graph *g)
 {
     static const char *const inputs[] = {
@@ -474,16 +500,17 @@ static char *objective_c(const Graph *g)
 #undef INPUT
     };
     enum { INPUTS = sizeof inputs / sizeof *inputs, OWN = 4 };
-    Hole holes[OWN + INPUTS + NFIELDS] = {
+    Hole holes[OWN + INPUTS + NFIELDS + ASKED_SETS] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
         {"KIND", g->fact[FACT_data_kind].text, false},
         {"batch", emit_batch(g), false}};
     for (int i = 0; i < INPUTS; i++)
         holes[OWN + i] = (Hole){inputs[i], ir_value(g, inputs[i]) ? "yes" : "", false};
-    int own = own_fields(g, holes + OWN + INPUTS);
-    return fill_some(text_print("templates/objectives/%s.c", g->objective), holes,
-                     OWN + INPUTS + own);
+    int n = OWN + INPUTS + own_fields(g, holes + OWN + INPUTS);
+    const char *path = text_print("templates/objectives/%s.c", g->objective);
+    n += asked_sets(g, path, holes + n);
+    return fill_some(path, holes, n);
 }
 
 /* The loop, and what the objective does on the host. */
@@ -496,11 +523,13 @@ static void write_train(const Graph *g)
                                  "%s what is computed", on_gpu(g) ? "step.cu" : "step.c")),
               false},
              {"defaults", run_defaults(g), false},
-             {"lora", ir_size(g, "R") ? "yes" : "", false},
-             {"fp16", !strcmp(g->fact[FACT_precision].text, "fp16") ? "yes" : "", false}),
+             {"sets", emit_sets(g), false},
+             {"lora", ir_size(g, "R") ? "yes" : "", false}),
         false);
     folder_put("objective.h",
-        FILL("templates/objective.h", {"metrics", metric_names(g), false}), false);
+        FILL("templates/objective.h", {"metrics", metric_names(g), false},
+             {"sets", emit_set_names(g), false}),
+        false);
     folder_put("objective.c", objective_c(g), false);
 }
 
@@ -594,20 +623,8 @@ static void write_readme(const Graph *g)
                false);
 }
 
-/* train.c writes the hyper values of one set and keeps its loss scale: another would be updated with
- * zeros. */
-static void refuse_sets(const Graph *g)
-{
-    for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->set)
-            err(g->values[i]->loc,
-                "%s is of the set %s: programs train one set of parameters, \"model\", so far",
-                g->values[i]->name, g->values[i]->set);
-}
-
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
 {
-    refuse_sets(g);
     folder_begin();
     write_step(g);
     if (locked)

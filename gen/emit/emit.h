@@ -68,6 +68,8 @@ int64_t emit_micros(const Graph *g);               /* micro-batches of a step */
 char *emit_io_fields(const Graph *g);              /* members of StepIO */
 /* Of the loss scale of each set, fp16: a line of C with its name in the place of each %s. */
 char *emit_scalers(const Graph *g, const char *line);
+char *emit_set_names(const Graph *g);              /* enum of the sets of parameters: SET_model, ... */
+char *emit_sets(const Graph *g);                   /* their rows: SetRow of runtime/run/sets.h */
 char *emit_io(const Graph *g);                     /* their values: in the arena, or in the pinned copy */
 char *emit_batch(const Graph *g);                  /* members of a micro-batch's Batch */
 char *emit_inputs(const Graph *g);                 /* the part of the arena with all inputs */

@@ -91,6 +91,79 @@ char *emit_scalers(const Graph *g, const char *line)
     return s.n ? s.text : "";
 }
 
+/* The i-th set of parameters: its input hyper; NULL behind the last. */
+static const Value *set_at(const Graph *g, int i)
+{
+    const Value *v;
+    for (int k = 0; (v = input_at(g, k)); k++)
+        if (input_row(v->name) == input_row("hyper") && i-- == 0)
+            return v;
+    return NULL;
+}
+
+char *emit_set_names(const Graph *g)
+{
+    const Value *hyper;
+    Str s = {0};
+    str_print(&s, "enum {\n");
+    for (int i = 0; (hyper = set_at(g, i)); i++)
+        str_print(&s, "    SET_%s,\n", c_name(value_set(hyper)));
+    str_print(&s, "    SETS\n};\n");
+    return s.text;
+}
+
+/* What the host calls of a set's kept value: total_norm, total_norm_head. */
+static char *set_field(const Value *hyper, const char *name)
+{
+    return c_name(hyper->set ? text_print("%s.%s", name, hyper->set) : name);
+}
+
+/* Whether the schedule `train` updates it. */
+static bool with_step(const Graph *g, const Value *hyper)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        for (int k = 0; k < g->schedules[i]->nresults; k++)
+            if (!strcmp(c_name(g->schedules[i]->result[k]->name), set_field(hyper, "total_norm")))
+                return !strcmp(g->schedules[i]->name, "train");
+    bug("the norm of the set %s is no result of a schedule", value_set(hyper));
+}
+
+/* Flags that only this set has. */
+static void own_flags(Str *s, const char *set)
+{
+    static const char *const name[] = {
+#define SET_FLAG(name) #name,
+#include "runtime/run/sets.def"
+#undef SET_FLAG
+    };
+    const char *before = ",\n     .own = {", *first = before;
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        char *own = text_print("%s_%s", set, name[i]);
+        if (run_flag_find(own) < 0)
+            continue;
+        str_print(s, "%s[SET_FLAG_%s] = FLAG_%s", before, name[i], own);
+        before = ",\n             ";
+    }
+    if (before != first)
+        str_print(s, "}");
+}
+
+char *emit_sets(const Graph *g)
+{
+    const Value *hyper;
+    Str s = {0};
+    for (int i = 0; (hyper = set_at(g, i)); i++) {
+        str_print(&s, "    {.name = \"%s\",%s\n     .hyper = &io.%s, .norm = &io.%s",
+                  value_set(hyper), with_step(g, hyper) ? " .with_step = true," : "",
+                  c_name(hyper->name), set_field(hyper, "total_norm"));
+        if (ir_value(g, hyper->set ? text_print("scaler.%s", hyper->set) : "scaler"))
+            str_print(&s, ", .scaler = &io.%s", set_field(hyper, "scaler"));
+        own_flags(&s, value_set(hyper));
+        str_print(&s, "},\n");
+    }
+    return s.text;
+}
+
 /* Where an input stands for the host: in the arena, or in the pinned copy of its part. */
 static char *host_side(const Graph *g, const char *at)
 {

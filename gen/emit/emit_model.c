@@ -43,9 +43,10 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     if (v->rank == 2)
         str_print(s, ", %" PRId64, cols);
     const char *flags =
-        text_print("%s%s%s%s", piece->transposed ? " .transposed = true," : "",
+        text_print("%s%s%s%s%s", piece->transposed ? " .transposed = true," : "",
                    v->adapter ? " .adapter = true," : "", v->trained ? " .trained = true," : "",
-                   v->decay ? " .decay = true," : "");
+                   v->decay ? " .decay = true," : "",
+                   v->set ? text_print(" .set = \"%s\",", v->set) : "");
     str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
     str_print(s,
               "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
@@ -56,8 +57,6 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
               v->dtype == DT_BF16  ? "EL_BF16"
               : v->dtype == DT_F16 ? "EL_F16"
                                    : "EL_F32");
-    if (v->set)
-        str_print(s, "     .set = \"%s\",\n", v->set);
     str_print(s, "     .weight = %s", c_name(v->name));
     if (v->trained) {
         if (v->dtype != DT_F32)

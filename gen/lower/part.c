@@ -265,23 +265,62 @@ static int last_writer(const Program *p, const Value *v)
     return -1;
 }
 
+/* The last program of a schedule that sums into v; NULL: none does. */
+static Program *last_program(const Schedule *s, const Value *v)
+{
+    for (int i = s->nitems - 1; i >= 0; i--)
+        if (s->item[i].program && last_writer(s->item[i].program, v) >= 0)
+            return s->item[i].program;
+    return NULL;
+}
+
+static bool runs(const Schedule *s, const Program *p)
+{
+    for (int i = 0; i < s->nitems; i++)
+        if (s->item[i].program == p)
+            return true;
+    return false;
+}
+
+/* Whether each schedule that sums into v has a program behind which its sum can begin: the last, also
+ * in every other schedule that runs it. */
+static bool begins_early(const Graph *g, const Value *v)
+{
+    for (int i = 0; i < g->nschedules; i++) {
+        const Program *last = last_program(g->schedules[i], v);
+        for (int k = 0; last && k < g->nschedules; k++)
+            if (runs(g->schedules[k], last) && last_program(g->schedules[k], v) != last)
+                return false;
+    }
+    return true;
+}
+
+/* Whether it is the last of a schedule that sums into v. */
+static bool is_last(const Graph *g, const Program *p, const Value *v)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        if (last_program(g->schedules[i], v) == p)
+            return true;
+    return false;
+}
+
 static void insert_early(Graph *g, const Move *move)
 {
     for (int i = 0; i < g->nvalues; i++) {
         Value *v = g->values[i];
-        if (v->purpose != move->purpose || v->place != move->from || !v->early)
+        if (v->purpose != move->purpose || v->place != move->from || !v->early ||
+            !begins_early(g, v))
             continue;
-        for (int j = g->nprograms - 1; j >= 0; j--) {
+        for (int j = 0; j < g->nprograms; j++) {
             Program *p = g->programs[j];
             int at = last_writer(p, v);
-            if (at < 0)
+            if (at < 0 || !is_last(g, p, v))
                 continue;
             Op op = collective(g, move);
             op.region = p->groups[at].region;
             op.stage = p->ops[p->groups[at].first_op].stage;
             op_in(&op, ref_loop(v, 0)), op_out(&op, ref_loop(v, 0));
             insert_group(g, p, at + 1, op);
-            break;
         }
     }
 }

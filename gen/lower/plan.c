@@ -321,8 +321,8 @@ static Value **layout_order(const Graph *g)
     return order;
 }
 
-/* Persistent values lie at the bottom, one purpose after the other, so that gradients are one
- * block. */
+/* Persistent values lie at the bottom, one purpose after the other, so that the gradients of a set
+ * are one block. */
 static int64_t place_persistent(const Graph *g)
 {
     Value **order = layout_order(g);
@@ -495,7 +495,8 @@ void check_plan(const Graph *g)
         if (value_bytes(v) > v->stride)
             bug("%s is larger than its slot", v->name);
         if (v->purpose == PU_gradients) {
-            if (before && before->offset + before->slots * before->stride != v->offset)
+            if (before && value_same_set(before, v) &&
+                before->offset + before->slots * before->stride != v->offset)
                 bug("gradients %s and %s do not lie side by side", before->name, v->name);
             before = v;
         }

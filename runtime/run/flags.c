@@ -309,6 +309,16 @@ bool flags_on(const Flags *f, int i)
     return false;
 }
 
+double flags_number(const Flags *f, int i)
+{
+    return *(const double *)((const char *)f + rows[i].offset);
+}
+
+const char *flags_word(const Flags *f, int i)
+{
+    return *(const char *const *)((const char *)f + rows[i].offset);
+}
+
 bool flags_sticky(int i)
 {
     return rows[i].recipe == 2;

@@ -55,6 +55,9 @@ const char *flags_name(int i);
  * false. */
 char *flags_spelt(int i);
 bool flags_on(const Flags *f, int i);
+/* The value of a FLOAT, of a STRING. */
+double flags_number(const Flags *f, int i);
+const char *flags_word(const Flags *f, int i);
 bool flags_sticky(int i);
 char *flags_text(const Flags *f, int i);
 /* What all ranks must have the same of flag i, malloc'ed: its value and whether it was given, of a

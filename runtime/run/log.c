@@ -9,6 +9,7 @@
 #include "runtime/device.h"
 #include "runtime/files/json.h"
 #include "runtime/run/schedule.h"
+#include "runtime/run/sets.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -366,6 +367,7 @@ static cJSON *step_record(const Log *l, const LogStep *s)
             add_float(r, m->step[i].name, step_value(l, i));
     add_float(r, "grad_norm", s->grad_norm);
     add_float(r, "learning_rate", s->lr);
+    sets_record(r);
     for (int i = 0; i < m->nstep; i++)
         if (m->step[i].kept && m->step[i].kind == METRIC_COUNT)
             add_count(r, "num_%s", m->step[i].name, l->all[i]);

@@ -54,7 +54,13 @@ make_program() {        # NAME [FIELD=VALUE ...]
         { verdict "build $name" "$(grep -v '^  CC' "$dir.log" | tail -n 3)"; exit 1; }
 }
 make_program one
-[ $BACKEND = sim ] || make_program two gpus=2 batch.accum=1
+make_program sets model.sets=2
+if [ $BACKEND = sim ]; then
+    make_program half model.sets=1 precision=fp16
+else
+    make_program two gpus=2 batch.accum=1
+    make_program sets2 model.sets=2 gpus=2 batch.accum=1
+fi
 
 # ---- it trains
 
@@ -123,10 +129,46 @@ verdict "epochs, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/on
     cmp "$scratch"/{epochs,once}/regression/epochs 2>&1
     for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" || echo "no $word"; done)"
 
+# Several sets of parameters, each with its own rate, clipping and count of updates: the features' layer beside the
+# rest, the head by a schedule of its own every second step. Killed behind an update of the head that no checkpoint has.
+fitted sets sets --save-every 1 --save-total-limit 0
+compare sets reference $ref/sets "$scratch/sets"
+{ DIECAST_FAULT=kill9:rank=0:step=9 fit sets torn --save-every 5; } 2>/dev/null && verdict killed "it was not"
+fitted sets torn --save-every 5
+verdict "sets, resumed" "$(grep -q 'resumed from .*checkpoint-5$' "$scratch/torn.log" || tail -n 3 "$scratch/torn.log")"
+compare "sets, resumed" history "$scratch/sets" "$scratch/torn" 0
+for file in "$scratch/sets/checkpoint-10"/*.safetensors; do
+    verdict "sets, resumed bits $(basename "$file")" "$(cmp "$file" "$scratch/torn/checkpoint-10/$(basename "$file")" 2>&1)"
+done
+counts=$(grep -o '"updates": [0-9]*' "$scratch/sets/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
+verdict "sets, updates of head, proj, model" "$([ "$counts" = "5 10 10" ] || echo "$counts")"
+# no flag of a set that is not there
+fit one other --head-lr 0.1
+verdict "a flag of no set" "$([ $? = 80 ] || echo "exit $?"
+    grep -q -e '--head-lr: of a set of parameters that this program does not train' "$scratch/other.log" ||
+        tail -n 2 "$scratch/other.log")"
+# gradients that are none: each set skips its own update, and says which it is
+DIECAST_FAULT=nan:rank=0:step=4 fitted sets skips --nonfinite skip
+verdict "sets skip" "$(for of in "" " of the set proj"; do
+        grep -q "^step 4: loss .*, gradient norm$of -*nan: update skipped; samples " "$scratch/skips.log" ||
+            grep "skipped" "$scratch/skips.log"
+    done
+    counts=$(grep -o '"updates": [0-9]*' "$scratch/skips/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
+    [ "$counts" = "5 9 9" ] || echo "$counts updates")"
+
+# fp16: a loss scale a set, which counts its own updates
+if [ $BACKEND = sim ]; then
+    fitted half half
+    scales=$(grep -o '"loss_scale[a-z_]*": [0-9]*' "$scratch/half/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
+    verdict "a loss scale a set" "$([ "$scales" = "65536 5 65536 10" ] || echo "$scales")"
+fi
+
 # Two ranks in the place of two micro-batches add the same gradients in another order: as near to fp64 as one rank.
 if [ $BACKEND != sim ]; then
     fitted two two
     compare "two ranks" reference $ref "$scratch/two"
+    fitted sets2 sets2
+    compare "two ranks, sets" reference $ref/sets "$scratch/sets2" 1e-6
 fi
 
 # ---- what other objectives have

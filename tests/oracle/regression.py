@@ -2,7 +2,9 @@
 """Records the run of tests/objectives/regression: regression.py [--out DIR].
 
 In:    transformers' GPT2Model over a linear layer of the features, without a mask; torch autograd.
-Out:   model/ train.safetensors eval.safetensors final.safetensors (of fp64) expect.json.
+Out:   model/ train.safetensors eval.safetensors; of fp64 final.safetensors expect.json, and in sets/
+       those of a run with three sets of parameters: the features' layer apart, and the head, which
+       every second step learns from the step's first two samples.
 Keeps: what a binary does by default; a target that is NaN is none."""
 import argparse
 import json
@@ -18,6 +20,7 @@ from transformers import GPT2Config, GPT2Model
 
 T, X, C, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES = 8, 5, 32, 2, 2, 10, 11, 5
 SEED, LR, WARMUP, CLIP, DECAY = 9, 3e-3, 3, 8.0, 0.1
+HEAD_LR, HEAD_DECAY, HEAD_EVERY, HEAD_SAMPLES, PROJ_LR, PROJ_CLIP = 1e-2, 0.5, 2, 2, 2e-3, 0.5
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "objectives", "ref")
 
 
@@ -87,7 +90,40 @@ def order():
     return out
 
 
-def train(out, dtype):
+class Set:
+    """Parameters with an optimiser, a schedule and a norm of their own."""
+
+    def __init__(self, params, lr, clip, decay, steps):
+        plain = {n for n in params if n.endswith("bias") or ".ln_" in n}
+        self.params, self.clip = params.values(), clip
+        self.opt = torch.optim.AdamW(
+            [{"params": [p for n, p in params.items() if n not in plain], "weight_decay": decay},
+             {"params": [p for n, p in params.items() if n in plain], "weight_decay": 0.0}],
+            lr=lr, betas=(0.9, 0.999), eps=1e-8, foreach=False)
+        self.sched = transformers.get_scheduler("linear", self.opt, WARMUP, steps)
+
+    def update(self):
+        """The norm of the gradient, and the rate."""
+        norm = torch.nn.utils.clip_grad_norm_(self.params, self.clip, foreach=False)
+        lr = self.sched.get_last_lr()[0]
+        self.opt.step()
+        self.sched.step()
+        return norm.item(), lr
+
+
+def sets_of(params, several):
+    """By name, in the order of their updates; "": of the model."""
+    part = {n: "head" if n.startswith("head.") else "proj" if ".proj." in n else "" for n in params}
+    def these(*names):
+        return {n: p for n, p in params.items() if part[n] in names}
+    if not several:
+        return {"": Set(params, LR, CLIP, DECAY, STEPS)}
+    return {"": Set(these(""), LR, CLIP, DECAY, STEPS),
+            "proj": Set(these("proj"), PROJ_LR, PROJ_CLIP, DECAY, STEPS),
+            "head": Set(these("head"), HEAD_LR, CLIP, HEAD_DECAY, STEPS // HEAD_EVERY)}
+
+
+def train(out, dtype, several=False):
     model = Tower()
     model.load_state_dict(load_file(os.path.join(out, "model", "model.safetensors")), strict=False)
     model.to(dtype).train()
@@ -95,12 +131,7 @@ def train(out, dtype):
                    load_file(os.path.join(out, f"{name}.safetensors")).items()}
                   for name in ("train", "eval"))
     params = model.weights()
-    plain = {n for n in params if n.endswith("bias") or ".ln_" in n}
-    opt = torch.optim.AdamW(
-        [{"params": [p for n, p in params.items() if n not in plain], "weight_decay": DECAY},
-         {"params": [p for n, p in params.items() if n in plain], "weight_decay": 0.0}],
-        lr=LR, betas=(0.9, 0.999), eps=1e-8, foreach=False)
-    sched = transformers.get_scheduler("linear", opt, WARMUP, STEPS)
+    sets, told = sets_of(params, several), {}
     run, todo = {"initial": evaluate(model, held), "steps": []}, order()
     for step in range(STEPS):
         window = [todo[(step * ACCUM + m) * MICRO:][:MICRO] for m in range(ACCUM)]
@@ -110,13 +141,17 @@ def train(out, dtype):
             s, _ = squares(model, data, rows)
             (s / targets).backward()
             loss += s.item() / targets
-        norm = torch.nn.utils.clip_grad_norm_(params.values(), CLIP, foreach=False)
-        lr = sched.get_last_lr()[0]
-        opt.step()
-        sched.step()
-        opt.zero_grad()
-        run["steps"].append({"step": step + 1, "loss": loss, "grad_norm": norm.item(), "lr": lr,
-                             "targets": targets})
+        norm, lr = sets[""].update()
+        if several:
+            told["grad_norm_proj"], told["learning_rate_proj"] = sets["proj"].update()
+        model.zero_grad()
+        if several and step % HEAD_EVERY == HEAD_EVERY - 1:
+            s, n = squares(model, data, sum(window, [])[:HEAD_SAMPLES])
+            (s / n).backward()
+            told["grad_norm_head"], told["learning_rate_head"] = sets["head"].update()
+            model.zero_grad()
+        run["steps"].append({"step": step + 1, "loss": loss, "grad_norm": norm, "lr": lr,
+                             "targets": targets, **told})
     run["final"] = evaluate(model, held)
     return model, run
 
@@ -146,8 +181,15 @@ def main():
                             "tie_word_embeddings": False}, indent=2) + "\n")
     records(os.path.join(out, "train.safetensors"), SAMPLES, 1000)
     records(os.path.join(out, "eval.safetensors"), EVAL_SAMPLES, 2000)
-    single, run32 = train(out, torch.float32)
-    model, run = train(out, torch.float64)
+    for several in False, True:
+        record(out, several)
+
+
+def record(out, several):
+    single, run32 = train(out, torch.float32, several)
+    model, run = train(out, torch.float64, several)
+    out = os.path.join(out, "sets") if several else out
+    os.makedirs(out, exist_ok=True)
     ours, other = model.weights(), single.weights()
     drift = {n: (ours[n] - other[n]).abs().max().item() for n in ours}
     save_file({n: p.detach().float() for n, p in ours.items()},
@@ -157,7 +199,10 @@ def main():
               "settings": {"T": T, "features": X, "micro_batch": MICRO, "accum": ACCUM,
                            "steps": STEPS, "samples": SAMPLES, "eval_samples": EVAL_SAMPLES,
                            "seed": SEED, "lr": LR, "schedule": "linear", "warmup_steps": WARMUP,
-                           "weight_decay": DECAY, "decay_rule": "hf5", "clip": CLIP},
+                           "weight_decay": DECAY, "decay_rule": "hf5", "clip": CLIP,
+                           **({"head_lr": HEAD_LR, "head_decay": HEAD_DECAY,
+                               "head_every": HEAD_EVERY, "head_samples": HEAD_SAMPLES,
+                               "proj_lr": PROJ_LR, "proj_clip": PROJ_CLIP} if several else {})},
               "dtype": "float64", **run,
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],

@@ -95,6 +95,7 @@ int main(int argc, char **argv)
     test_names();
     test_launch();
     test_schedule();
+    test_sets();
     test_data(argv[1]);
     test_log(argv[1]);
     test_sample();

@@ -11,6 +11,7 @@ void check(bool good, const char *name, const char *why, ...)
 
 void test_launch(void);
 void test_schedule(void);
+void test_sets(void);
 void test_data(const char *scratch);
 /* data_open of argv[2..]: kind, T, vocabulary, path, micro, targets, eval or train */
 int unit_open(char **argv);

@@ -215,6 +215,17 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
                 snprintf(bad[k], sizeof bad[k], "step %d: %.9g, want %.9g (off %.2g, bound %.2g)",
                          n + 1, x, y, off, allowed);
         }
+        const cJSON *set;        /* of other sets of parameters than "model" */
+        cJSON_ArrayForEach(set, want) {
+            bool rate = !strncmp(set->string, "learning_rate_", 14);
+            if (!rate && strncmp(set->string, "grad_norm_", 10))
+                continue;
+            double x = number(r, set->string), y = set->valuedouble;
+            double allowed = rate ? 1e-7 : bound ? 10 * bound : 1e-5;
+            if (!(fabs(x - y) <= allowed * fabs(y)) && !*bad[1 + rate])
+                snprintf(bad[1 + rate], sizeof bad[0], "step %d: %s %.9g, want %.9g", n + 1,
+                         set->string, x, y);
+        }
         n++;
         tokens = number(r, "num_tokens");
     }

@@ -91,6 +91,9 @@ void objective_suit(const WeightFolders folder, const Data *own)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+//@ if SET_head
+static Data *trained;            /* whose steps were filled last */
+//@ end
 static int64_t counted[2];       /* targets of all ranks, of even and odd steps */
 
 /* Where the inputs of a micro-batch stand. */
@@ -145,6 +148,9 @@ static void fill_micro(const Data *d, const int64_t *sample, int64_t step, int64
 void objective_fill(Data *d, int64_t step)
 {
     int64_t *sample = samples_of(d, step), targets = 0;
+//@ if SET_head
+    trained = d;
+//@ end
     for (int64_t g = 0; g < d->G; g++)
         targets += count(records_of(d)->targets + sample[g] * T * Y, T * Y);
     set_counts(step, targets);
@@ -198,6 +204,37 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     }
 }
 
+//@ if SET_head
+/* ---- the head by itself ---------------------------------------------------------------------- */
+
+enum { EVERY = 2, LATE = 2 };    /* steps; samples of an update, the first of the step's */
+
+/* Rank r has sample r, r + ranks ...; rows beyond have no targets. */
+static bool updated(int64_t step, int64_t total)
+{
+    if ((step + 1) % EVERY)
+        return false;
+    const Records *r = &records[0];
+    Batch to = batch_at(0);
+    int64_t *sample = samples_of(trained, step), known = 0;
+    for (int64_t i = 0; i < LATE; i++)
+        known += count(r->targets + sample[i] * T * Y, T * Y);
+    for (int64_t b = 0; b < B; b++) {
+        int64_t i = world.rank + b * model.ranks;
+        for (int64_t k = 0; k < T * X; k++)
+            to.features[b * T * X + k] = r->features[sample[i < LATE ? i : 0] * T * X + k];
+        for (int64_t k = 0; k < T * Y; k++)
+            to.targets[b * T * Y + k] = i < LATE ? r->targets[sample[i] * T * Y + k] : NAN;
+    }
+    free(sample);
+    *io.scale_head = known ? (float)(1.0 / (double)known) : 0;
+    set_begin(SET_head, step / EVERY, total / EVERY);
+    step_late();
+    step_wait();
+    return true;
+}
+
+//@ end
 /* ---- files of its own, finished weights ------------------------------------------------------ */
 
 /* A line an epoch: steps done, mean of its training losses, that of the validation at its end. */
@@ -239,4 +276,8 @@ static void finished(const Flags *f, const WeightFolders folder)
     note("finished weights: %.9g", *io.loss);
 }
 
-const ObjectiveHooks objective_hooks = {.write = write_own, .finished = finished};
+const ObjectiveHooks objective_hooks = {
+//@ if SET_head
+    .updated = updated,
+//@ end
+    .write = write_own, .finished = finished};

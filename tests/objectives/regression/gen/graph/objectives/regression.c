@@ -1,10 +1,13 @@
 /* regression.c -- an objective of the tests: squared error of one number a place, rows of floats.
  *
  * In:    a model's last hidden states, (B, T, C); every place meets all.
- * Out:   the schedules train and eval with their programs. */
+ * Out:   the schedules train and eval with their programs; with model.sets the head is a set of
+ *        parameters of its own, updated by the schedule late, and with 2 the features' layer another,
+ *        which train updates beside the rest. */
 #include "gen/graph/graph.h"
 
 static Value *targets;
+static Set *head, *proj;         /* NULL: of the model */
 
 static void make_inputs(Build *b)
 {
@@ -16,13 +19,34 @@ static void make_inputs(Build *b)
     b->both_ways = true;
     b->loc = config_loc(b->c, F_objective);
     targets = input_new(b, "targets");
+    int64_t sets = config_int(b->c, F_model_sets);
+    head = sets > 0 ? set_add(b, "head") : NULL;
+    proj = sets > 1 ? set_add(b, "proj") : NULL;
 }
 
 static Ref predicted(Build *b, Pass *pass)
 {
     Ref x = pass_forward(b, pass);
     b->loc = config_loc(b->c, F_objective);
-    return family_output(b, x, "head", targets->dim[2]);
+    b->set = head ? head : b->sets;
+    Ref y = family_output(b, x, "head", targets->dim[2]);
+    b->set = b->sets;
+    return y;
+}
+
+/* Of each place the squared error, and its gradient to y. */
+static Ref errors(Build *b, Ref y, Ref dy)
+{
+    Ref losses = loss_rows(b, y), scale = loss_scale(b);
+    Op *op = build_op(b, OP_squared_bwd);
+    op_in(op, y), op_in(op, build_input(b, targets)), op_in(op, scale);
+    op_out(op, losses), op_out(op, dy);
+    return losses;
+}
+
+static void train_head(Build *b, bool trained)
+{
+    ir_value(b->g, "head.w")->trained = ir_value(b->g, "head.b")->trained = trained;
 }
 
 static void make_micro(Build *b)
@@ -31,13 +55,36 @@ static void make_micro(Build *b)
     Pass pass = pass_trained(b);
     Ref y = predicted(b, &pass), dy = gradient_room(b, y);
     int end = b->p->nops;
-    Ref losses = loss_rows(b, y), scale = loss_scale(b);
-    Op *op = build_op(b, OP_squared_bwd);
-    op_in(op, y), op_in(op, build_input(b, targets)), op_in(op, scale);
-    op_out(op, losses), op_out(op, dy);
-    loss_sum(b, losses);
+    if (proj)
+        ir_value(b->g, "embed.w")->set = ir_value(b->g, "embed.b")->set = proj->name;
+    loss_sum(b, errors(b, y, dy));
     gradient_set(y, dy);
+    train_head(b, !head);
     pass_backward(b, &pass, end);
+    train_head(b, true);
+}
+
+/* The head alone, of micro-batch 0. */
+static void make_late(Build *b)
+{
+    b->mode = MODE_SCORE;
+    b->set = head;
+    b->p = ir_program(b->g, "late_micro", ROLE_gradients, "forward; the gradients of the head");
+    Pass pass = pass_only(b, "s.x");
+    Ref y = predicted(b, &pass), dy = build_temp(b, "dy", b->act, y.v->rank, y.v->dim);
+    Ref x = b->p->ops[b->p->nops - 1].in[0];
+    b->set = head;
+    loss_sum(b, errors(b, y, dy));
+    Op *op = build_op(b, OP_bias_grad);
+    op_in(op, dy);
+    op_out(op, ref(gradient_of(b, ir_value(b->g, "head.b"))));
+    op_int(op, "beta", 0);
+    op = build_op(b, OP_linear_dw);
+    op_in(op, dy), op_in(op, x);
+    op_out(op, ref(gradient_of(b, ir_value(b->g, "head.w"))));
+    op_int(op, "beta", 0);
+    schedule_update(b, "late", "an update of the head; micro-batch 0");
+    b->set = b->sets;
 }
 
 static void make_eval(Build *b)
@@ -59,5 +106,7 @@ void regression_build(Build *b)
     loss_inputs(b);
     make_micro(b);
     schedule_train(b);
+    if (head)
+        make_late(b);
     make_eval(b);
 }

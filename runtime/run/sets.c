@@ -1,0 +1,245 @@
+/* sets.c -- counts the updates of each set of parameters and fills what AdamW is told of them.
+ *
+ * Keeps: without flags of its own a set has those of all. */
+#include "runtime/run/sets.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+#include "runtime/files/json.h"
+#include "runtime/hyper.h"
+#include "runtime/run/schedule.h"
+
+enum {
+    SETS_MAX = 8,
+    SCALE_SEARCH = 40,           /* updates in a row: from the largest loss scale to the least */
+    SKIPS = 3                    /* in a row, that --nonfinite skip allows */
+};
+
+typedef struct {
+    int64_t updates;             /* made so far, AdamW's t; those that were skipped are not */
+    int64_t skipped;             /* in a row */
+    double lr, norm;             /* of the last */
+    bool begun;
+} State;
+
+static struct {
+    const SetRow *row;
+    const Flags *f;
+    int n;
+    int64_t ranks;
+    State state[SETS_MAX];
+} sets;
+
+static const int common[SET_FLAGS] = {
+#define SET_FLAG(name) FLAG_##name,
+#include "runtime/run/sets.def"
+#undef SET_FLAG
+};
+
+static int flag_of(int set, int which)
+{
+    int own = sets.row[set].own[which];
+    return own ? own : common[which];
+}
+
+static double number(int set, int which)
+{
+    return flags_number(sets.f, flag_of(set, which));
+}
+
+static const char *word(int set, int which)
+{
+    return flags_word(sets.f, flag_of(set, which));
+}
+
+/* Flag i is X_lr of some X: whether there is no set X. */
+static bool of_no_set(int i)
+{
+    const char *name = flags_name(i);
+    for (int k = 0; k < SET_FLAGS; k++) {
+        const char *tail = flags_name(common[k]);
+        size_t n = strlen(name), end = strlen(tail);
+        if (i == common[k])
+            return false;
+        if (n < end + 2 || name[n - end - 1] != '_' || strcmp(name + n - end, tail) != 0)
+            continue;
+        for (int set = 0; set < sets.n; set++)
+            if (sets.row[set].own[k] == i)
+                return false;
+        return true;
+    }
+    return false;
+}
+
+void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks)
+{
+    sets.row = row;
+    sets.n = n;
+    sets.f = f;
+    sets.ranks = ranks;
+    if (n > SETS_MAX)
+        die(EXIT_INTERNAL, "%d sets of parameters, room for %d", n, SETS_MAX);
+    for (int i = 0; i < n; i++)
+        sets.state[i] = (State){.lr = NAN, .norm = NAN};
+    for (int i = 0; i < FLAG_COUNT; i++)
+        if (f->given[i] && of_no_set(i))
+            die(EXIT_CONFIG, "%s: of a set of parameters that this program does not train",
+                flags_spelt(i));
+}
+
+/* ---- an update ------------------------------------------------------------------------------- */
+
+void set_begin(int set, int64_t turn, int64_t total)
+{
+    State *s = &sets.state[set];
+    float *hyper = *sets.row[set].hyper;
+    const char *course = word(set, SET_FLAG_schedule);
+    double t = (double)s->updates + 1, lr = number(set, SET_FLAG_lr),
+           peak = schedule_scaled(word(set, SET_FLAG_lr_scale), lr, sets.ranks);
+    int64_t warmup = schedule_warmup(number(set, SET_FLAG_warmup), total);
+    s->lr = schedule_lr(course, peak, number(set, SET_FLAG_min_lr), turn, warmup, total);
+    s->begun = true;
+    hyper[HYPER_LR] = (float)s->lr;
+    hyper[HYPER_BETA1] = (float)schedule_beta1(course, number(set, SET_FLAG_beta1), turn, total);
+    hyper[HYPER_BETA2] = (float)number(set, SET_FLAG_beta2);
+    hyper[HYPER_EPS] = (float)number(set, SET_FLAG_eps);
+    hyper[HYPER_DECAY] = (float)number(set, SET_FLAG_weight_decay);
+    /* of the fp32 decays: else the moments' sum is not 1 */
+    hyper[HYPER_BIAS1] = (float)(1 - pow(hyper[HYPER_BETA1], t));
+    hyper[HYPER_BIAS2] = (float)(1 - pow(hyper[HYPER_BETA2], t));
+    hyper[HYPER_CLIP] = (float)number(set, SET_FLAG_clip);
+}
+
+void sets_begin(int64_t step, int64_t total)
+{
+    for (int i = 0; i < sets.n; i++)
+        if (sets.row[i].with_step)
+            set_begin(i, step, total);
+}
+
+bool set_end(int set, bool finite)
+{
+    State *s = &sets.state[set];
+    if (!s->begun)
+        return true;
+    s->begun = false;
+    s->norm = **sets.row[set].norm;
+    if (finite && isfinite(s->norm)) {
+        s->skipped = 0;
+        s->updates++;
+        return true;
+    }
+    if (!finite || !sets.row[set].scaler || ++s->skipped > SCALE_SEARCH)
+        return false;
+    note("step %" PRId64 ": a gradient left fp16's range: update%s%s skipped, the loss scale "
+         "halved", world.step, set ? " of the set " : "", set ? sets.row[set].name : "");
+    return true;
+}
+
+bool set_skip(int set)
+{
+    State *s = &sets.state[set];
+    return strcmp(sets.f->nonfinite, "skip") == 0 && !isfinite(s->norm) && ++s->skipped <= SKIPS;
+}
+
+double set_lr(int set)
+{
+    return sets.state[set].lr;
+}
+
+double set_norm(int set)
+{
+    return sets.state[set].norm;
+}
+
+/* ---- records and checkpoints ----------------------------------------------------------------- */
+
+static void add_float(cJSON *to, const char *key, double x)
+{
+    if (isfinite(x))
+        json_add_float(to, key, x);
+    else
+        cJSON_AddNullToObject(to, key);
+}
+
+void sets_record(cJSON *record)
+{
+    for (int i = 1; i < sets.n; i++) {
+        char *norm = format("grad_norm_%s", sets.row[i].name),
+             *lr = format("learning_rate_%s", sets.row[i].name);
+        add_float(record, norm, sets.state[i].norm);
+        add_float(record, lr, sets.state[i].lr);
+        free(norm), free(lr);
+    }
+}
+
+static void save(cJSON *to, int set)
+{
+    const State *s = &sets.state[set];
+    cJSON_AddNumberToObject(to, "updates", (double)s->updates);
+    cJSON_AddNumberToObject(to, "skipped", (double)s->skipped);
+    if (!sets.row[set].scaler)
+        return;
+    float scaler[2];
+    array_read(scaler, *sets.row[set].scaler, sizeof scaler);
+    cJSON_AddNumberToObject(to, "loss_scale", scaler[0]);
+    cJSON_AddNumberToObject(to, "loss_scale_steps", scaler[1]);
+}
+
+void sets_save(cJSON *state)
+{
+    save(state, 0);
+    cJSON *others = sets.n > 1 ? cJSON_AddObjectToObject(state, "sets") : NULL;
+    for (int i = 1; i < sets.n; i++) {
+        cJSON *to = cJSON_AddObjectToObject(others, sets.row[i].name);
+        save(to, i);
+        add_float(to, "lr", sets.state[i].lr);
+        add_float(to, "norm", sets.state[i].norm);
+    }
+}
+
+/* NULL, or what is missing. */
+static char *load(const cJSON *from, int set)
+{
+    State *s = &sets.state[set];
+    const cJSON *updates = json_get(from, "updates"), *skipped = json_get(from, "skipped");
+    if (!cJSON_IsNumber(updates) || !cJSON_IsNumber(skipped))
+        return format("updates or skipped is missing");
+    s->updates = (int64_t)updates->valuedouble;
+    s->skipped = (int64_t)skipped->valuedouble;
+    if (!sets.row[set].scaler)
+        return NULL;
+    const cJSON *scale = json_get(from, "loss_scale"), *steps = json_get(from, "loss_scale_steps");
+    if (!cJSON_IsNumber(scale) || !cJSON_IsNumber(steps))
+        return format("loss_scale is missing");
+    float scaler[2] = {(float)scale->valuedouble, (float)steps->valuedouble};
+    array_write(*sets.row[set].scaler, scaler, sizeof scaler);
+    return NULL;
+}
+
+/* null: NAN. */
+static double float_of(const cJSON *from, const char *key)
+{
+    const cJSON *v = json_get(from, key);
+    return cJSON_IsNumber(v) ? v->valuedouble : NAN;
+}
+
+char *sets_load(const cJSON *state)
+{
+    char *error = load(state, 0);
+    for (int i = 1; i < sets.n && !error; i++) {
+        const cJSON *from = json_get(json_get(state, "sets"), sets.row[i].name);
+        char *missing = load(from, i);
+        if (missing)
+            error = format("of the set %s %s", sets.row[i].name, missing);
+        free(missing);
+        sets.state[i].lr = float_of(from, "lr");
+        sets.state[i].norm = float_of(from, "norm");
+    }
+    return error;
+}

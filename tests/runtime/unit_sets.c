@@ -1,0 +1,113 @@
+/* unit_sets.c -- two sets of parameters: hyper values, counts, skipped updates, what a checkpoint keeps. */
+#include "tests/runtime/unit.h"
+#include "runtime/files/json.h"
+#include "runtime/hyper.h"
+#include "runtime/run/sets.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static float hyper[2][HYPER_CLIP + 2], norm[2], scaler[2][2];
+static float *hyper_at[2] = {hyper[0], hyper[1]}, *norm_at[2] = {&norm[0], &norm[1]},
+             *scaler_at[2] = {scaler[0], scaler[1]};
+
+/* The other one's rate is a flag of its own: min_lr stands for one. */
+static const SetRow plain[] = {
+    {.name = "model", .with_step = true, .hyper = &hyper_at[0], .norm = &norm_at[0]},
+    {.name = "other", .hyper = &hyper_at[1], .norm = &norm_at[1],
+     .own = {[SET_FLAG_lr] = FLAG_min_lr}}};
+static const SetRow scaled[] = {
+    {.name = "model", .with_step = true, .hyper = &hyper_at[0], .norm = &norm_at[0],
+     .scaler = &scaler_at[0]},
+    {.name = "other", .hyper = &hyper_at[1], .norm = &norm_at[1], .scaler = &scaler_at[1]}};
+
+static bool near(float x, double y)
+{
+    return fabs(x - y) <= 1e-6 * fabs(y);
+}
+
+static void updates(Flags *f)
+{
+    sets_open(plain, 2, f, 1);
+    sets_begin(4, 10);
+    check(near(hyper[0][HYPER_LR], 0.5) && hyper[1][HYPER_LR] == 0, "sets: those of a step",
+          "%g %g", hyper[0][HYPER_LR], hyper[1][HYPER_LR]);
+    set_begin(1, 1, 5);
+    check(near(hyper[1][HYPER_LR], 2), "sets: a rate and a number of updates of its own", "%g",
+          hyper[1][HYPER_LR]);
+    check(near(hyper[1][HYPER_BIAS1], 0.1), "sets: its first update", "%g", hyper[1][HYPER_BIAS1]);
+    norm[0] = INFINITY, norm[1] = 3;
+    check(!set_end(0, true) && set_end(1, true), "sets: a gradient that is none is of one set", "?");
+    check(set_end(0, true) && set_end(1, true), "sets: nothing was begun since", "?");
+    check(!set_skip(0), "sets: stop", "skips");
+    f->nonfinite = "skip";
+    int skips = 0;
+    while (skips < 9 && set_skip(0))
+        skips++;
+    check(skips == 3, "sets: skips in a row", "%d", skips);
+    set_begin(1, 2, 5);
+    check(near(hyper[1][HYPER_BIAS1], 1 - 0.9 * 0.9), "sets: its second update", "%g",
+          hyper[1][HYPER_BIAS1]);
+    set_begin(0, 5, 10);
+    check(near(hyper[0][HYPER_BIAS1], 0.1), "sets: one that was skipped does not count", "%g",
+          hyper[0][HYPER_BIAS1]);
+    norm[0] = 1;
+    check(!set_end(0, false), "sets: a loss that is none", "goes on");
+    cJSON *record = cJSON_CreateObject();
+    sets_record(record);
+    char *text = cJSON_PrintUnformatted(record);
+    check(!strcmp(text, "{\"grad_norm_other\":3,\"learning_rate_other\":1.5}"), "sets: a record",
+          "%s", text);
+    free(text);
+    cJSON_Delete(record);
+}
+
+/* fp16: what is out of range is skipped while the loss scale of its set is searched. */
+static void scales(const Flags *f)
+{
+    sets_open(scaled, 2, f, 1);
+    scaler[0][0] = 65536, scaler[1][0] = 512, scaler[1][1] = 7;
+    int searched = 0;
+    for (norm[1] = INFINITY; searched < 99; searched++) {
+        set_begin(1, searched, 100);
+        if (!set_end(1, true))
+            break;
+    }
+    check(searched == 40, "sets: steps of a search for a loss scale", "%d", searched);
+    set_begin(0, 0, 100), norm[0] = 1;
+    check(set_end(0, true), "sets: the other's goes on", "it does not");
+    cJSON *state = cJSON_CreateObject();
+    sets_save(state);
+    char *text = cJSON_PrintUnformatted(state);
+    check(text && !strcmp(text, "{\"updates\":1,\"skipped\":0,\"loss_scale\":65536,\"loss_scale_steps\":0,"
+                        "\"sets\":{\"other\":{\"updates\":0,\"skipped\":41,\"loss_scale\":512,"
+                        "\"loss_scale_steps\":7,\"lr\":0.5,\"norm\":null}}}"),
+          "sets: in a checkpoint", "%s", text ? text : "nothing");
+    memset(scaler, 0, sizeof scaler);
+    sets_open(scaled, 2, f, 1);
+    char *error = sets_load(state), *again;
+    cJSON *copy = cJSON_CreateObject();
+    sets_save(copy);
+    again = cJSON_PrintUnformatted(copy);
+    check(!error && !strcmp(text, again) && scaler[1][0] == 512, "sets: and back", "%s",
+          error ? error : again);
+    cJSON_DeleteItemFromObject(json_get(state, "sets"), "other");
+    error = sets_load(state);
+    check(error && !strcmp(error, "of the set other updates or skipped is missing"),
+          "sets: one is missing", "%s", error ? error : "taken");
+    /* what programs of one set have written so far */
+    sets_open(plain, 1, f, 1);
+    error = sets_load(state);
+    check(!error, "sets: a checkpoint of one set", "%s", error);
+    cJSON_Delete(state), cJSON_Delete(copy);
+    free(text), free(again);
+}
+
+void test_sets(void)
+{
+    Flags f = {.schedule = "linear", .lr_scale = "none", .lr = 5.0 / 6, .min_lr = 2.5, .warmup = 0,
+               .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1, .nonfinite = "stop"};
+    updates(&f);
+    scales(&f);
+}
