@@ -26,23 +26,61 @@ static char last_words[LINE];
 static atomic_flag dying = ATOMIC_FLAG_INIT;
 static pthread_t dying_thread;
 static _Atomic int64_t allocated;
+static _Atomic int there = -1;      /* of note_to() */
 
-/* prefix, message and newline in one write; on a terminal over whatever progress line is there. */
-static void line_out(const char *prefix, const char *fmt, va_list ap)
+/* All n bytes; false: they cannot be written. */
+static bool put(int fd, const char *line, size_t n)
 {
-    char line[LINE];
-    size_t n = (size_t)snprintf(line, sizeof line, "%s%s", isatty(2) ? "\r\033[K" : "", prefix);
-    int len = vsnprintf(line + n, sizeof line - n, fmt, ap);
-    n = len < 0 ? n : n + (size_t)len;
-    if (n > sizeof line - 2)
-        n = sizeof line - 2;
-    line[n++] = '\n';
     for (size_t done = 0; done < n;) {
-        ssize_t w = write(2, line + done, n - done);
+        ssize_t w = write(fd, line + done, n - done);
         if (w < 0 && errno != EINTR)
-            return;
+            return false;
         done += w > 0 ? (size_t)w : 0;
     }
+    return true;
+}
+
+/* A line, which ends in a newline, into the file of note_to(), behind the time. */
+static void line_there(const char *line, size_t n)
+{
+    static const char lost[] = "warning: the log file takes no more lines; some of them are lost\n";
+    static atomic_bool told;
+    char dated[LINE + 32];
+    time_t now = time(NULL);
+    struct tm parts;
+    int fd = there;
+    size_t at = fd >= 0 && localtime_r(&now, &parts)
+                    ? strftime(dated, sizeof dated, "%Y-%m-%d %H:%M:%S  ", &parts) : 0;
+    if (fd < 0)
+        return;
+    memcpy(dated + at, line, n);
+    if (!put(fd, dated, at + n) && !atomic_exchange(&told, true))
+        put(2, lost, sizeof lost - 1);
+}
+
+/* prefix, message and newline in one write; on a terminal over whatever progress line is there. */
+static void line_out(bool here, const char *prefix, const char *fmt, va_list ap)
+{
+    static const char over[] = "\r\033[K";
+    enum { OVER = sizeof over - 1 };
+    char line[LINE + OVER];
+    memcpy(line, over, OVER);
+    size_t n = (size_t)snprintf(line + OVER, LINE, "%s", prefix);
+    int len = vsnprintf(line + OVER + n, LINE - n, fmt, ap);
+    n = len < 0 ? n : n + (size_t)len;
+    if (n > LINE - 2)
+        n = LINE - 2;
+    line[OVER + n++] = '\n';
+    if (here && isatty(2))
+        put(2, line, OVER + n);
+    else if (here)
+        put(2, line + OVER, n);
+    line_there(line + OVER, n);
+}
+
+void note_to(int fd)
+{
+    there = fd;
 }
 
 void die(int code, const char *fmt, ...)
@@ -63,7 +101,7 @@ void die(int code, const char *fmt, ...)
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    line_out(prefix, fmt, ap);
+    line_out(true, prefix, fmt, ap);
     vsnprintf(last_words, sizeof last_words, fmt, again);
     va_end(again);
     va_end(ap);
@@ -84,7 +122,15 @@ void note(const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    line_out("", fmt, ap);
+    line_out(true, "", fmt, ap);
+    va_end(ap);
+}
+
+void note_there(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    line_out(false, "", fmt, ap);
     va_end(ap);
 }
 
@@ -95,7 +141,7 @@ void warn(const char *fmt, ...)
         snprintf(prefix, sizeof prefix, "warning: rank %d: ", world.rank);
     va_list ap;
     va_start(ap, fmt);
-    line_out(prefix, fmt, ap);
+    line_out(true, prefix, fmt, ap);
     va_end(ap);
 }
 

@@ -37,6 +37,10 @@ extern void (*die_hook)(int code);
 /* A line on stderr from rank 0 only / from any rank, prefixed `warning:`. */
 void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* From here on what these three say of this process goes to fd too, each line with its time before it.
+ * note_there: to fd alone. Lines that fd does not take are lost, which is said once. */
+void note_to(int fd);
+void note_there(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
 /* Behind "no such file" or folder: what the path might have meant and what to type; malloc'ed, "" when nothing is

@@ -7,6 +7,7 @@
 #ifndef DIECAST_DEVICE_H
 #define DIECAST_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Chooses this rank's device: that of its number on the host when so many are visible, the only
@@ -16,6 +17,15 @@ void device_open(const char *target);
 const char *device_name(void);               /* "NVIDIA H200"; "CPU" */
 /* Bytes of device memory in use for this process since device_open, to compare with the plan. */
 int64_t device_used(void);
+typedef struct {
+    char name[64];
+    int64_t used, total;         /* bytes of its memory, by whomever */
+    double busy;                 /* percent: the mean of what device_watch saw; negative: unknown */
+} DeviceUse;
+/* For the mean; asks at most once a second. Only the main thread calls. */
+void device_watch(void);
+/* false: there is no GPU. */
+bool device_use(DeviceUse *u);
 
 /* Memory that lives until exit; one line and EXIT_CONFIG when there is not so much. arena: in the
  * device, for the plan; a GPU's holds anything at first. pinned: in the host, zero, for copies. */

@@ -5,6 +5,7 @@
 #include "runtime/device.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,66 @@ int64_t device_used(void)
     select_device();
     check(cudaMemGetInfo(&left, &total), "asking for the GPU's free memory");
     return left < free_at_open ? (int64_t)(free_at_open - left) : 0;
+}
+
+/* ---- how busy it is -------------------------------------------------------------------------- */
+
+/* NVML's own header comes with the driver's tools, not with CUDA's runtime; these are the three
+ * functions asked here. */
+typedef struct { unsigned gpu, memory; } Percent;
+static struct {
+    bool tried;
+    void *device;                    /* NULL: it cannot be asked */
+    int (*percent)(void *device, Percent *to);
+    double sum, last;                /* of the answers; clock of the last */
+    int64_t answers;
+} nvml;
+
+static void *function_of(void *library, const char *name)
+{
+    return library ? dlsym(library, name) : NULL;
+}
+
+static void open_nvml(void)
+{
+    char bus[32];
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    int (*start)(void) = (int (*)(void))function_of(library, "nvmlInit_v2");
+    int (*find)(const char *, void **) =
+        (int (*)(const char *, void **))function_of(library, "nvmlDeviceGetHandleByPciBusId_v2");
+    nvml.percent =
+        (int (*)(void *, Percent *))function_of(library, "nvmlDeviceGetUtilizationRates");
+    nvml.tried = true;
+    if (!start || !find || !nvml.percent || start() != 0 ||
+        cudaDeviceGetPCIBusId(bus, sizeof bus, chosen) != cudaSuccess ||
+        find(bus, &nvml.device) != 0)
+        nvml.device = NULL;
+}
+
+void device_watch(void)
+{
+    Percent now;
+    if (!nvml.tried)
+        open_nvml();
+    if (!nvml.device || clock_seconds() - nvml.last < 1)
+        return;
+    nvml.last = clock_seconds();
+    if (nvml.percent(nvml.device, &now) != 0)
+        return;
+    nvml.sum += now.gpu;
+    nvml.answers++;
+}
+
+bool device_use(DeviceUse *u)
+{
+    size_t left, total;
+    device_watch();
+    select_device();
+    check(cudaMemGetInfo(&left, &total), "asking for the GPU's free memory");
+    *u = (DeviceUse){.used = (int64_t)(total - left), .total = (int64_t)total,
+                     .busy = nvml.answers ? nvml.sum / (double)nvml.answers : -1};
+    snprintf(u->name, sizeof u->name, "%.63s", about.name);
+    return true;
 }
 
 void *device_arena(int64_t bytes, const char *what)

@@ -61,6 +61,9 @@ typedef struct {
      * each folder or file at once: folder_replace() of runtime/files/folder.h. NULL, or a malloc'ed
      * message; a failure ends the run only after the last step. */
     char *(*write)(const Flags *f, const WeightFolders folder, const Course *course);
+    /* Names in OUT that write() makes, behind the last NULL: told at the end, moved by --force. */
+    const char *const *files;
+    bool dated;                  /* a log file a start, named by its time; else training.log */
     /* With the weights of a run that is over, by its last step or early: after training, and in the
      * place of it when the run is found finished. */
     void (*finished)(const Flags *f, const WeightFolders folder);

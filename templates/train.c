@@ -26,7 +26,9 @@
 #include "runtime/run/fault.h"        // faults on purpose
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/log.h"          // banner, progress, history.jsonl
+#include "runtime/run/logfile.h"      // OUT/logs/
 #include "runtime/run/next.h"         // what to do with a finished run
+#include "runtime/run/own.h"          // what a run has in OUT
 #include "runtime/run/records.h"      // --data, --eval-data
 #include "runtime/run/sets.h"         // sets of parameters
 #include "runtime/run/stop.h"         // signals, DONE, fault files
@@ -57,32 +59,14 @@ typedef struct {
     double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
     Best best;                   /* validation */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
-    const char *program;         /* argv[0] */
+    char *changes;               /* flags that are others than those of the checkpoint */
+    char *logfile;               /* below OUT */
+    int argc;
+    char **argv;
     double started;              /* clock */
 } Run;
 
 /* ---- a step ---------------------------------------------------------------------------------- */
-
-/* What to try when numbers are NaN or Inf; rank 0's. malloc'ed. */
-static char *advice(const Run *r)
-{
-    static const char *const lower = "a lower --lr or more --warmup";
-    double loss;
-    int n;
-    int64_t step = log_before_rise(&r->log, &loss), from = -1;
-    int64_t *list = folder_steps(r->flags.out, &n);
-    for (int i = 0; i < n; i++)
-        from = list[i] <= step ? list[i] : from;
-    free(list);
-    if (step < 0)
-        return format("try %s", lower);
-    if (from < 0)
-        return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is "
-                      "from before: start anew with %s", loss, step, lower);
-    return format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: "
-                  "--resume %s/checkpoint-%" PRId64 ", with %s", loss, step, r->flags.out, from,
-                  lower);
-}
 
 /* Non-finite loss or gradient: every rank sees the same norm and loss, and no weight of the set has
  * changed. Returns where the run goes on without this update. */
@@ -106,7 +90,7 @@ static void skip_update(Run *r, int64_t step, int set, double loss)
         comm_barrier();          /* rank 0 ends the job with the one line */
     die(EXIT_NONFINITE,
         "loss %g, gradient norm%s%s %g; samples %s%s; nothing of this step is saved; %s", loss, of,
-        name, norm, list, n > 8 ? " ..." : "", advice(r));
+        name, norm, list, n > 8 ? " ..." : "", next_after_rise(&r->log, r->flags.out));
 }
 
 /* The inputs of a step, for step_train(). */
@@ -185,7 +169,7 @@ static void save(Run *r, int64_t step, bool must)
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
     course_save(&r->course, state);
-    char *try = world.rank == 0 ? advice(r) : NULL;
+    char *try = world.rank == 0 ? next_after_rise(&r->log, r->flags.out) : NULL;
     c->advice = try;
     bool saved = checkpoint_save(c, &model, step, state, trainer);
     if (!saved && must)
@@ -345,7 +329,7 @@ static void prepare(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     if (checkpoint_find(c, &model))
-        checkpoint_flags(c, &r->flags);
+        r->changes = checkpoint_flags(c, &r->flags);
     choose_base(r);
     open_data(r);
     if (!r->trains)
@@ -370,7 +354,10 @@ static void resume_or_start(Run *r)
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
     best_clear(&r->best, &objective_metrics);
     r->ready = -1;
+    if (r->flags.force)
+        own_aside(r->flags.out, objective_hooks.files);
     checkpoint_start(c, &model);
+    r->logfile = logfile_open(r->flags.out, &model, objective_hooks.dated, r->argc, r->argv);
     prepare(r);
     course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
                 objective_hooks.write != NULL);
@@ -378,6 +365,10 @@ static void resume_or_start(Run *r)
     if (c->found)
         restore(r);
     bool over = c->found && (c->step >= r->total || best_spent(&r->best, r->flags.patience));
+    if (over && r->changes)
+        die(EXIT_CONFIG, "%s holds a finished run, step %" PRId64 " of %" PRId64 ", of other "
+            "flags: %s; --force moves it aside and trains anew, another --out leaves it alone",
+            r->flags.out, c->step, r->total, r->changes);
     if (!over)
         stop_undone(r->flags.out);
     if (c->found && !over)
@@ -440,7 +431,8 @@ static int train(Run *r)
         note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; a larger "
              "--patience, or 0 for none, goes on", step, r->total, early);
     else if (step >= r->total)
-        note("nothing to do: step %" PRId64 " of %" PRId64 " is done", step, r->total);
+        note("nothing to do: step %" PRId64 " of %" PRId64 " is done; --force trains anew", step,
+             r->total);
     if (step == 0 && r->evaluates && f->eval_every) {
         evaluate(r, 0);
         course_mark(&r->course, 0, r->validation);
@@ -473,13 +465,13 @@ static int train(Run *r)
     }
     log_close(&r->log);
     bool done = step >= r->total || early;
-    if (world.rank == 0) {
-        note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
-             (double)device_used() / (1 << 20));
-        if (done) {
-            stop_done(f->out, step, early);
-            next_say(&model, &r->checkpoints, &r->best, r->program, step);
-        }
+    note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
+         (double)device_used() / (1 << 20));
+    logfile_devices();
+    if (done && world.rank == 0) {
+        stop_done(f->out, step, early);
+        own_say(f->out, objective_hooks.files, r->logfile);
+        next_say(&model, &r->checkpoints, &r->best, r->argv[0], step);
     }
     if (done && objective_hooks.finished) {
         WeightFolders folder;
@@ -724,6 +716,18 @@ static Use find_use(const Flags *f)
     return use;
 }
 
+/* A job that its launcher starts again goes on. */
+static void check_force(Flags *f, bool other_use)
+{
+    if (f->force && other_use)
+        die(EXIT_CONFIG, "--force is of training: it starts anew");
+    if (f->force && f->given[FLAG_resume])
+        die(EXIT_CONFIG, "--force starts anew, --resume %s goes on: give one of them", f->resume);
+    if (f->force && comm_restart())
+        note("restart %d: --force was of the first start", comm_restart());
+    f->force = f->force && !comm_restart();
+}
+
 /* Returns the exit status. */
 static int run_use(Run *r, Use use)
 {
@@ -762,10 +766,12 @@ int main(int argc, char **argv)
     stop_ignore();
     step_open();
     Use use = find_use(f);
+    check_force(f, use.own || (use.any && use.any != dry_run));
     checkpoint_out(f->out);
     if (!use.own && !use.any) {
         stop_install();
-        run.program = argv[0];
+        run.argc = argc;
+        run.argv = argv;
         lock_take(f->out, comm_restart(), f->break_lock);
         stop_faults(f->out, comm_restart());
         return train(&run);

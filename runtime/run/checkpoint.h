@@ -48,8 +48,9 @@ void checkpoint_start(Checkpoints *c, const Model *m);
 bool checkpoint_find(Checkpoints *c, const Model *m);
 
 /* Sticky flags take the checkpoint's values unless given on the command line; then, when they
- * differ, CHANGED ON RESUME is said. Only after checkpoint_find was true. */
-void checkpoint_flags(const Checkpoints *c, Flags *f);
+ * differ, CHANGED ON RESUME is said. Only after checkpoint_find was true. Returns what differs,
+ * malloc'ed, or NULL. */
+char *checkpoint_flags(const Checkpoints *c, Flags *f);
 
 /* Global batch and data must be the checkpoint's (83, unless --allow-inexact); another layout is
  * said in one line INEXACT RESUME, or is 83 with --exact. */

@@ -315,16 +315,34 @@ static int put_aside_before(const char *out)
     return n;
 }
 
+/* The folder that --resume PATH means: here, else in OUT; malloc'ed. */
+static char *named(const Checkpoints *c)
+{
+    const char *which = c->flags->resume;
+    char *inside = folder_join(c->out, which);
+    bool here = file_named(which), there = *which != '/' && file_named(inside);
+    if (!here && !there)
+        die(EXIT_NO_CKPT, "--resume %s: no such folder%s%s", which,
+            *which == '/' ? "" : " here, nor in ", *which == '/' ? "" : c->out);
+    char *found = format("%s", here ? which : inside);
+    for (size_t n = strlen(found); n > 1 && found[n - 1] == '/'; n--)
+        found[n - 1] = 0;
+    free(inside);
+    return found;
+}
+
 static char *choose(const Checkpoints *c)
 {
     const char *which = c->flags->resume;
     bool automatic = strcmp(which, "auto") == 0, last = strcmp(which, "last") == 0;
     int had;
+    if (c->flags->force)
+        return NULL;
     if (strcmp(which, "never") == 0) {
         free(folder_steps(c->out, &had));
         if (had > 0)
-            die(EXIT_CONFIG, "%s: holds %d checkpoints; name another --out, or go on from the "
-                "newest with --resume last", c->out, had);
+            die(EXIT_CONFIG, "%s: holds %d checkpoints; name another --out, go on from the newest "
+                "with --resume last, or have them moved aside with --force", c->out, had);
         return NULL;
     }
     if (automatic || last) {
@@ -336,10 +354,7 @@ static char *choose(const Checkpoints *c)
                 : ", all are damaged; --resume never starts anew at step 0 and leaves them there");
         return found;
     }
-    char *found = strdup(which), *error = NULL;
-    for (size_t n = strlen(found); n > 1 && found[n - 1] == '/'; n--)
-        found[n - 1] = 0;
-    error = checkpoint_verify(found);
+    char *found = named(c), *error = checkpoint_verify(found);
     cJSON *all = error ? NULL : read_state(found, &error);
     cJSON_Delete(all);
     if (error)
@@ -389,8 +404,9 @@ bool checkpoint_find(Checkpoints *c, const Model *m)
 
 /* ---- what must agree ------------------------------------------------------------------------ */
 
-void checkpoint_flags(const Checkpoints *c, Flags *f)
+char *checkpoint_flags(const Checkpoints *c, Flags *f)
 {
+    char *changes = NULL;
     for (int i = 0; i < FLAG_COUNT; i++) {
         const cJSON *member = json_get(json_get(c->file, "flags"), flags_name(i));
         const char *saved = cJSON_GetStringValue(member);
@@ -398,8 +414,13 @@ void checkpoint_flags(const Checkpoints *c, Flags *f)
             continue;
         if (f->given[i]) {
             char *now = flags_text(f, i);
-            if (strcmp(now, saved) != 0)
+            if (strcmp(now, saved) != 0) {
                 note("CHANGED ON RESUME: %s %s -> %s", flags_name(i), saved, now);
+                char *longer = format("%s%s%s %s -> %s", changes ? changes : "",
+                                      changes ? ", " : "", flags_name(i), saved, now);
+                free(changes);
+                changes = longer;
+            }
             free(now);
             continue;
         }
@@ -407,6 +428,7 @@ void checkpoint_flags(const Checkpoints *c, Flags *f)
         if (error)
             die(EXIT_MISMATCH, "%s/train_state.json: %s: %s", c->found, flags_name(i), error);
     }
+    return changes;
 }
 
 static char *text_of(const cJSON *value)

@@ -171,9 +171,10 @@ static double step_value(const Log *l, int i)
 static void progress(Log *l, int64_t step, const LogStep *s, bool record)
 {
     double now = clock_seconds();
-    if (l->bar ? now - l->drawn < 0.1 && step < l->total : !record)
+    bool draws = l->bar && (now - l->drawn >= 0.1 || step == l->total);
+    if (!draws && !record)
         return;
-    l->drawn = now;
+    l->drawn = draws ? now : l->drawn;
     char left[32], bar[BAR + 1];
     clock_text(left, (now - l->start) / (double)(step - l->first) * (double)(l->total - step));
     const Metrics *m = l->metrics;
@@ -181,19 +182,18 @@ static void progress(Log *l, int64_t step, const LogStep *s, bool record)
     double rate = a_second(l->work_mark, l->mark), value[METRICS_MAX];
     for (int i = 0; i < m->nstep; i++)
         value[i] = step_value(l, i);
-    char *texts = metrics_text(m->step, m->nstep, value, l->bar ? " " : "  ");
-    if (!l->bar) {
-        note("step %lld/%lld%s  norm %.4g  lr %.3e  %.0f %s/s  left %s", (long long)step,
-             (long long)l->total, texts, s->grad_norm, s->lr, rate, work, left);
-        free(texts);
-        return;
-    }
+    char *texts = metrics_text(m->step, m->nstep, value, "  ");
+    if (record)
+        (l->bar ? note_there : note)("step %lld/%lld%s  norm %.4g  lr %.3e  %.0f %s/s  left %s",
+                                     (long long)step, (long long)l->total, texts, s->grad_norm,
+                                     s->lr, rate, work, left);
     for (int i = 0; i < BAR; i++)
         bar[i] = i * l->total < step * BAR ? '#' : '.';
     bar[BAR] = '\0';
-    fprintf(stderr, "\r%lld/%lld [%s]%s norm %.3g lr %.2e %.0f %s/s left %s\033[K%s",
-            (long long)step, (long long)l->total, bar, texts, s->grad_norm, s->lr, rate, work, left,
-            step == l->total ? "\n" : "");
+    if (draws)
+        fprintf(stderr, "\r%lld/%lld [%s]%s  norm %.3g  lr %.2e  %.0f %s/s  left %s\033[K%s",
+                (long long)step, (long long)l->total, bar, texts, s->grad_norm, s->lr, rate, work,
+                left, step == l->total ? "\n" : "");
     free(texts);
 }
 
@@ -387,6 +387,8 @@ void log_step(Log *l, int64_t step, const LogStep *s)
     l->steps_all++;
     l->work_mark += s->value[m->step_work];
     bool due = step % l->flags->log_every == 0;
+    if (due)
+        device_watch();
     if (world.rank == 0) {
         progress(l, step, s, due);
         if (due)

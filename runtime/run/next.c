@@ -1,9 +1,10 @@
-/* next.c -- what to do with a finished run.
+/* next.c -- what to do with a finished run, or with one that went wrong.
  *
  * Keeps: the commands work when they are pasted into a shell in the folder of now. */
 #define _GNU_SOURCE
 #include "runtime/run/next.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/vocabulary.h"
+#include "runtime/files/folder.h"
 
 /* A word for a shell; malloc'ed. */
 static char *quoted(const char *word)
@@ -56,6 +58,26 @@ static char *tokenizer_words(const char *named, const char *last, const char *so
     char *word = quoted(named), *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
     free(file), free(id), free(word);
     return words;
+}
+
+char *next_after_rise(const Log *l, const char *out)
+{
+    static const char *const lower = "a lower --lr or more --warmup";
+    double loss;
+    int n;
+    int64_t step = log_before_rise(l, &loss), from = -1;
+    int64_t *list = folder_steps(out, &n);
+    for (int i = 0; i < n; i++)
+        from = list[i] <= step ? list[i] : from;
+    free(list);
+    if (step < 0)
+        return format("try %s", lower);
+    if (from < 0)
+        return format("the loss was %.4g at step %" PRId64 " and rose after it; no checkpoint is "
+                      "from before: start anew with %s", loss, step, lower);
+    return format("the loss was %.4g at step %" PRId64 " and rose after it; the checkpoint before: "
+                  "--resume %s/checkpoint-%" PRId64 ", with %s", loss, step, out, from,
+                  lower);
 }
 
 void next_say(const Model *m, const Checkpoints *c, const Best *b, const char *program,

@@ -4,7 +4,10 @@
 
 #include "runtime/run/best.h"
 #include "runtime/run/checkpoint.h"
+#include "runtime/run/log.h"
 
+/* What to try when numbers are NaN or Inf, by the losses so far; malloc'ed. Rank 0's. */
+char *next_after_rise(const Log *l, const char *out);
 /* After the checkpoint of `step`; program: argv[0]. Lines for people, from rank 0. */
 void next_say(const Model *m, const Checkpoints *c, const Best *b, const char *program,
               int64_t step);

@@ -32,8 +32,8 @@ void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks);
 void set_begin(int set, int64_t turn, int64_t total);
 void sets_begin(int64_t step, int64_t total);
 /* Once the program has run: true where no update was begun, or it was made, or is made up for: in
- * fp16 a smaller loss scale is searched. false: the gradient's norm is no finite number, or the loss
- * (finite: as far as it is known) is none. */
+ * fp16 a smaller loss scale is searched. false: the gradient's norm is NaN or Inf, or not `finite` is
+ * the loss. */
 bool set_end(int set, bool finite);
 /* Whether --nonfinite lets the run go on after that. */
 bool set_skip(int set);

@@ -122,6 +122,48 @@ verdict "a finished run" "$(grep -q 'nothing to do: step 10 of 10' "$scratch/onc
     for log in epochs once; do [ "$(grep -c 'finished weights' "$scratch/$log.log")" = 1 ] || echo "$log: none"; done
     grep -h 'finished weights' "$scratch"/{epochs,once}.log | uniq | sed 1d
     cmp "$scratch"/{epochs,once}/regression/epochs 2>&1)"
+# what it wrote is told; a log file a start, with what was said
+log=$(cd "$scratch/epochs" && ls logs)
+verdict "a dated log" "$([[ $log =~ ^regression_training_20[0-9]{6}_[0-9]{6}\.log$ ]] || echo "$log"
+    sed '1s/.*: //; s/^....-..-.. ..:..:..  //' "$scratch/epochs/logs/$log" | sed 1d | diff - "$scratch/epochs.log"
+    head -n 1 "$scratch/epochs/logs/$log" | grep -q '^....-..-.. ..:..:..  ---- regression, process [0-9]*: .*/train --data ' ||
+        head -n 1 "$scratch/epochs/logs/$log")"
+verdict "what is in OUT" "$(grep -qxF "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, history.jsonl, logs/$log, regression/" \
+    "$scratch/epochs.log" || grep '^in ' "$scratch/epochs.log")"
+# other flags: it is no run that could stand for this one; a new one, and nothing is lost
+fit one once --lr 0.1
+verdict "a finished run of other flags" "$([ $? = 80 ] || echo "exit $?"
+    grep -q 'holds a finished run, step 10 of 10, of other flags: lr 0.003 -> 0.1; --force' "$scratch/once.log" ||
+        tail -n 2 "$scratch/once.log")"
+echo mine >"$scratch/once/notes"
+for n in 1 2; do
+    before=$(cd "$scratch/once" && find . -type f ! -path './aside-*' ! -name notes | LC_ALL=C sort | xargs cksum)
+    fitted one once --eval-every epoch --lr 0.1 --force
+    verdict "--force $n" "$(cd "$scratch/once/aside-$n" && find . -type f | LC_ALL=C sort | xargs cksum | diff - <(echo "$before")
+        grep -qx -e "--force: what earlier runs had left in $scratch/once is in $scratch/once/aside-$n now" "$scratch/once.log" ||
+            head -n 3 "$scratch/once.log"
+        grep -q 'resumed' "$scratch/once.log" && echo "it went on"
+        [ -f "$scratch/once/notes" ] || echo "not ours, but moved"
+        cmp -s "$scratch"/{once,epochs}/regression/epochs && echo "the same losses")"
+done
+for words in "--force --resume last" "--force --eval-only"; do
+    # shellcheck disable=SC2086
+    fit one once $words
+    verdict "$words" "$([ $? = 80 ] || echo "exit $?"; grep -q '^rank 0 .*--force' "$scratch/once.log" || cat "$scratch/once.log")"
+done
+verdict "a dry run moves nothing" "$(fitted one once --dry-run --force; [ ! -e "$scratch/once/aside-3" ] || echo "aside-3")"
+TORCHELASTIC_RESTART_COUNT=1 fitted one once --lr 0.1 --force
+verdict "a restart of --force goes on" "$(grep -q 'restart 1: --force was of the first start' "$scratch/once.log" &&
+    grep -q 'nothing to do' "$scratch/once.log" || tail -n 3 "$scratch/once.log")"
+rm -rf "$scratch/once"
+cp -r "$scratch/epochs" "$scratch/once"
+# --resume PATH: here, else in OUT
+fit one once --resume checkpoint-7
+verdict "--resume of no folder" "$([ $? = 89 ] || echo "exit $?"
+    grep -q -- "--resume checkpoint-7: no such folder here, nor in $scratch/once" "$scratch/once.log" || tail -n 1 "$scratch/once.log")"
+fitted one once --resume checkpoint-9/
+verdict "--resume of a folder in OUT" "$(grep -qx "resumed from $scratch/once/checkpoint-9" "$scratch/once.log" || tail -n 3 "$scratch/once.log"
+    cmp "$scratch"/{once,epochs}/checkpoint-10/model.safetensors 2>&1)"
 rm -rf "$scratch"/once/checkpoint-{10,9}
 { DIECAST_FAULT=kill9:rank=0:step=8 fit one once --eval-every epoch --save-every 4; } 2>/dev/null && verdict killed "it was not"
 fitted one once --eval-every epoch --save-every 4

@@ -276,8 +276,9 @@ static void finished(const Flags *f, const WeightFolders folder)
     note("finished weights: %.9g", *io.loss);
 }
 
+static const char *const files[] = {"regression", NULL};
 const ObjectiveHooks objective_hooks = {
 //@ if SET_head
     .updated = updated,
 //@ end
-    .write = write_own, .finished = finished};
+    .write = write_own, .files = files, .dated = true, .finished = finished};

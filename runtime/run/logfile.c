@@ -1,0 +1,76 @@
+/* logfile.c -- opens the log of a run, and tells of its GPUs. */
+#define _GNU_SOURCE
+#include "runtime/run/logfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/device.h"
+#include "runtime/files/folder.h"
+#include "runtime/ranks/comm.h"
+
+static char *name_of(const Model *m, bool dated)
+{
+    char date[32] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    if (!dated || !localtime_r(&now, &parts) ||
+        !strftime(date, sizeof date, "%Y%m%d_%H%M%S", &parts))
+        return format("logs/training.log");
+    return format("logs/%s_training_%s.log", m->name, date);
+}
+
+char *logfile_open(const char *out, const Model *m, bool dated, int argc, char **argv)
+{
+    if (world.rank != 0)
+        return NULL;
+    char *folder = folder_join(out, "logs"), *name = name_of(m, dated),
+         *path = folder_join(out, name), *error = NULL, *words = format("%s", "");
+    if (!folder_exists(folder))
+        error = folder_make(folder);
+    int fd = error ? -1 : file_open(path, O_WRONLY | O_CREAT | O_APPEND, &error);
+    if (fd < 0)
+        die(EXIT_IO, "%s", error);
+    for (int i = 0; i < argc; i++) {
+        char *longer = format("%s%s%s", words, i ? " " : "", argv[i]);
+        free(words);
+        words = longer;
+    }
+    note_to(fd);
+    note_there("---- %s, process %ld: %s", m->name, (long)getpid(), words);
+    free(folder), free(path), free(words);
+    return name;
+}
+
+/* "NVIDIA H200, 63 % busy, 101.2 of 139.8 GiB in use" as far as it is known. */
+static void describe(const DeviceUse *u, int rank, const char *host)
+{
+    const double gib = 1 << 30;
+    char *busy = u->busy >= 0 ? format(", %.0f %% busy", u->busy) : format("%s", "");
+    note("  GPU of rank %-4d %s (%s)%s, %.1f of %.1f GiB in use", rank, u->name, host, busy,
+         (double)u->used / gib, (double)u->total / gib);
+    free(busy);
+}
+
+void logfile_devices(void)
+{
+    struct {
+        DeviceUse use;
+        char host[sizeof world.host];
+    } row;
+    bool any = device_use(&row.use);
+    if (comm_max_int(any) == 0)
+        return;
+    DeviceUse own = row.use;
+    for (int r = 0; r < world.size; r++) {
+        row.use = own;
+        memcpy(row.host, world.host, sizeof row.host);
+        comm_broadcast(&row, sizeof row, r);
+        describe(&row.use, r, row.host);
+    }
+}

@@ -1,0 +1,123 @@
+/* own.c -- the names of what runs leave in OUT.
+ *
+ * Keeps: what is not ours is neither named nor moved; nothing is removed. */
+#define _GNU_SOURCE
+#include "runtime/run/own.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/files/folder.h"
+
+typedef enum { FOREIGN, CHECKPOINT, FAULT, OTHER } Kind;
+
+static Kind kind_of(const char *name, const char *const *files)
+{
+    static const char *const ours[] = {"history.jsonl", "DONE", "logs"};
+    const char *rest;
+    if (folder_step_of(name, &rest) >= 0)
+        return CHECKPOINT;
+    if (fnmatch("fault.*.json", name, 0) == 0)
+        return FAULT;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strcmp(name, ours[i]) == 0)
+            return OTHER;
+    for (; files && *files; files++)
+        if (strcmp(name, *files) == 0)
+            return OTHER;
+    return FOREIGN;
+}
+
+/* Names in OUT, sorted; free() each. */
+static int list(const char *out, struct dirent ***entry)
+{
+    int n = scandir(out, entry, NULL, alphasort);
+    if (n < 0)
+        die(EXIT_IO, "%s: open: %s", out, strerror(errno));
+    return n;
+}
+
+static void append(char **text, const char *name, const char *behind)
+{
+    char *longer = format("%s%s%s%s", *text, **text ? ", " : "", name, behind);
+    free(*text);
+    *text = longer;
+}
+
+void own_say(const char *out, const char *const *files, const char *log)
+{
+    struct dirent **entry;
+    int n;
+    if (world.rank != 0)
+        return;
+    int64_t *step = folder_steps(out, &n);
+    char *text = format("%s", "");
+    if (n > 0) {
+        char *newest = format("checkpoint-%lld/", (long long)step[n - 1]),
+             *of = n > 1 ? format(" (the newest of %d)", n) : format("%s", "");
+        append(&text, newest, of);
+        free(of);
+        free(newest);
+    }
+    free(step);
+    n = list(out, &entry);
+    for (int i = 0; i < n; i++) {
+        const char *name = entry[i]->d_name;
+        char *path = folder_join(out, name);
+        if (strcmp(name, "logs") == 0)
+            append(&text, log, "");
+        else if (kind_of(name, files) == OTHER)
+            append(&text, name, folder_exists(path) ? "/" : "");
+        free(path), free(entry[i]);
+    }
+    note("in %s are %s", out, text);
+    free(entry), free(text);
+}
+
+/* The first of aside-1, aside-2 ... that is free, made; malloc'ed. */
+static char *new_aside(const char *out)
+{
+    for (int k = 1;; k++) {
+        char *path = format("%s/aside-%d", out, k), *error;
+        if (file_named(path)) {
+            free(path);
+            continue;
+        }
+        if ((error = folder_make(path)))
+            die(EXIT_IO, "%s", error);
+        return path;
+    }
+}
+
+void own_aside(const char *out, const char *const *files)
+{
+    struct dirent **entry;
+    char *to = NULL, *error;
+    if (world.rank != 0)
+        return;
+    int n = list(out, &entry);
+    for (int i = 0; i < n; i++) {
+        const char *name = entry[i]->d_name;
+        if (kind_of(name, files) == FOREIGN)
+            continue;
+        to = to ? to : new_aside(out);
+        char *from = folder_join(out, name), *path = folder_join(to, name);
+        if (rename(from, path))
+            die(EXIT_IO, "%s: rename to %s: %s", from, path, strerror(errno));
+        free(from), free(path);
+    }
+    while (n--)
+        free(entry[n]);
+    free(entry);
+    if (!to)
+        return;
+    if ((error = folder_sync(to)) || (error = folder_sync(out)))
+        die(EXIT_IO, "%s", error);
+    note("--force: what earlier runs had left in %s is in %s now", out, to);
+    free(to);
+}
