@@ -14,7 +14,8 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 
-typedef enum { FOREIGN, CHECKPOINT, FAULT, OTHER } Kind;
+/* CACHE: of the data, for other runs too. */
+typedef enum { FOREIGN, CHECKPOINT, FAULT, CACHE, OTHER } Kind;
 
 static Kind kind_of(const char *name, const char *const *files)
 {
@@ -24,6 +25,8 @@ static Kind kind_of(const char *name, const char *const *files)
         return CHECKPOINT;
     if (fnmatch("fault.*.json", name, 0) == 0)
         return FAULT;
+    if (strcmp(name, ".dataset_cache") == 0)
+        return CACHE;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0)
             return OTHER;
@@ -69,9 +72,10 @@ void own_say(const char *out, const char *const *files, const char *log)
     for (int i = 0; i < n; i++) {
         const char *name = entry[i]->d_name;
         char *path = folder_join(out, name);
+        Kind kind = kind_of(name, files);
         if (strcmp(name, "logs") == 0)
             append(&text, log, "");
-        else if (kind_of(name, files) == OTHER)
+        else if (kind == CACHE || kind == OTHER)
             append(&text, name, folder_exists(path) ? "/" : "");
         free(path), free(entry[i]);
     }
@@ -103,7 +107,8 @@ void own_aside(const char *out, const char *const *files)
     int n = list(out, &entry);
     for (int i = 0; i < n; i++) {
         const char *name = entry[i]->d_name;
-        if (kind_of(name, files) == FOREIGN)
+        Kind kind = kind_of(name, files);
+        if (kind == FOREIGN || kind == CACHE)
             continue;
         to = to ? to : new_aside(out);
         char *from = folder_join(out, name), *path = folder_join(to, name);
