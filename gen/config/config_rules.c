@@ -74,6 +74,7 @@ void config_derive(Config *c)
     fill_int(c, F_model_positions, c->v[F_seq_max].i);
     fill_text(c, F_model_norm_eps, f->eps);
     fill_int(c, F_model_tied, f->tied);
+    fill_int(c, F_model_pad, f->padded ? 0 : -1);
     if (open_field(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];
@@ -274,11 +275,15 @@ static void check_family(const Config *c, const Family *f)
         if (c->v[i].f > 0 && !family_writes(f, field_row[i].path))
             err_add(c->v[i].loc, "%s: models of the family %s have none, and their config.json could "
                     "not say it; leave it out", field_row[i].path, f->name);
-    for (int i = F_model_bos; i <= F_model_eos; i++)
-        if (c->v[i].i >= c->v[F_model_vocab].i)
+    if (!f->padded && c->v[F_model_pad].i >= 0)
+        err_add(c->v[F_model_pad].loc, "model.pad: %s has no row of padding; leave it out", f->name);
+    for (int i = F_model_bos; i <= F_model_pad; i++) {
+        bool wanted = i == F_model_pad && f->padded;
+        if (c->v[i].i >= c->v[F_model_vocab].i || (wanted && c->v[i].i < 0))
             err_add(c->v[i].loc,
-                    "%s: token %" PRId64 " is outside the vocabulary: want -1 to %" PRId64,
-                    field_row[i].path, c->v[i].i, c->v[F_model_vocab].i - 1);
+                    "%s: token %" PRId64 " is outside the vocabulary: want %d to %" PRId64,
+                    field_row[i].path, c->v[i].i, wanted ? 0 : -1, c->v[F_model_vocab].i - 1);
+    }
 }
 
 static const char *with_blanks(const char *const *word, int n)

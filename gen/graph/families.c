@@ -38,6 +38,7 @@ void family_shapes(Build *b)
     const char *precision = config_text(c, F_precision);
     b->act = !strcmp(precision, "bf16") ? DT_BF16 : !strcmp(precision, "fp16") ? DT_F16 : DT_F32;
     b->head_bias = b->family->biases & BIAS_HEAD;
+    b->pad = config_int(c, F_model_pad);
 }
 
 /* Whether linear layers of this kind have a bias. */

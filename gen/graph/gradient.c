@@ -155,9 +155,12 @@ static void grad_embed(Build *b, const Op *fwd, int i)
     if (!fwd->in[1].v->trained)
         return;
     Ref dy = gradient_get(fwd->out[0]);
-    Op *op = build_op(b, OP_embed_bwd);
+    bool pads = b->pad >= 0 && fwd->in[0].v == b->tokens;
+    Op *op = build_op(b, pads ? OP_embed_pad_bwd : OP_embed_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]);
     out_gradient(b, op, fwd->in[1]);
+    if (pads)
+        op_int(op, "pad", b->pad);
     beta(op);
 }
 

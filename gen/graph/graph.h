@@ -48,6 +48,7 @@ typedef struct {
     /* Most targets of a micro-batch, 0: all rows have one: batch.targets, or where that is 0 what
      * the objective knows of its own. */
     int64_t targets;
+    int64_t pad;             /* the token whose row learns nothing where it stands; -1: none */
     int64_t N;               /* rows of a micro-batch that go through the head */
     int nsizes;              /* B, T, N and what the objective adds: for inputs.def */
     Dim size[8];

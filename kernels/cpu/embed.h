@@ -74,11 +74,11 @@ static inline void embed_pos_at_fwd(act_t *restrict y, const int32_t *restrict t
     embed_add_row(y, wte + *tok * C, wpe + *pos * C, C);
 }
 
-/* dwte (V, C) = sum of the rows of dy of each token; beta 1: added to dwte. A thread owns a
+/* dwte (V, C) = sum of the rows of dy of each token but pad; beta 1: added to dwte. A thread owns a
  * range of columns, in whole cache lines, and walks all rows. */
-static inline void embed_bwd(float *restrict dwte, const act_t *restrict dy,
-                             const int32_t *restrict tok, int64_t rows, int64_t C, int64_t V,
-                             int beta)
+static inline void embed_pad_bwd(float *restrict dwte, const act_t *restrict dy,
+                                 const int32_t *restrict tok, int32_t pad, int64_t rows, int64_t C,
+                                 int64_t V, int beta)
 {
     if (!beta) {
 #pragma omp parallel for schedule(static) if (V * C >= PARALLEL_MIN)
@@ -92,6 +92,8 @@ static inline void embed_bwd(float *restrict dwte, const act_t *restrict dy,
         int64_t begin = me * lines / n * 16, end = (me + 1) * lines / n * 16;
         end = end < C ? end : C;
         for (int64_t r = 0; r < rows; r++) {
+            if (tok[r] == pad)
+                continue;
             float *to = dwte + tok[r] * C;
             const act_t *from = dy + r * C;
 #pragma omp simd
@@ -99,6 +101,12 @@ static inline void embed_bwd(float *restrict dwte, const act_t *restrict dy,
                 to[i] += act_load(from + i);
         }
     }
+}
+
+static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, int64_t rows,
+                             int64_t C, int64_t V, int beta)
+{
+    embed_pad_bwd(dwte, dy, tok, -1, rows, C, V, beta);
 }
 
 /* dwpe (P, C): rows 0..T-1 collect all sequences in order; with beta 0 the others become 0. */

@@ -164,7 +164,7 @@ template <int W>
 __global__ void __launch_bounds__(EMBED_THREADS)
     embed_bwd_kernel(float *__restrict__ dwte, float *__restrict__ parts,
                      const act_t *__restrict__ dy, const uint64_t *__restrict__ keys, int64_t rows,
-                     int64_t C, int beta)
+                     int64_t C, int beta, int pad)
 {
     __shared__ uint64_t key[CUDA_EMBED_PIECE];
     const int64_t first = blockIdx.x * (int64_t)CUDA_EMBED_PIECE;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(EMBED_THREADS)
                 continue;
             if (before || (last && after))
                 f32_add<W>(part + (before ? 0 : C), sum, false);
-            else
+            else if (token != pad)
                 f32_add<W>(dwte + token * C + column, sum, beta);
             before = false;
 #pragma unroll
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(EMBED_THREADS)
 template <int W>
 __global__ void __launch_bounds__(EMBED_THREADS, 3)
     embed_join_kernel(float *__restrict__ dwte, const float *__restrict__ parts,
-                      const uint64_t *__restrict__ keys, int64_t rows, int64_t C, int beta)
+                      const uint64_t *__restrict__ keys, int64_t rows, int64_t C, int beta, int pad)
 {
     const int64_t first = blockIdx.x * (int64_t)CUDA_EMBED_PIECE, next = first + CUDA_EMBED_PIECE;
     const int64_t column = (blockIdx.y * (int64_t)blockDim.x + threadIdx.x) * W;
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(EMBED_THREADS, 3)
         return;
     const int32_t token = key_token(keys[next - 1]);
     const bool before = first > 0 && key_token(keys[first - 1]) == token;
-    if (before || key_token(keys[next]) != token)
+    if (before || key_token(keys[next]) != token || token == pad)
         return;
     const int64_t end = next + keys_below(keys, next, rows, (uint64_t)(token + (int64_t)1) << 32);
     const int64_t last = (end - 1) / CUDA_EMBED_PIECE;
@@ -349,10 +349,11 @@ static inline uint64_t *embed_sort(uint64_t *keys, uint64_t *spare, const int32_
     return keys;
 }
 
-/* dwte (V, C) = sum of the rows of dy of each token; beta 1: added to dwte.
+/* dwte (V, C) = sum of the rows of dy of each token but pad; beta 1: added to dwte.
  * ws: embed_bwd_cuda_workspace(rows, C) bytes. */
-static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, int64_t rows,
-                             int64_t C, int64_t V, int beta, void *ws, cudaStream_t s)
+static inline void embed_pad_bwd(float *dwte, const act_t *dy, const int32_t *tok, int32_t pad,
+                                 int64_t rows, int64_t C, int64_t V, int beta, void *ws,
+                                 cudaStream_t s)
 {
     const int64_t key_bytes = cuda_workspace_round(8 * rows);
     uint64_t *keys = (uint64_t *)ws, *spare = (uint64_t *)((char *)ws + key_bytes);
@@ -363,9 +364,15 @@ static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, i
     if (!beta)
         cuda_check(cudaMemsetAsync(dwte, 0, (size_t)(4 * V * C), s), "clearing a gradient");
     launch(W > 1 ? embed_bwd_kernel<EMBED_COLUMNS> : embed_bwd_kernel<1>, grid, threads, 0, s, dwte,
-           parts, dy, keys, rows, C, beta);
+           parts, dy, keys, rows, C, beta, pad);
     launch(W > 1 ? embed_join_kernel<EMBED_COLUMNS> : embed_join_kernel<1>, grid, threads, 0, s,
-           dwte, parts, keys, rows, C, beta);
+           dwte, parts, keys, rows, C, beta, pad);
+}
+
+static inline void embed_bwd(float *dwte, const act_t *dy, const int32_t *tok, int64_t rows,
+                             int64_t C, int64_t V, int beta, void *ws, cudaStream_t s)
+{
+    embed_pad_bwd(dwte, dy, tok, -1, rows, C, V, beta, ws, s);
 }
 
 /* dwpe (P, C): rows 0..T-1 collect all sequences in order; with beta 0 the others become 0. */
@@ -389,9 +396,9 @@ template __global__ void embed_fwd_kernel<EMBED_W, true>(
     act_t *, const int32_t *, const wt_t *, const wt_t *, const int32_t *, int64_t, int64_t,
     int64_t);
 template __global__ void embed_bwd_kernel<EMBED_WB>(
-    float *, float *, const act_t *, const uint64_t *, int64_t, int64_t, int);
+    float *, float *, const act_t *, const uint64_t *, int64_t, int64_t, int, int);
 template __global__ void embed_join_kernel<EMBED_WB>(
-    float *, const float *, const uint64_t *, int64_t, int64_t, int);
+    float *, const float *, const uint64_t *, int64_t, int64_t, int, int);
 template __global__ void pos_bwd_kernel<EMBED_WB>(
     float *, const act_t *, int64_t, int64_t, int64_t, int64_t, int);
 #endif

@@ -17,14 +17,21 @@ static inline void embed_ref(double *y, const int32_t *tok, const double *wte, c
             y[r * C + i] = wte[tok[r] * C + i] + (wpe ? wpe[(places ? places[r] : r % T) * C + i] : 0);
 }
 
-static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int64_t rows,
-                                 int64_t C, int64_t V, int beta)
+/* pad: a token whose rows do not count; -1: none. */
+static inline void embed_pad_bwd_ref(double *dwte, const double *dy, const int32_t *tok,
+                                     int32_t pad, int64_t rows, int64_t C, int64_t V, int beta)
 {
     for (int64_t i = 0; i < V * C && !beta; i++)
         dwte[i] = 0;
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < C; i++)
-            dwte[tok[r] * C + i] += dy[r * C + i];
+            dwte[tok[r] * C + i] += tok[r] == pad ? 0 : dy[r * C + i];
+}
+
+static inline void embed_bwd_ref(double *dwte, const double *dy, const int32_t *tok, int64_t rows,
+                                 int64_t C, int64_t V, int beta)
+{
+    embed_pad_bwd_ref(dwte, dy, tok, -1, rows, C, V, beta);
 }
 
 static inline void pos_bwd_ref(double *dwpe, const double *dy, const int32_t *places, int64_t rows,

@@ -80,6 +80,10 @@ static void check_integers(const int32_t *tok_, int64_t rows, int64_t T, int64_t
         pos_bwd_ref(wpe_, dy_, places_, rows, T, C, P, beta);
         run([&] { embed_bwd(dwpe, dy, places, rows, C, P, beta, ws, stream); });
         check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
+        const int32_t pad = tok_[rows - 1];
+        embed_pad_bwd_ref(wte_, dy_, tok_, pad, rows, C, V, beta);
+        run([&] { embed_pad_bwd(dwte, dy, tok, pad, rows, C, V, beta, ws, stream); });
+        check_f32_exact("dwte but for padding", dwte, wte_, V * C);
     }
 }
 

@@ -71,6 +71,9 @@ TEST(embed_bwd)
             pos_bwd_ref(wpe_, dy_, places, rows, T, C, P, beta);
             embed_bwd(dwpe, dy, places, rows, C, P, beta);
             check_f32_exact("dwpe by places", dwpe, wpe_, P * C);
+            embed_pad_bwd_ref(wte_, dy_, tok, (int32_t)V / 2, rows, C, V, beta);
+            embed_pad_bwd(dwte, dy, tok, (int32_t)V / 2, rows, C, V, beta);
+            check_f32_exact("dwte but for padding", dwte, wte_, V * C);
         }
     }
 }

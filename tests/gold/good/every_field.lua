@@ -10,7 +10,7 @@ return {
         vocab = 300, positions = 8192, norm_eps = 1e-5,
         rope_theta = 500000, rope_scaling = "llama3", rope_factor = 32.0,
         rope_low_freq_factor = 1.5, rope_high_freq_factor = 4.5, rope_original_positions = 2048,
-        tied = false, attention_bias = true, dropout = 0.0, attention_dropout = 0.1, init_std = 0.1 + 0.2, bos = 256, eos = 257,
+        tied = false, attention_bias = true, dropout = 0.0, attention_dropout = 0.1, init_std = 0.1 + 0.2, bos = 256, eos = 257, pad = -1,
     },
     lora = {
         rank = 4, alpha = 12, dropout = 0.1, targets = { "q_proj", "down_proj" }, rslora = true,
