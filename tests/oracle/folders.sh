@@ -23,6 +23,20 @@ shows() {               # FOLDER CASE TOLERANCE ARGS...
 for name in gpt2_tiny llama_rows qwen2_tiny; do
     shows $name $name 1e-6 --model $made/$name
 done
+for name in mlm_bert mlm_microbert; do
+    "$PYTHON" tests/oracle/masked.py --model $made/$name --case $name --json $made/$name.json --again $made/$name.again \
+        >"$made/$name.log" 2>&1 || failed=1
+    sed "s/^\(ok\|not ok\) /&$name /" $made/$name.log | grep -E '^(ok|not ok) ' || echo "not ok $name: $(tail -n 1 $made/$name.log)"
+done
+# what transformers has written again, our binary takes
+out/.test/train/mlm_bert/train --eval-only --eval-data $ref/mlm_bert/eval.safetensors --init-from $made/mlm_bert.again \
+    >"$made/again.json" 2>"$made/again.log" || failed=1
+if cmp -s $made/mlm_bert.json $made/again.json; then
+    echo "ok mlm_bert written again"
+else
+    echo "not ok mlm_bert written again: $(cat $made/again.json) $(tail -n 1 $made/again.log)"
+    failed=1
+fi
 for name in qwen2_lora qwen2_rslora; do
     shows $name $name 1e-6 --base $ref/$name/model --adapter $made/$name
     shows $name.merged $name 1e-6 --model $made/$name.merged

@@ -117,14 +117,15 @@ def attention_of_sites(module, query, key, value, attention_mask, scaling, **_):
 
 
 class Bert(nn.Module):
-    """Token types are 0. drop: shares of the places of runtime's dropout_place(), of probabilities."""
+    """Token types are 0; the word 5 counts as padding, whose row learns nothing where it stands.
+    drop: shares of the places of runtime's dropout_place(), of probabilities."""
 
     def __init__(self, drop=(0, 0), seed=0):
         super().__init__()
         self.model = BertForMaskedLM(BertConfig(
             vocab_size=V, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
             intermediate_size=64, max_position_embeddings=T, hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0, pad_token_id=PAD, attn_implementation="eager"))
+            attention_probs_dropout_prob=0.0, pad_token_id=5, attn_implementation="eager"))
         bert, layers = self.model.bert, self.model.bert.encoder.layer
         place = lambda share, s: dropout.Sites(share, seed, 4 * s + 3)
         bert.embeddings.dropout = place(drop[0], 3 * len(layers))

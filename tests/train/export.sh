@@ -9,6 +9,8 @@ programs <<'END'
 gpt2_tiny gpt2_tiny
 llama_rows llama_rows
 qwen2_tiny qwen2_tiny
+mlm_bert mlm_bert
+mlm_microbert mlm_microbert
 qwen2_lora qwen2_lora
 qwen2_rslora qwen2_rslora
 qwen2_untied qwen2_tiny model.layers=1 model.tied=false
@@ -38,7 +40,7 @@ writes() {              # TEST NAME FLAGS...
 }
 
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
-for name in gpt2_tiny llama_rows qwen2_tiny gpt2_tiny.bf16; do
+for name in gpt2_tiny llama_rows qwen2_tiny mlm_bert mlm_microbert gpt2_tiny.bf16; do
     case=${name%.bf16}
     trained $name $case $name
     loss=$(value eval_loss "$scratch/$name/history.jsonl")
@@ -46,7 +48,7 @@ for name in gpt2_tiny llama_rows qwen2_tiny gpt2_tiny.bf16; do
     writes "export $name" $name --out "$scratch/$name" --export "$exported/$name"
     evaluates $name $case "export $name" "$loss" 1e-15 --init-from "$exported/$name"
     cp "$scratch/eval" "$exported/$name.json"
-    evaluates $name $case "checkpoint of $name" "$loss" 1e-15 --init-from "$scratch/$name/checkpoint-20"
+    evaluates $name $case "checkpoint of $name" "$loss" 1e-15 --init-from "$scratch/$name"/checkpoint-*
 done
 
 # Adapters: equal to the last bit over their base; merged into it the sums are others.

@@ -62,6 +62,17 @@ number() { grep -m 1 "\"$1\": " "$2" | sed 's/.*"'"$1"'": \([-0-9.e]*\).*/\1/'; 
 parameters() { sed -n 's/.*\.parameters = INT64_C(\([0-9]*\)).*/\1/p' "$work/$1/recipe.h"; }
 verdict "parameters" "$([ "$(parameters mlm_microbert) $(parameters mlm_untrained)" = "5501 174613" ] ||
     echo "$(parameters mlm_microbert) $(parameters mlm_untrained)")"
+while read -r name want; do      # of recipes/models/
+    echo "return extend(use 'mlm_tiny', { model = use 'models/$name' })" >"$scratch/model.lua"
+    said=$("$gen" plan "$scratch/model.lua" 2>&1)
+    verdict "parameters of $name" "$(grep -q "^$want parameters, $want trained" <<<"$said" || echo "$said")"
+done <<'END'
+tiny_microbert 5501
+microbert_4x8 174613
+microbert_6x16 351925
+microbert_8x24 551157
+bert_base 109514298
+END
 
 # ln 10005 and half the variance of the logits, over at least 1,000 words; the rate is 0
 "$work/mlm_untrained/run.sh" --data $ref/mlm_microbert/tokens.safetensors --eval-data $ref/mlm_bert/tokens.safetensors \
