@@ -78,7 +78,8 @@ done
 # ---- the same samples in other portions --------------------------------------------------
 
 more="gpt2_tiny.1x1x8 gpt2_tiny.rows16 gpt2_tiny.rows128 gpt2_tiny.apart llama_rows.2x1x4 qwen2_dropout.apart"
-for name in gpt2_tiny.{1x4x2,4x1x2,2x2x2,rows64} llama_rows.apart qwen2_dropout.2x1x4 gpt2_dropout.2x2x2 ${FULL:+$more}; do
+for name in gpt2_tiny.{1x4x2,4x1x2,2x2x2,rows64} gpt2_dropout.2x2x2 qwen2_dropout.2x1x4 llama_rows.apart \
+    ${FULL:+$more}; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
