@@ -8,7 +8,6 @@
 #define SIM_DEVICE_H
 
 #include "include/cuda_runtime_api.h"
-#include <functional>
 #include <stdint.h>
 
 enum { SIM_EXIT = 97 };
@@ -47,23 +46,27 @@ void sim_write(void *p, size_t bytes);
 void sim_copy(void *to, const void *from, size_t bytes);
 
 /* ---- kernels (fiber.cpp) ---- */
-/* Runs every thread of every block now; `body` calls sim_enter() and then the kernel. The caller has
- * called sim_op_begin and has checked the limits of the launch. */
-void sim_run_grid(dim3 grid, dim3 block, size_t dynamic_shared, const std::function<void()> &body,
-                  const char *name);
+/* A kernel with its arguments: run(arguments) calls it. */
+struct SimCall {
+    void (*run)(const void *arguments);
+    const void *arguments;
+    size_t bytes;
+};
 
-/* The arguments are on the thread's stack: from here on its accesses are those of device code. */
-extern "C" void sim_enter(void);
+/* Runs every thread of every block now, each with a copy of the arguments on its stack. The caller has
+ * called sim_op_begin and has checked the limits of the launch. */
+void sim_run_grid(dim3 grid, dim3 block, size_t dynamic_shared, const SimCall &call, const char *name);
 
 /* "scale_kernel<64>" of the program's symbol table, or "kernel"; lives as long as the program. */
 extern "C" const char *sim_kernel_name(const void *kernel);
 
 /* ---- provided by the host side (host.cpp) ---- */
-/* Runs `work` as an operation of the stream or records it while the stream is captured; `work` does
- * not begin or end the operation. `kernel` is for the limits set by cudaFuncSetAttribute; the
- * configuration is checked (0 < sizes, 1024 threads, shared memory). */
-cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
-                               std::function<void()> work);
+/* Runs the kernel as an operation of the stream or records it while the stream is captured, with a copy
+ * of the arguments as they are now. `kernel` is for its name and the limits set by cudaFuncSetAttribute;
+ * the configuration is checked (0 < sizes, 1024 threads, shared memory). */
+extern "C" cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
+                                          void (*run)(const void *arguments),
+                                          const void *arguments, size_t bytes);
 
 /* Does operation `earlier` happen before operation `later`, whatever the timing? Both are numbers
  * given to sim_op_begin or returned by sim_host_op; `later` is the current one. */

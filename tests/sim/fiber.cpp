@@ -6,6 +6,7 @@
 #include "internal.h"
 #include "include/cuda_runtime.h"
 
+#include <alloca.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -85,7 +86,7 @@ static int ready[MAX_THREADS];
 static unsigned first_ready, end_ready;
 
 static struct {
-    const std::function<void()> *body;
+    const SimCall *call;
     int64_t block, blocks;       /* number of the block in the grid; how many */
     int size, started, live;     /* threads */
     int at_barrier, kind, phase; /* of the barrier */
@@ -225,6 +226,16 @@ static void thread_end(Thread *t)
     }
 }
 
+/* The arguments are on the thread's stack until this returns: from here on its accesses are those of
+ * device code. */
+__attribute__((noinline)) static void call_kernel(const SimCall *call)
+{
+    void *mine = alloca(call->bytes);
+    memcpy(mine, call->arguments, call->bytes);
+    sim_place.inside = true;
+    call->run(mine);
+}
+
 static void thread_run(int n)
 {
     Thread *t = &threads[n];
@@ -233,8 +244,8 @@ static void thread_run(int n)
     t->held = nullptr;
     t->group = 0;
     resume(t);
-    sim_place.inside = false;    /* until the arguments are copied: sim_enter */
-    (*grid.body)();
+    sim_place.inside = false;
+    call_kernel(grid.call);
     /* t may have been left and taken up again meanwhile, on this very fiber */
     sim_place.inside = false;
     thread_end(t);
@@ -533,11 +544,6 @@ extern "C" void sim_async_wait_all(void)
 
 /* ---- grids ---- */
 
-extern "C" void sim_enter(void)
-{
-    sim_place.inside = true;
-}
-
 static void on_signal(int signal, siginfo_t *info, void *)
 {
     if (sim_place.inside && signal == SIGFPE)
@@ -584,7 +590,7 @@ static void setup()
 }
 
 void sim_run_grid(dim3 grid_size, dim3 block_size, size_t dynamic_shared,
-                  const std::function<void()> &body, const char *name)
+                  const SimCall &call, const char *name)
 {
     int64_t size = (int64_t)block_size.x * block_size.y * block_size.z;
     if (size < 1 || size > MAX_THREADS || dynamic_shared > SIM_DYNAMIC)
@@ -605,7 +611,7 @@ void sim_run_grid(dim3 grid_size, dim3 block_size, size_t dynamic_shared,
     sim_grid_size = {grid_size.x, grid_size.y, grid_size.z};
     sim_block_size = {block_size.x, block_size.y, block_size.z};
     sim_dynamic_bytes = dynamic_shared;
-    grid.body = &body;
+    grid.call = &call;
     grid.blocks = (int64_t)grid_size.x * grid_size.y * grid_size.z;
     grid.block = 0;
     grid.size = (int)size;

@@ -9,6 +9,7 @@
 
 #include "device.h"
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>

@@ -10,7 +10,7 @@ failed=0
 build() {                        # MODE NAME
     local mode=$1 name=$2 library flags
     library=$(tests/sim/build.sh "$mode") || return 1
-    mapfile -t flags < <(tests/sim/build.sh --flags "$mode")
+    mapfile -t flags < <(SIM_LINES=1 tests/sim/build.sh --flags "$mode")
     if [ ! -f "$out/$name.$mode" ] ||
         [ -n "$(find "tests/sim/$name.cpp" tests/sim/{*.h,include} "$library" \
             -newer "$out/$name.$mode" -print -quit)" ]; then

@@ -361,8 +361,19 @@ static void arena_access(int arena, uintptr_t a, size_t bytes, Kind kind, const 
     touch<false>(arena_shadow(arena), a, bytes, kind, me, spaces[arena]);
 }
 
+/* Zeros; whole pages are given back, so that those that nobody touched stay so. */
+static void forget(Cell *from, Cell *end)
+{
+    char *low = (char *)from, *high = (char *)end;
+    char *first = low + (-(uintptr_t)low & 4095), *last = high - ((uintptr_t)high & 4095);
+    memset(low, 0, (size_t)(first - low));
+    madvise(first, (size_t)(last - first), MADV_DONTNEED);
+    memset(last, 0, (size_t)(high - last));
+}
+
 void shadow_release(uintptr_t low, size_t bytes)
 {
+    enum { MANY_CELLS = 16384 };         /* a workspace, of which next to nothing was touched */
     for (auto &r : recent)
         if (r.low == low)
             r = {};
@@ -370,6 +381,11 @@ void shadow_release(uintptr_t low, size_t bytes)
     if (!s->coarse)
         return;
     uintptr_t first = (low - s->low) / 4, end = (low - s->low + bytes + 3) / 4;
+    if (end - first >= MANY_CELLS) {
+        forget(s->coarse + first, s->coarse + end);
+        forget(s->fine + 4 * first, s->fine + 4 * end);
+        return;
+    }
     for (uintptr_t i = first; i < end; i++) {
         if (s->coarse[i].writer == SPLIT)
             memset(&s->fine[4 * i], 0, 4 * sizeof(Cell));

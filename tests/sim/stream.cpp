@@ -165,13 +165,20 @@ cudaError_t stream_enqueue(cudaStream_t stream, const char *name, Work work)
 }
 
 cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
-                               std::function<void()> work)
+                               void (*run)(const void *arguments), const void *arguments,
+                               size_t bytes)
 {
     cudaError_t error = device_check_launch(config, kernel);
     if (error != cudaSuccess)
         return sim_answer(error);
-    return stream_enqueue(config->stream, sim_kernel_name(kernel),
-                          [work = std::move(work)] { work(); return true; });
+    const char *name = sim_kernel_name(kernel), *first = (const char *)arguments;
+    return stream_enqueue(config->stream, name,
+                          [config = *config, given = std::vector<char>(first, first + bytes), run,
+                           name] {
+        sim_run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes,
+                     {run, given.data(), given.size()}, name);
+        return true;
+    });
 }
 
 void stream_wait_all()

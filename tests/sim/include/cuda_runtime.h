@@ -10,9 +10,7 @@
 #include "cuda_runtime_api.h"
 #include "sim_math.h"
 #include "sim_vector.h"
-#include <functional>
-#include <tuple>
-#include <utility>
+#include <type_traits>
 
 #define __global__
 #define __device__
@@ -65,13 +63,11 @@ void sim_async_wait_all(void);
 void sim_atomic(void *p, unsigned bytes);
 /* The running kernel is wrong: one line that names it, block and thread, and exit 97 */
 [[noreturn]] void sim_device_fail(const char *what);
-void sim_enter(void);
-const char *sim_kernel_name(const void *kernel);
-}
+/* Each thread calls `run` with a copy of `arguments` of its own. */
 cudaError_t sim_enqueue_kernel(const cudaLaunchConfig_t *config, const void *kernel,
-                               std::function<void()> work);
-void sim_run_grid(dim3 grid, dim3 block, size_t dynamic_shared, const std::function<void()> &body,
-                  const char *name);
+                               void (*run)(const void *arguments), const void *arguments,
+                               size_t bytes);
+}
 
 /* ---- barriers and fences ---- */
 static inline void __syncthreads() { sim_barrier(SIM_BARRIER, 0); }
@@ -277,20 +273,14 @@ static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blo
 
 template <typename... P, typename... A>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config,
-                                             void (*kernel)(P...), A &&...arguments)
+                                             void (*kernel)(P...), A &&...given)
 {
-    const dim3 grid = config->gridDim, block = config->blockDim;
-    const size_t shared = config->dynamicSmemBytes;
-    const std::tuple<P...> given(std::forward<A>(arguments)...);
-    return sim_enqueue_kernel(config, (const void *)kernel, [=]() {
-        auto body = [&given, kernel]() {
-            const std::tuple<P...> mine = given;
-            void (*const run)(P...) = kernel;
-            sim_enter();
-            std::apply(run, mine);
-        };
-        sim_run_grid(grid, block, shared, body, sim_kernel_name((const void *)kernel));
-    });
+    /* bytes, and no more: every program has dozens of these, which have to compile fast */
+    const auto call = [kernel, ... arguments = static_cast<P>(given)] { kernel(arguments...); };
+    using Call = decltype(call);
+    static_assert(std::is_trivially_copyable_v<Call> && alignof(Call) <= 16);
+    return sim_enqueue_kernel(config, (const void *)kernel,
+                              [](const void *mine) { (*(Call *)mine)(); }, &call, sizeof call);
 }
 
 #endif
