@@ -5,10 +5,10 @@
 . "$(dirname "$0")/common.sh"
 unset MAKEFLAGS MAKELEVEL
 
-# objects go along: one file of gen is compiled there
+# objects go along, with the times of all: one file of gen is compiled there
 tree="$T/it's a 'check out' (1)"
 mkdir -p "$tree/out"
-cp -r Makefile gen kernels recipes runtime templates "$tree"
+cp -rp Makefile gen kernels recipes runtime templates "$tree"
 cp -rp out/.obj "$tree/out"
 cd "$tree" || exit 2
 touch gen/tools/list.c

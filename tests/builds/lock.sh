@@ -148,7 +148,7 @@ check tune/same_bytes "" "$(cmp "$lock" "$T/one" 2>&1)"
 rm -f "$lock"
 
 # the tuner itself, on the simulator: every product gets a row, which then is used
-export EXTRA="-O1 -g0"           # as the programs of tests/train, whose objects these then are
+export EXTRA="-Og -g0"           # as the programs of tests/train, whose objects these then are
 if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
     "$GEN" "$R" -o "$T/out_r" >/dev/null 2>&1
     if make -s -C "$T/out_r" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_r/tune" >"$T/rows" 2>"$T/err"; then
