@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -137,9 +138,9 @@ static void check_json(void)
         fprintf(f, "%s\"k%d\":%d", i ? "," : "{", i * 7919 % 150000, i);
     fputc('}', f);
     fclose(f);
-    double from = clock_seconds();
+    const clock_t from = clock();        /* of this process, whoever else needs the processor */
     error = json_check(big, size);
-    double took = clock_seconds() - from;
+    const double took = (double)(clock() - from) / CLOCKS_PER_SEC;
     verdict("JSON: 150,000 keys in less than a second",
             error ? error : took > 1 ? format("%.2f s", took) : NULL);
 }
