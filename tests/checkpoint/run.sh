@@ -17,7 +17,7 @@ export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 units="base names comm launch device_cpu fault flags schedule json crc32c safetensors safetensors_write model
        weights folder hf hf_files hf_config hf_adapter checkpoint checkpoint_resume lock stop"
 {
-    echo "CFLAGS = -std=c11 -g -O1 -fopenmp -fsanitize=address,undefined -DDIECAST_RANKS=1" \
+    echo "CFLAGS = -std=c11 -g1 -Og -fopenmp -fsanitize=address,undefined -DDIECAST_RANKS=1" \
          "-fno-sanitize-recover=undefined -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
     echo "all: $build/driver $build/shim.so"
     objects=

@@ -6,7 +6,7 @@ work=out/.test/formats
 mkdir -p $work
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-flags="-std=c11 -I. -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+flags="-std=c11 -I. -g1 -Og -fsanitize=address,undefined -fno-sanitize-recover=undefined"
 readers=$(sources runtime base names folder json crc32c safetensors safetensors_write)
 export ASAN_OPTIONS=detect_leaks=0
 # clang's sanitizer also sees sums with NULL

@@ -6,6 +6,9 @@ set -u
 . tests/sources.sh
 seconds=${FUZZ_SECONDS:-0}
 work=out/.test/fuzz
+# a corpus is replayed in less time than compilers take for more
+level="-O0 -gline-tables-only"
+[ "$seconds" = 0 ] || level="-O1 -g"
 mkdir -p $work
 command -v clang > /dev/null || { echo "ok fuzz # skipped: no clang"; exit 0; }
 failed=0
@@ -17,7 +20,7 @@ for target in tests/fuzz/*_fuzz.c; do
     words=$(sed -n 's,^// link: ,,p' $target)
     names=$(printf '%s\n' $words | grep -v '^-')
     link="$(sources "gen runtime" $names) $(printf '%s\n' $words | grep '^-' | tr '\n' ' ')"
-    if ! clang -std=c11 -I. -g -O1 -D_GNU_SOURCE -Wno-macro-redefined -fsanitize=fuzzer,address,undefined \
+    if ! clang -std=c11 -I. $level -D_GNU_SOURCE -Wno-macro-redefined -fsanitize=fuzzer,address,undefined \
                -fno-sanitize-recover=undefined -o $work/$name $target $link 2> $work/$name.log; then
         echo "not ok fuzz $name: does not build: $(grep -m1 error $work/$name.log)"
         failed=1

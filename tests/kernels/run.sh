@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every kernel of the CPU target against its double reference: fp32 and bf16, for plain AVX2 and for
-# this machine (fp32 there: FULL=1). SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME]
-# prints speeds.
+# Every kernel of the CPU target against its double reference: fp32 and bf16 for plain AVX2; for this machine, which may
+# have AVX-512, those that are written for it (tile.h), in bf16 (FULL=1: all, in both). SEED=n repeats a run,
+# run.sh NAME picks tests, run.sh --bench [NAME] prints speeds.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/kernels
@@ -14,6 +14,10 @@ export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 bench=no
 [ "${1:-}" = --bench ] && bench=yes
 acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo bf16 || echo fp32 bf16; }     # ARCH
+skipped() {             # ARCH SOURCE
+    [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] &&
+        case $2 in */b_*.c | */a_ce.c) ;; *) false ;; esac
+}
 
 {
     echo "CFLAGS = $(echo $flags)"
@@ -24,6 +28,7 @@ acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo bf16 |
             objects=
             for source in runtime/base.c tests/kernels/*.c; do
                 [ $bench = yes ] || [ $source != tests/kernels/b_bench.c ] || continue
+                ! skipped $arch $source || continue
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
                 echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"

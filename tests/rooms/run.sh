@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
 gen=${GEN:-out/.gen/gen}
 seed=${SEED:-1}
-count=${COUNT:-100}
+count=${COUNT:-50}
 work=out/.test/rooms
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -59,7 +59,7 @@ verdict "recipes: $(find "$scratch/r" -name '*.lua' | wc -l) of seed $seed" "$la
 # ---- four that train
 
 # shellcheck disable=SC2046      # paths without blanks
-gcc -std=c11 -O1 -Wall -Wextra -Wshadow -I. -o $work/tokens tests/rooms/tokens.c \
+gcc -std=c11 -Og -Wall -Wextra -Wshadow -I. -o $work/tokens tests/rooms/tokens.c \
     $(sources runtime base crc32c json safetensors safetensors_write) -lcjson -lm || verdict tokens "does not compile"
 
 "$gen" "$scratch/t/r001.lua" -o "$scratch/objects" >/dev/null &&
@@ -118,7 +118,7 @@ objects=$(cd out/.obj && find gen runtime -name '*.o' ! -path gen/main.o |
     while read -r o; do [ ! -f "../../${o%.o}.c" ] || echo "out/.obj/$o"; done)
 for program in damage inputs heads sets; do
     # shellcheck disable=SC2086
-    gcc -std=c11 -O1 -g -Wall -Wextra -Wshadow -I. -o $work/$program tests/rooms/$program.c $objects \
+    gcc -std=c11 -Og -Wall -Wextra -Wshadow -I. -o $work/$program tests/rooms/$program.c $objects \
         -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm || verdict $program "does not compile"
     $work/$program "$scratch" || failed=1
 done

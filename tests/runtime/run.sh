@@ -27,7 +27,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
     local cc=$1 out=$2 flags=$3
     shift 3
     # shellcheck disable=SC2086
-    "$cc" $WARN -I. -g -O1 -fopenmp $flags "$@" -o "$out" -lcjson -lm 2>"$scratch/cc"
+    "$cc" $WARN -I. -Og -g0 -fopenmp $flags "$@" -o "$out" -lcjson -lm 2>"$scratch/cc"
     local status=$?
     verdict "compile $(basename "$out")" $status "$(head -3 "$scratch/cc")"
     return $status

@@ -49,7 +49,7 @@ for name in gpt2_tiny{,.bf16} llama_rows{,.few} qwen2_lora qwen2_dropout{,.bf16}
     trained $name $case $name --save-every 1 --save-total-limit 0
     trained $name $case $name.twice
     same "$name twice" $name.twice $name
-    for k in 1 7 19; do
+    for k in 7 $([ -z "$FULL" ] && [ $name != gpt2_tiny ] || echo 1 19); do
         cp -r "$scratch/$name" "$scratch/$name.$k"
         rm -rf "$scratch/$name.$k/DONE"
         for step in $(seq $((k + 1)) 20); do rm -rf "$scratch/$name.$k/checkpoint-$step"; done
