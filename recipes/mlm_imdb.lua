@@ -9,5 +9,8 @@ return {
     seq = { max = 128 },
     batch = { micro = 32 },
     optim = { decay_rule = "all" },
-    run = { epochs = 5, lr = 3e-5, eval_every = "epoch", save_every = "epoch" },
+    run = {
+        epochs = 5, lr = 3e-5, eval_every = "epoch", save_every = "epoch",
+        tokenizer = "words", eval_share = 0.1,
+    },
 }

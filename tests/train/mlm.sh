@@ -116,13 +116,21 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
     verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank ' <<<"$line")" = 1 ] && grep -q -- "$text" <<<"$line" ||
         echo "exit $1: $line")"
 }
-refused mlm_untrained "token files without a mask" 83 "no token that hides a word" --data $ref/llama_rows/tokens.safetensors
+# 300 words; a vocabulary that cannot hide any
+seq 300 | paste -d' ' - - - - - - - - - - >"$scratch/words.txt"
+mkdir "$scratch/maskless"
+echo '{"[PAD]":0,"[CLS]":1,"[SEP]":2,"[UNK]":3,"1":4}' >"$scratch/maskless/tokenizer.json"
+for tokenizer in words "$scratch/maskless/tokenizer.json"; do
+    "$gen" pack --tokenizer "$tokenizer" --format corpus -o "$scratch/$(basename "$tokenizer" .json).safetensors" \
+        "$scratch/words.txt" >"$scratch/log" 2>&1 || verdict "gen pack" "$(cat "$scratch/log")"
+done
+refused mlm_microbert "records without a mask" 83 "has no token that hides a word" --data "$scratch/tokenizer.safetensors"
+refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=305" --data "$scratch/words.safetensors"
+refused mlm_untrained "records of another tokenizer" 83 "with the same --tokenizer" \
+    --data $ref/mlm_microbert/tokens.safetensors --eval-data "$scratch/words.safetensors"
+refused mlm_microbert "rows to be predicted" 83 "this binary hides words" --data $ref/llama_rows/tokens.safetensors
 refused mlm_microbert "windows of text" 83 "packed documents, but this binary was built for data.kind=rows" \
     --data $ref/gpt2_tiny/tokens.safetensors
-refused mlm_untrained "records of another tokenizer" 83 "with the same --tokenizer" --data $ref/mlm_microbert/tokens.safetensors \
-    --eval-data $ref/llama_rows/tokens.safetensors
-refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=257" \
-    --data $ref/llama_rows/tokens.safetensors
 refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
     --data "$scratch/imdb"
 refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants imdb or corpus" \

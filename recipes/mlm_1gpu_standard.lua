@@ -1,0 +1,8 @@
+-- The smallest MicroBERT on one GPU, 16 texts a step. target=sm_86 and the like for another card.
+return extend(use "mlm_imdb", {
+    about = "MLM over words: MicroBERT 4 layers, 8 wide, bf16, one GPU, 16 texts a step, 250,000 texts",
+    target = "sm_90",
+    precision = "bf16",
+    batch = { micro = 16 },
+    run = { max_samples = 250000 },
+})

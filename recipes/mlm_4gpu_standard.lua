@@ -1,0 +1,7 @@
+-- The smallest MicroBERT on four GPUs, 128 texts a step.
+return extend(use "mlm_1gpu_standard", {
+    about = "MLM over words: MicroBERT 4 layers, 8 wide, bf16, four GPUs, 128 texts a step, 500,000 texts",
+    gpus = 4,
+    batch = { micro = 32 },
+    run = { max_samples = 500000 },
+})
