@@ -26,9 +26,11 @@ static Adapters adapters_of(const Call *c)
     l.backward = op->kind == OP_lora_bwd || op->kind == OP_lora_dropout_bwd;
     l.folded = fold || (l.backward && op->in[2].v == op->in[3].v);
     const Value *x = op->in[fold ? 0 : l.backward ? 2 : 1].v, *a = op->in[l.backward ? 4 : 2].v;
-    l.rows = (Dim){x->dim[0].n * x->dim[1].n, dim_product(x->dim, 2)};
-    l.T = x->dim[1], l.in = a->dim[1], l.row = x->dim[2];
-    l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[2];
+    const Dim *dim = x->dim;         /* (B, T, C), or (N, C) of rows that were gathered */
+    bool whole = x->rank == 3;
+    l.rows = (Dim){dim[0].n * (whole ? dim[1].n : 1), dim_product(dim, x->rank - 1)};
+    l.T = dim[x->rank - 2], l.in = a->dim[1], l.row = dim[x->rank - 1];
+    l.out = fold ? op->in[1].v->dim[0] : op->in[l.backward ? 1 : 0].v->dim[x->rank - 1];
     l.name = text_print("%.*s", (int)(strlen(a->name) - strlen(".lora_a")), a->name);
     /* what build_temp() puts in front of a pass's values: "b.", "r.", "e.", "s.", "d.", outside of
      * blocks in training nothing */

@@ -295,6 +295,11 @@ static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref secon
     Config *c = b->c;
     double r = (double)config_int(c, F_lora_rank), alpha = config_float(c, F_lora_alpha),
            p = b->mode <= MODE_AGAIN ? config_float(c, F_lora_dropout) : 0;
+    const Value *x = kind == OP_lora_fold ? first.v : second.v;
+    if (p > 0 && x->rank < 3)
+        err(config_loc(c, F_lora_dropout), "lora.dropout: %s reads the rows that have a target alone, "
+            "whose places no draw knows; leave lora.dropout out, or %s out of lora.targets",
+            family_leaf(l->b[0].path), family_leaf(l->b[0].path));
     Op *op = build_op(b, p > 0 ? with_dropout : kind);
     op_in(op, first), op_in(op, second), op_in(op, use(l->A)), op_in(op, use(l->B));
     if (p > 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does PyTorch see in a folder of a masked language model of ours what we see in it?
 
-In:    --model DIR of a case of mlm.py, --json: what our binary said of its validation.
+In:    --model DIR of a case of mlm.py, --json: what our binary said of its validation; --adapter DIR on it.
 Out:   `ok NAME` or `not ok NAME: why` a check; --again DIR: the model as transformers writes it.
 Keeps: BERT is loaded by transformers, which has to know every tensor; MicroBERT by its names."""
 import argparse
@@ -11,6 +11,7 @@ import sys
 
 import torch
 import transformers
+from peft import PeftModel
 from safetensors.numpy import load_file as load_arrays
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
@@ -53,12 +54,16 @@ def main():
     p.add_argument("--model", required=True)
     p.add_argument("--case", required=True, choices=sorted(mlm.CASES))
     p.add_argument("--json", required=True)
+    p.add_argument("--adapter")
     p.add_argument("--again")
     args = p.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     case = mlm.CASES[args.case]
-    model = load(case, args.model, args.again).double().eval()
+    model = load(case, args.model, args.again)
+    if args.adapter:
+        model.model = PeftModel.from_pretrained(model.model, args.adapter)
+    model.double().eval()
     held = rows_of(os.path.join(mlm.REF, args.case, "eval.safetensors"))
     want = mlm.evaluate(model, case, held)["eval_loss"]
     with open(args.json) as f:

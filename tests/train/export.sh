@@ -15,6 +15,7 @@ qwen2_lora qwen2_lora
 qwen2_rslora qwen2_rslora
 qwen2_untied qwen2_tiny model.layers=1 model.tied=false
 gpt2_lora gpt2_lora
+mlm_lora mlm_bert lora.rank=4 lora.targets=all-linear
 gpt2_tiny.bf16 gpt2_tiny precision=bf16
 qwen2_lora.bf16 qwen2_lora precision=bf16
 END
@@ -65,6 +66,7 @@ done <<'END'
 qwen2_lora qwen2_lora qwen2_tiny 1e-6
 qwen2_rslora qwen2_rslora qwen2_untied 1e-6
 gpt2_lora gpt2_tiny gpt2_tiny 1e-6
+mlm_lora mlm_bert mlm_bert 1e-6
 qwen2_lora.bf16 qwen2_lora qwen2_tiny 2e-3
 END
 exit $failed

@@ -136,6 +136,9 @@ refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, 
 refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants imdb or corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
+said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)
+verdict "dropout of an adapter of chosen rows" \
+    "$(grep -q "lora.dropout: dense reads the rows that have a target alone" <<<"$said" || echo "$said")"
 said=$("$gen" $here/recipes/mlm_microbert.lua model.family=gpt2 -o "$scratch/never" 2>&1)
 verdict "a family of another kind" "$(grep -q "the objective mlm is for .*, not for gpt2" <<<"$said" || echo "$said")"
 exit $failed
