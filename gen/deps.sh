@@ -2,16 +2,19 @@
 # deps.sh -- the one list of system packages; installs those that are missing, and nothing else.
 #   gen/deps.sh build    what gen and the training binaries need
 #   gen/deps.sh test     that, and what the tests need besides
+#   gen/deps.sh demo     what gen and the training binaries need, and texts to train on
 set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
+texts=(fortunes fortunes-min)
 
 case ${1:-} in
 build) want=("${build[@]}") ;;
 test) want=("${build[@]}" "${tests[@]}") ;;
+demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
-    echo "usage: gen/deps.sh build|test" >&2
+    echo "usage: gen/deps.sh build|test|demo" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,105 @@
+#!/bin/bash
+# Masked language modelling, from raw text to a probed model in minutes: `make demo-mlm [DATA=FILE|FOLDER]`.
+#
+# Text: the fortunes that Debian packs, or DATA (lines of text, or .jsonl with a text a row). The text is packed and its
+# words are counted, recipes/mlm_tiny.lua is built for so many and wider than it is, trained, and asked for words.
+# Prints every command of interest before it runs it. All files go into out/demo_mlm, which is made anew each time,
+# and out/mlm_tiny.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+unset MAKEFLAGS MAKELEVEL        # of a make that started this
+gen=out/.gen/gen
+here=out/demo_mlm
+length=32 words=3000 share=0.1   # tokens of a sample; words of the vocabulary; samples for validation
+
+die() {
+    echo "demo-mlm: $1" >&2
+    exit 1
+}
+run() {
+    printf '$'
+    printf ' %q' "$@"
+    echo
+    "$@" || die "the command above ended with $?"
+}
+say() { printf '\n-- %s\n' "$*"; }
+
+# Sayings of the package, a line each, in lower case, punctuation apart from words, without pictures; of long ones
+# a line for each `length` - 2 words. In an order that is always the same, so that the last ones are like the others.
+sayings() {
+    local from=/usr/share/games/fortunes file
+    [ -d $from ] || die "no $from: name a text with make demo-mlm DATA=FILE"
+    for file in "$from"/*; do
+        case $file in *.dat | *.u8 | */ascii-art) continue ;; esac
+        cat "$file"
+        echo %
+    done | tr -d '\b' | LC_ALL=C awk -v most=$((length - 2)) '
+        /^%$/ {
+            n = split(saying, word, " ")
+            for (i = 1; i <= n; i++) printf "%s%s", word[i], i == n || i % most == 0 ? "\n" : " "
+            saying = ""
+            next
+        }
+        { gsub(/[^A-Za-z0-9\047\200-\377]/, " & "); saying = saying " " tolower($0) }' |
+        LC_ALL=C sort -u | awk 'NF >= 5 { printf "%d %s\n", NR * 7919 % 20011, $0 }' | LC_ALL=C sort -n -s -k1,1 | cut -d' ' -f2-
+}
+
+# Nats a word of the validation when each is guessed by its frequency in the rest: $1 the text, a sample a line; $2 its
+# vocabulary. Words that are not in it are one.
+entropy() {
+    sed -n 's/^  "\(.*\)": [0-9]*,\{0,1\}$/\1/p' "$2" | sed 's/\\\(["\\]\)/\1/g' >$here/words.txt
+    awk -v share=$share 'NR == FNR { known[$0] = 1; next }
+        NF >= 5 { line[++n] = $0 }
+        END {
+            for (k = 1; k <= n; k++) {
+                m = split(line[k], word, " ")
+                for (i = 1; i <= m; i++) {
+                    w = word[i] in known ? word[i] : "[UNK]"
+                    if (k <= n - int(n * share)) { count[w]++; all++ } else { seen[w]++; some++ }
+                }
+            }
+            for (w in seen) h -= seen[w] / some * log((count[w] + 0.5) / all)
+            printf "%.4f", h
+        }' $here/words.txt "$1"
+}
+
+own=${1:-}
+began=$SECONDS
+rm -rf $here
+mkdir -p $here
+text=$own
+if [ -z "$own" ]; then
+    text=$here/sayings.txt
+    sayings >$text || die "could not read the fortunes"
+    say "text: $(wc -lw <$text | awk '{ print $1 " lines, " $2 " words" }') of Debian's fortunes, such as"
+    head -n 3 $text
+fi
+
+say "the words of the text are counted, its lines become rows of them"
+run $gen pack --format corpus --tokenizer words --vocab $words --max-length $length -o $here/text.safetensors "$text"
+vocab=$(grep -c '^  "' $here/tokenizer.json)
+
+say "a recipe for this vocabulary becomes a program"
+run $gen recipes/mlm_tiny.lua model.vocab="$vocab" model.hidden=64 model.heads=4
+echo "\$ make -C out/mlm_tiny"
+make -s -j "$(nproc)" -C out/mlm_tiny >/dev/null || die "out/mlm_tiny does not build"
+
+say "training: words that are hidden, from those around them"
+run out/mlm_tiny/run.sh --data $here/text.safetensors --eval-share $share --epochs 8 --lr 3e-3 --log-every 200 2>&1 |
+    tee $here/run.log
+[ "${PIPESTATUS[0]}" = 0 ] || exit 1
+
+say "what it says of other texts"
+run out/mlm_tiny/run.sh --probe "it is not the end of the [MASK] ."
+run out/mlm_tiny/run.sh --probe "i do not [MASK] what you mean ."
+
+loss=$(sed -n 's/.*eval loss \([0-9.]*\).*/\1/p' $here/run.log | tail -n 1)
+echo
+echo "-- done in $((SECONDS - began)) s"
+if [ -z "$own" ]; then
+    unigram=$(entropy $text $here/tokenizer.json)
+    echo "validation, nats a hidden word: trained $loss; every word by its frequency $unigram"
+    awk -v a="$loss" -v b="$unigram" 'BEGIN { exit !(a != "" && a < b - 0.5) }' ||
+        die "the trained model is not 0.5 nats below $unigram"
+fi
+echo "the run: out/mlm_tiny/run; weights by the original's names, vocabulary and losses: out/mlm_tiny/run/.mlm_pretrained_v3"
