@@ -4,7 +4,7 @@
 # Text: the fortunes that Debian packs, or DATA (lines of text, or .jsonl with a text a row). The text is packed and its
 # words are counted, recipes/mlm_tiny.lua is built for so many and wider than it is, trained, and asked for words.
 # Prints every command of interest before it runs it. All files go into out/demo_mlm, which is made anew each time,
-# and out/mlm_tiny.
+# and out/mlm_tiny, where an earlier run is moved aside.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 unset MAKEFLAGS MAKELEVEL        # of a make that started this
@@ -85,8 +85,8 @@ echo "\$ make -C out/mlm_tiny"
 make -s -j "$(nproc)" -C out/mlm_tiny >/dev/null || die "out/mlm_tiny does not build"
 
 say "training: words that are hidden, from those around them"
-run out/mlm_tiny/run.sh --data $here/text.safetensors --eval-share $share --epochs 8 --lr 3e-3 --log-every 200 2>&1 |
-    tee $here/run.log
+run out/mlm_tiny/run.sh --data $here/text.safetensors --tokenizer $here/tokenizer.json --eval-share $share \
+    --epochs 8 --lr 3e-3 --log-every 200 --force 2>&1 | tee $here/run.log
 [ "${PIPESTATUS[0]}" = 0 ] || exit 1
 
 say "what it says of other texts"
