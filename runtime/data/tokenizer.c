@@ -38,11 +38,6 @@ int model_id(const Tokenizer *t, const char *token)
                   : tokens_id(wordpiece_tokens(t->words), token, strlen(token), false);
 }
 
-int model_unknown(const Tokenizer *t)
-{
-    return t->bpe ? bpe_unknown(t->bpe) : wordpiece_unknown(t->words);
-}
-
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n)
 {
     return t->bpe ? bpe_bytes(t->bpe, id, n) : tokens_text(wordpiece_tokens(t->words), id, n);
@@ -289,6 +284,13 @@ int tokenizer_pad(const Tokenizer *t)
     return t->pad;
 }
 
+int tokenizer_unknown(const Tokenizer *t)
+{
+    if (t->bytes)
+        return -1;
+    return t->bpe ? bpe_unknown(t->bpe) : wordpiece_unknown(t->words);
+}
+
 static bool ids_hold(const Ids *ids, int32_t id)
 {
     for (size_t i = 0; i < ids->n; i++)
@@ -304,7 +306,7 @@ bool tokenizer_special(const Tokenizer *t, int32_t id)
     if (t->bytes)
         return id == t->eos;
     const Added *a = added_of(t, id);
-    return id != model_unknown(t) &&
+    return id != tokenizer_unknown(t) &&
            (id == t->bos || id == t->mask || id == t->pad || (a && a->special) ||
             tokenizer_ends(t, id) || ids_hold(&t->prefix, id) || ids_hold(&t->suffix, id));
 }

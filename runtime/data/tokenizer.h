@@ -31,6 +31,7 @@ int tokenizer_bos(const Tokenizer *t);
  * tokenizer_config.json, else [MASK] and [PAD]; -1: none. */
 int tokenizer_mask(const Tokenizer *t);
 int tokenizer_pad(const Tokenizer *t);
+int tokenizer_unknown(const Tokenizer *t);               /* stands for words it has not; -1: none */
 /* id is no part of a text: an added token marked special, one of the above, or one that encode puts
  * around. The unknown token stands for a word and is none. */
 bool tokenizer_special(const Tokenizer *t, int32_t id);

@@ -150,7 +150,6 @@ char *decode_load(Tokenizer *t, const cJSON *d);
 /* ---- tokenizer.c ------------------------------------------------------------------------------ */
 
 int model_id(const Tokenizer *t, const char *token);     /* as written in the file; -1: none */
-int model_unknown(const Tokenizer *t);                   /* -1: none */
 /* What id stands for, bytes or a word; NULL: no such id. */
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n);
 

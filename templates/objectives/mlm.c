@@ -246,7 +246,7 @@ static const float *logits_at(int64_t place)
 static void print_best(const Tokenizer *t, const float *logits)
 {
     int32_t best[BEST];
-    int n = 0, ids = tokenizer_size(t);
+    int n = 0, ids = tokenizer_size(t), unknown = tokenizer_unknown(t);
     double most = logits[0], sum = 0;
     for (int32_t v = 1; v < V; v++)
         most = logits[v] > most ? logits[v] : most;
@@ -256,7 +256,7 @@ static void print_best(const Tokenizer *t, const float *logits)
         int k = n;               /* place of v among the best so far */
         while (k > 0 && logits[v] > logits[best[k - 1]])
             k--;
-        if (k == BEST || tokenizer_special(t, v))
+        if (k == BEST || v == unknown || tokenizer_special(t, v))
             continue;
         n += n < BEST;
         memmove(&best[k + 1], &best[k], sizeof *best * (size_t)(n - k - 1));
@@ -442,4 +442,6 @@ static void finished(const Flags *f, const WeightFolders folder)
 }
 
 static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
-const ObjectiveHooks objective_hooks = {.use = uses, .write = write_own, .finished = finished};
+static const char *const files[] = {own_folder, NULL};
+const ObjectiveHooks objective_hooks = {
+    .use = uses, .write = write_own, .files = files, .dated = true, .finished = finished};
