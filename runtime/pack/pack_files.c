@@ -593,15 +593,41 @@ static char *expected_path(Work *w, const char *folder)
     return cache_path(folder, hex);
 }
 
-/* The new folder `temp` gets the name of what is in it, unless another program was faster. */
-static void cache_commit(Pack *p, char *temp, const char *final)
+/* The records, and the tokenizer that was made with them. */
+static bool cache_whole(const PackOptions *o, const char *path)
 {
-    char *to = format("%.*s", (int)(strrchr(final, '/') - final), final);
-    if (!p->error.text && rename(temp, to) && !file_named(final))
-        pack_fail(p, EXIT_IO, (Place){to, 0}, format("rename: %s", strerror(errno)));
-    char *error = folder_exists(temp) ? folder_remove(temp) : NULL;
-    free(error);
+    static const char *const made[] = {"tokenizer.json", "tokenizer_hf.json"};
+    bool whole = file_named(path);
+    for (int i = 0; i < 2 && !strcmp(o->tokenizer, "words"); i++) {
+        char *file = format("%.*s%s", (int)(strrchr(path, '/') + 1 - path), path, made[i]);
+        whole = whole && file_named(file);
+        free(file);
+    }
+    return whole;
+}
+
+/* The new folder `temp` gets the name of what is in it, unless another program was faster; what is
+ * left there of one that is not whole goes. */
+static void cache_commit(Pack *p, const PackOptions *o, const char *temp, const char *final)
+{
+    char *to = format("%.*s", (int)(strrchr(final, '/') - final), final), *error = NULL;
+    if (!p->error.text && rename(temp, to) && !cache_whole(o, final)) {
+        error = folder_exists(to) ? folder_remove(to) : NULL;
+        if (!error && rename(temp, to))
+            error = format("%s: rename: %s", to, strerror(errno));
+    }
+    if (error)
+        pack_fail(p, EXIT_IO, (Place){0}, error);
+    free(folder_exists(temp) ? folder_remove(temp) : NULL);
     free(to);
+}
+
+/* A folder to pack in, of this process alone. malloc'ed. */
+static char *cache_temp(const char *folder)
+{
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    return format("%s/packing-%s-%ld", folder, host, (long)getpid());
 }
 
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
@@ -610,12 +636,14 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
     char hex[SHA256_HEX];
     Work w = work_begin(o);
     Pack *p = &w.pack;
-    char *temp = format("%s/packing-%ld", folder, (long)getpid());
+    char *temp = cache_temp(folder);
     char *out = format("%s/records.safetensors", temp);
     *path = p->error.text ? NULL : expected_path(&w, folder);
-    *found = !p->error.text && *path && file_named(*path);
+    *found = !p->error.text && *path && cache_whole(o, *path);
     if (!*found && !p->error.text) {
-        char *error = folder_make_parents(out);
+        /* what a process that had our number was killed at */
+        char *error = folder_exists(temp) ? folder_remove(temp) : NULL;
+        error = error ? error : folder_make_parents(out);
         if (error)
             pack_fail(p, EXIT_IO, (Place){0}, error);
         p->out = out;
@@ -623,7 +651,7 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
         char *final = p->error.text ? NULL : cache_path(folder, hex);
         if (final && *path && strcmp(final, *path))
             pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while it was read"));
-        cache_commit(p, temp, final ? final : out);
+        cache_commit(p, o, temp, final ? final : out);
         free(*path);
         p->out = *path = final;
         if (!p->error.text)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/data/recordfile.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/workers.h"
 #include "runtime/files/folder.h"
@@ -62,7 +63,8 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
         while (n && beside[n - 1] != '/')
             n--;
         if (!beside)
-            die(EXIT_CONFIG, "--tokenizer words counts those of --data, which is missing");
+            die(EXIT_CONFIG, "--tokenizer words counts those of --data, which is missing: --tokenizer "
+                "FILE names the tokenizer.json of the records that were trained on");
         return format("%.*stokenizer.json", n, beside);
     }
     if (*f->tokenizer)
@@ -73,6 +75,17 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
         "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words" : "bytes",
         *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
                                                       : "or --init-from of a folder that has one");
+}
+
+/* What was packed before may be damaged since. */
+static void check_found(const char *flag, const char *path)
+{
+    RecordFile f;
+    char *error = recordfile_open(&f, path);
+    if (error)
+        die(EXIT_DATA, "--%s was packed before, but %s: remove that folder, and it is packed anew",
+            flag, error);
+    recordfile_close(&f);
 }
 
 /* The file that raw data make, malloc'ed; NULL: `paths` names record files. */
@@ -112,12 +125,15 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     PackError e = pack_cached(&o, folder, summary, &path, &found);
     fclose(summary);
     char *line = format("%d", e.at.line);
-    char *built = e.code != EXIT_DATA ? format("%s", "")
+    bool names_it = e.text && !strncmp(e.at.file ? e.at.file : e.text, tokenizer, strlen(tokenizer));
+    char *built = e.code != EXIT_DATA || of->own_targets ? format("%s", "")
                 : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
                          model_words(m, "data.kind"));
     if (e.text)
-        die(e.code, "--%s: %s%s%s%s%s%s", flag, e.at.file ? e.at.file : "", e.at.line ? ":" : "",
+        die(e.code, "--%s: %s%s%s%s%s%s", names_it ? "tokenizer" : flag, e.at.file ? e.at.file : "", e.at.line ? ":" : "",
             e.at.line ? line : "", e.at.file ? ": " : "", e.text, built);
+    if (found)
+        check_found(flag, path);
     if (found)
         note("data: --%s was packed before: %s", flag, path);
     else
@@ -148,9 +164,13 @@ static char *record_files(const Flags *f, const Model *m, const DataShape *of,
 static void check_flags(const Flags *f)
 {
     if (f->eval_share > 0 && *f->eval_data)
-        die(EXIT_CONFIG, "--eval-share and --eval-data both say what to validate on: want one");
+        die(EXIT_CONFIG, "--eval-share%s and --eval-data both say what to validate on: want one%s",
+            f->given[FLAG_eval_share] ? "" : " of the recipe",
+            f->given[FLAG_eval_share] ? "" : "; --eval-share 0 leaves that of the recipe out");
     if (f->eval_share > 0 && !*f->data)
-        die(EXIT_CONFIG, "--eval-share is a share of --data, which is missing");
+        die(EXIT_CONFIG, "%s", f->given[FLAG_eval_share]
+            ? "--eval-share is a share of --data, which is missing"
+            : "--data is missing: the recipe validates on a share of it");
     if (f->max_samples && !*f->data)
         die(EXIT_CONFIG, "--max-samples is of --data, which is missing");
     if (strcmp(f->data, "-") == 0 && strcmp(f->eval_data, "-") == 0)

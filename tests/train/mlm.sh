@@ -106,6 +106,25 @@ done
 verdict "short reviews are left out" "$(grep -q ' [1-9][0-9]* with too few words' "$scratch/log" &&
     grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205$' "$scratch/said" || cat "$scratch/said")"
 
+# A cache that lost a part is made anew, a damaged one named; a killed program's folder is in nobody's way.
+again() { "$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 \
+    --init-from none --steps 2 --out "$scratch/raw" "$@" >"$scratch/log" 2>&1; }
+cache=$(echo "$scratch"/raw/.dataset_cache/*)
+mkdir "$scratch/raw/.dataset_cache/packing-elsewhere-1"
+for file in records.safetensors tokenizer.json tokenizer_hf.json; do
+    rm "$cache/$file"
+    again
+    verdict "a cache without $file" "$([ $? = 0 ] && cmp "$scratch/packed/$file" "$cache/$file" 2>&1 || tail -n 1 "$scratch/log")"
+done
+truncate -s -8 "$cache/records.safetensors"
+again
+verdict "a damaged cache" "$([ $? = 88 ] && grep -q '^rank .*--data was packed before, but .*packed anew$' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
+rm -r "$cache"
+again --force
+verdict "its own folder is told and moved" "$(grep -q '^in .* are .*, \.mlm_pretrained_v3/' "$scratch/log" &&
+    [ -d "$scratch/raw/aside-1/.mlm_pretrained_v3" ] || cat "$scratch/log")"
+
 # ---- refused --------------------------------------------------
 
 refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
@@ -133,6 +152,8 @@ refused mlm_microbert "windows of text" 83 "packed documents, but this binary wa
     --data $ref/gpt2_tiny/tokens.safetensors
 refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
     --data "$scratch/imdb"
+refused mlm_microbert "no tokenizer of that name" 80 "--tokenizer: wrods: No such file" \
+    --data "$scratch/imdb" --tokenizer wrods
 refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants imdb or corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
