@@ -444,8 +444,4 @@ static void finished(const Flags *f, const WeightFolders folder)
 static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
 static const char *const files[] = {own_folder, NULL};
 const ObjectiveHooks objective_hooks = {
-<<<<<<< Updated upstream
     .use = uses, .write = write_own, .files = files, .dated = true, .finished = finished};
-=======
-    .use = uses, .write = write_own, .files = files, .finished = finished};
->>>>>>> Stashed changes
