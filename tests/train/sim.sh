@@ -17,12 +17,7 @@ qwen2_lora qwen2_lora
 qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
-<<<<<<< HEAD
-post_norm.bf16 post_norm precision=bf16
-norm_then_residual norm_then_residual memory.recompute=block
 mlm_microbert.fp16 mlm_microbert precision=fp16
-=======
->>>>>>> e0ab5e1 (wip)
 "
 ranks="
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
@@ -31,14 +26,11 @@ qwen2_dropout.folded.2x2x2 qwen2_dropout lora.fold=all gpus=2 batch.micro=2 comm
 others=
 if [ -n "$FULL" ]; then
     programs+="
-<<<<<<< HEAD
 gpt2_tiny.fp16 gpt2_tiny precision=fp16
 gpt2_dropout gpt2_dropout memory.recompute=block
-=======
 qwen2_tiny.bf16.8x1 qwen2_tiny precision=bf16 batch.micro=8 batch.accum=1
 post_norm.bf16 post_norm precision=bf16
 norm_then_residual norm_then_residual memory.recompute=block
->>>>>>> e0ab5e1 (wip)
 post_norm post_norm memory.recompute=block
 norm_then_residual.bf16 norm_then_residual precision=bf16
 post_lora post_lora
