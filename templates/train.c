@@ -12,6 +12,7 @@
 
 #include "objective.h"                // the inputs of a step, validation
 #include "runtime/base.h"             // die(), note(), the world of ranks
+#include "runtime/data/vocabulary.h"  // the tokenizer of the records
 #include "runtime/device.h"           // the model's arrays
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
@@ -340,6 +341,7 @@ static void prepare(Run *r)
         die(EXIT_CONFIG, "%s: wants validations: %s", f->patience ? "--patience" : "--keep-best",
             r->evaluates ? "--eval-every N" : "--eval-data FILE or --eval-share X");
     c->fingerprint = data_fingerprint(&r->train);
+    c->tokenizer = vocabulary_beside(&r->train);
     if (c->found)
         checkpoint_agree(c, &model);
     set_schedule(r);

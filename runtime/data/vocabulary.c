@@ -93,3 +93,14 @@ char *vocabulary_file(const char *id, const char *named, const char *const folde
     }
     return NULL;
 }
+
+const char *vocabulary_beside(const Data *data)
+{
+    bool beside = false;
+    if (data->folder && data->tokenizer) {
+        char *path = folder_join(data->folder, "tokenizer.json");
+        beside = has_id(path, data->tokenizer);
+        free(path);
+    }
+    return beside ? data->folder : NULL;
+}

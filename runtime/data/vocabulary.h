@@ -18,6 +18,8 @@ void vocabulary_check(const char *const folder[], int nfolders, const Data *data
  * it, for messages. */
 Tokenizer *vocabulary_load(const char *flag, const char *named, const char *const folder[],
                            int nfolders, int64_t vocab);
+/* The folder of the data when its tokenizer.json is the one they were made with; else NULL. */
+const char *vocabulary_beside(const Data *data);
 /* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
  * there is none. Names may be "" and folders NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);

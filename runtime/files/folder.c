@@ -284,7 +284,7 @@ static char *copy_block(int in, const char *from, int out, const char *to, char 
     return k < 0 ? failed(from, "read") : put(out, to, block, *n);
 }
 
-static char *copy(const char *source, const char *folder, const char *name, cJSON *manifest)
+char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest)
 {
     char *from = folder_join(source, name), *to = folder_join(folder, name), *error = NULL;
     int in = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -343,7 +343,7 @@ char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest
         char *path = folder_join(source, list[i]->d_name);
         struct stat s;
         if (!error && stat(path, &s) == 0 && S_ISREG(s.st_mode))
-            error = copy(source, folder, list[i]->d_name, manifest);
+            error = folder_copy(source, folder, list[i]->d_name, manifest);
         free(path);
         free(list[i]);
     }

@@ -40,6 +40,8 @@ char *folder_write_json(const char *folder, const char *name, const cJSON *json,
 cJSON *folder_read_json(const char *folder, const char *name, size_t max, char **error);
 /* The same for a file of ours: no symbolic link is followed. */
 cJSON *folder_read_own(const char *folder, const char *name, size_t max, char **error);
+/* A file, byte for byte; into the manifest, which may be NULL. */
+char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest);
 /* Files of a model folder beside config.json and the weights (tokenizer, chat template, remote
  * code), byte for byte. */
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);

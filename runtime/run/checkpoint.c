@@ -222,6 +222,17 @@ static char *write_manifest(cJSON *manifest, const Model *m, int64_t step, const
     return folder_write_json(folder, "files.json", manifest, NULL);
 }
 
+/* Without it weights would not say which ids they mean. */
+static char *copy_tokenizer(const Checkpoints *c, const char *temp, cJSON *manifest)
+{
+    char *to = folder_join(temp, "tokenizer.json"), *error = NULL,
+         *from = c->tokenizer ? folder_join(c->tokenizer, "tokenizer.json") : NULL;
+    if (from && file_named(from) && !file_named(to))
+        error = folder_copy(c->tokenizer, temp, "tokenizer.json", manifest);
+    free(from), free(to);
+    return error;
+}
+
 static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                          const cJSON *trainer, const char *temp)
 {
@@ -234,6 +245,8 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
     } else {
         error = hf_write_model(m, temp, c->source, false, HF_SHARD_BYTES, manifest);
     }
+    if (!error)
+        error = copy_tokenizer(c, temp, manifest);
     if (!error)
         error = write_optimizer(m, temp, manifest);
     if (!error) {
