@@ -1,7 +1,8 @@
 /* tile.h -- a small fp32 product for blocks in the cache: attention's blocks, low-rank updates.
  *
  * In:    A with any strides, B and C with contiguous rows, floats.
- * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element summed in the order of k.
+ * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element summed in the order of k, but beside
+ *        the last whole vector of a row, where A's rows are contiguous: there a lane sums its own.
  * Method: TILE_ROWS x 4 vectors of C stay in registers; rows of B are loaded, A is broadcast. */
 #ifndef DIECAST_KERNELS_TILE_H
 #define DIECAST_KERNELS_TILE_H
@@ -16,7 +17,8 @@ enum {
     TILE_LANES = 8,
     TILE_ROWS = 3,               /* 12 of 16 */
 #endif
-    TILE_VECTORS = 4
+    TILE_VECTORS = 4,
+    TILE_COLUMN = 256            /* of B at a time */
 };
 
 typedef float TileVec __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
@@ -60,6 +62,30 @@ static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int
         tile_registers_(p, i, j, 1, vectors);
 }
 
+/* Column j of C, A's rows being contiguous: as in heads of 2, where a row of C is no vector. */
+static inline void tile_column_(const Tile *p, int64_t j)
+{
+    _Alignas(64) float column[TILE_COLUMN];
+    for (int64_t l0 = 0; l0 < p->k; l0 += TILE_COLUMN) {
+        const int64_t n = p->k - l0 < TILE_COLUMN ? p->k - l0 : TILE_COLUMN;
+        const int64_t whole = n / TILE_LANES * TILE_LANES;
+        for (int64_t l = 0; l < n; l++)
+            column[l] = p->b[(l0 + l) * p->ldb + j];
+        for (int64_t i = 0; i < p->m; i++) {
+            const float *a = p->a + i * p->ai + l0;
+            float *c = p->c + i * p->ldc + j, sum = p->add || l0 ? *c : 0;
+            TileVec acc = { 0 };
+            for (int64_t l = 0; l < whole; l += TILE_LANES)
+                acc += *(const TileVec *)(a + l) * *(const TileVec *)(column + l);
+            for (int l = 0; l < TILE_LANES; l++)
+                sum += acc[l];
+            for (int64_t l = whole; l < n; l++)
+                sum += a[l] * column[l];
+            *c = sum;
+        }
+    }
+}
+
 static inline void tile_product(const Tile *p)
 {
     int64_t j = 0;
@@ -67,6 +93,8 @@ static inline void tile_product(const Tile *p)
         tile_strip_(p, j, TILE_VECTORS);
     for (; j + TILE_LANES <= p->n; j += TILE_LANES)
         tile_strip_(p, j, 1);
+    for (; j < p->n && p->al == 1 && p->k >= TILE_LANES; j++)
+        tile_column_(p, j);
     for (; j < p->n; j++)
         for (int64_t i = 0; i < p->m; i++) {
             float sum = p->add ? p->c[i * p->ldc + j] : 0;
