@@ -23,9 +23,15 @@ bool records_train(const Flags *f)
     return *f->data;
 }
 
+/* The recipe's share is one of --data, where --eval-data does not say what to validate on. */
+static double share_of(const Flags *f)
+{
+    return f->given[FLAG_eval_share] || (*f->data && !*f->eval_data) ? f->eval_share : 0;
+}
+
 bool records_validate(const Flags *f)
 {
-    return *f->eval_data || f->eval_share > 0;
+    return *f->eval_data || share_of(f) > 0;
 }
 
 /* ---- raw data -------------------------------------------------------------------------------- */
@@ -163,15 +169,11 @@ static char *record_files(const Flags *f, const Model *m, const DataShape *of,
 
 static void check_flags(const Flags *f)
 {
-    if (f->eval_share > 0 && *f->eval_data)
-        die(EXIT_CONFIG, "--eval-share%s and --eval-data both say what to validate on: want one%s",
-            f->given[FLAG_eval_share] ? "" : " of the recipe",
-            f->given[FLAG_eval_share] ? "" : "; --eval-share 0 leaves that of the recipe out");
-    if (f->eval_share > 0 && !*f->data)
-        die(EXIT_CONFIG, "%s", f->given[FLAG_eval_share]
-            ? "--eval-share is a share of --data, which is missing"
-            : "--data is missing: the recipe validates on a share of it");
-    if (f->max_samples && !*f->data)
+    if (share_of(f) > 0 && *f->eval_data)
+        die(EXIT_CONFIG, "--eval-share and --eval-data both say what to validate on: want one");
+    if (share_of(f) > 0 && !*f->data)
+        die(EXIT_CONFIG, "--eval-share is a share of --data, which is missing");
+    if (f->given[FLAG_max_samples] && f->max_samples && !*f->data)
         die(EXIT_CONFIG, "--max-samples is of --data, which is missing");
     if (strcmp(f->data, "-") == 0 && strcmp(f->eval_data, "-") == 0)
         die(EXIT_CONFIG, "--data and --eval-data: standard input can be read once");
@@ -189,7 +191,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)
         eval_files = record_files(f, m, &of, rules, "eval-data", f->eval_data, files);
-    of.share = f->eval_share;
+    of.share = share_of(f);
     of.most = f->max_samples;
     if (trains)
         data_open(train, files, m, &of, (uint64_t)f->seed, false);
