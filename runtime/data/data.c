@@ -246,14 +246,15 @@ static void fill_bins(Data *d)
 
 /* No micro-batch has more targets than go through the head: training takes samples in any order,
  * evaluation in that of the files. */
-static void check_bound(const Data *d, const char *paths, const Model *m)
+static void check_bound(const Data *d, const DataShape *of, const char *paths, const Model *m)
 {
     int64_t *samples = calloc((size_t)d->T + 1, sizeof *samples);    /* by number of targets */
     int64_t most = 0, batch = 0, all = 0;
     if (!samples)
         die(EXIT_INTERNAL, "out of memory for the count of targets");
     for (int64_t i = 0; i < d->n; i++) {
-        int64_t n = sample_targets(d, i);
+        Piece row = piece_at(d, i);
+        int64_t n = of->own_targets ? of->takes(chosen(&row)) : sample_targets(d, i);
         samples[n]++;
         all += n;
         batch = i % d->micro ? batch + n : n;
@@ -368,7 +369,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
     if (of->targets)
-        check_bound(d, paths, m);
+        check_bound(d, of, paths, m);
     start_order(d);
 }
 

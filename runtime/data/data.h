@@ -58,6 +58,7 @@ typedef struct {
     /* The objective takes rows as they are, by data_row(), and finds targets itself among all tokens
      * whose mask is 1; else a target is what follows a token. */
     bool own_targets;
+    int64_t (*takes)(int64_t may);       /* of so many in a row; where `targets` is to be checked */
     /* Of all samples in the order of the files the first `most` (0: all) count, and of those the last
      * `share` (0 to 1) are the evaluation's, the others for training; 0: all are for both. */
     int64_t most;

@@ -34,10 +34,10 @@ static bool may_choose(const MaskSample *s, int64_t i)
     return !s->may || s->may[i];
 }
 
-static int64_t exactly(const MaskRule *r, int64_t n)
+int64_t masks_exactly(const MaskRule *r, int64_t may)
 {
-    int64_t k = (int64_t)(r->share * (double)n);
-    return n == 0 ? 0 : k < 1 ? 1 : k;
+    int64_t k = (int64_t)(r->share * (double)may);
+    return may == 0 ? 0 : k < 1 ? 1 : k;
 }
 
 int64_t masks_work(int64_t n)
@@ -56,7 +56,7 @@ int64_t masks_count(const MaskRule *r, const MaskSample *s)
             draw(r, s, i, word);
         n += r->select == MASKS_exact || word[0] < below(r->share);
     }
-    return r->select == MASKS_exact ? exactly(r, n) : n;
+    return r->select == MASKS_exact ? masks_exactly(r, n) : n;
 }
 
 static int by_word(const void *a, const void *b)
@@ -93,7 +93,7 @@ int64_t masks_draw(const MaskRule *r, const MaskSample *s, int32_t *input, int32
     n = may;
     if (r->select == MASKS_exact) {
         qsort(drawn, (size_t)may, sizeof *drawn, by_word);
-        n = exactly(r, may);
+        n = masks_exactly(r, may);
     }
     for (int64_t k = 0; k < n; k++) {
         int64_t i = drawn[k].place;

@@ -36,6 +36,8 @@ typedef struct {
 
 /* Bytes of the work space that a sample of at most n tokens wants. */
 int64_t masks_work(int64_t n);
+/* MASKS_exact: how many are chosen of so many that may be. */
+int64_t masks_exactly(const MaskRule *r, int64_t may);
 /* How many are chosen; as masks_draw() does. */
 int64_t masks_count(const MaskRule *r, const MaskSample *s);
 /* input (n): what the model sees; label (n): the token where it is chosen, else -1. Returns how many

@@ -40,9 +40,15 @@ static void take_ids(const Data *d, const char *files)
     tokenizer_in = d->folder;
 }
 
+static int64_t takes(int64_t may)
+{
+    return masks_exactly(&hides, may);
+}
+
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true};
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true,
+                          .targets = hides.select == MASKS_exact ? N : 0, .takes = takes};
     const RecordRules rules = {.format = "corpus"};
     hides.seed = (uint64_t)f->seed;
     records_open(f, &model, &of, &rules, train, eval);

@@ -9,7 +9,7 @@ mlm_bert mlm_bert
 mlm_dropout mlm_dropout
 mlm_dropout.2x1x4 mlm_dropout gpus=2 batch.accum=1
 mlm_dropout.bf16.again mlm_dropout precision=bf16 memory.recompute=block
-mlm_untrained mlm_microbert model.layers=4 model.vocab=10005 seq.max=128 mlm.share=1 batch.accum=1
+mlm_untrained mlm_microbert model.layers=4 model.vocab=10005 seq.max=128 mlm.share=1 batch.accum=1 batch.targets=128
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
@@ -107,19 +107,22 @@ verdict "short reviews are left out" "$(grep -q ' [1-9][0-9]* with too few words
     grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205$' "$scratch/said" || cat "$scratch/said")"
 
 # A cache that lost a part is made anew, a damaged one named; a killed program's folder is in nobody's way.
-again() { "$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 \
-    --init-from none --steps 2 --out "$scratch/raw" "$@" >"$scratch/log" 2>&1; }
+again() {
+    "$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 \
+        --eval-share 0.25 --init-from none --steps 2 --out "$scratch/raw" "$@" >"$scratch/log" 2>&1
+}
 cache=$(echo "$scratch"/raw/.dataset_cache/*)
 mkdir "$scratch/raw/.dataset_cache/packing-elsewhere-1"
 for file in records.safetensors tokenizer.json tokenizer_hf.json; do
     rm "$cache/$file"
     again
-    verdict "a cache without $file" "$([ $? = 0 ] && cmp "$scratch/packed/$file" "$cache/$file" 2>&1 || tail -n 1 "$scratch/log")"
+    verdict "a cache without $file" \
+        "$([ $? = 0 ] && cmp "$scratch/packed/$file" "$cache/$file" 2>&1 || tail -n 1 "$scratch/log")"
 done
 truncate -s -8 "$cache/records.safetensors"
 again
-verdict "a damaged cache" "$([ $? = 88 ] && grep -q '^rank .*--data was packed before, but .*packed anew$' "$scratch/log" ||
-    tail -n 1 "$scratch/log")"
+verdict "a damaged cache" "$([ $? = 88 ] &&
+    grep -q '^rank .*--data was packed before, but .*packed anew$' "$scratch/log" || tail -n 1 "$scratch/log")"
 rm -r "$cache"
 again --force
 verdict "its own folder is told and moved" "$(grep -q '^in .* are .*, \.mlm_pretrained_v3/' "$scratch/log" &&
@@ -139,8 +142,10 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
 "$work/mlm_microbert/train" --out "$scratch/raw" --export "$scratch/model" >"$scratch/log" 2>&1 ||
     verdict export "$(tail -n 1 "$scratch/log")"
 verdict "exported tokenizer" "$(cmp "$scratch"/{packed,model}/tokenizer.json 2>&1)"
-line=$("$work/mlm_microbert/train" --out "$scratch/none" --init-from "$scratch/model" --data $ref/mlm_bert/tokens.safetensors 2>&1)
-verdict "exported weights, other words" "$([ $? = 83 ] && grep -q "model/tokenizer.json is crc32c.*: make it again" <<<"$line" || echo "$line")"
+line=$("$work/mlm_microbert/train" --out "$scratch/none" --init-from "$scratch/model" \
+    --data $ref/mlm_bert/tokens.safetensors 2>&1)
+verdict "exported weights, other words" \
+    "$([ $? = 83 ] && grep -q "model/tokenizer.json is crc32c.*: make it again" <<<"$line" || echo "$line")"
 # 300 words; a vocabulary that cannot hide any
 seq 300 | paste -d' ' - - - - - - - - - - >"$scratch/words.txt"
 mkdir "$scratch/maskless"
@@ -156,6 +161,10 @@ refused mlm_microbert "records without a mask" 83 "has no token that hides a wor
 refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=305" --data "$scratch/words.safetensors"
 refused mlm_untrained "records of another tokenizer" 83 "with the same --tokenizer" \
     --data $ref/mlm_microbert/tokens.safetensors --eval-data "$scratch/words.safetensors"
+seq 300 | paste -s -d' ' >"$scratch/long.txt"
+cat "$scratch/words.txt" >>"$scratch/long.txt"
+refused mlm_untrained "more hidden words than rows of the head" 88 "may have 156 targets, .*batch.targets=156" \
+    --data "$scratch/long.txt" --tokenizer words
 refused mlm_microbert "rows to be predicted" 83 "this binary hides words" --data $ref/llama_rows/tokens.safetensors
 refused mlm_microbert "windows of text" 83 "packed documents, but this binary was built for data.kind=rows" \
     --data $ref/gpt2_tiny/tokens.safetensors
