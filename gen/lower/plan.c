@@ -277,7 +277,7 @@ static void merge_in_place(Graph *g)
                     continue;
                 bool fit = out.v->kind == VK_TEMP && in.v->kind == VK_TEMP && stored(out.v) &&
                            stored(in.v) && value_bytes(out.v) == value_bytes(in.v) &&
-                           !out.v->count == !in.v->count;    /* one is no slot of an array */
+                           (must || !out.v->count == !in.v->count);   /* may one share an array */
                 for (int n = 0; n < g->nvalues; n++)
                     saved[n] = *g->values[n];
                 if (fit)

@@ -48,7 +48,8 @@ static int refused(char text[LINE], char **words, int n)
 static void two_values(int k, char **one, char **other)
 {
     static char *const pairs[][2] = {
-        { "3", "4" }, { "0.25", "0.5" }, { "cosine", "linear" }, { "true", "false" } };
+        { "3", "4" },     { "0.25", "0.5" }, { "cosine", "linear" },
+        { "true", "false" }, { "text", "imdb" } };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         Flags f = { 0 };
         char *a = flags_set(&f, k, pairs[i][0]), *b = flags_set(&f, k, pairs[i][1]);
