@@ -41,7 +41,8 @@ sayings() {
             next
         }
         { gsub(/[^A-Za-z0-9\047\200-\377]/, " & "); saying = saying " " tolower($0) }' |
-        LC_ALL=C sort -u | awk 'NF >= 5 { printf "%d %s\n", NR * 7919 % 20011, $0 }' | LC_ALL=C sort -n -s -k1,1 | cut -d' ' -f2-
+        LC_ALL=C sort -u | awk 'NF >= 5 { printf "%d %s\n", NR * 7919 % 20011, $0 }' |
+        LC_ALL=C sort -n -s -k1,1 | cut -d' ' -f2-
 }
 
 # Nats a word of the validation when each is guessed by its frequency in the rest: $1 the text, a sample a line; $2 its
@@ -102,4 +103,4 @@ if [ -z "$own" ]; then
     awk -v a="$loss" -v b="$unigram" 'BEGIN { exit !(a != "" && a < b - 0.5) }' ||
         die "the trained model is not 0.5 nats below $unigram"
 fi
-echo "the run: out/mlm_tiny/run; weights by the original's names, vocabulary and losses: out/mlm_tiny/run/.mlm_pretrained_v3"
+echo "the run: out/mlm_tiny/run; in .mlm_pretrained_v3/ of it: weights by the original's names, vocabulary, losses"

@@ -136,7 +136,8 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
                 : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
                          model_words(m, "data.kind"));
     if (e.text)
-        die(e.code, "--%s: %s%s%s%s%s%s", names_it ? "tokenizer" : flag, e.at.file ? e.at.file : "", e.at.line ? ":" : "",
+        die(e.code, "--%s: %s%s%s%s%s%s", names_it ? "tokenizer" : flag,
+            e.at.file ? e.at.file : "", e.at.line ? ":" : "",
             e.at.line ? line : "", e.at.file ? ": " : "", e.text, built);
     if (found)
         check_found(flag, path);

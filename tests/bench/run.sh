@@ -41,7 +41,8 @@ while read -r case recipe steps modes fields; do
     grep -qw "$case" <<<"$want" || continue
     built=out/bench_$case
     # shellcheck disable=SC2086      # words
-    if ! { out/.gen/gen "recipes/$recipe.lua" target="$TARGET" $fields -o "$built" && make -C "$built"; } >"$tmp/build" 2>&1; then
+    if ! { out/.gen/gen "recipes/$recipe.lua" target="$TARGET" $fields -o "$built" &&
+        make -C "$built"; } >"$tmp/build" 2>&1; then
         tail -n 5 "$tmp/build" >&2
         echo "$case: $recipe does not build" >&2
         failed=1
