@@ -4,38 +4,15 @@
 # Trains recipes/cpu_tiny.lua from scratch on English text (licences that every Debian has, or FILE),
 # then tunes the result on other text with recipes/cpu_tiny_lora.lua. Prints every command of
 # interest before it runs it. All files go into out/quickstart, which is made anew each time.
-set -u
-cd "$(dirname "$0")/.." || exit 2
-unset MAKEFLAGS MAKELEVEL        # of a make that started this
-gen=out/.gen/gen
-here=out/quickstart
+demo=quickstart
+. "$(dirname "$0")/demos/common.sh" || exit 2
 licences=/usr/share/common-licenses
-
-die() {
-    echo "quickstart: $1" >&2
-    exit 1
-}
-run() {
-    printf '$'
-    printf ' %q' "$@"
-    echo
-    "$@" || die "the command above ended with $?"
-}
-build() { make -s -j "$(nproc)" -C "$1" >/dev/null; }
-say() { printf '\n-- %s\n' "$*"; }
 
 # Nats a byte of the text of $1 when each byte is guessed by its frequency alone.
 entropy() {
     od -An -v -tu1 -w1 "$1" | awk '{ count[$1]++ }
         END { for (b in count) h -= count[b] / NR * log(count[b] / NR); printf "%.4f", h }'
 }
-
-# The last validation loss in the log $1; with "first", the first one.
-validation() {
-    sed -n 's/.*eval loss \([0-9.]*\).*/\1/p' "$1" | if [ "${2:-}" = first ]; then head -1; else tail -1; fi
-}
-
-below() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a < b) }'; }
 
 # Four texts: to train and to validate on, to tune and to validate the tuning on; and a prompt.
 texts() {
@@ -61,17 +38,12 @@ texts() {
     tail -c +$((19 * part + 1)) "$1" | head -c $part >$here/tuning-validation.txt
 }
 
-began=$SECONDS
 own=${1:-}
-rm -rf $here
-mkdir -p $here
 texts "$@" || die "could not copy the texts"
 
 say "two recipes become two programs"
 for recipe in cpu_tiny cpu_tiny_lora; do
-    run $gen recipes/$recipe.lua
-    echo "\$ make -C out/$recipe"
-    build out/$recipe || die "out/$recipe does not build"
+    program $recipe
 done
 
 say "texts become token files (a token is a byte here)"
@@ -113,6 +85,6 @@ out/cpu_tiny/step.c         the training step, to be read; recipes/cpu_tiny.lua 
 END
 # Of a text that is not ours nothing is known beforehand: what it did not learn is said, and is no error.
 missed() { if [ -n "$own" ]; then echo "note: $1"; else die "$1"; fi; }
-below "$loss" "$(awk -v h="$unigram" 'BEGIN { print h - 0.5 }')" ||
+below "$loss" "$unigram" 0.5 ||
     missed "the trained model is not clearly below $unigram nats a byte"
 below "$after" "$before" || missed "tuning did not lower its validation loss"

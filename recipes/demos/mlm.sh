@@ -5,24 +5,9 @@
 # words are counted, recipes/mlm_tiny.lua is built for so many and wider than it is, trained, and asked for words.
 # Prints every command of interest before it runs it. All files go into out/demo_mlm, which is made anew each time,
 # and out/mlm_tiny, where an earlier run is moved aside.
-set -u
-cd "$(dirname "$0")/../.." || exit 2
-unset MAKEFLAGS MAKELEVEL        # of a make that started this
-gen=out/.gen/gen
-here=out/demo_mlm
+demo=demo-mlm
+. "$(dirname "$0")/common.sh" || exit 2
 length=32 words=3000 share=0.1   # tokens of a sample; words of the vocabulary; samples for validation
-
-die() {
-    echo "demo-mlm: $1" >&2
-    exit 1
-}
-run() {
-    printf '$'
-    printf ' %q' "$@"
-    echo
-    "$@" || die "the command above ended with $?"
-}
-say() { printf '\n-- %s\n' "$*"; }
 
 # Sayings of the package, a line each, in lower case, punctuation apart from words, without pictures; of long ones
 # a line for each `length` - 2 words. In an order that is always the same, so that the last ones are like the others.
@@ -65,9 +50,6 @@ entropy() {
 }
 
 own=${1:-}
-began=$SECONDS
-rm -rf $here
-mkdir -p $here
 text=$own
 if [ -z "$own" ]; then
     text=$here/sayings.txt
@@ -81,9 +63,7 @@ run $gen pack --format corpus --tokenizer words --vocab $words --max-length $len
 vocab=$(grep -c '^  "' $here/tokenizer.json)
 
 say "a recipe for this vocabulary becomes a program"
-run $gen recipes/mlm_tiny.lua model.vocab="$vocab" model.hidden=64 model.heads=4
-echo "\$ make -C out/mlm_tiny"
-make -s -j "$(nproc)" -C out/mlm_tiny >/dev/null || die "out/mlm_tiny does not build"
+program mlm_tiny model.vocab="$vocab" model.hidden=64 model.heads=4
 
 say "training: words that are hidden, from those around them"
 run out/mlm_tiny/run.sh --data $here/text.safetensors --tokenizer $here/tokenizer.json --eval-share $share \
@@ -94,13 +74,13 @@ say "what it says of other texts"
 run out/mlm_tiny/run.sh --probe "it is not the end of the [MASK] ."
 run out/mlm_tiny/run.sh --probe "i do not [MASK] what you mean ."
 
-loss=$(sed -n 's/.*eval loss \([0-9.]*\).*/\1/p' $here/run.log | tail -n 1)
+loss=$(validation $here/run.log)
 echo
 echo "-- done in $((SECONDS - began)) s"
 if [ -z "$own" ]; then
     unigram=$(entropy $text $here/tokenizer.json)
     echo "validation, nats a hidden word: trained $loss; every word by its frequency $unigram"
-    awk -v a="$loss" -v b="$unigram" 'BEGIN { exit !(a != "" && a < b - 0.5) }' ||
+    below "$loss" "$unigram" 0.5 ||
         die "the trained model is not 0.5 nats below $unigram"
 fi
 echo "the run: out/mlm_tiny/run; in .mlm_pretrained_v3/ of it: weights by the original's names, vocabulary, losses"

@@ -1,0 +1,40 @@
+# shellcheck shell=bash
+# common.sh -- what the scripts here and ../quickstart.sh share. A script sets `demo`, its name before messages, and
+# sources this first: then it stands in the project's root, with an empty folder $here of its own and `gen` in $gen.
+set -u
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
+unset MAKEFLAGS MAKELEVEL        # of a make that started this
+gen=out/.gen/gen
+here=out/${demo//-/_}
+began=$SECONDS
+rm -rf "$here"
+mkdir -p "$here" || exit 1
+
+die() {                 # MESSAGE
+    echo "$demo: $1" >&2
+    exit 1
+}
+run() {                 # COMMAND ...: printed, then run; one that fails ends the script
+    printf '$'
+    printf ' %q' "$@"
+    echo
+    "$@" || die "the command above ended with $?"
+}
+say() { printf '\n-- %s\n' "$*"; }
+
+# program NAME RECIPE-ARGS...: out/NAME/train from a recipe of recipes/
+program() {
+    local name=$1
+    shift
+    run $gen "recipes/$name.lua" "$@"
+    echo "\$ make -C out/$name"
+    make -s -j "$(nproc)" -C "out/$name" >/dev/null || die "out/$name does not build"
+}
+
+# The last validation loss in the log $1; with "first", the first one.
+validation() {
+    sed -n 's/.*eval loss \([0-9.]*\).*/\1/p' "$1" | if [ "${2:-}" = first ]; then head -1; else tail -1; fi
+}
+
+# Whether the number $1 is there and below $2 - $3 (0).
+below() { awk -v a="$1" -v b="$2" -v by="${3:-0}" 'BEGIN { exit !(a != "" && a < b - by) }'; }
