@@ -7,9 +7,8 @@
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/masks.h"       // which words are hidden
+#include "runtime/data/hidden.h"      // rows that hide words
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
-#include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/files/folder.h"     // OUT/.mlm_pretrained_v3
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // weights as files
@@ -19,41 +18,40 @@
 
 //@ metrics
 
-/* The rest of it: the records' tokenizer, --seed. */
-static MaskRule hides = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@};
-static int32_t pad;              /* what follows a text in its row */
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    return (Batch){
+//@ batch
+    };
+}
+
+static HiddenCounts row[B];
+static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
+                        .rule = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@}};
 static const char *tokenizer_of; /* id of the records' tokenizer */
 static const char *tokenizer_in; /* the folder of the records */
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* What the records say of their tokenizer. */
-static void take_ids(const Data *d, const char *files)
-{
-    if (d->mask_id < 0)
-        die(EXIT_MISMATCH, "%s: tokenizer %s has no token that hides a word, such as [MASK]: gen "
-            "pack with that of a masked language model", files, d->tokenizer);
-    hides.mask = (int32_t)d->mask_id;
-    hides.ids = (int32_t)d->ids;
-    pad = d->pad_id < 0 ? 0 : (int32_t)d->pad_id;
-    tokenizer_of = d->tokenizer;
-    tokenizer_in = d->folder;
-}
-
 static int64_t takes(int64_t may)
 {
-    return masks_exactly(&hides, may);
+    return masks_exactly(&hidden.rule, may);
 }
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true,
-                          .targets = hides.select == MASKS_exact ? N : 0, .takes = takes};
+                          .targets = hidden.rule.select == MASKS_exact ? N : 0, .takes = takes};
     const RecordRules rules = {.format = "corpus"};
-    hides.seed = (uint64_t)f->seed;
+    hidden.rule.seed = (uint64_t)f->seed;
     records_open(f, &model, &of, &rules, train, eval);
-    if (records_train(f) || records_validate(f))
-        take_ids(records_train(f) ? train : eval, records_train(f) ? f->data : f->eval_data);
+    if (!records_train(f) && !records_validate(f))
+        return;
+    const Data *d = records_train(f) ? train : eval;
+    hidden_suit(&hidden, d, records_train(f) ? f->data : f->eval_data);
+    tokenizer_of = d->tokenizer;
+    tokenizer_in = d->folder;
 }
 
 /* Weights mean something only with the ids they were trained on. */
@@ -64,143 +62,25 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Of all ranks: hidden words, by which the loss is divided; texts; tokens that are not padding. */
-typedef struct {
-    int64_t targets, samples, tokens;
-} Counts;
-
-static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
-
-/* Where the inputs of a micro-batch stand. */
-static Batch batch_at(int64_t micro)
-{
-    return (Batch){
-//@ batch
-    };
-}
+static HiddenCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
 
 /* The loss of a step is the mean over the hidden words of all its micro-batches and ranks. */
-static void set_counts(int64_t step, Counts c)
+static void set_counts(int64_t step, HiddenCounts c)
 {
     counted[step % 2] = c;
     *io.scale = c.targets ? (float)(1.0 / (double)c.targets) : 0;
 }
 
-/* Every epoch hides other words of a text, every validation the same. */
-static MaskSample sample_of(const Data *d, int64_t step, const DataRow *row)
-{
-    return (MaskSample){.stream = d->eval ? MASKS_EVAL : MASKS_TRAIN,
-                        .epoch = data_epoch(d, step), .sample = row->sample,
-                        .token = row->token, .may = row->mask, .n = row->n};
-}
-
-static Counts count(Data *d, int64_t step)
-{
-    Counts all = {0};
-    DataRow row;
-    for (int64_t g = 0; g < d->G; g++) {
-        if (!data_row_of_step(d, step, g, &row))
-            continue;
-        MaskSample s = sample_of(d, step, &row);
-        all.targets += masks_count(&hides, &s);
-        all.samples++;
-        all.tokens += row.n;
-    }
-    return all;
-}
-
-/* What stands in a row behind its n tokens. */
-static void pad_row(const Batch *to, int64_t b, int64_t n)
-{
-    to->lengths[b] = (int32_t)n;
-    for (int64_t t = n; t < T; t++) {
-        to->tokens[b * T + t] = pad;
-        to->target_of[b * T + t] = -1;
-    }
-//@ if types
-    memset(to->types + b * T, 0, T * sizeof *to->types);
-//@ end
-}
-
-typedef struct {
-    Data *d;
-    int64_t step, micro;
-    Counts own[B];               /* of each row */
-} Fill;
-
-static void fill_row(void *fill, int64_t b)
-{
-    Fill *f = fill;
-    uint64_t work[T];            // masks_work(T)
-    const Batch to = batch_at(f->micro);
-    DataRow row;
-    bool there = data_row(f->d, f->step, f->micro, b, &row);
-    f->own[b] = (Counts){0};
-    if (there) {
-        MaskSample s = sample_of(f->d, f->step, &row);
-        int64_t targets = masks_draw(&hides, &s, to.tokens + b * T, to.target_of + b * T, work);
-        f->own[b] = (Counts){targets, 1, row.n};
-    }
-    pad_row(&to, b, there ? row.n : 0);
-}
-
-/* Hides words in a micro-batch of this rank. Returns their number. */
-static Counts fill_micro(Data *d, int64_t step, int64_t micro)
-{
-    static Fill fill;
-    const Batch to = batch_at(micro);
-    Counts own = {0};
-    fill.d = d, fill.step = step, fill.micro = micro;
-    data_order(d, step);
-    workers_run(B, fill_row, &fill);
-    for (int64_t b = 0; b < B; b++) {
-        own.targets += fill.own[b].targets;
-        own.samples += fill.own[b].samples;
-        own.tokens += fill.own[b].tokens;
-    }
-    if (own.targets > N)
-        die(EXIT_DATA, "%lld words of a micro-batch are hidden, this binary takes %d: gen %s "
-            "batch.targets=%lld", (long long)own.targets, N, model_words(&model, "batch.targets"),
-            (long long)own.targets);
-    data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
-//@ if noise
-    data_noise(io.noise[micro], hides.seed, step, data_sample0(d, step, micro));
-//@ end
-    return own;
-}
-
 void objective_fill(Data *d, int64_t step)
 {
-    set_counts(step, count(d, step));
+    set_counts(step, hidden_count(&hidden, d, step));
     for (int64_t micro = 0; micro < model.accum; micro++)
-        fill_micro(d, step, micro);
+        hidden_fill(&hidden, d, step, micro);
 }
 
-/* A token of no meaning. */
-static int32_t any_token(int64_t n)
-{
-    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)V);
-}
-
-/* Whole rows, as many hidden words as there may be, evenly spread. */
 void objective_fill_any(void)
 {
-    const int64_t rows = B * T, all = model.accum * model.ranks;
-    set_counts(0, (Counts){N * all, B * all, rows * all});
-    for (int64_t micro = 0; micro < model.accum; micro++) {
-        const Batch to = batch_at(micro);
-        for (int64_t i = 0; i < rows; i++) {
-            bool target = (i + 1) * N / rows > i * N / rows;
-            to.tokens[i] = any_token(micro * rows + i);
-            to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
-        }
-        for (int64_t b = 0; b < B; b++)
-            pad_row(&to, b, T);
-        data_gather(to.target_of, rows, to.target_rows, to.labels, N);
-//@ if noise
-        data_noise(io.noise[micro], hides.seed, 0, micro * B);
-//@ end
-    }
+    set_counts(0, hidden_fill_any(&hidden));
 }
 
 int64_t objective_work(void)
@@ -210,7 +90,7 @@ int64_t objective_work(void)
 
 void objective_step(int64_t step, double *sum)
 {
-    const Counts *c = &counted[step % 2];
+    const HiddenCounts *c = &counted[step % 2];
     sum[STEP_loss] = *io.loss;
     sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
     sum[STEP_samples] = world.rank == 0 ? (double)c->samples : 0;
@@ -223,7 +103,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 {
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     for (int64_t b = 0; b < batches; b++) {
-        Counts own = fill_micro(d, b, 0);
+        HiddenCounts own = hidden_fill(&hidden, d, b, 0);
         step_eval();
         step_wait();
         sum[EVAL_loss] += *io.loss;
@@ -298,7 +178,7 @@ static char *probe_text(const Tokenizer *t, const char *text)
     }
     memcpy(to.tokens, ids, sizeof *ids * n);
     for (int64_t b = 0; b < B; b++)
-        pad_row(&to, b, b == 0 ? (int64_t)n : 0);
+        hidden_pad(&hidden, &to, b, b == 0 ? (int64_t)n : 0);
     if (world.rank == 0)
         printf("%s\n", text);
     for (size_t i = 0; i < n; i++)
@@ -316,7 +196,7 @@ static void take_tokenizer(const Tokenizer *t, const char *whose)
 {
     if (tokenizer_mask(t) < 0)
         die(EXIT_CONFIG, "%s: the tokenizer has no token that hides a word, such as [MASK]", whose);
-    pad = tokenizer_pad(t) < 0 ? 0 : tokenizer_pad(t);
+    hidden.pad = tokenizer_pad(t) < 0 ? 0 : tokenizer_pad(t);
 }
 
 /* ---- files of its own ------------------------------------------------------------------------ */
