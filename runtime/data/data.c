@@ -3,7 +3,7 @@
  * In:    TokenFile.  Out: (B, T) tokens and labels, target counts, names for messages.
  * Keeps: no state but the permutation of the epoch last asked for; a resumed run reads nothing
  *        again.  Method: sample i of a packed file is tokens [i T, i T + T], of rows document i,
- *        of bfd the documents of bin i. */
+ *        of bfd the documents of bin i; where samples have parts, they have them apart. */
 #define _GNU_SOURCE
 #include "runtime/data/data.h"
 #include "runtime/base.h"
@@ -20,6 +20,7 @@ struct DataFile {
  * more follows them when `next`. */
 typedef struct {
     const TokenFile *file;
+    const TokenPart *part;
     int64_t index, begin;        /* of the piece and of its first token in the file */
     const int32_t *token;
     const uint8_t *mask;         /* or NULL: every token is a target */
@@ -72,7 +73,7 @@ void data_permutation(int32_t *p, int64_t n, uint32_t seed)
     }
 }
 
-static Piece piece_at(const Data *d, int64_t i)
+static Piece piece_at(const Data *d, int64_t i, int part)
 {
     i += d->base;
     int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
@@ -84,34 +85,37 @@ static Piece piece_at(const Data *d, int64_t i)
             hi = mid - 1;
     }
     const DataFile *f = &d->file[lo];
+    const TokenPart *p = &f->t.part[part];
     int64_t begin = (i - f->first) * d->T, end = begin + d->T;
     if (d->rows) {
-        begin = f->t.doc[i - f->first];
-        end = f->t.doc[i - f->first + 1];
-        if (begin < 0 || end <= begin || end > f->t.ntokens || end - begin > d->T)
-            recordfile_changed(&f->t.records, f->t.offsets, i - f->first + 1);
+        begin = p->doc[i - f->first];
+        end = p->doc[i - f->first + 1];
+        if (begin < 0 || end <= begin || end > p->n || end - begin > d->T)
+            recordfile_changed(&f->t.records, p->offsets, i - f->first + 1);
     }
     return (Piece){
         .file = &f->t,
+        .part = p,
         .index = i - f->first,
         .begin = begin,
-        .token = f->t.tokens + begin,
-        .mask = f->t.mask ? f->t.mask + begin : NULL,
+        .token = p->tokens + begin,
+        .mask = p->mask ? p->mask + begin : NULL,
         .have = end - begin,
         .next = !d->rows,
         .pad = f->t.eos >= 0 ? (int32_t)f->t.eos : 0,
     };
 }
 
-/* The pieces of sample i are piece_of(d, i, 0) .. piece_of(d, i, pieces(d, i) - 1). */
+/* The pieces of sample i are piece_of(d, i, 0) .. piece_of(d, i, pieces(d, i) - 1): the documents of a
+ * bin, or the parts. */
 static int64_t pieces(const Data *d, int64_t i)
 {
-    return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : 1;
+    return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : d->nparts;
 }
 
 static Piece piece_of(const Data *d, int64_t i, int64_t k)
 {
-    return piece_at(d, d->bins.n ? d->bins.doc[d->bins.first[i] + k] : i);
+    return d->bins.n ? piece_at(d, d->bins.doc[d->bins.first[i] + k], 0) : piece_at(d, i, (int)k);
 }
 
 static int64_t piece_targets(const Piece *s)
@@ -138,7 +142,7 @@ static int64_t sample_targets(const Data *d, int64_t i)
     int64_t n = 0;
     for (int64_t k = 0; k < pieces(d, i); k++) {
         Piece s = piece_of(d, i, k);
-        n += piece_targets(&s);
+        n += d->own_targets ? chosen(&s) : piece_targets(&s);
     }
     return n;
 }
@@ -181,11 +185,38 @@ static int64_t place(Data *d, int64_t step, int64_t g)
     return d->order[(step % data_steps_per_epoch(d) * d->G + g) % d->n];
 }
 
+/* "chosen, rejected": names that begin each at `step` bytes behind the one before. malloc'ed */
+static char *part_names(const TokenFile *f, const char *const *part)
+{
+    char *all = format("%s", "");
+    for (int i = 0; part ? part[i] != NULL : i < f->nparts; i++) {
+        char *longer = format("%s%s%s", all, i ? ", " : "", part ? part[i] : f->part[i].name);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* Samples are of the parts that the program takes, in their order. */
+static void check_parts(const Data *d, const TokenFile *f)
+{
+    static const char *const tokens[] = {"tokens", NULL};
+    const char *const *want = d->parts ? d->parts : tokens;
+    bool same = f->nparts == d->nparts;
+    for (int i = 0; i < f->nparts && same; i++)
+        same = !strcmp(f->part[i].name, want[i]);
+    if (same && (!d->parts || !strcmp(d->kind, f->kind)))
+        return;
+    die(EXIT_MISMATCH, "%s: %s (%s), but this binary takes %s (%s): pack it again, with a --format that "
+        "makes them", f->path, f->kind, part_names(f, NULL), d->kind, part_names(f, want));
+}
+
 static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 {
     char *error = tokenfile_open(&f->t, path);
     if (error)
         die(EXIT_DATA, "%s", error);
+    check_parts(d, &f->t);
     char *words = model_words(m, "data.kind");
     if (d->rows && strcmp(f->t.kind, "packed") == 0)
         die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
@@ -193,8 +224,8 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     if (!d->rows && strcmp(f->t.kind, "rows") == 0)
         die(EXIT_MISMATCH, "%s: rows%s, but this binary was built for data.kind=%s: gen %s "
             "data.kind=rows (a row a sample) or data.kind=bfd (short rows side by side)%s", path,
-            f->t.mask ? " with masked prompts" : "", d->kind, words,
-            f->t.mask ? "" : "; plain texts are packed with gen pack --kind packed");
+            f->t.part->mask ? " with masked prompts" : "", d->kind, words,
+            f->t.part->mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
     if (f->t.own_targets != d->own_targets)
         die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again, with gen pack --format "
@@ -209,13 +240,14 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     if (error)
         die(EXIT_DATA, "%s", error);
     f->first = d->n;
-    f->n = d->rows ? f->t.ndocs : (f->t.ntokens - 1) / d->T;
+    f->n = d->rows ? f->t.ndocs : (f->t.part->n - 1) / d->T;
     d->n += f->n;
-    for (int64_t i = 0; d->rows && i < f->n; i++) {
-        int64_t length = f->t.doc[i + 1] - f->t.doc[i];
+    for (int64_t k = 0; d->rows && k < f->n * d->nparts; k++) {
+        const TokenPart *p = &f->t.part[k / f->n];
+        int64_t i = k % f->n, length = p->doc[i + 1] - p->doc[i];
         if (length > d->T)
-            die(EXIT_DATA, "%s: document %lld has %lld tokens, the model takes %lld: pack it again "
-                "with gen pack --max-length %lld", path, (long long)i, (long long)length,
+            die(EXIT_DATA, "%s: document %lld has %lld %s, the model takes %lld: pack it again "
+                "with gen pack --max-length %lld", path, (long long)i, (long long)length, p->name,
                 (long long)d->T, (long long)d->T);
     }
 }
@@ -223,11 +255,12 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 /* After all files are open: every row has something to learn from. */
 static void check_targets(const Data *d)
 {
-    for (int64_t i = 0; i < d->n; i++) {
-        Piece s = piece_at(d, i);
+    for (int64_t k = 0; k < d->n * d->nparts; k++) {
+        Piece s = piece_at(d, k / d->nparts, (int)(k % d->nparts));
         if ((d->rows || s.mask) && (d->own_targets ? chosen(&s) : piece_targets(&s)) == 0)
-            die(EXIT_DATA, "%s: %s %lld has no target: nothing to learn from it", s.file->path,
-                d->rows ? "document" : "sample", (long long)s.index);
+            die(EXIT_DATA, "%s: %s %lld has no target%s%s: nothing to learn from it", s.file->path,
+                d->rows ? "document" : "sample", (long long)s.index, d->parts ? " in " : "",
+                d->parts ? s.part->name : "");
     }
 }
 
@@ -238,7 +271,7 @@ static void fill_bins(Data *d)
     if (!length)
         die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)d->n);
     for (int64_t i = 0; i < d->n; i++)
-        length[i] = (int32_t)piece_at(d, i).have;
+        length[i] = (int32_t)piece_at(d, i, 0).have;
     d->bins = bins_pack(length, d->n, d->T);
     d->n = d->bins.n;
     free(length);
@@ -248,13 +281,15 @@ static void fill_bins(Data *d)
  * evaluation in that of the files. */
 static void check_bound(const Data *d, const DataShape *of, const char *paths, const Model *m)
 {
-    int64_t *samples = calloc((size_t)d->T + 1, sizeof *samples);    /* by number of targets */
+    const int64_t places = d->T * d->nparts;
+    int64_t *samples = calloc((size_t)places + 1, sizeof *samples);  /* by number of targets */
     int64_t most = 0, batch = 0, all = 0;
     if (!samples)
         die(EXIT_INTERNAL, "out of memory for the count of targets");
     for (int64_t i = 0; i < d->n; i++) {
-        Piece row = piece_at(d, i);
-        int64_t n = of->own_targets ? of->takes(chosen(&row)) : sample_targets(d, i);
+        int64_t n = sample_targets(d, i);
+        if (of->takes)
+            n = of->takes(n);
         samples[n]++;
         all += n;
         batch = i % d->micro ? batch + n : n;
@@ -263,7 +298,7 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
     if (!d->eval) {                      /* those with most; all again where an epoch is less */
         most = d->micro / d->n * all;
         int64_t left = d->micro % d->n;
-        for (int64_t n = d->T; left > 0; n--) {
+        for (int64_t n = places; left > 0; n--) {
             int64_t take = samples[n] < left ? samples[n] : left;
             most += take * n;
             left -= take;
@@ -274,32 +309,55 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
         die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
             "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
             (long long)d->targets, model_words(m, "batch.targets"),
-            (long long)(most < d->micro * d->T ? most : 0),
-            most < d->micro * d->T ? "" : ": all tokens are targets");
+            (long long)(most < d->micro * places ? most : 0),
+            most < d->micro * places ? "" : ": all tokens are targets");
 }
 
 /* How samples are divided, before there are any. */
 static Data divided(const char *kind, int64_t T, const Model *m, uint64_t seed, bool eval)
 {
     int64_t accum = eval ? 1 : m->accum;
-    return (Data){ .eval = eval, .kind = kind, .T = T, .micro = m->micro, .accum = accum,
+    return (Data){ .eval = eval, .kind = kind, .nparts = 1, .T = T, .micro = m->micro, .accum = accum,
                    .ranks = m->ranks, .G = m->micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
 }
 
 /* The samples of d among all that the files have. */
 static void take_part(Data *d, const DataShape *of, const char *paths)
 {
+    enum { MOST = sizeof of->split / sizeof *of->split };
     if (of->most && of->most < d->n)
         d->n = of->most;
-    if (of->share <= 0)
+    if (of->split[0] <= 0)
         return;
-    int64_t train = (int64_t)((double)d->n * (1 - of->share) + 1e-6), all = d->n;
-    if (train < 1 || train == all)
-        die(EXIT_DATA, "%s: %lld samples, of which a share of %g leaves %lld to train on and %lld to "
-            "validate on", paths, (long long)all, of->share, (long long)train,
-            (long long)(all - train));
-    d->base = d->eval ? train : 0;
-    d->n = d->eval ? all - train : train;
+    const int64_t all = d->n;
+    int64_t n[MOST + 1] = {0}, left = all;
+    int last = 0;
+    for (; last < MOST && of->split[last] > 0; last++)
+        left -= n[last] = (int64_t)((double)all * of->split[last] + 1e-6);
+    n[last] = left;              /* above, 1e-6: 0.29 * 100 is less than 29 */
+    if (of->take < 0 || of->take > last || left < 0)
+        die(EXIT_INTERNAL, "data: part %d of %d, shares of more than all", of->take, last + 1);
+    char *counts = format("%lld", (long long)n[0]);
+    for (int i = 1; i <= last; i++) {
+        char *longer = format("%s%s%lld", counts, i < last ? ", " : " and ", (long long)n[i]);
+        free(counts);
+        counts = longer;
+    }
+    if (!n[of->take])
+        die(EXIT_DATA, "%s: of %lld samples %s are to train and to validate on: want more data, or "
+            "another share", paths, (long long)all, counts);
+    free(counts);
+    for (int i = 0; i < of->take; i++)
+        d->base += n[i];
+    d->n = n[of->take];
+}
+
+/* Epochs of whole steps want one. */
+static void check_steps(const Data *d, const char *paths)
+{
+    if (data_steps_per_epoch(d) < 1)
+        die(EXIT_DATA, "%s: %lld samples to train on, a step takes %lld: want more data, or a smaller "
+            "batch", paths, (long long)d->n, (long long)d->G);
 }
 
 static void check_count(const Data *d, const char *paths)
@@ -332,6 +390,9 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     *d = divided(of->kind, of->T, m, seed, eval);
     d->rows = strcmp(of->kind, "packed") != 0;
     d->vocab = of->vocab, d->targets = of->targets, d->own_targets = of->own_targets;
+    d->parts = of->parts, d->whole = of->whole;
+    for (int i = 1; of->parts && of->parts[i]; i++)
+        d->nparts = i + 1;
     int commas = 0;
     for (const char *c = paths; *c; c++)
         commas += *c == ',';
@@ -362,15 +423,27 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     }
     if (d->n == 0)
         die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
-            (long long)d->file[0].t.ntokens, (long long)d->T + 1);
+            (long long)d->file[0].t.part->n, (long long)d->T + 1);
     take_part(d, of, paths);
     check_count(d, paths);
+    check_steps(d, paths);
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
     if (of->targets)
         check_bound(d, of, paths, m);
     start_order(d);
+}
+
+char *data_paths(const Data *d)
+{
+    char *all = format("%s", d->nfiles ? d->file[0].t.path : "");
+    for (int k = 1; k < d->nfiles; k++) {
+        char *longer = format("%s,%s", all, d->file[k].t.path);
+        free(all);
+        all = longer;
+    }
+    return all;
 }
 
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
@@ -399,8 +472,8 @@ static int64_t write_piece(const Data *d, const Batch *to, const Piece *s, int64
     int32_t *token = to->tokens + row + t, *label = to->labels + row + t;
     int32_t after = s->next ? s->token[s->have] : 0;
     memcpy(token, s->token, sizeof *token * (size_t)s->have);
-    tokenfile_check_copy(s->file, d->vocab, s->begin, token, s->have);
-    tokenfile_check_copy(s->file, d->vocab, s->begin + s->have, &after, s->next);
+    tokenfile_check_copy(s->file, s->part, d->vocab, s->begin, token, s->have);
+    tokenfile_check_copy(s->file, s->part, d->vocab, s->begin + s->have, &after, s->next);
     memcpy(label, token + 1, sizeof *label * (size_t)(s->have - 1));
     label[s->have - 1] = s->next ? after : -1;
     for (int64_t k = 0; s->mask && k < s->have - 1 + s->next; k++)
@@ -429,6 +502,8 @@ static void write_padding(const Batch *to, int32_t pad, int64_t row, int64_t t, 
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 {
     int64_t first = data_sample0(d, step, micro);
+    if (d->parts)
+        die(EXIT_INTERNAL, "data_batch: a sample of parts is no row");
     Batch all = to;                      /* a label for each place */
     if (to.target_of)
         all.labels = to.target_of;
@@ -437,7 +512,7 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
             Piece s = piece_of(d, i, k);
             if (t + s.have > d->T)       /* a bin of what was shorter */
-                recordfile_changed(&s.file->records, s.file->offsets, s.index + 1);
+                recordfile_changed(&s.file->records, s.part->offsets, s.index + 1);
             t = write_piece(d, &all, &s, b * d->T, t);
         }
         write_padding(&all, piece_of(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
@@ -446,36 +521,49 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         data_gather(to.target_of, d->micro * d->T, to.target_rows, to.labels, d->targets);
 }
 
-/* Sample i; -1: none. */
-static bool row_of(const Data *d, int64_t i, DataRow *to)
+/* A part of sample i; -1: none. */
+static bool row_of(const Data *d, int64_t i, int part, DataRow *to)
 {
-    static _Thread_local int32_t *copy;  /* of a file that may be changed meanwhile */
-    static _Thread_local int64_t room;
+    static _Thread_local struct {        /* of a file that may be changed meanwhile */
+        int32_t *token;
+        int64_t room;
+    } copies[TOKENFILE_PARTS], *copy;
     if (i < 0)
         return false;
-    if (d->bins.n)
-        die(EXIT_INTERNAL, "data_row: a sample of bfd is no row");
-    Piece s = piece_at(d, i);
-    if (room < d->T) {
-        free(copy);
-        copy = malloc(sizeof *copy * (size_t)(room = d->T));
-        if (!copy)
+    if (d->bins.n || part < 0 || part >= d->nparts)
+        die(EXIT_INTERNAL, "data_part: part %d of %d, %s", part, d->nparts, d->kind);
+    Piece s = piece_at(d, i, part);
+    copy = &copies[part];
+    if (copy->room < d->T) {
+        free(copy->token);
+        copy->token = malloc(sizeof *copy->token * (size_t)(copy->room = d->T));
+        if (!copy->token)
             die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)d->T);
     }
-    memcpy(copy, s.token, sizeof *copy * (size_t)s.have);
-    tokenfile_check_copy(s.file, d->vocab, s.begin, copy, s.have);
-    *to = (DataRow){ .sample = i, .token = copy, .mask = s.mask, .n = s.have };
+    memcpy(copy->token, s.token, sizeof *s.token * (size_t)s.have);
+    tokenfile_check_copy(s.file, s.part, d->vocab, s.begin, copy->token, s.have);
+    *to = (DataRow){ .sample = i, .token = copy->token, .mask = s.mask, .n = s.have };
     return true;
+}
+
+bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to)
+{
+    return row_of(d, place(d, step, data_sample0(d, step, micro) + row), part, to);
+}
+
+bool data_part_of_step(Data *d, int64_t step, int64_t at, int part, DataRow *to)
+{
+    return row_of(d, place(d, step, at), part, to);
 }
 
 bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to)
 {
-    return row_of(d, place(d, step, data_sample0(d, step, micro) + row), to);
+    return data_part(d, step, micro, row, 0, to);
 }
 
 bool data_row_of_step(Data *d, int64_t step, int64_t at, DataRow *to)
 {
-    return row_of(d, place(d, step, at), to);
+    return data_part_of_step(d, step, at, 0, to);
 }
 
 void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)
@@ -537,7 +625,7 @@ void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0)
 
 int64_t data_steps_per_epoch(const Data *d)
 {
-    return (d->n + d->G - 1) / d->G;
+    return d->whole && !d->eval ? d->n / d->G : (d->n + d->G - 1) / d->G;
 }
 
 char *data_fingerprint(const Data *d)
@@ -548,7 +636,7 @@ char *data_fingerprint(const Data *d)
         const TokenFile *t = &d->file[k].t;
         char *longer = *t->fingerprint
             ? format("%s %s", text, t->fingerprint)
-            : format("%s %s:%lld", text, t->sha256, (long long)t->ntokens);
+            : format("%s %s:%lld", text, t->sha256, (long long)t->part->n);
         free(text);
         text = longer;
     }

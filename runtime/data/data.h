@@ -18,6 +18,8 @@ typedef struct {
     int nfiles;
     DataFile *file;
     const char *kind;            /* packed, rows or bfd, as in the recipe; or the objective's own */
+    const char *const *parts;    /* of DataShape */
+    int nparts;                  /* 1 where that is NULL */
     bool eval, rows;             /* rows: the files hold documents a row each */
     Bins bins;                   /* bfd: the documents of each sample; else none */
     int64_t base;                /* rows or windows of all files before the first that counts */
@@ -33,7 +35,7 @@ typedef struct {
     char *folder;                /* of the first file: its tokenizer.json may lie there; NULL: no file */
     int64_t ids;                 /* how many it has */
     int64_t mask_id, pad_id;     /* of a token that is hidden, of none; -1: it has none */
-    bool own_targets;            /* of DataShape */
+    bool own_targets, whole;     /* of DataShape */
 } Data;
 
 /* Where the inputs of one micro-batch stand, a pointer a row of inputs.def; NULL: the program has no
@@ -52,23 +54,29 @@ typedef struct {
 
 /* What a model takes of token files. */
 typedef struct {
-    const char *kind;            /* packed, rows or bfd, as in the recipe */
-    int64_t T, vocab;            /* tokens of a sample; how many ids there are */
-    int64_t targets;             /* most of a micro-batch; 0: any number */
+    const char *kind;            /* packed, rows or bfd, as in the recipe; with parts, that of the files */
+    int64_t T, vocab;            /* tokens of a sample, or of each part; how many ids there are */
+    /* Behind the last one NULL: samples have these parts, columns of the files, which the objective
+     * takes by data_part(). NULL: the one part "tokens". */
+    const char *const *parts;
+    int64_t targets;             /* most of a micro-batch, of all parts together; 0: any number */
     /* The objective takes rows as they are, by data_row(), and finds targets itself among all tokens
      * whose mask is 1; else a target is what follows a token. */
     bool own_targets;
-    int64_t (*takes)(int64_t may);       /* of so many in a row; where `targets` is to be checked */
-    /* Of all samples in the order of the files the first `most` (0: all) count, and of those the last
-     * `share` (0 to 1) are the evaluation's, the others for training; 0: all are for both. */
+    int64_t (*takes)(int64_t may);       /* of so many in a sample, where that is less; NULL: all */
+    /* Of all samples in the order of the files the first `most` (0: all) count. Of these, n, the first
+     * int(split[0] * n) are part 0, the next int(split[1] * n) part 1, ..., and what is left behind
+     * the last share that is not 0 is the last part; `take` says which is meant. split[0] 0: all. */
     int64_t most;
-    double share;
+    double split[3];
+    int take;
+    bool whole;                  /* training: an epoch leaves out what does not fill a step */
 } DataShape;
 
 /* A sample as it stands in its file: rows or packed. */
 typedef struct {
     int64_t sample;              /* its index among those of all files */
-    const int32_t *token;        /* (n) each below vocab; until the thread's next data_row() */
+    const int32_t *token;        /* (n) each below vocab; until the thread's next one of this part */
     const uint8_t *mask;         /* (n) or NULL: all 1 */
     int64_t n;                   /* at most T */
 } DataRow;
@@ -84,6 +92,8 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
  * as of all, see data_samples(). EXIT_DATA: too few or too many. */
 void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
                    const Model *m, uint64_t seed, bool eval);
+/* The files of d, as data_open() takes them, for another part of them; malloc'ed. */
+char *data_paths(const Data *d);
 /* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made
  * with; says how to pack them. */
 void data_check_tokenizer(const Data *d, const char *id, const char *file);
@@ -105,6 +115,9 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to);
 /* The same at place 0..G-1 of the whole step, of whatever rank. */
 bool data_row_of_step(Data *d, int64_t step, int64_t place, DataRow *to);
+/* Part `part` of the same samples, by the order of DataShape.parts; data_row() is part 0. */
+bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to);
+bool data_part_of_step(Data *d, int64_t step, int64_t place, int part, DataRow *to);
 /* Finds the order of the step's epoch and looks whether the files are still whole; whatever takes a
  * step does so itself. One thread. */
 void data_order(Data *d, int64_t step);
@@ -114,7 +127,8 @@ int64_t data_epoch(const Data *d, int64_t step);
  * target's index in rows or -1; rows, labels (most): place and label of each target in order, -1
  * beyond the last. */
 void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most);
-/* Targets of the whole step, all ranks and micro-batches. */
+/* Targets of the whole step, all ranks and micro-batches; where the objective finds them itself, the
+ * tokens that may be. */
 int64_t data_targets(Data *d, int64_t step);
 /* Tokens of the whole step that are not padding. */
 int64_t data_tokens(Data *d, int64_t step);
@@ -126,7 +140,7 @@ int64_t data_sample0(const Data *d, int64_t step, int64_t micro);
 /* The key (4) of every random number of a micro-batch, as inputs.def has it; ranks and micro-batches
  * do not enter it. sample0: data_sample0(). */
 void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0);
-/* Steps of an epoch; evaluation: batches of a rank. */
+/* Steps of an epoch, from 1; evaluation: batches of a rank. */
 int64_t data_steps_per_epoch(const Data *d);
 /* What decides the samples besides the seed: files, tokenizer, kind, T. malloc'ed. */
 char *data_fingerprint(const Data *d);

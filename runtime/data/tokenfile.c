@@ -38,9 +38,10 @@ static bool meta_text(const StFile *s, const char *key, char *to, size_t cap)
 
 static char *check_meta(TokenFile *f, const StFile *s)
 {
-    if (!meta_text(s, "kind", f->kind, sizeof f->kind) ||
-        (strcmp(f->kind, "packed") && strcmp(f->kind, "rows")))
-        return format("metadata kind: want packed or rows");
+    if (!meta_text(s, "kind", f->kind, sizeof f->kind) || !*f->kind ||
+        f->kind[strspn(f->kind, "abcdefghijklmnopqrstuvwxyz")])
+        return format("metadata kind: want packed, rows or another word of small letters, at most %zu",
+                      sizeof f->kind - 1);
     if (!meta_text(s, "tokenizer", f->tokenizer, sizeof f->tokenizer))
         return format("metadata tokenizer: want at most %zu characters", sizeof f->tokenizer - 1);
     if (!meta_text(s, "sha256", f->sha256, sizeof f->sha256))
@@ -61,40 +62,81 @@ static char *check_meta(TokenFile *f, const StFile *s)
         return format("metadata mask_id: want an id below vocab, or no such key");
     if (!meta_id(s, "pad_id", f->vocab, &f->pad_id))
         return format("metadata pad_id: want an id below vocab, or no such key");
-    if (!strcmp(f->kind, "rows") && !meta_int(s, "max_length", 1, &f->max_length))
+    if (strcmp(f->kind, "packed") && !meta_int(s, "max_length", 1, &f->max_length))
         return format("metadata max_length: want an integer from 1 to 2^31-1");
+    return NULL;
+}
+
+/* Column c, and the one of its mask, become the next part. */
+static char *take_part(TokenFile *f, const Column *c, const char *mask_name, int *columns)
+{
+    const Column *mask = recordfile_column(&f->records, mask_name);
+    TokenPart *p = &f->part[f->nparts];
+    if (f->nparts == TOKENFILE_PARTS)
+        return format("column %s: more than %d parts", c->name, TOKENFILE_PARTS);
+    if (c->dtype != ST_I32 || !c->offsets || c->n < 1)
+        return format("column %s: want I32, ragged, with a token at least", c->name);
+    if (mask && (mask->dtype != ST_U8 || mask->offsets != c->offsets))
+        return format("column %s: want U8 [%lld], as %s", mask_name, (long long)c->n, c->name);
+    *p = (TokenPart){.name = c->name, .tokens = (const int32_t *)c->data, .n = c->n,
+                     .mask = mask ? (const uint8_t *)mask->data : NULL, .doc = c->offsets,
+                     .offsets = c->offsets_name};
+    *columns += 1 + !!mask;
+    f->nparts++;
+    return NULL;
+}
+
+static char *take_parts(TokenFile *f)
+{
+    const RecordFile *r = &f->records;
+    bool one = !strcmp(f->kind, "packed") || !strcmp(f->kind, "rows");
+    char *error = NULL;
+    int columns = 0;
+    f->ndocs = r->n;
+    if (one) {
+        const Column *tokens = recordfile_column(r, "tokens");
+        error = tokens ? take_part(f, tokens, "mask", &columns)
+                       : format("column tokens: want I32, ragged, with a token at least");
+    }
+    for (int i = 0; !one && i < r->ncolumns && !error; i++) {
+        const char *name = r->column[i].name, *dot = strrchr(name, '.');
+        if (dot && !strcmp(dot, ".mask"))
+            continue;
+        char *mask = format("%s.mask", name);
+        error = take_part(f, &r->column[i], mask, &columns);
+        free(mask);
+    }
+    if (!error && columns != r->ncolumns)
+        error = one ? format("want the columns tokens and at most mask; %d are there", r->ncolumns)
+                    : format("want the columns of parts and their masks alone; %d more are there",
+                             r->ncolumns - columns);
+    return error;
+}
+
+static char *check_part(const TokenFile *f, const TokenPart *p)
+{
+    for (int64_t i = 0; i < f->ndocs; i++) {
+        if (p->doc[i + 1] == p->doc[i])
+            return format("%s[%lld]: %lld after %lld, want no empty document", p->offsets,
+                          (long long)i + 1, (long long)p->doc[i + 1], (long long)p->doc[i]);
+        if (f->max_length && p->doc[i + 1] - p->doc[i] > f->max_length)
+            return format("row %lld: %lld %s, max_length is %lld", (long long)i,
+                          (long long)(p->doc[i + 1] - p->doc[i]),
+                          f->nparts == 1 ? "tokens" : p->name, (long long)f->max_length);
+    }
+    for (int64_t i = 0; p->mask && i < p->n; i++)
+        if (p->mask[i] > 1)
+            return format("%s%smask[%lld]: %d, want 0 or 1", f->nparts == 1 ? "" : p->name,
+                          f->nparts == 1 ? "" : ".", (long long)i, p->mask[i]);
     return NULL;
 }
 
 static char *check_columns(TokenFile *f)
 {
-    const Column *tokens = recordfile_column(&f->records, "tokens");
-    const Column *mask = recordfile_column(&f->records, "mask");
-    if (!tokens || tokens->dtype != ST_I32 || !tokens->offsets || tokens->n < 1)
-        return format("column tokens: want I32, ragged, with a token at least");
-    if (mask && (mask->dtype != ST_U8 || mask->offsets != tokens->offsets))
-        return format("column mask: want U8 [%lld], as tokens", (long long)tokens->n);
-    if (f->records.ncolumns != 1 + !!mask)
-        return format("want the columns tokens and at most mask; %d are there",
-                      f->records.ncolumns);
-    f->ntokens = tokens->n;
-    f->ndocs = f->records.n;
-    f->tokens = (const int32_t *)tokens->data;
-    f->doc = tokens->offsets;
-    f->offsets = tokens->offsets_name;
-    f->mask = mask ? (const uint8_t *)mask->data : NULL;
-    for (int64_t i = 0; i < f->ndocs; i++) {
-        if (f->doc[i + 1] == f->doc[i])
-            return format("%s[%lld]: %lld after %lld, want no empty document", f->offsets,
-                          (long long)i + 1, (long long)f->doc[i + 1], (long long)f->doc[i]);
-        if (f->max_length && f->doc[i + 1] - f->doc[i] > f->max_length)
-            return format("row %lld: %lld tokens, max_length is %lld", (long long)i,
-                          (long long)(f->doc[i + 1] - f->doc[i]), (long long)f->max_length);
-    }
-    for (int64_t i = 0; f->mask && i < f->ntokens; i++)
-        if (f->mask[i] > 1)
-            return format("mask[%lld]: %d, want 0 or 1", (long long)i, f->mask[i]);
-    return NULL;
+    char *error = take_parts(f);
+    for (int i = 0; i < f->nparts && !error; i++)
+        error = check_part(f, &f->part[i]);
+    return error;
 }
 
 char *tokenfile_open(TokenFile *f, const char *path)
@@ -114,34 +156,45 @@ char *tokenfile_open(TokenFile *f, const char *path)
     return full;
 }
 
-char *tokenfile_check_ids(const TokenFile *f, int64_t vocab)
+/* Where the first id of a part stands that is none; p->n: nowhere. */
+static int64_t first_bad(const TokenPart *p, int64_t vocab)
 {
     enum { PIECE = 1 << 16 };
-    int64_t pieces = (f->ntokens + PIECE - 1) / PIECE, bad = INT64_MAX;
+    int64_t pieces = (p->n + PIECE - 1) / PIECE, bad = p->n;
 #pragma omp parallel for reduction(min : bad)
-    for (int64_t p = 0; p < pieces; p++) {
-        int64_t end = (p + 1) * PIECE < f->ntokens ? (p + 1) * PIECE : f->ntokens;
-        for (int64_t i = p * PIECE; i < end; i++)
-            if ((uint32_t)f->tokens[i] >= (uint64_t)vocab && i < bad)
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t end = (k + 1) * PIECE < p->n ? (k + 1) * PIECE : p->n;
+        for (int64_t i = k * PIECE; i < end; i++)
+            if ((uint32_t)p->tokens[i] >= (uint64_t)vocab && i < bad)
                 bad = i;
     }
-    return bad == INT64_MAX ? NULL
-         : format("%s: tokens[%lld]: id %d, want 0 to %lld", f->path, (long long)bad,
-                  f->tokens[bad], (long long)vocab - 1);
+    return bad;
 }
 
-void tokenfile_check_copy(const TokenFile *f, int64_t vocab, int64_t first, const int32_t *ids,
-                          int64_t n)
+char *tokenfile_check_ids(const TokenFile *f, int64_t vocab)
+{
+    for (int k = 0; k < f->nparts; k++) {
+        const TokenPart *p = &f->part[k];
+        int64_t bad = first_bad(p, vocab);
+        if (bad < p->n)
+            return format("%s: %s[%lld]: id %d, want 0 to %lld", f->path, p->name, (long long)bad,
+                          p->tokens[bad], (long long)vocab - 1);
+    }
+    return NULL;
+}
+
+void tokenfile_check_copy(const TokenFile *f, const TokenPart *p, int64_t vocab, int64_t first,
+                          const int32_t *ids, int64_t n)
 {
     int bad = 0;
     for (int64_t i = 0; i < n; i++)
         bad |= (uint32_t)ids[i] >= (uint64_t)vocab;
     for (int64_t i = 0; bad && i < n; i++)
         if ((uint32_t)ids[i] >= (uint64_t)vocab)
-            die(EXIT_DATA, "%s: tokens[%lld], byte %lld: id %d, want 0 to %lld: the file was "
-                "changed while it was in use", f->path, (long long)(first + i),
-                (long long)((const char *)(f->tokens + first + i) - (const char *)f->records.map_), ids[i],
-                (long long)vocab - 1);
+            die(EXIT_DATA, "%s: %s[%lld], byte %lld: id %d, want 0 to %lld: the file was "
+                "changed while it was in use", f->path, p->name, (long long)(first + i),
+                (long long)((const char *)(p->tokens + first + i) - (const char *)f->records.map_),
+                ids[i], (long long)vocab - 1);
 }
 
 void tokenfile_close(TokenFile *f)

@@ -1,24 +1,36 @@
 /* tokenfile.h -- a packed corpus: record files of tokens, as `gen pack` writes them.
  *
- * In:    the columns tokens (ragged I32) and, of kind "rows", perhaps mask (U8, as tokens), 1 where
- *        the token is a target; also the older TOKENFILE_FORMAT: tokens I32 [N], doc_offsets
- *        I64 [D+1], mask U8 [N]. Metadata: the fields of TokenFile.
+ * In:    of kind "packed" and "rows" the column tokens (ragged I32) and perhaps mask (U8, as tokens),
+ *        also as the older TOKENFILE_FORMAT; of other kinds parts: columns NAME (ragged I32), each
+ *        perhaps with NAME.mask (U8, as NAME). Metadata: the fields of TokenFile.
  * Keeps: everything is checked at open but the ids, which tokenfile_check_ids looks at once. */
 #ifndef DIECAST_TOKENFILE_H
 #define DIECAST_TOKENFILE_H
 
 #include "runtime/data/recordfile.h"
 
+enum { TOKENFILE_PARTS = 4 };
+
+/* Of each document one text. */
+typedef struct {
+    const char *name;            /* of the column */
+    const int32_t *tokens;       /* (n) */
+    const uint8_t *mask;         /* (n), 1: the token is a target; or NULL: every one is */
+    int64_t n;
+    const int64_t *doc;          /* (ndocs + 1), ascending from 0 to n, no document empty */
+    const char *offsets;         /* the name of the tensor doc */
+} TokenPart;
+
 typedef struct TokenFile {
-    const int32_t *tokens;       /* (ntokens) */
-    const uint8_t *mask;         /* (ntokens), or NULL: every token is a target */
-    const int64_t *doc;          /* (ndocs + 1), ascending from 0 to ntokens, no document empty */
-    int64_t ntokens, ndocs;
+    int nparts;                  /* 1 of packed and rows */
+    TokenPart part[TOKENFILE_PARTS];
+    int64_t ndocs;
     /* of the tokenizer: how many ids, and which ends a text, stands for a hidden one, for none at
      * all; -1: it has none. Metadata mask_id and pad_id are left out where there is none. */
     int64_t vocab, eos, mask_id, pad_id;
-    int64_t max_length;          /* rows: longest allowed; 0 for packed */
-    /* "packed": documents to be joined and cut; "rows": one document a row */
+    int64_t max_length;          /* longest allowed; 0 for packed */
+    /* "packed": documents to be joined and cut; "rows": one document a row; another word: a document
+     * has several parts, whose columns are there by name */
     char kind[8];
     char tokenizer[64];          /* tokenizer_id */
     char sha256[65];             /* of the source bytes, one file after the other */
@@ -26,7 +38,6 @@ typedef struct TokenFile {
     char fingerprint[65];
     bool own_targets;            /* the objective finds targets itself: metadata targets is own */
     const char *path;
-    const char *offsets;         /* the name of the tensor doc */
     RecordFile records;
 } TokenFile;
 
@@ -34,10 +45,10 @@ typedef struct TokenFile {
 char *tokenfile_open(TokenFile *f, const char *path);
 /* Every id in [0, vocab): NULL, or a message with the position of the first that is not. */
 char *tokenfile_check_ids(const TokenFile *f, int64_t vocab);
-/* The same for n ids that were copied from tokens[first] on, where the file may have changed since
- * it was opened; dies with EXIT_DATA. */
-void tokenfile_check_copy(const TokenFile *f, int64_t vocab, int64_t first, const int32_t *ids,
-                          int64_t n);
+/* The same for n ids that were copied from a part's tokens[first] on, where the file may have changed
+ * since it was opened; dies with EXIT_DATA. */
+void tokenfile_check_copy(const TokenFile *f, const TokenPart *part, int64_t vocab, int64_t first,
+                          const int32_t *ids, int64_t n);
 void tokenfile_close(TokenFile *f);
 
 #endif

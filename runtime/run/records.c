@@ -180,6 +180,18 @@ static void check_flags(const Flags *f)
         die(EXIT_CONFIG, "--data and --eval-data: standard input can be read once");
 }
 
+/* --data into what is to train on and to validate on. */
+static void divide(const Flags *f, DataShape *of)
+{
+    const double share = share_of(f);
+    of->most = f->max_samples;
+    of->take = 0;
+    if (f->given[FLAG_eval_share] || !(of->split[0] > 0) || !(share > 0)) {
+        memset(of->split, 0, sizeof of->split);
+        of->split[0] = share > 0 ? 1 - share : 0;
+    }
+}
+
 void records_open(const Flags *f, const Model *m, const DataShape *shape, const RecordRules *rules,
                   Data *train, Data *eval)
 {
@@ -192,12 +204,13 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)
         eval_files = record_files(f, m, &of, rules, "eval-data", f->eval_data, files);
-    of.share = share_of(f);
-    of.most = f->max_samples;
+    divide(f, &of);
     if (trains)
         data_open(train, files, m, &of, (uint64_t)f->seed, false);
     if (*f->eval_data)
         of.most = 0;
+    for (int i = 0; i < (int)(sizeof of.split / sizeof *of.split) && of.split[i] > 0; i++)
+        of.take++;               /* the last part */
     if (evaluates)
         data_open(eval, eval_files ? eval_files : files, m, &of, (uint64_t)f->seed, true);
     agree_data(trains ? train : NULL, evaluates ? eval : NULL);

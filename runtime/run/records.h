@@ -19,7 +19,9 @@ const char *records_tokenizer(const Flags *f);
 bool records_train(const Flags *f);      /* there is something to train on, to validate on */
 bool records_validate(const Flags *f);
 /* Opens those that are there: they suit the model, each other and --tokenizer, on every rank; or the
- * program ends. Starts --num-workers. With --eval-share the last samples of --data are `eval`, the others `train`. */
+ * program ends. Starts --num-workers. Without --eval-data, but an evaluation's share, --data are divided:
+ * into `train` and the last samples, `eval`; or where the share is not given, as `of` divides them, the
+ * first part and the last. */
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
 

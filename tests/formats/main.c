@@ -630,7 +630,7 @@ typedef struct {
 static const TokenCase token_cases[] = {
     {"good", NULL, FINE, {0, 2, 3, 5}, 256, 1, ST_I32},
     {"other format", "format is pt", "pt", "rows", "257", "256", "8", {0, 2, 3, 5}, 0, 1, ST_I32},
-    {"other kind", "kind: want packed or rows", TOKENFILE_FORMAT, "heap", "257", "256", "8",
+    {"other kind", "column mask: want I32, ragged", TOKENFILE_FORMAT, "heap", "257", "256", "8",
      {0, 2, 3, 5}, 0, 1, ST_I32},
     {"vocab is text", "vocab: want an integer", TOKENFILE_FORMAT, "rows", "many", "256", "8",
      {0, 2, 3, 5}, 0, 1, ST_I32},
@@ -838,10 +838,14 @@ static int dump(const char *path)
         fprintf(stderr, "%s\n", error);
         return 1;
     }
-    for (int64_t d = 0; d < f.ndocs; d++)
-        for (int64_t i = f.doc[d]; i < f.doc[d + 1]; i++)
-            printf("%d%s%s", f.tokens[i], !f.mask || f.mask[i] ? "*" : "",
-                   i + 1 < f.doc[d + 1] ? " " : "\n");
+    for (int64_t k = 0; k < f.ndocs * f.nparts; k++) {
+        const TokenPart *p = &f.part[k % f.nparts];
+        int64_t begin = p->doc[k / f.nparts], end = p->doc[k / f.nparts + 1];
+        if (f.nparts > 1)
+            printf("%s ", p->name);
+        for (int64_t i = begin; i < end; i++)
+            printf("%d%s%s", p->tokens[i], !p->mask || p->mask[i] ? "*" : "", i + 1 < end ? " " : "\n");
+    }
     tokenfile_close(&f);
     return 0;
 }

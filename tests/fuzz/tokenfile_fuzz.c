@@ -49,20 +49,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
     TokenFile f;
     char *error = tokenfile_open(&f, path);
     if (!error) {
-        int64_t sum = 0, at = 0, low = INT64_MAX;
-        for (int64_t d = 0; d < f.ndocs; d++) {
-            WANT(f.doc[d] == at);
-            for (; at < f.doc[d + 1]; at++) {
-                sum += f.mask ? f.mask[at] : 1;
-                if ((f.tokens[at] < 0 || f.tokens[at] >= f.vocab) && at < low)
-                    low = at;
+        char *bad = tokenfile_check_ids(&f, f.vocab), *where = NULL;
+        WANT(f.nparts >= 1 && f.nparts <= TOKENFILE_PARTS);
+        for (int k = 0; k < f.nparts; k++) {
+            const TokenPart *p = &f.part[k];
+            int64_t sum = 0, at = 0;
+            for (int64_t d = 0; d < f.ndocs; d++) {
+                WANT(p->doc[d] == at && at < p->doc[d + 1]);
+                for (; at < p->doc[d + 1]; at++) {
+                    sum += p->mask ? p->mask[at] : 1;
+                    if (!where && (p->tokens[at] < 0 || p->tokens[at] >= f.vocab))
+                        WANT(asprintf(&where, ": %s[%lld]:", p->name, (long long)at) > 0);
+                }
             }
+            WANT(at == p->n && sum <= at);
         }
-        WANT(at == f.ntokens && sum <= at);
-        char *bad = tokenfile_check_ids(&f, f.vocab), where[64];
-        snprintf(where, sizeof where, "tokens[%lld]:", (long long)low);
-        WANT(!bad == (low == INT64_MAX) && (!bad || strstr(bad, where)));
-        free(bad);
+        WANT(!bad == !where && (!bad || strstr(bad, where)));
+        free(bad), free(where);
         tokenfile_close(&f);
     }
     WANT(!why || error);         /* a token file is a record file */

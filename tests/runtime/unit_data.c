@@ -4,6 +4,7 @@
 #include "../../runtime/base.h"
 #include "../../runtime/data/bins.h"
 #include "../../runtime/data/data.h"
+#include "../../runtime/data/recordfile.h"
 #include "../../runtime/files/json.h"
 #include "../../runtime/files/safetensors.h"
 #include <stdlib.h>
@@ -62,6 +63,42 @@ static void orders(void)
 
 static const char *mask_key = "mask_id";
 static bool own_targets;         /* of what write_file writes */
+
+/* Documents whose parts are those of `tokens` and the same backwards, each id one more; the latter's
+ * mask is there. */
+static const char *const two_parts[] = { "chosen", "rejected", NULL };
+static int32_t turned[TOKENS];
+static int64_t turned_at[DOCS + 1];
+
+static void write_parts(const char *path, const char *kind, int64_t ndocs)
+{
+    StWriter *w = st_writer("diecast-records-1");
+    const int64_t n = doc[ndocs];
+    const ColumnPlan column[] = { { "chosen", ST_I32, "ragged", n }, { "chosen.mask", ST_U8, "chosen", n },
+                                  { "rejected", ST_I32, "ragged", n } };
+    const struct { const char *name; const void *at; } data[] = {
+        { "chosen", tokens }, { "chosen.mask", mask }, { "chosen.offsets", doc },
+        { "rejected", turned }, { "rejected.offsets", turned_at } };
+    for (int64_t i = 0; i < n; i++)
+        turned[i] = (tokens[n - 1 - i] + 1) % 256;
+    for (int64_t i = 0; i <= ndocs; i++)
+        turned_at[i] = n - doc[ndocs - i];
+    char *error = recordfile_plan(w, ndocs, column, 3);
+    const struct { const char *key, *value; } meta[] = {
+        { "kind", kind }, { "tokenizer", "bytes" }, { "vocab", "257" }, { "eos", "256" },
+        { "sha256", "00ff" }, { "max_length", "5" }, { "targets", "own" } };
+    for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
+        error = st_add_meta(w, meta[i].key, meta[i].value);
+    error = error ? error : st_begin(w, path);
+    for (int i = 0; i < st_count(w) && !error; i++)
+        for (size_t k = 0; k < sizeof data / sizeof *data && !error; k++)
+            if (!strcmp(data[k].name, st_planned(w, i)->name))
+                error = st_write(w, data[k].name, data[k].at,
+                                 st_planned(w, i)->end - st_planned(w, i)->begin);
+    error = error ? error : st_end(w, &(uint32_t){ 0 });
+    check(!error, path, "%s", error ? error : "");
+    st_free(w);
+}
 
 static void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bool masked)
 {
@@ -298,16 +335,66 @@ static void rows_as_they_are(const char *path)
           : good ? "epoch" : "a row");
 }
 
+static Made pairs_model(int64_t micro, int64_t ranks)
+{
+    Made m = model_of("pairs", micro, 1, ranks);
+    m.of.parts = two_parts;
+    m.of.own_targets = true;
+    return m;
+}
+
+/* data_part and data_part_of_step against the arrays: both parts of a sample, by one order. */
+static void parts_as_they_are(const char *paths, int64_t files)
+{
+    bool good = true;
+    for (int eval = 0; eval < 2; eval++)
+        for (world.rank = 0; world.rank < 2; world.rank++) {
+            Made m = pairs_model(3, 2);
+            Data d;
+            open_data(&d, paths, &m, 42, eval);
+            good = good && d.n == files * DOCS && d.nparts == 2;
+            for (int64_t step = 0; step < data_steps_per_epoch(&d); step++) {
+                int64_t sample[6], both = 0;
+                data_samples(&d, step, sample, 6);
+                for (int64_t g = 0; g < d.G; g++) {
+                    DataRow c = { 0 }, r = { 0 }, x;
+                    bool there = data_part_of_step(&d, step, g, 0, &c);
+                    good = good && there == (sample[g] >= 0)
+                        && data_part_of_step(&d, step, g, 1, &r) == there;
+                    if (!there)
+                        continue;
+                    const int64_t i = sample[g] % DOCS;
+                    good = good && c.sample == sample[g] && r.sample == sample[g]
+                        && c.n == doc[i + 1] - doc[i] && r.n == turned_at[i + 1] - turned_at[i]
+                        && !memcmp(c.token, tokens + doc[i], (size_t)c.n * 4)
+                        && !memcmp(c.mask, mask + doc[i], (size_t)c.n) && !r.mask
+                        && !memcmp(r.token, turned + turned_at[i], (size_t)r.n * 4);
+                    both += c.n + r.n;
+                    if (g / 3 == world.rank)
+                        good = good && data_part(&d, step, 0, g % 3, 1, &x) && x.sample == sample[g]
+                            && x.n == r.n && data_row(&d, step, 0, g % 3, &x) && x.n == c.n;
+                }
+                good = good && data_tokens(&d, step) == both;
+            }
+            data_close(&d);
+        }
+    world.rank = 0;
+    char *name = format("samples of two parts, files: %d", (int)files);
+    check(good, name, "other samples");
+    free(name);
+}
+
 /* The first samples count, the last of them are the evaluation's: both together are all of them, in
  * files of one's own order, whatever the kind. */
 static void parts(const char *paths, const char *kind, int64_t all)
 {
     Made m = model_of(kind, 1, 1, 1), whole = m;
     Data d, train, eval;
-    m.of.share = 0.3;
+    m.of.split[0] = 0.7;
     m.of.most = all - 1;
     open_data(&d, paths, &whole, 1, true);
     open_data(&train, paths, &m, 1, false);
+    m.of.take = 1;
     open_data(&eval, paths, &m, 1, true);
     int64_t first = (all - 1) * 7 / 10;
     bool good = true;
@@ -326,6 +413,56 @@ static void parts(const char *paths, const char *kind, int64_t all)
           (int)train.n, (int)eval.n, good ? "right" : "wrong");
     free(name);
     data_close(&d), data_close(&train), data_close(&eval);
+}
+
+/* Three parts of the samples: each share of all of them is rounded down, the last one is the rest. */
+static void thirds(const char *path)
+{
+    static const int64_t want[3][3] = { { 9, 1, 0 }, { 19, 2, 2 }, { 16, 1, 2 } };
+    static const int64_t all[3] = { 0, DOCS, 19 };
+    bool good = true;
+    for (int k = 1; k < 3; k++)
+        for (int take = 0, at = 0; take < 3; take++) {
+            Made m = model_of("rows", 1, 1, 1);
+            Data d;
+            m.of.split[0] = 0.85, m.of.split[1] = 0.10;
+            m.of.take = take, m.of.most = all[k];
+            m.of.own_targets = true;
+            open_data(&d, path, &m, 1, true);
+            for (int64_t i = 0; i < d.n; i++, at++) {
+                DataRow r;
+                good = good && data_row(&d, i, 0, 0, &r) && r.n == doc[at + 1] - doc[at]
+                    && !memcmp(r.token, tokens + doc[at], (size_t)r.n * 4);
+            }
+            good = good && d.n == want[k][take];
+            data_close(&d);
+        }
+    check(good, "samples in three parts", "other samples");
+}
+
+/* Epochs of whole steps: the last samples of an order are not seen in it. */
+static void whole_steps(const char *path)
+{
+    Made m = model_of("rows", 4, 1, 1);
+    Data d, e;
+    int64_t left[DOCS] = { 0 };
+    bool good = true;
+    m.of.whole = true;
+    open_data(&d, path, &m, 42, false);
+    open_data(&e, path, &m, 42, true);
+    for (int64_t step = 0; step < 2 * (DOCS / 4); step++) {
+        int64_t got[4];
+        data_samples(&d, step, got, 4);
+        good = good && data_epoch(&d, step) == step / (DOCS / 4);
+        for (int k = 0; k < 4; k++)
+            left[got[k]]++;
+    }
+    for (int i = 0; i < DOCS; i++)
+        good = good && left[i] <= 2;
+    check(good && data_steps_per_epoch(&d) == DOCS / 4 && data_steps_per_epoch(&e) == DOCS / 4 + 1,
+          "epochs of whole steps", "%d and %d", (int)data_steps_per_epoch(&d),
+          (int)data_steps_per_epoch(&e));
+    data_close(&d), data_close(&e);
 }
 
 static void evaluation(const char *path, int64_t n)
@@ -433,6 +570,9 @@ int unit_open(char **argv)
     Data d;
     static Seen batch;
     Made m = model_of(argv[2], atoi(argv[6]), 1, 1);
+    if (strcmp(argv[2], "pairs") == 0)
+        m = pairs_model(atoi(argv[6]), 1);
+    m.of.whole = m.of.parts && m.model.micro > DOCS;
     m.of.T = atoi(argv[3]);
     m.of.vocab = atoi(argv[4]);
     m.of.targets = atoi(argv[7]);
@@ -705,6 +845,12 @@ void test_data(const char *scratch)
     write_file(own, "rows", DOCS, doc[DOCS], true);
     own_targets = false;
     rows_as_they_are(own);
+    thirds(own);
+    whole_steps(rows);
+    char *pairs = format("%s/pairs.st", scratch), *more = format("%s,%s", pairs, pairs);
+    write_parts(pairs, "pairs", DOCS);
+    parts_as_they_are(pairs, 1);
+    parts_as_they_are(more, 2);
     parts(rows, "rows", DOCS);
     parts(packed, "packed", (TOKENS - 1) / T);
     bounds(packed, "packed");
@@ -773,6 +919,33 @@ void test_data(const char *scratch)
     check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
     data_close(&a);
     own_targets = r.of.own_targets = false;
+    refused("samples of parts for others", pairs, &m, EXIT_MISMATCH,
+            "pairs.st: pairs (chosen, rejected), but this binary takes packed (tokens): ");
+    other = pairs_model(1, 1);
+    refused("other samples for parts", rows, &other, EXIT_MISMATCH,
+            "rows (tokens), but this binary takes pairs (chosen, rejected): ");
+    write_parts(bad, "triples", DOCS);
+    refused("parts of another kind", bad, &other, EXIT_MISMATCH, "triples (chosen, rejected), but");
+    other.of.T = 4;
+    refused("a part longer than T", pairs, &other, EXIT_DATA, "document 3 has 5 chosen, the model");
+    other = pairs_model(1, 1);
+    other.of.targets = 8;
+    refused("more targets in both parts", pairs, &other, EXIT_DATA, "may have 9 targets, this binary takes 8");
+    other.of.targets = 0;
+    other.model.micro = DOCS + 1;
+    other.of.whole = true;
+    refused("fewer samples than a whole step", pairs, &other, EXIT_DATA,
+            "23 samples to train on, a step takes 24");
+    const int32_t was = turned[3];
+    tokens[doc[DOCS] - 4] = 299;                 /* turned[3] is one more */
+    write_parts(bad, "pairs", DOCS);
+    other = pairs_model(1, 1);
+    refused("an id beyond the vocabulary in a part", bad, &other, EXIT_DATA, "chosen[");
+    tokens[doc[DOCS] - 4] = (was + 255) % 256;
+    mask[doc[7] + 1] = 0, mask[doc[7]] = 0;
+    write_parts(bad, "pairs", DOCS);
+    refused("a part without targets", bad, &other, EXIT_DATA, "document 7 has no target in chosen");
+    mask[doc[7]] = 1;
     char *pair = format("%s,%s", plain, bad);
     mask_key = "pad_id";
     write_file(bad, "rows", DOCS, doc[DOCS], true);

@@ -80,7 +80,7 @@ raw "binary data" 88 "/bin/sh: byte 7 is 0: binary data" /bin/sh
 refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --eval-share 0.1
 refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $ours --eval-share 0.1 \
     --eval-data $ref/$case/eval.safetensors
-refuses "a share that leaves nothing" 88 "1 samples, of which a share of 0.5 leaves 0 to train on" gpt2_tiny $ours \
+refuses "a share that leaves nothing" 88 "of 1 samples 0 and 1 are to train and to validate on" gpt2_tiny $ours \
     --max-samples 1 --eval-share 0.5
 refuses "samples of no number" 80 "--max-samples: want an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
