@@ -1,14 +1,13 @@
 /* objective.c -- lm on the host: batches of tokens, their labels, validation, sampling.
 //@ head
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
-#include "runtime/data/sample.h"      // picks the next token
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/run/continuation.h" // --sample
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
@@ -174,53 +173,20 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 /* The logits behind a token at a place; the places before it were asked for. */
-static void decode(int32_t token, int64_t place)
+static const float *logits_behind(int32_t token, int64_t place)
 {
-    if (token < 0 || token >= V)
-        die(EXIT_MISMATCH, "--sample: token %d is beyond the model's %d", token, V);
     *io.token = token;
     *io.place = (int32_t)place;
     step_decode();
     step_wait();
+    return io.logits;
 }
 
 /* --sample TEXT: the text and what the model goes on with, on standard output. */
 static int sample(const Flags *f, const WeightFolders folder)
 {
-    Tokenizer *t = vocabulary_load("--sample", f->tokenizer, folder, WEIGHT_FOLDERS, V);
-    int32_t *ids, *text = malloc(sizeof *text * (size_t)T),
-                  *heap = malloc(sizeof *heap * (size_t)V);
-    float *work = malloc(sizeof *work * (size_t)V);
-    size_t n, bytes;
-    char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
-    if (error)
-        die(EXIT_CONFIG, "--sample: %s", error);
-    if (!text || !heap || !work)
-        die(EXIT_INTERNAL, "out of memory for sampling");
-    if (n == 0 || (int64_t)n >= T)
-        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %d", n, T - 1);
-    int64_t end = (int64_t)n + f->max_new_tokens, count = 0;
-    for (int64_t place = 0; place < end && place < T; place++) {
-        if (place < (int64_t)n)
-            text[place] = ids[place];
-        decode(text[place], place);
-        count = place + 1;
-        if (place + 1 < (int64_t)n || place + 1 == end || place + 1 == T)
-            continue;
-        int32_t next = sample_token(io.logits, V, f->temperature, f->top_p,
-                                    (uint64_t)f->seed, place, work, heap);
-        if (tokenizer_ends(t, next))
-            break;
-        text[place + 1] = next;
-    }
-    char *out = tokenizer_decode(t, text, (size_t)count, true, &bytes);
-    if (world.rank == 0) {
-        fwrite(out, 1, bytes, stdout);
-        putchar('\n');
-    }
-    free(out), free(ids), free(text), free(work), free(heap);
-    tokenizer_free(t);
-    return EXIT_OK;
+    const Decoder by = {.places = T, .vocab = V, .logits = logits_behind};
+    return continuation_print(&by, f, folder, WEIGHT_FOLDERS);
 }
 
 static const ObjectiveUse uses[] = {{FLAG_sample, sample}, {0, NULL}};
