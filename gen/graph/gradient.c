@@ -404,6 +404,8 @@ static void grad_dropout(Build *b, const Op *fwd, int i)
 static void grad_gather(Build *b, const Op *fwd, int i)
 {
     (void)i;
+    if (fwd->nin < 3)
+        bug("gather: rows without an inverse have no gradient");
     Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
     Op *op = build_op(b, OP_gather);
     op_in(op, dy), op_in(op, fwd->in[2]), op_in(op, fwd->in[1]);

@@ -177,14 +177,14 @@ void head_labels(Build *b);
 /* The rows of y (B, T, C) that have a target, where their number is bounded: (N, C); else y.
  * y: what a pass returned, or its half. */
 Ref head_gather(Build *b, Ref y);
-/* Where their number is bounded: the row of y at a place of (B, T), an input (1); no gradient. */
-Ref head_row(Build *b, Ref y, Value *place);
+/* The rows of y at places of (B, T), an input (n), called `what`: (n, C); no gradient. */
+Ref head_at(Build *b, const char *what, Ref y, Value *places);
 /* Cross-entropy of rows y with b->labels, in the program's loss; with b->weights, if set, a factor
  * each, and with the head's bias, if b->head_bias. */
 void head_loss(Build *b, Ref y);
 /* The same, dy, and the gradients of the head. */
 void head_loss_gradient(Build *b, Ref y, Ref dy);
-/* The row y, to $logits, (1, V); with the head's bias, if b->head_bias. */
+/* Rows y, (n, C) or the one of decode, to $logits, (n, V); with the head's bias, if b->head_bias. */
 void head_logits(Build *b, Ref y);
 /* A program and its schedule: $log_probs, that of each row's label (0 without one), without
  * gradients; the program's loss is minus their sum. */

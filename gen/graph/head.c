@@ -58,14 +58,16 @@ void head_labels(Build *b)
     b->target_of = input_new(b, "target_of");
 }
 
-/* Rows of y, by their places in (B, T); target_of undoes it. */
-static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places)
+/* Rows of y, by their places in (B, T); inverse, or NULL, undoes it. */
+static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places, Value *inverse)
 {
     Dim d[2] = {n, dim(b->C, "C")};
     b->stage = "head";
     Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->act, 2, d);
     Op *op = build_op(b, OP_gather);
-    op_in(op, y), op_in(op, build_input(b, places)), op_in(op, build_input(b, b->target_of));
+    op_in(op, y), op_in(op, build_input(b, places));
+    if (inverse)
+        op_in(op, build_input(b, inverse));
     op_out(op, rows);
     return rows;
 }
@@ -75,14 +77,14 @@ Ref head_gather(Build *b, Ref y)
     if (!b->target_rows)
         return y;
     b->loc = config_loc(b->c, F_batch_targets);
-    return gather(b, "rows", y, dim(b->N, "N"), b->target_rows);
+    return gather(b, "rows", y, dim(b->N, "N"), b->target_rows, b->target_of);
 }
 
-Ref head_row(Build *b, Ref y, Value *place)
+Ref head_at(Build *b, const char *what, Ref y, Value *places)
 {
-    if (!b->target_of)
-        bug("a row of the head: all rows go through it");
-    return gather(b, "row", y, dim(1, "1"), place);
+    if (places->rank != 1)
+        bug("%s: want a list of places", places->name);
+    return gather(b, what, y, places->dim[0], places, NULL);
 }
 
 /* The op that makes losses of rows y, and what each of its forms takes; its outputs are the
@@ -135,8 +137,11 @@ void head_loss_gradient(Build *b, Ref y, Ref dy)
 void head_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, dim(1, "1"), dim(b->V, "V"));
-    Op *op = build_op(b, bias ? OP_logits_bias : OP_logits);
+    Dim rows = y.v->rank == 2 ? y.v->dim[0] : dim(1, "1");
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, rows, dim(b->V, "V"));
+    Op *op = build_op(b, bias                ? OP_logits_bias
+                         : y.v->rank == 2 ? OP_logits_rows
+                                          : OP_logits);
     op_in(op, y), op_in(op, ref(head));
     if (bias)
         op_in(op, ref(bias));

@@ -15,19 +15,20 @@ static const InputRow rows[] = {
     {"weights", DT_F32, "rows", true, true, "of each row", false},
 };
 
-static const InputRow one_row = {"row", DT_I32, "1", false, true, "of (B, T)", false};
+static const InputRow one_row = {"row", DT_I32, "1", false, true, "of (B, T)", false},
+                      some_rows = {"some", DT_I32, "3", false, true, "of (B, T)", false};
 
-static struct { bool both_ways, lengths, limits, weights, bias, score, early, row; } form;
+static struct { bool both_ways, lengths, limits, weights, bias, score, early, row, some; } form;
 
-/* The logits of one row, by a program of its own. */
-static void make_row(Build *b)
+/* The logits of one row, or of some, by a program of its own. */
+static void make_rows(Build *b)
 {
-    Value *row = input_of_row(b, &one_row);
+    Value *places = input_of_row(b, form.some ? &some_rows : &one_row);
     b->mode = MODE_SCORE;
-    b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of one row");
+    b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of rows");
     Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_row(b, pass_blocks(b, &pass), row)));
-    schedule_alone(b, "the logits of one row", "logits");
+    head_logits(b, pass_last(b, head_at(b, places->name, pass_blocks(b, &pass), places)));
+    schedule_alone(b, "the logits of rows", "logits");
 }
 
 /* lm's loss and gradient in another form. */
@@ -54,8 +55,8 @@ static void build(Build *b)
     schedule_train(b);
     if (form.score)
         head_score(b);
-    if (form.row)
-        make_row(b);
+    if (form.row || form.some)
+        make_rows(b);
 }
 
 static int failed;
@@ -160,14 +161,24 @@ int main(int argc, char **argv)
     form.row = form.bias = true;
     t = planned(argv[1], "row", CPU ", tied = false");
     has("bound of the objective", t.plan, "size N 5 ");
-    has("row", t.plan, "%s.x.row = gather %s.x[2], %row, %target_of[0]");
+    has("row", t.plan, "%s.x.row = gather %s.x[2], %row  #");
     has("row, behind it", t.plan, "%s.norm_f.rstd = layernorm %s.x.row, $norm_f.w, $norm_f.b");
     has("row, logits", t.plan, "$logits = logits_bias %s.norm_f, $head, $head.b");
     has("row, call", t.calls, "logits_bias_fwd(logits, s_norm_f, head, head_b, &");
 
+    form.some = true;
+    t = planned(argv[1], "some", CPU);
+    has("some rows", t.plan, "%s.x.some = gather %s.x[2], %some  #");
+    has("some rows, logits", t.plan, "$logits = logits_rows %s.norm_f, $wte  #");
+    has("some rows, shape", t.plan, "state $logits  :f32[3,31] (3,V)");
+    has("some rows, call", t.calls, "logits_fwd(logits, s_norm_f, wte, &");
+
     form.row = form.bias = true;
     t = planned(argv[1], "row_gpu", GPU);
     has("row on a GPU", t.calls, "logits_bias_fwd(logits, s_norm_f, head, head_b, &");
+
+    form.some = true;
+    has("some rows on a GPU", planned(argv[1], "some_gpu", GPU).calls, "logits_fwd(logits, s_norm_f, head, &");
 
     form.weights = form.bias = form.score = true;
     t = planned(argv[1], "frozen", LORA);

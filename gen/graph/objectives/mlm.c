@@ -72,7 +72,7 @@ static void make_probe(Build *b)
     Value *row = input_new(b, "row");
     b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of one place of micro-batch 0");
     Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_row(b, pass_blocks(b, &pass), row)));
+    head_logits(b, pass_last(b, head_at(b, "row", pass_blocks(b, &pass), row)));
     schedule_alone(b, "the logits of one place of micro-batch 0", "logits");
 }
 
