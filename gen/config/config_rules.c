@@ -254,6 +254,9 @@ static void check_family(const Config *c, const Family *f)
         refuse_set(c, F_model_rope_factor, F_model_rope_original_positions,
                    "has no effect while model.rope_scaling is \"none\"; set it to \"llama3\" or "
                    "leave this out");
+    if (scaled && f->rotary && family_writes(f, "model.rope_theta"))
+        err_add(c->v[F_model_rope_scaling].loc, "model.rope_scaling: models of the family %s have none, "
+                "and their config.json could not say it; leave it out", f->name);
     if (scaled && c->v[F_model_rope_low_freq_factor].f >= c->v[F_model_rope_high_freq_factor].f)
         err_add(
             place(c, F_model_rope_low_freq_factor, F_model_rope_high_freq_factor),
@@ -277,7 +280,9 @@ static void check_family(const Config *c, const Family *f)
                     "not say it; leave it out", field_row[i].path, f->name);
     if (!f->padded && c->v[F_model_pad].i >= 0)
         err_add(c->v[F_model_pad].loc, "model.pad: %s has no row of padding; leave it out", f->name);
-    for (int i = F_model_bos; i <= F_model_pad; i++) {
+    const int id[] = {F_model_bos, F_model_eos, F_model_pad, F_mdm_mask};
+    for (size_t k = 0; k < sizeof id / sizeof *id; k++) {
+        const int i = id[k];
         bool wanted = i == F_model_pad && f->padded;
         if (c->v[i].i >= c->v[F_model_vocab].i || (wanted && c->v[i].i < 0))
             err_add(c->v[i].loc,

@@ -89,7 +89,7 @@ static void add_field(Config *c, cJSON *o, const char *key, int field)
 {
     switch (field_row[field].type) {
     case FT_BOOL: cJSON_AddBoolToObject(o, key, config_bool(c, field)); break;
-    case FT_INT: add_int(o, key, config_int(c, field)); break;
+    case FT_INT: add_id(o, key, config_int(c, field)); break;
     case FT_FLOAT: json_add_float(o, key, config_float(c, field)); break;
     default: bug("config.json: %s is no number", field_row[field].path);
     }
@@ -116,6 +116,7 @@ static const struct { const char *family, *key, *written; } config_keys[] = {
 #include "runtime/model/families.def"
 };
 
+/* A family's row stands in the place of what all families write. */
 static void add_keys(Config *c, cJSON *o, const char *family)
 {
     for (size_t i = 0; i < sizeof config_keys / sizeof config_keys[0]; i++) {
@@ -125,6 +126,8 @@ static void add_keys(Config *c, cJSON *o, const char *family)
         int field = 0;
         while (field < NFIELDS && strcmp(field_row[field].path, written))
             field++;
+        if (field == NFIELDS || field_applies(c, field))
+            cJSON_DeleteItemFromObjectCaseSensitive(o, key);
         if (field == NFIELDS)
             add_literal(o, key, written);
         else if (field_applies(c, field))
@@ -153,7 +156,8 @@ char *model_config_json(const Graph *g, Config *c)
     cJSON_AddStringToObject(o, "dtype", dtype);
     cJSON_AddTrueToObject(o, "use_cache");
     add_keys(c, o, g->family);
-    if (family_find(g->family)->rotary)
+    const Family *f = family_find(g->family);
+    if (f->rotary && !family_writes(f, "model.rope_theta"))
         add_rope(c, o);
     return json_text(o);
 }
@@ -182,6 +186,18 @@ static cJSON *target_modules(const Graph *g)
     return cJSON_CreateStringArray(leaf, n);
 }
 
+/* PEFT looks at the end of a module's path: a head called as a part of the blocks is named as none of
+ * those that have adapters. */
+static void add_excluded(const Graph *g, cJSON *o)
+{
+    const char *head = family_find(g->family)->head;
+    cJSON *targets = target_modules(g), *target;
+    cJSON_ArrayForEach(target, targets)
+        if (!strcmp(target->valuestring, family_leaf(head)))
+            cJSON_AddItemToObject(o, "exclude_modules", cJSON_CreateStringArray(&head, 1));
+    cJSON_Delete(targets);
+}
+
 char *model_adapter_json(const Graph *g, Config *c)
 {
     if (!config_int(c, F_lora_rank))
@@ -190,6 +206,7 @@ char *model_adapter_json(const Graph *g, Config *c)
     cJSON_AddItemToObject(o, "alpha_pattern", cJSON_CreateObject());
     cJSON_AddNullToObject(o, "base_model_name_or_path");
     cJSON_AddStringToObject(o, "bias", "none");
+    add_excluded(g, o);
     cJSON_AddBoolToObject(o, "fan_in_fan_out", family_find(g->family)->transposed);
     cJSON_AddTrueToObject(o, "inference_mode");
     cJSON_AddTrueToObject(o, "init_lora_weights");
