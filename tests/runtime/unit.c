@@ -101,5 +101,6 @@ int main(int argc, char **argv)
     test_sample();
     test_masks();
     test_sha256();
+    test_kept(argv[1]);
     return failures != 0;
 }

@@ -19,6 +19,7 @@ void test_log(const char *scratch);
 void test_sample(void);
 void test_masks(void);
 void test_sha256(void);
+void test_kept(const char *scratch);
 void test_base(void);
 void test_names(void);
 
