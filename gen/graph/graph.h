@@ -177,6 +177,10 @@ void head_labels(Build *b);
 /* The rows of y (B, T, C) that have a target, where their number is bounded: (N, C); else y.
  * y: what a pass returned, or its half. */
 Ref head_gather(Build *b, Ref y);
+/* Whole programs over the rows that have a target, of which only those go on from the last block:
+ * forward and backward; the loss of one micro-batch. */
+void head_micro(Build *b);
+void head_eval(Build *b);
 /* The rows of y at places of (B, T), an input (n), called `what`: (n, C); no gradient. */
 Ref head_at(Build *b, const char *what, Ref y, Value *places);
 /* Cross-entropy of rows y with b->labels, in the program's loss; with b->weights, if set, a factor

@@ -134,6 +134,32 @@ void head_loss_gradient(Build *b, Ref y, Ref dy)
     loss_sum(b, losses);
 }
 
+static Ref chosen(Build *b, Pass *pass)
+{
+    return pass_last(b, head_gather(b, pass_blocks(b, pass)));
+}
+
+void head_micro(Build *b)
+{
+    program_micro(b);
+    Pass pass = pass_trained(b);
+    Ref y = chosen(b, &pass);
+    Ref dy = gradient_room(b, y);
+    int end = b->p->nops;
+    head_loss_gradient(b, y, dy);
+    gradient_set(y, dy);
+    pass_backward(b, &pass, end);
+}
+
+void head_eval(Build *b)
+{
+    b->mode = MODE_EVAL;
+    b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
+    Pass pass = pass_only(b, "e.x");
+    head_loss(b, chosen(b, &pass));
+    schedule_loss(b, "this rank's losses of micro-batch 0");
+}
+
 void head_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);

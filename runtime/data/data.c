@@ -412,6 +412,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
                       : format(".");
     d->tokenizer = d->file[0].t.tokenizer;
     d->ids = first->vocab, d->mask_id = first->mask_id, d->pad_id = first->pad_id;
+    d->eos = first->eos;
     for (int k = 1; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
         data_check_same(d, t->tokenizer, t->path);

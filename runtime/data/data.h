@@ -35,6 +35,7 @@ typedef struct {
     char *folder;                /* of the first file: its tokenizer.json may lie there; NULL: no file */
     int64_t ids;                 /* how many it has */
     int64_t mask_id, pad_id;     /* of a token that is hidden, of none; -1: it has none */
+    int64_t eos;                 /* of the end of a text; -1: it has none */
     bool own_targets, whole;     /* of DataShape */
 } Data;
 

@@ -9,38 +9,103 @@
 
 void hidden_suit(Hidden *h, const Data *d, const char *files)
 {
-    if (d->mask_id < 0)
+    const int64_t own = h->rule.mask, mask = d->mask_id < 0 ? own : d->mask_id;
+    if (mask < 0)
         die(EXIT_MISMATCH, "%s: tokenizer %s has no token that hides a word, such as [MASK]: gen "
             "pack with that of a masked language model", files, d->tokenizer);
-    h->rule.mask = (int32_t)d->mask_id;
+    if (own >= 0 && mask != own)
+        die(EXIT_MISMATCH, "%s: token %lld of tokenizer %s hides words, of the model token %lld: gen "
+            "pack with the model's own", files, (long long)mask, d->tokenizer, (long long)own);
+    if (mask >= h->vocab)
+        die(EXIT_MISMATCH, "%s: token %lld hides words, the model has %lld: gen %s model.vocab=%lld",
+            files, (long long)mask, (long long)h->vocab, model_words(h->model, "model.vocab"),
+            (long long)mask + 1);
+    h->rule.mask = (int32_t)mask;
     h->rule.ids = (int32_t)d->ids;
     h->pad = d->pad_id < 0 ? 0 : (int32_t)d->pad_id;
+    if (h->mode == HIDDEN_sft && d->eos < 0)
+        die(EXIT_MISMATCH, "%s: tokenizer %s has no token that ends a text, of which a model learns "
+            "where its answers end: gen pack with one that has", files, d->tokenizer);
+    h->end = (int32_t)d->eos;
+}
+
+/* Sample i, of an evaluation, or of the first epoch. */
+static bool sample_at(Data *d, int64_t i, DataRow *row)
+{
+    return data_row_of_step(d, i / d->G, i % d->G, row);
+}
+
+void hidden_check(const Hidden *h, Data *d, const char *files)
+{
+    DataRow row;
+    for (int64_t i = 0; i < d->n; i++)
+        for (int64_t t = 0; sample_at(d, i, &row) && t < row.n; t++)
+            if (row.token[t] == h->rule.mask)
+                die(EXIT_DATA, "%s: sample %lld has the token %d at place %lld, which hides words: "
+                    "no text may have it", files, (long long)row.sample, h->rule.mask,
+                    (long long)t);
+}
+
+int64_t hidden_divisor(const Hidden *h, const HiddenCounts *c)
+{
+    return h->norm == HIDDEN_seq ? c->samples : h->norm == HIDDEN_tokens ? c->may : c->targets;
+}
+
+/* The words of a row that may be hidden. */
+static int64_t answer(const DataRow *row)
+{
+    return masks_may(&(MaskSample){.may = row->mask, .n = row->n});
+}
+
+/* The longest answer of a micro-batch, whose samples stand from `place` on in the step. */
+static int64_t longest(const Hidden *h, Data *d, int64_t step, int64_t place)
+{
+    int64_t most = 0;
+    DataRow row;
+    for (int64_t g = place; h->mode == HIDDEN_sft && g < place + d->micro; g++)
+        if (data_row_of_step(d, step, g, &row) && answer(&row) > most)
+            most = answer(&row);
+    return most;
 }
 
 /* Every epoch hides other words of a row, every validation the same. */
-static MaskSample sample_of(const Data *d, int64_t step, const DataRow *row)
+static MaskSample sample_of(const Hidden *h, const Data *d, int64_t step, const DataRow *row,
+                            int64_t longest)
 {
+    int64_t most = d->eval ? h->T : masks_length(&h->rule, step, h->T),
+            n = row->n < most ? row->n : most, room = h->T - n;
+    int64_t more = h->mode == HIDDEN_sft ? longest - answer(row) : 0;
     return (MaskSample){.stream = d->eval ? MASKS_EVAL : MASKS_TRAIN,
-                        .epoch = data_epoch(d, step), .sample = row->sample,
-                        .token = row->token, .may = row->mask, .n = row->n};
+                        .epoch = d->eval ? h->draw : data_epoch(d, step), .sample = row->sample,
+                        .token = row->token, .may = row->mask, .n = n,
+                        .more = more < room ? more : room, .fill = h->end};
 }
 
-static void add(HiddenCounts *all, const HiddenCounts *one)
+static HiddenCounts counts_of(const MaskSample *s, int64_t targets)
 {
-    all->targets += one->targets;
-    all->samples += one->samples;
-    all->tokens += one->tokens;
+    return (HiddenCounts){targets, masks_may(s), 1, s->n + s->more};
+}
+
+static void add(HiddenCounts *all, HiddenCounts one)
+{
+    all->targets += one.targets;
+    all->may += one.may;
+    all->samples += one.samples;
+    all->tokens += one.tokens;
 }
 
 HiddenCounts hidden_count(const Hidden *h, Data *d, int64_t step)
 {
     HiddenCounts all = {0};
+    int64_t most = 0;
     DataRow row;
     for (int64_t g = 0; g < d->G; g++) {
+        if (g % d->micro == 0)
+            most = longest(h, d, step, g);
         if (!data_row_of_step(d, step, g, &row))
             continue;
-        MaskSample s = sample_of(d, step, &row);
-        add(&all, &(HiddenCounts){masks_count(&h->rule, &s), 1, row.n});
+        MaskSample s = sample_of(h, d, step, &row, most);
+        add(&all, counts_of(&s, masks_count(&h->rule, &s)));
     }
     return all;
 }
@@ -56,50 +121,84 @@ void hidden_pad(const Hidden *h, const Batch *to, int64_t b, int64_t n)
         memset(to->types + b * h->T, 0, (size_t)h->T * sizeof *to->types);
 }
 
+/* Row b as a sample says; NULL: padding. */
+static void fill_row(const Hidden *h, const Batch *to, int64_t b, const MaskSample *s)
+{
+    h->row[b] = (HiddenRow){.share = 0};
+    if (!s) {
+        hidden_pad(h, to, b, 0);
+        return;
+    }
+    const int64_t n = s->n + s->more, may = masks_may(s);
+    void *work = malloc((size_t)masks_work(n));
+    if (!work)
+        die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)n);
+    int64_t targets = masks_draw(&h->rule, s, to->tokens + b * h->T, to->target_of + b * h->T, work);
+    free(work);
+    h->row[b] = (HiddenRow){counts_of(s, targets), may ? masks_share(&h->rule, s, may) : 0};
+    hidden_pad(h, to, b, n);
+}
+
+/* Rows that are there become those of the head. */
+static HiddenCounts gather(const Hidden *h, const Batch *to, int64_t rows)
+{
+    HiddenCounts own = {0};
+    for (int64_t b = 0; b < rows; b++)
+        add(&own, h->row[b].has);
+    if (own.targets > h->most)
+        die(EXIT_DATA, "%lld words of a micro-batch are hidden, this binary takes %lld: gen %s "
+            "batch.targets=%lld", (long long)own.targets, (long long)h->most,
+            model_words(h->model, "batch.targets"), (long long)own.targets);
+    data_gather(to->target_of, rows * h->T, to->target_rows, to->labels, h->most);
+    for (int64_t i = 0; to->weights && i < h->most; i++) {
+        const HiddenRow *r = i < own.targets ? &h->row[to->target_rows[i] / h->T] : NULL;
+        double each = h->norm == HIDDEN_seq && r ? (double)r->has.may : 1;
+        to->weights[i] = r ? (float)(1 / (r->share * each)) : 0;
+    }
+    return own;
+}
+
 typedef struct {
     const Hidden *h;
     Data *d;
-    int64_t step, micro;
+    int64_t step, micro, longest;
 } Fill;
 
-static void fill_row(void *fill, int64_t b)
+static void fill_of_step(void *fill, int64_t b)
 {
     const Fill *f = fill;
-    const Hidden *h = f->h;
-    const Batch to = h->at(f->micro);
+    const Batch to = f->h->at(f->micro);
     DataRow row;
-    h->row[b] = (HiddenCounts){0};
-    if (!data_row(f->d, f->step, f->micro, b, &row)) {
-        hidden_pad(h, &to, b, 0);
-        return;
-    }
-    MaskSample s = sample_of(f->d, f->step, &row);
-    void *work = malloc((size_t)masks_work(row.n));
-    if (!work)
-        die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)row.n);
-    int64_t targets =
-        masks_draw(&h->rule, &s, to.tokens + b * h->T, to.target_of + b * h->T, work);
-    free(work);
-    h->row[b] = (HiddenCounts){targets, 1, row.n};
-    hidden_pad(h, &to, b, row.n);
+    bool there = data_row(f->d, f->step, f->micro, b, &row);
+    MaskSample s = {0};
+    if (there)
+        s = sample_of(f->h, f->d, f->step, &row, f->longest);
+    fill_row(f->h, &to, b, there ? &s : NULL);
 }
 
 HiddenCounts hidden_fill(const Hidden *h, Data *d, int64_t step, int64_t micro)
 {
     const Batch to = h->at(micro);
-    HiddenCounts own = {0};
     data_order(d, step);
-    workers_run(d->micro, fill_row, &(Fill){h, d, step, micro});
-    for (int64_t b = 0; b < d->micro; b++)
-        add(&own, &h->row[b]);
-    if (own.targets > h->most)
-        die(EXIT_DATA, "%lld words of a micro-batch are hidden, this binary takes %lld: gen %s "
-            "batch.targets=%lld", (long long)own.targets, (long long)h->most,
-            model_words(h->model, "batch.targets"), (long long)own.targets);
-    data_gather(to.target_of, d->micro * h->T, to.target_rows, to.labels, h->most);
+    workers_run(d->micro, fill_of_step,
+                &(Fill){h, d, step, micro, longest(h, d, step, data_sample0(d, step, micro))});
     if (to.noise)
         data_noise(to.noise, h->rule.seed, step, data_sample0(d, step, micro));
-    return own;
+    return gather(h, &to, d->micro);
+}
+
+HiddenCounts hidden_fill_draws(const Hidden *h, Data *d, int64_t sample, int64_t stride)
+{
+    const Batch to = h->at(0);
+    Hidden of = *h;
+    DataRow row;
+    bool there = sample_at(d, sample, &row);
+    of.mode = HIDDEN_pretrain;
+    for (int64_t b = 0; b < d->micro; b++, of.draw += stride) {
+        MaskSample s = sample_of(&of, d, 0, &row, 0);
+        fill_row(&of, &to, b, there && of.draw < of.rule.draws ? &s : NULL);
+    }
+    return gather(&of, &to, d->micro);
 }
 
 /* A token of no meaning. */
@@ -122,8 +221,10 @@ HiddenCounts hidden_fill_any(const Hidden *h)
         for (int64_t b = 0; b < m->micro; b++)
             hidden_pad(h, &to, b, h->T);
         data_gather(to.target_of, rows, to.target_rows, to.labels, h->most);
+        for (int64_t i = 0; to.weights && i < h->most; i++)
+            to.weights[i] = 1;
         if (to.noise)
             data_noise(to.noise, h->rule.seed, 0, micro * m->micro);
     }
-    return (HiddenCounts){h->most * all, m->micro * all, rows * all};
+    return (HiddenCounts){h->most * all, rows * all, m->micro * all, rows * all};
 }

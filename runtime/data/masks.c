@@ -1,7 +1,8 @@
 /* masks.c -- draws by counter: a token's words are those of (place, sample, epoch) under the seed.
  *
  * Method: word 0 chooses, word 1 says what stands there, words 2 and 3 which random id. Of n tokens
- *         the k with the least word 0 are a choice without replacement; of equal words the first. */
+ *         the k with the least word 0 are a choice without replacement; of equal words the first.
+ *         What is drawn once a row, or once a step, has the place of none. */
 #include "runtime/data/masks.h"
 
 #include <stdbool.h>
@@ -31,7 +32,62 @@ static uint64_t below(double p)
 
 static bool may_choose(const MaskSample *s, int64_t i)
 {
-    return !s->may || s->may[i];
+    return i >= s->n || !s->may || s->may[i];
+}
+
+static int32_t token_at(const MaskSample *s, int64_t i)
+{
+    return i < s->n ? s->token[i] : s->fill;
+}
+
+int64_t masks_may(const MaskSample *s)
+{
+    int64_t n = s->may ? 0 : s->n;
+    for (int64_t i = 0; s->may && i < s->n; i++)
+        n += s->may[i] != 0;
+    return n + s->more;
+}
+
+/* Words drawn once, for all places. */
+static void draw_once(const MaskRule *r, const MaskSample *s, uint32_t word[4])
+{
+    draw(r, s, UINT32_MAX, word);
+}
+
+static uint64_t long_word(const uint32_t word[4])
+{
+    return (uint64_t)word[2] << 32 | word[3];
+}
+
+int64_t masks_length(const MaskRule *r, int64_t step, int64_t most)
+{
+    uint32_t word[4];
+    if (r->shorter <= 0)
+        return most;
+    draw_once(r, &(MaskSample){.stream = MASKS_LENGTHS, .sample = step}, word);
+    return word[0] < below(r->shorter) ? 1 + (int64_t)(long_word(word) % (uint64_t)most) : most;
+}
+
+/* The probability with which each token of the row is hidden. */
+static double probability(const MaskRule *r, const MaskSample *s)
+{
+    enum { LEAST = 1000 };       /* e = 1 / LEAST: p is in [e, 1) */
+    uint32_t word[4];
+    if (r->select != MASKS_random)
+        return r->share;
+    draw_once(r, s, word);
+    return (1 - 1.0 / LEAST) * (word[0] / 4294967296.0) + 1.0 / LEAST;
+}
+
+/* The first draw takes any number of 1 to may, the next ones go on by the draws' share of all. */
+static int64_t spread(const MaskRule *r, const MaskSample *s, int64_t may)
+{
+    MaskSample first = *s;
+    uint32_t word[4];
+    first.epoch = 0;
+    draw_once(r, &first, word);
+    uint64_t n = (uint64_t)may, step = (uint64_t)s->epoch * n / (uint64_t)r->draws;
+    return 1 + (int64_t)((long_word(word) % n + step) % n);
 }
 
 int64_t masks_exactly(const MaskRule *r, int64_t may)
@@ -45,18 +101,37 @@ int64_t masks_work(int64_t n)
     return n * (int64_t)sizeof(Drawn);
 }
 
+/* Whether a number is known before any token is drawn: chosen without replacement. */
+static bool counted(const MaskRule *r)
+{
+    return r->select == MASKS_exact || r->select == MASKS_spread;
+}
+
+/* That number. */
+static int64_t number(const MaskRule *r, const MaskSample *s, int64_t may)
+{
+    return r->select == MASKS_exact ? masks_exactly(r, may) : may ? spread(r, s, may) : 0;
+}
+
+double masks_share(const MaskRule *r, const MaskSample *s, int64_t may)
+{
+    return counted(r) ? (double)number(r, s, may) / (double)may : probability(r, s);
+}
+
 int64_t masks_count(const MaskRule *r, const MaskSample *s)
 {
     int64_t n = 0;
     uint32_t word[4];
-    for (int64_t i = 0; i < s->n; i++) {
+    if (counted(r))
+        return number(r, s, masks_may(s));
+    const uint64_t least = below(probability(r, s));
+    for (int64_t i = 0; i < s->n + s->more; i++) {
         if (!may_choose(s, i))
             continue;
-        if (r->select == MASKS_independent)
-            draw(r, s, i, word);
-        n += r->select == MASKS_exact || word[0] < below(r->share);
+        draw(r, s, i, word);
+        n += word[0] < least;
     }
-    return r->select == MASKS_exact ? masks_exactly(r, n) : n;
+    return n;
 }
 
 static int by_word(const void *a, const void *b)
@@ -67,39 +142,43 @@ static int by_word(const void *a, const void *b)
 }
 
 /* The mask, a random id or the token itself: 80, 10 and 10 of 100. */
-static int32_t seen(const MaskRule *r, const uint32_t word[4], int32_t token)
+static int32_t mixed(const MaskRule *r, const uint32_t word[4], int32_t token)
 {
     if (word[1] < below(0.8))
         return r->mask;
-    uint64_t any = (uint64_t)word[2] << 32 | word[3];
-    return word[1] < below(0.9) ? (int32_t)(any % (uint64_t)r->ids) : token;
+    return word[1] < below(0.9) ? (int32_t)(long_word(word) % (uint64_t)r->ids) : token;
 }
 
 int64_t masks_draw(const MaskRule *r, const MaskSample *s, int32_t *input, int32_t *label,
                    void *work)
 {
+    const bool mixes = r->select == MASKS_exact || r->select == MASKS_independent;
+    const uint64_t least = counted(r) ? below(1) : below(probability(r, s));
     Drawn *drawn = work;
     uint32_t word[4];
-    int64_t may = 0, n = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        input[i] = s->token[i];
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n + s->more; i++) {
+        input[i] = token_at(s, i);
         label[i] = -1;
         if (!may_choose(s, i))
             continue;
         draw(r, s, i, word);
-        if (r->select == MASKS_exact || word[0] < below(r->share))
-            drawn[may++] = (Drawn){word[0], (uint32_t)i};
+        if (word[0] < least)
+            drawn[n++] = (Drawn){word[0], (uint32_t)i};
     }
-    n = may;
-    if (r->select == MASKS_exact) {
-        qsort(drawn, (size_t)may, sizeof *drawn, by_word);
-        n = masks_exactly(r, may);
+    if (counted(r)) {
+        qsort(drawn, (size_t)n, sizeof *drawn, by_word);
+        n = number(r, s, n);
     }
     for (int64_t k = 0; k < n; k++) {
         int64_t i = drawn[k].place;
+        label[i] = input[i];
+        if (!mixes) {
+            input[i] = r->mask;
+            continue;
+        }
         draw(r, s, i, word);
-        label[i] = s->token[i];
-        input[i] = seen(r, word, s->token[i]);
+        input[i] = mixed(r, word, label[i]);
     }
     return n;
 }

@@ -26,9 +26,10 @@ static Batch batch_at(int64_t micro)
     };
 }
 
-static HiddenCounts row[B];
+static HiddenRow row[B];
 static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
-                        .rule = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@}};
+                        .rule = {.select = MASKS_@MLM_SELECT@, .share = @MLM_SHARE@,
+                                 .mask = -1}};
 static const char *tokenizer_of; /* id of the records' tokenizer */
 static const char *tokenizer_in; /* the folder of the records */
 
@@ -68,7 +69,8 @@ static HiddenCounts counted[2];  /* of even and odd steps: one runs while the ne
 static void set_counts(int64_t step, HiddenCounts c)
 {
     counted[step % 2] = c;
-    *io.scale = c.targets ? (float)(1.0 / (double)c.targets) : 0;
+    int64_t divisor = hidden_divisor(&hidden, &c);
+    *io.scale = divisor ? (float)(1.0 / (double)divisor) : 0;
 }
 
 void objective_fill(Data *d, int64_t step)

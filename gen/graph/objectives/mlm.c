@@ -38,33 +38,6 @@ static void make_inputs(Build *b)
         b->types = input_new(b, "types");
 }
 
-/* Only the rows that are chosen go on from the last block. */
-static Ref chosen(Build *b, Pass *pass)
-{
-    return pass_last(b, head_gather(b, pass_blocks(b, pass)));
-}
-
-static void make_micro(Build *b)
-{
-    program_micro(b);
-    Pass pass = pass_trained(b);
-    Ref y = chosen(b, &pass);
-    Ref dy = gradient_room(b, y);
-    int end = b->p->nops;
-    head_loss_gradient(b, y, dy);
-    gradient_set(y, dy);
-    pass_backward(b, &pass, end);
-}
-
-static void make_eval(Build *b)
-{
-    b->mode = MODE_EVAL;
-    b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
-    Pass pass = pass_only(b, "e.x");
-    head_loss(b, chosen(b, &pass));
-    schedule_loss(b, "this rank's losses of micro-batch 0");
-}
-
 static void make_probe(Build *b)
 {
     b->mode = MODE_SCORE;
@@ -80,8 +53,8 @@ void mlm_build(Build *b)
 {
     make_inputs(b);
     loss_inputs(b);
-    make_micro(b);
+    head_micro(b);
     schedule_train(b);
-    make_eval(b);
+    head_eval(b);
     make_probe(b);
 }
