@@ -75,6 +75,7 @@ void config_derive(Config *c)
     fill_text(c, F_model_norm_eps, f->eps);
     fill_int(c, F_model_tied, f->tied);
     fill_int(c, F_model_pad, f->padded ? 0 : -1);
+    fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
     if (open_field(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];

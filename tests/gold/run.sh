@@ -72,10 +72,10 @@ check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$
 check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
 check objective/flag "run.top_p: of programs whose objective is lm; this one's is other: leave it out" \
     "$(other run.top_p=0.5)"
-check objective/field "model.vocab: of recipes whose objective is lm|mlm; this one's is other: leave it out" \
+check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm; this one's is other: leave it out" \
     "$(other model.vocab=257)"
 check objective/records "data.kind: the objective other learns from rows, got \"packed\"" "$(other data.kind=packed)"
-check objective/choices "objective: want one of lm, mlm, other, got \"none\"" "$(other objective=none | head -1)"
+check objective/choices "objective: want one of lm, mlm, mdm, other, got \"none\"" "$(other objective=none | head -1)"
 
 # ---- the command line
 cli() {                                       # name, message, words
@@ -264,8 +264,8 @@ for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora l
     gradient_accumulation_steps precision total_steps model_name train_json_file meta_json_file max_length \
     resume_from use_ddp meta_lr meta_weight_decay best_of_n score num_processes nproc_per_node gpu_ids mixed_precision \
     train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit goal_idx ckpt_dir show_regions evaluate \
-    num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 val_draws \
-    loglik generate prepare deterministic batch_size_per_gpu perplexity max_grad_norm dataset streaming \
+    num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 \
+    generate prepare deterministic batch_size_per_gpu perplexity max_grad_norm dataset streaming \
     merge profile; do
     grep -qx "$name" "$T/theirs" || echo "$name"
 done > "$T/missing"

@@ -1,0 +1,242 @@
+/* objective.c -- mdm on the host: texts with tokens hidden at any rate, validation, likelihoods.
+//@ head
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objective.h"
+#include "runtime/base.h"             // die(), the world of ranks
+#include "runtime/data/hidden.h"      // rows that hide tokens
+#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/records.h"      // opens what --data names
+#include "shape.h"                    // B, T, N, V, ...
+#include "step.h"                     // io, model
+
+//@ metrics
+
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    return (Batch){
+//@ batch
+    };
+}
+
+static HiddenRow row[B];
+static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = batch_at, .row = row,
+                        .norm = HIDDEN_@MDM_NORM@, .mode = HIDDEN_@MDM_MODE@,
+                        .rule = {.select = MASKS_random, .shorter = @MDM_RANDOM_LENGTH@,
+                                 .mask = @MDM_MASK@}};
+static MaskSelect select_eval;   /* the rule's in validations */
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* All that may be hidden is hidden at times. */
+static int64_t takes(int64_t may)
+{
+    return may;
+}
+
+void objective_open(const Flags *f, Data *train, Data *eval)
+{
+    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true, .targets = N,
+                          .takes = takes};
+    const RecordRules rules = {.format = "corpus"};
+    const bool trains = records_train(f), evaluates = records_validate(f);
+    hidden.rule.seed = (uint64_t)f->seed;
+    hidden.rule.draws = f->val_draws;
+    select_eval = strcmp(f->val_noise, "spread") ? MASKS_random : MASKS_spread;
+    records_open(f, &model, &of, &rules, train, eval);
+    if (trains || evaluates)
+        hidden_suit(&hidden, trains ? train : eval, trains ? f->data : f->eval_data);
+    if (trains)
+        hidden_check(&hidden, train, f->data);
+    if (evaluates)
+        hidden_check(&hidden, eval, *f->eval_data ? f->eval_data : f->data);
+}
+
+/* Weights mean something only with the ids they were trained on. */
+void objective_suit(const WeightFolders folder, const Data *records)
+{
+    vocabulary_check(folder, WEIGHT_FOLDERS, records);
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static HiddenCounts counted[2];  /* of even and odd steps: one runs while the next is filled */
+
+static void set_counts(int64_t step, HiddenCounts c)
+{
+    int64_t divisor = hidden_divisor(&hidden, &c);
+    counted[step % 2] = c;
+    *io.scale = divisor ? (float)(1.0 / (double)divisor) : 0;
+}
+
+void objective_fill(Data *d, int64_t step)
+{
+    set_counts(step, hidden_count(&hidden, d, step));
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        hidden_fill(&hidden, d, step, micro);
+}
+
+void objective_fill_any(void)
+{
+    set_counts(0, hidden_fill_any(&hidden));
+}
+
+int64_t objective_work(void)
+{
+    return B * T * model.accum * model.ranks;
+}
+
+void objective_step(int64_t step, double *sum)
+{
+    const HiddenCounts *c = &counted[step % 2], none = {0};
+    if (world.rank != 0)
+        c = &none;
+    sum[STEP_loss] = *io.loss;
+    sum[STEP_divisor] = (double)hidden_divisor(&hidden, c);
+    sum[STEP_targets] = (double)c->targets;
+    sum[STEP_samples] = (double)c->samples;
+    sum[STEP_tokens] = (double)c->tokens;
+}
+
+/* ---- validation ------------------------------------------------------------------------------ */
+
+/* The losses of a batch that is filled. */
+static double losses(void)
+{
+    step_eval();
+    step_wait();
+    return *io.loss;
+}
+
+/* Adds what a validation has of one batch to its sums. */
+static void add_batch(double *sum, const HiddenCounts *own)
+{
+    sum[EVAL_loss] += losses();
+    sum[EVAL_divisor] += (double)hidden_divisor(&hidden, own);
+    sum[EVAL_samples] += (double)own->samples;
+    sum[EVAL_targets] += (double)own->targets;
+    sum[EVAL_tokens] += (double)own->tokens;
+}
+
+/* The standard error of the mean of n values; of one it is not known. */
+static double error_of(const double *value, int64_t n)
+{
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        mean += value[i] / (double)n;
+    for (int64_t i = 0; i < n; i++)
+        squares += (value[i] - mean) * (value[i] - mean);
+    return n > 1 ? sqrt(squares / (double)(n - 1) / (double)n) : NAN;
+}
+
+static void sum_over_ranks(double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += COMM_DOUBLES)
+        comm_allreduce_double(x + i, (int)(n - i < COMM_DOUBLES ? n - i : COMM_DOUBLES));
+}
+
+void objective_validate(Data *d, int64_t batches, double *sum)
+{
+    const int64_t draws = hidden.rule.draws;
+    double *loss = calloc((size_t)draws, 2 * sizeof *loss);
+    if (!loss)
+        die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
+    memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    hidden.rule.select = select_eval;
+    for (int64_t k = 0; k < draws; k++) {
+        const double before[2] = {sum[EVAL_loss], sum[EVAL_divisor]};
+        hidden.draw = k;
+        for (int64_t b = 0; b < batches; b++) {
+            HiddenCounts own = hidden_fill(&hidden, d, b, 0);
+            add_batch(sum, &own);
+        }
+        loss[k] = sum[EVAL_loss] - before[0];
+        loss[draws + k] = sum[EVAL_divisor] - before[1];
+    }
+    hidden.rule.select = MASKS_random;
+    hidden.draw = 0;
+    sum_over_ranks(loss, 2 * draws);
+    for (int64_t k = 0; k < draws; k++)
+        loss[k] = loss[draws + k] > 0 ? loss[k] / loss[draws + k] : 0;
+    sum[EVAL_samples] /= (double)draws;
+    sum[EVAL_draws] = world.rank == 0 ? (double)draws : 0;
+    sum[EVAL_error] = error_of(loss, draws) * sum[EVAL_draws];
+    free(loss);
+}
+
+/* ---- likelihoods ----------------------------------------------------------------------------- */
+
+enum { LOGLIK_DRAWS = 128 };
+
+/* A lower bound of the log-likelihood of a sample, of its tokens that may be hidden. */
+typedef struct {
+    double value, error, tokens;
+} Bound;
+enum { BOUND = sizeof(Bound) / sizeof(double) };
+
+/* Each batch takes draws from everywhere between few tokens and all. */
+static Bound bound_of(Data *d, int64_t sample)
+{
+    const int64_t draws = hidden.rule.draws, n = (draws + B - 1) / B;
+    double *mean = malloc(sizeof *mean * (size_t)n);
+    Bound b = {0};
+    if (!mean)
+        die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
+    for (hidden.draw = 0; hidden.draw < n; hidden.draw++) {
+        HiddenCounts own = hidden_fill_draws(&hidden, d, sample, n);
+        double sum = losses();
+        b.tokens = (double)(own.may / own.samples);
+        b.value -= sum / (double)draws;
+        mean[hidden.draw] = sum / (double)own.samples;
+    }
+    b.error = error_of(mean, n);
+    free(mean);
+    return b;
+}
+
+static void print_bound(int64_t sample, const Bound *b)
+{
+    printf("{\"sample\": %lld, \"tokens\": %.0f, \"loglik\": %.9g, \"error\": ", (long long)sample,
+           b->tokens, b->value);
+    printf(isfinite(b->error) ? "%.3g}\n" : "null}\n", b->error);
+}
+
+/* --loglik FILE: as many samples at a time as there are ranks, told in their order. */
+static int loglik(const Flags *f, const WeightFolders folder)
+{
+    Flags of = *f;
+    Data d = {0};
+    Bound *all = malloc(sizeof *all * (size_t)model.ranks), sum = {0};
+    if (!all)
+        die(EXIT_INTERNAL, "out of memory for %lld ranks", (long long)model.ranks);
+    of.data = "", of.eval_data = f->loglik;
+    of.eval_share = 0, of.given[FLAG_eval_share] = false;
+    of.val_draws = f->given[FLAG_val_draws] ? f->val_draws : LOGLIK_DRAWS;
+    objective_open(&of, NULL, &d);
+    objective_suit(folder, &d);
+    hidden.norm = HIDDEN_tokens;
+    hidden.rule.select = MASKS_spread;
+    for (int64_t i = 0; i < d.n; i += model.ranks) {
+        memset(all, 0, sizeof *all * (size_t)model.ranks);
+        if (i + world.rank < d.n)
+            all[world.rank] = bound_of(&d, i + world.rank);
+        sum_over_ranks(&all->value, model.ranks * BOUND);
+        for (int64_t k = 0; k < model.ranks && i + k < d.n; k++) {
+            sum.value += all[k].value, sum.tokens += all[k].tokens;
+            if (world.rank == 0)
+                print_bound(i + k, &all[k]);
+        }
+    }
+    note("%lld samples, %.0f tokens, %lld draws each: %.4f nats a token", (long long)d.n, sum.tokens,
+         (long long)of.val_draws, -sum.value / sum.tokens);
+    free(all);
+    return EXIT_OK;
+}
+
+static const ObjectiveUse uses[] = {{FLAG_loglik, loglik}, {0, NULL}};
+const ObjectiveHooks objective_hooks = {.use = uses};
