@@ -53,6 +53,7 @@ static const char usage[] =
     "without\n"
     "                       one, what its added tokens mean. llama-3.1 (3.2 too) always has its\n"
     "                       template's date, 26 Jul 2024\n"
+    "  --system TEXT        pairs with a question: what the model is told before it (default: \"%s\")\n"
     "  --format NAME        what every file holds; by default rows of the first of the keys above, "
     "and\n"
     "                       texts\n"
@@ -60,7 +61,7 @@ static const char usage[] =
     "  --dataset NAME       imdb: --format imdb; hf: --format corpus\n"
     "  --kind KIND          packed: documents in one stream; rows: a sample each, with masked "
     "prompts;\n"
-    "                       auto (the default): by the keys of the first row\n"
+    "                       pairs: two answers each; auto (the default): by the keys of the first row\n"
     "  --max-length N       rows: cut after N tokens (default 1024)\n"
     "  --threads N          default: the cores there are; the file is the same with any number\n";
 
@@ -128,7 +129,7 @@ static void option_format(PackOptions *o, const char *name, const char *got)
 
 static void option_unknown(const char *name)
 {
-    static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat",
+    static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat", "--system",
                                         "--kind", "--format", "--dataset", "--vocab", "--min-words",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
@@ -152,6 +153,8 @@ static void options_read(int argc, char **argv, PackOptions *o)
                                                  3));
         } else if (!strcmp(a, "--assistant-only")) {
             err((Loc){0}, "pack: --assistant-only is now --loss-on assistant");
+        } else if (!strcmp(a, "--system")) {
+            o->system = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--format") || !strcmp(a, "--dataset")) {
@@ -169,7 +172,7 @@ static void options_read(int argc, char **argv, PackOptions *o)
             if (!strcmp(k, "bfd"))
                 err((Loc){0}, "pack: --kind: want auto, packed or rows; data.kind = bfd reads "
                               "rows");
-            o->kind = (Kind)option_word(a, k, kind_name, 3);
+            o->kind = (Kind)option_word(a, k, kind_name, NKINDS);
         } else if (a[0] == '-' && a[1]) {
             option_unknown(a);
         } else {
@@ -185,7 +188,7 @@ int pack_main(int argc, char **argv)
     PackOptions o = {.who = "gen pack", .tokenizer = "bytes"};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
-            printf(usage, formats_doc(true), chat_names(), formats_doc(false));
+            printf(usage, formats_doc(true), chat_names(), PACK_SYSTEM, formats_doc(false));
             return 0;
         }
     options_read(argc, argv, &o);

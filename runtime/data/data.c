@@ -229,9 +229,9 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     free(words);
     if (f->t.own_targets != d->own_targets)
         die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again, with gen pack --format "
-            "%s", path, f->t.own_targets ? "of words to be hidden" : "of targets to be predicted",
-            d->own_targets ? "hides words" : "predicts targets",
-            d->own_targets ? "corpus or imdb" : "left out");
+            "%s", path, f->t.own_targets ? "of tokens to be hidden" : "of targets to be predicted",
+            d->own_targets ? "hides tokens" : "predicts targets",
+            d->own_targets ? "NAME, one that --data-format takes" : "left out");
     if (f->t.vocab > d->vocab)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
             "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What Alpaca's rows are told the model with; an answer follows. */
+/* What Alpaca's rows tell the model; an answer follows. */
 static const char alpaca_plain[] =
     "Below is an instruction that describes a task. Write a response that appropriately completes "
     "the request.\n\n### Instruction:\n%s\n\n### Response:\n";
@@ -18,12 +18,11 @@ static const char alpaca_input[] =
     "context. Write a response that appropriately completes the request.\n\n### Instruction:\n%s"
     "\n\n### Input:\n%s\n\n### Response:\n";
 
-/* Two strings. */
-static char *encode_pair(const Rules *rules, const Tokenizer *tok, const char *prompt,
-                         const char *completion, Encoded *e, RowOut *row)
+char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt,
+                      const char *completion, Encoded *e, RowOut *row)
 {
     size_t np = strlen(prompt), nc = strlen(completion), nsuffix, head, begin = e->n;
-    row->bytes = (int64_t)(np + nc);
+    row->bytes += (int64_t)(np + nc);
     if (rules->loss == LOSS_ASSISTANT)
         return format("--loss-on assistant wants messages; here are strings: last is the "
                       "completion, all is the prompt too");
@@ -43,8 +42,8 @@ static char *encode_pair(const Rules *rules, const Tokenizer *tok, const char *p
     if (error)
         return error;
     size_t n = e->n - begin - head;
-    row->not_prefix = head > n ||
-                      memcmp(e->id + begin, e->id + begin + head, head * sizeof *e->id);
+    row->not_prefix |= head > n ||
+                       memcmp(e->id + begin, e->id + begin + head, head * sizeof *e->id);
     memmove(e->id + begin, e->id + begin + head, n * sizeof *e->id);
     e->n = begin + n;
     memset(e->target + begin, 1, n);
@@ -62,22 +61,26 @@ char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, E
         return chat_encode(rules, tok, prompt, completion, cJSON_GetArraySize(prompt), e, row);
     const char *p = sample_string(s, "prompt", &error);
     const char *c = sample_string(s, "completion", &error);
-    return error ? error : encode_pair(rules, tok, p, c, e, row);
+    return error ? error : encode_answered(rules, tok, p, c, e, row);
+}
+
+char *alpaca_prompt(const Sample *s, char **error)
+{
+    const cJSON *given = json_get(s->json, "input");
+    const char *instruction = sample_string(s, "instruction", error);
+    const char *input = given && !cJSON_IsNull(given) ? sample_string(s, "input", error) : "";
+    if (*error)
+        return NULL;
+    return *input ? format(alpaca_input, instruction, input) : format(alpaca_plain, instruction);
 }
 
 char *format_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
-    char *error = NULL;
-    const cJSON *given = json_get(s->json, "input");
-    const char *instruction = sample_string(s, "instruction", &error);
+    char *error = NULL, *prompt = alpaca_prompt(s, &error);
     const char *output = sample_string(s, "output", &error);
-    const char *input = given && !cJSON_IsNull(given) ? sample_string(s, "input", &error) : "";
-    if (error)
-        return error;
-    char *prompt = *input ? format(alpaca_input, instruction, input)
-                          : format(alpaca_plain, instruction);
-    error = encode_pair(rules, tok, prompt, output, e, row);
+    if (!error)
+        error = encode_answered(rules, tok, prompt, output, e, row);
     free(prompt);
     return error;
 }

@@ -27,7 +27,7 @@ typedef struct {
 /* ---- formats.def: what raw data may be ---------------------------------------------------------- */
 
 enum {
-#define FORMAT(id, name, keys, reads, has, rows, own, encode, doc) FORM_##id,
+#define FORMAT(id, name, keys, reads, has, kind, own, encode, doc) FORM_##id,
 #include "runtime/pack/formats.def"
     NFORMATS
 #undef FORMAT
@@ -44,6 +44,11 @@ typedef struct {
     size_t n;
 } Sample;
 
+/* Of what a file has: see tokenfile.h. PAIRS: the parts chosen and rejected. */
+typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS, KIND_PAIRS, NKINDS } Kind;
+extern const char *const kind_name[NKINDS];
+enum { PACK_PARTS = 2 };         /* most parts of a row */
+
 typedef struct Rules Rules;
 typedef struct Encoded Encoded;
 typedef struct RowOut RowOut;
@@ -58,13 +63,14 @@ typedef struct {
     const char *name, *keys;
     unsigned reads;              /* READS_... together */
     const char *has;
-    bool rows, own;
+    Kind kind;
+    bool own;
     FormatEncode *encode;
     const char *doc;
 } Format;                        /* see formats.def */
 
 extern const Format pack_format[NFORMATS];
-FormatEncode format_messages, format_prompt, format_alpaca, format_text, format_words;
+FormatEncode format_pairs, format_messages, format_prompt, format_alpaca, format_text, format_words;
 const Format *format_find(const char *name);   /* NULL: no row has this name */
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
@@ -144,6 +150,7 @@ struct Rules {
     int64_t min_words;           /* of samples of words: shorter ones are left out */
     const Chat *chat;            /* NULL: no_chat says why */
     char *no_chat;
+    const char *system;          /* of pairs with a question: what the model is told before it */
 };
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -167,6 +174,9 @@ struct RowOut {
     bool chat;                   /* rendered as a conversation */
     bool not_prefix;             /* the prompt's tokens are not those the whole begins with */
     bool more_answers;           /* earlier answers are no targets */
+    bool question;               /* behind Rules.system */
+    size_t second;               /* pairs: where the second part begins, in the row */
+    size_t prompt;               /* pairs: ids of each part that are no answer */
     int64_t bytes;
 };
 
@@ -185,12 +195,17 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
 
 /* The string under a key of an object; NULL and *error: it is none. */
 const char *sample_string(const Sample *s, const char *key, char **error);
+/* format_prompt.c: a prompt and its answer, ended; one of Alpaca's rows as a prompt, malloc'ed */
+char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt,
+                      const char *answer, Encoded *e, RowOut *row);
+char *alpaca_prompt(const Sample *s, char **error);
 /* format_text.c: a stretch of a whole file */
 char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
 
 /* pack_encoded.c: ids appended to e with the given target bit */
 void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target);
-/* Of a text; NULL or what is wrong with it. */
+/* Of a text; NULL or what is wrong with it. specials: what the tokenizer puts around a text, but not
+ * before one that begins with it. */
 char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool specials, bool target,
                   Encoded *e);
 /* The same for a text that ends a document: with the end-of-text token, as its string where it
@@ -219,17 +234,28 @@ void jobs_end(Jobs *j);                        /* jobs that were not taken are d
 
 /* ---- pack_write.c: the token file ------------------------------------------------------------ */
 
-typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS } Kind;
-extern const char *const kind_name[3];
+/* How many texts there are of each number of tokens. */
+typedef struct {
+    int64_t *count;              /* (cap) */
+    size_t cap;
+    int64_t n, sum;
+} Lengths;
+
+typedef struct {
+    FILE *tokens, *mask, *docs;  /* I32, U8, I64, without names */
+    int64_t n;                   /* tokens */
+} PartOut;
 
 typedef struct {
     Kind kind;
     int64_t max_length;          /* of rows; 0: not given */
     const char *out;             /* NULL: rows are shown, not written */
-    FILE *tokens, *mask, *docs;  /* I32, U8, I64, without names */
-    int64_t ntokens, ndocs, nbytes, ntargets;
+    PartOut part[PACK_PARTS];
+    int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
     bool own;                    /* the objective finds targets itself */
-    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats;
+    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions;
+    int64_t identical;           /* pairs of one and the same answer */
+    Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
     PackError error;             /* the first: nothing is written behind it */
 } Pack;
@@ -241,10 +267,16 @@ void pack_begin(Pack *p);
 /* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
  * the rest. */
 char *pack_kind(Pack *p, const RowOut *row);
-/* One row, cut to max_length: how many ids are kept, and *targets of them. Without targets it is
- * left out. */
-size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
-                size_t *targets);
+/* What of a row is written. */
+typedef struct {
+    int parts;
+    size_t begin[PACK_PARTS], n[PACK_PARTS], targets[PACK_PARTS];
+    bool cut;
+    Drop drop;                   /* it is left out */
+} Kept;
+
+/* One row, each part cut to max_length; one without targets is left out. */
+Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row);
 /* A stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
 /* fingerprint: of all that decides what the records are. */
@@ -252,6 +284,11 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
                 const Rules *rules);
 /* Closes and frees. */
 void pack_end(Pack *p);
+/* pack_lengths.c: "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ...", of the
+ * pairs; malloc'ed */
+char *pack_lengths(const Pack *p);
+void lengths_add(Lengths *l, size_t length);
+void lengths_free(Lengths *l);
 
 /* ---- pack_words.c: a vocabulary of the data --------------------------------------------------- */
 
@@ -267,6 +304,7 @@ void vocabulary_free(Vocabulary *v);
 
 /* ---- pack_show.c: rows for people ------------------------------------------------------------ */
 
+/* title: a line, NULL: none. */
 void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const uint8_t *target,
               size_t n);
 
@@ -279,6 +317,7 @@ typedef struct {
     int64_t min_words;           /* 0: PACK_MIN_WORDS */
     const char *format;          /* a name of formats.def; NULL: by keys and names of files */
     const char *chat;            /* a name of chats.def; NULL: as the tokenizer's folder says */
+    const char *system;          /* as of Rules; NULL: PACK_SYSTEM */
     Loss loss;
     Kind kind;
     int64_t max_length;          /* as of Pack */
@@ -290,6 +329,7 @@ typedef struct {
 } PackOptions;
 
 enum { PACK_THREADS_MAX = 1024 };
+#define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
 /* Makes one token file of files and folders, and tells what it read on `summary`. */
 PackError pack_files(const PackOptions *o, FILE *summary);

@@ -43,7 +43,11 @@ char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool special
     char *error = tokenizer_encode(tok, text, n, specials, &ids, &count);
     if (error)
         return error;
-    encoded_put(e, ids, count, target);
+    size_t around, off = 0;      /* a text that begins with it already */
+    const int32_t *before = tokenizer_prefix(tok, &around);
+    if (specials && around && count >= 2 * around && !memcmp(ids + around, before, around * sizeof *ids))
+        off = around;
+    encoded_put(e, ids + off, count - off, target);
     free(ids);
     return NULL;
 }

@@ -104,22 +104,39 @@ static void encode(void *user, int thread, void *arg)
     rows_encode(&w->rules, w->twin[thread], job->chunk, &job->out);
 }
 
-static void show(const Work *w, const Job *job, const RowOut *row, size_t kept, size_t targets)
+/* "24 tokens, 5 targets" of a part. */
+static char *counts(const Kept *k, int i)
 {
-    const Encoded *e = &job->out;
-    const int32_t *id = e->n ? e->id + row->begin : NULL;
-    const char *file = job->chunk->place.file;
-    char *place = row->line ? format("%s:%d", file, row->line) : format("%s", file);
-    char *title = !row->line
-        ? format("%s: a text%s", place, job->chunk->last ? "" : ", its beginning")
-        : row->drop
-        ? format("%s: %s: left out, %s", place, pack_format[row->form].keys, drop_why[row->drop])
-        : format("%s: %s, %zu tokens, %zu %s%s", place, pack_format[row->form].keys, kept, targets,
-                 targets == 1 ? "target" : "targets",
-                 w->pack.kind == KIND_ROWS && !targets ? ": left out"
-                 : row->cut || kept < row->n           ? ", cut" : "");
-    show_row(w->tok, title, id, id && row->line ? e->target + row->begin : NULL, kept);
-    free(place);
+    return format("%zu tokens, %zu target%s", k->n[i], k->targets[i], k->targets[i] == 1 ? "" : "s");
+}
+
+/* A row of a file. */
+static void show_sample(const Work *w, const Job *job, const RowOut *row, const Kept *k,
+                        const int32_t *id, const uint8_t *target)
+{
+    static const char *const part[PACK_PARTS] = {"chosen", "rejected"};
+    const char *keys = pack_format[row->form].keys;
+    char *first = counts(k, 0), *place = format("%s:%d", job->chunk->place.file, row->line);
+    if (row->drop)
+        printf("%s: %s: left out, %s\n", place, keys, drop_why[row->drop]);
+    else if (k->drop == DROP_NO_TARGET)
+        printf("%s: %s, %s: left out\n", place, keys, first);
+    else
+        printf("%s: %s%s%s%s%s%s\n", place, keys, k->parts > 1 ? "" : ", ", k->parts > 1 ? "" : first,
+               k->cut ? ", cut" : "", k->drop ? ": left out, " : "", k->drop ? drop_why[k->drop] : "");
+    free(first), free(place);
+    for (int i = 0; i < k->parts && !row->drop; i++) {
+        char *own = counts(k, i), *title = format("  %s: %s", part[i], own);
+        show_row(w->tok, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
+        free(own), free(title);
+    }
+}
+
+/* A text, or its first stretch. */
+static void show_text(const Work *w, const Job *job, const RowOut *row, const int32_t *id)
+{
+    char *title = format("%s: a text%s", job->chunk->place.file, job->chunk->last ? "" : ", its beginning");
+    show_row(w->tok, title, id, NULL, row->n);
     free(title);
 }
 
@@ -134,7 +151,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
         const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
         const uint8_t *target = e->n ? e->target + row->begin : NULL;
         char *error = pack_kind(p, row);
-        size_t kept = row->n, targets = 0;
+        Kept kept = {0};
         if (error) {
             pack_fail(p, EXIT_DATA, (Place){job->chunk->place.file, row->line}, error);
             return;
@@ -142,10 +159,13 @@ static void job_finish(Work *w, Job *job, Progress *g)
         if (document)
             pack_stretch(p, id, row->n, row, job->chunk->first);
         else
-            kept = pack_row(p, id, target, row, &targets);
+            kept = pack_row(p, id, target, row);
         if (w->to_show > 0 && (!document || job->chunk->first)) {
             progress_clear(g);
-            show(w, job, row, kept, targets);
+            if (document)
+                show_text(w, job, row, id);
+            else
+                show_sample(w, job, row, &kept, id, target);
             if (!--w->to_show && !p->out)
                 return;
         }
@@ -341,20 +361,32 @@ static void report_rules(const Work *w, FILE *to)
     const Pack *p = &w->pack;
     if (p->nchats)
         fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
-    if (p->kind == KIND_ROWS)
+    if (p->kind == KIND_PAIRS)
+        fprintf(to, "targets: the answers, each with what ends it\n");
+    else if (p->kind == KIND_ROWS)
         fprintf(to, "targets: %s\n",
                 p->own ? "chosen anew for each batch"
                 : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
                 ? means[LOSS_ALL] : means[w->rules.loss]);
 }
 
+static void report_pairs(const Pack *p, FILE *to)
+{
+    char *lengths = pack_lengths(p);
+    fprintf(to, "lengths before any is cut: %s\n", lengths);
+    if (p->identical)
+        fprintf(to, "%lld pairs have identical answers, of which nothing is learned\n",
+                (long long)p->identical);
+    free(lengths);
+}
+
 static void report(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
-    if (p->kind == KIND_ROWS)
-        fprintf(to, "%s: rows, %lld rows, %lld tokens, %lld targets, %lld cut to %lld tokens, "
-                "%lld left out %s", p->out, (long long)p->ndocs,
-                (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
+    if (p->kind != KIND_PACKED)
+        fprintf(to, "%s: %s, %lld %s, %lld tokens, %lld targets, %lld cut to %lld tokens, "
+                "%lld left out %s", p->out, kind_name[p->kind], (long long)p->ndocs,
+                kind_name[p->kind], (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
                 (long long)p->max_length, (long long)p->dropped[DROP_NO_TARGET],
                 drop_why[DROP_NO_TARGET]);
     else
@@ -373,6 +405,8 @@ static void report(const Work *w, FILE *to)
         }
     fputc('\n', to);
     report_rules(w, to);
+    if (p->kind == KIND_PAIRS)
+        report_pairs(p, to);
     if (w->vocabulary.plain)
         fprintf(to, "tokenizer.json and tokenizer_hf.json beside it: %d special tokens and %d of %lld "
                 "words; for gen: model.vocab=%d\n", WORDS_SPECIALS,
@@ -415,6 +449,7 @@ static void find_rules(Work *w)
     w->rules.format = o->format ? format_find(o->format) : NULL;
     bool words = w->rules.format && w->rules.format->encode == format_words;
     bool made = !strcmp(o->tokenizer, "words");
+    w->rules.system = o->system ? o->system : PACK_SYSTEM;
     char *error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
                 : o->words && !made      ? format("--vocab is for --tokenizer words")
                 : made                   ? words_rules(w, words)
@@ -454,12 +489,14 @@ static void fingerprint(const Work *w, const char *bytes, const char *files, cha
 {
     const Rules *r = &w->rules;
     bool made = !strcmp(w->o->tokenizer, "words");       /* of the data: its rules say which */
-    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s", PACK_VERSION, bytes, files,
+    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s%s%s", PACK_VERSION, bytes, files,
                         made ? "words" : tokenizer_id(w->tok),
                         (long long)(w->o->words ? w->o->words : PACK_WORDS),
                         kind_name[w->pack.kind], (long long)r->max_length,
                         (long long)r->min_words, loss_name[r->loss],
-                        r->chat ? r->chat->name : "", r->format ? r->format->name : "");
+                        r->chat ? r->chat->name : "", r->format ? r->format->name : "",
+                        w->pack.kind == KIND_PAIRS ? " " : "",
+                        w->pack.kind == KIND_PAIRS ? r->system : "");
     Sha256 h;
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
@@ -517,6 +554,9 @@ static void pack_all(Work *w, char hex[SHA256_HEX])
     if (!p->error.text && p->out && o->chat && !p->nchats)
         pack_fail(p, EXIT_DATA, (Place){0},
                   format("--chat %s: no row is a conversation", o->chat));
+    if (!p->error.text && p->out && o->system && !p->nquestions)
+        pack_fail(p, EXIT_DATA, (Place){0},
+                  format("--system: no row is a pair of answers to a question"));
     reader_hashes(bytes, files);
     fingerprint(w, bytes, files, hex);
     char *error = !p->error.text && p->out && w->vocabulary.plain

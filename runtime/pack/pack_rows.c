@@ -14,8 +14,8 @@
 #include <string.h>
 
 const Format pack_format[NFORMATS] = {
-#define FORMAT(id, name, keys, reads, has, rows, own, encode, doc)                                 \
-    {name, keys, READS_##reads, has, rows, own, encode, doc},
+#define FORMAT(id, name, keys, reads, has, kind, own, encode, doc)                                 \
+    {name, keys, READS_##reads, has, KIND_##kind, own, encode, doc},
 #include "runtime/pack/formats.def"
 #undef FORMAT
 };

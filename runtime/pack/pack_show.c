@@ -65,7 +65,8 @@ void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const 
     bool colour = isatty(STDOUT_FILENO) && !(no_color && *no_color);
     size_t shown = n < SHOWN ? n : SHOWN;
     int column = 0;
-    printf("%s\n", title);
+    if (title)
+        printf("%s\n", title);
     for (size_t i = 0; i < shown; i++) {
         bool is_target = i && (!target || target[i]);
         bool was = i > 1 && (!target || target[i - 1]);

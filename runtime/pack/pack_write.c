@@ -20,7 +20,11 @@
 
 enum { BLOCK = 4 << 20 };
 
-const char *const kind_name[] = {"auto", "packed", "rows"};
+const char *const kind_name[NKINDS] = {"auto", "packed", "rows", "pairs"};
+/* Columns of tokens and of which of them are targets, a pair a part. */
+static const char *const column_name[NKINDS][PACK_PARTS][2] = {
+    [KIND_PACKED] = {{"tokens", "mask"}}, [KIND_ROWS] = {{"tokens", "mask"}},
+    [KIND_PAIRS] = {{"chosen", "chosen.mask"}, {"rejected", "rejected.mask"}}};
 const char *const loss_name[] = {"", "last", "assistant", "all"};
 
 /* ---- files without names --------------------------------------------------------------------- */
@@ -88,12 +92,20 @@ void pack_begin(Pack *p)
         pack_fail(p, EXIT_IO, (Place){p->out, 0}, error);
         return;
     }
-    p->tokens = spool_open(p);
-    p->mask = spool_open(p);
-    p->docs = spool_open(p);
+    for (int i = 0; i < PACK_PARTS; i++)
+        p->part[i] = (PartOut){.tokens = spool_open(p), .mask = spool_open(p), .docs = spool_open(p)};
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
+
+/* Why rows of a format do not go with those of the kind. */
+static char *other_kind(Kind kind, const Format *f)
+{
+    if (kind == KIND_PAIRS || f->kind == KIND_PAIRS)
+        return format("%s make %s; what is packed here is %s", f->keys, kind_name[f->kind],
+                      kind_name[kind]);
+    return format("%s make rows with masked prompts; they cannot be packed with plain text", f->keys);
+}
 
 char *pack_kind(Pack *p, const RowOut *row)
 {
@@ -101,20 +113,18 @@ char *pack_kind(Pack *p, const RowOut *row)
     bool document = f->reads == READS_TEXT;
     p->own = f->own;
     if (p->kind == KIND_AUTO) {
-        p->kind = f->rows ? KIND_ROWS : KIND_PACKED;
+        p->kind = f->kind;
         if (p->kind == KIND_PACKED && p->max_length)
             return format("--max-length cuts rows, and these are packed documents: drop it%s",
                           document ? "" : " or add --kind rows");
     }
-    if (p->kind == KIND_ROWS && !p->max_length)
+    if (p->kind != KIND_PACKED && !p->max_length)
         p->max_length = PACK_LENGTH;
     if (p->kind == KIND_ROWS && document)
         return format("a text file is a document without rows: pack it on its own, without "
                       "--kind rows");
-    if (p->kind == KIND_PACKED && f->rows)
-        return format("%s make rows with masked prompts; they cannot be packed with plain text",
-                      f->keys);
-    return NULL;
+    return f->kind == p->kind || (f->kind == KIND_PACKED && p->kind == KIND_ROWS)
+        ? NULL : other_kind(p->kind, f);
 }
 
 static void counts_add(Pack *p, const RowOut *row)
@@ -124,47 +134,80 @@ static void counts_add(Pack *p, const RowOut *row)
     p->not_prefix += row->not_prefix;
     p->more_answers += row->more_answers;
     p->nchats += row->chat;
+    p->nquestions += row->question;
+    if (row->second) {
+        lengths_add(&p->length[0], row->prompt);
+        lengths_add(&p->length[1], row->second - row->prompt);
+        lengths_add(&p->length[2], row->n - row->second > row->prompt
+                                   ? row->n - row->second - row->prompt : 0);
+    }
 }
 
-size_t pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row,
-                size_t *targets)
+/* What of a part of a row is left, and how many targets it has. */
+static void keep_part(const Pack *p, const uint8_t *target, bool first, Kept *k, size_t begin,
+                      size_t n)
+{
+    const int i = k->parts++;
+    if (p->kind != KIND_PACKED && p->max_length < (int64_t)n) {
+        n = (size_t)p->max_length;
+        k->cut = true;
+    }
+    k->begin[i] = begin;
+    k->n[i] = n;
+    for (size_t t = !first; t < n; t++)
+        k->targets[i] += target[begin + t];
+}
+
+static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target, size_t n)
+{
+    PartOut *to = &p->part[i];
+    spool_put(p, to->docs, &to->n, sizeof to->n);
+    spool_put(p, to->tokens, id, n * sizeof *id);
+    if (p->kind != KIND_PACKED)
+        spool_put(p, to->mask, target, n);
+    to->n += (int64_t)n;
+    p->ntokens += (int64_t)n;
+}
+
+Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row)
 {
     const bool first = pack_format[row->form].own;   /* else nothing predicts it */
-    size_t n = row->n;
+    Kept k = {.cut = row->cut, .drop = row->drop};
     counts_add(p, row);
-    if (p->kind == KIND_ROWS && p->max_length < (int64_t)n) {
-        n = (size_t)p->max_length;
-        p->cut++;
+    keep_part(p, target, first, &k, 0, row->second ? row->second : row->n);
+    if (row->second)
+        keep_part(p, target, first, &k, row->second, row->n - row->second);
+    p->cut += k.cut;
+    for (int i = 0; i < k.parts && !k.drop && p->kind != KIND_PACKED; i++)
+        if (!k.targets[i])
+            k.drop = row->second && (int64_t)row->prompt >= p->max_length ? DROP_LONG_PROMPT
+                                                                          : DROP_NO_TARGET;
+    if (k.drop) {
+        p->dropped[k.drop]++;
+        return k;
     }
-    p->cut += row->cut;
-    *targets = 0;
-    for (size_t i = !first; i < n; i++)
-        *targets += target[i];
-    Drop drop = row->drop || p->kind == KIND_PACKED || *targets ? row->drop : DROP_NO_TARGET;
-    if (drop) {
-        p->dropped[drop]++;
-        return n;
+    for (int i = 0; i < k.parts; i++) {
+        write_part(p, i, id + k.begin[i], target + k.begin[i], k.n[i]);
+        p->ntargets += (int64_t)k.targets[i];
     }
-    spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
-    spool_put(p, p->tokens, id, n * sizeof *id);
-    if (p->kind == KIND_ROWS)
-        spool_put(p, p->mask, target, n);
-    p->ntargets += (int64_t)*targets;
-    p->ntokens += (int64_t)n;
+    p->identical += k.parts == 2 && k.n[0] == k.n[1] &&
+                    !memcmp(id + k.begin[0], id + k.begin[1], k.n[0] * sizeof *id);
     p->ndocs++;
-    return n;
+    return k;
 }
 
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first)
 {
+    PartOut *to = &p->part[0];
     if (first) {
-        spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
+        spool_put(p, to->docs, &to->n, sizeof to->n);
         counts_add(p, row);
         p->ndocs++;
     } else {
         p->nbytes += row->bytes;
     }
-    spool_put(p, p->tokens, id, n * sizeof *id);
+    spool_put(p, to->tokens, id, n * sizeof *id);
+    to->n += (int64_t)n;
     p->ntokens += (int64_t)n;
     p->ntargets += (int64_t)n - first;
 }
@@ -181,6 +224,22 @@ static char *copy_spool(StWriter *w, const char *name, FILE *from)
         error = format("%s: scratch space beside the file: %s", name, strerror(errno));
     free(buf);
     return error;
+}
+
+/* The file that a tensor comes from. */
+static FILE *spool_of(const Pack *p, const char *tensor)
+{
+    for (int i = 0; i < PACK_PARTS; i++)
+        for (int k = 0; k < 2 && column_name[p->kind][i][k]; k++)
+            if (!strcmp(tensor, column_name[p->kind][i][k]))
+                return k ? p->part[i].mask : p->part[i].tokens;
+    const char *dot = strrchr(tensor, '.');      /* offsets of a part */
+    for (int i = 0; i < PACK_PARTS && dot; i++) {
+        const char *name = column_name[p->kind][i][0];
+        if (name && strlen(name) == (size_t)(dot - tensor) && !strncmp(name, tensor, strlen(name)))
+            return p->part[i].docs;
+    }
+    return NULL;
 }
 
 static void add_count(StWriter *w, const char *key, int64_t n)
@@ -200,13 +259,20 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
 #include "runtime/pack/drops.def"
 #undef DROP
     };
+    const int parts = p->kind == KIND_PAIRS ? 2 : 1;
     int64_t all = p->own ? p->ntokens : p->ntokens - p->ndocs;
-    bool masked = p->kind == KIND_ROWS && p->ntargets < all;
+    bool masked = parts > 1 || (p->kind == KIND_ROWS && p->ntargets < all);
+    ColumnPlan column[2 * PACK_PARTS];
+    int columns = 0;
     uint32_t crc;
-    spool_put(p, p->docs, &p->ntokens, sizeof p->ntokens);
-    const ColumnPlan column[] = {{"tokens", ST_I32, "ragged", p->ntokens},
-                                 {"mask", ST_U8, "tokens", p->ntokens}};
-    char *error = recordfile_plan(w, p->ndocs, column, 1 + masked);
+    for (int i = 0; i < parts; i++) {
+        const char *const *name = column_name[p->kind][i];
+        spool_put(p, p->part[i].docs, &p->part[i].n, sizeof p->part[i].n);
+        column[columns++] = (ColumnPlan){name[0], ST_I32, "ragged", p->part[i].n};
+        if (masked)
+            column[columns++] = (ColumnPlan){name[1], ST_U8, name[0], p->part[i].n};
+    }
+    char *error = recordfile_plan(w, p->ndocs, column, columns);
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", tokenizer_id(tok));
     add_count(w, "vocab", tokenizer_size(tok));
@@ -217,7 +283,7 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
         add_count(w, "pad_id", tokenizer_pad(tok));
     st_add_meta(w, "sha256", sha256);
     st_add_meta(w, "fingerprint", fingerprint);
-    if (p->kind == KIND_ROWS) {
+    if (p->kind != KIND_PACKED) {
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
         for (int i = 1; i < NDROPS; i++)
@@ -229,14 +295,16 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
     }
     if (p->nchats)
         st_add_meta(w, "chat", rules->chat->name);
+    if (parts > 1) {
+        char *lengths = pack_lengths(p);
+        add_count(w, "identical", p->identical);
+        st_add_meta(w, "lengths", lengths);
+        free(lengths);
+    }
     if (!error)
         error = st_begin(w, p->out);
-    if (!error)
-        error = copy_spool(w, "tokens.offsets", p->docs);
-    if (!error)
-        error = copy_spool(w, "tokens", p->tokens);
-    if (!error && masked)
-        error = copy_spool(w, "mask", p->mask);
+    for (int i = 0; i < st_count(w) && !error; i++)
+        error = copy_spool(w, st_planned(w, i)->name, spool_of(p, st_planned(w, i)->name));
     if (!error)
         error = st_end(w, &crc);
     st_free(w);
@@ -246,10 +314,14 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
 
 void pack_end(Pack *p)
 {
-    FILE *files[] = {p->tokens, p->mask, p->docs};
-    for (int i = 0; i < 3; i++)
-        if (files[i])
-            fclose(files[i]);
+    for (int i = 0; i < PACK_PARTS; i++) {
+        FILE *files[] = {p->part[i].tokens, p->part[i].mask, p->part[i].docs};
+        for (int k = 0; k < 3; k++)
+            if (files[k])
+                fclose(files[k]);
+    }
+    for (int i = 0; i < 1 + PACK_PARTS; i++)
+        lengths_free(&p->length[i]);
     free(p->error.text);
     *p = (Pack){0};
 }

@@ -83,6 +83,42 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
                                                       : "or --init-from of a folder that has one");
 }
 
+/* What raw data are packed to. */
+static Kind kind_of(const DataShape *of)
+{
+    for (int k = KIND_PACKED; k < NKINDS; k++)
+        if (!strcmp(of->kind, kind_name[k]))
+            return (Kind)k;
+    return KIND_ROWS;            /* bfd */
+}
+
+/* Whether records of a format, NULL: rows by their keys, are what the objective takes. */
+static bool suits(const DataShape *of, const Format *f)
+{
+    Kind kind = kind_of(of);
+    if (!f)
+        return !of->own_targets && kind != KIND_PAIRS;
+    return of->own_targets == f->own && (kind == KIND_PAIRS) == (f->kind == KIND_PAIRS);
+}
+
+static const Format *format_of(const Flags *f, const Model *m, const DataShape *of,
+                               const RecordRules *rules, const char *flag, const char *raw)
+{
+    const char *name = strcmp(f->data_format, "auto") ? f->data_format : rules->format;
+    const Format *known = name ? format_find(name) : NULL;
+    if (suits(of, known))
+        return known;
+    char *all = format("%s", suits(of, NULL) ? "auto" : "");
+    for (int i = 0; i < NFORMATS; i++)
+        if (suits(of, &pack_format[i])) {
+            char *longer = format("%s%s%s", all, *all ? ", " : "", pack_format[i].name);
+            free(all);
+            all = longer;
+        }
+    die(EXIT_CONFIG, "--%s: %s is raw data, and the records of %s are not made of the format %s: "
+        "--data-format wants one of %s", flag, raw, m->objective, name ? name : "auto", all);
+}
+
 /* What was packed before may be damaged since. */
 static void check_found(const char *flag, const char *path)
 {
@@ -112,19 +148,15 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     if (raw < n)
         die(EXIT_CONFIG, "--%s: %s is raw data and another is a record file: name files of one kind",
             flag, name);
-    const bool packed = !strcmp(of->kind, "packed");
+    const bool packed = kind_of(of) == KIND_PACKED;
     char *folder = folder_join(f->out, ".dataset_cache"),
          *tokenizer = tokenizer_for(f, of->own_targets, flag, name, beside);
-    const char *kind = strcmp(f->data_format, "auto") ? f->data_format : rules->format;
-    const Format *known = kind ? format_find(kind) : NULL;
-    if (of->own_targets != (known && known->own))
-        die(EXIT_CONFIG, "--%s: %s is raw data, and the records of %s are not made of the format %s: "
-            "--data-format wants %s", flag, name, m->objective, kind ? kind : "auto",
-            of->own_targets ? "imdb or corpus" : "auto, or one that has text to predict");
-    PackOptions o = { .who = "data", .tokenizer = tokenizer, .format = kind,
+    const Format *known = format_of(f, m, of, rules, flag, name);
+    PackOptions o = { .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
                       .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
-                      .min_words = known && known->own ? f->min_words : 0,
-                      .kind = packed ? KIND_PACKED : KIND_ROWS, .max_length = packed ? 0 : of->T,
+                      .min_words = known && known->encode == format_words ? f->min_words : 0,
+                      .system = rules->system,
+                      .kind = kind_of(of), .max_length = packed ? 0 : of->T,
                       .nfiles = n, .file = file };
     FILE *summary = open_memstream(&text, &bytes);
     char *path;

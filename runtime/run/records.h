@@ -11,6 +11,7 @@
 /* How an objective reads raw data, where --data-format is auto. */
 typedef struct {
     const char *format;          /* a name of runtime/pack/formats.def; NULL: rows by their keys */
+    const char *system;          /* pairs with a question: what stands before it; NULL: as gen pack has it */
 } RecordRules;
 
 /* What --tokenizer names: "" also where it is `words`, which the data make. */

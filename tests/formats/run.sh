@@ -32,7 +32,8 @@ for expected in tests/formats/rows/*.expected; do
     name=$(basename $expected .expected)
     kind=${name%.*} model=${name#*.} options=
     case $kind in
-        prompt) options="--max-length 64" ;;
+        prompt | pairs) options="--max-length 64" ;;
+        talks) options="--max-length 100 --system Be_brief." ;;
         chat | list) options="--max-length 100" ;;
         assistant) options="--max-length 100 --loss-on assistant" ;;
     esac
@@ -165,6 +166,62 @@ if command -v script > /dev/null; then
     verdict "--show on a terminal" "$(grep -q $'^\033\[32m  \*  65 "b".*\033\[0m' $scratch/log || cat -v $scratch/log)"
 fi
 
+# Pairs: both parts, what is left out, how long they are.
+cat > $scratch/pairs.jsonl << END
+{"prompt":"ab","chosen":"cd","rejected":"e"}
+{"chosen":"one two","rejected":"one eight"}
+{"prompt":"ab","chosen":"c","rejected":"c"}
+{"prompt":"abcdefgh","chosen":"i","rejected":"j"}
+END
+cat > $scratch/pairs.expected << END
+$scratch/pairs.jsonl:1: pairs
+  chosen: 5 tokens, 3 targets
+     97 "a"  98 "b"
+  *  99 "c"  100 "d"  256 "<|endoftext|>"
+  rejected: 4 tokens, 2 targets
+     97 "a"  98 "b"
+  *  101 "e"  256 "<|endoftext|>"
+$scratch/pairs.jsonl:2: pairs, cut
+  chosen: 8 tokens, 5 targets
+     111 "o"  110 "n"  101 "e"
+  *  32 " "  116 "t"  119 "w"  111 "o"  256 "<|endoftext|>"
+  rejected: 8 tokens, 5 targets
+     111 "o"  110 "n"  101 "e"
+  *  32 " "  101 "e"  105 "i"  103 "g"  104 "h"
+$scratch/pairs.jsonl:3: pairs
+  chosen: 4 tokens, 2 targets
+     97 "a"  98 "b"
+  *  99 "c"  256 "<|endoftext|>"
+  rejected: 4 tokens, 2 targets
+     97 "a"  98 "b"
+  *  99 "c"  256 "<|endoftext|>"
+$scratch/pairs.jsonl:4: pairs, cut: left out, with a prompt that leaves no room for an answer
+  chosen: 8 tokens, 0 targets
+     97 "a"  98 "b"  99 "c"  100 "d"  101 "e"  102 "f"  103 "g"  104 "h"
+  rejected: 8 tokens, 0 targets
+     97 "a"  98 "b"  99 "c"  100 "d"  101 "e"  102 "f"  103 "g"  104 "h"
+$scratch/pairs.st: pairs, 3 pairs, 33 tokens, 19 targets, 2 cut to 8 tokens, 0 left out without a target, \
+1 with a prompt that leaves no room for an answer; 1.42 bytes a token, tokenizer bytes
+read pairs: 4
+targets: the answers, each with what ends it
+lengths before any is cut: prompts 2 to 8 tokens, mean 3.8, half up to 2, 95 of 100 up to 8; chosen answers \
+2 to 5 tokens, mean 3.0, half up to 2, 95 of 100 up to 5; rejected answers 2 to 7 tokens, mean 3.2, half up to 2, \
+95 of 100 up to 7
+1 pairs have identical answers, of which nothing is learned
+END
+sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
+$pack --show 9 -o $scratch/pairs.st --max-length 8 $scratch/pairs.jsonl > $scratch/log 2>&1
+verdict "pairs: rows as they are written" "$(diff $scratch/log $scratch/pairs.expected)"
+verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"identical":"1"' '"lengths":"prompts 2 to 8' \
+    '"targets":"own"' '"kind":"pairs"'; do grep -aqF "$key" $scratch/pairs.st || echo no $key; done)"
+$pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
+$pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
+verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
+bos='<|begin_of_text|>'
+printf '{"prompt":"a","chosen":" b","rejected":" c"}\n' > $scratch/a.jsonl
+printf '{"prompt":"%sa","chosen":" b","rejected":" c"}\n' "$bos" > $scratch/b.jsonl
+same "one begin-of-text token" "--tokenizer $(tokenizer llama3) $scratch/a.jsonl" "--tokenizer $(tokenizer llama3) $scratch/b.jsonl"
+
 # The chat_template in the tokenizer's folder decides; what is not known is refused, not ignored.
 chatml="{% for message in messages %}{{'<|im_start|>' + message['role'] + '
 ' + message['content'] + '<|im_end|>' + '
@@ -237,7 +294,27 @@ refuse "an empty file" '' "" 'x.jsonl: empty'
 refuse "text is a number" "$good\n\n{\"text\":1}\n" "" 'x.jsonl:4: text: want a string'
 refuse "empty text" '{"text":""}' "" 'x.jsonl:1: text: empty'
 refuse "no known key" '{"txt":"a"}' "" \
-    'x.jsonl:1: want the keys messages, conversations, prompt and completion, instruction and output, or text'
+    'x.jsonl:1: want the keys chosen and rejected, messages, conversations, prompt and completion, instruction and output, or text'
+pair='"chosen":"a","rejected":"b"'
+refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: want a string'
+refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: want a string'
+refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" 'want one prompt, got question and prompt'
+refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" 'x.jsonl:1: messages want a tokenizer'
+refuse "pairs with a question that is none" "{\"question\":[],$pair}" "$qwen" 'question: want a string'
+refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
+    'rejected: want a list of {"role", "content"}'
+refuse "pairs of lists behind a string" '{"prompt":"a","chosen":[{}],"rejected":[{}]}' "$qwen" 'prompt: want a list'
+refuse "pairs that end with a question" \
+    '{"chosen":[{"role":"user","content":"a"}],"rejected":[{"role":"user","content":"a"}]}' "$qwen" \
+    'the answer wants the role assistant, got "user"'
+refuse "pairs of lists behind an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
+    'a list of messages, and instruction is none'
+refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: text make packed; what is packed here is pairs'
+refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: pairs make pairs; what is packed here is rows'
+refuse "--loss-on all for pairs" "{$pair}" "--loss-on all" 'the targets of pairs are the answers'
+refuse "--system without a question" "{$pair}" "--system x" '--system: no row is a pair of answers to a question'
+refuse "pairs whose prompt leaves no room" "{\"prompt\":\"abcd\",$pair}" "--max-length 4" \
+    'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
 refuse "prompt without completion" '{"prompt":"a"}' "" 'x.jsonl:1: completion: want a string'
 refuse "an array of something else" '[1]' "" 'x.jsonl:1: want a JSON object'
 refuse "an array on a later line" "${good}[{}]" "" 'x.jsonl:2: want a JSON object'
@@ -281,12 +358,12 @@ refuse "--threads 0" "$good" "--threads 0" 'want 1 to'
 refuse "--show 0" "$good" "--show 0" 'want 1 to'
 refuse "--max-length on texts" "$good" "--max-length 9" 'add --kind rows'
 refuse "--max-length 0" "$good" "--max-length 0" 'want 2 to'
-refuse "unknown kind" "$good" "--kind heap" 'want auto, packed or rows, got heap'
+refuse "unknown kind" "$good" "--kind heap" 'want auto, packed, rows or pairs, got heap'
 refuse "unknown option" "$good" "--frob" 'unknown option --frob'
 refuse "a misspelt option" "$good" "--los-on all" 'did you mean --loss-on?'
 refuse "standard input twice" "$good" "- -" 'can be read once'
 refuse "an unknown format" "$good" "--format txt" \
-    'want messages, conversations, prompt, alpaca, text.*, got txt: did you mean text'
+    'want pairs, messages, conversations, prompt, alpaca, text.*, got txt: did you mean text'
 refuse "objects of another format" '{"prompt":"a","completion":"b"}' "--format text" 'x.jsonl:1: text: want a string'
 mkdir $scratch/in $scratch/none
 printf 'two' > $scratch/in/b.txt

@@ -1,4 +1,4 @@
-// link: pack_rows format_* pack_chat pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
+// link: pack_rows pack_lengths format_* pack_chat pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
 // link: sha256 tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
@@ -35,6 +35,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         Rules *r = &chats[i / 3][i % 3];
         char *why;
         WANT(i % 3 || !tokenizer_load(&tokenizers[i / 3], paths[i / 3]));
+        r->system = PACK_SYSTEM;
         r->no_chat = chat_choose(&r->chat, &why, tokenizers[i / 3], paths[i / 3],
                                  names[i / 3][i % 3]);
         WANT(i / 3 ? !r->no_chat : r->no_chat && !r->chat);
@@ -77,14 +78,24 @@ static void one_row(unsigned how, const char *text, size_t n)
         WANT(out.id[i] >= 0 && out.id[i] < tokenizer_size(tok) && out.target[i] <= 1);
     if (out.nrows) {
         Pack p = {0};            /* without a file */
-        size_t targets;
+        size_t n = 0, targets = 0;
         WANT(out.row->begin == 0 && out.row->n == out.n && out.n);
         WANT(!pack_kind(&p, out.row));
-        size_t kept = pack_row(&p, out.id, out.target, out.row, &targets);
-        WANT(p.ndocs + p.dropped[DROP_NO_TARGET] == 1 && kept <= out.n && targets < kept);
-        WANT(p.kind != KIND_ROWS || (int64_t)kept <= p.max_length);
-        WANT(p.ntokens == (p.ndocs ? (int64_t)kept : 0) && p.ntargets == (int64_t)targets);
-        WANT(rules.loss != LOSS_ALL || targets == kept - 1);
+        Kept kept = pack_row(&p, out.id, out.target, out.row);
+        WANT(kept.parts == (p.kind == KIND_PAIRS ? 2 : 1) && kept.parts == 1 + !!out.row->second);
+        for (int i = 0; i < kept.parts; i++) {
+            WANT(kept.n[i] && kept.begin[i] + kept.n[i] <= out.n && kept.targets[i] < kept.n[i]);
+            WANT(p.kind == KIND_PACKED || (int64_t)kept.n[i] <= p.max_length);
+            WANT(kept.drop || kept.targets[i]);
+            n += kept.n[i];
+            targets += kept.targets[i];
+        }
+        WANT(p.ndocs + p.dropped[DROP_NO_TARGET] + p.dropped[DROP_LONG_PROMPT] == 1);
+        WANT(p.ntokens == (p.ndocs ? (int64_t)n : 0) && p.ntargets == (p.ndocs ? (int64_t)targets : 0));
+        WANT(rules.loss != LOSS_ALL || targets == n - 1);
+        WANT(!out.row->second || (out.row->prompt <= out.row->second && !out.target[0] &&
+                                  (out.row->second == out.n || !out.target[out.row->second])));
+        pack_end(&p);
     }
     encoded_free(&out);
 }

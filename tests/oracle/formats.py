@@ -38,6 +38,16 @@ def turn(role, content):
     return {"role": role, "content": content}
 
 
+SYSTEM = "Be_brief."
+PLAIN_PAIRS = [
+    {"prompt": "What is 2+2?", "chosen": " 4", "rejected": " It is five."}, {"prompt": "What is", "chosen": "n't it?", "rejected": " it"},
+    {"prompt": "", "chosen": "no prompt", "rejected": "none"}, {"prompt": "same", "chosen": " answer", "rejected": " answer"},
+    {"prompt": "p" * 70, "chosen": "a", "rejected": "b"}, {"prompt": "line\n", "chosen": "x " * 60, "rejected": ""},
+    {"chosen": "The sky is blue.", "rejected": "The sky is green."}, {"chosen": "é東京", "rejected": "é東東 "},
+    {"instruction": "Add.", "input": "", "output": "3", "chosen": "3", "rejected": "4"},
+]
+
+
 CHATS = [
     [turn("user", "hi"), turn("assistant", "hello")],
     [turn("system", "Be good."), turn("user", "  2+2? \n"), turn("assistant", "\n\n4 "), turn("user", "sure?"),
@@ -101,7 +111,8 @@ def ended(text, eos):
     return text if text.endswith(eos) else text + eos
 
 
-def prompt_row(tok, name, row, length):
+def prompt_row(tok, name, row, length, first=True):
+    """first: the first token has a mark where there is no prompt, though nothing predicts it."""
     prompt, whole = row["prompt"], row["prompt"] + row["completion"]
     if name == "bytes":
         ids = list(whole.encode()) + [256]
@@ -109,7 +120,7 @@ def prompt_row(tok, name, row, length):
     else:
         ids = tok.encode(ended(whole, EOS[name]), add_special_tokens=True).ids
         n = len(tok.encode(prompt, add_special_tokens=True).ids)
-    return row_line(ids, [i >= n for i in range(len(ids))], length)
+    return row_line(ids, [i >= n and (i > 0 or first) for i in range(len(ids))], length)
 
 
 def chat_row(tok, name, prompt, completion, length):
@@ -139,6 +150,42 @@ def assistant_row(tok, name, messages, length):
     return row_line(ids, mask, length)
 
 
+CHAT_PAIRS = [
+    {"prompt": CHATS[1][:2], "chosen": [turn("assistant", "4")], "rejected": [turn("assistant", "\n5 ")]},
+    {"chosen": CHATS[1], "rejected": CHATS[1][:4] + [turn("assistant", "No.")]},
+    {"question": "A stone falls 20 m. How long?", "chosen": "2.0 s", "rejected": "4.0 s"},
+    {"prompt": [turn("user", "w " * 100)], "chosen": [turn("assistant", "a")], "rejected": [turn("assistant", "b")]},
+]
+ALPACA = ("Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+          "### Instruction:\n%s\n\n### Response:\n")
+
+
+def pair_prompt(row):
+    """Prompt and both answers: strings, or lists of messages; without a prompt what both begin with (TRL's extract_prompt)."""
+    chosen, rejected = row["chosen"], row["rejected"]
+    if "question" in row:
+        asked = [turn("system", SYSTEM), turn("user", "Question: " + row["question"])]
+        return asked, [turn("assistant", chosen)], [turn("assistant", rejected)]
+    if "instruction" in row:
+        return ALPACA % row["instruction"], chosen, rejected
+    if "prompt" in row:
+        return row["prompt"], chosen, rejected
+    n = next(i for i in range(min(len(chosen), len(rejected))) if chosen[i] != rejected[i])
+    n -= chosen[n - 1] == " "
+    return chosen[:n], chosen[n:], rejected[n:]
+
+
+def pair_rows(tok, name, row, length):
+    prompt, chosen, rejected = pair_prompt(row)
+    lines = []
+    for answer in (chosen, rejected):
+        if isinstance(prompt, str):
+            lines.append(prompt_row(tok, name, {"prompt": prompt, "completion": answer}, length, first=False))
+        else:
+            lines.append(chat_row(tok, name, prompt, answer, length))
+    return None if None in lines else "chosen %s\nrejected %s" % tuple(lines)
+
+
 def save_rows(folder, tests):
     def save(name, rows, expected):
         if rows is not None:
@@ -157,8 +204,10 @@ def save_rows(folder, tests):
                 ended(r["text"], EOS[name]), add_special_tokens=True).ids
             texts.append(" ".join("%d*" % i for i in ids))
         save("text." + name, TEXTS, texts)
+        save("pairs." + name, PLAIN_PAIRS, [pair_rows(tok, name, r, 64) for r in PLAIN_PAIRS])
         save("prompt." + name, PROMPTS, [prompt_row(tok, name, r, 64) for r in PROMPTS])
         if name in TEMPLATE:
+            save("talks." + name, CHAT_PAIRS, [pair_rows(tok, name, r, 100) for r in CHAT_PAIRS])
             save("chat." + name, chats, [chat_row(tok, name, c[:-1], c[-1:], 100) for c in CHATS])
             save("assistant." + name, chats, [assistant_row(tok, name, c, 100) for c in CHATS])
             save("list." + name, split, [chat_row(tok, name, r["prompt"], r["completion"], 100) for r in split])

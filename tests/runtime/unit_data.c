@@ -912,7 +912,7 @@ void test_data(const char *scratch)
     mask[doc[7]] = 1;                            /* the first token of a row is never predicted */
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
-    refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of words to be hidden, but");
+    refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of tokens to be hidden, but");
     own_targets = r.of.own_targets = true;
     write_file(bad, "rows", DOCS, doc[DOCS], true);
     open_data(&a, bad, &r, 1, false);

@@ -172,7 +172,7 @@ refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, 
     --data "$scratch/imdb"
 refused mlm_microbert "no tokenizer of that name" 80 "--tokenizer: wrods: No such file" \
     --data "$scratch/imdb" --tokenizer wrods
-refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants imdb or corpus" \
+refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants one of imdb, corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
 said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)

@@ -1,0 +1,209 @@
+/* format_pairs.c -- a prompt and two answers of which one is preferred: strings, or lists of messages.
+ *
+ * Out:   the ids of prompt and chosen answer, then those of prompt and rejected answer; targets are what
+ *        follows as many ids as the prompt has alone, with the end of the turn or of the text.
+ * Keeps: prompt and whole are encoded each for itself. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const answer_key[PACK_PARTS] = {"chosen", "rejected"};
+
+/* What a row says, with messages made of a question. */
+typedef struct {
+    const char *prompt;          /* strings: (nprompt); else NULL */
+    size_t nprompt;
+    const char *answer[PACK_PARTS];
+    const cJSON *messages;       /* lists: of the prompt, `given` of them that count */
+    const cJSON *said[PACK_PARTS];
+    int given;
+    cJSON *made[1 + PACK_PARTS]; /* of a question; to be freed */
+    char *text;                  /* of an instruction; to be freed */
+} Pair;
+
+/* ---- what a row says -------------------------------------------------------------------------- */
+
+/* Bytes that both texts begin with, up to the end of a character. Of two that begin alike all the way
+ * the shorter keeps its last character. */
+static size_t common_text(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] && a[n] == b[n])
+        n++;
+    bool differ = a[n] && b[n];
+    if (n && !differ)
+        n--;
+    while (n && ((unsigned char)a[n] & 0xc0) == 0x80)
+        n--;
+    return n - (n && differ && a[n - 1] == ' ');
+}
+
+/* The same for messages. */
+static int common_messages(const cJSON *a, const cJSON *b)
+{
+    int n = 0;
+    const cJSON *x = a->child, *y = b->child;
+    for (; x && y && cJSON_Compare(x, y, true); x = x->next, y = y->next)
+        n++;
+    return n - (n && (!x || !y));
+}
+
+static cJSON *turn_of(const char *role, const char *text)
+{
+    cJSON *m = cJSON_CreateObject();
+    cJSON_AddStringToObject(m, "role", role);
+    cJSON_AddStringToObject(m, "content", text);
+    return m;
+}
+
+static cJSON *list_of(cJSON *first, cJSON *second)
+{
+    cJSON *list = cJSON_CreateArray();
+    cJSON_AddItemToArray(list, first);
+    if (second)
+        cJSON_AddItemToArray(list, second);
+    return list;
+}
+
+/* A question and its answers, strings, as conversations. */
+static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
+{
+    char *error = NULL;
+    const char *question = sample_string(s, "question", &error);
+    for (int i = 0; i < PACK_PARTS; i++)
+        p->answer[i] = sample_string(s, answer_key[i], &error);
+    if (error)
+        return error;
+    char *asked = format("Question: %s", question);
+    p->made[0] = list_of(turn_of("system", rules->system), turn_of("user", asked));
+    free(asked);
+    for (int i = 0; i < PACK_PARTS; i++)
+        p->said[i] = p->made[1 + i] = list_of(turn_of("assistant", p->answer[i]), NULL);
+    p->messages = p->made[0];
+    p->given = 2;
+    row->question = true;
+    return NULL;
+}
+
+/* A list that is not empty; *wrong: it is empty, or none. */
+static const cJSON *take_list(const cJSON *list, const char *key, char **error)
+{
+    if (!*error && (!cJSON_IsArray(list) || !list->child))
+        *error = format("%s: want a list of {\"role\", \"content\"}, not empty", key);
+    return list;
+}
+
+/* Two lists of messages, of answers alone or of whole conversations. */
+static char *take_messages(const cJSON *json, Pair *p)
+{
+    const cJSON *prompt = json_get(json, "prompt");
+    char *error = NULL;
+    for (int i = 0; i < PACK_PARTS; i++)
+        p->said[i] = take_list(json_get(json, answer_key[i]), answer_key[i], &error);
+    if (prompt)
+        p->messages = take_list(prompt, "prompt", &error);
+    if (error || prompt) {
+        p->given = cJSON_GetArraySize(p->messages);
+        return error;
+    }
+    p->given = common_messages(p->said[0], p->said[1]);
+    return NULL;
+}
+
+/* Two strings, behind a prompt or an instruction, or with a common beginning. */
+static char *take_strings(const Sample *s, Pair *p)
+{
+    char *error = NULL;
+    for (int i = 0; i < PACK_PARTS; i++)
+        p->answer[i] = sample_string(s, answer_key[i], &error);
+    if (json_get(s->json, "instruction"))
+        p->prompt = p->text = alpaca_prompt(s, &error);
+    else if (json_get(s->json, "prompt"))
+        p->prompt = sample_string(s, "prompt", &error);
+    if (error)
+        return error;
+    if (p->prompt) {
+        p->nprompt = strlen(p->prompt);
+        return NULL;
+    }
+    p->nprompt = common_text(p->answer[0], p->answer[1]);
+    p->prompt = p->text = format("%.*s", (int)p->nprompt, p->answer[0]);
+    for (int i = 0; i < PACK_PARTS; i++)
+        p->answer[i] += p->nprompt;
+    return NULL;
+}
+
+static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
+{
+    static const char *const prompts[] = {"question", "instruction", "prompt"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+        if (found && json_get(s->json, prompts[i]))
+            return format("want one prompt, got %s and %s", found, prompts[i]);
+        found = json_get(s->json, prompts[i]) ? prompts[i] : found;
+    }
+    if (json_get(s->json, "question"))
+        return take_question(rules, s, p, row);
+    bool lists = cJSON_IsArray(json_get(s->json, "chosen"));
+    if (lists && json_get(s->json, "instruction"))
+        return format("chosen: a list of messages, and instruction is none: want two strings");
+    return lists ? take_messages(s->json, p) : take_strings(s, p);
+}
+
+/* ---- ids -------------------------------------------------------------------------------------- */
+
+/* The first n messages of a list, and those behind them: shares their contents. */
+static void split_list(const cJSON *list, int n, cJSON **before, cJSON **behind)
+{
+    *before = cJSON_CreateArray(), *behind = cJSON_CreateArray();
+    for (const cJSON *m = list->child; m; m = m->next)
+        cJSON_AddItemReferenceToArray(n-- > 0 ? *before : *behind, (cJSON *)(uintptr_t)m);
+}
+
+static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p, int i, Encoded *e,
+                         RowOut *row)
+{
+    if (!p->said[i])
+        return encode_answered(rules, tok, p->prompt, p->answer[i], e, row);
+    if (p->messages)
+        return chat_encode(rules, tok, p->messages, p->said[i], p->given, e, row);
+    cJSON *before, *behind;      /* whole conversations */
+    split_list(p->said[i], p->given, &before, &behind);
+    char *error = chat_encode(rules, tok, before, behind, p->given, e, row);
+    cJSON_Delete(before), cJSON_Delete(behind);
+    return error;
+}
+
+char *format_pairs(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                   RowOut *row)
+{
+    Pair p = {0};
+    const size_t begin = e->n;
+    char *error = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST
+                ? format("--loss-on %s: the targets of pairs are the answers", loss_name[rules->loss])
+                : take(rules, s, &p, row);
+    for (int i = 0; i < PACK_PARTS && !error; i++) {
+        const size_t at = e->n;
+        error = encode_part(rules, tok, &p, i, e, row);
+        if (error)
+            break;
+        if (i)
+            row->second = at - begin;
+        if (at < e->n)
+            e->target[at] = 0;   /* nothing predicts it */
+        size_t prompt = at;
+        while (prompt < e->n && !e->target[prompt])
+            prompt++;
+        row->prompt = i ? row->prompt : prompt - at;
+    }
+    row->more_answers = false;
+    for (int i = 0; i < 1 + PACK_PARTS; i++)
+        cJSON_Delete(p.made[i]);
+    free(p.text);
+    return error;
+}

@@ -1,0 +1,56 @@
+/* pack_lengths.c -- how long the texts of pairs are: what max_length is chosen by. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void lengths_add(Lengths *l, size_t length)
+{
+    if (length >= l->cap) {
+        size_t cap = 2 * length + 64;
+        l->count = realloc(l->count, cap * sizeof *l->count);
+        if (!l->count)
+            abort();
+        memset(l->count + l->cap, 0, (cap - l->cap) * sizeof *l->count);
+        l->cap = cap;
+    }
+    l->count[length]++;
+    l->n++;
+    l->sum += (int64_t)length;
+}
+
+void lengths_free(Lengths *l)
+{
+    free(l->count);
+    *l = (Lengths){0};
+}
+
+/* The least length that at least `share` of all do not exceed. */
+static long long up_to(const Lengths *l, double share)
+{
+    int64_t below = 0, want = (int64_t)((double)l->n * share + 0.999999);
+    size_t at = 0;
+    want = want < 1 ? 1 : want;
+    while (at < l->cap && (below += l->count[at]) < want)
+        at++;
+    return (long long)at;
+}
+
+static char *one(const Lengths *l, const char *name)
+{
+    return format("%s %lld to %lld tokens, mean %.1f, half up to %lld, 95 of 100 up to %lld", name,
+                  up_to(l, 0), up_to(l, 1), (double)l->sum / (double)l->n, up_to(l, 0.5),
+                  up_to(l, 0.95));
+}
+
+char *pack_lengths(const Pack *p)
+{
+    char *prompt = one(&p->length[0], "prompts"), *chosen = one(&p->length[1], "chosen answers"),
+         *rejected = one(&p->length[2], "rejected answers"),
+         *all = format("%s; %s; %s", prompt, chosen, rejected);
+    free(prompt), free(chosen), free(rejected);
+    return all;
+}
