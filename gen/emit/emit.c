@@ -3,7 +3,8 @@
  * In:    the graph after plan, the folders of the sources.   Out: files, through emit_folder.c.
  * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph.
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
- *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text. */
+ *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text; with
+ *         name=word when its text is, or is not, that word. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 
@@ -83,10 +84,14 @@ static char *fill_some(const char *path, Hole *holes, int n)
         bool when = !strncmp(mark, "//@ if ", 7), unless = !strncmp(mark, "//@ unless ", 11);
         if (when || unless) {
             const char *name = mark + (when ? 7 : 11);
-            Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
+            size_t length = (size_t)(line + len - name), key = strcspn(name, "=\n");
+            Hole *h = hole_find(holes, n, name, key);
             if (!h)
-                bug("%s: nothing says whether %.*s", path, (int)(line + len - name), name);
-            left_out = !*h->text == when;
+                bug("%s: nothing says whether %.*s", path, (int)length, name);
+            bool holds = key == length ? *h->text != 0
+                         : strlen(h->text) == length - key - 1 &&
+                               !strncmp(h->text, name + key + 1, length - key - 1);
+            left_out = holds != when;
             h->used = true;
         } else if (!strncmp(mark, "//@ end", 7))
             left_out = false;

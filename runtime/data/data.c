@@ -447,6 +447,24 @@ char *data_paths(const Data *d)
     return all;
 }
 
+void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
+               const DataShape *of)
+{
+    const Data by = divided(d->kind, d->T, m, d->seed, true);
+    *view = *d;
+    view->eval = true;
+    view->accum = by.accum, view->G = by.G, view->epoch = by.epoch, view->step = by.step;
+    view->order = NULL;
+    view->base = first, view->n = n;
+    if (view->bins.n)
+        die(EXIT_INTERNAL, "data_view: samples of bfd have no order of their own");
+    if (of->targets) {
+        char *paths = data_paths(d);
+        check_bound(view, of, paths, m);
+        free(paths);
+    }
+}
+
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
 {
     const TokenFile *t = &d->file[0].t;

@@ -93,6 +93,10 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
  * as of all, see data_samples(). EXIT_DATA: too few or too many. */
 void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
                    const Model *m, uint64_t seed, bool eval);
+/* Samples first .. first + n - 1 of the files of d, which has to outlive it, in their order: an
+ * evaluation of them. EXIT_DATA as data_open(). */
+void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
+               const DataShape *of);
 /* The files of d, as data_open() takes them, for another part of them; malloc'ed. */
 char *data_paths(const Data *d);
 /* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made

@@ -440,6 +440,30 @@ static void thirds(const char *path)
     check(good, "samples in three parts", "other samples");
 }
 
+/* Some samples of open files, in their order, beside the training on them. */
+static void views(const char *path)
+{
+    enum { FIRST = 3, COUNT = 7 };
+    Made m = model_of("rows", 2, 3, 1);
+    Data d, view;
+    DataRow r;
+    int64_t before[6], after[6];
+    bool good = true;
+    m.of.own_targets = true;
+    open_data(&d, path, &m, 42, false);
+    data_samples(&d, 1, before, 6);
+    data_view(&view, &d, FIRST, COUNT, &m.model, &m.of);
+    for (int64_t i = 0; i < COUNT; i++)
+        good = good && data_row(&view, i / 2, 0, i % 2, &r) && r.sample == i &&
+               r.n == doc[FIRST + i + 1] - doc[FIRST + i] &&
+               !memcmp(r.token, tokens + doc[FIRST + i], (size_t)r.n * 4);
+    good = good && !data_row(&view, COUNT / 2, 0, 1, &r);
+    data_samples(&d, 1, after, 6);
+    check(good && data_steps_per_epoch(&view) == 4 && !memcmp(before, after, sizeof before),
+          "samples seen in order beside training", "other samples");
+    data_close(&d);
+}
+
 /* Epochs of whole steps: the last samples of an order are not seen in it. */
 static void whole_steps(const char *path)
 {
@@ -846,6 +870,7 @@ void test_data(const char *scratch)
     own_targets = false;
     rows_as_they_are(own);
     thirds(own);
+    views(own);
     whole_steps(rows);
     char *pairs = format("%s/pairs.st", scratch), *more = format("%s,%s", pairs, pairs);
     write_parts(pairs, "pairs", DOCS);
