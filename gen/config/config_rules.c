@@ -40,6 +40,34 @@ static const char *base_name(const char *path)
     return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
 }
 
+/* batch.global = batch.micro * batch.accum * gpus: what the recipe leaves out, or has to agree. */
+static void derive_micro(Config *c)
+{
+    int64_t global = c->v[F_batch_global].i, accum = c->v[F_batch_accum].i, ranks = c->v[F_gpus].i,
+            each = accum * ranks;
+    if (!global)
+        return;
+    if (global % each)
+        err_add(c->v[F_batch_global].loc,
+                "batch.global: %" PRId64 " samples are not divided by batch.accum * gpus = %" PRId64
+                " * %" PRId64 " = %" PRId64 "; try batch.global = %" PRId64,
+                global, accum, ranks, each, (global + each - 1) / each * each);
+    else if (open_field(c, F_batch_micro)) {
+        fill_int(c, F_batch_micro, global / each);
+        c->v[F_batch_micro].loc = c->v[F_batch_global].loc;
+        if (global / each > (int64_t)field_row[F_batch_micro].hi)
+            err_add(c->v[F_batch_global].loc,
+                    "batch.global: %" PRId64 " / (batch.accum * gpus) = %" PRId64
+                    " samples are too many for a micro-batch; try batch.accum = %" PRId64,
+                    global, global / each, accum * 2);
+    } else if (c->v[F_batch_micro].i != global / each)
+        err_add(c->v[F_batch_micro].loc,
+                "batch.micro: batch.global = %" PRId64 " is micro * accum * gpus = %" PRId64
+                " * %" PRId64 " * %" PRId64 " with micro = %" PRId64 ", got %" PRId64
+                "; leave one of the two out",
+                global, global / each, accum, ranks, global / each, c->v[F_batch_micro].i);
+}
+
 static int64_t near_multiple(int64_t x, int64_t of, bool above)
 {
     return (x + (above ? of - 1 : 0)) / of * of;
@@ -65,6 +93,7 @@ void config_derive(Config *c)
     if (open_field(c, F_name))
         c->v[F_name].s = base_name(c->recipe);
     c->name = c->v[F_name].s;
+    derive_micro(c);
     fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
     if (open_field(c, F_model_ffn) && !f->ffn)
@@ -146,18 +175,20 @@ static void check_gpu_fields(const Config *c)
 
 static void check_sizes(const Config *c)
 {
-    int64_t T = c->v[F_seq_max].i, B = c->v[F_batch_micro].i;
+    int64_t T = c->v[F_seq_max].i, samples = c->v[F_batch_micro].i,
+            each = objective_sequences(c->v[F_objective].s), B = samples * each;
     int64_t sequences = B * c->v[F_batch_accum].i * c->v[F_gpus].i;
+    const char *times = each > 1 ? text_print("%" PRId64 " * ", each) : "";
     if (B * T > INT32_MAX)
         err_add(place(c, F_batch_micro, F_seq_max),
                 "batch.micro: %" PRId64 " sequences of %" PRId64 " tokens are %" PRId64
                 " tokens, more than 2147483647; try batch.micro = %" PRId64,
-                B, T, B * T, INT32_MAX / T > 0 ? INT32_MAX / T : 1);
+                B, T, B * T, INT32_MAX / T / each > 0 ? INT32_MAX / T / each : 1);
     if (sequences > INT32_MAX)
         err_add(place(c, F_batch_accum, F_gpus),
                 "batch.accum: a global batch of micro * accum * gpus = %" PRId64 " * %" PRId64
                 " * %" PRId64 " = %" PRId64 " sequences is more than 2147483647",
-                B, c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
+                samples, c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
     if (T > c->v[F_model_positions].i)
         err_add(place(c, F_seq_max, F_model_positions),
                 "seq.max: %" PRId64 " tokens, but the model has %" PRId64
@@ -165,14 +196,14 @@ static void check_sizes(const Config *c)
                 T, c->v[F_model_positions].i, c->v[F_model_positions].i);
     if (c->v[F_batch_targets].i > B * T)
         err_add(c->v[F_batch_targets].loc,
-                "batch.targets: %" PRId64 " is more than batch.micro * seq.max = %" PRId64
+                "batch.targets: %" PRId64 " is more than batch.micro * seq.max = %s%" PRId64
                 " * %" PRId64 " = %" PRId64 "; 0 sends all rows through the head",
-                c->v[F_batch_targets].i, B, T, B * T);
+                c->v[F_batch_targets].i, times, samples, T, B * T);
     if (c->v[F_memory_loss_rows].i > B * T)
         err_add(c->v[F_memory_loss_rows].loc,
-                "memory.loss_rows: %" PRId64 " is more than batch.micro * seq.max = %" PRId64
+                "memory.loss_rows: %" PRId64 " is more than batch.micro * seq.max = %s%" PRId64
                 " * %" PRId64 " = %" PRId64 "; 0 lets the generator choose",
-                c->v[F_memory_loss_rows].i, B, T, B * T);
+                c->v[F_memory_loss_rows].i, times, samples, T, B * T);
 }
 
 /* The divisor of n nearest to k. */

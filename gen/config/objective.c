@@ -31,6 +31,22 @@ const char *objective_default(const char *name, const char *flag)
     return NULL;
 }
 
+int64_t objective_sequences(const char *name)
+{
+    static const struct {
+        const char *objective;
+        int64_t sequences;
+    } list[] = {
+#define SAMPLE(objective, sequences) {#objective, sequences},
+#include "gen/config/objectives.def"
+        {"", 1}
+    };
+    size_t i = 0;
+    while (*list[i].objective && strcmp(list[i].objective, name))
+        i++;
+    return list[i].sequences;
+}
+
 bool objective_owns(const char *name, const char *path)
 {
     size_t n = strlen(name);

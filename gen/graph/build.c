@@ -3,6 +3,8 @@
  * Keeps: inside a region a temporary is an array of one a layer. */
 #include "gen/graph/graph.h"
 
+#include <inttypes.h>
+
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
@@ -11,7 +13,7 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
     const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
     Value *v =
         ir_new(b->g, VK_TEMP, PU_activations, dt,
-               text_print("%s%s%s", p, b->stack.name, name), rank, d, b->loc);
+               text_print("%s%s%s%s", p, b->beside ? b->beside : "", b->stack.name, name), rank, d, b->loc);
     if (!b->region)
         return ref(v);
     v->count = b->stack.layers.n;
@@ -49,6 +51,14 @@ Ref build_input(const Build *b, Value *v)
     if (!v->count)
         return ref(v);
     return b->mode <= MODE_AGAIN ? ref_micro(v) : ref_at(v, 0);
+}
+
+Value *build_sum(Build *b, const char *name, int64_t n)
+{
+    if (b->nsums == (int)(sizeof b->sum / sizeof b->sum[0]))
+        bug("too many sums");
+    Dim d = dim(n, text_print("%" PRId64, n));
+    return b->sum[b->nsums++] = build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
 }
 
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)

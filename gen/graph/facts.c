@@ -103,7 +103,9 @@ void sizes_make(Build *b)
     Graph *g = b->g;
     Config *c = b->c;
     const Value *rows = ir_value(g, "target_rows");
-    ir_size_add(g, "B", config_int(c, F_batch_micro), "sequences of a micro-batch");
+    ir_size_add(g, "B", b->B, "sequences of a micro-batch");
+    if (b->B != config_int(c, F_batch_micro))
+        ir_size_add(g, "S", config_int(c, F_batch_micro), "samples of a micro-batch");
     ir_size_add(g, "T", config_int(c, F_seq_max), "positions of a sequence");
     if (rows)
         ir_size_add(g, "N", rows->dim[0].n, "rows of a micro-batch that go through the head");
@@ -234,7 +236,8 @@ char *size_fault_op(const Graph *g, const Program *p, const Op *op)
 const char *attr_symbol(const char *key)
 {
     static const char *const table[][2] = {
-        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}, {"chunk", "ROWS"}};
+        {"heads", "H"}, {"kv", "K"}, {"dim", "D"}, {"rank", "R"}, {"chunk", "ROWS"},
+        {"length", "T"}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(key, table[i][0]))
             return table[i][1];

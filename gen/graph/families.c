@@ -24,7 +24,7 @@ void family_shapes(Build *b)
 {
     Config *c = b->c;
     b->family = family_find(config_text(c, F_model_family));
-    b->B = config_int(c, F_batch_micro);
+    b->B = config_int(c, F_batch_micro) * objective_sequences(config_text(c, F_objective));
     b->T = config_int(c, F_seq_max);
     size_add(b, "B", b->B);
     size_add(b, "T", b->T);
@@ -71,7 +71,7 @@ static int block_drops(const Build *b)
 static double drop_share(const Build *b, int field)
 {
     double p = config_float(b->c, field);
-    return b->mode <= MODE_AGAIN ? p : 0;
+    return b->mode <= MODE_AGAIN && !b->beside ? p : 0;
 }
 
 /* Attributes and noise of an op of that place of its block; outside of blocks the site stands behind
@@ -217,7 +217,7 @@ static Adapters adapters(const Build *b, const Module *m, int nmodules)
 {
     Config *c = b->c;
     Adapters l = {0};
-    int64_t r = config_int(c, F_lora_rank), column = 0;
+    int64_t r = b->adapters_off ? 0 : config_int(c, F_lora_rank), column = 0;
     for (int i = 0; i < nmodules && r; column += m[i++].rows)
         if (listed(c, F_lora_targets, m[i].path) || listed(c, F_lora_targets, "all-linear")) {
             l.a[l.parts] = (Module){text_print("base_model.model.%s", m[i].path), r};
@@ -294,7 +294,7 @@ static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref secon
 {
     Config *c = b->c;
     double r = (double)config_int(c, F_lora_rank), alpha = config_float(c, F_lora_alpha),
-           p = b->mode <= MODE_AGAIN ? config_float(c, F_lora_dropout) : 0;
+           p = drop_share(b, F_lora_dropout);
     const Value *x = kind == OP_lora_fold ? first.v : second.v;
     if (p > 0 && x->rank < 3)
         err(config_loc(c, F_lora_dropout), "lora.dropout: %s reads the rows that have a target alone, "

@@ -36,6 +36,10 @@ typedef struct {
     Program *p;
     const Family *family;
     Mode mode;
+    /* A pass beside the trained one, without gradients: what its values are called, "ref."; nothing is
+     * dropped in it. NULL: it is the trained one. */
+    const char *beside;
+    bool adapters_off;       /* layers without their adapters */
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
     const char *stage;       /* of the model, that ops belong to; see Op */
@@ -66,6 +70,8 @@ typedef struct {
     Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */
     Value *limits;           /* (B, T): those before a limit of its own, and itself; or NULL */
     Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
+    int nsums;               /* that programs add to, the loss first: cleared before a schedule, its results */
+    Value *sum[4];
     bool head_bias;          /* a parameter beside the head's weight; at first as the family has it */
     Value *noise, *cos, *sin, *tokens, *labels, *place;
     /* where their number is bounded: the rows of the head in (B, T), and the inverse; else NULL */
@@ -83,6 +89,9 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
 /* What outlives a program and belongs to no parameter. */
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
+/* n doubles that programs add to, as the loss: each schedule of losses clears them and gives them to the
+ * host. */
+Value *build_sum(Build *b, const char *name, int64_t n);
 /* What the values and programs of b->set are called: name, name.SET. */
 const char *set_word(const Build *b, const char *name);
 /* An input as the program reads it: that of its micro-batch. */
@@ -160,7 +169,7 @@ void schedule_update(Build *b, const char *name, const char *about);
 void schedule_train(Build *b);                     /* the same, as "train" */
 /* The program just written as a schedule of its own: what the host calls for its result. */
 void schedule_alone(Build *b, const char *about, const char *result);
-void schedule_loss(Build *b, const char *about);   /* the same for its sum of losses */
+void schedule_loss(Build *b, const char *about);   /* the same for its sums: the loss, those of build_sum() */
 
 void loss_inputs(Build *b);                        /* b->noise, the scale; the sum of the losses */
 Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */
@@ -188,8 +197,14 @@ Ref head_at(Build *b, const char *what, Ref y, Value *places);
 void head_loss(Build *b, Ref y);
 /* The same, dy, and the gradients of the head. */
 void head_loss_gradient(Build *b, Ref y, Ref dy);
+/* The losses of rows y, a value of that name; not in the program's loss. */
+Ref head_losses(Build *b, Ref y, const char *name);
+/* The same, dy, and the gradients of the head; weights.v NULL: each row counts 1. */
+Ref head_losses_gradient(Build *b, Ref y, Ref dy, Ref weights, const char *name);
 /* Rows y, (n, C) or the one of decode, to $logits, (n, V); with the head's bias, if b->head_bias. */
 void head_logits(Build *b, Ref y);
+/* A program and its schedule: one token at one place, the logits of the next. */
+void head_decode(Build *b);
 /* A program and its schedule: $log_probs, that of each row's label (0 without one), without
  * gradients; the program's loss is minus their sum. */
 void head_score(Build *b);

@@ -87,9 +87,15 @@ Ref head_at(Build *b, const char *what, Ref y, Value *places)
     return gather(b, what, y, places->dim[0], places, NULL);
 }
 
+/* What each row's loss counts, as the host says. */
+static Ref given_weights(const Build *b)
+{
+    return b->weights ? build_input(b, b->weights) : (Ref){0};
+}
+
 /* The op that makes losses of rows y, and what each of its forms takes; its outputs are the
- * caller's. scale: of the gradients, NULL without. */
-static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale)
+ * caller's. scale: of the gradients, NULL without; weights.v NULL: none. */
+static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale, Ref weights)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
     b->loc = config_loc(b->c, F_objective);
@@ -100,30 +106,30 @@ static Op *head_op(Build *b, Ref y, int plain, int with_bias, const Ref *scale)
     op_in(op, build_input(b, b->labels));
     if (scale)
         op_in(op, *scale);
-    if (b->weights)
-        op_in(op, build_input(b, b->weights));
+    if (weights.v)
+        op_in(op, weights);
     op_int(op, "chunk", head_chunk(b));
     return op;
 }
 
-static Ref losses_of(Build *b, Ref y)
+Ref head_losses(Build *b, Ref y, const char *name)
 {
     family_head(b);
     b->loc = config_loc(b->c, F_objective);
-    Ref losses = loss_rows(b, y);
-    op_out(head_op(b, y, OP_ce, OP_ce_bias, NULL), losses);
+    Ref losses = build_temp(b, name, DT_F32, y.v->rank - 1, y.v->dim);
+    op_out(head_op(b, y, OP_ce, OP_ce_bias, NULL, given_weights(b)), losses);
     return losses;
 }
 
-void head_loss(Build *b, Ref y) { loss_sum(b, losses_of(b, y)); }
+void head_loss(Build *b, Ref y) { loss_sum(b, head_losses(b, y, "losses")); }
 
-void head_loss_gradient(Build *b, Ref y, Ref dy)
+Ref head_losses_gradient(Build *b, Ref y, Ref dy, Ref weights, const char *name)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
     b->loc = config_loc(b->c, F_objective);
-    Ref losses = loss_rows(b, y), scale = loss_scale(b);
-    Op *op = head->trained ? head_op(b, y, OP_ce_bwd, OP_ce_bias_bwd, &scale)
-                           : head_op(b, y, OP_ce_dx, OP_ce_bias_dx, &scale);
+    Ref losses = build_temp(b, name, DT_F32, y.v->rank - 1, y.v->dim), scale = loss_scale(b);
+    Op *op = head->trained ? head_op(b, y, OP_ce_bwd, OP_ce_bias_bwd, &scale, weights)
+                           : head_op(b, y, OP_ce_dx, OP_ce_bias_dx, &scale, weights);
     op_out(op, losses), op_out(op, dy);
     if (head->trained) {
         op_out(op, ref(gradient_of(b, head)));
@@ -131,7 +137,12 @@ void head_loss_gradient(Build *b, Ref y, Ref dy)
             op_out(op, ref(gradient_of(b, bias)));
         op_int(op, "beta", 0);
     }
-    loss_sum(b, losses);
+    return losses;
+}
+
+void head_loss_gradient(Build *b, Ref y, Ref dy)
+{
+    loss_sum(b, head_losses_gradient(b, y, dy, given_weights(b), "losses"));
 }
 
 static Ref chosen(Build *b, Pass *pass)
@@ -174,6 +185,21 @@ void head_logits(Build *b, Ref y)
     op_out(op, ref(logits));
 }
 
+void head_decode(Build *b)
+{
+    Value *tokens = b->tokens;
+    b->mode = MODE_DECODE;
+    b->loc = config_loc(b->c, F_seq_max);
+    b->tokens = input_new(b, "token");
+    b->place = input_new(b, "place");
+    b->p = ir_program(b->g, "decode", ROLE_forward,
+                      "one token at one place: the logits of the next");
+    Pass pass = pass_only(b, "d.x");
+    head_logits(b, pass_forward(b, &pass));
+    b->tokens = tokens;
+    schedule_alone(b, "the logits behind one token at its place", "logits");
+}
+
 void head_score(Build *b)
 {
     Value *weights = b->weights;
@@ -181,7 +207,7 @@ void head_score(Build *b)
     b->mode = MODE_SCORE;
     b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of every target");
     Pass pass = pass_only(b, "s.x");
-    Ref y = head_gather(b, pass_forward(b, &pass)), losses = losses_of(b, y);
+    Ref y = head_gather(b, pass_forward(b, &pass)), losses = head_losses(b, y, "losses");
     const Dim *d = y.v->dim;
     Value *p = build_kept(b, "log_probs", PU_activations, DT_F32, y.v->rank - 1, d[0], d[1]);
     Op *op = build_op(b, OP_score);

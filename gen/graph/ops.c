@@ -21,7 +21,7 @@ static double attribute(const Op *op, const char *key)
 static double flops_zero(const Op *op) { (void)op; return 0; }
 static double flops_pointwise(const Op *op) { return 8 * elements(op->in[0]); }
 static double flops_norm(const Op *op) { return op->nin ? 6 * elements(op->in[0]) : 0; }
-static double flops_linear(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
+static double flops_linear(const Op *op) { return 2 * elements(op->in[0]) * columns(op->out[0]); }
 static double flops_linear_dx(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
 static double flops_linear_dw(const Op *op) { return 2 * rows(op->in[0]) * elements(op->out[0]); }
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }

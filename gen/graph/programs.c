@@ -70,7 +70,7 @@ void loss_inputs(Build *b)
     set_scale(b);
     b->noise = input_new(b, "noise");
     set_scaler(b);
-    build_kept(b, "loss", PU_activations, DT_F64, 1, dim(1, "1"), dim(0, ""));
+    build_sum(b, "loss", 1);
 }
 
 Ref loss_rows(Build *b, Ref y) { return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim); }
@@ -277,6 +277,18 @@ static void program_update(Build *b)
 
 /* ---- schedules ------------------------------------------------------------------------------- */
 
+static void clear_sums(const Build *b, Schedule *s)
+{
+    for (int i = 0; i < b->nsums; i++)
+        schedule_clear(s, b->sum[i]);
+}
+
+static void give_sums(const Build *b, Schedule *s)
+{
+    for (int i = 0; i < b->nsums; i++)
+        schedule_result(s, b->sum[i]);
+}
+
 /* Whether the program writes gradients of b->set. */
 static bool writes_set(const Build *b, const Program *p)
 {
@@ -293,7 +305,7 @@ static bool writes_set(const Build *b, const Program *p)
 void schedule_update(Build *b, const char *name, const char *about)
 {
     Schedule *s = ir_schedule(b->g, name, about);
-    Value *loss = ir_value(b->g, "loss"), *norm[sizeof b->sets / sizeof b->sets[0]];
+    Value *norm[sizeof b->sets / sizeof b->sets[0]];
     Program *micro = b->p;
     int64_t turns = program_micros(micro);
     Set *was = b->set, *set[sizeof b->sets / sizeof b->sets[0]];
@@ -303,7 +315,7 @@ void schedule_update(Build *b, const char *name, const char *about)
             set[n++] = b->set;
     order_gradients(b);
     b->stage = NULL;
-    schedule_clear(s, loss);
+    clear_sums(b, s);
     for (int i = 0; i < n && turns > 1; i++) {
         b->set = set[i];
         program_begin(b);
@@ -317,7 +329,7 @@ void schedule_update(Build *b, const char *name, const char *about)
         program_update(b);
         schedule_run(s, b->p, 1);
     }
-    schedule_result(s, loss);
+    give_sums(b, s);
     for (int i = 0; i < n; i++)
         schedule_result(s, norm[i]);
     bool graph = config_bool(b->c, F_kernels_graph);
@@ -341,8 +353,7 @@ void schedule_alone(Build *b, const char *about, const char *result)
 void schedule_loss(Build *b, const char *about)
 {
     Schedule *s = ir_schedule(b->g, b->p->name, about);
-    Value *loss = ir_value(b->g, "loss");
-    schedule_clear(s, loss);
+    clear_sums(b, s);
     schedule_run(s, b->p, 1);
-    schedule_result(s, loss);
+    give_sums(b, s);
 }

@@ -41,21 +41,6 @@ static void make_eval(Build *b)
     schedule_loss(b, "this rank's losses of micro-batch 0");
 }
 
-static void make_decode(Build *b)
-{
-    Value *tokens = b->tokens;
-    b->mode = MODE_DECODE;
-    b->loc = config_loc(b->c, F_seq_max);
-    b->tokens = input_new(b, "token");
-    b->place = input_new(b, "place");
-    b->p = ir_program(b->g, "decode", ROLE_forward,
-                      "one token at one place: the logits of the next");
-    Pass pass = pass_only(b, "d.x");
-    head_logits(b, pass_forward(b, &pass));
-    b->tokens = tokens;
-    schedule_alone(b, "the logits behind one token at its place", "logits");
-}
-
 void lm_build(Build *b)
 {
     make_inputs(b);
@@ -63,5 +48,5 @@ void lm_build(Build *b)
     make_micro(b);
     schedule_train(b);
     make_eval(b);
-    make_decode(b);
+    head_decode(b);
 }

@@ -1,0 +1,36 @@
+/* dpo.h -- losses of pairs of answers, whose log-probabilities are known.
+ *
+ * In:    lp (B) fp32, of the chosen answer of pair i at 2i, of the other at 2i + 1; counts (B) int32: 0,
+ *        and the pair is none; reference (B) fp32, NULL: 0.
+ * Out:   coef (B) fp32: what the loss changes by each nat; loss[0] and stats (runtime/dpo.h) added to.
+ * Keeps: in double, pairs in order; the loss of a pair is rounded to fp32. */
+#ifndef DIECAST_KERNELS_DPO_H
+#define DIECAST_KERNELS_DPO_H
+
+#include "../../runtime/dpo.h"
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+#include "../reference/dpo.h"
+#endif
+
+static inline void dpo(float *coef, double *loss, double *stats, const float *lp,
+                       const int32_t *counts, const float *reference, int64_t B, int kind,
+                       float beta, float smoothing, float margin, float shift, float penalty,
+                       float kl, float reward)
+{
+    const DpoRule rule = {kind, beta, smoothing, margin, shift, penalty, kl, reward};
+    double sum = 0;
+    for (int64_t i = 0; i < B; i += 2) {
+        coef[i] = coef[i + 1] = 0;
+        if (!counts[i] || !counts[i + 1])
+            continue;
+        const DpoPair pair = {lp[i], lp[i + 1], reference ? reference[i] : 0,
+                              reference ? reference[i + 1] : 0};
+        sum += dpo_pair(coef + i, &rule, &pair);
+        dpo_count(stats, &rule, &pair);
+    }
+    loss[0] += sum;
+}
+
+#endif
