@@ -1,5 +1,5 @@
-/* dpo.h -- direct preference optimisation, a pair: its loss, what that gives log-probabilities, what is
- * summed of pairs: the entries of the result `stats`, all doubles.
+/* dpo.h -- direct preference optimisation: the loss of a pair, and what is summed of pairs, the
+ * entries of the result `stats`, all doubles.
  *
  * Source: Rafailov et al. 2023; IPO: Azar et al. 2023; DPOP: Pal et al. 2024. */
 #ifndef DIECAST_DPO_H

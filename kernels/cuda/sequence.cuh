@@ -1,8 +1,8 @@
 /* sequence.cuh -- from the losses of rows to one number a sequence, and back.
  *
- * In:    loss (N) fp32 and rows (N) int32 of a head that sees only rows with a target: the place of each
- *        in (B, T), ascending, -1 beyond the last; coef (B) fp32.
- * Out:   lp (B) fp32: minus the sum, or the mean, of a sequence's losses, 0 without rows; counts (B)
+ * In:    loss (N) fp32 and rows (N) int32 of a head that sees only rows with a target: their
+ *        places in (B, T), ascending, -1 beyond the last; coef (B) fp32.
+ * Out:   lp (B) fp32: minus the sum, or mean, of a sequence's losses, 0 without rows; counts (B)
  *        int32: its rows; weights (N) fp32: what a row's loss counts where lp counts coef.
  * Keeps: sums in double, in an order that the number of rows decides. */
 #ifndef DIECAST_KERNELS_CUDA_SEQUENCE_CUH

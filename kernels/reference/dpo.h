@@ -1,5 +1,5 @@
-/* dpo.h -- losses of pairs of answers in double, written as the papers have them, for the tests of every
- * target.
+/* dpo.h -- losses of pairs of answers in double, as the papers write them, for the tests of
+ * every target.
  *
  * In:    log-probabilities: policy and reference of the chosen and of the rejected answer.
  * Out:   the loss of the pair; gradients are its differences. */

@@ -1,12 +1,11 @@
-/* dpo.c -- the objective dpo: of two answers to a prompt the chosen one above the other, relative to a
- * reference.
+/* dpo.c -- the objective dpo: of two answers to a prompt the chosen one above the other, relative to
+ * a reference.
  *
  * In:    a model's last hidden states, (N, C) of the answers' rows: sequences 2i and 2i + 1 of a
  *        micro-batch are the chosen and the rejected answer of pair i, each behind its prompt.
  * Out:   the schedules train, eval, score and decode with their programs.
- * Keeps: what the host writes is listed in templates/objectives/dpo.c. A row's gradient is linear in its
- *        answer's: where the head is frozen one pass over it gives the rows' gradients, which are then
- *        scaled; where it is trained a pass over it for the losses stands before. */
+ * Method: a row's gradient is linear in its answer's. A frozen head gives the rows' gradients in one
+ *        pass, which are then scaled; a trained one has a pass for the losses before. */
 #include "gen/graph/graph.h"
 
 #include <string.h>
@@ -20,7 +19,7 @@ static bool is(Build *b, int field, const char *word)
     return !strcmp(config_text(b->c, field), word);
 }
 
-/* ---- what contradicts itself ------------------------------------------------------------------ */
+/* ---- what contradicts itself --------------------------------------------------------------- */
 
 /* A field without effect beside others is refused, not ignored. */
 static void unused(Build *b, int field, bool used, const char *why)
@@ -33,15 +32,18 @@ static void check_fields(Build *b)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
     bool ipo = is(b, F_dpo_loss, "ipo"), lora = config_int(b->c, F_lora_rank) > 0;
-    unused(b, F_dpo_penalty, strstr(loss, "dpop"), "of dpo.loss = \"dpop\" and \"dpopshift\" alone");
-    unused(b, F_dpo_shift, strstr(loss, "shift"), "of dpo.loss = \"dposhift\" and \"dpopshift\" alone");
+    unused(b, F_dpo_penalty, strstr(loss, "dpop"),
+           "of dpo.loss = \"dpop\" and \"dpopshift\" alone");
+    unused(b, F_dpo_shift, strstr(loss, "shift"),
+           "of dpo.loss = \"dposhift\" and \"dpopshift\" alone");
     unused(b, F_dpo_smoothing, !ipo, "has no effect while dpo.loss is \"ipo\"");
-    unused(b, F_dpo_margin, !ipo, "has no effect while dpo.loss is \"ipo\", whose h is to be 1 / (2 beta)");
+    unused(b, F_dpo_margin, !ipo,
+           "has no effect while dpo.loss is \"ipo\", whose h is to be 1 / (2 beta)");
     unused(b, F_dpo_kl_weight, !is(b, F_dpo_kl, "none"), "has no effect while dpo.kl is \"none\"");
     if (is(b, F_dpo_reference, "none") && !is(b, F_dpo_kl, "none"))
         err(config_loc(b->c, F_dpo_reference),
-            "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; try "
-            "dpo.kl = \"none\"", config_text(b->c, F_dpo_kl));
+            "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; "
+            "try dpo.kl = \"none\"", config_text(b->c, F_dpo_kl));
     if (!is(b, F_dpo_reference, "adapter_off"))
         return;
     if (!lora)
@@ -50,11 +52,11 @@ static void check_fields(Build *b)
             "dpo.reference = \"cache\"");
     if (b->c->v[F_lora_modules_to_save].n)
         err(config_loc(b->c, F_dpo_reference),
-            "dpo.reference: \"adapter_off\" is not the first model where lora.modules_to_save trains some "
-            "of it beside the adapters; try dpo.reference = \"cache\"");
+            "dpo.reference: \"adapter_off\" is not the first model where lora.modules_to_save trains "
+            "some of it beside the adapters; try dpo.reference = \"cache\"");
 }
 
-/* ---- the pieces of a program ------------------------------------------------------------------ */
+/* ---- the pieces of a program --------------------------------------------------------------- */
 
 static void make_inputs(Build *b)
 {
@@ -127,7 +129,8 @@ static Ref pairs(Build *b, Ref lp, Ref counts)
     op_in(op, lp), op_in(op, counts);
     if (from.v)
         op_in(op, from);
-    op_out(op, coef), op_out(op, ref(ir_value(b->g, "loss"))), op_out(op, ref(ir_value(b->g, "stats")));
+    op_out(op, coef), op_out(op, ref(ir_value(b->g, "loss")));
+    op_out(op, ref(ir_value(b->g, "stats")));
     op_word(op, "loss", is(b, F_dpo_loss, "ipo") ? "ipo" : "sigmoid");
     op_float(op, "dpo_beta", beta);
     op_float(op, "smoothing", config_float(b->c, F_dpo_smoothing));
@@ -151,7 +154,7 @@ static Ref row_weights(Build *b, Ref coef, Ref counts)
     return weights;
 }
 
-/* ---- programs --------------------------------------------------------------------------------- */
+/* ---- programs ------------------------------------------------------------------------------ */
 
 static void make_micro(Build *b)
 {
