@@ -79,7 +79,8 @@ ended "a scale that is none" 1 80 'want a number from 0.001 to 1000'
 together 2 sums DIECAST_PORT=70000
 ended "a port that is none" 1 80 'DIECAST_PORT=70000: want a port'
 together 2 sums TARGET=sm_80
-ended "another GPU than built for" 0 83 'built for sm_80, but GPU 0 is .* of compute capability 9.0'
+# both ranks find it; whoever is first tells the other
+ended "another GPU than built for" 0 83 'built for sm_80, but GPU [01] is .* of compute capability 9.0'
 together 3 sums CUDA_VISIBLE_DEVICES=2,3
 ended "more ranks than GPUs" 2 80 '2 GPUs are visible to 3 ranks of this host'
 together 2 sums CUDA_VISIBLE_DEVICES=
