@@ -1,0 +1,209 @@
+/* generation.c -- prompts become sequences with hidden tokens, and these text.
+ *
+ * In:    flags, a tokenizer, a denoiser.  Out: text. */
+#include "runtime/run/generation.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/data/vocabulary.h"
+#include "runtime/files/json.h"
+
+static void *room(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)(n > 0 ? n : 1), size);
+    if (!p)
+        die(EXIT_INTERNAL, "out of memory for texts of %" PRId64 " elements", n);
+    return p;
+}
+
+/* ---- what is asked for ----------------------------------------------------------------------- */
+
+Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
+                            const char *flag)
+{
+    int64_t block = f->gen_block ? f->gen_block : d->block, blocks = 1;
+    if (block > d->block)
+        die(EXIT_CONFIG, "--gen-block %" PRId64 ": this binary tells of %" PRId64 " places at a "
+            "time: want at most that, or a recipe with mdm.block=%" PRId64, block, d->block, block);
+    if (f->gen_length > 0) {
+        if (!f->gen_block && f->gen_length < block)
+            block = f->gen_length;
+        if (f->gen_length % block)
+            die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
+                " tokens; try --gen-length %" PRId64 ", or --gen-block", f->gen_length, block,
+                (f->gen_length + block - 1) / block * block);
+        blocks = f->gen_length / block;
+    }
+    if (f->gen_steps % blocks)
+        die(EXIT_CONFIG, "--gen-steps %" PRId64 " are not shared equally by %" PRId64 " blocks of %"
+            PRId64 " tokens; try --gen-steps %" PRId64, f->gen_steps, blocks, block,
+            (f->gen_steps + blocks - 1) / blocks * blocks);
+    if (mask < 0)
+        mask = tokenizer_mask(t);
+    if (mask < 0)
+        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; a recipe "
+            "with mdm.mask=ID names it", flag);
+    int64_t ids = tokenizer_size(t) < d->vocab ? tokenizer_size(t) : d->vocab;
+    const bool random = !strcmp(f->gen_remasking, "random");
+    const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,
+                             .temperature = f->temperature, .mask = (int32_t)mask,
+                             .ids = (int32_t)ids, .seed = (uint64_t)f->seed};
+    return (Generation){{rule, f->guidance, block, f->gen_steps / blocks}, f->gen_length};
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText *text, int64_t from,
+                      int64_t n, size_t *bytes)
+{
+    int64_t end = g->length ? n : text->n;
+    while (end < text->n && !tokenizer_ends(t, text->token[end]))
+        end++;
+    return tokenizer_decode(t, text->token + from, (size_t)(end - from), true, bytes);
+}
+
+/* A prompt as a sequence: what stands before a text, its tokens, and the hidden ones behind it; or,
+ * where it hides tokens itself, as it was trained on. *n: tokens of the prompt. */
+static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t, const char *prompt,
+                     DenoiseText *text, int64_t *n)
+{
+    const bool behind = g->length > 0;
+    int32_t *ids;
+    size_t nids, before = 0;
+    const int32_t *prefix = behind ? tokenizer_prefix(t, &before) : NULL;
+    char *error = tokenizer_encode(t, prompt, strlen(prompt), !behind, &ids, &nids);
+    if (error)
+        return error;
+    *n = (int64_t)(before + nids);
+    text->n = *n + g->length;
+    text->token = room(text->n, sizeof *ids);
+    int64_t hidden = 0;
+    for (int64_t i = 0; i < text->n; i++) {
+        int32_t id = i < (int64_t)before ? prefix[i] : i < *n ? ids[i - (int64_t)before] : g->how.rule.mask;
+        if (id < 0 || id >= d->vocab)
+            error = format("token %d is beyond the model's %" PRId64, id, d->vocab);
+        hidden += id == g->how.rule.mask;
+        text->token[i] = id;
+    }
+    free(ids);
+    if (error)
+        return error;
+    if (!hidden)
+        return format("--gen-length is 0, but the text hides no token");
+    if (behind && hidden > g->length)
+        return format("the text hides tokens itself: want --gen-length 0, which finds these");
+    if (text->n > d->places)
+        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary has "
+                      "room for %" PRId64, *n, g->length, d->places);
+    return NULL;
+}
+
+/* A text a line, of .jsonl the "prompt" of each; *n of them. */
+static char **read_prompts(const char *path, int64_t *n)
+{
+    size_t bytes, end = strlen(path);
+    char *error = NULL, *all = file_read(path, 1 << 28, &bytes, &error), **prompt = NULL;
+    const bool json = end > 6 && !strcmp(path + end - 6, ".jsonl");
+    if (!all)
+        die(EXIT_CONFIG, "--generate-file: %s", error);
+    if (strlen(all) != bytes)
+        die(EXIT_DATA, "%s: holds a NUL", path);
+    *n = 0;
+    int64_t number = 0;
+    for (char *line = all; *line; line += end + 1) {
+        end = strcspn(line, "\n");
+        bool last = !line[end];
+        line[end] = 0;
+        number++;
+        if (line[strspn(line, " \t\r")]) {
+            cJSON *row = json ? json_parse(line, end, &error) : NULL;
+            const char *text = json ? cJSON_GetStringValue(json_get(row, "prompt")) : line;
+            if (!text)
+                die(EXIT_DATA, "%s:%" PRId64 ": want an object with a text \"prompt\"%s%s", path,
+                    number, error ? ": " : "", error ? error : "");
+            prompt = realloc(prompt, sizeof *prompt * (size_t)(*n + 1));
+            if (!prompt)
+                die(EXIT_INTERNAL, "out of memory for %s", path);
+            prompt[(*n)++] = format("%s", text);
+            cJSON_Delete(row);
+        }
+        if (last)
+            break;
+    }
+    free(all);
+    if (!*n)
+        die(EXIT_DATA, "%s: no prompts", path);
+    return prompt;
+}
+
+/* Of a text that was given: itself with its answer; of a line of a file: an object. */
+static void print_text(const Generation *g, const Tokenizer *t, const DenoiseText *text,
+                       int64_t n, const char *prompt, bool object)
+{
+    size_t bytes;
+    char *answer = generation_text(g, t, text, object && g->length ? n : 0, n, &bytes);
+    if (object) {
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "prompt", prompt);
+        cJSON_AddStringToObject(row, "answer", answer);
+        char *line = cJSON_PrintUnformatted(row);
+        if (!line)
+            die(EXIT_INTERNAL, "out of memory for an answer");
+        puts(line);
+        free(line);
+        cJSON_Delete(row);
+    } else {
+        fwrite(answer, 1, bytes, stdout);
+        putchar('\n');
+    }
+    free(answer);
+}
+
+static void note_cost(const Denoiser *d, const DenoiseCost *c)
+{
+    note("%" PRId64 " tokens in %.3g s: %.4g a second; the %" PRId64 " passes of %" PRId64 " x %"
+         PRId64 " tokens alone: %.4g a second", c->tokens, c->seconds,
+         (double)c->tokens / c->seconds, c->passes, d->rows, d->places,
+         (double)c->tokens / c->inside);
+}
+
+int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char *const folder[],
+                     int nfolders)
+{
+    const bool file = *f->generate_file;
+    const char *flag = file ? "--generate-file" : "--generate";
+    Tokenizer *t = vocabulary_load(flag, f->tokenizer, folder, nfolders, d->vocab);
+    const Generation g = generation_asked(d, f, t, mask, flag);
+    char *one = (char *)f->generate, **prompt = &one;
+    int64_t n = 1;
+    if (file)
+        prompt = read_prompts(f->generate_file, &n);
+    DenoiseText *text = room(n, sizeof *text);
+    int64_t *tokens = room(n, sizeof *tokens);
+    DenoiseCost cost = {0};
+    for (int64_t i = 0; i < n; i++) {
+        char *error = lay_out(d, &g, t, prompt[i], &text[i], &tokens[i]);
+        text[i].number = i;
+        if (error && file)
+            die(EXIT_DATA, "%s: prompt %" PRId64 ": %s", f->generate_file, i + 1, error);
+        if (error)
+            die(EXIT_CONFIG, "--generate: %s", error);
+    }
+    denoise(d, &g.how, text, n, &cost);
+    for (int64_t i = 0; i < n; i++) {
+        if (world.rank == 0)
+            print_text(&g, t, &text[i], tokens[i], prompt[i], file);
+        free(text[i].token);
+        if (file)
+            free(prompt[i]);
+    }
+    note_cost(d, &cost);
+    if (file)
+        free(prompt);
+    free(text), free(tokens);
+    tokenizer_free(t);
+    return EXIT_OK;
+}

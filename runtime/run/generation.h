@@ -1,0 +1,29 @@
+/* generation.h -- what a model that finds hidden tokens says behind a prompt, or in its gaps.
+ *
+ * In:    a program that tells the logits at places of several sequences (runtime/run/denoise.h). */
+#ifndef DIECAST_GENERATION_H
+#define DIECAST_GENERATION_H
+
+#include "runtime/data/tokenizer.h"
+#include "runtime/run/denoise.h"
+#include "runtime/run/flags.h"
+
+typedef struct {
+    Denoising how;
+    int64_t length;              /* tokens behind a prompt; 0: those that it hides itself */
+} Generation;
+
+/* What the flags ask for; mask: the model's token, -1: the tokenizer's. EXIT_CONFIG: flags that do not
+ * go together, or no mask. flag: that asks, for messages. */
+Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
+                            const char *flag);
+/* Its tokens from a place on, of which the first n are the prompt; what was found behind it counts up
+ * to a token that ends a text. malloc'ed. */
+char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText *text, int64_t from,
+                      int64_t n, size_t *bytes);
+/* --generate TEXT: the text with its answer on standard output; --generate-file FILE: of each line
+ * an object {"prompt", "answer"}. By rank 0; the exit status. folder: of the weights. */
+int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char *const folder[],
+                     int nfolders);
+
+#endif
