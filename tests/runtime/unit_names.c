@@ -49,7 +49,7 @@ static void two_values(int k, char **one, char **other)
 {
     static char *const pairs[][2] = {
         { "3", "4" },     { "0.25", "0.5" }, { "cosine", "linear" },
-        { "true", "false" }, { "text", "imdb" } };
+        { "true", "false" }, { "text", "imdb" }, { "random", "low_confidence" } };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         Flags f = { 0 };
         char *a = flags_set(&f, k, pairs[i][0]), *b = flags_set(&f, k, pairs[i][1]);
