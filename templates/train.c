@@ -7,7 +7,6 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "objective.h"                // the inputs of a step, validation
@@ -17,11 +16,11 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run a folder
-#include "runtime/model/hf.h"         // Hugging Face and PEFT folders
 #include "runtime/model/weights.h"    // how long files of them take
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/agree.h"        // what all ranks must have the same
-#include "runtime/run/best.h"         // the best validation
+#include "runtime/run/bench.h"        // --bench-steps
+#include "runtime/run/best.h"         // the best validation, what ends a run early
 #include "runtime/run/checkpoint.h"   // OUT/checkpoint-<step>/
 #include "runtime/run/course.h"       // what epochs had
 #include "runtime/run/fault.h"        // faults on purpose
@@ -32,6 +31,8 @@
 #include "runtime/run/own.h"          // what a run has in OUT
 #include "runtime/run/records.h"      // --data, --eval-data
 #include "runtime/run/sets.h"         // sets of parameters
+#include "runtime/run/show.h"         // --show
+#include "runtime/run/origin.h"       // the weights of a run
 #include "runtime/run/stop.h"         // signals, DONE, fault files
 #include "step.h"                     // the programs of a step
 
@@ -59,6 +60,8 @@ typedef struct {
      * that they become; of the last validation. */
     double sum[STEP_METRICS + 1], metric[STEP_METRICS], validation[EVAL_METRICS];
     Best best;                   /* validation */
+    char *began;                 /* crc32c of the weights it began with; NULL: nobody asks */
+    char *early;                 /* why the run is over before its last step; or NULL */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
     char *changes;               /* flags that are others than those of the checkpoint */
     char *logfile;               /* below OUT */
@@ -153,10 +156,33 @@ static bool evaluate(Run *r, int64_t step)
 {
     LogEval e = validate(r);
     log_eval(&r->log, step, &e);
-    return best_see(&r->best, step, e.value[objective_metrics.decides]);
+    return best_see(&r->best, step, e.value);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* The checkpoint of that step, if it is of the course's last row, under a name of the objective's as
+ * well. */
+static void name_checkpoint(Run *r, int64_t step)
+{
+    const Course *c = &r->course;
+    if (!objective_hooks.name || !c->n || c->row[c->n - 1].step != step)
+        return;
+    char *from = checkpoint_path(r->flags.out, step), *name = NULL, *path = NULL, *error = NULL;
+    comm_expect(weights_seconds(&model));
+    if (world.rank == 0 && folder_exists(from))
+        name = objective_hooks.name(c, r->best.best.step == step);
+    if (name) {
+        path = folder_join(r->flags.out, name);
+        error = folder_link(from, path);
+        if (!error && objective_hooks.named)
+            error = objective_hooks.named(&r->flags, path, c);
+    }
+    comm_expect(0);
+    if (error)
+        warn("%s; training goes on", error);
+    free(from), free(name), free(path), free(error);
+}
 
 /* must: the run ends here, so a checkpoint that cannot be written is its end too. */
 static void save(Run *r, int64_t step, bool must)
@@ -166,6 +192,8 @@ static void save(Run *r, int64_t step, bool must)
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
     sets_save(state);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
+    if (r->began)
+        cJSON_AddStringToObject(state, "began", r->began);
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
@@ -186,6 +214,8 @@ static void save(Run *r, int64_t step, bool must)
         c->source = r->own = checkpoint_path(r->flags.out, step);
     }
 //@ end
+    if (saved)
+        name_checkpoint(r, step);
     free(try);
     cJSON_Delete(state);
     cJSON_Delete(trainer);
@@ -206,90 +236,6 @@ static void restore(Run *r)
         die(EXIT_NO_CKPT, "%s/train_state.json: %s", r->checkpoints.found, error);
 }
 
-/* The value of a flag that names a folder: NULL when there is none to load. */
-static const char *folder_of(const char *value)
-{
-    return *value && strcmp(value, "none") ? value : NULL;
-}
-
-//@ if lora
-/* The model that adapters are laid on: --init-from, else that of the checkpoint. One of random
- * weights only when asked for. */
-//@ end
-//@ unless lora
-/* The model folder to start from, if any. */
-//@ end
-static void choose_base(Run *r)
-{
-    const Flags *f = &r->flags;
-    Checkpoints *c = &r->checkpoints;
-    c->base = folder_of(f->init_from);
-//@ if lora
-    const char *recorded = cJSON_GetStringValue(json_get(json_get(c->file, "base"), "path"));
-    if (!*f->init_from && recorded)
-        c->base = folder_of(recorded);
-    else if (!*f->init_from)
-        die(EXIT_CONFIG, "adapters want a model to work on: --init-from FOLDER; "
-                         "--init-from none is one of random weights");
-//@ end
-//@ unless lora
-    if (folder_of(f->adapter) && !c->found)
-        die(EXIT_CONFIG, "--adapter: this binary has no LoRA; generate it with lora.rank > 0");
-//@ end
-//@ if lora
-    c->source = c->base;
-//@ end
-//@ unless lora
-    c->source = c->found ? c->found : c->base;
-//@ end
-}
-
-/* Where the weights come from, for people; malloc'ed. */
-static char *weights_from(const Run *r)
-{
-    const Flags *f = &r->flags;
-    const Checkpoints *c = &r->checkpoints;
-    char *start = c->base ? format("%s", c->base)
-                          : format("random, made from seed %" PRId64, f->seed);
-//@ if lora
-    const char *adapter = c->found ? c->found : folder_of(f->adapter);
-    return format("%s; adapters: %s", start, adapter ? adapter : "new");
-//@ end
-//@ unless lora
-    return c->found ? format("%s", c->found) : start;
-//@ end
-}
-
-//@ if lora
-/* Weights from the seed, a model folder, an adapter folder, then a checkpoint, each over the one
- * before. */
-//@ end
-//@ unless lora
-/* Weights from the seed or a model folder, or from a checkpoint. */
-//@ end
-static void load_weights(Run *r)
-{
-    const Flags *f = &r->flags;
-    Checkpoints *c = &r->checkpoints;
-//@ if lora
-    model_init(&model, (uint64_t)f->seed);
-    if (c->base)
-        hf_load(&model, c->base, f->allow_nonfinite);
-    if (folder_of(f->adapter) && !c->found)
-        hf_load_adapter(&model, f->adapter, f->allow_nonfinite);
-//@ end
-//@ unless lora
-    if (!c->found) {
-        model_init(&model, (uint64_t)f->seed);
-        if (c->base)
-            hf_load(&model, c->base, f->allow_nonfinite);
-    }
-//@ end
-    if (c->found)
-        checkpoint_load(c, &model);
-    checkpoint_same_weights(c, &model);
-}
-
 /* ---- the run --------------------------------------------------------------------------------- */
 
 /* Where the weights come from, for the objective. */
@@ -297,8 +243,27 @@ static void folders_of(const Run *r, WeightFolders to)
 {
     const Checkpoints *c = &r->checkpoints;
     to[0] = c->found;
-    to[1] = folder_of(r->flags.adapter);
+    to[1] = origin_folder(r->flags.adapter);
     to[2] = c->source;
+}
+
+/* The weights are in: tells the objective; for one that wants them those that the run began with come
+ * in between. */
+static void tell_loaded(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    WeightFolders folder;
+    if (!objective_hooks.loaded)
+        return;
+    folders_of(r, folder);
+    r->ready = -1;
+    const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
+    r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
+    if (!objective_hooks.loaded(&r->flags, folder, !c->found) || !c->found)
+        return;
+    origin_load_first(c, &model);
+    objective_hooks.loaded(&r->flags, folder, true);
+    origin_load(c, &model);
 }
 
 static void check_records(const Run *r)
@@ -331,7 +296,7 @@ static void prepare(Run *r)
     Checkpoints *c = &r->checkpoints;
     if (checkpoint_find(c, &model))
         r->changes = checkpoint_flags(c, &r->flags);
-    choose_base(r);
+    origin_choose(c, &model);
     open_data(r);
     if (!r->trains)
         die(EXIT_CONFIG,
@@ -347,14 +312,14 @@ static void prepare(Run *r)
     set_schedule(r);
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
-                         .weights = weights_from(r)});
+                         .weights = origin_words(c, &model)});
 }
 
 static void resume_or_start(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
     *c = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
-    best_clear(&r->best, &objective_metrics);
+    best_clear(&r->best, &objective_metrics, objective_hooks.enough);
     r->ready = -1;
     if (r->flags.force)
         own_aside(r->flags.out, objective_hooks.files);
@@ -362,11 +327,13 @@ static void resume_or_start(Run *r)
     r->logfile = logfile_open(r->flags.out, &model, objective_hooks.dated, r->argc, r->argv);
     prepare(r);
     course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
-                objective_hooks.write != NULL);
-    load_weights(r);
+                objective_hooks.write || objective_hooks.name);
+    origin_load(c, &model);
+    tell_loaded(r);
     if (c->found)
         restore(r);
-    bool over = c->found && (c->step >= r->total || best_spent(&r->best, r->flags.patience));
+    r->early = c->step < r->total ? best_over(&r->best, r->flags.patience) : NULL;
+    bool over = c->found && (c->step >= r->total || r->early);
     if (over && r->changes)
         die(EXIT_CONFIG, "%s holds a finished run, step %" PRId64 " of %" PRId64 ", of other "
             "flags: %s; --force moves it aside and trains anew, another --out leaves it alone",
@@ -377,8 +344,10 @@ static void resume_or_start(Run *r)
         checkpoint_leave_newer(c);
     log_open(&r->log, r->flags.out, &model, &r->flags, &objective_metrics,
              over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
-    if (c->found)
+    if (c->found) {
         note("resumed from %s", c->found);
+        name_checkpoint(r, c->step);     /* if it was killed before */
+    }
 }
 
 /* The objective's own files. must: the run ends here, so that they cannot be written is its end. */
@@ -388,6 +357,7 @@ static void write_own(Run *r, bool must)
     WeightFolders folder;
     if (!objective_hooks.write)
         return;
+    r->ready = -1;
     folders_of(r, folder);
     comm_expect(weights_seconds(&model));
     char *error = objective_hooks.write(&r->flags, folder, &r->course);
@@ -427,11 +397,9 @@ static int train(Run *r)
     const Flags *f = &r->flags;
     resume_or_start(r);
     int64_t step = r->checkpoints.found ? r->checkpoints.step : 0;
-    char *early = best_spent(&r->best, f->patience) && step < r->total
-                      ? best_why(&r->best, f->patience) : NULL;
-    if (early)
-        note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; a larger "
-             "--patience, or 0 for none, goes on", step, r->total, early);
+    if (r->early)
+        note("nothing to do: stopped early after step %" PRId64 " of %" PRId64 ": %s; another "
+             "value of that flag goes on", step, r->total, r->early);
     else if (step >= r->total)
         note("nothing to do: step %" PRId64 " of %" PRId64 " is done; --force trains anew", step,
              r->total);
@@ -439,10 +407,10 @@ static int train(Run *r)
         evaluate(r, 0);
         course_mark(&r->course, 0, r->validation);
     }
-    if (early || step >= r->total)
+    if (r->early || step >= r->total)
         write_own(r, true);
     bool stop = false;
-    while (step < r->total && !stop && !early) {
+    while (step < r->total && !stop && !r->early) {
         world.step = step + 1;
         LogStep said;
         stop = train_step(r, step, &said);
@@ -450,13 +418,12 @@ static int train(Run *r)
         log_step(&r->log, step, &said);
         course_step(&r->course, step, r->sum);
         bool last = step == r->total, marked, better = look(r, step, last, &marked);
-        if (best_spent(&r->best, f->patience) && !last) {
-            early = best_why(&r->best, f->patience);
-            note("stopped early after step %" PRId64 ": %s", step, early);
-        }
-        last = last || early;
+        if (!last && r->best.seen.step == step &&
+            (r->early = best_over(&r->best, f->patience)))
+            note("stopped early after step %" PRId64 ": %s", step, r->early);
+        last = last || r->early;
         if (last)
-            log_end(&r->log, step, early);
+            log_end(&r->log, step, r->early);
         if (marked && !last)
             write_own(r, false);
         if (last || stop || (better && f->keep_best) ||
@@ -466,12 +433,12 @@ static int train(Run *r)
             write_own(r, true);
     }
     log_close(&r->log);
-    bool done = step >= r->total || early;
+    bool done = step >= r->total || r->early;
     note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
          (double)device_used() / (1 << 20));
     logfile_devices();
     if (done && world.rank == 0) {
-        stop_done(f->out, step, early);
+        stop_done(f->out, step, r->early);
         own_say(f->out, objective_hooks.files, r->logfile);
         next_say(&model, &r->checkpoints, &r->best, r->argv[0], step);
     }
@@ -497,68 +464,24 @@ static int train(Run *r)
 
 /* ---- other uses ------------------------------------------------------------------------------ */
 
-/* For uses of finished weights: the checkpoint of the run folder, or what the command line names in
- * its place. A checkpoint that is not there is no reason to take other
- * weights. */
+/* For uses of finished weights. */
 static void load_finished(Run *r)
 {
-    const Flags *f = &r->flags;
     Checkpoints *c = &r->checkpoints;
-    *c = (Checkpoints){.out = f->out, .flags = f, .looks = true};
-//@ if lora
-    enum { NAMES = FLAG_adapter };
-    const char *flag = "--adapter", *named = f->given[NAMES] ? f->adapter : NULL;
-    bool random = f->given[FLAG_init_from] && !folder_of(f->init_from);
-//@ end
-//@ unless lora
-    enum { NAMES = FLAG_init_from };
-    const char *flag = "--init-from", *named = f->given[NAMES] ? f->init_from : NULL;
-    bool random = false;         /* is named */
-//@ end
-    bool looks = !named || f->given[FLAG_out] || f->given[FLAG_resume];
-    if (looks && checkpoint_find(c, &model) && named)
-        die(EXIT_CONFIG, "both %s and %s %s hold weights: leave %s out, or --out and --resume",
-            c->found, flag, named, flag);
-    if (!c->found && !named && !random)
-        die(EXIT_NO_CKPT, "no checkpoint in %s%s; did you mean %s", f->out,
-            folder_exists(f->out) ? "" : ", which is not there",
-//@ if lora
-            f->given[FLAG_init_from]
-                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change "
-                  "nothing)"
-                : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change "
-                  "nothing)");
-//@ end
-//@ unless lora
-            "--init-from? (a model folder; none: random weights)");
-//@ end
-    choose_base(r);
+    origin_finished(c, &r->flags, &model);
     check_records(r);
-    load_weights(r);
-    note("weights: %s", weights_from(r));
+    origin_load(c, &model);
+    note("weights: %s", origin_words(c, &model));
 }
 
 static int export_weights(Run *r)
 {
-    const Flags *f = &r->flags;
 //@ unless lora
-    if (*f->merge_lora)
+    if (*r->flags.merge_lora)
         die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
 //@ end
     load_finished(r);
-    const char *source = r->checkpoints.source ? r->checkpoints.source : r->checkpoints.found;
-//@ if lora
-    if (world.rank == 0 && *f->merge_lora)
-        hf_merge(&model, f->merge_lora, source);
-    else if (world.rank == 0)
-        hf_save_adapter(&model, f->export, r->checkpoints.base);
-    note("wrote %s", *f->merge_lora ? f->merge_lora : f->export);
-//@ end
-//@ unless lora
-    if (world.rank == 0)
-        hf_save(&model, f->export, source);
-    note("wrote %s", f->export);
-//@ end
+    origin_export(&r->checkpoints, &model);
     return EXIT_OK;
 }
 
@@ -569,6 +492,7 @@ static int eval_only(Run *r)
     if (!r->evaluates)
         die(EXIT_CONFIG, "--eval-only: want --eval-data or --eval-share");
     load_finished(r);
+    tell_loaded(r);
     LogEval e = validate(r);
     const Metrics *m = &objective_metrics;
     double decides = e.value[m->decides];
@@ -580,59 +504,60 @@ static int eval_only(Run *r)
     return EXIT_OK;
 }
 
-static int by_value(const void *a, const void *b)
+/* Any weights do. */
+static void start_without(Run *r)
 {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    r->checkpoints = (Checkpoints){.out = r->flags.out, .flags = &r->flags};
+    if (!*r->flags.init_from)
+        r->flags.init_from = "none";
+    origin_choose(&r->checkpoints, &model);
+    open_data(r);
 }
 
-/* Times whole steps and prints one JSON line; without --data of a batch of no meaning. */
+static void bench_step(void *run, int64_t step)
+{
+    Run *r = run;
+    LogStep said;
+    if (r->trains) {
+        train_step(r, step, &said);
+        return;
+    }
+    sets_begin(step, r->total);
+    step_train();
+    step_wait();
+}
+
+/* Times whole steps; without --data of a batch of no meaning. */
 static int bench(Run *r)
 {
     const Flags *f = &r->flags;
-    enum { WARM = 3 };
-    int64_t n = f->bench_steps;
-    double *seconds = malloc(sizeof *seconds * (size_t)(n + WARM)), first = 0;
-    if (!seconds)
-        die(EXIT_INTERNAL, "out of memory for %" PRId64 " timings", n);
-    if (!*f->init_from)
-        r->flags.init_from = "none";     /* any weights do for timing */
-    choose_base(r);
-    open_data(r);
-    load_weights(r);
-    r->total = n + WARM;
+    start_without(r);
+    origin_load(&r->checkpoints, &model);
+    r->total = f->bench_steps + BENCH_WARM;
     sets_open(sets, SETS, f, model.ranks);
     r->ready = -1;
-    if (!r->trains)
+    if (r->trains)
+        tell_loaded(r);
+    else
         objective_fill_any();
-    for (int64_t step = 0; step < r->total; step++) {
-        double begin = clock_seconds();
-        LogStep said;
-        if (r->trains)
-            train_step(r, step, &said);
-        else {
-            sets_begin(step, r->total);
-            step_train();
-            step_wait();
-        }
-        seconds[step] = clock_seconds() - begin;
-        if (step == 0)
-            first = clock_seconds() - r->started;
-    }
-    qsort(seconds + WARM, (size_t)n, sizeof *seconds, by_value);
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    double median = seconds[WARM + n / 2], work = (double)objective_work();
-    const char *unit = objective_metrics.step[objective_metrics.step_work].name;
-    if (world.rank == 0)
-        printf("{\"%s_per_second\": %.1f, \"%s_per_second_min\": %.1f, "
-               "\"%s_per_second_max\": %.1f, \"first_step_seconds\": %.3f, "
-               "\"peak_rss_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
-               "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n",
-               unit, work / median, unit, work / seconds[WARM + n - 1], unit, work / seconds[WARM],
-               first, (int64_t)use.ru_maxrss * 1024, n, omp_get_max_threads(), model.ranks,
-               model.recipe, model.target);
-    free(seconds);
+    bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
+                       .work = (double)objective_work(), .started = r->started,
+                       .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
+    return EXIT_OK;
+}
+
+/* Rows of the first steps, for people. */
+static int show(Run *r)
+{
+    start_without(r);
+    if (!r->trains)
+        die(EXIT_CONFIG, "--show: want --data to show rows of");
+    WeightFolders folder;
+    folders_of(r, folder);
+    Tokenizer *tok = vocabulary_of_data(&r->train, records_tokenizer(&r->flags), folder,
+                                        WEIGHT_FOLDERS);
+    show_steps(&(ShowOf){objective_fill, objective_hooks.show}, &r->train, r->flags.show, tok);
+    tokenizer_free(tok);
     return EXIT_OK;
 }
 
@@ -684,7 +609,7 @@ static const struct {
     int (*run)(Run *r);
 } uses[] = {
     {FLAG_export, export_weights}, {FLAG_merge_lora, export_weights}, {FLAG_eval_only, eval_only},
-    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run}};
+    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run},        {FLAG_show, show}};
 
 enum { USES = sizeof uses / sizeof uses[0] };
 

@@ -104,3 +104,23 @@ const char *vocabulary_beside(const Data *data)
     }
     return beside ? data->folder : NULL;
 }
+
+Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
+                              int nfolders)
+{
+    const char *id = d->tokenizer ? d->tokenizer : "", *beside = vocabulary_beside(d);
+    char *path = vocabulary_file(id, named, folder, nfolders);
+    Tokenizer *t = NULL;
+    if (!path && beside)
+        path = folder_join(beside, "tokenizer.json");
+    if (!path && !strcmp(id, "bytes"))
+        path = format("%s", id);
+    if (!path)
+        note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "
+             "ids alone; --tokenizer FILE names it", *id ? id : "none");
+    char *error = path ? tokenizer_load(&t, path) : NULL;
+    if (error)
+        die(EXIT_CONFIG, "%s: %s", path, error);
+    free(path);
+    return t;
+}

@@ -23,5 +23,9 @@ const char *vocabulary_beside(const Data *data);
 /* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
  * there is none. Names may be "" and folders NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);
+/* The tokenizer of the data, for people: of the file named, of the first folder that has it, or beside
+ * the data; NULL: it is not there, which is said. */
+Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
+                              int nfolders);
 
 #endif

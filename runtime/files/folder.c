@@ -238,6 +238,36 @@ char *folder_replace(const char *path, char *(*write)(const char *temp, void *wi
     return error;
 }
 
+/* One file of `from` in `to`. */
+static char *link_file(const char *from, const char *to, const char *name)
+{
+    char *source = folder_join(from, name), *path = folder_join(to, name), *error = NULL;
+    if (link(source, path))
+        error = errno == EEXIST || errno == ENOENT ? failed(path, "link")
+                                                   : folder_copy(from, to, name, NULL);
+    free(source), free(path);
+    return error;
+}
+
+static char *link_files(const char *temp, void *with)
+{
+    const char *from = with;
+    char *error = NULL;
+    DIR *dir = opendir(from);
+    if (!dir)
+        return failed(from, "open");
+    for (struct dirent *d; !error && (d = readdir(dir));)
+        if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+            error = link_file(from, temp, d->d_name);
+    closedir(dir);
+    return error;
+}
+
+char *folder_link(const char *from, const char *to)
+{
+    return folder_replace(to, link_files, (void *)(uintptr_t)from);
+}
+
 char *folder_replace_text(const char *folder, const char *name, const char *text)
 {
     char *temp_name = format("%s.tmp", name), *temp = folder_join(folder, temp_name);

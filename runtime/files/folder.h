@@ -28,7 +28,10 @@ char *folder_commit(const char *temp, const char *final);
 /* The folder `path` becomes what write(temp, with) puts into the new folder temp, at once; on an
  * error it is as it was. Missing parents are made. */
 char *folder_replace(const char *path, char *(*write)(const char *temp, void *with), void *with);
-/* The same for a file of a folder that exists. */
+/* The folder `to` becomes one with the same files as `from`, at once: hard links, or copies where the file
+ * system has none; what is removed from one of both stays in the other. */
+char *folder_link(const char *from, const char *to);
+/* As folder_replace, of a file in a folder that exists. */
 char *folder_replace_text(const char *folder, const char *name, const char *text);
 int64_t folder_free_bytes(const char *path);                         /* -1: unknown */
 

@@ -1,6 +1,6 @@
 /* pack.h -- raw data to token files, for `gen pack` and for programs; in the order of the data: files
  * -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c -> rows, in order
- * -> pack_write.c and pack_show.c; pack_files.c is the way through.
+ * -> pack_write.c and pack_show.c (show.h); pack_files.c is the way through.
  *
  * Keeps: errors are malloc'ed messages with a place, NULL means fine; nothing here ends the program. */
 #ifndef DIECAST_PACK_H
@@ -301,12 +301,6 @@ char *vocabulary_make(Vocabulary *v, const Words *counted, int64_t most, Tokeniz
 /* tokenizer.json and tokenizer_hf.json beside `out`. */
 char *vocabulary_write(const Vocabulary *v, const char *out);
 void vocabulary_free(Vocabulary *v);
-
-/* ---- pack_show.c: rows for people ------------------------------------------------------------ */
-
-/* title: a line, NULL: none. */
-void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const uint8_t *target,
-              size_t n);
 
 /* ---- pack_files.c: the way through -------------------------------------------------------------- */
 

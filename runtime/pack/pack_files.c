@@ -10,6 +10,7 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/safetensors.h"
+#include "runtime/pack/show.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -110,6 +111,19 @@ static char *counts(const Kept *k, int i)
     return format("%zu tokens, %zu target%s", k->n[i], k->targets[i], k->targets[i] == 1 ? "" : "s");
 }
 
+/* target NULL: all are. Nothing predicts the first, unless the objective finds targets itself. */
+static void show_ids(const Work *w, const char *title, const int32_t *id, const uint8_t *target,
+                     size_t n)
+{
+    uint8_t *copy = target && n ? malloc(n) : NULL;
+    if (copy) {
+        memcpy(copy, target, n);
+        copy[0] = w->pack.own && target[0];
+    }
+    show_row(w->tok, title, &(ShownRow){.n = (int64_t)n, .token = id, .target = copy});
+    free(copy);
+}
+
 /* A row of a file. */
 static void show_sample(const Work *w, const Job *job, const RowOut *row, const Kept *k,
                         const int32_t *id, const uint8_t *target)
@@ -127,7 +141,7 @@ static void show_sample(const Work *w, const Job *job, const RowOut *row, const 
     free(first), free(place);
     for (int i = 0; i < k->parts && !row->drop; i++) {
         char *own = counts(k, i), *title = format("  %s: %s", part[i], own);
-        show_row(w->tok, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
+        show_ids(w, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
         free(own), free(title);
     }
 }
@@ -136,7 +150,7 @@ static void show_sample(const Work *w, const Job *job, const RowOut *row, const 
 static void show_text(const Work *w, const Job *job, const RowOut *row, const int32_t *id)
 {
     char *title = format("%s: a text%s", job->chunk->place.file, job->chunk->last ? "" : ", its beginning");
-    show_row(w->tok, title, id, NULL, row->n);
+    show_ids(w, title, id, NULL, row->n);
     free(title);
 }
 

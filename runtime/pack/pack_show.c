@@ -1,13 +1,13 @@
-/* pack_show.c -- rows as the model will see them: tokens with their text, targets marked.
+/* pack_show.c -- rows as the model sees them: tokens with their text, targets marked, documents apart.
  *
- * Out:   lines of `id "text"` on stdout; those of targets begin with a star, and are green on a
- *        terminal (unless NO_COLOR is set).
  * Keeps: nothing that data holds reaches the terminal as a control character. */
 #define _GNU_SOURCE
-#include "runtime/pack/pack.h"
+#include "runtime/pack/show.h"
 
+#include "runtime/base.h"
 #include "runtime/files/utf8.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,31 +58,70 @@ static char *token_text(const Tokenizer *tok, int32_t id, int *width)
     return out;
 }
 
-void show_row(const Tokenizer *tok, const char *title, const int32_t *id, const uint8_t *target,
-              size_t n)
+/* "id "text"", or the id alone; *width in columns. malloc'ed. */
+static char *id_text(const Tokenizer *tok, int32_t id, int *width)
+{
+    char *text = tok ? token_text(tok, id, width) : format("%d", id);
+    if (!tok)
+        *width = (int)strlen(text);
+    return text;
+}
+
+static bool is_target(const ShownRow *r, size_t i)
+{
+    return r->target ? r->target[i] : i > 0;
+}
+
+/* Token i with what is to be predicted in its place and its weight, as far as they say more. */
+static char *entry(const Tokenizer *tok, const ShownRow *r, size_t i, int *width)
+{
+    char *text = id_text(tok, r->token[i], width);
+    if (is_target(r, i) && r->label && r->label[i] != r->token[i]) {
+        int more;
+        char *label = id_text(tok, r->label[i], &more),
+             *longer = format("%s -> %s", text, label);
+        *width += 4 + more;
+        free(text), free(label);
+        text = longer;
+    }
+    if (is_target(r, i) && r->weight && r->weight[i] != 1) {
+        char *longer = format("%s x %.4g", text, (double)r->weight[i]);
+        *width += (int)(strlen(longer) - strlen(text));
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+void show_row(const Tokenizer *tok, const char *title, const ShownRow *row)
 {
     const char *no_color = getenv("NO_COLOR");
-    bool colour = isatty(STDOUT_FILENO) && !(no_color && *no_color);
-    size_t shown = n < SHOWN ? n : SHOWN;
+    bool colour = isatty(STDOUT_FILENO) && !(no_color && *no_color), green = false;
+    size_t n = (size_t)row->n, shown = n < SHOWN ? n : SHOWN;
     int column = 0;
     if (title)
         printf("%s\n", title);
     for (size_t i = 0; i < shown; i++) {
-        bool is_target = i && (!target || target[i]);
-        bool was = i > 1 && (!target || target[i - 1]);
+        bool target = is_target(row, i), ended = i && row->ends && row->ends[i - 1];
         int width;
-        char *text = token_text(tok, id[i], &width);
-        if (column && (is_target != was || column + 2 + width > COLUMNS)) {
-            printf("%s\n", colour && was ? "\033[0m" : "");
+        char *text = entry(tok, row, i, &width);
+        if (column && (ended || target != is_target(row, i - 1) || column + 2 + width > COLUMNS)) {
+            printf("%s\n", green ? "\033[0m" : "");
             column = 0;
         }
-        if (!column)
-            column = printf("%s  %c", colour && is_target ? "\033[32m" : "", is_target ? '*' : ' ');
+        if (ended)
+            printf("     --\n");
+        if (!column) {
+            green = colour && target;
+            column = printf("%s  %c", green ? "\033[32m" : "", target ? '*' : ' ');
+        }
         printf("  %s", text);
         column += 2 + width;
         free(text);
     }
-    printf("%s\n", colour && shown > 1 && (!target || target[shown - 1]) ? "\033[0m" : "");
+    printf("%s\n", green ? "\033[0m" : "");
     if (shown < n)
         printf("     and %zu more\n", n - shown);
+    if (row->padding)
+        printf("     and %lld of padding\n", (long long)row->padding);
 }

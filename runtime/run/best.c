@@ -1,4 +1,4 @@
-/* best.c -- the best validation so far. */
+/* best.c -- the best validation so far, and what ends a run early. */
 #include "runtime/run/best.h"
 
 #include <inttypes.h>
@@ -10,45 +10,58 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 
-void best_clear(Best *b, const Metrics *of)
+void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval))
 {
-    *b = (Best){.by = &of->eval[of->decides], .seen = {.value = NAN}, .best = {.value = NAN},
+    *b = (Best){.of = of, .enough = enough, .seen = {.value = NAN}, .best = {.value = NAN},
                 .kept = {.value = NAN}};
+    for (int i = 0; i < METRICS_MAX; i++)
+        b->last[i] = NAN;
+}
+
+static const Metric *decides(const Best *b)
+{
+    return &b->of->eval[b->of->decides];
 }
 
 /* A value that is a number, and better than another or than none. */
 static bool better(const Best *b, double value, double than)
 {
-    return isfinite(value) && !(b->by->more ? value <= than : value >= than);
+    return isfinite(value) && !(decides(b)->more ? value <= than : value >= than);
 }
 
-bool best_see(Best *b, int64_t step, double value)
+bool best_see(Best *b, int64_t step, const double *value)
 {
     if (step == 0)
         return false;
-    b->seen = (Validation){value, step};
-    bool best = better(b, value, b->best.value);
+    for (int i = 0; i < b->of->neval; i++)
+        b->last[i] = value[i];
+    b->seen = (Validation){value[b->of->decides], step};
+    bool best = better(b, b->seen.value, b->best.value);
     if (best)
         b->best = b->seen;
     b->worse = best ? 0 : b->worse + 1;
     return best;
 }
 
-bool best_spent(const Best *b, int64_t patience)
-{
-    return patience && b->worse >= patience;
-}
-
-char *best_why(const Best *b, int64_t patience)
+/* --patience is spent. */
+static char *spent(const Best *b, int64_t patience)
 {
     char *best = isfinite(b->best.value)
-                     ? format("%s %.6g, that of step %" PRId64, b->by->more ? "above" : "below",
-                              b->best.value, b->best.step)
+                     ? format("%s %.6g, that of step %" PRId64,
+                              decides(b)->more ? "above" : "below", b->best.value, b->best.step)
                      : format("that is a number");
     char *why = format("of the last %" PRId64 " validations none had a %s %s (--patience %" PRId64
-                       ")", b->worse, b->by->name, best, patience);
+                       ")", b->worse, decides(b)->name, best,
+                       patience);
     free(best);
     return why;
+}
+
+char *best_over(const Best *b, int64_t patience)
+{
+    bool any = !isnan(b->last[b->of->samples]);
+    char *why = any && b->enough ? b->enough(b->last) : NULL;
+    return why || !patience || b->worse < patience ? why : spent(b, patience);
 }
 
 static void add(cJSON *state, const char *value, const char *step, const Validation *v)
@@ -75,6 +88,8 @@ void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trai
     if (b->seen.step == step && better(b, b->seen.value, b->kept.value))
         b->kept = b->seen;
     cJSON_AddNumberToObject(state, "worse", (double)b->worse);
+    if (b->enough)
+        metrics_save(b->of->eval, b->of->neval, b->last, cJSON_AddObjectToObject(state, "eval"));
     add(state, "best", "best_step", &b->best);
     add(state, "kept", "kept_step", &b->kept);
     if (!isfinite(b->kept.value))
@@ -93,4 +108,5 @@ void best_load(Best *b, const cJSON *state)
     take(state, "best", "best_step", &b->best);
     take(state, "kept", "kept_step", &b->kept);
     b->worse = cJSON_IsNumber(worse) ? (int64_t)worse->valuedouble : 0;
+    free(metrics_load(b->of->eval, b->of->neval, b->last, json_get(state, "eval")));
 }

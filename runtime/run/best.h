@@ -1,5 +1,7 @@
-/* best.h -- which validation was the best so far, whether its checkpoint is there, when --patience is
- * spent. Every rank has the same values; what is there, rank 0 knows. */
+/* best.h -- what validations decide: which was the best so far, whether its checkpoint is there, and when
+ * the run is over before its last step.
+ *
+ * Keeps: every rank has the same values; what is there, rank 0 knows. */
 #ifndef DIECAST_BEST_H
 #define DIECAST_BEST_H
 
@@ -15,19 +17,21 @@ typedef struct {
 } Validation;
 
 typedef struct {
-    const Metric *by;            /* what decides */
+    const Metrics *of;
+    char *(*enough)(const double *eval);  /* the objective's, or NULL: see best_over() */
     Validation seen, best;       /* the last, the best */
     Validation kept;             /* the best of a checkpoint that is there */
     int64_t worse;               /* validations since the best */
+    double last[METRICS_MAX];    /* values of the last one, NAN before any */
 } Best;
 
-void best_clear(Best *b, const Metrics *of);
-/* After a validation; that of step 0, before any training, does not count. Whether it is the best. */
-bool best_see(Best *b, int64_t step, double value);
-/* patience 0: never. */
-bool best_spent(const Best *b, int64_t patience);
-/* Why a run ends then, for people; malloc'ed. */
-char *best_why(const Best *b, int64_t patience);
+void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval));
+/* After a validation, with its values; that of step 0, before any training, does not count. Whether it is
+ * the best. */
+bool best_see(Best *b, int64_t step, const double *value);
+/* Why the run is over, for people, malloc'ed: the last `patience` (0: any number) validations were not
+ * better than the best, or the objective says so of the last one. NULL: it is not. */
+char *best_over(const Best *b, int64_t patience);
 /* Into what a checkpoint of `step` in out keeps, before it is written: b is then as it will be once
  * that checkpoint is there. trainer: best_metric and best_model_checkpoint of trainer_state.json. */
 void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer);

@@ -1,9 +1,11 @@
 /* course.c -- rows of what steps and validations had, and how a checkpoint keeps them.
  *
  * Keeps: numbers are written in full, NaN and Inf as null. */
+#define _GNU_SOURCE
 #include "runtime/run/course.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,23 +70,58 @@ void course_mark(Course *c, int64_t step, const double *eval)
         memcpy(r->eval_value, eval, sizeof *eval * (size_t)c->metrics->neval);
 }
 
-/* ---- in a checkpoint ------------------------------------------------------------------------- */
+/* ---- as a table ------------------------------------------------------------------------------ */
 
-static void add_values(cJSON *to, const char *key, const Metric *row, int n, const double *x)
+static bool has_column(const Metric *m)
 {
-    cJSON *o = cJSON_AddObjectToObject(to, key);
-    for (int i = 0; i < n; i++)
-        if (isfinite(x[i]))
-            json_add_float(o, row[i].name, x[i]);
-        else
-            cJSON_AddNullToObject(o, row[i].name);
+    return m->kept && m->kind != METRIC_COUNT;
 }
+
+static void put_names(FILE *to, const char *before, const Metric *row, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (has_column(&row[i]))
+            fprintf(to, ",%s%s", before, row[i].name);
+}
+
+static void put_values(FILE *to, const Metric *row, int n, const double *x)
+{
+    for (int i = 0; i < n; i++)
+        if (has_column(&row[i]))
+            fprintf(to, isfinite(x[i]) ? ",%.9g" : ",", x[i]);
+}
+
+char *course_csv(const Course *c)
+{
+    const Metrics *m = c->metrics;
+    char *text = NULL;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for a table of the run");
+    fprintf(to, "epoch,step");
+    put_names(to, "", m->step, m->nstep);
+    put_names(to, "eval_", m->eval, m->neval);
+    fputc('\n', to);
+    for (int64_t i = 0; i < c->n; i++) {
+        const CourseRow *r = &c->row[i];
+        fprintf(to, "%.9g,%lld", (double)r->step / (double)c->per_epoch, (long long)r->step);
+        put_values(to, m->step, m->nstep, r->step_value);
+        put_values(to, m->eval, m->neval, r->eval_value);
+        fputc('\n', to);
+    }
+    if (fclose(to))
+        die(EXIT_INTERNAL, "out of memory for a table of the run");
+    return text;
+}
+
+/* ---- in a checkpoint ------------------------------------------------------------------------- */
 
 void course_save(const Course *c, cJSON *state)
 {
     const Metrics *m = c->metrics;
     cJSON *course = cJSON_AddObjectToObject(state, "course");
-    add_values(course, "sum", m->step, m->nstep, c->sum);
+    metrics_save(m->step, m->nstep, c->sum, cJSON_AddObjectToObject(course, "sum"));
     cJSON *rows = cJSON_AddArrayToObject(course, "rows");
     for (int64_t i = 0; i < c->n; i++) {
         const CourseRow *r = &c->row[i];
@@ -92,23 +129,11 @@ void course_save(const Course *c, cJSON *state)
         cJSON_AddNumberToObject(o, "step", (double)r->step);
         cJSON_AddNumberToObject(o, "epoch", (double)r->epoch);
         cJSON_AddBoolToObject(o, "whole", r->whole);
-        add_values(o, "train", m->step, m->nstep, r->step_value);
+        metrics_save(m->step, m->nstep, r->step_value, cJSON_AddObjectToObject(o, "train"));
         if (r->validated)
-            add_values(o, "eval", m->eval, m->neval, r->eval_value);
+            metrics_save(m->eval, m->neval, r->eval_value, cJSON_AddObjectToObject(o, "eval"));
         cJSON_AddItemToArray(rows, o);
     }
-}
-
-/* NULL, or the member that is none. */
-static char *get_values(const cJSON *from, const Metric *row, int n, double *x)
-{
-    for (int i = 0; i < n; i++) {
-        const cJSON *v = json_get(from, row[i].name);
-        if (!cJSON_IsNumber(v) && !cJSON_IsNull(v))
-            return format("%s: want a number or null", row[i].name);
-        x[i] = cJSON_IsNumber(v) ? v->valuedouble : NAN;
-    }
-    return NULL;
 }
 
 static char *get_row(const Course *c, const cJSON *o, CourseRow *r)
@@ -122,8 +147,8 @@ static char *get_row(const Course *c, const cJSON *o, CourseRow *r)
     r->epoch = (int64_t)epoch->valuedouble;
     r->whole = cJSON_IsTrue(whole);
     r->validated = eval != NULL;
-    char *error = get_values(json_get(o, "train"), m->step, m->nstep, r->step_value);
-    return error || !eval ? error : get_values(eval, m->eval, m->neval, r->eval_value);
+    char *error = metrics_load(m->step, m->nstep, r->step_value, json_get(o, "train"));
+    return error || !eval ? error : metrics_load(m->eval, m->neval, r->eval_value, eval);
 }
 
 char *course_load(Course *c, const cJSON *state)
@@ -134,7 +159,7 @@ char *course_load(Course *c, const cJSON *state)
             c->sum[i] = NAN;     /* of this epoch's first steps nothing is known */
         return NULL;
     }
-    char *error = get_values(json_get(course, "sum"), c->metrics->step, c->metrics->nstep, c->sum),
+    char *error = metrics_load(c->metrics->step, c->metrics->nstep, c->sum, json_get(course, "sum")),
          *where = error ? format("course.sum.%s", error) : NULL;
     cJSON_ArrayForEach(o, json_get(course, "rows")) {
         if (where || !c->keeps)

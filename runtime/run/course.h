@@ -40,6 +40,11 @@ void course_mark(Course *c, int64_t step, const double *eval);
 /* The means of the epoch so far, for people: "loss 1.2345"; malloc'ed. */
 char *course_text(const Course *c);
 
+/* The rows as a table, numbers between commas, malloc'ed: epoch (a fraction), step, and by name the
+ * means and powers that records keep, of steps as "loss", of validations as "eval_loss". Nothing
+ * stands where there is no number. */
+char *course_csv(const Course *c);
+
 /* As a member "course" of what a checkpoint keeps, and back: NULL, or a malloc'ed message. Older
  * checkpoints have none: the rows begin behind them. After course_open. */
 void course_save(const Course *c, cJSON *state);

@@ -5,6 +5,7 @@
 #ifndef DIECAST_METRICS_H
 #define DIECAST_METRICS_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 
 typedef enum {
@@ -37,5 +38,9 @@ typedef struct {
 void metrics_values(const Metric *row, int n, double *x);
 /* What the terminal has of them, each behind `before`; malloc'ed. */
 char *metrics_text(const Metric *row, int n, const double *value, const char *before);
+/* As members of an object, NaN and Inf as null, and back, null as NAN: NULL, or a malloc'ed message that
+ * names the first member which is neither. */
+void metrics_save(const Metric *row, int n, const double *value, cJSON *to);
+char *metrics_load(const Metric *row, int n, double *value, const cJSON *from);
 
 #endif

@@ -89,7 +89,7 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, const char *p
     if (isfinite(b->kept.value) && b->kept.step != step) {
         char *best = checkpoint_path(c->out, b->kept.step), *path = quoted(best);
         note("the best are in %s, validation %s %.4f: add --resume %s to use them", best,
-             b->by->name, b->kept.value, path);
+             b->of->eval[b->of->decides].name, b->kept.value, path);
         free(best), free(path);
     }
     if (flags_has(FLAG_sample))

@@ -1,6 +1,9 @@
 /* objective.c -- lm on the host: batches of tokens, their labels, validation, sampling.
 //@ head
  */
+//@ unless places
+#include <stdio.h>
+//@ end
 #include <string.h>
 
 #include "objective.h"
@@ -142,6 +145,26 @@ void objective_step(int64_t step, double *sum)
     sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
 }
 
+/* ---- rows for people ------------------------------------------------------------------------- */
+
+static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
+{
+    const Batch at = batch_at(micro);
+    if (row == B)
+        return false;
+//@ if places
+    (void)d, (void)step;
+    show_labels(to, &at, row, -1, T, true);
+//@ end
+//@ unless places
+    DataRow its;
+    data_row(d, step, micro, row, &its);
+    snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
+    show_labels(to, &at, row, its.n, T, true);
+//@ end
+    return true;
+}
+
 /* ---- validation ------------------------------------------------------------------------------ */
 
 /* The mean of all targets, and the mean of the batches' means that transformers reports. */
@@ -190,4 +213,4 @@ static int sample(const Flags *f, const WeightFolders folder)
 }
 
 static const ObjectiveUse uses[] = {{FLAG_sample, sample}, {0, NULL}};
-const ObjectiveHooks objective_hooks = {.use = uses};
+const ObjectiveHooks objective_hooks = {.use = uses, .show = show};

@@ -2,6 +2,7 @@
 //@ head
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,20 @@ void objective_step(int64_t step, double *sum)
     sum[STEP_targets] = world.rank == 0 ? (double)c->targets : 0;
     sum[STEP_samples] = world.rank == 0 ? (double)c->samples : 0;
     sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
+}
+
+/* ---- rows for people ------------------------------------------------------------------------- */
+
+static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
+{
+    const Batch at = batch_at(micro);
+    DataRow its;
+    if (row == B)
+        return false;
+    data_row(d, step, micro, row, &its);
+    snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
+    show_labels(to, &at, row, its.n, T, false);
+    return true;
 }
 
 /* ---- validation ------------------------------------------------------------------------------ */
@@ -332,4 +347,4 @@ static void finished(const Flags *f, const WeightFolders folder)
 static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
 static const char *const files[] = {own_folder, NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .write = write_own, .files = files, .dated = true, .finished = finished};
+    .use = uses, .show = show, .write = write_own, .files = files, .dated = true, .finished = finished};

@@ -78,23 +78,48 @@ char *checkpoint_path(const char *out, int64_t step)
     return format("%s/checkpoint-%lld", out, (long long)step);
 }
 
-/* The best of a reward is the most, of a loss the least; --patience counts what was not better. */
+/* Enough is a reward of 5. */
+static char *enough(const double *eval)
+{
+    return eval[REWARD] >= 5 ? format("a reward of %g (--most 5)", eval[REWARD]) : NULL;
+}
+
+/* The best of a reward is the most, of a loss the least; --patience counts what was not better; the
+ * objective ends a run by the last validation, also one that a checkpoint has kept. */
 static void check_best(void)
 {
     static const double value[] = { 9, 3, 5, 4, 4.5, 5, NAN };     /* the first is of step 0 */
-    static const Metrics less = { .eval = step_rows, .decides = LOSS };
-    Best most, least;
-    best_clear(&most, &metrics), best_clear(&least, &less);
-    for (int i = 0; i < 7; i++)
-        best_see(&most, i, value[i]), best_see(&least, i, value[i]);
-    char *why = best_why(&most, 4), *because = best_why(&least, 5);
-    check(most.best.value == 5 && most.best.step == 2 && most.worse == 4 && best_spent(&most, 4)
-          && !best_spent(&most, 5) && !best_spent(&most, 0)
-          && strstr(why, "none had a reward above 5, that of step 2"), "best: the most", "%s", why);
-    check(least.best.value == 3 && least.worse == 5
+    static const Metrics less = { .eval = step_rows, .neval = STEP_ROWS, .decides = LOSS,
+                                  .samples = TARGETS };
+    Best most, least, ended, back;
+    best_clear(&most, &metrics, NULL), best_clear(&least, &less, NULL);
+    best_clear(&ended, &metrics, enough), best_clear(&back, &metrics, enough);
+    char *early = NULL;
+    for (int i = 0; i < 7; i++) {
+        double eval[EVAL_ROWS] = { [REWARD] = value[i] };
+        best_see(&most, i, eval), best_see(&least, i, eval);
+        if (!early) {
+            best_see(&ended, i, eval);
+            early = best_over(&ended, 0);
+        }
+    }
+    char *why = best_over(&most, 4), *because = best_over(&least, 5);
+    check(most.best.value == 5 && most.best.step == 2 && most.worse == 4 && !best_over(&most, 5)
+          && !best_over(&most, 0) && why && strstr(why, "none had a reward above 5, that of step 2"),
+          "best: the most", "%s", why ? why : "none");
+    check(least.best.value == 3 && least.worse == 5 && because
           && strstr(because, "none had a loss below 3, that of step 1"), "best: the least", "%s",
-          because);
-    free(why), free(because);
+          because ? because : "none");
+    check(early && ended.seen.step == 2 && strcmp(early, "a reward of 5 (--most 5)") == 0,
+          "best: enough", "%s", early ? early : "none");
+    cJSON *state = cJSON_CreateObject(), *trainer = cJSON_CreateObject();
+    best_save(&ended, "/nowhere", 2, state, trainer);
+    best_load(&back, state);
+    char *again = best_over(&back, 0);
+    check(again && strcmp(early, again) == 0 && isnan(back.seen.value), "best: enough, from a checkpoint",
+          "%s", again ? again : "none");
+    free(why), free(because), free(early), free(again);
+    cJSON_Delete(state), cJSON_Delete(trainer);
 }
 
 /* The history; what differs between runs, `"key": number, `, is cut out of it. */
