@@ -128,7 +128,7 @@ verdict "a dated log" "$([[ $log =~ ^regression_training_20[0-9]{6}_[0-9]{6}\.lo
     sed '1s/.*: //; s/^....-..-.. ..:..:..  //' "$scratch/epochs/logs/$log" | sed 1d | diff - "$scratch/epochs.log"
     head -n 1 "$scratch/epochs/logs/$log" | grep -q '^....-..-.. ..:..:..  ---- regression, process [0-9]*: .*/train --data ' ||
         head -n 1 "$scratch/epochs/logs/$log")"
-verdict "what is in OUT" "$(grep -qxF "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, history.jsonl, logs/$log, regression/" \
+verdict "what is in OUT" "$(grep -qxF "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, epochs/, history.jsonl, logs/$log, regression/" \
     "$scratch/epochs.log" || grep '^in ' "$scratch/epochs.log")"
 # other flags: it is no run that could stand for this one; a new one, and nothing is lost
 fit one once --lr 0.1
@@ -170,6 +170,63 @@ fitted one once --eval-every epoch --save-every 4
 verdict "epochs, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/once.log" || tail -n 3 "$scratch/once.log"
     cmp "$scratch"/{epochs,once}/regression/epochs 2>&1
     for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" || echo "no $word"; done)"
+
+# Checkpoints under names of their own: the same bytes, of whole epochs and of the best; a table beside each. No limit
+# removes them; --resume takes them; what a killed program did not name is named at the next start.
+rm -rf "$scratch/once"
+fitted one once --eval-every epoch --save-every epoch --save-total-limit 2 --stop-loss 0.0001
+verdict "names of checkpoints" "$(cd "$scratch/once" && [ "$(echo checkpoint-* epochs/*)" = \
+    "checkpoint-10 checkpoint-9 epochs/best_10 epochs/best_10.csv epochs/epoch_3 epochs/epoch_3.csv epochs/epoch_6 epochs/epoch_6.csv epochs/epoch_9 epochs/epoch_9.csv" ] ||
+        echo checkpoint-* epochs/*
+    [ "$(stat -c %h checkpoint-9/model.safetensors)" = 2 ] || echo "no links"
+    for step in 3 6; do
+        cmp epochs/epoch_$step/model.safetensors "$scratch/epochs/checkpoint-$step/model.safetensors" 2>&1
+    done)"
+verdict "a table of the course" "$(cut -d, -f3- "$scratch/once/epochs/best_10.csv" | sed 1d | awk -F, '
+        function near(a, b) { a = a / b - 1; return a * a < 1e-12 }
+        FILENAME == "-" && NF == 2 { row[++n] = $0; next }
+        FILENAME != "-" { split(row[FNR + 1], x, ","); if (!near(x[1], $3) || !near(x[2], $4)) print FNR ": " row[FNR + 1] }
+        END { if (n != 5) print n " rows" }' - FS=' ' "$scratch/epochs/regression/epochs"
+    [ "$(cut -d, -f1,2 "$scratch/once/epochs/best_10.csv" | paste -sd ' ')" = \
+        "epoch,step 0,0 1,3 2,6 3,9 3.33333333,10" ] || cut -d, -f1,2 "$scratch/once/epochs/best_10.csv"
+    head -n 1 "$scratch/once/epochs/best_10.csv" | grep -qx 'epoch,step,loss,eval_loss' || head -n 1 "$scratch/once/epochs/best_10.csv")"
+rm -rf "$scratch/once"/epochs/{epoch_9,best_10}
+fitted one once --eval-every epoch --save-every epoch --save-total-limit 2 --resume checkpoint-9
+verdict "a name that was missing" "$(cmp "$scratch"/once/epochs/epoch_9/model.safetensors "$scratch/epochs/checkpoint-9/model.safetensors" 2>&1
+    [ -d "$scratch/once/epochs/best_10" ] || echo "no best_10")"
+fitted one once --eval-every epoch --resume epochs/epoch_6
+verdict "--resume of such a name" "$(grep -qx "resumed from $scratch/once/epochs/epoch_6" "$scratch/once.log" || tail -n 3 "$scratch/once.log"
+    cmp "$scratch"/{once,epochs}/checkpoint-10/model.safetensors 2>&1)"
+
+# Enough: the objective ends a run, which stays over until its flag changes; on two ranks the same.
+for name in one two; do
+    rm -rf "$scratch/once"
+    [ $name = two ] && [ $BACKEND = sim ] && continue
+    fitted $name once --eval-every 2 --stop-loss 3.5
+    early='the validation.s loss is [0-9.]* (--stop-loss 3.5)'
+    last=$(sed -n "s/^stopped early after step \([0-9]*\): $early\$/\1/p" "$scratch/once.log")
+    verdict "enough, $name" "$([ "${last:-10}" -lt 10 ] && [ -d "$scratch/once/checkpoint-$last" ] &&
+        grep -q "\"why\": \"$early\"" "$scratch/once/DONE" || tail -n 5 "$scratch/once.log")"
+    fitted $name once --eval-every 2 --stop-loss 3.5
+    verdict "enough: it is over, $name" "$(grep -q "^nothing to do: stopped early after step $last of 10: $early" "$scratch/once.log" ||
+        tail -n 5 "$scratch/once.log")"
+    fitted $name once --eval-every 2 --stop-loss 0.1
+    verdict "enough: another value, $name" "$(grep -q "^resumed from .*-$last$" "$scratch/once.log" &&
+        [ -d "$scratch/once/checkpoint-10" ] || tail -n 5 "$scratch/once.log")"
+done
+
+# The weights of the start, wanted again by a run that goes on: the same ones or none.
+rm -rf "$scratch/once"
+{ DIECAST_FAULT=kill9:rank=0:step=8 fit one once --save-every 5; } 2>/dev/null && verdict killed "it was not"
+fitted one once --save-every 5
+starts=$(grep -h '^weights of' "$scratch/once.log")
+verdict "weights of the start, resumed" "$(grep -q "^weights of $scratch/once/checkpoint-5: " <<<"$starts" || echo "$starts"
+    grep '^weights of the start' "$scratch/straight.log" | grep -qxFf - <<<"$starts" || echo "$starts"
+    cmp "$scratch"/{once,straight}/checkpoint-10/model.safetensors 2>&1)"
+fit one once --steps 12 --init-from none
+verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
+    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones have [0-9a-f]*: name those' \
+        "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
 # Several sets of parameters, each with its own rate, clipping and count of updates: the features' layer beside the
 # rest, the head by a schedule of its own every second step. Killed behind an update of the head that no checkpoint has.

@@ -237,6 +237,49 @@ static bool updated(int64_t step, int64_t total)
 //@ end
 /* ---- files of its own, finished weights ------------------------------------------------------ */
 
+static double stop_loss;
+
+
+/* Writes over the inputs of a step. */
+static double loss_of_any(void)
+{
+    objective_fill_any();
+    step_eval();
+    step_wait();
+    return *io.loss;
+}
+
+/* It wants the weights of the start every time. */
+static bool loaded(const Flags *f, const WeightFolders folder, bool start)
+{
+    note("weights of %s: %.9g", start ? "the start" : folder[0], loss_of_any());
+    stop_loss = f->stop_loss;
+    return !start;
+}
+
+static char *enough(const double *eval)
+{
+    if (eval[EVAL_loss] >= stop_loss)
+        return NULL;
+    return format("the validation's loss is %.4f (--stop-loss %g)", eval[EVAL_loss], stop_loss);
+}
+
+/* Of whole epochs and of the best. */
+static char *name(const Course *course, bool best)
+{
+    const CourseRow *last = &course->row[course->n - 1];
+    return last->whole || best ? format("epochs/%s_%lld", last->whole ? "epoch" : "best",
+                                        (long long)last->step) : NULL;
+}
+
+static char *named(const Flags *f, const char *path, const Course *course)
+{
+    char *table = course_csv(course), *file = format("%s.csv", strrchr(path, '/') + 1),
+         *folder = folder_join(f->out, "epochs"), *error = folder_replace_text(folder, file, table);
+    free(table), free(file), free(folder);
+    return error;
+}
+
 /* A line an epoch: steps done, mean of its training losses, that of the validation at its end. */
 static char *write_epochs(const char *folder, void *with)
 {
@@ -259,6 +302,7 @@ static char *write_epochs(const char *folder, void *with)
 static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
 {
     (void)folder;
+    loss_of_any();
     if (world.rank != 0)
         return NULL;
     char *path = folder_join(f->out, "regression"),
@@ -270,15 +314,13 @@ static char *write_own(const Flags *f, const WeightFolders folder, const Course 
 static void finished(const Flags *f, const WeightFolders folder)
 {
     (void)f, (void)folder;
-    objective_fill_any();
-    step_eval();
-    step_wait();
-    note("finished weights: %.9g", *io.loss);
+    note("finished weights: %.9g", loss_of_any());
 }
 
-static const char *const files[] = {"regression", NULL};
+static const char *const files[] = {"regression", "epochs", NULL};
 const ObjectiveHooks objective_hooks = {
 //@ if SET_head
     .updated = updated,
 //@ end
-    .write = write_own, .files = files, .dated = true, .finished = finished};
+    .loaded = loaded, .enough = enough, .write = write_own, .name = name, .named = named,
+    .files = files, .dated = true, .finished = finished};
