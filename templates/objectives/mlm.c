@@ -102,15 +102,15 @@ void objective_step(int64_t step, double *sum)
 
 /* ---- rows for people ------------------------------------------------------------------------- */
 
-static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
+static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
 {
     const Batch at = batch_at(micro);
     DataRow its;
-    if (row == B)
+    if (b == B)
         return false;
-    data_row(d, step, micro, row, &its);
+    data_row(d, step, micro, b, &its);
     snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
-    show_labels(to, &at, row, its.n, T, false);
+    show_labels(to, &at, b, at.lengths[b], T, false);
     return true;
 }
 
