@@ -47,17 +47,17 @@ typedef struct {
     int (*run)(const Flags *f, const WeightFolders folder);
 } ObjectiveUse;
 
-/* What an objective does beside the above; NULL: nothing. All ranks call each. After `updated` said so, and
- * after `loaded`, `write` and a validation, the inputs of a step are filled anew. */
+/* What an objective does beside the above; NULL: nothing. All ranks call each. After `updated` said
+ * so, and after `loaded`, `write` and a validation, the inputs of a step are filled anew. */
 typedef struct {
     const ObjectiveUse *use;     /* behind the last one of run NULL */
-    /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h). Objectives
-     * that have it are in the row OF(show, ...) of flags.def. */
+    /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
+     * Objectives that have it are in the row OF(show, ...) of flags.def. */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
     /* The weights are in, before the first step or --eval-only. start: those that the run begins
-     * with; else those of its checkpoint folder[0]. Returns whether it wants the former as well: then they
-     * are loaded (EXIT_MISMATCH unless they are the same as at the beginning), it is called with
-     * them, and those of the checkpoint come back. */
+     * with; else those of its checkpoint folder[0]. Returns whether it wants the former as well:
+     * then they are loaded (EXIT_MISMATCH unless they are the same as at the beginning), it is
+     * called with them, and those of the checkpoint come back. */
     bool (*loaded)(const Flags *f, const WeightFolders folder, bool start);
     /* After each update by step_train(), also one that was skipped, the step counted from 0, of
      * `total`: updates of sets by schedules of the objective's own. For each
@@ -66,18 +66,19 @@ typedef struct {
      * to. Returns whether inputs of a step were written over. */
     bool (*updated)(int64_t step, int64_t total);
     /* Why a validation with these values, EVAL_METRICS of all ranks, ends the run, for people and
-     * with the flag that decides; malloc'ed. NULL: it goes on. A function of the values and the flags:
-     * a run that is found with such a validation is over unless other flags are given. */
+     * with the flag that decides; malloc'ed. NULL: it goes on. A function of the values and the
+     * flags: a run that is found with such a validation is over unless other flags are given. */
     char *(*enough)(const double *eval);
     /* Writes files of its own into f->out, from rank 0: behind each row of the course, that is
-     * after each validation, at the end of each epoch and after the last step, then also when the
-     * run is found finished. So it may not depend on earlier calls, and replaces what is there,
-     * each folder or file at once: folder_replace() of runtime/files/folder.h; course_csv() makes a
-     * table of it. NULL, or a malloc'ed message; a failure ends the run only after the last step. */
+     * after each validation, at the end of each epoch and after the last step, then also when
+     * the run is found finished. So it may not depend on earlier calls, and replaces what is
+     * there, each folder or file at once: folder_replace() of runtime/files/folder.h;
+     * course_csv() makes a table of it. NULL, or a malloc'ed message; a failure ends the run
+     * only after the last step. */
     char *(*write)(const Flags *f, const WeightFolders folder, const Course *course);
-    /* Of the checkpoint that was saved at the last row of the course, best: after the best validation
-     * so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed; NULL: none. It stands there
-     * too, as long as nobody removes it, and --resume takes it. Rank 0 alone. */
+    /* Of the checkpoint that was saved at the last row of the course, best: after the best
+     * validation so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed; NULL: none. It
+     * stands there too, as long as nobody removes it, and --resume takes it. Rank 0 alone. */
     char *(*name)(const Course *course, bool best);
     /* Behind that, from rank 0; path: OUT/NAME. NULL, or a malloc'ed message, which is said. */
     char *(*named)(const Flags *f, const char *path, const Course *course);

@@ -161,8 +161,8 @@ static bool evaluate(Run *r, int64_t step)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* The checkpoint of that step, if it is of the course's last row, under a name of the objective's as
- * well. */
+/* The checkpoint of that step, if it is of the course's last row, under a name of the objective's
+ * as well. */
 static void name_checkpoint(Run *r, int64_t step)
 {
     const Course *c = &r->course;
@@ -247,8 +247,8 @@ static void folders_of(const Run *r, WeightFolders to)
     to[2] = c->source;
 }
 
-/* The weights are in: tells the objective; for one that wants them those that the run began with come
- * in between. */
+/* The weights are in: tells the objective; for one that wants them those that the run began with
+ * come in between. */
 static void tell_loaded(Run *r)
 {
     Checkpoints *c = &r->checkpoints;

@@ -1,4 +1,4 @@
-/* pack_show.c -- rows as the model sees them: tokens with their text, targets marked, documents apart.
+/* pack_show.c -- rows as the model sees them: tokens, their text, targets, documents apart.
  *
  * Keeps: nothing that data holds reaches the terminal as a control character. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* best.h -- what validations decide: which was the best so far, whether its checkpoint is there, and when
- * the run is over before its last step.
+/* best.h -- what validations decide: which was the best so far, whether its checkpoint is there,
+ * and when the run is over before its last step.
  *
  * Keeps: every rank has the same values; what is there, rank 0 knows. */
 #ifndef DIECAST_BEST_H
@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The metric of a validation that decides, NAN before any, and the step after which it was taken. */
+/* The metric of a validation that decides, NAN before any, and the step after which it was
+ * taken. */
 typedef struct {
     double value;
     int64_t step;
@@ -26,14 +27,15 @@ typedef struct {
 } Best;
 
 void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval));
-/* After a validation, with its values; that of step 0, before any training, does not count. Whether it is
- * the best. */
+/* After a validation, with its values; that of step 0, before any training, does not count. Whether
+ * it is the best. */
 bool best_see(Best *b, int64_t step, const double *value);
-/* Why the run is over, for people, malloc'ed: the last `patience` (0: any number) validations were not
- * better than the best, or the objective says so of the last one. NULL: it is not. */
+/* Why the run is over, for people, malloc'ed: the last `patience` (0: any number) validations were
+ * not better than the best, or the objective says so of the last one. NULL: it is not. */
 char *best_over(const Best *b, int64_t patience);
-/* Into what a checkpoint of `step` in out keeps, before it is written: b is then as it will be once
- * that checkpoint is there. trainer: best_metric and best_model_checkpoint of trainer_state.json. */
+/* Into what a checkpoint of `step` in out keeps, before it is written: b is then as it will be
+ * once that checkpoint is there. trainer: best_metric and best_model_checkpoint of
+ * trainer_state.json. */
 void best_save(Best *b, const char *out, int64_t step, cJSON *state, cJSON *trainer);
 void best_load(Best *b, const cJSON *state);
 

@@ -159,7 +159,8 @@ char *course_load(Course *c, const cJSON *state)
             c->sum[i] = NAN;     /* of this epoch's first steps nothing is known */
         return NULL;
     }
-    char *error = metrics_load(c->metrics->step, c->metrics->nstep, c->sum, json_get(course, "sum")),
+    const Metrics *m = c->metrics;
+    char *error = metrics_load(m->step, m->nstep, c->sum, json_get(course, "sum")),
          *where = error ? format("course.sum.%s", error) : NULL;
     cJSON_ArrayForEach(o, json_get(course, "rows")) {
         if (where || !c->keeps)

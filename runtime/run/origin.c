@@ -76,7 +76,8 @@ char *origin_mark(const Model *m)
 
 void origin_load_first(const Checkpoints *c, Model *m)
 {
-    const char *began = cJSON_GetStringValue(json_get(c->state, "began"));
+    const char *began = cJSON_GetStringValue(json_get(c->state, "began")),
+               *adapter = origin_folder(c->flags->adapter);
     load_base(c, m);
     load_adapter(c, m);
     char *now = origin_mark(m);
@@ -85,7 +86,7 @@ void origin_load_first(const Checkpoints *c, Model *m)
             "those it began with", c->found, began ? began : "unknown",
             c->base ? c->base : "random ones",
             m->adapter_json ? " and adapters " : "",
-            !m->adapter_json ? "" : origin_folder(c->flags->adapter) ? c->flags->adapter : "of the seed",
+            !m->adapter_json ? "" : adapter ? adapter : "of the seed",
             *c->flags->init_from ? "" : " (there is no --init-from)", now);
     free(now);
 }
@@ -109,7 +110,8 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m)
             folder_exists(f->out) ? "" : ", which is not there",
             !adapts ? "--init-from? (a model folder; none: random weights)"
             : f->given[FLAG_init_from]
-                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change nothing)"
+                ? "--adapter beside --init-from? (a PEFT folder; none: adapters that change "
+                  "nothing)"
                 : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change "
                   "nothing)");
     origin_choose(c, m);

@@ -1,4 +1,4 @@
-/* origin.h -- where the weights of a program come from: the seed, a model folder, adapters, a checkpoint.
+/* origin.h -- where a program's weights come from: the seed, a model folder, a checkpoint.
  *
  * In:    Checkpoints with its flags, found or not.
  * Keeps: nothing is taken that was not asked for; every rank has the same weights. */
@@ -9,20 +9,21 @@
 
 /* The value of a flag that names a folder; NULL: there is none to load. */
 const char *origin_folder(const char *value);
-/* Chooses what weights are laid on, c->base and c->source. EXIT_CONFIG where adapters have no model. */
+/* Chooses what weights are laid on, c->base and c->source. EXIT_CONFIG where adapters have no
+ * model. */
 void origin_choose(Checkpoints *c, const Model *m);
 /* Where they come from, for people; malloc'ed. */
 char *origin_words(const Checkpoints *c, const Model *m);
 /* Those to begin with, or where one was found those of the checkpoint. */
 void origin_load(Checkpoints *c, Model *m);
-/* Those that the run began with whose checkpoint was found: EXIT_MISMATCH unless their checksum is what
- * origin_mark() said then. */
+/* Those that the run began with whose checkpoint was found: EXIT_MISMATCH unless their checksum is
+ * what origin_mark() said then. */
 void origin_load_first(const Checkpoints *c, Model *m);
 /* Of the weights of now, for what a checkpoint keeps, under "began". */
 char *origin_mark(const Model *m);
 
-/* For uses of finished weights: finds the checkpoint of the run folder, or takes what the command line
- * names in its place. A checkpoint that is not there is no reason to take other weights:
+/* For uses of finished weights: finds the checkpoint of the run folder, or takes what the command
+ * line names in its place. A checkpoint that is not there is no reason to take other weights:
  * EXIT_NO_CKPT. Then origin_choose(). */
 void origin_finished(Checkpoints *c, const Flags *f, const Model *m);
 /* --export, --merge-lora: from rank 0. */

@@ -347,4 +347,5 @@ static void finished(const Flags *f, const WeightFolders folder)
 static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
 static const char *const files[] = {own_folder, NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .show = show, .write = write_own, .files = files, .dated = true, .finished = finished};
+    .use = uses, .show = show, .write = write_own, .files = files, .dated = true,
+    .finished = finished};
