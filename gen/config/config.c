@@ -451,7 +451,8 @@ Loc config_loc(Config *c, int field)
 const char *config_unread(Config *c)
 {
     for (int i = 0; i < NFIELDS; i++)
-        if (c->v[i].set && !was_read[i] && i != F_name && i != F_about)
+        if (c->v[i].set && !was_read[i] && i != F_name && i != F_about &&
+            !objective_owns(c->v[F_objective].s, field_row[i].path))     /* its host's, emitted */
             return field_row[i].path;
     return NULL;
 }

@@ -201,8 +201,8 @@ static Bound bound_of(Data *d, int64_t sample)
 
 static void print_bound(int64_t sample, const Bound *b)
 {
-    printf("{\"sample\": %lld, \"tokens\": %.0f, \"loglik\": %.9g, \"error\": ", (long long)sample,
-           b->tokens, b->value);
+    printf("{\"sample\": %lld, \"tokens\": %.0f, \"loglik\": %.9g, \"error\": ",
+           (long long)sample, b->tokens, b->value);
     printf(isfinite(b->error) ? "%.3g}\n" : "null}\n", b->error);
 }
 
@@ -232,8 +232,8 @@ static int loglik(const Flags *f, const WeightFolders folder)
                 print_bound(i + k, &all[k]);
         }
     }
-    note("%lld samples, %.0f tokens, %lld draws each: %.4f nats a token", (long long)d.n, sum.tokens,
-         (long long)of.val_draws, -sum.value / sum.tokens);
+    note("%lld samples, %.0f tokens, %lld draws each: %.4f nats a token", (long long)d.n,
+         sum.tokens, (long long)of.val_draws, -sum.value / sum.tokens);
     free(all);
     return EXIT_OK;
 }

@@ -1,0 +1,85 @@
+#!/bin/bash
+# Masked diffusion: runs against the same runs in PyTorch with the same masks (tests/oracle/mdm.py), where padding holds
+# another id than here; a killed run; what a model that knows nothing loses; likelihoods; what is refused.
+source "$(dirname "$0")/lib.sh"
+
+programs <<<"
+mdm_llada mdm_llada
+mdm_sft.2x1x4 mdm_sft gpus=2 batch.accum=1
+mdm_masked.bf16 mdm_masked precision=bf16
+"
+
+# ---- the reference, ranks, 16 bit --------------------------------------------------
+
+for name in mdm_llada mdm_sft.2x1x4; do
+    trained $name ${name%%.*} $name --save-every 6 --save-total-limit 0
+    compare $name reference $ref/${name%%.*} "$scratch/$name"
+done
+trained mdm_masked.bf16 mdm_masked mdm_masked.bf16
+compare mdm_masked.bf16 beginning $ref/mdm_masked "$scratch/mdm_masked.bf16" 4e-3
+
+# Killed where nothing is saved: the same bits.
+{ DIECAST_FAULT=kill9:rank=0:step=8 train mdm_llada mdm_llada killed --save-every 6; } 2>/dev/null &&
+    verdict killed "it was not"
+trained mdm_llada mdm_llada killed --save-every 6
+verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+compare resumed history "$scratch/mdm_llada" "$scratch/killed" 0
+for file in {model,optimizer}.safetensors; do
+    verdict "resumed bits $file" "$(cmp "$scratch"/{mdm_llada,killed}/checkpoint-15/$file 2>&1)"
+done
+
+# ---- what is known beforehand --------------------------------------------------
+
+# validated NAME CASE ARGS...: eval_loss and eval_error, also in $scratch/said
+validated() {
+    local name=$1 case=$ref/$2
+    shift 2
+    "$work/$name/run.sh" --eval-only --eval-data "$case/eval.safetensors" "$@" 2>"$scratch/log" |
+        sed 's/[{}",:]/ /g' | awk '{ for (i = 1; i < NF; i++) if ($i ~ /^eval_(loss|error)$/) print $(i + 1) }' |
+        tee "$scratch/said"
+}
+# weights that are 0 say each of 205 words alike: ln 205, whatever is hidden; by chance so much more or less as is told
+for name in mdm_llada mdm_sft.2x1x4; do
+    case=${name%%.*}
+    verdict "$name, equal words" "$(validated $name $case --init-from none --out "$scratch/none" --val-noise spread \
+        --val-draws 3 | awk 'NR == 1 && ($1 - log(205)) ^ 2 > 1e-12; END { if (NR != 2) print "no loss" }'
+        grep '^rank .*error' "$scratch/log")"
+done
+verdict "equal words, by chance" "$(validated mdm_llada mdm_llada --init-from none --out "$scratch/none" \
+    --val-noise random --val-draws 400 | tr '\n' ' ' |
+    awk '!($2 > 0.01 && $2 < 0.2 && ($1 - log(205)) ^ 2 < 16 * $2 ^ 2)')"
+# what two ways to hide tell of trained weights
+verdict "two estimates of one loss" "$(for how in "random --val-draws 400" "spread --val-draws 60"; do
+    # shellcheck disable=SC2086
+    validated mdm_llada mdm_llada --out "$scratch/mdm_llada" --val-noise $how; done | tr '\n' ' ' |
+    awk '!($2 > 0 && $4 > 0 && $4 < $2 && ($1 - $3) ^ 2 < 16 * ($2 ^ 2 + $4 ^ 2)) { print }
+        END { if (NF != 4) print "no losses" }')"
+
+# A line a sample, of its answer's tokens, with the draws of every number of them.
+said=$("$work/mdm_sft.2x1x4/run.sh" --loglik $ref/mdm_sft/eval.safetensors --init-from none \
+    --out "$scratch/none" 2>"$scratch/log")
+verdict "likelihoods" "$(sed 's/[{}",:]/ /g' <<<"$said" |
+    awk '($2 != NR - 1) || ($6 + $4 * log(205)) ^ 2 > 1e-8 || $8 > 1e-4
+    END { if (NR != 9) print NR, "lines" }'
+    grep -q '^9 samples, .* tokens, 128 draws each: 5.3230 nats a token$' "$scratch/log" || tail -n 1 "$scratch/log")"
+verdict "likelihoods of trained weights" "$("$work/mdm_sft.2x1x4/run.sh" --loglik $ref/mdm_sft/eval.safetensors \
+    --out "$scratch/mdm_sft.2x1x4" 2>"$scratch/log" | sed 's/[{}",:]/ /g' |
+    awk '!($6 < 0 && $8 < 0.3 * -$6) { print } { sum += $6; n += $4 }
+        END { if (NR != 9 || !(sum / n > -5.3)) print NR, sum / n }')"
+
+# ---- refused --------------------------------------------------
+
+refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
+    local program=$1 name=$2 code=$3 text=$4 line
+    shift 4
+    line=$("$work/$program/run.sh" --out "$scratch/none" --init-from none "$@" 2>&1)
+    set -- $?
+    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank .*:' <<<"$line")" = 1 ] &&
+        grep -q -- "$text" <<<"$line" || echo "exit $1: $line")"
+}
+sed 's/"mask_id":"4"/"mask_id":"7"/' $ref/mdm_llada/tokens.safetensors >"$scratch/hidden.safetensors"
+refused mdm_llada "another mask than the model's" 83 "token 7 .* hides words, of the model token 4" \
+    --data "$scratch/hidden.safetensors"
+refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the token 7 at place [0-9]*, which hides" \
+    --data "$scratch/hidden.safetensors"
+exit $failed

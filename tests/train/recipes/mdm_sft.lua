@@ -1,0 +1,5 @@
+-- Masked diffusion of answers, over all their tokens; settings of tests/oracle/mdm.py.
+return extend(use "mdm_llada", {
+    mdm = { mode = "sft", norm = "tokens", random_length = 0 },
+    run = { seed = 7, val_draws = 3, val_noise = "spread" },
+})
