@@ -1,6 +1,8 @@
-/* objective.c -- dpo on the host: pairs of answers, the reference's view of them, validation.
+/* objective.c -- dpo on the host: pairs of answers, the reference, validation, answers for people.
 //@ head
  */
+#define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,39 +10,76 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/dpo.h"              // entries of io.stats
+#include "runtime/dpo.h"              // what io.stats holds
+#include "runtime/files/folder.h"     // OUT/results
+#include "runtime/files/json.h"
+#include "runtime/model/hf.h"         // OUT/workspace
+#include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/answers.h"      // answers to prompts
+#include "runtime/run/continuation.h" // --sample
+#include "runtime/run/reference.h"    // log-probabilities by the first weights
+#include "runtime/run/origin.h"       // which weights those are
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, S, T, N, V, ...
 #include "step.h"                     // io, model
 
 //@ metrics
 
-enum { ANSWERS = 2 };            // of a pair: sequences 2i, chosen, and 2i + 1, rejected
-
+/* Of pair i of a micro-batch rows 2 i and 2 i + 1. */
+enum { CHOSEN, REJECTED, ANSWERS };
 static const char *const parts[] = {"chosen", "rejected", NULL};
-static uint64_t seed;
-static int32_t pad;              /* what follows an answer in its row */
+
+/* What --data are divided into, each read in the order of the files. */
+typedef enum { TRAIN, TEST, VALIDATION, GROUPS } Group;
+static const char *const group_name[GROUPS] = {"train", "test", "validation"};
+static Data group[GROUPS];       /* n 0: there is none */
+
 //@ if reference
-/* Of what is trained and validated on; (samples, 2): log-probabilities by the first weights. */
-static const Data *opened[2];
-static float *reference[2];
+/* Log-probabilities of the answers of all records of --data, and of --eval-data. */
+enum { OF_DATA, OF_EVAL_DATA, REFERENCES };
+static Reference reference[REFERENCES];
+
 //@ end
+static const Flags *flags;
+static int32_t pad;              /* what follows an answer in its row */
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* --data are 0.85, 0.10 and the rest: to train on, to test and to validate; with --eval-data or
+ * another share for validation there is no test. */
+static DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = parts, .targets = N,
+                          .own_targets = true, .split = {0.85, 0.10}, .whole = true};
+static const double eval_share = 0.05;   /* --eval-share, where nobody says otherwise */
+
+static void open_groups(const Data *train, const Data *eval)
+{
+    const bool trains = records_train(flags), evaluates = records_validate(flags),
+               divided = trains && evaluates && !*flags->eval_data;
+    if (trains)
+        data_view(&group[TRAIN], train, 0, train->n, &model, &shape);
+    if (divided && eval->base > train->n)
+        data_view(&group[TEST], train, train->n, eval->base - train->n, &model, &shape);
+    if (evaluates)
+        data_view(&group[VALIDATION], eval, eval->base, eval->n, &model, &shape);
+//@ if reference
+    if (trains)
+        data_view(&reference[OF_DATA].all, train, 0, divided ? eval->base + eval->n : train->n,
+                  &model, &shape);
+    if (evaluates && !divided)
+        data_view(&reference[OF_EVAL_DATA].all, eval, 0, eval->n, &model, &shape);
+//@ end
+}
+
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .targets = N, .parts = parts,
-                          .whole = true, .split = {0.85, 0.10}};
-    const RecordRules rules = {0};
-    seed = (uint64_t)f->seed;
-    records_open(f, &model, &of, &rules, train, eval);
-    const Data *d = records_train(f) ? train : eval;
-//@ if reference
-    opened[0] = records_train(f) ? train : NULL;
-    opened[1] = records_validate(f) ? eval : NULL;
-//@ end
-    pad = (records_train(f) || records_validate(f)) && d->pad_id >= 0 ? (int32_t)d->pad_id : 0;
+    const RecordRules rules = {.format = "pairs", .system = *f->system ? f->system : NULL};
+    flags = f;
+    if (f->eval_share != eval_share)
+        memset(shape.split, 0, sizeof shape.split);
+    records_open(f, &model, &shape, &rules, train, eval);
+    open_groups(train, eval);
+    const Data *any = records_train(f) ? train : eval;
+    pad = any->pad_id < 0 ? 0 : (int32_t)any->pad_id;
 }
 
 /* Weights mean something only with the ids they were trained on. */
@@ -51,7 +90,7 @@ void objective_suit(const WeightFolders folder, const Data *records)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Of all ranks: pairs, by which the loss is divided, and tokens that are not padding. */
+/* Of all ranks: pairs, by which the loss is divided; tokens that are not padding. */
 typedef struct {
     int64_t pairs, tokens;
 } Counts;
@@ -72,102 +111,65 @@ static void set_counts(int64_t step, Counts c)
     *io.scale = c.pairs ? (float)(1.0 / (double)c.pairs) : 0;
 }
 
-/* The tokens of an answer behind its prompt, and padding: row b of a micro-batch. */
-static void fill_row(const Batch *to, int64_t b, const DataRow *row)
+//@ if reference
+static float reference_of(const Data *d, int64_t sample, int answer)
 {
-    int32_t *token = to->tokens + b * T, *label = to->target_of + b * T;
-    for (int64_t t = 0; t < T; t++) {
-        token[t] = t < row->n ? row->token[t] : pad;
-        label[t] = t + 1 < row->n && (!row->mask || row->mask[t + 1]) ? row->token[t + 1] : -1;
-    }
+    const bool other = d->file == reference[OF_EVAL_DATA].all.file;
+    const float *value = reference[other ? OF_EVAL_DATA : OF_DATA].value;
+    return value ? value[(d->base + sample) * ANSWERS + answer] : 0;
 }
 
-static void fill_tokens(Data *d, int64_t step, int64_t micro)
-{
-    const Batch to = batch_at(micro);
-    for (int64_t b = 0; b < B; b++) {
-        DataRow row = {0};
-        if (!data_part(d, step, micro, b / ANSWERS, (int)(b % ANSWERS), &row))
-            row.n = 0;
-        fill_row(&to, b, &row);
-//@ if reference
-        to.reference[b] = row.n ? reference[d->eval][ANSWERS * row.sample + b % ANSWERS] : 0;
 //@ end
+/* Row b: the n tokens of a prompt and its answer, whose tokens are the targets; mask NULL: all from
+ * place `from` on. */
+static void set_row(const Batch *to, int64_t b, const int32_t *token, const uint8_t *mask,
+                    int64_t from, int64_t n)
+{
+    int32_t *row = to->tokens + b * T, *target = to->target_of + b * T;
+    for (int64_t t = 0; t < T; t++) {
+        bool answer = t + 1 < n && (mask ? mask[t + 1] != 0 : t + 1 >= from);
+        row[t] = t < n ? token[t] : pad;
+        target[t] = answer ? token[t + 1] : -1;
     }
-    data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
 }
 
 typedef struct {
     Data *d;
-    int64_t step;
+    int64_t step, micro;
 } Fill;
 
-static void fill_micro(void *fill, int64_t micro)
+static void fill_pair(void *fill, int64_t i)
 {
-    Data *d = ((const Fill *)fill)->d;
-    const int64_t step = ((const Fill *)fill)->step;
-    fill_tokens(d, step, micro);
-//@ if noise
-    data_noise(io.noise[micro], seed, step, ANSWERS * data_sample0(d, step, micro));
-//@ end
-}
-
+    const Fill *f = fill;
+    const Batch to = batch_at(f->micro);
+    for (int k = 0; k < ANSWERS; k++) {
+        const int64_t b = i * ANSWERS + k;
+        DataRow row = {.n = 0};
+        bool there = data_part(f->d, f->step, f->micro, i, k, &row);
+        set_row(&to, b, row.token, row.mask, 0, there ? row.n : 0);
 //@ if reference
-/* The pairs from a place on, counted through all steps, as micro-batch 0: their answers' scores. */
-static void score_pairs(Data *all, int64_t place, float *to)
-{
-    const Batch at = batch_at(0);
-    DataRow row[B];
-    for (int64_t b = 0; b < B; b++) {
-        int64_t p = place + b / ANSWERS;
-        if (!data_part_of_step(all, p / all->G, p % all->G, (int)(b % ANSWERS), &row[b]))
-            row[b].n = 0;
-        fill_row(&at, b, &row[b]);
-    }
-    data_gather(at.target_of, B * T, at.target_rows, at.labels, N);
-    step_score();
-    step_wait();
-    for (int64_t b = 0; b < B; b++)
-        if (row[b].n)
-            to[ANSWERS * row[b].sample + b % ANSWERS] = io.score[b];
-}
-
-/* Every sample of d by the weights as they are, (samples, 2); malloc'ed. Writes over
- * micro-batch 0. */
-static float *score_all(const Data *d)
-{
-    Data all = *d;
-    all.whole = false;
-    float *to = calloc((size_t)(ANSWERS * d->n), sizeof *to);
-    if (!to)
-        die(EXIT_INTERNAL, "out of memory for the reference's log-probabilities");
-    const int64_t places = data_steps_per_epoch(&all) * all.G;
-    for (int64_t p = 0; p < places; p += S)
-        score_pairs(&all, p, to);
-    return to;
-}
-
-/* Before the first step: later weights are not the reference. */
-static void make_reference(int64_t step)
-{
-    if (reference[0] || reference[1])
-        return;
-    if (step)
-        die(EXIT_NO_CKPT, "the log-probabilities of the reference are those of the first weights, "
-            "which are gone: train anew, --force");
-    for (int i = 0; i < 2; i++)
-        if (opened[i])
-            reference[i] = score_all(opened[i]);
-}
+        to.reference[b] = there ? reference_of(f->d, row.sample, k) : 0;
 //@ end
+    }
+}
+
+/* Pairs of a micro-batch of this rank. */
+static void fill_micro(Data *d, int64_t step, int64_t micro)
+{
+    const Batch to = batch_at(micro);
+    data_order(d, step);
+    workers_run(S, fill_pair, &(Fill){d, step, micro});
+    data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
+//@ if noise
+    data_noise(io.noise[micro], (uint64_t)flags->seed, step, ANSWERS * data_sample0(d, step, micro));
+//@ end
+}
 
 void objective_fill(Data *d, int64_t step)
 {
-//@ if reference
-    make_reference(step);
-//@ end
     set_counts(step, (Counts){d->G, data_tokens(d, step)});
-    workers_run(model.accum, fill_micro, &(Fill){d, step});
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        fill_micro(d, step, micro);
 }
 
 /* A token of no meaning. */
@@ -179,8 +181,8 @@ static int32_t any_token(int64_t n)
 /* Whole rows, as many targets as there may be, evenly spread. */
 void objective_fill_any(void)
 {
-    const int64_t rows = B * T, all = model.accum * model.ranks;
-    set_counts(0, (Counts){S * all, rows * all});
+    const int64_t rows = B * T;
+    set_counts(0, (Counts){S * model.accum * model.ranks, objective_work()});
     for (int64_t micro = 0; micro < model.accum; micro++) {
         const Batch to = batch_at(micro);
         for (int64_t i = 0; i < rows; i++) {
@@ -191,10 +193,10 @@ void objective_fill_any(void)
         data_gather(to.target_of, rows, to.target_rows, to.labels, N);
 //@ if reference
         for (int64_t b = 0; b < B; b++)
-            to.reference[b] = -5;
+            to.reference[b] = 0;
 //@ end
 //@ if noise
-        data_noise(io.noise[micro], seed, 0, micro * B);
+        data_noise(io.noise[micro], 0, 0, micro * B);
 //@ end
     }
 }
@@ -204,52 +206,583 @@ int64_t objective_work(void)
     return B * T * model.accum * model.ranks;
 }
 
-/* What io.stats has of pairs, as the metrics of a step. */
+/* What metrics have of pairs: the entry `of` of io.stats, less the entry `less`. */
+static const struct {
+    int step, eval, of, less;    /* less negative: nothing */
+} told[] = {
+    {STEP_margin, EVAL_margin, DPO_REWARD_CHOSEN, DPO_REWARD_REJECTED},
+    {STEP_accuracy, EVAL_accuracy, DPO_ACCURATE, -1},
+    {STEP_reward_chosen, EVAL_reward_chosen, DPO_REWARD_CHOSEN, -1},
+    {STEP_reward_rejected, EVAL_reward_rejected, DPO_REWARD_REJECTED, -1},
+    {STEP_policy_chosen, EVAL_policy_chosen, DPO_POLICY_CHOSEN, -1},
+    {STEP_policy_rejected, EVAL_policy_rejected, DPO_POLICY_REJECTED, -1},
+    {STEP_reference_chosen, EVAL_reference_chosen, DPO_REFERENCE_CHOSEN, -1},
+    {STEP_reference_rejected, EVAL_reference_rejected, DPO_REFERENCE_REJECTED, -1},
+    {STEP_pairs, EVAL_pairs, DPO_PAIRS, -1}};
+enum { TOLD = sizeof told / sizeof *told };
+
+static double told_of(int i)
+{
+    return io.stats[told[i].of] - (told[i].less < 0 ? 0 : io.stats[told[i].less]);
+}
+
 void objective_step(int64_t step, double *sum)
 {
-    const Counts *c = &counted[step % 2];
-    const double *s = io.stats;
     sum[STEP_loss] = *io.loss;
-    sum[STEP_margin] = s[DPO_REWARD_CHOSEN] - s[DPO_REWARD_REJECTED];
-    sum[STEP_accuracy] = s[DPO_ACCURATE];
-    sum[STEP_reward_chosen] = s[DPO_REWARD_CHOSEN];
-    sum[STEP_reward_rejected] = s[DPO_REWARD_REJECTED];
-    sum[STEP_policy_chosen] = s[DPO_POLICY_CHOSEN];
-    sum[STEP_policy_rejected] = s[DPO_POLICY_REJECTED];
-    sum[STEP_reference_chosen] = s[DPO_REFERENCE_CHOSEN];
-    sum[STEP_reference_rejected] = s[DPO_REFERENCE_REJECTED];
-    sum[STEP_pairs] = s[DPO_PAIRS];
-    sum[STEP_tokens] = world.rank == 0 ? (double)c->tokens : 0;
+    for (int i = 0; i < TOLD; i++)
+        sum[told[i].step] = told_of(i);
+    sum[STEP_tokens] = world.rank == 0 ? (double)counted[step % 2].tokens : 0;
+}
+
+/* --show N: rows 2 i and 2 i + 1 are the answers to one prompt. */
+static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
+{
+    const Batch at = batch_at(micro);
+    DataRow own;
+    if (row >= B || !data_part(d, step, micro, row / ANSWERS, (int)(row % ANSWERS), &own))
+        return false;
+    snprintf(to->about, sizeof to->about, "sample %lld, %s", (long long)(d->base + own.sample),
+             parts[row % ANSWERS]);
+    show_labels(to, &at, row, own.n, T, true);
+    return true;
 }
 
 /* ---- validation ------------------------------------------------------------------------------ */
 
-void objective_validate(Data *d, int64_t batches, double *sum)
+/* This rank's sums of the first batches, at most of all. */
+static void evaluate(Data *d, int64_t batches, double *sum)
 {
+    const int64_t most = data_steps_per_epoch(d);
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
-//@ if reference
-    if (!reference[1])
-        die(EXIT_NO_CKPT, "the log-probabilities of the reference are those of the first weights: "
-            "this program validates while it trains");
-//@ end
-    for (int64_t b = 0; b < batches; b++) {
-        fill_micro(&(Fill){d, b}, 0);
+    for (int64_t b = 0; b < batches && b < most; b++) {
+        fill_micro(d, b, 0);
         step_eval();
         step_wait();
-        const double *s = io.stats;
+        comm_advance();
         sum[EVAL_loss] += *io.loss;
-        sum[EVAL_margin] += s[DPO_REWARD_CHOSEN] - s[DPO_REWARD_REJECTED];
-        sum[EVAL_accuracy] += s[DPO_ACCURATE];
-        sum[EVAL_reward_chosen] += s[DPO_REWARD_CHOSEN];
-        sum[EVAL_reward_rejected] += s[DPO_REWARD_REJECTED];
-        sum[EVAL_policy_chosen] += s[DPO_POLICY_CHOSEN];
-        sum[EVAL_policy_rejected] += s[DPO_POLICY_REJECTED];
-        sum[EVAL_reference_chosen] += s[DPO_REFERENCE_CHOSEN];
-        sum[EVAL_reference_rejected] += s[DPO_REFERENCE_REJECTED];
-        sum[EVAL_pairs] += s[DPO_PAIRS];
+        for (int i = 0; i < TOLD; i++)
+            sum[told[i].eval] += told_of(i);
         sum[EVAL_samples] += (double)data_rows(d, b, 0);
         sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, b) : 0;
     }
 }
 
-const ObjectiveHooks objective_hooks = {0};
+/* Of records that are trained on as many. */
+void objective_validate(Data *d, int64_t batches, double *sum)
+{
+    double train[EVAL_METRICS] = {0};
+    if (group[TRAIN].n)
+        evaluate(&group[TRAIN], batches, train);
+    evaluate(d, batches, sum);
+    sum[EVAL_train_loss] = train[EVAL_loss];
+    sum[EVAL_train_margin] = train[EVAL_margin];
+    sum[EVAL_train_accuracy] = train[EVAL_accuracy];
+    sum[EVAL_seen] = train[EVAL_pairs];
+}
+
+/* --stop-margin X */
+static char *enough(const double *eval)
+{
+    const double most = flags->stop_margin;
+    const bool train = eval[EVAL_train_margin] > most;
+    if (!(most > 0) || !(train || eval[EVAL_margin] > most))
+        return NULL;
+    return format("the margin of %s is %.4g (--stop-margin %g)", train ? "training" : "validation",
+                  eval[train ? EVAL_train_margin : EVAL_margin], most);
+}
+
+/* Values of each group, all ranks; as many batches as validations have. */
+static void evaluate_groups(double value[GROUPS][EVAL_METRICS])
+{
+    for (int g = 0; g < GROUPS; g++) {
+        memset(value[g], 0, sizeof value[g]);
+        if (!group[g].n)
+            continue;
+        evaluate(&group[g], flags->eval_batches ? flags->eval_batches : INT64_MAX, value[g]);
+        comm_allreduce_double(value[g], EVAL_METRICS);
+        metrics_values(objective_metrics.eval, EVAL_METRICS, value[g]);
+    }
+}
+
+static void say_groups(const char *when, double value[GROUPS][EVAL_METRICS])
+{
+    for (int g = 0; g < GROUPS; g++)
+        if (group[g].n)
+            note("%s training: %s, %.0f pairs: loss %.6f  margin %.4f  accuracy %.3f", when,
+                 group_name[g], value[g][EVAL_pairs], value[g][EVAL_loss], value[g][EVAL_margin],
+                 value[g][EVAL_accuracy]);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* The logits behind a token at a place; the places before it were asked for. */
+static const float *logits_behind(int32_t token, int64_t place)
+{
+    *io.token = token;
+    *io.place = (int32_t)place;
+    step_decode();
+    step_wait();
+    comm_advance();
+    return io.logits;
+}
+
+static const Decoder decoder = {.places = T, .vocab = V, .logits = logits_behind};
+
+/* The first records of a group that are shown with answers. */
+static const int examples[GROUPS] = {[TEST] = 5, [VALIDATION] = 3};
+
+static int64_t examples_of(Group g)
+{
+    return group[g].n < examples[g] ? group[g].n : examples[g];
+}
+
+static Answers answers_by(const Tokenizer *t)
+{
+    return (Answers){.by = &decoder, .t = t, .how = continuation_sampling(flags)};
+}
+
+/* The tokenizer of the records; NULL, and that is said: there is none. */
+static Tokenizer *find_tokenizer(const Flags *f, const WeightFolders folder, const char *without)
+{
+    const Data *d = group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION];
+    Tokenizer *t = vocabulary_of_data(d, records_tokenizer(f), folder, WEIGHT_FOLDERS);
+    if (!t)
+        note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "
+             "%s; --tokenizer FILE names it", d->tokenizer, without);
+    return t;
+}
+
+/* ---- of the first weights -------------------------------------------------------------------- */
+
+/* What is computed of the weights that the run begins with stays in OUT/.reference_cache/. */
+static const char start_file[] = "start.json";
+
+static cJSON *start;             /* what that holds; of rank 0 */
+
+//@ if reference
+/* Log-probabilities of both answers to each prompt of a batch. */
+static const float *score(Data *d, int64_t batch)
+{
+    fill_micro(d, batch, 0);
+    step_score();
+    step_wait();
+    return io.score;
+}
+
+/* Finds or computes it; whether it is there. first: the weights are the first ones. */
+static bool find_reference(Reference *r, const char *weights, bool first)
+{
+    r->width = ANSWERS;
+    r->score = score;
+    r->made = format("@DPO_LOGP@ of an answer, %s, T=%d", model.precision, T);
+    if (!reference_load(r, flags->out, weights) && first)
+        reference_make(r, flags->eval_only ? NULL : flags->out, weights);
+    return r->value;
+}
+
+//@ end
+/* Which weights the run of a checkpoint began with, malloc'ed; NULL: it does not say. */
+static char *began_with(const char *checkpoint)
+{
+    char *error = NULL;
+    cJSON *all = folder_read_own(checkpoint, "train_state.json", 1 << 28, &error);
+    const char *mark = cJSON_GetStringValue(json_get(json_get(all, "state"), "began"));
+    char *copy = mark ? format("%s", mark) : NULL;
+    cJSON_Delete(all);
+    free(error);
+    return copy;
+}
+
+/* What start.json depends on beside the weights; malloc'ed. */
+static char *start_key(void)
+{
+    const Sampling s = continuation_sampling(flags);
+    char *train = group[TRAIN].n ? data_fingerprint(&group[TRAIN]) : format("none"),
+         *eval = group[VALIDATION].n ? data_fingerprint(&group[VALIDATION]) : format("none"),
+         *key = format("%s; %s; %lld to test on; --temperature %.9g --top-p %.9g --seed %llu "
+                       "--max-new-tokens %lld --eval-batches %lld", train, eval,
+                       (long long)group[TEST].n, s.temperature, s.top_p, (unsigned long long)s.seed,
+                       (long long)s.most, (long long)flags->eval_batches);
+    free(train), free(eval);
+    return key;
+}
+
+static cJSON *groups_json(double value[GROUPS][EVAL_METRICS])
+{
+    cJSON *all = cJSON_CreateObject();
+    for (int g = 0; g < GROUPS; g++) {
+        if (!group[g].n)
+            continue;
+        cJSON *of = cJSON_AddObjectToObject(all, group_name[g]);
+        json_add_float(of, "loss", value[g][EVAL_loss]);
+        for (int i = 0; i < TOLD; i++)
+            json_add_float(of, objective_metrics.eval[told[i].eval].name, value[g][told[i].eval]);
+    }
+    return all;
+}
+
+static char *save_own(const char *folder, const char *name, const cJSON *json)
+{
+    char *in = folder_join(flags->out, folder), *path = folder_join(in, name),
+         *text = folder_json_text(json), *error = folder_make_parents(path);
+    if (!error)
+        error = folder_replace_text(in, name, text);
+    free(path), free(in), free(text);
+    return error;
+}
+
+/* Rank 0 reads it; whether it is there and of these weights, NULL: any. */
+static bool load_start(const char *weights)
+{
+    char *folder = folder_join(flags->out, REFERENCE_FOLDER), *error = NULL, *key = start_key();
+    bool there = false;
+    if (world.rank == 0) {
+        cJSON *all = folder_read_own(folder, start_file, 1 << 28, &error);
+        const char *mark = cJSON_GetStringValue(json_get(all, "weights")),
+                   *of = cJSON_GetStringValue(json_get(all, "of"));
+        there = mark && of && (!weights || !strcmp(mark, weights)) && !strcmp(of, key) &&
+                json_get(all, "before") && json_get(all, "answers");
+        start = there ? all : NULL;
+        if (!there)
+            cJSON_Delete(all);
+    }
+    comm_broadcast(&there, sizeof there, 0);
+    free(folder), free(error), free(key);
+    return there;
+}
+
+/* The weights of now, before training: values, and answers to the first records. */
+static void make_start(const Flags *f, const WeightFolders folder, const char *weights)
+{
+    double value[GROUPS][EVAL_METRICS];
+    char *key = start_key();
+    evaluate_groups(value);
+    say_groups("before", value);
+    Tokenizer *t = find_tokenizer(f, folder, "nothing is answered");
+    start = cJSON_CreateObject();
+    cJSON_AddStringToObject(start, "weights", weights);
+    cJSON_AddStringToObject(start, "of", key);
+    cJSON_AddItemToObject(start, "before", groups_json(value));
+    cJSON *all = cJSON_AddObjectToObject(start, "answers");
+    const Answers by = answers_by(t);
+    for (int g = 0; t && g < GROUPS; g++)
+        cJSON_AddItemToObject(all, group_name[g], answers_list(&by, &group[g], examples_of(g)));
+    char *error = world.rank == 0 ? save_own(REFERENCE_FOLDER, start_file, start) : NULL;
+    if (error)
+        die(EXIT_IO, "%s", error);
+    if (t)
+        tokenizer_free(t);
+    free(key);
+}
+
+//@ unless DPO_REFERENCE=none
+/* The weights are their own reference: all rewards are 0, whatever the rule. */
+static void check_start(void)
+{
+    const bool exact = !strcmp(model.precision, "fp32");
+    const DpoRule rule = {
+//@ end
+//@ if DPO_LOSS=ipo
+        .loss = DPO_IPO,
+//@ end
+//@ unless DPO_LOSS=ipo
+        .loss = DPO_SIGMOID,
+//@ end
+//@ unless DPO_REFERENCE=none
+        .beta = @DPO_BETA@, .smoothing = @DPO_SMOOTHING@, .margin = @DPO_MARGIN@, .shift = 1};
+    double v[EVAL_METRICS];
+    float coef[ANSWERS];
+    evaluate(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION], 1, v);
+    comm_allreduce_double(v, EVAL_METRICS);
+    metrics_values(objective_metrics.eval, EVAL_METRICS, v);
+    const double want = dpo_pair(coef, &rule, &(DpoPair){0}), within = exact ? 1e-5 : 1e-2,
+                 size = 1 + fabs(v[EVAL_policy_chosen]) + fabs(v[EVAL_policy_rejected]);
+    if (!(fabs(v[EVAL_loss] - want) <= within * size * (1 + want)) ||
+        !(fabs(v[EVAL_margin]) <= within * size))
+        die(EXIT_MISMATCH, "before the first step the weights are their own reference, so the loss "
+            "has to be %.7g and the margin 0, but they are %.7g and %.7g: is %s/%s of these "
+            "weights? without it it is made anew", want, v[EVAL_loss], v[EVAL_margin], flags->out,
+            REFERENCE_FOLDER);
+    note("before the first step: loss %.7g, margin %.3g, as the weights are their own reference",
+         v[EVAL_loss], v[EVAL_margin]);
+}
+
+//@ end
+static double loaded_at;         /* clock */
+
+/* Returns whether something is missing that only the first weights tell. */
+static bool loaded(const Flags *f, const WeightFolders folder, bool first)
+{
+    const bool trains = !f->eval_only;
+    bool missing = false;
+    if (f->bench_steps)
+        return false;
+//@ if DPO_REFERENCE=adapter_off
+    if (folder[1] && first)
+        die(EXIT_CONFIG, "--adapter %s: of this program the reference is the model without adapters, "
+            "which is not what training begins with; take gen %s dpo.reference=cache, or merge them "
+            "before: --merge-lora", folder[1], model_words(&model, "dpo.reference"));
+//@ end
+    char *weights = first ? origin_mark(&model) : began_with(folder[0]);
+//@ if reference
+    for (int i = 0; i < REFERENCES; i++)
+        if (reference[i].all.n && !reference[i].value)
+            missing = !find_reference(&reference[i], weights, first) || missing;
+//@ end
+    if (trains && !start && !load_start(weights)) {
+        if (first)
+            make_start(f, folder, weights);
+        missing = missing || !first;
+    }
+//@ unless DPO_REFERENCE=none
+    if (first)
+        check_start();
+//@ end
+    loaded_at = clock_seconds();
+    free(weights);
+    return missing;
+}
+
+/* ---- files of its own ------------------------------------------------------------------------ */
+
+static const char results[] = "results";
+
+/* A number of a row that was validated. */
+static const struct {
+    const char *name;
+    int eval;
+} column[] = {
+    {"train_loss", EVAL_train_loss},           {"val_loss", EVAL_loss},
+    {"train_margin", EVAL_train_margin},       {"val_margin", EVAL_margin},
+    {"train_accuracy", EVAL_train_accuracy},   {"val_accuracy", EVAL_accuracy},
+    {"policy_chosen", EVAL_policy_chosen},     {"policy_rejected", EVAL_policy_rejected},
+    {"reference_chosen", EVAL_reference_chosen},
+    {"reference_rejected", EVAL_reference_rejected}};
+enum { COLUMNS = sizeof column / sizeof *column };
+
+/* A row a validation; tokens: of both answers that were trained on until then. */
+static char *table(const Course *course)
+{
+    char *text = NULL;
+    size_t n;
+    double before = 0;           /* tokens of the epochs that are over */
+    FILE *to = open_memstream(&text, &n);
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for a table of the run");
+    fputs("epoch,step,tokens", to);
+    for (int i = 0; i < COLUMNS; i++)
+        fprintf(to, ",%s", column[i].name);
+    fputc('\n', to);
+    for (int64_t i = 0; i < course->n; i++) {
+        const CourseRow *r = &course->row[i];
+        const double own = r->step ? r->step_value[STEP_tokens] : 0;
+        if (r->validated) {
+            fprintf(to, "%.9g,%lld,%.0f", (double)r->step / (double)course->per_epoch,
+                    (long long)r->step, before + own);
+            for (int k = 0; k < COLUMNS; k++)
+                fprintf(to, ",%.9g", r->eval_value[column[k].eval]);
+            fputc('\n', to);
+        }
+        before += r->whole ? own : 0;
+    }
+    if (fclose(to))
+        die(EXIT_INTERNAL, "out of memory for a table of the run");
+    return text;
+}
+
+/* OUT/results/NAME. */
+static char *write_result(const char *name, const char *text)
+{
+    char *in = folder_join(flags->out, results), *path = folder_join(in, name),
+         *error = folder_make_parents(path);
+    if (!error)
+        error = folder_replace_text(in, name, text);
+    free(in), free(path);
+    return error;
+}
+
+static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+{
+    (void)f, (void)folder;
+    if (world.rank != 0)
+        return NULL;
+    char *text = table(course), *error = write_result("dpo.csv", text);
+    free(text);
+    return error;
+}
+
+/* The first records of a group with the answers of both. */
+static void write_examples(const Tokenizer *t, Group g, const char *name)
+{
+    const Answers by = answers_by(t);
+    const cJSON *theirs = json_get(json_get(start, "answers"), group_name[g]);
+    char *text = answers_text(&by, &group[g], examples_of(g), theirs),
+         *error = world.rank == 0 ? write_result(name, text) : NULL;
+    if (error)
+        die(EXIT_IO, "%s", error);
+    free(text);
+}
+
+/* OUT/workspace/NAME_fine-tuned: what transformers or PEFT load. */
+static void write_model(const Flags *f, const WeightFolders folder)
+{
+    char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name),
+         *error = folder_make_parents(path), *has = folder_join(path, "tokenizer.json");
+    if (error)
+        die(EXIT_IO, "%s", error);
+    if (model.adapter_json)
+        hf_save_adapter(&model, path, folder[2]);
+    else
+        hf_save(&model, path, folder[2]);
+    const char *beside = vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]);
+    if (beside && !file_named(has) && (error = folder_copy_extras(beside, path, NULL)))
+        die(EXIT_IO, "%s", error);
+    note("wrote %s", path);
+    free(path), free(has);
+}
+
+static void finished(const Flags *f, const WeightFolders folder)
+{
+    const double seconds = clock_seconds() - loaded_at;
+    double value[GROUPS][EVAL_METRICS];
+    evaluate_groups(value);
+    say_groups("after", value);
+    note("%.1f minutes since the weights were loaded", seconds / 60);
+    cJSON *all = cJSON_CreateObject();
+    cJSON_AddItemToObject(all, "before", cJSON_Duplicate(json_get(start, "before"), true));
+    cJSON_AddItemToObject(all, "after", groups_json(value));
+    cJSON_AddNumberToObject(all, "minutes", seconds / 60);
+    char *error = world.rank == 0 ? save_own(results, "evaluation.json", all) : NULL;
+    if (error)
+        die(EXIT_IO, "%s", error);
+    cJSON_Delete(all);
+    Tokenizer *t = find_tokenizer(f, folder, "there are no example answers");
+    if (t && group[VALIDATION].n)
+        write_examples(t, VALIDATION, "distributed_output_val.txt");
+    if (t && group[TEST].n)
+        write_examples(t, TEST, "distributed_output_test.txt");
+    if (t)
+        tokenizer_free(t);
+    if (world.rank == 0)
+        write_model(f, folder);
+}
+
+/* ---- uses of finished weights ---------------------------------------------------------------- */
+
+/* --sample TEXT */
+static int sample(const Flags *f, const WeightFolders folder)
+{
+    return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
+}
+
+/* Records that were not trained on, those to test on if there are any. */
+static Data *open_others(const Flags *f, const WeightFolders folder, const char *flag)
+{
+    static Data train, eval;
+    if (!records_validate(f))
+        die(EXIT_CONFIG, "%s: want --data, of which some are not trained on, or --eval-data", flag);
+    objective_open(f, &train, &eval);
+    objective_suit(folder, &eval);
+    return &group[group[TEST].n ? TEST : VALIDATION];
+}
+
+/* --answers N: a line of JSON a record. */
+static int answers(const Flags *f, const WeightFolders folder)
+{
+    Data *d = open_others(f, folder, "--answers");
+    Tokenizer *t = find_tokenizer(f, folder, "nothing is answered");
+    if (!t)
+        return EXIT_CONFIG;
+    const Answers by = answers_by(t);
+    answers_print(&by, d, f->answers < d->n ? f->answers : d->n);
+    tokenizer_free(t);
+    return EXIT_OK;
+}
+
+/* Log-probability and tokens of answers: e to minus their quotient is the perplexity. */
+typedef struct {
+    double sum, tokens;
+} Nats;
+
+/* Those of row b of micro-batch 0, which has been scored. */
+static void add_score(Nats *to, int64_t b)
+{
+    const Batch at = batch_at(0);
+    double n = 0;
+    for (int64_t t = 0; t < T; t++)
+        n += at.target_of[b * T + t] >= 0;
+//@ if DPO_LOGP=mean
+    to->sum += io.score[b] * n;
+//@ end
+//@ if DPO_LOGP=sum
+    to->sum += io.score[b];
+//@ end
+    to->tokens += n;
+}
+
+/* Of the weights' own answers to the first records, one at a time; every rank has the same. */
+static Nats score_own(const Tokenizer *t, Data *d)
+{
+    const Batch to = batch_at(0);
+    const Answers by = answers_by(t);
+    Nats own = {0, 0};
+    for (int64_t i = 0; i < d->n && i < examples[TEST]; i++) {
+        int32_t token[T];
+        int64_t prompt, n = answers_tokens(&by, d, i, token, &prompt);
+        n = n < N ? n : N;
+        for (int64_t b = 0; b < B; b++)
+            set_row(&to, b, token, NULL, prompt, b ? 0 : prompt + n);
+        data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
+        step_score();
+        step_wait();
+        add_score(&own, 0);
+    }
+    return own;
+}
+
+static double perplexity_of(Nats n)
+{
+    return n.tokens > 0 ? exp(-n.sum / n.tokens) : 0;
+}
+
+/* --perplexity: one line of JSON. */
+static int perplexity(const Flags *f, const WeightFolders folder)
+{
+    Data *d = open_others(f, folder, "--perplexity");
+    Nats of[ANSWERS] = {{0, 0}};
+    for (int64_t b = 0; b < data_steps_per_epoch(d); b++) {
+        fill_micro(d, b, 0);
+        step_score();
+        step_wait();
+        comm_advance();
+        for (int64_t i = 0; i < B; i++)
+            add_score(&of[i % ANSWERS], i);
+    }
+    comm_allreduce_double(&of[0].sum, 2 * ANSWERS);
+    Tokenizer *t = find_tokenizer(f, folder, "the model's own text has no perplexity");
+    Nats own = t ? score_own(t, d) : (Nats){0, 0};
+    cJSON *line = cJSON_CreateObject();
+    json_add_float(line, "chosen_perplexity", perplexity_of(of[CHOSEN]));
+    json_add_float(line, "rejected_perplexity", perplexity_of(of[REJECTED]));
+    if (own.tokens > 0)
+        json_add_float(line, "own_perplexity", perplexity_of(own));
+    else
+        cJSON_AddNullToObject(line, "own_perplexity");
+    cJSON_AddNumberToObject(line, "records", (double)d->n);
+    cJSON_AddNumberToObject(line, "own_tokens", own.tokens);
+    char *said = cJSON_PrintUnformatted(line);
+    if (world.rank == 0)
+        puts(said);
+    cJSON_Delete(line);
+    free(said);
+    if (t)
+        tokenizer_free(t);
+    return EXIT_OK;
+}
+
+static const ObjectiveUse uses[] = {
+    {FLAG_sample, sample}, {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};
+static const char *const files[] = {results, "workspace", REFERENCE_FOLDER, NULL};
+const ObjectiveHooks objective_hooks = {
+    .use = uses, .show = show, .loaded = loaded, .enough = enough, .write = write_own,
+    .files = files, .finished = finished};

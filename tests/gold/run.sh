@@ -70,7 +70,7 @@ check objective/without-vocabulary "0 1" "$(grep -c 'model.vocab' "$T/other.conf
 check objective/text-reads-back "" "$("$T/other/driver" parse "$T/other.config" | diff - "$T/other.config" | head -3)"
 check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$T/other.config" | paste -sd' ')"
 check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
-check objective/flag "run.top_p: of programs whose objective is lm; this one's is other: leave it out" \
+check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one's is other: leave it out" \
     "$(other run.top_p=0.5)"
 check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo; this one's is other: leave it out" \
     "$(other model.vocab=257)"
@@ -265,7 +265,7 @@ for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora l
     resume_from use_ddp meta_lr meta_weight_decay best_of_n score num_processes nproc_per_node gpu_ids mixed_precision \
     train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit goal_idx ckpt_dir show_regions evaluate \
     num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 \
-    prepare deterministic batch_size_per_gpu perplexity max_grad_norm dataset streaming \
+    prepare deterministic batch_size_per_gpu max_grad_norm dataset streaming \
     merge profile; do
     grep -qx "$name" "$T/theirs" || echo "$name"
 done > "$T/missing"

@@ -1,0 +1,30 @@
+/* answers.h -- what a model answers to the prompts of records, for people.
+ *
+ * In:    records of which the tokens before the first one whose mask is 1 are a prompt; a view of
+ *        them (data_view()), whose part 0 is taken.
+ * Keeps: all ranks call and have the same; a record's answer depends on the weights, its prompt,
+ *        its place and Sampling alone. */
+#ifndef DIECAST_ANSWERS_H
+#define DIECAST_ANSWERS_H
+
+#include "runtime/data/data.h"
+#include "runtime/run/continuation.h"
+#include <cjson/cJSON.h>
+
+typedef struct {
+    const Decoder *by;
+    const Tokenizer *t;
+    Sampling how;
+} Answers;
+
+/* To record i: into `to` (by->places) the prompt, *prompt tokens, and behind it the answer, whose
+ * tokens are counted. */
+int64_t answers_tokens(const Answers *a, Data *d, int64_t i, int32_t *to, int64_t *prompt);
+/* To the first n records: an array of strings. */
+cJSON *answers_list(const Answers *a, Data *d, int64_t n);
+/* Of the first n records: prompt, theirs[i], the answer of now, that of the record; malloc'ed. */
+char *answers_text(const Answers *a, Data *d, int64_t n, const cJSON *theirs);
+/* From rank 0, a line of JSON each: prompt, answer, chosen (that of the record). */
+void answers_print(const Answers *a, Data *d, int64_t n);
+
+#endif
