@@ -105,6 +105,7 @@ void config_derive(Config *c)
     fill_int(c, F_model_tied, f->tied);
     fill_int(c, F_model_pad, f->padded ? 0 : -1);
     fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
+    fill_int(c, F_mdm_block, c->v[F_seq_max].i < 32 ? c->v[F_seq_max].i : 32);
     if (open_field(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];
@@ -194,6 +195,9 @@ static void check_sizes(const Config *c)
                 "seq.max: %" PRId64 " tokens, but the model has %" PRId64
                 " positions; try seq.max = %" PRId64,
                 T, c->v[F_model_positions].i, c->v[F_model_positions].i);
+    if (field_applies(c, F_mdm_block) && c->v[F_mdm_block].i > T)
+        err_add(c->v[F_mdm_block].loc, "mdm.block: %" PRId64 " is more than seq.max = %" PRId64
+                "; try mdm.block = %" PRId64, c->v[F_mdm_block].i, T, T);
     if (c->v[F_batch_targets].i > B * T)
         err_add(c->v[F_batch_targets].loc,
                 "batch.targets: %" PRId64 " is more than batch.micro * seq.max = %s%" PRId64

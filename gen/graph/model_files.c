@@ -16,7 +16,7 @@ char *model_fields(const Config *c)
 {
     static const char *const also[] = {"precision", "objective", "data.kind", "optim.decay_rule"},
         *const shapeless[] = {"lora.dropout", "lora.fold", "model.init_std", "model.dropout",
-                              "model.attention_dropout", "model.pad"};
+                              "model.attention_dropout", "model.pad", "mdm.block"};
     Str s = {0};
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path;

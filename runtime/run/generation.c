@@ -9,6 +9,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/vocabulary.h"
+#include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 
 static void *room(int64_t n, size_t size)
@@ -21,37 +22,59 @@ static void *room(int64_t n, size_t size)
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
-Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
-                            const char *flag)
+/* Tokens found together, at most `most`, and how many of such blocks there are behind a prompt;
+ * EXIT_CONFIG. */
+static int64_t blocks_of(int64_t most, const Flags *f, int64_t *length, int64_t *block)
 {
-    int64_t block = f->gen_block ? f->gen_block : d->block, blocks = 1;
-    if (block > d->block)
+    *block = f->gen_block ? f->gen_block : most;
+    *length = f->gen_length;
+    if (*block > most)
         die(EXIT_CONFIG, "--gen-block %" PRId64 ": this binary tells of %" PRId64 " places at a "
-            "time: want at most that, or a recipe with mdm.block=%" PRId64, block, d->block, block);
-    if (f->gen_length > 0) {
-        if (!f->gen_block && f->gen_length < block)
-            block = f->gen_length;
-        if (f->gen_length % block)
-            die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
-                " tokens; try --gen-length %" PRId64 ", or --gen-block", f->gen_length, block,
-                (f->gen_length + block - 1) / block * block);
-        blocks = f->gen_length / block;
-    }
+            "time: want at most that, or gen RECIPE mdm.block=%" PRId64, *block, most, *block);
+    if (*length == 0)
+        return 1;
+    if (!f->gen_block && *length < *block)
+        *block = *length;
+    if (!f->given[FLAG_gen_length])
+        *length = (*length + *block - 1) / *block * *block;
+    if (*length % *block)
+        die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
+            " tokens; try --gen-length %" PRId64 ", or another --gen-block", *length, *block,
+            (*length + *block - 1) / *block * *block);
+    return *length / *block;
+}
+
+/* Passes of a block; EXIT_CONFIG. */
+static int64_t steps_of(const Flags *f, int64_t blocks, int64_t block)
+{
     if (f->gen_steps % blocks)
         die(EXIT_CONFIG, "--gen-steps %" PRId64 " are not shared equally by %" PRId64 " blocks of %"
             PRId64 " tokens; try --gen-steps %" PRId64, f->gen_steps, blocks, block,
             (f->gen_steps + blocks - 1) / blocks * blocks);
+    return f->gen_steps ? f->gen_steps / blocks : block;
+}
+
+void generation_check(const Flags *f, int64_t most)
+{
+    int64_t length, block, blocks = blocks_of(most, f, &length, &block);
+    steps_of(f, blocks, block);
+}
+
+Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
+                            const char *flag)
+{
+    int64_t length, block, blocks = blocks_of(d->block, f, &length, &block), steps = steps_of(f, blocks, block);
     if (mask < 0)
         mask = tokenizer_mask(t);
     if (mask < 0)
-        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; a recipe "
-            "with mdm.mask=ID names it", flag);
+        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; gen RECIPE "
+            "mdm.mask=ID names it", flag);
     int64_t ids = tokenizer_size(t) < d->vocab ? tokenizer_size(t) : d->vocab;
     const bool random = !strcmp(f->gen_remasking, "random");
     const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,
                              .temperature = f->temperature, .mask = (int32_t)mask,
                              .ids = (int32_t)ids, .seed = (uint64_t)f->seed};
-    return (Generation){{rule, f->guidance, block, f->gen_steps / blocks}, f->gen_length};
+    return (Generation){{rule, f->guidance, block, steps}, length};
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -206,4 +229,79 @@ int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char
     free(text), free(tokens);
     tokenizer_free(t);
     return EXIT_OK;
+}
+
+/* ---- beside validations ---------------------------------------------------------------------- */
+
+static const char samples_file[] = "samples.jsonl";
+
+/* The lines of an earlier text that are of steps before this one, and a new one behind them. */
+static char *with_line(const char *before, int64_t step, const char *line)
+{
+    size_t kept = 0;
+    for (const char *p = before; *p;) {
+        size_t n = strcspn(p, "\n");
+        cJSON *row = cJSON_ParseWithLength(p, n);
+        const cJSON *of = json_get(row, "step");
+        bool keep = p[n] && cJSON_IsNumber(of) && of->valuedouble < (double)step;
+        cJSON_Delete(row);
+        if (!keep)
+            break;
+        p += n + 1;
+        kept = (size_t)(p - before);
+    }
+    return format("%.*s%s\n", (int)kept, before, line);
+}
+
+static char *add_sample(const char *out, int64_t step, const char *prompt, const char *answer)
+{
+    size_t n;
+    char *error = NULL, *path = folder_join(out, samples_file),
+         *before = file_named(path) ? file_read_own(path, 1 << 28, &n, &error) : format("%s", "");
+    if (error)
+        return error;
+    cJSON *row = cJSON_CreateObject(), *said = cJSON_CreateString(answer);
+    cJSON_AddNumberToObject(row, "step", (double)step);
+    cJSON_AddStringToObject(row, "prompt", prompt);
+    char *shown = cJSON_PrintUnformatted(said);
+    cJSON_AddItemToObject(row, "answer", said);
+    char *line = cJSON_PrintUnformatted(row);
+    if (!line || !shown)
+        die(EXIT_INTERNAL, "out of memory for a sample");
+    note("step %" PRId64 "  says %s", step, shown);
+    char *text = with_line(before, step, line);
+    error = folder_write_text(out, samples_file, text, NULL);
+    free(text), free(line), free(shown), free(before), free(path);
+    cJSON_Delete(row);
+    return error;
+}
+
+char *generation_sample(const Denoiser *d, const Flags *f, int64_t mask, const char *tokenizer,
+                        const DataRow *row, int64_t step)
+{
+    Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
+    Generation g = generation_asked(d, f, t, mask, "--eval-sample");
+    int64_t n = 0, most = d->places - g.how.block;
+    while (row->mask && n < row->n && !row->mask[n])
+        n++;
+    n = n < d->places / 8 ? d->places / 8 : n;
+    n = n > row->n ? row->n : n > most ? most : n;
+    if (g.length > d->places - n || !g.length)
+        g.length = (d->places - n) / g.how.block * g.how.block;
+    DenoiseText text = {room(n + g.length, sizeof *text.token), n + g.length, 0};
+    for (int64_t i = 0; i < text.n; i++)
+        text.token[i] = i < n ? row->token[i] : g.how.rule.mask;
+    DenoiseCost cost = {0};
+    denoise(d, &g.how, &text, 1, &cost);
+    size_t bytes;
+    char *error = NULL;
+    if (world.rank == 0) {
+        char *prompt = tokenizer_decode(t, text.token, (size_t)n, true, &bytes),
+             *answer = generation_text(&g, t, &text, n, n, &bytes);
+        error = add_sample(f->out, step, prompt, answer);
+        free(prompt), free(answer);
+    }
+    free(text.token);
+    tokenizer_free(t);
+    return error;
 }

@@ -4,6 +4,7 @@
 #ifndef DIECAST_GENERATION_H
 #define DIECAST_GENERATION_H
 
+#include "runtime/data/data.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/run/denoise.h"
 #include "runtime/run/flags.h"
@@ -13,6 +14,8 @@ typedef struct {
     int64_t length;              /* tokens behind a prompt; 0: those that it hides itself */
 } Generation;
 
+/* EXIT_CONFIG where flags of generation do not go together; most: Denoiser.block. */
+void generation_check(const Flags *f, int64_t most);
 /* What the flags ask for; mask: the model's token, -1: the tokenizer's. EXIT_CONFIG: flags that do not
  * go together, or no mask. flag: that asks, for messages. */
 Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
@@ -25,5 +28,10 @@ char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText
  * an object {"prompt", "answer"}. By rank 0; the exit status. folder: of the weights. */
 int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char *const folder[],
                      int nfolders);
+/* A text behind a validation: what the model says behind the beginning of a row, or where it has tokens
+ * that are never hidden, behind these. Into the log and, in the place of one of the same step or later,
+ * OUT/samples.jsonl. tokenizer: its file. All ranks call. NULL, or a malloc'ed message. */
+char *generation_sample(const Denoiser *d, const Flags *f, int64_t mask, const char *tokenizer,
+                        const DataRow *row, int64_t step);
 
 #endif

@@ -10,6 +10,7 @@
 #include "runtime/data/hidden.h"      // rows that hide tokens
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/generation.h"   // --generate
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
@@ -30,6 +31,7 @@ static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = ba
                         .rule = {.select = MASKS_random, .shorter = @MDM_RANDOM_LENGTH@,
                                  .mask = @MDM_MASK@}};
 static MaskSelect select_eval;   /* the rule's in validations */
+static Data *validated;          /* the records of the last one */
 
 /* ---- records --------------------------------------------------------------------------------- */
 
@@ -48,6 +50,8 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     hidden.rule.seed = (uint64_t)f->seed;
     hidden.rule.draws = f->val_draws;
     select_eval = strcmp(f->val_noise, "spread") ? MASKS_random : MASKS_spread;
+    if (evaluates && f->eval_sample)
+        generation_check(f, ASKED / B);
     records_open(f, &model, &of, &rules, train, eval);
     if (trains || evaluates)
         hidden_suit(&hidden, trains ? train : eval, trains ? f->data : f->eval_data);
@@ -146,6 +150,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     double *loss = calloc((size_t)draws, 2 * sizeof *loss);
     if (!loss)
         die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
+    validated = d;
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
     hidden.rule.select = select_eval;
     for (int64_t k = 0; k < draws; k++) {
@@ -238,5 +243,55 @@ static int loglik(const Flags *f, const WeightFolders folder)
     return EXIT_OK;
 }
 
-static const ObjectiveUse uses[] = {{FLAG_loglik, loglik}, {0, NULL}};
-const ObjectiveHooks objective_hooks = {.use = uses};
+/* ---- generation ------------------------------------------------------------------------------ */
+
+/* (ASKED, V), of io.asked */
+static const float *logits_asked(void)
+{
+    step_generate();
+    step_wait();
+    return io.logits;
+}
+
+/* The program as it finds hidden tokens. */
+static Denoiser denoiser(void)
+{
+    const Batch to = batch_at(0);
+//@ if types
+    memset(to.types, 0, B * T * sizeof *to.types);
+//@ end
+    return (Denoiser){.rows = B, .places = T, .block = ASKED / B, .vocab = V, .tokens = to.tokens,
+                      .lengths = to.lengths, .at = io.asked, .logits = logits_asked};
+}
+
+/* --generate TEXT, --generate-file FILE */
+static int generate(const Flags *f, const WeightFolders folder)
+{
+    const Denoiser by = denoiser();
+    return generation_print(&by, f, @MDM_MASK@, folder, WEIGHT_FOLDERS);
+}
+
+/* A text behind each validation. */
+static char *write_sample(const Flags *f, const WeightFolders folder, const Course *course)
+{
+    const CourseRow *last = course->n ? &course->row[course->n - 1] : NULL;
+    DataRow first;
+    if (!f->eval_sample || !validated || !last || !last->validated)
+        return NULL;
+    const Denoiser by = denoiser();
+    const char *all[WEIGHT_FOLDERS + 1];
+    memcpy(all, folder, sizeof(WeightFolders));
+    all[WEIGHT_FOLDERS] = validated->folder;
+    char *tokenizer = vocabulary_file(validated->tokenizer, f->tokenizer, all, WEIGHT_FOLDERS + 1),
+         *error = NULL;
+    data_order(validated, 0);
+    if (tokenizer && data_row_of_step(validated, 0, 0, &first))
+        error = generation_sample(&by, f, hidden.rule.mask, tokenizer, &first, last->step);
+    free(tokenizer);
+    return error;
+}
+
+static const ObjectiveUse uses[] = {
+    {FLAG_loglik, loglik}, {FLAG_generate, generate}, {FLAG_generate_file, generate}, {0, NULL}};
+static const char *const files[] = {"samples.jsonl", NULL};
+const ObjectiveHooks objective_hooks = {.use = uses, .write = write_sample, .files = files};
