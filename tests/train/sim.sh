@@ -18,12 +18,16 @@ qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 mlm_microbert.fp16 mlm_microbert precision=fp16
+dpo_sum.fp16 dpo_sum precision=fp16
 "
 ranks="
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
 qwen2_dropout.folded.2x2x2 qwen2_dropout lora.fold=all gpus=2 batch.micro=2 comm.overlap=all
 "
-others=
+# without a reference of their own
+others="
+dpo_lora.off dpo_lora lora.fold=all dpo.reference=adapter_off
+"
 if [ -n "$FULL" ]; then
     programs+="
 gpt2_tiny.fp16 gpt2_tiny precision=fp16
@@ -42,6 +46,8 @@ gpt2_bfd gpt2_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
 llama_rows.few llama_rows batch.targets=96
 mlm_bert.bf16 mlm_bert precision=bf16
+dpo_mean dpo_mean
+dpo_lora.folded dpo_lora lora.fold=all
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
 gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora.bf16 qwen2_lora precision=bf16
@@ -57,8 +63,7 @@ gpt2_tiny.bf16.apart gpt2_tiny precision=bf16 kernels.fuse=false
 gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all
 qwen2_dropout.2x1x4 qwen2_dropout gpus=2 batch.accum=1 comm.overlap=all
 "
-    # without a reference of their own
-    others="
+    others+="
 gpt2_lora gpt2_lora
 gpt2_lora.folded gpt2_lora lora.fold=all kernels.fuse=false
 "
@@ -120,6 +125,14 @@ said=$("$work/mlm_microbert.fp16/run.sh" --out "$scratch/mlm_microbert.fp16" --p
 verdict "probing" "$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/mlm_microbert/expect.json | tr -d '"' | paste - <(tail -n +2 <<<"$said") |
     awk '{ off = $1 - $3; words++ } off * off > 4e-8 { print } END { if (words != 5) print words " words" }'
     grep '^rank' "$scratch/log")"
+
+# ---- a reference beside the model: its layers without the adapters that stand behind their columns --------------------------------------------------
+
+"$work/dpo_lora.off/run.sh" --data $ref/dpo_lora/tokens.safetensors --eval-data $ref/dpo_lora/eval.safetensors --init-from $ref/dpo_lora/model \
+    --steps 3 --out "$scratch/off" >"$scratch/log" 2>&1 || verdict "adapters off" "$(tail -n 1 "$scratch/log")"
+verdict "adapters off" "$(sed -n 's/.*"loss": \([0-9.]*\).*"margin": \([-0-9.e]*\).*/\1 \2/p' "$scratch/off/history.jsonl" | awk '
+    NR == 1 && ($1 - 0.6931471824645996) ^ 2 < 1e-13 && $2 ^ 2 < 1e-9 { good++ } NR > 1 && $2 ^ 2 > 1e-6 { good++ }
+    END { if (good != 3) print good " of 3 steps as they should be" }')"
 
 # ---- adapters in the products of their layers --------------------------------------------------
 

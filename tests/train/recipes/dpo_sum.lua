@@ -1,0 +1,5 @@
+-- The same, sums and nothing beside: TRL's DPOTrainer.
+return extend(use "dpo_mean", {
+    dpo = { logp = "sum", kl = "none" },
+    run = { lr = 1e-3 },
+})
