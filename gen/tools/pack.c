@@ -31,6 +31,8 @@ static const char usage[] =
     "                       twice: tokenizer.json and its twin for Hugging Face, tokenizer_hf.json, "
     "are\n"
     "                       written beside OUT (formats imdb and corpus)\n"
+    "                       char: its characters, likewise; with tokenizer_config.json (not for imdb and "
+    "corpus)\n"
     "  --vocab N            --tokenizer words: of the N most frequent words (default 10000)\n"
     "  --min-words N        formats imdb and corpus: samples with fewer words are left out (default "
     "5)\n"

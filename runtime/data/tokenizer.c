@@ -84,6 +84,9 @@ static char *load_model(Tokenizer *t, const cJSON *json)
     cuts_find(t);
     t->mask = id_of_token(t, "[MASK]");
     t->pad = id_of_token(t, "[PAD]");
+    t->bos = tokenizer_added(t, "[BOS]");
+    t->eos = tokenizer_added(t, "[EOS]");
+    t->eos_text = t->eos >= 0 ? strdup("[EOS]") : NULL;
     return NULL;
 }
 
@@ -103,12 +106,14 @@ static char *load_config(Tokenizer *t, const char *text, size_t n)
         return error;
     const char *bos = named_token(json, "bos_token"), *eos = named_token(json, "eos_token");
     const char *mask = named_token(json, "mask_token"), *pad = named_token(json, "pad_token");
-    t->bos = bos ? tokenizer_added(t, bos) : -1;
-    t->eos = eos ? tokenizer_added(t, eos) : -1;
+    t->bos = bos ? tokenizer_added(t, bos) : t->bos;
+    t->eos = eos ? tokenizer_added(t, eos) : t->eos;
     t->mask = mask ? id_of_token(t, mask) : t->mask;
     t->pad = pad ? id_of_token(t, pad) : t->pad;
-    if (t->eos >= 0)
-        t->eos_text = strdup(eos);
+    if (eos) {
+        free(t->eos_text);
+        t->eos_text = t->eos >= 0 ? strdup(eos) : NULL;
+    }
     cJSON_Delete(json);
     return NULL;
 }

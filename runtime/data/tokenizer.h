@@ -1,5 +1,5 @@
-/* tokenizer.h -- text to ids and back: byte-level BPE, WordPiece or words from a tokenizer.json, or
- * plain bytes.
+/* tokenizer.h -- text to ids and back: byte-level BPE, WordPiece, words or characters from a
+ * tokenizer.json, or plain bytes.
  *
  * In:    UTF-8 text (any bytes with the byte vocabulary).
  * Out:   the ids of Hugging Face tokenizers for the GPT-2, Llama-3, Qwen2 and BERT layouts.
@@ -28,7 +28,7 @@ bool tokenizer_ends(const Tokenizer *t, int32_t id);
 /* -1: none; says nothing about who adds it */
 int tokenizer_bos(const Tokenizer *t);
 /* What stands for a hidden token, and what fills a row: mask_token and pad_token of
- * tokenizer_config.json, else [MASK] and [PAD]; -1: none. */
+ * tokenizer_config.json, else [MASK] and [PAD], as [BOS] and [EOS] for the above; -1: none. */
 int tokenizer_mask(const Tokenizer *t);
 int tokenizer_pad(const Tokenizer *t);
 int tokenizer_unknown(const Tokenizer *t);               /* stands for words it has not; -1: none */

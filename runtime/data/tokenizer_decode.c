@@ -75,7 +75,7 @@ static void put_word(const Tokenizer *t, const char *text, size_t n, bool first,
 {
     size_t off = t->decode == DECODE_WORDPIECE ? strlen(t->prefix_off) : 0, begin = to->n;
     bool joins = t->decode == DECODE_WORDPIECE && n >= off && !memcmp(text, t->prefix_off, off);
-    if (!first && !joins)
+    if (!first && !joins && t->decode != DECODE_FUSED)
         put(to, " ", 1);
     put(to, text + (first || !joins ? 0 : off), n - (first || !joins ? 0 : off));
     for (size_t i = 0; t->cleanup && i < sizeof cleaner / sizeof *cleaner; i++)
@@ -135,8 +135,12 @@ char *decode_load(Tokenizer *t, const cJSON *d)
     t->decode = t->bpe ? DECODE_BYTES : DECODE_SPACED;
     if (none || (t->bpe && !strcmp(type, "ByteLevel")))
         return NULL;
+    if (!t->bpe && !strcmp(type, "Fuse")) {
+        t->decode = DECODE_FUSED;
+        return NULL;
+    }
     if (t->bpe || strcmp(type, "WordPiece"))
-        return format("decoder: want %s, got %.40s", t->bpe ? "ByteLevel" : "WordPiece", type);
+        return format("decoder: want %s, got %.40s", t->bpe ? "ByteLevel" : "WordPiece or Fuse", type);
     const cJSON *prefix = json_get(d, "prefix"), *cleanup = json_get(d, "cleanup");
     if (!cJSON_IsString(prefix) || !cJSON_IsBool(cleanup))
         return format("decoder: WordPiece: want a prefix, and cleanup true or false");

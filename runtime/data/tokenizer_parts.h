@@ -54,6 +54,9 @@ typedef enum {
     "[\\p{Cased}&&[^\\p{Case_Ignorable}]]\\p{Case_Ignorable}*+\\K\u03a3" \
     "(?!\\p{Case_Ignorable}*+\\p{Cased})"
 
+/* As a file spells it that each character is a piece. */
+#define TOKENIZER_CHARACTERS "[\\s\\S]"
+
 /* What becomes of the parts that a split finds, and of those between them. */
 typedef enum {
     KEEP_ISOLATED, KEEP_REMOVED, KEEP_CONTIGUOUS, KEEP_WITH_PREVIOUS, KEEP_WITH_NEXT
@@ -61,7 +64,7 @@ typedef enum {
 
 /* One step of the pre-tokeniser: what it looks for. */
 typedef struct {
-    enum { FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION } find;
+    enum { FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION, FIND_CHARACTER } find;
     Keep keep;
     bool invert;                 /* what it does not find */
     bool known;                  /* the patterns of the models, as they use them */
@@ -71,7 +74,7 @@ typedef struct {
     size_t ntext;
 } Split;
 
-typedef enum { DECODE_BYTES, DECODE_SPACED, DECODE_WORDPIECE } Decode;
+typedef enum { DECODE_BYTES, DECODE_SPACED, DECODE_WORDPIECE, DECODE_FUSED } Decode;
 
 struct Tokenizer {
     bool bytes;                  /* the byte vocabulary: nothing below is set but ids */

@@ -122,7 +122,8 @@ static bool find_other(const Cutting *c, size_t n, size_t at, size_t *from, size
     for (size_t i = at; i < n;) {
         int len = utf8_length_at(c->text, n, i);
         uint32_t value = utf8_value(c->text + i, len);
-        if (s->find == FIND_SPACE ? utf8_is_space(value) : char_is_punctuation(value)) {
+        if (s->find == FIND_CHARACTER ||
+            (s->find == FIND_SPACE ? utf8_is_space(value) : char_is_punctuation(value))) {
             *from = i;
             *end = i + (size_t)len;
             return true;
@@ -139,7 +140,7 @@ static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, 
     if (k == t->nsplits && t->bpe)
         return bpe_encode(t->bpe, text, n, to);
     if (k == t->nsplits)
-        return wordpiece_encode(t->words, text, n, to), NULL;
+        return wordpiece_encode(t->words, text, n, to);
     Cutting c = {.t = t, .k = k, .text = text, .to = to};
     for (size_t at = 0, from, end; at < n && !c.error; at = end) {
         bool found = t->split[k].find == FIND_PATTERN ? find_pattern(&c, n, at, &from, &end)
@@ -197,8 +198,12 @@ static char *pattern_put(Tokenizer *t, const char *name, const char *pcre, Split
 /* The built-in pattern that the file spells `regex`. */
 static char *known_put(Tokenizer *t, const char *regex, Split s)
 {
+    s.known = s.keep == KEEP_ISOLATED && !s.invert;
+    if (!strcmp(TOKENIZER_CHARACTERS, regex)) {
+        s.find = FIND_CHARACTER;
+        return split_put(t, s);
+    }
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        s.known = s.keep == KEEP_ISOLATED && !s.invert;
         if (!strcmp(patterns[i].file, regex))
             return pattern_put(t, patterns[i].name, patterns[i].pcre, s);
     }

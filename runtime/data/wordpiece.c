@@ -51,7 +51,8 @@ char *wordpiece_load(Wordpiece **to, const cJSON *model)
     char *error = tokens_load(&w->tokens, json_get(model, "vocab"), NULL);
     if (!error && !cJSON_IsString(unknown))
         error = format("model.unk_token: want the token of unknown words");
-    if (!error) {
+    w->unknown = -1;
+    if (!error && (*unknown->valuestring || strcmp(type, "WordLevel"))) {
         w->unknown = tokens_id(&w->tokens, unknown->valuestring, strlen(unknown->valuestring),
                                false);
         if (w->unknown < 0)
@@ -110,7 +111,7 @@ static bool take_apart(Wordpiece *w, size_t n, Ids *to)
     return true;
 }
 
-void wordpiece_encode(Wordpiece *w, const char *word, size_t n, Ids *to)
+char *wordpiece_encode(Wordpiece *w, const char *word, size_t n, Ids *to)
 {
     size_t begin = to->n;
     int32_t id = w->parts && too_long(w, word, n) ? w->unknown
@@ -125,10 +126,14 @@ void wordpiece_encode(Wordpiece *w, const char *word, size_t n, Ids *to)
         }
         memcpy(w->word + w->nprefix, word, n);
         if (take_apart(w, n, to))
-            return;
+            return NULL;
         to->n = begin;
     }
+    if (id < 0 && w->unknown < 0)
+        return format("\"%.*s\" is not in the vocabulary, which has no token for what is unknown",
+                      n < 60 ? (int)n : 60, word);
     ids_put(to, id < 0 ? &w->unknown : &id, 1);
+    return NULL;
 }
 
 Wordpiece *wordpiece_twin(const Wordpiece *w)

@@ -7,7 +7,6 @@
 #define DIECAST_PACK_H
 
 #include "runtime/data/tokenizer.h"
-#include "runtime/data/words.h"
 #include "runtime/files/sha256.h"
 
 #include <cjson/cJSON.h>
@@ -290,15 +289,27 @@ char *pack_lengths(const Pack *p);
 void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
 
-/* ---- pack_words.c: a vocabulary of the data --------------------------------------------------- */
+/* ---- pack_vocabulary.c: a vocabulary of the data ----------------------------------------------- */
+
+enum { VOCABULARY_FILES = 2 };
 
 typedef struct {
-    int64_t distinct;            /* words of the data */
-    char *plain, *twin;          /* the texts of both files */
+    const char *kind;            /* "words" or "char"; NULL: none is made */
+    int64_t distinct, specials;  /* words or characters of the data; tokens besides */
+    char *text[VOCABULARY_FILES];
 } Vocabulary;
 
-char *vocabulary_make(Vocabulary *v, const Words *counted, int64_t most, Tokenizer **tok);
-/* tokenizer.json and tokenizer_hf.json beside `out`. */
+typedef struct Counter Counter;
+
+bool vocabulary_made(const char *tokenizer);   /* by that name it is made of the data */
+/* Of one that is: the names of the files, the first is tokenizer.json. */
+const char *const *vocabulary_files(const char *tokenizer);
+/* Of one that is: counts what its tokenizer, on one thread, is to encode. */
+char *counter_begin(Counter **c, const char *tokenizer);
+const Tokenizer *counter_tokenizer(const Counter *c);
+void counter_free(Counter *c);
+char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer **tok);
+/* The files beside `out`. */
 char *vocabulary_write(const Vocabulary *v, const char *out);
 void vocabulary_free(Vocabulary *v);
 
@@ -306,7 +317,7 @@ void vocabulary_free(Vocabulary *v);
 
 typedef struct {
     const char *who;             /* begins lines on standard error: "gen pack" */
-    const char *tokenizer;       /* its file, "bytes", or "words": a vocabulary of the data */
+    const char *tokenizer;       /* its file, "bytes", or "words" or "char": a vocabulary of the data */
     int64_t words;               /* most of that vocabulary; 0: PACK_WORDS */
     int64_t min_words;           /* 0: PACK_MIN_WORDS */
     const char *format;          /* a name of formats.def; NULL: by keys and names of files */

@@ -330,36 +330,35 @@ static void read_all(Work *w, Progress *g)
     jobs_end(jobs);
 }
 
-/* The tokenizer `words`: all files are read once before. */
-static void count_words(Work *w)
+/* A tokenizer of the data: all files are read once before. */
+static void count_vocabulary(Work *w)
 {
     PackOptions o = *w->o;
-    Words *words = NULL;
+    Counter *counter = NULL;
     o.show = 0;
     o.out = NULL;
     Work c = {.o = &o, .rules = w->rules, .threads = 1, .nfiles = w->nfiles, .file = w->file,
               .pack = {.kind = o.kind, .max_length = o.max_length}};
-    char *error = words_begin(&words);
+    char *error = counter_begin(&counter, o.tokenizer);
     if (error) {
         pack_fail(&w->pack, EXIT_INTERNAL, (Place){0}, error);
         return;
     }
-    Tokenizer *counter = tokenizer_twin(words_counter(words));
-    c.tok = counter;
-    c.twin = &counter;
+    c.tok = tokenizer_twin(counter_tokenizer(counter));
+    c.twin = &c.tok;
     Progress g = {.who = o.who, .total = files_check(&c), .terminal = isatty(STDERR_FILENO)};
     g.began = g.last = clock_seconds();
     if (!c.pack.error.text)
         read_all(&c, &g);
-    if (!c.pack.error.text && (error = vocabulary_make(&w->vocabulary, words,
+    if (!c.pack.error.text && (error = vocabulary_make(&w->vocabulary, counter,
                                                   o.words ? o.words : PACK_WORDS, &w->tok)))
         pack_fail(&c.pack, EXIT_DATA, (Place){0}, error);
     if (c.pack.error.text)
         pack_fail(&w->pack, c.pack.error.code, c.pack.error.at, c.pack.error.text);
     char bytes[SHA256_HEX], files[SHA256_HEX];
     reader_hashes(bytes, files); /* the next reading is the one that counts */
-    tokenizer_free(counter);
-    words_free(words);
+    tokenizer_free(c.tok);
+    counter_free(counter);
 }
 
 /* ---- the summary ----------------------------------------------------------------------------- */
@@ -382,6 +381,21 @@ static void report_rules(const Work *w, FILE *to)
                 p->own ? "chosen anew for each batch"
                 : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
                 ? means[LOSS_ALL] : means[w->rules.loss]);
+}
+
+/* most: of words, asked for; 0: not said */
+static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE *to)
+{
+    const char *const *file = vocabulary_files(v->kind);
+    const bool words = !strcmp(v->kind, "words");
+    int64_t taken = size - v->specials, all = v->distinct < PACK_WORDS ? v->distinct : PACK_WORDS;
+    fprintf(to, "%s and %s beside it: %lld special tokens and %lld of %lld %s; for gen: "
+            "model.vocab=%d", file[0], file[1], (long long)v->specials, (long long)taken,
+            (long long)v->distinct, words ? "words" : "characters", size);
+    if (words && most && taken < all)
+        fprintf(to, ", or %lld for %s", (long long)(v->specials + all),
+                all < v->distinct ? "the most frequent" : "all");
+    fputc('\n', to);
 }
 
 static void report_pairs(const Pack *p, FILE *to)
@@ -421,11 +435,8 @@ static void report(const Work *w, FILE *to)
     report_rules(w, to);
     if (p->kind == KIND_PAIRS)
         report_pairs(p, to);
-    if (w->vocabulary.plain)
-        fprintf(to, "tokenizer.json and tokenizer_hf.json beside it: %d special tokens and %d of %lld "
-                "words; for gen: model.vocab=%d\n", WORDS_SPECIALS,
-                tokenizer_size(w->tok) - WORDS_SPECIALS, (long long)w->vocabulary.distinct,
-                tokenizer_size(w->tok));
+    if (w->vocabulary.kind)
+        report_vocabulary(&w->vocabulary, w->o->words, tokenizer_size(w->tok), to);
     if (p->more_answers)
         fprintf(to, "%lld rows have earlier answers, which are no targets: --loss-on assistant "
                 "takes them too\n", (long long)p->more_answers);
@@ -438,17 +449,21 @@ static void report(const Work *w, FILE *to)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The same where the tokenizer is still to be made. words: the data are samples of words. */
-static char *words_rules(Work *w, bool words)
+/* What has to hold where the tokenizer is still to be made. words: the data are samples of words. */
+static char *made_rules(Work *w, bool words)
 {
-    if (!words)
+    const char *name = w->o->tokenizer;
+    if (!words && !strcmp(name, "words"))
         return format("--tokenizer words is for the formats imdb and corpus");
+    if (words && strcmp(name, "words"))
+        return format("--tokenizer %s has no words: the formats imdb and corpus want --tokenizer words, "
+                      "or a file", name);
     if (w->o->chat)
-        return format("--chat: a vocabulary of words has no conversations");
+        return format("--chat: a vocabulary of %s has no conversations", name);
     for (int i = 0; i < w->o->nfiles; i++)
         if (!strcmp(w->o->file[i], "-"))
-            return format("--tokenizer words reads its data twice, and standard input can be read "
-                          "once: write it to a file");
+            return format("--tokenizer %s reads its data twice, and standard input can be read "
+                          "once: write it to a file", name);
     return NULL;
 }
 
@@ -462,14 +477,17 @@ static void find_rules(Work *w)
     w->rules.min_words = o->min_words ? o->min_words : PACK_MIN_WORDS;
     w->rules.format = o->format ? format_find(o->format) : NULL;
     bool words = w->rules.format && w->rules.format->encode == format_words;
-    bool made = !strcmp(o->tokenizer, "words");
+    bool made = vocabulary_made(o->tokenizer);
     w->rules.system = o->system ? o->system : PACK_SYSTEM;
     char *error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
-                : o->words && !made      ? format("--vocab is for --tokenizer words")
-                : made                   ? words_rules(w, words)
+                : o->words && strcmp(o->tokenizer, "words") ? format("--vocab is for --tokenizer words")
+                : made                   ? made_rules(w, words)
                                          : tokenizer_load(&w->tok, o->tokenizer);
     if (error)
         pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+    if (made && !error)
+        w->rules.no_chat = format("a vocabulary of %s has no chat tokens, which messages want",
+                                  o->tokenizer);
     if (error || made)
         return;
     if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own))
@@ -502,9 +520,9 @@ static char *no_row(const Pack *p)
 static void fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
 {
     const Rules *r = &w->rules;
-    bool made = !strcmp(w->o->tokenizer, "words");       /* of the data: its rules say which */
+    bool made = vocabulary_made(w->o->tokenizer);       /* of the data: its rules say which */
     char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s%s%s", PACK_VERSION, bytes, files,
-                        made ? "words" : tokenizer_id(w->tok),
+                        made ? w->o->tokenizer : tokenizer_id(w->tok),
                         (long long)(w->o->words ? w->o->words : PACK_WORDS),
                         kind_name[w->pack.kind], (long long)r->max_length,
                         (long long)r->min_words, loss_name[r->loss],
@@ -551,7 +569,7 @@ static void pack_all(Work *w, char hex[SHA256_HEX])
     char bytes[SHA256_HEX], files[SHA256_HEX];
     Progress g = {.who = o->who, .terminal = isatty(STDERR_FILENO)};
     if (!p->error.text && !w->tok)
-        count_words(w);
+        count_vocabulary(w);
     if (p->error.text)
         return;
     g.total = files_check(w);
@@ -573,7 +591,7 @@ static void pack_all(Work *w, char hex[SHA256_HEX])
                   format("--system: no row is a pair of answers to a question"));
     reader_hashes(bytes, files);
     fingerprint(w, bytes, files, hex);
-    char *error = !p->error.text && p->out && w->vocabulary.plain
+    char *error = !p->error.text && p->out && w->vocabulary.kind
                 ? vocabulary_write(&w->vocabulary, p->out) : NULL;
     if (error)
         pack_fail(p, EXIT_IO, (Place){0}, error);
@@ -650,10 +668,10 @@ static char *expected_path(Work *w, const char *folder)
 /* The records, and the tokenizer that was made with them. */
 static bool cache_whole(const PackOptions *o, const char *path)
 {
-    static const char *const made[] = {"tokenizer.json", "tokenizer_hf.json"};
     bool whole = file_named(path);
-    for (int i = 0; i < 2 && !strcmp(o->tokenizer, "words"); i++) {
-        char *file = format("%.*s%s", (int)(strrchr(path, '/') + 1 - path), path, made[i]);
+    for (int i = 0; i < VOCABULARY_FILES && vocabulary_made(o->tokenizer); i++) {
+        char *file = format("%.*s%s", (int)(strrchr(path, '/') + 1 - path), path,
+                            vocabulary_files(o->tokenizer)[i]);
         whole = whole && file_named(file);
         free(file);
     }

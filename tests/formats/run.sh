@@ -14,7 +14,7 @@ packcc=${CC:-gcc}
 command -v clang > /dev/null && packcc=clang
 ${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/data/tokenfile.c runtime/data/recordfile.c -lcjson -lm &&
 $packcc $flags -o $work/pack tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c gen/util.c $readers runtime/data/recordfile.c \
-    runtime/files/sha256.c $(sources runtime tokenizer* bpe tokens wordpiece words) \
+    runtime/files/sha256.c $(sources runtime tokenizer* bpe tokens wordpiece words chars) \
     -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread ||
     { echo "not ok build: see above"; exit 1; }
 failed=0

@@ -1,0 +1,151 @@
+/* pack_vocabulary.c -- the tokenizers `words` and `char`: vocabularies of the data that is to be packed.
+ *
+ * Out:   tokenizer.json beside the token file; of words with its twin for Hugging Face, tokenizer_hf.json,
+ *        of characters with tokenizer_config.json.
+ * Keeps: a file with another vocabulary is not replaced: token files may need it. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/data/chars.h"
+#include "runtime/data/words.h"
+#include "runtime/files/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+    const char *name, *file[VOCABULARY_FILES];
+    int specials;
+} kinds[] = {
+    {"words", {"tokenizer.json", "tokenizer_hf.json"}, WORDS_SPECIALS},
+    {"char", {"tokenizer.json", "tokenizer_config.json"}, CHARS_SPECIALS},
+};
+enum { WORDS };
+
+static int kind_of(const char *name)     /* -1: none of these */
+{
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); i++)
+        if (!strcmp(kinds[i].name, name))
+            return i;
+    return -1;
+}
+
+bool vocabulary_made(const char *tokenizer)
+{
+    return kind_of(tokenizer) >= 0;
+}
+
+const char *const *vocabulary_files(const char *tokenizer)
+{
+    return kinds[kind_of(tokenizer)].file;
+}
+
+/* ---- counting --------------------------------------------------------------------------------- */
+
+struct Counter {
+    int kind;
+    Words *words;
+    Chars *chars;
+};
+
+char *counter_begin(Counter **to, const char *tokenizer)
+{
+    Counter *c = calloc(1, sizeof *c);
+    if (!c)
+        abort();
+    c->kind = kind_of(tokenizer);
+    char *error = c->kind == WORDS ? words_begin(&c->words) : chars_begin(&c->chars);
+    *to = c;
+    return error;
+}
+
+const Tokenizer *counter_tokenizer(const Counter *c)
+{
+    return c->kind == WORDS ? words_counter(c->words) : chars_counter(c->chars);
+}
+
+void counter_free(Counter *c)
+{
+    words_free(c->words);
+    chars_free(c->chars);
+    free(c);
+}
+
+char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer **tok)
+{
+    v->kind = kinds[c->kind].name;
+    v->specials = kinds[c->kind].specials;
+    v->distinct = c->kind == WORDS ? words_distinct(c->words) : chars_distinct(c->chars);
+    if (c->kind == WORDS)
+        words_vocabulary(c->words, most, &v->text[0], &v->text[1]);
+    else
+        chars_vocabulary(c->chars, &v->text[0], &v->text[1]);
+    return tokenizer_parse(tok, v->text[0], strlen(v->text[0]), NULL, 0);
+}
+
+/* ---- files ------------------------------------------------------------------------------------ */
+
+static char *beside(const char *out, const char *name)
+{
+    const char *slash = strrchr(out, '/');
+    return format("%.*s%s", slash ? (int)(slash + 1 - out) : 0, out, name);
+}
+
+/* NULL: nothing has the name, or what has it holds the text (*there). */
+static char *check_file(const char *path, const char *text, bool *there)
+{
+    size_t n;
+    char *error = NULL, *old = NULL;
+    *there = false;
+    if (file_named(path))
+        old = file_read(path, 256 << 20, &n, &error);
+    if (old && strcmp(old, text))
+        error = format("%s is there already, with another vocabulary: --tokenizer %s packs with "
+                       "it; for one of this data remove it, or name another folder with -o", path,
+                       path);
+    *there = old && !error;
+    free(old);
+    return error;
+}
+
+static char *write_file(const char *path, const char *text)
+{
+    char *temp = format("%s.part", path), *error = NULL;
+    int fd = file_create(temp, &error);
+    FILE *to = fd < 0 ? NULL : fdopen(fd, "w");
+    bool good = to && fputs(text, to) >= 0;
+    if (to && fclose(to))
+        good = false;
+    if (!error && (!good || rename(temp, path)))
+        error = format("%s: %s", path, strerror(errno));
+    if (error && fd >= 0)
+        unlink(temp);
+    free(temp);
+    return error;
+}
+
+char *vocabulary_write(const Vocabulary *v, const char *out)
+{
+    const char *const *name = vocabulary_files(v->kind);
+    char *path[VOCABULARY_FILES], *error = NULL;
+    bool there[VOCABULARY_FILES];
+    for (int i = 0; i < VOCABULARY_FILES; i++) {
+        path[i] = beside(out, name[i]);
+        error = error ? error : check_file(path[i], v->text[i], &there[i]);
+    }
+    for (int i = 0; i < VOCABULARY_FILES; i++) {
+        if (!error && !there[i])
+            error = write_file(path[i], v->text[i]);
+        free(path[i]);
+    }
+    return error;
+}
+
+void vocabulary_free(Vocabulary *v)
+{
+    for (int i = 0; i < VOCABULARY_FILES; i++)
+        free(v->text[i]);
+}
