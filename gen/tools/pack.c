@@ -65,6 +65,12 @@ static const char usage[] =
     "prompts;\n"
     "                       pairs: two answers each; auto (the default): by the keys of the first row\n"
     "  --max-length N       rows: cut after N tokens (default 1024)\n"
+    "  --stride N           format windows: from the beginning of one to the next (default: half a "
+    "window)\n"
+    "  --split WHICH        format windows: which are to validate on: tail, of the last part of each "
+    "file;\n"
+    "                       random, any; none (the default)\n"
+    "  --eval-share X       how many these are: of a file's characters, of all windows (default 0.1)\n"
     "  --threads N          default: the cores there are; the file is the same with any number\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -85,6 +91,16 @@ static int64_t option_count(int argc, char **argv, int *i, int64_t lo, int64_t h
         err((Loc){0}, "pack: %s: want %lld to %lld, got %s", name, (long long)lo, (long long)hi,
             text);
     return n;
+}
+
+static double option_share(int argc, char **argv, int *i)
+{
+    const char *name = argv[*i], *text = option_value(argc, argv, i);
+    char *end;
+    double x = strtod(text, &end);
+    if (!*text || *end || !(x > 0 && x < 1))
+        err((Loc){0}, "pack: %s: want a number between 0 and 1, got %s", name, text);
+    return x;
 }
 
 static int option_word(const char *name, const char *got, const char *const *word, int n)
@@ -131,7 +147,7 @@ static void option_format(PackOptions *o, const char *name, const char *got)
 
 static void option_unknown(const char *name)
 {
-    static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat", "--system",
+    static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat", "--system", "--stride", "--split", "--eval-share",
                                         "--kind", "--format", "--dataset", "--vocab", "--min-words",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
@@ -155,6 +171,12 @@ static void options_read(int argc, char **argv, PackOptions *o)
                                                  3));
         } else if (!strcmp(a, "--assistant-only")) {
             err((Loc){0}, "pack: --assistant-only is now --loss-on assistant");
+        } else if (!strcmp(a, "--stride")) {
+            o->stride = option_count(argc, argv, &i, 1, INT_MAX / 2);
+        } else if (!strcmp(a, "--split")) {
+            o->held = (Held)option_word(a, option_value(argc, argv, &i), held_name, NHELD);
+        } else if (!strcmp(a, "--eval-share")) {
+            o->share = option_share(argc, argv, &i);
         } else if (!strcmp(a, "--system")) {
             o->system = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--chat")) {

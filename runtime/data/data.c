@@ -14,6 +14,7 @@
 struct DataFile {
     TokenFile t;
     int64_t first, n;            /* pieces of the files before; of this one */
+    int64_t skip;                /* pieces of this one that do not count, before them */
 };
 
 /* Tokens that stand together in a sample, a window or a document: `have` of them are inputs; one
@@ -86,17 +87,18 @@ static Piece piece_at(const Data *d, int64_t i, int part)
     }
     const DataFile *f = &d->file[lo];
     const TokenPart *p = &f->t.part[part];
-    int64_t begin = (i - f->first) * d->T, end = begin + d->T;
+    i += f->skip - f->first;
+    int64_t begin = i * d->T, end = begin + d->T;
     if (d->rows) {
-        begin = p->doc[i - f->first];
-        end = p->doc[i - f->first + 1];
+        begin = p->doc[i];
+        end = p->doc[i + 1];
         if (begin < 0 || end <= begin || end > p->n || end - begin > d->T)
-            recordfile_changed(&f->t.records, p->offsets, i - f->first + 1);
+            recordfile_changed(&f->t.records, p->offsets, i + 1);
     }
     return (Piece){
         .file = &f->t,
         .part = p,
-        .index = i - f->first,
+        .index = i,
         .begin = begin,
         .token = p->tokens + begin,
         .mask = p->mask ? p->mask + begin : NULL,
@@ -241,7 +243,6 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
         die(EXIT_DATA, "%s", error);
     f->first = d->n;
     f->n = d->rows ? f->t.ndocs : (f->t.part->n - 1) / d->T;
-    d->n += f->n;
     for (int64_t k = 0; d->rows && k < f->n * d->nparts; k++) {
         const TokenPart *p = &f->t.part[k / f->n];
         int64_t i = k % f->n, length = p->doc[i + 1] - p->doc[i];
@@ -250,6 +251,12 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
                 "with gen pack --max-length %lld", path, (long long)i, (long long)length, p->name,
                 (long long)d->T, (long long)d->T);
     }
+    if (f->t.train) {
+        d->divided = true;
+        f->skip = d->eval ? f->t.train : 0;
+        f->n = d->eval ? f->n - f->t.train : f->t.train;
+    }
+    d->n += f->n;
 }
 
 /* After all files are open: every row has something to learn from. */
@@ -325,9 +332,9 @@ static Data divided(const char *kind, int64_t T, const Model *m, uint64_t seed, 
 static void take_part(Data *d, const DataShape *of, const char *paths)
 {
     enum { MOST = sizeof of->split / sizeof *of->split };
-    if (of->most && of->most < d->n)
+    if (of->most && of->most < d->n && !(d->divided && d->eval))
         d->n = of->most;
-    if (of->split[0] <= 0)
+    if (of->split[0] <= 0 || d->divided)
         return;
     const int64_t all = d->n;
     int64_t n[MOST + 1] = {0}, left = all;

@@ -37,6 +37,7 @@ typedef struct {
     int64_t mask_id, pad_id;     /* of a token that is hidden, of none; -1: it has none */
     int64_t eos;                 /* of the end of a text; -1: it has none */
     bool own_targets, whole;     /* of DataShape */
+    bool divided;                /* the files say which of their documents are to validate on */
 } Data;
 
 /* Where the inputs of one micro-batch stand, a pointer a row of inputs.def; NULL: the program has no
@@ -67,7 +68,8 @@ typedef struct {
     int64_t (*takes)(int64_t may);       /* of so many in a sample, where that is less; NULL: all */
     /* Of all samples in the order of the files the first `most` (0: all) count. Of these, n, the first
      * int(split[0] * n) are part 0, the next int(split[1] * n) part 1, ..., and what is left behind
-     * the last share that is not 0 is the last part; `take` says which is meant. split[0] 0: all. */
+     * the last share that is not 0 is the last part; `take` says which is meant. split[0] 0: all. Files that
+     * say which documents are to validate on are divided so, and `most` is of the others. */
     int64_t most;
     double split[3];
     int take;

@@ -62,6 +62,9 @@ static char *check_meta(TokenFile *f, const StFile *s)
         return format("metadata mask_id: want an id below vocab, or no such key");
     if (!meta_id(s, "pad_id", f->vocab, &f->pad_id))
         return format("metadata pad_id: want an id below vocab, or no such key");
+    if (st_meta(s, "train") && (!meta_int(s, "train", 1, &f->train) || !strcmp(f->kind, "packed") ||
+                                f->train >= f->records.n))
+        return format("metadata train: want an integer below the number of rows, or no such key");
     if (strcmp(f->kind, "packed") && !meta_int(s, "max_length", 1, &f->max_length))
         return format("metadata max_length: want an integer from 1 to 2^31-1");
     return NULL;

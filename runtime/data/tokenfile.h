@@ -28,6 +28,8 @@ typedef struct TokenFile {
     /* of the tokenizer: how many ids, and which ends a text, stands for a hidden one, for none at
      * all; -1: it has none. Metadata mask_id and pad_id are left out where there is none. */
     int64_t vocab, eos, mask_id, pad_id;
+    int64_t train;               /* so many first documents are to train on, the others to validate
+                                  * on; 0: it does not say. Metadata train, then */
     int64_t max_length;          /* longest allowed; 0 for packed */
     /* "packed": documents to be joined and cut; "rows": one document a row; another word: a document
      * has several parts, whose columns are there by name */

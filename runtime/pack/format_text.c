@@ -32,6 +32,8 @@ char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, E
     if (rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT)
         return format("--loss-on: a text has no answers, all its tokens are targets: drop it, "
                       "or say --loss-on all");
+    if (rules->format == &pack_format[FORM_WINDOWS])
+        return encode_text(tok, p->text, p->n, false, true, e);
     if (p->first)
         encoded_put(e, prefix, nprefix, true);
     error = p->last ? encode_ended(tok, p->text, p->n, false, e)

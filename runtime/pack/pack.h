@@ -69,7 +69,8 @@ typedef struct {
 } Format;                        /* see formats.def */
 
 extern const Format pack_format[NFORMATS];
-FormatEncode format_pairs, format_messages, format_prompt, format_alpaca, format_text, format_words;
+FormatEncode format_pairs, format_messages, format_prompt, format_alpaca, format_text, format_words,
+             format_windows, format_answers;
 const Format *format_find(const char *name);   /* NULL: no row has this name */
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
@@ -86,6 +87,7 @@ typedef struct {
     size_t n;
     Reads reads;                 /* objects or lines, which span holds; else text is of a document */
     bool first, last;            /* of a document: its beginning, its end */
+    bool held;                   /* a document to validate on: the last part of a file, by Rules */
     int64_t offset;              /* of text in a document's file */
     Span *span;
     int nspans;
@@ -97,8 +99,8 @@ typedef struct Reader Reader;
 
 const char *reader_name(const char *path);     /* in messages */
 /* path "-": standard input. Refuses what is neither text nor rows with the line that converts
- * it. kind: as of Rules. */
-char *reader_open(Reader **r, const char *path, const Tokenizer *tok, const Format *kind);
+ * it. */
+char *reader_open(Reader **r, const char *path, const Tokenizer *tok, const Rules *rules);
 Reads reader_reads(const Reader *r);
 /* By its name a file of a folder is taken: rows of JSON or text. */
 bool reader_takes(const char *path);
@@ -135,6 +137,10 @@ typedef enum { LOSS_DEFAULT, LOSS_LAST, LOSS_ASSISTANT, LOSS_ALL } Loss;
 
 extern const char *const loss_name[];
 
+/* Which windows are to validate on: none; those of the last part of each file; any. */
+typedef enum { HELD_NONE, HELD_TAIL, HELD_RANDOM, NHELD } Held;
+extern const char *const held_name[NHELD];
+
 enum {
     PACK_LENGTH = 1024,          /* of rows, by default */
     PACK_MIN_WORDS = 5,          /* of samples of words */
@@ -150,6 +156,9 @@ struct Rules {
     const Chat *chat;            /* NULL: no_chat says why */
     char *no_chat;
     const char *system;          /* of pairs with a question: what the model is told before it */
+    int64_t stride;              /* from one window to the next */
+    Held held;
+    double share;                /* of a text's characters, or of all windows: to validate on */
 };
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -245,6 +254,15 @@ typedef struct {
     int64_t n;                   /* tokens */
 } PartOut;
 
+/* A text that windows are cut of. */
+typedef struct {
+    int32_t *id, *row;           /* the text's tokens from `base` on, (n) of them; a window */
+    uint8_t *target;             /* of a window: ones */
+    int64_t base, n, cap;
+    int64_t next, last;          /* where the next window begins, the one before did; -1: none */
+    int64_t ntokens;             /* of all texts */
+} Windows;
+
 typedef struct {
     Kind kind;
     int64_t max_length;          /* of rows; 0: not given */
@@ -256,6 +274,9 @@ typedef struct {
     int64_t identical;           /* pairs of one and the same answer */
     Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
+    Windows windows;
+    uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
+    int64_t nheld, capheld;
     PackError error;             /* the first: nothing is written behind it */
 } Pack;
 
@@ -266,6 +287,8 @@ void pack_begin(Pack *p);
 /* Sets the kind that the first row wants, if it is open; NULL, or why this one does not go with
  * the rest. */
 char *pack_kind(Pack *p, const RowOut *row);
+/* A row of a file, for the summary; pack_row() and pack_stretch() do so themselves. */
+void pack_count(Pack *p, const RowOut *row);
 /* What of a row is written. */
 typedef struct {
     int parts;
@@ -281,8 +304,24 @@ void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool 
 /* fingerprint: of all that decides what the records are. */
 void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *fingerprint,
                 const Rules *rules);
+/* A row that is whole, in a file whose first part is 0. */
+void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held);
 /* Closes and frees. */
 void pack_end(Pack *p);
+
+/* ---- pack_windows.c: texts in windows --------------------------------------------------------- */
+
+/* The next ids of a text; first, last: it begins, it ends with them. Of each window that is whole by
+ * them, each(user, ids, n) and then pack_put(). */
+void windows_put(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from,
+                 const int32_t *id, const RowOut *row, bool first, bool last,
+                 void (*each)(void *user, const int32_t *id, size_t n), void *user);
+void windows_free(Windows *w);
+/* The token before each window, -1: none. */
+int32_t windows_first(const Tokenizer *tok);
+/* Of all windows, some are to validate on: HELD_RANDOM. */
+void windows_hold(Pack *p, double share);
+
 /* pack_lengths.c: "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ...", of the
  * pairs; malloc'ed */
 char *pack_lengths(const Pack *p);
@@ -324,6 +363,9 @@ typedef struct {
     const char *chat;            /* a name of chats.def; NULL: as the tokenizer's folder says */
     const char *system;          /* as of Rules; NULL: PACK_SYSTEM */
     Loss loss;
+    int64_t stride;              /* windows: 0: half of one */
+    Held held;                   /* windows */
+    double share;                /* 0: a tenth */
     Kind kind;
     int64_t max_length;          /* as of Pack */
     const char *out;             /* NULL: rows are only shown */
@@ -345,5 +387,7 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
                       bool *found);
 /* What pack_cached is for: standard input, a folder, a file that is no safetensors file. */
 bool pack_is_raw(const char *path);
+/* Rows of JSON, by the name of the file. */
+bool pack_is_rows(const char *path);
 
 #endif

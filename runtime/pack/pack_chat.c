@@ -161,6 +161,20 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
     return error;
 }
 
+/* Templates begin with bos_token, whatever it is: the format that is like c but for that. */
+static const Chat *with_bos(const Chat *c, const Tokenizer *tok)
+{
+    for (int i = 0; i < NCHATS && *c->begin; i++) {
+        const Chat *o = &chats[i];
+        if (*o->begin && tokenizer_bos(tok) >= 0 && tokenizer_added(tok, o->begin) == tokenizer_bos(tok) &&
+            !strcmp(o->open, c->open) && !strcmp(o->header_end, c->header_end) &&
+            !strcmp(o->close, c->close) && !strcmp(o->tail, c->tail) && o->trim == c->trim &&
+            o->preamble == c->preamble && o->system == c->system)
+            return o;
+    }
+    return c;
+}
+
 char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
                   const char *tokenizer_path, const char *name)
 {
@@ -189,6 +203,7 @@ char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
             return format("the chat_template in %s is none of the known ones: if one of the "
                           "formats %s writes the same, say --chat NAME and look at the rows with "
                           "--show 3", from, chat_names());
+        chat = with_bos(chat, tok);
         if (*chat->begin && tokenizer_bos(tok) != tokenizer_added(tok, chat->begin))
             return format("the chat_template in %s begins with bos_token, which wants to be %s in "
                           "tokenizer_config.json", from, chat->begin);

@@ -154,6 +154,50 @@ static void show_text(const Work *w, const Job *job, const RowOut *row, const in
     free(title);
 }
 
+static bool in_windows(const Work *w)
+{
+    return w->rules.format == &pack_format[FORM_WINDOWS];
+}
+
+typedef struct {
+    Work *w;
+    const Job *job;
+    const RowOut *row;
+    Progress *g;
+} Shown;
+
+static void show_window(void *with, const int32_t *id, size_t n)
+{
+    const Shown *s = with;
+    if (s->w->to_show <= 0)
+        return;
+    progress_clear(s->g);
+    char *line = s->row->line ? format(":%d", s->row->line) : format("%s", "");
+    char *title = format("%s%s: a window, %zu tokens%s", s->job->chunk->place.file, line, n,
+                         s->job->chunk->held ? ", to validate on" : "");
+    show_row(s->w->tok, title, id, NULL, n);
+    free(line), free(title);
+    s->w->to_show--;
+}
+
+/* A text, or a stretch of one, becomes windows. */
+static void finish_windows(Work *w, const Job *job, const RowOut *row, const int32_t *id, bool document,
+                           Progress *g)
+{
+    Pack *p = &w->pack;
+    bool first = !document || job->chunk->first, last = !document || job->chunk->last;
+    if (row->drop) {
+        p->dropped[row->drop]++;
+        return;
+    }
+    if (first && !job->chunk->held)
+        pack_count(p, row);
+    else
+        p->nbytes += row->bytes;
+    windows_put(p, &w->rules, w->tok, job->chunk, id, row, first, last, show_window,
+                &(Shown){w, job, row, g});
+}
+
 /* The rows of a chunk that is done, in order. */
 static void job_finish(Work *w, Job *job, Progress *g)
 {
@@ -169,6 +213,12 @@ static void job_finish(Work *w, Job *job, Progress *g)
         if (error) {
             pack_fail(p, EXIT_DATA, (Place){job->chunk->place.file, row->line}, error);
             return;
+        }
+        if (in_windows(w)) {
+            finish_windows(w, job, row, id, document, g);
+            if (w->o->show && w->to_show <= 0 && !p->out)
+                return;
+            continue;
         }
         if (document)
             pack_stretch(p, id, row->n, row, job->chunk->first);
@@ -248,12 +298,12 @@ static int64_t files_check(Work *w)
             continue;
         }
         Reader *r;
-        char *error = reader_open(&r, path, w->tok, w->rules.format);
+        char *error = reader_open(&r, path, w->tok, &w->rules);
         if (error) {
             pack_fail(p, EXIT_DATA, (Place){path, 0}, error);
             break;
         }
-        if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS)
+        if (reader_reads(r) == READS_TEXT && p->kind == KIND_ROWS && !in_windows(w))
             pack_fail(p, EXIT_DATA, (Place){path, 0}, format("a text file has no rows: drop --kind rows, or "
                                                   "give rows of JSON (.jsonl)"));
         if (reader_looks_like_rows(r))
@@ -272,7 +322,7 @@ static Chunk *next_chunk(const Work *w, Reader **r, int *next, int64_t *before)
     while (*r || *next < w->nfiles) {
         const char *path = w->file[*next - !!*r];
         if (!*r) {
-            char *error = reader_open(r, path, w->tok, w->rules.format);
+            char *error = reader_open(r, path, w->tok, &w->rules);
             ++*next;
             if (error) {         /* behind the mistakes in what was read before */
                 Chunk *chunk = calloc(1, sizeof *chunk);
@@ -398,6 +448,22 @@ static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE 
     fputc('\n', to);
 }
 
+static void report_windows(const Work *w, FILE *to)
+{
+    const Pack *p = &w->pack;
+    const Rules *r = &w->rules;
+    fprintf(to, "windows of %lld tokens, %lld apart, of %lld tokens of text, each behind %s",
+            (long long)p->max_length, (long long)r->stride, (long long)p->windows.ntokens,
+            windows_first(w->tok) < 0 ? "no token: the tokenizer has none for the begin of a text" : "");
+    if (windows_first(w->tok) >= 0)
+        fprintf(to, "token %d", windows_first(w->tok));
+    if (p->nheld)
+        fprintf(to, "; %lld to train on, %lld to validate on: %s %g of %s",
+                (long long)(p->ndocs - p->nheld), (long long)p->nheld, r->held == HELD_TAIL ? "the last" : "any", r->share,
+                r->held == HELD_TAIL ? "each text" : "them");
+    fputc('\n', to);
+}
+
 static void report_pairs(const Pack *p, FILE *to)
 {
     char *lengths = pack_lengths(p);
@@ -433,6 +499,8 @@ static void report(const Work *w, FILE *to)
         }
     fputc('\n', to);
     report_rules(w, to);
+    if (in_windows(w))
+        report_windows(w, to);
     if (p->kind == KIND_PAIRS)
         report_pairs(p, to);
     if (w->vocabulary.kind)
@@ -467,6 +535,36 @@ static char *made_rules(Work *w, bool words)
     return NULL;
 }
 
+static char *window_rules(const Work *w)
+{
+    const PackOptions *o = w->o;
+    if (!in_windows(w) && (o->stride || o->held || o->share > 0))
+        return format("%s is for the format windows", o->stride ? "--stride" : o->held ? "--split"
+                                                                                   : "--eval-share");
+    if (in_windows(w) && w->rules.stride > w->rules.max_length)
+        return format("--stride %lld leaves out what is between windows of %lld tokens",
+                      (long long)w->rules.stride, (long long)w->rules.max_length);
+    if (in_windows(w) && o->share > 0 && !o->held)
+        return format("--eval-share wants --split tail or random");
+    return NULL;
+}
+
+/* Before rows are written: which of them are to validate on. */
+static void hold(Work *w)
+{
+    Pack *p = &w->pack;
+    if (w->rules.held == HELD_RANDOM)
+        windows_hold(p, w->rules.share);
+    if (w->rules.held == HELD_TAIL && !p->nheld)
+        pack_fail(p, EXIT_DATA, (Place){0}, format("--split tail is of texts, and these are rows of JSON: "
+                                                   "say random, or none"));
+    else if (w->rules.held && (!p->nheld || p->nheld == p->ndocs))
+        pack_fail(p, EXIT_DATA, (Place){0},
+                  format("%lld windows, of which a share of %g leaves %lld to train on and %lld to validate "
+                         "on", (long long)p->ndocs, w->rules.share, (long long)(p->ndocs - p->nheld),
+                         (long long)p->nheld));
+}
+
 /* The tokenizer and what its folder says of conversations. */
 static void find_rules(Work *w)
 {
@@ -479,7 +577,15 @@ static void find_rules(Work *w)
     bool words = w->rules.format && w->rules.format->encode == format_words;
     bool made = vocabulary_made(o->tokenizer);
     w->rules.system = o->system ? o->system : PACK_SYSTEM;
-    char *error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
+    w->rules.stride = o->stride ? o->stride : w->rules.max_length / 2;
+    w->rules.held = o->held;
+    w->rules.share = o->share > 0 ? o->share : 0.1;
+    char *error = window_rules(w);
+    if (error) {
+        pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+        return;
+    }
+    error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
                 : o->words && strcmp(o->tokenizer, "words") ? format("--vocab is for --tokenizer words")
                 : made                   ? made_rules(w, words)
                                          : tokenizer_load(&w->tok, o->tokenizer);
@@ -529,9 +635,13 @@ static void fingerprint(const Work *w, const char *bytes, const char *files, cha
                         r->chat ? r->chat->name : "", r->format ? r->format->name : "",
                         w->pack.kind == KIND_PAIRS ? " " : "",
                         w->pack.kind == KIND_PAIRS ? r->system : "");
+    char *more = in_windows(w) ? format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share)
+                               : format("%s", "");
     Sha256 h;
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
+    sha256_add(&h, more, strlen(more));
+    free(more);
     sha256_text(&h, hex);
     free(text);
 }
@@ -589,6 +699,8 @@ static void pack_all(Work *w, char hex[SHA256_HEX])
     if (!p->error.text && p->out && o->system && !p->nquestions)
         pack_fail(p, EXIT_DATA, (Place){0},
                   format("--system: no row is a pair of answers to a question"));
+    if (!p->error.text && p->out)
+        hold(w);
     reader_hashes(bytes, files);
     fingerprint(w, bytes, files, hex);
     char *error = !p->error.text && p->out && w->vocabulary.kind
@@ -652,7 +764,7 @@ static char *expected_path(Work *w, const char *folder)
             return NULL;
     for (int i = 0; i < w->nfiles && !w->pack.error.text; i++) {
         Reader *r;
-        char *error = reader_open(&r, w->file[i], w->tok, w->rules.format);
+        char *error = reader_open(&r, w->file[i], w->tok, &w->rules);
         if (!error) {
             error = reader_skip(r);
             reader_close(r);

@@ -32,6 +32,8 @@ struct Reader {
     Reads reads;
     int line;                    /* of the next row */
     int64_t given;               /* bytes handed out */
+    double tail;                 /* share of a text that is another document: to validate on; 0: none */
+    int64_t split;               /* where that begins, 0: not known yet */
     const Tokenizer *tok;
 };
 
@@ -161,13 +163,19 @@ bool reader_takes(const char *path)
     return ends_with_any(path, json_endings) || ends_with_any(path, ".txt ");
 }
 
+bool pack_is_rows(const char *path)
+{
+    return ends_with_any(path, json_endings);
+}
+
 const char *reader_name(const char *path)
 {
     return strcmp(path, "-") ? path : "standard input";
 }
 
-char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Format *kind)
+char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rules *rules)
 {
+    const Format *kind = rules->format;
     bool standard = !strcmp(path, "-");
     Reader *r = calloc(1, sizeof *r);
     r->path = reader_name(path);
@@ -208,6 +216,15 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const For
         return error;
     }
     r->array = r->reads == READS_OBJECTS && c == '[';
+    if (r->reads == READS_TEXT && rules->held == HELD_TAIL) {
+        r->tail = rules->share;
+        error = r->regular ? NULL : format("its last part is not known before its end: write it to a "
+                                           "file, or say --split none or random");
+    }
+    if (error) {
+        reader_close(r);
+        return error;
+    }
     *to = r;
     return NULL;
 }
@@ -416,14 +433,62 @@ static void chunk_rows(Reader *r, Chunk *p)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+/* The byte where character `wanted` of the file begins; *all: how many there are. -1: errno. */
+static int64_t find_character(int fd, int64_t wanted, int64_t *all)
+{
+    char *block = malloc(BLOCK);
+    int64_t at = 0, found = -1;
+    ssize_t got = -1;
+    *all = 0;
+    for (off_t from = 0; block && (got = pread(fd, block, BLOCK, from)) > 0; from += got)
+        for (ssize_t i = 0; i < got; i++, at++)
+            if (begins_character(block[i]) && (*all)++ == wanted)
+                found = at;
+    free(block);
+    return got < 0 ? -1 : found < 0 ? at : found;
+}
+
+/* Where the last part of a text begins, by its characters. */
+static char *find_split(Reader *r)
+{
+    int64_t all, train;
+    if (find_character(r->fd, 0, &all) < 0)
+        return format("%s", strerror(errno));
+    train = (int64_t)((double)all * (1 - r->tail) + 1e-6);
+    if (train < 1 || train == all)
+        return format("%lld characters, of which a share of %g leaves %lld to train on and %lld to "
+                      "validate on", (long long)all, r->tail, (long long)train, (long long)(all - train));
+    r->split = find_character(r->fd, train, &all);
+    return r->split < 0 ? format("%s", strerror(errno)) : NULL;
+}
+
 static void chunk_text(Reader *r, Chunk *p)
 {
     size_t want = TEXT_CHUNK, cut = 0;
     p->reads = READS_TEXT;
     p->first = !r->begun;
     r->begun = true;
+    char *unknown = r->tail > 0 && !r->split ? find_split(r) : NULL;
+    if (unknown) {
+        chunk_fail(p, r, 0, unknown);
+        r->done = true;
+        return;
+    }
+    p->held = r->split && r->given >= r->split;
     while (!cut) {
         size_t n = r->end - r->start;
+        const int64_t left = r->split - r->given;
+        if (left > 0 && (int64_t)(n < want ? n : want) >= left) {
+            p->last = true;      /* the rest is another document */
+            r->begun = false;
+            cut = (size_t)left;
+            break;
+        }
         if (n < want && !r->eof) {
             char *why = fill(r);
             if (why) {

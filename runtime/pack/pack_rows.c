@@ -103,7 +103,7 @@ static RowOut *row_new(Encoded *e, Form form, int line)
 
 static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
 {
-    RowOut *row = row_new(e, FORM_FILE, 0);
+    RowOut *row = row_new(e, rules->format == &pack_format[FORM_WINDOWS] ? FORM_WINDOWS : FORM_FILE, 0);
     char *error = format_stretch(rules, tok, p, e);
     if (error && p->offset) {
         e->error = format("in the text from byte %lld on: %s", (long long)p->offset, error);

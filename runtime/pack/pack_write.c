@@ -98,6 +98,18 @@ void pack_begin(Pack *p)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+static void note_held(Pack *p, bool held)
+{
+    if (p->ndocs == p->capheld) {
+        p->capheld = 2 * p->capheld + 1024;
+        p->held = realloc(p->held, (size_t)p->capheld);
+        if (!p->held)
+            abort();
+    }
+    p->held[p->ndocs] = held;
+    p->nheld += held;
+}
+
 /* Why rows of a format do not go with those of the kind. */
 static char *other_kind(Kind kind, const Format *f)
 {
@@ -127,7 +139,7 @@ char *pack_kind(Pack *p, const RowOut *row)
         ? NULL : other_kind(p->kind, f);
 }
 
-static void counts_add(Pack *p, const RowOut *row)
+void pack_count(Pack *p, const RowOut *row)
 {
     p->nbytes += row->bytes;
     p->nform[row->form]++;
@@ -173,7 +185,7 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
 {
     const bool first = pack_format[row->form].own;   /* else nothing predicts it */
     Kept k = {.cut = row->cut, .drop = row->drop};
-    counts_add(p, row);
+    pack_count(p, row);
     keep_part(p, target, first, &k, 0, row->second ? row->second : row->n);
     if (row->second)
         keep_part(p, target, first, &k, row->second, row->n - row->second);
@@ -196,12 +208,20 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
     return k;
 }
 
+void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held)
+{
+    note_held(p, held);
+    write_part(p, 0, id, target, n);
+    p->ntargets += (int64_t)n;
+    p->ndocs++;
+}
+
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first)
 {
     PartOut *to = &p->part[0];
     if (first) {
         spool_put(p, to->docs, &to->n, sizeof to->n);
-        counts_add(p, row);
+        pack_count(p, row);
         p->ndocs++;
     } else {
         p->nbytes += row->bytes;
@@ -213,6 +233,45 @@ void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool 
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
+
+/* The lengths of all rows, from the offsets of a part; NULL and *error. */
+static int64_t *read_offsets(const Pack *p, FILE *from, char **error)
+{
+    int64_t *at = malloc((size_t)(p->ndocs + 1) * sizeof *at);
+    rewind(from);
+    if (at && fread(at, sizeof *at, (size_t)p->ndocs + 1, from) == (size_t)p->ndocs + 1)
+        return at;
+    *error = format("%s: %s", p->out, at ? "scratch space beside it cannot be read" : "out of memory");
+    free(at);
+    return NULL;
+}
+
+/* The rows to train on, then those to validate on: of elements of `size` bytes, of the offsets 0. */
+static char *copy_held(const Pack *p, StWriter *w, const char *name, FILE *from, FILE *docs, size_t size)
+{
+    char *error = NULL;
+    int64_t *at = read_offsets(p, docs, &error), all = 0, most = 0;
+    for (int64_t i = 0; i < p->ndocs && at; i++)
+        most = at[i + 1] - at[i] > most ? at[i + 1] - at[i] : most;
+    char *row = malloc((size_t)most * size + 1);
+    for (int held = 0; held < 2 && !error; held++) {
+        rewind(from);
+        for (int64_t i = 0; i < p->ndocs && !error; i++) {
+            int64_t n = at[i + 1] - at[i];
+            if (size && fread(row, size, (size_t)n, from) != (size_t)n)
+                error = format("%s: scratch space beside the file cannot be read", name);
+            else if (p->held[i] == held && size)
+                error = st_write(w, name, row, (size_t)n * size);
+            else if (p->held[i] == held)
+                error = st_write(w, name, &all, sizeof all);
+            all += p->held[i] == held ? n : 0;
+        }
+    }
+    if (!error && !size)
+        error = st_write(w, name, &all, sizeof all);
+    free(row), free(at);
+    return error;
+}
 
 static char *copy_spool(StWriter *w, const char *name, FILE *from)
 {
@@ -293,6 +352,8 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
         if (rules->loss != LOSS_DEFAULT)
             st_add_meta(w, "loss_on", loss_name[rules->loss]);
     }
+    if (p->nheld)
+        add_count(w, "train", p->ndocs - p->nheld);
     if (p->nchats)
         st_add_meta(w, "chat", rules->chat->name);
     if (parts > 1) {
@@ -303,8 +364,14 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
     }
     if (!error)
         error = st_begin(w, p->out);
-    for (int i = 0; i < st_count(w) && !error; i++)
-        error = copy_spool(w, st_planned(w, i)->name, spool_of(p, st_planned(w, i)->name));
+    for (int i = 0; i < st_count(w) && !error; i++) {
+        const char *name = st_planned(w, i)->name;
+        FILE *from = spool_of(p, name);
+        const PartOut *part = &p->part[0];       /* rows to validate on are of one part */
+        error = !p->nheld ? copy_spool(w, name, from)
+              : copy_held(p, w, name, from, part->docs,
+                          from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
+    }
     if (!error)
         error = st_end(w, &crc);
     st_free(w);
@@ -322,6 +389,8 @@ void pack_end(Pack *p)
     }
     for (int i = 0; i < 1 + PACK_PARTS; i++)
         lengths_free(&p->length[i]);
+    windows_free(&p->windows);
+    free(p->held);
     free(p->error.text);
     *p = (Pack){0};
 }

@@ -48,14 +48,9 @@ static char **split(const char *paths, int *n)
     return word;
 }
 
-static bool makes_words(const Flags *f)
-{
-    return strcmp(f->tokenizer, "words") == 0;
-}
-
 const char *records_tokenizer(const Flags *f)
 {
-    return makes_words(f) ? "" : f->tokenizer;
+    return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;
 }
 
 /* The tokenizer of raw data, malloc'ed. beside: the file of other records whose tokenizer it has to
@@ -64,13 +59,13 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
                            const char *beside)
 {
     char *own = format("%s/tokenizer.json", f->init_from);
-    if (makes_words(f) && strcmp(flag, "data")) {
+    if (vocabulary_made(f->tokenizer) && strcmp(flag, "data")) {
         int n = beside ? (int)strcspn(beside, ",") : 0;
         while (n && beside[n - 1] != '/')
             n--;
         if (!beside)
-            die(EXIT_CONFIG, "--tokenizer words counts those of --data, which is missing: --tokenizer "
-                "FILE names the tokenizer.json of the records that were trained on");
+            die(EXIT_CONFIG, "--tokenizer %s counts those of --data, which is missing: --tokenizer "
+                "FILE names the tokenizer.json of the records that were trained on", f->tokenizer);
         return format("%.*stokenizer.json", n, beside);
     }
     if (*f->tokenizer)
@@ -78,7 +73,7 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
     if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
         return own;
     die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
-        "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words" : "bytes",
+        "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words or char" : "bytes",
         *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
                                                       : "or --init-from of a folder that has one");
 }
@@ -95,10 +90,9 @@ static Kind kind_of(const DataShape *of)
 /* Whether records of a format, NULL: rows by their keys, are what the objective takes. */
 static bool suits(const DataShape *of, const Format *f)
 {
-    Kind kind = kind_of(of);
     if (!f)
-        return !of->own_targets && kind != KIND_PAIRS;
-    return of->own_targets == f->own && (kind == KIND_PAIRS) == (f->kind == KIND_PAIRS);
+        return !of->own_targets;
+    return of->own_targets == f->own && (kind_of(of) == KIND_PAIRS) == (f->kind == KIND_PAIRS);
 }
 
 static const Format *format_of(const Flags *f, const Model *m, const DataShape *of,
@@ -117,6 +111,16 @@ static const Format *format_of(const Flags *f, const Model *m, const DataShape *
         }
     die(EXIT_CONFIG, "--%s: %s is raw data, and the records of %s are not made of the format %s: "
         "--data-format wants one of %s", flag, raw, m->objective, name ? name : "auto", all);
+}
+
+/* Texts in windows are divided before: the windows of one overlap. */
+static Held held_of(const Flags *f, const RecordRules *rules, const Format *known, const char *flag,
+                    char *const *file, int n)
+{
+    bool divides = known == &pack_format[FORM_WINDOWS] && !strcmp(flag, "data") && share_of(f) > 0;
+    for (int i = 0; i < n; i++)
+        divides = divides && !pack_is_rows(file[i]);
+    return !divides ? HELD_NONE : rules->held ? rules->held : HELD_TAIL;
 }
 
 /* What was packed before may be damaged since. */
@@ -156,6 +160,8 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
                       .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
                       .min_words = known && known->encode == format_words ? f->min_words : 0,
                       .system = rules->system,
+                      .held = held_of(f, rules, known, flag, file, n),
+                      .share = held_of(f, rules, known, flag, file, n) ? share_of(f) : 0,
                       .kind = kind_of(of), .max_length = packed ? 0 : of->T,
                       .nfiles = n, .file = file };
     FILE *summary = open_memstream(&text, &bytes);
@@ -224,6 +230,32 @@ static void divide(const Flags *f, DataShape *of)
     }
 }
 
+/* Files that say themselves what is to validate on. */
+static void check_divided(const Flags *f, const Data *train, bool evaluates)
+{
+    int n;
+    char **file = split(f->data, &n);
+    if (f->given[FLAG_eval_share] && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG, "--eval-share: %s says itself which of its rows are to validate on: leave it out, "
+            "or pack it again", file[0]);
+    if (!evaluates)
+        note("data: %s has rows to validate on, which are left out; --eval-share says that they count",
+             file[0]);
+    free(file);
+    (void)train;
+}
+
+/* A tokenizer that is made of raw data is none of records that are there. */
+static void check_made(const Flags *f)
+{
+    int n;
+    char **file = split(*f->data ? f->data : f->eval_data, &n);
+    if (f->given[FLAG_tokenizer] && vocabulary_made(f->tokenizer) && n && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG, "--tokenizer %s makes one of raw data, and %s is packed: leave it out, or name "
+            "the tokenizer.json it was packed with", f->tokenizer, file[0]);
+    free(file);
+}
+
 void records_open(const Flags *f, const Model *m, const DataShape *shape, const RecordRules *rules,
                   Data *train, Data *eval)
 {
@@ -231,6 +263,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     DataShape of = *shape;
     char *files = NULL, *eval_files = NULL;
     check_flags(f);
+    check_made(f);
     workers_start(f->num_workers);
     if (trains)
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
@@ -239,6 +272,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     divide(f, &of);
     if (trains)
         data_open(train, files, m, &of, (uint64_t)f->seed, false);
+    if (trains && train->divided)
+        check_divided(f, train, evaluates);
     if (*f->eval_data)
         of.most = 0;
     for (int i = 0; i < (int)(sizeof of.split / sizeof *of.split) && of.split[i] > 0; i++)

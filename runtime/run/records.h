@@ -6,12 +6,14 @@
 #define DIECAST_RECORDS_H
 
 #include "runtime/data/data.h"
+#include "runtime/pack/pack.h"
 #include "runtime/run/flags.h"
 
 /* How an objective reads raw data, where --data-format is auto. */
 typedef struct {
     const char *format;          /* a name of runtime/pack/formats.def; NULL: rows by their keys */
     const char *system;          /* pairs with a question: what stands before it; NULL: as gen pack has it */
+    Held held;                   /* windows: HELD_NONE: the tail of each text */
 } RecordRules;
 
 /* What --tokenizer names: "" also where it is `words`, which the data make. */

@@ -213,7 +213,7 @@ sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
 $pack --show 9 -o $scratch/pairs.st --max-length 8 $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: rows as they are written" "$(diff $scratch/log $scratch/pairs.expected)"
 verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"identical":"1"' '"lengths":"prompts 2 to 8' \
-    '"targets":"own"' '"kind":"pairs"'; do grep -aqF "$key" $scratch/pairs.st || echo no $key; done)"
+    '"kind":"pairs"'; do grep -aqF "$key" $scratch/pairs.st || echo no $key; done)"
 $pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 $pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
@@ -221,6 +221,63 @@ bos='<|begin_of_text|>'
 printf '{"prompt":"a","chosen":" b","rejected":" c"}\n' > $scratch/a.jsonl
 printf '{"prompt":"%sa","chosen":" b","rejected":" c"}\n' "$bos" > $scratch/b.jsonl
 same "one begin-of-text token" "--tokenizer $(tokenizer llama3) $scratch/a.jsonl" "--tokenizer $(tokenizer llama3) $scratch/b.jsonl"
+
+# Characters: the vocabulary is that of the data, its file is a tokenizer like others; one more is refused.
+mkdir $scratch/char
+printf 'hello\nworld \xc3\xa9\n' > $scratch/char/a.txt
+printf 'oh, hello' > $scratch/char/b.txt
+$pack -o $scratch/char/1.st --tokenizer char $scratch/char/a.txt > $scratch/log 2>&1
+verdict "char: ids by code point" "$($work/test dump $scratch/char/1.st | diff - <(
+    echo '1* 7* 6* 8* 8* 9* 3* 11* 9* 10* 8* 5* 4* 12* 3* 2*'))"
+verdict "char: the summary" "$(grep -qF '4 special tokens and 10 of 10 characters; for gen: model.vocab=14' $scratch/log ||
+    cat $scratch/log)"
+$pack -o $scratch/char/2.st --tokenizer $scratch/char/tokenizer.json $scratch/char/a.txt > $scratch/log 2>&1
+verdict "char: its tokenizer.json" "$(cmp <($work/test dump $scratch/char/1.st) <($work/test dump $scratch/char/2.st) 2>&1)"
+$pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/b.txt > $scratch/log 2>&1
+verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no token' $scratch/log || cat $scratch/log)"
+$pack -o $scratch/char/3.st --tokenizer char $scratch/char/b.txt > $scratch/log 2>&1
+verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json is there already, with another' $scratch/log || cat $scratch/log)"
+printf '{"text":"ab"}\n{"text":"ba[EOS]"}\n' > $scratch/rows.jsonl
+mkdir $scratch/char/rows
+$pack -o $scratch/char/rows/1.st --tokenizer char $scratch/rows.jsonl > $scratch/log 2>&1
+verdict "char: rows of JSON" "$($work/test dump $scratch/char/rows/1.st | diff - <(printf '1* 3* 4* 2*\n1* 4* 3* 2*\n'))"
+
+# Windows: each begins a stride behind the one before, the last ends with the text; some are held back.
+windows() {                     # name, text, options, rows
+    rm -rf $scratch/win
+    mkdir $scratch/win
+    printf "$2" > $scratch/win/a.txt
+    $pack -o $scratch/win/w.st --format windows --tokenizer char --max-length 4 $3 $scratch/win/a.txt > $scratch/log 2>&1
+    verdict "windows: $1" "$($work/test dump $scratch/win/w.st 2>&1 | tr -d '*' | diff - <(printf "$4"); grep ^gen: $scratch/log)"
+}
+windows "the last one fits" abcdefgh "" '1 3 4 5\n1 5 6 7\n1 7 8 9\n'
+windows "the last one overlaps more" abcdefghi "" '1 3 4 5\n1 5 6 7\n1 7 8 9\n1 8 9 10\n'
+windows "as long as one" abcd "" '1 3 4 5\n'
+windows "shorter than one" ab "" '1 3 4\n'
+windows "--stride" abcdefgh "--stride 4" '1 3 4 5\n1 7 8 9\n'
+windows "of the end of the text" 'abcdefgh\xc3\xa9\xc3\xa9' "--split tail --eval-share 0.4" '1 3 4 5\n1 5 6 7\n1 9 10 11\n'
+verdict "windows: what the file says" "$(grep -aqF '"train":"2"' $scratch/win/w.st || echo no train
+    grep -qF '2 to train on, 1 to validate on: the last 0.4 of each text' $scratch/log || cat $scratch/log)"
+for how in tail random; do
+    for n in 1 3; do
+        $pack -o $scratch/n$n.st --threads $n --format windows --max-length 4096 --split $how --tokenizer $(tokenizer gpt2) \
+            $scratch/bigger.txt $scratch/big.txt > $scratch/log 2>&1
+    done
+    verdict "windows: threads do not show: $how" "$(cmp $scratch/n1.st $scratch/n3.st 2>&1)"
+done
+$pack -o $scratch/n1.st --format windows --max-length 4096 --tokenizer $(tokenizer gpt2) $scratch/bigger.txt $scratch/big.txt > $scratch/log
+verdict "windows: random ones are the same, in another order" \
+    "$(cmp <($work/test dump $scratch/n1.st | sort) <($work/test dump $scratch/n3.st | sort) 2>&1)"
+
+# Answers in which tokens are hidden: the same rows as for prediction, but for what they say of targets.
+printf '{"prompt":"2+2?","response":" 4"}\n{"prompt":"a","completion":"b"}\n' > $scratch/answers.jsonl
+$pack -o $scratch/1.st --format answers $scratch/answers.jsonl > $scratch/log 2>&1
+verdict "answers: as they are without a chat format" "$($work/test dump $scratch/1.st | diff - <(
+    printf '50 43 50 63 32* 52* 256*\n97 98* 256*\n'); grep -aqF '"targets":"own"' $scratch/1.st || cat $scratch/log)"
+printf '{"prompt":"2+2?","response":" 4"}\n' > $scratch/answers.jsonl
+printf '{"messages":[{"role":"user","content":"2+2?"},{"role":"assistant","content":" 4"}]}\n' > $scratch/turns.jsonl
+same "answers: turns where there is a chat format" "$qwen --format answers $scratch/turns.jsonl" "$qwen --format answers $scratch/answers.jsonl"
+same "answers: as messages" "$qwen $scratch/turns.jsonl" "$qwen --format answers $scratch/turns.jsonl"
 
 # The chat_template in the tokenizer's folder decides; what is not known is refused, not ignored.
 chatml="{% for message in messages %}{{'<|im_start|>' + message['role'] + '
@@ -259,6 +316,13 @@ template "named ones without default" ",\"chat_template\":[$tool]" '' \
 template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is none of the known ones: .*--chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
 template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2' '--chat qwen-2'
+mkdir $scratch/llada                # LLaDA: Llama-3's template, which begins with bos_token, and other names
+sed 's/<|begin_of_text|>/<|startoftext|>/g' $(tokenizer llama3) > $scratch/llada/tokenizer.json
+printf '{"bos_token":"<|startoftext|>","eos_token":"<|eot_id|>"}' > $scratch/llada/tokenizer_config.json
+same "chat format: LLaDA's begin of text" "--tokenizer $(tokenizer llama3) $scratch/turns.jsonl" \
+    "--tokenizer $scratch/llada/tokenizer.json $scratch/turns.jsonl"
+verdict "chat format: LLaDA, by its tokens" "$(grep -q '^chat format: llada, by the tokenizer.s added tokens' $scratch/log ||
+    cat $scratch/log)"
 template "--chat for other tokens" '' '' \
     'llama-3 wants the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
 ln -s nowhere $folder/chat_template.jinja
@@ -296,6 +360,22 @@ refuse "empty text" '{"text":""}' "" 'x.jsonl:1: text: empty'
 refuse "no known key" '{"txt":"a"}' "" \
     'x.jsonl:1: want the keys chosen and rejected, messages, conversations, prompt and completion, instruction and output, or text'
 pair='"chosen":"a","rejected":"b"'
+refuse "an answer twice" '{"prompt":"a","response":"b","completion":"c"}' "--format answers" \
+    'x.jsonl:1: want the keys messages, conversations, prompt and response, or prompt and completion'
+refuse "a response that is none" '{"prompt":"a","response":1}' "--format answers" 'response: want a string'
+refuse "windows of rows without a text" '{"txt":"a"}' "--format windows" 'x.jsonl:1: text: want a string'
+refuse "windows with what hides a token" '{"text":"a[MASK]"}' "--format windows --tokenizer char" \
+    'x.jsonl:1: the text has the token that hides others'
+refuse "the tail of rows" "$good" "--format windows --split tail" '--split tail is of texts'
+refuse "too few windows to divide" "$good" "--format windows --split random" '1 windows, of which a share of 0.1 leaves 1'
+refuse "--split of other formats" "$good" "--split tail" '--split is for the format windows'
+refuse "--stride of other formats" "$good" "--stride 5" '--stride is for the format windows'
+refuse "--eval-share without --split" "$good" "--format windows --eval-share 0.5" '--eval-share wants --split'
+refuse "--eval-share of all" "$good" "--format windows --split tail --eval-share 1" 'want a number between 0 and 1, got 1'
+refuse "a stride beyond a window" "$good" "--format windows --max-length 4 --stride 5" 'leaves out what is between'
+refuse "char for messages" '{"messages":[{"role":"user","content":"a"}]}' "--tokenizer char" \
+    'a vocabulary of char has no chat tokens'
+refuse "char for words" "$good" "--tokenizer char --format corpus" 'want --tokenizer words'
 refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: want a string'
 refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: want a string'
 refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" 'want one prompt, got question and prompt'
@@ -407,7 +487,7 @@ verdict "corpus: other keys, lines of text, a small vocabulary" \
     "$($work/test dump $words/other/c.st 2>&1 | diff - <(printf '%s\n' '1 6* 3* 3* 3* 3* 2' \
     '1 5* 3* 3* 5* 3* 7* 3* 3* 2' '1 3* 3* 6* 3* 2' '1 5* 3* 3* 3* 5* 3* 2' '1 6* 4 7* 5* 3* 2' \
     '1 3* 7* 5* 3* 7* 3* 2' '1 6* 3* 3* 6* 3* 7* 3* 2')
-    grep -q '2 with too few words, 2 empty, 1 not UTF-8;' $scratch/log && grep -q 'model.vocab=8$' $scratch/log ||
+    grep -q '2 with too few words, 2 empty, 1 not UTF-8;' $scratch/log && grep -q 'model.vocab=8, or 24 for all$' $scratch/log ||
         cat $scratch/log)"
 cp $words/tokenizer.json $words/keep.json
 $pack -o $words/d.st --tokenizer words --format corpus $words/in/c.txt > $scratch/log 2>&1

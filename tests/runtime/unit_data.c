@@ -63,6 +63,7 @@ static void orders(void)
 
 static const char *mask_key = "mask_id";
 static bool own_targets;         /* of what write_file writes */
+static const char *train_rows;
 
 /* Documents whose parts are those of `tokens` and the same backwards, each id one more; the latter's
  * mask is there. */
@@ -112,6 +113,8 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
         error = st_add_meta(w, meta[i].key, meta[i].value);
     if (own_targets && !error)
         error = st_add_meta(w, "targets", "own");
+    if (train_rows && !error)
+        error = st_add_meta(w, "train", train_rows);
     error = error ? error : st_add(w, "tokens", ST_I32, 1, &n);
     error = error ? error : st_add(w, "doc_offsets", ST_I64, 1, (int64_t[]){ ndocs + 1 });
     if (masked && !error)
@@ -610,6 +613,39 @@ int unit_open(char **argv)
     return 0;
 }
 
+/* Two files that say which rows are to validate on: the others of both are to train on. */
+static void divided(const char *scratch)
+{
+    char *path = format("%s/divided.st", scratch), *two = format("%s,%s", path, path);
+    const int64_t want[2][2] = { { 20, 20 }, { 3, 3 } }, skip[2] = { 0, 20 };
+    train_rows = "20";
+    write_file(path, "rows", DOCS, doc[DOCS], true);
+    train_rows = NULL;
+    for (int eval = 0; eval < 2; eval++) {
+        Made m = model_of("rows", 1, 1, 1);
+        Data d;
+        bool good = true;
+        m.of.split[0] = 0.5;                     /* the files know better */
+        m.of.most = eval ? 1 : 0;
+        open_data(&d, two, &m, 1, eval);
+        for (int64_t step = 0; step < d.n; step++) {
+            DataRow r;
+            good = good && data_row(&d, step, 0, 0, &r);
+            int64_t i = r.sample % want[eval][0] + skip[eval];
+            good = good && r.n == doc[i + 1] - doc[i] && !memcmp(r.token, tokens + doc[i], (size_t)r.n * 4);
+        }
+        check(good && d.divided && d.n == 2 * want[eval][0],
+              eval ? "rows to validate on, of files that say so" : "the others of these", "%d", (int)d.n);
+        data_close(&d);
+    }
+    Made m = model_of("rows", 1, 1, 1);
+    train_rows = "23";
+    write_file(path, "rows", DOCS, doc[DOCS], true);
+    train_rows = NULL;
+    refused("rows that are all to train on", path, &m, EXIT_DATA, "metadata train: want an integer below");
+    free(path), free(two);
+}
+
 /* Targets of all samples, from the labels of an evaluation, most first. */
 static int64_t *targets_of(const char *path, const char *kind, int64_t *n)
 {
@@ -870,6 +906,7 @@ void test_data(const char *scratch)
     own_targets = false;
     rows_as_they_are(own);
     thirds(own);
+    divided(scratch);
     views(own);
     whole_steps(rows);
     char *pairs = format("%s/pairs.st", scratch), *more = format("%s,%s", pairs, pairs);

@@ -1,0 +1,143 @@
+/* pack_windows.c -- texts to rows of one length, each beginning a stride behind the one before.
+ *
+ * Out:   rows: the begin-of-text token, if there is one, and the tokens of a window, as many as fit; the
+ *        last window of a text ends with it. A text shorter than a window is one row.
+ * Keeps: memory: a window and a stretch. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const held_name[NHELD] = {"none", "tail", "random"};
+
+int32_t windows_first(const Tokenizer *tok)
+{
+    size_t n;
+    const int32_t *prefix = tokenizer_prefix(tok, &n);
+    return n ? prefix[0] : tokenizer_bos(tok);
+}
+
+char *format_windows(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
+                     RowOut *row)
+{
+    char *error = NULL;
+    const char *text = sample_string(s, "text", &error);
+    (void)rules;
+    if (error)
+        return error;
+    row->bytes = (int64_t)strlen(text);
+    if (!row->bytes)
+        row->drop = DROP_EMPTY;
+    return row->bytes ? encode_text(tok, text, (size_t)row->bytes, false, true, e) : NULL;
+}
+
+static void grow(Windows *w, int64_t n, int64_t T)
+{
+    if (w->cap - w->n <= n) {
+        w->cap = 2 * w->cap + n + 1;
+        w->id = realloc(w->id, (size_t)w->cap * sizeof *w->id);
+    }
+    if (!w->row) {
+        w->row = malloc((size_t)T * sizeof *w->row);
+        w->target = malloc((size_t)T);
+    }
+    if (!w->id || !w->row || !w->target)
+        abort();
+    memset(w->target, 1, (size_t)T);
+}
+
+/* The window of at most n tokens from place `at` of the text. */
+static void emit(Pack *p, const Tokenizer *tok, int64_t at, int64_t n, bool held,
+                 void (*each)(void *user, const int32_t *id, size_t n), void *user)
+{
+    Windows *w = &p->windows;
+    const int32_t first = windows_first(tok);
+    const int64_t before = first >= 0, most = p->max_length - before;
+    n = n < most ? n : most;
+    if (before)
+        w->row[0] = first;
+    memcpy(w->row + before, w->id + (at - w->base), (size_t)n * sizeof *w->row);
+    each(user, w->row, (size_t)(before + n));
+    pack_put(p, w->row, w->target, (size_t)(before + n), held);
+    w->last = at;
+}
+
+/* Tokens that no window to come begins before. */
+static void forget(Windows *w, int64_t T)
+{
+    int64_t end = w->base + w->n, keep = w->next < end - T ? w->next : end - T;
+    if (keep <= w->base)
+        return;
+    w->n = end - keep;
+    memmove(w->id, w->id + (keep - w->base), (size_t)w->n * sizeof *w->id);
+    w->base = keep;
+}
+
+/* A text says in plain letters what hides a token. */
+static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int32_t *id,
+                     const RowOut *row)
+{
+    const int32_t mask = tokenizer_mask(tok);
+    for (size_t i = 0; i < row->n && mask >= 0; i++)
+        if (id[i] == mask) {
+            pack_fail(p, EXIT_DATA, (Place){from->place.file, row->line},
+                      format("the text has the token that hides others"));
+            return true;
+        }
+    return false;
+}
+
+void windows_put(Pack *p, const Rules *rules, const Tokenizer *tok, const Chunk *from,
+                 const int32_t *id, const RowOut *row, bool first, bool last,
+                 void (*each)(void *user, const int32_t *id, size_t n), void *user)
+{
+    Windows *w = &p->windows;
+    const int64_t T = p->max_length;
+    if (has_mask(p, tok, from, id, row))
+        return;
+    if (first)
+        w->base = w->n = w->next = 0, w->last = -1;
+    grow(w, (int64_t)row->n, T);
+    if (row->n)
+        memcpy(w->id + w->n, id, row->n * sizeof *id);
+    w->n += (int64_t)row->n;
+    w->ntokens += (int64_t)row->n;
+    const int64_t end = w->base + w->n;
+    for (; end - w->next >= T; w->next += rules->stride)
+        emit(p, tok, w->next, T, from->held, each, user);
+    if (last && end && (w->last < 0 || w->last + T < end))
+        emit(p, tok, w->last < 0 ? 0 : end - T, w->last < 0 ? end : T, from->held, each, user);
+    forget(w, T);
+}
+
+/* A number that depends on n alone. */
+static uint64_t mixed(uint64_t n)
+{
+    n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9u;
+    n = (n ^ n >> 27) * 0x94d049bb133111ebu;
+    return n ^ n >> 31;
+}
+
+/* Method: each window is taken with the probability of how many are still wanted of those left. */
+void windows_hold(Pack *p, double share)
+{
+    int64_t want = (int64_t)((double)p->ndocs * share + 1e-6);
+    p->nheld = want;
+    for (int64_t i = 0; i < p->ndocs; i++) {
+        bool take = (int64_t)(mixed((uint64_t)i + 1) % (uint64_t)(p->ndocs - i)) < want;
+        p->held[i] = take;
+        want -= take;
+    }
+}
+
+void windows_free(Windows *w)
+{
+    free(w->id);
+    free(w->row);
+    free(w->target);
+    *w = (Windows){0};
+}
