@@ -175,7 +175,7 @@ static void show_window(void *with, const int32_t *id, size_t n)
     char *line = s->row->line ? format(":%d", s->row->line) : format("%s", "");
     char *title = format("%s%s: a window, %zu tokens%s", s->job->chunk->place.file, line, n,
                          s->job->chunk->held ? ", to validate on" : "");
-    show_row(s->w->tok, title, id, NULL, n);
+    show_ids(s->w, title, id, s->w->pack.windows.target, n);
     free(line), free(title);
     s->w->to_show--;
 }

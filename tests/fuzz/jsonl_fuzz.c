@@ -1,4 +1,4 @@
-// link: pack_rows pack_lengths format_* pack_chat pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
+// link: pack_rows pack_lengths pack_windows format_* pack_chat pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
 // link: sha256 tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
@@ -62,11 +62,13 @@ static void print_and_read(const cJSON *tree)
     free(again);
 }
 
-static void one_row(unsigned how, const char *text, size_t n)
+/* form: of this format, FORM_FILE: by its keys. */
+static void one_row(Form form, unsigned how, const char *text, size_t n)
 {
     const Tokenizer *tok = tokenizers[how % 3];
     Rules rules = chats[how % 3][how / 3 % 3];
     rules.loss = (Loss)(how >> 6);
+    rules.format = form == FORM_FILE ? NULL : &pack_format[form];
     Span span = {0, n, 7};
     Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .reads = READS_OBJECTS,
                    .span = &span, .nspans = 1};
@@ -84,7 +86,8 @@ static void one_row(unsigned how, const char *text, size_t n)
         Kept kept = pack_row(&p, out.id, out.target, out.row);
         WANT(kept.parts == (p.kind == KIND_PAIRS ? 2 : 1) && kept.parts == 1 + !!out.row->second);
         for (int i = 0; i < kept.parts; i++) {
-            WANT(kept.n[i] && kept.begin[i] + kept.n[i] <= out.n && kept.targets[i] < kept.n[i]);
+            WANT(kept.n[i] && kept.begin[i] + kept.n[i] <= out.n);
+            WANT(kept.targets[i] < kept.n[i] + (form == FORM_ANSWERS));
             WANT(p.kind == KIND_PACKED || (int64_t)kept.n[i] <= p.max_length);
             WANT(kept.drop || kept.targets[i]);
             n += kept.n[i];
@@ -92,7 +95,7 @@ static void one_row(unsigned how, const char *text, size_t n)
         }
         WANT(p.ndocs + p.dropped[DROP_NO_TARGET] + p.dropped[DROP_LONG_PROMPT] == 1);
         WANT(p.ntokens == (p.ndocs ? (int64_t)n : 0) && p.ntargets == (p.ndocs ? (int64_t)targets : 0));
-        WANT(rules.loss != LOSS_ALL || targets == n - 1);
+        WANT(rules.loss != LOSS_ALL || targets == n - (form != FORM_ANSWERS));
         WANT(!out.row->second || (out.row->prompt <= out.row->second && !out.target[0] &&
                                   (out.row->second == out.n || !out.target[out.row->second])));
         pack_end(&p);
@@ -134,7 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
     WANT(!error == !!tree);      /* what the check accepts, cJSON accepts */
     if (tree) {
         print_and_read(tree);
-        one_row(in[0], text, size - 1);
+        one_row(FORM_FILE, in[0], text, size - 1);
+        one_row(FORM_ANSWERS, in[0], text, size - 1);
         one_sample(FORM_IMDB, READS_OBJECTS, text, size - 1);
         one_sample(FORM_CORPUS, READS_OBJECTS, text, size - 1);
     }
