@@ -10,6 +10,7 @@
 #include "runtime/base.h"
 #include "runtime/data/recordfile.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/words.h"
 #include "runtime/data/workers.h"
 #include "runtime/files/folder.h"
 #include "runtime/pack/pack.h"
