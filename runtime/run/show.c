@@ -43,6 +43,12 @@ static int32_t label_at(const Batch *at, int64_t place)
     return k < 0 ? -1 : at->labels[k];
 }
 
+/* What the loss of a label counts. */
+static float weight_at(const Batch *at, int64_t place)
+{
+    return at->weights[at->target_of ? at->target_of[place] : place];
+}
+
 /* Behind the last place that holds a token. */
 static int64_t tokens_end(const Batch *at, int64_t first, int64_t T)
 {
@@ -57,12 +63,14 @@ void show_labels(ShownRow *to, const Batch *at, int64_t row, int64_t n, int64_t 
 {
     static int32_t *token, *label;
     static uint8_t *target, *ends;
+    static float *weight;
     const int64_t first = row * T;
     if (!token) {
         token = calloc((size_t)T + 1, sizeof *token), label = calloc((size_t)T + 1, sizeof *label);
         target = calloc((size_t)T + 1, 1), ends = calloc((size_t)T + 1, 1);
+        weight = calloc((size_t)T + 1, sizeof *weight);
     }
-    if (!token || !label || !target || !ends)
+    if (!token || !label || !target || !ends || !weight)
         die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)T);
     n = n < 0 ? tokens_end(at, first, T) : n;
     to->n = n + (next && n == T && label_at(at, first + T - 1) >= 0);
@@ -71,8 +79,10 @@ void show_labels(ShownRow *to, const Batch *at, int64_t row, int64_t n, int64_t 
         label[i] = !next ? label_at(at, first + i) : i ? label_at(at, first + i - 1) : -1;
         token[i] = i < n ? at->tokens[first + i] : label[i];
         target[i] = label[i] >= 0;
+        weight[i] = at->weights && target[i] ? weight_at(at, first + i - next) : 1;
         ends[i] = at->ends && i < n && at->ends[first + i] == i + 1;
     }
     to->token = token, to->label = label, to->target = target;
     to->ends = at->ends ? ends : NULL;
+    to->weight = at->weights ? weight : NULL;
 }

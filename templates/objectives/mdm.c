@@ -9,6 +9,8 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/hidden.h"      // rows that hide tokens
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/files/folder.h"     // OUT/checkpoints_pretrained
+#include "runtime/files/json.h"
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/generation.h"   // --generate
 #include "runtime/run/records.h"      // opens what --data names
@@ -291,7 +293,61 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
     return error;
 }
 
+/* ---- epochs ---------------------------------------------------------------------------------- */
+
+static const char pretrained[] = "checkpoints_pretrained";
+
+/* Of each epoch that is the best so far, and of every fifth. */
+static char *name(const Course *course, bool best)
+{
+    const CourseRow *last = &course->row[course->n - 1];
+    if (!last->whole || !(best || last->epoch % 5 == 0))
+        return NULL;
+    return format("%s/checkpoint_epoch_%lld", pretrained, (long long)last->epoch);
+}
+
+/* Beside that checkpoint: the losses of all epochs; null: there was no validation. */
+static char *write_stats(const Flags *f, const char *path, const Course *course)
+{
+    cJSON *all = cJSON_CreateObject(), *train, *eval;
+    const CourseRow *last = &course->row[course->n - 1];
+    (void)path;
+    cJSON_AddNumberToObject(all, "epoch", (double)last->epoch);
+    train = cJSON_AddArrayToObject(all, "train_losses");
+    eval = cJSON_AddArrayToObject(all, "val_losses");
+    for (const CourseRow *r = course->row; r <= last; r++) {
+        if (!r->whole)
+            continue;
+        cJSON_AddItemToArray(train, cJSON_CreateNumber(r->step_value[STEP_loss]));
+        cJSON_AddItemToArray(eval, r->validated ? cJSON_CreateNumber(r->eval_value[EVAL_loss])
+                                                : cJSON_CreateNull());
+    }
+    cJSON_AddNumberToObject(all, "vocab_size", V);
+    cJSON_AddNumberToObject(all, "mask_token", hidden.rule.mask);
+    char *folder = folder_join(f->out, pretrained),
+         *file = format("stats_epoch_%lld.json", (long long)last->epoch),
+         *text = folder_json_text(all), *error = folder_replace_text(folder, file, text);
+    cJSON_Delete(all);
+    free(folder), free(file), free(text);
+    return error;
+}
+
+/* ---- rows for people ------------------------------------------------------------------------- */
+
+static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
+{
+    const Batch at = batch_at(micro);
+    DataRow its;
+    if (b == B)
+        return false;
+    data_row(d, step, micro, b, &its);
+    snprintf(to->about, sizeof to->about, "sample %lld", (long long)its.sample);
+    show_labels(to, &at, b, at.lengths[b], T, false);
+    return true;
+}
+
 static const ObjectiveUse uses[] = {
     {FLAG_loglik, loglik}, {FLAG_generate, generate}, {FLAG_generate_file, generate}, {0, NULL}};
-static const char *const files[] = {"samples.jsonl", NULL};
-const ObjectiveHooks objective_hooks = {.use = uses, .write = write_sample, .files = files};
+static const char *const files[] = {"samples.jsonl", pretrained, NULL};
+const ObjectiveHooks objective_hooks = {.use = uses, .show = show, .write = write_sample,
+                                        .name = name, .named = write_stats, .files = files};

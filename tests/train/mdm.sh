@@ -12,21 +12,38 @@ mdm_masked.bf16 mdm_masked precision=bf16
 # ---- the reference, ranks, 16 bit --------------------------------------------------
 
 for name in mdm_llada mdm_sft.2x1x4; do
-    trained $name ${name%%.*} $name --save-every 6 --save-total-limit 0
+    trained $name ${name%%.*} $name --save-every epoch --eval-every epoch
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
 trained mdm_masked.bf16 mdm_masked mdm_masked.bf16
 compare mdm_masked.bf16 beginning $ref/mdm_masked "$scratch/mdm_masked.bf16" 4e-3
 
 # Killed where nothing is saved: the same bits.
-{ DIECAST_FAULT=kill9:rank=0:step=8 train mdm_llada mdm_llada killed --save-every 6; } 2>/dev/null &&
+{ DIECAST_FAULT=kill9:rank=0:step=8 train mdm_llada mdm_llada killed --save-every epoch --eval-every epoch; } \
+    2>/dev/null &&
     verdict killed "it was not"
-trained mdm_llada mdm_llada killed --save-every 6
-verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+trained mdm_llada mdm_llada killed --save-every epoch --eval-every epoch
+verdict resumed "$(grep -q 'resumed from .*checkpoint-4$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/mdm_llada" "$scratch/killed" 0
 for file in {model,optimizer}.safetensors; do
     verdict "resumed bits $file" "$(cmp "$scratch"/{mdm_llada,killed}/checkpoint-15/$file 2>&1)"
 done
+
+# Epochs that are the best so far stand under names of their own, with the losses of all.
+epochs=checkpoints_pretrained
+verdict "named epochs" "$(cmp "$scratch"/{mdm_llada,killed}/$epochs/stats_epoch_2.json 2>&1
+    tr -d ' \n' <"$scratch/mdm_llada/$epochs/stats_epoch_2.json" | sed 's/[0-9]\.[0-9]*/x/g' |
+        grep -vx '{"epoch":2,"mask_token":4,"train_losses":\[x,x\],"val_losses":\[x,x\],"vocab_size":205}')"
+cp -r "$scratch/mdm_llada" "$scratch/again"
+rm -r "$scratch/again"/{DONE,checkpoint-*}
+trained mdm_llada mdm_llada again --save-every epoch --eval-every epoch \
+    --resume "$scratch/mdm_llada/$epochs/checkpoint_epoch_2"
+verdict "resumed from a named epoch" "$(cmp "$scratch"/{mdm_llada,again}/checkpoint-15/model.safetensors 2>&1)"
+
+# Rows as they are learned: the mask hides, ends of text fill answers up, each with its weight.
+said=$("$work/mdm_masked.bf16/run.sh" --show 2 --data $ref/mdm_llada/tokens.safetensors --out "$scratch/none" 2>&1)
+verdict "rows for people" \
+    "$([ "$(grep -c '^step 1 .*micro-batch 1 row [12]: sample' <<<"$said")" = 2 ] || echo "$said")"
 
 # ---- what is known beforehand --------------------------------------------------
 
