@@ -194,6 +194,40 @@ packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 
 cached "other text, another file" raw.3 2
 rm -rf "$scratch"/raw*
 
+# ---- rows for people --------------------------------------------------
+
+shows() {               # NAME PROGRAM ARGS...: standard input is what it prints
+    local name=$1 program=$2
+    shift 2
+    "$work/$program/train" --tokenizer bytes --out "$scratch/shown" "$@" >"$scratch/rows" 2>"$scratch/said"
+    verdict "--show: $name" "$([ $? = 0 ] || tail -n 1 "$scratch/said"; diff - "$scratch/rows")"
+}
+printf 'the quick brown fox jumps over the dogs' >"$scratch/text"
+printf '%s\n' '{"prompt":"2+2=","completion":"4"}' '{"prompt":"q","completion":"\u00e9\n"}' >"$scratch/rows.jsonl"
+shows "a window of text, the token behind it" gpt2_tiny --data "$scratch/text" --show 1 <<'END'
+step 1 micro-batch 1 row 1: sample 0, 33 tokens, 32 targets
+     116 "t"
+  *  104 "h"  101 "e"  32 " "  113 "q"  117 "u"  105 "i"  99 "c"  107 "k"  32 " "  98 "b"  114 "r"
+  *  111 "o"  119 "w"  110 "n"  32 " "  102 "f"  111 "o"  120 "x"  32 " "  106 "j"  117 "u"  109 "m"
+  *  112 "p"  115 "s"  32 " "  111 "o"  118 "v"  101 "e"  114 "r"  32 " "  116 "t"  104 "h"
+END
+for program in llama_rows few; do    # the head sees all rows, or those of targets
+    shows "prompts and padding, $program" $program --data "$scratch/rows.jsonl" --show 2 <<'END'
+step 1 micro-batch 1 row 1: sample 1, 5 tokens, 4 targets
+     113 "q"
+  *  195 "\xc3"  169 "\xa9"  10 "\n"  256 "<|endoftext|>"
+     and 27 of padding
+step 1 micro-batch 1 row 2: sample 0, 6 tokens, 2 targets
+     50 "2"  43 "+"  50 "2"  61 "="
+  *  52 "4"  256 "<|endoftext|>"
+     and 26 of padding
+END
+done
+refuses "--show of nothing" 80 "--show: want --data" gpt2_tiny --show 2
+refuses "--show beside another use" 80 "--show and --dry-run: one use\|--dry-run and --show: one use" gpt2_tiny $ours \
+    --show 2 --dry-run
+rm -rf "$scratch"/{shown,text,rows,rows.jsonl}
+
 # ---- weights that nobody named --------------------------------------------------
 
 # A folder without a checkpoint is no reason to take other weights, nor is a model that was not named.

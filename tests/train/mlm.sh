@@ -56,6 +56,23 @@ probe_refused "a text that hides nothing" "want a text with the word that hides 
 probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 | tr '\n' ' ')"
 probe_refused "two uses" "one use at a time" --probe "[MASK]" --export "$scratch/never"
 
+# ---- rows for people --------------------------------------------------
+
+# Each hidden word with what stands in its place: the text is there again; a star stands where one is hidden.
+text="w10 w150 w20 w7 w34 w8 w9 w112 w200 w3 w77 w5"
+echo "$text" >"$scratch/line.txt"
+"$work/mlm_bert/train" --data "$scratch/line.txt" --tokenizer $ref/mlm_bert/tokenizer.json --show 1 --eval-share 0 \
+    --out "$scratch/shown" >"$scratch/rows" 2>"$scratch/log" || verdict "--show" "$(tail -n 1 "$scratch/log")"
+verdict "--show" "$(awk -v want="[CLS] $text [SEP]" '
+    NR == 1 { if (!match($0, /^step 1 row 1: sample 0, 14 tokens, [0-9]+ targets?$/)) print; k = $(NF - 1); next }
+    /of padding$/ { if ($0 != "     and 18 of padding") print; next }
+    { line = $0; star = sub(/^  \*/, "", line); while (match(line, /[0-9]+ "[^"]*"( -> [0-9]+ "[^"]*")?/)) {
+          entry = substr(line, RSTART, RLENGTH); line = substr(line, RSTART + RLENGTH); stars += star
+          if (!star && entry ~ / -> /) print "no target: " entry
+          masks += entry ~ /^[0-9]+ "\[MASK\]" -> /; sub(/"$/, "", entry); sub(/.*"/, "", entry)
+          got = got (got ? " " : "") entry } }
+    END { if (got != want) print got; if (stars != k || !masks) print stars " stars, " masks " masks" }' "$scratch/rows")"
+
 # ---- what is known beforehand --------------------------------------------------
 
 number() { grep -m 1 "\"$1\": " "$2" | sed 's/.*"'"$1"'": \([-0-9.e]*\).*/\1/'; }

@@ -17,6 +17,20 @@ for name in $names; do
     trained $name $case $name
     compare $name reference $ref/$case "$scratch/$name" $([ $name = $case ] || echo 2e-3)
 done
+# documents side by side, for people
+printf '%s\n' '{"prompt":"2+2=","completion":"4"}' '{"prompt":"ab","completion":"cde"}' >"$scratch/rows.jsonl"
+"$work/gpt2_bfd/train" --data "$scratch/rows.jsonl" --tokenizer bytes --show 1 --out "$scratch/shown" \
+    >"$scratch/rows" 2>"$scratch/said" || verdict "--show" "$(tail -n 1 "$scratch/said")"
+verdict "--show: documents side by side" "$(diff - "$scratch/rows" <<'END'
+step 1 micro-batch 1 row 1: 12 tokens, 6 targets
+     50 "2"  43 "+"  50 "2"  61 "="
+  *  52 "4"  256 "<|endoftext|>"
+     --
+     97 "a"  98 "b"
+  *  99 "c"  100 "d"  101 "e"  256 "<|endoftext|>"
+     and 20 of padding
+END
+)"
 # refused RECIPE MESSAGE WORDS...: by the gen that has the families, and lm.c itself
 refused() {
     local recipe=$here/families/recipes/$1.lua message=$2 said
