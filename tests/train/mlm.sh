@@ -59,12 +59,12 @@ probe_refused "two uses" "one use at a time" --probe "[MASK]" --export "$scratch
 # ---- rows for people --------------------------------------------------
 
 # Each hidden word with what stands in its place: the text is there again; a star stands where one is hidden.
-text="w10 w150 w20 w7 w34 w8 w9 w112 w200 w3 w77 w5"
+text="w10 w150 w20 w7 w34 w8 w9 w112 w200 w33 w77 w5"
 echo "$text" >"$scratch/line.txt"
-"$work/mlm_bert/train" --data "$scratch/line.txt" --tokenizer $ref/mlm_bert/tokenizer.json --show 1 --eval-share 0 \
+"$work/mlm_bert/train" --data "$scratch/line.txt" --tokenizer $ref/mlm_bert/tokenizer.json --show 1 --eval-share 0 --seed 7 \
     --out "$scratch/shown" >"$scratch/rows" 2>"$scratch/log" || verdict "--show" "$(tail -n 1 "$scratch/log")"
 verdict "--show" "$(awk -v want="[CLS] $text [SEP]" '
-    NR == 1 { if (!match($0, /^step 1 row 1: sample 0, 14 tokens, [0-9]+ targets?$/)) print; k = $(NF - 1); next }
+    NR == 1 { if (!match($0, /^step 1 micro-batch 1 row 1: sample 0, 14 tokens, [0-9]+ targets?$/)) print; k = $(NF - 1); next }
     /of padding$/ { if ($0 != "     and 18 of padding") print; next }
     { line = $0; star = sub(/^  \*/, "", line); while (match(line, /[0-9]+ "[^"]*"( -> [0-9]+ "[^"]*")?/)) {
           entry = substr(line, RSTART, RLENGTH); line = substr(line, RSTART + RLENGTH); stars += star
