@@ -55,6 +55,7 @@ typedef struct {
     Log log;
     Course course;
     int64_t total;               /* steps */
+    int64_t lr_ranks;            /* that --lr-scale counts */
     int64_t ready;               /* the step whose batch is in io; -1: none */
     /* Of the last step: sums over ranks, behind them whether one was asked to stop, and the values
      * that they become; of the last validation. */
@@ -287,7 +288,22 @@ static void set_schedule(Run *r)
     const Flags *f = &r->flags;
     int64_t per_epoch = data_steps_per_epoch(&r->train);
     r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
-    sets_open(sets, SETS, f, model.ranks);
+    r->lr_ranks = sets_ranks(f, r->checkpoints.state, model.ranks);
+    sets_open(sets, SETS, f, r->lr_ranks);
+}
+
+/* What wants validations has some, or is a default that is told to have none. */
+static void check_validations(const Run *r)
+{
+    static const int wants[] = {FLAG_patience, FLAG_keep_best, FLAG_eval_from};
+    const Flags *f = &r->flags;
+    const char *lacks = !r->evaluates ? "--eval-data FILE or --eval-share X"
+                        : f->eval_every ? NULL : "--eval-every N";
+    for (size_t i = 0; lacks && i < sizeof wants / sizeof *wants; i++)
+        if (f->given[wants[i]] && flags_on(f, wants[i]))
+            die(EXIT_CONFIG, "%s: wants validations: %s", flags_spelt(wants[i]), lacks);
+        else if (flags_on(f, wants[i]))
+            note("%s, a default here, has no validations: %s", flags_spelt(wants[i]), lacks);
 }
 
 /* Finds what the run goes on from, agrees with it and says what it is going to do. */
@@ -301,10 +317,7 @@ static void prepare(Run *r)
     if (!r->trains)
         die(EXIT_CONFIG,
             "--data: want files to train on: text, JSON Lines, or what gen pack makes");
-    const Flags *f = &r->flags;
-    if ((f->keep_best || f->patience) && !(r->evaluates && f->eval_every))
-        die(EXIT_CONFIG, "%s: wants validations: %s", f->patience ? "--patience" : "--keep-best",
-            r->evaluates ? "--eval-every N" : "--eval-data FILE or --eval-share X");
+    check_validations(r);
     c->fingerprint = data_fingerprint(&r->train);
     c->tokenizer = vocabulary_beside(&r->train);
     if (c->found)
@@ -312,7 +325,7 @@ static void prepare(Run *r)
     set_schedule(r);
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
-                         .weights = origin_words(c, &model)});
+                         .weights = origin_words(c, &model), .lr_ranks = r->lr_ranks});
 }
 
 static void resume_or_start(Run *r)
@@ -377,8 +390,9 @@ static bool look(Run *r, int64_t step, bool last, bool *marked)
     const Flags *f = &r->flags;
     int64_t per_epoch = r->course.per_epoch;
     bool whole = step % per_epoch == 0, better = false,
-         validates = r->evaluates && (last || flags_due(f->eval_every, step, per_epoch));
-    if (whole && f->eval_every == EVERY_EPOCH) {
+         validates = r->evaluates &&
+                     (last || flags_due(f->eval_every, f->eval_from, step, per_epoch));
+    if (whole && f->eval_every < 0) {
         char *text = course_text(&r->course);
         note("epoch %" PRId64 "/%" PRId64 "%s", step / per_epoch,
              (r->total + per_epoch - 1) / per_epoch, text);
@@ -427,7 +441,7 @@ static int train(Run *r)
         if (marked && !last)
             write_own(r, false);
         if (last || stop || (better && f->keep_best) ||
-            flags_due(f->save_every, step, r->course.per_epoch))
+            flags_due(f->save_every, 0, step, r->course.per_epoch))
             save(r, step, last || stop);
         if (last)
             write_own(r, true);

@@ -147,10 +147,11 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
 {
     *got = show(r);
     const char *word = r->s ? r->s : *got;
+    size_t n;
     switch (type) {
     case FT_EVERY:
-        if (r->kind == RV_STRING && names_same(r->s, "epoch")) {
-            v->s = "epoch";
+        if (r->kind == RV_STRING && names_epochs(r->s, &n) && !r->s[n]) {
+            v->s = r->s;
             return NULL;
         }
         /* fall through */

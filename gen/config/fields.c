@@ -226,11 +226,12 @@ static const char *parse_list(const char **text, FieldValue *v)
 const char *value_parse(FieldType type, const char **text, FieldValue *v)
 {
     char *end;
+    size_t n;
     switch (type) {
     case FT_EVERY:
-        if (!strncmp(*text, "epoch", 5)) {
-            v->s = "epoch";
-            *text += 5;
+        if (names_epochs(*text, &n)) {
+            v->s = text_print("%.*s", (int)n, *text);
+            *text += n;
             return NULL;
         }
         /* fall through */
@@ -269,7 +270,7 @@ char *range_print(FieldType type, double lo, double hi, const char *choices)
     case FT_INT:
         return text_print("an integer from %.15g to %.15g", lo, hi);
     case FT_EVERY:
-        return text_print("an integer from %.15g to %.15g or \"epoch\"", lo, hi);
+        return text_print("an integer from %.15g to %.15g, \"epoch\" or \"5epochs\"", lo, hi);
     case FT_FLOAT:
         return text_print("a number from %.15g to %.15g", lo, hi);
     case FT_BOOL:

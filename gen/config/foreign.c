@@ -17,10 +17,13 @@ static char *lua_value(FieldType type, const char *ours, const char *text)
     FieldValue v = {.s = foreign_word(ours, text)};
     const char *p = v.s;
     Str s = {0};
+    size_t n;
     switch (type) {
     case FT_EVERY:
-        if (names_same(p, "epoch"))
-            return "\"epoch\"";
+        if (names_epochs(p, &n) && !p[n]) {
+            v.s = p;
+            return value_print(FT_STRING, &v);
+        }
         /* fall through */
     case FT_INT:
     case FT_FLOAT:

@@ -4,6 +4,8 @@
  * Method: Damerau-Levenshtein distance (optimal string alignment). */
 #include "runtime/files/names.h"
 #include <ctype.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 const Foreign foreign_row[] = {
@@ -35,7 +37,7 @@ static const struct {
 #include "runtime/files/foreign.def"
 };
 
-enum { MAX_NAME = 64 };
+enum { MAX_NAME = 64, EPOCHS_MAX = 1000000 };
 
 static int letter(char c)
 {
@@ -58,6 +60,20 @@ bool names_same(const char *a, const char *b)
     while (*a && letter(*a) == letter(*b))
         a++, b++;
     return !*a && !*b;
+}
+
+long long names_epochs(const char *text, size_t *n)
+{
+    static const char word[] = "epoch";
+    const bool counts = isdigit((unsigned char)*text);
+    char *rest = (char *)(uintptr_t)text;
+    long long k = counts ? strtoll(text, &rest, 10) : 1;
+    for (size_t i = 0; word[i]; i++)
+        if (letter(*rest++) != word[i])
+            return 0;
+    rest += counts && letter(*rest) == 's';
+    *n = (size_t)(rest - text);
+    return k > 0 && k <= EPOCHS_MAX ? k : 0;
 }
 
 const Foreign *foreign_find(const char *name)

@@ -31,6 +31,8 @@ const char *foreign_value(const Foreign *row, const char *given);
 bool foreign_off(const char *given);
 
 bool names_same(const char *a, const char *b);
+/* What text begins with: 1 of "epoch", 5 of "5epochs", and how many letters that is; 0: neither. */
+long long names_epochs(const char *text, size_t *n);
 /* Whether word is one of "a|b|c". */
 bool names_listed(const char *list, const char *word);
 /* Letters added, left out, changed or swapped with their neighbour; names over 64 letters: 65. */

@@ -65,7 +65,7 @@ static char *strict_int(const Row *r, const char *text, int64_t *out)
     bool digit = isdigit((unsigned char)text[*text == '-']);
     if (!digit || *end || errno || v < r->ilo || v > r->ihi)
         return format("want an integer from %lld to %lld%s, got \"%.60s\"", (long long)r->ilo,
-                      (long long)r->ihi, r->type == TYPE_EVERY ? " or epoch" : "", text);
+                      (long long)r->ihi, r->type == TYPE_EVERY ? ", epoch, or 5epochs" : "", text);
     *out = v;
     return NULL;
 }
@@ -340,11 +340,13 @@ char *flags_set(Flags *f, int i, const char *text)
 {
     const Row *r = &rows[i];
     void *at = (char *)f + r->offset;
+    int64_t epochs;
+    size_t n;
     text = foreign_word(r->name, text);
     switch (r->type) {
     case TYPE_EVERY:
-        if (names_same(text, "epoch")) {
-            *(int64_t *)at = EVERY_EPOCH;
+        if ((epochs = names_epochs(text, &n)) && !text[n]) {
+            *(int64_t *)at = -epochs;
             return NULL;
         }
         return strict_int(r, text, at);
@@ -373,8 +375,10 @@ char *flags_text(const Flags *f, int i)
     case TYPE_BOOL:
         return format("%s", *(const bool *)at ? "true" : "false");
     case TYPE_EVERY:
-        if (*(const int64_t *)at == EVERY_EPOCH)
+        if (*(const int64_t *)at == -1)
             return format("epoch");
+        if (*(const int64_t *)at < 0)
+            return format("%lldepochs", -(long long)*(const int64_t *)at);
         return format("%lld", (long long)*(const int64_t *)at);
     case TYPE_INT:
         return format("%lld", (long long)*(const int64_t *)at);
@@ -410,10 +414,15 @@ char *flags_common(const Flags *f, int i)
     return common;
 }
 
-bool flags_due(int64_t every, int64_t step, int64_t steps_per_epoch)
+int64_t flags_steps(int64_t every, int64_t steps_per_epoch)
 {
-    int64_t steps = every == EVERY_EPOCH ? steps_per_epoch : every;
-    return steps && step % steps == 0;
+    return every < 0 ? -every * steps_per_epoch : every;
+}
+
+bool flags_due(int64_t every, int64_t from, int64_t step, int64_t steps_per_epoch)
+{
+    int64_t steps = flags_steps(every, steps_per_epoch);
+    return steps && step >= from && (step - from) % steps == 0;
 }
 
 /* Headings and flags in the order of the help. */

@@ -12,11 +12,9 @@
 
 typedef bool FlagBOOL;
 typedef int64_t FlagINT;
-typedef int64_t FlagEVERY;       /* steps; 0: never; EVERY_EPOCH */
+typedef int64_t FlagEVERY;       /* steps; 0: never; below it: so many epochs */
 typedef double FlagFLOAT;
 typedef const char *FlagSTRING;
-
-enum { EVERY_EPOCH = -1 };
 
 enum {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) FLAG_##name,
@@ -68,7 +66,9 @@ char *flags_common(const Flags *f, int i);
 char *flags_set(Flags *f, int i, const char *text);
 /* Index of a name in any spelling, or -1. */
 int flags_find(const char *name);
-/* Whether what is done every `every` is due behind step `step` (1-based). */
-bool flags_due(int64_t every, int64_t step, int64_t steps_per_epoch);
+/* An EVERY in steps. Whether what is done every `every`, first after step `from` (0: after `every`), is due
+ * behind step `step` (1-based). */
+int64_t flags_steps(int64_t every, int64_t steps_per_epoch);
+bool flags_due(int64_t every, int64_t from, int64_t step, int64_t steps_per_epoch);
 
 #endif

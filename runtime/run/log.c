@@ -288,6 +288,18 @@ static void banner_lora(const Model *m)
     free(rank), free(alpha), free(targets), free(whole);
 }
 
+/* " = 5e-06 x 2, --lr-scale linear of 2 ranks" */
+static char *banner_scaled(const Banner *b)
+{
+    const Flags *f = b->flags;
+    if (strcmp(f->lr_scale, "none") == 0)
+        return format("%s", "");
+    return format(" = %g x %g, --lr-scale %s of %s%lld rank%s", f->lr,
+                  schedule_scaled(f->lr_scale, 1, b->lr_ranks), f->lr_scale,
+                  b->lr_ranks == b->model->ranks ? "" : "the run's first ",
+                  (long long)b->lr_ranks, b->lr_ranks == 1 ? "" : "s");
+}
+
 void log_banner(const Banner *b)
 {
     const Model *m = b->model;
@@ -311,11 +323,11 @@ void log_banner(const Banner *b)
     note("  %-10s %lld x %lld accumulated x %lld rank%s = %lld samples a step", "batch",
          (long long)m->micro, (long long)m->accum, (long long)m->ranks, m->ranks == 1 ? "" : "s",
          (long long)(m->micro * m->accum * m->ranks));
-    note("  %-10s %g (%s%s%s), weight decay %g, clip %g, seed %lld", "rate",
-         schedule_scaled(f->lr_scale, f->lr, m->ranks), f->schedule,
-         strcmp(f->lr_scale, "none") ? ", scaled " : "",
-         strcmp(f->lr_scale, "none") ? f->lr_scale : "", f->weight_decay, f->clip,
-         (long long)f->seed);
+    char *scaled = banner_scaled(b);
+    note("  %-10s %g%s (%s), weight decay %g, clip %g, seed %lld", "rate",
+         schedule_scaled(f->lr_scale, f->lr, b->lr_ranks), scaled, f->schedule, f->weight_decay,
+         f->clip, (long long)f->seed);
+    free(scaled);
     banner_data("data", b->train, 0);
     banner_data("validation", b->eval, f->eval_batches);
     note("  %-10s %s", "run folder", f->out);
@@ -538,12 +550,6 @@ static double total_of(const Log *l, const char *name)
     return 0;
 }
 
-/* In steps. */
-static double every(const Log *l, int64_t n)
-{
-    return (double)(n == EVERY_EPOCH ? l->per_epoch : n);
-}
-
 cJSON *log_state(const Log *l, int64_t step)
 {
     cJSON *s = cJSON_CreateObject(), *history = cJSON_Duplicate(l->records, true);
@@ -567,7 +573,7 @@ cJSON *log_state(const Log *l, int64_t step)
     cJSON_AddNullToObject(s, "best_metric");
     cJSON_AddNullToObject(s, "best_model_checkpoint");
     add_float(s, "epoch", epoch_at(l, step));
-    cJSON_AddNumberToObject(s, "eval_steps", every(l, l->flags->eval_every));
+    cJSON_AddNumberToObject(s, "eval_steps", (double)flags_steps(l->flags->eval_every, l->per_epoch));
     cJSON_AddNumberToObject(s, "global_step", (double)step);
     cJSON_AddFalseToObject(s, "is_hyper_param_search");
     cJSON_AddTrueToObject(s, "is_local_process_zero");
@@ -577,7 +583,7 @@ cJSON *log_state(const Log *l, int64_t step)
     cJSON_AddNumberToObject(s, "max_steps", (double)l->total);
     cJSON_AddNumberToObject(s, "num_input_tokens_seen", total_of(l, "tokens"));
     cJSON_AddNumberToObject(s, "num_train_epochs", ceil(epoch_at(l, l->total)));
-    cJSON_AddNumberToObject(s, "save_steps", every(l, l->flags->save_every));
+    cJSON_AddNumberToObject(s, "save_steps", (double)flags_steps(l->flags->save_every, l->per_epoch));
     cJSON_AddItemToObject(s, "stateful_callbacks", cJSON_CreateObject());
     add_float(s, "total_flos", flops(l));
     cJSON_AddNumberToObject(s, "train_batch_size", (double)l->model->micro);

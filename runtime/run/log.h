@@ -53,6 +53,7 @@ typedef struct {
     int threads;
     const Data *train, *eval;    /* NULL: none */
     const char *weights;         /* where they come from */
+    int64_t lr_ranks;            /* that --lr-scale counts */
 } Banner;
 void log_banner(const Banner *b);
 /* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),

@@ -77,9 +77,10 @@ double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total)
     return onecycle((double)s, (double)total, 0.95, 0.85, 0.95);
 }
 
-int64_t schedule_warmup(double warmup, int64_t total)
+int64_t schedule_warmup(double warmup, const char *round, int64_t total)
 {
-    return (int64_t)ceil(warmup < 1.0 ? warmup * (double)total : warmup);
+    double updates = warmup < 1.0 ? warmup * (double)total : warmup;
+    return (int64_t)(strcmp(round, "down") == 0 ? floor(updates) : ceil(updates));
 }
 
 double schedule_scaled(const char *lr_scale, double lr, int64_t ranks)

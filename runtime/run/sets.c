@@ -101,7 +101,8 @@ void set_begin(int set, int64_t turn, int64_t total)
     const char *course = word(set, SET_FLAG_schedule);
     double t = (double)s->updates + 1, lr = number(set, SET_FLAG_lr),
            peak = schedule_scaled(word(set, SET_FLAG_lr_scale), lr, sets.ranks);
-    int64_t warmup = schedule_warmup(number(set, SET_FLAG_warmup), total);
+    int64_t warmup = schedule_warmup(number(set, SET_FLAG_warmup), word(set, SET_FLAG_warmup_round),
+                                     total);
     s->lr = schedule_lr(course, peak, number(set, SET_FLAG_min_lr), turn, warmup, total);
     s->begun = true;
     hyper[HYPER_LR] = (float)s->lr;
@@ -178,6 +179,14 @@ void sets_record(cJSON *record)
     }
 }
 
+/* A run that is scaled goes on with the rates it began with, on however many ranks. */
+int64_t sets_ranks(const Flags *f, const cJSON *state, int64_t now)
+{
+    const cJSON *began = json_get(state, "lr_ranks");
+    bool anew = f->given[FLAG_lr] || f->given[FLAG_lr_scale];
+    return cJSON_IsNumber(began) && !anew ? (int64_t)began->valuedouble : now;
+}
+
 static void save(cJSON *to, int set)
 {
     const State *s = &sets.state[set];
@@ -194,6 +203,7 @@ static void save(cJSON *to, int set)
 void sets_save(cJSON *state)
 {
     save(state, 0);
+    cJSON_AddNumberToObject(state, "lr_ranks", (double)sets.ranks);
     cJSON *others = sets.n > 1 ? cJSON_AddObjectToObject(state, "sets") : NULL;
     for (int i = 1; i < sets.n; i++) {
         cJSON *to = cJSON_AddObjectToObject(others, sets.row[i].name);

@@ -25,6 +25,9 @@ typedef struct {
     int own[SET_FLAGS];          /* flags of its own, FLAG_...; 0: those of all */
 } SetRow;
 
+/* The ranks that --lr-scale counts: those that the run began on, as what a checkpoint keeps has it (NULL:
+ * none was found), unless --lr or --lr-scale is given anew; else those of now. */
+int64_t sets_ranks(const Flags *f, const cJSON *state, int64_t now);
 /* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given of a set that is not there. */
 void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks);
 /* Before an update: the hyper values of update `turn` (0-based, those that were skipped too) of

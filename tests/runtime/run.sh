@@ -74,6 +74,8 @@ grep -q '^not ok' "$scratch/unit" && failed=1
 verdict "unit ends well" $status "status $status: $(tail -3 "$scratch/unit.err")"
 for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weights    models/x$' \
     '^  lora       rank 4, alpha 8.0, targets q_proj,v_proj$' '^  run folder /.*/run$' \
+    '^  rate       5e-05 (linear), weight decay 0, clip 1, seed 42$' \
+    '^  rate       0.0002 = 5e-05 x 4, --lr-scale linear of the run.s first 4 ranks (linear), weight' \
     ' in 1 file, 3 of 10 batches a rank$' ' in 1 file, 10 batches a rank$'; do
     grep -q "$line" "$scratch/unit.err"
     verdict "banner: $line" $? "$(head -30 "$scratch/unit.err")"
@@ -143,8 +145,14 @@ refuses "--steps: want an integer" --steps " 5"
 refuses "--log-every: want an integer from 1" --log-every 0
 accepts "eval_every=epoch given" --eval-every Epoch
 accepts "save_every=7 given" --save-every 7
-refuses "--eval-every: want an integer from 0 to 1000000000 or epoch, got \"epochs\"" --eval-every epochs
-refuses "--eval-every: want an integer from 0 to 1000000000 or epoch, got \"-1\"" --eval-every -1
+accepts "save_every=5epochs given" --save-every 5epochs
+accepts "save_every=5epochs given" --save-every 5Epoch
+accepts "save_every=epoch given" --save-every 1epochs
+accepts "eval_from=1 given" --eval-from 1
+refuses "--save-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"0epochs\"" --save-every 0epochs
+for every in epochs -1 -5epochs 2.5epochs 5epochsx "5 epochs" 9999999epochs; do
+    refuses "--eval-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"$every\"" --eval-every "$every"
+done
 refuses "--log-every: want an integer from 1" --log-every epoch
 refuses "want one of linear|cosine|" --schedule cos
 refuses "want one of stop|skip" --nonfinite stop\|skip

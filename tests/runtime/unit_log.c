@@ -353,6 +353,10 @@ void test_log(const char *scratch)
     check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "targets"), "NaN is null", "%s",
           got);
     log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 2, .weights = "models/x" });
+    flags.lr_scale = "linear";
+    log_banner(&(Banner){ .model = &model, .flags = &flags, .threads = 2, .weights = "models/x",
+                          .lr_ranks = 4 });
+    flags.lr_scale = "none";
     Model tuned = model;
     tuned.overrides = "gpus=2 batch.micro=1";
     tuned.adapter_json = "{}";

@@ -70,9 +70,13 @@ void test_schedule(void)
           && near(schedule_beta1("onecycle", 0.9, 244, N), 0.85)
           && near(schedule_beta1("onecycle", 0.9, N - 1, N), 0.95)
           && schedule_beta1("cosine", 0.9, 7, N) == 0.9, "onecycle's beta1", "wrong value");
-    check(schedule_warmup(0.05, 2000) == 100 && schedule_warmup(0.051, 10) == 1
-          && schedule_warmup(0, 10) == 0 && schedule_warmup(7, 10) == 7, "warm-up as a share",
-          "%d", (int)schedule_warmup(0.051, 10));
+    check(schedule_warmup(0.05, "up", 2000) == 100 && schedule_warmup(0.051, "up", 10) == 1
+          && schedule_warmup(0, "up", 10) == 0 && schedule_warmup(7, "up", 10) == 7,
+          "warm-up as a share", "%d", (int)schedule_warmup(0.051, "up", 10));
+    /* int(0.1 * N) of 879 updates an epoch and of a whole number of tens */
+    check(schedule_warmup(0.1, "down", 3 * 879) == 263 && schedule_warmup(0.1, "up", 3 * 879) == 264
+          && schedule_warmup(0.1, "down", 30) == 3 && schedule_warmup(7, "down", 10) == 7,
+          "a share of warm-up, rounded down", "%d", (int)schedule_warmup(0.1, "down", 3 * 879));
     check(schedule_lr("cosine", 2e-4, 0, 0, 100, 2000) == 0.0
           && near(schedule_lr("cosine", 2e-4, 0, 100, 100, 2000), 2e-4)
           && near(schedule_lr("cosine", 2e-4, 0, 1050, 100, 2000), 1e-4)

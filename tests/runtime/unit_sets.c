@@ -66,7 +66,7 @@ static void updates(Flags *f)
 /* fp16: what is out of range is skipped while the loss scale of its set is searched. */
 static void scales(const Flags *f)
 {
-    sets_open(scaled, 2, f, 1);
+    sets_open(scaled, 2, f, 4);
     scaler[0][0] = 65536, scaler[1][0] = 512, scaler[1][1] = 7;
     int searched = 0;
     for (norm[1] = INFINITY; searched < 99; searched++) {
@@ -81,11 +81,15 @@ static void scales(const Flags *f)
     sets_save(state);
     char *text = cJSON_PrintUnformatted(state);
     check(text && !strcmp(text, "{\"updates\":1,\"skipped\":0,\"loss_scale\":65536,\"loss_scale_steps\":0,"
-                        "\"sets\":{\"other\":{\"updates\":0,\"skipped\":41,\"loss_scale\":512,"
+                        "\"lr_ranks\":4,\"sets\":{\"other\":{\"updates\":0,\"skipped\":41,\"loss_scale\":512,"
                         "\"loss_scale_steps\":7,\"lr\":0.5,\"norm\":null}}}"),
           "sets: in a checkpoint", "%s", text ? text : "nothing");
+    Flags anew = *f;
+    anew.given[FLAG_lr] = true;
+    check(sets_ranks(f, state, 2) == 4 && sets_ranks(&anew, state, 2) == 2 && sets_ranks(f, NULL, 2) == 2,
+          "sets: the ranks that scale rates", "%d", (int)sets_ranks(f, state, 2));
     memset(scaler, 0, sizeof scaler);
-    sets_open(scaled, 2, f, 1);
+    sets_open(scaled, 2, f, sets_ranks(f, state, 2));
     char *error = sets_load(state), *again;
     cJSON *copy = cJSON_CreateObject();
     sets_save(copy);
@@ -106,8 +110,8 @@ static void scales(const Flags *f)
 
 void test_sets(void)
 {
-    Flags f = {.schedule = "linear", .lr_scale = "none", .lr = 5.0 / 6, .min_lr = 2.5, .warmup = 0,
-               .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1, .nonfinite = "stop"};
+    Flags f = {.schedule = "linear", .lr_scale = "none", .warmup_round = "up", .lr = 5.0 / 6,
+               .min_lr = 2.5, .warmup = 0, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .clip = 1, .nonfinite = "stop"};
     updates(&f);
     scales(&f);
 }
