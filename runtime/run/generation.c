@@ -281,11 +281,13 @@ char *generation_sample(const Denoiser *d, const Flags *f, int64_t mask, const c
 {
     Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
     Generation g = generation_asked(d, f, t, mask, "--eval-sample");
-    int64_t n = 0, most = d->places - g.how.block;
+    int64_t n = 0;
     while (row->mask && n < row->n && !row->mask[n])
         n++;
     n = n < d->places / 8 ? d->places / 8 : n;
-    n = n > row->n ? row->n : n > most ? most : n;
+    n = n > row->n ? row->n : n > d->places / 2 ? d->places / 2 : n;
+    if (g.how.block > d->places - n)
+        g.how.block = g.how.steps = d->places - n;
     if (g.length > d->places - n || !g.length)
         g.length = (d->places - n) / g.how.block * g.how.block;
     DenoiseText text = {room(n + g.length, sizeof *text.token), n + g.length, 0};

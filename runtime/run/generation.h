@@ -28,8 +28,8 @@ char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText
  * an object {"prompt", "answer"}. By rank 0; the exit status. folder: of the weights. */
 int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char *const folder[],
                      int nfolders);
-/* A text behind a validation: what the model says behind the beginning of a row, or where it has tokens
- * that are never hidden, behind these. Into the log and, in the place of one of the same step or later,
+/* A text behind a validation: what the model says behind the first eighth of a row, or where it begins
+ * with tokens that are never hidden, behind these, at most half a row. Into the log and, in the place of one of the same step or later,
  * OUT/samples.jsonl. tokenizer: its file. All ranks call. NULL, or a malloc'ed message. */
 char *generation_sample(const Denoiser *d, const Flags *f, int64_t mask, const char *tokenizer,
                         const DataRow *row, int64_t step);

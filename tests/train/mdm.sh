@@ -84,6 +84,50 @@ verdict "likelihoods of trained weights" "$("$work/mdm_sft.2x1x4/run.sh" --logli
     awk '!($6 < 0 && $8 < 0.3 * -$6) { print } { sum += $6; n += $4 }
         END { if (NR != 9 || !(sum / n > -5.3)) print NR, sum / n }')"
 
+# ---- generation: as PyTorch's sampler says (tests/oracle/unmask.py) --------------------------------------------------
+
+sed -n 's/.*"prompt": "\(.*\)",/\1/p' $ref/mdm_llada/generated.json | head -n 5 >"$scratch/prompts.txt"
+generated() {           # ARGS...: on standard output; what it took in $scratch/log
+    "$work/mdm_llada/run.sh" --init-from $ref/mdm_llada/model --tokenizer $ref/mdm_llada/tokenizer.json \
+        --out "$scratch/none" "$@" 2>"$scratch/log" || tail -n 1 "$scratch/log"
+}
+sed -n 's/.*"flags": "\(.*\)",/\1/p' $ref/mdm_llada/generated.json >"$scratch/asked"
+at=0
+while read -r flags; do
+    at=$((at + 1))
+    want=$(sed -n 's/^ *"answer": //p' $ref/mdm_llada/generated.json | sed -n "$((5 * at - 4)),$((5 * at))p")
+    # shellcheck disable=SC2086
+    said=$(generated --generate-file "$scratch/prompts.txt" $flags)
+    verdict "generated, $flags" "$(diff <(sed 's/.*"answer":\(.*\)}/\1/' <<<"$said") - <<<"$want")"
+done <"$scratch/asked"
+verdict "all were asked" "$([ "${at:-0}" = 4 ] || echo "${at:-0}")"
+took() { sed -n 's/^\([0-9]*\) tokens in .*; the \([0-9]*\) passes of 4 x 32 tokens alone: .*/\1 \2/p' "$scratch/log"; }
+one=$(generated --generate "w10 w150 w7" --gen-length 16 --gen-block 8)
+verdict "a token a step" "$([ "$(took)" = "16 16" ] && grep -q '^w10 w150 w7 ' <<<"$one" && ! grep -q MASK <<<"$one" ||
+    echo "$one $(tail -n 1 "$scratch/log")")"
+verdict "the likeliest, whatever the seed" "$(generated --generate "w10 w150 w7" --gen-length 16 --gen-block 8 --seed 9 |
+    diff - <(echo "$one"))"
+echo '{"prompt": "w10 [MASK] w7 [MASK] [MASK] w9"}' >"$scratch/gaps.jsonl"
+said=$(generated --generate-file "$scratch/gaps.jsonl" --gen-length 0 --gen-steps 2)
+verdict "gaps are filled" "$([ "$(took)" = "3 2" ] && grep -q '"answer":"w10 .*w7 .*w9' <<<"$said" && ! grep -q 'answer.*MASK' <<<"$said" ||
+    echo "$said $(tail -n 1 "$scratch/log")")"
+verdict "a sample behind a validation" "$(sed -n 's/^{"step":\([0-9]*\),"prompt":"w.*","answer":".*"}$/\1/p' \
+    "$scratch/mdm_llada/samples.jsonl" | paste -s -d' ' | diff - <(sed -n 's/.*"eval_loss.*"step": \([1-9][0-9]*\).*/\1/p' \
+    "$scratch/mdm_llada/history.jsonl" | paste -s -d' '))"
+verdict "samples of a run that was killed" "$(cmp "$scratch"/{mdm_llada,killed}/samples.jsonl 2>&1)"
+while IFS='|' read -r name text flags; do
+    # shellcheck disable=SC2086
+    said=$(generated --generate "${flags##*:}" ${flags%%:*})
+    verdict "refused: $name" "$(grep -q "^rank .*$text" <<<"$said" || echo "$said")"
+done <<'END'
+blocks longer than the recipe's|tells of 32 places at a time|--gen-length 64 --gen-block 64:w5
+a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --gen-length 16|--gen-length 10 --gen-block 8:w5
+steps that blocks do not share|not shared equally by 2 blocks of 8 tokens; try --gen-steps 6|--gen-length 16 --gen-block 8 --gen-steps 5:w5
+no room|the text is 2 tokens and --gen-length 32; this binary has room for 32|--gen-length 32:w5
+no gaps|the text hides no token|--gen-length 0:w5
+gaps and a length|want --gen-length 0|--gen-length 8:w5 [MASK]
+END
+
 # ---- refused --------------------------------------------------
 
 refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
