@@ -30,7 +30,7 @@ static float *room(const Reference *r)
     return value;
 }
 
-bool reference_load(Reference *r, const char *out, const char *weights)
+bool reference_load(Reference *r, const char *out, const char *weights, bool last)
 {
     const int64_t n = r->all.n * r->width;
     KeptKey key[KEYS];
@@ -41,7 +41,7 @@ bool reference_load(Reference *r, const char *out, const char *weights)
         error = kept_load(path, key, KEYS, value, n, &missing);
         there = !error;
     }
-    if (error && !missing)
+    if (error && !missing && last)
         note("reference: %s: computed anew", error);
     comm_broadcast(&there, sizeof there, 0);
     for (int64_t at = 0, count; there && at < n; at += count) {

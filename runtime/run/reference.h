@@ -19,9 +19,9 @@ typedef struct {
     float *value;                /* (n, width), by index; NULL: they are not known */
 } Reference;
 
-/* Takes those that were kept; weights: which, as origin_mark() has it; NULL: any. Whether there were;
- * those of others are named. */
-bool reference_load(Reference *r, const char *out, const char *weights);
+/* Takes those that were kept; weights: which, as origin_mark() has it; NULL: any. Whether there were.
+ * last: otherwise they are made next, and if they were of others that is said. */
+bool reference_load(Reference *r, const char *out, const char *weights, bool last);
 /* By the weights of now; out NULL: they are not kept. EXIT_IO. */
 void reference_make(Reference *r, const char *out, const char *weights);
 

@@ -375,7 +375,7 @@ static bool find_reference(Reference *r, const char *weights, bool first)
     r->width = ANSWERS;
     r->score = score;
     r->made = format("@DPO_LOGP@ of an answer, %s, T=%d", model.precision, T);
-    if (!reference_load(r, flags->out, weights) && first)
+    if (!reference_load(r, flags->out, weights, first) && first)
         reference_make(r, flags->eval_only ? NULL : flags->out, weights);
     return r->value;
 }
@@ -518,13 +518,15 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
     if (f->bench_steps)
         return false;
 //@ if DPO_REFERENCE=adapter_off
-    if (folder[1] && first)
+    if (folder[1] && first && trains)
         die(EXIT_CONFIG, "--adapter %s: of this program the reference is the model without adapters, "
             "which is not what training begins with; take gen %s dpo.reference=cache, or merge them "
             "before: --merge-lora", folder[1], model_words(&model, "dpo.reference"));
 //@ end
     char *weights = first ? origin_mark(&model) : began_with(folder[0]);
 //@ if reference
+    if (first && !trains)
+        note("reference: the weights are their own, as there is no run that trained them");
     for (int i = 0; i < REFERENCES; i++)
         if (reference[i].all.n && !reference[i].value)
             missing = !find_reference(&reference[i], weights, first) || missing;
@@ -535,7 +537,7 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
         missing = missing || !first;
     }
 //@ unless DPO_REFERENCE=none
-    if (first)
+    if (first && trains)
         check_start();
 //@ end
     loaded_at = clock_seconds();
