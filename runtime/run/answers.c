@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/files/utf8.h"
 
 /* How many tokens of a row are no answer. */
 static int64_t prompt_of(const DataRow *row)
@@ -47,10 +48,24 @@ int64_t answers_tokens(const Answers *a, Data *d, int64_t i, int32_t *to, int64_
     return continuation(a->by, &s, a->t, to, *prompt, to + *prompt, &ended);
 }
 
+/* With U+FFFD for bytes that are no text, which files of text and JSON cannot hold. */
 static char *text_of(const Answers *a, const int32_t *token, int64_t n)
 {
-    size_t bytes;
-    return tokenizer_decode(a->t, token, (size_t)n, true, &bytes);
+    static const char lost[] = "\xef\xbf\xbd";
+    size_t bytes, end = 0;
+    char *text = tokenizer_decode(a->t, token, (size_t)n, true, &bytes),
+         *good = malloc(bytes * (sizeof lost - 1) + 1);
+    if (!good)
+        die(EXIT_INTERNAL, "out of memory for an answer");
+    for (size_t i = 0; i < bytes;) {
+        int bad, length = utf8_length(text + i, bytes - i, &bad);
+        const size_t taken = (size_t)(length ? length : bad), put = length ? taken : sizeof lost - 1;
+        memcpy(good + end, length ? text + i : lost, put);
+        i += taken, end += put;
+    }
+    good[end] = 0;
+    free(text);
+    return good;
 }
 
 /* malloc'ed */

@@ -48,7 +48,7 @@ static int32_t pad;              /* what follows an answer in its row */
 /* --data are 0.85, 0.10 and the rest: to train on, to test and to validate; with --eval-data or
  * another share for validation there is no test. */
 static DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = parts, .targets = N,
-                          .own_targets = true, .split = {0.85, 0.10}, .whole = true};
+                          .split = {0.85, 0.10}, .whole = true};
 static const double eval_share = 0.05;   /* --eval-share, where nobody says otherwise */
 
 static void open_groups(const Data *train, const Data *eval)

@@ -76,7 +76,7 @@ def write_pairs(path, pairs, seed):
     meta = {"format": "diecast-records-1", "kind": "pairs", "records": str(len(pairs)),
             "columns": "chosen=ragged chosen.mask=chosen rejected=ragged rejected.mask=rejected",
             "tokenizer": "bytes", "vocab": str(data.VOCAB), "eos": str(data.EOS),
-            "targets": "own", "max_length": str(T), "sha256": f"{seed:064x}"}
+            "max_length": str(T), "sha256": f"{seed:064x}"}
     aligned = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     data.save(path, {name: tensors[name] for name in aligned}, meta)
 

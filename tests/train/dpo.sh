@@ -36,6 +36,79 @@ for name in dpo_lora dpo_lora.off; do
 done
 compare "cache and adapters off" history "$scratch/new.dpo_lora" "$scratch/new.dpo_lora.off" 0
 
+# ---- a run and what it leaves --------------------------------------------------
+
+# Killed where nothing is saved: the same bits, and the same table; the reference is not computed again.
+{ DIECAST_FAULT=kill9:rank=0:step=8 train dpo_mean dpo_mean killed --save-every 6; } 2>/dev/null && verdict killed "it was not"
+cp -r "$scratch/killed" "$scratch/swapped"
+trained dpo_mean dpo_mean killed --save-every 6
+verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" &&
+    grep -q '^reference: that of .* from ' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+compare resumed history "$scratch/dpo_mean" "$scratch/killed" 0
+for file in checkpoint-10/{model,optimizer}.safetensors results/{dpo.csv,distributed_output_val.txt}; do
+    verdict "resumed bits $(basename $file)" "$(cmp "$scratch"/{dpo_mean,killed}/$file 2>&1)"
+done
+for file in "$scratch"/dpo_mean/.reference_cache/*.safetensors; do
+    verdict "the reference by two ranks" "$(cmp "$file" "$scratch/dpo_mean.2x1/.reference_cache/${file##*/}" 2>&1)"
+done
+verdict "the table" "$(awk -F, 'NR == 1 && $0 != "epoch,step,tokens,train_loss,val_loss,train_margin,val_margin,train_accuracy,val_accuracy," \
+        "policy_chosen,policy_rejected,reference_chosen,reference_rejected"
+    NR == 2 && $2 $6 $7 $8 != "0000"
+    NR > 2 { n++; if (!($3 > seen && $12 == chosen && NF == 13)) print }
+    { seen = $3; chosen = $12 }
+    END { if (n < 2) print n " rows" }' "$scratch/dpo_mean/results/dpo.csv")"
+verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } /^-*$/ && length == 80 { rows++ }
+    END { if (n != 12 || rows != 3) print n, rows }' "$scratch/dpo_mean/results/distributed_output_val.txt")"
+# What stands in the place of the reference: of other weights, and none of the start's to make it again.
+"$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
+    --init-from none --seed 1 --steps 1 --out "$scratch/other" >"$scratch/log" 2>&1 || verdict other "$(tail -n 1 "$scratch/log")"
+cp "$scratch"/other/.reference_cache/* "$scratch/swapped/.reference_cache"
+line=$("$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
+    --out "$scratch/swapped" 2>&1)
+verdict "another reference, the start unknown" "$([ $? = 83 ] && grep -q "name those it began with" <<<"$line" || echo "$line")"
+trained dpo_mean dpo_mean swapped --save-every 6
+compare "another reference is made again" history "$scratch/dpo_mean" "$scratch/swapped" 0
+verdict "another reference is named" "$(grep -q "is of other weights: .*: computed anew" "$scratch/swapped.log" ||
+    grep reference "$scratch/swapped.log")"
+
+# Raw pairs; 40 of them, answers of 5 bytes: 34, 4 and 2
+awk 'BEGIN { for (i = 0; i < 40; i++) printf "{\"prompt\":\"p%02d:\",\"chosen\":\"c%04d\",\"rejected\":\"r%04d\"}\n", i, i * 37, i * 91 }' \
+    >"$scratch/pairs.jsonl"
+sed 's/"rejected":"[^"]*"/"rejected":"same!"/; s/"chosen":"[^"]*"/"chosen":"same!"/' "$scratch/pairs.jsonl" >"$scratch/same.jsonl"
+raw() {                 # PROGRAM OUT ARGS...: into $scratch/log
+    local program=$1 out=$2
+    shift 2
+    "$work/$program/train" --tokenizer bytes --out "$scratch/$out" "$@" >"$scratch/log" 2>&1
+}
+start=(--init-from $ref/dpo_mean/model)
+raw dpo_mean raw --data "$scratch/pairs.jsonl" "${start[@]}" --steps 4 --eval-every 1 --stop-margin 0 --greedy ||
+    verdict "raw pairs" "$(tail -n 1 "$scratch/log")"
+verdict "pairs divided" "$(grep -q '34 samples' "$scratch/log" && grep -q '^before training: test, 4 pairs: loss 0.693147 ' "$scratch/log" &&
+    grep -q '^after training: validation, 2 pairs' "$scratch/log" || grep 'pairs\|samples' "$scratch/log")"
+verdict "its files are told" "$(for file in results/{evaluation.json,distributed_output_test.txt} \
+    workspace/dpo_mean_fine-tuned/{config.json,model.safetensors}; do [ -s "$scratch/raw/$file" ] || echo "no $file"; done)"
+verdict "the final folder is the checkpoint" \
+    "$(cmp "$scratch"/raw/{checkpoint-4,workspace/dpo_mean_fine-tuned}/model.safetensors 2>&1)"
+raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
+verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" | grep -vx 3)"
+# Of answers of one length e to minus the mean log-probability is the perplexity.
+raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --perplexity
+perplexity=$(sed -n 's/.*"chosen_perplexity":\([0-9.e+]*\).*/\1/p' "$scratch/log")
+raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --eval-only --eval-batches 0
+verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' "$scratch/log" |
+    awk -v p="$perplexity" '{ x = exp(-$1) / p; good = x > 1 - 1e-5 && x < 1 + 1e-5 } END { if (!good) print x, p }')"
+raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
+verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
+    "$scratch/same/history.jsonl" | awk '$1 != 0.6931471824645996 || $2 != 0 { print } END { if (NR != 2) print NR " steps" }')"
+for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
+    rm -rf "$scratch/early"
+    # shellcheck disable=SC2086
+    "$work/dpo_mean.2x1/run.sh" --tokenizer bytes --out "$scratch/early" --data "$scratch/pairs.jsonl" "${start[@]}" --steps 9 \
+        --eval-every 1 $rule >"$scratch/log" 2>&1
+    verdict "ends early: $rule" "$([ $? = 0 ] && grep -q "^stopped early after step [1-4]: .*(${rule%% *}\|^stopped early.*(--patience 2)" \
+        "$scratch/log" || tail -n 3 "$scratch/log")"
+done
+
 # ---- what is known beforehand --------------------------------------------------
 
 number() { sed -n "/\"$1\": /s/.*\"$1\": \([-0-9.e]*\).*/\1/p" "$2/history.jsonl" | head -n 1; }
