@@ -148,33 +148,32 @@ check tune/same_bytes "" "$(cmp "$lock" "$T/one" 2>&1)"
 rm -f "$lock"
 
 # the tuner itself, on the simulator: every product gets a row, which then is used
-export EXTRA="-Og -g0"           # as the programs of tests/train, whose objects these then are
 if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
     "$GEN" "$R" -o "$T/out_r" >/dev/null 2>&1
-    if make -s -C "$T/out_r" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_r/tune" >"$T/rows" 2>"$T/err"; then
+    if make_in_haste "$T/out_r" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_r/tune" >"$T/rows" 2>"$T/err"; then
         "$GEN" tune "$R" --rows "$T/rows" -o "$T/out_r" >"$T/out" 2>&1
         has tune/simulated "$products of $products products, $kernels of $kernels kernels as measured on" "$T/out"
         check tune/kernels $kernels "$(grep -c '"variant"' "$lock")"
         gen "$R" --locked >"$T/out" 2>&1
         check tune/locked 0 $?
         check tune/all_locked 0 "$(untuned)"
-        make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
+        make_in_haste "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
         check tune/trains 0 $?
         check tune/silent 0 "$(grep -c 'lock file' "$T/out")"
         # make LOCKED=1 emits again, or refuses
-        make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
+        make -s LOCKED=1 "EMITTED=$T/out_r" "CC='$PWD/tests/cc'" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_locked 0 $?
         # the gradient of a bias beside dw, or apart where the row says so
         check tune/bgrad 1 "$(grep -c 'epi bgrad' "$lock")"
         sed -i '/"algo"/{N;N;/epi bgrad/s/\(ws [0-9]*\)[a-z ]*"/\1 apart"/}' "$lock"
         gen "$R" --locked >/dev/null 2>&1
-        make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 && "$T/out_r/train" --dry-run >"$T/out" 2>&1
+        make_in_haste "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 && "$T/out_r/train" --dry-run >"$T/out" 2>&1
         check tune/apart "grad.b.qkv.w" "$(sed -n 's/^ *\([^ ]*\) .* apart$/\1/p' "$T/out" | paste -sd' ')"
         # another version of the library than measured: said, and first choices
         sed -i 's/"cublaslt": "[0-9.]*"/"cublaslt": "1.2.3"/' "$lock"
         gen "$R" >/dev/null 2>&1
-        make -s -C "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
+        make_in_haste "$T/out_r" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
         has tune/other_library \
             'the lock file has algorithms of cuBLASLt 1.2.3, here is [0-9.]*: its first choices' "$T/out"
@@ -187,17 +186,17 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         check version/ir_file "$(sha256sum <"$T/out_r/ir/plan.ir" | cut -d' ' -f1)" "$(sed -n 's/^ir //p' "$T/out")"
         has version/compilers "^built by gcc $(gcc -dumpfullversion); kernels by g++ " "$T/out"
         rm -f "$lock"
-        make -s LOCKED=1 "EMITTED=$T/out_r" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
+        make -s LOCKED=1 "EMITTED=$T/out_r" "CC='$PWD/tests/cc'" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_unlocked 2 $?
         has tune/make_unlocked_line "are tuned; on the card" "$T/out"
         # those of adapters are measured, locked and listed like the others
         "$GEN" "$L" -o "$T/out_l" >/dev/null 2>&1
-        make -s -C "$T/out_l" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_l/tune" >"$T/rows" 2>"$T/err"
+        make_in_haste "$T/out_l" "CUDA=$toolkit" tune >"$T/out" 2>&1 && "$T/out_l/tune" >"$T/rows" 2>"$T/err"
         "$GEN" tune "$L" --rows "$T/rows" -o "$T/out_l" >"$T/out" 2>&1
         "$GEN" "$L" -o "$T/out_l" --locked >"$T/out" 2>&1
         check tune/adapters_locked "0 $(grep -c '^static Gemm mm_' "$T/out_l/step.cu")" \
             "$? $(grep -c '\.algo = ' "$T/out_l/step.cu")"
-        make -s -C "$T/out_l" "CUDA=$toolkit" >"$T/out" 2>&1 &&
+        make_in_haste "$T/out_l" "CUDA=$toolkit" >"$T/out" 2>&1 &&
             "$T/out_l/train" --dry-run --out "$T/run_l" >"$T/out" 2>&1
         has tune/adapters_listed 'b\.qkv\.lora\.u .* NT 64 x 6 x 64: algo' "$T/out"
     else

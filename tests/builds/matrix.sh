@@ -1,10 +1,10 @@
 #!/bin/bash
 # make matrix: emits and builds recipes, warnings are errors; says how long each took, and all.
 # In: recipes; none: all, those for CUDA only where nvcc is.   Out: a line each; exit code 1: one does not build.
-# Objects of runtime/ are built once for all recipes with the same files, flags and number of ranks.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
+. tests/programs.sh
 export GEN=${GEN:-out/.gen/gen} B=out/.test/matrix
 unset MAKEFLAGS MAKELEVEL
 [ $# -gt 0 ] || set -- recipes/*.lua
@@ -13,7 +13,7 @@ mkdir -p "$B"
 since() { local ms=$((($(date +%s%N) - $1) / 1000000)); printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100)); }
 
 build() {               # recipe: a line
-    local name dir start objects
+    local name dir start
     name=$(basename "$1" .lua)
     dir=$B/$name
     start=$(date +%s%N)
@@ -27,25 +27,17 @@ build() {               # recipe: a line
         rm -rf "$dir"
         return 0
     fi
-    objects=$B/objects.$( (grep -E '^(RANKS|CFLAGS|OPTIMISE) +:=' "$dir/Makefile"
-        find "$dir/runtime" -type f | sort | xargs -d '\n' cat) | sha256sum | head -c 16)
-    [ -d "$objects" ] && mkdir "$dir/.obj" && cp -r "$objects" "$dir/.obj/runtime"
-    if ! make -s -C "$dir" >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
+    if ! make_program "$dir" >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
         echo "$name: $(grep -i -m1 -e error -e warning "$dir.log" || tail -1 "$dir.log")"
         return 1
     fi
     echo "$name: $(since "$start"), $(stat -c %s "$dir/train") bytes"
-    if [ ! -d "$objects" ]; then
-        cp -r "$dir/.obj/runtime" "$objects.$$"
-        mv -T "$objects.$$" "$objects" 2>/dev/null || rm -rf "$objects.$$"
-    fi
     rm -rf "$dir"
 }
-export -f build since nvcc_path
+export -f build make_program since nvcc_path
 
 began=$(date +%s%N)
 printf '%s\n' "$@" | xargs -P "${CORES:-$(nproc)}" -I{} bash -c 'build {}'
 bad=$?
 echo "$# recipes in $(since "$began")"
-rm -rf "$B"/objects.*
 exit $((bad > 0))

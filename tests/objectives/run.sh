@@ -50,7 +50,7 @@ make_program() {        # NAME [FIELD=VALUE ...]
     shift
     rm -rf "$dir"
     "$gen" "$tree/recipes/regression.lua" "${target[@]}" "$@" -o "$dir" >"$dir.log" 2>&1 &&
-        make -s -C "$dir" "${tools[@]}" EXTRA="-Og -g0 -Werror" >"$dir.log" 2>&1 ||
+        make_in_haste "$dir" "${tools[@]}" >"$dir.log" 2>&1 ||
         { verdict "build $name" "$(grep -v '^  CC' "$dir.log" | tail -n 3)"; exit 1; }
 }
 make_program one

@@ -1,12 +1,12 @@
 #!/bin/bash
-# from.sh OBJECTS: gen --from ROOM FILE.ir. A text that is edited makes the program of the recipe that would say so; the
+# from.sh: gen --from ROOM FILE.ir. A text that is edited makes the program of the recipe that would say so; the
 # order of a step is that of its schedule; what contradicts itself is refused in one line. (That a text as it is makes
-# the same folder: tests/gold/ir.sh.) OBJECTS: an emitted folder of the CPU, built with -O0.
+# the same folder: tests/gold/ir.sh.)
 # shellcheck disable=SC2016      # $ of the texts
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/programs.sh
 gen=${GEN:-out/.gen/gen}
-objects=$1
 t=$(mktemp -d)
 trap 'rm -rf "$t"' EXIT
 failed=0
@@ -70,9 +70,7 @@ verdict "no decode without its schedule" "$(grep -n 'decode\|logits;' "$t/silent
 # ---- the edited program trains
 
 out=$t/narrow
-mkdir -p "$out/.obj"
-cp -r "$objects/.obj/runtime" "$out/.obj"
-if make -s -C "$out" EXTRA="-O0 -Werror" >"$t/log" 2>&1; then
+if make_in_haste "$out" >"$t/log" 2>&1; then
     out/.test/rooms/tokens "$t/tokens" 31 7
     "$out/train" --data "$t/tokens" --init-from none --out "$t/run" --steps 2 --lr 1e-2 --log-every 1 --save-every 0 \
         >"$t/log" 2>&1

@@ -6,6 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
+. tests/programs.sh
 gen=${GEN:-out/.gen/gen}
 seed=${SEED:-1}
 count=${COUNT:-50}
@@ -63,19 +64,17 @@ gcc -std=c11 -Og -Wall -Wextra -Wshadow -I. -o $work/tokens tests/rooms/tokens.c
     $(sources runtime base crc32c json safetensors safetensors_write) -lcjson -lm || verdict tokens "does not compile"
 
 "$gen" "$scratch/t/r001.lua" -o "$scratch/objects" >/dev/null &&
-    make -s "-j$cores" -C "$scratch/objects" EXTRA=-O0 >"$scratch/log" 2>&1 ||
+    make_in_haste "$scratch/objects" >"$scratch/log" 2>&1 ||
         verdict build "$(tail -n 3 "$scratch/log")"
 tests/rooms/layers.sh "$scratch/objects" || failed=1
-tests/rooms/from.sh "$scratch/objects" || failed=1
+tests/rooms/from.sh || failed=1
 
 # losses RECIPE VARIANT WORDS...: `loss grad_norm` a step, or what went wrong
 losses() {
     local recipe=$1 dir=$scratch/$(basename "$1" .lua).$2
     shift 2
     "$gen" "$recipe" "$@" -o "$dir" >"$dir.log" 2>&1 || { cat "$dir.log"; return; }
-    mkdir -p "$dir/.obj"
-    cp -r "$scratch/objects/.obj/runtime" "$dir/.obj"
-    make -s -C "$dir" EXTRA="-O0 -Werror" >"$dir.log" 2>&1 || { tail -n 5 "$dir.log"; return; }
+    make_in_haste "$dir" >"$dir.log" 2>&1 || { tail -n 5 "$dir.log"; return; }
     "$dir/train" --data "$recipe.tokens" --init-from none --out "$dir/run" --steps 3 --lr 1e-2 --log-every 1 \
         --save-every 0 >"$dir.log" 2>&1 || { tail -n 2 "$dir.log"; return; }
     sed -n 's/.*"grad_norm": \([^,}]*\).*/& \1/p' "$dir/run/history.jsonl" |
@@ -107,7 +106,8 @@ trained() {             # RECIPE: verdicts
             END { if (!good) print all }')"
     done
 }
-export -f trained losses verdict
+export haste
+export -f trained losses verdict make_program make_in_haste
 find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained "$1"' _ | tee "$scratch/trained"
 [ "$(grep -c '^ok ' "$scratch/trained")" = 20 ] || failed=1
 

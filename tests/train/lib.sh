@@ -7,6 +7,7 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 . tests/sources.sh
+. tests/programs.sh
 here=tests/train
 ref=$here/ref
 BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast} FULL=${FULL:-}
@@ -36,15 +37,14 @@ verdict() {             # NAME [WHY]: passed when WHY is empty
 
 if [ $BACKEND = sim ]; then
     toolkit=$(tests/sim/toolkit.sh $SIM) || { verdict simulator "does not build"; exit 1; }
-    tools=("CUDA=$toolkit") flags=$(sha256sum <"$toolkit/flags")
+    tools=("CUDA=$toolkit") flags=$(cat "$toolkit/flags" tests/sim/{*.cpp,*.h,*.def,include/*} | sha256sum)
     # the host's own accesses are looked at too
-    [ $SIM = fast ] ||
-        tools+=("CC=gcc -fsanitize=thread --param=tsan-instrument-func-entry-exit=0")
+    [ $SIM = fast ] || tools+=("CC='$PWD/tests/cc' --watched")
 fi
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
 
 # Compiled as users do it are some programs for the CPU and those compared with them bit for bit; the others, whose
-# tests look at numbers within bounds, words and files, with -Og, which takes a sixth of the time.
+# tests look at numbers within bounds, words and files, in haste, which takes a sixth of the time.
 as_shipped() {          # NAME
     [ -z "$FULL" ] || return 0
     [ $BACKEND = cpu ] || return
@@ -79,29 +79,28 @@ families_gen() {        # RECIPE
     exec 8>&-
     echo $own/gen
 }
-build() (               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; EXTRA goes to make
+build() (               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; with EXTRA in the environment by that
     fail() { rm -f "$dir/key"; exit 1; }         # what an earlier run built does not stand for it
     dir=$work/$1 recipe=$here/recipes/$2.lua own=$gen
     if [ ! -e "$recipe" ]; then
         recipe=$here/families/recipes/$2.lua
         own=$(families_gen "$2" 2>"$dir.log") || fail
     fi
-    if [ -z "${EXTRA:-}" ]; then
-        as_shipped "$1" && EXTRA=-g0 || EXTRA="-Og -g0"
-    fi
+    how=(make_in_haste)
+    if [ -n "${EXTRA:-}" ] || as_shipped "$1"; then how=(make_program "EXTRA=${EXTRA:--g0}"); fi
     shift 2
     exec 9>"$dir.lock"
     flock 9
     rm -rf "$dir.new"
     "$own" "$recipe" "${target[@]}" "$@" -o "$dir.new" >"$dir.log" 2>&1 || fail
-    key=$(cd "$dir.new" && find . -type f | LC_ALL=C sort | xargs cat | sha256sum)$EXTRA$flags
+    key=$(cd "$dir.new" && find . -type f | LC_ALL=C sort | xargs cat | sha256sum)${how[*]}$flags
     if [ "$key" = "$(cat "$dir/key" 2>/dev/null)" ]; then
         rm -rf "$dir.new"
         exit 0
     fi
     rm -rf "$dir"
     mv "$dir.new" "$dir"
-    make -s -C "$dir" "${tools[@]}" EXTRA="$EXTRA" >"$dir.log" 2>&1 || exit 1
+    "${how[0]}" "$dir" "${tools[@]}" "${how[@]:1}" >"$dir.log" 2>&1 || exit 1
     echo "$key" >"$dir/key"
 )
 
