@@ -7,6 +7,8 @@
 #include "runtime/base.h"
 #include "runtime/data/workers.h"
 
+const char *const hidden_format[] = {[HIDDEN_pretrain] = "windows", [HIDDEN_sft] = "answers"};
+
 void hidden_suit(Hidden *h, const Data *d, const char *files)
 {
     const int64_t own = h->rule.mask, mask = d->mask_id < 0 ? own : d->mask_id;

@@ -33,6 +33,8 @@ typedef enum {
      * until all have as long a one, as far as there is room; these are learned too. */
     HIDDEN_sft
 } HiddenMode;
+/* The format of raw data, of runtime/pack/formats.def. */
+extern const char *const hidden_format[];
 
 typedef struct {
     const Model *model;

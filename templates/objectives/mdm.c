@@ -47,7 +47,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true, .targets = N,
                           .takes = takes};
-    const RecordRules rules = {.format = "corpus"};
+    const RecordRules rules = {.format = hidden_format[hidden.mode]};
     const bool trains = records_train(f), evaluates = records_validate(f);
     hidden.rule.seed = (uint64_t)f->seed;
     hidden.rule.draws = f->val_draws;

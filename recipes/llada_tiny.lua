@@ -1,0 +1,17 @@
+-- The least LLaDA: 674,176 parameters over the 69 characters of tiny Shakespeare, which a first start counts. For texts
+-- with other characters: gen recipes/llada_tiny.lua model.vocab=N, as the message of that start says.
+return {
+    about = "very small LLaDA over characters, from scratch: masked diffusion",
+    target = "cpu",
+    precision = "fp32",
+    objective = "mdm",
+    data = { kind = "rows" },
+    model = use "models/tiny_llada",
+    seq = { max = 256 },
+    batch = { micro = 16 },
+    optim = { decay_rule = "all" },
+    run = {
+        epochs = 5, lr = 3e-3, eval_every = "epoch", save_every = "epoch", val_noise = "spread",
+        tokenizer = "char", eval_share = 0.1,
+    },
+}
