@@ -11,16 +11,21 @@
 
 static const char usage[] =
     "usage: gen pack -o OUT.safetensors [options] FILE...\n"
+    "       gen pack --prepare DIR [options] FILE...\n"
     "       gen pack --show N [options] FILE...\n"
     "\n"
     "  FILE  .jsonl or .ndjson: a row of JSON a line; .json: the same, or an array of rows;\n"
     "        -: standard input (rows if it begins with { or [); any other file: one text;\n"
-    "        a folder: its files of these names and .txt, one after the other by name\n"
+    "        a folder: its files of these names and .txt, one after the other by name; or arrays of "
+    "ids,\n"
+    "        train_data.npy and val_data.npy (int64, a row a sample) with their metadata.json\n"
     "\n"
     "  Rows have the first of these keys:\n"
     "%s"
     "\n"
     "  -o OUT               the token file to write\n"
+    "  --prepare DIR        format windows as such arrays, with tokenizer.json; --split is tail by "
+    "default\n"
     "  --show N             prints the first N rows as the model will see them, with their "
     "targets;\n"
     "                       without -o nothing is written and reading ends there\n"
@@ -147,7 +152,7 @@ static void option_format(PackOptions *o, const char *name, const char *got)
 
 static void option_unknown(const char *name)
 {
-    static const char *const names[] = {"-o", "--show", "--tokenizer", "--loss-on", "--chat", "--system", "--stride", "--split", "--eval-share",
+    static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on", "--chat", "--system", "--stride", "--split", "--eval-share",
                                         "--kind", "--format", "--dataset", "--vocab", "--min-words",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
@@ -155,7 +160,7 @@ static void option_unknown(const char *name)
         near ? near : "", near ? "?" : "");
 }
 
-static void options_read(int argc, char **argv, PackOptions *o)
+static void options_read(int argc, char **argv, PackOptions *o, const char **prepare)
 {
     o->file = argv;
     for (int i = 1; i < argc; i++) {
@@ -164,6 +169,8 @@ static void options_read(int argc, char **argv, PackOptions *o)
             o->out = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--show")) {
             o->show = option_count(argc, argv, &i, 1, INT_MAX);
+        } else if (!strcmp(a, "--prepare")) {
+            *prepare = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--tokenizer")) {
             o->tokenizer = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--loss-on")) {
@@ -215,11 +222,15 @@ int pack_main(int argc, char **argv)
             printf(usage, formats_doc(true), chat_names(), PACK_SYSTEM, formats_doc(false));
             return 0;
         }
-    options_read(argc, argv, &o);
-    if ((!o.out && !o.show) || !o.nfiles)
+    const char *prepare = NULL;
+    options_read(argc, argv, &o, &prepare);
+    if ((!o.out && !o.show && !prepare) || !o.nfiles)
         err((Loc){0}, "pack: want %s: gen pack --help", o.nfiles ? "-o OUT.safetensors, or --show N"
                                                                 : "files to pack");
-    PackError e = pack_files(&o, stdout);
+    if (prepare && (o.out || o.show || o.kind || (o.format && strcmp(o.format, "windows"))))
+        err((Loc){0}, "pack: --prepare writes windows as arrays: drop %s", o.out ? "-o" : o.show ? "--show"
+            : o.kind ? "--kind" : "--format");
+    PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o, stdout);
     if (e.text)
         err((Loc){e.at.file, e.at.line}, "%s%s", e.at.file ? "" : "pack: ", e.text);
     return 0;

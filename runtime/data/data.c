@@ -417,7 +417,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     const char *slash = strrchr(first->path, '/');
     d->folder = slash ? format("%.*s", (int)(slash - first->path) + (slash == first->path), first->path)
                       : format(".");
-    d->tokenizer = d->file[0].t.tokenizer;
+    d->tokenizer = strcmp(d->file[0].t.tokenizer, "none") ? d->file[0].t.tokenizer : NULL;
     d->ids = first->vocab, d->mask_id = first->mask_id, d->pad_id = first->pad_id;
     d->eos = first->eos;
     for (int k = 1; k < d->nfiles; k++) {
@@ -475,7 +475,7 @@ void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model 
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
 {
     const TokenFile *t = &d->file[0].t;
-    if (strcmp(id, d->tokenizer) == 0)
+    if (!d->tokenizer || strcmp(id, d->tokenizer) == 0)
         return;
     char *length = t->max_length ? format("--max-length %lld ", (long long)t->max_length)
                                  : format("%s", "");
@@ -485,7 +485,7 @@ void data_check_tokenizer(const Data *d, const char *id, const char *file)
 
 void data_check_same(const Data *d, const char *id, const char *files)
 {
-    if (strcmp(id, d->tokenizer) != 0)
+    if (id && d->tokenizer && strcmp(id, d->tokenizer) != 0)
         die(EXIT_MISMATCH, "%s was made with tokenizer %s, %s with %s: gen pack them with the same "
             "--tokenizer", d->file[0].t.path, d->tokenizer, files, id);
 }

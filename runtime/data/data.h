@@ -31,7 +31,7 @@ typedef struct {
     int64_t epoch;               /* whose permutation `order` is; -1 none yet */
     int64_t step;                /* before which the files were looked at; -1: none yet */
     int32_t *order;              /* n entries; NULL for eval */
-    char *tokenizer;             /* id of the tokenizer all files were made with; NULL: none */
+    char *tokenizer;             /* id of the tokenizer all files were made with; NULL: not known */
     char *folder;                /* of the first file: its tokenizer.json may lie there; NULL: no file */
     int64_t ids;                 /* how many it has */
     int64_t mask_id, pad_id;     /* of a token that is hidden, of none; -1: it has none */

@@ -111,6 +111,7 @@ int64_t reader_bytes(const Reader *r);         /* handed out so far */
 int64_t reader_size(const Reader *r);          /* -1: unknown */
 void reader_close(Reader *r);
 char *reader_skip(Reader *r);                  /* reads all that is left, for the hashes */
+void reader_note(const void *data, size_t n);  /* something else that was read */
 /* Of what the readers that were opened have read, one file after the other, and of where files end
  * and how they were read. Both begin anew behind it. */
 void reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX]);
@@ -301,8 +302,14 @@ typedef struct {
 Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row);
 /* A stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
+/* What a file says of its tokenizer: id, how many ids, and which are special; -1: none. */
+typedef struct {
+    const char *id;
+    int64_t size, eos, mask, pad;
+} TokenIds;
+
 /* fingerprint: of all that decides what the records are. */
-void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *fingerprint,
+void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
                 const Rules *rules);
 /* A row that is whole, in a file whose first part is 0. */
 void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held);
@@ -368,6 +375,7 @@ typedef struct {
     double share;                /* 0: a tenth */
     Kind kind;
     int64_t max_length;          /* as of Pack */
+    int64_t vocab, mask;         /* of the model: how many ids, which hides others; 0: as the tokenizer's */
     const char *out;             /* NULL: rows are only shown */
     int64_t show;                /* so many rows, on standard output */
     int threads;                 /* 0: as many as there are cores */
@@ -376,6 +384,23 @@ typedef struct {
 } PackOptions;
 
 enum { PACK_THREADS_MAX = 1024 };
+
+/* ---- pack_prepared.c: arrays of ids, in a folder ------------------------------------------------ */
+
+typedef struct Prepared Prepared;
+
+bool prepared_is(const char *path);      /* it has such arrays, or says that it has */
+/* tokenizer: the file of one, or another word; where the folder has none. */
+char *prepared_open(Prepared **f, const char *folder, const char *tokenizer);
+const TokenIds *prepared_ids(const Prepared *f);       /* id "none": not known */
+int64_t prepared_length(const Prepared *f);            /* of all rows */
+/* All rows, checked, for the hashes and into p; NULL: nowhere. */
+char *prepared_read(Prepared *f, Pack *p);
+void prepared_close(Prepared *f);
+/* Windows in a record file, some of them to validate on, as such a folder, which is there. bos: what
+ * begins a text. */
+char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder);
+void prepared_remove(const char *folder);              /* what that wrote */
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
 /* Makes one token file of files and folders, and tells what it read on `summary`. */
@@ -385,6 +410,9 @@ PackError pack_files(const PackOptions *o, FILE *summary);
  * o->out says does not count. */
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found);
+/* Texts in windows, of o->max_length tokens, as arrays of ids with their metadata and tokenizer.json in
+ * the folder `to`, which is made; one that has such files is refused. o->held: HELD_NONE: the tail. */
+PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary);
 /* What pack_cached is for: standard input, a folder, a file that is no safetensors file. */
 bool pack_is_raw(const char *path);
 /* Rows of JSON, by the name of the file. */

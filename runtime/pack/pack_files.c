@@ -9,6 +9,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
+#include "runtime/files/json.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/pack/show.h"
 
@@ -28,7 +29,8 @@ typedef struct {
     Rules rules;
     Tokenizer *tok, **twin;      /* one a thread */
     int threads;
-    Vocabulary vocabulary;       /* of the tokenizer `words` */
+    Vocabulary vocabulary;       /* of a tokenizer that is made */
+    Prepared *prepared;          /* arrays of ids, then all above but rules is empty */
     char *why_chat;              /* how the chat format was found */
     Pack pack;
     int64_t to_show;
@@ -477,6 +479,12 @@ static void report_pairs(const Pack *p, FILE *to)
 static void report(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
+    if (w->prepared) {
+        fprintf(to, "%s: rows, %lld to train on, %lld to validate on, of %lld tokens each; tokenizer %s\n",
+                p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld, (long long)p->max_length,
+                prepared_ids(w->prepared)->id);
+        return;
+    }
     if (p->kind != KIND_PACKED)
         fprintf(to, "%s: %s, %lld %s, %lld tokens, %lld targets, %lld cut to %lld tokens, "
                 "%lld left out %s", p->out, kind_name[p->kind], (long long)p->ndocs,
@@ -535,6 +543,38 @@ static char *made_rules(Work *w, bool words)
     return NULL;
 }
 
+/* Arrays of ids need no more than to be read. */
+static void open_prepared(Work *w)
+{
+    const PackOptions *o = w->o;
+    Pack *p = &w->pack;
+    char *error = NULL;
+    int code = EXIT_CONFIG;
+    if (o->nfiles > 1)
+        error = format("%s has arrays of ids: want no other file beside it", o->file[0]);
+    else if (o->kind == KIND_PACKED || o->kind == KIND_PAIRS)
+        error = format("%s has arrays of ids, which make rows; what is packed here is %s", o->file[0],
+                       kind_name[o->kind]);
+    else if (vocabulary_made(o->tokenizer))
+        error = format("--tokenizer %s makes one of texts, and %s has ids", o->tokenizer, o->file[0]);
+    code = error ? code : EXIT_DATA;
+    error = error ? error : prepared_open(&w->prepared, o->file[0], o->tokenizer);
+    if (!error && o->max_length && prepared_length(w->prepared) > o->max_length)
+        code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, at most %lld are wanted", o->file[0],
+            (long long)prepared_length(w->prepared), (long long)o->max_length);
+    if (!error && o->vocab && prepared_ids(w->prepared)->size != o->vocab)
+        code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows", o->file[0],
+            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab);
+    if (error) {
+        pack_fail(p, code, (Place){0}, error);
+        return;
+    }
+    w->rules.max_length = p->max_length = prepared_length(w->prepared);
+    w->rules.format = &pack_format[FORM_WINDOWS];
+    p->kind = KIND_ROWS;
+    p->own = true;
+}
+
 static char *window_rules(const Work *w)
 {
     const PackOptions *o = w->o;
@@ -570,6 +610,10 @@ static void find_rules(Work *w)
 {
     const PackOptions *o = w->o;
     Pack *p = &w->pack;
+    if (prepared_is(o->file[0])) {
+        open_prepared(w);
+        return;
+    }
     w->rules.loss = o->loss;
     w->rules.max_length = o->max_length ? o->max_length : PACK_LENGTH;
     w->rules.min_words = o->min_words ? o->min_words : PACK_MIN_WORDS;
@@ -628,7 +672,8 @@ static void fingerprint(const Work *w, const char *bytes, const char *files, cha
     const Rules *r = &w->rules;
     bool made = vocabulary_made(w->o->tokenizer);       /* of the data: its rules say which */
     char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s%s%s", PACK_VERSION, bytes, files,
-                        made ? w->o->tokenizer : tokenizer_id(w->tok),
+                        w->prepared ? prepared_ids(w->prepared)->id
+                        : made      ? w->o->tokenizer : tokenizer_id(w->tok),
                         (long long)(w->o->words ? w->o->words : PACK_WORDS),
                         kind_name[w->pack.kind], (long long)r->max_length,
                         (long long)r->min_words, loss_name[r->loss],
@@ -651,7 +696,8 @@ static Work work_begin(const PackOptions *o)
     Work w = {.o = o, .threads = o->threads ? o->threads : core_count(), .to_show = o->show,
               .pack = {.kind = o->kind, .max_length = o->max_length, .out = o->out}};
     find_rules(&w);
-    list_files(&w);
+    if (!w.prepared)
+        list_files(&w);
     return w;
 }
 
@@ -664,11 +710,27 @@ static PackError work_end(Work *w)
     for (int i = 0; i < w->nfiles; i++)
         free(w->file[i]);
     free(w->file);
+    prepared_close(w->prepared);
     free(w->rules.no_chat);
     free(w->why_chat);
     vocabulary_free(&w->vocabulary);
     tokenizer_free(w->tok);
     return error;
+}
+
+/* The same of arrays of ids. */
+static void pack_prepared(Work *w, char hex[SHA256_HEX])
+{
+    Pack *p = &w->pack;
+    char bytes[SHA256_HEX], files[SHA256_HEX];
+    pack_begin(p);
+    char *error = p->error.text ? NULL : prepared_read(w->prepared, p);
+    if (error)
+        pack_fail(p, EXIT_DATA, (Place){0}, error);
+    reader_hashes(bytes, files);
+    fingerprint(w, bytes, files, hex);
+    if (!p->error.text && p->out)
+        pack_write(p, prepared_ids(w->prepared), bytes, hex, &w->rules);
 }
 
 /* Reads, writes; hex: what the file's fingerprint is. */
@@ -678,9 +740,11 @@ static void pack_all(Work *w, char hex[SHA256_HEX])
     Pack *p = &w->pack;
     char bytes[SHA256_HEX], files[SHA256_HEX];
     Progress g = {.who = o->who, .terminal = isatty(STDERR_FILENO)};
-    if (!p->error.text && !w->tok)
+    if (!p->error.text && !w->prepared && !w->tok)
         count_vocabulary(w);
-    if (p->error.text)
+    if (w->prepared && !p->error.text)
+        pack_prepared(w, hex);
+    if (w->prepared || p->error.text)
         return;
     g.total = files_check(w);
     g.began = g.last = clock_seconds();
@@ -708,7 +772,9 @@ static void pack_all(Work *w, char hex[SHA256_HEX])
     if (error)
         pack_fail(p, EXIT_IO, (Place){0}, error);
     if (!p->error.text && p->out)
-        pack_write(p, w->tok, bytes, hex, &w->rules);
+        pack_write(p, &(TokenIds){tokenizer_id(w->tok), tokenizer_size(w->tok), tokenizer_eos(w->tok),
+                                  tokenizer_mask(w->tok), tokenizer_pad(w->tok)},
+                   bytes, hex, &w->rules);
     for (int i = 0; i < w->threads; i++)
         tokenizer_free(w->twin[i]);
     free(w->twin);
@@ -772,6 +838,9 @@ static char *expected_path(Work *w, const char *folder)
         if (error)
             pack_fail(&w->pack, EXIT_DATA, (Place){w->file[i], 0}, error);
     }
+    char *error = w->prepared && !w->pack.error.text ? prepared_read(w->prepared, NULL) : NULL;
+    if (error)
+        pack_fail(&w->pack, EXIT_DATA, (Place){0}, error);
     reader_hashes(bytes, files);
     fingerprint(w, bytes, files, hex);
     return cache_path(folder, hex);
@@ -842,5 +911,60 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
             report(&w, summary);
     }
     free(temp), free(out);
+    return work_end(&w);
+}
+
+/* ---- arrays of ids --------------------------------------------------------------------------- */
+
+/* What o has left open, for windows. */
+static PackOptions prepare_options(const PackOptions *o, const char *records)
+{
+    PackOptions p = *o;
+    p.format = pack_format[FORM_WINDOWS].name;
+    p.kind = KIND_ROWS;
+    p.held = o->held ? o->held : HELD_TAIL;
+    p.out = records;
+    return p;
+}
+
+/* The tokenizer that was named goes with the ids; one that was made is there already. */
+static char *copy_tokenizer(const char *from, const char *folder)
+{
+    size_t n;
+    char *error = NULL, *text;
+    if (vocabulary_made(from) || !strcmp(from, "bytes"))
+        return NULL;
+    text = file_read(from, 256 << 20, &n, &error);
+    if (text)
+        error = folder_write_text(folder, "tokenizer.json", text, NULL);
+    free(text);
+    return error;
+}
+
+PackError pack_prepare(const PackOptions *o, const char *to, FILE *summary)
+{
+    char hex[SHA256_HEX], *records = folder_join(to, "records.safetensors"), *error = NULL;
+    PackOptions options = prepare_options(o, records);
+    bool there = prepared_is(to);
+    if (there)
+        error = format("%s has arrays of ids already: remove it, or name another folder", to);
+    error = error ? error : folder_make_parents(records);
+    if (error)
+        return (PackError){.text = error, .code = there ? EXIT_CONFIG : EXIT_IO};
+    Work w = work_begin(&options);
+    pack_all(&w, hex);
+    if (!w.pack.error.text)
+        error = prepared_write(records, o, windows_first(w.tok), to);
+    if (!w.pack.error.text && !error)
+        error = copy_tokenizer(o->tokenizer, to);
+    if (error) {
+        prepared_remove(to);
+        pack_fail(&w.pack, EXIT_DATA, (Place){0}, error);
+    }
+    w.pack.out = to;
+    if (!w.pack.error.text)
+        report(&w, summary);
+    unlink(records);
+    free(records);
     return work_end(&w);
 }

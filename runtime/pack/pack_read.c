@@ -173,6 +173,21 @@ const char *reader_name(const char *path)
     return strcmp(path, "-") ? path : "standard input";
 }
 
+static void hashes_begin(void)
+{
+    if (!hashes) {
+        sha256_begin(&sha);
+        sha256_begin(&cuts);
+    }
+    hashes = true;
+}
+
+void reader_note(const void *data, size_t n)
+{
+    hashes_begin();
+    sha256_add(&sha, data, n);
+}
+
 char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rules *rules)
 {
     const Format *kind = rules->format;
@@ -181,11 +196,7 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
     r->path = reader_name(path);
     r->tok = tok;
     r->line = 1;
-    if (!hashes) {
-        sha256_begin(&sha);
-        sha256_begin(&cuts);
-    }
-    hashes = true;
+    hashes_begin();
     r->fd = standard ? dup(0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     char *error = NULL;
     if (r->fd < 0 || fstat(r->fd, &r->st))
@@ -268,6 +279,7 @@ void reader_close(Reader *r)
 
 void reader_hashes(char bytes[SHA256_HEX], char files[SHA256_HEX])
 {
+    hashes_begin();
     sha256_text(&sha, bytes);
     sha256_text(&cuts, files);
     hashes = false;

@@ -308,7 +308,7 @@ static void add_count(StWriter *w, const char *key, int64_t n)
     st_add_meta(w, key, text);
 }
 
-void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *fingerprint,
+void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
                 const Rules *rules)
 {
     StWriter *w = st_writer(RECORDFILE_FORMAT);
@@ -333,13 +333,13 @@ void pack_write(Pack *p, const Tokenizer *tok, const char *sha256, const char *f
     }
     char *error = recordfile_plan(w, p->ndocs, column, columns);
     st_add_meta(w, "kind", kind_name[p->kind]);
-    st_add_meta(w, "tokenizer", tokenizer_id(tok));
-    add_count(w, "vocab", tokenizer_size(tok));
-    add_count(w, "eos", tokenizer_eos(tok));
-    if (tokenizer_mask(tok) >= 0)
-        add_count(w, "mask_id", tokenizer_mask(tok));
-    if (tokenizer_pad(tok) >= 0)
-        add_count(w, "pad_id", tokenizer_pad(tok));
+    st_add_meta(w, "tokenizer", ids->id);
+    add_count(w, "vocab", ids->size);
+    add_count(w, "eos", ids->eos);
+    if (ids->mask >= 0)
+        add_count(w, "mask_id", ids->mask);
+    if (ids->pad >= 0)
+        add_count(w, "pad_id", ids->pad);
     st_add_meta(w, "sha256", sha256);
     st_add_meta(w, "fingerprint", fingerprint);
     if (p->kind != KIND_PACKED) {

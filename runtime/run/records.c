@@ -71,6 +71,8 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
     }
     if (*f->tokenizer)
         return format("%s", f->tokenizer);
+    if (prepared_is(raw))
+        return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
     if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
         return own;
     die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
@@ -160,7 +162,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     PackOptions o = { .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
                       .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
                       .min_words = known && known->encode == format_words ? f->min_words : 0,
-                      .system = rules->system,
+                      .system = rules->system, .vocab = of->vocab,
                       .held = held_of(f, rules, known, flag, file, n),
                       .share = held_of(f, rules, known, flag, file, n) ? share_of(f) : 0,
                       .kind = kind_of(of), .max_length = packed ? 0 : of->T,

@@ -269,6 +269,55 @@ $pack -o $scratch/n1.st --format windows --max-length 4096 --tokenizer $(tokeniz
 verdict "windows: random ones are the same, in another order" \
     "$(cmp <($work/test dump $scratch/n1.st | sort) <($work/test dump $scratch/n3.st | sort) 2>&1)"
 
+# Arrays of ids: windows as another program's folder, and read again; each rule that such a folder breaks.
+printf 'abcdefghij\nklmno' > $scratch/a.txt
+arrays=$scratch/arrays
+rm -rf $scratch/win
+mkdir $scratch/win
+$pack --prepare $arrays --tokenizer char --max-length 4 --eval-share 0.4 $scratch/a.txt > $scratch/log 2>&1
+verdict "arrays: the summary" "$(grep -qF "4 to train on, 3 to validate on: the last 0.4" $scratch/log || cat $scratch/log)"
+verdict "arrays: the folder" "$(ls $arrays | tr '\n' ' ' | diff - <(printf 'metadata.json tokenizer.json tokenizer_config.json train_data.npy val_data.npy ')
+    tr -d ' \n' < $arrays/metadata.json | diff - <(printf '{"bos_token":1,"eos_token":2,"mask_token":19,"pad_token":0,"sequence_length":4,"total_tokens":16,"train_samples":4,"val_samples":3,"vocab_size":20}'))"
+verdict "arrays: an array" "$(head -c 128 $arrays/train_data.npy | tr -d '\0' | grep -aqF "{'descr': '<i8', 'fortran_order': False, 'shape': (4, 4), }" || echo header
+    tail -c +129 $arrays/train_data.npy | od -An -w32 -tu8 | head -2 | tr -s ' ' | diff - <(printf ' 1 4 5 6\n 1 6 7 8\n'))"
+$pack -o $scratch/1.st $arrays > $scratch/log 2>&1
+$pack -o $scratch/win/w.st --format windows --split tail --tokenizer char --max-length 4 --eval-share 0.4 $scratch/a.txt > $scratch/log
+verdict "arrays: read as the windows" "$(cmp <($work/test dump $scratch/1.st) <($work/test dump $scratch/win/w.st) 2>&1
+    grep -aqF '"train":"4"' $scratch/1.st || echo no train)"
+bad_arrays() {                  # name, file, sed's line, pattern
+    rm -rf $scratch/bad
+    cp -r $arrays $scratch/bad
+    LC_ALL=C sed -i "$3" $scratch/bad/$2
+    $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
+    verdict "arrays: $1" "$([ ! -e $scratch/out.st ] && grep -qe "gen: .*bad/$2: $4" $scratch/log || head -c 300 $scratch/log)"
+    rm -f $scratch/out.st
+}
+bad_arrays "int32" train_data.npy "s/<i8/<i4/" "dtype '<i4', want int64"
+bad_arrays "Fortran's order" val_data.npy "s/False,/True ,/" "its order is Fortran's"
+bad_arrays "one axis" train_data.npy "s/(4, 4)/(16,) /" "shape (16,), want two lengths"
+bad_arrays "fewer bytes than its shape" train_data.npy "s/(4, 4)/(6, 4)/" "256 bytes, want 320 for its shape"
+bad_arrays "no array" val_data.npy "s/NUMPY/NUMPO/" "no array of NumPy"
+bad_arrays "other lengths" val_data.npy "s/(3, 4)/(4, 3)/" "rows of 3 tokens, those of train_data.npy have 4"
+bad_arrays "an id beyond the vocabulary" train_data.npy '$s/.$/\x99/' "row 3, place 3: id -[0-9]*, want 0 to 19"
+bad_arrays "metadata of another length" metadata.json 's/"sequence_length": 4/"sequence_length": 5/' "sequence_length: 5, the arrays have 4"
+bad_arrays "metadata of more rows" metadata.json 's/"train_samples": 4/"train_samples": 9/' "train_samples: 9, the arrays have 4"
+bad_arrays "metadata of other tokens" metadata.json 's/"total_tokens": 16/"total_tokens": 21/' "total_tokens: 21, the arrays have 16"
+bad_arrays "metadata without a key" metadata.json '/vocab_size/d; s/"val_samples": 3,/"val_samples": 3/' "vocab_size: want an integer"
+bad_arrays "a mask beyond the vocabulary" metadata.json 's/"mask_token": 19/"mask_token": 20/' "mask_token: want an integer from 0 to 19"
+rm -rf $scratch/bad
+cp -r $arrays $scratch/bad
+sed -i 's/"mask_token": 19/"mask_token": 6/' $scratch/bad/metadata.json
+$pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
+verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, place 3: id 6, which hides others' $scratch/log || cat $scratch/log)"
+rm $scratch/bad/val_data.npy
+$pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
+verdict "arrays: one is missing" "$(grep -q 'bad/val_data.npy: No such file' $scratch/log || cat $scratch/log)"
+$pack --prepare $arrays --tokenizer char --max-length 4 $scratch/a.txt > $scratch/log 2>&1
+verdict "arrays: into a folder that has some" "$(grep -q 'has arrays of ids already' $scratch/log || cat $scratch/log)"
+$pack --prepare $scratch/none --tokenizer char --max-length 40 $scratch/a.txt > $scratch/log 2>&1
+verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens, the arrays want 40' $scratch/log || cat $scratch/log
+    [ ! -e $scratch/none/train_data.npy ] || echo left)"
+
 # Answers in which tokens are hidden: the same rows as for prediction, but for what they say of targets.
 printf '{"prompt":"2+2?","response":" 4"}\n{"prompt":"a","completion":"b"}\n' > $scratch/answers.jsonl
 $pack -o $scratch/1.st --format answers $scratch/answers.jsonl > $scratch/log 2>&1

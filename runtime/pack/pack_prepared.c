@@ -1,0 +1,353 @@
+/* pack_prepared.c -- a folder of token ids that another program made: train_data.npy, val_data.npy,
+ * metadata.json; read, and written.
+ *
+ * In:    arrays of int64 (rows, tokens of each), all rows of one length; what metadata.json says has to
+ *        be so. A tokenizer.json beside them is the one they were made with.
+ * Keeps: rows to train on come first; memory: a row. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/data/recordfile.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRAIN, EVAL, ARRAYS, HEADER_MAX = 1 << 16, METADATA_MAX = 1 << 20 };
+static const char *const array_name[ARRAYS] = {"train_data.npy", "val_data.npy"};
+static const char *const count_key[ARRAYS] = {"train_samples", "val_samples"};
+
+struct Prepared {
+    char *folder, *id;           /* of the tokenizer; "none" */
+    FILE *array[ARRAYS];         /* behind its header */
+    int64_t rows[ARRAYS], T, bos;
+    TokenIds ids;
+};
+
+bool prepared_is(const char *path)
+{
+    char *data = format("%s/%s", path, array_name[TRAIN]), *meta = format("%s/metadata.json", path);
+    bool is = file_named(data) || file_named(meta);
+    free(data), free(meta);
+    return is;
+}
+
+const TokenIds *prepared_ids(const Prepared *f)
+{
+    return &f->ids;
+}
+
+int64_t prepared_length(const Prepared *f)
+{
+    return f->T;
+}
+
+void prepared_close(Prepared *f)
+{
+    if (!f)
+        return;
+    for (int i = 0; i < ARRAYS; i++)
+        if (f->array[i])
+            fclose(f->array[i]);
+    free(f->folder), free(f->id);
+    free(f);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+/* The text behind 'key': in the header of an array. */
+static const char *header_value(const char *header, const char *key)
+{
+    char *quoted = format("'%s':", key);
+    const char *at = strstr(header, quoted);
+    at = at ? at + strlen(quoted) : "";
+    free(quoted);
+    return at + strspn(at, " ");
+}
+
+/* The shape of an array of int64, and its data next. */
+static char *array_open(FILE *f, int64_t *rows, int64_t *T)
+{
+    unsigned char head[12] = {0};
+    size_t before = fread(head, 1, 8, f) == 8 && head[6] == 1 ? 10 : 12;
+    if (memcmp(head, "\x93NUMPY", 6) || head[6] < 1 || head[6] > 3 ||
+        fread(head + 8, 1, before - 8, f) != before - 8)
+        return format("no array of NumPy");
+    size_t n = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    char *header = n <= HEADER_MAX ? calloc(n + 1, 1) : NULL, *error = NULL;
+    long long shape[2], end = 0;
+    struct stat is;
+    if (!header || fread(header, 1, n, f) != n) {
+        error = format("its header is cut off");
+    } else if (strncmp(header_value(header, "descr"), "'<i8'", 5)) {
+        error = format("dtype %.*s, want int64 ('<i8')", (int)strcspn(header_value(header, "descr"), ",}"),
+                       header_value(header, "descr"));
+    } else if (strncmp(header_value(header, "fortran_order"), "False", 5)) {
+        error = format("its order is Fortran's, want C's: numpy.ascontiguousarray");
+    } else if (sscanf(header_value(header, "shape"), "(%lld, %lld)", &shape[0], &shape[1]) != 2 ||
+               shape[0] < 1 || shape[1] < 1 || shape[1] > INT32_MAX || shape[0] > INT64_MAX / 8 / shape[1]) {
+        error = format("shape %.*s, want two lengths from 1", (int)strcspn(header_value(header, "shape"), ")}") + 1,
+                       header_value(header, "shape"));
+    } else {
+        *rows = shape[0], *T = shape[1];
+        end = (long long)(before + n) + shape[0] * shape[1] * 8;
+        if (fstat(fileno(f), &is) || is.st_size != end)
+            error = format("%lld bytes, want %lld for its shape", (long long)is.st_size, end);
+    }
+    free(header);
+    return error;
+}
+
+/* A number of metadata.json from lo to hi. */
+static char *number(const cJSON *meta, const char *key, int64_t lo, int64_t hi, int64_t *value)
+{
+    const cJSON *v = json_get(meta, key);
+    if (!cJSON_IsNumber(v) || !(v->valuedouble >= (double)lo && v->valuedouble <= (double)hi) ||
+        v->valuedouble != (double)(int64_t)v->valuedouble)
+        return format("%s: want an integer from %lld to %lld", key, (long long)lo, (long long)hi);
+    *value = (int64_t)v->valuedouble;
+    return NULL;
+}
+
+static char *equal(const char *key, int64_t says, int64_t is)
+{
+    return says == is ? NULL : format("%s: %lld, the arrays have %lld", key, (long long)says, (long long)is);
+}
+
+static char *check_metadata(Prepared *f, const cJSON *meta)
+{
+    const char *const special[] = {"mask_token", "bos_token", "eos_token", "pad_token"};
+    int64_t *const to[] = {&f->ids.mask, &f->bos, &f->ids.eos, &f->ids.pad};
+    int64_t says = 0, train = f->rows[TRAIN] * f->T, all = train + f->rows[EVAL] * f->T;
+    char *error = number(meta, "sequence_length", 1, INT32_MAX, &says);
+    error = error ? error : equal("sequence_length", says, f->T);
+    for (int i = 0; i < ARRAYS && !error; i++) {
+        error = number(meta, count_key[i], 1, INT64_C(1) << 50, &says);
+        error = error ? error : equal(count_key[i], says, f->rows[i]);
+    }
+    if (!error && json_get(meta, "total_tokens")) {
+        error = number(meta, "total_tokens", 1, INT64_C(1) << 53, &says);
+        if (!error && says != train && says != all)
+            error = format("total_tokens: %lld, the arrays have %lld to train on, %lld in all", (long long)says,
+                           (long long)train, (long long)all);
+    }
+    error = error ? error : number(meta, "vocab_size", 1, INT32_MAX, &f->ids.size);
+    for (int i = 0; i < 4 && !error; i++)
+        error = number(meta, special[i], 0, f->ids.size - 1, to[i]);
+    return error;
+}
+
+static char *at(const char *folder, const char *name, char *error)
+{
+    char *full = error ? format("%s/%s: %s", folder, name, error) : NULL;
+    free(error);
+    return full;
+}
+
+/* Of the tokenizer.json beside the arrays, or else the one that is named. */
+static char *find_tokenizer(Prepared *f, const char *named)
+{
+    char *own = format("%s/tokenizer.json", f->folder), *error = NULL, *other = NULL;
+    bool beside = file_named(own), file = file_named(named);
+    if (beside)
+        error = tokenizer_file_id(own, &f->id);
+    if (!error && file)
+        error = tokenizer_file_id(named, beside ? &other : &f->id);
+    if (!error && other && strcmp(other, f->id))
+        error = format("%s: another tokenizer than %s", named, own);
+    if (!error && !f->id)
+        f->id = format("none");
+    f->ids.id = f->id;
+    free(own), free(other);
+    return error;
+}
+
+char *prepared_open(Prepared **to, const char *folder, const char *tokenizer)
+{
+    Prepared *f = calloc(1, sizeof *f);
+    char *error = NULL, *path;
+    int64_t T[ARRAYS] = {0};
+    if (!f)
+        abort();
+    f->folder = format("%s", folder);
+    for (int i = 0; i < ARRAYS && !error; i++) {
+        path = format("%s/%s", folder, array_name[i]);
+        f->array[i] = fopen(path, "r");
+        error = at(folder, array_name[i], f->array[i] ? array_open(f->array[i], &f->rows[i], &T[i])
+                                                      : format("%s", strerror(errno)));
+        free(path);
+    }
+    if (!error && T[TRAIN] != T[EVAL])
+        error = at(folder, array_name[EVAL], format("rows of %lld tokens, those of %s have %lld",
+                   (long long)T[EVAL], array_name[TRAIN], (long long)T[TRAIN]));
+    f->T = T[TRAIN];
+    cJSON *meta = error ? NULL : folder_read_json(folder, "metadata.json", METADATA_MAX, &error);
+    if (!error)
+        error = at(folder, "metadata.json", check_metadata(f, meta));
+    cJSON_Delete(meta);
+    if (!error)
+        error = find_tokenizer(f, tokenizer);
+    if (error)
+        prepared_close(f);
+    else
+        *to = f;
+    return error;
+}
+
+/* One row as ids. */
+static char *take_row(const Prepared *f, int which, int64_t row, const int64_t *from, int32_t *id)
+{
+    for (int64_t i = 0; i < f->T; i++) {
+        if (from[i] < 0 || from[i] >= f->ids.size || from[i] == f->ids.mask)
+            return at(f->folder, array_name[which], from[i] == f->ids.mask
+                ? format("row %lld, place %lld: id %lld, which hides others (mask_token)", (long long)row,
+                         (long long)i, (long long)from[i])
+                : format("row %lld, place %lld: id %lld, want 0 to %lld", (long long)row, (long long)i,
+                         (long long)from[i], (long long)f->ids.size - 1));
+        id[i] = (int32_t)from[i];
+    }
+    return NULL;
+}
+
+char *prepared_read(Prepared *f, Pack *p)
+{
+    int64_t *from = malloc((size_t)f->T * sizeof *from);
+    int32_t *id = malloc((size_t)f->T * sizeof *id);
+    uint8_t *target = malloc((size_t)f->T);
+    char *error = from && id && target ? NULL : format("out of memory for a row of %lld ids", (long long)f->T);
+    for (int k = 0; k < ARRAYS && !error; k++) {
+        const off_t begin = ftello(f->array[k]);
+        for (int64_t i = 0; i < f->rows[k] && !error; i++) {
+            if (fread(from, sizeof *from, (size_t)f->T, f->array[k]) != (size_t)f->T)
+                error = at(f->folder, array_name[k], format("changed while it was read"));
+            else
+                error = take_row(f, k, i, from, id);
+            if (error)
+                break;
+            reader_note(id, (size_t)f->T * sizeof *id);
+            memset(target, 1, (size_t)f->T);
+            if (p)
+                pack_put(p, id, target, (size_t)f->T, k == EVAL);
+        }
+        fseeko(f->array[k], begin, SEEK_SET);
+    }
+    free(from), free(id), free(target);
+    return error;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+/* Windows that were just packed. */
+typedef struct {
+    RecordFile file;
+    const Column *tokens;
+    int64_t T, train;
+    TokenIds ids;
+} Windowed;
+
+static int64_t says(const Windowed *w, const char *key)
+{
+    const char *text = st_meta(&w->file.st, key);
+    return text ? strtoll(text, NULL, 10) : -1;
+}
+
+/* Rows first .. end-1 as an array. */
+static char *write_array(const Windowed *w, int64_t first, int64_t end, FILE *to)
+{
+    char dict[128];
+    int n = snprintf(dict, sizeof dict, "{'descr': '<i8', 'fortran_order': False, 'shape': (%lld, %lld), }",
+                     (long long)(end - first), (long long)w->T);
+    int all = (10 + n + 1 + 63) / 64 * 64 - 10;  /* the data begin at a multiple of 64 */
+    fwrite("\x93NUMPY\1\0", 1, 8, to);
+    fputc(all & 0xff, to), fputc(all >> 8, to);
+    fprintf(to, "%s%*s\n", dict, all - n - 1, "");
+    for (int64_t i = first; i < end; i++) {
+        int64_t count;
+        const int32_t *id = recordfile_at(&w->file, w->tokens, i, &count);
+        if (count != w->T)
+            return format("a window has %lld tokens, the arrays want %lld in each: the text, or its part to "
+                          "validate on, is shorter than a window", (long long)count, (long long)w->T);
+        for (int64_t k = 0; k < count; k++) {
+            if (id[k] == w->ids.mask)
+                return format("the text has the token that hides others, id %d", id[k]);
+            fwrite(&(int64_t){id[k]}, 8, 1, to);
+        }
+    }
+    return ferror(to) ? format("%s", strerror(errno)) : NULL;
+}
+
+static char *write_arrays(const Windowed *w, const char *folder)
+{
+    const int64_t limit[ARRAYS + 1] = {0, w->train, w->file.n};
+    char *error = NULL;
+    for (int i = 0; i < ARRAYS && !error; i++) {
+        char *path = format("%s/%s", folder, array_name[i]);
+        FILE *to = fopen(path, "w");
+        error = to ? write_array(w, limit[i], limit[i + 1], to) : format("%s", strerror(errno));
+        if (to && fclose(to) && !error)
+            error = format("%s", strerror(errno));
+        error = at(folder, array_name[i], error);
+        free(path);
+    }
+    return error;
+}
+
+static char *write_metadata(const Windowed *w, int64_t bos, const char *folder)
+{
+    const struct { const char *key; int64_t value; } all[] = {
+        {"sequence_length", w->T}, {"vocab_size", w->ids.size}, {"train_samples", w->train},
+        {"val_samples", w->file.n - w->train}, {"total_tokens", w->train * w->T},
+        {"mask_token", w->ids.mask}, {"bos_token", bos}, {"eos_token", w->ids.eos},
+        {"pad_token", w->ids.pad}};
+    cJSON *meta = cJSON_CreateObject();
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        cJSON_AddNumberToObject(meta, all[i].key, (double)all[i].value);
+    char *error = folder_write_json(folder, "metadata.json", meta, NULL);
+    cJSON_Delete(meta);
+    return error;
+}
+
+static char *check_ids(const Windowed *w, int64_t vocab, int64_t bos)
+{
+    const char *lacks = bos < 0 ? "begins a text" : w->ids.eos < 0 ? "ends a text"
+                      : w->ids.mask < 0 ? "hides others" : NULL;
+    if (lacks)
+        return format("the tokenizer has no token that %s, which metadata.json wants", lacks);
+    return w->ids.size >= vocab && w->ids.mask < w->ids.size ? NULL
+         : format("the model has %lld ids, the tokenizer %lld; what hides others is %lld",
+                  (long long)w->ids.size, (long long)vocab, (long long)w->ids.mask);
+}
+
+void prepared_remove(const char *folder)
+{
+    const char *const name[] = {array_name[TRAIN], array_name[EVAL], "metadata.json"};
+    for (int i = 0; i < 3; i++) {
+        char *path = format("%s/%s", folder, name[i]);
+        unlink(path);
+        free(path);
+    }
+}
+
+char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder)
+{
+    Windowed w = {0};
+    char *error = recordfile_open(&w.file, records);
+    if (error)
+        return error;
+    const int64_t vocab = says(&w, "vocab"), pad = says(&w, "pad_id");
+    w.tokens = recordfile_column(&w.file, "tokens");
+    w.T = says(&w, "max_length"), w.train = says(&w, "train");
+    w.ids = (TokenIds){.size = o->vocab ? o->vocab : vocab, .eos = says(&w, "eos"),
+                       .mask = o->mask ? o->mask : says(&w, "mask_id")};
+    w.ids.pad = pad >= 0 ? pad : w.ids.eos;
+    error = check_ids(&w, vocab, bos);
+    error = error ? error : write_arrays(&w, folder);
+    error = error ? error : write_metadata(&w, bos, folder);
+    recordfile_close(&w.file);
+    return error;
+}
