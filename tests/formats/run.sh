@@ -314,9 +314,9 @@ $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
 verdict "arrays: one is missing" "$(grep -q 'bad/val_data.npy: No such file' $scratch/log || cat $scratch/log)"
 $pack --prepare $arrays --tokenizer char --max-length 4 $scratch/a.txt > $scratch/log 2>&1
 verdict "arrays: into a folder that has some" "$(grep -q 'has arrays of ids already' $scratch/log || cat $scratch/log)"
-$pack --prepare $scratch/none --tokenizer char --max-length 40 $scratch/a.txt > $scratch/log 2>&1
+$pack --prepare $scratch/nothing --tokenizer char --max-length 40 $scratch/a.txt > $scratch/log 2>&1
 verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens, the arrays want 40' $scratch/log || cat $scratch/log
-    [ ! -e $scratch/none/train_data.npy ] || echo left)"
+    [ ! -e $scratch/nothing/train_data.npy ] || echo left)"
 
 # Answers in which tokens are hidden: the same rows as for prediction, but for what they say of targets.
 printf '{"prompt":"2+2?","response":" 4"}\n{"prompt":"a","completion":"b"}\n' > $scratch/answers.jsonl
