@@ -97,9 +97,10 @@ perplexity=$(sed -n 's/.*"chosen_perplexity":\([0-9.e+]*\).*/\1/p' "$scratch/log
 raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --eval-only --eval-batches 0
 verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' "$scratch/log" |
     awk -v p="$perplexity" '{ x = exp(-$1) / p; good = x > 1 - 1e-5 && x < 1 + 1e-5 } END { if (!good) print x, p }')"
+# The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
 verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
-    "$scratch/same/history.jsonl" | awk '$1 != 0.6931471824645996 || $2 != 0 { print } END { if (NR != 2) print NR " steps" }')"
+    "$scratch/same/history.jsonl" | awk '$1 != 0.6931471824645996 || $2 > 1e-6 { print } END { if (NR != 2) print NR " steps" }')"
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
     rm -rf "$scratch/early"
     # shellcheck disable=SC2086
