@@ -76,6 +76,8 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     flags = f;
     if (f->eval_share != eval_share)
         memset(shape.split, 0, sizeof shape.split);
+    if (f->given[FLAG_stop_margin] && f->stop_margin > 0 && !records_validate(f))
+        die(EXIT_CONFIG, "--stop-margin: wants validations: --eval-data FILE or --eval-share X");
     records_open(f, &model, &shape, &rules, train, eval);
     open_groups(train, eval);
     const Data *any = records_train(f) ? train : eval;

@@ -101,6 +101,16 @@ verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' 
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
 verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
     "$scratch/same/history.jsonl" | awk '$1 != 0.6931471824645996 || $2 > 1e-6 { print } END { if (NR != 2) print NR " steps" }')"
+while read -r name text args; do
+    # shellcheck disable=SC2086
+    raw dpo_lora.off no --init-from $ref/dpo_lora/model ${args//PAIRS/$scratch/pairs.jsonl}
+    verdict "refused: $name" "$([ $? = 80 ] && grep -q "^rank .*${text//_/ }" "$scratch/log" || tail -n 1 "$scratch/log")"
+done <<'END'
+nothing_to_validate --stop-margin:_wants_validations --data PAIRS --eval-share 0 --stop-margin 2
+nothing_to_answer --answers:_want_--data --adapter none --answers 2
+greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
+an_adapter_to_start_from reference_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_init
+END
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
     rm -rf "$scratch/early"
     # shellcheck disable=SC2086

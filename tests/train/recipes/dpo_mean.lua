@@ -5,6 +5,6 @@ return extend(use "dpo_tiny", {
     optim = { decay_rule = "hf5" },
     run = {
         steps = 10, lr = 3e-3, lr_scale = "none", schedule = "linear", min_lr = 0,
-        weight_decay = 0.001, log_every = 1, eval_every = 5, seed = 42,
+        weight_decay = 0.001, log_every = 1, eval_every = 5, eval_from = 0, seed = 42,
     },
 })
