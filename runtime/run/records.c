@@ -271,7 +271,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (trains)
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)
-        eval_files = record_files(f, m, &of, rules, "eval-data", f->eval_data, files);
+        eval_files = record_files(f, m, &of, rules, rules->asked ? rules->asked : "eval-data",
+                                  f->eval_data, files);
     divide(f, &of);
     if (trains)
         data_open(train, files, m, &of, (uint64_t)f->seed, false);

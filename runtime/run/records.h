@@ -14,6 +14,7 @@ typedef struct {
     const char *format;          /* a name of runtime/pack/formats.def; NULL: rows by their keys */
     const char *system;          /* pairs with a question: what stands before it; NULL: as gen pack has it */
     Held held;                   /* windows: HELD_NONE: the tail of each text */
+    const char *asked;           /* the flag that named eval_data; NULL: "eval-data" */
 } RecordRules;
 
 /* What --tokenizer names: "" also where it is `words`, which the data make. */

@@ -11,6 +11,7 @@
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/files/folder.h"     // OUT/checkpoints_pretrained
 #include "runtime/files/json.h"
+#include "runtime/pack/pack.h"        // what a raw file is
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/generation.h"   // --generate
 #include "runtime/run/records.h"      // opens what --data names
@@ -43,24 +44,28 @@ static int64_t takes(int64_t may)
     return may;
 }
 
-void objective_open(const Flags *f, Data *train, Data *eval)
+static void open_records(const Flags *f, const RecordRules *rules, Data *train, Data *eval)
 {
     const DataShape of = {.kind = "@KIND@", .T = T, .vocab = V, .own_targets = true, .targets = N,
                           .takes = takes};
-    const RecordRules rules = {.format = hidden_format[hidden.mode]};
     const bool trains = records_train(f), evaluates = records_validate(f);
     hidden.rule.seed = (uint64_t)f->seed;
     hidden.rule.draws = f->val_draws;
     select_eval = strcmp(f->val_noise, "spread") ? MASKS_random : MASKS_spread;
     if (evaluates && f->eval_sample)
         generation_check(f, ASKED / B);
-    records_open(f, &model, &of, &rules, train, eval);
+    records_open(f, &model, &of, rules, train, eval);
     if (trains || evaluates)
         hidden_suit(&hidden, trains ? train : eval, trains ? f->data : f->eval_data);
     if (trains)
         hidden_check(&hidden, train, f->data);
     if (evaluates)
         hidden_check(&hidden, eval, *f->eval_data ? f->eval_data : f->data);
+}
+
+void objective_open(const Flags *f, Data *train, Data *eval)
+{
+    open_records(f, &(RecordRules){.format = hidden_format[hidden.mode]}, train, eval);
 }
 
 /* Weights mean something only with the ids they were trained on. */
@@ -213,19 +218,38 @@ static void print_bound(int64_t sample, const Bound *b)
     printf(isfinite(b->error) ? "%.3g}\n" : "null}\n", b->error);
 }
 
+/* Validation on what --loglik names. Raw data are encoded as the model's were; rows of JSON are
+ * answers. */
+static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
+{
+    Flags of = *f;
+    char *beside = NULL;
+    of.data = "", of.eval_data = f->loglik;
+    of.eval_share = 0, of.given[FLAG_eval_share] = false;
+    of.val_draws = f->given[FLAG_val_draws] ? f->val_draws : LOGLIK_DRAWS;
+    for (int i = 0; i < WEIGHT_FOLDERS && !beside && !f->given[FLAG_tokenizer]; i++) {
+        char *path = folder[i] ? folder_join(folder[i], "tokenizer.json") : format("%s", "");
+        if (file_named(path))
+            of.tokenizer = beside = path;
+        else
+            free(path);
+    }
+    const RecordRules rules = {
+        .format = pack_is_rows(f->loglik) ? "answers" : hidden_format[hidden.mode],
+        .asked = "loglik"};
+    open_records(&of, &rules, NULL, d);
+    objective_suit(folder, d);
+    free(beside);
+}
+
 /* --loglik FILE: as many samples at a time as there are ranks, told in their order. */
 static int loglik(const Flags *f, const WeightFolders folder)
 {
-    Flags of = *f;
     Data d = {0};
     Bound *all = malloc(sizeof *all * (size_t)model.ranks), sum = {0};
     if (!all)
         die(EXIT_INTERNAL, "out of memory for %lld ranks", (long long)model.ranks);
-    of.data = "", of.eval_data = f->loglik;
-    of.eval_share = 0, of.given[FLAG_eval_share] = false;
-    of.val_draws = f->given[FLAG_val_draws] ? f->val_draws : LOGLIK_DRAWS;
-    objective_open(&of, NULL, &d);
-    objective_suit(folder, &d);
+    open_asked(f, folder, &d);
     hidden.norm = HIDDEN_tokens;
     hidden.rule.select = MASKS_spread;
     for (int64_t i = 0; i < d.n; i += model.ranks) {
@@ -240,7 +264,7 @@ static int loglik(const Flags *f, const WeightFolders folder)
         }
     }
     note("%lld samples, %.0f tokens, %lld draws each: %.4f nats a token", (long long)d.n,
-         sum.tokens, (long long)of.val_draws, -sum.value / sum.tokens);
+         sum.tokens, (long long)hidden.rule.draws, -sum.value / sum.tokens);
     free(all);
     return EXIT_OK;
 }

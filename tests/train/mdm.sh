@@ -128,6 +128,16 @@ no gaps|the text hides no token|--gen-length 0:w5
 gaps and a length|want --gen-length 0|--gen-length 8:w5 [MASK]
 END
 
+# Raw text by its characters; then the answers to questions, by the tokenizer that lies beside the weights.
+yes "what is this? it is a cat, that is a hat. " | head -n 20 | tr -d '\n' >"$scratch/text.txt"
+"$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --tokenizer char --eval-share 0.2 --steps 2 --init-from none \
+    --out "$scratch/raw" >"$scratch/log" 2>&1 || verdict "raw text" "$(tail -n 1 "$scratch/log")"
+verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scratch/log" || cat "$scratch/log")"
+printf '{"prompt":"%s? ","response":"%s"}\n' "what is this" "a cat" "is it" "it is" >"$scratch/asked.jsonl"
+said=$("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --loglik "$scratch/asked.jsonl" 2>"$scratch/log")
+verdict "likelihoods of raw answers" "$([ "$(grep -c '^{"sample": [01], "tokens": 6, "loglik": -' <<<"$said")" = 2 ] ||
+    echo "$said" "$(tail -n 1 "$scratch/log")")"
+
 # ---- refused --------------------------------------------------
 
 refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
