@@ -238,7 +238,8 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
         die(EXIT_MISMATCH, "%s: tokenizer %s has %lld ids, the model %lld: gen pack it with the "
             "model's own, or gen %s model.vocab=%lld", path, f->t.tokenizer, (long long)f->t.vocab,
             (long long)d->vocab, model_words(m, "model.vocab"), (long long)f->t.vocab);
-    error = tokenfile_check_ids(&f->t, d->vocab);
+    error = tokenfile_check_sums(&f->t);
+    error = error ? error : tokenfile_check_ids(&f->t, d->vocab);
     if (error)
         die(EXIT_DATA, "%s", error);
     f->first = d->n;

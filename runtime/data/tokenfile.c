@@ -1,9 +1,11 @@
 /* tokenfile.c -- what a record file of tokens says of itself.
  *
  * In:    a RecordFile.  Out: its columns as arrays, the fields of TokenFile. */
+#define _GNU_SOURCE
 #include "runtime/data/tokenfile.h"
 
 #include "runtime/base.h"
+#include "runtime/files/crc32c.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -157,6 +159,55 @@ char *tokenfile_open(TokenFile *f, const char *path)
     if (full)
         tokenfile_close(f);
     return full;
+}
+
+/* On all threads. */
+static uint32_t sum_of(const char *data, uint64_t bytes)
+{
+    enum { PIECE = 16 << 20 };
+    const int64_t pieces = (int64_t)((bytes + PIECE - 1) / PIECE);
+    uint32_t *sum = calloc((size_t)pieces + 1, sizeof *sum), all = 0;
+    if (!sum)
+        die(EXIT_INTERNAL, "out of memory for %lld checksums", (long long)pieces);
+#pragma omp parallel for
+    for (int64_t k = 0; k < pieces; k++) {
+        uint64_t left = bytes - (uint64_t)k * PIECE;
+        sum[k] = crc32c(0, data + k * PIECE, left < PIECE ? left : PIECE);
+    }
+    for (int64_t k = 0; k < pieces; k++) {
+        uint64_t left = bytes - (uint64_t)k * PIECE;
+        all = crc32c_join(all, sum[k], left < PIECE ? left : PIECE);
+    }
+    free(sum);
+    return all;
+}
+
+/* A word NAME:SUM of the metadata. */
+static char *check_sum(const TokenFile *f, char *word)
+{
+    char *colon = strrchr(word, ':'), *end = NULL;
+    unsigned long says = colon ? strtoul(colon + 1, &end, 16) : 0;
+    if (!colon || end != colon + 9 || *end)
+        return format("%s: metadata crc32c: want NAME:0123abcd, got \"%.60s\"", f->path, word);
+    *colon = 0;
+    const StTensor *t = st_find(&f->records.st, word);
+    if (!t)
+        return format("%s: metadata crc32c: tensor %.60s: is missing", f->path, word);
+    uint32_t is = sum_of((const char *)f->records.map_ + t->begin, t->end - t->begin);
+    return is == says ? NULL
+         : format("%s: tensor %s: its checksum is %08x, it was packed with %08lx: the file was damaged "
+                  "since: pack it again (where it is in a .dataset_cache, remove the folder it is in)",
+                  f->path, word, is, says);
+}
+
+char *tokenfile_check_sums(const TokenFile *f)
+{
+    const char *sums = st_meta(&f->records.st, "crc32c");
+    char *list = format("%s", sums ? sums : ""), *rest = list, *error = NULL, *word;
+    while (sums && !error && (word = strsep(&rest, " ")))
+        error = check_sum(f, word);
+    free(list);
+    return error;
 }
 
 /* Where the first id of a part stands that is none; p->n: nowhere. */

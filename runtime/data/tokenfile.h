@@ -3,7 +3,8 @@
  * In:    of kind "packed" and "rows" the column tokens (ragged I32) and perhaps mask (U8, as tokens),
  *        also as the older TOKENFILE_FORMAT; of other kinds parts: columns NAME (ragged I32), each
  *        perhaps with NAME.mask (U8, as NAME). Metadata: the fields of TokenFile.
- * Keeps: everything is checked at open but the ids, which tokenfile_check_ids looks at once. */
+ * Keeps: everything is checked at open but the ids and the checksums, which tokenfile_check_ids and
+ *        tokenfile_check_sums look at once. */
 #ifndef DIECAST_TOKENFILE_H
 #define DIECAST_TOKENFILE_H
 
@@ -45,6 +46,8 @@ typedef struct TokenFile {
 
 /* NULL, or a malloc'ed "FILE: rule: found"; after an error *f needs no close. */
 char *tokenfile_open(TokenFile *f, const char *path);
+/* Metadata crc32c, which older files lack: that the tensors are what was packed. NULL, or a message. */
+char *tokenfile_check_sums(const TokenFile *f);
 /* Every id in [0, vocab): NULL, or a message with the position of the first that is not. */
 char *tokenfile_check_ids(const TokenFile *f, int64_t vocab);
 /* The same for n ids that were copied from a part's tokens[first] on, where the file may have changed

@@ -66,3 +66,25 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t n)
     return crc32c_table(crc, data, n);
 }
 #endif
+
+/* a times b modulo the polynomial; the highest bit is the constant. */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = (b >> 1) ^ (0x82f63b78u & (0u - (b & 1)));
+    }
+    return product;
+}
+
+uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n)
+{
+    uint32_t shift = 1u << 23;   /* a byte: x to the 8 */
+    for (; n; n >>= 1) {
+        if (n & 1)
+            before = times(shift, before);
+        shift = times(shift, shift);
+    }
+    return before ^ behind;
+}

@@ -11,5 +11,7 @@
 uint32_t crc32c(uint32_t crc, const void *data, size_t n);
 /* The same by tables alone: the witness of the instruction, and the path of CPUs without it. */
 uint32_t crc32c_table(uint32_t crc, const void *data, size_t n);
+/* Of bytes and n more behind them, from the checksums of both. */
+uint32_t crc32c_join(uint32_t before, uint32_t behind, uint64_t n);
 
 #endif

@@ -377,6 +377,7 @@ typedef struct {
     int64_t max_length;          /* as of Pack */
     int64_t vocab, mask;         /* of the model: how many ids, which hides others; 0: as the tokenizer's */
     const char *out;             /* NULL: rows are only shown */
+    int64_t most;                /* of rows, or of packed tokens at least so many, but for windows; 0: all */
     int64_t show;                /* so many rows, on standard output */
     int threads;                 /* 0: as many as there are cores */
     int nfiles;

@@ -16,6 +16,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -161,6 +162,13 @@ static bool in_windows(const Work *w)
     return w->rules.format == &pack_format[FORM_WINDOWS];
 }
 
+/* No more rows, or tokens, are wanted. */
+static bool enough(const Work *w)
+{
+    const PackOptions *o = w->o;
+    return o->most && (w->pack.kind == KIND_PACKED ? w->pack.ntokens >= o->most : w->pack.ndocs >= o->most);
+}
+
 typedef struct {
     Work *w;
     const Job *job;
@@ -206,7 +214,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
     Pack *p = &w->pack;
     Encoded *e = &job->out;
     bool document = job->chunk->reads == READS_TEXT;
-    for (int i = 0; i < e->nrows && !p->error.text; i++) {
+    for (int i = 0; i < e->nrows && !p->error.text && !enough(w); i++) {
         const RowOut *row = &e->row[i];
         const int32_t *id = e->n ? e->id + row->begin : NULL;    /* all rows may be left out */
         const uint8_t *target = e->n ? e->target + row->begin : NULL;
@@ -236,7 +244,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
                 return;
         }
     }
-    if (e->error) {
+    if (e->error && !enough(w)) {
         pack_fail(p, EXIT_DATA, e->error_at, e->error);
         e->error = NULL;
     }
@@ -343,6 +351,21 @@ static Chunk *next_chunk(const Work *w, Reader **r, int *next, int64_t *before)
     return NULL;
 }
 
+/* Reads what is left, for the hashes: the rest of r, and the files from `next` on. */
+static void skip_rest(Work *w, Reader *r, int next)
+{
+    while (!w->pack.error.text && (r || next < w->nfiles)) {
+        const char *path = w->file[next - !!r];
+        char *error = r ? NULL : reader_open(&r, w->file[next++], w->tok, &w->rules);
+        error = error ? error : reader_skip(r);
+        if (error)
+            pack_fail(&w->pack, EXIT_DATA, (Place){path, 0}, error);
+        if (r)
+            reader_close(r);
+        r = NULL;
+    }
+}
+
 static void read_all(Work *w, Progress *g)
 {
     const PackOptions *o = w->o;
@@ -356,7 +379,8 @@ static void read_all(Work *w, Progress *g)
                   format("cannot start %d threads: try --threads with fewer", w->threads));
         return;
     }
-    for (int next = 0; !w->pack.error.text && !(o->show && !w->to_show && !o->out);) {
+    int next = 0;
+    while (!w->pack.error.text && !(o->show && !w->to_show && !o->out) && !enough(w)) {
         Chunk *chunk = jobs_full(jobs) || flight >= most ? NULL
                      : next_chunk(w, &r, &next, &before);
         if (chunk) {
@@ -377,7 +401,12 @@ static void read_all(Work *w, Progress *g)
         progress_note(g, &w->pack, before + (r ? reader_bytes(r) : 0) - flight);
     }
     progress_clear(g);
-    if (r)
+    Job *left;                   /* what was read ahead */
+    while (enough(w) && (left = jobs_take(jobs, 60)))
+        job_free(left);
+    if (enough(w) && !w->pack.error.text)
+        skip_rest(w, r, next);
+    else if (r)
         reader_close(r);
     jobs_end(jobs);
 }
@@ -387,7 +416,7 @@ static void count_vocabulary(Work *w)
 {
     PackOptions o = *w->o;
     Counter *counter = NULL;
-    o.show = 0;
+    o.show = o.most = 0;
     o.out = NULL;
     Work c = {.o = &o, .rules = w->rules, .threads = 1, .nfiles = w->nfiles, .file = w->file,
               .pack = {.kind = o.kind, .max_length = o.max_length}};
@@ -680,13 +709,15 @@ static void fingerprint(const Work *w, const char *bytes, const char *files, cha
                         r->chat ? r->chat->name : "", r->format ? r->format->name : "",
                         w->pack.kind == KIND_PAIRS ? " " : "",
                         w->pack.kind == KIND_PAIRS ? r->system : "");
+    char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
     char *more = in_windows(w) ? format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share)
                                : format("%s", "");
     Sha256 h;
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
     sha256_add(&h, more, strlen(more));
-    free(more);
+    sha256_add(&h, limit, strlen(limit));
+    free(more), free(limit);
     sha256_text(&h, hex);
     free(text);
 }
@@ -883,6 +914,25 @@ static char *cache_temp(const char *folder)
     return format("%s/packing-%s-%ld", folder, host, (long)getpid());
 }
 
+/* Folders of processes of this host that were killed while they packed. */
+static void cache_sweep(const char *folder)
+{
+    struct dirent **entry = NULL;
+    char host[64] = "";
+    gethostname(host, sizeof host - 1);
+    char *ours = format("packing-%s-", host);
+    int n = scandir(folder, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        const char *name = entry[i]->d_name;
+        char *end, *path = folder_join(folder, name);
+        long pid = strncmp(name, ours, strlen(ours)) ? 0 : strtol(name + strlen(ours), &end, 10);
+        if (pid > 0 && !*end && kill((pid_t)pid, 0) && errno == ESRCH)
+            free(folder_remove(path));
+        free(path), free(entry[i]);
+    }
+    free(entry), free(ours);
+}
+
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found)
 {
@@ -891,6 +941,7 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
     Pack *p = &w.pack;
     char *temp = cache_temp(folder);
     char *out = format("%s/records.safetensors", temp);
+    cache_sweep(folder);
     *path = p->error.text ? NULL : expected_path(&w, folder);
     *found = !p->error.text && *path && cache_whole(o, *path);
     if (!*found && !p->error.text) {

@@ -7,6 +7,7 @@
 #include "runtime/pack/pack.h"
 
 #include "runtime/base.h"
+#include "runtime/files/crc32c.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/data/tokenfile.h"
 
@@ -246,8 +247,22 @@ static int64_t *read_offsets(const Pack *p, FILE *from, char **error)
     return NULL;
 }
 
+/* Where the bytes of a tensor go: to the file, or into their checksum. */
+typedef struct {
+    StWriter *w;                 /* NULL: sum */
+    uint32_t sum;
+} Sink;
+
+static char *sink_put(Sink *to, const char *name, const void *data, size_t n)
+{
+    if (to->w)
+        return st_write(to->w, name, data, n);
+    to->sum = crc32c(to->sum, data, n);
+    return NULL;
+}
+
 /* The rows to train on, then those to validate on: of elements of `size` bytes, of the offsets 0. */
-static char *copy_held(const Pack *p, StWriter *w, const char *name, FILE *from, FILE *docs, size_t size)
+static char *copy_held(const Pack *p, Sink *to, const char *name, FILE *from, FILE *docs, size_t size)
 {
     char *error = NULL;
     int64_t *at = read_offsets(p, docs, &error), all = 0, most = 0;
@@ -261,24 +276,24 @@ static char *copy_held(const Pack *p, StWriter *w, const char *name, FILE *from,
             if (size && fread(row, size, (size_t)n, from) != (size_t)n)
                 error = format("%s: scratch space beside the file cannot be read", name);
             else if (p->held[i] == held && size)
-                error = st_write(w, name, row, (size_t)n * size);
+                error = sink_put(to, name, row, (size_t)n * size);
             else if (p->held[i] == held)
-                error = st_write(w, name, &all, sizeof all);
+                error = sink_put(to, name, &all, sizeof all);
             all += p->held[i] == held ? n : 0;
         }
     }
     if (!error && !size)
-        error = st_write(w, name, &all, sizeof all);
+        error = sink_put(to, name, &all, sizeof all);
     free(row), free(at);
     return error;
 }
 
-static char *copy_spool(StWriter *w, const char *name, FILE *from)
+static char *copy_spool(Sink *to, const char *name, FILE *from)
 {
     char *buf = malloc(BLOCK), *error = NULL;
     rewind(from);
     for (size_t n; !error && (n = fread(buf, 1, BLOCK, from));)
-        error = st_write(w, name, buf, n);
+        error = sink_put(to, name, buf, n);
     if (!error && ferror(from))
         error = format("%s: scratch space beside the file: %s", name, strerror(errno));
     free(buf);
@@ -299,6 +314,33 @@ static FILE *spool_of(const Pack *p, const char *tensor)
             return p->part[i].docs;
     }
     return NULL;
+}
+
+static char *copy_tensor(const Pack *p, Sink *to, const char *name)
+{
+    const PartOut *part = &p->part[0];           /* rows to validate on are of one part */
+    FILE *from = spool_of(p, name);
+    return !p->nheld ? copy_spool(to, name, from)
+         : copy_held(p, to, name, from, part->docs,
+                     from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
+}
+
+/* Metadata crc32c: NAME:SUM of each tensor. */
+static char *add_sums(const Pack *p, StWriter *w)
+{
+    char *all = format("%s", ""), *error = NULL;
+    for (int i = 0; i < st_count(w) && !error; i++) {
+        const char *name = st_planned(w, i)->name;
+        Sink sum = {0};
+        error = copy_tensor(p, &sum, name);
+        char *longer = format("%s%s%s:%08x", all, i ? " " : "", name, sum.sum);
+        free(all);
+        all = longer;
+    }
+    if (!error)
+        error = st_add_meta(w, "crc32c", all);
+    free(all);
+    return error;
 }
 
 static void add_count(StWriter *w, const char *key, int64_t n)
@@ -363,15 +405,11 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         free(lengths);
     }
     if (!error)
+        error = add_sums(p, w);
+    if (!error)
         error = st_begin(w, p->out);
-    for (int i = 0; i < st_count(w) && !error; i++) {
-        const char *name = st_planned(w, i)->name;
-        FILE *from = spool_of(p, name);
-        const PartOut *part = &p->part[0];       /* rows to validate on are of one part */
-        error = !p->nheld ? copy_spool(w, name, from)
-              : copy_held(p, w, name, from, part->docs,
-                          from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
-    }
+    for (int i = 0; i < st_count(w) && !error; i++)
+        error = copy_tensor(p, &(Sink){.w = w}, st_planned(w, i)->name);
     if (!error)
         error = st_end(w, &crc);
     st_free(w);

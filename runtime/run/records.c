@@ -126,6 +126,14 @@ static Held held_of(const Flags *f, const RecordRules *rules, const Format *know
     return !divides ? HELD_NONE : rules->held ? rules->held : HELD_TAIL;
 }
 
+/* --max-samples: of documents or, where samples are stretches of T tokens and one more, of tokens. */
+static int64_t most_of(const Flags *f, const DataShape *of, const Format *known, const char *flag)
+{
+    if (strcmp(flag, "data") || known == &pack_format[FORM_WINDOWS])
+        return 0;
+    return kind_of(of) == KIND_PACKED && f->max_samples ? f->max_samples * of->T + 1 : f->max_samples;
+}
+
 /* What was packed before may be damaged since. */
 static void check_found(const char *flag, const char *path)
 {
@@ -163,6 +171,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
                       .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
                       .min_words = known && known->encode == format_words ? f->min_words : 0,
                       .system = rules->system, .vocab = of->vocab,
+                      .most = most_of(f, of, known, flag),
                       .held = held_of(f, rules, known, flag, file, n),
                       .share = held_of(f, rules, known, flag, file, n) ? share_of(f) : 0,
                       .kind = kind_of(of), .max_length = packed ? 0 : of->T,

@@ -379,6 +379,10 @@ static void check_reference(const char *folder)
     verdict("written file equals the reference library's, byte for byte", error);
     size_t n;
     char *text = file_read(copy, 1 << 20, &n, &error);
+    bool joined = true;
+    for (size_t k = 0; text && k <= n && k < 4000; k += 7)
+        joined = joined && crc32c_join(crc32c(0, text, k), crc32c(0, text + k, n - k), n - k) == crc;
+    verdict("crc of two parts", text && joined ? NULL : "differs");
     verdict("crc of the whole file", text && crc == crc32c_table(0, text, n) ? NULL : "differs");
     st_close(&f);
 }
@@ -834,6 +838,7 @@ static int dump(const char *path)
 {
     TokenFile f;
     char *error = tokenfile_open(&f, path);
+    error = error ? error : tokenfile_check_sums(&f);
     if (error) {
         fprintf(stderr, "%s\n", error);
         return 1;

@@ -71,6 +71,14 @@ $scratch/t.st: packed, 2 documents, 7 tokens, all targets; 0.71 bytes a token, t
 read text files: 2
 END
 )"
+cp $scratch/t.st $scratch/flipped.st        # 97 becomes 96, which is an id, too
+at=$(($(stat -c %s $scratch/flipped.st) - 28))
+printf '\140' | dd of=$scratch/flipped.st bs=1 seek=$at conv=notrunc status=none
+$work/test dump $scratch/flipped.st > $scratch/log 2>&1
+verdict "a byte that is another" "$(grep -q 'flipped.st: tensor tokens: its checksum is .*, it was packed with' $scratch/log || cat $scratch/log)"
+sed 's/\(crc32c":"tokens:\)./\1x/' $scratch/t.st > $scratch/flipped.st
+$work/test dump $scratch/flipped.st > $scratch/log 2>&1
+verdict "a checksum that is none" "$(grep -q 'metadata crc32c: want NAME:0123abcd, got "tokens:x' $scratch/log || cat $scratch/log)"
 sum=$(cat $scratch/a.txt $scratch/b.txt | sha256sum | cut -d' ' -f1)
 verdict "sha256 of the source" "$(grep -aq "\"sha256\":\"$sum\"" $scratch/t.st || echo differs)"
 for k in $(seq 9000); do echo "Line $k of the file;  it's  éé 東京 $((k * k)).

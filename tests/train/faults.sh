@@ -187,7 +187,7 @@ packs gpt2_tiny raw.3 - --eval-share 0.25 --max-samples 12 <"$scratch/raw/b.txt"
 said "standard input" raw.3 "^data: .*: packed, 1 document, 4001 tokens"
 said "the last of the first samples validate" raw.3 "^  data       9 samples of "
 said "and only those" raw.3 "^  [a-z]*  *3 samples of .* batches a rank"
-packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
+packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1 --max-samples 12
 said "the same text by name" raw.4 "was packed before"
 echo more >>"$scratch/raw/b.txt"
 packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1

@@ -121,7 +121,7 @@ for file in records.safetensors tokenizer.json tokenizer_hf.json; do
     verdict "raw reviews and gen pack: $file" "$(cmp "$scratch/packed/$file" "$scratch"/raw/.dataset_cache/*/$file 2>&1)"
 done
 verdict "short reviews are left out" "$(grep -q ' [1-9][0-9]* with too few words' "$scratch/log" &&
-    grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205$' "$scratch/said" || cat "$scratch/said")"
+    grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205, or [0-9]* for all$' "$scratch/said" || cat "$scratch/said")"
 
 # A cache that lost a part is made anew, a damaged one named; a killed program's folder is in nobody's way.
 again() {
@@ -129,13 +129,27 @@ again() {
         --eval-share 0.25 --init-from none --steps 2 --out "$scratch/raw" "$@" >"$scratch/log" 2>&1
 }
 cache=$(echo "$scratch"/raw/.dataset_cache/*)
-mkdir "$scratch/raw/.dataset_cache/packing-elsewhere-1"
+mkdir "$scratch/raw/.dataset_cache/packing-elsewhere-1" "$scratch/raw/.dataset_cache/packing-$(hostname)-99999999"
 for file in records.safetensors tokenizer.json tokenizer_hf.json; do
     rm "$cache/$file"
     again
     verdict "a cache without $file" \
         "$([ $? = 0 ] && cmp "$scratch/packed/$file" "$cache/$file" 2>&1 || tail -n 1 "$scratch/log")"
 done
+verdict "the folder of a killed program" "$([ ! -e "$scratch/raw/.dataset_cache/packing-$(hostname)-99999999" ] || echo there
+    [ -e "$scratch/raw/.dataset_cache/packing-elsewhere-1" ] || echo "another host's went")"
+again --max-samples 5 --eval-share 0.4 --out "$scratch/few"
+verdict "no more is packed than counts" "$(grep -q '^data: .*records.safetensors: rows, 5 rows' "$scratch/log" &&
+    grep -q '^  data       3 samples' "$scratch/log" || cat "$scratch/log")"
+at=$(($(stat -c %s "$cache/records.safetensors") - 600))      # of the tokens or of what is hidden: 0 and 1 are both
+cp "$cache/records.safetensors" "$scratch/kept"
+printf '\1' | dd of="$cache/records.safetensors" bs=1 seek=$at conv=notrunc status=none
+cmp -s "$cache/records.safetensors" "$scratch/kept" &&
+    printf '\0' | dd of="$cache/records.safetensors" bs=1 seek=$at conv=notrunc status=none
+again
+verdict "a byte of a cache that is another" "$([ $? = 88 ] &&
+    grep -q '^rank .*: its checksum is [0-9a-f]*, it was packed with .*remove the folder it is in)$' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
 truncate -s -8 "$cache/records.safetensors"
 again
 verdict "a damaged cache" "$([ $? = 88 ] &&
@@ -182,15 +196,17 @@ seq 300 | paste -s -d' ' >"$scratch/long.txt"
 cat "$scratch/words.txt" >>"$scratch/long.txt"
 refused mlm_untrained "more hidden words than rows of the head" 88 "may have 156 targets, .*batch.targets=156" \
     --data "$scratch/long.txt" --tokenizer words
-refused mlm_microbert "rows to be predicted" 83 "this binary hides words" --data $ref/llama_rows/tokens.safetensors
+refused mlm_microbert "rows to be predicted" 83 "this binary hides tokens" --data $ref/llama_rows/tokens.safetensors
 refused mlm_microbert "windows of text" 83 "packed documents, but this binary was built for data.kind=rows" \
     --data $ref/gpt2_tiny/tokens.safetensors
 refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
     --data "$scratch/imdb"
 refused mlm_microbert "no tokenizer of that name" 80 "--tokenizer: wrods: No such file" \
     --data "$scratch/imdb" --tokenizer wrods
-refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants one of imdb, corpus" \
+refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants one of windows, answers, imdb, corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
+refused mlm_microbert "a tokenizer to be made beside packed data" 80 "--tokenizer words makes one of raw data, and .* is packed" \
+    --data "$scratch/packed/records.safetensors" --tokenizer words
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
 said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)
 verdict "dropout of an adapter of chosen rows" \
