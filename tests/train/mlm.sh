@@ -111,7 +111,7 @@ awk 'BEGIN { for (i = 0; i < 80; i++) { printf "{\"text\":\""
     print "\",\"label\":\"pos\"}" } }' >"$scratch/reviews"
 head -n 60 "$scratch/reviews" >"$scratch/imdb/imdb_train.json"
 tail -n 20 "$scratch/reviews" >"$scratch/imdb/imdb_test.json"
-"$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 \
+"$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 --max-samples 0 \
     --init-from none --steps 2 --out "$scratch/raw" >"$scratch/log" 2>&1 ||
     verdict raw "exit $?: $(tail -n 1 "$scratch/log")"
 mkdir "$scratch/packed"
@@ -126,7 +126,7 @@ verdict "short reviews are left out" "$(grep -q ' [1-9][0-9]* with too few words
 # A cache that lost a part is made anew, a damaged one named; a killed program's folder is in nobody's way.
 again() {
     "$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 \
-        --eval-share 0.25 --init-from none --steps 2 --out "$scratch/raw" "$@" >"$scratch/log" 2>&1
+        --eval-share 0.25 --max-samples 0 --init-from none --steps 2 --out "$scratch/raw" "$@" >"$scratch/log" 2>&1
 }
 cache=$(echo "$scratch"/raw/.dataset_cache/*)
 mkdir "$scratch/raw/.dataset_cache/packing-elsewhere-1" "$scratch/raw/.dataset_cache/packing-$(hostname)-99999999"
@@ -207,7 +207,7 @@ refused mlm_microbert "no words to hide" 80 "not made of the format text: --data
     --data "$scratch/imdb" --tokenizer words --data-format text
 refused mlm_microbert "a tokenizer to be made beside packed data" 80 "--tokenizer words makes one of raw data, and .* is packed" \
     --data "$scratch/packed/records.safetensors" --tokenizer words
-refused mlm_microbert "sampling" 80 "of programs whose objective is lm; this one's is mlm" --sample x
+refused mlm_microbert "sampling" 80 "of programs whose objective is lm|dpo; this one's is mlm" --sample x
 said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)
 verdict "dropout of an adapter of chosen rows" \
     "$(grep -q "lora.dropout: dense reads the rows that have a target alone" <<<"$said" || echo "$said")"
