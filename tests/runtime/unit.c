@@ -100,6 +100,7 @@ int main(int argc, char **argv)
     test_log(argv[1]);
     test_sample();
     test_masks();
+    test_hidden();
     test_unmask();
     test_sha256();
     test_kept(argv[1]);

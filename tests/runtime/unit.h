@@ -18,6 +18,7 @@ int unit_open(char **argv);
 void test_log(const char *scratch);
 void test_sample(void);
 void test_masks(void);
+void test_hidden(void);
 void test_unmask(void);
 void test_sha256(void);
 void test_kept(const char *scratch);
