@@ -63,6 +63,8 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
             str_print(s, ", .master = %s", state_name(g, "master", v));
         str_print(s, ",\n     .exp_avg = %s, .exp_avg_sq = %s, .grad = %s", state_name(g, "m", v),
                   state_name(g, "v", v), state_name(g, "grad", v));
+        if (strcmp(state_name(g, "start", v), "NULL"))
+            str_print(s, ", .start = %s", state_name(g, "start", v));
     }
     str_print(s, "},\n");
 }

@@ -32,18 +32,29 @@ const char *set_word(const Build *b, const char *name)
     return b->set->name ? text_print("%s.%s", name, b->set->name) : name;
 }
 
-Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
+/* What belongs to a parameter and has its shape. */
+static Value *beside(Build *b, const char *prefix, const Value *param, Purpose purpose, Dtype dtype)
 {
     const char *name = text_print("%s.%s", prefix, param->name);
     Value *v = ir_value(b->g, name);
     if (!v) {
-        v = ir_new(b->g, VK_STATE, purpose, DT_F32, name, param->rank, param->dim, param->loc);
+        v = ir_new(b->g, VK_STATE, purpose, dtype, name, param->rank, param->dim, param->loc);
         v->count = param->count;
         v->slots = param->slots;
         v->of = param->name;
         v->set = param->set;
     }
     return v;
+}
+
+Value *build_state(Build *b, const char *prefix, const Value *param, Purpose purpose)
+{
+    return beside(b, prefix, param, purpose, DT_F32);
+}
+
+Value *build_start(Build *b, const Value *param)
+{
+    return beside(b, "start", param, PU_weights, param->dtype);
 }
 
 Ref build_input(const Build *b, Value *v)

@@ -157,6 +157,13 @@ static const char *parameter_name(const Build *b, const char *name, const char *
     return text_print("%s%s%s.%s", b->region ? "b." : "", b->stack.name, name, suffix);
 }
 
+/* What the pass reads of a parameter that is there: in one by the weights as they were at the start
+ * the kept values of a trained one. */
+static Value *in_pass(Build *b, Value *v)
+{
+    return b->started && v->kind == VK_PARAM && v->trained ? build_start(b, v) : v;
+}
+
 /* A parameter of rank 1 or 2 that holds the tensors `suffix` of the modules, one below the
  * other. */
 static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
@@ -164,7 +171,9 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
 {
     Value *v = ir_value(b->g, name);
     if (v)
-        return v;
+        return in_pass(b, v);
+    if (b->beside)
+        bug("%s is made for a pass beside that of the model", name);
     Dim d[2] = {rows, cols};
     v = ir_new(b->g, VK_PARAM, PU_weights, b->act, name, cols.n ? 2 : 1, d, b->loc);
     bool layered = strstr(m[0].path, "%d");
@@ -192,6 +201,8 @@ static Value *parameter(Build *b, const char *name, Dim rows, Dim cols, const Mo
 /* An adapter's weight: trained, in the adapter's file, which never holds it transposed. */
 static Value *as_adapter(const Build *b, Value *v, const char *init, double std)
 {
+    if (v->kind != VK_PARAM)
+        return v;            /* of the start */
     v->trained = v->adapter = true;
     v->decay = decays(b, (First){0});
     v->init = init;
@@ -851,7 +862,7 @@ Value *family_head(Build *b)
         err(config_loc(b->c, F_model_tied),
             "model.tied: want false: there is no table of tokens that a head could share");
     if (config_bool(b->c, F_model_tied))
-        return ir_value(b->g, "wte");
+        return in_pass(b, ir_value(b->g, "wte"));
     b->loc = config_loc(b->c, F_model_tied);
     Module m = {b->family->head, b->V};
     return parameter(b, "head", dim(b->V, "V"), dim_C(b), &m, 1, "weight",

@@ -40,6 +40,7 @@ typedef struct {
      * dropped in it. NULL: it is the trained one. */
     const char *beside;
     bool adapters_off;       /* layers without their adapters */
+    bool started;            /* trained parameters as the run began with them: build_start() */
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
     const char *stage;       /* of the model, that ops belong to; see Op */
@@ -89,6 +90,9 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
 /* What outlives a program and belongs to no parameter. */
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
+/* The same values as a trained parameter has when the run begins, which stay: the host keeps them, by
+ * model_keep_start(). */
+Value *build_start(Build *b, const Value *param);
 /* n doubles that programs add to, as the loss: each schedule of losses clears them and gives them to the
  * host. */
 Value *build_sum(Build *b, const char *name, int64_t n);

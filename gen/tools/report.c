@@ -113,7 +113,7 @@ void report_plan(const Graph *g, Config *c, FILE *to)
             "%" PRId64 " parameters, %" PRId64 " trained; %" PRId64 " sequences of %" PRId64
             " tokens a step\n\n",
             parameters, trained,
-            config_int(c, F_batch_micro) * config_int(c, F_batch_accum) * g->ranks,
+            ir_size(g, "B") * config_int(c, F_batch_accum) * g->ranks,
             config_int(c, F_seq_max));
     fprintf(to, "bytes of a rank, arena device\n");
     for (int i = 0; i < NPURPOSES; i++)

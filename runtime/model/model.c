@@ -304,6 +304,22 @@ void model_round(Model *m)
     }
 }
 
+void model_keep_start(const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i];
+        const int64_t size = (int64_t)type_bytes[t->type], n = t->start ? model_elements(t) : 0;
+        if (t->start && t->pitch)
+            die(EXIT_INTERNAL, "%s: rows of a trained tensor lie apart", t->name);
+        for (int64_t done = 0, k; done < n; done += k) {
+            k = n - done < PIECE ? n - done : PIECE;
+            const int64_t at = (t->first + done) * size;
+            array_write((char *)t->start + at, array_view((const char *)t->weight + at, k * size),
+                        k * size);
+        }
+    }
+}
+
 int64_t model_nonfinite(const Model *m, const char **where)
 {
     int64_t bad = 0;

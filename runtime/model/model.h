@@ -30,6 +30,7 @@ typedef struct {
     void *weight;            /* what the kernels read */
     float *master;           /* fp32 copy that is trained; NULL when weight itself is fp32 or frozen */
     float *exp_avg, *exp_avg_sq, *grad;   /* NULL when frozen */
+    void *start;             /* of type: weight as the run began with it; NULL: no program reads it */
 } Tensor;
 
 /* A LoRA pair and the weight it adds to: weight + scale * b a, b (out, r), a (r, in), weight (out, in) in memory. The
@@ -65,6 +66,8 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors);
 /* Random initialisation from (seed, name): Philox keyed by seed and a hash of the tensor's name, so that neither order
  * nor layout matters. Fills weight and master. */
 void model_init(Model *m, uint64_t seed);
+/* start <- weight, where there is one: with the weights that the run begins with. */
+void model_keep_start(const Model *m);
 /* weight <- master, rounded once (16-bit recipes), for every tensor that has a master. */
 void model_round(Model *m);
 /* Number of NaN or Inf weights; *where = the first tensor that has one. */

@@ -517,6 +517,12 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
 {
     const bool trains = !f->eval_only;
     bool missing = false;
+//@ if DPO_REFERENCE=copy
+    if (first || f->bench_steps)
+        model_keep_start(&model);
+    else
+        missing = true;
+//@ end
     if (f->bench_steps)
         return false;
 //@ if DPO_REFERENCE=adapter_off

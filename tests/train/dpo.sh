@@ -9,7 +9,8 @@ dpo_sum dpo_sum
 dpo_lora dpo_lora
 dpo_lora.off dpo_lora dpo.reference=adapter_off
 dpo_mean.2x1 dpo_mean gpus=2 batch.accum=1
-dpo_sum.bf16.again dpo_sum precision=bf16 memory.recompute=block batch.targets=160
+dpo_lora.copy dpo_lora dpo.reference=copy
+dpo_sum.bf16.again dpo_sum precision=bf16 memory.recompute=block batch.targets=160 dpo.reference=copy
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
@@ -17,7 +18,7 @@ dpo_sum.bf16.again dpo_sum precision=bf16 memory.recompute=block batch.targets=1
 losses() { sed -n 's/.*"loss": \([0-9.e+-]*\).*/\1/p' "$1/history.jsonl"; }
 trl() { sed -n '/"trl": {$/,/}/s/^ *\([0-9][0-9.e-]*\),*$/\1/p' "$ref/$1/expect.json"; }
 
-for name in dpo_mean dpo_sum dpo_lora dpo_mean.2x1; do
+for name in dpo_mean dpo_sum dpo_lora dpo_mean.2x1 dpo_lora.copy; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
@@ -35,6 +36,12 @@ for name in dpo_lora dpo_lora.off; do
         verdict "new $name" "$(tail -n 1 "$scratch/log")"
 done
 compare "cache and adapters off" history "$scratch/new.dpo_lora" "$scratch/new.dpo_lora.off" 0
+compare "cache and copy" history "$scratch/dpo_lora" "$scratch/dpo_lora.copy" 0
+# Killed: the copy is made of the first weights again, not of the checkpoint's.
+{ DIECAST_FAULT=kill9:rank=0:step=8 train dpo_lora.copy dpo_lora copied --save-every 3; } 2>/dev/null && verdict copied "it was not killed"
+trained dpo_lora.copy dpo_lora copied --save-every 3
+verdict "copy resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/copied.log" || tail -n 3 "$scratch/copied.log")"
+compare "copy resumed" history "$scratch/dpo_lora.copy" "$scratch/copied" 0
 
 # ---- a run and what it leaves --------------------------------------------------
 

@@ -108,11 +108,12 @@ static Ref reference_of(Build *b)
     if (is(b, F_dpo_reference, "none"))
         return (Ref){0};
     b->beside = "ref.";
-    b->adapters_off = true;
+    b->adapters_off = is(b, F_dpo_reference, "adapter_off");
+    b->started = !b->adapters_off;
     Pass pass = pass_only(b, b->mode == MODE_TRAIN ? "ref.x" : "e.ref.x");
     Ref counts, lp = log_probs(b, head_losses(b, answers(b, &pass), "losses"), &counts);
     b->beside = NULL;
-    b->adapters_off = false;
+    b->adapters_off = b->started = false;
     return lp;
 }
 
