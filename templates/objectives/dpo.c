@@ -483,14 +483,7 @@ static void check_start(void)
 {
     const bool exact = !strcmp(model.precision, "fp32");
     const DpoRule rule = {
-//@ end
-//@ if DPO_LOSS=ipo
-        .loss = DPO_IPO,
-//@ end
-//@ unless DPO_LOSS=ipo
-        .loss = DPO_SIGMOID,
-//@ end
-//@ unless DPO_REFERENCE=none
+        .loss = strcmp("@DPO_LOSS@", "ipo") ? DPO_SIGMOID : DPO_IPO,
         .beta = @DPO_BETA@, .smoothing = @DPO_SMOOTHING@, .margin = @DPO_MARGIN@, .shift = 1};
     double v[EVAL_METRICS];
     float coef[ANSWERS];

@@ -186,7 +186,7 @@ static void make_eval(Build *b)
     Pass pass = pass_only(b, "e.x");
     Ref counts, lp = log_probs(b, head_losses(b, answers(b, &pass), "losses"), &counts);
     pairs(b, lp, counts);
-    schedule_loss(b, "this rank's losses of micro-batch 0, and what is told of its pairs");
+    schedule_loss(b, "this rank's losses of micro-batch 0, and its stats");
 }
 
 static void make_score(Build *b)
