@@ -148,6 +148,13 @@ dpo.kl=none,dpo.loss=ipo,dpo.beta=0.3 loss ipo dpo_beta 0.3 smoothing 0.0 margin
 dpo.kl=none,dpo.smoothing=0.1,dpo.margin=2,dpo.reference=none loss sigmoid dpo_beta 0.1 smoothing 0.1 margin 2.0 shift 1.0 penalty 0.0 kl 0.0 reward 1.0
 END
 
+# The host's side of what no program above has.
+for words in dpo.reference=none dpo.loss=ipo dpo.reference=copy; do
+    rm -rf "$scratch/host"
+    "$gen" recipes/dpo_tiny.lua dpo.kl=none $words -o "$scratch/host" >"$scratch/log" 2>&1
+    verdict "compiles: $words" "$(cd "$scratch/host" && gcc -std=c11 -fsyntax-only -Wall -Wextra -Wshadow -Werror -I. objective.c 2>&1)"
+done
+
 # ---- what is refused --------------------------------------------------
 
 while read -r words text; do
