@@ -2,7 +2,7 @@
 # Preference optimisation, from pairs of answers to a model that gives the better one, in minutes: `make demo-dpo`.
 # With seeds, `make result-dpo`: the same of each of them, told in a table.
 #
-# The task: eight letters, reversed. A model is first tuned on answers of which half are reversed and half are the
+# The task: eight letters, each another, reversed. A model is first tuned on answers of which half are reversed and half are the
 # letters in any order; it is the start and the reference. Then it is trained on pairs: the reversed letters are
 # chosen, the others rejected. All files go into out/demo_dpo (out/result_dpo), which is made anew each time.
 [ $# = 0 ] && demo=demo-dpo || demo=result-dpo
@@ -24,7 +24,10 @@ letters() {
             for (k = 0; k < 9; k++) pick(2)
             while (n-- > 0) {
                 s = r = ""
-                for (k = 0; k < 8; k++) { c = substr("abcdefghijklmnopqrstuvwxyz", pick(26), 1); s = s c; r = c r }
+                while (length(s) < 8) {
+                    c = substr("abcdefghijklmnopqrstuvwxyz", pick(26), 1)
+                    if (!index(s, c)) { s = s c; r = c r }
+                }
                 m = mix(s)
                 if (kind == "pairs") printf "{\"prompt\":\"%s \",\"chosen\":\"%s\",\"rejected\":\"%s\"}\n", s, r, m
                 else printf "{\"prompt\":\"%s \",\"completion\":\"%s\"}\n", s, n % 2 ? r : m
@@ -48,7 +51,7 @@ way() {                 # SEED
     say "seed $1: the start, tuned on answers of which half are right; data such as"
     head -n 2 "$to/tune.jsonl"
     run $here/tune/run.sh --data "$to/tune.jsonl" --tokenizer bytes --init-from none --seed "$1" --epochs 3 \
-        --lr 5e-3 --schedule cosine --warmup 100 --eval-share 0.02 --log-every 300 --out "$to/tuned" || exit
+        --lr 3e-3 --schedule cosine --warmup 200 --eval-share 0.02 --log-every 1000 --out "$to/tuned" || exit
     run $here/tune/run.sh --out "$to/tuned" --export "$to/start"
     before=$(cat "$to"/start/* | sha256sum)
     say "seed $1: pairs, as the model sees them"
@@ -72,7 +75,7 @@ way() {                 # SEED
 }
 
 say "one recipe becomes two programs: to tune the start, and to optimise preferences"
-for one in "tune objective=lm data.kind=rows batch.global=64" dpo; do
+for one in "tune objective=lm data.kind=rows batch.global=16" dpo; do
     read -r name fields <<<"$one"
     # shellcheck disable=SC2086
     run $gen recipes/dpo_tiny.lua seq.max=$length $fields -o "$here/$name"

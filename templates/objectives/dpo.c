@@ -14,6 +14,7 @@
 #include "runtime/files/folder.h"     // OUT/results
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"         // OUT/workspace
+#include "runtime/model/weights.h"    // how long that takes
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/answers.h"      // answers to prompts
 #include "runtime/run/continuation.h" // --sample
@@ -282,15 +283,20 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     sum[EVAL_seen] = train[EVAL_pairs];
 }
 
-/* --stop-margin X */
+/* --stop-margin X: of margins that are not times beta. */
 static char *enough(const double *eval)
 {
+//@ if DPO_REWARD_BETA=true
+    const double most = flags->stop_margin * @DPO_BETA@;
+//@ end
+//@ unless DPO_REWARD_BETA=true
     const double most = flags->stop_margin;
+//@ end
     const bool train = eval[EVAL_train_margin] > most;
     if (!(most > 0) || !(train || eval[EVAL_margin] > most))
         return NULL;
     return format("the margin of %s is %.4g (--stop-margin %g)", train ? "training" : "validation",
-                  eval[train ? EVAL_train_margin : EVAL_margin], most);
+                  eval[train ? EVAL_train_margin : EVAL_margin], flags->stop_margin);
 }
 
 /* Values of each group, all ranks; as many batches as validations have. */
@@ -666,8 +672,11 @@ static void finished(const Flags *f, const WeightFolders folder)
         write_examples(t, TEST, "distributed_output_test.txt");
     if (t)
         tokenizer_free(t);
+    comm_expect(weights_seconds(&model));
     if (world.rank == 0)
         write_model(f, folder);
+    comm_barrier();
+    comm_expect(0);
 }
 
 /* ---- uses of finished weights ---------------------------------------------------------------- */
