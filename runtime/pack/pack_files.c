@@ -933,6 +933,19 @@ static void cache_sweep(const char *folder)
     free(entry), free(ours);
 }
 
+/* The tokenizer of arrays of ids, into the folder of their records. */
+static void copy_beside(Pack *p, const char *from, const char *folder)
+{
+    static const char *const name[] = {"tokenizer.json", "tokenizer_config.json"};
+    for (int i = 0; i < 2; i++) {
+        char *path = folder_join(from, name[i]);
+        char *error = file_named(path) ? folder_copy(from, folder, name[i], NULL) : NULL;
+        if (error)
+            pack_fail(p, EXIT_IO, (Place){0}, error);
+        free(path);
+    }
+}
+
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found)
 {
@@ -952,6 +965,8 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
             pack_fail(p, EXIT_IO, (Place){0}, error);
         p->out = out;
         pack_all(&w, hex);
+        if (w.prepared && !p->error.text)
+            copy_beside(p, o->file[0], temp);
         char *final = p->error.text ? NULL : cache_path(folder, hex);
         if (final && *path && strcmp(final, *path))
             pack_fail(p, EXIT_DATA, (Place){w.file[0], 0}, format("changed while it was read"));

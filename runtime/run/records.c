@@ -60,6 +60,9 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
                            const char *beside)
 {
     char *own = format("%s/tokenizer.json", f->init_from);
+    /* the recipe's is for texts; arrays of ids have theirs */
+    if (prepared_is(raw) && (!*f->tokenizer || (vocabulary_made(f->tokenizer) && !f->given[FLAG_tokenizer])))
+        return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
     if (vocabulary_made(f->tokenizer) && strcmp(flag, "data")) {
         int n = beside ? (int)strcspn(beside, ",") : 0;
         while (n && beside[n - 1] != '/')
@@ -71,8 +74,6 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
     }
     if (*f->tokenizer)
         return format("%s", f->tokenizer);
-    if (prepared_is(raw))
-        return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
     if (*f->init_from && strcmp(f->init_from, "none") && file_named(own))
         return own;
     die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
