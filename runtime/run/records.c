@@ -136,13 +136,17 @@ static int64_t most_of(const Flags *f, const DataShape *of, const Format *known,
 }
 
 /* What was packed before may be damaged since. */
-static void check_found(const char *flag, const char *path)
+static void note_found(const char *flag, const char *path)
 {
     RecordFile f;
     char *error = recordfile_open(&f, path);
     if (error)
         die(EXIT_DATA, "--%s was packed before, but %s: remove that folder, and it is packed anew",
             flag, error);
+    const char *lengths = st_meta(&f.st, "lengths");
+    note("data: --%s was packed before: %s", flag, path);
+    if (lengths)
+        note("lengths before any is cut: %s", lengths);
     recordfile_close(&f);
 }
 
@@ -183,7 +187,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     fclose(summary);
     char *line = format("%d", e.at.line);
     bool names_it = e.text && !strncmp(e.at.file ? e.at.file : e.text, tokenizer, strlen(tokenizer));
-    char *built = e.code != EXIT_DATA || of->own_targets ? format("%s", "")
+    char *built = e.code != EXIT_DATA || of->own_targets || of->parts ? format("%s", "")
                 : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
                          model_words(m, "data.kind"));
     if (e.text)
@@ -191,9 +195,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
             e.at.file ? e.at.file : "", e.at.line ? ":" : "",
             e.at.line ? line : "", e.at.file ? ": " : "", e.text, built);
     if (found)
-        check_found(flag, path);
-    if (found)
-        note("data: --%s was packed before: %s", flag, path);
+        note_found(flag, path);
     else
         note("data: %.*s", (int)(bytes ? bytes - 1 : 0), text);
     free(text), free(line), free(built), free(folder), free(tokenizer), free(file);
