@@ -25,7 +25,8 @@ static const char usage[] =
     "\n"
     "  -o OUT               the token file to write\n"
     "  --prepare DIR        format windows as such arrays, with tokenizer.json; --split is tail by "
-    "default\n"
+    "default;\n"
+    "                       --vocab N and --mask-id N: of the model, where they are not the tokenizer's\n"
     "  --show N             prints the first N rows as the model will see them, with their "
     "targets;\n"
     "                       without -o nothing is written and reading ends there\n"
@@ -152,7 +153,7 @@ static void option_format(PackOptions *o, const char *name, const char *got)
 
 static void option_unknown(const char *name)
 {
-    static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on", "--chat", "--system", "--stride", "--split", "--eval-share",
+    static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on", "--chat", "--system", "--stride", "--split", "--eval-share", "--mask-id",
                                         "--kind", "--format", "--dataset", "--vocab", "--min-words",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
@@ -194,6 +195,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             o->max_length = option_count(argc, argv, &i, 2, INT_MAX / 2);
         } else if (!strcmp(a, "--threads")) {
             o->threads = (int)option_count(argc, argv, &i, 1, PACK_THREADS_MAX);
+        } else if (!strcmp(a, "--mask-id")) {
+            o->mask = option_count(argc, argv, &i, 1, INT_MAX / 2);
         } else if (!strcmp(a, "--vocab")) {
             o->words = option_count(argc, argv, &i, 1, INT_MAX / 2);
         } else if (!strcmp(a, "--min-words")) {
@@ -230,6 +233,10 @@ int pack_main(int argc, char **argv)
     if (prepare && (o.out || o.show || o.kind || (o.format && strcmp(o.format, "windows"))))
         err((Loc){0}, "pack: --prepare writes windows as arrays: drop %s", o.out ? "-o" : o.show ? "--show"
             : o.kind ? "--kind" : "--format");
+    if (o.mask && !prepare)
+        err((Loc){0}, "pack: --mask-id is for --prepare");
+    if (prepare)                 /* there it is the model's */
+        o.vocab = o.words, o.words = 0;
     PackError e = prepare ? pack_prepare(&o, prepare, stdout) : pack_files(&o, stdout);
     if (e.text)
         err((Loc){e.at.file, e.at.line}, "%s%s", e.at.file ? "" : "pack: ", e.text);

@@ -246,18 +246,16 @@ static void divide(const Flags *f, DataShape *of)
 }
 
 /* Files that say themselves what is to validate on. */
-static void check_divided(const Flags *f, const Data *train, bool evaluates)
+static void note_divided(const Flags *f, bool evaluates)
 {
     int n;
     char **file = split(f->data, &n);
-    if (f->given[FLAG_eval_share] && !pack_is_raw(file[0]))
-        die(EXIT_CONFIG, "--eval-share: %s says itself which of its rows are to validate on: leave it out, "
-            "or pack it again", file[0]);
+    if (evaluates && f->given[FLAG_eval_share] && (!pack_is_raw(file[0]) || prepared_is(file[0])))
+        note("data: %s says itself which of its rows are to validate on, whatever --eval-share is", file[0]);
     if (!evaluates)
         note("data: %s has rows to validate on, which are left out; --eval-share says that they count",
              file[0]);
     free(file);
-    (void)train;
 }
 
 /* A tokenizer that is made of raw data is none of records that are there. */
@@ -289,7 +287,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (trains)
         data_open(train, files, m, &of, (uint64_t)f->seed, false);
     if (trains && train->divided)
-        check_divided(f, train, evaluates);
+        note_divided(f, evaluates);
     if (*f->eval_data)
         of.most = 0;
     for (int i = 0; i < (int)(sizeof of.split / sizeof *of.split) && of.split[i] > 0; i++)

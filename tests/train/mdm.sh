@@ -133,6 +133,11 @@ yes "what is this? it is a cat, that is a hat. " | head -n 20 | tr -d '\n' >"$sc
 "$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --tokenizer char --eval-share 0.2 --steps 2 --init-from none \
     --out "$scratch/raw" >"$scratch/log" 2>&1 || verdict "raw text" "$(tail -n 1 "$scratch/log")"
 verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scratch/log" || cat "$scratch/log")"
+"$gen" pack --prepare "$scratch/arrays" --tokenizer char --max-length 32 --eval-share 0.2 --vocab 205 "$scratch/text.txt" \
+    >"$scratch/said" 2>&1 || verdict "arrays of ids" "$(cat "$scratch/said")"
+"$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --steps 2 --init-from none --eval-share 0.2 \
+    --out "$scratch/ids" >"$scratch/log" 2>&1 || verdict "arrays of ids" "$(tail -n 1 "$scratch/log")"
+compare "arrays of ids, as the text they are of" history "$scratch/raw" "$scratch/ids" 0
 printf '{"prompt":"%s? ","response":"%s"}\n' "what is this" "a cat" "is it" "it is" >"$scratch/asked.jsonl"
 said=$("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --loglik "$scratch/asked.jsonl" 2>"$scratch/log")
 verdict "likelihoods of raw answers" "$([ "$(grep -c '^{"sample": [01], "tokens": 6, "loglik": -' <<<"$said")" = 2 ] ||
