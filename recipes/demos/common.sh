@@ -31,6 +31,17 @@ program() {
     make -s -j "$(nproc)" -C "out/$name" >/dev/null || die "out/$name does not build"
 }
 
+# Sayings that Debian packs, without pictures, a line % behind each.
+fortunes() {
+    local from=/usr/share/games/fortunes file
+    [ -d $from ] || die "no $from: name a text with make $demo DATA=FILE"
+    for file in "$from"/*; do
+        case $file in *.dat | *.u8 | */ascii-art) continue ;; esac
+        cat "$file"
+        echo %
+    done
+}
+
 # The last validation loss in the log $1; with "first", the first one.
 validation() {
     sed -n 's/.*eval loss \([0-9.]*\).*/\1/p' "$1" | if [ "${2:-}" = first ]; then head -1; else tail -1; fi

@@ -12,13 +12,7 @@ length=32 words=3000 share=0.1   # tokens of a sample; words of the vocabulary; 
 # Sayings of the package, a line each, in lower case, punctuation apart from words, without pictures; of long ones
 # a line for each `length` - 2 words. In an order that is always the same, so that the last ones are like the others.
 sayings() {
-    local from=/usr/share/games/fortunes file
-    [ -d $from ] || die "no $from: name a text with make demo-mlm DATA=FILE"
-    for file in "$from"/*; do
-        case $file in *.dat | *.u8 | */ascii-art) continue ;; esac
-        cat "$file"
-        echo %
-    done | tr -d '\b' | LC_ALL=C awk -v most=$((length - 2)) '
+    fortunes | tr -d '\b' | LC_ALL=C awk -v most=$((length - 2)) '
         /^%$/ {
             n = split(saying, word, " ")
             for (i = 1; i <= n; i++) printf "%s%s", word[i], i == n || i % most == 0 ? "\n" : " "

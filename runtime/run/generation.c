@@ -11,6 +11,7 @@
 #include "runtime/data/vocabulary.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
+#include "runtime/run/records.h"
 
 static void *room(int64_t n, size_t size)
 {
@@ -198,7 +199,7 @@ int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char
 {
     const bool file = *f->generate_file;
     const char *flag = file ? "--generate-file" : "--generate";
-    Tokenizer *t = vocabulary_load(flag, f->tokenizer, folder, nfolders, d->vocab);
+    Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
     const Generation g = generation_asked(d, f, t, mask, flag);
     char *one = (char *)f->generate, **prompt = &one;
     int64_t n = 1;
