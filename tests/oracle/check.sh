@@ -28,6 +28,8 @@ say runs "$("$PYTHON" $here/train.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -
 say vectors "$("$PYTHON" $here/vectors.py "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say mlm "$("$PYTHON" $here/mlm.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say mdm "$("$PYTHON" $here/mdm.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
+say unmask "$("$PYTHON" $here/unmask.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
+    cmp "$tmp"/ref/mdm_llada/generated.json $ref/mdm_llada/generated.json 2>&1)"
 say dpo "$("$PYTHON" $here/dpo.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
 say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"

@@ -23,7 +23,7 @@ shows() {               # FOLDER CASE TOLERANCE ARGS...
 for name in gpt2_tiny llama_rows qwen2_tiny; do
     shows $name $name 1e-6 --model $made/$name
 done
-for name in mlm_bert mlm_microbert mlm_lora; do
+for name in mlm_bert mlm_microbert mdm_llada mlm_lora; do
     case $name in
     mlm_lora) set -- --model $ref/mlm_bert/model --case mlm_bert --adapter $made/$name ;;
     *) set -- --model $made/$name --case $name --again $made/$name.again ;;

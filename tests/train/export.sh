@@ -11,6 +11,7 @@ llama_rows llama_rows
 qwen2_tiny qwen2_tiny
 mlm_bert mlm_bert
 mlm_microbert mlm_microbert
+mdm_llada mdm_llada
 qwen2_lora qwen2_lora
 qwen2_rslora qwen2_rslora
 qwen2_untied qwen2_tiny model.layers=1 model.tied=false
@@ -41,7 +42,7 @@ writes() {              # TEST NAME FLAGS...
 }
 
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
-for name in gpt2_tiny llama_rows qwen2_tiny mlm_bert mlm_microbert gpt2_tiny.bf16; do
+for name in gpt2_tiny llama_rows qwen2_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
     case=${name%.bf16}
     trained $name $case $name
     loss=$(value eval_loss "$scratch/$name/history.jsonl")

@@ -84,6 +84,19 @@ verdict "likelihoods of trained weights" "$("$work/mdm_sft.2x1x4/run.sh" --logli
     awk '!($6 < 0 && $8 < 0.3 * -$6) { print } { sum += $6; n += $4 }
         END { if (NR != 9 || !(sum / n > -5.3)) print NR, sum / n }')"
 
+while read -r name want; do      # of recipes/
+    said=$("$gen" plan recipes/"$name".lua 2>&1)
+    verdict "parameters of $name" "$(grep -q "^${want% *} parameters, ${want#* } trained" <<<"$said" || echo "$said")"
+done <<'END'
+llada_tiny 674176 674176
+llada_shakespeare 173290053 173290053
+llada_8b 8015581184 8015581184
+llada_8b_lora 8057524224 41943040
+END
+said=$("$gen" plan recipes/llada_8b.lua memory.limit_gib=79 2>&1)
+verdict "what does not fit" "$([ $? = 1 ] && grep -q 'needs 13[0-9.]* GiB, 77.5 GiB available' <<<"$said" &&
+    grep -q 'fits: lora.rank=16' <<<"$said" || echo "$said")"
+
 # ---- generation: as PyTorch's sampler says (tests/oracle/unmask.py) --------------------------------------------------
 
 sed -n 's/.*"prompt": "\(.*\)",/\1/p' $ref/mdm_llada/generated.json | head -n 5 >"$scratch/prompts.txt"
