@@ -308,7 +308,8 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
     const char *all[WEIGHT_FOLDERS + 1];
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = validated->folder;
-    char *tokenizer = vocabulary_file(validated->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1),
+    const char *named = records_tokenizer(f);
+    char *tokenizer = vocabulary_file(validated->tokenizer, named, all, WEIGHT_FOLDERS + 1),
          *error = NULL;
     data_order(validated, 0);
     if (tokenizer && data_row_of_step(validated, 0, 0, &first))
