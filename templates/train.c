@@ -396,6 +396,7 @@ static bool look(Run *r, int64_t step, bool last, bool *marked)
         char *text = course_text(&r->course);
         note("epoch %" PRId64 "/%" PRId64 "%s", step / per_epoch,
              (r->total + per_epoch - 1) / per_epoch, text);
+        log_epoch(&r->log, step, course_loss(&r->course), set_lr(SET_model));
         free(text);
     }
     if (validates)

@@ -33,6 +33,13 @@ static void step_values(const Course *c, double *value)
     metrics_values(c->metrics->step, c->metrics->nstep, value);
 }
 
+double course_loss(const Course *c)
+{
+    double value[METRICS_MAX];
+    step_values(c, value);
+    return value[0];
+}
+
 char *course_text(const Course *c)
 {
     double value[METRICS_MAX];

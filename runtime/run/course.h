@@ -37,6 +37,8 @@ void course_open(Course *c, const Metrics *m, int64_t per_epoch, bool keeps);
 void course_step(Course *c, int64_t step, const double *sum);
 /* Behind step `step`; eval: the values of a validation, NULL: there was none. */
 void course_mark(Course *c, int64_t step, const double *eval);
+/* What the steps of the epoch so far minimised, their mean. */
+double course_loss(const Course *c);
 /* The means of the epoch so far, for people: "loss 1.2345"; malloc'ed. */
 char *course_text(const Course *c);
 

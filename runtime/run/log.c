@@ -342,7 +342,7 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
     l->total = total;
     l->per_epoch = per_epoch;
     l->records = cJSON_CreateArray();
-    l->start = l->mark = clock_seconds();
+    l->start = l->mark = l->epoch = clock_seconds();
     l->first = resumed;
     l->work_first = l->all[of->step_work];
     if (world.rank != 0)
@@ -455,6 +455,19 @@ void log_eval(Log *l, int64_t step, const LogEval *e)
     note("step %lld/%lld%s  %.0f samples in %.1f s", (long long)step, (long long)l->total, texts,
          samples, e->seconds);
     free(texts);
+}
+
+void log_epoch(Log *l, int64_t step, double loss, double lr)
+{
+    double seconds = clock_seconds() - l->epoch;
+    l->epoch += seconds;
+    if (world.rank != 0)
+        return;
+    cJSON *r = cJSON_CreateObject();
+    add_float(r, "epoch_loss", loss);
+    add_float(r, "epoch_learning_rate", lr);
+    add_float(r, "epoch_runtime", rounded(seconds, 1e4));
+    keep(l, r, step);
 }
 
 /* As transformers counts: 2 a parameter forward, 4 backward, for each token or whatever work is. */

@@ -39,6 +39,7 @@ typedef struct {
     int64_t steps, steps_all;
     /* For this process only. */
     double start, mark, drawn;   /* clock at log_open, at the last line, at the last bar */
+    double epoch;                /* clock at the end of the last epoch, or at log_open */
     double tried;                /* clock when the history could not be written */
     int64_t first;               /* step at log_open */
     double work_mark;            /* work since the last line */
@@ -65,6 +66,8 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
  * --log-every. */
 void log_step(Log *l, int64_t step, const LogStep *s);
 void log_eval(Log *l, int64_t step, const LogEval *e);
+/* A record of an epoch that ends with step `step`: its mean loss, the rate of that step, seconds. */
+void log_epoch(Log *l, int64_t step, double loss, double lr);
 /* Seconds of something else than training (a save; log_eval knows its own), for tokens a second. */
 void log_pause(Log *l, double seconds);
 /* One line of JSON with what is kept of a validation, and its samples; NaN and Inf are null. */

@@ -40,6 +40,9 @@ trained mdm_llada mdm_llada again --save-every epoch --eval-every epoch \
     --resume "$scratch/mdm_llada/$epochs/checkpoint_epoch_2"
 verdict "resumed from a named epoch" "$(cmp "$scratch"/{mdm_llada,again}/checkpoint-15/model.safetensors 2>&1)"
 
+verdict "epochs in the history" "$([ "$(grep -c '"epoch_loss": [^ ]*, "epoch_learning_rate": [^ ]*, "epoch_runtime": ' \
+    "$scratch/mdm_llada/history.jsonl")" = 3 ] || cat "$scratch/mdm_llada/history.jsonl")"
+
 # Rows as they are learned: the mask hides, ends of text fill answers up, each with its weight.
 said=$("$work/mdm_masked.bf16/run.sh" --show 2 --data $ref/mdm_llada/tokens.safetensors --out "$scratch/none" 2>&1)
 verdict "rows for people" \
