@@ -26,7 +26,7 @@ make_program() (
         exec make -s -C "$dir" "$@" 7>&-
     fi
     find $kept -mindepth 1 -maxdepth 1 -type d -mtime +2 -exec rm -rf {} +
-    said=$(make -s "-j$(nproc)" -C "$dir" "$@" 2>&1 7>&-)
+    said=$(make -s "-j$(getconf _NPROCESSORS_ONLN)" -C "$dir" "$@" 2>&1 7>&-)
     code=$?
     echo "$said"
     [ $code = 0 ] || exit $code

@@ -56,7 +56,7 @@ static act_t *values(int64_t n, bool integers)
     return integers ? act_integers(n, 3) : act_normal(n, 0.1, 1);
 }
 
-static void run_case(const Case &t, bool integers)
+static void run_case(const Case &t, bool integers, void *ws)
 {
     const int64_t n = t.m * t.n, na = t.m * t.k, nb = t.k * t.n;
     const int64_t asize = sizeof(act_t), csize = t.out_f32 ? (int64_t)sizeof(float) : asize;
@@ -78,7 +78,6 @@ static void run_case(const Case &t, bool integers)
                *bs = spread(b, brows, bcols, t.pad, asize);
     void *cs = t.beta ? spread(c, t.m, t.n, t.pad, csize)
                       : new_bytes(t.m * (t.n + t.pad) * csize);
-    void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
     run([&] { gemm_run(&g, cs, as, bs, t.bias ? bias : NULL, NULL, ws, stream); });
     void *got = gather(cs, t.m, t.n, t.pad, csize);
     if (integers && t.out_f32)
@@ -94,9 +93,10 @@ static void run_case(const Case &t, bool integers)
 TEST(gemm)
 {
     gemm_setup();
+    void *ws = new_bytes(CUDA_GEMM_WORKSPACE);
     for (const Case &t : cases) {
-        run_case(t, false);
-        run_case(t, true);
+        run_case(t, false, ws);
+        run_case(t, true, ws);
     }
 }
 

@@ -70,7 +70,8 @@ void check_f32_exact(const char *what, const float *got, const double *ref, int6
 void check_same(const char *what, const void *a, const void *b, int64_t bytes);  /* all bits */
 void check_true(const char *what, bool ok);
 
-/* grad (n) against central differences of loss(ctx) in a sample of the elements of x (n). */
+/* grad (n) against central differences of loss(ctx) in a sample of the elements of x (n); of double
+ * references, which are the same in both types: with fp32's inputs. */
 void check_gradient(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
                     const double *grad, int64_t n);
 double dot(const double *a, const double *b, int64_t n);

@@ -146,12 +146,12 @@ trained() {             # as train; a verdict when it fails
 
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
 
-# same TEST RUN RUN: every number of the history and every byte of weights and optimiser state
+# same TEST RUN RUN [STEP]: every number of the history and every byte of weights and optimiser state at STEP (20)
 same() {
-    local file
+    local file at=checkpoint-${4:-20}
     compare "$1" history "$scratch/$2" "$scratch/$3" 0
-    for file in "$scratch/$3/checkpoint-20"/*.safetensors; do
-        cmp -s "$file" "$scratch/$2/checkpoint-20/$(basename "$file")" ||
+    for file in "$scratch/$3/$at"/*.safetensors; do
+        cmp -s "$file" "$scratch/$2/$at/$(basename "$file")" ||
             { verdict "$1 bits" "$(basename "$file") differs"; return; }
     done
     verdict "$1 bits"

@@ -45,11 +45,12 @@ programs <<<"$programs"
 # ---- straight, twice, resumed --------------------------------------------------
 
 for name in gpt2_tiny{,.bf16} llama_rows{,.few} qwen2_lora qwen2_dropout{,.bf16}; do
-    case=${name%%.*}
-    trained $name $case $name --save-every 1 --save-total-limit 0
+    case=${name%%.*} at="7 1 19"
+    [ -n "$FULL" ] || [ $name = gpt2_tiny ] || at=7
+    trained $name $case $name --save-every $([ "$at" = 7 ] && echo 7 || echo 1) --save-total-limit 0
     trained $name $case $name.twice
     same "$name twice" $name.twice $name
-    for k in 7 $([ -z "$FULL" ] && [ $name != gpt2_tiny ] || echo 1 19); do
+    for k in $at; do
         cp -r "$scratch/$name" "$scratch/$name.$k"
         rm -rf "$scratch/$name.$k/DONE"
         for step in $(seq $((k + 1)) 20); do rm -rf "$scratch/$name.$k/checkpoint-$step"; done
