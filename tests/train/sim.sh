@@ -83,9 +83,10 @@ bound_of() { case $1 in mdm_llada.bf16*) echo 6e-3 ;; *.bf16* | *.fp16*) echo 2e
 [ $BACKEND = sim ] || cores=1
 # five steps; fp32, fp16 and adapters go on to the end
 few() {
-    [ -z "$FULL" ] &&
-        case $1 in
-        gpt2_tiny.4x1x2 | qwen2_dropout.folded.2x2x2 | llama_tiny.bf16 | llama_rows | qwen2_rslora.bf16) ;; *) false ;; esac
+    case ${FULL:-$1} in
+    gpt2_tiny.4x1x2 | qwen2_dropout.folded.2x2x2 | llama_tiny.bf16 | llama_rows | qwen2_rslora.bf16) ;;
+    *) false ;;
+    esac
 }
 while read -r name words; do
     [ -n "$name" ] || continue
