@@ -710,6 +710,8 @@ int emit_again(const char *dir, const char **recipe, char ***override);
 /* ---- commands beside the rooms --------------------------------------------------------------- */
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
+double report_least_seconds(const Graph *g);                  /* of a step, at the target's peak */
+void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 void report_list(FILE *to);                                  /* gen list */
 
 /* ---- lock.c: algorithms of matrix products and variants of kernels that were measured -------- */

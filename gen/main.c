@@ -26,6 +26,7 @@ static const char usage[] =
     "elsewhere)\n"
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
     "  gen --from ROOM FILE.ir [-o DIR]        go on from such a text: graph fuse part plan\n"
+    "  gen info RECIPE [FIELD=VALUE ...]       what it trains, how, what it takes, and the commands\n"
     "  gen list                                recipes and targets\n"
     "  gen fields                              every field of a recipe\n"
     "  gen explain FIELD                       one of them\n"
@@ -378,6 +379,15 @@ static int run_plan(int argc, char **argv)
     return 0;
 }
 
+static int run_info(int argc, char **argv)
+{
+    Command cmd = parse_words(argc - 1, argv + 1, "");
+    Config *c;
+    Graph *g = run_rooms(&cmd, &c);
+    report_info(g, c, stdout);
+    return 0;
+}
+
 static int run_check(int argc, char **argv)
 {
     Command cmd = parse_words(argc - 1, argv + 1, "--insist --nvcc");
@@ -422,8 +432,8 @@ static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
 } command[] = {
-    {"plan", run_plan}, {"check", run_check}, {"tune", run_tune}, {"list", run_list},
-    {"fields", run_fields}, {"explain", run_explain}, {"pack", pack_main},
+    {"plan", run_plan}, {"info", run_info}, {"check", run_check}, {"tune", run_tune},
+    {"list", run_list}, {"fields", run_fields}, {"explain", run_explain}, {"pack", pack_main},
     {"pack-buffers", packing_main},
 };
 enum { COMMANDS = sizeof command / sizeof *command };

@@ -56,6 +56,29 @@ static bool updates(const Schedule *s)
     return false;
 }
 
+/* At the target's peak. */
+static double schedule_seconds(const Graph *g, const Schedule *s, double *flops, double *bytes)
+{
+    double peak = !strcmp(g->fact[FACT_precision].text, "fp32") ? g->target->peak_fp32
+                                                                    : g->target->peak_bf16;
+    *flops = *bytes = 0;
+    for (int k = 0; k < s->nitems; k++)
+        if (s->item[k].program) {
+            *flops += (double)s->item[k].times * program_flops(s->item[k].program);
+            *bytes += (double)s->item[k].times * program_bytes(s->item[k].program);
+        }
+    return *flops / peak;
+}
+
+double report_least_seconds(const Graph *g)
+{
+    double flops, bytes;
+    for (int i = 0; i < g->nschedules; i++)
+        if (updates(g->schedules[i]))
+            return schedule_seconds(g, g->schedules[i], &flops, &bytes);
+    return 0;
+}
+
 static void print_work(const Graph *g, FILE *to)
 {
     fprintf(to, "\nwork of a rank                 calls     GFLOP        GB\n");
@@ -67,20 +90,13 @@ static void print_work(const Graph *g, FILE *to)
         fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, program_flops(p) / 1e9,
                 program_bytes(p) / 1e9);
     }
-    double peak = !strcmp(g->fact[FACT_precision].text, "fp32") ? g->target->peak_fp32
-                                                                    : g->target->peak_bf16;
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *s = g->schedules[i];
-        double flops = 0, bytes = 0;
-        for (int k = 0; k < s->nitems; k++)
-            if (s->item[k].program) {
-                flops += (double)s->item[k].times * program_flops(s->item[k].program);
-                bytes += (double)s->item[k].times * program_bytes(s->item[k].program);
-            }
+        double flops, bytes, seconds = schedule_seconds(g, s, &flops, &bytes);
         if (updates(s))
             fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n",
                     text_print("schedule %s", s->name), "", flops / 1e9, bytes / 1e9,
-                    flops / peak * 1e3);
+                    seconds * 1e3);
     }
 }
 

@@ -222,14 +222,18 @@ static char *write_manifest(cJSON *manifest, const Model *m, int64_t step, const
     return folder_write_json(folder, "files.json", manifest, NULL);
 }
 
-/* Without it weights would not say which ids they mean. */
+/* Without it weights would not say which ids they mean; and what tells other programs of it. */
 static char *copy_tokenizer(const Checkpoints *c, const char *temp, cJSON *manifest)
 {
-    char *to = folder_join(temp, "tokenizer.json"), *error = NULL,
-         *from = c->tokenizer ? folder_join(c->tokenizer, "tokenizer.json") : NULL;
-    if (from && file_named(from) && !file_named(to))
-        error = folder_copy(c->tokenizer, temp, "tokenizer.json", manifest);
-    free(from), free(to);
+    static const char *const names[] = {"tokenizer.json", "tokenizer_hf.json",
+                                        "tokenizer_config.json"};
+    char *error = NULL;
+    for (size_t i = 0; c->tokenizer && !error && i < sizeof names / sizeof *names; i++) {
+        char *to = folder_join(temp, names[i]), *from = folder_join(c->tokenizer, names[i]);
+        if (file_named(from) && !file_named(to))
+            error = folder_copy(c->tokenizer, temp, names[i], manifest);
+        free(from), free(to);
+    }
     return error;
 }
 

@@ -172,7 +172,9 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
 # The tokenizer goes with the weights, so that ids of another are not taken for theirs.
 "$work/mlm_microbert/train" --out "$scratch/raw" --export "$scratch/model" >"$scratch/log" 2>&1 ||
     verdict export "$(tail -n 1 "$scratch/log")"
-verdict "exported tokenizer" "$(cmp "$scratch"/{packed,model}/tokenizer.json 2>&1)"
+for file in tokenizer.json tokenizer_hf.json; do
+    verdict "exported $file" "$(cmp "$scratch"/{packed,model}/$file 2>&1)"
+done
 line=$("$work/mlm_microbert/train" --out "$scratch/none" --init-from "$scratch/model" \
     --data $ref/mlm_bert/tokens.safetensors 2>&1)
 verdict "exported weights, other words" \

@@ -22,5 +22,5 @@ return {
     comm = { bucket_mib = 7, overlap = "all" },
     tune = "optional", card = "NVIDIA H200",
     run = { lr = 1 / 3, steps = 7, seed = 9007199254740993, exact = true, data = "a b.safetensors",
-            schedule = "constant" },
+            schedule = "constant", save_every = "5epochs" },
 }
