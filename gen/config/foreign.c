@@ -84,6 +84,8 @@ const char *foreign_say(const Foreign *row)
                           lua_value(field_row[field].type, row->ours, row->value + 1), noted(row));
     case FOREIGN_NONE:
         return text_print("not supported: %s", row->note);
+    case FOREIGN_ALWAYS:
+        return text_print("%s: leave it out", row->note);
     default:
         return row->note;
     }

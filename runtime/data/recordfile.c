@@ -1,4 +1,4 @@
-/* recordfile.c -- maps and validates records of named columns.
+/* recordfile.c -- maps or reads, and validates records of named columns.
  *
  * In:    a file written by gen pack or a program, or a hostile one.  Out: pointers into a private
  *        mapping.
@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static RecordFile *mapped;       /* all that are open, for the signal handler */
 
@@ -33,19 +35,66 @@ static void lost_page(int signal_number, siginfo_t *info, void *context)
     signal(signal_number, SIG_DFL);      /* somebody else's: happens again, and ends us */
 }
 
-/* Maps the first `bytes` of the file. */
+static bool in_memory_;
+
+void recordfile_keep(bool in_memory)
+{
+    in_memory_ = in_memory;
+}
+
+/* Bytes of memory that programs may still take; -1: unknown. */
+static int64_t available(void)
+{
+    long long kib = -1;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && kib < 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lld kB", &kib) != 1)
+            kib = -1;
+    if (f)
+        fclose(f);
+    return kib < 0 ? -1 : kib << 10;
+}
+
+/* The first `bytes` of the file; MAP_FAILED and *error. */
+static void *read_whole(int fd, size_t bytes, char **error)
+{
+    int64_t room = available();
+    if (room >= 0 && bytes > (size_t)room) {
+        *error = format("%zu bytes, and %lld of memory are free: --streaming true reads them as "
+                        "they are wanted", bytes, (long long)room);
+        return MAP_FAILED;
+    }
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (size_t n = 0; at != MAP_FAILED && n < bytes;) {
+        ssize_t k = pread(fd, at + n, bytes - n, (off_t)n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            *error = format("read: %s", k ? strerror(errno) : "it is shorter than its header says");
+            munmap(at, bytes);
+            return MAP_FAILED;
+        }
+        n += (size_t)k;
+    }
+    return at;
+}
+
+/* Maps or reads the first `bytes` of the file. */
 static char *map(RecordFile *f, size_t bytes)
 {
     struct sigaction action = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
     struct stat now;
+    char *error = NULL;
     void *at = fstat(f->st.fd, &now) ? MAP_FAILED
+               : in_memory_          ? read_whole(f->st.fd, bytes, &error)
                                      : mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, f->st.fd, 0);
     if (at == MAP_FAILED)
-        return format("mmap of %zu bytes: %s", bytes, strerror(errno));
+        return error ? error : format("mmap of %zu bytes: %s", bytes, strerror(errno));
     f->map_ = at;
     f->map_bytes_ = bytes;
-    f->device_ = now.st_dev;
-    f->inode_ = now.st_ino;
+    f->device_ = in_memory_ ? 0 : now.st_dev;    /* then the file is none of our business */
+    f->inode_ = in_memory_ ? 0 : now.st_ino;
     sigaction(SIGBUS, &action, NULL);
     f->next_ = mapped;
     mapped = f;

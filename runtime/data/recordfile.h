@@ -11,6 +11,7 @@
 
 #include "runtime/files/safetensors.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,6 +41,9 @@ typedef struct RecordFile {
     struct RecordFile *next_;    /* of all that are open: it stays where it is until the close */
 } RecordFile;
 
+/* Of files that are opened from now on: mapped (at first), or read whole into memory, so that nothing is
+ * read later. */
+void recordfile_keep(bool in_memory);
 /* NULL, or a malloc'ed "FILE: rule: found"; after an error *f needs no close. */
 char *recordfile_open(RecordFile *f, const char *path);
 const Column *recordfile_column(const RecordFile *f, const char *name);    /* NULL: there is none */

@@ -14,6 +14,7 @@ const Foreign foreign_row[] = {
 #define RECIPE(theirs, ours, value, note) { theirs, FOREIGN_RECIPE, ours, value, note },
 #define SAY(theirs, note) { theirs, FOREIGN_SAY, "", "", note },
 #define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
+#define ALWAYS(theirs, value, note) { theirs, FOREIGN_ALWAYS, "", value, note },
 #define WORD(ours, theirs, word)
 #include "runtime/files/foreign.def"
 #undef ALIAS
@@ -21,6 +22,7 @@ const Foreign foreign_row[] = {
 #undef RECIPE
 #undef SAY
 #undef NONE
+#undef ALWAYS
 #undef WORD
 };
 const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
@@ -33,6 +35,7 @@ static const struct {
 #define RECIPE(theirs, ours, value, note)
 #define SAY(theirs, note)
 #define NONE(theirs, note)
+#define ALWAYS(theirs, value, note)
 #define WORD(ours, theirs, word) { ours, theirs, word },
 #include "runtime/files/foreign.def"
 };

@@ -8,13 +8,15 @@
 #include <stddef.h>
 
 /* As the rows of foreign.def say. */
-typedef enum { FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_SAY, FOREIGN_NONE } ForeignKind;
+typedef enum {
+    FOREIGN_ALIAS, FOREIGN_LINE, FOREIGN_RECIPE, FOREIGN_SAY, FOREIGN_NONE, FOREIGN_ALWAYS
+} ForeignKind;
 
 typedef struct {
     const char *name;
     ForeignKind kind;
     const char *ours;            /* ALIAS, LINE: a flag; RECIPE: a field; else "" */
-    const char *value;           /* LINE, RECIPE: to be typed; "=..." whatever value was given */
+    const char *value;           /* LINE, RECIPE: to be typed; "=..." whatever value was given; ALWAYS */
     const char *note;            /* "" or a half sentence */
 } Foreign;
 

@@ -200,6 +200,16 @@ static bool truth(const char *text)
     return text && (names_same(text, "true") || names_same(text, "false"));
 }
 
+/* What always holds: whether that is what is asked for by the word behind it, true where there is none.
+ * Ends the program else. */
+static bool holds(const Foreign *row, const char *name, const char *word)
+{
+    const char *asked = truth(word) ? word : "true";
+    if (!names_same(asked, row->value))
+        die(EXIT_CONFIG, "--%s %s: not supported: %s", name, asked, row->note);
+    return true;
+}
+
 /* The command line being read; by: as which name each flag was given. */
 typedef struct {
     Flags *f;
@@ -245,6 +255,10 @@ static void take(Line *l)
                 "program is generated: gen %s %s=%s", name, l->made, name, given ? given : "...");
         if (!row)
             die_unknown("--", name);
+        if (row->kind == FOREIGN_ALWAYS && holds(row, name, equal ? equal + 1 : next)) {
+            l->i += !equal && truth(next);
+            return;
+        }
         if (row->kind != FOREIGN_ALIAS)
             die_foreign(row, name, given, l->made);
         k = flags_find(row->ours);

@@ -278,6 +278,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     check_flags(f);
     check_made(f);
     workers_start(f->num_workers);
+    recordfile_keep(!f->streaming);
     if (trains)
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)

@@ -164,7 +164,7 @@ refuses "--init-from: is empty" --init-from=
 refuses "x: no flag" x
 refuses "-x: no flag" -x
 DEFAULTS=bad refuses "recipe, run: resume"
-OBJECTIVE=other refuses "--top-p: of programs whose objective is lm|dpo; this one's is other" --top-p 0.5
+OBJECTIVE=other refuses "--top-p: of programs whose objective is lm" --top-p 0.5
 OBJECTIVE=other refuses "--prompt: of programs whose objective is lm" --prompt x
 "$build/flags" --help >"$scratch/f"
 rows=$(grep -c '^FLAG(' runtime/run/flags.def)

@@ -95,6 +95,18 @@ static void hint(const Foreign *row)
     char text[LINE], *name = format("--%s", row->name), *want = format("%s", row->note);
     const char *value = row->value + (*row->value == '=');
     bool kept = *row->value != '=' && strspn(value, "0123456789") > 0;
+    if (row->kind == FOREIGN_ALWAYS) {
+        bool yes = !strcmp(row->value, "true");
+        Flags f, bare;
+        flags_parse(&f, "x", NULL, 5, (char *[]){ "train", name, (char *)(yes ? "true" : "False"), "--lr", "0.5" });
+        if (yes)
+            flags_parse(&bare, "x", NULL, 4, (char *[]){ "train", name, "--lr", "0.5" });
+        must(f.lr == 0.5 && (!yes || bare.lr == 0.5), format("foreign %s: what always holds", name), "%g", f.lr);
+        int code = refused(text, (char *[]){ name, yes ? "false" : "true" }, 2);
+        must(code == EXIT_CONFIG && strstr(text, row->note), format("foreign %s: what never holds", name),
+             "code %d: %s", code, text);
+        return;
+    }
     if (row->kind == FOREIGN_LINE) {
         char *flag = format("%s", row->ours);
         for (char *c = flag; *c; c++)

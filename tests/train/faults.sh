@@ -173,7 +173,7 @@ cached() { verdict "$1" "$([ "$(ls "$scratch/$2/.dataset_cache" | wc -l)" = "$3"
 for program in gpt2_tiny gpt2_tiny.2x2x2; do
     packs $program raw.1 "$scratch/raw"
     said "raw data are packed, $program" raw.1 "^data: $scratch/raw.1/.dataset_cache/[0-9a-f]*/records.safetensors: packed, 2 documents, 7002 tokens"
-    packs $program raw.2 "$scratch/raw.safetensors" --num-workers 2
+    packs $program raw.2 "$scratch/raw.safetensors" --num-workers 2 --streaming false
     compare "raw and packed data, $program" history "$scratch/raw.1" "$scratch/raw.2" 0
     packs $program raw.1 "$scratch/raw" --steps 3
     said "packed once, $program" raw.1 "^data: --data was packed before: $scratch/raw.1/.dataset_cache/"
