@@ -39,8 +39,8 @@ int64_t unmask_share(int64_t n, int64_t steps, int64_t step);
 /* with (n) becomes without + (guidance + 1) (with - without): away from what is said without the
  * prompt. */
 void unmask_guide(float *with, const float *without, int64_t n, double guidance);
-/* The token of a place by its logits (vocab): the one with the largest e^logit / (-ln u)^temperature,
- * u uniform, and how sure it is. */
+/* The token of a place by its logits (vocab): that of the largest e^logit / (-ln u)^temperature, u
+ * uniform, and how sure it is. */
 UnmaskPick unmask_pick(const UnmaskRule *r, const float *logits, int64_t vocab, UnmaskAt at);
 /* The surest k of n picks come first, of equals the one that stood before. */
 void unmask_order(UnmaskPick *pick, int64_t n, int64_t k);

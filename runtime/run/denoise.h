@@ -1,5 +1,5 @@
-/* denoise.h -- hidden tokens of several sequences, by a model that says them all at once: the surest of
- * a block are kept, the others asked for again.
+/* denoise.h -- hidden tokens of several sequences, by a model that says them all at once: the
+ * surest of a block are kept, the others asked for again.
  *
  * Keeps: the same text for the same seed, whatever stands beside it (runtime/data/unmask.h). */
 #ifndef DIECAST_DENOISE_H
@@ -18,8 +18,8 @@ typedef struct {
 
 typedef struct {
     UnmaskRule rule;
-    double guidance;             /* 0: none; else each step asks twice, with and without the prompt */
-    int64_t block, steps;        /* tokens found together, at most Denoiser.block; steps for each block */
+    double guidance;             /* 0: none; else a step asks twice, with and without the prompt */
+    int64_t block, steps;        /* found together, at most Denoiser.block; steps of a block */
 } Denoising;
 
 /* A sequence: tokens hidden by rule.mask are replaced; the others are the prompt. */

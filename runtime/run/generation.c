@@ -64,24 +64,24 @@ void generation_check(const Flags *f, int64_t most)
 Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
                             const char *flag)
 {
-    int64_t length, block, blocks = blocks_of(d->block, f, &length, &block), steps = steps_of(f, blocks, block);
+    int64_t length, block, blocks = blocks_of(d->block, f, &length, &block);
     if (mask < 0)
         mask = tokenizer_mask(t);
     if (mask < 0)
-        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; gen RECIPE "
-            "mdm.mask=ID names it", flag);
+        die(EXIT_CONFIG, "%s: the tokenizer has no token that hides others, such as [MASK]; gen "
+            "RECIPE mdm.mask=ID names it", flag);
     int64_t ids = tokenizer_size(t) < d->vocab ? tokenizer_size(t) : d->vocab;
     const bool random = !strcmp(f->gen_remasking, "random");
     const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,
                              .temperature = f->temperature, .mask = (int32_t)mask,
                              .ids = (int32_t)ids, .seed = (uint64_t)f->seed};
-    return (Generation){{rule, f->guidance, block, steps}, length};
+    return (Generation){{rule, f->guidance, block, steps_of(f, blocks, block)}, length};
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText *text, int64_t from,
-                      int64_t n, size_t *bytes)
+char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText *text,
+                      int64_t from, int64_t n, size_t *bytes)
 {
     int64_t end = g->length ? n : text->n;
     while (end < text->n && !tokenizer_ends(t, text->token[end]))
@@ -106,7 +106,9 @@ static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t,
     text->token = room(text->n, sizeof *ids);
     int64_t hidden = 0;
     for (int64_t i = 0; i < text->n; i++) {
-        int32_t id = i < (int64_t)before ? prefix[i] : i < *n ? ids[i - (int64_t)before] : g->how.rule.mask;
+        int32_t id = i < (int64_t)before ? prefix[i]
+                     : i < *n            ? ids[i - (int64_t)before]
+                                         : g->how.rule.mask;
         if (id < 0 || id >= d->vocab)
             error = format("token %d is beyond the model's %" PRId64, id, d->vocab);
         hidden += id == g->how.rule.mask;
@@ -120,8 +122,8 @@ static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t,
     if (behind && hidden > g->length)
         return format("the text hides tokens itself: want --gen-length 0, which finds these");
     if (text->n > d->places)
-        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary has "
-                      "room for %" PRId64, *n, g->length, d->places);
+        return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary "
+                      "has room for %" PRId64, *n, g->length, d->places);
     return NULL;
 }
 

@@ -34,8 +34,7 @@ def say(name, why):
 LLADA = {"architectures": ["LLaDAModelLM"], "model_type": "llada", "block_type": "llama", "activation_type": "silu",
          "layer_norm_type": "rms", "rope": True, "rope_theta": mdm.THETA, "include_bias": False, "weight_tying": False,
          "d_model": mdm.C, "n_layers": mdm.LAYERS, "n_heads": mdm.HEADS, "n_kv_heads": mdm.HEADS,
-         "mlp_hidden_size": mdm.FFN, "vocab_size": mdm.V, "embedding_size": mdm.V, "mask_token_id": mdm.MASK,
-         "use_cache": False}
+         "mlp_hidden_size": mdm.FFN, "vocab_size": mdm.V, "embedding_size": mdm.V, "mask_token_id": mdm.MASK}
 
 
 def load(case, folder, again):
