@@ -153,7 +153,8 @@ static void option_format(PackOptions *o, const char *name, const char *got)
 
 static void option_unknown(const char *name)
 {
-    static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on", "--chat", "--system", "--stride", "--split", "--eval-share", "--mask-id",
+    static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on",
+                                        "--chat", "--system", "--stride", "--split", "--eval-share", "--mask-id",
                                         "--kind", "--format", "--dataset", "--vocab", "--min-words",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);

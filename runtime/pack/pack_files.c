@@ -490,7 +490,8 @@ static void report_windows(const Work *w, FILE *to)
         fprintf(to, "token %d", windows_first(w->tok));
     if (p->nheld)
         fprintf(to, "; %lld to train on, %lld to validate on: %s %g of %s",
-                (long long)(p->ndocs - p->nheld), (long long)p->nheld, r->held == HELD_TAIL ? "the last" : "any", r->share,
+                (long long)(p->ndocs - p->nheld), (long long)p->nheld,
+                r->held == HELD_TAIL ? "the last" : "any", r->share,
                 r->held == HELD_TAIL ? "each text" : "them");
     fputc('\n', to);
 }

@@ -390,7 +390,7 @@ static const struct {
      "pre_tokenizer: ByteLevel goes with model BPE"},
     {"words' decoder",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"decoder\":{\"type\":\"ByteLevel\"}"),
-     "decoder: want WordPiece, got ByteLevel"},
+     "decoder: want WordPiece or Fuse, got ByteLevel"},
     {"a token that normalises to nothing",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"StripAccents\"},"
            "\"added_tokens\":[{\"id\":1,\"content\":\"\\u0301\",\"normalized\":true}]"),
