@@ -486,6 +486,7 @@ Config *config_fill(Rval *recipe, const char *path)
     fill_run(c, recipe);
     sort_run(c);
     err_flush();
+    was_read[F_batch_global] = true;     /* by config_derive() alone */
     config_derive(c);
     c->hash = config_hash(c);
     return c;

@@ -43,7 +43,7 @@ static const char *base_name(const char *path)
 /* batch.global = batch.micro * batch.accum * gpus: what the recipe leaves out, or has to agree. */
 static void derive_micro(Config *c)
 {
-    int64_t global = config_int(c, F_batch_global), accum = c->v[F_batch_accum].i, ranks = c->v[F_gpus].i,
+    int64_t global = c->v[F_batch_global].i, accum = c->v[F_batch_accum].i, ranks = c->v[F_gpus].i,
             each = accum * ranks;
     if (!global)
         return;

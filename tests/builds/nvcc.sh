@@ -14,7 +14,8 @@ export CCACHE_SLOPPINESS=locale
 if [ -n "$nvcc" ]; then
     CC="'$PWD/tests/cc'" verify recipes/h200x1_tiny.lua
     # one that links NCCL; what is for the host in haste: `make matrix` and `make soak` build every recipe as users do
-    CC="'$PWD/tests/cc'" NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh recipes/a100x4_lora.lua >"$T/out" 2>&1
+    CC="'$PWD/tests/cc'" NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh \
+        recipes/a100x4_lora.lua >"$T/out" 2>&1
     code=$?
     sed 's/^/# /' "$T/out"
     check matrix "0" "$code$(grep -c 'not generated' "$T/out" | grep -v '^0$')"

@@ -281,14 +281,16 @@ for kind in gpt2 llama bert qwen2; do
     expect "save-$kind" 0 '^saved' $kind resave $model "$scratch/m"
     # The recorded file was written by Hugging Face: the same tensors must give the same bytes.
     verdict "save-$kind-bytes" "$(cmp $model/model.safetensors "$scratch/m/model.safetensors" 2>&1)"
-    [ $kind = bert ] || verdict "save-$kind-extras" "$(cmp $model/generation_config.json "$scratch/m/generation_config.json" 2>&1)"
+    [ $kind = bert ] ||
+        verdict "save-$kind-extras" "$(cmp $model/generation_config.json "$scratch/m/generation_config.json" 2>&1)"
     expect "save-$kind-loads" 0 '^loaded' $kind load "$scratch/m"
     # Patched: only the keys of the other generation may be new, none may change or go.
     verdict "save-$kind-config" "$(diff $model/config.json "$scratch/m/config.json" | grep '^<')"
     new_keys=$(diff $model/config.json "$scratch/m/config.json" |
         sed -n 's/^>   "\([a-z_]*\)".*/\1/p' | sort | tr '\n' ' ')
     case $new_keys in
-        'torch_dtype ' | 'dtype rope_parameters ' | 'rope_scaling rope_theta torch_dtype ' | 'dtype torch_dtype ') ok "save-$kind-keys" ;;
+        'torch_dtype ' | 'dtype rope_parameters ' | 'rope_scaling rope_theta torch_dtype ' | \
+            'dtype torch_dtype ') ok "save-$kind-keys" ;;
         *) not_ok "save-$kind-keys" "new keys: $new_keys" ;;
     esac
     rm -rf "$scratch/s"
@@ -334,7 +336,8 @@ changed tied-head-gpt2 0 '^loaded' gpt2 head-gpt2
 for what in pooler pooler-plain sentences position-ids decoder decoder-bias; do
     changed bert-$what 0 '^loaded' bert $what
 done
-changed bert-decoder-differs 83 'decoder.weight differs from bert.embeddings.word_embeddings.weight' bert decoder-differs
+changed bert-decoder-differs 83 'decoder.weight differs from bert.embeddings.word_embeddings.weight' bert \
+    decoder-differs
 changed bert-gamma-elsewhere 83 '1 unexpected tensors: bert.encoder.gamma' bert gamma-elsewhere
 for dtype in f64 f16 bf16; do changed dtype-$dtype 0 '^loaded' gpt2 $dtype; done
 changed bf16-into-fp16 83 'BF16, which fp16 cannot hold' llama-f16 bf16
@@ -389,9 +392,11 @@ edited config-act 83 'activation_function is "gelu"' gpt2 's/gelu_new/gelu/'
 edited config-bert 83 'type_vocab_size is 1, this .*; position_embedding_type is "relative_key", this' bert \
     's/"type_vocab_size": 2/"type_vocab_size": 1, "position_embedding_type": "relative_key"/'
 edited config-bert-dropout 0 '^loaded' bert 's/"hidden_dropout_prob": 0.0/"hidden_dropout_prob": 0.1/'
-edited config-bert-untied 83 'tie_word_embeddings is false' bert 's/"tie_word_embeddings": true/"tie_word_embeddings": false/'
+edited config-bert-untied 83 'tie_word_embeddings is false' bert \
+    's/"tie_word_embeddings": true/"tie_word_embeddings": false/'
 for other in roberta:RoBERTa distilbert:DistilBERT albert:ALBERT electra:ELECTRA; do
-    edited "config-${other%:*}" 83 "model_type is ${other%:*}, this binary was built for bert: no recipe makes ${other#*:}" \
+    edited "config-${other%:*}" 83 \
+        "model_type is ${other%:*}, this binary was built for bert: no recipe makes ${other#*:}" \
         bert "s/\"model_type\": \"bert\"/\"model_type\": \"${other%:*}\"/"
 done
 edited config-twice 88 'config.json' llama 's/"rms_norm_eps"/"vocab_size": 257, "rms_norm_eps"/'

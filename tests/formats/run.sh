@@ -12,8 +12,10 @@ export ASAN_OPTIONS=detect_leaks=0
 # clang's sanitizer also sees sums with NULL
 packcc=${CC:-gcc}
 command -v clang > /dev/null && packcc=clang
-${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/data/tokenfile.c runtime/data/recordfile.c -lcjson -lm &&
-$packcc $flags -o $work/pack tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c gen/util.c $readers runtime/data/recordfile.c \
+${CC:-gcc} $flags -fopenmp -o $work/test tests/formats/main.c $readers runtime/data/tokenfile.c \
+    runtime/data/recordfile.c -lcjson -lm &&
+$packcc $flags -o $work/pack tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c gen/util.c $readers \
+    runtime/data/recordfile.c \
     runtime/files/sha256.c $(sources runtime tokenizer* bpe tokens wordpiece words chars) \
     -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread ||
     { echo "not ok build: see above"; exit 1; }
@@ -75,10 +77,12 @@ cp $scratch/t.st $scratch/flipped.st        # 97 becomes 96, which is an id, too
 at=$(($(stat -c %s $scratch/flipped.st) - 28))
 printf '\140' | dd of=$scratch/flipped.st bs=1 seek=$at conv=notrunc status=none
 $work/test dump $scratch/flipped.st > $scratch/log 2>&1
-verdict "a byte that is another" "$(grep -q 'flipped.st: tensor tokens: its checksum is .*, it was packed with' $scratch/log || cat $scratch/log)"
+verdict "a byte that is another" "$(grep -q 'flipped.st: tensor tokens: its checksum is .*, it was packed with' \
+    $scratch/log || cat $scratch/log)"
 sed 's/\(crc32c":"tokens:\)./\1x/' $scratch/t.st > $scratch/flipped.st
 $work/test dump $scratch/flipped.st > $scratch/log 2>&1
-verdict "a checksum that is none" "$(grep -q 'metadata crc32c: want NAME:0123abcd, got "tokens:x' $scratch/log || cat $scratch/log)"
+verdict "a checksum that is none" "$(grep -q 'metadata crc32c: want NAME:0123abcd, got "tokens:x' $scratch/log ||
+    cat $scratch/log)"
 sum=$(cat $scratch/a.txt $scratch/b.txt | sha256sum | cut -d' ' -f1)
 verdict "sha256 of the source" "$(grep -aq "\"sha256\":\"$sum\"" $scratch/t.st || echo differs)"
 for k in $(seq 9000); do echo "Line $k of the file;  it's  éé 東京 $((k * k)).
@@ -220,7 +224,8 @@ END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
 $pack --show 9 -o $scratch/pairs.st --max-length 8 $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: rows as they are written" "$(diff $scratch/log $scratch/pairs.expected)"
-verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"identical":"1"' '"lengths":"prompts 2 to 8' \
+verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"identical":"1"' \
+    '"lengths":"prompts 2 to 8' \
     '"kind":"pairs"'; do grep -aqF "$key" $scratch/pairs.st || echo no $key; done)"
 $pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 $pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
@@ -228,7 +233,8 @@ verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
 bos='<|begin_of_text|>'
 printf '{"prompt":"a","chosen":" b","rejected":" c"}\n' > $scratch/a.jsonl
 printf '{"prompt":"%sa","chosen":" b","rejected":" c"}\n' "$bos" > $scratch/b.jsonl
-same "one begin-of-text token" "--tokenizer $(tokenizer llama3) $scratch/a.jsonl" "--tokenizer $(tokenizer llama3) $scratch/b.jsonl"
+same "one begin-of-text token" "--tokenizer $(tokenizer llama3) $scratch/a.jsonl" \
+    "--tokenizer $(tokenizer llama3) $scratch/b.jsonl"
 
 # Characters: the vocabulary is that of the data, its file is a tokenizer like others; one more is refused.
 mkdir $scratch/char
@@ -237,43 +243,53 @@ printf 'oh, hello' > $scratch/char/b.txt
 $pack -o $scratch/char/1.st --tokenizer char $scratch/char/a.txt > $scratch/log 2>&1
 verdict "char: ids by code point" "$($work/test dump $scratch/char/1.st | diff - <(
     echo '1* 7* 6* 8* 8* 9* 3* 11* 9* 10* 8* 5* 4* 12* 3* 2*'))"
-verdict "char: the summary" "$(grep -qF '4 special tokens and 10 of 10 characters; for gen: model.vocab=14' $scratch/log ||
+verdict "char: the summary" "$(grep -qF '4 special tokens and 10 of 10 characters; for gen: model.vocab=14' \
+    $scratch/log ||
     cat $scratch/log)"
 $pack -o $scratch/char/2.st --tokenizer $scratch/char/tokenizer.json $scratch/char/a.txt > $scratch/log 2>&1
-verdict "char: its tokenizer.json" "$(cmp <($work/test dump $scratch/char/1.st) <($work/test dump $scratch/char/2.st) 2>&1)"
+verdict "char: its tokenizer.json" \
+    "$(cmp <($work/test dump $scratch/char/1.st) <($work/test dump $scratch/char/2.st) 2>&1)"
 $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/b.txt > $scratch/log 2>&1
-verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no token' $scratch/log || cat $scratch/log)"
+verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no token' $scratch/log ||
+    cat $scratch/log)"
 $pack -o $scratch/char/3.st --tokenizer char $scratch/char/b.txt > $scratch/log 2>&1
-verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json is there already, with another' $scratch/log || cat $scratch/log)"
+verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json is there already, with another' \
+    $scratch/log || cat $scratch/log)"
 printf '{"text":"ab"}\n{"text":"ba[EOS]"}\n' > $scratch/rows.jsonl
 mkdir $scratch/char/rows
 $pack -o $scratch/char/rows/1.st --tokenizer char $scratch/rows.jsonl > $scratch/log 2>&1
-verdict "char: rows of JSON" "$($work/test dump $scratch/char/rows/1.st | diff - <(printf '1* 3* 4* 2*\n1* 4* 3* 2*\n'))"
+verdict "char: rows of JSON" "$($work/test dump $scratch/char/rows/1.st |
+    diff - <(printf '1* 3* 4* 2*\n1* 4* 3* 2*\n'))"
 
 # Windows: each begins a stride behind the one before, the last ends with the text; some are held back.
 windows() {                     # name, text, options, rows
     rm -rf $scratch/win
     mkdir $scratch/win
     printf "$2" > $scratch/win/a.txt
-    $pack -o $scratch/win/w.st --format windows --tokenizer char --max-length 4 $3 $scratch/win/a.txt > $scratch/log 2>&1
-    verdict "windows: $1" "$($work/test dump $scratch/win/w.st 2>&1 | tr -d '*' | diff - <(printf "$4"); grep ^gen: $scratch/log)"
+    $pack -o $scratch/win/w.st --format windows --tokenizer char --max-length 4 $3 $scratch/win/a.txt \
+        > $scratch/log 2>&1
+    verdict "windows: $1" "$($work/test dump $scratch/win/w.st 2>&1 | tr -d '*' |
+        diff - <(printf "$4"); grep ^gen: $scratch/log)"
 }
 windows "the last one fits" abcdefgh "" '1 3 4 5\n1 5 6 7\n1 7 8 9\n'
 windows "the last one overlaps more" abcdefghi "" '1 3 4 5\n1 5 6 7\n1 7 8 9\n1 8 9 10\n'
 windows "as long as one" abcd "" '1 3 4 5\n'
 windows "shorter than one" ab "" '1 3 4\n'
 windows "--stride" abcdefgh "--stride 4" '1 3 4 5\n1 7 8 9\n'
-windows "of the end of the text" 'abcdefgh\xc3\xa9\xc3\xa9' "--split tail --eval-share 0.4" '1 3 4 5\n1 5 6 7\n1 9 10 11\n'
+windows "of the end of the text" 'abcdefgh\xc3\xa9\xc3\xa9' "--split tail --eval-share 0.4" \
+    '1 3 4 5\n1 5 6 7\n1 9 10 11\n'
 verdict "windows: what the file says" "$(grep -aqF '"train":"2"' $scratch/win/w.st || echo no train
     grep -qF '2 to train on, 1 to validate on: the last 0.4 of each text' $scratch/log || cat $scratch/log)"
 for how in tail random; do
     for n in 1 3; do
-        $pack -o $scratch/n$n.st --threads $n --format windows --max-length 4096 --split $how --tokenizer $(tokenizer gpt2) \
+        $pack -o $scratch/n$n.st --threads $n --format windows --max-length 4096 --split $how --tokenizer \
+            $(tokenizer gpt2) \
             $scratch/bigger.txt $scratch/big.txt > $scratch/log 2>&1
     done
     verdict "windows: threads do not show: $how" "$(cmp $scratch/n1.st $scratch/n3.st 2>&1)"
 done
-$pack -o $scratch/n1.st --format windows --max-length 4096 --tokenizer $(tokenizer gpt2) $scratch/bigger.txt $scratch/big.txt > $scratch/log
+$pack -o $scratch/n1.st --format windows --max-length 4096 --tokenizer $(tokenizer gpt2) $scratch/bigger.txt \
+    $scratch/big.txt > $scratch/log
 verdict "windows: random ones are the same, in another order" \
     "$(cmp <($work/test dump $scratch/n1.st | sort) <($work/test dump $scratch/n3.st | sort) 2>&1)"
 
@@ -283,13 +299,20 @@ arrays=$scratch/arrays
 rm -rf $scratch/win
 mkdir $scratch/win
 $pack --prepare $arrays --tokenizer char --max-length 4 --eval-share 0.4 $scratch/a.txt > $scratch/log 2>&1
-verdict "arrays: the summary" "$(grep -qF "4 to train on, 3 to validate on: the last 0.4" $scratch/log || cat $scratch/log)"
-verdict "arrays: the folder" "$(ls $arrays | tr '\n' ' ' | diff - <(printf 'metadata.json tokenizer.json tokenizer_config.json train_data.npy val_data.npy ')
-    tr -d ' \n' < $arrays/metadata.json | diff - <(printf '{"bos_token":1,"eos_token":2,"mask_token":19,"pad_token":0,"sequence_length":4,"total_tokens":16,"train_samples":4,"val_samples":3,"vocab_size":20}'))"
-verdict "arrays: an array" "$(head -c 128 $arrays/train_data.npy | tr -d '\0' | grep -aqF "{'descr': '<i8', 'fortran_order': False, 'shape': (4, 4), }" || echo header
-    tail -c +129 $arrays/train_data.npy | od -An -w32 -tu8 | head -2 | tr -s ' ' | diff - <(printf ' 1 4 5 6\n 1 6 7 8\n'))"
+verdict "arrays: the summary" "$(grep -qF "4 to train on, 3 to validate on: the last 0.4" $scratch/log ||
+    cat $scratch/log)"
+verdict "arrays: the folder" "$(ls $arrays | tr '\n' ' ' |
+    diff - <(printf 'metadata.json tokenizer.json tokenizer_config.json train_data.npy val_data.npy ')
+    tr -d ' \n' < $arrays/metadata.json |
+        diff - <(printf \
+        '{"bos_token":1,"eos_token":2,"mask_token":19,"pad_token":0,"sequence_length":4,"total_tokens":16,"train_samples":4,"val_samples":3,"vocab_size":20}'))"
+verdict "arrays: an array" "$(head -c 128 $arrays/train_data.npy | tr -d '\0' |
+    grep -aqF "{'descr': '<i8', 'fortran_order': False, 'shape': (4, 4), }" || echo header
+    tail -c +129 $arrays/train_data.npy | od -An -w32 -tu8 | head -2 | tr -s ' ' |
+        diff - <(printf ' 1 4 5 6\n 1 6 7 8\n'))"
 $pack -o $scratch/1.st $arrays > $scratch/log 2>&1
-$pack -o $scratch/win/w.st --format windows --split tail --tokenizer char --max-length 4 --eval-share 0.4 $scratch/a.txt > $scratch/log
+$pack -o $scratch/win/w.st --format windows --split tail --tokenizer char --max-length 4 --eval-share 0.4 \
+    $scratch/a.txt > $scratch/log
 verdict "arrays: read as the windows" "$(cmp <($work/test dump $scratch/1.st) <($work/test dump $scratch/win/w.st) 2>&1
     grep -aqF '"train":"4"' $scratch/1.st || echo no train)"
 bad_arrays() {                  # name, file, sed's line, pattern
@@ -297,7 +320,8 @@ bad_arrays() {                  # name, file, sed's line, pattern
     cp -r $arrays $scratch/bad
     LC_ALL=C sed -i "$3" $scratch/bad/$2
     $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
-    verdict "arrays: $1" "$([ ! -e $scratch/out.st ] && grep -qe "gen: .*bad/$2: $4" $scratch/log || head -c 300 $scratch/log)"
+    verdict "arrays: $1" "$([ ! -e $scratch/out.st ] && grep -qe "gen: .*bad/$2: $4" $scratch/log ||
+        head -c 300 $scratch/log)"
     rm -f $scratch/out.st
 }
 bad_arrays "int32" train_data.npy "s/<i8/<i4/" "dtype '<i4', want int64"
@@ -307,23 +331,30 @@ bad_arrays "fewer bytes than its shape" train_data.npy "s/(4, 4)/(6, 4)/" "256 b
 bad_arrays "no array" val_data.npy "s/NUMPY/NUMPO/" "no array of NumPy"
 bad_arrays "other lengths" val_data.npy "s/(3, 4)/(4, 3)/" "rows of 3 tokens, those of train_data.npy have 4"
 bad_arrays "an id beyond the vocabulary" train_data.npy '$s/.$/\x99/' "row 3, place 3: id -[0-9]*, want 0 to 19"
-bad_arrays "metadata of another length" metadata.json 's/"sequence_length": 4/"sequence_length": 5/' "sequence_length: 5, the arrays have 4"
-bad_arrays "metadata of more rows" metadata.json 's/"train_samples": 4/"train_samples": 9/' "train_samples: 9, the arrays have 4"
-bad_arrays "metadata of other tokens" metadata.json 's/"total_tokens": 16/"total_tokens": 21/' "total_tokens: 21, the arrays have 16"
-bad_arrays "metadata without a key" metadata.json '/vocab_size/d; s/"val_samples": 3,/"val_samples": 3/' "vocab_size: want an integer"
-bad_arrays "a mask beyond the vocabulary" metadata.json 's/"mask_token": 19/"mask_token": 20/' "mask_token: want an integer from 0 to 19"
+bad_arrays "metadata of another length" metadata.json 's/"sequence_length": 4/"sequence_length": 5/' \
+    "sequence_length: 5, the arrays have 4"
+bad_arrays "metadata of more rows" metadata.json 's/"train_samples": 4/"train_samples": 9/' \
+    "train_samples: 9, the arrays have 4"
+bad_arrays "metadata of other tokens" metadata.json 's/"total_tokens": 16/"total_tokens": 21/' \
+    "total_tokens: 21, the arrays have 16"
+bad_arrays "metadata without a key" metadata.json '/vocab_size/d; s/"val_samples": 3,/"val_samples": 3/' \
+    "vocab_size: want an integer"
+bad_arrays "a mask beyond the vocabulary" metadata.json 's/"mask_token": 19/"mask_token": 20/' \
+    "mask_token: want an integer from 0 to 19"
 rm -rf $scratch/bad
 cp -r $arrays $scratch/bad
 sed -i 's/"mask_token": 19/"mask_token": 6/' $scratch/bad/metadata.json
 $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
-verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, place 3: id 6, which hides others' $scratch/log || cat $scratch/log)"
+verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, place 3: id 6, which hides others' \
+    $scratch/log || cat $scratch/log)"
 rm $scratch/bad/val_data.npy
 $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
 verdict "arrays: one is missing" "$(grep -q 'bad/val_data.npy: No such file' $scratch/log || cat $scratch/log)"
 $pack --prepare $arrays --tokenizer char --max-length 4 $scratch/a.txt > $scratch/log 2>&1
 verdict "arrays: into a folder that has some" "$(grep -q 'has arrays of ids already' $scratch/log || cat $scratch/log)"
 $pack --prepare $scratch/nothing --tokenizer char --max-length 40 $scratch/a.txt > $scratch/log 2>&1
-verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens, the arrays want 40' $scratch/log || cat $scratch/log
+verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens, the arrays want 40' $scratch/log ||
+    cat $scratch/log
     [ ! -e $scratch/nothing/train_data.npy ] || echo left)"
 
 # Answers in which tokens are hidden: the same rows as for prediction, but for what they say of targets.
@@ -333,7 +364,8 @@ verdict "answers: as they are without a chat format" "$($work/test dump $scratch
     printf '50 43 50 63 32* 52* 256*\n97 98* 256*\n'); grep -aqF '"targets":"own"' $scratch/1.st || cat $scratch/log)"
 printf '{"prompt":"2+2?","response":" 4"}\n' > $scratch/answers.jsonl
 printf '{"messages":[{"role":"user","content":"2+2?"},{"role":"assistant","content":" 4"}]}\n' > $scratch/turns.jsonl
-same "answers: turns where there is a chat format" "$qwen --format answers $scratch/turns.jsonl" "$qwen --format answers $scratch/answers.jsonl"
+same "answers: turns where there is a chat format" "$qwen --format answers $scratch/turns.jsonl" \
+    "$qwen --format answers $scratch/answers.jsonl"
 same "answers: as messages" "$qwen $scratch/turns.jsonl" "$qwen --format answers $scratch/turns.jsonl"
 
 # The chat_template in the tokenizer's folder decides; what is not known is refused, not ignored.
@@ -378,7 +410,8 @@ sed 's/<|begin_of_text|>/<|startoftext|>/g' $(tokenizer llama3) > $scratch/llada
 printf '{"bos_token":"<|startoftext|>","eos_token":"<|eot_id|>"}' > $scratch/llada/tokenizer_config.json
 same "chat format: LLaDA's begin of text" "--tokenizer $(tokenizer llama3) $scratch/turns.jsonl" \
     "--tokenizer $scratch/llada/tokenizer.json $scratch/turns.jsonl"
-verdict "chat format: LLaDA, by its tokens" "$(grep -q '^chat format: llada, by the tokenizer.s added tokens' $scratch/log ||
+verdict "chat format: LLaDA, by its tokens" "$(grep -q '^chat format: llada, by the tokenizer.s added tokens' \
+    $scratch/log ||
     cat $scratch/log)"
 template "--chat for other tokens" '' '' \
     'llama-3 wants the added tokens <|begin_of_text|>, <|start_header_id|> and <|eot_id|>' '--chat llama-3'
@@ -424,19 +457,23 @@ refuse "windows of rows without a text" '{"txt":"a"}' "--format windows" 'x.json
 refuse "windows with what hides a token" '{"text":"a[MASK]"}' "--format windows --tokenizer char" \
     'x.jsonl:1: the text has the token that hides others'
 refuse "the tail of rows" "$good" "--format windows --split tail" '--split tail is of texts'
-refuse "too few windows to divide" "$good" "--format windows --split random" '1 windows, of which a share of 0.1 leaves 1'
+refuse "too few windows to divide" "$good" "--format windows --split random" \
+    '1 windows, of which a share of 0.1 leaves 1'
 refuse "--split of other formats" "$good" "--split tail" '--split is for the format windows'
 refuse "--stride of other formats" "$good" "--stride 5" '--stride is for the format windows'
 refuse "--eval-share without --split" "$good" "--format windows --eval-share 0.5" '--eval-share wants --split'
-refuse "--eval-share of all" "$good" "--format windows --split tail --eval-share 1" 'want a number between 0 and 1, got 1'
+refuse "--eval-share of all" "$good" "--format windows --split tail --eval-share 1" \
+    'want a number between 0 and 1, got 1'
 refuse "a stride beyond a window" "$good" "--format windows --max-length 4 --stride 5" 'leaves out what is between'
 refuse "char for messages" '{"messages":[{"role":"user","content":"a"}]}' "--tokenizer char" \
     'a vocabulary of char has no chat tokens'
 refuse "char for words" "$good" "--tokenizer char --format corpus" 'want --tokenizer words'
 refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: want a string'
 refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: want a string'
-refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" 'want one prompt, got question and prompt'
-refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" 'x.jsonl:1: messages want a tokenizer'
+refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" \
+    'want one prompt, got question and prompt'
+refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" \
+    'x.jsonl:1: messages want a tokenizer'
 refuse "pairs with a question that is none" "{\"question\":[],$pair}" "$qwen" 'question: want a string'
 refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
     'rejected: want a list of {"role", "content"}'
@@ -544,7 +581,8 @@ verdict "corpus: other keys, lines of text, a small vocabulary" \
     "$($work/test dump $words/other/c.st 2>&1 | diff - <(printf '%s\n' '1 6* 3* 3* 3* 3* 2' \
     '1 5* 3* 3* 5* 3* 7* 3* 3* 2' '1 3* 3* 6* 3* 2' '1 5* 3* 3* 3* 5* 3* 2' '1 6* 4 7* 5* 3* 2' \
     '1 3* 7* 5* 3* 7* 3* 2' '1 6* 3* 3* 6* 3* 7* 3* 2')
-    grep -q '2 with too few words, 2 empty, 1 not UTF-8;' $scratch/log && grep -q 'model.vocab=8, or 24 for all$' $scratch/log ||
+    grep -q '2 with too few words, 2 empty, 1 not UTF-8;' $scratch/log &&
+        grep -q 'model.vocab=8, or 24 for all$' $scratch/log ||
         cat $scratch/log)"
 cp $words/tokenizer.json $words/keep.json
 $pack -o $words/d.st --tokenizer words --format corpus $words/in/c.txt > $scratch/log 2>&1

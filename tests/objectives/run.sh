@@ -106,7 +106,8 @@ found() { (cd "$scratch/$1" && echo checkpoint-*); }
 verdict "a checkpoint an epoch" "$([ "$(found epochs)" = "checkpoint-10 checkpoint-3 checkpoint-6 checkpoint-9" ] ||
     found epochs)"
 means=$(awk '$1 == "\"loss\":" { loss = $2 + 0 }
-    $1 == "\"targets\":" { sum += loss * $2; n += $2; if (++step % 3 == 0) { printf "%.9g\n", sum / n; sum = n = 0 } }' $ref/expect.json)
+    $1 == "\"targets\":" { sum += loss * $2; n += $2
+        if (++step % 3 == 0) { printf "%.9g\n", sum / n; sum = n = 0 } }' $ref/expect.json)
 evals=$(awk -F '[:,]' '/^{"eval_loss"/ { print $2 }' "$scratch/epochs/history.jsonl" | sed -n 2,4p)
 paste -d ' ' <(seq 3) <(seq 3 3 9) <(echo "$means") <(echo "$evals") >"$scratch/means"
 verdict "epochs: means" "$(paste -d ' ' "$scratch/means" "$scratch/epochs/regression/epochs" | awk '
@@ -126,9 +127,12 @@ verdict "a finished run" "$(grep -q 'nothing to do: step 10 of 10' "$scratch/onc
 log=$(cd "$scratch/epochs" && ls logs)
 verdict "a dated log" "$([[ $log =~ ^regression_training_20[0-9]{6}_[0-9]{6}\.log$ ]] || echo "$log"
     sed '1s/.*: //; s/^....-..-.. ..:..:..  //' "$scratch/epochs/logs/$log" | sed 1d | diff - "$scratch/epochs.log"
-    head -n 1 "$scratch/epochs/logs/$log" | grep -q '^....-..-.. ..:..:..  ---- regression, process [0-9]*: .*/train --data ' ||
+    head -n 1 "$scratch/epochs/logs/$log" |
+        grep -q '^....-..-.. ..:..:..  ---- regression, process [0-9]*: .*/train --data ' ||
         head -n 1 "$scratch/epochs/logs/$log")"
-verdict "what is in OUT" "$(grep -qxF "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, epochs/, history.jsonl, logs/$log, regression/" \
+verdict "what is in OUT" \
+    "$(grep -qxF \
+    "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, epochs/, history.jsonl, logs/$log, regression/" \
     "$scratch/epochs.log" || grep '^in ' "$scratch/epochs.log")"
 # other flags: it is no run that could stand for this one; a new one, and nothing is lost
 fit one once --lr 0.1
@@ -139,8 +143,10 @@ echo mine >"$scratch/once/notes"
 for n in 1 2; do
     before=$(cd "$scratch/once" && find . -type f ! -path './aside-*' ! -name notes | LC_ALL=C sort | xargs cksum)
     fitted one once --eval-every epoch --lr 0.1 --force
-    verdict "--force $n" "$(cd "$scratch/once/aside-$n" && find . -type f | LC_ALL=C sort | xargs cksum | diff - <(echo "$before")
-        grep -qx -e "--force: what earlier runs had left in $scratch/once is in $scratch/once/aside-$n now" "$scratch/once.log" ||
+    verdict "--force $n" "$(cd "$scratch/once/aside-$n" && find . -type f | LC_ALL=C sort | xargs cksum |
+        diff - <(echo "$before")
+        grep -qx -e "--force: what earlier runs had left in $scratch/once is in $scratch/once/aside-$n now" \
+            "$scratch/once.log" ||
             head -n 3 "$scratch/once.log"
         grep -q 'resumed' "$scratch/once.log" && echo "it went on"
         [ -f "$scratch/once/notes" ] || echo "not ours, but moved"
@@ -149,9 +155,11 @@ done
 for words in "--force --resume last" "--force --eval-only"; do
     # shellcheck disable=SC2086
     fit one once $words
-    verdict "$words" "$([ $? = 80 ] || echo "exit $?"; grep -q '^rank 0 .*--force' "$scratch/once.log" || cat "$scratch/once.log")"
+    verdict "$words" "$([ $? = 80 ] || echo "exit $?"; grep -q '^rank 0 .*--force' "$scratch/once.log" ||
+        cat "$scratch/once.log")"
 done
-verdict "a dry run moves nothing" "$(fitted one once --dry-run --force; [ ! -e "$scratch/once/aside-3" ] || echo "aside-3")"
+verdict "a dry run moves nothing" "$(fitted one once --dry-run --force; [ ! -e "$scratch/once/aside-3" ] ||
+    echo "aside-3")"
 TORCHELASTIC_RESTART_COUNT=1 fitted one once --lr 0.1 --force
 verdict "a restart of --force goes on" "$(grep -q 'restart 1: --force was of the first start' "$scratch/once.log" &&
     grep -q 'nothing to do' "$scratch/once.log" || tail -n 3 "$scratch/once.log")"
@@ -160,23 +168,28 @@ cp -r "$scratch/epochs" "$scratch/once"
 # --resume PATH: here, else in OUT
 fit one once --resume checkpoint-7
 verdict "--resume of no folder" "$([ $? = 89 ] || echo "exit $?"
-    grep -q -- "--resume checkpoint-7: no such folder here, nor in $scratch/once" "$scratch/once.log" || tail -n 1 "$scratch/once.log")"
+    grep -q -- "--resume checkpoint-7: no such folder here, nor in $scratch/once" "$scratch/once.log" ||
+        tail -n 1 "$scratch/once.log")"
 fitted one once --resume checkpoint-9/
-verdict "--resume of a folder in OUT" "$(grep -qx "resumed from $scratch/once/checkpoint-9" "$scratch/once.log" || tail -n 3 "$scratch/once.log"
+verdict "--resume of a folder in OUT" "$(grep -qx "resumed from $scratch/once/checkpoint-9" "$scratch/once.log" ||
+    tail -n 3 "$scratch/once.log"
     cmp "$scratch"/{once,epochs}/checkpoint-10/model.safetensors 2>&1)"
 rm -rf "$scratch"/once/checkpoint-{10,9}
-{ DIECAST_FAULT=kill9:rank=0:step=8 fit one once --eval-every epoch --save-every 4; } 2>/dev/null && verdict killed "it was not"
+{ DIECAST_FAULT=kill9:rank=0:step=8 fit one once --eval-every epoch --save-every 4; } 2>/dev/null &&
+    verdict killed "it was not"
 fitted one once --eval-every epoch --save-every 4
 verdict "epochs, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/once.log" || tail -n 3 "$scratch/once.log"
     cmp "$scratch"/{epochs,once}/regression/epochs 2>&1
-    for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" || echo "no $word"; done)"
+    for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" ||
+        echo "no $word"; done)"
 
 # Checkpoints under names of their own: the same bytes, of whole epochs and of the best; a table beside each. No limit
 # removes them; --resume takes them; what a killed program did not name is named at the next start.
 rm -rf "$scratch/once"
 fitted one once --eval-every epoch --save-every epoch --save-total-limit 2 --stop-loss 0.0001
 verdict "names of checkpoints" "$(cd "$scratch/once" && [ "$(echo checkpoint-* epochs/*)" = \
-    "checkpoint-10 checkpoint-9 epochs/best_10 epochs/best_10.csv epochs/epoch_3 epochs/epoch_3.csv epochs/epoch_6 epochs/epoch_6.csv epochs/epoch_9 epochs/epoch_9.csv" ] ||
+    "checkpoint-10 checkpoint-9 epochs/best_10 epochs/best_10.csv epochs/epoch_3 epochs/epoch_3.csv \
+epochs/epoch_6 epochs/epoch_6.csv epochs/epoch_9 epochs/epoch_9.csv" ] ||
         echo checkpoint-* epochs/*
     [ "$(stat -c %h checkpoint-9/model.safetensors)" = 2 ] || echo "no links"
     for step in 3 6; do
@@ -185,36 +198,44 @@ verdict "names of checkpoints" "$(cd "$scratch/once" && [ "$(echo checkpoint-* e
 verdict "a table of the course" "$(cut -d, -f3- "$scratch/once/epochs/best_10.csv" | sed 1d | awk -F, '
         function near(a, b) { a = a / b - 1; return a * a < 1e-12 }
         FILENAME == "-" && NF == 2 { row[++n] = $0; next }
-        FILENAME != "-" { split(row[FNR + 1], x, ","); if (!near(x[1], $3) || !near(x[2], $4)) print FNR ": " row[FNR + 1] }
+        FILENAME != "-" { split(row[FNR + 1], x, ",")
+            if (!near(x[1], $3) || !near(x[2], $4)) print FNR ": " row[FNR + 1] }
         END { if (n != 5) print n " rows" }' - FS=' ' "$scratch/epochs/regression/epochs"
     [ "$(cut -d, -f1,2 "$scratch/once/epochs/best_10.csv" | paste -sd ' ')" = \
         "epoch,step 0,0 1,3 2,6 3,9 3.33333333,10" ] || cut -d, -f1,2 "$scratch/once/epochs/best_10.csv"
-    head -n 1 "$scratch/once/epochs/best_10.csv" | grep -qx 'epoch,step,loss,eval_loss' || head -n 1 "$scratch/once/epochs/best_10.csv")"
+    head -n 1 "$scratch/once/epochs/best_10.csv" | grep -qx 'epoch,step,loss,eval_loss' ||
+        head -n 1 "$scratch/once/epochs/best_10.csv")"
 rm -rf "$scratch/once"/epochs/{epoch_9,best_10}
 fitted one once --eval-every epoch --save-every epoch --save-total-limit 2 --resume checkpoint-9
-verdict "a name that was missing" "$(cmp "$scratch"/once/epochs/epoch_9/model.safetensors "$scratch/epochs/checkpoint-9/model.safetensors" 2>&1
+verdict "a name that was missing" \
+    "$(cmp "$scratch"/once/epochs/epoch_9/model.safetensors "$scratch/epochs/checkpoint-9/model.safetensors" 2>&1
     [ -d "$scratch/once/epochs/best_10" ] || echo "no best_10")"
 fitted one once --eval-every epoch --resume epochs/epoch_6
-verdict "--resume of such a name" "$(grep -qx "resumed from $scratch/once/epochs/epoch_6" "$scratch/once.log" || tail -n 3 "$scratch/once.log"
+verdict "--resume of such a name" "$(grep -qx "resumed from $scratch/once/epochs/epoch_6" "$scratch/once.log" ||
+    tail -n 3 "$scratch/once.log"
     cmp "$scratch"/{once,epochs}/checkpoint-10/model.safetensors 2>&1)"
 
 # Every so many epochs; validations from a step on.
 rm -rf "$scratch/once"
 fitted one once --save-every 2epochs --save-total-limit 0 --eval-every 4 --eval-from 1
 verdict "every second epoch" "$([ "$(found once)" = "checkpoint-10 checkpoint-6" ] || found once)"
-verdict "validations from step 1 on" "$(steps=$(sed -n 's/^{"eval_loss".*"step": \([0-9]*\)}/\1/p' "$scratch/once/history.jsonl" | paste -sd ' ')
+verdict "validations from step 1 on" \
+    "$(steps=$(sed -n 's/^{"eval_loss".*"step": \([0-9]*\)}/\1/p' "$scratch/once/history.jsonl" | paste -sd ' ')
     [ "$steps" = "0 1 5 9 10" ] || echo "$steps")"
 
 # A rate scaled by the ranks stays what it was where a run goes on with others, unless it is named anew.
 if [ $BACKEND != sim ]; then
-    rates() { sed -n 's/.*"learning_rate": \([^,]*\),.*"step": \('"$2"'\)}.*/\1/p' "$scratch/$1/history.jsonl" | paste -sd ' '; }
+    rates() { sed -n 's/.*"learning_rate": \([^,]*\),.*"step": \('"$2"'\)}.*/\1/p' "$scratch/$1/history.jsonl" |
+        paste -sd ' '; }
     fitted two scaled --lr-scale linear --log-every 1
     rm -rf "$scratch/once"
-    { DIECAST_FAULT=kill9:rank=0:step=8 fit two once --lr-scale linear --log-every 1 --save-every 5; } >/dev/null 2>&1 &&
+    { DIECAST_FAULT=kill9:rank=0:step=8 fit two once --lr-scale linear --log-every 1 --save-every 5; } \
+        >/dev/null 2>&1 &&
         verdict killed "it was not"
     cp -r "$scratch/once" "$scratch/anew"
     fitted one once
-    verdict "a scaled rate" "$(grep -q '^  rate       0.006 = 0.003 x 2, --lr-scale linear of 2 ranks (' "$scratch/scaled.log" ||
+    verdict "a scaled rate" "$(grep -q '^  rate       0.006 = 0.003 x 2, --lr-scale linear of 2 ranks (' \
+        "$scratch/scaled.log" ||
         grep '^  rate' "$scratch/scaled.log"
         paste <(rates scaled 10) <(rates straight 10) | awk '{ x = $1 / $2 / 2 - 1; if (!(x * x < 1e-20)) print }')"
     verdict "a scaled rate on other ranks" "$([ "$(rates once '.*')" = "$(rates scaled '.*')" ] || rates once '.*'
@@ -234,7 +255,8 @@ for name in one two; do
     verdict "enough, $name" "$([ "${last:-10}" -lt 10 ] && [ -d "$scratch/once/checkpoint-$last" ] &&
         grep -q "\"why\": \"$early\"" "$scratch/once/DONE" || tail -n 5 "$scratch/once.log")"
     fitted $name once --eval-every 2 --stop-loss 3.5
-    verdict "enough: it is over, $name" "$(grep -q "^nothing to do: stopped early after step $last of 10: $early" "$scratch/once.log" ||
+    verdict "enough: it is over, $name" "$(grep -q "^nothing to do: stopped early after step $last of 10: $early" \
+        "$scratch/once.log" ||
         tail -n 5 "$scratch/once.log")"
     fitted $name once --eval-every 2 --stop-loss 0.1
     verdict "enough: another value, $name" "$(grep -q "^resumed from .*-$last$" "$scratch/once.log" &&
@@ -246,12 +268,13 @@ rm -rf "$scratch/once"
 { DIECAST_FAULT=kill9:rank=0:step=8 fit one once --save-every 5; } 2>/dev/null && verdict killed "it was not"
 fitted one once --save-every 5
 starts=$(grep -h '^weights of' "$scratch/once.log")
-verdict "weights of the start, resumed" "$(grep -q "^weights of $scratch/once/checkpoint-5: " <<<"$starts" || echo "$starts"
+verdict "weights of the start, resumed" "$(grep -q "^weights of $scratch/once/checkpoint-5: " <<<"$starts" ||
+    echo "$starts"
     grep -qxF "$(grep '^weights of the start' "$scratch/straight.log")" <<<"$starts" || echo "$starts"
     cmp "$scratch"/{once,straight}/checkpoint-10/model.safetensors 2>&1)"
 fit one once --steps 12 --init-from none
 verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
-    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones have [0-9a-f]*: name those' \
+    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones have .*: name those' \
         "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
 # Several sets of parameters, each with its own rate, clipping and count of updates: the features' layer beside the
@@ -263,7 +286,8 @@ fitted sets torn --save-every 5
 verdict "sets, resumed" "$(grep -q 'resumed from .*checkpoint-5$' "$scratch/torn.log" || tail -n 3 "$scratch/torn.log")"
 compare "sets, resumed" history "$scratch/sets" "$scratch/torn" 0
 for file in "$scratch/sets/checkpoint-10"/*.safetensors; do
-    verdict "sets, resumed bits $(basename "$file")" "$(cmp "$file" "$scratch/torn/checkpoint-10/$(basename "$file")" 2>&1)"
+    verdict "sets, resumed bits $(basename "$file")" \
+        "$(cmp "$file" "$scratch/torn/checkpoint-10/$(basename "$file")" 2>&1)"
 done
 counts=$(grep -o '"updates": [0-9]*' "$scratch/sets/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
 verdict "sets, updates of head, proj, model" "$([ "$counts" = "5 10 10" ] || echo "$counts")"
@@ -278,13 +302,15 @@ verdict "sets skip" "$(for of in "" " of the set proj"; do
         grep -q "^step 4: loss .*, gradient norm$of -*nan: update skipped; samples " "$scratch/skips.log" ||
             grep "skipped" "$scratch/skips.log"
     done
-    counts=$(grep -o '"updates": [0-9]*' "$scratch/skips/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
+    counts=$(grep -o '"updates": [0-9]*' "$scratch/skips/checkpoint-10/train_state.json" | tr -dc '0-9\n' |
+        paste -sd ' ')
     [ "$counts" = "5 9 9" ] || echo "$counts updates")"
 
 # fp16: a loss scale a set, which counts its own updates
 if [ $BACKEND = sim ]; then
     fitted half half
-    scales=$(grep -o '"loss_scale[a-z_]*": [0-9]*' "$scratch/half/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
+    scales=$(grep -o '"loss_scale[a-z_]*": [0-9]*' "$scratch/half/checkpoint-10/train_state.json" | tr -dc '0-9\n' |
+        paste -sd ' ')
     verdict "a loss scale a set, model and head" "$([ "$scales" = "65536 10 65536 5" ] || echo "$scales")"
 fi
 

@@ -38,15 +38,18 @@ done
 compare "cache and adapters off" history "$scratch/new.dpo_lora" "$scratch/new.dpo_lora.off" 0
 compare "cache and copy" history "$scratch/dpo_lora" "$scratch/dpo_lora.copy" 0
 # Killed: the copy is made of the first weights again, not of the checkpoint's.
-{ DIECAST_FAULT=kill9:rank=0:step=8 train dpo_lora.copy dpo_lora copied --save-every 3; } 2>/dev/null && verdict copied "it was not killed"
+{ DIECAST_FAULT=kill9:rank=0:step=8 train dpo_lora.copy dpo_lora copied --save-every 3; } 2>/dev/null &&
+    verdict copied "it was not killed"
 trained dpo_lora.copy dpo_lora copied --save-every 3
-verdict "copy resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/copied.log" || tail -n 3 "$scratch/copied.log")"
+verdict "copy resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/copied.log" ||
+    tail -n 3 "$scratch/copied.log")"
 compare "copy resumed" history "$scratch/dpo_lora.copy" "$scratch/copied" 0
 
 # ---- a run and what it leaves --------------------------------------------------
 
 # Killed where nothing is saved: the same bits, and the same table; the reference is not computed again.
-{ DIECAST_FAULT=kill9:rank=0:step=8 train dpo_mean dpo_mean killed --save-every 6; } 2>/dev/null && verdict killed "it was not"
+{ DIECAST_FAULT=kill9:rank=0:step=8 train dpo_mean dpo_mean killed --save-every 6; } 2>/dev/null &&
+    verdict killed "it was not"
 cp -r "$scratch/killed" "$scratch/swapped"
 trained dpo_mean dpo_mean killed --save-every 6
 verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" &&
@@ -58,7 +61,9 @@ done
 for file in "$scratch"/dpo_mean/.reference_cache/*.safetensors; do
     verdict "the reference by two ranks" "$(cmp "$file" "$scratch/dpo_mean.2x1/.reference_cache/${file##*/}" 2>&1)"
 done
-verdict "the table" "$(awk -F, 'NR == 1 && $0 != "epoch,step,tokens,train_loss,val_loss,train_margin,val_margin,train_accuracy,val_accuracy," \
+verdict "the table" \
+    "$(awk -F, \
+    'NR == 1 && $0 != "epoch,step,tokens,train_loss,val_loss,train_margin,val_margin,train_accuracy,val_accuracy," \
         "policy_chosen,policy_rejected,reference_chosen,reference_rejected"
     NR == 2 && $2 $6 $7 $8 != "0000"
     NR > 2 { n++; if (!($3 > seen && $12 == chosen && NF == 13)) print }
@@ -68,20 +73,24 @@ verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } 
     END { if (n != 12 || rows != 3) print n, rows }' "$scratch/dpo_mean/results/distributed_output_val.txt")"
 # What stands in the place of the reference: of other weights, and none of the start's to make it again.
 "$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
-    --init-from none --seed 1 --steps 1 --out "$scratch/other" >"$scratch/log" 2>&1 || verdict other "$(tail -n 1 "$scratch/log")"
+    --init-from none --seed 1 --steps 1 --out "$scratch/other" >"$scratch/log" 2>&1 ||
+    verdict other "$(tail -n 1 "$scratch/log")"
 cp "$scratch"/other/.reference_cache/* "$scratch/swapped/.reference_cache"
 line=$("$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --out "$scratch/swapped" 2>&1)
-verdict "another reference, the start unknown" "$([ $? = 83 ] && grep -q "name those it began with" <<<"$line" || echo "$line")"
+verdict "another reference, the start unknown" "$([ $? = 83 ] && grep -q "name those it began with" <<<"$line" ||
+    echo "$line")"
 trained dpo_mean dpo_mean swapped --save-every 6
 compare "another reference is made again" history "$scratch/dpo_mean" "$scratch/swapped" 0
 verdict "another reference is named" "$(grep -q "is of other weights: .*: computed anew" "$scratch/swapped.log" ||
     grep reference "$scratch/swapped.log")"
 
 # Raw pairs; 40 of them, answers of 5 bytes: 34, 4 and 2
-awk 'BEGIN { for (i = 0; i < 40; i++) printf "{\"prompt\":\"p%02d:\",\"chosen\":\"c%04d\",\"rejected\":\"r%04d\"}\n", i, i * 37, i * 91 }' \
+awk 'BEGIN { for (i = 0; i < 40; i++)
+    printf "{\"prompt\":\"p%02d:\",\"chosen\":\"c%04d\",\"rejected\":\"r%04d\"}\n", i, i * 37, i * 91 }' \
     >"$scratch/pairs.jsonl"
-sed 's/"rejected":"[^"]*"/"rejected":"same!"/; s/"chosen":"[^"]*"/"chosen":"same!"/' "$scratch/pairs.jsonl" >"$scratch/same.jsonl"
+sed 's/"rejected":"[^"]*"/"rejected":"same!"/; s/"chosen":"[^"]*"/"chosen":"same!"/' "$scratch/pairs.jsonl" \
+    >"$scratch/same.jsonl"
 raw() {                 # PROGRAM OUT ARGS...: into $scratch/log
     local program=$1 out=$2
     shift 2
@@ -90,14 +99,17 @@ raw() {                 # PROGRAM OUT ARGS...: into $scratch/log
 start=(--init-from $ref/dpo_mean/model)
 raw dpo_mean raw --data "$scratch/pairs.jsonl" "${start[@]}" --steps 4 --eval-every 1 --stop-margin 0 --greedy ||
     verdict "raw pairs" "$(tail -n 1 "$scratch/log")"
-verdict "pairs divided" "$(grep -q '34 samples' "$scratch/log" && grep -q '^before training: test, 4 pairs: loss 0.693147 ' "$scratch/log" &&
+verdict "pairs divided" "$(grep -q '34 samples' "$scratch/log" &&
+    grep -q '^before training: test, 4 pairs: loss 0.693147 ' "$scratch/log" &&
     grep -q '^after training: validation, 2 pairs' "$scratch/log" || grep 'pairs\|samples' "$scratch/log")"
 verdict "its files are told" "$(for file in results/{evaluation.json,distributed_output_test.txt} \
-    workspace/dpo_mean_fine-tuned/{config.json,model.safetensors}; do [ -s "$scratch/raw/$file" ] || echo "no $file"; done)"
+    workspace/dpo_mean_fine-tuned/{config.json,model.safetensors}; do [ -s "$scratch/raw/$file" ] ||
+    echo "no $file"; done)"
 verdict "the final folder is the checkpoint" \
     "$(cmp "$scratch"/raw/{checkpoint-4,workspace/dpo_mean_fine-tuned}/model.safetensors 2>&1)"
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
-verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" | grep -vx 3)"
+verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
+    grep -vx 3)"
 # Of answers of one length e to minus the mean log-probability is the perplexity.
 raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --perplexity
 perplexity=$(sed -n 's/.*"chosen_perplexity":\([0-9.e+]*\).*/\1/p' "$scratch/log")
@@ -107,11 +119,13 @@ verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' 
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
 verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
-    "$scratch/same/history.jsonl" | awk '$1 != 0.6931471824645996 || $2 > 1e-6 { print } END { if (NR != 2) print NR " steps" }')"
+    "$scratch/same/history.jsonl" |
+    awk '$1 != 0.6931471824645996 || $2 > 1e-6 { print } END { if (NR != 2) print NR " steps" }')"
 while read -r name text args; do
     # shellcheck disable=SC2086
     raw dpo_lora.off no --init-from $ref/dpo_lora/model ${args//PAIRS/$scratch/pairs.jsonl}
-    verdict "refused: $name" "$([ $? = 80 ] && grep -q "^rank .*${text//_/ }" "$scratch/log" || tail -n 1 "$scratch/log")"
+    verdict "refused: $name" "$([ $? = 80 ] && grep -q "^rank .*${text//_/ }" "$scratch/log" ||
+        tail -n 1 "$scratch/log")"
 done <<'END'
 nothing_to_validate --stop-margin:_wants_validations --data PAIRS --eval-share 0 --stop-margin 2
 nothing_to_answer --answers:_want_--data --adapter none --answers 2
@@ -121,9 +135,11 @@ END
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
     rm -rf "$scratch/early"
     # shellcheck disable=SC2086
-    "$work/dpo_mean.2x1/run.sh" --tokenizer bytes --out "$scratch/early" --data "$scratch/pairs.jsonl" "${start[@]}" --steps 9 \
+    "$work/dpo_mean.2x1/run.sh" --tokenizer bytes --out "$scratch/early" --data "$scratch/pairs.jsonl" \
+        "${start[@]}" --steps 9 \
         --eval-every 1 $rule >"$scratch/log" 2>&1
-    verdict "ends early: $rule" "$([ $? = 0 ] && grep -q "^stopped early after step [1-4]: .*(${rule%% *}\|^stopped early.*(--patience 2)" \
+    verdict "ends early: $rule" "$([ $? = 0 ] &&
+        grep -q "^stopped early after step [1-4]: .*(${rule%% *}\|^stopped early.*(--patience 2)" \
         "$scratch/log" || tail -n 3 "$scratch/log")"
 done
 
@@ -137,7 +153,8 @@ done
 verdict parameters "$(grep -q 'INT64_C(107840)' "$work/dpo_mean/recipe.h" || grep parameters "$work/dpo_mean/recipe.h")"
 while read -r words want; do     # what an op says of a recipe's formula
     # shellcheck disable=SC2086
-    said=$("$gen" -d graph recipes/dpo_tiny.lua ${words//,/ } 2>&1 | grep ' dpo %lp' | sed 's/.*  loss/loss/; s/  #.*//' | tr -s ' ')
+    said=$("$gen" -d graph recipes/dpo_tiny.lua ${words//,/ } 2>&1 | grep ' dpo %lp' |
+        sed 's/.*  loss/loss/; s/  #.*//' | tr -s ' ')
     verdict "formula of $words" "$([ "$said" = "$want" ] || echo "$said")"
 done <<'END'
 name=x loss sigmoid dpo_beta 0.1 smoothing 0.0 margin 0.0 shift 1.0 penalty 0.0 kl 0.1 reward 1.0
@@ -152,7 +169,8 @@ END
 for words in dpo.reference=none dpo.loss=ipo dpo.reference=copy; do
     rm -rf "$scratch/host"
     "$gen" recipes/dpo_tiny.lua dpo.kl=none $words -o "$scratch/host" >"$scratch/log" 2>&1
-    verdict "compiles: $words" "$(cd "$scratch/host" && gcc -std=c11 -fsyntax-only -Wall -Wextra -Wshadow -Werror -I. objective.c 2>&1)"
+    verdict "compiles: $words" "$(cd "$scratch/host" &&
+        gcc -std=c11 -fsyntax-only -Wall -Wextra -Wshadow -Werror -I. objective.c 2>&1)"
 done
 
 # ---- what is refused --------------------------------------------------

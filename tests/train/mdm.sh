@@ -121,14 +121,17 @@ took() { sed -n 's/^\([0-9]*\) tokens in .*; the \([0-9]*\) passes of 4 x 32 tok
 one=$(generated --generate "w10 w150 w7" --gen-length 16 --gen-block 8)
 verdict "a token a step" "$([ "$(took)" = "16 16" ] && grep -q '^w10 w150 w7 ' <<<"$one" && ! grep -q MASK <<<"$one" ||
     echo "$one $(tail -n 1 "$scratch/log")")"
-verdict "the likeliest, whatever the seed" "$(generated --generate "w10 w150 w7" --gen-length 16 --gen-block 8 --seed 9 |
+verdict "the likeliest, whatever the seed" "$(generated --generate "w10 w150 w7" --gen-length 16 --gen-block \
+    8 --seed 9 |
     diff - <(echo "$one"))"
 echo '{"prompt": "w10 [MASK] w7 [MASK] [MASK] w9"}' >"$scratch/gaps.jsonl"
 said=$(generated --generate-file "$scratch/gaps.jsonl" --gen-length 0 --gen-steps 2)
-verdict "gaps are filled" "$([ "$(took)" = "3 2" ] && grep -q '"answer":"w10 .*w7 .*w9' <<<"$said" && ! grep -q 'answer.*MASK' <<<"$said" ||
+verdict "gaps are filled" "$([ "$(took)" = "3 2" ] && grep -q '"answer":"w10 .*w7 .*w9' <<<"$said" &&
+    ! grep -q 'answer.*MASK' <<<"$said" ||
     echo "$said $(tail -n 1 "$scratch/log")")"
 verdict "a sample behind a validation" "$(sed -n 's/^{"step":\([0-9]*\),"prompt":"w.*","answer":".*"}$/\1/p' \
-    "$scratch/mdm_llada/samples.jsonl" | paste -s -d' ' | diff - <(sed -n 's/.*"eval_loss.*"step": \([1-9][0-9]*\).*/\1/p' \
+    "$scratch/mdm_llada/samples.jsonl" | paste -s -d' ' |
+    diff - <(sed -n 's/.*"eval_loss.*"step": \([1-9][0-9]*\).*/\1/p' \
     "$scratch/mdm_llada/history.jsonl" | paste -s -d' '))"
 verdict "samples of a run that was killed" "$(cmp "$scratch"/{mdm_llada,killed}/samples.jsonl 2>&1)"
 while IFS='|' read -r name text flags; do
@@ -149,7 +152,8 @@ yes "what is this? it is a cat, that is a hat. " | head -n 20 | tr -d '\n' >"$sc
 "$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --tokenizer char --eval-share 0.2 --steps 2 --init-from none \
     --out "$scratch/raw" >"$scratch/log" 2>&1 || verdict "raw text" "$(tail -n 1 "$scratch/log")"
 verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scratch/log" || cat "$scratch/log")"
-"$gen" pack --prepare "$scratch/arrays" --tokenizer char --max-length 32 --eval-share 0.2 --vocab 205 "$scratch/text.txt" \
+"$gen" pack --prepare "$scratch/arrays" --tokenizer char --max-length 32 --eval-share 0.2 --vocab 205 \
+    "$scratch/text.txt" \
     >"$scratch/said" 2>&1 || verdict "arrays of ids" "$(cat "$scratch/said")"
 "$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --steps 2 --init-from none --eval-share 0.2 \
     --out "$scratch/ids" >"$scratch/log" 2>&1 || verdict "arrays of ids" "$(tail -n 1 "$scratch/log")"

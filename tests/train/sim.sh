@@ -126,16 +126,20 @@ done
 # ---- the logits of one row --------------------------------------------------
 
 # five words that fp16 finds at least nearly as likely as fp64
-said=$("$work/mlm_microbert.fp16/run.sh" --out "$scratch/mlm_microbert.fp16" --probe "w10 w150 [MASK] w20 w7" 2>"$scratch/log")
-verdict "probing" "$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/mlm_microbert/expect.json | tr -d '"' | paste - <(tail -n +2 <<<"$said") |
+said=$("$work/mlm_microbert.fp16/run.sh" --out "$scratch/mlm_microbert.fp16" --probe "w10 w150 [MASK] w20 w7" \
+    2>"$scratch/log")
+verdict "probing" "$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/mlm_microbert/expect.json | tr -d '"' |
+    paste - <(tail -n +2 <<<"$said") |
     awk '{ off = $1 - $3; words++ } off * off > 4e-8 { print } END { if (words != 5) print words " words" }'
     grep '^rank' "$scratch/log")"
 
-# ---- a reference beside the model: its layers without the adapters that stand behind their columns --------------------------------------------------
+# ---- a reference beside the model: its layers without the adapters behind their columns ------------------------------
 
-"$work/dpo_lora.off/run.sh" --data $ref/dpo_lora/tokens.safetensors --eval-data $ref/dpo_lora/eval.safetensors --init-from $ref/dpo_lora/model \
+"$work/dpo_lora.off/run.sh" --data $ref/dpo_lora/tokens.safetensors --eval-data $ref/dpo_lora/eval.safetensors \
+    --init-from $ref/dpo_lora/model \
     --steps 3 --out "$scratch/off" >"$scratch/log" 2>&1 || verdict "adapters off" "$(tail -n 1 "$scratch/log")"
-verdict "adapters off" "$(sed -n 's/.*"loss": \([0-9.]*\).*"margin": \([-0-9.e]*\).*/\1 \2/p' "$scratch/off/history.jsonl" | awk '
+verdict "adapters off" "$(sed -n 's/.*"loss": \([0-9.]*\).*"margin": \([-0-9.e]*\).*/\1 \2/p' \
+    "$scratch/off/history.jsonl" | awk '
     NR == 1 && ($1 - 0.6931471824645996) ^ 2 < 1e-13 && $2 ^ 2 < 1e-9 { good++ } NR > 1 && $2 ^ 2 > 1e-6 { good++ }
     END { if (good != 3) print good " of 3 steps as they should be" }')"
 
