@@ -585,6 +585,9 @@ static void open_prepared(Work *w)
     else if (o->kind == KIND_PACKED || o->kind == KIND_PAIRS)
         error = format("%s has arrays of ids, which make rows; what is packed here is %s", o->file[0],
                        kind_name[o->kind]);
+    else if (o->show)
+        error = format("--show: %s has arrays of ids: the program that they are for shows them, with its "
+                       "--show", o->file[0]);
     else if (vocabulary_made(o->tokenizer))
         error = format("--tokenizer %s makes one of texts, and %s has ids", o->tokenizer, o->file[0]);
     code = error ? code : EXIT_DATA;
