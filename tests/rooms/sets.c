@@ -148,12 +148,12 @@ static Graph *built(void (*objective)(Build *b), const char *name, const char *w
     return graph_of(c, objective);
 }
 
-static void planned(Graph *g)
+static void planned(Graph *whole)
 {
-    check_graph(g);
-    fuse_run(g), check_fuse(g);
-    part_run(g), check_part(g);
-    plan_run(g), check_plan(g);
+    check_graph(whole);
+    fuse_run(whole), check_fuse(whole);
+    part_run(whole), check_part(whole);
+    plan_run(whole), check_plan(whole);
 }
 
 static int failed;
