@@ -35,6 +35,20 @@ say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
 say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
     "$PYTHON" $here/same.py "$tmp/objective" tests/objectives/ref 2>&1 | tail -n 1)"
 
+# The line that turns weights of the originals into safetensors, as the page has it.
+pickles() {
+    local line
+    line=$(sed -n "s/^    python3 -c \"\(.*\)\" model.pt model.safetensors$/\1/p" recipes/llada.md)
+    [ -n "$line" ] || { echo "recipes/llada.md has no such line" && return; }
+    "$PYTHON" -c "import torch
+torch.save({'epoch': 3, 'model_state_dict': {'a': torch.arange(6.).reshape(2, 3).t()}}, '$tmp/a.pt')"
+    "$PYTHON" -c "$line" "$tmp/a.pt" "$tmp/a.safetensors"
+    "$PYTHON" -c "import safetensors.torch as s, torch
+a = s.load_file('$tmp/a.safetensors')
+assert list(a) == ['a'] and torch.equal(a['a'], torch.arange(6.).reshape(2, 3).t()), a"
+}
+say pickles "$(pickles 2>&1 | tail -n 1)"
+
 final_numbers() { # CASE: what a perfect binary would have printed
     "$PYTHON" -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))["final"]))' \
         "$ref/$1/expect.json" >"$tmp/$1.json"
