@@ -8,6 +8,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,11 @@ static const cJSON *take_list(const cJSON *list, const char *key, char **error)
     return list;
 }
 
+static char *no_prompt(void)
+{
+    return format("no prompt: want prompt, question or instruction, or answers that begin alike");
+}
+
 /* Two lists of messages, of answers alone or of whole conversations. */
 static char *take_messages(const cJSON *json, Pair *p)
 {
@@ -112,7 +118,7 @@ static char *take_messages(const cJSON *json, Pair *p)
         return error;
     }
     p->given = common_messages(p->said[0], p->said[1]);
-    return NULL;
+    return p->given ? NULL : no_prompt();
 }
 
 /* Two strings, behind a prompt or an instruction, or with a common beginning. */
@@ -132,21 +138,39 @@ static char *take_strings(const Sample *s, Pair *p)
         return NULL;
     }
     p->nprompt = common_text(p->answer[0], p->answer[1]);
+    if (!p->nprompt)
+        return no_prompt();
     p->prompt = p->text = format("%.*s", (int)p->nprompt, p->answer[0]);
     for (int i = 0; i < PACK_PARTS; i++)
         p->answer[i] += p->nprompt;
     return NULL;
 }
 
+static const char *const prompts[] = {"question", "instruction", "prompt"};
+enum { PROMPTS = sizeof prompts / sizeof *prompts };
+
+/* Of a row without a prompt: NULL, or which key was probably meant for one. */
+static char *misspelt(const cJSON *json)
+{
+    for (const cJSON *member = json->child; member; member = member->next)
+        for (int i = 0; i < PROMPTS; i++)
+            if (names_distance(member->string, prompts[i]) <= 2)
+                return format("%.60s: did you mean %s?", member->string, prompts[i]);
+    return NULL;
+}
+
 static char *take(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
-    static const char *const prompts[] = {"question", "instruction", "prompt"};
     const char *found = NULL;
-    for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+    for (int i = 0; i < PROMPTS; i++) {
         if (found && json_get(s->json, prompts[i]))
             return format("want one prompt, got %s and %s", found, prompts[i]);
         found = json_get(s->json, prompts[i]) ? prompts[i] : found;
     }
+    char *error = found ? NULL : misspelt(s->json);
+    if (error)
+        return error;
+    row->shared = !found;
     if (json_get(s->json, "question"))
         return take_question(rules, s, p, row);
     bool lists = cJSON_IsArray(json_get(s->json, "chosen"));

@@ -184,6 +184,7 @@ struct RowOut {
     bool not_prefix;             /* the prompt's tokens are not those the whole begins with */
     bool more_answers;           /* earlier answers are no targets */
     bool question;               /* behind Rules.system */
+    bool shared;                 /* pairs: the prompt is what both answers begin with */
     size_t second;               /* pairs: where the second part begins, in the row */
     size_t prompt;               /* pairs: ids of each part that are no answer */
     int64_t bytes;
@@ -271,7 +272,8 @@ typedef struct {
     PartOut part[PACK_PARTS];
     int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
     bool own;                    /* the objective finds targets itself */
-    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions;
+    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions,
+            nshared;
     int64_t identical;           /* pairs of one and the same answer */
     Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */

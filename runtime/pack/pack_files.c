@@ -500,6 +500,9 @@ static void report_pairs(const Pack *p, FILE *to)
 {
     char *lengths = pack_lengths(p);
     fprintf(to, "lengths before any is cut: %s\n", lengths);
+    if (p->nshared)
+        fprintf(to, "%lld pairs have no prompt: what both answers begin with is taken for it\n",
+                (long long)p->nshared);
     if (p->identical)
         fprintf(to, "%lld pairs have identical answers, of which nothing is learned\n",
                 (long long)p->identical);

@@ -148,6 +148,7 @@ void pack_count(Pack *p, const RowOut *row)
     p->more_answers += row->more_answers;
     p->nchats += row->chat;
     p->nquestions += row->question;
+    p->nshared += row->shared;
     if (row->second) {
         lengths_add(&p->length[0], row->prompt);
         lengths_add(&p->length[1], row->second - row->prompt);

@@ -219,6 +219,7 @@ targets: the answers, each with what ends it
 lengths before any is cut: prompts 2 to 8 tokens, mean 3.8, half up to 2, 95 of 100 up to 8; chosen answers \
 2 to 5 tokens, mean 3.0, half up to 2, 95 of 100 up to 5; rejected answers 2 to 7 tokens, mean 3.2, half up to 2, \
 95 of 100 up to 7
+1 pairs have no prompt: what both answers begin with is taken for it
 1 pairs have identical answers, of which nothing is learned
 END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
@@ -449,7 +450,7 @@ refuse "text is a number" "$good\n\n{\"text\":1}\n" "" 'x.jsonl:4: text: want a 
 refuse "empty text" '{"text":""}' "" 'x.jsonl:1: text: empty'
 refuse "no known key" '{"txt":"a"}' "" \
     'x.jsonl:1: want the keys chosen and rejected, messages, conversations, prompt and completion, instruction and output, or text'
-pair='"chosen":"a","rejected":"b"'
+pair='"chosen":"ab","rejected":"ac"'
 refuse "an answer twice" '{"prompt":"a","response":"b","completion":"c"}' "--format answers" \
     'x.jsonl:1: want the keys messages, conversations, prompt and response, or prompt and completion'
 refuse "a response that is none" '{"prompt":"a","response":1}' "--format answers" 'response: want a string'
@@ -470,6 +471,11 @@ refuse "char for messages" '{"messages":[{"role":"user","content":"a"}]}' "--tok
 refuse "char for words" "$good" "--tokenizer char --format corpus" 'want --tokenizer words'
 refuse "pairs without rejected" '{"prompt":"a","chosen":"b"}' "" 'x.jsonl:1: rejected: want a string'
 refuse "pairs of a number" "{$pair}\n{\"chosen\":1,\"rejected\":\"b\"}" "" 'x.jsonl:2: chosen: want a string'
+refuse "pairs without a prompt" "{$pair}\n{\"chosen\":\"a\",\"rejected\":\"b\"}" "" 'x.jsonl:2: no prompt: want prompt'
+refuse "pairs of lists without a prompt" \
+    '{"chosen":[{"role":"assistant","content":"a"}],"rejected":[{"role":"assistant","content":"b"}]}' "$qwen" \
+    'x.jsonl:1: no prompt: want prompt'
+refuse "pairs with a prompt misspelt" "{\"promt\":\"q\",$pair}" "" 'x.jsonl:1: promt: did you mean prompt?'
 refuse "pairs with two prompts" "{\"question\":\"q\",\"prompt\":\"p\",$pair}" "" \
     'want one prompt, got question and prompt'
 refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" "" \
@@ -479,7 +485,8 @@ refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":
     'rejected: want a list of {"role", "content"}'
 refuse "pairs of lists behind a string" '{"prompt":"a","chosen":[{}],"rejected":[{}]}' "$qwen" 'prompt: want a list'
 refuse "pairs that end with a question" \
-    '{"chosen":[{"role":"user","content":"a"}],"rejected":[{"role":"user","content":"a"}]}' "$qwen" \
+    '{"chosen":[{"role":"user","content":"a"},{"role":"user","content":"b"}],'\
+'"rejected":[{"role":"user","content":"a"},{"role":"user","content":"c"}]}' "$qwen" \
     'the answer wants the role assistant, got "user"'
 refuse "pairs of lists behind an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
     'a list of messages, and instruction is none'
