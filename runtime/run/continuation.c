@@ -15,6 +15,9 @@ Sampling continuation_sampling(const Flags *f)
     if (f->greedy && f->given[FLAG_temperature] && f->temperature > 0)
         die(EXIT_CONFIG, "--greedy takes the likeliest token, --temperature %g draws one: give one "
             "of them", f->temperature);
+    if (f->greedy && f->given[FLAG_top_p] && f->top_p < 1)
+        die(EXIT_CONFIG, "--greedy takes the likeliest token, --top-p %g draws one of several: give "
+            "one of them", f->top_p);
     return (Sampling){.temperature = f->greedy ? 0 : f->temperature, .top_p = f->top_p,
                       .seed = (uint64_t)f->seed, .most = f->max_new_tokens};
 }
