@@ -404,13 +404,18 @@ static char *began_with(const char *checkpoint)
 /* What start.json depends on beside the weights; malloc'ed. */
 static char *start_key(void)
 {
+    static const char rule[] =
+        "@DPO_LOSS@ of @DPO_LOGP@, reference @DPO_REFERENCE@, beta @DPO_BETA@ smoothing "
+        "@DPO_SMOOTHING@ margin @DPO_MARGIN@ penalty @DPO_PENALTY@ shift @DPO_SHIFT@ kl @DPO_KL@ "
+        "@DPO_KL_WEIGHT@ reward_beta @DPO_REWARD_BETA@";
     const Sampling s = continuation_sampling(flags);
     char *train = group[TRAIN].n ? data_fingerprint(&group[TRAIN]) : format("none"),
          *eval = group[VALIDATION].n ? data_fingerprint(&group[VALIDATION]) : format("none"),
-         *key = format("%s; %s; %lld to test on; --temperature %.9g --top-p %.9g --seed %llu "
-                       "--max-new-tokens %lld --eval-batches %lld", train, eval,
-                       (long long)group[TEST].n, s.temperature, s.top_p, (unsigned long long)s.seed,
-                       (long long)s.most, (long long)flags->eval_batches);
+         *key = format("%s; %s, T=%d; %s; %s; %lld to test on; --temperature %.9g --top-p %.9g "
+                       "--seed %llu --max-new-tokens %lld --eval-batches %lld", rule,
+                       model.precision, T, train, eval, (long long)group[TEST].n, s.temperature,
+                       s.top_p, (unsigned long long)s.seed, (long long)s.most,
+                       (long long)flags->eval_batches);
     free(train), free(eval);
     return key;
 }
@@ -532,7 +537,7 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
 //@ end
     char *weights = first ? origin_mark(&model) : began_with(folder[0]);
 //@ if reference
-    if (first && !trains)
+    if (first && !trains && !folder[0])
         note("reference: the weights are their own, as there is no run that trained them");
     for (int i = 0; i < REFERENCES; i++)
         if (reference[i].all.n && !reference[i].value)

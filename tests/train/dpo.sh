@@ -116,11 +116,17 @@ perplexity=$(sed -n 's/.*"chosen_perplexity":\([0-9.e+]*\).*/\1/p' "$scratch/log
 raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --eval-only --eval-batches 0
 verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' "$scratch/log" |
     awk -v p="$perplexity" '{ x = exp(-$1) / p; good = x > 1 - 1e-5 && x < 1 + 1e-5 } END { if (!good) print x, p }')"
+verdict "a finished run's reference is told" "$(grep -q '^reference: that of ' "$scratch/log" &&
+    ! grep -q 'the weights are their own' "$scratch/log" || grep '^reference' "$scratch/log")"
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
 verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
     "$scratch/same/history.jsonl" |
     awk '$1 != 0.6931471824645996 || $2 > 1e-6 { print } END { if (NR != 2) print NR " steps" }')"
+# Killed before the first checkpoint, then another rule: values before training are not those of the first.
+rm -rf "$scratch"/same/{DONE,checkpoint-*}
+raw dpo_mean same --data "$scratch/same.jsonl" "${start[@]}" --steps 1 --eval-share 0.1 --stop-margin 0
+verdict "another rule, values of its own" "$(grep -q '^before training: ' "$scratch/log" || tail -n 3 "$scratch/log")"
 while read -r name text args; do
     # shellcheck disable=SC2086
     raw dpo_lora.off no --init-from $ref/dpo_lora/model ${args//PAIRS/$scratch/pairs.jsonl}
@@ -130,6 +136,8 @@ done <<'END'
 nothing_to_validate --stop-margin:_wants_validations --data PAIRS --eval-share 0 --stop-margin 2
 nothing_to_answer --answers:_want_--data --adapter none --answers 2
 greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
+greedy_and_of_several --greedy_takes_the_likeliest_token,_--top-p --data PAIRS --greedy --top-p 0.5
+no_answers --answers:_want_an_integer_from_1 --data PAIRS --answers 0
 an_adapter_to_start_from reference_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_init
 END
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
