@@ -105,6 +105,24 @@ const char *vocabulary_beside(const Data *data)
     return beside ? data->folder : NULL;
 }
 
+void vocabulary_check_mask(const Data *data, const char *files)
+{
+    const char *beside = data->mask_id < 0 ? NULL : vocabulary_beside(data);
+    if (!beside)
+        return;
+    Tokenizer *t;
+    char *path = folder_join(beside, "tokenizer.json"), *error = tokenizer_load(&t, path);
+    if (error)
+        die(EXIT_DATA, "%s: %s", path, error);
+    const int its = tokenizer_mask(t);
+    if (its >= 0 && its != data->mask_id)
+        die(EXIT_MISMATCH, "%s: token %lld hides words, of their tokenizer (%s) token %d: make them "
+            "with that one, or name the other in the recipe (mdm.mask)", files,
+            (long long)data->mask_id, path, its);
+    tokenizer_free(t);
+    free(path);
+}
+
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders)
 {

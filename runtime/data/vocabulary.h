@@ -20,6 +20,9 @@ Tokenizer *vocabulary_load(const char *flag, const char *named, const char *cons
                            int nfolders, int64_t vocab);
 /* The folder of the data when its tokenizer.json is the one they were made with; else NULL. */
 const char *vocabulary_beside(const Data *data);
+/* Of a model whose mask is the tokenizer's. EXIT_MISMATCH where the data, which `files` names, tell of
+ * another than the tokenizer.json beside them: texts would be generated and judged by that. */
+void vocabulary_check_mask(const Data *data, const char *files);
 /* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
  * there is none. Names may be "" and folders NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);

@@ -129,6 +129,9 @@ char *wordpiece_encode(Wordpiece *w, const char *word, size_t n, Ids *to)
             return NULL;
         to->n = begin;
     }
+    if (id < 0 && w->unknown < 0 && n == 1 && (unsigned char)*word < ' ')
+        return format("the control character %d is not in the vocabulary, which has no token for what is "
+                      "unknown", *word);
     if (id < 0 && w->unknown < 0)
         return format("\"%.*s\" is not in the vocabulary, which has no token for what is unknown",
                       n < 60 ? (int)n : 60, word);

@@ -81,6 +81,7 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
     size_t n = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
     char *header = n <= HEADER_MAX ? calloc(n + 1, 1) : NULL, *error = NULL;
     long long shape[2], end = 0;
+    char close = 0;              /* a third length stands where the shape should end */
     struct stat is;
     if (!header || fread(header, 1, n, f) != n) {
         error = format("its header is cut off");
@@ -89,8 +90,8 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
                        header_value(header, "descr"));
     } else if (strncmp(header_value(header, "fortran_order"), "False", 5)) {
         error = format("its order is Fortran's, want C's: numpy.ascontiguousarray");
-    } else if (sscanf(header_value(header, "shape"), "(%lld, %lld)", &shape[0], &shape[1]) != 2 ||
-               shape[0] < 1 || shape[1] < 1 || shape[1] > INT32_MAX || shape[0] > INT64_MAX / 8 / shape[1]) {
+    } else if (sscanf(header_value(header, "shape"), "(%lld, %lld%c", &shape[0], &shape[1], &close) != 3 ||
+               close != ')' || shape[0] < 1 || shape[1] < 1 || shape[1] > INT32_MAX || shape[0] > INT64_MAX / 8 / shape[1]) {
         error = format("shape %.*s, want two lengths from 1", (int)strcspn(header_value(header, "shape"), ")}") + 1,
                        header_value(header, "shape"));
     } else {
@@ -139,6 +140,9 @@ static char *check_metadata(Prepared *f, const cJSON *meta)
     error = error ? error : number(meta, "vocab_size", 1, INT32_MAX, &f->ids.size);
     for (int i = 0; i < 4 && !error; i++)
         error = number(meta, special[i], 0, f->ids.size - 1, to[i]);
+    for (int i = 1; i < 4 && !error; i++)
+        if (*to[i] == f->ids.mask)
+            error = format("%s: %lld, which is mask_token: want another", special[i], (long long)*to[i]);
     return error;
 }
 
@@ -214,12 +218,20 @@ static char *take_row(const Prepared *f, int which, int64_t row, const int64_t *
     return NULL;
 }
 
+/* Records of the same ids are others where these are: which rows are to validate on, what ids mean. */
+static void note_meaning(const Prepared *f)
+{
+    const int64_t says[] = {f->rows[TRAIN], f->rows[EVAL], f->ids.size, f->ids.eos, f->ids.mask, f->ids.pad};
+    reader_note(says, sizeof says);
+}
+
 char *prepared_read(Prepared *f, Pack *p)
 {
     int64_t *from = malloc((size_t)f->T * sizeof *from);
     int32_t *id = malloc((size_t)f->T * sizeof *id);
     uint8_t *target = malloc((size_t)f->T);
     char *error = from && id && target ? NULL : format("out of memory for a row of %lld ids", (long long)f->T);
+    note_meaning(f);
     for (int k = 0; k < ARRAYS && !error; k++) {
         const off_t begin = ftello(f->array[k]);
         for (int64_t i = 0; i < f->rows[k] && !error; i++) {

@@ -1,7 +1,7 @@
 /* pack_windows.c -- texts to rows of one length, each beginning a stride behind the one before.
  *
  * Out:   rows: the begin-of-text token, if there is one, and the tokens of a window, as many as fit; the
- *        last window of a text ends with it. A text shorter than a window is one row.
+ *        last window of a text is of its last tokens, likewise. A text shorter than a window is one row.
  * Keeps: memory: a window and a stretch. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"

@@ -34,6 +34,7 @@ static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = ba
                         .rule = {.select = MASKS_random, .shorter = @MDM_RANDOM_LENGTH@,
                                  .mask = @MDM_MASK@}};
 static MaskSelect select_eval;   /* the rule's in validations */
+static const char *trained;      /* the folder of what is trained on; NULL: nothing */
 static Data *validated;          /* the records of the last one */
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -55,8 +56,13 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
     if (evaluates && f->eval_sample)
         generation_check(f, ASKED / B);
     records_open(f, &model, &of, rules, train, eval);
-    if (trains || evaluates)
-        hidden_suit(&hidden, trains ? train : eval, trains ? f->data : f->eval_data);
+    trained = trains ? train->folder : NULL;
+    const Data *any = trains ? train : evaluates ? eval : NULL;
+    const char *files = trains ? f->data : f->eval_data;
+    if (any && hidden.rule.mask < 0)
+        vocabulary_check_mask(any, files);
+    if (any)
+        hidden_suit(&hidden, any, files);
     if (trains)
         hidden_check(&hidden, train, f->data);
     if (evaluates)
@@ -305,11 +311,12 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
     if (!f->eval_sample || !validated || !last || !last->validated)
         return NULL;
     const Denoiser by = denoiser();
-    const char *all[WEIGHT_FOLDERS + 1];
+    const char *all[WEIGHT_FOLDERS + 2];
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = validated->folder;
+    all[WEIGHT_FOLDERS + 1] = trained;
     const char *named = records_tokenizer(f);
-    char *tokenizer = vocabulary_file(validated->tokenizer, named, all, WEIGHT_FOLDERS + 1),
+    char *tokenizer = vocabulary_file(validated->tokenizer, named, all, WEIGHT_FOLDERS + 2),
          *error = NULL;
     data_order(validated, 0);
     if (tokenizer && data_row_of_step(validated, 0, 0, &first))

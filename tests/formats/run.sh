@@ -253,6 +253,10 @@ verdict "char: its tokenizer.json" \
 $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/b.txt > $scratch/log 2>&1
 verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no token' $scratch/log ||
     cat $scratch/log)"
+printf 'a\r' > $scratch/char/r.txt
+$pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/r.txt > $scratch/log 2>&1
+verdict "char: a character that is not seen" "$(grep -q 'r.txt: the control character 13 is not in' $scratch/log ||
+    cat $scratch/log)"
 $pack -o $scratch/char/3.st --tokenizer char $scratch/char/b.txt > $scratch/log 2>&1
 verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json is there already, with another' \
     $scratch/log || cat $scratch/log)"
@@ -328,6 +332,7 @@ bad_arrays() {                  # name, file, sed's line, pattern
 bad_arrays "int32" train_data.npy "s/<i8/<i4/" "dtype '<i4', want int64"
 bad_arrays "Fortran's order" val_data.npy "s/False,/True ,/" "its order is Fortran's"
 bad_arrays "one axis" train_data.npy "s/(4, 4)/(16,) /" "shape (16,), want two lengths"
+bad_arrays "three axes" train_data.npy "s/(4, 4), }   /(4, 4, 1), }/" "shape (4, 4, 1), want two lengths"
 bad_arrays "fewer bytes than its shape" train_data.npy "s/(4, 4)/(6, 4)/" "256 bytes, want 320 for its shape"
 bad_arrays "no array" val_data.npy "s/NUMPY/NUMPO/" "no array of NumPy"
 bad_arrays "other lengths" val_data.npy "s/(3, 4)/(4, 3)/" "rows of 3 tokens, those of train_data.npy have 4"

@@ -158,6 +158,13 @@ verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scr
 "$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --steps 2 --init-from none --eval-share 0.2 \
     --out "$scratch/ids" >"$scratch/log" 2>&1 || verdict "arrays of ids" "$(tail -n 1 "$scratch/log")"
 compare "arrays of ids, as the text they are of" history "$scratch/raw" "$scratch/ids" 0
+sed -i 's/"mask_token": [0-9]*/"mask_token": 204/' "$scratch/arrays/metadata.json"       # packed with another before
+said=$("$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --show 1 --out "$scratch/ids" 2>&1)
+verdict "another mask than the tokenizer's" "$(grep -q ': token 204 hides words, of their tokenizer .* token [0-9]*: make' \
+    <<<"$said" || echo "$said")"
+sed -i 's/"eos_token": [0-9]*/"eos_token": 204/' "$scratch/arrays/metadata.json"
+said=$("$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --show 1 --out "$scratch/ids" 2>&1)
+verdict "a mask that ends texts" "$(grep -q 'eos_token: 204, which is mask_token: want another' <<<"$said" || echo "$said")"
 printf '{"prompt":"%s? ","response":"%s"}\n' "what is this" "a cat" "is it" "it is" >"$scratch/asked.jsonl"
 said=$("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --loglik "$scratch/asked.jsonl" 2>"$scratch/log")
 verdict "likelihoods of raw answers" "$([ "$(grep -c '^{"sample": [01], "tokens": 6, "loglik": -' <<<"$said")" = 2 ] ||
