@@ -45,7 +45,7 @@ gen=$tree/out/.gen/gen
 
 # ---- programs
 
-make_program() {        # NAME [FIELD=VALUE ...]
+regression_program() {        # NAME [FIELD=VALUE ...]
     local name=$1 dir=$work/regression.$1
     shift
     rm -rf "$dir"
@@ -53,13 +53,13 @@ make_program() {        # NAME [FIELD=VALUE ...]
         make_in_haste "$dir" "${tools[@]}" >"$dir.log" 2>&1 ||
         { verdict "build $name" "$(grep -v '^  CC' "$dir.log" | tail -n 3)"; exit 1; }
 }
-make_program one
-make_program sets model.sets=2
+regression_program one
+regression_program sets model.sets=2
 if [ $BACKEND = sim ]; then
-    make_program half model.sets=1 precision=fp16
+    regression_program half model.sets=1 precision=fp16
 else
-    make_program two gpus=2 batch.accum=1
-    make_program sets2 model.sets=2 gpus=2 batch.accum=1
+    regression_program two gpus=2 batch.accum=1
+    regression_program sets2 model.sets=2 gpus=2 batch.accum=1
 fi
 
 # ---- it trains
