@@ -1,6 +1,8 @@
 -- LLaDA-8B, all weights, masked diffusion, on two H200: a whole model and a text of 4096 tokens on each. --init-from
--- takes the folder of the downloaded model. In fp16 with loss scaling; precision=bf16 needs none and is the safer choice.
--- Planned: 137.0 GiB of 137.5 GiB a card, in bf16 as well, 122.7 GiB in fp32. Of smaller cards llada_8b_lora wants 18.3.
+-- takes the folder of the downloaded model. In fp16 with loss scaling; precision=bf16 needs none and is the safer
+-- choice.
+-- Planned: 137.0 GiB of 137.5 GiB a card, in bf16 as well, 122.7 GiB in fp32. Of smaller cards llada_8b_lora wants
+-- 18.3.
 return {
     about = "LLaDA-8B, full training in fp16 on two H200: masked diffusion",
     target = "sm_90",

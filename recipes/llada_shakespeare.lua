@@ -1,5 +1,5 @@
--- Masked diffusion over characters, from scratch: an encoder of 173,290,053 parameters on two H100 or H200, texts of 4096
--- characters. The mask is the last character of the vocabulary; other texts have other characters:
+-- Masked diffusion over characters, from scratch: an encoder of 173,290,053 parameters on two H100 or H200, texts of
+-- 4096 characters. The mask is the last character of the vocabulary; other texts have other characters:
 -- gen recipes/llada_shakespeare.lua model.vocab=N, as gen pack --tokenizer char says.
 -- Planned: 12.1 GiB of 77.5 GiB a card.
 return {
