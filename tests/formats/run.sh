@@ -253,7 +253,7 @@ verdict "char: its tokenizer.json" \
 $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/b.txt > $scratch/log 2>&1
 verdict "char: another character" "$(grep -q 'b.txt: "," is not in the vocabulary, which has no token' $scratch/log ||
     cat $scratch/log)"
-printf 'a\r' > $scratch/char/r.txt
+printf 'h\r' > $scratch/char/r.txt
 $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/char/r.txt > $scratch/log 2>&1
 verdict "char: a character that is not seen" "$(grep -q 'r.txt: the control character 13 is not in' $scratch/log ||
     cat $scratch/log)"
