@@ -2,8 +2,8 @@
 # Preference optimisation, from pairs of answers to a model that gives the better one, in minutes: `make demo-dpo`.
 # With seeds, `make result-dpo`: the same of each of them, told in a table.
 #
-# The task: eight letters, each another, reversed. A model is first tuned on answers of which half are reversed and half are the
-# letters in any order; it is the start and the reference. Then it is trained on pairs: the reversed letters are
+# The task: eight letters, each another, reversed. A model is first tuned on answers of which half are reversed and half
+# are the letters in any order; it is the start and the reference. Then it is trained on pairs: the reversed letters are
 # chosen, the others rejected. All files go into out/demo_dpo (out/result_dpo), which is made anew each time.
 [ $# = 0 ] && demo=demo-dpo || demo=result-dpo
 . "$(dirname "$0")/common.sh" || exit 2
@@ -57,8 +57,8 @@ way() {                 # SEED
     say "seed $1: pairs, as the model sees them"
     run $gen pack --format pairs --tokenizer bytes --max-length $length --show 1 "$to/pairs.jsonl"
     say "seed $1: preference optimisation"
-    run $here/dpo/run.sh --data "$to/pairs.jsonl" --tokenizer bytes --init-from "$to/start" --seed "$1" --eval-batches 0 \
-        --log-every 20 --out "$to/run" || exit
+    run $here/dpo/run.sh --data "$to/pairs.jsonl" --tokenizer bytes --init-from "$to/start" --seed "$1" \
+        --eval-batches 0 --log-every 20 --out "$to/run" || exit
     [ "$before" = "$(cat "$to"/start/* | sha256sum)" ] || die "the start has changed"
     $here/dpo/run.sh --data "$to/pairs.jsonl" --tokenizer bytes --init-from "$to/start" --out "$to/none" \
         "${sampled[@]}" >"$to/start.answers" 2>/dev/null || die "no answers of the start"

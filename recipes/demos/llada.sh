@@ -2,17 +2,17 @@
 # Masked diffusion, from raw text to a model that writes and fills gaps, in minutes: `make demo-llada [DATA=FILE]`.
 #
 # Text: the fortunes that Debian packs, or DATA; characters beside those of ASCII are left out. It is cut into windows
-# of characters, recipes/llada_tiny.lua is built for so many and trained; the last tenth of the text is for validation: its
-# bound beside the entropy of single characters, gaps in it filled, a text of its own. `make result-llada`: the same for
-# longer, with the figures that it has to reach. All files go into out/demo_llada, which is made anew each time, and
+# of characters, recipes/llada_tiny.lua is built for so many and trained; the last tenth of the text is for validation:
+# its bound beside the entropy of single characters, gaps in it filled, a text of its own. `make result-llada`: the same
+# for longer, with the figures that it has to reach. All files go into out/demo_llada, which is made anew each time, and
 # out/llada_tiny, where an earlier run is moved aside. STEPS, SEED: of training.
 demo=demo-llada
 [ "${1:-}" != --result ] || demo=result-llada
 . "$(dirname "$0")/common.sh" || exit 2
-length=256 share=0.1 seed=${SEED:-42}
+length=128 share=0.1 seed=${SEED:-42}
 case $demo in
-result-llada) shift && steps=${STEPS:-6000} ;;
-*) steps=${STEPS:-1000} ;;
+result-llada) shift && steps=${STEPS:-20000} ;;
+*) steps=${STEPS:-4000} ;;
 esac
 
 # A saying a line, in an order that is always the same, so that the last ones are like the others.
@@ -86,11 +86,11 @@ vocab=$(sed -n 's/.*for gen: model.vocab=\([0-9]*\).*/\1/p' $here/pack.log)
 [ -n "$vocab" ] || die "the text was not packed"
 
 say "a recipe for $vocab tokens becomes a program"
-program llada_tiny model.vocab="$vocab"
+program llada_tiny model.vocab="$vocab" seq.max=$length batch.micro=8
 
 say "training: hidden characters, from all others"
-run out/llada_tiny/run.sh --data $here/records.safetensors --steps "$steps" --seed "$seed" --log-every 100 \
-    --eval-every $((steps / 4)) --eval-batches 20 --gen-length 128 --gen-steps 32 --force 2>&1 | tee $here/run.log
+run out/llada_tiny/run.sh --data $here/records.safetensors --steps "$steps" --seed "$seed" --log-every 200 \
+    --eval-every $((steps / 4)) --eval-batches 40 --gen-length 64 --gen-steps 32 --force 2>&1 | tee $here/run.log
 [ "${PIPESTATUS[0]}" = 0 ] || exit 1
 
 say "gaps of 8 characters in texts that it has not seen"
@@ -102,7 +102,7 @@ head -n 2 $here/filled.jsonl
 read -r filled guessed < <(right $here/hidden.txt $here/filled.jsonl)
 
 say "a text of its own"
-run out/llada_tiny/run.sh --generate "the " --gen-length 128 --temperature 0.5 --seed "$seed"
+run out/llada_tiny/run.sh --generate "the " --gen-length 96 --temperature 0.5 --seed "$seed"
 
 unigram=$(entropy $here/first.txt $here/last.txt)
 loss=$(validation $here/run.log)

@@ -348,8 +348,9 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
 bool folder_is_extra(const char *name)
 {
     static const char *const pattern[] = {
-        "tokenizer.json", "tokenizer_hf.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
-        "added_tokens.json", "generation_config.json", "vocab.*", "merges.txt", "*.py",
+        "tokenizer.json", "tokenizer_hf.json", "tokenizer_config.json", "special_tokens_map.json",
+        "chat_template.jinja", "added_tokens.json", "generation_config.json", "vocab.*",
+        "merges.txt", "*.py",
     };
     for (size_t i = 0; i < sizeof pattern / sizeof *pattern; i++)
         if (fnmatch(pattern[i], name, FNM_PERIOD) == 0)
