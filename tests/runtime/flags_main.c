@@ -15,7 +15,9 @@ int main(int argc, char **argv)
         flags_help(stdout, "train", &f);
     for (int i = 0; !f.help && i < FLAG_COUNT; i++) {
         char *text = flags_text(&f, i);
-        char *error = flags_set(&again, i, text), *copy = flags_text(&again, i);
+        bool asked = f.given[i] || flags_sticky(i) || flags_on(&f, i);
+        char *error = asked ? flags_set(&again, i, text) : NULL,
+             *copy = flags_text(asked ? &again : &f, i);
         printf("%s=%s%s%s\n", flags_name(i), text, f.given[i] ? " given" : "",
                error || strcmp(text, copy) ? " DOES NOT READ BACK" : "");
         free(copy);                  /* text stays: strings of `again` point into it */

@@ -114,6 +114,7 @@ accepts "warmup=0.1 given" --warmup 0.1
 accepts "beta2=0.1 given" --beta2 0.1
 accepts "resume=auto"
 accepts "out=$(cd "$build" && pwd -P)/run"
+refuses "--bench-steps: want an integer from 1 to" --bench-steps 0
 refuses "did you mean --lr? " --lrr 1
 refuses "did you mean --save-total-limit? " --save-totl-limit 1
 refuses "did you mean --learning-rate, here --lr?" --leraning_rate 1
