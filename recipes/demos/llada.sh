@@ -9,7 +9,8 @@
 demo=demo-llada
 [ "${1:-}" != --result ] || demo=result-llada
 . "$(dirname "$0")/common.sh" || exit 2
-length=128 share=0.1 seed=${SEED:-42}
+export OMP_NUM_THREADS=1         # the model is too small for more
+length=64 share=0.1 seed=${SEED:-42}
 case $demo in
 result-llada) shift && steps=${STEPS:-20000} ;;
 *) steps=${STEPS:-4000} ;;
@@ -35,11 +36,11 @@ entropy() {
         END { for (c in seen) h -= seen[c] / some * log((count[c] + 0.5) / all); printf "%.4f", h }'
 }
 
-# 96 lines of $1, from each 100 characters of which 8 in a row are hidden: prompts into $2, the hidden into $3.
+# 96 lines of $1, from each 56 characters of which 8 in a row are hidden: prompts into $2, the hidden into $3.
 gaps() {
-    LC_ALL=C awk -v prompts="$2" -v hidden="$3" 'length >= 100 && n < 96 {
-        line = substr($0, 1, 100)
-        at = 41 + n++ % 20
+    LC_ALL=C awk -v prompts="$2" -v hidden="$3" 'length >= 56 && n < 96 {
+        line = substr($0, 1, 56)
+        at = 21 + n++ % 20
         print substr(line, at, 8) >hidden
         text = substr(line, 1, at - 1) "\001" substr(line, at + 8)
         gsub(/["\\]/, "\\\\&", text)
@@ -52,7 +53,7 @@ gaps() {
 right() {
     sed 's/^.*"answer":"\(.*\)"}$/\1/; s/\\\(["\\]\)/\1/g' "$2" | LC_ALL=C awk -v hidden="$1" '{
             getline want <hidden
-            at = 41 + (NR - 1) % 20
+            at = 21 + (NR - 1) % 20
             for (i = 1; i <= 8; i++) {
                 good += substr($0, at + i - 1, 1) == substr(want, i, 1)
                 count[substr(want, i, 1)]++
@@ -86,11 +87,11 @@ vocab=$(sed -n 's/.*for gen: model.vocab=\([0-9]*\).*/\1/p' $here/pack.log)
 [ -n "$vocab" ] || die "the text was not packed"
 
 say "a recipe for $vocab tokens becomes a program"
-program llada_tiny model.vocab="$vocab" seq.max=$length batch.micro=8
+program llada_tiny model.vocab="$vocab" seq.max=$length batch.micro=16
 
 say "training: hidden characters, from all others"
 run out/llada_tiny/run.sh --data $here/records.safetensors --steps "$steps" --seed "$seed" --log-every 200 \
-    --eval-every $((steps / 4)) --eval-batches 40 --gen-length 64 --gen-steps 32 --force 2>&1 | tee $here/run.log
+    --eval-every $((steps / 4)) --eval-batches 40 --gen-length 32 --gen-steps 32 --force 2>&1 | tee $here/run.log
 [ "${PIPESTATUS[0]}" = 0 ] || exit 1
 
 say "gaps of 8 characters in texts that it has not seen"
@@ -102,7 +103,7 @@ head -n 2 $here/filled.jsonl
 read -r filled guessed < <(right $here/hidden.txt $here/filled.jsonl)
 
 say "a text of its own"
-run out/llada_tiny/run.sh --generate "the " --gen-length 96 --temperature 0.5 --seed "$seed"
+run out/llada_tiny/run.sh --generate "the " --gen-length 32 --temperature 0.5 --seed "$seed"
 
 unigram=$(entropy $here/first.txt $here/last.txt)
 loss=$(validation $here/run.log)
