@@ -12,7 +12,8 @@
 
 /* Chooses this rank's device: that of its number on the host when so many are visible, the only
  * one when one is; EXIT_CONFIG else. EXIT_MISMATCH when it is not what target was compiled for.
- * After comm_init, before every function below; the CPU needs nothing. */
+ * After comm_init, before every function below. The CPU: before any thread that computes is made,
+ * since it is told how to. */
 void device_open(const char *target);
 const char *device_name(void);               /* "NVIDIA H200"; "CPU" */
 /* Bytes of device memory in use for this process since device_open, to compare with the plan. */

@@ -4,12 +4,25 @@
 #include "runtime/device.h"
 
 #include <string.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #include "runtime/base.h"
 
+/* Numbers below 1.2e-38, which probabilities of a sharp attention are, count as zero: with them a
+ * product takes tens of times as long. */
 void device_open(const char *target)
 {
     (void)target;
+#if defined __SSE__
+    enum { FLUSH_RESULTS = 0x8000, FLUSH_OPERANDS = 0x40 };
+    _mm_setcsr(_mm_getcsr() | FLUSH_RESULTS | FLUSH_OPERANDS);
+#elif defined __aarch64__
+    unsigned long fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | 1ul << 24));
+#endif
 }
 
 const char *device_name(void)

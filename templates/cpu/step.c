@@ -12,6 +12,7 @@
 #include "runtime/ranks/comm.h"        // sums over ranks
 //@ end
 #include "runtime/base.h"        // arena_alloc()
+#include "runtime/device.h"      // device_open()
 #include "shape.h"               // B, T, C, ...
 #include "step.h"
 
@@ -55,6 +56,7 @@ static void name_tensors(void)
 
 void step_open(void)
 {
+    device_open(model.target);
     place_values();
 //@ io
 //@ results

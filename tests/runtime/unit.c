@@ -2,6 +2,8 @@
  * repository root. */
 #include "unit.h"
 #include "../../runtime/base.h"
+#include "../../runtime/device.h"
+#include <float.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -36,6 +38,20 @@ static uint16_t nearest(float f)
     if (below != above)
         return below < above ? down : up;
     return down & 1 ? up : down;
+}
+
+/* The last one: others look at smaller numbers. */
+static void test_device(void)
+{
+    volatile float least = FLT_MIN, half = 0.5f;
+    int kept = least * half > 0, threads = 0;
+    device_open("cpu");
+    int left = 0;
+#pragma omp parallel num_threads(2) reduction(+ : left, threads)
+    left += least * half > 0, threads++;
+    check(kept == 1 && left == 0 && threads == 2,
+          "what is below the least normal number counts as zero, in every thread",
+          "before: %d; of %d threads %d keep it", kept, threads, left);
 }
 
 void test_base(void)
@@ -104,5 +120,6 @@ int main(int argc, char **argv)
     test_unmask();
     test_sha256();
     test_kept(argv[1]);
+    test_device();
     return failures != 0;
 }

@@ -22,6 +22,7 @@
 
 #include "runtime/ranks/comm.h"        // sums over ranks
 #include "runtime/base.h"        // arena_alloc()
+#include "runtime/device.h"      // device_open()
 #include "shape.h"               // B, T, C, ...
 #include "step.h"
 
@@ -242,6 +243,7 @@ static void run_decode(void)
 
 void step_open(void)
 {
+    device_open(model.target);
     place_values();
     for (int k = 0; k < MICROS; k++) {
         io.tokens[k] = AT(tokens, k);

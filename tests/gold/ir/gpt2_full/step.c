@@ -18,6 +18,7 @@
 #include <stdio.h>               // snprintf()
 
 #include "runtime/base.h"        // arena_alloc()
+#include "runtime/device.h"      // device_open()
 #include "shape.h"               // B, T, C, ...
 #include "step.h"
 
@@ -227,6 +228,7 @@ static void run_decode(void)
 
 void step_open(void)
 {
+    device_open(model.target);
     place_values();
     io.tokens[0] = tokens;
     io.labels[0] = labels;
