@@ -1,6 +1,6 @@
 /* pack.h -- raw data to token files, for `gen pack` and for programs; in the order of the data: files
  * -> pack_read.c -> chunks -> pack_jobs.c (threads) -> pack_rows.c and format_*.c -> rows, in order
- * -> pack_write.c and pack_show.c (show.h); pack_files.c is the way through.
+ * -> pack_write.c and pack_show.c (show.h); pack_files.c is the way through (pack_work.h).
  *
  * Keeps: errors are malloc'ed messages with a place, NULL means fine; nothing here ends the program. */
 #ifndef DIECAST_PACK_H
@@ -148,6 +148,7 @@ enum {
     PACK_WORDS = 10000,          /* of a vocabulary of the data */
     PACK_VERSION = 1             /* another when the same data make other records */
 };
+#define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
 struct Rules {
     const Format *format;        /* NULL: objects by their keys, other files are texts */
@@ -361,7 +362,7 @@ char *vocabulary_make(Vocabulary *v, const Counter *c, int64_t most, Tokenizer *
 char *vocabulary_write(const Vocabulary *v, const char *out);
 void vocabulary_free(Vocabulary *v);
 
-/* ---- pack_files.c: the way through -------------------------------------------------------------- */
+/* ---- what is asked for --------------------------------------------------------------------------- */
 
 typedef struct {
     const char *who;             /* begins lines on standard error: "gen pack" */
@@ -404,7 +405,8 @@ void prepared_close(Prepared *f);
  * begins a text. */
 char *prepared_write(const char *records, const PackOptions *o, int64_t bos, const char *folder);
 void prepared_remove(const char *folder);              /* what that wrote */
-#define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
+
+/* ---- pack_files.c, pack_cache.c: all of it ------------------------------------------------------- */
 
 /* Makes one token file of files and folders, and tells what it read on `summary`. */
 PackError pack_files(const PackOptions *o, FILE *summary);

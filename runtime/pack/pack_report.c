@@ -1,0 +1,225 @@
+/* pack_report.c -- what people are told while raw data are packed: progress on standard error, rows of
+ * --show, the summary. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack_work.h"
+
+#include "runtime/base.h"
+#include "runtime/pack/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+void progress_note(Progress *g, const Pack *p, int64_t bytes)
+{
+    double now = clock_seconds();
+    if (now - g->last < (g->terminal ? 0.5 : 5))
+        return;
+    double rate = (double)bytes / (now - g->began), mib = 1 << 20;
+    char *share = g->total < 0 ? format("%.1f MiB", (double)bytes / mib)
+                : format("%.0f%% of %.1f MiB", 100.0 * (double)bytes / (double)g->total,
+                         (double)g->total / mib);
+    char *left = g->total < 0 || rate <= 0 ? format("%s", "")
+               : format(", %.0f s left", (double)(g->total - bytes) / rate);
+    fprintf(stderr, "%s%s: %s, %lld tokens, %.1f MB/s%s%s", g->terminal ? "\r\033[K" : "", g->who,
+            share, (long long)p->ntokens, rate / 1e6, left, g->terminal ? "" : "\n");
+    free(share);
+    free(left);
+    g->last = now;
+    g->drawn = g->terminal;
+}
+
+void progress_clear(Progress *g)
+{
+    if (g->drawn)
+        fputs("\r\033[K", stderr);
+    g->drawn = false;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* "24 tokens, 5 targets" of a part. */
+static char *counts(const Kept *k, int i)
+{
+    return format("%zu tokens, %zu target%s", k->n[i], k->targets[i], k->targets[i] == 1 ? "" : "s");
+}
+
+/* target NULL: all are. Nothing predicts the first, unless the objective finds targets itself. */
+static void show_ids(const Work *w, const char *title, const int32_t *id, const uint8_t *target,
+                     size_t n)
+{
+    uint8_t *copy = target && n ? malloc(n) : NULL;
+    if (copy) {
+        memcpy(copy, target, n);
+        copy[0] = w->pack.own && target[0];
+    }
+    show_row(w->tok, title, &(ShownRow){.n = (int64_t)n, .token = id, .target = copy});
+    free(copy);
+}
+
+void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept *k,
+                        const int32_t *id, const uint8_t *target)
+{
+    static const char *const part[PACK_PARTS] = {"chosen", "rejected"};
+    const char *keys = pack_format[row->form].keys;
+    char *first = counts(k, 0), *place = format("%s:%d", from->place.file, row->line);
+    if (row->drop)
+        printf("%s: %s: left out, %s\n", place, keys, drop_why[row->drop]);
+    else if (k->drop == DROP_NO_TARGET)
+        printf("%s: %s, %s: left out\n", place, keys, first);
+    else
+        printf("%s: %s%s%s%s%s%s\n", place, keys, k->parts > 1 ? "" : ", ", k->parts > 1 ? "" : first,
+               k->cut ? ", cut" : "", k->drop ? ": left out, " : "", k->drop ? drop_why[k->drop] : "");
+    free(first), free(place);
+    for (int i = 0; i < k->parts && !row->drop; i++) {
+        char *own = counts(k, i), *title = format("  %s: %s", part[i], own);
+        show_ids(w, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
+        free(own), free(title);
+    }
+}
+
+void report_text(const Work *w, const Chunk *from, const RowOut *row, const int32_t *id)
+{
+    char *title = format("%s: a text%s", from->place.file, from->last ? "" : ", its beginning");
+    show_ids(w, title, id, NULL, row->n);
+    free(title);
+}
+
+void report_window(const Work *w, const Chunk *from, int line, const int32_t *id, size_t n)
+{
+    char *at = line ? format(":%d", line) : format("%s", "");
+    char *title = format("%s%s: a window, %zu tokens%s", from->place.file, at, n,
+                         from->held ? ", to validate on" : "");
+    show_ids(w, title, id, w->pack.windows.target, n);
+    free(at), free(title);
+}
+
+/* ---- the summary ----------------------------------------------------------------------------- */
+
+void report_rules(const Work *w, FILE *to)
+{
+    static const char *const means[] = {
+        "the last answer of each row, its completion, or all of a text (the default)",
+        "the last answer of each row, or its completion (--loss-on last)",
+        "every answer of an assistant (--loss-on assistant)", "every token (--loss-on all)",
+    };
+    const Pack *p = &w->pack;
+    if (p->nchats)
+        fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
+    if (p->kind == KIND_PAIRS)
+        fprintf(to, "targets: the answers, each with what ends it\n");
+    else if (p->kind == KIND_ROWS)
+        fprintf(to, "targets: %s\n",
+                p->own ? "chosen anew for each batch"
+                : p->nform[FORM_TEXT] == p->ndocs + p->dropped[DROP_NO_TARGET]
+                ? means[LOSS_ALL] : means[w->rules.loss]);
+}
+
+/* most: of words, asked for; 0: not said */
+static void report_vocabulary(const Vocabulary *v, int64_t most, int size, FILE *to)
+{
+    const char *const *file = vocabulary_files(v->kind);
+    const bool words = !strcmp(v->kind, "words");
+    int64_t taken = size - v->specials, all = v->distinct < PACK_WORDS ? v->distinct : PACK_WORDS;
+    fprintf(to, "%s and %s beside it: %lld special tokens and %lld of %lld %s; for gen: "
+            "model.vocab=%d", file[0], file[1], (long long)v->specials, (long long)taken,
+            (long long)v->distinct, words ? "words" : "characters", size);
+    if (words && most && taken < all)
+        fprintf(to, ", or %lld for %s", (long long)(v->specials + all),
+                all < v->distinct ? "the most frequent" : "all");
+    fputc('\n', to);
+}
+
+static void report_windows(const Work *w, FILE *to)
+{
+    const Pack *p = &w->pack;
+    const Rules *r = &w->rules;
+    fprintf(to, "windows of %lld tokens, %lld apart, of %lld tokens of text, each behind %s",
+            (long long)p->max_length, (long long)r->stride, (long long)p->windows.ntokens,
+            windows_first(w->tok) < 0 ? "no token: the tokenizer has none for the begin of a text" : "");
+    if (windows_first(w->tok) >= 0)
+        fprintf(to, "token %d", windows_first(w->tok));
+    if (p->nheld)
+        fprintf(to, "; %lld to train on, %lld to validate on: %s %g of %s",
+                (long long)(p->ndocs - p->nheld), (long long)p->nheld,
+                r->held == HELD_TAIL ? "the last" : "any", r->share,
+                r->held == HELD_TAIL ? "each text" : "them");
+    fputc('\n', to);
+}
+
+static void report_pairs(const Pack *p, FILE *to)
+{
+    char *lengths = pack_lengths(p);
+    fprintf(to, "lengths before any is cut: %s\n", lengths);
+    if (p->nshared)
+        fprintf(to, "%lld pairs have no prompt: what both answers begin with is taken for it\n",
+                (long long)p->nshared);
+    if (p->identical)
+        fprintf(to, "%lld pairs have identical answers, of which nothing is learned\n",
+                (long long)p->identical);
+    free(lengths);
+}
+
+void report_all(const Work *w, FILE *to)
+{
+    const Pack *p = &w->pack;
+    if (w->prepared) {
+        fprintf(to, "%s: rows, %lld to train on, %lld to validate on, of %lld tokens each; tokenizer %s\n",
+                p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld, (long long)p->max_length,
+                prepared_ids(w->prepared)->id);
+        return;
+    }
+    if (p->kind != KIND_PACKED)
+        fprintf(to, "%s: %s, %lld %s, %lld tokens, %lld targets, %lld cut to %lld tokens, "
+                "%lld left out %s", p->out, kind_name[p->kind], (long long)p->ndocs,
+                kind_name[p->kind], (long long)p->ntokens, (long long)p->ntargets, (long long)p->cut,
+                (long long)p->max_length, (long long)p->dropped[DROP_NO_TARGET],
+                drop_why[DROP_NO_TARGET]);
+    else
+        fprintf(to, "%s: packed, %lld document%s, %lld tokens, all targets", p->out,
+                (long long)p->ndocs, p->ndocs == 1 ? "" : "s", (long long)p->ntokens);
+    for (int i = DROP_NO_TARGET + 1; i < NDROPS; i++)
+        if (p->dropped[i])
+            fprintf(to, ", %lld %s", (long long)p->dropped[i], drop_why[i]);
+    fprintf(to, "; %.2f bytes a token, tokenizer %s\nread", (double)p->nbytes / (double)p->ntokens,
+            tokenizer_id(w->tok));
+    const char *comma = " ";
+    for (int i = 0; i < NFORMATS; i++)
+        if (p->nform[i]) {
+            fprintf(to, "%s%s: %lld", comma, pack_format[i].keys, (long long)p->nform[i]);
+            comma = ", ";
+        }
+    fputc('\n', to);
+    report_rules(w, to);
+    if (rules_windows(w))
+        report_windows(w, to);
+    if (p->kind == KIND_PAIRS)
+        report_pairs(p, to);
+    if (w->vocabulary.kind)
+        report_vocabulary(&w->vocabulary, w->o->words, tokenizer_size(w->tok), to);
+    if (p->more_answers)
+        fprintf(to, "%lld rows have earlier answers, which are no targets: --loss-on assistant "
+                "takes them too\n", (long long)p->more_answers);
+    if (p->not_prefix)
+        fprintf(stderr,
+                "%s: warning: in %lld rows the prompt's tokens are not a prefix of the "
+                "whole; targets start after as many tokens as the prompt has alone\n", w->o->who,
+                (long long)p->not_prefix);
+}
+
+char *report_no_row(const Pack *p)
+{
+    char *why = format("no usable row (%lld %s", (long long)p->dropped[DROP_NO_TARGET],
+                       drop_why[DROP_NO_TARGET]);
+    for (int i = DROP_NO_TARGET + 1; i < NDROPS; i++) {
+        char *longer = p->dropped[i] ? format("%s, %lld %s", why, (long long)p->dropped[i],
+                                              drop_why[i])
+                                     : format("%s", why);
+        free(why);
+        why = longer;
+    }
+    char *all = format("%s)", why);
+    free(why);
+    return all;
+}

@@ -1,0 +1,152 @@
+/* pack_rules.c -- how raw data are to be read, of what was asked for: the tokenizer, the chat format,
+ * windows; and the fingerprint of all that decides what the records are. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack_work.h"
+
+#include "runtime/base.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool rules_windows(const Work *w)
+{
+    return w->rules.format == &pack_format[FORM_WINDOWS];
+}
+
+/* What has to hold where the tokenizer is still to be made. words: the data are samples of words. */
+static char *made_rules(Work *w, bool words)
+{
+    const char *name = w->o->tokenizer;
+    if (!words && !strcmp(name, "words"))
+        return format("--tokenizer words is for the formats imdb and corpus");
+    if (words && strcmp(name, "words"))
+        return format("--tokenizer %s has no words: the formats imdb and corpus want --tokenizer words, "
+                      "or a file", name);
+    if (w->o->chat)
+        return format("--chat: a vocabulary of %s has no conversations", name);
+    for (int i = 0; i < w->o->nfiles; i++)
+        if (!strcmp(w->o->file[i], "-"))
+            return format("--tokenizer %s reads its data twice, and standard input can be read "
+                          "once: write it to a file", name);
+    return NULL;
+}
+
+/* Arrays of ids need no more than to be read. */
+static void open_prepared(Work *w)
+{
+    const PackOptions *o = w->o;
+    Pack *p = &w->pack;
+    char *error = NULL;
+    int code = EXIT_CONFIG;
+    if (o->nfiles > 1)
+        error = format("%s has arrays of ids: want no other file beside it", o->file[0]);
+    else if (o->kind == KIND_PACKED || o->kind == KIND_PAIRS)
+        error = format("%s has arrays of ids, which make rows; what is packed here is %s", o->file[0],
+                       kind_name[o->kind]);
+    else if (o->show)
+        error = format("--show: %s has arrays of ids: the program that they are for shows them, with its "
+                       "--show", o->file[0]);
+    else if (vocabulary_made(o->tokenizer))
+        error = format("--tokenizer %s makes one of texts, and %s has ids", o->tokenizer, o->file[0]);
+    code = error ? code : EXIT_DATA;
+    error = error ? error : prepared_open(&w->prepared, o->file[0], o->tokenizer);
+    if (!error && o->max_length && prepared_length(w->prepared) > o->max_length)
+        code = EXIT_MISMATCH, error = format("%s: sequence_length %lld, at most %lld are wanted", o->file[0],
+            (long long)prepared_length(w->prepared), (long long)o->max_length);
+    if (!error && o->vocab && prepared_ids(w->prepared)->size != o->vocab)
+        code = EXIT_MISMATCH, error = format("%s: vocab_size %lld, the model has %lld rows: gen RECIPE "
+            "model.vocab=%lld, or gen pack --prepare with --vocab %lld", o->file[0],
+            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab,
+            (long long)prepared_ids(w->prepared)->size, (long long)o->vocab);
+    if (error) {
+        pack_fail(p, code, (Place){0}, error);
+        return;
+    }
+    w->rules.max_length = p->max_length = prepared_length(w->prepared);
+    w->rules.format = &pack_format[FORM_WINDOWS];
+    p->kind = KIND_ROWS;
+    p->own = true;
+}
+
+static char *window_rules(const Work *w)
+{
+    const PackOptions *o = w->o;
+    if (!rules_windows(w) && (o->stride || o->held || o->share > 0))
+        return format("%s is for the format windows", o->stride ? "--stride" : o->held ? "--split"
+                                                                                   : "--eval-share");
+    if (rules_windows(w) && w->rules.stride > w->rules.max_length)
+        return format("--stride %lld leaves out what is between windows of %lld tokens",
+                      (long long)w->rules.stride, (long long)w->rules.max_length);
+    if (rules_windows(w) && o->share > 0 && !o->held)
+        return format("--eval-share wants --split tail or random");
+    return NULL;
+}
+
+void rules_find(Work *w)
+{
+    const PackOptions *o = w->o;
+    Pack *p = &w->pack;
+    if (prepared_is(o->file[0])) {
+        open_prepared(w);
+        return;
+    }
+    w->rules.loss = o->loss;
+    w->rules.max_length = o->max_length ? o->max_length : PACK_LENGTH;
+    w->rules.min_words = o->min_words ? o->min_words : PACK_MIN_WORDS;
+    w->rules.format = o->format ? format_find(o->format) : NULL;
+    bool words = w->rules.format && w->rules.format->encode == format_words;
+    bool made = vocabulary_made(o->tokenizer);
+    w->rules.system = o->system ? o->system : PACK_SYSTEM;
+    w->rules.stride = o->stride ? o->stride : w->rules.max_length / 2;
+    w->rules.held = o->held;
+    w->rules.share = o->share > 0 ? o->share : 0.1;
+    char *error = window_rules(w);
+    if (error) {
+        pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+        return;
+    }
+    error = o->min_words && !words ? format("--min-words is for the formats imdb and corpus")
+                : o->words && strcmp(o->tokenizer, "words") ? format("--vocab is for --tokenizer words")
+                : made                   ? made_rules(w, words)
+                                         : tokenizer_load(&w->tok, o->tokenizer);
+    if (error)
+        pack_fail(p, EXIT_CONFIG, (Place){0}, error);
+    if (made && !error)
+        w->rules.no_chat = format("a vocabulary of %s has no chat tokens, which messages want",
+                                  o->tokenizer);
+    if (error || made)
+        return;
+    if (tokenizer_eos(w->tok) < 0 && !(w->rules.format && w->rules.format->own))
+        pack_fail(p, EXIT_CONFIG, (Place){o->tokenizer, 0},
+                  format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
+                         "or config.json with eos_token_id, beside it"));
+    w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
+    if (w->rules.no_chat && o->chat)
+        pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
+}
+
+void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX])
+{
+    const Rules *r = &w->rules;
+    bool made = vocabulary_made(w->o->tokenizer);       /* of the data: its rules say which */
+    char *text = format("records %d %s %s %s %lld %s %lld %lld %s %s %s%s%s", PACK_VERSION, bytes, files,
+                        w->prepared ? prepared_ids(w->prepared)->id
+                        : made      ? w->o->tokenizer : tokenizer_id(w->tok),
+                        (long long)(w->o->words ? w->o->words : PACK_WORDS),
+                        kind_name[w->pack.kind], (long long)r->max_length,
+                        (long long)r->min_words, loss_name[r->loss],
+                        r->chat ? r->chat->name : "", r->format ? r->format->name : "",
+                        w->pack.kind == KIND_PAIRS ? " " : "",
+                        w->pack.kind == KIND_PAIRS ? r->system : "");
+    char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
+    char *more = rules_windows(w) ? format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share)
+                               : format("%s", "");
+    Sha256 h;
+    sha256_begin(&h);
+    sha256_add(&h, text, strlen(text));
+    sha256_add(&h, more, strlen(more));
+    sha256_add(&h, limit, strlen(limit));
+    free(more), free(limit);
+    sha256_text(&h, hex);
+    free(text);
+}
