@@ -40,11 +40,12 @@ void objective_step(int64_t step, double *sum);
 /* Validates on that many batches a rank: EVAL_METRICS sums. Writes over the inputs of a step. */
 void objective_validate(Data *d, int64_t batches, double *sum);
 
-/* A use of the program that other objectives do not have. The weights are loaded; returns the exit
- * status. */
+/* A use of the program that other objectives do not have. The weights are loaded, unless it wants
+ * none: then there are no folders. Returns the exit status. */
 typedef struct {
     int flag;                    /* FLAG_..., that asks for it */
     int (*run)(const Flags *f, const WeightFolders folder);
+    bool without;                /* weights */
 } ObjectiveUse;
 
 /* What an objective does beside the above; NULL: nothing. All ranks call each. After `updated` said

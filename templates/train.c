@@ -479,14 +479,19 @@ static int train(Run *r)
 
 /* ---- other uses ------------------------------------------------------------------------------ */
 
+static void load_found(Run *r)
+{
+    Checkpoints *c = &r->checkpoints;
+    origin_load(c, &model);
+    note("weights: %s", origin_words(c, &model));
+}
+
 /* For uses of finished weights. */
 static void load_finished(Run *r)
 {
-    Checkpoints *c = &r->checkpoints;
-    origin_finished(c, &r->flags, &model);
+    origin_finished(&r->checkpoints, &r->flags, &model);
     check_records(r);
-    origin_load(c, &model);
-    note("weights: %s", origin_words(c, &model));
+    load_found(r);
 }
 
 static int export_weights(Run *r)
@@ -500,13 +505,26 @@ static int export_weights(Run *r)
     return EXIT_OK;
 }
 
+/* Raw data are encoded as those that the weights were trained on. */
+static void take_tokenizer(Run *r)
+{
+    WeightFolders folder;
+    folders_of(r, folder);
+    char *own = r->flags.given[FLAG_tokenizer] || !records_raw(&r->flags)
+                    ? NULL : vocabulary_own(folder, WEIGHT_FOLDERS);
+    if (own)
+        r->flags.tokenizer = own;
+}
+
 /* One JSON line with the metrics of a validation of the weights. */
 static int eval_only(Run *r)
 {
-    open_data(r);
-    if (!r->evaluates)
+    if (!records_validate(&r->flags))
         die(EXIT_CONFIG, "--eval-only: want --eval-data or --eval-share");
-    load_finished(r);
+    origin_finished(&r->checkpoints, &r->flags, &model);
+    take_tokenizer(r);
+    open_data(r);
+    load_found(r);
     tell_loaded(r);
     LogEval e = validate(r);
     const Metrics *m = &objective_metrics;
@@ -641,7 +659,7 @@ static bool chosen(const Flags *f, int flag, int *before)
 
 /* The use that the flags ask for, of the objective or of every program; both NULL: training. */
 typedef struct {
-    int (*own)(const Flags *f, const WeightFolders folder);
+    const ObjectiveUse *own;
     int (*any)(Run *r);
 } Use;
 
@@ -651,7 +669,7 @@ static Use find_use(const Flags *f)
     int flag = -1;
     for (const ObjectiveUse *u = objective_hooks.use; u && u->run; u++)
         if (chosen(f, u->flag, &flag))
-            use.own = u->run;
+            use.own = u;
     for (int i = 0; i < USES; i++)
         if (chosen(f, uses[i].flag, &flag))
             use.any = uses[i].run;
@@ -673,12 +691,14 @@ static void check_force(Flags *f, bool other_use)
 /* Returns the exit status. */
 static int run_use(Run *r, Use use)
 {
-    WeightFolders folder;
+    WeightFolders folder = {NULL};
     if (use.any)
         return use.any(r);
-    load_finished(r);
-    folders_of(r, folder);
-    return use.own(&r->flags, folder);
+    if (!use.own->without) {
+        load_finished(r);
+        folders_of(r, folder);
+    }
+    return use.own->run(&r->flags, folder);
 }
 
 int main(int argc, char **argv)

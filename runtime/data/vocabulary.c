@@ -94,6 +94,17 @@ char *vocabulary_file(const char *id, const char *named, const char *const folde
     return NULL;
 }
 
+char *vocabulary_own(const char *const folder[], int nfolders)
+{
+    for (int i = 0; i < nfolders; i++) {
+        char *path = format("%s/tokenizer.json", folder[i] ? folder[i] : "");
+        if (folder[i] && file_named(path))
+            return path;
+        free(path);
+    }
+    return NULL;
+}
+
 const char *vocabulary_beside(const Data *data)
 {
     bool beside = false;

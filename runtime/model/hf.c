@@ -236,6 +236,8 @@ static char *write_config(const Model *m, const char *folder, const char *source
         ours = NULL;
     }
     hf_config_patch(config, dtype[model_type(m)]);
+    if (m->special)
+        hf_config_special(config, m->special->mask, m->special->pad);
     char *error = folder_write_json(folder, "config.json", config, manifest);
     free(ignored);
     free(differs);

@@ -324,6 +324,14 @@ void hf_config_patch(cJSON *config, const char *dtype)
     }
 }
 
+void hf_config_special(cJSON *config, int64_t mask, int64_t pad)
+{
+    const struct { const char *key; int64_t id; } ids[] = {{"mask_token_id", mask}, {"pad_token_id", pad}};
+    for (size_t i = 0; i < COUNT(ids); i++)
+        if (ids[i].id >= 0 && json_get(config, ids[i].key))
+            set(config, ids[i].key, cJSON_CreateNumber((double)ids[i].id));
+}
+
 static const TensorRule *tie_of(const cJSON *config, const char *name)
 {
     for (size_t i = 0; i < COUNT(ties); i++)

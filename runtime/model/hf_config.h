@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Every key that differs with both values: "hidden_size is 128, this binary was built for 64; ...". ours describes the
  * binary. Also refuses quantised models. */
@@ -14,6 +15,8 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs);
 /* Sets the weights' dtype ("float32", "bfloat16", "float16") and the rotary base and scaling under the keys of both
  * generations. */
 void hf_config_patch(cJSON *config, const char *dtype);
+/* Sets the ids that are there, mask_token_id and pad_token_id; keys of none are not added. */
+void hf_config_special(cJSON *config, int64_t mask, int64_t pad);
 
 /* Name of a file's tensor as this binary calls it, but for its prefix; malloc'ed. */
 char *hf_tensor_name(const cJSON *config, const char *in_file);

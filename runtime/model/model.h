@@ -41,6 +41,11 @@ typedef struct {
     float scale;             /* alpha / r, or alpha / sqrt(r) */
 } Merge;
 
+/* Ids that the records tell of, for config.json; -1: they do not. */
+typedef struct {
+    int64_t mask, pad;
+} SpecialTokens;
+
 typedef struct {
     const char *recipe;      /* "recipes/x.lua" */
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
@@ -51,6 +56,7 @@ typedef struct {
     const char *model_fields;  /* "model.hidden=64\n..." every field that must agree on resume, one a line */
     const char *config_json; /* config.json of this model as Hugging Face writes it */
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
+    const SpecialTokens *special;  /* go before those of config.json; NULL: nobody has told */
     int64_t micro, accum, ranks;
     int64_t parameters, trained;          /* elements; a tied tensor once */
     int64_t planned_bytes;

@@ -90,7 +90,8 @@ char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText
 }
 
 /* A prompt as a sequence: what stands before a text, its tokens, and the hidden ones behind it; or,
- * where it hides tokens itself, as it was trained on. *n: tokens of the prompt. */
+ * where it hides tokens itself, as it was trained on: by the tokenizer's mask, which means the model's.
+ * *n: tokens of the prompt. */
 static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t, const char *prompt,
                      DenoiseText *text, int64_t *n)
 {
@@ -109,6 +110,8 @@ static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t,
         int32_t id = i < (int64_t)before ? prefix[i]
                      : i < *n            ? ids[i - (int64_t)before]
                                          : g->how.rule.mask;
+        if (id >= 0 && id == tokenizer_mask(t))
+            id = g->how.rule.mask;
         if (id < 0 || id >= d->vocab)
             error = format("token %d is beyond the model's %" PRId64, id, d->vocab);
         hidden += id == g->how.rule.mask;

@@ -49,6 +49,22 @@ static char **split(const char *paths, int *n)
     return word;
 }
 
+static bool any_raw(const char *paths)
+{
+    int n;
+    bool raw = false;
+    char **file = split(paths, &n);
+    for (int i = 0; i < n; i++)
+        raw = raw || pack_is_raw(file[i]);
+    free(file);
+    return raw;
+}
+
+bool records_raw(const Flags *f)
+{
+    return any_raw(f->data) || any_raw(f->eval_data);
+}
+
 const char *records_tokenizer(const Flags *f)
 {
     return vocabulary_made(f->tokenizer) ? "" : f->tokenizer;
@@ -63,7 +79,7 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
     /* the recipe's is for texts; arrays of ids have theirs */
     if (prepared_is(raw) && (!*f->tokenizer || (vocabulary_made(f->tokenizer) && !f->given[FLAG_tokenizer])))
         return format("%s", *f->init_from && strcmp(f->init_from, "none") && file_named(own) ? own : "none");
-    if (vocabulary_made(f->tokenizer) && strcmp(flag, "data")) {
+    if (vocabulary_made(f->tokenizer) && strcmp(flag, "data") && strcmp(flag, "prepare")) {
         int n = beside ? (int)strcspn(beside, ",") : 0;
         while (n && beside[n - 1] != '/')
             n--;
@@ -135,6 +151,16 @@ static int64_t most_of(const Flags *f, const DataShape *of, const Format *known,
     return kind_of(of) == KIND_PACKED && f->max_samples ? f->max_samples * of->T + 1 : f->max_samples;
 }
 
+/* `more` stands behind what is wrong with the data. */
+_Noreturn static void refuse(const PackError *e, const char *flag, const char *tokenizer,
+                             const char *more)
+{
+    char *line = e->at.line ? format(":%d", e->at.line) : format("%s", "");
+    bool names_it = !strncmp(e->at.file ? e->at.file : e->text, tokenizer, strlen(tokenizer));
+    die(e->code, "--%s: %s%s%s%s%s", names_it ? "tokenizer" : flag, e->at.file ? e->at.file : "",
+        line, e->at.file ? ": " : "", e->text, more);
+}
+
 /* What was packed before may be damaged since. */
 static void note_found(const char *flag, const char *path)
 {
@@ -185,20 +211,16 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     char *path;
     PackError e = pack_cached(&o, folder, summary, &path, &found);
     fclose(summary);
-    char *line = format("%d", e.at.line);
-    bool names_it = e.text && !strncmp(e.at.file ? e.at.file : e.text, tokenizer, strlen(tokenizer));
     char *built = e.code != EXIT_DATA || of->own_targets || of->parts ? format("%s", "")
                 : format(" (built for data.kind=%s; another: gen %s data.kind=...)", of->kind,
                          model_words(m, "data.kind"));
     if (e.text)
-        die(e.code, "--%s: %s%s%s%s%s%s", names_it ? "tokenizer" : flag,
-            e.at.file ? e.at.file : "", e.at.line ? ":" : "",
-            e.at.line ? line : "", e.at.file ? ": " : "", e.text, built);
+        refuse(&e, flag, tokenizer, built);
     if (found)
         note_found(flag, path);
     else
         note("data: %.*s", (int)(bytes ? bytes - 1 : 0), text);
-    free(text), free(line), free(built), free(folder), free(tokenizer), free(file);
+    free(text), free(built), free(folder), free(tokenizer), free(file);
     return path;
 }
 
@@ -217,6 +239,49 @@ static char *record_files(const Flags *f, const Model *m, const DataShape *of,
         comm_broadcast(made, bytes, 0);
     comm_expect(0);
     return made ? made : format("%s", paths);
+}
+
+/* ---- arrays of ids --------------------------------------------------------------------------- */
+
+static void check_prepare(const Flags *f)
+{
+    static const int others[] = {FLAG_data, FLAG_eval_data, FLAG_max_samples};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (f->given[others[i]])
+            die(EXIT_CONFIG, "%s: --prepare names its texts itself, and takes all of them: leave it "
+                "out", flags_spelt(others[i]));
+    if (strcmp(f->data_format, "auto") && strcmp(f->data_format, "windows"))
+        die(EXIT_CONFIG, "--data-format %s: --prepare writes windows", f->data_format);
+    if (f->given[FLAG_eval_share] && !(f->eval_share > 0))
+        die(EXIT_CONFIG, "--eval-share 0: --prepare writes rows to validate on, too: want more");
+    if (!f->given[FLAG_out])
+        die(EXIT_CONFIG, "--prepare: want --out DIR, a folder for the arrays");
+}
+
+void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask)
+{
+    int n;
+    check_prepare(f);
+    char **file = split(f->prepare, &n), *text = NULL;
+    size_t bytes;
+    comm_expect(PACK_SECONDS);
+    if (world.rank == 0) {
+        char *tokenizer = tokenizer_for(f, true, "prepare", n ? file[0] : "", NULL);
+        const PackOptions o = {.who = "prepare", .tokenizer = tokenizer, .vocab = vocab,
+                               .mask = mask > 0 ? mask : 0, .share = f->eval_share,
+                               .max_length = T, .nfiles = n, .file = file};
+        FILE *summary = open_memstream(&text, &bytes);
+        PackError e = pack_prepare(&o, f->out, summary);
+        fclose(summary);
+        if (e.text)
+            refuse(&e, "prepare", tokenizer, "");
+        note("%.*s", (int)(bytes ? bytes - 1 : 0), text);
+        note("%s: arrays of ids; --data %s trains on them", f->out, f->out);
+        free(text), free(tokenizer);
+    }
+    comm_barrier();
+    comm_expect(0);
+    free(file);
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */

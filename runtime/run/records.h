@@ -22,11 +22,16 @@ const char *records_tokenizer(const Flags *f);
 
 bool records_train(const Flags *f);      /* there is something to train on, to validate on */
 bool records_validate(const Flags *f);
+bool records_raw(const Flags *f);        /* some of these are raw data */
 /* Opens those that are there: they suit the model, each other and --tokenizer, on every rank; or the
  * program ends. Starts --num-workers. Without --eval-data, but an evaluation's share, --data are divided:
  * into `train` and the last samples, `eval`; or where the share is not given, as `of` divides them, the
  * first part and the last. */
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
+
+/* --prepare: texts as windows of T tokens, arrays of ids in the new folder --out, for a model of so
+ * many ids and that mask (-1: the tokenizer's). Rank 0 writes; or the program ends. */
+void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask);
 
 #endif

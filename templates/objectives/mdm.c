@@ -61,8 +61,12 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
     const char *files = trains ? f->data : f->eval_data;
     if (any && hidden.rule.mask < 0)
         vocabulary_check_mask(any, files);
-    if (any)
+    if (any) {
+        static SpecialTokens special;
         hidden_suit(&hidden, any, files);
+        special = (SpecialTokens){hidden.rule.mask, any->pad_id};
+        model.special = &special;
+    }
     if (trains)
         hidden_check(&hidden, train, f->data);
     if (evaluates)
@@ -233,13 +237,8 @@ static void open_asked(const Flags *f, const WeightFolders folder, Data *d)
     of.data = "", of.eval_data = f->loglik;
     of.eval_share = 0, of.given[FLAG_eval_share] = false;
     of.val_draws = f->given[FLAG_val_draws] ? f->val_draws : LOGLIK_DRAWS;
-    for (int i = 0; i < WEIGHT_FOLDERS && !beside && !f->given[FLAG_tokenizer]; i++) {
-        char *path = folder[i] ? folder_join(folder[i], "tokenizer.json") : format("%s", "");
-        if (file_named(path))
-            of.tokenizer = beside = path;
-        else
-            free(path);
-    }
+    if (!f->given[FLAG_tokenizer] && (beside = vocabulary_own(folder, WEIGHT_FOLDERS)))
+        of.tokenizer = beside;
     const RecordRules rules = {
         .format = pack_is_rows(f->loglik) ? "answers" : hidden_format[hidden.mode],
         .asked = "loglik"};
@@ -325,6 +324,19 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
     return error;
 }
 
+/* ---- arrays of ids --------------------------------------------------------------------------- */
+
+/* --prepare FILE,... */
+static int prepare(const Flags *f, const WeightFolders folder)
+{
+    (void)folder;
+    if (hidden.mode == HIDDEN_sft)
+        die(EXIT_CONFIG, "--prepare makes windows of texts, and this binary learns answers "
+            "(mdm.mode=sft): --data takes their rows as they are");
+    records_prepare(f, T, V, @MDM_MASK@);
+    return EXIT_OK;
+}
+
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
 static const char pretrained[] = "checkpoints_pretrained";
@@ -379,7 +391,8 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
 }
 
 static const ObjectiveUse uses[] = {
-    {FLAG_loglik, loglik}, {FLAG_generate, generate}, {FLAG_generate_file, generate}, {0, NULL}};
+    {FLAG_loglik, loglik, false}, {FLAG_generate, generate, false},
+    {FLAG_generate_file, generate, false}, {FLAG_prepare, prepare, true}, {0, NULL, false}};
 static const char *const files[] = {"samples.jsonl", pretrained, NULL};
 const ObjectiveHooks objective_hooks = {.use = uses, .show = show, .write = write_sample,
                                         .name = name, .named = write_stats, .files = files};

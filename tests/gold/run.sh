@@ -276,7 +276,7 @@ for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora l
     resume_from use_ddp meta_lr meta_weight_decay best_of_n score num_processes nproc_per_node gpu_ids mixed_precision \
     train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit goal_idx ckpt_dir show_regions evaluate \
     num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 \
-    prepare deterministic batch_size_per_gpu max_grad_norm dataset \
+    deterministic batch_size_per_gpu max_grad_norm dataset \
     merge profile; do
     grep -qx "$name" "$T/theirs" || echo "$name"
 done > "$T/missing"

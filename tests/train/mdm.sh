@@ -129,6 +129,10 @@ said=$(generated --generate-file "$scratch/gaps.jsonl" --gen-length 0 --gen-step
 verdict "gaps are filled" "$([ "$(took)" = "3 2" ] && grep -q '"answer":"w10 .*w7 .*w9' <<<"$said" &&
     ! grep -q 'answer.*MASK' <<<"$said" ||
     echo "$said $(tail -n 1 "$scratch/log")")"
+# another tokenizer's mask hides the same: its [MASK] has the id of w5, and w5 the model's mask
+sed 's/"\[MASK\]": 4/"[MASK]": @/; s/"w5": 5/"w5": 4/; s/@/5/' $ref/mdm_llada/tokenizer.json >"$scratch/other.json"
+verdict "gaps of another tokenizer's mask" "$(diff <(echo "$said") <(generated --tokenizer "$scratch/other.json" \
+    --generate-file "$scratch/gaps.jsonl" --gen-length 0 --gen-steps 2))"
 verdict "a sample behind a validation" "$(sed -n 's/^{"step":\([0-9]*\),"prompt":"w.*","answer":".*"}$/\1/p' \
     "$scratch/mdm_llada/samples.jsonl" | paste -s -d' ' |
     diff - <(sed -n 's/.*"eval_loss.*"step": \([1-9][0-9]*\).*/\1/p' \
@@ -158,6 +162,15 @@ verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scr
 "$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --steps 2 --init-from none --eval-share 0.2 \
     --out "$scratch/ids" >"$scratch/log" 2>&1 || verdict "arrays of ids" "$(tail -n 1 "$scratch/log")"
 compare "arrays of ids, as the text they are of" history "$scratch/raw" "$scratch/ids" 0
+"$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --out "$scratch/own" --tokenizer char --eval-share 0.2 \
+    >"$scratch/log" 2>&1 || verdict "arrays of ids by the program" "$(tail -n 1 "$scratch/log")"
+verdict "arrays of ids by the program" "$(diff -r "$scratch/arrays" "$scratch/own" 2>&1)"
+id() { sed -n "s/.*\"$1_token_id\": \([0-9a-z]*\).*/\1/p" "$2/config.json"; }
+verdict "special tokens of the records in config.json" "$(for run in raw ids; do
+    echo "$(id mask "$scratch/$run/checkpoint-2") $(id pad "$scratch/$run/checkpoint-2")"; done | uniq |
+    diff - <(sed -n 's/.*"mask_token": \([0-9]*\).*/\1 0/p' "$scratch/arrays/metadata.json"))"
+said=$("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --eval-only --eval-data "$scratch/text.txt" 2>"$scratch/log")
+verdict "a text by the tokenizer of the weights" "$(grep -q '"eval_loss": [0-9]' <<<"$said" || tail -n 1 "$scratch/log")"
 sed -i 's/"mask_token": [0-9]*/"mask_token": 204/' "$scratch/arrays/metadata.json"       # packed with another before
 said=$("$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --show 1 --out "$scratch/ids" 2>&1)
 verdict "another mask than the tokenizer's" "$(grep -q ': token 204 hides words, of their tokenizer .* token [0-9]*: make' \
@@ -185,4 +198,20 @@ refused mdm_llada "another mask than the model's" 83 "token 7 .* hides words, of
     --data "$scratch/hidden.safetensors"
 refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the token 7 at place [0-9]*, which hides" \
     --data "$scratch/hidden.safetensors"
+while IFS='|' read -r name code text program flags; do
+    # shellcheck disable=SC2086
+    refused $program "arrays: $name" $code "$text" --prepare "$scratch/text.txt" $flags
+done <<END
+another text|80|--data: --prepare names its texts itself|mdm_masked.bf16|--data $scratch/text.txt
+another format|80|--prepare writes windows|mdm_masked.bf16|--data-format answers
+none to validate on|80|--eval-share 0: |mdm_masked.bf16|--eval-share 0
+no tokenizer|80|--prepare: .* wants a tokenizer|mdm_masked.bf16|
+there already|80|has arrays of ids already|mdm_masked.bf16|--out $scratch/own --tokenizer char
+two uses|80|--generate and --prepare: one use at a time|mdm_masked.bf16|--generate x
+END
+said=$("$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --tokenizer char 2>&1)
+verdict "arrays: no folder" "$(grep -q 'prepare: want --out DIR' <<<"$said" || echo "$said")"
+said=$("$work/mdm_sft.2x1x4/run.sh" --prepare "$scratch/text.txt" --tokenizer char --out "$scratch/none" 2>&1)
+verdict "arrays: answers" "$(grep -q ': --prepare makes windows of texts, and this binary learns answers' <<<"$said" ||
+    echo "$said")"
 exit $failed
