@@ -40,18 +40,18 @@ void objective_step(int64_t step, double *sum);
 /* Validates on that many batches a rank: EVAL_METRICS sums. Writes over the inputs of a step. */
 void objective_validate(Data *d, int64_t batches, double *sum);
 
-/* A use of the program that other objectives do not have. The weights are loaded, unless it wants
- * none: then there are no folders. Returns the exit status. */
+/* A use of the program that other objectives do not have. The weights are loaded; returns the exit
+ * status. */
 typedef struct {
     int flag;                    /* FLAG_..., that asks for it */
     int (*run)(const Flags *f, const WeightFolders folder);
-    bool without;                /* weights */
 } ObjectiveUse;
 
 /* What an objective does beside the above; NULL: nothing. All ranks call each. After `updated` said
  * so, and after `loaded`, `write` and a validation, the inputs of a step are filled anew. */
 typedef struct {
     const ObjectiveUse *use;     /* behind the last one of run NULL */
+    const ObjectiveUse *without; /* the same, of those that want no weights: all folders are NULL */
     /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
      * Objectives that have it are in the row OF(show, ...) of flags.def. */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);

@@ -659,17 +659,20 @@ static bool chosen(const Flags *f, int flag, int *before)
 
 /* The use that the flags ask for, of the objective or of every program; both NULL: training. */
 typedef struct {
-    const ObjectiveUse *own;
+    int (*own)(const Flags *f, const WeightFolders folder);
     int (*any)(Run *r);
+    bool without;                /* own: wants no weights */
 } Use;
 
 static Use find_use(const Flags *f)
 {
-    Use use = {NULL, NULL};
+    const ObjectiveUse *const own[] = {objective_hooks.use, objective_hooks.without};
+    Use use = {NULL, NULL, false};
     int flag = -1;
-    for (const ObjectiveUse *u = objective_hooks.use; u && u->run; u++)
-        if (chosen(f, u->flag, &flag))
-            use.own = u;
+    for (int without = 0; without < 2; without++)
+        for (const ObjectiveUse *u = own[without]; u && u->run; u++)
+            if (chosen(f, u->flag, &flag))
+                use = (Use){u->run, NULL, without};
     for (int i = 0; i < USES; i++)
         if (chosen(f, uses[i].flag, &flag))
             use.any = uses[i].run;
@@ -694,11 +697,11 @@ static int run_use(Run *r, Use use)
     WeightFolders folder = {NULL};
     if (use.any)
         return use.any(r);
-    if (!use.own->without) {
+    if (!use.without) {
         load_finished(r);
         folders_of(r, folder);
     }
-    return use.own->run(&r->flags, folder);
+    return use.own(&r->flags, folder);
 }
 
 int main(int argc, char **argv)

@@ -391,8 +391,9 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
 }
 
 static const ObjectiveUse uses[] = {
-    {FLAG_loglik, loglik, false}, {FLAG_generate, generate, false},
-    {FLAG_generate_file, generate, false}, {FLAG_prepare, prepare, true}, {0, NULL, false}};
+    {FLAG_loglik, loglik}, {FLAG_generate, generate}, {FLAG_generate_file, generate}, {0, NULL}};
+static const ObjectiveUse without[] = {{FLAG_prepare, prepare}, {0, NULL}};
 static const char *const files[] = {"samples.jsonl", pretrained, NULL};
-const ObjectiveHooks objective_hooks = {.use = uses, .show = show, .write = write_sample,
-                                        .name = name, .named = write_stats, .files = files};
+const ObjectiveHooks objective_hooks = {
+    .use = uses, .without = without, .show = show, .write = write_sample, .name = name,
+    .named = write_stats, .files = files};
