@@ -64,8 +64,9 @@ typedef struct {
      * `total`: updates of sets by schedules of the objective's own. For each
      *     set_begin(SET_x, turn, turns);  step_x();  step_wait();
      * turns: how many of them the run has; the rest, as whether the gradient is finite, is seen
-     * to. Returns whether inputs of a step were written over. */
-    bool (*updated)(int64_t step, int64_t total);
+     * to. sum: STEP_METRICS sums of that step over all ranks, in which it writes what its updates
+     * tell, the same on all ranks. Returns whether inputs of a step were written over. */
+    bool (*updated)(int64_t step, int64_t total, double *sum);
     /* Why a validation with these values, EVAL_METRICS of all ranks, ends the run, for people and
      * with the flag that decides; malloc'ed. NULL: it goes on. A function of the values and the
      * flags: a run that is found with such a validation is over unless other flags are given. */
@@ -77,10 +78,11 @@ typedef struct {
      * course_csv() makes a table of it. NULL, or a malloc'ed message; a failure ends the run
      * only after the last step. */
     char *(*write)(const Flags *f, const WeightFolders folder, const Course *course);
-    /* Of the checkpoint that was saved at the last row of the course, best: after the best
-     * validation so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed; NULL: none. It
-     * stands there too, as long as nobody removes it, and --resume takes it. Rank 0 alone. */
-    char *(*name)(const Course *course, bool best);
+    /* Of the checkpoint of that step, whose row, if there is one, is course_at(course, step); best:
+     * after the best validation so far: a name of its own below OUT, "epochs/epoch_5", malloc'ed;
+     * NULL: none. It stands there too, as long as nobody removes it, and --resume takes it. Rank 0
+     * alone. */
+    char *(*name)(const Course *course, int64_t step, bool best);
     /* Behind that, from rank 0; path: OUT/NAME. NULL, or a malloc'ed message, which is said. */
     char *(*named)(const Flags *f, const char *path, const Course *course);
     /* Names in OUT that write() and name() make, behind the last NULL: told at the end, moved by

@@ -113,6 +113,12 @@ static void end_updates(Run *r, int64_t step, bool finite)
             skip_update(r, step, i, r->metric[0]);
 }
 
+static void set_values(Run *r)
+{
+    memcpy(r->metric, r->sum, sizeof r->metric);
+    metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
+}
+
 /* One optimiser step; the batch of the next is made while it runs. Returns whether any rank was
  * asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
@@ -128,12 +134,14 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     objective_step(step, r->sum);
     r->sum[STEP_METRICS] = stop_requested();
     comm_allreduce_double(r->sum, STEP_METRICS + 1);
-    memcpy(r->metric, r->sum, sizeof r->metric);
-    metrics_values(objective_metrics.step, STEP_METRICS, r->metric);
+    set_values(r);
     end_updates(r, step, isfinite(r->metric[0]));
-    if (objective_hooks.updated && objective_hooks.updated(step, r->total))
-        r->ready = -1;
-    end_updates(r, step, true);
+    if (objective_hooks.updated) {
+        if (objective_hooks.updated(step, r->total, r->sum))
+            r->ready = -1;
+        set_values(r);
+        end_updates(r, step, true);
+    }
     *said = (LogStep){r->metric, set_norm(SET_model), set_lr(SET_model)};
     return r->sum[STEP_METRICS] > 0;
 }
@@ -162,17 +170,16 @@ static bool evaluate(Run *r, int64_t step)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-/* The checkpoint of that step, if it is of the course's last row, under a name of the objective's
- * as well. */
+/* The checkpoint of that step under a name of the objective's as well. */
 static void name_checkpoint(Run *r, int64_t step)
 {
     const Course *c = &r->course;
-    if (!objective_hooks.name || !c->n || c->row[c->n - 1].step != step)
+    if (!objective_hooks.name)
         return;
     char *from = checkpoint_path(r->flags.out, step), *name = NULL, *path = NULL, *error = NULL;
     comm_expect(weights_seconds(&model));
     if (world.rank == 0 && folder_exists(from))
-        name = objective_hooks.name(c, r->best.best.step == step);
+        name = objective_hooks.name(c, step, r->best.best.step == step);
     if (name) {
         path = folder_join(r->flags.out, name);
         error = folder_link(from, path);

@@ -33,6 +33,12 @@ static void step_values(const Course *c, double *value)
     metrics_values(c->metrics->step, c->metrics->nstep, value);
 }
 
+const CourseRow *course_at(const Course *c, int64_t step)
+{
+    const CourseRow *last = c->n ? &c->row[c->n - 1] : NULL;
+    return last && last->step == step ? last : NULL;
+}
+
 double course_loss(const Course *c)
 {
     double value[METRICS_MAX];

@@ -37,6 +37,8 @@ void course_open(Course *c, const Metrics *m, int64_t per_epoch, bool keeps);
 void course_step(Course *c, int64_t step, const double *sum);
 /* Behind step `step`; eval: the values of a validation, NULL: there was none. */
 void course_mark(Course *c, int64_t step, const double *eval);
+/* The last row, if it is of that step; NULL: it is not. */
+const CourseRow *course_at(const Course *c, int64_t step);
 /* What the steps of the epoch so far minimised, their mean. */
 double course_loss(const Course *c);
 /* The means of the epoch so far, for people: "loss 1.2345"; malloc'ed. */

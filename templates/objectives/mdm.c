@@ -342,10 +342,10 @@ static int prepare(const Flags *f, const WeightFolders folder)
 static const char pretrained[] = "checkpoints_pretrained";
 
 /* Of each epoch that is the best so far, and of every fifth. */
-static char *name(const Course *course, bool best)
+static char *name(const Course *course, int64_t step, bool best)
 {
-    const CourseRow *last = &course->row[course->n - 1];
-    if (!last->whole || !(best || last->epoch % 5 == 0))
+    const CourseRow *last = course_at(course, step);
+    if (!last || !last->whole || !(best || last->epoch % 5 == 0))
         return NULL;
     return format("%s/checkpoint_epoch_%lld", pretrained, (long long)last->epoch);
 }

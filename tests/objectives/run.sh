@@ -81,7 +81,7 @@ compare reference reference $ref "$scratch/straight"
 reported() {            # KEY: the keys of the first record that has it
     grep -m 1 "\"$1\": " "$scratch/straight/history.jsonl" | grep -o '"[a-z_]*": ' | tr -d '":' | tr -d '\n'
 }
-want="loss grad_norm learning_rate num_places places_per_second time epoch step "
+want="loss grad_norm learning_rate num_places num_late places_per_second time epoch step "
 verdict "a step's metrics" "$([ "$(reported loss)" = "$want" ] || reported loss)"
 want="eval_loss eval_runtime eval_samples_per_second eval_steps_per_second eval_places_per_second time epoch step "
 verdict "a validation's metrics" "$([ "$(reported eval_loss)" = "$want" ] || reported eval_loss)"
@@ -178,6 +178,8 @@ rm -rf "$scratch"/once/checkpoint-{10,9}
 { DIECAST_FAULT=kill9:rank=0:step=8 fit one once --eval-every epoch --save-every 4; } 2>/dev/null &&
     verdict killed "it was not"
 fitted one once --eval-every epoch --save-every 4
+verdict "a name where nothing else was due" "$([ -s "$scratch/once/epochs/step_8/train_state.json" ] ||
+    ls "$scratch/once/epochs")"
 verdict "epochs, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/once.log" || tail -n 3 "$scratch/once.log"
     cmp "$scratch"/{epochs,once}/regression/epochs 2>&1
     for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" ||
@@ -291,6 +293,10 @@ for file in "$scratch/sets/checkpoint-10"/*.safetensors; do
 done
 counts=$(grep -o '"updates": [0-9]*' "$scratch/sets/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
 verdict "sets, updates of head, proj, model" "$([ "$counts" = "5 10 10" ] || echo "$counts")"
+# what updates of a schedule of its own tell stands beside what their steps tell
+late=$(sed -n 's/.*"num_late": \([0-9]*\),.*/\1/p' "$scratch/sets/history.jsonl" | paste -sd ' ')
+verdict "sets, what an update of the head tells" "$([ "$late" = 10 ] || [ "$late" = "0 2 2 4 4 6 6 8 8 10" ] ||
+    echo "$late")"
 # no flag of a set that is not there
 fit one other --head-lr 0.1
 verdict "a flag of no set" "$([ $? = 80 ] || echo "exit $?"

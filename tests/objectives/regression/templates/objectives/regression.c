@@ -183,6 +183,7 @@ void objective_step(int64_t step, double *sum)
 {
     sum[STEP_loss] = *io.loss;
     sum[STEP_targets] = world.rank == 0 ? (double)counted[step % 2] : 0;
+    sum[STEP_late] = 0;
     sum[STEP_places] = world.rank == 0 ? (double)objective_work() : 0;
 }
 
@@ -210,7 +211,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 enum { EVERY = 2, LATE = 2 };    /* steps; samples of an update, the first of the step's */
 
 /* Rank r has sample r, r + ranks ...; rows beyond have no targets. */
-static bool updated(int64_t step, int64_t total)
+static bool updated(int64_t step, int64_t total, double *sum)
 {
     if ((step + 1) % EVERY)
         return false;
@@ -231,6 +232,7 @@ static bool updated(int64_t step, int64_t total)
     set_begin(SET_head, step / EVERY, total / EVERY);
     step_late();
     step_wait();
+    sum[STEP_late] = LATE;
     return true;
 }
 
@@ -264,10 +266,12 @@ static char *enough(const double *eval)
     return format("the validation's loss is %.4f (--stop-loss %g)", eval[EVAL_loss], stop_loss);
 }
 
-/* Of whole epochs and of the best. */
-static char *name(const Course *course, bool best)
+/* Of whole epochs and of the best; of step 8, wherever it is. */
+static char *name(const Course *course, int64_t step, bool best)
 {
-    const CourseRow *last = &course->row[course->n - 1];
+    const CourseRow *last = course_at(course, step);
+    if (!last)
+        return step == 8 ? format("epochs/step_8") : NULL;
     return last->whole || best ? format("epochs/%s_%lld", last->whole ? "epoch" : "best",
                                         (long long)last->step) : NULL;
 }
