@@ -7,13 +7,16 @@
 
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
+Dim dim_batch(const Build *b) { return dim(b->B, b->batch ? b->batch : "B"); }
+
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {
     static const char *const prefix[] = {"b.", "r.", "e.", "s.", "d."};
-    const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "";
+    const char *p = b->mode != MODE_TRAIN || b->region ? prefix[b->mode] : "",
+               *pass = b->beside ? b->beside : b->further ? b->further : "";
     Value *v =
         ir_new(b->g, VK_TEMP, PU_activations, dt,
-               text_print("%s%s%s%s", p, b->beside ? b->beside : "", b->stack.name, name), rank, d, b->loc);
+               text_print("%s%s%s%s", p, pass, b->stack.name, name), rank, d, b->loc);
     if (!b->region)
         return ref(v);
     v->count = b->stack.layers.n;

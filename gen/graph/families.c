@@ -268,7 +268,7 @@ static Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmod
     const Dim ranks = dim_ranks(b, &l);
     bool gpu = !strcmp(b->g->target->backend, "cuda"), all = !strcmp(fold, "all"),
          aligned = ranks.n * dtype_bytes[b->act] % 16 == 0;
-    if (!l.parts || !gpu || !strcmp(fold, "none") ||
+    if (!l.parts || !gpu || !strcmp(fold, "none") || b->slopes ||
         (!all && (!aligned || !fold_pays(b, &l, ranks.n, out.n))))
         return in;
     if (!aligned)
@@ -436,7 +436,7 @@ static Ref attention(Build *b, Ref qkv)
         op_in(op, qkv), op_in(op, ref(b->place));
         op_out(op, o), op_out(op, ref_loop(keys, 0)), op_out(op, ref_loop(values, 0));
     } else {
-        Dim d[3] = {dim(b->B, "B"), dim(b->H, "H"), dim(b->T, "T")};
+        Dim d[3] = {dim_batch(b), dim(b->H, "H"), dim(b->T, "T")};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
         op = build_op(b, b->places    ? OP_attention_docs
                          : b->lengths ? OP_attention_length

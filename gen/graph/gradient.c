@@ -68,13 +68,18 @@ static Ref like(Build *b, const char *name, Ref value, Dim columns)
     return build_temp(b, name, value.v->dtype, value.v->rank, d);
 }
 
+static const char *without(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) ? name : name + strlen(prefix);
+}
+
 /* The name of a value without what build_temp() puts in front of it. */
 static const char *base_name(const Build *b, Ref value)
 {
-    const char *name = value.v->name, *stack = b->stack.name;
+    const char *name = value.v->name;
     if (value.index == IX_LOOP && strchr(name, '.'))
         name = strchr(name, '.') + 1;
-    return strncmp(name, stack, strlen(stack)) ? name : name + strlen(stack);
+    return without(without(name, b->further ? b->further : ""), b->stack.name);
 }
 
 /* Where the whole gradient of a value lives: that of a stream's element in the stream of gradients,

@@ -30,6 +30,13 @@ typedef struct {
     Value *scale, *scaler;
 } Set;
 
+/* Derivatives of the losses of single samples along v, the gradient of another loss: bilevel.c. */
+typedef struct {
+    Set *set;                /* whose parameters v has a number for, in the place of their gradients */
+    Value *along;            /* numbers about v: runtime/along.h */
+    Value *slope;            /* (B) doubles a micro-batch: the derivative of each sample's loss */
+} Slopes;
+
 typedef struct {
     Graph *g;
     Config *c;
@@ -39,12 +46,17 @@ typedef struct {
     /* A pass beside the trained one, without gradients: what its values are called, "ref."; nothing is
      * dropped in it. NULL: it is the trained one. */
     const char *beside;
+    /* One more training pass, in a program of its own: what its values are called, "meta.". NULL: the
+     * first. */
+    const char *further;
+    Slopes *slopes;          /* its backward pass adds to these and writes no gradients; or NULL */
     bool adapters_off;       /* layers without their adapters */
     bool started;            /* trained parameters as the run began with them: build_start() */
     int region;              /* 0 or the repeat region ops go to */
     Loc loc;                 /* recipe line ops come from */
     const char *stage;       /* of the model, that ops belong to; see Op */
     int64_t B, T, C, H, K, D, F, V;
+    const char *batch;       /* the symbol of B in the pass being written; NULL: "B" */
     Stack stack;             /* blocks are written for */
     /* parameters are made for, and losses and what begins with `set_` are of */
     Set *set;
@@ -85,6 +97,7 @@ typedef struct {
 
 /* build.c */
 Dim dim(int64_t n, const char *sym);
+Dim dim_batch(const Build *b);             /* sequences of a micro-batch */
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
@@ -171,6 +184,15 @@ void program_micro(Build *b);                      /* started; its ops are the o
  * Behind all programs that write gradients of them. */
 void schedule_update(Build *b, const char *name, const char *about);
 void schedule_train(Build *b);                     /* the same, as "train" */
+/* A schedule that an objective puts together itself: ir_schedule(), schedule_clear() and
+ * schedule_result() of what its programs add to, and of these parts. */
+void program_further(Build *b, const char *name, Role role, const char *about);   /* see b->further */
+/* The program just written, a turn a micro-batch; gradients that it writes are cleared before. */
+void schedule_turns(Build *b, Schedule *s);
+/* The programs reduce and update of a set, behind all programs that write its gradients; its norm is
+ * a result. */
+void schedule_set(Build *b, Schedule *s, Set *set);
+void schedule_end(Build *b, Schedule *s);          /* whole: a GPU may capture it */
 /* The program just written as a schedule of its own: what the host calls for its result. */
 void schedule_alone(Build *b, const char *about, const char *result);
 void schedule_loss(Build *b, const char *about);   /* the same for its sums: the loss, those of build_sum() */
@@ -182,6 +204,28 @@ void loss_sum(Build *b, Ref losses);               /* adds them to the program's
  * fp16 gradients would vanish: their scale is adapted on the device (Micikevicius et al. 2018,
  * section 3.2), a scale a set. */
 Ref loss_scale(Build *b);
+
+/* As loss_scale(), of another number than the set's input `scale`. */
+Ref loss_scale_of(Build *b, Value *scale);
+
+/* ---- bilevel.c: what an upper level needs: of each sample of a step the derivative of its loss
+ * along v, the gradient of another loss. v stands in the place of the gradients of a set, summed over
+ * all ranks, from slopes_direction() to the end of the schedule. ------------------------------- */
+Slopes *slopes_new(Build *b, Set *set);
+/* Behind schedule_turns() of the program that writes v; clears the derivatives. */
+void slopes_direction(Build *b, Schedule *s, const Slopes *slopes);
+/* One way: differences of losses. In a further program without a backward pass, losses f32 (B): */
+void slopes_losses(Build *b, const Slopes *slopes, Ref losses);
+/* and in the place of schedule_turns(): the program just written with the parameters moved by eps v,
+ * then by -eps v, eps = 0.01 / (|v| + 1e-15); then they are what they were, bit for bit. Wants
+ * parameters in fp32. */
+void slopes_differences(Build *b, Schedule *s, const Slopes *slopes);
+/* The other: in a further program with b->slopes = slopes, a pass whose losses are those of the
+ * samples, unweighted, times loss_scale(); pass_backward() adds up the derivatives. No gradient of
+ * a single sample is ever there: of each layer's parameters, what they add to its result with v in
+ * their place is multiplied with the result's gradient, a sample at a time. */
+/* Behind either: the derivatives of the micro-batch's samples, f64 (B). */
+Ref slopes_of(const Build *b, const Slopes *slopes);
 
 /* head.c: losses over the vocabulary. */
 /* b->labels, the target of each row that goes through the head, b->N; b->target_rows and

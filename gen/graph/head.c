@@ -77,7 +77,7 @@ Ref head_gather(Build *b, Ref y)
     if (!b->target_rows)
         return y;
     b->loc = config_loc(b->c, F_batch_targets);
-    return gather(b, "rows", y, dim(b->N, "N"), b->target_rows, b->target_of);
+    return gather(b, "rows", y, b->target_rows->dim[0], b->target_rows, b->target_of);
 }
 
 Ref head_at(Build *b, const char *what, Ref y, Value *places)

@@ -10,7 +10,7 @@
 /* The residual stream of a pass, one element a layer boundary: x[0] .. x[L]. */
 static Value *stream(Build *b, const char *name)
 {
-    Dim d[3] = {dim(b->B, "B"), dim(b->T, "T"), dim(b->C, "C")};
+    Dim d[3] = {dim_batch(b), dim(b->T, "T"), dim(b->C, "C")};
     if (b->mode == MODE_DECODE)
         d[0] = d[1] = dim(1, "1");
     Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->act, name, 3, d, b->loc);
@@ -20,10 +20,12 @@ static Value *stream(Build *b, const char *name)
 
 /* ---- sets of parameters ----------------------------------------------------------------------- */
 
+enum { SETS = sizeof((Build *)0)->sets / sizeof(Set) };
+
 Set *set_add(Build *b, const char *name)
 {
-    if (b->nsets == (int)(sizeof b->sets / sizeof b->sets[0]))
-        bug("more than %d sets of parameters", b->nsets);
+    if (b->nsets == SETS)
+        bug("more than %d sets of parameters", SETS);
     for (int i = 0; i < b->nsets; i++)
         if (!strcmp(b->sets[i].name ? b->sets[i].name : "model", name))
             bug("set %s is added twice", name);
@@ -31,11 +33,16 @@ Set *set_add(Build *b, const char *name)
     return &b->sets[b->nsets++];
 }
 
+static const char *set_program_name(const Build *b, const char *name)
+{
+    return b->set->name ? text_print("%s_%s", name, b->set->name) : name;
+}
+
 /* A program of b->set. */
 static Program *set_program(Build *b, const char *name, Role role, const char *about)
 {
     const char *set = b->set->name;
-    return ir_program(b->g, set ? text_print("%s_%s", name, set) : name, role,
+    return ir_program(b->g, set_program_name(b, name), role,
                       set ? text_print("%s; set %s", about, set) : about);
 }
 
@@ -82,9 +89,9 @@ void loss_sum(Build *b, Ref losses)
     op_out(op, ref(ir_value(b->g, "loss")));
 }
 
-Ref loss_scale(Build *b)
+Ref loss_scale_of(Build *b, Value *scale)
 {
-    Value *scale = set_scale(b), *scaler = set_scaler(b);
+    Value *scaler = set_scaler(b);
     if (!scaler)
         return ref(scale);
     Dim one = dim(1, "1");
@@ -95,6 +102,8 @@ Ref loss_scale(Build *b)
     return scaled;
 }
 
+Ref loss_scale(Build *b) { return loss_scale_of(b, set_scale(b)); }
+
 Pass pass_only(Build *b, const char *name)
 {
     return (Pass){.family = b->family, .stack = b->stack, .x = stream(b, name)};
@@ -102,8 +111,9 @@ Pass pass_only(Build *b, const char *name)
 
 Pass pass_trained(Build *b)
 {
-    Pass p = pass_only(b, text_print("%sx", b->stack.name));
-    p.dx = stream(b, text_print("%sdx", b->stack.name));
+    const char *further = b->further ? b->further : "";
+    Pass p = pass_only(b, text_print("%s%sx", further, b->stack.name));
+    p.dx = stream(b, text_print("%s%sdx", further, b->stack.name));
     gradient_stream(p.x, p.dx);
     return p;
 }
@@ -167,6 +177,14 @@ void program_micro(Build *b)
     gradient_start(b);
 }
 
+void program_further(Build *b, const char *name, Role role, const char *about)
+{
+    b->mode = MODE_TRAIN;
+    b->p = ir_program(b->g, name, role, about);
+    b->further = text_print("%s.", name);
+    gradient_start(b);
+}
+
 /* Gradients of a layer are summed over ranks while the next runs, where the message is worth it:
  * smaller ones cost more than they hide. */
 enum { EARLY_BYTES = 1 << 20 };
@@ -224,14 +242,19 @@ static Value *next_gradient(const Build *b, const Value *v)
     return NULL;
 }
 
-static void program_begin(Build *b)
+/* One program for all schedules. */
+static Program *program_begin(Build *b)
 {
+    for (int i = 0; i < b->g->nprograms; i++)
+        if (!strcmp(b->g->programs[i]->name, set_program_name(b, "begin")))
+            return b->g->programs[i];
     b->p = set_program(b, "begin", ROLE_clear,
                        "start of a step: gradients that micro-batches add to are cleared");
     b->loc = config_loc(b->c, F_batch_accum);
     Op *op = build_op(b, OP_zero);
     for (Value *v = NULL; (v = next_gradient(b, v));)
         op_out(op, ref(v));
+    return b->p;
 }
 
 /* Returns the norm. */
@@ -301,40 +324,69 @@ static bool writes_set(const Build *b, const Program *p)
     return false;
 }
 
+/* The sets whose gradients the program writes; how many. */
+static int sets_written(Build *b, const Program *p, Set **set)
+{
+    Set *was = b->set;
+    int n = 0;
+    for (b->set = b->sets; b->set < b->sets + b->nsets; b->set++)
+        if (writes_set(b, p))
+            set[n++] = b->set;
+    b->set = was;
+    return n;
+}
+
 /* Micro-batches that follow each other add to gradients that were cleared; a single one sets them. */
+void schedule_turns(Build *b, Schedule *s)
+{
+    Set *was = b->set, *set[SETS];
+    Program *micro = b->p;
+    int64_t turns = program_micros(micro);
+    int n = turns > 1 ? sets_written(b, micro, set) : 0;
+    order_gradients(b);
+    b->stage = NULL;
+    for (int i = 0; i < n; i++) {
+        b->set = set[i];
+        schedule_run(s, program_begin(b), 1);
+    }
+    schedule_run(s, micro, turns);
+    b->set = was;
+    b->p = micro;
+    b->further = NULL;
+    b->slopes = NULL;
+}
+
+void schedule_set(Build *b, Schedule *s, Set *set)
+{
+    Set *was = b->set;
+    b->set = set;
+    b->stage = NULL;
+    order_gradients(b);
+    Value *norm = program_reduce(b);
+    schedule_run(s, b->p, 1);
+    program_update(b);
+    schedule_run(s, b->p, 1);
+    schedule_result(s, norm);
+    b->set = was;
+}
+
+void schedule_end(Build *b, Schedule *s)
+{
+    bool graph = config_bool(b->c, F_kernels_graph);
+    s->captured = graph && !strcmp(b->g->target->backend, "cuda");
+}
+
 void schedule_update(Build *b, const char *name, const char *about)
 {
     Schedule *s = ir_schedule(b->g, name, about);
-    Value *norm[sizeof b->sets / sizeof b->sets[0]];
-    Program *micro = b->p;
-    int64_t turns = program_micros(micro);
-    Set *was = b->set, *set[sizeof b->sets / sizeof b->sets[0]];
-    int n = 0;
-    for (b->set = b->sets; b->set < b->sets + b->nsets; b->set++)
-        if (writes_set(b, micro))
-            set[n++] = b->set;
-    order_gradients(b);
-    b->stage = NULL;
+    Set *set[SETS];
+    int n = sets_written(b, b->p, set);
     clear_sums(b, s);
-    for (int i = 0; i < n && turns > 1; i++) {
-        b->set = set[i];
-        program_begin(b);
-        schedule_run(s, b->p, 1);
-    }
-    schedule_run(s, micro, turns);
-    for (int i = 0; i < n; i++) {
-        b->set = set[i];
-        norm[i] = program_reduce(b);
-        schedule_run(s, b->p, 1);
-        program_update(b);
-        schedule_run(s, b->p, 1);
-    }
     give_sums(b, s);
+    schedule_turns(b, s);
     for (int i = 0; i < n; i++)
-        schedule_result(s, norm[i]);
-    bool graph = config_bool(b->c, F_kernels_graph);
-    s->captured = graph && !strcmp(b->g->target->backend, "cuda");
-    b->set = was;
+        schedule_set(b, s, set[i]);
+    schedule_end(b, s);
 }
 
 void schedule_train(Build *b)
