@@ -11,8 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { COLUMNS = 8 };            /* most that are asked for */
+
 struct DataFile {
     TokenFile t;
+    const Column *column[COLUMNS];
     int64_t first, n;            /* pieces of the files before; of this one */
     int64_t skip;                /* pieces of this one that do not count, before them */
 };
@@ -74,9 +77,9 @@ void data_permutation(int32_t *p, int64_t n, uint32_t seed)
     }
 }
 
-static Piece piece_at(const Data *d, int64_t i, int part)
+int data_place(const Data *d, int64_t sample, int64_t *record)
 {
-    i += d->base;
+    const int64_t i = sample + d->base;
     int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
@@ -85,9 +88,14 @@ static Piece piece_at(const Data *d, int64_t i, int part)
         else
             hi = mid - 1;
     }
-    const DataFile *f = &d->file[lo];
+    *record = i + d->file[lo].skip - d->file[lo].first;
+    return lo;
+}
+
+static Piece piece_at(const Data *d, int64_t i, int part)
+{
+    const DataFile *f = &d->file[data_place(d, i, &i)];
     const TokenPart *p = &f->t.part[part];
-    i += f->skip - f->first;
     int64_t begin = i * d->T, end = begin + d->T;
     if (d->rows) {
         begin = p->doc[i];
@@ -213,12 +221,27 @@ static void check_parts(const Data *d, const TokenFile *f)
         "makes them", f->path, f->kind, part_names(f, NULL), d->kind, part_names(f, want));
 }
 
+/* The columns that the program takes beside the parts. */
+static void find_columns(const Data *d, DataFile *f)
+{
+    for (int i = 0; i < d->ncolumns; i++) {
+        const DataColumn *want = &d->columns[i];
+        const Column *c = recordfile_column(&f->t.records, want->name);
+        if (!c || c->dtype != want->dtype || !c->offsets != !want->ragged || (!want->ragged && c->width != 1))
+            die(EXIT_MISMATCH, "%s: column %s: want %s, %s: pack it again, with this version and a --format that "
+                "makes %s", f->t.path, want->name, st_dtype_name[want->dtype],
+                want->ragged ? "ragged" : "one a record", d->kind);
+        f->column[i] = c;
+    }
+}
+
 static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
 {
     char *error = tokenfile_open(&f->t, path);
     if (error)
         die(EXIT_DATA, "%s", error);
     check_parts(d, &f->t);
+    find_columns(d, f);
     char *words = model_words(m, "data.kind");
     if (d->rows && strcmp(f->t.kind, "packed") == 0)
         die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
@@ -322,11 +345,12 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
 }
 
 /* How samples are divided, before there are any. */
-static Data divided(const char *kind, int64_t T, const Model *m, uint64_t seed, bool eval)
+static Data divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed, bool eval)
 {
     int64_t accum = eval ? 1 : m->accum;
-    return (Data){ .eval = eval, .kind = kind, .nparts = 1, .T = T, .micro = m->micro, .accum = accum,
-                   .ranks = m->ranks, .G = m->micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
+    micro = micro ? micro : m->micro;
+    return (Data){ .eval = eval, .kind = kind, .nparts = 1, .T = T, .micro = micro, .accum = accum,
+                   .ranks = m->ranks, .G = micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
 }
 
 /* The samples of d among all that the files have. */
@@ -384,7 +408,7 @@ static void start_order(Data *d)
 void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
                    const Model *m, uint64_t seed, bool eval)
 {
-    *d = divided(kind, T, m, seed, eval);
+    *d = divided(kind, T, m, 0, seed, eval);
     d->n = n;
     if (n <= 0)
         die(EXIT_DATA, "%s: want samples, found none", path);
@@ -395,12 +419,17 @@ void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64
 void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, uint64_t seed,
                bool eval)
 {
-    *d = divided(of->kind, of->T, m, seed, eval);
+    *d = divided(of->kind, of->T, m, of->micro, seed, eval);
     d->rows = strcmp(of->kind, "packed") != 0;
     d->vocab = of->vocab, d->targets = of->targets, d->own_targets = of->own_targets;
     d->parts = of->parts, d->whole = of->whole;
+    d->columns = of->columns;
     for (int i = 1; of->parts && of->parts[i]; i++)
         d->nparts = i + 1;
+    while (d->columns && d->columns[d->ncolumns].name)
+        d->ncolumns++;
+    if (d->ncolumns > COLUMNS)
+        die(EXIT_INTERNAL, "data: %d columns, at most %d", d->ncolumns, COLUMNS);
     int commas = 0;
     for (const char *c = paths; *c; c++)
         commas += *c == ',';
@@ -458,10 +487,10 @@ char *data_paths(const Data *d)
 void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
                const DataShape *of)
 {
-    const Data by = divided(d->kind, d->T, m, d->seed, true);
+    const Data by = divided(d->kind, d->T, m, of->micro, d->seed, true);
     *view = *d;
     view->eval = true;
-    view->accum = by.accum, view->G = by.G, view->epoch = by.epoch, view->step = by.step;
+    view->micro = by.micro, view->accum = by.accum, view->G = by.G, view->epoch = by.epoch, view->step = by.step;
     view->order = NULL;
     view->base = first, view->n = n;
     if (view->bins.n)
@@ -573,6 +602,11 @@ static bool row_of(const Data *d, int64_t i, int part, DataRow *to)
     return true;
 }
 
+void data_sample(const Data *d, int64_t sample, int part, DataRow *to)
+{
+    row_of(d, sample, part, to);
+}
+
 bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to)
 {
     return row_of(d, place(d, step, data_sample0(d, step, micro) + row), part, to);
@@ -591,6 +625,23 @@ bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to)
 bool data_row_of_step(Data *d, int64_t step, int64_t at, DataRow *to)
 {
     return data_part_of_step(d, step, at, 0, to);
+}
+
+const void *data_column(const Data *d, int column, int64_t sample, int64_t *n)
+{
+    int64_t record;
+    const DataFile *f = &d->file[data_place(d, sample, &record)];
+    return recordfile_at(&f->t.records, f->column[column], record, n);
+}
+
+const char *data_path(const Data *d, int file)
+{
+    return d->file[file].t.path;
+}
+
+const char *data_meta(const Data *d, int file, const char *key)
+{
+    return st_meta(&d->file[file].t.records.st, key);
 }
 
 void data_gather(int32_t *of, int64_t n, int32_t *rows, int32_t *labels, int64_t most)

@@ -7,6 +7,7 @@
 #define DIECAST_DATA_H
 
 #include "runtime/data/bins.h"
+#include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,12 +15,21 @@
 
 typedef struct DataFile DataFile;
 
+/* A column of the files beside their tokens: of each sample one element, or, ragged, some or none. */
+typedef struct {
+    const char *name;
+    StDtype dtype;
+    bool ragged;
+} DataColumn;
+
 typedef struct {
     int nfiles;
     DataFile *file;
     const char *kind;            /* packed, rows or bfd, as in the recipe; or the objective's own */
     const char *const *parts;    /* of DataShape */
     int nparts;                  /* 1 where that is NULL */
+    const DataColumn *columns;   /* of DataShape */
+    int ncolumns;
     bool eval, rows;             /* rows: the files hold documents a row each */
     Bins bins;                   /* bfd: the documents of each sample; else none */
     int64_t base;                /* rows or windows of all files before the first that counts */
@@ -61,6 +71,8 @@ typedef struct {
     /* Behind the last one NULL: samples have these parts, columns of the files, which the objective
      * takes by data_part(). NULL: the one part "tokens". */
     const char *const *parts;
+    const DataColumn *columns;   /* that all files have, for data_column(); behind the last one name NULL; or NULL */
+    int64_t micro;               /* samples of a micro-batch of a rank; 0: the model's */
     int64_t targets;             /* most of a micro-batch, of all parts together; 0: any number */
     /* The objective takes rows as they are, by data_row(), and finds targets itself among all tokens
      * whose mask is 1; else a target is what follows a token. */
@@ -125,6 +137,17 @@ bool data_row_of_step(Data *d, int64_t step, int64_t place, DataRow *to);
 /* Part `part` of the same samples, by the order of DataShape.parts; data_row() is part 0. */
 bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to);
 bool data_part_of_step(Data *d, int64_t step, int64_t place, int part, DataRow *to);
+/* Of a sample by its index, whatever step it is of. EXIT_DATA as above; any thread. */
+void data_sample(const Data *d, int64_t sample, int part, DataRow *to);
+/* What sample `sample` of DataRow has in column `column` of DataShape.columns: *n elements as they stand in
+ * the file, which may be changed meanwhile: whoever computes with them looks at what they copied. Any
+ * thread. EXIT_DATA as above. */
+const void *data_column(const Data *d, int column, int64_t sample, int64_t *n);
+/* Which file a sample is of, from 0, and which of its records it is. */
+int data_place(const Data *d, int64_t sample, int64_t *record);
+/* Of a file: its path, what its metadata have under a key; NULL: nothing. */
+const char *data_path(const Data *d, int file);
+const char *data_meta(const Data *d, int file, const char *key);
 /* Finds the order of the step's epoch and looks whether the files are still whole; whatever takes a
  * step does so itself. One thread. */
 void data_order(Data *d, int64_t step);

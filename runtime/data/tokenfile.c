@@ -91,9 +91,20 @@ static char *take_part(TokenFile *f, const Column *c, const char *mask_name, int
     return NULL;
 }
 
+/* Whether a name is one of the words of a list. */
+static bool is_listed(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *word = list; *word; word += strcspn(word, " "), word += *word == ' ')
+        if (strcspn(word, " ") == n && !strncmp(word, name, n))
+            return true;
+    return false;
+}
+
 static char *take_parts(TokenFile *f)
 {
     const RecordFile *r = &f->records;
+    const char *listed = st_meta(&r->st, "parts");
     bool one = !strcmp(f->kind, "packed") || !strcmp(f->kind, "rows");
     char *error = NULL;
     int columns = 0;
@@ -105,13 +116,16 @@ static char *take_parts(TokenFile *f)
     }
     for (int i = 0; !one && i < r->ncolumns && !error; i++) {
         const char *name = r->column[i].name, *dot = strrchr(name, '.');
-        if (dot && !strcmp(dot, ".mask"))
+        if (listed ? !is_listed(listed, name) : dot && !strcmp(dot, ".mask"))
             continue;
         char *mask = format("%s.mask", name);
         error = take_part(f, &r->column[i], mask, &columns);
         free(mask);
     }
-    if (!error && columns != r->ncolumns)
+    if (listed && (one || !f->nparts))
+        return error ? error : format("metadata parts: want names of columns, of a kind that is neither "
+                                      "packed nor rows");
+    if (!error && columns != r->ncolumns && !listed)
         error = one ? format("want the columns tokens and at most mask; %d are there", r->ncolumns)
                     : format("want the columns of parts and their masks alone; %d more are there",
                              r->ncolumns - columns);

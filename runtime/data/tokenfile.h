@@ -2,7 +2,8 @@
  *
  * In:    of kind "packed" and "rows" the column tokens (ragged I32) and perhaps mask (U8, as tokens),
  *        also as the older TOKENFILE_FORMAT; of other kinds parts: columns NAME (ragged I32), each
- *        perhaps with NAME.mask (U8, as NAME). Metadata: the fields of TokenFile.
+ *        perhaps with NAME.mask (U8, as NAME), all of them or, where metadata parts names some, these:
+ *        then there may be others. Metadata: the fields of TokenFile.
  * Keeps: everything is checked at open but the ids and the checksums, which tokenfile_check_ids and
  *        tokenfile_check_sums look at once. */
 #ifndef DIECAST_TOKENFILE_H
@@ -34,7 +35,7 @@ typedef struct TokenFile {
     int64_t max_length;          /* longest allowed; 0 for packed */
     /* "packed": documents to be joined and cut; "rows": one document a row; another word: a document
      * has several parts, whose columns are there by name */
-    char kind[8];
+    char kind[16];
     char tokenizer[64];          /* tokenizer_id */
     char sha256[65];             /* of the source bytes, one file after the other */
     /* of all that decides what the records are: sources, tokenizer, rules; "" in older files */

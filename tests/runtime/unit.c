@@ -117,6 +117,7 @@ int main(int argc, char **argv)
     test_schedule();
     test_sets();
     test_data(argv[1]);
+    test_steps(argv[1]);
     test_log(argv[1]);
     test_sample();
     test_masks();

@@ -15,6 +15,7 @@ void test_sets(void);
 void test_data(const char *scratch);
 /* data_open of argv[2..]: kind, T, vocabulary, path, micro, targets, eval or train */
 int unit_open(char **argv);
+void test_steps(const char *scratch);
 void test_log(const char *scratch);
 void test_sample(void);
 void test_masks(void);

@@ -1,0 +1,223 @@
+/* steps.c -- records of solutions in steps, taken from the columns of token files.
+ *
+ * In:    Data.  Out: StepsRow. */
+#define _GNU_SOURCE
+#include "runtime/data/steps.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { REWARDS, OUTCOME, DOMAIN, ID, QUESTION, RIGHT };
+
+const char *const steps_parts[] = {"tokens", NULL};
+
+#define OF_STEPS                                                                                     \
+    [REWARDS] = {"rewards", ST_F32, true}, [OUTCOME] = {"outcome", ST_F32, false},                   \
+    [DOMAIN] = {"domain", ST_I32, false}, [ID] = {"id", ST_U8, true}
+const DataColumn steps_columns[] = {OF_STEPS, {.name = NULL}};
+const DataColumn candidates_columns[] = {OF_STEPS, [QUESTION] = {"question", ST_I32, false},
+                                         [RIGHT] = {"right", ST_I32, false}, {.name = NULL}};
+
+/* "FILE: record N: ...", and the end. */
+static void wrong(const Data *d, int64_t sample, const char *what) __attribute__((noreturn));
+static void wrong(const Data *d, int64_t sample, const char *what)
+{
+    int64_t record;
+    const char *path = data_path(d, data_place(d, sample, &record));
+    die(EXIT_DATA, "%s: record %lld%s", path, (long long)record, what);
+}
+
+/* ---- one record ------------------------------------------------------------------------------ */
+
+static float f32_of(const Data *d, int column, int64_t sample)
+{
+    int64_t n;
+    return *(const float *)data_column(d, column, sample, &n);
+}
+
+static int32_t i32_of(const Data *d, int column, int64_t sample)
+{
+    int64_t n;
+    return *(const int32_t *)data_column(d, column, sample, &n);
+}
+
+static void take_labels(const Data *d, StepsRow *to)
+{
+    int64_t n;
+    const float *label = data_column(d, REWARDS, to->sample, &n);
+    if (n > to->nmarks)
+        wrong(d, to->sample, format(": %lld rewards, and %d marks", (long long)n, to->nmarks));
+    to->nlabels = (int)n;
+    for (int i = 0; i < to->nlabels; i++) {
+        to->label[i] = label[i];
+        if (!(to->label[i] >= 0 && to->label[i] <= 1))
+            wrong(d, to->sample, format(": reward %d is %g, want 0 to 1", i, (double)to->label[i]));
+    }
+}
+
+static void take_candidate(const Steps *s, const StepsFile *file, StepsRow *to)
+{
+    const int32_t question = i32_of(s->d, QUESTION, to->sample);
+    to->right = i32_of(s->d, RIGHT, to->sample);
+    if (question < 0 || question >= file->questions)
+        wrong(s->d, to->sample, format(": question %d, want 0 to %lld", question, (long long)file->questions - 1));
+    if (to->right < -1 || to->right > 1)
+        wrong(s->d, to->sample, format(": right is %d, want 0, 1 or -1", to->right));
+    to->question = file->first + question;
+}
+
+static void take(const Steps *s, const DataRow *row, StepsRow *to)
+{
+    const Data *d = s->d;
+    int64_t record;
+    const StepsFile *file = &s->file[data_place(d, row->sample, &record)];
+    *to = (StepsRow){.sample = row->sample, .token = row->token, .n = row->n, .question = -1, .right = -1};
+    for (int64_t t = 0; t < row->n; t++) {
+        if (row->mask && !row->mask[t])
+            continue;
+        if (to->nmarks == s->most)
+            wrong(d, row->sample, format(" has more than %lld marks, this binary takes no more: gen pack "
+                                         "--steps %lld, as the recipe's prm.steps", (long long)s->most,
+                                         s->most == STEPS_MARKS ? 0 : (long long)s->most + 1));
+        to->place[to->nmarks++] = (int32_t)t;
+    }
+    take_labels(d, to);
+    to->outcome = f32_of(d, OUTCOME, row->sample);
+    if (to->outcome != 0 && to->outcome != 1)
+        wrong(d, row->sample, format(": outcome is %g, want 0 or 1", (double)to->outcome));
+    const int32_t domain = i32_of(d, DOMAIN, row->sample);
+    if (domain < -1 || domain >= file->ndomains)
+        wrong(d, row->sample, format(": domain %d, want -1 to %d", domain, file->ndomains - 1));
+    to->domain = domain < 0 ? -1 : file->domain[domain];
+    if (d->columns == candidates_columns)
+        take_candidate(s, file, to);
+}
+
+bool steps_row_of_step(const Steps *s, int64_t step, int64_t place, StepsRow *to)
+{
+    DataRow row;
+    if (!data_row_of_step(s->d, step, place, &row))
+        return false;
+    take(s, &row, to);
+    return true;
+}
+
+bool steps_row(const Steps *s, int64_t step, int64_t micro, int64_t row, StepsRow *to)
+{
+    return steps_row_of_step(s, step, data_sample0(s->d, step, micro) + row, to);
+}
+
+char *steps_id(const Steps *s, int64_t sample)
+{
+    int64_t n;
+    const char *text = data_column(s->d, ID, sample, &n);
+    return format("%.*s", (int)n, text);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* The strings of the list that metadata "domains" are; *n 0: there are none. malloc'ed */
+static char **file_names(const Data *d, int file, int *n)
+{
+    const char *text = data_meta(d, file, "domains");
+    char *error = NULL;
+    cJSON *list = text ? json_parse(text, strlen(text), &error) : cJSON_CreateArray();
+    char **name = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *name);
+    bool good = name && cJSON_IsArray(list);
+    *n = 0;
+    for (const cJSON *i = good ? list->child : NULL; i && good; i = i->next)
+        if ((good = cJSON_IsString(i)))
+            name[(*n)++] = format("%s", i->valuestring);
+    if (!good)
+        die(EXIT_DATA, "%s: metadata domains: want a list of strings", data_path(d, file));
+    cJSON_Delete(list);
+    return name;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names of all files, and where those of each stand. */
+static void find_domains(Steps *s)
+{
+    const int files = s->d->nfiles;
+    char ***name = calloc((size_t)files + 1, sizeof *name), **list;
+    int all = 0;
+    for (int k = 0; k < files && name; k++) {
+        name[k] = file_names(s->d, k, &s->file[k].ndomains);
+        all += s->file[k].ndomains;
+    }
+    list = calloc((size_t)all + 1, sizeof *list);
+    if (!name || !list)
+        die(EXIT_INTERNAL, "out of memory for the names of domains");
+    for (int k = 0, n = 0; k < files; k++)
+        for (int i = 0; i < s->file[k].ndomains; i++)
+            list[n++] = name[k][i];
+    qsort(list, (size_t)all, sizeof *list, by_bytes);
+    s->domain = list;
+    for (int i = 0; i < all; i++)        /* those that are equal are one */
+        if (!s->ndomains || strcmp(list[s->ndomains - 1], list[i]))
+            list[s->ndomains++] = list[i];
+    for (int i = 0; i < s->ndomains; i++)
+        list[i] = format("%s", list[i]);
+    for (int k = 0; k < files; k++) {
+        const int n = s->file[k].ndomains;
+        s->file[k].domain = calloc((size_t)n + 1, sizeof *s->file[k].domain);
+        for (int i = 0; i < n && s->file[k].domain; i++) {
+            char **at = bsearch(&name[k][i], list, (size_t)s->ndomains, sizeof *list, by_bytes);
+            s->file[k].domain[i] = (int32_t)(at - list);
+            free(name[k][i]);
+        }
+        free(name[k]);
+    }
+    free(name);
+}
+
+static void find_questions(Steps *s)
+{
+    for (int k = 0; k < s->d->nfiles && s->d->columns == candidates_columns; k++) {
+        const char *text = data_meta(s->d, k, "questions");
+        char *end = NULL;
+        const long long n = text ? strtoll(text, &end, 10) : 0;
+        if (n < 1 || n > INT32_MAX || *end)
+            die(EXIT_DATA, "%s: metadata questions: want an integer from 1", data_path(s->d, k));
+        s->file[k].first = s->questions, s->file[k].questions = n;
+        s->questions += n;
+    }
+}
+
+void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains)
+{
+    *s = (Steps){.d = d, .most = most};
+    s->file = calloc((size_t)d->nfiles, sizeof *s->file);
+    if (!s->file || most > STEPS_MARKS)
+        die(EXIT_INTERNAL, "steps: %d files, %lld marks", d->nfiles, (long long)most);
+    find_domains(s);
+    find_questions(s);
+    for (int64_t i = 0; i < d->n; i++) {
+        StepsRow r;
+        DataRow row;
+        data_sample(d, i, 0, &row);
+        take(s, &row, &r);
+        if (labelled && !r.nlabels)
+            wrong(d, i, " has no labels of its steps, which are trained on");
+        if (domains && r.domain < 0)
+            wrong(d, i, " has no domain, and each domain has a weight (prm.weights): want a key domain in "
+                        "each row");
+    }
+}
+
+void steps_close(Steps *s)
+{
+    for (int k = 0; k < s->d->nfiles; k++)
+        free(s->file[k].domain);
+    for (int i = 0; i < s->ndomains; i++)
+        free(s->domain[i]);
+    free(s->file), free(s->domain);
+    *s = (Steps){0};
+}

@@ -1,0 +1,220 @@
+/* unit_steps.c -- records of solutions in steps, against the arrays they were written from; what a damaged or
+ * an unfit file is refused with. */
+#define _GNU_SOURCE
+#include "unit.h"
+#include "../../runtime/base.h"
+#include "../../runtime/data/recordfile.h"
+#include "../../runtime/data/steps.h"
+#include "../../runtime/files/json.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RECORDS = 5, PLACES = 8, TOKENS = 26, LABELS = 5 };
+
+/* What a file holds; each test writes it anew, perhaps with one value of it another. */
+typedef struct {
+    int32_t token[TOKENS];
+    uint8_t mask[TOKENS];
+    int64_t at[RECORDS + 1], label_at[RECORDS + 1], id_at[RECORDS + 1];
+    float label[LABELS], outcome[RECORDS];
+    int32_t domain[RECORDS], question[RECORDS], right[RECORDS];
+    char id[16];
+    const char *kind, *domains, *questions;
+} Content;
+
+static const Content plain = {
+    .mask = { [2] = 1, [4] = 1, [7] = 1, [9] = 1, [10] = 1, [13] = 1, [16] = 1, [20] = 1, [22] = 1, [25] = 1 },
+    .at = { 0, 5, 8, 14, 18, 26 }, .label_at = { 0, 2, 3, 5, 5, 5 }, .id_at = { 0, 1, 3, 6, 10, 15 },
+    .label = { 1, 0.25f, 0, 0.5f, 1 }, .outcome = { 1, 0, 1, 0, 1 }, .domain = { 1, 0, -1, 0, 1 },
+    .question = { 0, 0, 2, 2, 2 }, .right = { 1, 0, -1, 1, 0 }, .id = "abbcccddddeeeee",
+    .kind = "steps", .domains = "[\"b c\",\"a\"]", .questions = "4" };
+
+static void write_steps(const char *path, const Content *c)
+{
+    StWriter *w = st_writer(RECORDFILE_FORMAT);
+    const ColumnPlan column[] = {
+        { "tokens", ST_I32, "ragged", TOKENS }, { "tokens.mask", ST_U8, "tokens", TOKENS },
+        { "rewards", ST_F32, "ragged", LABELS }, { "id", ST_U8, "ragged", c->id_at[RECORDS] },
+        { "outcome", ST_F32, "fixed", 1 }, { "domain", ST_I32, "fixed", 1 },
+        { "question", ST_I32, "fixed", 1 }, { "right", ST_I32, "fixed", 1 } };
+    const struct { const char *name; const void *from; } data[] = {
+        { "tokens", c->token }, { "tokens.mask", c->mask }, { "tokens.offsets", c->at },
+        { "rewards", c->label }, { "rewards.offsets", c->label_at }, { "id", c->id },
+        { "id.offsets", c->id_at }, { "outcome", c->outcome }, { "domain", c->domain },
+        { "question", c->question }, { "right", c->right } };
+    const struct { const char *key, *value; } meta[] = {
+        { "kind", c->kind }, { "parts", "tokens" }, { "tokenizer", "bytes" }, { "vocab", "257" },
+        { "eos", "256" }, { "sha256", "00ff" }, { "max_length", "8" }, { "targets", "own" },
+        { "domains", c->domains }, { "questions", c->questions } };
+    char *error = recordfile_plan(w, RECORDS, column, strcmp(c->kind, "steps") ? 8 : 6);
+    for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
+        error = st_add_meta(w, meta[i].key, meta[i].value);
+    error = error ? error : st_begin(w, path);
+    for (int i = 0; i < st_count(w) && !error; i++)
+        for (size_t k = 0; k < sizeof data / sizeof *data && !error; k++)
+            if (!strcmp(data[k].name, st_planned(w, i)->name))
+                error = st_write(w, data[k].name, data[k].from,
+                                 st_planned(w, i)->end - st_planned(w, i)->begin);
+    error = error ? error : st_end(w, &(uint32_t){ 0 });
+    check(!error, path, "%s", error ? error : "");
+    st_free(w);
+}
+
+static void open_steps(Data *d, const char *paths, const char *kind, int64_t micro, bool eval)
+{
+    const Model model = { .recipe = "x.lua", .overrides = "", .micro = 2, .accum = 2, .ranks = 1 };
+    const DataShape of = { .kind = kind, .T = PLACES, .vocab = 257, .parts = steps_parts, .micro = micro,
+                           .columns = *kind == 's' ? steps_columns : candidates_columns, .own_targets = true };
+    data_open(d, paths, &model, &of, 1, eval);
+}
+
+/* One after the other, as of an evaluation; of two files that name their domains apart. */
+static void records(const char *paths, const char *kind, int64_t files)
+{
+    static const int names[2][2] = { { 1, 0 }, { 2, 0 } };       /* of domain 0 and 1, by their bytes */
+    const Content *c = &plain;
+    Data d;
+    Steps s;
+    bool good = true;
+    open_steps(&d, paths, kind, 0, true);
+    steps_open(&s, &d, 3, false, false);
+    for (int64_t k = 0; k < files * RECORDS; k++) {
+        const int64_t i = k % RECORDS, from = c->at[i], labels = c->label_at[i + 1] - c->label_at[i];
+        StepsRow r;
+        good = good && steps_row(&s, k / 2, 0, k % 2, &r) && r.sample == k && r.n == c->at[i + 1] - from &&
+               r.nlabels == labels &&
+               !memcmp(r.label, c->label + c->label_at[i], (size_t)labels * 4) && r.outcome == c->outcome[i] &&
+               r.domain == (c->domain[i] < 0 ? -1 : names[k / RECORDS][c->domain[i]]);
+        int marks = 0;
+        for (int32_t t = 0; t < r.n; t++) {
+            good = good && r.token[t] == (from + t) * 7 % 256;
+            if (c->mask[from + t])
+                good = good && marks < r.nmarks && r.place[marks++] == t;
+        }
+        good = good && marks == r.nmarks;
+        good = good && (*kind == 's' ? r.question == -1 && r.right == -1
+                                     : r.question == c->question[i] + k / RECORDS * 4 && r.right == c->right[i]);
+        char *id = steps_id(&s, k);
+        good = good && strlen(id) == (size_t)i + 1 && !strncmp(id, c->id + c->id_at[i], (size_t)i + 1);
+        free(id);
+    }
+    const bool all = s.ndomains == 1 + files && !strcmp(s.domain[0], "a") && !strcmp(s.domain[1], "b c") &&
+                     (files == 1 || !strcmp(s.domain[2], "z")) && s.questions == (*kind == 's' ? 0 : 4 * files);
+    char *name = format("%s as they were written, files: %d", kind, (int)files);
+    check(good && all, name, "%s", good ? "domains or questions" : "a record");
+    free(name);
+    steps_close(&s);
+    data_close(&d);
+}
+
+/* A micro-batch of its own size, beside the model's. */
+static void other_micro(const char *path)
+{
+    Data d, model;
+    Steps s;
+    open_steps(&d, path, "steps", 1, false);
+    open_steps(&model, path, "steps", 0, false);
+    steps_open(&s, &d, 3, false, false);
+    bool good = d.G == 2 && model.G == 4;
+    int64_t order[4];
+    for (int64_t step = 0; step < 6; step++) {
+        StepsRow r, same;
+        data_samples(&d, step, order, 2);
+        good = good && steps_row(&s, step, 1, 0, &r) && r.sample == order[1] &&
+               steps_row_of_step(&s, step, 1, &same) && same.sample == r.sample;
+    }
+    check(good, "samples of another micro-batch", "G %d, %d", (int)d.G, (int)model.G);
+    steps_close(&s);
+    data_close(&d), data_close(&model);
+}
+
+/* In a process of its own, which ends with EXIT_DATA or EXIT_MISMATCH and says so. */
+static void refused(const char *scratch, const char *name, const Content *c, const char *kind, int64_t most,
+                    bool labelled, bool domains, int code, const char *text)
+{
+    char *path = format("%s/refused.st", scratch), *said = format("%s/refused.log", scratch), *error;
+    write_steps(path, c);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        Data d;
+        Steps s;
+        if (!freopen(said, "w", stderr))
+            _exit(1);
+        open_steps(&d, path, kind, 0, true);
+        steps_open(&s, &d, most, labelled, domains);
+        _exit(0);
+    }
+    int status;
+    size_t n;
+    waitpid(pid, &status, 0);
+    char *line = file_read(said, 1 << 16, &n, &error);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == code && line && strstr(line, text), name, "status %x: %s",
+          (unsigned)status, line ? line : error);
+    free(line), free(path), free(said);
+}
+
+static void all_refused(const char *scratch)
+{
+    Content c = plain, k = plain;
+    k.kind = "candidates";
+    refused(scratch, "steps: too many marks", &c, "steps", 2, false, false, EXIT_DATA,
+            "record 2 has more than 2 marks, this binary takes no more: gen pack --steps 3");
+    refused(scratch, "steps: no labels", &c, "steps", 3, true, false, EXIT_DATA,
+            "record 3 has no labels of its steps");
+    refused(scratch, "steps: no domain", &c, "steps", 3, false, true, EXIT_DATA, "record 2 has no domain");
+    refused(scratch, "steps: another kind", &k, "steps", 3, false, false, EXIT_MISMATCH,
+            "candidates (tokens), but this binary takes steps (tokens)");
+    c.kind = "candidates";
+    c.question[3] = 4;
+    refused(scratch, "steps: a question that is none", &c, "candidates", 3, false, false, EXIT_DATA,
+            "record 3: question 4, want 0 to 3");
+    c = k, c.right[1] = 2;
+    refused(scratch, "steps: neither right nor wrong", &c, "candidates", 3, false, false, EXIT_DATA,
+            "record 1: right is 2, want 0, 1 or -1");
+    c = k, c.questions = "4x";
+    refused(scratch, "steps: questions that are no number", &c, "candidates", 3, false, false, EXIT_DATA,
+            "metadata questions: want an integer from 1");
+    c = plain, c.label[1] = 1.5f;
+    refused(scratch, "steps: a label above 1", &c, "steps", 3, false, false, EXIT_DATA,
+            "record 0: reward 1 is 1.5, want 0 to 1");
+    c = plain, c.label_at[1] = 3;
+    refused(scratch, "steps: more labels than marks", &c, "steps", 3, false, false, EXIT_DATA,
+            "record 0: 3 rewards, and 2 marks");
+    c = plain, c.outcome[4] = 0.5f;
+    refused(scratch, "steps: an outcome between", &c, "steps", 3, false, false, EXIT_DATA,
+            "record 4: outcome is 0.5, want 0 or 1");
+    c = plain, c.domain[0] = 2;
+    refused(scratch, "steps: a domain without a name", &c, "steps", 3, false, false, EXIT_DATA,
+            "record 0: domain 2, want -1 to 1");
+    c = plain, c.domains = "[1]";
+    refused(scratch, "steps: names that are none", &c, "steps", 3, false, false, EXIT_DATA,
+            "metadata domains: want a list of strings");
+    c = plain, c.mask[25] = 0, c.mask[20] = 0, c.mask[22] = 0;
+    refused(scratch, "steps: a record without a mark", &c, "steps", 3, false, false, EXIT_DATA,
+            "document 4 has no target");
+}
+
+void test_steps(const char *scratch)
+{
+    char *one = format("%s/steps.st", scratch), *two = format("%s/steps2.st", scratch);
+    char *both = format("%s,%s", one, two);
+    for (int k = 0; k < 2; k++) {
+        Content c = plain;
+        c.kind = k ? "candidates" : "steps";
+        for (int i = 0; i < TOKENS; i++)
+            c.token[i] = i * 7 % 256;
+        write_steps(one, &c);
+        c.domains = "[\"z\",\"a\"]";
+        write_steps(two, &c);
+        records(one, c.kind, 1);
+        records(both, c.kind, 2);
+    }
+    Content c = plain;
+    write_steps(one, &c);
+    other_micro(one);
+    all_refused(scratch);
+    free(one), free(two), free(both);
+}
