@@ -11,6 +11,7 @@
 #include "runtime/data/vocabulary.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
+#include "runtime/ranks/comm.h"
 #include "runtime/run/records.h"
 
 static void *room(int64_t n, size_t size)
@@ -191,6 +192,25 @@ static void print_text(const Generation *g, const Tokenizer *t, const DenoiseTex
     free(answer);
 }
 
+/* The texts are divided among the ranks; behind it rank 0 has all of them, and what it took. */
+static void denoise_parts(const Denoiser *d, const Denoising *how, DenoiseText *text, int64_t n,
+                          DenoiseCost *cost)
+{
+    enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
+    const int64_t ranks = world.size, first = n * world.rank / ranks,
+                  end = n * (world.rank + 1) / ranks;
+    double began = clock_seconds(), sum[] = {0, 0};
+    comm_expect(ranks > 1 ? SECONDS : 0);
+    denoise(d, how, text + first, end - first, cost);
+    for (int64_t r = 0, i = 0; r < ranks; r++)
+        for (; i < n * (r + 1) / ranks; i++)
+            comm_broadcast(text[i].token, sizeof *text[i].token * (size_t)text[i].n, (int)r);
+    sum[0] = (double)cost->tokens, sum[1] = (double)cost->passes;
+    comm_allreduce_double(sum, 2);
+    comm_expect(0);
+    *cost = (DenoiseCost){(int64_t)sum[0], (int64_t)sum[1], clock_seconds() - began, cost->inside};
+}
+
 static void note_cost(const Denoiser *d, const DenoiseCost *c)
 {
     note("%" PRId64 " tokens in %.3g s: %.4g a second; the %" PRId64 " passes of %" PRId64 " x %"
@@ -221,7 +241,7 @@ int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char
         if (error)
             die(EXIT_CONFIG, "--generate: %s", error);
     }
-    denoise(d, &g.how, text, n, &cost);
+    denoise_parts(d, &g.how, text, n, &cost);
     for (int64_t i = 0; i < n; i++) {
         if (world.rank == 0)
             print_text(&g, t, &text[i], tokens[i], prompt[i], file);

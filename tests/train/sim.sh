@@ -133,6 +133,19 @@ verdict "probing" "$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/mlm_microbert/expect.js
     awk '{ off = $1 - $3; words++ } off * off > 4e-8 { print } END { if (words != 5) print words " words" }'
     grep '^rank' "$scratch/log")"
 
+# ---- texts --------------------------------------------------
+
+# hidden tokens are found as by PyTorch in fp64, which fp16 finds at least nearly as likely
+case=$ref/mdm_llada
+sed -n 's/.*"prompt": "\(.*\)",/\1/p' $case/generated.json | head -n 5 >"$scratch/prompts.txt"
+# shellcheck disable=SC2046
+said=$("$work/mdm_sft.fp16/run.sh" --init-from $case/model --tokenizer $case/tokenizer.json --out "$scratch/none" \
+    --generate-file "$scratch/prompts.txt" $(sed -n 's/.*"flags": "\(.*\)",/\1/p' $case/generated.json | head -n 1) \
+    2>"$scratch/log")
+verdict "generation" "$(diff <(sed 's/.*"answer":\(.*\)}/\1/' <<<"$said") \
+    <(sed -n 's/^ *"answer": //p' $case/generated.json | head -n 5)
+    grep '^rank' "$scratch/log")"
+
 # ---- a reference beside the model: its layers without the adapters behind their columns ------------------------------
 
 "$work/dpo_lora.off/run.sh" --data $ref/dpo_lora/tokens.safetensors --eval-data $ref/dpo_lora/eval.safetensors \
