@@ -404,6 +404,7 @@ struct Value {
     const char *set;
     /* parameters */
     bool trained, decay, adapter;
+    bool aside;              /* of the training, not of the model: its pieces are in checkpoints alone; fp32 */
     const char *init;        /* "normal", "uniform", "ones", "zeros" */
     double std;              /* of normal; bound of uniform */
     int npieces;
@@ -573,7 +574,7 @@ Ref ref_micro(Value *v);                                     /* %v[m] */
 int64_t value_elements(const Value *v);                      /* of one slot */
 int64_t value_bytes(const Value *v);                         /* of one slot, not rounded */
 int64_t piece_columns(const Value *v, const Piece *piece);  /* of a matrix */
-int64_t value_parameters(const Value *v);                   /* elements of the files' tensors */
+int64_t value_parameters(const Value *v);       /* elements of the model files' tensors; 0 of one aside */
 bool value_is_gradient(const Value *v);                     /* of a parameter */
 const char *value_set(const Value *v);                      /* "model" or another */
 bool value_same_set(const Value *v, const Value *w);

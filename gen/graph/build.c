@@ -67,12 +67,33 @@ Ref build_input(const Build *b, Value *v)
     return b->mode <= MODE_AGAIN ? ref_micro(v) : ref_at(v, 0);
 }
 
+void build_unused(Build *b, int field, bool used, const char *why)
+{
+    if (b->c->v[field].set && !used)
+        err(config_loc(b->c, field), "%s: %s; leave it out", field_row[field].path, why);
+}
+
 Value *build_sum(Build *b, const char *name, int64_t n)
 {
     if (b->nsums == (int)(sizeof b->sum / sizeof b->sum[0]))
         bug("too many sums");
     Dim d = dim(n, text_print("%" PRId64, n));
     return b->sum[b->nsums++] = build_kept(b, name, PU_activations, DT_F64, 1, d, dim(0, ""));
+}
+
+Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound)
+{
+    Dim d[2] = {d0, d1};
+    Value *v = ir_new(b->g, VK_PARAM, PU_weights, DT_F32, name, d1.n ? 2 : 1, d, b->loc);
+    v->set = b->set->name;
+    v->slots = 1;
+    v->trained = v->decay = v->aside = true;
+    v->init = init;
+    v->std = bound;
+    v->npieces = 1;
+    v->piece = arena_new(sizeof(Piece));
+    v->piece[0] = (Piece){v->name, 0, d0.n, 0, false};
+    return v;
 }
 
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1)

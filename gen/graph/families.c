@@ -834,13 +834,43 @@ Ref family_last(Build *b)
 Ref family_output(Build *b, Ref x, const char *path, Dim width)
 {
     Module m = {path, width.n};
-    Value *w = parameter(b, "head.w", width, columns(x), &m, 1, "weight",
-                         first_weight(b, columns(x))),
-          *bias = parameter(b, "head.b", width, dim(0, ""), &m, 1, "bias",
-                            first_bias(b, columns(x)));
-    Ref y = activation(b, "head.y", x, width);
+    Layer head = {parameter(b, "head.w", width, columns(x), &m, 1, "weight",
+                            first_weight(b, columns(x))),
+                  parameter(b, "head.b", width, dim(0, ""), &m, 1, "bias",
+                            first_bias(b, columns(x)))};
+    return family_linear(b, head, "head.y", x);
+}
+
+/* Of a layer beside the family's own. */
+static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
+                    const char *suffix, First first, bool trained)
+{
+    Value *v = parameter(b, name, rows, cols, m, 1, suffix, first);
+    if (v->kind != VK_PARAM)
+        return v;            /* of the start */
+    v->trained = trained;
+    v->decay = trained && decays(b, first);
+    v->adapter = trained && config_int(b->c, F_lora_rank) > 0;
+    return v;
+}
+
+Layer family_layer(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
+                   bool trained)
+{
+    Module m = {path, out.n};
+    const char *init = zeros ? "zeros" : "uniform";
+    double bound = zeros ? 0 : 1 / sqrt((double)in.n);
+    return (Layer){extra(b, text_print("%s.w", name), out, in, &m, "weight",
+                         (First){init, bound, false}, trained),
+                   extra(b, text_print("%s.b", name), out, dim(0, ""), &m, "bias",
+                         (First){init, bound, true}, trained)};
+}
+
+Ref family_linear(Build *b, Layer layer, const char *name, Ref x)
+{
+    Ref y = activation(b, name, x, layer.w->dim[0]);
     Op *op = build_op(b, OP_linear_bias);
-    op_in(op, x), op_in(op, ref(w)), op_in(op, ref(bias));
+    op_in(op, x), op_in(op, ref(layer.w)), op_in(op, ref(layer.b));
     op_out(op, y);
     return y;
 }

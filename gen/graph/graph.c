@@ -306,6 +306,8 @@ void check_graph(const Graph *g)
             check_once(g, v);
         if (v->kind != VK_PARAM)
             continue;
+        if (v->aside && (v->dtype != DT_F32 || v->adapter))
+            bug("%s stands beside the model: want fp32, and no adapter", v->name);
         if (v->trained)
             check_gradient(g, v);
         else if (count_updates(g, v, NULL))

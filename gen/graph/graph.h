@@ -103,12 +103,17 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);
 /* What outlives a program and belongs to no parameter. */
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
+/* A trained parameter of b->set, (d0) or (d0, d1), that is no part of the model: fp32 whatever the precision, in
+ * checkpoints under its own name, in no model's or adapter's folder; decays. bound: of init "uniform". */
+Value *build_aside(Build *b, const char *name, Dim d0, Dim d1, const char *init, double bound);
 /* The same values as a trained parameter has when the run begins, which stay: the host keeps them, by
  * model_keep_start(). */
 Value *build_start(Build *b, const Value *param);
 /* n doubles that programs add to, as the loss: each schedule of losses clears them and gives them to the
  * host. */
 Value *build_sum(Build *b, const char *name, int64_t n);
+/* A field that the recipe sets and that has no effect beside others is refused, not ignored. */
+void build_unused(Build *b, int field, bool used, const char *why);
 /* What the values and programs of b->set are called: name, name.SET. */
 const char *set_word(const Build *b, const char *name);
 /* An input as the program reads it: that of its micro-batch. */
@@ -131,6 +136,13 @@ void family_block(Build *b);
 Ref family_last(Build *b);                 /* from the last block to what the head reads */
 /* A head that is no vocabulary's: a linear layer with a bias, of that path in weights' files. */
 Ref family_output(Build *b, Ref x, const char *path, Dim width);
+/* A linear layer beside the model's own: its matrix (out, in) and its bias. */
+typedef struct { Value *w, *b; } Layer;
+/* Parameters name.w and name.b, of that path in weights' files. At first zeros, else as those of
+ * PyTorch's modules: U(-1/sqrt(in), 1/sqrt(in)). Trained beside adapters it stands in their file. */
+Layer family_layer(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
+                   bool trained);
+Ref family_linear(Build *b, Layer layer, const char *name, Ref x);   /* x w^T + b, called `name` */
 Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 

@@ -37,7 +37,7 @@ static HfWant *wanted(Model *m, int *n)
     *n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         Tensor *t = &m->tensors[i];
-        if (t->adapter && hf_is_pair(t->name))
+        if (t->aside || (t->adapter && hf_is_pair(t->name)))
             continue;
         want[*n].name = format("%s", hf_base_name(t->name));
         want[*n].t = t;
@@ -172,7 +172,7 @@ static WeightsItem *items(const Model *m, int *n)
     *n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        if (t->adapter && hf_is_pair(t->name))
+        if (t->aside || (t->adapter && hf_is_pair(t->name)))
             continue;
         item[*n].name = hf_base_name(t->name);
         item[*n].t = t;

@@ -370,7 +370,7 @@ static uint32_t sum(const Model *m, bool adapter_too)
         die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
     int n = 0;
     for (int i = 0; i < m->ntensors; i++)
-        if (adapter_too || !m->tensors[i].adapter)
+        if (adapter_too || !(m->tensors[i].adapter || m->tensors[i].aside))
             order[n++] = &m->tensors[i];
     qsort(order, (size_t)n, sizeof *order, by_name);
     uint32_t crc = 0;

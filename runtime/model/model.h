@@ -20,6 +20,7 @@ typedef struct {
     int64_t shape[4];        /* as in memory: (out, in) */
     bool transposed;         /* the file holds (in, out), e.g. GPT-2's Conv1D */
     bool adapter;            /* lives in the PEFT adapter file, not in the model file */
+    bool aside;              /* of the training, not of the model: in checkpoints alone, fp32 */
     bool trained, decay;
     const char *set;         /* of the parameters that are updated together; NULL: "model" */
     InitKind init;
@@ -81,7 +82,7 @@ int64_t model_nonfinite(const Model *m, const char **where);
 /* crc32c over name and values (fp32 copies where there are any) of all tensors in order of name: equal on every world
  * size. */
 uint32_t model_crc(const Model *m);
-/* The same over the tensors outside the adapter only: the identity of the base of a LoRA run. */
+/* The same over the tensors of the model outside the adapter only: the identity of the base of a LoRA run. */
 uint32_t model_base_crc(const Model *m);
 /* crc32c over every byte of what training changes, weights, their fp32 copies and moments: equal on ranks that are
  * replicas. */

@@ -72,7 +72,7 @@ static void probe(const char *out)
 static int64_t saved_bytes(const Model *m, const Tensor *t)
 {
     int64_t each = 0;
-    if (t->adapter)
+    if (t->adapter || t->aside)
         each = 4;
     else if (!m->adapter_json)
         each = t->type == EL_F32 ? 4 : t->master ? 6 : 2;
@@ -124,15 +124,16 @@ static void add_item(WeightsItem *item, int *n, const Tensor *t, const char *suf
 
 static char *write_optimizer(const Model *m, const char *folder, cJSON *manifest)
 {
-    WeightsItem *item = calloc(3 * (size_t)m->ntensors + 1, sizeof *item);
+    WeightsItem *item = calloc(4 * (size_t)m->ntensors + 1, sizeof *item);
     if (!item)
-        die(EXIT_IO, "out of memory for a list of %d tensors", 3 * m->ntensors);
+        die(EXIT_IO, "out of memory for a list of %d tensors", 4 * m->ntensors);
     int n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         add_item(item, &n, t, "exp_avg", t->exp_avg);
         add_item(item, &n, t, "exp_avg_sq", t->exp_avg_sq);
         add_item(item, &n, t, "master", t->adapter ? NULL : t->master);
+        add_item(item, &n, t, "value", t->aside ? t->weight : NULL);
     }
     char *error = weights_write(item, n, folder, "optimizer.safetensors", manifest);
     for (int i = 0; i < n; i++)

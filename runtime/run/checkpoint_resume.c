@@ -533,6 +533,7 @@ void checkpoint_load(Checkpoints *c, Model *m)
         load(&file, t, "exp_avg", t->exp_avg, &used);
         load(&file, t, "exp_avg_sq", t->exp_avg_sq, &used);
         load(&file, t, "master", t->adapter ? NULL : t->master, &used);
+        load(&file, t, "value", t->aside ? t->weight : NULL, &used);
     }
     if (used != file.n)
         die(EXIT_MISMATCH, "%s: holds %d tensors, this binary has %d", path, file.n, used);

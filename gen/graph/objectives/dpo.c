@@ -21,25 +21,18 @@ static bool is(Build *b, int field, const char *word)
 
 /* ---- what contradicts itself --------------------------------------------------------------- */
 
-/* A field without effect beside others is refused, not ignored. */
-static void unused(Build *b, int field, bool used, const char *why)
-{
-    if (b->c->v[field].set && !used)
-        err(config_loc(b->c, field), "%s: %s; leave it out", field_row[field].path, why);
-}
-
 static void check_fields(Build *b)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
     bool ipo = is(b, F_dpo_loss, "ipo"), lora = config_int(b->c, F_lora_rank) > 0;
-    unused(b, F_dpo_penalty, strstr(loss, "dpop"),
+    build_unused(b, F_dpo_penalty, strstr(loss, "dpop"),
            "of dpo.loss = \"dpop\" and \"dpopshift\" alone");
-    unused(b, F_dpo_shift, strstr(loss, "shift"),
+    build_unused(b, F_dpo_shift, strstr(loss, "shift"),
            "of dpo.loss = \"dposhift\" and \"dpopshift\" alone");
-    unused(b, F_dpo_smoothing, !ipo, "has no effect while dpo.loss is \"ipo\"");
-    unused(b, F_dpo_margin, !ipo,
+    build_unused(b, F_dpo_smoothing, !ipo, "has no effect while dpo.loss is \"ipo\"");
+    build_unused(b, F_dpo_margin, !ipo,
            "has no effect while dpo.loss is \"ipo\", whose h is to be 1 / (2 beta)");
-    unused(b, F_dpo_kl_weight, !is(b, F_dpo_kl, "none"), "has no effect while dpo.kl is \"none\"");
+    build_unused(b, F_dpo_kl_weight, !is(b, F_dpo_kl, "none"), "has no effect while dpo.kl is \"none\"");
     if (is(b, F_dpo_reference, "none") && !is(b, F_dpo_kl, "none"))
         err(config_loc(b->c, F_dpo_reference),
             "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; "
