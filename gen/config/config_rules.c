@@ -106,6 +106,12 @@ void config_derive(Config *c)
     fill_int(c, F_model_pad, f->padded ? 0 : -1);
     fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
     fill_int(c, F_mdm_block, c->v[F_seq_max].i < 32 ? c->v[F_seq_max].i : 32);
+    bool lora = c->v[F_lora_rank].i > 0, fp32 = !strcmp(c->v[F_precision].s, "fp32");
+    fill_text(c, F_prm_hyper, lora && fp32 ? "\"fd\"" : "\"dot\"");
+    fill_int(c, F_prm_train_head, !lora);
+    fill_int(c, F_meta_micro, c->v[F_batch_micro].i);
+    int64_t steps = c->v[F_prm_steps].i;
+    fill_int(c, F_prm_rewards, steps > 1 ? steps - 1 : 1);
     if (open_field(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];

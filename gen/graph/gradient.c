@@ -346,6 +346,23 @@ static void grad_rope(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[0], dx);
 }
 
+static void grad_margin(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref x = fwd->in[0], w = fwd->in[1], dd = gradient_get(fwd->out[0]);
+    if (w.v->trained) {
+        Op *op = build_op(b, OP_margin_dw);
+        op_in(op, dd), op_in(op, x);
+        out_gradient(b, op, w), out_gradient(b, op, fwd->in[2]);
+        beta(op);
+    }
+    Ref dx = contribution(b, x);
+    Op *op = build_op(b, OP_margin_dx);
+    op_in(op, dd), op_in(op, w);
+    op_out(op, dx);
+    contribute(b, x, dx);
+}
+
 static void grad_attention(Build *b, const Op *fwd, int i)
 {
     (void)i;

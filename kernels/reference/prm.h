@@ -1,0 +1,42 @@
+/* prm.h -- process reward models in double, as the papers write them, for the tests of every target.
+ *
+ * In:    margins d of a record's n marks and their labels r, side by side; an entry of the table.
+ * Out:   losses, weights and scores; gradients are their differences. */
+#ifndef DIECAST_KERNELS_REFERENCE_PRM_H
+#define DIECAST_KERNELS_REFERENCE_PRM_H
+
+#include <math.h>
+
+static inline double prm_p_ref(double d) { return 1 / (1 + exp(-d)); }
+
+/* The mean of binary cross-entropies of p = s(d). */
+static inline double prm_loss_ref(const double *d, const double *r, int n)
+{
+    double sum = 0;
+    for (int j = 0; j < n; j++)
+        sum -= (r[j] * log(prm_p_ref(d[j])) + (1 - r[j]) * log(prm_p_ref(-d[j]))) / n;
+    return sum;
+}
+
+/* kind: 0 leaky, 1 relu, 2 none, 3 clip */
+static inline double prm_weight_ref(int kind, double a)
+{
+    const double least[] = { 0.01 * a, 0, a, -1 };
+    return kind == 3 ? fmin(fmax(a, -1), 3) : fmax(a, least[kind]);
+}
+
+/* kind: 0 log_sum, 1 log_mean, 2 mean, 3 min, 4 max */
+static inline double prm_score_ref(int kind, const double *d, int n)
+{
+    double sum = 0, p = 0, least = 1, most = 0;
+    for (int j = 0; j < n; j++) {
+        sum += d[j];
+        p += prm_p_ref(d[j]);
+        least = fmin(least, prm_p_ref(d[j]));
+        most = fmax(most, prm_p_ref(d[j]));
+    }
+    const double score[] = { prm_p_ref(sum), prm_p_ref(sum / n), p / n, least, most };
+    return score[kind];
+}
+
+#endif

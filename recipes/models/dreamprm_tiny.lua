@@ -1,0 +1,9 @@
+-- Qwen2 in very small, over bytes: 256 byte values, end of text (256), the step mark (257), 6 rows to spare;
+-- with the score head 95,490 parameters.
+return {
+    family = "qwen2",
+    layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 128,
+    vocab = 264, positions = 512,
+    norm_eps = 1e-6,
+    bos = 256, eos = 256,
+}
