@@ -142,7 +142,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
         set_values(r);
         end_updates(r, step, true);
     }
-    *said = (LogStep){r->metric, set_norm(SET_model), set_lr(SET_model)};
+    *said = (LogStep){r->sum, r->metric, set_norm(SET_model), set_lr(SET_model)};
     return r->sum[STEP_METRICS] > 0;
 }
 

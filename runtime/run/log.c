@@ -161,11 +161,21 @@ static void clock_text(char to[32], double seconds)
     snprintf(to, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
 }
 
-/* A step's metric at its record: a mean over the steps since the last, a total of the run. */
+/* A step's metric at its record: a mean over the steps since the last that had it, NAN: none of them
+ * had; a total of the run. */
 static double step_value(const Log *l, int i)
 {
     const Metric *m = &l->metrics->step[i];
-    return m->kind == METRIC_COUNT ? l->all[i] : l->sum[i] / (double)l->steps;
+    if (m->kind == METRIC_COUNT)
+        return l->all[i];
+    return l->known[i] ? l->sum[i] / (double)l->known[i] : NAN;
+}
+
+/* What a step minimises it always has. */
+static bool step_has(const Log *l, int i, const LogStep *s)
+{
+    const Metric *m = &l->metrics->step[i];
+    return i == 0 || m->kind == METRIC_COUNT || s->sum[m->per] > 0;
 }
 
 static void progress(Log *l, int64_t step, const LogStep *s, bool record)
@@ -394,6 +404,7 @@ void log_step(Log *l, int64_t step, const LogStep *s)
     for (int i = 0; i < m->nstep; i++) {
         l->sum[i] += s->value[i];
         l->all[i] += s->value[i];
+        l->known[i] += step_has(l, i, s);
     }
     l->steps++;
     l->steps_all++;
@@ -410,6 +421,7 @@ void log_step(Log *l, int64_t step, const LogStep *s)
         l->mark = clock_seconds();
         l->work_mark = 0;
         memset(l->sum, 0, sizeof l->sum);
+        memset(l->known, 0, sizeof l->known);
         l->steps = 0;
     }
 }
@@ -606,7 +618,8 @@ cJSON *log_state(const Log *l, int64_t step)
 }
 
 /* Whether "log" of train_state.json holds a step's metric: as NAME the sum since the last record, as
- * NAME_all that of the run. Of counts only the run's. */
+ * NAME_all that of the run. Of counts only the run's. NAME_steps: of how many steps the former is,
+ * where that are not all. */
 static bool saved(const Metric *m, bool all)
 {
     return m->kept && (all || m->kind != METRIC_COUNT);
@@ -620,6 +633,8 @@ void log_save(const Log *l, cJSON *train_state)
         if (saved(m, i % 2))
             (m->kind == METRIC_COUNT ? add_count : add_named)(
                 o, i % 2 ? "%s_all" : "%s", m->name, i % 2 ? l->all[i / 2] : l->sum[i / 2]);
+        if (saved(m, i % 2) && !(i % 2) && l->known[i / 2] != l->steps)
+            add_count(o, "%s_steps", m->name, (double)l->known[i / 2]);
     }
     cJSON_AddNumberToObject(o, "steps", (double)l->steps);
     cJSON_AddNumberToObject(o, "steps_all", (double)l->steps_all);
@@ -654,5 +669,13 @@ char *log_load(Log *l, const Metrics *of, const cJSON *train_state)
         return error;
     l->steps = (int64_t)steps;
     l->steps_all = (int64_t)steps_all;
-    return NULL;
+    for (int i = 0; i < of->nstep && !error; i++) {
+        double known = steps;
+        char *key = format("%s_steps", of->step[i].name);
+        if (json_get(json_get(train_state, "log"), key))
+            error = load(train_state, "%s", key, true, &known);
+        l->known[i] = (int64_t)known;
+        free(key);
+    }
+    return error;
 }

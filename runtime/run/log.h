@@ -15,7 +15,7 @@
 
 /* One optimiser step, over all ranks and micro-batches. */
 typedef struct {
-    const double *value;         /* of each metric of a step */
+    const double *sum, *value;   /* of each metric of a step: what it was made from; the value */
     double grad_norm;            /* before clipping */
     double lr;
 } LogStep;
@@ -37,6 +37,7 @@ typedef struct {
      * of the run, also before a resume; how many steps. */
     double sum[METRICS_MAX], all[METRICS_MAX];
     int64_t steps, steps_all;
+    int64_t known[METRICS_MAX];  /* of the former those that had something to take the mean of */
     /* For this process only. */
     double start, mark, drawn;   /* clock at log_open, at the last line, at the last bar */
     double epoch;                /* clock at the end of the last epoch, or at log_open */

@@ -23,7 +23,7 @@ char *metrics_text(const Metric *row, int n, const double *value, const char *be
 {
     char *text = format("%s", "");
     for (int i = 0; i < n; i++)
-        if (row[i].text) {
+        if (row[i].text && (i == 0 || !isnan(value[i]))) {
             char *one = format(row[i].text, value[i]),
                  *longer = format("%s%s%s", text, before, one);
             free(text), free(one);

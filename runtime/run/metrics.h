@@ -36,7 +36,8 @@ typedef struct {
 
 /* Sums over all ranks become values, in place; a mean of nothing is 0. */
 void metrics_values(const Metric *row, int n, double *x);
-/* What the terminal has of them, each behind `before`; malloc'ed. */
+/* What the terminal has of them, each behind `before`, of row 0 and those that are not NAN;
+ * malloc'ed. */
 char *metrics_text(const Metric *row, int n, const double *value, const char *before);
 /* As members of an object, NaN and Inf as null, and back, null as NAN: NULL, or a malloc'ed message that
  * names the first member which is neither. */

@@ -81,7 +81,7 @@ compare reference reference $ref "$scratch/straight"
 reported() {            # KEY: the keys of the first record that has it
     grep -m 1 "\"$1\": " "$scratch/straight/history.jsonl" | grep -o '"[a-z_]*": ' | tr -d '":' | tr -d '\n'
 }
-want="loss grad_norm learning_rate num_places num_late places_per_second time epoch step "
+want="loss late_targets grad_norm learning_rate num_places num_late places_per_second time epoch step "
 verdict "a step's metrics" "$([ "$(reported loss)" = "$want" ] || reported loss)"
 want="eval_loss eval_runtime eval_samples_per_second eval_steps_per_second eval_places_per_second time epoch step "
 verdict "a validation's metrics" "$([ "$(reported eval_loss)" = "$want" ] || reported eval_loss)"
@@ -197,7 +197,7 @@ epochs/epoch_6 epochs/epoch_6.csv epochs/epoch_9 epochs/epoch_9.csv" ] ||
     for step in 3 6; do
         cmp epochs/epoch_$step/model.safetensors "$scratch/epochs/checkpoint-$step/model.safetensors" 2>&1
     done)"
-verdict "a table of the course" "$(cut -d, -f3- "$scratch/once/epochs/best_10.csv" | sed 1d | awk -F, '
+verdict "a table of the course" "$(cut -d, -f3,5 "$scratch/once/epochs/best_10.csv" | sed 1d | awk -F, '
         function near(a, b) { a = a / b - 1; return a * a < 1e-12 }
         FILENAME == "-" && NF == 2 { row[++n] = $0; next }
         FILENAME != "-" { split(row[FNR + 1], x, ",")
@@ -205,7 +205,8 @@ verdict "a table of the course" "$(cut -d, -f3- "$scratch/once/epochs/best_10.cs
         END { if (n != 5) print n " rows" }' - FS=' ' "$scratch/epochs/regression/epochs"
     [ "$(cut -d, -f1,2 "$scratch/once/epochs/best_10.csv" | paste -sd ' ')" = \
         "epoch,step 0,0 1,3 2,6 3,9 3.33333333,10" ] || cut -d, -f1,2 "$scratch/once/epochs/best_10.csv"
-    head -n 1 "$scratch/once/epochs/best_10.csv" | grep -qx 'epoch,step,loss,eval_loss' ||
+    [ "$(cut -d, -f4 "$scratch/once/epochs/best_10.csv" | tr -d '\n')" = late_targets ] || echo "a mean of nothing"
+    head -n 1 "$scratch/once/epochs/best_10.csv" | grep -qx 'epoch,step,loss,late_targets,eval_loss' ||
         head -n 1 "$scratch/once/epochs/best_10.csv")"
 rm -rf "$scratch/once"/epochs/{epoch_9,best_10}
 fitted one once --eval-every epoch --save-every epoch --save-total-limit 2 --resume checkpoint-9
@@ -297,6 +298,8 @@ verdict "sets, updates of head, proj, model" "$([ "$counts" = "5 10 10" ] || ech
 late=$(sed -n 's/.*"num_late": \([0-9]*\),.*/\1/p' "$scratch/sets/history.jsonl" | paste -sd ' ')
 verdict "sets, what an update of the head tells" "$([ "$late" = 10 ] || [ "$late" = "0 2 2 4 4 6 6 8 8 10" ] ||
     echo "$late")"
+late=$(sed -n 's/.*"late_targets": \([^,]*\),.*/\1/p' "$scratch/sets/history.jsonl" | sort | uniq -c | xargs)
+verdict "sets, steps without such an update" "$([[ $late =~ ^[0-9.\ ]*\ 5\ null$ ]] || echo "$late")"
 # no flag of a set that is not there
 fit one other --head-lr 0.1
 verdict "a flag of no set" "$([ $? = 80 ] || echo "exit $?"

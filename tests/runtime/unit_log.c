@@ -21,14 +21,17 @@ static const Model model = { .recipe = "recipes/x.lua", .hash = "001122334455667
     .trained = 1000, .planned_bytes = 1 << 20 };
 static Flags flags;
 
-/* As of an objective that reports a loss, how often it was right, a reward, and counts. */
-enum { LOSS, RIGHT, TARGETS, TOKENS, STEP_ROWS };
+/* As of an objective that reports a loss, how often it was right, a reward, counts, and what every third
+ * step alone has. */
+enum { LOSS, RIGHT, TARGETS, TOKENS, SELDOM, TIMES, STEP_ROWS };
 enum { REWARD, FACTOR, SAMPLES, STATES, EVAL_ROWS };
 static const Metric step_rows[] = {
     { .name = "loss", .kind = METRIC_MEAN, .per = TARGETS, .kept = true, .text = "loss %.4f" },
     { .name = "right", .kind = METRIC_MEAN, .per = TOKENS, .more = true, .kept = true },
     { .name = "targets", .kind = METRIC_COUNT },
     { .name = "tokens", .kind = METRIC_COUNT, .kept = true },
+    { .name = "seldom", .kind = METRIC_MEAN, .per = TIMES, .kept = true },
+    { .name = "times", .kind = METRIC_COUNT },
 };
 static const Metric eval_rows[] = {
     { .name = "reward", .kind = METRIC_MEAN, .per = SAMPLES, .more = true, .kept = true },
@@ -44,7 +47,9 @@ typedef struct { double value[STEP_ROWS], grad_norm, lr; } Step;
 
 static Step step_of(int64_t step)
 {
-    return (Step){ { 5.0 + sin((double)step) / 3.0, (double)(step % 7) / 48, 40 + (double)step, 48 },
+    const bool has = step % 3 == 0;
+    return (Step){ { 5.0 + sin((double)step) / 3.0, (double)(step % 7) / 48, 40 + (double)step, 48,
+                     has ? (double)step : 0, has },
                    1.0 / (double)step, 1e-3 * (double)step };
 }
 
@@ -53,7 +58,7 @@ static void train(Log *l, int64_t from, int64_t to)
     static const double eval[] = { 2.5, 1.25, 10, 80 };
     for (int64_t s = from; s <= to; s++) {
         Step now = step_of(s);
-        log_step(l, s, &(LogStep){ now.value, now.grad_norm, now.lr });
+        log_step(l, s, &(LogStep){ now.value, now.value, now.grad_norm, now.lr });
         if (s % 10 == 0)
             log_eval(l, s, &(LogEval){ .value = eval, .seconds = 0.5, .batches = 5 });
     }
@@ -62,7 +67,7 @@ static void train(Log *l, int64_t from, int64_t to)
 /* Sums become means and powers; a mean of nothing is 0. */
 static void check_values(void)
 {
-    double step[] = { 12, 6, 8, 24 }, none[] = { 3, 0, 0, 0 }, eval[] = { 10, 4, 2, 9 };
+    double step[STEP_ROWS] = { 12, 6, 8, 24 }, none[STEP_ROWS] = { 3, 0, 0, 0 }, eval[] = { 10, 4, 2, 9 };
     metrics_values(step_rows, STEP_ROWS, step);
     metrics_values(step_rows, STEP_ROWS, none);
     metrics_values(eval_rows, EVAL_ROWS, eval);
@@ -96,7 +101,7 @@ static void check_best(void)
     best_clear(&ended, &metrics, enough), best_clear(&back, &metrics, enough);
     char *early = NULL;
     for (int i = 0; i < 7; i++) {
-        double eval[EVAL_ROWS] = { [REWARD] = value[i] };
+        double eval[STEP_ROWS] = { [REWARD] = value[i] };
         best_see(&most, i, eval), best_see(&least, i, eval);
         if (!early) {
             best_see(&ended, i, eval);
@@ -161,11 +166,12 @@ static char *folder_of(const char *scratch, const char *name)
 /* The record of a training step against sums taken here. */
 static void check_record(const char *text, int64_t step)
 {
-    double loss = 0, right = 0;
+    double loss = 0, right = 0, seldom = 0, times = 0;
     for (int64_t s = step - EVERY + 1; s <= step; s++) {
         Step one = step_of(s);
         loss += one.value[LOSS];
         right += one.value[RIGHT];
+        seldom += one.value[SELDOM], times += one.value[TIMES];
     }
     char *mark = format("\"epoch\": %.1f, \"step\": %lld}", (double)step / 10, (long long)step);
     const char *end = text;
@@ -177,12 +183,13 @@ static void check_record(const char *text, int64_t step)
         cJSON_Delete(r);
         r = cJSON_Parse(line);
     }
-    static const char *const keys[] = { "loss", "right", "grad_norm", "learning_rate", "num_tokens",
-                                        "epoch", "step" };
-    double want[] = { loss / EVERY, right / EVERY, 1.0 / (double)step, 1e-3 * (double)step,
+    static const char *const keys[] = { "loss", "right", "seldom", "grad_norm", "learning_rate",
+                                        "num_tokens", "epoch", "step" };
+    enum { KEYS = sizeof keys / sizeof *keys };
+    double want[KEYS] = { loss / EVERY, right / EVERY, seldom / times, 1.0 / (double)step, 1e-3 * (double)step,
                       48.0 * (double)step, (double)step / 10, (double)step };
-    bool good = r && cJSON_GetArraySize(r) == 7;
-    for (int i = 0; i < 7 && good; i++)
+    bool good = r && cJSON_GetArraySize(r) == KEYS;
+    for (int i = 0; i < KEYS && good; i++)
         good = json_get(r, keys[i])
             && fabs(json_get(r, keys[i])->valuedouble - want[i]) <= 1e-15 * fabs(want[i]);
     check(good, "record of a step: HF's keys, full precision", "%.300s", text);
@@ -346,7 +353,7 @@ void test_log(const char *scratch)
     Log nan = { 0 };
     log_open(&nan, a, &model, &flags, &metrics, 4, 0, 0);
     for (int64_t s = 1; s <= 4; s++)
-        log_step(&nan, s, &(LogStep){ (double[]){ NAN, 0, 1, 1 }, INFINITY, 0 });
+        log_step(&nan, s, &(LogStep){ (double[STEP_ROWS]){ NAN, 0, 1, 1 }, (double[STEP_ROWS]){ NAN, 0, 1, 1 }, INFINITY, 0 });
     free(got);
     got = read_text(a);
     cJSON *r = json_parse(got, strlen(got) - 1, &error);

@@ -183,7 +183,7 @@ void objective_step(int64_t step, double *sum)
 {
     sum[STEP_loss] = *io.loss;
     sum[STEP_targets] = world.rank == 0 ? (double)counted[step % 2] : 0;
-    sum[STEP_late] = 0;
+    sum[STEP_late] = sum[STEP_late_targets] = 0;
     sum[STEP_places] = world.rank == 0 ? (double)objective_work() : 0;
 }
 
@@ -232,7 +232,7 @@ static bool updated(int64_t step, int64_t total, double *sum)
     set_begin(SET_head, step / EVERY, total / EVERY);
     step_late();
     step_wait();
-    sum[STEP_late] = LATE;
+    sum[STEP_late] = LATE, sum[STEP_late_targets] = (double)known;
     return true;
 }
 
