@@ -23,7 +23,7 @@ def sentence(rng, nwords):
 
 def save(path, tensors, meta):
     """A safetensors file of the same bytes every time: the library shuffles the metadata."""
-    names = {np.int64: "I64", np.int32: "I32", np.uint8: "U8"}
+    names = {np.int64: "I64", np.int32: "I32", np.float32: "F32", np.uint8: "U8"}
     header, at = {"__metadata__": meta}, 0
     for name, a in tensors.items():
         header[name] = {"dtype": names[a.dtype.type], "shape": list(a.shape),
