@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # programs.sh -- builds emitted folders; for scripts that stand in the project's root. Objects of runtime/, which no
-# recipe changes, are kept in out/.test/objects and taken by the next program that would compile them alike.
+# recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it would
+# compile alike: few ask for the number of ranks or the target.
 
 # make_program DIR [WORD ...]: make in an emitted folder, with these words
 make_program() (
@@ -8,32 +9,60 @@ make_program() (
     shift
     [ ! -d "$dir/.obj/runtime" ] || exec make -s -C "$dir" "$@"
     mkdir -p $kept "$dir/.obj"
-    # all that these objects are made from; what else they include is the system's
-    key=$(
-        printf '%s\n' "${CC:-}" "${EXTRA:-}" "$@" | grep -e = -e -
-        cat tests/cc
-        cd "$dir" && grep -E '^(RANKS|CFLAGS|OPTIMISE|DEBUG) +:=' Makefile
-        find runtime kernels/cpu/{philox,types,workspace}.h -type f | LC_ALL=C sort | xargs cat
-        ! grep -q '^NVCC' Makefile || cat "$OLDPWD"/tests/sim/{include/*,errors.def}
+    words=()
+    for word; do [[ $word != *=* ]] || words+=("$word"); done
+    # how all of them are compiled: ./cc looks at no flag of the Makefile's
+    how=$(
+        printf '%s\n' "${CC:-}" "${EXTRA:-}" "${words[@]% --watched}" | grep -v -e ^CUDA= -e ^NVCC
+        [[ $* == *tests/cc* ]] && cat tests/cc || grep -E '^(CFLAGS|OPTIMISE|DEBUG) +:=' "$dir/Makefile"
     )
-    key=$kept/$(sha256sum <<<"$key" | cut -c1-16)
-    exec 7>"$key.lock"      # who comes while another builds them waits: to compile them twice takes longer
+    how=$kept/$(sha256sum <<<"$how" | cut -c1-16)
+    # what they are made from, a line a file; once more what asks for the number of ranks or for CUDA's headers, and what
+    # is compiled with a sanitizer
+    made_from=$(
+        toolkit=$(printf '%s\n' "$@" | sed -n 's/^CUDA=//p')
+        [ -z "$toolkit" ] || toolkit=$(cat tests/sim/errors.def "$toolkit"/include/* | sha256sum | cut -c1-64)
+        cd "$dir" || exit
+        find runtime kernels/cpu/{philox,types,workspace}.h -type f -print0 | xargs -0 sha256sum
+        grep -rl '^#.*DIECAST_RANKS' runtime | sed "s/^/$(sed -n 's/^RANKS *:= *//p' Makefile) ranks  /"
+        grep -rlE '^#.*<(cuda|nccl)' runtime | sed "s/^/toolkit $toolkit  /"
+        [[ $* != *' --watched'* ]] ||
+            find runtime -name '*.c' | grep -vxFf <(find runtime -name '*.c' -exec "$OLDPWD/tests/cc" --plain {} +) |
+                sed 's/^/watched  /'
+    )
+    made_from=$(LC_ALL=C sort <<<"$made_from")
+    set=$how.$(sha256sum <<<"$made_from" | cut -c1-16)
+    exec 7>"$how.lock"      # who comes while another builds them waits: to compile them twice takes longer
     flock 7
-    if [ -d "$key" ]; then
-        touch "$key"
-        cp -r "$key" "$dir/.obj/runtime"
+    if [ -d "$set" ]; then
+        touch "$set"
+        cp -r "$set" "$dir/.obj/runtime"
         flock -u 7
         exec make -s -C "$dir" "$@" 7>&-
     fi
     find $kept -mindepth 1 -maxdepth 1 -type d -mtime +2 -exec rm -rf {} +
-    said=$(make -s "-j$(getconf _NPROCESSORS_ONLN)" -C "$dir" "$@" 2>&1 7>&-)
+    # of another set those that are made from the same
+    other=$(ls -td "$how".*/ 2>/dev/null | head -n 1)
+    if [ -n "$other" ]; then
+        cp -r "$other" "$dir/.obj/runtime"
+        changed=$(LC_ALL=C comm -3 <(echo "$made_from") "$dir/.obj/runtime/made_from" | sed 's/.* //')
+        grep -rlwFf <(echo "$changed") --include='*.d' "$dir/.obj/runtime" | sed 's/d$//' |
+            while read -r file; do rm -f "$file"[do]; done
+    fi
+    # shellcheck disable=SC2046
+    said=$(make -s "-j$(getconf _NPROCESSORS_ONLN)" -C "$dir" "${words[@]}" \
+        $(sed -n '/^OBJECTS/s/[() ]/\n/gp' "$dir/Makefile" | sed -n 's|^runtime/|.obj/&|p') 2>&1 7>&-)
     code=$?
     echo "$said"
     [ $code = 0 ] || exit $code
     # they are to say it again, or depend on a recipe after all
-    grep -qi warning <<<"$said" ||
-        grep -rqE '(^| )(train|step|objective|recipe|shape|plan|tensors)\.[ch]' --include='*.d' "$dir/.obj/runtime" ||
-            { cp -r "$dir/.obj/runtime" "$key.new" && mv -T "$key.new" "$key"; }
+    if ! grep -qi warning <<<"$said" &&
+        ! grep -rqE '(^| )(train|step|objective|recipe|shape|plan|tensors)\.[ch]' --include='*.d' "$dir/.obj/runtime"; then
+        rm -rf "$set.new"
+        cp -r "$dir/.obj/runtime" "$set.new" && echo "$made_from" >"$set.new/made_from" && mv -T "$set.new" "$set"
+    fi
+    flock -u 7
+    exec make -s -C "$dir" "$@" 7>&-
 )
 haste=$(! command -v ld.gold >/dev/null || echo -fuse-ld=gold)      # links in a third of the time
 # make_in_haste DIR [WORD ...]: as make_program, compiled and linked by ./cc; for tests that look at numbers within
