@@ -82,6 +82,13 @@ static const char *base_name(const Build *b, Ref value)
     return without(without(name, b->further ? b->further : ""), b->stack.name);
 }
 
+/* A temporary of a parameter's shape. */
+static Ref of_shape(Build *b, const char *what, Ref param, Dtype dtype)
+{
+    return build_temp(b, text_print("%s.%s", what, base_name(b, param)), dtype, param.v->rank,
+                      param.v->dim);
+}
+
 /* Where the whole gradient of a value lives: that of a stream's element in the stream of gradients,
  * else a temporary of `columns`. */
 static Ref whole(Build *b, Ref value, const char *suffix, Dim columns)
@@ -139,6 +146,9 @@ static void out_gradient(Build *b, Op *op, Ref param)
     op_out(op, same_index(param, gradient_of(b, param.v)));
 }
 
+/* Whether the gradient of a parameter is wanted: a pass of slopes leaves none. */
+static bool learns(const Build *b, Ref param) { return param.v->trained && !b->slopes; }
+
 /* Whether it adds follows from the schedule: schedule_betas(). */
 static void beta(Op *op) { op_int(op, "beta", 0); }
 
@@ -157,7 +167,7 @@ static void grad_none(Build *b, const Op *op, int i)
 static void grad_embed(Build *b, const Op *fwd, int i)
 {
     (void)i;
-    if (!fwd->in[1].v->trained)
+    if (!learns(b, fwd->in[1]))
         return;
     Ref dy = gradient_get(fwd->out[0]);
     bool pads = b->pad >= 0 && fwd->in[0].v == b->tokens;
@@ -171,7 +181,7 @@ static void grad_embed(Build *b, const Op *fwd, int i)
 
 static void pos_bwd(Build *b, const Op *fwd, Ref wpe)
 {
-    if (!wpe.v->trained)
+    if (!learns(b, wpe))
         return;
     Ref dy = gradient_get(fwd->out[0]);
     Op *op = build_op(b, OP_pos_bwd);
@@ -204,7 +214,7 @@ static void grad_cast(Build *b, const Op *fwd, int i)
 static void grad_embed_docs(Build *b, const Op *fwd, int i)
 {
     grad_embed(b, fwd, i);
-    if (!fwd->in[2].v->trained)
+    if (!learns(b, fwd->in[2]))
         return;
     Ref dy = gradient_get(fwd->out[0]);
     Op *op = build_op(b, OP_embed_bwd);
@@ -218,7 +228,7 @@ static void grad_layernorm(Build *b, const Op *fwd, int i)
     (void)i;
     Ref x = fwd->in[0], w = fwd->in[1], mean = fwd->out[1], rstd = fwd->out[2],
         dy = gradient_get(fwd->out[0]);
-    if (w.v->trained) {
+    if (learns(b, w)) {
         Op *op = build_op(b, OP_layernorm_dw);
         op_in(op, dy), op_in(op, x), op_in(op, mean), op_in(op, rstd);
         out_gradient(b, op, w);
@@ -236,7 +246,7 @@ static void grad_rmsnorm(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref x = fwd->in[0], w = fwd->in[1], rstd = fwd->out[1], dy = gradient_get(fwd->out[0]);
-    if (w.v->trained) {
+    if (learns(b, w)) {
         Op *op = build_op(b, OP_rmsnorm_dw);
         op_in(op, dy), op_in(op, x), op_in(op, rstd);
         out_gradient(b, op, w);
@@ -251,7 +261,7 @@ static void grad_rmsnorm(Build *b, const Op *fwd, int i)
 
 static void linear_dw(Build *b, const Op *fwd, Ref dy)
 {
-    if (!fwd->in[1].v->trained)
+    if (!learns(b, fwd->in[1]))
         return;
     Op *op = build_op(b, OP_linear_dw);
     op_in(op, dy), op_in(op, fwd->in[0]);
@@ -277,7 +287,7 @@ static void grad_linear(Build *b, const Op *fwd, int i)
 
 static void grad_linear_bias(Build *b, const Op *fwd, int i)
 {
-    if (fwd->in[2].v->trained) {
+    if (learns(b, fwd->in[2])) {
         Op *op = build_op(b, OP_bias_grad);
         op_in(op, gradient_get(fwd->out[0]));
         out_gradient(b, op, fwd->in[2]);
@@ -300,7 +310,11 @@ static void with_adapters(Build *b, const Op *fwd, const Op *base, Ref x, Ref dy
     if (drops)
         op_in(op, fwd->in[4]);
     op_out(op, dx);
-    out_gradient(b, op, A), out_gradient(b, op, B);
+    for (int k = 2; k < 4; k++)
+        if (b->slopes)       /* nobody reads them */
+            op_out(op, of_shape(b, "unread", fwd->in[k], DT_F32));
+        else
+            out_gradient(b, op, fwd->in[k]);
     copy_attrs(op, fwd);
     beta(op);
     contribute(b, x, dx);
@@ -435,6 +449,79 @@ static void grad_gather(Build *b, const Op *fwd, int i)
     contribute(b, fwd->in[0], dx);
 }
 
+/* ---- slopes: <dy, z> a sample, z what the op gives with v in the place of its parameters ------- */
+
+/* v in the place of a parameter, in its type. */
+static Ref direction_of(Build *b, Ref param)
+{
+    Ref v = same_index(param, gradient_of(b, param.v));
+    if (param.v->dtype == DT_F32)
+        return v;
+    Ref y = of_shape(b, "v", param, param.v->dtype);
+    Op *op = build_op(b, OP_direction_cast);
+    op_in(op, v), op_in(op, ref(b->slopes->along));
+    op_out(op, y);
+    return y;
+}
+
+/* The op once more, with `first` in the place of its first operand if that is one, and v in those of
+ * the parameters in[from..to): what it gives. */
+static Ref with_direction(Build *b, const Op *fwd, const char *name, Ref first, int from, int to)
+{
+    Ref in[8];
+    for (int k = 0; k < fwd->nin; k++)
+        in[k] = k >= from && k < to && fwd->in[k].v->kind == VK_PARAM ? direction_of(b, fwd->in[k])
+                                                                      : fwd->in[k];
+    if (first.v)
+        in[0] = first;
+    Op *op = build_op(b, fwd->kind);
+    int at = (int)(op - b->p->ops);
+    for (int k = 0; k < fwd->nin; k++)
+        op_in(op, in[k]);
+    copy_attrs(op, fwd);
+    for (int k = 0; k < fwd->nout; k++) {
+        const char *called = k ? text_print("%s.%d", name, k) : name;
+        op_out(&b->p->ops[at], like(b, called, fwd->out[k], columns(fwd->out[k])));
+    }
+    return b->p->ops[at].out[0];
+}
+
+static bool is_lora(const Op *op) { return op->kind == OP_lora || op->kind == OP_lora_dropout; }
+
+/* What the op's parameters add to its result to first order, when they are moved by v. */
+static Ref moved_by(Build *b, const Op *fwd, Ref dy)
+{
+    const char *name = text_print("z%s", base_name(b, fwd->out[0]));
+    Ref none = {0};
+    if (!is_lora(fwd) && fwd->kind != OP_add_pos)
+        return with_direction(b, fwd, name, none, 0, fwd->nin);
+    Ref zeros = like(b, text_print("%s.zeros", name), fwd->out[0], columns(fwd->out[0]));
+    Op *op = build_op(b, OP_zeros);
+    op_in(op, dy);
+    op_out(op, zeros);
+    if (!is_lora(fwd))
+        return with_direction(b, fwd, name, zeros, 0, fwd->nin);
+    Ref of_A = with_direction(b, fwd, text_print("%s.a", name), zeros, 2, 3);
+    return with_direction(b, fwd, name, of_A, 3, 4);
+}
+
+static void add_slopes(Build *b, const Op *fwd)
+{
+    int params = 0, trained = 0;
+    for (int k = 0; k < fwd->nin; k++)
+        if (fwd->in[k].v->kind == VK_PARAM)
+            params++, trained += fwd->in[k].v->trained;
+    if (!trained)
+        return;
+    if (trained < params)
+        err(fwd->loc, "%s: of its parameters some are trained and some are not: there is no derivative "
+            "along a gradient of all", op_row[fwd->kind].name);
+    Ref dy = gradient_get(fwd->out[0]), z = moved_by(b, fwd, dy);
+    Op *op = build_op(b, dy.v->dtype == b->act ? OP_slope_dot : OP_slope_dot_f32);
+    op_in(op, dy), op_in(op, z), op_in(op, ref(b->slopes->along));
+    op_out(op, slopes_of(b, b->slopes));
+}
+
 static void (*const rule[NOPS])(Build *, const Op *, int) = {
 #define OP(name, operands, place, attrs, flops, grad, doc) grad_##grad,
 #include "gen/graph/ops.def"
@@ -459,6 +546,8 @@ void gradient_walk(Build *b, int first, int last)
             continue;        /* taken together with its adapters */
         b->loc = fwd.loc;
         b->stage = fwd.stage ? text_print("%s, backward", stage_name(fwd.stage)) : NULL;
+        if (b->slopes)
+            add_slopes(b, &fwd);
         rule[fwd.kind](b, &fwd, i);
     }
 }

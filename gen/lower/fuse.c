@@ -71,7 +71,8 @@ static bool shares_operand(const Op *a, const Op *b)
     return false;
 }
 
-/* A group is one piece of work: each op after the first reads something of an op before it. */
+/* A group of different ops is one piece of work: each after the first reads something of one before
+ * it. */
 static bool connected(const Program *p, int first, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -97,7 +98,8 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
         if (n && !longest && kernel_repeats(&kernel_row[k]))
             n = 1;
         if (n == 0 || (best >= 0 && (longest ? n <= *nops : n >= *nops)) ||
-            strcmp(kernel_row[k].backend, g->target->backend) || !connected(p, i, n))
+            strcmp(kernel_row[k].backend, g->target->backend) ||
+            (!kernel_repeats(&kernel_row[k]) && !connected(p, i, n)))
             continue;
         const char *reason = kernel_row[k].fits(g, &p->ops[i]);
         if (reason) {

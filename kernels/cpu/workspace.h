@@ -40,6 +40,12 @@ static inline int64_t bias_grad_workspace(int64_t N)
     return 4 * REDUCE_PARTS * N;
 }
 
+/* (S, REDUCE_PARTS) double */
+static inline int64_t slope_dot_workspace(int64_t S)
+{
+    return 8 * REDUCE_PARTS * S;
+}
+
 /* (NORM_PARTS) double */
 static inline int64_t grad_norm_workspace(void)
 {

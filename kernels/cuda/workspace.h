@@ -15,6 +15,8 @@ enum {
     CUDA_NORM_BWD_PARTS = 256,
     /* Ranges of the gradient that are summed apart. */
     CUDA_NORM_PARTS = 1024,
+    /* Those of a sample's elements. */
+    CUDA_SLOPE_PARTS = 128,
     /* Rows, in order of their tokens, that the gradient of an embedding adds in one block. */
     CUDA_EMBED_PIECE = 64,
     /* Columns of a row of logits that a warp reads; of longer ones a block. */
@@ -58,6 +60,12 @@ static inline int64_t linear_dw_bias_cuda_workspace(int64_t N)
 static inline int64_t grad_norm_cuda_workspace(void)
 {
     return 8 * CUDA_NORM_PARTS;
+}
+
+/* (S, CUDA_SLOPE_PARTS) double */
+static inline int64_t slope_dot_cuda_workspace(int64_t S)
+{
+    return 8 * CUDA_SLOPE_PARTS * S;
 }
 
 /* [keys (rows) uint64 | as many | (pieces, 2, C) fp32: sums of the tokens that cross their borders] */

@@ -55,9 +55,12 @@ regression_program() {        # NAME [FIELD=VALUE ...]
 }
 regression_program one
 regression_program sets model.sets=2
+regression_program fd model.upper=fd
 if [ $BACKEND = sim ]; then
     regression_program half model.sets=1 precision=fp16
+    regression_program dot16 model.upper=dot precision=fp16
 else
+    regression_program dot model.upper=dot gpus=2 batch.accum=1 memory.recompute=block
     regression_program two gpus=2 batch.accum=1
     regression_program sets2 model.sets=2 gpus=2 batch.accum=1
 fi
@@ -321,6 +324,25 @@ if [ $BACKEND = sim ]; then
     scales=$(grep -o '"loss_scale[a-z_]*": [0-9]*' "$scratch/half/checkpoint-10/train_state.json" | tr -dc '0-9\n' |
         paste -sd ' ')
     verdict "a loss scale a set, model and head" "$([ "$scales" = "65536 10 65536 5" ] || echo "$scales")"
+fi
+
+# How the losses of samples change along the gradient of the loss of others, before the first step: by differences, by
+# products, also beside recomputed layers, of 16-bit activations, with the others on two ranks; parameters moved for it
+# are what they were. Bound of differences: losses of about 40 in fp32, rounded to 2e-6, over 2 eps = 0.02 / |v| = 6e-4;
+# of fp16: what 16-bit activations do to a gradient.
+slopes() {              # PROGRAM BOUND
+    fitted "$1" "slopes.$1" --steps 1
+    sed -n 's/^slopes of the first: //p' "$scratch/slopes.$1.log" | awk -v bound="$2" '
+        NR == FNR { want[NR] = $1; next }
+        { for (i = 1; i <= NF; i++) if (!(($i / want[i] - 1) ^ 2 < bound ^ 2)) print $i ", want " want[i] }
+        END { if (NF != 2) print "found " NF " numbers" }' $ref/slopes -
+}
+verdict "slopes by differences" "$(slopes fd 1e-3
+    cmp "$scratch/slopes.fd/checkpoint-1/model.safetensors" "$scratch/straight/checkpoint-1/model.safetensors" 2>&1)"
+if [ $BACKEND = sim ]; then
+    verdict "slopes by products, fp16" "$(slopes dot16 1e-2)"
+else
+    verdict "slopes by products, two ranks" "$(slopes dot 1e-6)"
 fi
 
 # Two ranks in the place of two micro-batches add the same gradients in another order: as near to fp64 as one rank.

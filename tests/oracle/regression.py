@@ -4,7 +4,8 @@
 In:    transformers' GPT2Model over a linear layer of the features, without a mask; torch autograd.
 Out:   model/ train.safetensors eval.safetensors; of fp64 final.safetensors expect.json, and in sets/
        those of a run with three sets of parameters: the features' layer apart, and the head, which
-       every second step learns from the step's first two samples.
+       every second step learns from the step's first two samples; slopes: how losses of samples
+       change along the gradient of others.
 Keeps: what a binary does by default; a target that is NaN is none."""
 import argparse
 import json
@@ -183,6 +184,22 @@ def main():
     records(os.path.join(out, "eval.safetensors"), EVAL_SAMPLES, 2000)
     for several in False, True:
         record(out, several)
+    slopes(out)
+
+
+def slopes(out):
+    """Of samples 0 to 3 the derivative of their losses along the gradient of that of 5 to 10."""
+    model = Tower()
+    model.load_state_dict(load_file(os.path.join(out, "model", "model.safetensors")), strict=False)
+    model.double()
+    data = {k: v.double() for k, v in load_file(os.path.join(out, "train.safetensors")).items()}
+    params = list(model.weights().values())
+    s, n = squares(model, data, list(range(5, 11)))
+    v = torch.autograd.grad(s / n, params)
+    with open(os.path.join(out, "slopes"), "w") as f:
+        for i in range(4):
+            g = torch.autograd.grad(squares(model, data, [i])[0], params)
+            f.write(f"{sum((a * b).sum() for a, b in zip(g, v)).item():.12g}\n")
 
 
 def record(out, several):

@@ -43,4 +43,14 @@ static inline void squared_bwd(float *loss, act_t *dy, const act_t *y, const flo
     }
 }
 
+/* sum (B) of loss (B, T) */
+static inline void sum_places(float *sum, const float *loss, int64_t B, int64_t T)
+{
+    for (int64_t b = 0; b < B; b++) {
+        sum[b] = 0;
+        for (int64_t t = 0; t < T; t++)
+            sum[b] += loss[b * T + t];
+    }
+}
+
 #endif

@@ -28,7 +28,25 @@ static __global__ void __launch_bounds__(SQUARED_THREADS)
     loss[i] = sum;
 }
 
+/* sum (B) of loss (B, T) */
+static __global__ void __launch_bounds__(SQUARED_THREADS)
+    sum_places_kernel(float *sum, const float *loss, int64_t B, int64_t T)
+{
+    const int64_t b = (int64_t)blockIdx.x * SQUARED_THREADS + threadIdx.x;
+    float all = 0;
+    for (int64_t t = 0; b < B && t < T; t++)
+        all += loss[b * T + t];
+    if (b < B)
+        sum[b] = all;
+}
+
 #ifndef __CUDACC_RTC__
+static inline void sum_places(float *sum, const float *loss, int64_t B, int64_t T, cudaStream_t s)
+{
+    launch(sum_places_kernel, blocks_over(B, SQUARED_THREADS), SQUARED_THREADS, 0, s, sum, loss, B,
+           T);
+}
+
 static inline void squared_bwd(float *loss, act_t *dy, const act_t *y, const float *target,
                                const float *scale, int64_t rows, int64_t V, cudaStream_t s)
 {

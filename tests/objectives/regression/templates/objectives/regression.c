@@ -251,9 +251,40 @@ static double loss_of_any(void)
     return *io.loss;
 }
 
+//@ if upper_scale
+/* Rows of the samples from `first` on. */
+static void fill_rows(float *features, float *to, int64_t first, int64_t n)
+{
+    const Records *r = &records[0];
+    memcpy(features, r->features + first * T * X, sizeof(float) * (size_t)(n * T * X));
+    memcpy(to, r->targets + first * T * Y, sizeof(float) * (size_t)(n * T * Y));
+}
+
+/* Of samples 0 to 3; the others are 5 to 10. */
+static void say_slopes(void)
+{
+    int64_t known = count(records[0].targets + 5 * T * Y, 6 * T * Y);
+    for (int64_t m = 0; m < model.accum; m++) {
+        int64_t micro = world.rank * model.accum + m;
+        Batch to = batch_at(m);
+        fill_rows(to.features, to.targets, micro * B, B);
+        fill_rows(to.upper_features, to.upper_targets, 5 + micro * META, META);
+    }
+    *io.scale = 0.125f;
+    *io.upper_scale = 1 / (float)known;
+    step_upper();
+    step_wait();
+    note("slopes of the first: %.9g %.9g", io.slope[0], io.slope[1]);
+}
+
+//@ end
 /* It wants the weights of the start every time. */
 static bool loaded(const Flags *f, const WeightFolders folder, bool start)
 {
+//@ if upper_scale
+    if (start)
+        say_slopes();
+//@ end
     note("weights of %s: %.9g", start ? "the start" : folder[0], loss_of_any());
     stop_loss = f->stop_loss;
     return !start;

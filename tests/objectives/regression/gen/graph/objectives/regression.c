@@ -3,8 +3,10 @@
  * In:    a model's last hidden states, (B, T, C); every place meets all.
  * Out:   the schedules train and eval with their programs; with model.sets the head is a set of
  *        parameters of its own, updated by the schedule late, and with 2 the features' layer another,
- *        which train updates beside the rest. */
+ *        which train updates beside the rest; with model.upper the schedule upper: $slope. */
 #include "gen/graph/graph.h"
+
+#include <string.h>
 
 static Value *targets;
 static Set *head, *proj;         /* NULL: of the model */
@@ -64,6 +66,78 @@ static void make_micro(Build *b)
     train_head(b, true);
 }
 
+/* ---- derivatives along the gradient of other samples' loss ------------------------------------- */
+
+enum { OTHERS = 3 };             /* of a micro-batch */
+
+static void write_others(Build *b, Value *scale)
+{
+    Value *features = b->features, *own = targets;
+    int64_t B = b->B;
+    b->B = OTHERS, b->batch = "META";
+    b->features = input_new(b, "upper_features");
+    targets = input_new(b, "upper_targets");
+    program_further(b, "others", ROLE_gradients, "forward and backward of the others");
+    Pass pass = pass_trained(b);
+    Ref y = predicted(b, &pass), dy = gradient_room(b, y), losses = loss_rows(b, y);
+    int end = b->p->nops;
+    Ref scaled = loss_scale_of(b, scale);
+    Op *op = build_op(b, OP_squared_bwd);
+    op_in(op, y), op_in(op, build_input(b, targets)), op_in(op, scaled);
+    op_out(op, losses), op_out(op, dy);
+    gradient_set(y, dy);
+    pass_backward(b, &pass, end);
+    b->B = B, b->batch = NULL, b->features = features, targets = own;
+}
+
+/* Losses of a sample each, at moved parameters. */
+static void write_losses(Build *b, const Slopes *slopes)
+{
+    program_further(b, "probe", ROLE_forward, "the losses of samples");
+    Pass pass = pass_only(b, "probe.x");
+    Ref y = predicted(b, &pass), losses = loss_rows(b, y),
+        sums = build_temp(b, "sums", DT_F32, 1, y.v->dim);
+    Op *op = build_op(b, OP_squared);
+    op_in(op, y), op_in(op, build_input(b, targets));
+    op_out(op, losses);
+    op = build_op(b, OP_sum_places);
+    op_in(op, losses);
+    op_out(op, sums);
+    slopes_losses(b, slopes, sums);
+}
+
+static void write_products(Build *b, Slopes *slopes)
+{
+    program_further(b, "samples", ROLE_gradients, "how the losses of samples change along v");
+    b->slopes = slopes;
+    Pass pass = pass_trained(b);
+    Ref y = predicted(b, &pass), dy = gradient_room(b, y);
+    int end = b->p->nops;
+    errors(b, y, dy);
+    gradient_set(y, dy);
+    pass_backward(b, &pass, end);
+}
+
+static void make_upper(Build *b)
+{
+    size_add(b, "META", OTHERS);
+    Value *scale = input_new(b, "upper_scale");
+    Slopes *slopes = slopes_new(b, b->set);
+    Schedule *s = ir_schedule(b->g, "upper", "how losses of samples change along the others' gradient");
+    write_others(b, scale);
+    schedule_turns(b, s);
+    slopes_direction(b, s, slopes);
+    if (!strcmp(config_text(b->c, F_model_upper), "fd")) {
+        write_losses(b, slopes);
+        slopes_differences(b, s, slopes);
+    } else {
+        write_products(b, slopes);
+        schedule_turns(b, s);
+    }
+    schedule_result(s, slopes->slope);
+    schedule_end(b, s);
+}
+
 /* The head alone, of micro-batch 0. */
 static void make_late(Build *b)
 {
@@ -108,5 +182,7 @@ void regression_build(Build *b)
     schedule_train(b);
     if (head)
         make_late(b);
+    if (strcmp(config_text(b->c, F_model_upper), "none"))
+        make_upper(b);
     make_eval(b);
 }
