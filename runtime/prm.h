@@ -109,6 +109,94 @@ PRM_FUNCTION double prm_activation_slope(int kind, double a)
     return a > 0 || kind == PRM_NONE ? 1 : kind == PRM_LEAKY ? 0.01 : 0;
 }
 
+/* The sum of softplus of the entries of n domains: a domain counts n softplus(a) / that. */
+PRM_FUNCTION double prm_domains_total(const float *table, int n)
+{
+    double sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += prm_softplus(table[k]);
+    return sum;
+}
+
+PRM_FUNCTION double prm_domain_weight(double a, double total, int n)
+{
+    return n * prm_softplus(a) / total;
+}
+
+/* The gradient of entry a from those of weights: `own`, the sum over its records, and `all`, that of
+ * weight times gradient over all records. */
+PRM_FUNCTION double prm_domain_slope(double a, double total, int n, double own, double all)
+{
+    return n * prm_logistic(a) / total * (own - all / n);
+}
+
+/* A net for all records: of each mark the pair 1 - p, p through PRM_NET_UNITS units; the mean over
+ * its marks through the logistic function is the weight. w1 (units, 2), b1, w2 (units), b2 (1). */
+enum { PRM_NET_UNITS = 10, PRM_NET_INPUTS = 2 };
+
+typedef struct {
+    const float *w1, *b1, *w2, *b2;
+} PrmNet;
+
+/* Its parameters by number: w1, b1, w2, b2. */
+enum {
+    PRM_NET_B1 = PRM_NET_UNITS * PRM_NET_INPUTS,
+    PRM_NET_W2 = PRM_NET_B1 + PRM_NET_UNITS,
+    PRM_NET_B2 = PRM_NET_W2 + PRM_NET_UNITS,
+    PRM_NET_PARAMETERS
+};
+
+PRM_FUNCTION double prm_net_unit_(const PrmNet *net, int unit, double p)
+{
+    return net->b1[unit] + (1 - p) * net->w1[PRM_NET_INPUTS * unit] +
+           p * net->w1[PRM_NET_INPUTS * unit + 1];
+}
+
+/* Of one mark. */
+PRM_FUNCTION double prm_net_mark(const PrmNet *net, double p)
+{
+    double sum = net->b2[0];
+    for (int unit = 0; unit < PRM_NET_UNITS; unit++)
+        sum += net->w2[unit] * prm_activation(PRM_LEAKY, prm_net_unit_(net, unit, p));
+    return sum;
+}
+
+/* What that changes by parameter k. */
+PRM_FUNCTION double prm_net_mark_slope(const PrmNet *net, double p, int k)
+{
+    if (k == PRM_NET_B2)
+        return 1;
+    const int unit = k < PRM_NET_B1   ? k / PRM_NET_INPUTS
+                     : k < PRM_NET_W2 ? k - PRM_NET_B1
+                                      : k - PRM_NET_W2;
+    const double z = prm_net_unit_(net, unit, p);
+    if (k >= PRM_NET_W2)
+        return prm_activation(PRM_LEAKY, z);
+    const double of_unit = net->w2[unit] * prm_activation_slope(PRM_LEAKY, z);
+    return k >= PRM_NET_B1 ? of_unit : of_unit * (k % PRM_NET_INPUTS ? p : 1 - p);
+}
+
+/* Of a record; a half without a mark. */
+PRM_FUNCTION double prm_net_weight(const PrmNet *net, const float *d, const int32_t *rows, int most)
+{
+    const int n = prm_marks(rows, most);
+    double sum = 0;
+    for (int j = 0; j < most; j++)
+        sum += rows[j] < 0 ? 0 : prm_net_mark(net, prm_logistic(d[j])) / n;
+    return prm_logistic(sum);
+}
+
+/* What the weight, found as above, changes by parameter k. */
+PRM_FUNCTION double prm_net_weight_slope(const PrmNet *net, const float *d, const int32_t *rows,
+                                         int most, int k, double weight)
+{
+    const int n = prm_marks(rows, most);
+    double sum = 0;
+    for (int j = 0; j < most; j++)
+        sum += rows[j] < 0 ? 0 : prm_net_mark_slope(net, prm_logistic(d[j]), k) / n;
+    return weight * (1 - weight) * sum;
+}
+
 /* ---- the score of a solution ---- */
 
 /* S of the marks of a record, those whose row is not -1; a half without any. */
@@ -143,14 +231,23 @@ PRM_FUNCTION double prm_aggregate_slope(int kind, const float *d, const int32_t 
         return score * (1 - score) / (kind == PRM_LOG_SUM ? 1 : n);
     if (kind == PRM_MEAN)
         return p * (1 - p) / n;
-    for (int j = 0; j < most; j++)
-        if (rows[j] >= 0 && j != k &&
-            (kind == PRM_MIN ? d[j] < d[k] : d[j] > d[k] ? 1 : 0))
+    for (int j = 0; j < most; j++) {
+        const int beyond = kind == PRM_MIN ? d[j] < d[k] : d[j] > d[k];
+        if (rows[j] >= 0 && (beyond || (j < k && d[j] == d[k])))
             return 0;
-    for (int j = 0; j < k; j++)
-        if (rows[j] >= 0 && d[j] == d[k])
-            return 0;
+    }
     return p * (1 - p);
+}
+
+/* Adds a meta record with so many marks to the sums. */
+PRM_FUNCTION void prm_count_outcome(double stats[PRM_META_STATS], double score, double outcome, int marks)
+{
+    if (!marks)
+        return;
+    stats[PRM_META_RECORDS] += 1;
+    stats[PRM_META_LOSS] += (score - outcome) * (score - outcome);
+    stats[PRM_META_SCORE] += score;
+    stats[PRM_META_RIGHT] += (score > 0.5) == (outcome > 0.5);
 }
 
 #endif

@@ -2,7 +2,8 @@
  *
  * In:    d, rewards (S * marks) fp32 and rows (S * marks) int32, those of record i from i * marks:
  *        margin and label of each mark, its place, -1: it is none; table (K) fp32 and record (S)
- *        int32, its entry or -1; weights (S) fp32, NULL: 1.
+ *        int32, its entry or -1; weights (S) fp32, NULL: 1; slope (S) double: a record's weight has the
+ *        gradient -slope * scale[0].
  * Keeps: in double, records in order; what is stored is rounded to fp32. */
 #ifndef DIECAST_KERNELS_PRM_H
 #define DIECAST_KERNELS_PRM_H
@@ -20,6 +21,108 @@ static inline void prm_weights(float *restrict weights, const float *restrict ta
 {
     for (int64_t i = 0; i < S; i++)
         weights[i] = record[i] < 0 ? 1 : (float)prm_activation(kind, table[record[i]]);
+}
+
+/* The same of domains[0] domains. */
+static inline void prm_domains(float *restrict weights, const float *restrict table,
+                               const int32_t *restrict domains, const int32_t *restrict record,
+                               int64_t S)
+{
+    const int n = domains[0];
+    const double total = prm_domains_total(table, n);
+    for (int64_t i = 0; i < S; i++)
+        weights[i] = record[i] < 0 ? 1 : (float)prm_domain_weight(table[record[i]], total, n);
+}
+
+/* The same of a net, w1 .. b2 as PrmNet has them. */
+static inline void prm_net(float *restrict weights, const float *restrict d,
+                           const int32_t *restrict rows, const int32_t *restrict record,
+                           const float *w1, const float *b1, const float *w2, const float *b2,
+                           int64_t S, int marks)
+{
+    const PrmNet net = {w1, b1, w2, b2};
+    for (int64_t i = 0; i < S; i++)
+        weights[i] = record[i] < 0
+                         ? 1
+                         : (float)prm_net_weight(&net, d + i * marks, rows + i * marks, marks);
+}
+
+/* dtable (K); beta 1: added to what is there, like the others. */
+static inline void prm_weights_bwd(float *restrict dtable, const double *restrict slope,
+                                   const float *restrict scale, const float *restrict table,
+                                   const int32_t *restrict record, int64_t S, int64_t K, int kind,
+                                   int beta)
+{
+    if (!beta)
+        memset(dtable, 0, sizeof *dtable * (size_t)K);
+    for (int64_t i = 0; i < S; i++)
+        if (record[i] >= 0)
+            dtable[record[i]] -= (float)(slope[i] * scale[0] *
+                                         prm_activation_slope(kind, table[record[i]]));
+}
+
+static inline void prm_domains_bwd(float *restrict dtable, const double *restrict slope,
+                                   const float *restrict scale, const float *restrict table,
+                                   const int32_t *restrict domains,
+                                   const int32_t *restrict record, int64_t S, int64_t K, int beta)
+{
+    const int n = domains[0];
+    const double total = prm_domains_total(table, n);
+    double all = 0;
+    for (int64_t i = 0; i < S; i++)
+        if (record[i] >= 0)
+            all -= slope[i] * scale[0] * prm_domain_weight(table[record[i]], total, n);
+    for (int64_t k = 0; k < K; k++) {
+        double own = 0;
+        for (int64_t i = 0; i < S; i++)
+            own -= record[i] == k ? slope[i] * scale[0] : 0;
+        dtable[k] = (beta ? dtable[k] : 0) +
+                    (k < n ? (float)prm_domain_slope(table[k], total, n, own, all) : 0);
+    }
+}
+
+static inline void prm_net_bwd(float *restrict dw1, float *restrict db1, float *restrict dw2,
+                               float *restrict db2, const double *restrict slope,
+                               const float *restrict scale, const float *restrict d,
+                               const int32_t *restrict rows, const int32_t *restrict record,
+                               const float *w1, const float *b1, const float *w2, const float *b2,
+                               int64_t S, int marks, int beta)
+{
+    const PrmNet net = {w1, b1, w2, b2};
+    for (int k = 0; k < PRM_NET_PARAMETERS; k++) {
+        double sum = 0;
+        for (int64_t i = 0; i < S; i++) {
+            if (record[i] < 0)
+                continue;
+            const double weight = prm_net_weight(&net, d + i * marks, rows + i * marks, marks);
+            sum -= slope[i] * scale[0] *
+                   prm_net_weight_slope(&net, d + i * marks, rows + i * marks, marks, k, weight);
+        }
+        float *to = k < PRM_NET_B1   ? dw1 + k
+                    : k < PRM_NET_W2 ? db1 + (k - PRM_NET_B1)
+                    : k < PRM_NET_B2 ? dw2 + (k - PRM_NET_W2)
+                                     : db2;
+        *to = (beta ? *to : 0) + (float)sum;
+    }
+}
+
+/* Of meta records, outcomes (S): dd (S * marks) of scale[0] * (score - outcome)^2; adds to stats, the
+ * entries PRM_META_... of runtime/prm.h. */
+static inline void prm_outcome(float *restrict dd, double *stats, const float *restrict d,
+                               const int32_t *restrict rows, const float *restrict outcomes,
+                               const float *restrict scale, int64_t S, int marks, int kind)
+{
+    for (int64_t i = 0; i < S; i++) {
+        const float *of = d + i * marks;
+        const int32_t *at = rows + i * marks;
+        const double score = prm_aggregate(kind, of, at, marks);
+        prm_count_outcome(stats, score, outcomes[i], prm_marks(at, marks));
+        for (int j = 0; j < marks; j++)
+            dd[i * marks + j] =
+                at[j] < 0 ? 0
+                          : (float)(scale[0] * 2 * (score - outcomes[i]) *
+                                    prm_aggregate_slope(kind, of, at, marks, j, score));
+    }
 }
 
 /* losses (S) */

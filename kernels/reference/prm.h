@@ -1,6 +1,7 @@
 /* prm.h -- process reward models in double, as the papers write them, for the tests of every target.
  *
- * In:    margins d of a record's n marks and their labels r, side by side; an entry of the table.
+ * In:    margins d of a record's n marks and their labels r, side by side; entries of the table; the
+ *        net's parameters, w1 (10, 2), b1 (10), w2 (10), b2, one behind the other.
  * Out:   losses, weights and scores; gradients are their differences. */
 #ifndef DIECAST_KERNELS_REFERENCE_PRM_H
 #define DIECAST_KERNELS_REFERENCE_PRM_H
@@ -37,6 +38,31 @@ static inline double prm_score_ref(int kind, const double *d, int n)
     }
     const double score[] = { prm_p_ref(sum), prm_p_ref(sum / n), p / n, least, most };
     return score[kind];
+}
+
+/* Of entry k of n: softplus over the mean of softplus. */
+static inline double prm_domain_ref(const double *table, int n, int k)
+{
+    double mean = 0;
+    for (int j = 0; j < n; j++)
+        mean += log(1 + exp(table[j])) / n;
+    return log(1 + exp(table[k])) / mean;
+}
+
+static inline double prm_net_ref(const double *net, const double *d, int n)
+{
+    const double *w1 = net, *b1 = net + 20, *w2 = net + 30, *b2 = net + 40;
+    double mean = 0;
+    for (int j = 0; j < n; j++) {
+        const double pair[2] = { 1 / (1 + exp(d[j])), exp(d[j]) / (1 + exp(d[j])) };
+        double y = *b2;
+        for (int u = 0; u < 10; u++) {
+            const double z = w1[2 * u] * pair[0] + w1[2 * u + 1] * pair[1] + b1[u];
+            y += w2[u] * (z < 0 ? 0.01 * z : z);
+        }
+        mean += y / n;
+    }
+    return prm_p_ref(mean);
 }
 
 #endif

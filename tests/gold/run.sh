@@ -72,10 +72,10 @@ check objective/defaults 'run.lr = 0.001 run.keep_best = true' "$(grep '^run' "$
 check objective/recipe-first 'run.lr = 0.5 run.keep_best = true' "$(other run.lr=0.5 | grep '^run' | paste -sd' ')"
 check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one's is other: leave it out" \
     "$(other run.top_p=0.5)"
-check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo; this one's is other: leave it out" \
+check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo|prm; this one's is other: leave it out" \
     "$(other model.vocab=257)"
 check objective/records "data.kind: the objective other learns from rows, got \"packed\"" "$(other data.kind=packed)"
-check objective/choices "objective: want one of lm, mlm, mdm, dpo, other, got \"none\"" "$(other objective=none | head -1)"
+check objective/choices "objective: want one of lm, mlm, mdm, dpo, prm, other, got \"none\"" "$(other objective=none | head -1)"
 
 # ---- the command line
 cli() {                                       # name, message, words
