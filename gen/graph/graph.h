@@ -261,6 +261,19 @@ void head_loss_gradient(Build *b, Ref y, Ref dy);
 Ref head_losses(Build *b, Ref y, const char *name);
 /* The same, dy, and the gradients of the head; weights.v NULL: each row counts 1. */
 Ref head_losses_gradient(Build *b, Ref y, Ref dy, Ref weights, const char *name);
+/* A reference's rows, (N, C) as y, and the weight of its head. */
+typedef struct {
+    Ref rows, head;
+} Reference;
+/* (N) f32 of rows y and of a reference's: the losses of both, and weights times the divergence of the
+ * distribution of y from the reference's, over the vocabulary. With `gradients`, of a frozen head, (N, C)
+ * of the losses and of kl. */
+typedef struct {
+    Ref losses, from, kl, dy, dkl;
+} Divergence;
+Divergence head_divergence(Build *b, Ref y, Reference from, Ref weights, bool gradients);
+/* dy and the gradient of the head, of coef (N) times the losses and of kl. */
+void head_divergence_gradient(Build *b, Ref y, Ref dy, Reference from, Ref coef, Ref weights);
 /* Rows y, (n, C) or the one of decode, to $logits, (n, V); with the head's bias, if b->head_bias. */
 void head_logits(Build *b, Ref y);
 /* A program and its schedule: one token at one place, the logits of the next. */

@@ -140,6 +140,49 @@ Ref head_losses_gradient(Build *b, Ref y, Ref dy, Ref weights, const char *name)
     return losses;
 }
 
+/* Without what only the gradients want. */
+static Op *divergence_op(Build *b, int kind, Ref y, Reference from)
+{
+    if (family_head_bias(b))
+        bug("kl: no kernel has a head with a bias");
+    b->loc = config_loc(b->c, F_objective);
+    Op *op = build_op(b, kind);
+    op_in(op, y), op_in(op, ref(family_head(b)));
+    op_in(op, from.rows), op_in(op, from.head);
+    op_in(op, build_input(b, b->labels));
+    op_int(op, "chunk", head_chunk(b));
+    return op;
+}
+
+Divergence head_divergence(Build *b, Ref y, Reference from, Ref weights, bool gradients)
+{
+    Ref scale = loss_scale(b);
+    Op *op = divergence_op(b, gradients ? OP_kl_dx : OP_kl, y, from);
+    Divergence d = {
+        .losses = build_temp(b, "losses", DT_F32, 1, y.v->dim),
+        .from = build_temp(b, "ref.losses", DT_F32, 1, y.v->dim),
+        .kl = build_temp(b, "kl", DT_F32, 1, y.v->dim)};
+    if (gradients)
+        op_in(op, scale);
+    op_in(op, weights);
+    op_out(op, d.losses), op_out(op, d.from), op_out(op, d.kl);
+    if (gradients) {
+        d.dy = build_temp(b, "dy_each", b->act, 2, y.v->dim);
+        d.dkl = build_temp(b, "dy_kl", b->act, 2, y.v->dim);
+        op_out(op, d.dy), op_out(op, d.dkl);
+    }
+    return d;
+}
+
+void head_divergence_gradient(Build *b, Ref y, Ref dy, Reference from, Ref coef, Ref weights)
+{
+    Ref scale = loss_scale(b);
+    Op *op = divergence_op(b, OP_kl_bwd, y, from);
+    op_in(op, scale), op_in(op, coef), op_in(op, weights);
+    op_out(op, dy), op_out(op, ref(gradient_of(b, family_head(b))));
+    op_int(op, "beta", 0);
+}
+
 void head_loss_gradient(Build *b, Ref y, Ref dy)
 {
     loss_sum(b, head_losses_gradient(b, y, dy, given_weights(b), "losses"));

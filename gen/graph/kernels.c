@@ -126,6 +126,8 @@ static float dropout(const Op *op)
     attention_##pass##_cuda_workspace(size(x, 0), size(x, 1), attr(heads), attr(kv), attr(dim), bytes(x))
 #define CE ce_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define CE_CUDA ce_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
+#define KL kl_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
+#define KL_CUDA kl_cuda_workspace(attr(chunk), size(in[1], 0), bytes(in[0]))
 #define LORA(x, y) \
     lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op), bytes(x))
 #define LORA_CUDA(x, a) \

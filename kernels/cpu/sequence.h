@@ -52,6 +52,17 @@ static inline void seq_spread(float *restrict weights, const float *restrict coe
     }
 }
 
+/* weights (n): weight by the number of the sequence's rows. */
+static inline void seq_share(float *restrict weights, const int32_t *restrict rows, int64_t n,
+                             int64_t T, float weight)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t b = rows[i] < 0 ? 0 : rows[i] / T;
+        const int64_t of = seq_first_(rows, n, (b + 1) * T) - seq_first_(rows, n, b * T);
+        weights[i] = rows[i] < 0 ? 0 : weight / (float)of;
+    }
+}
+
 /* y (n, C) = x, each row times its weight; y may be x. */
 static inline void scale_rows(act_t *y, const act_t *x, const float *weights, int64_t n, int64_t C)
 {

@@ -76,6 +76,12 @@ static inline int64_t ce_workspace(int64_t chunk, int64_t V, int64_t act)
     return GEMM_WORKSPACE + chunk * V * (4 + (act == 4 ? 0 : act));
 }
 
+/* [GEMM_WORKSPACE | logits of two (2, chunk, V) fp32 | their gradients, as many act_t, in fp32 in place] */
+static inline int64_t kl_workspace(int64_t chunk, int64_t V, int64_t act)
+{
+    return GEMM_WORKSPACE + 2 * chunk * V * (4 + (act == 4 ? 0 : act));
+}
+
 /* [GEMM_WORKSPACE | du (rows, parts * rank) act_t | a or a part of b as (rank.., columns) fp32 |
  * with dropout: masked x] */
 static inline int64_t lora_workspace(int64_t rows, int64_t in, int64_t out, int64_t rank,

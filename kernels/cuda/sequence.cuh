@@ -56,6 +56,19 @@ __global__ void __launch_bounds__(SEQ_THREADS)
     weights[i] = rows[i] < 0 ? 0.0f : -coef[b] / (mean ? (float)counts[b] : 1.0f);
 }
 
+/* weights (n): weight by the number of the sequence's rows. */
+__global__ void __launch_bounds__(SEQ_THREADS)
+    seq_share_kernel(float *__restrict__ weights, const int32_t *__restrict__ rows, int64_t n,
+                     int64_t T, float weight)
+{
+    const int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    const int64_t b = rows[i] < 0 ? 0 : rows[i] / T;
+    const int64_t of = seq_first_(rows, n, (b + 1) * T) - seq_first_(rows, n, b * T);
+    weights[i] = rows[i] < 0 ? 0.0f : weight / (float)of;
+}
+
 /* A block several rows. */
 template <int W>
 __global__ void __launch_bounds__(ROW_BLOCK)
@@ -88,6 +101,12 @@ static inline void seq_spread(float *weights, const float *coef, const int32_t *
 {
     launch(seq_spread_kernel, blocks_over(n, SEQ_THREADS), SEQ_THREADS, 0, s, weights, coef, counts,
            rows, n, T, mean);
+}
+
+static inline void seq_share(float *weights, const int32_t *rows, int64_t n, int64_t T, float weight,
+                             cudaStream_t s)
+{
+    launch(seq_share_kernel, blocks_over(n, SEQ_THREADS), SEQ_THREADS, 0, s, weights, rows, n, T, weight);
 }
 
 /* y (n, C) = x, each row times its weight; y may be x. */

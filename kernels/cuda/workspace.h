@@ -108,6 +108,13 @@ static inline int64_t ce_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
     return CUDA_GEMM_WORKSPACE + chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
 }
 
+/* [CUDA_GEMM_WORKSPACE | logits of two (2, chunk, ce_width(V)) fp32 | their gradients, likewise, act_t; in fp32 in
+ * place] */
+static inline int64_t kl_cuda_workspace(int64_t chunk, int64_t V, int64_t act)
+{
+    return CUDA_GEMM_WORKSPACE + 2 * chunk * ce_width(V) * (4 + (act == 4 ? 0 : act));
+}
+
 /* [CUDA_GEMM_WORKSPACE | du (rows, parts * rank) act_t | with dropout: masked x (rows, in) act_t] */
 static inline int64_t lora_cuda_workspace(int64_t rows, int64_t in, int64_t rank, int64_t parts, float dropout,
                                           int64_t act)

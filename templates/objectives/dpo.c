@@ -532,8 +532,9 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
 //@ if DPO_REFERENCE=adapter_off
     if (folder[1] && first && trains)
         die(EXIT_CONFIG, "--adapter %s: of this program the reference is the model without "
-            "adapters, which is not what training begins with; take gen %s dpo.reference=cache, or "
-            "merge them before: --merge-lora", folder[1], model_words(&model, "dpo.reference"));
+            "adapters, which is not what training begins with; take gen %s dpo.reference=%s, or merge "
+            "them before: --merge-lora", folder[1], model_words(&model, "dpo.reference"),
+            strcmp("@DPO_KL@", "token") ? "cache" : "copy");
 //@ end
     char *weights = first ? origin_mark(&model) : began_with(folder[0]);
 //@ if reference

@@ -21,16 +21,18 @@ TEST(sequences)
             const int64_t there = pairs_rows(rows_, n, B, T);
             int32_t *rows = upload(rows_, n), *counts = NEW(int32_t, B);
             float *loss = f32_normal(n, 4, 1), *lp = NEW(float, B), *coef = f32_normal(B, 0, 1);
-            float *weights = NEW(float, n);
+            float *weights = NEW(float, n), *share = NEW(float, n);
             double *want = HOST(double, B);
             run([&] {
                 seq_logp(lp, counts, loss, rows, n, B, T, mean, stream);
                 seq_spread(weights, coef, counts, rows, n, T, mean, stream);
+                seq_share(share, rows, n, T, 0.75f, stream);
             });
             seq_logp_ref(want, want_n, f32_double(loss, n), rows_, n, B, T, mean);
             check_f32("log-probabilities", lp, want, B, T);
             const int32_t *counts_ = download(counts, B);
             const float *coef_ = download(coef, B), *weights_ = download(weights, n);
+            const float *share_ = download(share, n);
             for (int64_t b = 0; b < B; b++)
                 check_true("rows", counts_[b] == want_n[b]);
             for (int64_t i = 0; i < n; i++) {
@@ -38,6 +40,8 @@ TEST(sequences)
                 const float of_row = -coef_[b] / (mean ? (float)counts_[b] : 1);
                 check_true("what a row counts",
                            std::fabs(weights_[i] - (i < there ? of_row : 0)) <= 1e-6f * std::fabs(of_row));
+                check_true("what a row of a mean counts",
+                           std::fabs(share_[i] - (i < there ? 0.75f / (float)counts_[b] : 0)) <= 1e-7f);
             }
         }
 }

@@ -36,6 +36,11 @@ TEST(sequences)
                 const float of_row = -coef[b] / (mean ? (float)counts[b] : 1);
                 check_true("what a row counts", weights[i] == (i < there ? of_row : 0));
             }
+            float *share = NEW(float, n);
+            seq_share(share, rows, n, T, 0.75f);
+            for (int64_t i = 0; i < n; i++)
+                check_true("what a row of a mean counts",
+                           share[i] == (i < there ? 0.75f / (float)counts[rows[i] / T] : 0));
         }
 }
 

@@ -205,6 +205,58 @@ static inline void ce_terms(double *dx, double *dw, double *db, const double *x,
         db[v] = sqrt(db[v]);
 }
 
+/* The logits of a row l (V), less the log of their sum; off (V): what dot_off_ says of them, 0 when
+ * exact. */
+static inline void kl_row_terms_(double *l, double *off, const double *x, const double *w, int64_t V,
+                                 int64_t C, int exact)
+{
+    double max = -INFINITY, sum = 0;
+    for (int64_t v = 0; v < V; v++) {
+        off[v] = dot_off_(&l[v], x, w + v * C, C, 1) * (exact ? 0 : 1);
+        max = l[v] > max ? l[v] : max;
+    }
+    for (int64_t v = 0; v < V; v++)
+        sum += exp(l[v] - max);
+    for (int64_t v = 0; v < V; v++)
+        l[v] -= max + log(sum);
+}
+
+/* kl (rows) = weight times sums of p (ln p - ln q); dx (rows, C) = sums of d w, dw (V, C) of d x, where
+ * d = scale (coef (q - 1 at the label) + weight (q - p)); exact: as of ce_terms. room: (4, V). */
+static inline void kl_terms(double *kl, double *dx, double *dw, double *room, const double *x,
+                            const double *w, const double *from, const double *v,
+                            const int32_t *labels, const double *coef, const double *weights,
+                            double scale, int64_t rows, int64_t V, int64_t C, int exact)
+{
+    double *q = room, *p = q + V, *q_off = p + V, *p_off = q_off + V;
+    for (int64_t i = 0; i < rows * C; i++)
+        dx[i] = 0;
+    for (int64_t i = 0; i < V * C; i++)
+        dw[i] = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        kl[i] = 0;
+        if (labels[i] < 0)
+            continue;
+        kl_row_terms_(q, q_off, x + i * C, w, V, C, exact);
+        kl_row_terms_(p, p_off, from + i * C, v, V, C, exact);
+        for (int64_t k = 0; k < V; k++) {
+            const double qq = exp(2 * q[k]) * (1 + q_off[k]), pp = exp(2 * p[k]) * (1 + p_off[k]);
+            kl[i] += pp * (1 + q[k] * q[k] + p[k] * p[k]) + qq * q_off[k];
+            const double d = scale * scale * (coef[i] * coef[i] * (qq + (k == labels[i])) +
+                                              weights[i] * weights[i] * (qq + pp));
+            for (int64_t c = 0; c < C; c++) {
+                dx[i * C + c] += d * w[k * C + c] * w[k * C + c];
+                dw[k * C + c] += d * x[i * C + c] * x[i * C + c];
+            }
+        }
+        kl[i] = fabs(weights[i]) * sqrt(kl[i]);
+    }
+    for (int64_t i = 0; i < rows * C; i++)
+        dx[i] = sqrt(dx[i]);
+    for (int64_t i = 0; i < V * C; i++)
+        dw[i] = sqrt(dw[i]);
+}
+
 /* AdamW: w, with the steps so far, whose differences the steps themselves are: the largest |w| that
  * there was. Called before each step; terms begin as 0. */
 static inline void adamw_terms(double *terms, const double *w, int64_t n)

@@ -3,7 +3,8 @@
 
 In:    transformers' LlamaForCausalLM, PEFT; torch autograd; TRL's DPOTrainer in the cases that it has.
 Out:   DIR/CASE: record files of pairs, model, adapter, expect.json and the last weights of a run in
-       fp64; of the same in fp32 the losses and how far the weights drift.
+       fp64; of the same in fp32 the losses and how far the weights drift. DIR/dpo_variants/expect.json:
+       losses in fp64 of each of VARIANTS, on the files of another case.
 Keeps: the formulas stand here a second time, as text has them; TRL's losses are within 1e-5 of them.
        A pair is a word and its letters in reverse, chosen, or in another order, rejected."""
 import argparse
@@ -29,14 +30,29 @@ import train as runs
 
 T, PAIRS, EVAL_PAIRS, BATCH, STEPS, V = 32, 40, 9, 8, 10, 264
 DECAY, CLIP, BETA, KL = 0.001, 1.0, 0.1, 0.1
+SEED = 42
 REF = runs.REF
 
 # files: those of another case; trl: DPOTrainer has this one
 CASES = {
-    "dpo_mean": dict(seed=42, lr=3e-3, logp="mean", kl=KL),
-    "dpo_sum": dict(seed=42, lr=1e-3, logp="sum", kl=0, files="dpo_mean", trl=True),
-    "dpo_lora": dict(seed=42, lr=3e-3, logp="sum", kl=0, files="dpo_mean", trl=True, lora=dict(
+    "dpo_mean": dict(lr=3e-3, logp="mean", kl=KL),
+    "dpo_sum": dict(lr=1e-3, logp="sum", kl=0, files="dpo_mean", trl=True),
+    "dpo_lora": dict(lr=3e-3, logp="sum", kl=0, files="dpo_mean", trl=True, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
+}
+
+# What else there is of a loss; as of CASES. penalty, shift, smoothing: of recipes; by_token: the divergence
+# of every token's distribution; trl: the words that DPOTrainer has for
+# it (its label_smoothing is of another loss)
+VARIANTS = {
+    "ipo": dict(lr=3e-3, logp="mean", kl=0, loss="ipo", trl=dict(loss_type=["ipo"])),
+    "smoothing": dict(lr=1e-3, logp="sum", kl=0, smoothing=0.2),
+    "dpop": dict(lr=1e-3, logp="sum", kl=0, penalty=5),
+    "dposhift": dict(lr=1e-3, logp="sum", kl=0, shift=0.6),
+    "dpopshift": dict(lr=1e-3, logp="sum", kl=0, penalty=5, shift=0.6),
+    "token": dict(lr=3e-3, logp="mean", kl=KL, by_token=True),
+    "token_sum": dict(lr=1e-3, logp="sum", kl=3, by_token=True),
+    "token_lora": dict(lr=3e-3, logp="sum", kl=3, by_token=True, of="dpo_lora"),
 }
 
 
@@ -93,31 +109,59 @@ def read_pairs(path):
 
 # ---- the formulas ----------------------------------------------------------------------------------
 
-def log_probs(model, rows, how):
-    """Of each row the log-probability of its answer."""
+def distributions(model, rows):
+    """(rows, places, V) log-probabilities of what follows each place; what is there; where it is an
+    answer."""
     n = max(len(ids) for ids, _ in rows)
     pad = lambda v: torch.tensor([r + [0] * (n - len(r)) for r in v])
     ids, mask = pad([r[0] for r in rows]), pad([r[1] for r in rows])
     on = pad([[1] * len(r[0]) for r in rows])
     logp = model(input_ids=ids, attention_mask=on).logits[:, :-1].log_softmax(-1)
-    each = logp.gather(-1, ids[:, 1:, None])[..., 0] * mask[:, 1:]
-    return each.sum(-1) / (mask[:, 1:].sum(-1) if how == "mean" else 1)
+    return logp, ids[:, 1:], mask[:, 1:]
 
 
-def reference(model, rows, how):
+def of_answers(logp, ids, mask, how):
+    each = logp.gather(-1, ids[..., None])[..., 0] * mask
+    return each.sum(-1) / (mask.sum(-1) if how == "mean" else 1)
+
+
+def log_probs(model, rows, how):
+    """Of each row the log-probability of its answer."""
+    return of_answers(*distributions(model, rows), how)
+
+
+def by_reference(model, run, *args):
     with torch.no_grad():
         if isinstance(model, PeftModel):
             with model.disable_adapter():
-                return log_probs(model, rows, how)
-        return log_probs(model, rows, how)
+                return run(model, *args)
+        return run(model, *args)
+
+
+def reference(model, rows, how):
+    return by_reference(model, log_probs, rows, how)
 
 
 def pair_losses(case, lp, rf):
     """(pairs); rows are chosen, rejected, chosen ..."""
     (pc, pr), (rc, rr) = (x.view(-1, 2).unbind(1) for x in (lp, rf))
-    h = (pc - pr) - (rc - rr)
-    return -F.logsigmoid(BETA * h) + case["kl"] * (
-        torch.exp(rc) * (rc - pc) + torch.exp(rr) * (rr - pr))
+    below = rc - pc
+    # in exact numbers nothing is below at first
+    below = torch.where(below > 1e-9, below, torch.zeros_like(below))
+    h = (pc - rc) - case.get("shift", 1) * (pr - rr) - case.get("penalty", 0) * below
+    if case.get("loss") == "ipo":
+        return (h - 1 / (2 * BETA)) ** 2
+    e = case.get("smoothing", 0)
+    loss = -(1 - e) * F.logsigmoid(BETA * h) - e * F.logsigmoid(-BETA * h)
+    if case.get("by_token"):
+        return loss
+    return loss + case["kl"] * (torch.exp(rc) * (rc - pc) + torch.exp(rr) * (rr - pr))
+
+
+def divergences(logp, mask, from_logp):
+    """(pairs) K_c + K_r: of each answer the mean of its tokens' sum P_rf ln(P_rf / P_pi)."""
+    each = (from_logp.exp() * (from_logp - logp)).sum(-1) * mask
+    return (each.sum(-1) / mask.sum(-1)).view(-1, 2).sum(-1)
 
 
 def flat(pairs):
@@ -158,7 +202,7 @@ def train(case, out, pairs, held, dtype):
                              {"params": [p for n, p in params if n not in decays], "weight_decay": 0.0}],
                             lr=case["lr"], betas=(0.9, 0.999), eps=1e-8, foreach=False)
     sched = transformers.get_scheduler("linear", opt, 0, STEPS)
-    run, todo = {"initial": evaluate(model, case, held, held_rf), "steps": []}, order(case["seed"])
+    run, todo = {"initial": evaluate(model, case, held, held_rf), "steps": []}, order(SEED)
     for step in range(STEPS):
         at = todo[step * BATCH:][:BATCH]
         rows = flat(pairs[i] for i in at)
@@ -183,6 +227,33 @@ def train(case, out, pairs, held, dtype):
     return model, run
 
 
+def train_variant(case, out, pairs, dtype):
+    """The losses of a run; the reference is a model of its own."""
+    model, how, losses = load(case, out, dtype), case["logp"], []
+    first = load(case, out, dtype)
+    params = runs.named_trained(model)
+    decays = set(get_parameter_names(model, [torch.nn.LayerNorm], runs.NO_DECAY))
+    opt = torch.optim.AdamW([{"params": [p for n, p in params if n in decays], "weight_decay": DECAY},
+                             {"params": [p for n, p in params if n not in decays], "weight_decay": 0.0}],
+                            lr=case["lr"], betas=(0.9, 0.999), eps=1e-8, foreach=False)
+    sched, todo = transformers.get_scheduler("linear", opt, 0, STEPS), order(SEED)
+    for step in range(STEPS):
+        rows = flat(pairs[i] for i in todo[step * BATCH:][:BATCH])
+        logp, ids, mask = distributions(model, rows)
+        from_logp = by_reference(first, distributions, rows)[0]
+        each = pair_losses(case, of_answers(logp, ids, mask, how), of_answers(from_logp, ids, mask, how))
+        if case.get("by_token"):
+            each = each + case["kl"] * divergences(logp, mask, from_logp)
+        loss = each.mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_([p for _, p in params], CLIP, foreach=False)
+        opt.step()
+        sched.step()
+        opt.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
 # ---- TRL -------------------------------------------------------------------------------------------
 
 def letters(folder):
@@ -195,7 +266,7 @@ def letters(folder):
                                                 pad_token="<pad>")
 
 
-def by_trl(case, out, texts):
+def by_trl(case, out, texts, words={}):
     """The losses of DPOTrainer."""
     import datasets
     import trl
@@ -216,8 +287,8 @@ def by_trl(case, out, texts):
             lr_scheduler_type="linear", max_steps=STEPS, weight_decay=DECAY, max_grad_norm=CLIP,
             beta=BETA, bf16=False, use_cpu=True, gradient_checkpointing=False, report_to="none",
             save_strategy="no", logging_steps=1, optim="adamw_torch", max_length=None,
-            disable_tqdm=True, adam_epsilon=1e-8)
-        texts = [texts[i] for i in order(case["seed"])]
+            disable_tqdm=True, adam_epsilon=1e-8, **words)
+        texts = [texts[i] for i in order(SEED)]
         rows = [dict(zip(("prompt", "chosen", "rejected"), t)) for t in texts]
         Trainer(model=load(case, out, torch.float32), args=args,
                 train_dataset=datasets.Dataset.from_list(rows), processing_class=letters(tmp)).train()
@@ -227,7 +298,7 @@ def by_trl(case, out, texts):
 # ---- a case ----------------------------------------------------------------------------------------
 
 def prepare(name, case, out):
-    seed = 3000 + case["seed"]
+    seed = 3000 + SEED
     model = llama()
     runs.randomise(model.named_parameters(), 100 + len(name))
     runs.save_model(model, {}, os.path.join(out, "model"))
@@ -245,7 +316,7 @@ def record(name, folder):
     else:
         prepare(name, case, out)
     if "lora" in case:
-        torch.manual_seed(case["seed"])
+        torch.manual_seed(SEED)
         base = LlamaForCausalLM.from_pretrained(os.path.join(out, "model"), dtype=torch.float32)
         runs.save_adapter(get_peft_model(base, LoraConfig(task_type="CAUSAL_LM", **case["lora"])),
                           os.path.join(out, "adapter_init"))
@@ -255,7 +326,7 @@ def record(name, folder):
     model, run = train(case, out, pairs, held, torch.float64)
     runs.fp64_norms(False)
     losses = [s["loss"] for s in run["steps"]]
-    trl = by_trl(case, out, make_pairs(3000 + case["seed"], PAIRS)) if case.get("trl") else None
+    trl = by_trl(case, out, make_pairs(3000 + SEED, PAIRS)) if case.get("trl") else None
     off = max(abs(a - b) / b for a, b in zip(trl, losses)) if trl else 0
     assert off < 1e-5 and (not trl or len(trl) == STEPS), (off, trl, losses)
     drift = {runs.tensor_name(n): (a - b).abs().max().item() for (n, a), (_, b) in
@@ -272,7 +343,7 @@ def record(name, folder):
         versions["trl"] = module.__version__
     expect = {"case": name, "versions": versions,
               "settings": {"T": T, "batch": BATCH, "steps": STEPS, "pairs": PAIRS,
-                           "eval_pairs": EVAL_PAIRS, "seed": case["seed"], "lr": case["lr"],
+                           "eval_pairs": EVAL_PAIRS, "seed": SEED, "lr": case["lr"],
                            "schedule": "linear", "weight_decay": DECAY, "decay_rule": "hf5",
                            "clip": CLIP, "beta": BETA, "logp": case["logp"], "kl": case["kl"],
                            "kind": "pairs", "lora": case.get("lora")},
@@ -289,6 +360,33 @@ def record(name, folder):
           f"fp64: loss {worst:.1e} weights {max(drift.values()):.1e}; TRL off by {off:.1e}")
 
 
+def record_variants(folder):
+    doc = {"dtype": "float64", "versions": {m.__name__: m.__version__ for m in (torch, transformers, peft)},
+           "losses": {}, "trl": {}}
+    for name, case in VARIANTS.items():
+        out = os.path.join(folder, case.get("of", "dpo_mean"))
+        case = {**case, **({"lora": True} if "of" in case else {})}
+        pairs = read_pairs(os.path.join(out, "tokens.safetensors"))
+        single, losses = (train_variant(case, out, pairs, t) for t in (torch.float32, torch.float64))
+        doc["losses"][name] = losses
+        if "trl" in case:
+            import trl
+            doc["versions"]["trl"] = trl.__version__
+            theirs = by_trl(case, out, make_pairs(3000 + SEED, PAIRS), case["trl"])
+            off = max(abs(a - b) / b for a, b in zip(theirs, losses))
+            assert off < 1e-5 and len(theirs) == STEPS, (name, off, theirs, losses)
+            doc["trl"][name] = theirs
+        worst = max(abs(a - b) / b for a, b in zip(single, losses))
+        print(f"{name}: loss", " ".join(f"{x:.4f}" for x in losses), f"; fp32 off by {worst:.1e}", flush=True)
+    os.makedirs(os.path.join(folder, "dpo_variants"), exist_ok=True)
+    with open(os.path.join(folder, "dpo_variants", "expect.json"), "w") as f:
+        parts = [f'"{k}": {json.dumps(v)}' if not isinstance(v, dict) else
+                 f'"{k}": {{' + ",\n".join(f"\n  {json.dumps(n)}: {json.dumps(x)}".lstrip("\n") if i else
+                 f"\n  {json.dumps(n)}: {json.dumps(x)}" for i, (n, x) in enumerate(v.items())) + "}"
+                 for k, v in doc.items()]
+        f.write("{" + ",\n ".join(parts) + "}\n")
+
+
 def main():
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
@@ -296,8 +394,11 @@ def main():
     p.add_argument("--out", default=REF, help="folder of the cases; default: tests/train/ref")
     p.add_argument("cases", nargs="*", metavar="CASE", help=" ".join(CASES))
     args = p.parse_args()
-    for name in args.cases or CASES:
-        record(name, args.out)
+    for name in args.cases or [*CASES, "dpo_variants"]:
+        if name == "dpo_variants":
+            record_variants(args.out)
+        else:
+            record(name, args.out)
 
 
 if __name__ == "__main__":

@@ -164,3 +164,14 @@ same() {
     [ -x $work/compare ] && [ -z "$(find $sources $(headers runtime) -newer $work/compare)" ] ||
         ${CC:-gcc} -std=c11 -I. -Og -g0 -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare $sources -lcjson -lm
 ) 9>$work/compare.lock || { verdict compare "does not compile"; exit 1; }
+
+# ---- losses, a line a step --------------------------------------------------
+
+losses() { sed -n 's/.*"loss": \([0-9.e+-]*\).*/\1/p' "$1/history.jsonl"; }
+as_ten() {              # RUN: its ten losses are those of standard input
+    paste <(losses "$scratch/$1") - | awk '
+        { off = ($1 - $2) / $2; n += off > -1e-5 && off < 1e-5 } END { if (n != 10) print n " of 10 within 1e-5" }'
+}
+dpo_variant() {         # NAME: of tests/oracle/dpo.py
+    sed -n "/losses/,/}/s/^ *\"$1\": \[\(.*\)\].*/\1/p" $ref/dpo_variants/expect.json | tr ',' '\n'
+}

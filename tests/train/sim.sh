@@ -27,9 +27,11 @@ qwen2_dropout.folded.2x2x2 qwen2_dropout lora.fold=all gpus=2 batch.micro=2 comm
 "
 # without a reference of their own
 others="
-dpo_lora.off dpo_lora lora.fold=all dpo.reference=adapter_off
+dpo_lora.off dpo_lora lora.fold=all dpo.reference=adapter_off dpo.kl=token dpo.kl_weight=3
 "
 if [ -n "$FULL" ]; then
+    others+="dpo_token dpo_mean dpo.kl=token dpo.reference=copy
+"
     programs+="
 gpt2_tiny.fp16 gpt2_tiny precision=fp16
 gpt2_dropout gpt2_dropout memory.recompute=block
@@ -146,7 +148,7 @@ verdict "generation" "$(diff <(sed 's/.*"answer":\(.*\)}/\1/' <<<"$said") \
     <(sed -n 's/^ *"answer": //p' $case/generated.json | head -n 5)
     grep '^rank' "$scratch/log")"
 
-# ---- a reference beside the model: its layers without the adapters behind their columns ------------------------------
+# ---- a reference beside the model: its layers without the adapters behind their columns; its distributions -----------
 
 "$work/dpo_lora.off/run.sh" --data $ref/dpo_lora/tokens.safetensors --eval-data $ref/dpo_lora/eval.safetensors \
     --init-from $ref/dpo_lora/model \
@@ -155,6 +157,11 @@ verdict "adapters off" "$(sed -n 's/.*"loss": \([0-9.]*\).*"margin": \([-0-9.e]*
     "$scratch/off/history.jsonl" | awk '
     NR == 1 && ($1 - 0.6931471824645996) ^ 2 < 1e-13 && $2 ^ 2 < 1e-9 { good++ } NR > 1 && $2 ^ 2 > 1e-6 { good++ }
     END { if (good != 3) print good " of 3 steps as they should be" }')"
+
+if [ -n "$FULL" ]; then
+    trained dpo_token dpo_mean dpo_token
+    verdict "divergences of tokens, of trained heads" "$(dpo_variant token | as_ten dpo_token)"
+fi
 
 # ---- adapters in the products of their layers --------------------------------------------------
 

@@ -5,14 +5,13 @@
  *        micro-batch are the chosen and the rejected answer of pair i, each behind its prompt.
  * Out:   the schedules train, eval, score and decode with their programs.
  * Method: a row's gradient is linear in its answer's. A frozen head gives the rows' gradients in one
- *        pass, which are then scaled; a trained one has a pass for the losses before. */
+ *        pass, which are then scaled; a trained one has a pass for the losses before. That of the
+ *        divergence of a row (dpo.kl token) is not: it is added to these. */
 #include "gen/graph/graph.h"
 
 #include <string.h>
 
 #include "runtime/dpo.h"
-
-static Value *reference;         /* log-probabilities that the host knows; NULL: none */
 
 static bool is(Build *b, int field, const char *word)
 {
@@ -37,6 +36,10 @@ static void check_fields(Build *b)
         err(config_loc(b->c, F_dpo_reference),
             "dpo.reference: without one there is nothing for dpo.kl = \"%s\" to be measured by; "
             "try dpo.kl = \"none\"", config_text(b->c, F_dpo_kl));
+    if (is(b, F_dpo_kl, "token") && is(b, F_dpo_reference, "cache"))
+        err(config_loc(b->c, b->c->v[F_dpo_reference].set ? F_dpo_reference : F_dpo_kl),
+            "dpo.reference: a cache has a number an answer, and dpo.kl = \"token\" wants the reference's "
+            "distribution of every token; try dpo.reference = \"%s\"", lora ? "adapter_off" : "copy");
     if (!is(b, F_dpo_reference, "adapter_off"))
         return;
     if (!lora)
@@ -51,26 +54,24 @@ static void check_fields(Build *b)
 
 /* ---- the pieces of a program --------------------------------------------------------------- */
 
-static void make_inputs(Build *b)
+static bool by_token(Build *b) { return is(b, F_dpo_kl, "token"); }
+
+/* Returns the reference's log-probabilities where the host knows them, else NULL. */
+static Value *make_inputs(Build *b)
 {
     b->targets = b->targets ? b->targets : b->B * b->T;
     b->tokens = input_new(b, "tokens");
     head_labels(b);
     b->loc = config_loc(b->c, F_dpo_reference);
-    reference = is(b, F_dpo_reference, "cache") ? input_new(b, "reference") : NULL;
+    Value *known = is(b, F_dpo_reference, "cache") ? input_new(b, "reference") : NULL;
     b->loc = config_loc(b->c, F_objective);
+    return known;
 }
 
 /* The rows of the answers. */
 static Ref answers(Build *b, Pass *pass)
 {
     return pass_last(b, head_gather(b, pass_blocks(b, pass)));
-}
-
-/* How a row belongs to its sequence. */
-static void sequence_attrs(Build *b, Op *op)
-{
-    op_int(op, "length", b->T), op_int(op, "mean", is(b, F_dpo_logp, "mean"));
 }
 
 /* (B) f32, or i32 */
@@ -80,47 +81,87 @@ static Ref a_sequence(Build *b, const char *name, Dtype dtype)
     return build_temp(b, name, dtype, 1, &d);
 }
 
-/* The log-probability of each sequence, and how many targets it has. */
-static Ref log_probs(Build *b, Ref losses, Ref *counts)
+/* (N) f32 */
+static Ref a_row(Build *b, const char *name)
 {
-    b->loc = config_loc(b->c, F_dpo_logp);
-    Ref lp = a_sequence(b, "lp", DT_F32);
-    *counts = a_sequence(b, "counts", DT_I32);
-    Op *op = build_op(b, OP_seq_logp);
-    op_in(op, losses), op_in(op, build_input(b, b->target_rows));
-    op_out(op, lp), op_out(op, *counts);
-    sequence_attrs(b, op);
-    return lp;
+    Dim d = dim(b->N, "N");
+    return build_temp(b, name, DT_F32, 1, &d);
 }
 
-/* Log-probabilities by the reference, computed beside those of the model; v NULL: there is none. */
-static Ref reference_of(Build *b)
+/* How a row belongs to its sequence. */
+static void sequence_attrs(Build *b, Op *op)
 {
-    if (reference)
-        return build_input(b, reference);
-    if (is(b, F_dpo_reference, "none"))
-        return (Ref){0};
+    op_int(op, "length", b->T), op_int(op, "mean", is(b, F_dpo_logp, "mean"));
+}
+
+/* Log-probabilities of the sequences, and how many targets they have. */
+typedef struct {
+    Ref lp, counts;
+} Told;
+
+static void tell(Build *b, Ref losses, const Told *to)
+{
+    b->loc = config_loc(b->c, F_dpo_logp);
+    Op *op = build_op(b, OP_seq_logp);
+    op_in(op, losses), op_in(op, build_input(b, b->target_rows));
+    op_out(op, to->lp), op_out(op, to->counts);
+    sequence_attrs(b, op);
+}
+
+static Told told(Build *b, Ref losses)
+{
+    Told t = {a_sequence(b, "lp", DT_F32), a_sequence(b, "counts", DT_I32)};
+    tell(b, losses, &t);
+    return t;
+}
+
+/* From here to beside_end() programs compute the reference. */
+static void beside_begin(Build *b)
+{
     b->beside = "ref.";
     b->adapters_off = is(b, F_dpo_reference, "adapter_off");
     b->started = !b->adapters_off;
-    Pass pass = pass_only(b, b->mode == MODE_TRAIN ? "ref.x" : "e.ref.x");
-    Ref counts, lp = log_probs(b, head_losses(b, answers(b, &pass), "losses"), &counts);
+}
+
+static void beside_end(Build *b)
+{
     b->beside = NULL;
     b->adapters_off = b->started = false;
+}
+
+/* The reference's rows of the answers. */
+static Ref reference_rows(Build *b)
+{
+    Pass pass = pass_only(b, b->mode == MODE_TRAIN ? "ref.x" : "e.ref.x");
+    return answers(b, &pass);
+}
+
+/* Log-probabilities by the reference, known or computed beside those of the model; v NULL: there is
+ * none. */
+static Ref reference_of(Build *b, Value *known)
+{
+    if (known)
+        return build_input(b, known);
+    if (is(b, F_dpo_reference, "none"))
+        return (Ref){0};
+    beside_begin(b);
+    Ref lp = told(b, head_losses(b, reference_rows(b), "losses")).lp;
+    beside_end(b);
     return lp;
 }
 
-/* Adds to loss and stats; what they change by each log-probability. */
-static Ref pairs(Build *b, Ref lp, Ref counts)
+/* Adds to loss and stats; what they change by each log-probability. from: the reference's, v NULL: it
+ * has none. */
+static Ref pairs(Build *b, Told t, Ref from)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
-    Ref from = reference_of(b), coef = a_sequence(b, "coef", DT_F32);
+    Ref coef = a_sequence(b, "coef", DT_F32);
     b->loc = config_loc(b->c, F_dpo_loss);
     double beta = config_float(b->c, F_dpo_beta);
     double penalty = config_float(b->c, F_dpo_penalty), shift = config_float(b->c, F_dpo_shift);
     double kl = config_float(b->c, F_dpo_kl_weight);
     Op *op = build_op(b, OP_dpo);
-    op_in(op, lp), op_in(op, counts);
+    op_in(op, t.lp), op_in(op, t.counts);
     if (from.v)
         op_in(op, from);
     op_out(op, coef), op_out(op, ref(ir_value(b->g, "loss")));
@@ -131,7 +172,7 @@ static Ref pairs(Build *b, Ref lp, Ref counts)
     op_float(op, "margin", config_float(b->c, F_dpo_margin));
     op_float(op, "shift", strstr(loss, "shift") ? shift : 1);
     op_float(op, "penalty", strstr(loss, "dpop") ? penalty : 0);
-    op_float(op, "kl", is(b, F_dpo_kl, "none") ? 0 : kl);
+    op_float(op, "kl", is(b, F_dpo_kl, "seq") ? kl : 0);
     op_float(op, "reward", config_bool(b->c, F_dpo_reward_beta) ? beta : 1);
     return coef;
 }
@@ -139,8 +180,7 @@ static Ref pairs(Build *b, Ref lp, Ref counts)
 /* What each row's loss counts. */
 static Ref row_weights(Build *b, Ref coef, Ref counts)
 {
-    Dim d = dim(b->N, "N");
-    Ref weights = build_temp(b, "row_weights", DT_F32, 1, &d);
+    Ref weights = a_row(b, "row_weights");
     Op *op = build_op(b, OP_seq_spread);
     op_in(op, coef), op_in(op, counts), op_in(op, build_input(b, b->target_rows));
     op_out(op, weights);
@@ -148,37 +188,111 @@ static Ref row_weights(Build *b, Ref coef, Ref counts)
     return weights;
 }
 
+/* What each row's divergence counts: that of an answer is the mean of its rows'. */
+static Ref kl_weights(Build *b)
+{
+    Ref weights = a_row(b, "kl_weights");
+    b->loc = config_loc(b->c, F_dpo_kl);
+    Op *op = build_op(b, OP_seq_share);
+    op_in(op, build_input(b, b->target_rows));
+    op_out(op, weights);
+    op_int(op, "length", b->T);
+    op_float(op, "weight", config_float(b->c, F_dpo_kl_weight));
+    return weights;
+}
+
+/* dy (N, C): each, of losses that count 1, times their weights. */
+static void scale_rows(Build *b, Ref dy, Ref each, Ref weights)
+{
+    Op *op = build_op(b, OP_scale_rows);
+    op_in(op, each), op_in(op, weights);
+    op_out(op, dy);
+}
+
+/* Rows y beside those of the reference. */
+typedef struct {
+    Divergence d;
+    Reference from;
+    Ref weights, kl_weights;     /* of each row's loss, of its divergence */
+} ByToken;
+
+/* Adds to loss and stats. */
+static ByToken pairs_by_token(Build *b, Ref y, bool gradients)
+{
+    ByToken t = {.kl_weights = kl_weights(b)};
+    beside_begin(b);
+    t.from.rows = reference_rows(b);
+    t.from.head = ref(family_head(b));
+    beside_end(b);
+    t.d = head_divergence(b, y, t.from, t.kl_weights, gradients);
+    loss_sum(b, t.d.kl);
+    b->beside = "ref.";
+    Told from = told(b, t.d.from), policy;
+    b->beside = NULL;
+    policy = told(b, t.d.losses);
+    Ref coef = pairs(b, policy, from.lp);
+    if (b->mode == MODE_TRAIN)
+        t.weights = row_weights(b, coef, policy.counts);
+    return t;
+}
+
 /* ---- programs ------------------------------------------------------------------------------ */
 
-static void make_micro(Build *b)
+static void micro_by_token(Build *b, Ref y, Ref dy)
+{
+    const bool trained = family_head(b)->trained;
+    ByToken t = pairs_by_token(b, y, !trained);
+    if (trained) {
+        head_divergence_gradient(b, y, dy, t.from, t.weights, t.kl_weights);
+        return;
+    }
+    Ref of_losses = build_temp(b, "dy_losses", b->act, 2, y.v->dim);
+    scale_rows(b, of_losses, t.d.dy, t.weights);
+    Op *op = build_op(b, OP_add);
+    op_in(op, of_losses), op_in(op, t.d.dkl);
+    op_out(op, dy);
+}
+
+static void micro_by_answer(Build *b, Ref y, Ref dy, Value *known)
+{
+    const Ref none = {0};
+    if (family_head(b)->trained) {
+        Told t = told(b, head_losses(b, y, "losses"));
+        Ref weights = row_weights(b, pairs(b, t, reference_of(b, known)), t.counts);
+        head_losses_gradient(b, y, dy, weights, "weighted");
+        return;
+    }
+    Ref each = build_temp(b, "dy_each", b->act, y.v->rank, y.v->dim);
+    Told t = told(b, head_losses_gradient(b, y, each, none, "losses"));
+    scale_rows(b, dy, each, row_weights(b, pairs(b, t, reference_of(b, known)), t.counts));
+}
+
+static void make_micro(Build *b, Value *known)
 {
     program_micro(b);
     Pass pass = pass_trained(b);
-    Ref y = answers(b, &pass), dy = gradient_room(b, y), counts, none = {0};
+    Ref y = answers(b, &pass), dy = gradient_room(b, y);
     int end = b->p->nops;
-    if (family_head(b)->trained) {
-        Ref lp = log_probs(b, head_losses(b, y, "losses"), &counts);
-        Ref weights = row_weights(b, pairs(b, lp, counts), counts);
-        head_losses_gradient(b, y, dy, weights, "weighted");
-    } else {
-        Ref each = build_temp(b, "dy_each", b->act, y.v->rank, y.v->dim);
-        Ref lp = log_probs(b, head_losses_gradient(b, y, each, none, "losses"), &counts);
-        Ref weights = row_weights(b, pairs(b, lp, counts), counts);
-        Op *op = build_op(b, OP_scale_rows);
-        op_in(op, each), op_in(op, weights);
-        op_out(op, dy);
-    }
+    if (by_token(b))
+        micro_by_token(b, y, dy);
+    else
+        micro_by_answer(b, y, dy, known);
     gradient_set(y, dy);
     pass_backward(b, &pass, end);
 }
 
-static void make_eval(Build *b)
+static void make_eval(Build *b, Value *known)
 {
     b->mode = MODE_EVAL;
     b->p = ir_program(b->g, "eval", ROLE_forward, "the losses of one micro-batch's pairs");
     Pass pass = pass_only(b, "e.x");
-    Ref counts, lp = log_probs(b, head_losses(b, answers(b, &pass), "losses"), &counts);
-    pairs(b, lp, counts);
+    Ref y = answers(b, &pass);
+    if (by_token(b)) {
+        pairs_by_token(b, y, false);
+    } else {
+        Told t = told(b, head_losses(b, y, "losses"));
+        pairs(b, t, reference_of(b, known));
+    }
     schedule_loss(b, "this rank's losses of micro-batch 0, and its stats");
 }
 
@@ -188,24 +302,20 @@ static void make_score(Build *b)
     b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of each sequence");
     Pass pass = pass_only(b, "s.x");
     Ref losses = head_losses(b, answers(b, &pass), "losses");
-    b->loc = config_loc(b->c, F_dpo_logp);
     Value *score = build_kept(b, "score", PU_activations, DT_F32, 1, dim(b->B, "B"), dim(0, ""));
-    Op *op = build_op(b, OP_seq_logp);
-    op_in(op, losses), op_in(op, build_input(b, b->target_rows));
-    op_out(op, ref(score)), op_out(op, a_sequence(b, "counts", DT_I32));
-    sequence_attrs(b, op);
+    tell(b, losses, &(Told){ref(score), a_sequence(b, "counts", DT_I32)});
     schedule_alone(b, "the log-probabilities of micro-batch 0's sequences", "score");
 }
 
 void dpo_build(Build *b)
 {
     check_fields(b);
-    make_inputs(b);
+    Value *known = make_inputs(b);
     loss_inputs(b);
     build_sum(b, "stats", DPO_STATS);
-    make_micro(b);
+    make_micro(b, known);
     schedule_train(b);
-    make_eval(b);
+    make_eval(b, known);
     make_score(b);
     head_decode(b);
 }
