@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records reference runs of masked diffusion models: mdm.py [--out DIR] [CASE ...].
 
-In:    LLaDA's block as its paper says, in PyTorch, by the tensor names of its weights; torch autograd.
+In:    LLaDA's block as its paper says, and the encoder's, in PyTorch, by the names of their tensors; torch autograd.
 Out:   a folder a case: model/ tokens.safetensors eval.safetensors final.safetensors (fp64) expect.json.
 Keeps: a hidden token's loss counts 1 / p, of norm seq 1 / (p may); the sum is divided over the whole window.
 Method: every draw is Philox of (place, sample, epoch) under seed and stream; see masks.c."""
@@ -93,13 +93,81 @@ class Llada(nn.Module):
             x = block(x, (on != 0)[:, None, None, :])
         return t.ff_out(t.ln_f(x))
 
+    CONFIG = {"model_type": "llada", "architectures": ["LLaDAModelLM"], "vocab_size": V, "embedding_size": V,
+              "d_model": C, "n_layers": LAYERS, "n_heads": HEADS, "n_kv_heads": HEADS, "mlp_hidden_size": FFN,
+              "max_sequence_length": T, "rope": True, "rope_theta": THETA, "rms_norm_eps": 1e-5,
+              "layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu", "include_bias": False,
+              "include_qkv_bias": False, "weight_tying": False, "mask_token_id": MASK, "pad_token_id": EOS}
 
-# mode, norm, random_length: recipe fields; spread, draws: --val-noise, --val-draws; files: those of another case
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(C, C, bias=False) for _ in range(4))
+
+    def forward(self, x, mask):
+        q, k, v = (p(x).view(*x.shape[:2], HEADS, -1).transpose(1, 2) for p in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.o(y.transpose(1, 2).flatten(2))
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(C, 4 * C), nn.Linear(4 * C, C)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
+
+
+class EncoderBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(C), nn.LayerNorm(C)
+        self.attention, self.ffn = Attention(), Wide()
+
+    def forward(self, x, mask):
+        x = x + self.attention(self.norm1(x), mask)
+        return x + self.ffn(self.norm2(x))
+
+
+class Embedding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.positions, self.norm = nn.Embedding(V, C), nn.Embedding(T, C), nn.LayerNorm(C)
+
+    def forward(self, ids):
+        return self.norm(self.tokens(ids) + self.positions(torch.arange(ids.shape[1])))
+
+
+class Encoder(nn.Module):
+    """Pre-norm, a norm of the sum of tokens and places, biases in the wide layers and the head alone."""
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.norm, self.head = Embedding(), nn.LayerNorm(C), nn.Linear(C, V)
+        self.blocks = nn.ModuleList(EncoderBlock() for _ in range(LAYERS))
+
+    def forward(self, ids, on):
+        x = self.embedding(ids)
+        for block in self.blocks:
+            x = block(x, (on != 0)[:, None, None, :])
+        return self.head(self.norm(x))
+
+    CONFIG = {"model_type": "encoder", "architectures": ["EncoderForMaskedLM"], "vocab_size": V, "hidden_size": C,
+              "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "intermediate_size": 4 * C,
+              "hidden_act": "gelu", "max_position_embeddings": T, "layer_norm_eps": 1e-5,
+              "tie_word_embeddings": False, "mask_token_id": MASK, "pad_token_id": EOS}
+
+
+# mode, norm, random_length: recipe fields; spread, draws: --val-noise, --val-draws; files, records: those of another
+# case, or its records alone
 CASES = {
     "mdm_llada": dict(mode="pretrain", norm="seq", random_length=0.4, seed=3 << 32 | 5, lr=1e-2,
                       spread=False, draws=2),
     "mdm_masked": dict(mode="pretrain", norm="masked", random_length=0.0, seed=42, lr=5e-3,
                        spread=False, draws=1, files="mdm_llada"),
+    "mdm_encoder": dict(mode="pretrain", norm="seq", random_length=0.4, seed=11, lr=1e-2, spread=True, draws=2,
+                        model=Encoder, records="mdm_llada"),
     "mdm_sft": dict(mode="sft", norm="tokens", random_length=0.0, seed=7, lr=1e-2, spread=True, draws=3),
 }
 
@@ -195,7 +263,7 @@ def length_of(case, step):
 
 
 def train(case, out, rows, held, dtype):
-    model = Llada()
+    model = case.get("model", Llada)()
     got = load_file(os.path.join(out, "model", "model.safetensors"))
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -230,23 +298,25 @@ def train(case, out, rows, held, dtype):
     return model, run
 
 
+def link(case, out, files):
+    for file in files:
+        os.symlink(os.path.join("..", case, file), os.path.join(out, file))
+
+
 def prepare(name, case, out):
     """Model, tokenizer and token files."""
     os.makedirs(os.path.join(out, "model"))
-    model = Llada()
+    model = case.get("model", Llada)()
     g = torch.Generator().manual_seed(100 + len(name))
     for p in model.parameters():
         z = torch.randn(p.shape, generator=g)
         p.data.copy_(1 + 0.1 * z if p.ndim == 1 else 0.2 * z)
     save_file({n: p.detach().clone() for n, p in model.named_parameters()},
               os.path.join(out, "model", "model.safetensors"), metadata={"format": "pt"})
-    c = {"model_type": "llada", "architectures": ["LLaDAModelLM"], "vocab_size": V, "embedding_size": V, "d_model": C,
-         "n_layers": LAYERS, "n_heads": HEADS, "n_kv_heads": HEADS, "mlp_hidden_size": FFN,
-         "max_sequence_length": T, "rope": True, "rope_theta": THETA, "rms_norm_eps": 1e-5,
-         "layer_norm_type": "rms", "block_type": "llama", "activation_type": "silu", "include_bias": False,
-         "include_qkv_bias": False, "weight_tying": False, "mask_token_id": MASK, "pad_token_id": EOS}
     with open(os.path.join(out, "model", "config.json"), "w") as f:
-        f.write(json.dumps(c, indent=2, sort_keys=True) + "\n")
+        f.write(json.dumps(model.CONFIG, indent=2, sort_keys=True) + "\n")
+    if "records" in case:
+        return link(case["records"], out, ("tokenizer.json", "tokens.safetensors", "eval.safetensors"))
     with open(os.path.join(out, "tokenizer.json"), "wb") as f:
         f.write(mlm.tokenizer()[0])
     for k, (file, n) in enumerate((("tokens", SAMPLES), ("eval", EVAL_SAMPLES))):
@@ -258,8 +328,7 @@ def record(name, folder):
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
     if "files" in case:
-        for file in ("model", "tokenizer.json", "tokens.safetensors", "eval.safetensors"):
-            os.symlink(os.path.join("..", case["files"], file), os.path.join(out, file))
+        link(case["files"], out, ("model", "tokenizer.json", "tokens.safetensors", "eval.safetensors"))
     else:
         prepare(name, case, out)
     rows, held = (read_rows(os.path.join(out, f"{n}.safetensors")) for n in ("tokens", "eval"))

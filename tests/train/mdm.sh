@@ -5,13 +5,14 @@ source "$(dirname "$0")/lib.sh"
 
 programs <<<"
 mdm_llada mdm_llada
+mdm_encoder mdm_encoder
 mdm_sft.2x1x4 mdm_sft gpus=2 batch.accum=1
 mdm_masked.bf16 mdm_masked precision=bf16
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
 
-for name in mdm_llada mdm_sft.2x1x4; do
+for name in mdm_llada mdm_encoder mdm_sft.2x1x4; do
     trained $name ${name%%.*} $name --save-every epoch --eval-every epoch
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
