@@ -5,8 +5,8 @@
 # make demo-mlm      a masked language model from raw text to a probe (DATA=FILE: of a text of yours)
 # make demo-dpo      preference optimisation: a start is tuned, then trained on pairs of answers
 # make result-dpo    the same with other seeds, in a table                SEEDS="1 2 3"
-# make demo-llada    masked diffusion from raw text to texts and filled gaps (DATA=FILE); make result-llada: for
-#                    longer, with the figures it has to reach (STEPS=N SEED=N)
+# make demo-llada    masked diffusion from raw text to texts and filled gaps (DATA=FILE: of a text of yours)
+# make result-llada  the same for longer, with the figures it has to reach   SEEDS="1 2 3" STEPS=N
 # make test          all tests; GROUP="kernels gold" some of them
 # make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing

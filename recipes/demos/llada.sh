@@ -1,19 +1,20 @@
 #!/bin/bash
-# Masked diffusion, from raw text to a model that writes and fills gaps, in half an hour: `make demo-llada [DATA=FILE]`.
+# Masked diffusion, from raw text to a model that writes and fills gaps, in minutes: `make demo-llada [DATA=FILE]`.
 #
 # Text: the fortunes that Debian packs, or DATA; characters beside those of ASCII are left out. It is cut into windows
 # of characters, recipes/llada_tiny.lua is built for so many and trained; the last tenth of the text is for validation:
-# its bound beside the entropy of single characters, gaps in it filled, a text of its own. `make result-llada`: the same
-# for longer, with the figures that it has to reach. All files go into out/demo_llada, which is made anew each time, and
-# out/llada_tiny, where an earlier run is moved aside. STEPS, SEED: of training.
+# its bound beside the entropy of single characters, gaps of 1 to 4 characters filled, a text of its own. `make
+# result-llada`: longer, with several SEEDS, and with the figures that each has to reach: a bound 0.5 nats a character
+# below that entropy, and gaps filled right twice as often as by the likeliest character. All files go into
+# out/demo_llada or out/result_llada, which is made anew each time. STEPS, SEEDS: of training.
 demo=demo-llada
 [ "${1:-}" != --result ] || demo=result-llada
 . "$(dirname "$0")/common.sh" || exit 2
 export OMP_NUM_THREADS=1         # the model is too small for more
-length=64 share=0.1 seed=${SEED:-42}
+length=64 share=0.1 pieces=400 first=21
 case $demo in
-result-llada) shift && steps=${STEPS:-20000} ;;
-*) steps=${STEPS:-4000} ;;
+result-llada) shift && steps=${STEPS:-3000} seeds=${SEEDS:-1 2 3} ;;
+*) steps=${STEPS:-1500} seeds=${SEEDS:-42} ;;
 esac
 
 # A saying a line, in an order that is always the same, so that the last ones are like the others.
@@ -36,32 +37,53 @@ entropy() {
         END { for (c in seen) h -= seen[c] / some * log((count[c] + 0.5) / all); printf "%.4f", h }'
 }
 
-# 96 lines of $1, from each 56 characters of which 8 in a row are hidden: prompts into $2, the hidden into $3.
+# Pieces of $1, in each of which 1 to 4 characters in a row are hidden: prompts into $2, the hidden into
+# $3, a line each, with \001 for an end of line.
 gaps() {
-    LC_ALL=C awk -v prompts="$2" -v hidden="$3" 'length >= 56 && n < 96 {
-        line = substr($0, 1, 56)
-        at = 21 + n++ % 20
-        print substr(line, at, 8) >hidden
-        text = substr(line, 1, at - 1) "\001" substr(line, at + 8)
-        gsub(/["\\]/, "\\\\&", text)
-        gsub("\001", "[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]", text)
-        printf "{\"prompt\": \"%s\"}\n", text >prompts
-    }' "$1"
+    LC_ALL=C awk -v prompts="$2" -v hidden="$3" -v pieces=$pieces -v long=$((length - 1)) -v first=$first '
+        function escaped(text) { gsub(/["\\]/, "\\\\&", text); gsub(/\n/, "\\n", text); return text }
+        { text = text $0 "\n" }
+        END {
+            for (n = 0; n < pieces; n++) {
+                piece = substr(text, 1 + int(n * (length(text) - long) / pieces), long)
+                at = first + n % 20
+                gap = 1 + n % 4
+                what = substr(piece, at, gap)
+                gsub(/\n/, "\001", what)
+                print what >hidden
+                printf "{\"prompt\": \"%s%s%s\"}\n", escaped(substr(piece, 1, at - 1)),
+                    substr("[MASK][MASK][MASK][MASK]", 1, 6 * gap), escaped(substr(piece, at + gap)) >prompts
+            }
+        }' "$1"
 }
 
-# Of the characters hidden, $1 a line each, how many are those of the answers $2, and how many the text's likeliest.
+# Of the characters hidden, $1, the share that the answers $2 have right, that the likeliest of them all would be, and
+# that one drawn as often as each occurs would be.
 right() {
-    sed 's/^.*"answer":"\(.*\)"}$/\1/; s/\\\(["\\]\)/\1/g' "$2" | LC_ALL=C awk -v hidden="$1" '{
+    sed 's/^.*"answer":"\(.*\)"}$/\1/' "$2" | LC_ALL=C awk -v hidden="$1" -v first=$first '{
             getline want <hidden
-            at = 21 + (NR - 1) % 20
-            for (i = 1; i <= 8; i++) {
-                good += substr($0, at + i - 1, 1) == substr(want, i, 1)
+            text = ""
+            for (i = 1; i <= length($0); i++) {
+                c = substr($0, i, 1)
+                if (c == "\\") {
+                    c = substr($0, ++i, 1)
+                    c = c == "n" ? "\001" : c
+                }
+                text = text c
+            }
+            for (i = 1; i <= length(want); i++) {
+                good += substr(text, first + (NR - 1) % 20 + i - 1, 1) == substr(want, i, 1)
                 count[substr(want, i, 1)]++
                 all++
             }
         }
-        END { for (c in count) most = count[c] > most ? count[c] : most
-              printf "%.4f %.4f", good / all, most / all }'
+        END {
+            for (c in count) {
+                most = count[c] > most ? count[c] : most
+                drawn += (count[c] / all) ^ 2
+            }
+            printf "%.4f %.4f %.4f", good / all, most / all, drawn
+        }'
 }
 
 own=${1:-}
@@ -87,34 +109,43 @@ vocab=$(sed -n 's/.*for gen: model.vocab=\([0-9]*\).*/\1/p' $here/pack.log)
 [ -n "$vocab" ] || die "the text was not packed"
 
 say "a recipe for $vocab tokens becomes a program"
-program llada_tiny model.vocab="$vocab" seq.max=$length batch.micro=16
-
-say "training: hidden characters, from all others"
-run out/llada_tiny/run.sh --data $here/records.safetensors --steps "$steps" --seed "$seed" --log-every 200 \
-    --eval-every $((steps / 4)) --eval-batches 40 --gen-length 32 --gen-steps 32 --force 2>&1 | tee $here/run.log
-[ "${PIPESTATUS[0]}" = 0 ] || exit 1
-
-say "gaps of 8 characters in texts that it has not seen"
-tail -n +2 $here/last.txt >$here/lines.txt
-gaps $here/lines.txt $here/gaps.jsonl $here/hidden.txt
-echo "\$ out/llada_tiny/run.sh --generate-file $here/gaps.jsonl --gen-length 0"
-out/llada_tiny/run.sh --generate-file $here/gaps.jsonl --gen-length 0 >$here/filled.jsonl || die "nothing was filled"
-head -n 2 $here/filled.jsonl
-read -r filled guessed < <(right $here/hidden.txt $here/filled.jsonl)
-
-say "a text of its own"
-run out/llada_tiny/run.sh --generate "the " --gen-length 32 --temperature 0.5 --seed "$seed"
-
+program llada_tiny model.vocab="$vocab" seq.max=$length
 unigram=$(entropy $here/first.txt $here/last.txt)
-loss=$(validation $here/run.log)
-say "done in $((SECONDS - began)) s: $steps steps, seed $seed"
-echo "validation, nats a character: bound $loss; every character by its frequency $unigram"
-awk -v x="$loss" 'BEGIN { printf "that is %.3f bits a character; ", x / log(2) }'
-echo "published models of this kind with 110 million parameters: 1.37 to 1.40 of text8"
-echo "gaps of 8: $filled of the characters right; always the likeliest one $guessed"
-echo "the run: out/llada_tiny/run; in it"
-find out/llada_tiny/run -type f | LC_ALL=C sort | sed 's/^/    /'
-[ -z "$own" ] && [ $demo = result-llada ] || exit 0
-below "$loss" "$unigram" 0.5 || die "the bound is not 0.5 nats below $unigram"
-awk -v a="$filled" -v b="$guessed" 'BEGIN { exit !(a >= 2 * b) }' ||
-    die "the gaps are not filled twice as well as by $guessed"
+gaps $here/last.txt $here/gaps.jsonl $here/hidden.txt
+
+for seed in $seeds; do
+    out=$here/run.$seed
+    say "training with seed $seed: hidden characters, from all others"
+    run out/llada_tiny/run.sh --data $here/records.safetensors --steps "$steps" --seed "$seed" --log-every 250 \
+        --eval-every $((steps / 4)) --eval-batches 60 --gen-length 48 --gen-block 8 --temperature 0.7 --out "$out" 2>&1 |
+        tee "$here/run.$seed.log"
+    [ "${PIPESTATUS[0]}" = 0 ] || exit 1
+
+    say "gaps of 1 to 4 characters in texts that it has not seen"
+    echo "\$ out/llada_tiny/run.sh --out $out --generate-file $here/gaps.jsonl --gen-length 0"
+    out/llada_tiny/run.sh --out "$out" --generate-file $here/gaps.jsonl --gen-length 0 >"$here/filled.$seed.jsonl" ||
+        die "nothing was filled"
+    head -n 4 "$here/filled.$seed.jsonl"
+    read -r filled likeliest drawn < <(right $here/hidden.txt "$here/filled.$seed.jsonl")
+
+    say "a text of its own"
+    run out/llada_tiny/run.sh --out "$out" --generate "the " --gen-length 48 --gen-block 8 --temperature 0.7 --seed "$seed"
+
+    printf '%4s  %.4f  %s\n' "$seed" "$(validation "$here/run.$seed.log")" "$filled" >>$here/table
+done
+
+say "done in $((SECONDS - began)) s: $steps steps a seed, $characters characters"
+echo "bound: nats a character of the last tenth of the text; every character by its frequency $unigram"
+awk -v x="$(awk 'NR == 1 { print $2 }' $here/table)" 'BEGIN { printf "(the first is %.3f bits; ", x / log(2) }'
+echo "published models of this kind with 110 million parameters: 1.37 to 1.40 of text8)"
+echo "right: the share of the hidden characters; always the likeliest one $likeliest, one drawn by frequency $drawn"
+echo "seed  bound   right"
+cat $here/table
+echo "the runs: $here/run.SEED; in the last"
+find "$out" -type f | LC_ALL=C sort | sed 's/^/    /'
+[ $demo = result-llada ] || exit 0
+while read -r seed loss filled; do
+    below "$loss" "$unigram" 0.5 || die "seed $seed: the bound is not 0.5 nats below $unigram"
+    awk -v a="$filled" -v b="$likeliest" 'BEGIN { exit !(a >= 2 * b) }' ||
+        die "seed $seed: the gaps are not filled twice as well as by $likeliest"
+done <$here/table
