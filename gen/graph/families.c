@@ -848,7 +848,7 @@ static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module
     Value *v = parameter(b, name, rows, cols, m, 1, suffix, first);
     if (v->kind != VK_PARAM)
         return v;            /* of the start */
-    v->trained = trained;
+    v->trained = v->added = trained;
     v->decay = trained && decays(b, first);
     v->adapter = trained && config_int(b->c, F_lora_rank) > 0;
     return v;

@@ -139,7 +139,8 @@ Ref family_output(Build *b, Ref x, const char *path, Dim width);
 /* A linear layer beside the model's own: its matrix (out, in) and its bias. */
 typedef struct { Value *w, *b; } Layer;
 /* Parameters name.w and name.b, of that path in weights' files. At first zeros, else as those of
- * PyTorch's modules: U(-1/sqrt(in), 1/sqrt(in)). Trained beside adapters it stands in their file. */
+ * PyTorch's modules: U(-1/sqrt(in), 1/sqrt(in)). One that is trained may be missing in a model that is
+ * taken in; beside adapters it stands in their file. */
 Layer family_layer(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
                    bool trained);
 Ref family_linear(Build *b, Layer layer, const char *name, Ref x);   /* x w^T + b, called `name` */

@@ -225,6 +225,7 @@ static void read_value(Reader *r, ValueKind kind)
         v->trained = accept(r, "trained") || !accept(r, "frozen");
         v->decay = accept(r, "decay");
         v->adapter = accept(r, "adapter");
+        v->added = accept(r, "added");
         v->aside = accept(r, "aside");
         expect(r, "init");
         v->init = read_until(r, " ");

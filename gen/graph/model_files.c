@@ -198,6 +198,23 @@ static void add_excluded(const Graph *g, cJSON *o)
     cJSON_Delete(targets);
 }
 
+/* Layers beside the family's own that are trained beside adapters: the first name of their paths. */
+static void add_layers(const Graph *g, cJSON *list)
+{
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (!v->added || !v->adapter)
+            continue;
+        char *name = text_print("%.*s", (int)strcspn(v->piece[0].name, "."), v->piece[0].name);
+        bool there = false;
+        const cJSON *one;
+        cJSON_ArrayForEach(one, list)
+            there |= !strcmp(one->valuestring, name);
+        if (!there)
+            cJSON_AddItemToArray(list, cJSON_CreateString(name));
+    }
+}
+
 char *model_adapter_json(const Graph *g, Config *c)
 {
     if (!config_int(c, F_lora_rank))
@@ -219,10 +236,11 @@ char *model_adapter_json(const Graph *g, Config *c)
         json_add_float(o, "lora_alpha", alpha);
     json_add_float(o, "lora_dropout", config_float(c, F_lora_dropout));
     const FieldValue *saved = &c->v[F_lora_modules_to_save];
-    if (saved->n)
-        cJSON_AddItemToObject(o, "modules_to_save", cJSON_CreateStringArray(saved->list, saved->n));
-    else
-        cJSON_AddNullToObject(o, "modules_to_save");
+    cJSON *whole = cJSON_CreateArray();
+    for (int i = 0; i < saved->n; i++)
+        cJSON_AddItemToArray(whole, cJSON_CreateString(saved->list[i]));
+    add_layers(g, whole);
+    cJSON_AddItemToObject(o, "modules_to_save", cJSON_GetArraySize(whole) ? whole : cJSON_CreateNull());
     cJSON_AddStringToObject(o, "peft_type", "LORA");
     add_int(o, "r", config_int(c, F_lora_rank));
     cJSON_AddItemToObject(o, "rank_pattern", cJSON_CreateObject());

@@ -41,7 +41,7 @@ static HfWant *wanted(Model *m, int *n)
             continue;
         want[*n].name = format("%s", hf_base_name(t->name));
         want[*n].t = t;
-        want[(*n)++].optional = t->adapter;
+        want[(*n)++].optional = t->adapter || t->added;
     }
     hf_want_sort(want, *n);
     return want;
@@ -84,6 +84,17 @@ static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_fi
     return w;
 }
 
+/* What was added to a model is all there, or nothing of it. */
+static void check_added(const HfWant *want, int n, const char *folder)
+{
+    const HfWant *there = NULL, *missing = NULL;
+    for (int i = 0; i < n; i++)
+        if (want[i].t->added)
+            *(want[i].from ? &there : &missing) = &want[i];
+    if (there && missing)
+        die(EXIT_MISMATCH, "%s: holds %s, but no %s", folder, there->name, missing->name);
+}
+
 static void match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder)
 {
     HfNames unexpected = { 0, NULL };
@@ -113,6 +124,7 @@ static void match(HfWant *want, int n, const StSet *set, const cJSON *config, co
             want[i].file = w->file;
         }
     }
+    check_added(want, n, folder);
     hf_want_check(want, n, folder);
     for (int f = 0; f < set->nfiles; f++)
         for (int i = 0; i < set->file[f].n; i++) {
@@ -219,6 +231,15 @@ static void add_pairs(const Model *m, WeightsItem *item, int n)
     }
 }
 
+/* Whether the folder that the model came from may be of another class. */
+static bool is_added_to(const Model *m)
+{
+    bool added = false;
+    for (int i = 0; i < m->ntensors; i++)
+        added |= m->tensors[i].added;
+    return added;
+}
+
 static char *write_config(const Model *m, const char *folder, const char *source, cJSON *manifest)
 {
     static const char *const dtype[] = {
@@ -236,6 +257,11 @@ static char *write_config(const Model *m, const char *folder, const char *source
         ours = NULL;
     }
     hf_config_patch(config, dtype[model_type(m)]);
+    if (ours && is_added_to(m)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(config, "architectures");
+        cJSON_AddItemToObject(config, "architectures",
+                              cJSON_Duplicate(json_get(ours, "architectures"), true));
+    }
     if (m->special)
         hf_config_special(config, m->special->mask, m->special->pad);
     char *error = folder_write_json(folder, "config.json", config, manifest);

@@ -20,6 +20,7 @@ typedef struct {
     int64_t shape[4];        /* as in memory: (out, in) */
     bool transposed;         /* the file holds (in, out), e.g. GPT-2's Conv1D */
     bool adapter;            /* lives in the PEFT adapter file, not in the model file */
+    bool added;              /* a model's folder may be without all that are: they keep their first values */
     bool aside;              /* of the training, not of the model: in checkpoints alone, fp32 */
     bool trained, decay;
     const char *set;         /* of the parameters that are updated together; NULL: "model" */

@@ -84,7 +84,7 @@ static void make_table(Build *b)
 static Ref margins(Build *b, Ref x, Value *to)
 {
     b->stage = "head";
-    b->loc = config_loc(b->c, F_prm_train_head);
+    b->loc = config_loc(b->c, F_objective);
     bool trained = config_bool(b->c, F_prm_train_head);
     Dim C = dim(b->C, "C"), N = dim(b->N, "N");
     Layer in = family_layer(b, "score.in", "score.0", C, C, false, trained);
