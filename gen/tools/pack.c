@@ -61,7 +61,18 @@ static const char usage[] =
     "without\n"
     "                       one, what its added tokens mean. llama-3.1 (3.2 too) always has its\n"
     "                       template's date, 26 Jul 2024\n"
-    "  --system TEXT        pairs with a question: what the model is told before it (default: \"%s\")\n"
+    "  --system TEXT        pairs with a question, solutions in steps: what the model is told before it "
+    "(default:\n"
+    "                       \"%s\";\n"
+    "                       of solutions \"%s\")\n"
+    "  --steps N            solutions in steps: those of N steps, with a mark behind each but the last (of "
+    "stepwise\n"
+    "                       labels N - 1 steps, a mark behind each); 0: 2 to 16 (default %d)\n"
+    "  --rewards N          of these: those with N labels at least (default: as many as marks)\n"
+    "  --mark TOKEN         the step mark (default %s), a token of the tokenizer; --mark-id N: of the model "
+    "alone,\n"
+    "                       whose row N the recipe adds for it\n"
+    "  --unlabelled         rows without labels, too: not to train on\n"
     "  --format NAME        what every file holds; by default rows of the first of the keys above, "
     "and\n"
     "                       texts\n"
@@ -69,7 +80,9 @@ static const char usage[] =
     "  --dataset NAME       imdb: --format imdb; hf: --format corpus\n"
     "  --kind KIND          packed: documents in one stream; rows: a sample each, with masked "
     "prompts;\n"
-    "                       pairs: two answers each; auto (the default): by the keys of the first row\n"
+    "                       pairs: two answers each; steps, candidates: solutions in steps; auto (the "
+    "default):\n"
+    "                       by the keys of the first row\n"
     "  --max-length N       rows: cut after N tokens (default 1024)\n"
     "  --stride N           format windows: from the beginning of one to the next (default: half a "
     "window)\n"
@@ -156,14 +169,28 @@ static void option_unknown(const char *name)
     static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on",
                                         "--chat", "--system", "--stride", "--split", "--eval-share", "--mask-id",
                                         "--kind", "--format", "--dataset", "--vocab", "--min-words",
+                                        "--steps", "--rewards", "--mark", "--mark-id", "--unlabelled",
                                         "--max-length", "--threads", "--help"};
     const char *near = text_nearest(name, names, sizeof names / sizeof *names);
     err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
         near ? near : "", near ? "?" : "");
 }
 
+/* Of solutions in steps; steps -1: not asked for. */
+static void steps_options(PackOptions *o, int64_t steps)
+{
+    StepsRules *s = &o->steps;
+    s->mark = s->mark ? s->mark : PACK_MARK;
+    s->system = o->system ? o->system : PACK_STEPS_SYSTEM;
+    s->steps = steps < 0 ? PACK_STEPS : steps;
+    if (!s->steps && s->rewards)
+        err((Loc){0}, "pack: --rewards: with --steps 0 every mark wants a label");
+    s->rewards = s->rewards || !s->steps ? s->rewards : s->steps - 1;
+}
+
 static void options_read(int argc, char **argv, PackOptions *o, const char **prepare)
 {
+    int64_t steps = -1;          /* not asked for */
     o->file = argv;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
@@ -188,6 +215,23 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             o->share = option_share(argc, argv, &i);
         } else if (!strcmp(a, "--system")) {
             o->system = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--steps")) {
+            o->steps_asked = a;
+            steps = option_count(argc, argv, &i, 0, STEPS_MARKS + 1);
+            if (steps == 1)
+                err((Loc){0}, "pack: --steps: want 2 to %d, or 0: one step has no mark", STEPS_MARKS + 1);
+        } else if (!strcmp(a, "--rewards")) {
+            o->steps_asked = a;
+            o->steps.rewards = option_count(argc, argv, &i, 1, STEPS_MARKS + 1);
+        } else if (!strcmp(a, "--mark")) {
+            o->steps_asked = a;
+            o->steps.mark = option_value(argc, argv, &i);
+        } else if (!strcmp(a, "--mark-id")) {
+            o->steps_asked = a;
+            o->steps.mark_id = option_count(argc, argv, &i, 1, INT_MAX / 2);
+        } else if (!strcmp(a, "--unlabelled")) {
+            o->steps_asked = a;
+            o->steps.unlabelled = true;
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--format") || !strcmp(a, "--dataset")) {
@@ -214,6 +258,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             argv[o->nfiles++] = argv[i];
         }
     }
+    steps_options(o, steps);
     if (o->kind == KIND_PACKED && o->max_length)
         err((Loc){0}, "pack: --max-length cuts rows; --kind packed keeps documents whole");
 }
@@ -223,7 +268,8 @@ int pack_main(int argc, char **argv)
     PackOptions o = {.who = "gen pack", .tokenizer = "bytes"};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
-            printf(usage, formats_doc(true), chat_names(), PACK_SYSTEM, formats_doc(false));
+            printf(usage, formats_doc(true), chat_names(), PACK_SYSTEM, PACK_STEPS_SYSTEM, PACK_STEPS, PACK_MARK,
+                   formats_doc(false));
             return 0;
         }
     const char *prepare = NULL;

@@ -10,16 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REWARDS, OUTCOME, DOMAIN, ID, QUESTION, RIGHT };
-
 const char *const steps_parts[] = {"tokens", NULL};
 
-#define OF_STEPS                                                                                     \
-    [REWARDS] = {"rewards", ST_F32, true}, [OUTCOME] = {"outcome", ST_F32, false},                   \
-    [DOMAIN] = {"domain", ST_I32, false}, [ID] = {"id", ST_U8, true}
-const DataColumn steps_columns[] = {OF_STEPS, {.name = NULL}};
-const DataColumn candidates_columns[] = {OF_STEPS, [QUESTION] = {"question", ST_I32, false},
-                                         [RIGHT] = {"right", ST_I32, false}, {.name = NULL}};
+#define COLUMN(id, name, dtype, ragged) {name, ST_##dtype, ragged},
+#define CANDIDATE(...)
+const DataColumn steps_columns[] = {
+#include "runtime/data/steps.def"
+    {.name = NULL}};
+#undef CANDIDATE
+#define CANDIDATE COLUMN
+const DataColumn candidates_columns[] = {
+#include "runtime/data/steps.def"
+    {.name = NULL}};
+#undef COLUMN
+
+#define COLUMN(id, ...) id,
+enum {
+#include "runtime/data/steps.def"
+};
+#undef COLUMN
+#undef CANDIDATE
 
 /* "FILE: record N: ...", and the end. */
 static void wrong(const Data *d, int64_t sample, const char *what) __attribute__((noreturn));

@@ -37,6 +37,9 @@ int tokenizer_unknown(const Tokenizer *t);               /* stands for words it 
 bool tokenizer_special(const Tokenizer *t, int32_t id);
 const char *tokenizer_eos_text(const Tokenizer *t);      /* NULL: unknown, or the byte vocabulary */
 int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an added token, or -1 */
+/* One more added token, with an id that no token has: one that a model has a row for, and its tokenizer
+ * does not know. Before there is a twin; the tokenizer's id stays. */
+char *tokenizer_add(Tokenizer *t, const char *content, int32_t id);
 /* "bytes", or "crc32c:0a1b2c3d:1234567" (checksum and size of tokenizer.json). */
 const char *tokenizer_id(const Tokenizer *t);
 /* The same of a tokenizer.json that is not loaded: NULL and *id (malloc'ed), or a message. */

@@ -121,6 +121,8 @@ static int match_order(const void *pa, const void *pb)
 
 static char *finder_make(Finder *f, const Tokenizer *t, bool normalized)
 {
+    free(f->token);
+    *f = (Finder){0};
     f->token = malloc(((size_t)t->nadded + 1) * sizeof *f->token);
     for (int i = 0; i < t->nadded; i++)
         if (t->added[i].normalized == normalized) {
@@ -172,6 +174,27 @@ char *added_load(Tokenizer *t, const cJSON *list)
     for (int i = 1; i < t->nadded; i++)
         if (t->added[i].id == t->added[i - 1].id)
             return format("added_tokens: id %d given twice", t->added[i].id);
+    char *error = finder_make(&t->raw, t, false);
+    return error ? error : finder_make(&t->normal, t, true);
+}
+
+char *tokenizer_add(Tokenizer *t, const char *content, int32_t id)
+{
+    size_t len;
+    if (t->bytes)
+        return format("the vocabulary of bytes has no token %s, and none can be added to it", content);
+    if (!*content || tokenizer_added(t, content) >= 0 || model_id(t, content) >= 0 || added_of(t, id) ||
+        model_text(t, id, &len))
+        return format("%s: is no new token, or %d no new id", content, id);
+    Added *all = realloc(t->added, ((size_t)t->nadded + 2) * sizeof *all);
+    if (!all)
+        return format("out of memory for %d tokens", t->nadded + 1);
+    t->added = all;
+    all[t->nadded++] = (Added){.content = strdup(content), .match = strdup(content), .nmatch = strlen(content),
+                               .id = id, .special = true};
+    qsort(all, (size_t)t->nadded, sizeof *all, added_order);
+    if (id >= t->size)
+        t->size = id + 1;
     char *error = finder_make(&t->raw, t, false);
     return error ? error : finder_make(&t->normal, t, true);
 }

@@ -54,23 +54,6 @@ static int common_messages(const cJSON *a, const cJSON *b)
     return n - (n && (!x || !y));
 }
 
-static cJSON *turn_of(const char *role, const char *text)
-{
-    cJSON *m = cJSON_CreateObject();
-    cJSON_AddStringToObject(m, "role", role);
-    cJSON_AddStringToObject(m, "content", text);
-    return m;
-}
-
-static cJSON *list_of(cJSON *first, cJSON *second)
-{
-    cJSON *list = cJSON_CreateArray();
-    cJSON_AddItemToArray(list, first);
-    if (second)
-        cJSON_AddItemToArray(list, second);
-    return list;
-}
-
 /* A question and its answers, strings, as conversations. */
 static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
@@ -81,10 +64,10 @@ static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut 
     if (error)
         return error;
     char *asked = format("Question: %s", question);
-    p->made[0] = list_of(turn_of("system", rules->system), turn_of("user", asked));
+    p->made[0] = chat_list(chat_turn("system", rules->system), chat_turn("user", asked));
     free(asked);
     for (int i = 0; i < PACK_PARTS; i++)
-        p->said[i] = p->made[1 + i] = list_of(turn_of("assistant", p->answer[i]), NULL);
+        p->said[i] = p->made[1 + i] = chat_list(chat_turn("assistant", p->answer[i]), NULL);
     p->messages = p->made[0];
     p->given = 2;
     row->question = true;

@@ -6,6 +6,8 @@
 #ifndef DIECAST_PACK_H
 #define DIECAST_PACK_H
 
+#include "runtime/data/recordfile.h"
+#include "runtime/data/steps.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/files/sha256.h"
 
@@ -43,8 +45,9 @@ typedef struct {
     size_t n;
 } Sample;
 
-/* Of what a file has: see tokenfile.h. PAIRS: the parts chosen and rejected. */
-typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS, KIND_PAIRS, NKINDS } Kind;
+/* Of what a file has: see tokenfile.h. PAIRS: the parts chosen and rejected. STEPS, CANDIDATES: see
+ * runtime/data/steps.h. Those from PAIRS on go with no other. */
+typedef enum { KIND_AUTO, KIND_PACKED, KIND_ROWS, KIND_PAIRS, KIND_STEPS, KIND_CANDIDATES, NKINDS } Kind;
 extern const char *const kind_name[NKINDS];
 enum { PACK_PARTS = 2 };         /* most parts of a row */
 
@@ -70,7 +73,7 @@ typedef struct {
 
 extern const Format pack_format[NFORMATS];
 FormatEncode format_pairs, format_messages, format_prompt, format_alpaca, format_text, format_words,
-             format_windows, format_answers;
+             format_windows, format_answers, format_steps, format_stepwise, format_candidates;
 const Format *format_find(const char *name);   /* NULL: no row has this name */
 
 /* ---- pack_read.c: files to chunks ------------------------------------------------------------ */
@@ -150,6 +153,21 @@ enum {
 };
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
+#define PACK_MARK "<extra_0>"
+enum { PACK_STEPS = 5 };
+#define PACK_STEPS_SYSTEM "You check solutions of mathematical problems step by step."
+
+/* Of solutions in steps; mark NULL: they are refused. */
+typedef struct {
+    const char *mark;            /* the token behind steps */
+    int64_t mark_id;             /* of a tokenizer that has no such token; 0: it has to have it */
+    int64_t steps;               /* of a solution, with a mark behind each but the last; 0: 2 to 16 */
+    int64_t rewards;             /* labels, at least; of steps 0 as many as marks */
+    const char *system;          /* what the model is told before the problem; "": nothing */
+    bool unlabelled;             /* rows without any label are taken, too */
+    bool scored;                 /* labels do not matter, and there may be fewer steps */
+} StepsRules;
+
 struct Rules {
     const Format *format;        /* NULL: objects by their keys, other files are texts */
     Loss loss;                   /* LOSS_DEFAULT: all of a text, else the last answer */
@@ -161,6 +179,8 @@ struct Rules {
     int64_t stride;              /* from one window to the next */
     Held held;
     double share;                /* of a text's characters, or of all windows: to validate on */
+    StepsRules steps;            /* mark_id: of the mark; -1: the tokenizer has none */
+    bool objects;                /* files hold rows of JSON, whatever their names are */
 };
 
 /* ---- pack_rows.c: a chunk to ids and targets ------------------------------------------------- */
@@ -175,6 +195,18 @@ typedef enum {
 } Drop;
 extern const char *const drop_why[NDROPS];     /* "without a target" */
 
+/* What a solution in steps says beside its tokens. */
+typedef struct {
+    int nlabels;                 /* of the first marks */
+    float label[STEPS_MARKS];
+    int outcome, right;          /* 1 or 0; right also -1: not said */
+    bool no_outcome, no_problem, preamble;   /* it does not say; text stands before its first step */
+    bool more;                   /* candidates: of the same row as the one before */
+    int candidate;               /* which of them, from 1; 0: it is none */
+    char *domain, *id;           /* NULL: none; malloc'ed */
+    size_t length;               /* of the row before it was cut */
+} StepsSaid;
+
 struct RowOut {
     size_t begin, n;             /* in Encoded.id */
     int line;
@@ -188,6 +220,7 @@ struct RowOut {
     bool shared;                 /* pairs: the prompt is what both answers begin with */
     size_t second;               /* pairs: where the second part begins, in the row */
     size_t prompt;               /* pairs: ids of each part that are no answer */
+    StepsSaid *steps;            /* of a solution in steps; else NULL */
     int64_t bytes;
 };
 
@@ -223,8 +256,15 @@ char *encode_text(const Tokenizer *tok, const char *text, size_t n, bool special
  * has one (so that tokenisation is that of the joined string), unless it is there already. */
 char *encode_ended(const Tokenizer *tok, const char *text, size_t n, bool specials, Encoded *e);
 void encoded_free(Encoded *e);
+/* The row that is being made ends, another of the same sample begins: it is returned, as `row` of
+ * FormatEncode then is nothing any more. */
+RowOut *encoded_next_row(Encoded *e);
+void steps_said_free(StepsSaid *s);
 
 /* pack_chat.c */
+/* {"role", "content"}; a list of one or two of them, the second may be NULL: cJSON_Delete() frees */
+cJSON *chat_turn(const char *role, const char *text);
+cJSON *chat_list(cJSON *first, cJSON *second);
 /* messages, then answer (NULL: none) as one conversation; given: messages that are no answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row);
@@ -257,6 +297,26 @@ typedef struct {
     int64_t n;                   /* tokens */
 } PartOut;
 
+/* A column beside the tokens, in memory: a few bytes a record. */
+typedef struct {
+    char *data;                  /* (bytes) elements */
+    size_t bytes, cap;
+    int64_t *at;                 /* ragged: where each record's begin, in elements */
+    size_t nat, capat;
+} ColumnOut;
+
+enum { STEPS_COLUMNS = 6 };      /* rows of runtime/data/steps.def */
+
+/* What records of solutions in steps have beside their tokens. */
+typedef struct {
+    ColumnOut column[STEPS_COLUMNS];
+    int64_t ndomains, capdomains;
+    char **domain;               /* as they come first */
+    int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;
+    int last_line, same_line;    /* the row before that has no id, how many of that line */
+    const char *last_file;
+} StepsOut;
+
 /* A text that windows are cut of. */
 typedef struct {
     int32_t *id, *row;           /* the text's tokens from `base` on, (n) of them; a window */
@@ -279,6 +339,7 @@ typedef struct {
     Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
     Windows windows;
+    StepsOut steps;
     uint8_t *held;               /* (ndocs) 1: to validate on; NULL: none is */
     int64_t nheld, capheld;
     PackError error;             /* the first: nothing is written behind it */
@@ -302,7 +363,7 @@ typedef struct {
 } Kept;
 
 /* One row, each part cut to max_length; one without targets is left out. */
-Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row);
+Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file);
 /* A stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first);
 /* What a file says of its tokenizer: id, how many ids, and which are special; -1: none. */
@@ -314,6 +375,22 @@ typedef struct {
 /* fingerprint: of all that decides what the records are. */
 void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
                 const Rules *rules);
+/* pack_steps.c: a row's key id, else the line it stands in; of the second that begins in a line "7.2", of a
+ * candidate "7/3"; malloc'ed. One row after the other. */
+char *steps_name(StepsOut *s, const RowOut *row, const char *file);
+/* Of rows of solutions in steps, behind pack_count(); of those that are kept. file: where
+ * it stands. */
+void steps_count(Pack *p, const RowOut *row);
+void steps_put(Pack *p, const RowOut *row, const char *file);
+/* The columns of records beside their tokens: adds their plans, returns how many; what their metadata
+ * say; the bytes of a tensor, NULL: it is none of them. */
+int steps_plan(Pack *p, ColumnPlan *column);
+char *steps_meta(const Pack *p, StWriter *w, const Rules *rules);
+const void *steps_tensor(const Pack *p, const char *name, size_t *bytes);
+/* The line of the summary, malloc'ed; what --show tells of a row behind its tokens. */
+char *steps_summary(const Pack *p, const Rules *rules);
+void steps_show(const RowOut *row);
+void steps_free(StepsOut *s);
 /* A row that is whole, in a file whose first part is 0. */
 void pack_put(Pack *p, const int32_t *id, const uint8_t *target, size_t n, bool held);
 /* Closes and frees. */
@@ -335,6 +412,7 @@ void windows_hold(Pack *p, double share);
 /* pack_lengths.c: "prompts 3 to 9 tokens, mean 5.0, half up to 5, 95 of 100 up to 9; chosen ...", of the
  * pairs; malloc'ed */
 char *pack_lengths(const Pack *p);
+char *lengths_said(const Lengths *l, const char *name);        /* "NAME 3 to 9 tokens, ..."; malloc'ed */
 void lengths_add(Lengths *l, size_t length);
 void lengths_free(Lengths *l);
 
@@ -376,6 +454,8 @@ typedef struct {
     int64_t stride;              /* windows: 0: half of one */
     Held held;                   /* windows */
     double share;                /* 0: a tenth */
+    StepsRules steps;
+    const char *steps_asked;     /* the option that is for solutions in steps alone; NULL: none was given */
     Kind kind;
     int64_t max_length;          /* as of Pack */
     int64_t vocab, mask;         /* of the model: how many ids, which hides others; 0: as the tokenizer's */
@@ -408,6 +488,19 @@ void prepared_remove(const char *folder);              /* what that wrote */
 
 /* ---- pack_files.c, pack_cache.c: all of it ------------------------------------------------------- */
 
+/* A row as it is read. */
+typedef struct {
+    Place at;
+    const int32_t *id;           /* (n) cut to max_length; none of a row that is left out: row->drop */
+    const uint8_t *target;       /* (n) */
+    size_t n;
+    const RowOut *row;
+    const char *name;            /* of a solution in steps: as a record's; else NULL */
+} PackedRow;
+
+/* Nothing is written: each(user, row) of each row in order, on the calling thread, and each(user, NULL) where
+ * no more could be read for now, and at the end. */
+PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row), void *user);
 /* Makes one token file of files and folders, and tells what it read on `summary`. */
 PackError pack_files(const PackOptions *o, FILE *summary);
 /* The same in a folder, which is made, under a name that stands for all that decides what is in it;

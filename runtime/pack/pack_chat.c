@@ -370,3 +370,20 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
     }
     return error;
 }
+
+cJSON *chat_turn(const char *role, const char *text)
+{
+    cJSON *m = cJSON_CreateObject();
+    cJSON_AddStringToObject(m, "role", role);
+    cJSON_AddStringToObject(m, "content", text);
+    return m;
+}
+
+cJSON *chat_list(cJSON *first, cJSON *second)
+{
+    cJSON *list = cJSON_CreateArray();
+    cJSON_AddItemToArray(list, first);
+    if (second)
+        cJSON_AddItemToArray(list, second);
+    return list;
+}

@@ -29,6 +29,8 @@ void encoded_put(Encoded *e, const int32_t *id, size_t n, bool target)
 
 void encoded_free(Encoded *e)
 {
+    for (int i = 0; i < e->nrows; i++)
+        steps_said_free(e->row[i].steps);
     free(e->id);
     free(e->target);
     free(e->row);

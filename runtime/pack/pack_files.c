@@ -107,7 +107,7 @@ static void job_finish(Work *w, Job *job, Progress *g)
         if (document)
             pack_stretch(p, id, row->n, row, job->chunk->first);
         else
-            kept = pack_row(p, id, target, row);
+            kept = pack_row(p, id, target, row, job->chunk->place.file);
         if (w->to_show > 0 && (!document || job->chunk->first)) {
             progress_clear(g);
             if (document)
@@ -295,7 +295,9 @@ void work_do(Work *w, char hex[SHA256_HEX])
                   format("--chat %s: no row is a conversation", o->chat));
     if (!p->error.text && p->out && o->system && !p->nquestions)
         pack_fail(p, EXIT_DATA, (Place){0},
-                  format("--system: no row is a pair of answers to a question"));
+                  format("--system: no row is a pair of answers to a question, or a solution in steps"));
+    if (!p->error.text && p->out && o->steps_asked && p->kind < KIND_STEPS)
+        pack_fail(p, EXIT_DATA, (Place){0}, format("%s: no row is a solution in steps", o->steps_asked));
     if (!p->error.text && p->out)
         hold(w);
     reader_hashes(bytes, files);
@@ -322,6 +324,51 @@ PackError pack_files(const PackOptions *o, FILE *summary)
         report_all(&w, summary);
     else if (!w.pack.error.text)
         report_rules(&w, summary);
+    return work_end(&w);
+}
+
+static void each_row(Work *w, const Chunk *from, const Encoded *e, StepsOut *names,
+                     void (*each)(void *user, const PackedRow *row), void *user)
+{
+    for (int i = 0; i < e->nrows; i++) {
+        const RowOut *row = &e->row[i];
+        char *error = pack_kind(&w->pack, row);
+        if (error) {
+            pack_fail(&w->pack, EXIT_DATA, (Place){from->place.file, row->line}, error);
+            return;
+        }
+        const size_t most = (size_t)w->rules.max_length, n = row->n < most ? row->n : most;
+        char *name = row->steps ? steps_name(names, row, from->place.file) : NULL;
+        each(user, &(PackedRow){.at = {from->place.file, row->line}, .id = n ? e->id + row->begin : NULL,
+                                .target = n ? e->target + row->begin : NULL, .n = n, .row = row, .name = name});
+        free(name);
+    }
+}
+
+PackError pack_each(const PackOptions *o, void (*each)(void *user, const PackedRow *row), void *user)
+{
+    Work w = work_begin(o);
+    StepsOut names = {.ndomains = 0};
+    Reader *r = NULL;
+    int next = 0;
+    int64_t before = 0;
+    Chunk *chunk;
+    if (!w.pack.error.text && (w.prepared || !w.tok))
+        pack_fail(&w.pack, EXIT_CONFIG, (Place){0}, format("want rows of JSON, and a tokenizer that is there"));
+    if (!w.pack.error.text)
+        input_check(&w);
+    while (!w.pack.error.text && (chunk = input_next(&w, &r, &next, &before))) {
+        Encoded e = {0};
+        rows_encode(&w.rules, w.tok, chunk, &e);
+        each_row(&w, chunk, &e, &names, each, user);
+        each(user, NULL);
+        if (e.error && !w.pack.error.text)
+            pack_fail(&w.pack, EXIT_DATA, e.error_at, e.error), e.error = NULL;
+        encoded_free(&e);
+        chunk_free(chunk);
+    }
+    if (r)
+        reader_close(r);
     return work_end(&w);
 }
 

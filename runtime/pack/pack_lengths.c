@@ -39,7 +39,7 @@ static long long up_to(const Lengths *l, double share)
     return (long long)at;
 }
 
-static char *one(const Lengths *l, const char *name)
+char *lengths_said(const Lengths *l, const char *name)
 {
     return format("%s %lld to %lld tokens, mean %.1f, half up to %lld, 95 of 100 up to %lld", name,
                   up_to(l, 0), up_to(l, 1), (double)l->sum / (double)l->n, up_to(l, 0.5),
@@ -48,8 +48,9 @@ static char *one(const Lengths *l, const char *name)
 
 char *pack_lengths(const Pack *p)
 {
-    char *prompt = one(&p->length[0], "prompts"), *chosen = one(&p->length[1], "chosen answers"),
-         *rejected = one(&p->length[2], "rejected answers"),
+    char *prompt = lengths_said(&p->length[0], "prompts"),
+         *chosen = lengths_said(&p->length[1], "chosen answers"),
+         *rejected = lengths_said(&p->length[2], "rejected answers"),
          *all = format("%s; %s; %s", prompt, chosen, rejected);
     free(prompt), free(chosen), free(rejected);
     return all;

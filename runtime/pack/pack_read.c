@@ -213,7 +213,7 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
         error = format("empty");
     int c = error ? -1 : first_character(r);
     bool json = standard ? c == '{' || c == '['
-                         : ends_with_any(path, json_endings);
+                         : rules->objects || ends_with_any(path, json_endings);
     unsigned may = kind ? kind->reads : READS_OBJECTS | READS_TEXT;
     if (json && may & READS_OBJECTS)
         r->reads = READS_OBJECTS;

@@ -77,6 +77,8 @@ void report_row(const Work *w, const Chunk *from, const RowOut *row, const Kept 
         show_ids(w, k->parts > 1 ? title : NULL, id + k->begin[i], target + k->begin[i], k->n[i]);
         free(own), free(title);
     }
+    if (row->steps && !row->drop)
+        steps_show(row);
 }
 
 void report_text(const Work *w, const Chunk *from, const RowOut *row, const int32_t *id)
@@ -109,6 +111,8 @@ void report_rules(const Work *w, FILE *to)
         fprintf(to, "chat format: %s, by %s\n", w->rules.chat->name, w->why_chat);
     if (p->kind == KIND_PAIRS)
         fprintf(to, "targets: the answers, each with what ends it\n");
+    else if (p->kind >= KIND_STEPS)
+        fprintf(to, "targets: the marks %s behind steps\n", w->rules.steps.mark);
     else if (p->kind == KIND_ROWS)
         fprintf(to, "targets: %s\n",
                 p->own ? "chosen anew for each batch"
@@ -161,9 +165,22 @@ static void report_pairs(const Pack *p, FILE *to)
     free(lengths);
 }
 
+/* Solutions in steps. */
+static void report_steps(const Work *w, FILE *to)
+{
+    char *said = steps_summary(&w->pack, &w->rules);
+    fprintf(to, "%s: %s, %s\n", w->pack.out, kind_name[w->pack.kind], said);
+    free(said);
+    fprintf(to, "chat format: %s, by %s; tokenizer %s\n", w->rules.chat->name, w->why_chat, tokenizer_id(w->tok));
+}
+
 void report_all(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
+    if (p->kind >= KIND_STEPS) {
+        report_steps(w, to);
+        return;
+    }
     if (w->prepared) {
         fprintf(to, "%s: rows, %lld to train on, %lld to validate on, of %lld tokens each; tokenizer %s\n",
                 p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld, (long long)p->max_length,

@@ -101,6 +101,15 @@ static RowOut *row_new(Encoded *e, Form form, int line)
     return &e->row[e->nrows];
 }
 
+RowOut *encoded_next_row(Encoded *e)
+{
+    RowOut *done = &e->row[e->nrows++];
+    const Form form = done->form;
+    const int line = done->line;
+    done->n = e->n - done->begin;
+    return row_new(e, form, line);
+}
+
 static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e)
 {
     RowOut *row = row_new(e, rules->format == &pack_format[FORM_WINDOWS] ? FORM_WINDOWS : FORM_FILE, 0);
@@ -149,12 +158,17 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
         encode_stretch(rules, tok, p, e);
     for (int i = 0; i < p->nspans && !e->error; i++) {
         const Span *s = &p->span[i];
+        const int first = e->nrows;
         RowOut *row = row_new(e, FORM_TEXT, s->line);
         char *error = (p->reads == READS_LINES ? encode_line : encode_object)(
             rules, tok, p->text + s->at, s->n, e, row);
+        row = &e->row[e->nrows];         /* the last one, of a sample of several */
         row->n = e->n - row->begin;
         if (error) {
-            e->n = row->begin;
+            for (int k = first; k <= e->nrows; k++)
+                steps_said_free(e->row[k].steps);
+            e->nrows = first;
+            e->n = e->row[first].begin;
             e->error = error;
             e->error_at = (Place){p->place.file, s->line};
         } else {

@@ -82,6 +82,23 @@ static char *window_rules(const Work *w)
     return NULL;
 }
 
+/* The mark of solutions in steps, by its id. */
+static void steps_rules(Work *w)
+{
+    StepsRules *s = &w->rules.steps;
+    const int64_t asked = w->o->steps.mark_id;
+    s->mark_id = s->mark ? tokenizer_added(w->tok, s->mark) : -1;
+    char *error = s->mark && s->mark_id >= 0 && asked && asked != s->mark_id
+                ? format("the step mark %s is token %lld of the tokenizer, and not %lld", s->mark,
+                         (long long)s->mark_id, (long long)asked) : NULL;
+    if (!error && s->mark && s->mark_id < 0 && asked) {
+        s->mark_id = asked;
+        error = tokenizer_add(w->tok, s->mark, (int32_t)asked);
+    }
+    if (error)
+        pack_fail(&w->pack, EXIT_CONFIG, (Place){0}, error);
+}
+
 void rules_find(Work *w)
 {
     const PackOptions *o = w->o;
@@ -99,6 +116,9 @@ void rules_find(Work *w)
     w->rules.system = o->system ? o->system : PACK_SYSTEM;
     w->rules.stride = o->stride ? o->stride : w->rules.max_length / 2;
     w->rules.held = o->held;
+    w->rules.objects = o->kind >= KIND_STEPS;
+    w->rules.steps = o->steps;
+    w->rules.steps.mark_id = -1; /* so far */
     w->rules.share = o->share > 0 ? o->share : 0.1;
     char *error = window_rules(w);
     if (error) {
@@ -120,6 +140,7 @@ void rules_find(Work *w)
         pack_fail(p, EXIT_CONFIG, (Place){o->tokenizer, 0},
                   format("no end-of-text token: put the tokenizer_config.json that names eos_token, "
                          "or config.json with eos_token_id, beside it"));
+    steps_rules(w);
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
     if (w->rules.no_chat && o->chat)
         pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
@@ -138,6 +159,10 @@ void rules_fingerprint(const Work *w, const char *bytes, const char *files, char
                         r->chat ? r->chat->name : "", r->format ? r->format->name : "",
                         w->pack.kind == KIND_PAIRS ? " " : "",
                         w->pack.kind == KIND_PAIRS ? r->system : "");
+    const StepsRules *s = &r->steps;
+    char *steps = w->pack.kind < KIND_STEPS ? format("%s", "")
+                : format(" steps %s %lld %lld %lld %d %s", s->mark, (long long)s->mark_id, (long long)s->steps,
+                         (long long)s->rewards, s->unlabelled, s->system);
     char *limit = w->o->most ? format(" first %lld", (long long)w->o->most) : format("%s", "");
     char *more = rules_windows(w) ? format(" %lld %s %g", (long long)r->stride, held_name[r->held], r->share)
                                : format("%s", "");
@@ -145,8 +170,9 @@ void rules_fingerprint(const Work *w, const char *bytes, const char *files, char
     sha256_begin(&h);
     sha256_add(&h, text, strlen(text));
     sha256_add(&h, more, strlen(more));
+    sha256_add(&h, steps, strlen(steps));
     sha256_add(&h, limit, strlen(limit));
-    free(more), free(limit);
+    free(more), free(limit), free(steps);
     sha256_text(&h, hex);
     free(text);
 }

@@ -21,11 +21,12 @@
 
 enum { BLOCK = 4 << 20 };
 
-const char *const kind_name[NKINDS] = {"auto", "packed", "rows", "pairs"};
+const char *const kind_name[NKINDS] = {"auto", "packed", "rows", "pairs", "steps", "candidates"};
 /* Columns of tokens and of which of them are targets, a pair a part. */
 static const char *const column_name[NKINDS][PACK_PARTS][2] = {
     [KIND_PACKED] = {{"tokens", "mask"}}, [KIND_ROWS] = {{"tokens", "mask"}},
-    [KIND_PAIRS] = {{"chosen", "chosen.mask"}, {"rejected", "rejected.mask"}}};
+    [KIND_PAIRS] = {{"chosen", "chosen.mask"}, {"rejected", "rejected.mask"}},
+    [KIND_STEPS] = {{"tokens", "tokens.mask"}}, [KIND_CANDIDATES] = {{"tokens", "tokens.mask"}}};
 const char *const loss_name[] = {"", "last", "assistant", "all"};
 
 /* ---- files without names --------------------------------------------------------------------- */
@@ -114,7 +115,7 @@ static void note_held(Pack *p, bool held)
 /* Why rows of a format do not go with those of the kind. */
 static char *other_kind(Kind kind, const Format *f)
 {
-    if (kind == KIND_PAIRS || f->kind == KIND_PAIRS)
+    if (kind >= KIND_PAIRS || f->kind >= KIND_PAIRS)
         return format("%s make %s; what is packed here is %s", f->keys, kind_name[f->kind],
                       kind_name[kind]);
     return format("%s make rows with masked prompts; they cannot be packed with plain text", f->keys);
@@ -149,6 +150,8 @@ void pack_count(Pack *p, const RowOut *row)
     p->nchats += row->chat;
     p->nquestions += row->question;
     p->nshared += row->shared;
+    if (row->steps)
+        steps_count(p, row);
     if (row->second) {
         lengths_add(&p->length[0], row->prompt);
         lengths_add(&p->length[1], row->second - row->prompt);
@@ -183,7 +186,7 @@ static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target,
     p->ntokens += (int64_t)n;
 }
 
-Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row)
+Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file)
 {
     const bool first = pack_format[row->form].own;   /* else nothing predicts it */
     Kept k = {.cut = row->cut, .drop = row->drop};
@@ -204,6 +207,8 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
         write_part(p, i, id + k.begin[i], target + k.begin[i], k.n[i]);
         p->ntargets += (int64_t)k.targets[i];
     }
+    if (row->steps)
+        steps_put(p, row, file);
     p->identical += k.parts == 2 && k.n[0] == k.n[1] &&
                     !memcmp(id + k.begin[0], id + k.begin[1], k.n[0] * sizeof *id);
     p->ndocs++;
@@ -320,8 +325,11 @@ static FILE *spool_of(const Pack *p, const char *tensor)
 static char *copy_tensor(const Pack *p, Sink *to, const char *name)
 {
     const PartOut *part = &p->part[0];           /* rows to validate on are of one part */
-    FILE *from = spool_of(p, name);
-    return !p->nheld ? copy_spool(to, name, from)
+    size_t bytes;
+    const void *own = steps_tensor(p, name, &bytes);
+    FILE *from = own ? NULL : spool_of(p, name);
+    return own ? sink_put(to, name, own, bytes)
+         : !p->nheld ? copy_spool(to, name, from)
          : copy_held(p, to, name, from, part->docs,
                      from == part->docs ? 0 : from == part->tokens ? sizeof(int32_t) : 1);
 }
@@ -363,8 +371,8 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
     };
     const int parts = p->kind == KIND_PAIRS ? 2 : 1;
     int64_t all = p->own ? p->ntokens : p->ntokens - p->ndocs;
-    bool masked = parts > 1 || (p->kind == KIND_ROWS && p->ntargets < all);
-    ColumnPlan column[2 * PACK_PARTS];
+    bool masked = p->kind >= KIND_PAIRS || (p->kind == KIND_ROWS && p->ntargets < all);
+    ColumnPlan column[2 * PACK_PARTS + STEPS_COLUMNS];
     int columns = 0;
     uint32_t crc;
     for (int i = 0; i < parts; i++) {
@@ -374,6 +382,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         if (masked)
             column[columns++] = (ColumnPlan){name[1], ST_U8, name[0], p->part[i].n};
     }
+    columns += steps_plan(p, column + columns);
     char *error = recordfile_plan(w, p->ndocs, column, columns);
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", ids->id);
@@ -389,7 +398,8 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
         for (int i = 1; i < NDROPS; i++)
-            add_count(w, dropped[i], p->dropped[i]);
+            if (i < DROP_STEPS || p->kind >= KIND_STEPS)
+                add_count(w, dropped[i], p->dropped[i]);
         if (p->own)
             st_add_meta(w, "targets", "own");
         if (rules->loss != LOSS_DEFAULT)
@@ -405,6 +415,8 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         st_add_meta(w, "lengths", lengths);
         free(lengths);
     }
+    if (!error && p->kind >= KIND_STEPS)
+        error = steps_meta(p, w, rules);
     if (!error)
         error = add_sums(p, w);
     if (!error)
@@ -429,6 +441,7 @@ void pack_end(Pack *p)
     for (int i = 0; i < 1 + PACK_PARTS; i++)
         lengths_free(&p->length[i]);
     windows_free(&p->windows);
+    steps_free(&p->steps);
     free(p->held);
     free(p->error.text);
     *p = (Pack){0};

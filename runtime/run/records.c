@@ -110,9 +110,10 @@ static Kind kind_of(const DataShape *of)
 /* Whether records of a format, NULL: rows by their keys, are what the objective takes. */
 static bool suits(const DataShape *of, const Format *f)
 {
+    const Kind kind = kind_of(of);
     if (!f)
-        return !of->own_targets;
-    return of->own_targets == f->own && (kind_of(of) == KIND_PAIRS) == (f->kind == KIND_PAIRS);
+        return !of->own_targets || kind >= KIND_PAIRS;
+    return of->own_targets == f->own && (kind < KIND_PAIRS ? f->kind < KIND_PAIRS : kind == f->kind);
 }
 
 static const Format *format_of(const Flags *f, const Model *m, const DataShape *of,
@@ -169,11 +170,29 @@ static void note_found(const char *flag, const char *path)
     if (error)
         die(EXIT_DATA, "--%s was packed before, but %s: remove that folder, and it is packed anew",
             flag, error);
-    const char *lengths = st_meta(&f.st, "lengths");
+    const char *lengths = st_meta(&f.st, "lengths"), *said = st_meta(&f.st, "said");
     note("data: --%s was packed before: %s", flag, path);
     if (lengths)
         note("lengths before any is cut: %s", lengths);
+    if (said)
+        note("%s", said);
     recordfile_close(&f);
+}
+
+/* How n files of raw data are packed; the last of them stands in messages. */
+static PackOptions options_of(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                              const char *flag, const char *tokenizer, char **file, int n)
+{
+    const Format *known = format_of(f, m, of, rules, flag, n ? file[n - 1] : "");
+    const Held held = held_of(f, rules, known, flag, file, n);
+    StepsRules steps = rules->steps;
+    steps.unlabelled = steps.unlabelled && strcmp(flag, "data");
+    return (PackOptions){ .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
+                          .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
+                          .min_words = known && known->encode == format_words ? f->min_words : 0,
+                          .system = rules->system, .vocab = of->vocab, .most = most_of(f, of, known, flag),
+                          .held = held, .share = held ? share_of(f) : 0, .steps = steps, .kind = kind_of(of),
+                          .max_length = kind_of(of) == KIND_PACKED ? 0 : of->T, .nfiles = n, .file = file };
 }
 
 /* The file that raw data make, malloc'ed; NULL: `paths` names record files. */
@@ -194,19 +213,9 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     if (raw < n)
         die(EXIT_CONFIG, "--%s: %s is raw data and another is a record file: name files of one kind",
             flag, name);
-    const bool packed = kind_of(of) == KIND_PACKED;
     char *folder = folder_join(f->out, ".dataset_cache"),
          *tokenizer = tokenizer_for(f, of->own_targets, flag, name, beside);
-    const Format *known = format_of(f, m, of, rules, flag, name);
-    PackOptions o = { .who = "data", .tokenizer = tokenizer, .format = known ? known->name : NULL,
-                      .words = !strcmp(tokenizer, "words") ? of->vocab - WORDS_SPECIALS : 0,
-                      .min_words = known && known->encode == format_words ? f->min_words : 0,
-                      .system = rules->system, .vocab = of->vocab,
-                      .most = most_of(f, of, known, flag),
-                      .held = held_of(f, rules, known, flag, file, n),
-                      .share = held_of(f, rules, known, flag, file, n) ? share_of(f) : 0,
-                      .kind = kind_of(of), .max_length = packed ? 0 : of->T,
-                      .nfiles = n, .file = file };
+    const PackOptions o = options_of(f, m, of, rules, flag, tokenizer, file, n);
     FILE *summary = open_memstream(&text, &bytes);
     char *path;
     PackError e = pack_cached(&o, folder, summary, &path, &found);
@@ -372,4 +381,34 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         tokenizer_free(t);
     }
     free(files), free(eval_files);
+}
+
+/* ---- others ---------------------------------------------------------------------------------- */
+
+void records_open_more(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                       const char *flag, const char *paths, const Data *beside, bool eval, Data *to)
+{
+    char *others = data_paths(beside), *files = record_files(f, m, of, rules, flag, paths, others);
+    data_open(to, files, m, of, (uint64_t)f->seed, eval);
+    agree_data(NULL, to);
+    data_check_same(to, beside->tokenizer, others);
+    free(others), free(files);
+}
+
+void records_each(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                  const char *flag, const char *paths, const char *tokenizer,
+                  void (*each)(void *user, const PackedRow *row), void *user)
+{
+    int n;
+    char **file = split(paths, &n);
+    char *own = tokenizer ? format("%s", tokenizer)
+                          : tokenizer_for(f, of->own_targets, flag, n ? file[0] : "", NULL);
+    for (int i = 0; i < n; i++)
+        if (!pack_is_raw(file[i]))
+            die(EXIT_CONFIG, "--%s: %s is a record file: want the rows of JSON that it was made of", flag, file[i]);
+    const PackOptions o = options_of(f, m, of, rules, flag, own, file, n);
+    PackError e = pack_each(&o, each, user);
+    if (e.text)
+        refuse(&e, flag, own, "");
+    free(own), free(file);
 }

@@ -15,6 +15,7 @@ typedef struct {
     const char *system;          /* pairs with a question: what stands before it; NULL: as gen pack has it */
     Held held;                   /* windows: HELD_NONE: the tail of each text */
     const char *asked;           /* the flag that named eval_data; NULL: "eval-data" */
+    StepsRules steps;            /* unlabelled: of all but --data */
 } RecordRules;
 
 /* What --tokenizer names: "" also where it is `words`, which the data make. */
@@ -29,6 +30,16 @@ bool records_raw(const Flags *f);        /* some of these are raw data */
  * first part and the last. */
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
+/* Others, behind records_open(): what another flag names, of the tokenizer of `beside`, which is open. eval:
+ * to be visited in order, once; else to be drawn, as those to train on. The program ends unless they suit. */
+void records_open_more(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                       const char *flag, const char *paths, const Data *beside, bool eval, Data *to);
+/* Rows of raw data that another flag names, one after the other as they are read, also from standard input,
+ * for a use of the program that answers them: see pack_each(). On the calling rank alone, and nothing is
+ * kept. tokenizer: its file; NULL: as --data would have it. */
+void records_each(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                  const char *flag, const char *paths, const char *tokenizer,
+                  void (*each)(void *user, const PackedRow *row), void *user);
 
 /* --prepare: texts as windows of T tokens, arrays of ids in the new folder --out, for a model of so
  * many ids and that mask (-1: the tokenizer's). Rank 0 writes; or the program ends. */

@@ -1,4 +1,4 @@
-// link: pack_rows pack_lengths pack_windows format_* pack_chat pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
+// link: pack_rows pack_lengths pack_windows pack_steps format_* pack_chat pack_encoded pack_write recordfile names base json crc32c safetensors safetensors_write
 // link: sha256 tokenizer* bpe tokens wordpiece words -lcjson -lpcre2-8 -lutf8proc -lm
 /* jsonl_fuzz.c -- a line of JSON: strict check against cJSON, print and read again, one row of pack.
  *
@@ -83,7 +83,7 @@ static void one_row(Form form, unsigned how, const char *text, size_t n)
         size_t n = 0, targets = 0;
         WANT(out.row->begin == 0 && out.row->n == out.n && out.n);
         WANT(!pack_kind(&p, out.row));
-        Kept kept = pack_row(&p, out.id, out.target, out.row);
+        Kept kept = pack_row(&p, out.id, out.target, out.row, "x");
         WANT(kept.parts == (p.kind == KIND_PAIRS ? 2 : 1) && kept.parts == 1 + !!out.row->second);
         for (int i = 0; i < kept.parts; i++) {
             WANT(kept.n[i] && kept.begin[i] + kept.n[i] <= out.n);

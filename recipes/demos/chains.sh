@@ -1,0 +1,132 @@
+#!/bin/bash
+# Data for process reward models: chains of five sums, "x op y = z", each of which begins with what the last one came
+# to. In half of them a step from the second on is off by 1 to 3, and the later ones go on from that. Its label is 0,
+# and that of all behind it; the labels of noisy records are drawn instead, and a key says so, which no program reads.
+#
+#   chains.sh train N SEED [NOISY]       N records to train on; of NOISY (0.5) of them the labels are drawn. Of
+#                                        "a=0.1,b=0.5,c=0.9" as many from each domain, noisy by that share
+#   chains.sh meta N SEED                the same, all of them right
+#   chains.sh candidates N SEED [K]      N problems with K (8) solutions each, which of them are right
+#   chains.sh tokenizer DIR              DIR/tokenizer.json: 256 bytes, then <|endoftext|>, <|im_start|>, <|im_end|>,
+#                                        <extra_0>; ChatML as a conversation's format
+set -u
+
+usage() {
+    sed -n '6,13s/^# \{0,3\}//p' "$0" >&2
+    exit 2
+}
+
+# Lines of JSON; rand() of one awk is not that of another.
+chains() {              # KIND N SEED NOISY-OR-K
+    awk -v kind="$1" -v n="$2" -v x="$3" -v more="$4" '
+        function pick(m) { x = x * 16807 % 2147483647; return 1 + int(x / 2147483647 * m) }
+        # steps of a chain that begins with `value`: text[1..5], the first that is wrong in `fault` (6: none)
+        function chain(value, wrong,  s, op, y, z, all) {
+            fault = wrong ? 1 + pick(4) : 6
+            for (s = 1; s <= 5; s++) {
+                op = ops[s]
+                y = values[s]
+                z = op == "+" ? value + y : op == "-" ? value - y : value * y
+                if (s == fault) z += (pick(2) == 1 ? 1 : -1) * pick(3)
+                all = all "### Step " s ":\\n" value " " op " " y " = " z "\\n"
+                value = z
+            }
+            return all
+        }
+        # the problem: the first number, five operations
+        function draw(  s, text) {
+            start = 1 + pick(8)
+            text = start
+            for (s = 1; s <= 5; s++) {
+                ops[s] = substr("+-*", pick(3), 1)
+                values[s] = 1 + pick(8)
+                text = text " " ops[s] " " values[s]
+            }
+            return text
+        }
+        function labels(noisy,  s, list, any, bit) {
+            do {
+                list = ""
+                any = !noisy
+                for (s = 1; s <= 4; s++) {
+                    bit = noisy ? pick(2) - 1 : (s < fault)
+                    any = any || bit
+                    list = list (s > 1 ? "," : "") "{\"pi\":" bit "}"
+                }
+            } while (!any)
+            return list
+        }
+        BEGIN {
+            if (x !~ /^[0-9]+$/ || x < 1 || n !~ /^[0-9]+$/ || n < 1) exit 2
+            for (k = 0; k < 9; k++) pick(2)
+            domains = more ~ /=/ ? split(more, share, ",") : 0
+            for (k = 1; k <= domains; k++) {
+                split(share[k], pair, "=")
+                name[k] = pair[1]
+                share[k] = pair[2]
+            }
+            for (i = 1; i <= n; i++) {
+                problem = draw()
+                if (kind == "candidates") {
+                    texts = truth = ""
+                    for (k = 1; k <= more; k++) {
+                        texts = texts (k > 1 ? "," : "") "\"" chain(start, pick(2) == 1) "\""
+                        truth = truth (k > 1 ? "," : "") (fault == 6 ? "true" : "false")
+                    }
+                    printf "{\"id\":\"%d\",\"informal_prefix\":\"%s\",\"candidates\":[%s],\"true_false\":[%s]}\n", i,
+                        problem, texts, truth
+                    continue
+                }
+                k = domains ? 1 + (i - 1) % domains : 0
+                noisy = kind == "train" && pick(1000000) <= 1000000 * (domains ? share[k] : more)
+                text = chain(start, pick(2) == 1)
+                printf "{\"id\":\"%d\",\"informal_prefix\":\"%s\",\"cot_response\":\"%s\",\"cot_steps\":[%s],", i, problem,
+                    text, labels(noisy)
+                printf "\"meta_label\":%d%s%s}\n", fault == 6, domains ? ",\"domain\":\"" name[k] "\"" : "",
+                    kind == "train" ? ",\"noisy\":" (noisy ? "true" : "false") : ""
+            }
+        }' </dev/null
+}
+
+# A byte-level vocabulary without merges: each byte is the token of its own number, spelt as GPT-2 does.
+tokenizer() {           # DIR
+    mkdir -p "$1" || exit 1
+    awk '
+        function added(id, text) {
+            return "{\"id\":" id ",\"content\":\"" text "\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false," \
+                "\"normalized\":false,\"special\":true}"
+        }
+        BEGIN {
+            split("<|endoftext|> <|im_start|> <|im_end|> <extra_0>", special, " ")
+            level = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":true}"
+            printf "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\"added_tokens\":["
+            for (i = 1; i <= 4; i++) printf "%s%s", (i > 1 ? "," : ""), added(255 + i, special[i])
+            printf "],\"normalizer\":null,\"pre_tokenizer\":%s,\"post_processor\":null,\"decoder\":%s,", level, level
+            printf "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,"
+            printf "\"end_of_word_suffix\":null,\"fuse_unk\":false,\"byte_fallback\":false,\"vocab\":{"
+            for (b = 0; b < 256; b++) {
+                own = (b > 32 && b < 127) || (b > 160 && b != 173)
+                printf "%s\"\\u%04x\":%d", (b ? "," : ""), own ? b : 256 + others++, b
+            }
+            printf "},\"merges\":[]}}\n"
+        }' </dev/null >"$1/tokenizer.json" &&
+        cat >"$1/tokenizer_config.json" <<'END'
+{
+  "eos_token": "<|im_end|>",
+  "pad_token": "<|endoftext|>",
+  "tokenizer_class": "PreTrainedTokenizerFast"
+}
+END
+}
+
+case ${1:-} in
+    train) [ $# -ge 3 ] || usage
+        chains train "$2" "$3" "${4:-0.5}" || usage ;;
+    meta) [ $# = 3 ] || usage
+        chains meta "$2" "$3" 0 || usage ;;
+    candidates) [ $# -ge 3 ] || usage
+        chains candidates "$2" "$3" "${4:-8}" || usage ;;
+    tokenizer) [ $# = 2 ] || usage
+        tokenizer "$2" || exit 1 ;;
+    *) usage ;;
+esac

@@ -1,0 +1,457 @@
+/* format_steps.c -- solutions in steps: DreamPRM's rows, TRL's stepwise labels, candidates of one problem.
+ *
+ * Out:    a conversation of system, problem and the steps with a mark between them, of stepwise labels
+ *         behind each; targets are the marks. What else the row says: StepsSaid.
+ * Method: a solution that does not suit the rules is left out, with the reason; a value that is none ends
+ *         it all. */
+#define _GNU_SOURCE
+#include "runtime/pack/pack.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+#include "runtime/files/names.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_MOST = STEPS_MARKS + 1, LABELS_MOST = 1000 };
+static const char no_problem[] = "Problem";      /* in the place of a problem that is not there */
+
+typedef struct {
+    const char *at;
+    size_t n;
+} Slice;
+
+/* The steps of one solution; those beyond the most are counted only. */
+typedef struct {
+    Slice step[STEPS_MOST];
+    int n;
+    bool preamble;               /* text stands before the first */
+} Solution;
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static Slice trimmed(const char *from, const char *to)
+{
+    while (from < to && is_space(*from))
+        from++;
+    while (from < to && is_space(to[-1]))
+        to--;
+    return (Slice){from, (size_t)(to - from)};
+}
+
+static const char *skip_blanks(const char *s)
+{
+    return s + strspn(s, " \t");
+}
+
+/* A line "### Step 12: ...". */
+static bool is_header(const char *line)
+{
+    const char *s = skip_blanks(line), *digits;
+    if (strncmp(s, "###", 3))
+        return false;
+    s = skip_blanks(s + 3);
+    if (strncasecmp(s, "step", 4))
+        return false;
+    digits = skip_blanks(s + 4);
+    s = digits + strspn(digits, "0123456789");
+    return s > digits && *skip_blanks(s) == ':';
+}
+
+static void solution_add(Solution *to, Slice step)
+{
+    if (to->n < STEPS_MOST)
+        to->step[to->n] = step;
+    to->n++;
+}
+
+/* Headers go with their lines; what follows one up to the next is a step. */
+static Solution solution_read(const char *text)
+{
+    Solution s = {.n = 0};
+    const char *begin = text;
+    bool inside = false;
+    for (const char *line = text, *next; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        next += *next == '\n';
+        if (!is_header(line))
+            continue;
+        if (inside)
+            solution_add(&s, trimmed(begin, line));
+        else
+            s.preamble = trimmed(text, line).n > 0;
+        inside = true;
+        begin = next;
+    }
+    if (inside)
+        solution_add(&s, trimmed(begin, text + strlen(text)));
+    return s;
+}
+
+/* ---- what a row says ------------------------------------------------------------------------- */
+
+/* A string; NULL: there is none, or *error says what is there. */
+static const char *text_of(const cJSON *json, const char *key, char **error)
+{
+    const cJSON *v = json_get(json, key);
+    if (*error || !v || cJSON_IsNull(v))
+        return NULL;
+    if (!cJSON_IsString(v))
+        *error = format("%s: want a string", key);
+    return cJSON_GetStringValue(v);
+}
+
+/* 1 or 0, also as a truth value; -1: it is neither. */
+static int truth_of(const cJSON *v)
+{
+    return cJSON_IsTrue(v) || (cJSON_IsNumber(v) && v->valuedouble == 1)    ? 1
+         : cJSON_IsFalse(v) || (cJSON_IsNumber(v) && v->valuedouble == 0) ? 0 : -1;
+}
+
+/* Keys that a row may be without, behind the last NULL. */
+typedef const char *const Keys[6];
+static Keys of_steps = {"informal_prefix", "formal_statement", "cot_steps", "meta_label", "domain"},
+            of_stepwise = {"labels", "meta_label", "domain"},
+            of_candidates = {"informal_prefix", "formal_statement", "true_false", "domain"};
+
+/* A row without one of them, but with one that is almost the same: most likely it was meant. */
+static char *misspelt(const cJSON *json, const char *const *key)
+{
+    for (; *key; key++)
+        for (const cJSON *member = json_get(json, *key) ? NULL : json->child; member; member = member->next)
+            if (names_distance(member->string, *key) <= (strlen(*key) > 6 ? 2 : 1))
+                return format("%.60s: did you mean %s?", member->string, *key);
+    return NULL;
+}
+
+/* Adds a label; *error: it is none. */
+static void label_add(StepsSaid *to, const cJSON *v, const char *where, char **error)
+{
+    const int truth = truth_of(v);
+    const double x = truth >= 0 ? truth : cJSON_IsNumber(v) ? v->valuedouble : -1;
+    if (!(x >= 0 && x <= 1))
+        *error = format("%s: want a number from 0 to 1", where);
+    else if (to->nlabels < STEPS_MARKS)
+        to->label[to->nlabels] = (float)x;
+    to->nlabels += !*error;
+}
+
+/* The number that a key of cot_steps is; -1: it is none. */
+static long key_number(const char *key)
+{
+    const size_t n = strspn(key, "0123456789");
+    return n && n < 9 && !key[n] ? strtol(key, NULL, 10) : -1;
+}
+
+typedef struct {
+    long number;
+    const cJSON *value;
+} Step;
+
+static int by_number(const void *a, const void *b)
+{
+    const Step *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The elements of a list, or of an object by the numbers that its keys are; malloc'ed. NULL and *error: they
+ * are none. */
+static Step *steps_of(const cJSON *list, int n, char **error)
+{
+    Step *all = calloc((size_t)n + 1, sizeof *all);
+    int i = 0;
+    if (!all)
+        abort();
+    for (const cJSON *e = list->child; e && !*error; e = e->next, i++) {
+        all[i] = (Step){cJSON_IsArray(list) ? i : key_number(e->string), e};
+        if (all[i].number < 0)
+            *error = format("cot_steps: want keys that are numbers, got \"%.40s\"", e->string);
+        else if (!cJSON_IsObject(e))
+            *error = format("cot_steps[%ld]: want an object with pi", all[i].number);
+    }
+    if (!*error)
+        qsort(all, (size_t)n, sizeof *all, by_number);
+    for (i = 1; i < n && !*error; i++)
+        if (all[i].number == all[i - 1].number)
+            *error = format("cot_steps: two keys are the number %ld", all[i].number);
+    if (!*error)
+        return all;
+    free(all);
+    return NULL;
+}
+
+/* The values pi of cot_steps, up to the first step that has none. */
+static char *take_labels(const cJSON *json, StepsSaid *to)
+{
+    const cJSON *list = json_get(json, "cot_steps");
+    char *error = NULL;
+    if (!list || cJSON_IsNull(list))
+        return NULL;
+    const int n = cJSON_GetArraySize(list);
+    if ((!cJSON_IsArray(list) && !cJSON_IsObject(list)) || n > LABELS_MOST)
+        return format("cot_steps: want a list of {\"pi\": NUMBER}, or an object of them by number, at most %d",
+                      LABELS_MOST);
+    Step *step = steps_of(list, n, &error);
+    for (int i = 0; i < n && !error; i++) {
+        const cJSON *pi = json_get(step[i].value, "pi");
+        char where[40];
+        snprintf(where, sizeof where, "cot_steps[%ld].pi", step[i].number);
+        if (!pi || cJSON_IsNull(pi))
+            break;
+        label_add(to, pi, where, &error);
+    }
+    free(step);
+    return error;
+}
+
+/* domain, id, meta_label. */
+static char *take_common(const cJSON *json, const char *const *keys, StepsSaid *to)
+{
+    char *error = misspelt(json, keys);
+    const char *domain = text_of(json, "domain", &error);
+    const cJSON *id = json_get(json, "id"), *outcome = json_get(json, "meta_label");
+    to->outcome = outcome && !cJSON_IsNull(outcome) ? truth_of(outcome) : -1;
+    to->no_outcome = !outcome || cJSON_IsNull(outcome);
+    to->right = -1;
+    if (!error && to->outcome < 0 && !to->no_outcome)
+        error = format("meta_label: want 0 or 1");
+    if (!error && id && !cJSON_IsNull(id) && !cJSON_IsString(id) && !cJSON_IsNumber(id))
+        error = format("id: want a string or a number");
+    if (error)
+        return error;
+    to->domain = domain ? format("%s", domain) : NULL;
+    to->id = cJSON_IsString(id) ? format("%s", id->valuestring) : cJSON_IsNumber(id) ? cJSON_PrintUnformatted(id) : NULL;
+    return NULL;
+}
+
+/* The problem of a row of DreamPRM's. */
+static const char *problem_of(const cJSON *json, StepsSaid *to, char **error)
+{
+    const char *informal = text_of(json, "informal_prefix", error);
+    const char *formal = text_of(json, "formal_statement", error);
+    const char *problem = informal && *informal ? informal : formal && *formal ? formal : NULL;
+    to->no_problem = !problem;
+    return problem ? problem : no_problem;
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+/* The steps with a mark between them, and behind the last one. malloc'ed */
+static char *joined(const Solution *s, int marks, const char *mark)
+{
+    size_t n = 1;
+    for (int i = 0; i < s->n; i++)
+        n += s->step[i].n + strlen(mark);
+    char *text = malloc(n), *to = text;
+    if (!text)
+        abort();
+    for (int i = 0; i < s->n; i++) {
+        memcpy(to, s->step[i].at, s->step[i].n);
+        to += s->step[i].n;
+        if (i < marks)
+            to = stpcpy(to, mark);
+    }
+    *to = 0;
+    return text;
+}
+
+/* The conversation; targets become the marks of the steps. */
+static char *encode(const Rules *rules, const Tokenizer *tok, const char *problem, const char *answer,
+                    Encoded *e, RowOut *row)
+{
+    const size_t begin = e->n;
+    cJSON *user = chat_turn("user", problem), *told = *rules->steps.system ? chat_turn("system", rules->steps.system)
+                                                                          : NULL;
+    cJSON *messages = told ? chat_list(told, user) : chat_list(user, NULL),
+          *said = chat_list(chat_turn("assistant", answer), NULL);
+    row->question = told;
+    char *error = chat_encode(rules, tok, messages, said, told ? 2 : 1, e, row);
+    cJSON_Delete(messages), cJSON_Delete(said);
+    for (size_t i = begin; i < e->n; i++)
+        e->target[i] = e->target[i] && e->id[i] == rules->steps.mark_id;
+    return error;
+}
+
+/* Why a solution is left out before it is encoded: `marks` of them, with the labels of `to`. pi: 0 may
+ * stand for no label. */
+static Drop unfit(const StepsRules *rules, const Solution *s, int marks, const StepsSaid *to, bool pi)
+{
+    const int want = rules->steps ? (int)rules->steps - 1 : STEPS_MARKS,
+              labels = to->nlabels < marks ? to->nlabels : marks;
+    bool zeros = pi && labels;
+    if (marks < 1 || marks > want || (rules->steps && !rules->scored && marks != want))
+        return DROP_STEPS;
+    for (int i = 0; i < s->n; i++)
+        if (!s->step[i].n)
+            return DROP_EMPTY_STEP;
+    if (rules->scored || (!to->nlabels && rules->unlabelled))
+        return DROP_NONE;
+    if (to->nlabels < (rules->steps ? (int)rules->rewards : marks) || !labels)
+        return DROP_LABELS;
+    for (int i = 0; i < labels; i++)
+        zeros = zeros && to->label[i] == 0;
+    return zeros ? DROP_ZEROS : DROP_NONE;
+}
+
+/* One solution becomes the row. */
+static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, const Solution *s,
+                 int marks, bool pi, Encoded *e, RowOut *row)
+{
+    const size_t begin = e->n;
+    size_t found = 0, left = 0;
+    StepsSaid *to = row->steps;
+    to->preamble = s->preamble;
+    row->drop = unfit(&rules->steps, s, marks, to, pi);
+    if (row->drop)
+        return NULL;
+    if (to->nlabels > marks)
+        to->nlabels = marks;
+    char *answer = joined(s, marks, rules->steps.mark);
+    char *error = encode(rules, tok, problem, answer, e, row);
+    free(answer);
+    if (error)
+        return error;
+    const size_t most = begin + (size_t)rules->max_length;
+    to->length = e->n - begin;
+    for (size_t i = begin; i < e->n; i++)
+        found += e->target[i], left += i < most && e->target[i];
+    row->cut = e->n > most;
+    row->drop = found != (size_t)marks ? DROP_MARKS : left < found ? DROP_CUT_MARKS : DROP_NONE;
+    e->n = row->drop ? begin : row->cut ? most : e->n;
+    return NULL;
+}
+
+/* What holds for all rows; makes room for what this one says. */
+static char *start(const Rules *rules, const char *key, RowOut *row)
+{
+    row->steps = calloc(1, sizeof *row->steps);
+    if (!row->steps)
+        abort();
+    if (!rules->steps.mark)
+        return format("%s: solutions in steps are for the objective prm", key);
+    if (rules->steps.mark_id < 0)
+        return format("the tokenizer has no token %s, which the step mark is: --mark names another one, --mark-id N "
+                      "the row that a recipe adds to the model for it", rules->steps.mark);
+    if (rules->loss != LOSS_DEFAULT)
+        return format("--loss-on %s: the targets of solutions in steps are their marks", loss_name[rules->loss]);
+    return NULL;
+}
+
+void steps_said_free(StepsSaid *s)
+{
+    if (s)
+        free(s->domain), free(s->id);
+    free(s);
+}
+
+char *format_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+{
+    char *error = start(rules, "cot_response", row);
+    StepsSaid *to = row->steps;
+    error = error ? error : take_common(s->json, of_steps, to);
+    error = error ? error : take_labels(s->json, to);
+    if (error)
+        return error;
+    const char *text = sample_string(s, "cot_response", &error), *problem = problem_of(s->json, to, &error);
+    if (error)
+        return error;
+    if (to->outcome < 0)
+        to->outcome = 1;
+    const Solution all = solution_read(text);
+    return put(rules, tok, problem, &all, all.n - 1, true, e, row);
+}
+
+/* The strings of a list. */
+static char *take_steps(const cJSON *list, Solution *to)
+{
+    if (!cJSON_IsArray(list))
+        return format("completions: want a list of strings");
+    for (const cJSON *i = list->child; i; i = i->next) {
+        const char *text = cJSON_GetStringValue(i);
+        if (!text)
+            return format("completions[%d]: want a string", to->n);
+        solution_add(to, trimmed(text, text + strlen(text)));
+    }
+    return NULL;
+}
+
+char *format_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+{
+    char *error = start(rules, "completions", row);
+    StepsSaid *to = row->steps;
+    Solution all = {.n = 0};
+    error = error ? error : take_common(s->json, of_stepwise, to);
+    error = error ? error : take_steps(json_get(s->json, "completions"), &all);
+    const cJSON *labels = json_get(s->json, "labels");
+    if (cJSON_IsNull(labels))
+        labels = NULL;
+    if (!error && labels && (!cJSON_IsArray(labels) || cJSON_GetArraySize(labels) != all.n))
+        error = format("labels: want a list of %d, as many as completions", all.n);
+    for (const cJSON *i = error || !labels ? NULL : labels->child; i && !error; i = i->next) {
+        char where[32];
+        snprintf(where, sizeof where, "labels[%d]", to->nlabels);
+        label_add(to, i, where, &error);
+    }
+    const char *problem = error ? NULL : sample_string(s, "prompt", &error);
+    if (error)
+        return error;
+    bool right = true;
+    for (int i = 0; i < to->nlabels && i < STEPS_MARKS; i++)
+        right = right && to->label[i] > 0.5f;
+    if (to->outcome < 0)
+        to->outcome = right;
+    return put(rules, tok, problem, &all, all.n, false, e, row);
+}
+
+char *format_candidates(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e, RowOut *row)
+{
+    char *error = start(rules, "candidates", row);
+    StepsSaid *to = row->steps;
+    error = error ? error : take_common(s->json, of_candidates, to);
+    const char *problem = error ? NULL : problem_of(s->json, to, &error);
+    const cJSON *list = json_get(s->json, "candidates"), *right = json_get(s->json, "true_false");
+    const int n = cJSON_GetArraySize(list);
+    if (!error && (!cJSON_IsArray(list) || !n))
+        error = format("candidates: want a list of strings, not empty");
+    if (!error && right && !cJSON_IsNull(right) && (!cJSON_IsArray(right) || cJSON_GetArraySize(right) != n))
+        error = format("true_false: want a list of %d, as many as candidates", n);
+    if (error)
+        return error;
+    Rules any = *rules;
+    any.steps.unlabelled = true;         /* there are no labels */
+    const cJSON *truth = cJSON_IsArray(right) ? right->child : NULL;
+    int k = 1;
+    for (const cJSON *i = list->child; i && !error; i = i->next, k++, truth = truth ? truth->next : NULL) {
+        if (k > 1) {
+            const StepsSaid first = *e->row[e->nrows].steps;
+            row = encoded_next_row(e);
+            to = row->steps = calloc(1, sizeof *to);
+            if (!to)
+                abort();
+            to->domain = first.domain ? format("%s", first.domain) : NULL;
+            to->id = first.id ? format("%s", first.id) : NULL;
+            to->no_problem = first.no_problem;
+            to->more = true;
+        }
+        to->candidate = k;
+        to->outcome = to->right = truth ? truth_of(truth) : -1;
+        if (truth && to->right < 0)
+            error = format("true_false[%d]: want true or false", k - 1);
+        else if (!cJSON_IsString(i))
+            error = format("candidates[%d]: want a string", k - 1);
+        if (error)
+            break;
+        to->no_outcome = !truth;
+        to->outcome = to->right != 0;
+        const Solution one = solution_read(i->valuestring);
+        error = put(&any, tok, problem, &one, one.n - 1, true, e, row);
+    }
+    return error;
+}
