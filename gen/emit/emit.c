@@ -4,7 +4,7 @@
  * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph.
  * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
  *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text; with
- *         name=word when its text is, or is not, that word. */
+ *         name=word when its text is, or is not, that word; such lines stand within others, too. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 
@@ -77,7 +77,7 @@ static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n
 static char *fill_some(const char *path, Hole *holes, int n)
 {
     Str s = {0};
-    bool left_out = false;
+    int depth = 0, left_out = 0;     /* of conditions; the outermost that does not hold, 0: none */
     for (const char *line = source(path); *line;) {
         size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
         const char *mark = line + indent;
@@ -91,11 +91,14 @@ static char *fill_some(const char *path, Hole *holes, int n)
             bool holds = key == length ? *h->text != 0
                          : strlen(h->text) == length - key - 1 &&
                                !strncmp(h->text, name + key + 1, length - key - 1);
-            left_out = holds != when;
+            depth++;
+            left_out = left_out || holds == when ? left_out : depth;
             h->used = true;
-        } else if (!strncmp(mark, "//@ end", 7))
-            left_out = false;
-        else if (left_out)
+        } else if (!strncmp(mark, "//@ end", 7)) {
+            left_out = left_out == depth ? 0 : left_out;
+            if (--depth < 0)
+                bug("%s: an end of no condition", path);
+        } else if (left_out)
             ;
         else if (len > indent &&
                  (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
@@ -110,6 +113,8 @@ static char *fill_some(const char *path, Hole *holes, int n)
             fill_inline(&s, line, len, holes, n, path);
         line += len + (line[len] == '\n');
     }
+    if (depth)
+        bug("%s: %d conditions without an end", path, depth);
     return s.text;
 }
 
