@@ -120,6 +120,13 @@ bool steps_row(const Steps *s, int64_t step, int64_t micro, int64_t row, StepsRo
     return steps_row_of_step(s, step, data_sample0(s->d, step, micro) + row, to);
 }
 
+void steps_sample(const Steps *s, int64_t sample, StepsRow *to)
+{
+    DataRow row;
+    data_sample(s->d, sample, 0, &row);
+    take(s, &row, to);
+}
+
 char *steps_id(const Steps *s, int64_t sample)
 {
     int64_t n;
@@ -211,9 +218,7 @@ void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains)
     find_questions(s);
     for (int64_t i = 0; i < d->n; i++) {
         StepsRow r;
-        DataRow row;
-        data_sample(d, i, 0, &row);
-        take(s, &row, &r);
+        steps_sample(s, i, &r);
         if (labelled && !r.nlabels)
             wrong(d, i, " has no labels of its steps, which are trained on");
         if (domains && r.domain < 0)

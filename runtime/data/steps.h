@@ -49,6 +49,8 @@ void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains);
 /* As data_row(), data_row_of_step(); any thread, as they. */
 bool steps_row(const Steps *s, int64_t step, int64_t micro, int64_t row, StepsRow *to);
 bool steps_row_of_step(const Steps *s, int64_t step, int64_t place, StepsRow *to);
+/* Of a sample by its index, whatever step it is of; any thread. */
+void steps_sample(const Steps *s, int64_t sample, StepsRow *to);
 /* The name of a record: its key id, else where it stood; malloc'ed. */
 char *steps_id(const Steps *s, int64_t sample);
 void steps_close(Steps *s);

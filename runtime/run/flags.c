@@ -528,4 +528,8 @@ void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int ar
     }
     if (!*f->out)
         f->out = beside_program("run");
+#define AS(flag, other)                                                                        \
+    if (!f->given[FLAG_##flag] && flags_has(FLAG_##other) && !flags_on(f, FLAG_##flag))        \
+        f->flag = f->other;
+#include "runtime/run/flags.def"
 }

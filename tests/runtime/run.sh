@@ -113,6 +113,9 @@ accepts "seed=9223372036854775807 given" --seed 9223372036854775807
 accepts "warmup=0.1 given" --warmup 0.1
 accepts "beta2=0.1 given" --beta2 0.1
 accepts "resume=auto"
+OBJECTIVE=prm accepts "eval_data=m" --meta-data m
+OBJECTIVE=prm accepts "eval_data=e given" --meta-data m --eval-data e
+OBJECTIVE=prm accepts "meta_data=m given" --meta_json_file m
 accepts "out=$(cd "$build" && pwd -P)/run"
 refuses "--bench-steps: want an integer from 1 to" --bench-steps 0
 refuses "did you mean --lr? " --lrr 1
