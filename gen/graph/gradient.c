@@ -364,7 +364,7 @@ static void grad_margin(Build *b, const Op *fwd, int i)
 {
     (void)i;
     Ref x = fwd->in[0], w = fwd->in[1], dd = gradient_get(fwd->out[0]);
-    if (w.v->trained) {
+    if (learns(b, w)) {
         Op *op = build_op(b, OP_margin_dw);
         op_in(op, dd), op_in(op, x);
         out_gradient(b, op, w), out_gradient(b, op, fwd->in[2]);

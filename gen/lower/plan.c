@@ -46,8 +46,22 @@ static int program_uses(const Program *p, const Value *v)
     return n;
 }
 
+/* Cleared before several programs, or given to the host behind several. */
+static bool is_of_schedule(const Schedule *s, const Value *v)
+{
+    int programs = 0;
+    bool found = false;
+    for (int i = 0; i < s->nitems; i++) {
+        programs += s->item[i].program != NULL;
+        found |= s->item[i].clears == v;
+    }
+    for (int i = 0; i < s->nresults; i++)
+        found |= s->result[i] == v;
+    return found && programs > 1;
+}
+
 /* Outlives its program: weights, gradients, moments, what the host writes before a step, and what
- * several programs share. */
+ * several programs share, also where others run before or behind it. */
 static bool is_persistent(const Graph *g, const Value *v)
 {
     if (v->kind == VK_PARAM || v->kind == VK_INPUT ||
@@ -56,6 +70,8 @@ static bool is_persistent(const Graph *g, const Value *v)
     int programs = 0;
     for (int i = 0; i < g->nprograms && v->kind == VK_STATE; i++)
         programs += program_uses(g->programs[i], v) > 0;
+    for (int i = 0; i < g->nschedules && v->kind == VK_STATE && programs < 2; i++)
+        programs += is_of_schedule(g->schedules[i], v);
     return programs > 1;
 }
 

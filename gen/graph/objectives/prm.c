@@ -2,7 +2,8 @@
  * its step, records weighted by what they teach.
  *
  * In:    a model's last hidden states, (N, C) of the marks: row b * M + j is mark j of record b.
- * Out:   the schedules train and score with their programs.
+ * Out:   the schedules train and score with their programs; unless all records count 1, meta, which
+ *        updates what they count.
  * Keeps: what the host writes is listed in templates/objectives/prm.c. */
 #include "gen/graph/graph.h"
 
@@ -35,6 +36,10 @@ static void check_fields(Build *b)
     build_unused(b, F_prm_hyper, !none, unlearned);
     build_unused(b, F_prm_unroll, !none, unlearned);
     build_unused(b, F_meta_micro, !none, unlearned);
+    if (is(b, F_prm_hyper, "fd") && b->act != DT_F32)
+        err(config_loc(b->c, F_prm_hyper),
+            "prm.hyper: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products read "
+            "do not show; try prm.hyper = \"dot\", or precision = \"fp32\"");
     if (steps == 1)
         err(config_loc(b->c, F_prm_steps), "prm.steps: want 2 or more, of which all but the last have "
             "a mark, or 0 for any number from 2 to 16, got 1");
@@ -73,7 +78,6 @@ static void make_table(Build *b)
     b->loc = config_loc(b->c, F_prm_weights);
     int64_t n = config_int(b->c, F_prm_records);
     table = build_aside(b, "weights.table", dim(n, text_print("%" PRId64, n)), dim(0, ""), "ones", 0);
-    table->trained = table->decay = false;
     b->set = b->sets;
     b->loc = config_loc(b->c, F_objective);
 }
@@ -86,7 +90,7 @@ static Ref margins(Build *b, Ref x, Value *to)
     b->stage = "head";
     b->loc = config_loc(b->c, F_objective);
     bool trained = config_bool(b->c, F_prm_train_head);
-    Dim C = dim(b->C, "C"), N = dim(b->N, "N");
+    Dim C = dim(b->C, "C"), N = x.v->dim[0];
     Layer in = family_layer(b, "score.in", "score.0", C, C, false, trained);
     Layer out = family_layer(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
     Ref z = family_linear(b, in, "score.z", x), h = build_temp(b, "score.h", b->act, 2, z.v->dim);
@@ -108,7 +112,7 @@ static Ref scored(Build *b, Pass *pass, Value *to)
 /* (B) f32 */
 static Ref a_record(Build *b, const char *name)
 {
-    Dim d = dim(b->B, "B");
+    Dim d = dim_batch(b);
     return build_temp(b, name, DT_F32, 1, &d);
 }
 
@@ -174,6 +178,108 @@ static void make_micro(Build *b)
     pass_backward(b, &pass, end);
 }
 
+/* ---- the upper level: what records count, learned of the meta records ------------------------ */
+
+/* The entries' gradient: entry k counts a record less, the more its loss grows along v. */
+static void weigh(Build *b, const Slopes *slopes)
+{
+    program_further(b, "weigh", ROLE_gradients, "what records count: its gradient");
+    b->loc = config_loc(b->c, F_prm_weights);
+    b->set = meta;
+    Ref scale = loss_scale(b);
+    Op *op = build_op(b, OP_prm_weights_bwd);
+    op_in(op, slopes_of(b, slopes)), op_in(op, scale);
+    op_in(op, ref(table)), op_in(op, build_input(b, record));
+    op_out(op, ref(gradient_of(b, table)));
+    op_word(op, "activation", config_text(b->c, F_prm_activation));
+    op_int(op, "beta", 0);
+    b->set = b->sets;
+}
+
+/* Forward and backward of the meta records, in the place of the others. */
+static void judge(Build *b, Value *scale, Value *stats)
+{
+    Value *tokens = b->tokens, *rows = b->target_rows, *of = b->target_of;
+    int64_t B = b->B;
+    b->loc = config_loc(b->c, F_meta_micro);
+    b->B = config_int(b->c, F_meta_micro), b->batch = "META";
+    size_add(b, "META", b->B);
+    size_add(b, "METAN", b->B * marks);
+    b->tokens = input_new(b, "meta_tokens");
+    b->target_rows = input_new(b, "meta_rows");
+    b->target_of = input_new(b, "meta_of");
+    Value *outcomes = input_new(b, "outcomes");
+    program_further(b, "meta_micro", ROLE_gradients,
+                    "forward and backward of meta records; adds to v, in the place of the gradients");
+    Pass pass = pass_trained(b);
+    Ref d = scored(b, &pass, NULL), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
+    int end = b->p->nops;
+    b->loc = config_loc(b->c, F_prm_aggregate);
+    Ref scaled = loss_scale_of(b, scale);
+    Op *op = build_op(b, OP_prm_outcome);
+    op_in(op, d), op_in(op, build_input(b, b->target_rows)), op_in(op, build_input(b, outcomes));
+    op_in(op, scaled);
+    op_out(op, dd), op_out(op, ref(stats));
+    op_int(op, "marks", marks);
+    op_word(op, "aggregate", config_text(b->c, F_prm_aggregate));
+    gradient_set(d, dd);
+    pass_backward(b, &pass, end);
+    b->B = B, b->batch = NULL;
+    b->tokens = tokens, b->target_rows = rows, b->target_of = of;
+}
+
+/* The records' losses, unweighted, with parameters moved. */
+static void probe(Build *b, const Slopes *slopes)
+{
+    program_further(b, "probe", ROLE_forward, "losses of the records, parameters moved along v");
+    Pass pass = pass_only(b, "probe.x");
+    slopes_losses(b, slopes, losses_of(b, scored(b, &pass, NULL)));
+}
+
+/* Their backward pass, of which only products with v are left. */
+static void probe_products(Build *b, Slopes *slopes)
+{
+    program_further(b, "probe", ROLE_gradients, "how the losses of the records change along v");
+    b->slopes = slopes;
+    Pass pass = pass_trained(b);
+    Ref d = scored(b, &pass, NULL), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
+    int end = b->p->nops;
+    b->loc = config_loc(b->c, F_objective);
+    Ref scale = loss_scale(b);
+    Op *op = on_marks(b, OP_prm_loss_bwd, (Ref){0}, d);
+    op_in(op, scale);
+    op_out(op, dd);
+    gradient_set(d, dd);
+    pass_backward(b, &pass, end);
+}
+
+static void schedule_meta(Build *b)
+{
+    b->loc = config_loc(b->c, F_meta_micro);
+    Value *scale = input_new(b, "meta_scale"),
+          *stats = build_kept(b, "meta_stats", PU_activations, DT_F64, 1,
+                              dim(PRM_META_STATS, text_print("%d", PRM_META_STATS)), dim(0, ""));
+    Schedule *s = ir_schedule(b->g, "meta", "an update of what records count, by the step's records");
+    Slopes *slopes = slopes_new(b, b->sets);
+    meta->scale = b->sets[0].scale;
+    schedule_clear(s, stats);
+    judge(b, scale, stats);
+    schedule_turns(b, s);
+    slopes_direction(b, s, slopes);
+    if (is(b, F_prm_hyper, "fd")) {
+        probe(b, slopes);
+        slopes_differences(b, s, slopes);
+    } else {
+        probe_products(b, slopes);
+        schedule_turns(b, s);
+    }
+    weigh(b, slopes);
+    schedule_turns(b, s);
+    schedule_result(s, stats);
+    schedule_set(b, s, meta);
+    schedule_end(b, s);
+}
+
 static void make_score(Build *b)
 {
     b->mode = MODE_SCORE;
@@ -198,5 +304,7 @@ void prm_build(Build *b)
     build_sum(b, "stats", PRM_STATS);
     make_micro(b);
     schedule_train(b);
+    if (meta)
+        schedule_meta(b);
     make_score(b);
 }
