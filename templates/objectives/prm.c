@@ -1,57 +1,248 @@
-/* objective.c -- process reward models on the host: records whose steps have marks and labels.
+/* objective.c -- prm on the host: solutions in steps, weights of records, validation, scores.
 //@ head
  */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "objective.h"
-#include "runtime/base.h"               // die(), the world of ranks
-#include "runtime/prm.h"                // the entries of io.stats
-#include "shape.h"                      // B, T, N
-#include "step.h"                       // io, model
+#include "runtime/base.h"             // die(), the world of ranks
+#include "runtime/data/steps.h"       // records of solutions in steps
+#include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
+#include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/model/hf.h"         // folders for other programs
+#include "runtime/model/weights.h"    // how long that takes
+#include "runtime/prm.h"              // what io.stats holds, scores of solutions
+#include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/records.h"      // opens what --data names
+#include "shape.h"                    // B, T, N, V, ...
+#include "step.h"                     // io, model
 
 //@ metrics
 
+enum { MARKS = N / B };          /* of a record, at most */
+
+static const Flags *flags;
+static int32_t pad;              /* what follows a solution in its row */
+static Data *trained;            /* --data */
+static Steps train_steps, eval_steps;
+//@ if meta_tokens
+static Data meta;                /* --meta-data, shuffled */
+static Steps meta_steps;
+//@ end
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = steps_parts,
+                                .columns = steps_columns, .targets = N, .own_targets = true};
+
+/* How raw data become records; scored: their labels do not matter. */
+static StepsRules steps_rules(bool scored)
+{
+    return (StepsRules){
+        .mark = "@PRM_MARK@", .steps = @PRM_STEPS@, .rewards = @PRM_REWARDS@, .unlabelled = true,
+        .scored = scored,
+        .system = "@PRM_SYSTEM@"};
+}
+
+//@ if PRM_WEIGHTS=instance
+/* A weight a record. */
+static void check_room(void)
+{
+    if (trained->n > @PRM_RECORDS@)
+        die(EXIT_CONFIG, "--data: %lld records, and this program has @PRM_RECORDS@ weights: gen %s "
+            "prm.records=%lld", (long long)trained->n, model_words(&model, "prm.records"),
+            (long long)trained->n);
+}
+
+//@ end
+//@ if PRM_WEIGHTS=domain
+static void check_room(void)
+{
+    if (train_steps.ndomains > @PRM_DOMAINS@)
+        die(EXIT_CONFIG, "--data: %d domains, and this program has @PRM_DOMAINS@ weights: gen %s "
+            "prm.domains=%d", train_steps.ndomains, model_words(&model, "prm.domains"),
+            train_steps.ndomains);
+}
+
+//@ end
+//@ if meta_tokens
+/* Its batches are another size, its order another one. */
+static void open_meta(const Flags *f, const RecordRules *rules, const Data *train, const Data *eval)
+{
+    DataShape other = shape;
+    if (!*f->meta_data)
+        die(EXIT_CONFIG, "--meta-data: want records that say whether they are right, of which the "
+            "weights of --data's are learned; without any: gen %s prm.weights=none",
+            model_words(&model, "prm.weights"));
+    other.micro = META, other.targets = METAN;
+    /* those that are validated on are packed already */
+    char *files = strcmp(f->meta_data, f->eval_data) ? format("%s", f->meta_data)
+                                                     : data_paths(eval);
+    records_open_more(f, &model, &other, rules, "meta-data", files, train, false, &meta);
+    free(files);
+    steps_open(&meta_steps, &meta, MARKS, false, false);
+}
+
+//@ end
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    (void)train, (void)eval;
-    if (*f->data || *f->eval_data)
-        die(EXIT_CONFIG, "%s: records of steps have no reader; try --bench-steps 20 without --data",
-            *f->data ? f->data : f->eval_data);
+    const RecordRules rules = {.steps = steps_rules(false)};
+    flags = f;
+    trained = train;
+    records_open(f, &model, &shape, &rules, train, eval);
+    if (records_train(f)) {
+        steps_open(&train_steps, train, MARKS, true, !strcmp("@PRM_WEIGHTS@", "domain"));
+//@ if PRM_WEIGHTS=instance
+        check_room();
+//@ end
+//@ if PRM_WEIGHTS=domain
+        check_room();
+//@ end
+//@ if meta_tokens
+        open_meta(f, &rules, train, eval);
+//@ end
+    }
+    if (records_validate(f))
+        steps_open(&eval_steps, eval, MARKS, false, false);
+    const Data *any = records_train(f) ? train : eval;
+    pad = any->pad_id < 0 ? 0 : (int32_t)any->pad_id;
 }
 
-void objective_suit(const WeightFolders folder, const Data *own)
+/* Weights mean something only with the ids they were trained on. */
+void objective_suit(const WeightFolders folder, const Data *records)
 {
-    (void)folder, (void)own;
+    vocabulary_check(folder, WEIGHT_FOLDERS, records);
 }
 
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Of all ranks, of even and odd steps: one runs while the next is filled. */
+static int64_t tokens[2];
+
+/* Where the inputs of a micro-batch stand. */
+static Batch batch_at(int64_t micro)
+{
+    return (Batch){
+//@ batch
+    };
+}
+
+/* A batch of records: row b * MARKS + j is mark j of record b. */
+typedef struct {
+    int32_t *tokens;             /* (records, T) */
+    int32_t *rows;               /* (records * MARKS) the place of each mark; -1: none */
+    int32_t *of;                 /* (records, T) the inverse */
+} Places;
+
+static Places places_at(int64_t micro)
+{
+    const Batch to = batch_at(micro);
+    return (Places){to.tokens, to.target_rows, to.target_of};
+}
+
+/* Record b; of its marks the first `marks`. NULL: there is none. */
+static void set_record(const Places *to, int64_t b, const StepsRow *r, int marks)
+{
+    const int64_t n = r ? r->n : 0, first = b * T;
+    for (int64_t t = 0; t < T; t++) {
+        to->tokens[first + t] = t < n ? r->token[t] : pad;
+        to->of[first + t] = -1;
+    }
+    for (int j = 0; j < MARKS; j++) {
+        const bool there = r && j < marks;
+        to->rows[b * MARKS + j] = there ? (int32_t)first + r->place[j] : -1;
+        if (there)
+            to->of[first + r->place[j]] = (int32_t)b * MARKS + j;
+    }
+}
+
+typedef struct {
+    const Steps *s;
+    int64_t step, micro;
+} Fill;
+
+//@ if record
+/* The entry of a record among what weights are made of; -1: it counts 1. */
+static int32_t entry_of(const StepsRow *r, int64_t step)
+{
+    if (step < flags->cold_start)
+        return -1;
+//@ if PRM_WEIGHTS=domain
+    return r->domain;
+//@ end
+//@ unless PRM_WEIGHTS=domain
+    return (int32_t)r->sample;
+//@ end
+}
+
+//@ end
+static void fill_record(void *fill, int64_t b)
+{
+    const Fill *f = fill;
+    const Batch to = batch_at(f->micro);
+    const Places places = places_at(f->micro);
+    StepsRow r;
+    bool there = steps_row(f->s, f->step, f->micro, b, &r);
+    set_record(&places, b, there ? &r : NULL, there ? r.nlabels : 0);
+    for (int j = 0; j < MARKS; j++)
+        to.rewards[b * MARKS + j] = there && j < r.nlabels ? r.label[j] : 0;
+//@ if record
+    to.record[b] = there ? entry_of(&r, f->step) : -1;
+//@ end
+}
+
+/* Of a step the part that it is trained on. */
 void objective_fill(Data *d, int64_t step)
 {
-    (void)d, (void)step;
-    objective_fill_any();
+    tokens[step % 2] = data_tokens(d, step);
+    *io.scale = (float)(1.0 / (double)d->G);
+    data_order(d, step);
+    for (int64_t micro = 0; micro < model.accum; micro++) {
+        workers_run(B, fill_record, &(Fill){&train_steps, step, micro});
+//@ if noise
+        data_noise(io.noise[micro], (uint64_t)flags->seed, step, data_sample0(d, step, micro));
+//@ end
+    }
+//@ if domains
+    *io.domains = train_steps.ndomains;
+//@ end
 }
 
-/* Records of T tokens with all their marks at the end. */
+/* Whole rows, as many marks as there may be, evenly spread. */
 void objective_fill_any(void)
 {
+    tokens[0] = objective_work();
+    *io.scale = (float)(1.0 / (double)(B * model.accum * model.ranks));
     for (int64_t micro = 0; micro < model.accum; micro++) {
-        memset(io.target_of[micro], -1, sizeof *io.target_of[micro] * B * T);
-        for (int64_t i = 0; i < B * T; i++)
-            io.tokens[micro][i] = (int32_t)(i % 256);
-        for (int64_t i = 0; i < N; i++) {
-            const int64_t marks = N / B, at = (i / marks + 1) * T - marks + i % marks;
-            io.target_rows[micro][i] = (int32_t)at;
-            io.target_of[micro][at] = (int32_t)i;
-            io.rewards[micro][i] = (float)(i % 2);
-        }
+        const Batch to = batch_at(micro);
+        const Places places = places_at(micro);
+        for (int64_t b = 0; b < B; b++) {
+            int32_t token[T];
+            StepsRow r = {.token = token, .n = T, .nmarks = MARKS};
+            for (int64_t t = 0; t < T; t++)
+                token[t] = (int32_t)((uint64_t)(b * T + t) * 2654435761u % (uint64_t)V);
+            for (int j = 0; j < MARKS; j++) {
+                r.place[j] = (int32_t)((j + 1) * T / MARKS - 1);
+                to.rewards[b * MARKS + j] = 0.5f;
+            }
+            set_record(&places, b, &r, MARKS);
 //@ if record
-        for (int64_t i = 0; i < B; i++)
-            io.record[micro][i] = -1;
+            to.record[b] = -1;
 //@ end
+        }
 //@ if noise
         data_noise(io.noise[micro], 0, 0, micro * B);
 //@ end
     }
-    *io.scale = (float)(1.0 / (double)(B * model.accum * model.ranks));
+//@ if domains
+    *io.domains = 1;
+//@ end
 }
 
 int64_t objective_work(void)
@@ -61,16 +252,733 @@ int64_t objective_work(void)
 
 void objective_step(int64_t step, double *sum)
 {
-    (void)step;
+    memset(sum, 0, STEP_METRICS * sizeof *sum);
     sum[STEP_loss] = *io.loss;
+    sum[STEP_inner_loss] = io.stats[PRM_LOSS];
+    sum[STEP_step_accuracy] = io.stats[PRM_RIGHT];
     sum[STEP_samples] = io.stats[PRM_RECORDS];
-    sum[STEP_tokens] = (double)(B * T * model.accum);
+    sum[STEP_marks] = io.stats[PRM_MARKS];
+    sum[STEP_tokens] = world.rank == 0 ? (double)tokens[step % 2] : 0;
 }
+
+/* ---- rows for people ------------------------------------------------------------------------- */
+
+/* Its targets are the marks that have a label. */
+static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
+{
+    static int32_t token[T];
+    static uint8_t target[T];
+    StepsRow r;
+    (void)d;
+    if (b >= B || !steps_row(&train_steps, step, micro, b, &r))
+        return false;
+    int n = snprintf(to->about, sizeof to->about, "sample %lld, labels", (long long)r.sample);
+    for (int j = 0; j < r.nlabels && n < (int)sizeof to->about - 10; j++)
+        n += snprintf(to->about + n, sizeof to->about - (size_t)n, " %.3g", r.label[j]);
+    memset(target, 0, sizeof target);
+    for (int j = 0; j < r.nlabels; j++)
+        target[r.place[j]] = 1;
+    memcpy(token, r.token, sizeof *token * (size_t)r.n);
+    to->n = r.n, to->padding = T - r.n;
+    to->token = to->label = token, to->target = target;
+    return true;
+}
+
+/* ---- scores of solutions --------------------------------------------------------------------- */
+
+static double score_of(const float *margin, const int32_t *rows)
+{
+    static const char *const word[] = {
+        [PRM_LOG_SUM] = "log_sum", [PRM_LOG_MEAN] = "log_mean", [PRM_MEAN] = "mean",
+        [PRM_MIN] = "min", [PRM_MAX] = "max"};
+    int kind = 0;
+    while (strcmp(word[kind], "@PRM_AGGREGATE@"))
+        kind++;
+    return prm_aggregate(kind, margin, rows, MARKS);
+}
+
+static void fill_solution(void *fill, int64_t b)
+{
+    const Fill *f = fill;
+    const Places places = places_at(0);
+    StepsRow r;
+    bool there = steps_row(f->s, f->step, 0, b, &r);
+    set_record(&places, b, there ? &r : NULL, there ? r.nmarks : 0);
+}
+
+/* io.margins of a batch of this rank. */
+static void score_batch(const Steps *s, int64_t batch)
+{
+    data_order(s->d, batch);
+    workers_run(B, fill_solution, &(Fill){s, batch, 0});
+    step_score();
+    step_wait();
+    comm_advance();
+}
+
+/* Solution b of the batch that was scored last, of this rank. */
+typedef struct {
+    StepsRow of;
+    const float *margin;         /* of each mark */
+    double score;                /* of the whole */
+} Scored;
+
+static bool scored(const Steps *s, int64_t batch, int64_t b, Scored *to)
+{
+    if (!steps_row(s, batch, 0, b, &to->of))
+        return false;
+    to->margin = io.margins + b * MARKS;
+    to->score = score_of(to->margin, batch_at(0).target_rows + b * MARKS);
+    return true;
+}
+
+/* Margins and score of each solution, MARKS + 1 numbers, in the order of the files; malloc'ed.
+ * Every rank has all. */
+static double *score_all(const Steps *s)
+{
+    enum { WIDTH = MARKS + 1, PIECE = COMM_DOUBLES };
+    const int64_t n = s->d->n, all = n * WIDTH;
+    double *to = calloc((size_t)all, sizeof *to);
+    Scored one;
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for the scores of %lld solutions", (long long)n);
+    for (int64_t batch = 0; batch < data_steps_per_epoch(s->d); batch++) {
+        score_batch(s, batch);
+        for (int64_t b = 0; b < B; b++)
+            if (scored(s, batch, b, &one)) {
+                double *own = to + one.of.sample * WIDTH;
+                own[MARKS] = one.score;
+                for (int j = 0; j < one.of.nmarks; j++)
+                    own[j] = one.margin[j];
+            }
+    }
+    for (int64_t i = 0; i < all; i += PIECE)
+        comm_allreduce_double(to + i, (int)(all - i < PIECE ? all - i : PIECE));
+    return to;
+}
+
+/* ---- weights of records ---------------------------------------------------------------------- */
+
+//@ if record
+/* What each training record counts. */
+typedef struct {
+//@ unless PRM_WEIGHTS=net
+    float *raw;                  /* (n) what it is made of */
+//@ end
+    float *weight;               /* (n) */
+    int64_t n;                   /* 0: not known */
+} Weights;
+
+static Weights weights;
+
+static float *floats(int64_t n)
+{
+    float *to = malloc(sizeof *to * (size_t)n);
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for %lld weights", (long long)n);
+    return to;
+}
+
+/* What was learned under a name in checkpoints, malloc'ed. */
+static float *read_learned(const char *named)
+{
+    const Tensor *t = model_find(&model, named);
+    float *to = floats(model_elements(t));
+    model_get(t, t->weight, t->type, 0, model_elements(t), to);
+    return to;
+}
+
+//@ if PRM_WEIGHTS=instance
+static void find_weights(const float *table)
+{
+    static const char *const word[] = {[PRM_LEAKY] = "leaky", [PRM_RELU] = "relu",
+                                       [PRM_NONE] = "none", [PRM_CLIP] = "clip"};
+    int kind = 0;
+    while (strcmp(word[kind], "@PRM_ACTIVATION@"))
+        kind++;
+    for (int64_t i = 0; i < weights.n; i++) {
+        weights.raw[i] = table[i];
+        weights.weight[i] = (float)prm_activation(kind, table[i]);
+    }
+}
+
+//@ end
+//@ if PRM_WEIGHTS=domain
+static void find_weights(const float *table)
+{
+    const int n = train_steps.ndomains;
+    const double total = prm_domains_total(table, n);
+    for (int64_t i = 0; i < weights.n; i++) {
+        StepsRow r;
+        steps_sample(&train_steps, i, &r);
+        weights.raw[i] = table[r.domain];
+        weights.weight[i] = (float)prm_domain_weight(table[r.domain], total, n);
+    }
+}
+
+//@ end
+//@ unless PRM_WEIGHTS=net
+static void read_weights(void)
+{
+    if (!weights.n)
+        weights = (Weights){floats(trained->n), floats(trained->n), trained->n};
+    float *table = read_learned("weights.table");
+    find_weights(table);
+    free(table);
+}
+
+//@ end
+//@ if PRM_WEIGHTS=net
+/* Scores all training records. */
+static void read_weights(void)
+{
+    static Data all;
+    static Steps steps;
+    if (!weights.n) {
+        weights = (Weights){floats(trained->n), trained->n};
+        data_view(&all, trained, 0, trained->n, &model, &shape);
+        steps_open(&steps, &all, MARKS, false, false);
+    }
+    float *w1 = read_learned("weights.net.0.weight"), *b1 = read_learned("weights.net.0.bias"),
+          *w2 = read_learned("weights.net.2.weight"), *b2 = read_learned("weights.net.2.bias");
+    const PrmNet net = {w1, b1, w2, b2};
+    double *margins = score_all(&steps);
+    for (int64_t i = 0; i < weights.n; i++) {
+        StepsRow r;
+        float d[MARKS];
+        int32_t row[MARKS];
+        steps_sample(&steps, i, &r);
+        for (int j = 0; j < MARKS; j++) {
+            d[j] = (float)margins[i * (MARKS + 1) + j];
+            row[j] = j < r.nlabels ? j : -1;
+        }
+        weights.weight[i] = (float)prm_net_weight(&net, d, row, MARKS);
+    }
+    free(w1), free(b1), free(w2), free(b2), free(margins);
+}
+
+//@ end
+//@ end
+//@ if meta_tokens
+//@ unless PRM_WEIGHTS=net
+/* Of all training records. */
+static void tell_weights(double *sum)
+{
+    const double n = (double)weights.n;
+    double mean = 0, square = 0, least = INFINITY, most = -INFINITY;
+    for (int64_t i = 0; i < weights.n; i++) {
+        const double w = weights.weight[i];
+        mean += w / n;
+        least = w < least ? w : least;
+        most = w > most ? w : most;
+    }
+    for (int64_t i = 0; i < weights.n; i++)
+        square += (weights.weight[i] - mean) * (weights.weight[i] - mean) / n;
+    sum[STEP_instance_weight_mean] = mean;
+    sum[STEP_instance_weight_std] = sqrt(square);
+    sum[STEP_instance_weight_min] = least;
+    sum[STEP_instance_weight_max] = most;
+    sum[STEP_weighted] = 1;
+}
+
+//@ end
+/* Updates of the weights in the first `steps` steps. */
+static int64_t turns(int64_t steps)
+{
+    return steps > flags->cold_start ? (steps - flags->cold_start) / @PRM_UNROLL@ : 0;
+}
+
+static void fill_meta_record(void *fill, int64_t b)
+{
+    const Fill *f = fill;
+    const Batch to = batch_at(f->micro);
+    const Places places = {to.meta_tokens, to.meta_rows, to.meta_of};
+    StepsRow r;
+    bool there = steps_row(f->s, f->step, f->micro, b, &r);
+    set_record(&places, b, there ? &r : NULL, there ? r.nmarks : 0);
+    to.outcomes[b] = there ? r.outcome : 0;
+}
+
+/* The meta records of an update of the weights. */
+static void fill_meta(int64_t turn)
+{
+    *io.meta_scale = (float)(1.0 / (double)meta.G);
+    data_order(&meta, turn);
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        workers_run(META, fill_meta_record, &(Fill){&meta_steps, turn, micro});
+}
+
+/* An update of the weights, by the records of this step and the next meta records. */
+static void update_weights(int64_t step, int64_t turn, int64_t of, double *sum)
+{
+    double all[PRM_META_STATS];
+    objective_fill(trained, step);
+    fill_meta(turn);
+    set_begin(SET_meta, turn, of);
+    step_meta();
+    step_wait();
+    memcpy(all, io.meta_stats, sizeof all);
+    comm_allreduce_double(all, PRM_META_STATS);
+    sum[STEP_meta_loss] = all[PRM_META_LOSS];
+    sum[STEP_avg_aggregate_score] = all[PRM_META_SCORE];
+    sum[STEP_meta_right] = all[PRM_META_RIGHT];
+    sum[STEP_outcomes] = all[PRM_META_RECORDS];
+}
+
+static bool updated(int64_t step, int64_t total, double *sum)
+{
+    const bool due = turns(step + 1) > turns(step);
+    if (due)
+        update_weights(step, turns(step), turns(total), sum);
+//@ unless PRM_WEIGHTS=net
+    if (due || !weights.n)
+        read_weights();
+    tell_weights(sum);
+//@ end
+    return due;
+}
+
+//@ end
+/* ---- validation ------------------------------------------------------------------------------ */
 
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
-    (void)d, (void)batches;
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    for (int64_t batch = 0; batch < batches; batch++) {
+        Scored one;
+        score_batch(&eval_steps, batch);
+        for (int64_t b = 0; b < B; b++) {
+            if (!scored(&eval_steps, batch, b, &one))
+                continue;
+            const double off = one.score - one.of.outcome;
+            sum[EVAL_loss] += off * off;
+            sum[EVAL_avg_aggregate_score] += one.score;
+            sum[EVAL_accuracy] += (one.score > 0.5) == (one.of.outcome > 0.5);
+            sum[EVAL_samples]++;
+            for (int j = 0; j < one.of.nlabels; j++)
+                sum[EVAL_step_accuracy] += (one.margin[j] > 0) == (one.of.label[j] > 0.5f);
+            sum[EVAL_marks] += one.of.nlabels;
+        }
+        sum[EVAL_tokens] += world.rank == 0 ? (double)data_tokens(d, batch) : 0;
+    }
 }
 
-const ObjectiveHooks objective_hooks = {0};
+/* ---- uses of finished weights ---------------------------------------------------------------- */
+
+static const char checkpoints[] = "checkpoints";
+
+/* What transformers or PEFT load, at the end of a run; malloc'ed. */
+static char *final_folder(const Flags *f)
+{
+    return format("%s/%s/%s", f->out, checkpoints,
+                  model.adapter_json ? "lora_adapters" : "final_model");
+}
+
+/* The tokenizer of the weights, or the one that is named; malloc'ed. */
+static char *tokenizer_of(const Flags *f, const char *flag, const WeightFolders folder)
+{
+    char *final = final_folder(f);
+    const char *named = records_tokenizer(f), *all[WEIGHT_FOLDERS + 1];
+    memcpy(all, folder, sizeof(WeightFolders));
+    all[WEIGHT_FOLDERS] = final;
+    char *path = *named ? format("%s", named) : vocabulary_own(all, WEIGHT_FOLDERS + 1);
+    Tokenizer *t = vocabulary_load(flag, path ? path : "", folder, WEIGHT_FOLDERS, V);
+    pad = tokenizer_pad(t) < 0 ? 0 : tokenizer_pad(t);
+    tokenizer_free(t);
+    free(final);
+    return path;
+}
+
+/* Solutions as they are read, in row 0 ... of a batch. */
+typedef struct {
+    int64_t n;
+    struct {
+        char *name;
+        const char *dropped;     /* why it is left out; NULL: it is not */
+        int marks;
+    } row[B];
+} Asked;
+
+/* A line of JSON each. */
+static void answer(Asked *a)
+{
+    const Places places = places_at(0);
+    for (int64_t b = a->n; b < B; b++)
+        set_record(&places, b, NULL, 0);
+    step_score();
+    step_wait();
+    for (int64_t b = 0; b < a->n; b++) {
+        const float *margin = io.margins + b * MARKS;
+        cJSON *line = cJSON_CreateObject();
+        cJSON_AddStringToObject(line, "id", a->row[b].name);
+        if (a->row[b].dropped) {
+            cJSON_AddStringToObject(line, "left_out", a->row[b].dropped);
+        } else {
+            json_add_float(line, "score", score_of(margin, places.rows + b * MARKS));
+            cJSON *steps = cJSON_AddArrayToObject(line, "steps");
+            for (int j = 0; j < a->row[b].marks; j++)
+                cJSON_AddItemToArray(steps, cJSON_CreateNumber(prm_logistic(margin[j])));
+        }
+        char *text = cJSON_PrintUnformatted(line);
+        puts(text);
+        free(text), free(a->row[b].name);
+        cJSON_Delete(line);
+    }
+    fflush(stdout);
+    a->n = 0;
+}
+
+/* The next solution; NULL: there is none for now. */
+static void ask(void *user, const PackedRow *p)
+{
+    Asked *a = user;
+    const Places places = places_at(0);
+    if (p) {
+        StepsRow r = {.token = p->id, .n = (int64_t)p->n};
+        for (int64_t t = 0; t < r.n && r.nmarks < MARKS; t++)
+            if (p->target[t])
+                r.place[r.nmarks++] = (int32_t)t;
+        set_record(&places, a->n, &r, r.nmarks);
+        a->row[a->n].name = format("%s", p->name ? p->name : "");
+        a->row[a->n].dropped = p->row->drop ? drop_why[p->row->drop] : NULL;
+        a->row[a->n++].marks = r.nmarks;
+    }
+    if (p ? a->n == B : a->n > 0)
+        answer(a);
+}
+
+/* --score FILE */
+static int score(const Flags *f, const WeightFolders folder)
+{
+    enum { SECONDS = 7 * 24 * 3600 };    /* that other ranks may wait */
+    const RecordRules rules = {.steps = steps_rules(true)};
+    char *tokenizer = tokenizer_of(f, "--score", folder);
+    Asked asked = {0};
+    comm_expect(SECONDS);
+    if (world.rank == 0)
+        records_each(f, &model, &shape, &rules, "score", f->score, tokenizer, ask, &asked);
+    comm_barrier();
+    comm_expect(0);
+    free(tokenizer);
+    return EXIT_OK;
+}
+
+/* Solutions in a file that a flag names, several to a question. */
+static void open_candidates(Steps *s, Data *d, const Flags *f, const WeightFolders folder)
+{
+    Flags of = *f;
+    DataShape other = shape;
+    const RecordRules rules = {.format = "candidates", .steps = steps_rules(true),
+                               .asked = "best-of-n"};
+    char *tokenizer = tokenizer_of(f, "--best-of-n", folder);
+    other.kind = "candidates", other.columns = candidates_columns;
+    of.data = "", of.eval_data = f->best_of_n, of.tokenizer = tokenizer;
+    records_open(&of, &model, &other, &rules, NULL, d);
+    objective_suit(folder, d);
+    steps_open(s, d, MARKS, false, false);
+    free(tokenizer);
+}
+
+/* Of the first `most` candidates to each question. */
+typedef struct {
+    int64_t questions;           /* that have a candidate */
+    double chosen, mean, best;   /* right ones: of those chosen by score, of any, of the best */
+} Choice;
+
+typedef struct {
+    int64_t n;                   /* candidates so far */
+    double score, right;         /* of the chosen one */
+    double sum;                  /* right ones */
+} Question;
+
+static Choice choose(const Steps *s, const double *all, int64_t most)
+{
+    Question *q = calloc((size_t)s->questions, sizeof *q);
+    Choice c = {0};
+    if (!q)
+        die(EXIT_INTERNAL, "out of memory for %lld questions", (long long)s->questions);
+    for (int64_t i = 0; i < s->d->n; i++) {
+        StepsRow r;
+        steps_sample(s, i, &r);
+        Question *of = &q[r.question];
+        const double own = all[i * (MARKS + 1) + MARKS];
+        if (of->n == most)
+            continue;
+        if (!of->n++ || own >= of->score)
+            of->score = own, of->right = r.right;
+        of->sum += r.right;
+    }
+    for (int64_t i = 0; i < s->questions; i++)
+        if (q[i].n) {
+            c.questions++;
+            c.chosen += q[i].right;
+            c.mean += q[i].sum / (double)q[i].n;
+            c.best += q[i].sum > 0;
+        }
+    free(q);
+    return c;
+}
+
+static void check_candidates(const Steps *s)
+{
+    for (int64_t i = 0; i < s->d->n; i++) {
+        StepsRow r;
+        steps_sample(s, i, &r);
+        if (r.right < 0) {
+            char *id = steps_id(s, i);
+            die(EXIT_DATA, "--best-of-n: candidate %s: want true_false, that says which are right; "
+                "--score FILE scores them without", id);
+        }
+    }
+}
+
+/* --best-of-n FILE: how often the solution with the highest score is right, of 1, 2, 4 ...
+ * candidates and of all. */
+static int best_of_n(const Flags *f, const WeightFolders folder)
+{
+    Data d;
+    Steps s;
+    open_candidates(&s, &d, f, folder);
+    check_candidates(&s);
+    double *all = score_all(&s);
+    Choice last = choose(&s, all, INT64_MAX);
+    if (last.questions < s.questions)
+        note("%lld of %lld questions have no candidate that can be scored and are left out",
+             (long long)(s.questions - last.questions), (long long)s.questions);
+    int64_t most = 0, *count = calloc((size_t)s.questions, sizeof *count);
+    if (!count)
+        die(EXIT_INTERNAL, "out of memory for %lld questions", (long long)s.questions);
+    for (int64_t i = 0; i < d.n; i++) {
+        StepsRow r;
+        steps_sample(&s, i, &r);
+        count[r.question]++;
+        most = count[r.question] > most ? count[r.question] : most;
+    }
+    for (int64_t n = 1; world.rank == 0; n *= 2) {
+        const Choice c = choose(&s, all, n < most ? n : most);
+        const double q = (double)c.questions;
+        cJSON *line = cJSON_CreateObject();
+        cJSON_AddNumberToObject(line, "n", (double)(n < most ? n : most));
+        json_add_float(line, "accuracy", c.chosen / q);
+        json_add_float(line, "mean", c.mean / q);
+        json_add_float(line, "best", c.best / q);
+        cJSON_AddNumberToObject(line, "questions", q);
+        char *text = cJSON_PrintUnformatted(line);
+        puts(text);
+        free(text);
+        cJSON_Delete(line);
+        if (n >= most)
+            break;
+    }
+    free(count), free(all);
+    return EXIT_OK;
+}
+
+/* ---- files of its own ------------------------------------------------------------------------ */
+
+/* Every checkpoint. */
+static char *name(const Course *course, int64_t step, bool best)
+{
+    (void)course, (void)best;
+    return format("%s/checkpoint_step_%lld", checkpoints, (long long)step);
+}
+
+/* Names of checkpoints that are gone go, too. */
+static char *named(const Flags *f, const char *path, const Course *course)
+{
+    char *in = folder_join(f->out, checkpoints), *error = NULL;
+    struct dirent **entry;
+    (void)path, (void)course;
+    int n = scandir(in, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        static const char prefix[] = "checkpoint_step_";
+        const char *leaf = entry[i]->d_name;
+        char *end = NULL;
+        const long long step = strncmp(leaf, prefix, strlen(prefix)) ? -1
+                             : strtoll(leaf + strlen(prefix), &end, 10);
+        char *own = folder_join(in, leaf), *of = format("%s/checkpoint-%lld", f->out, step);
+        if (step >= 0 && !*end && !folder_exists(of) && !error)
+            error = folder_remove(own);
+        free(own), free(of), free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+    free(in);
+    return error;
+}
+
+//@ if record
+static const char weights_file[] = "instance_weights.json";
+static const char suspects_file[] = "suspicious_records.jsonl";
+enum { SUSPECTS = 100 };
+
+/* {"id", "raw", "weight"} of a record */
+static void write_weight(FILE *to, int64_t i)
+{
+    char *id = steps_id(&train_steps, i), weight[64], raw[64] = "null";
+    cJSON *quoted = cJSON_CreateString(id);
+    char *text = cJSON_PrintUnformatted(quoted);
+//@ unless PRM_WEIGHTS=net
+    json_float_text(weights.raw[i], raw);
+//@ end
+    json_float_text(weights.weight[i], weight);
+    fprintf(to, "{\"id\": %s, \"raw\": %s, \"weight\": %s}", text, raw, weight);
+    free(text), free(id);
+    cJSON_Delete(quoted);
+}
+
+static int by_weight(const void *a, const void *b)
+{
+    const int64_t i = *(const int64_t *)a, k = *(const int64_t *)b;
+    const float x = weights.weight[i], y = weights.weight[k];
+    return x != y ? (x > y) - (x < y) : (i > k) - (i < k);
+}
+
+/* Training records, those of the least weight first; malloc'ed. */
+static int64_t *order_by_weight(void)
+{
+    int64_t *order = malloc(sizeof *order * (size_t)weights.n);
+    if (!order)
+        die(EXIT_INTERNAL, "out of memory for %lld weights", (long long)weights.n);
+    for (int64_t i = 0; i < weights.n; i++)
+        order[i] = i;
+    qsort(order, (size_t)weights.n, sizeof *order, by_weight);
+    return order;
+}
+
+/* What write(to) makes, in OUT. */
+static char *write_text(const char *leaf, void (*write)(FILE *to))
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = open_memstream(&text, &bytes);
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for %s", leaf);
+    write(to);
+    if (fclose(to))
+        die(EXIT_INTERNAL, "out of memory for %s", leaf);
+    char *error = folder_replace_text(flags->out, leaf, text);
+    free(text);
+    return error;
+}
+
+static void write_all(FILE *to)
+{
+    for (int64_t i = 0; i < weights.n; i++) {
+        fputs(i ? ",\n " : "[", to);
+        write_weight(to, i);
+    }
+    fputs("]\n", to);
+}
+
+static void write_suspects(FILE *to)
+{
+    int64_t *order = order_by_weight();
+    for (int64_t i = 0; i < weights.n && i < SUSPECTS; i++) {
+        write_weight(to, order[i]);
+        fputc('\n', to);
+    }
+    free(order);
+}
+
+static char *write_weights(void)
+{
+    read_weights();
+    if (world.rank != 0)
+        return NULL;
+    char *error = write_text(weights_file, write_all);
+    return error ? error : write_text(suspects_file, write_suspects);
+}
+
+//@ unless PRM_WEIGHTS=net
+static char *write_own(const Flags *f, const WeightFolders folder, const Course *course)
+{
+    (void)f, (void)folder, (void)course;
+    return write_weights();
+}
+
+//@ end
+
+static void say_suspects(void)
+{
+    enum { SAID = 5 };
+    int64_t *order = order_by_weight();
+    const float least = weights.weight[order[0]], most = weights.weight[order[weights.n - 1]];
+    for (int64_t i = 0; i < weights.n && i < SAID && least < most; i++) {
+        char *id = steps_id(&train_steps, order[i]);
+        note("%s %s, weight %.4f", i ? "                   " : "most suspicious are", id,
+             weights.weight[order[i]]);
+        free(id);
+    }
+    free(order);
+}
+
+//@ end
+/* The tokenizer of the records, where the folder has none. */
+static char *add_tokenizer(const Flags *f, const WeightFolders folder, const char *path)
+{
+    const char *all[WEIGHT_FOLDERS + 1];
+    char *has = folder_join(path, "tokenizer.json"), *file = NULL, *error = NULL;
+    memcpy(all, folder, sizeof(WeightFolders));
+    all[WEIGHT_FOLDERS] = trained->folder;
+    if (!file_named(has))
+        file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1);
+    char *slash = file ? strrchr(file, '/') : NULL;
+    if (slash && !strcmp(slash, "/tokenizer.json")) {
+        *slash = '\0';
+        error = folder_copy_extras(*file ? file : "/", path, NULL);
+    }
+    free(has), free(file);
+    return error;
+}
+
+static void write_model(const Flags *f, const WeightFolders folder)
+{
+    char *path = final_folder(f), *error = folder_make_parents(path);
+    if (error)
+        die(EXIT_IO, "%s", error);
+    if (model.adapter_json)
+        hf_save_adapter(&model, path, folder[2]);
+    else
+        hf_save(&model, path, folder[2]);
+    if ((error = add_tokenizer(f, folder, path)))
+        die(EXIT_IO, "%s", error);
+    note("wrote %s", path);
+    free(path);
+}
+
+static void finished(const Flags *f, const WeightFolders folder)
+{
+//@ if PRM_WEIGHTS=net
+    char *error = write_weights();
+    if (error)
+        die(EXIT_IO, "%s", error);
+//@ end
+//@ if record
+    say_suspects();
+//@ end
+    comm_expect(weights_seconds(&model));
+    if (world.rank == 0)
+        write_model(f, folder);
+    comm_barrier();
+    comm_expect(0);
+}
+
+static const ObjectiveUse uses[] = {{FLAG_score, score}, {FLAG_best_of_n, best_of_n}, {0, NULL}};
+static const char *const files[] = {
+    checkpoints,
+//@ if record
+    weights_file, suspects_file,
+//@ end
+    NULL};
+const ObjectiveHooks objective_hooks = {
+    .use = uses, .show = show,
+//@ if meta_tokens
+    .updated = updated,
+//@ end
+//@ if record
+//@ unless PRM_WEIGHTS=net
+    .write = write_own,
+//@ end
+//@ end
+    .name = name, .named = named, .files = files, .finished = finished};
