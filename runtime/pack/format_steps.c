@@ -271,7 +271,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const char *proble
                                                                           : NULL;
     cJSON *messages = told ? chat_list(told, user) : chat_list(user, NULL),
           *said = chat_list(chat_turn("assistant", answer), NULL);
-    row->question = told;
+    row->question = true;        /* --system has been heeded */
     char *error = chat_encode(rules, tok, messages, said, told ? 2 : 1, e, row);
     cJSON_Delete(messages), cJSON_Delete(said);
     for (size_t i = begin; i < e->n; i++)

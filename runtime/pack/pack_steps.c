@@ -84,7 +84,6 @@ void steps_count(Pack *p, const RowOut *row)
 {
     const StepsSaid *r = row->steps;
     p->steps.questions += !r->more;
-    p->steps.no_problem += r->no_problem && !r->more;
     if (r->length)
         lengths_add(&p->length[0], r->length);
 }
@@ -124,6 +123,7 @@ void steps_put(Pack *p, const RowOut *row, const char *file)
     free(id);
     s->unlabelled += !r->nlabels;
     s->no_outcome += r->no_outcome;
+    s->no_problem += r->no_problem;
     s->preamble += r->preamble;
     s->right += r->right == 1;
 }

@@ -834,6 +834,28 @@ static void check_records(void)
     recordfile_close(&f);
 }
 
+/* What a document has in the columns beside its parts and their masks. */
+static void dump_beside(const TokenFile *f, int64_t doc)
+{
+    for (int i = 0; i < f->records.ncolumns; i++) {
+        const Column *c = &f->records.column[i];
+        bool part = false;
+        int64_t n;
+        for (int k = 0; k < f->nparts; k++)
+            part = part || c->offsets == f->part[k].doc;
+        if (part)
+            continue;
+        const void *at = recordfile_at(&f->records, c, doc, &n);
+        printf(" %s", c->name);
+        for (int64_t k = 0; k < n && c->dtype == ST_F32; k++)
+            printf(" %g", (double)((const float *)at)[k]);
+        for (int64_t k = 0; k < n && c->dtype == ST_I32; k++)
+            printf(" %d", ((const int32_t *)at)[k]);
+        if (c->dtype == ST_U8)
+            printf(" %.*s", (int)n, (const char *)at);
+    }
+}
+
 static int dump(const char *path)
 {
     TokenFile f;
@@ -849,7 +871,10 @@ static int dump(const char *path)
         if (f.nparts > 1)
             printf("%s ", p->name);
         for (int64_t i = begin; i < end; i++)
-            printf("%d%s%s", p->tokens[i], !p->mask || p->mask[i] ? "*" : "", i + 1 < end ? " " : "\n");
+            printf("%d%s%s", p->tokens[i], !p->mask || p->mask[i] ? "*" : "", i + 1 < end ? " " : "");
+        if (k % f.nparts == f.nparts - 1)
+            dump_beside(&f, k / f.nparts);
+        printf("\n");
     }
     tokenfile_close(&f);
     return 0;

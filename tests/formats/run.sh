@@ -38,6 +38,8 @@ for expected in tests/formats/rows/*.expected; do
         talks) options="--max-length 100 --system Be_brief." ;;
         chat | list) options="--max-length 100" ;;
         assistant) options="--max-length 100 --loss-on assistant" ;;
+        steps | candidates) options="--max-length 100 --system Judge. --mark <|endoftext|>" ;;
+        unlabelled) options="--max-length 100 --system Judge. --mark <|endoftext|> --unlabelled" ;;
     esac
     if $pack -o $scratch/rows.st --tokenizer $(tokenizer $model) $options \
              tests/formats/rows/$kind.jsonl > $scratch/log 2>&1; then
@@ -236,6 +238,35 @@ printf '{"prompt":"a","chosen":" b","rejected":" c"}\n' > $scratch/a.jsonl
 printf '{"prompt":"%sa","chosen":" b","rejected":" c"}\n' "$bos" > $scratch/b.jsonl
 same "one begin-of-text token" "--tokenizer $(tokenizer llama3) $scratch/a.jsonl" \
     "--tokenizer $(tokenizer llama3) $scratch/b.jsonl"
+
+# Solutions in steps: what is told of them, what the file says, ids of rows that have none.
+recipes/demos/chains.sh tokenizer $scratch/chains
+chains="--tokenizer $scratch/chains/tokenizer.json"
+cat > $scratch/steps.jsonl << 'END'
+{"informal_prefix":"P","cot_response":"Well.\n### Step 1: t\na\n### Step 2: t\nb","cot_steps":[{"pi":0.5}],"domain":"d\u001b[1m","id":7}
+{"cot_response":"### Step 1: t\na","cot_steps":[{"pi":1}]}
+{"cot_response":"### Step 1: t\na\n### Step 2: t\nb\n### Step 3:\nc","cot_steps":[{"pi":1}]}
+{"cot_response":"### Step 1: t\na\n### Step 2: t\nb\n### Step 3:\nc","cot_steps":[{"pi":1},{"pi":0}],"meta_label":0}
+END
+cat > $scratch/steps.expected << END
+$scratch/steps.jsonl:1: solutions in steps, 25 tokens, 1 target
+     257 "<|im_start|>"  117 "u"  115 "s"  101 "e"  114 "r"  10 "\\n"  80 "P"  258 "<|im_end|>"
+     10 "\\n"  257 "<|im_start|>"  97 "a"  115 "s"  115 "s"  105 "i"  115 "s"  116 "t"  97 "a"
+     110 "n"  116 "t"  10 "\\n"  97 "a"
+  *  259 "<extra_0>"
+     98 "b"  258 "<|im_end|>"  10 "\\n"
+  labels 0.5; meta_label 1; domain d?[1m; id 7
+$scratch/steps.jsonl:2: solutions in steps: left out, with another number of steps
+$scratch/steps.st: steps, 2 records, 58 tokens, 3 marks, 0 cut to 40 tokens; 2 left out: 1 with another number of \
+steps, 1 with too few labels
+lengths before any is cut: solutions 25 to 33 tokens, mean 29.0, half up to 25, 95 of 100 up to 33; 1 say no \
+meta_label; 1 name no problem; 1 have text before their first step, which is no part of any
+mark <extra_0>, token 259; for gen: prm.steps=0 prm.records=2 prm.domains=1
+chat format: chatml, by the tokenizer's added tokens: there is no chat_template beside it; tokenizer ID
+END
+sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/steps.expected
+$pack --show 2 -o $scratch/steps.st --steps 0 --max-length 40 --system '' $chains $scratch/steps.jsonl > $scratch/log 2>&1
+verdict "steps: what is told" "$(sed 's/crc32c:.*/ID/' $scratch/log | diff - $scratch/steps.expected)"
 
 # Characters: the vocabulary is that of the data, its file is a tokenizer like others; one more is refused.
 mkdir $scratch/char
@@ -454,7 +485,7 @@ refuse "an empty file" '' "" 'x.jsonl: empty'
 refuse "text is a number" "$good\n\n{\"text\":1}\n" "" 'x.jsonl:4: text: want a string'
 refuse "empty text" '{"text":""}' "" 'x.jsonl:1: text: empty'
 refuse "no known key" '{"txt":"a"}' "" \
-    'x.jsonl:1: want the keys chosen and rejected, messages, conversations, prompt and completion, instruction and output, or text'
+    'x.jsonl:1: want the keys chosen and .*, messages, conversations, cot_response, .*, instruction and output, or text'
 pair='"chosen":"ab","rejected":"ac"'
 refuse "an answer twice" '{"prompt":"a","response":"b","completion":"c"}' "--format answers" \
     'x.jsonl:1: want the keys messages, conversations, prompt and response, or prompt and completion'
@@ -544,12 +575,12 @@ refuse "--threads 0" "$good" "--threads 0" 'want 1 to'
 refuse "--show 0" "$good" "--show 0" 'want 1 to'
 refuse "--max-length on texts" "$good" "--max-length 9" 'add --kind rows'
 refuse "--max-length 0" "$good" "--max-length 0" 'want 2 to'
-refuse "unknown kind" "$good" "--kind heap" 'want auto, packed, rows or pairs, got heap'
+refuse "unknown kind" "$good" "--kind heap" 'want auto, packed, rows, pairs, steps or candidates, got heap'
 refuse "unknown option" "$good" "--frob" 'unknown option --frob'
 refuse "a misspelt option" "$good" "--los-on all" 'did you mean --loss-on?'
 refuse "standard input twice" "$good" "- -" 'can be read once'
 refuse "an unknown format" "$good" "--format txt" \
-    'want pairs, messages, conversations, prompt, alpaca, text.*, got txt: did you mean text'
+    'want pairs, messages, conversations, steps, .*, alpaca, text.*, got txt: did you mean text'
 refuse "objects of another format" '{"prompt":"a","completion":"b"}' "--format text" 'x.jsonl:1: text: want a string'
 mkdir $scratch/in $scratch/none
 printf 'two' > $scratch/in/b.txt
@@ -622,6 +653,53 @@ refuse "no room for a word" "$good" "--tokenizer $words/tokenizer.json --format 
 refuse "words: bad JSON" "{}\n{\"text\":" "--tokenizer words --format imdb" 'x.jsonl:2: byte'
 refuse "no sample of words" '{"text":"a b c d"}\n{"t":1}' "--format imdb" \
     'x.jsonl: no usable row (0 without a target, 1 with too few words, 1 without a text)'
+
+# Solutions in steps: values that are none, options that do not go together.
+step='"cot_response":"### Step 1:\\na\\n### Step 2:\\nb"'
+steps="--steps 2 $chains"
+refuse "a label above 1" "{$step,\"cot_steps\":[{\"pi\":1.5}]}" "$steps" \
+    'x.jsonl:1: cot_steps\[0\].pi: want a number from 0 to 1'
+refuse "a label below 0" "{$step,\"cot_steps\":{\"3\":{\"pi\":-1}}}" "$steps" 'cot_steps\[3\].pi: want a number from 0 to 1'
+refuse "a label that is text" "{$step,\"cot_steps\":[{\"pi\":\"1\"}]}" "$steps" 'cot_steps\[0\].pi: want a number'
+refuse "a label too large for a double" "{$step,\"cot_steps\":[{\"pi\":1e999}]}" "$steps" 'x.jsonl:1: byte'
+refuse "labels that are a number" "{$step,\"cot_steps\":7}" "$steps" 'x.jsonl:1: cot_steps: want a list of {"pi"'
+refuse "steps that are numbers" "{$step,\"cot_steps\":[1]}" "$steps" 'cot_steps\[0\]: want an object with pi'
+refuse "keys that are no numbers" "{$step,\"cot_steps\":{\"a\":{\"pi\":1}}}" "$steps" 'want keys that are numbers, got "a"'
+refuse "keys that are one number" "{$step,\"cot_steps\":{\"1\":{\"pi\":1},\"01\":{\"pi\":1}}}" "$steps" \
+    'cot_steps: two keys are the number 1'
+refuse "1001 labels" "{$step,\"cot_steps\":[$(printf '{},%.0s' $(seq 1000)){}]}" "$steps" 'cot_steps: .*, at most 1000'
+refuse "an outcome between" "{$step,\"meta_label\":0.5}" "$steps" 'x.jsonl:1: meta_label: want 0 or 1'
+refuse "a domain that is a number" "{$step,\"domain\":3}" "$steps" 'x.jsonl:1: domain: want a string'
+refuse "an id that is a list" "{$step,\"id\":[]}" "$steps" 'x.jsonl:1: id: want a string or a number'
+refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: want a string'
+refuse "a misspelt key of a label" "{$step,\"metalabel\":0}" "$steps" 'metalabel: did you mean meta_label?'
+refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: want a string'
+refuse "too few labels of TRL" '{"prompt":"a","completions":["a","b"],"labels":[true]}' "$steps" \
+    'x.jsonl:1: labels: want a list of 2, as many as completions'
+refuse "labels of TRL as an object" '{"prompt":"a","completions":["a"],"labels":{"a":1}}' "$steps" 'labels: want a list of 1'
+refuse "TRL without a prompt" '{"completions":["a"],"labels":[1]}' "$steps" 'x.jsonl:1: prompt: want a string'
+refuse "a step of TRL that is none" '{"prompt":"a","completions":[1],"labels":[1]}' "$steps" 'completions\[0\]: want a string'
+refuse "no candidates" '{"candidates":[]}' "$steps" 'x.jsonl:1: candidates: want a list of strings, not empty'
+refuse "candidates that are numbers" '{"candidates":[3]}' "$steps" 'x.jsonl:1: candidates\[0\]: want a string'
+refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps" 'true_false: want a list of 1'
+refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" 'true_false\[1\]: want true or false'
+refuse "candidates behind solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
+    'x.jsonl:2: candidates make candidates; what is packed here is steps'
+refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
+refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the tokenizer has no token <extra_0>'
+refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'the vocabulary of bytes has no token <extra_0>, and none can'
+refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <extra_0> is token 259 .*, and not 300'
+refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: is no new token, or 97 no new id'
+refuse "steps of texts" "$good" "--steps 3" '--steps: no row is a solution in steps'
+refuse "one step" "$good" "--steps 1" '--steps: want 2 to 16, or 0: one step has no mark'
+refuse "labels of any number of steps" "$good" "--steps 0 --rewards 2" '--rewards: with --steps 0 every mark wants a label'
+refuse "--loss-on for marks" "{$step,\"cot_steps\":[{\"pi\":1}]}" "$steps --loss-on all" \
+    '--loss-on all: the targets of solutions in steps are their marks'
+printf '%s\n' "{${step//\\\\/\\},\"cot_steps\":[{\"pi\":1}]}" > $scratch/mark.jsonl
+$pack -o $scratch/mark.st --steps 2 --system '' --tokenizer $(tokenizer qwen2) --mark '<new>' --mark-id 900 \
+    $scratch/mark.jsonl > $scratch/log 2>&1
+verdict "steps: a mark that the model alone has" "$($work/test dump $scratch/mark.st 2>&1 |
+    grep -q ' 900\* .* rewards 1 outcome 1 domain -1 id 1$' && grep -aq '"vocab":"901"' $scratch/mark.st || cat $scratch/log)"
 
 printf 'a\0b' > $scratch/zero.txt
 refuse "a text with zeros" "$good" "$scratch/zero.txt" 'zero.txt: byte 1 is 0: binary data'

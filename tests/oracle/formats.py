@@ -5,9 +5,11 @@ Usage: formats.py TESTS_FOLDER      (needs safetensors, numpy, tokenizers, jinja
 Out:   reference.safetensors; json_in.json and json_out.json (Python's json.dumps of it);
        rows/*.jsonl and what TRL's rules make of them, *.expected: a row a line, targets marked with a star.
 """
+import itertools
 import json
 import os
 import random
+import re
 import struct
 import sys
 
@@ -186,6 +188,117 @@ def pair_rows(tok, name, row, length):
     return None if None in lines else "chosen %s\nrejected %s" % tuple(lines)
 
 
+STEPS_MARK = "<|endoftext|>"             # a token that the tests' tokenizers have; for <extra_0>
+STEPS_SYSTEM = "Judge."
+FIVE = "### Step 1: plan\nAdd.\n### Step 2: b\nTwo\nlines\n### Step 3: x\nthree\n  ### step 4:\nfour\n### STEP 5: e\nfive\n"
+
+
+def chain(*steps):
+    return "".join("### Step %d: t\n%s\n" % (i + 1, s) for i, s in enumerate(steps))
+
+
+def pis(*values):
+    return [{} if v is None else {"pi": v} for v in values]
+
+
+STEPS = [
+    {"informal_prefix": "Show 3+4=7", "cot_response": FIVE, "cot_steps": pis(0.9, 0, 1, 1), "meta_label": 1},
+    {"formal_statement": "theorem", "cot_response": "hm\n" + FIVE, "domain": "b", "id": "x 7", "meta_label": 0,
+     "cot_steps": {"2": {"pi": 0.25}, "10": {"pi": 0.125}, "1": {"pi": 0.5}, "3": {"pi": 1}}},
+    {"informal_prefix": "", "formal_statement": "f", "cot_response": FIVE.replace("\n", "\r\n"), "cot_steps": pis(0, 0, 0, 0.25, 1),
+     "id": 12, "meta_label": False, "noisy": True},
+    {"cot_response": chain("a", "b", "c", "d", "e ### Step 6: no header"), "cot_steps": pis(True, False, 1, 0.5), "domain": "a"},
+    {"informal_prefix": "four steps", "cot_response": chain("a", "b", "c", "d"), "cot_steps": pis(1, 1, 1, 1)},
+    {"informal_prefix": "six", "cot_response": chain("a", "b", "c", "d", "e", "f"), "cot_steps": pis(1, 1, 1, 1, 1)},
+    {"informal_prefix": "no steps", "cot_response": "Add.\n", "cot_steps": pis(1, 1, 1, 1)},
+    {"informal_prefix": "all zero", "cot_response": chain(*"abcde"), "cot_steps": pis(0, 0, 0, 0, 1)},
+    {"informal_prefix": "too few", "cot_response": chain(*"abcde"), "cot_steps": pis(1, 1, 1)},
+    {"informal_prefix": "a gap", "cot_response": chain(*"abcde"), "cot_steps": pis(1, 1, None, 1, 1)},
+    {"informal_prefix": "unlabelled", "cot_response": chain(*"abcde"), "meta_label": 1.0},
+    {"informal_prefix": "empty", "cot_response": chain("a", "b", " ", "d", "e"), "cot_steps": pis(1, 1, 1, 1)},
+    {"informal_prefix": "the mark", "cot_response": chain("a", "b" + STEPS_MARK, "c", "d", "e"), "cot_steps": pis(1, 1, 1, 1)},
+    {"informal_prefix": "cut behind the marks", "cot_response": chain("a", "b", "c", "d", "e " * 90), "cot_steps": pis(1, 1, 1, 1)},
+    {"informal_prefix": "cut before the last mark", "cot_response": chain("a", "b", "c", "d " * 90, "e"), "cot_steps": pis(1, 1, 1, 1)},
+    {"prompt": "TRL", "completions": ["a", " b\n", "c", "d"], "labels": [True, True, False, True], "domain": "b"},
+    {"prompt": "TRL, all wrong", "completions": ["a", "b", "c", "d"], "labels": [0, 0, 0, 0]},
+    {"prompt": "TRL, right", "completions": ["a", "b", "c", "d"], "labels": [True] * 4},
+    {"prompt": "TRL, three", "completions": ["a", "b", "c"], "labels": [True] * 3},
+]
+CANDIDATES = [
+    {"informal_prefix": "P", "candidates": [FIVE, chain("a", "b"), chain(*"abcde")], "true_false": [True, True, False], "id": "q"},
+    {"candidates": [chain(*"abcdef")]},
+    {"formal_statement": "Q", "candidates": [chain(*"edcba")], "domain": "c"},
+]
+
+
+def steps_split(text):
+    """Lines up to a header belong to the step of the header before."""
+    steps, inside = [], False
+    for line in text.split("\n"):
+        if re.match(r"[ \t]*###[ \t]*step[ \t]*[0-9]+[ \t]*:", line, re.I):
+            steps.append([])
+            inside = True
+        elif inside:
+            steps[-1].append(line)
+    return ["\n".join(s).strip() for s in steps]
+
+
+def steps_row(tok, problem, steps, marks, labels, length, zeros):
+    """Ids with a star at each mark, and the labels; None: the rules leave it out."""
+    want = 4
+    if marks != want or any(not s for s in steps) or (labels is not None and (len(labels) < want or zeros and not any(labels[:want]))):
+        return None
+    text = jinja2.Environment().from_string(CHATML).render(messages=[
+        turn("system", STEPS_SYSTEM), turn("user", problem), turn("assistant", "{ANSWER}")])
+    head, tail = text.split("{ANSWER}")
+    answer = STEPS_MARK.join(steps) + (STEPS_MARK if marks == len(steps) else "")
+    ids = tok.encode(head + answer + tail, add_special_tokens=False).ids
+    mark = tok.token_to_id(STEPS_MARK)
+    places = [i for i, t in enumerate(ids) if t == mark]
+    if len(places) != want or places[-1] >= length:
+        return None
+    line = " ".join("%d%s" % (t, "*" if i in places else "") for i, t in enumerate(ids[:length]))
+    return line + " rewards" + "".join(" %g" % x for x in (labels or [])[:want])
+
+
+def steps_rows(tok, length, unlabelled):
+    lines, domains = [], {}
+    for number, r in enumerate(STEPS, 1):
+        if "completions" in r:
+            steps, problem, labels = [s.strip() for s in r["completions"]], r["prompt"], [float(x) for x in r["labels"]]
+            marks, outcome = len(steps), all(labels)
+        else:
+            steps, outcome = steps_split(r["cot_response"]), r.get("meta_label", 1)
+            problem = r.get("informal_prefix") or r.get("formal_statement") or "Problem"
+            pi = r.get("cot_steps")
+            if isinstance(pi, dict):
+                pi = [pi[k] for k in sorted(pi, key=int)]
+            labels = None if pi is None else [float(s["pi"]) for s in itertools.takewhile(lambda s: "pi" in s, pi)]
+            marks = len(steps) - 1
+        line = steps_row(tok, problem, steps, marks, labels, length, "cot_steps" in r)
+        if line is None or labels is None and not unlabelled:
+            continue
+        domain = domains.setdefault(r["domain"], len(domains)) if "domain" in r else -1
+        lines.append("%s outcome %d domain %d id %s" % (line, outcome, domain, r.get("id", number)))
+    return lines
+
+
+def candidates_rows(tok, length):
+    lines, domains = [], {}
+    for question, r in enumerate(CANDIDATES):
+        problem = r.get("informal_prefix") or r.get("formal_statement") or "Problem"
+        for k, text in enumerate(r["candidates"]):
+            steps = steps_split(text)
+            line = steps_row(tok, problem, steps, len(steps) - 1, None, length, True)
+            if line is None:
+                continue
+            right = int(r["true_false"][k]) if "true_false" in r else -1
+            domain = domains.setdefault(r["domain"], len(domains)) if "domain" in r else -1
+            lines.append("%s outcome %d domain %d id %s/%d question %d right %d" % (
+                line, right != 0, domain, r.get("id", question + 1), k + 1, question, right))
+    return lines
+
+
 def save_rows(folder, tests):
     def save(name, rows, expected):
         if rows is not None:
@@ -211,6 +324,10 @@ def save_rows(folder, tests):
             save("chat." + name, chats, [chat_row(tok, name, c[:-1], c[-1:], 100) for c in CHATS])
             save("assistant." + name, chats, [assistant_row(tok, name, c, 100) for c in CHATS])
             save("list." + name, split, [chat_row(tok, name, r["prompt"], r["completion"], 100) for r in split])
+        if name == "qwen2":
+            save("steps." + name, STEPS, steps_rows(tok, 100, False))
+            save("unlabelled." + name, STEPS, steps_rows(tok, 100, True))
+            save("candidates." + name, CANDIDATES, candidates_rows(tok, 100))
 
 
 if __name__ == "__main__":
