@@ -8,13 +8,17 @@
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "runtime/prm.h"
 
 static int64_t marks;            /* M, that a record may have */
 static Value *rewards, *record;  /* inputs; record NULL: all count 1 */
-static Value *table;             /* of weights; or NULL */
+static Value *domains;           /* input: entries in use; or NULL */
+static Value *learned[4];        /* the table, or of a net both layers' weights and biases */
+static int nlearned;
+static Value *judged;            /* of a net: margins that it has judged; or NULL */
 static Set *meta;                /* what is learned of the meta records; or NULL */
 
 static bool is(Build *b, int field, const char *word)
@@ -65,19 +69,37 @@ static void make_inputs(Build *b)
     b->target_of = input_new(b, "target_of");
     rewards = input_new(b, "rewards");
     record = meta ? input_new(b, "record") : NULL;
+    domains = is(b, F_prm_weights, "domain") ? input_new(b, "domains") : NULL;
 }
 
-/* The table of weights: a number for each record, 1 at first. */
-static void make_table(Build *b)
+static void learn(Build *b, const char *name, int64_t rows, int64_t columns, const char *init,
+                  double bound)
 {
-    table = NULL;
+    Dim d0 = dim(rows, text_print("%" PRId64, rows)),
+        d1 = dim(columns, columns ? text_print("%" PRId64, columns) : "");
+    learned[nlearned++] = build_aside(b, name, d0, d1, init, bound);
+}
+
+/* What is learned of the meta records: a number for each record, or domain; or a net, whose layers
+ * begin as those of PyTorch. At first every record counts 1, but for a net. */
+static void make_learned(Build *b)
+{
+    nlearned = 0;
     meta = is(b, F_prm_weights, "none") ? NULL : set_add(b, "meta");
     if (!meta)
         return;
     b->set = meta;
     b->loc = config_loc(b->c, F_prm_weights);
-    int64_t n = config_int(b->c, F_prm_records);
-    table = build_aside(b, "weights.table", dim(n, text_print("%" PRId64, n)), dim(0, ""), "ones", 0);
+    double in = 1 / sqrt(PRM_NET_INPUTS), between = 1 / sqrt(PRM_NET_UNITS);
+    if (is(b, F_prm_weights, "net")) {
+        learn(b, "weights.net.0.weight", PRM_NET_UNITS, PRM_NET_INPUTS, "uniform", in);
+        learn(b, "weights.net.0.bias", PRM_NET_UNITS, 0, "uniform", in);
+        learn(b, "weights.net.2.weight", 1, PRM_NET_UNITS, "uniform", between);
+        learn(b, "weights.net.2.bias", 1, 0, "uniform", between);
+    } else if (is(b, F_prm_weights, "domain"))
+        learn(b, "weights.table", config_int(b->c, F_prm_domains), 0, "zeros", 0);
+    else
+        learn(b, "weights.table", config_int(b->c, F_prm_records), 0, "ones", 0);
     b->set = b->sets;
     b->loc = config_loc(b->c, F_objective);
 }
@@ -97,7 +119,7 @@ static Ref margins(Build *b, Ref x, Value *to)
     Op *op = build_op(b, OP_relu);
     op_in(op, z);
     op_out(op, h);
-    Ref d = to ? ref(to) : build_temp(b, "margin", DT_F32, 1, &N);
+    Ref d = to ? build_input(b, to) : build_temp(b, "margin", DT_F32, 1, &N);
     op = build_op(b, OP_margin);
     op_in(op, h), op_in(op, ref(out.w)), op_in(op, ref(out.b));
     op_out(op, d);
@@ -116,20 +138,6 @@ static Ref a_record(Build *b, const char *name)
     return build_temp(b, name, DT_F32, 1, &d);
 }
 
-/* What each record counts; v NULL: 1. */
-static Ref weights_of(Build *b)
-{
-    if (!meta)
-        return (Ref){0};
-    b->loc = config_loc(b->c, F_prm_weights);
-    Ref weights = a_record(b, "weights");
-    Op *op = build_op(b, OP_prm_weights);
-    op_in(op, ref(table)), op_in(op, build_input(b, record));
-    op_out(op, weights);
-    op_word(op, "activation", config_text(b->c, F_prm_activation));
-    return weights;
-}
-
 /* The operands of an op on records' marks: `first`, their labels and their places. */
 static Op *on_marks(Build *b, int kind, Ref first, Ref d)
 {
@@ -139,6 +147,40 @@ static Op *on_marks(Build *b, int kind, Ref first, Ref d)
     op_in(op, d), op_in(op, build_input(b, rewards)), op_in(op, build_input(b, b->target_rows));
     op_int(op, "marks", marks);
     return op;
+}
+
+/* An op of what each record counts: a gradient's operands first, then what they count by. */
+static Op *by_learned(Build *b, int table, int of_domains, int net, Ref slope, Ref scale, Ref d)
+{
+    b->loc = config_loc(b->c, F_prm_weights);
+    bool is_net = is(b, F_prm_weights, "net");
+    Op *op = build_op(b, is_net ? net : domains ? of_domains : table);
+    if (slope.v)
+        op_in(op, slope), op_in(op, scale);
+    if (is_net)
+        op_in(op, d), op_in(op, build_input(b, b->target_rows)), op_in(op, build_input(b, record));
+    for (int i = 0; i < nlearned; i++)
+        op_in(op, ref(learned[i]));
+    if (domains)
+        op_in(op, ref(domains));
+    if (is_net)
+        op_int(op, "marks", marks);
+    else
+        op_in(op, build_input(b, record));
+    if (is(b, F_prm_weights, "instance"))
+        op_word(op, "activation", config_text(b->c, F_prm_activation));
+    return op;
+}
+
+/* What each record counts; v NULL: 1. */
+static Ref weights_of(Build *b, Ref d)
+{
+    Ref none = {0};
+    if (!meta)
+        return none;
+    Ref weights = a_record(b, "weights");
+    op_out(by_learned(b, OP_prm_weights, OP_prm_domains, OP_prm_net, none, none, d), weights);
+    return weights;
 }
 
 static Ref losses_of(Build *b, Ref d)
@@ -152,7 +194,7 @@ static Ref losses_of(Build *b, Ref d)
 /* Adds to loss and stats; what they change by each margin, times the scale. */
 static Ref weighted_loss(Build *b, Ref d)
 {
-    Ref weights = weights_of(b), losses = losses_of(b, d), scale = loss_scale(b);
+    Ref weights = weights_of(b, d), losses = losses_of(b, d), scale = loss_scale(b);
     Op *op = on_marks(b, OP_prm_sums, losses, d);
     if (weights.v)
         op_in(op, weights);
@@ -180,18 +222,23 @@ static void make_micro(Build *b)
 
 /* ---- the upper level: what records count, learned of the meta records ------------------------ */
 
-/* The entries' gradient: entry k counts a record less, the more its loss grows along v. */
+/* Of what records count the gradient: a record counts less, the more its loss grows along v. A net
+ * judges the margins of the records, which differences leave to a pass of its own. */
 static void weigh(Build *b, const Slopes *slopes)
 {
     program_further(b, "weigh", ROLE_gradients, "what records count: its gradient");
+    Ref d = {0};
+    if (is(b, F_prm_weights, "net")) {
+        Pass pass = pass_only(b, "weigh.x");
+        d = judged ? build_input(b, judged) : scored(b, &pass, NULL);
+    }
     b->loc = config_loc(b->c, F_prm_weights);
     b->set = meta;
     Ref scale = loss_scale(b);
-    Op *op = build_op(b, OP_prm_weights_bwd);
-    op_in(op, slopes_of(b, slopes)), op_in(op, scale);
-    op_in(op, ref(table)), op_in(op, build_input(b, record));
-    op_out(op, ref(gradient_of(b, table)));
-    op_word(op, "activation", config_text(b->c, F_prm_activation));
+    Op *op = by_learned(b, OP_prm_weights_bwd, OP_prm_domains_bwd, OP_prm_net_bwd,
+                        slopes_of(b, slopes), scale, d);
+    for (int i = 0; i < nlearned; i++)
+        op_out(op, ref(gradient_of(b, learned[i])));
     op_int(op, "beta", 0);
     b->set = b->sets;
 }
@@ -242,7 +289,12 @@ static void probe_products(Build *b, Slopes *slopes)
     program_further(b, "probe", ROLE_gradients, "how the losses of the records change along v");
     b->slopes = slopes;
     Pass pass = pass_trained(b);
-    Ref d = scored(b, &pass, NULL), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
+    if (is(b, F_prm_weights, "net")) {
+        judged = build_kept(b, "judged", PU_activations, DT_F32, 1, dim(b->N, "N"), dim(0, ""));
+        judged->count = slopes->slope->count;
+        judged->slots = slopes->slope->slots;
+    }
+    Ref d = scored(b, &pass, judged), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
     int end = b->p->nops;
     b->loc = config_loc(b->c, F_objective);
     Ref scale = loss_scale(b);
@@ -296,9 +348,8 @@ void prm_build(Build *b)
     int64_t steps = config_int(b->c, F_prm_steps);
     marks = steps ? steps - 1 : 15;
     check_fields(b);
-    if (is(b, F_prm_weights, "domain") || is(b, F_prm_weights, "net"))
-        err(config_loc(b->c, F_prm_weights), "prm.weights: instance and none are there so far");
-    make_table(b);
+    judged = NULL;
+    make_learned(b);
     make_inputs(b);
     loss_inputs(b);
     build_sum(b, "stats", PRM_STATS);
