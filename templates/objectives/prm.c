@@ -468,14 +468,15 @@ static void tell_weights(double *sum)
     double mean = 0, square = 0, least = INFINITY, most = -INFINITY;
     for (int64_t i = 0; i < weights.n; i++) {
         const double w = weights.weight[i];
-        mean += w / n;
+        mean += w;
         least = w < least ? w : least;
         most = w > most ? w : most;
     }
+    mean /= n;
     for (int64_t i = 0; i < weights.n; i++)
-        square += (weights.weight[i] - mean) * (weights.weight[i] - mean) / n;
+        square += (weights.weight[i] - mean) * (weights.weight[i] - mean);
     sum[STEP_instance_weight_mean] = mean;
-    sum[STEP_instance_weight_std] = sqrt(square);
+    sum[STEP_instance_weight_std] = sqrt(square / n);
     sum[STEP_instance_weight_min] = least;
     sum[STEP_instance_weight_max] = most;
     sum[STEP_weighted] = 1;
