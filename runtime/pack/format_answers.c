@@ -12,18 +12,11 @@
 
 /* Two strings as a turn of the user and one of the assistant. */
 static char *encode_turns(const Rules *rules, const Tokenizer *tok, const char *prompt,
-                          const char *response, Encoded *e, RowOut *row)
+                          Answered response, Encoded *e, RowOut *row)
 {
-    const char *const text[2] = {prompt, response}, *const role[2] = {"user", "assistant"};
-    cJSON *list[2];
-    for (int i = 0; i < 2; i++) {
-        cJSON *m = cJSON_CreateObject();
-        cJSON_AddStringToObject(m, "role", role[i]);
-        cJSON_AddStringToObject(m, "content", text[i]);
-        cJSON_AddItemToArray(list[i] = cJSON_CreateArray(), m);
-    }
-    char *error = chat_encode(rules, tok, list[0], list[1], 1, e, row);
-    cJSON_Delete(list[0]), cJSON_Delete(list[1]);
+    cJSON *asked = chat_list(chat_turn("user", prompt), NULL), *said = chat_list(chat_answer(response), NULL);
+    char *error = chat_encode(rules, tok, asked, said, 1, e, row);
+    cJSON_Delete(asked), cJSON_Delete(said);
     return error;
 }
 
@@ -39,7 +32,8 @@ char *format_answers(const Rules *rules, const Tokenizer *tok, const Sample *s, 
                       "completion");
     if (!response)
         return format_prompt(rules, tok, s, e, row);
-    const char *p = sample_string(s, "prompt", &error), *r = sample_string(s, "response", &error);
+    const char *p = sample_string(s, "prompt", &error);
+    const Answered r = sample_answer(s, "response", &error);
     if (error)
         return error;
     return rules->chat ? encode_turns(rules, tok, p, r, e, row)

@@ -19,7 +19,7 @@ static const char *const answer_key[PACK_PARTS] = {"chosen", "rejected"};
 typedef struct {
     const char *prompt;          /* strings: (nprompt); else NULL */
     size_t nprompt;
-    const char *answer[PACK_PARTS];
+    Answered answer[PACK_PARTS];
     const cJSON *messages;       /* lists: of the prompt, `given` of them that count */
     const cJSON *said[PACK_PARTS];
     int given;
@@ -60,14 +60,14 @@ static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut 
     char *error = NULL;
     const char *question = sample_string(s, "question", &error);
     for (int i = 0; i < PACK_PARTS; i++)
-        p->answer[i] = sample_string(s, answer_key[i], &error);
+        p->answer[i] = sample_answer(s, answer_key[i], &error);
     if (error)
         return error;
     char *asked = format("Question: %s", question);
     p->made[0] = chat_list(chat_turn("system", rules->system), chat_turn("user", asked));
     free(asked);
     for (int i = 0; i < PACK_PARTS; i++)
-        p->said[i] = p->made[1 + i] = chat_list(chat_turn("assistant", p->answer[i]), NULL);
+        p->said[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
     p->messages = p->made[0];
     p->given = 2;
     row->question = true;
@@ -92,6 +92,13 @@ static char *take_messages(const cJSON *json, Pair *p)
 {
     const cJSON *prompt = json_get(json, "prompt");
     char *error = NULL;
+    for (int i = 0; i < PACK_PARTS; i++) {
+        const cJSON *masked;
+        error = error ? error : spans_beside(json, answer_key[i], &masked);
+        if (!error && masked)
+            error = format("%s_masked: %s is a list of messages: say masked in these", answer_key[i],
+                           answer_key[i]);
+    }
     for (int i = 0; i < PACK_PARTS; i++)
         p->said[i] = take_list(json_get(json, answer_key[i]), answer_key[i], &error);
     if (prompt)
@@ -109,7 +116,7 @@ static char *take_strings(const Sample *s, Pair *p)
 {
     char *error = NULL;
     for (int i = 0; i < PACK_PARTS; i++)
-        p->answer[i] = sample_string(s, answer_key[i], &error);
+        p->answer[i] = sample_answer(s, answer_key[i], &error);
     if (json_get(s->json, "instruction"))
         p->prompt = p->text = alpaca_prompt(s, &error);
     else if (json_get(s->json, "prompt"))
@@ -120,12 +127,12 @@ static char *take_strings(const Sample *s, Pair *p)
         p->nprompt = strlen(p->prompt);
         return NULL;
     }
-    p->nprompt = common_text(p->answer[0], p->answer[1]);
+    p->nprompt = common_text(p->answer[0].text, p->answer[1].text);
     if (!p->nprompt)
         return no_prompt();
-    p->prompt = p->text = format("%.*s", (int)p->nprompt, p->answer[0]);
+    p->prompt = p->text = format("%.*s", (int)p->nprompt, p->answer[0].text);
     for (int i = 0; i < PACK_PARTS; i++)
-        p->answer[i] += p->nprompt;
+        p->answer[i].text += p->nprompt, p->answer[i].before = p->nprompt;
     return NULL;
 }
 

@@ -18,9 +18,18 @@ static const char alpaca_input[] =
     "context. Write a response that appropriately completes the request.\n\n### Instruction:\n%s"
     "\n\n### Input:\n%s\n\n### Response:\n";
 
-char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt,
-                      const char *completion, Encoded *e, RowOut *row)
+Answered sample_answer(const Sample *s, const char *key, char **error)
 {
+    Answered a = {.text = sample_string(s, key, error)};
+    if (!*error)
+        *error = spans_beside(s->json, key, &a.masked);
+    return a;
+}
+
+char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt, Answered answer,
+                      Encoded *e, RowOut *row)
+{
+    const char *completion = answer.text;
     size_t np = strlen(prompt), nc = strlen(completion), nsuffix, head, begin = e->n;
     row->bytes += (int64_t)(np + nc);
     if (rules->loss == LOSS_ASSISTANT)
@@ -38,9 +47,10 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     head = e->n - begin;         /* the prompt alone, which goes away again */
     if (!error)
         error = encode_ended(tok, joined, np + nc, true, e);
-    free(joined);
-    if (error)
+    if (error) {
+        free(joined);
         return error;
+    }
     size_t n = e->n - begin - head;
     row->not_prefix |= head > n ||
                        memcmp(e->id + begin, e->id + begin + head, head * sizeof *e->id);
@@ -49,7 +59,11 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     memset(e->target + begin, 1, n);
     if (rules->loss != LOSS_ALL)
         memset(e->target + begin, 0, head < n ? head : n);
-    return NULL;
+    error = spans_hide(tok, answer.masked,
+                       &(Spanned){joined, completion - answer.before, np - answer.before, 0,
+                                  answer.before + nc}, true, begin, e, row);
+    free(joined);
+    return error;
 }
 
 char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
@@ -60,7 +74,7 @@ char *format_prompt(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     if (cJSON_IsArray(prompt) && cJSON_IsArray(completion) && completion->child)
         return chat_encode(rules, tok, prompt, completion, cJSON_GetArraySize(prompt), e, row);
     const char *p = sample_string(s, "prompt", &error);
-    const char *c = sample_string(s, "completion", &error);
+    const Answered c = sample_answer(s, "completion", &error);
     return error ? error : encode_answered(rules, tok, p, c, e, row);
 }
 
@@ -78,7 +92,7 @@ char *format_alpaca(const Rules *rules, const Tokenizer *tok, const Sample *s, E
                     RowOut *row)
 {
     char *error = NULL, *prompt = alpaca_prompt(s, &error);
-    const char *output = sample_string(s, "output", &error);
+    const Answered output = sample_answer(s, "output", &error);
     if (!error)
         error = encode_answered(rules, tok, prompt, output, e, row);
     free(prompt);

@@ -149,7 +149,7 @@ enum {
     PACK_LENGTH = 1024,          /* of rows, by default */
     PACK_MIN_WORDS = 5,          /* of samples of words */
     PACK_WORDS = 10000,          /* of a vocabulary of the data */
-    PACK_VERSION = 1             /* another when the same data make other records */
+    PACK_VERSION = 2             /* another when the same data make other records */
 };
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
@@ -224,10 +224,14 @@ struct RowOut {
     int64_t bytes;
 };
 
+/* A target that the data leave out of the loss; when its row is whole it is none. */
+enum { TARGET_HIDDEN = 2 };
+
 /* The rows of a chunk, one after the other; of a document's stretch one row. */
 struct Encoded {
     int32_t *id;
     uint8_t *target;             /* of rows; first tokens count, though nothing predicts them */
+    bool hides;                  /* while a row is made: some of its targets are TARGET_HIDDEN */
     size_t n, cap;
     RowOut *row;
     int nrows, caprows;
@@ -239,9 +243,18 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
 
 /* The string under a key of an object; NULL and *error: it is none. */
 const char *sample_string(const Sample *s, const char *key, char **error);
-/* format_prompt.c: a prompt and its answer, ended; one of Alpaca's rows as a prompt, malloc'ed */
-char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt,
-                      const char *answer, Encoded *e, RowOut *row);
+/* format_prompt.c: what follows a prompt; masked: spans of it (pack_spans.c) or NULL, counted from the
+ * string that it ends, `before` bytes earlier */
+typedef struct {
+    const char *text;
+    const cJSON *masked;
+    size_t before;
+} Answered;
+/* The answer under a key of a sample, with its spans. */
+Answered sample_answer(const Sample *s, const char *key, char **error);
+/* A prompt and its answer, ended; one of Alpaca's rows as a prompt, malloc'ed. */
+char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prompt, Answered answer,
+                      Encoded *e, RowOut *row);
 char *alpaca_prompt(const Sample *s, char **error);
 /* format_text.c: a stretch of a whole file */
 char *format_stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *e);
@@ -261,9 +274,30 @@ void encoded_free(Encoded *e);
 RowOut *encoded_next_row(Encoded *e);
 void steps_said_free(StepsSaid *s);
 
+/* pack_spans.c: parts of answers that are no targets */
+/* Of the string `key` of an object: KEY_masked, or NULL. */
+char *spans_beside(const cJSON *json, const char *key, const cJSON **masked);
+/* What a message says with weight or train: *hidden, all of it. */
+char *spans_message(const cJSON *message, bool *hidden);
+/* A string of which bytes [cut, cut + kept) stand in a text at `from`. */
+typedef struct {
+    const char *text, *string;
+    size_t from, cut, kept;
+} Spanned;
+/* Ids from `at` on are those of s->text; masked: a list of [begin, end) in characters of the string, NULL:
+ * nothing is done. What a span's text is made of is hidden: the ids behind as many as there are of the text
+ * before it, up to as many as there are with it. */
+char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials, size_t at,
+                 Encoded *e, RowOut *row);
+/* Targets from `at` on are hidden. */
+void spans_all(Encoded *e, size_t at);
+/* The row from `at` on is whole. */
+void spans_done(Encoded *e, size_t at);
+
 /* pack_chat.c */
 /* {"role", "content"}; a list of one or two of them, the second may be NULL: cJSON_Delete() frees */
 cJSON *chat_turn(const char *role, const char *text);
+cJSON *chat_answer(Answered answer);           /* that of the assistant */
 cJSON *chat_list(cJSON *first, cJSON *second);
 /* messages, then answer (NULL: none) as one conversation; given: messages that are no answer. */
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,

@@ -260,13 +260,15 @@ static void trim(const char **text, size_t *n)
 
 typedef enum { TURN_GIVEN, TURN_ANSWER, TURN_WHOLE } Turn;   /* targets: none, behind the header */
 
-/* One turn appended. Only the border between header and content is inside one piece of the
+/* One turn appended; masked: spans of its content, or NULL. Only the border between header and content is inside one piece of the
  * tokenizer; there the header alone is counted, as the generation prompt would be. */
 static char *turn_put(const Rules *rules, const Tokenizer *tok, const char *role,
-                      const char *content, Turn turn, bool first, Encoded *e, RowOut *row)
+                      const char *content, const cJSON *masked, Turn turn, bool first, Encoded *e,
+                      RowOut *row)
 {
     const Chat *c = rules->chat;
-    size_t ncontent = strlen(content), n, head = 0, at = e->n;
+    const char *string = content;
+    size_t ncontent = strlen(content), n, head = 0, at = e->n, from;
     if (c->trim)
         trim(&content, &ncontent);
     const char *preamble = first && c->preamble && !strcmp(role, "system") ? c->preamble : "";
@@ -278,22 +280,26 @@ static char *turn_put(const Rules *rules, const Tokenizer *tok, const char *role
     }
     n += (size_t)sprintf(text + n, "%s", preamble);
     memcpy(text + n, content, ncontent);
+    from = n;
     n += ncontent;
     n += (size_t)sprintf(text + n, "%s%s", c->close, c->tail);
     size_t whole = e->n;         /* the turn follows its header alone, which goes away again */
     if (!error)
         error = encode_text(tok, text, n, false, turn != TURN_GIVEN, e);
+    if (!error && head) {
+        size_t count = e->n - whole;
+        row->not_prefix |= head > count ||
+                           memcmp(e->id + at, e->id + whole, head * sizeof *e->id);
+        memmove(e->id + at, e->id + whole, count * sizeof *e->id);
+        e->n = at + count;
+        memset(e->target + at, 1, count);
+        memset(e->target + at, 0, head < count ? head : count);
+    }
+    if (!error)
+        error = spans_hide(tok, masked, &(Spanned){text, string, from, (size_t)(content - string), ncontent},
+                           false, at, e, row);
     free(text);
-    if (error || !head)
-        return error;
-    size_t count = e->n - whole;
-    row->not_prefix |= head > count ||
-                       memcmp(e->id + at, e->id + whole, head * sizeof *e->id);
-    memmove(e->id + at, e->id + whole, count * sizeof *e->id);
-    e->n = at + count;
-    memset(e->target + at, 1, count);
-    memset(e->target + at, 0, head < count ? head : count);
-    return NULL;
+    return error;
 }
 
 /* Key of a message under one of two names, or NULL. */
@@ -359,12 +365,18 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
             else
                 row->more_answers |= assistant;
             if (!error && first && c->system && strcmp(role, "system")) {
-                error = turn_put(rules, tok, "system", c->system,
+                error = turn_put(rules, tok, "system", c->system, NULL,
                                  turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN, true, e, row);
                 first = false;
             }
+            size_t at = e->n;
+            bool hidden = false;
             if (!error)
-                error = turn_put(rules, tok, role, content, turn, first, e, row);
+                error = spans_message(m, &hidden);
+            if (!error)
+                error = turn_put(rules, tok, role, content, json_get(m, "masked"), turn, first, e, row);
+            if (hidden)
+                spans_all(e, at);
             row->bytes += (int64_t)strlen(content);
         }
     }
@@ -376,6 +388,14 @@ cJSON *chat_turn(const char *role, const char *text)
     cJSON *m = cJSON_CreateObject();
     cJSON_AddStringToObject(m, "role", role);
     cJSON_AddStringToObject(m, "content", text);
+    return m;
+}
+
+cJSON *chat_answer(Answered answer)
+{
+    cJSON *m = chat_turn("assistant", answer.text);
+    if (answer.masked)
+        cJSON_AddItemReferenceToObject(m, "masked", (cJSON *)(uintptr_t)answer.masked);
     return m;
 }
 

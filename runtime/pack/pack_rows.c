@@ -164,6 +164,7 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
             rules, tok, p->text + s->at, s->n, e, row);
         row = &e->row[e->nrows];         /* the last one, of a sample of several */
         row->n = e->n - row->begin;
+        spans_done(e, row->begin);
         if (error) {
             for (int k = first; k <= e->nrows; k++)
                 steps_said_free(e->row[k].steps);

@@ -210,7 +210,8 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
     if (row->steps)
         steps_put(p, row, file);
     p->identical += k.parts == 2 && k.n[0] == k.n[1] &&
-                    !memcmp(id + k.begin[0], id + k.begin[1], k.n[0] * sizeof *id);
+                    !memcmp(id + k.begin[0], id + k.begin[1], k.n[0] * sizeof *id) &&
+                    !memcmp(target + k.begin[0] + 1, target + k.begin[1] + 1, k.n[0] - 1);
     p->ndocs++;
     return k;
 }

@@ -233,6 +233,59 @@ verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"
 $pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 $pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
+# Parts of answers that are not trained on: the same ids, other targets. Characters, not bytes; behind a common prompt
+# they are counted from the beginning all the same; one that an ending cuts in two is told as with prompts.
+cat > $scratch/masked.jsonl << END
+{"prompt":"ab","chosen":"cdef","rejected":"xy","chosen_masked":[[0,1],[2,3]],"rejected_masked":[]}
+{"chosen":"h\u00e9 one","rejected":"h\u00e9 two","rejected_masked":[[1,5]]}
+{"prompt":"a","chosen":"b","rejected":"b","chosen_masked":[[0,1]]}
+{"prompt":"a","chosen":"b","rejected":"cd","rejected_masked":[[0,2]]}
+END
+cat > $scratch/masked.expected << END
+$scratch/masked.jsonl:1: pairs
+  chosen: 7 tokens, 3 targets
+     97 "a"  98 "b"  99 "c"
+  *  100 "d"
+     101 "e"
+  *  102 "f"  256 "<|endoftext|>"
+  rejected: 5 tokens, 3 targets
+     97 "a"  98 "b"
+  *  120 "x"  121 "y"  256 "<|endoftext|>"
+$scratch/masked.jsonl:2: pairs
+  chosen: 8 tokens, 5 targets
+     104 "h"  195 "\xc3"  169 "\xa9"
+  *  32 " "  111 "o"  110 "n"  101 "e"  256 "<|endoftext|>"
+  rejected: 8 tokens, 2 targets
+     104 "h"  195 "\xc3"  169 "\xa9"  32 " "  116 "t"  119 "w"
+  *  111 "o"  256 "<|endoftext|>"
+END
+$pack --show 2 $scratch/masked.jsonl | head -n -1 > $scratch/log 2>&1
+verdict "masked spans of pairs" "$(diff $scratch/log $scratch/masked.expected)"
+$pack -o $scratch/masked.st $scratch/masked.jsonl > $scratch/log 2>&1
+verdict "masked spans: prompts and answers are what they are" "$(grep -q '^lengths .*prompts 1 to 3 tokens.*; chosen answers 2 to 5 tokens' \
+    $scratch/log && ! grep -q identical $scratch/log || cat $scratch/log)"
+# $1: rows, $2: of a message with the answer "one two three", what is to be told beside it; targets' texts
+masked_turns() {
+    printf '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" one two three"%s}]}\n' \
+        "$2" > $scratch/turns.jsonl
+    $pack --show 1 --tokenizer $(tokenizer $1) ${3-} $scratch/turns.jsonl 2> /dev/null | sed -n 's/^  \* *//p' |
+        grep -o '"[^"]*"' | tr -d '"\n'
+}
+whole=$(masked_turns qwen2 '')
+verdict "masked spans of turns" "$(
+    [ "$(masked_turns qwen2 ',"masked":[[4,8]]')" = "${whole/ two/}" ] || masked_turns qwen2 ',"masked":[[4,8]]'
+    [ "$(masked_turns qwen2 ',"masked":[[0,14]]')" = "${whole##*three}" ] ||
+        masked_turns qwen2 ',"masked":[[0,14]]'
+    [ "$(masked_turns llama3 ',"masked":[[1,4]]')" = "$(masked_turns llama3 '' | sed 's/^one//')" ] ||
+        masked_turns llama3 ',"masked":[[1,4]]'
+    for words in ',"weight":0' ',"train":false'; do [ -z "$(masked_turns qwen2 "$words")" ] || echo "$words"; done
+    for words in ',"weight":1' ',"train":true'; do [ "$(masked_turns qwen2 "$words")" = "$whole" ] || echo "$words"; done)"
+printf '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"one","weight":0},'\
+'{"role":"user","content":"b"},{"role":"assistant","content":"two"}]}\n' > $scratch/turns.jsonl
+verdict "a turn that is not trained on among others" "$($pack --show 1 $qwen --loss-on assistant $scratch/turns.jsonl |
+    sed -n 's/^  \* *//p' | grep -q one && echo "it is"
+    $pack --show 1 $qwen --loss-on all $scratch/turns.jsonl | grep -c '^  \*' | grep -vx 4)"
+
 bos='<|begin_of_text|>'
 printf '{"prompt":"a","chosen":" b","rejected":" c"}\n' > $scratch/a.jsonl
 printf '{"prompt":"%sa","chosen":" b","rejected":" c"}\n' "$bos" > $scratch/b.jsonl
@@ -526,6 +579,22 @@ refuse "pairs that end with a question" \
     'the answer wants the role assistant, got "user"'
 refuse "pairs of lists behind an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
     'a list of messages, and instruction is none'
+refuse "a span beyond its answer" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[0,99]]}" "" \
+    'x.jsonl:1: masked: \[0, 99\]: want 0 <= begin <= end'
+refuse "a span that ends before it begins" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[1,0]]}" "" \
+    'masked: \[1, 0\]: want 0 <= begin <= end'
+refuse "a span that is none" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[1]}" "" 'masked: want a list of \[begin, end)'
+refuse "spans misspelt" "{\"prompt\":\"q\",$pair,\"rejected_mask\":[[0,1]]}" "" \
+    'rejected_mask: did you mean rejected_masked?'
+refuse "spans beside messages" '{"chosen":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"chosen_masked":[],'\
+'"rejected":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}' "$qwen" \
+    'chosen_masked: chosen is a list of messages: say masked in these'
+turn='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",'
+refuse "a weight of a half" "$turn\"weight\":0.5}]}" "$qwen" 'weight: want 0 or 1'
+refuse "train that is no word" "$turn\"train\":0}]}" "$qwen" 'train: want true or false'
+refuse "weight and train" "$turn\"weight\":0,\"train\":true}]}" "$qwen" 'both weight and train'
+refuse "weight misspelt" "$turn\"weigth\":0}]}" "$qwen" 'weigth: did you mean weight?'
+refuse "train_detail" "$turn\"train_detail\":[]}]}" "$qwen" 'train_detail: say masked'
 refuse "pairs and texts" "{$pair}\n$good" "" 'x.jsonl:2: text make packed; what is packed here is pairs'
 refuse "pairs as rows" "{$pair}" "--kind rows" 'x.jsonl:1: pairs make pairs; what is packed here is rows'
 refuse "--loss-on all for pairs" "{$pair}" "--loss-on all" 'the targets of pairs are the answers'
