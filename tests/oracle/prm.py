@@ -28,7 +28,7 @@ from transformers import Qwen2Config, Qwen2Model
 import data
 import train as runs
 
-T, V, MARK, PAD, MARKS = 32, 264, 258, 257, 4
+T, V, MARK, PAD, MARKS = 32, 264, 257, 0, 4
 RECORDS, META, BATCH, META_BATCH, STEPS = 24, 12, 4, 4, 20
 DECAY, CLIP, META_DECAY, WARM = 0.01, 1.0, 1e-3, 1
 DOMAINS = ("algebra", "geometry", "numbers")
@@ -115,7 +115,7 @@ def write_records(path, records, seed):
     meta = {"format": "diecast-records-1", "kind": "steps", "records": str(len(records)),
             "columns": "tokens=ragged tokens.mask=tokens rewards=ragged id=ragged outcome=fixed domain=fixed",
             "parts": "tokens", "targets": "own", "domains": json.dumps(DOMAINS), "tokenizer": "bytes",
-            "vocab": str(data.VOCAB), "eos": str(data.EOS), "max_length": str(T), "sha256": f"{seed:064x}"}
+            "vocab": str(MARK + 1), "eos": str(data.EOS), "max_length": str(T), "sha256": f"{seed:064x}"}
     aligned = sorted(tensors, key=lambda name: -tensors[name].itemsize)
     data.save(path, {name: tensors[name] for name in aligned}, meta)
 
@@ -217,7 +217,7 @@ def evaluate(scores, how, meta):
     with torch.no_grad():
         S = torch.cat([aggregate(how, scores(ids[i:i + 4], rows[i:i + 4]), rows[i:i + 4])
                        for i in range(0, len(y), 4)])
-        return {"meta_loss": ((S - y.to(S)) ** 2).mean().item(), "avg_aggregate_score": S.mean().item(),
+        return {"eval_loss": ((S - y.to(S)) ** 2).mean().item(), "avg_aggregate_score": S.mean().item(),
                 "accuracy": ((S > 0.5) == (y > 0.5)).double().mean().item()}
 
 
@@ -242,7 +242,7 @@ def train(case, out, records, meta_records, dtype):
     table = [weights.table]
     opt, meta_opt = adamw(params, case["lr"], DECAY), adamw(table, case["meta_lr"], META_DECAY)
     U, cold, k = case["unroll"], case["cold"], 0
-    uppers = STEPS // U
+    uppers = (STEPS - cold) // U
     todo = order(case["seed"], len(records), BATCH, STEPS)
     meta_todo = order(case["seed"], len(meta_records), META_BATCH, uppers)
     run = {"initial": evaluate(scores, case["aggregate"], meta), "steps": []}
@@ -257,7 +257,7 @@ def train(case, out, records, meta_records, dtype):
         norm = torch.nn.utils.clip_grad_norm_(params, CLIP, foreach=False)
         opt.param_groups[0]["lr"] = lr
         opt.step()
-        step = {"step": t + 1, "samples": BATCH, "inner_loss": each.mean().item(), "loss": loss.item(),
+        step = {"step": t + 1, "targets": int((rows[at] >= 0).sum()), "inner_loss": each.mean().item(), "loss": loss.item(),
                 "grad_norm": norm.item(), "lr": lr}
         if t >= cold and (t + 1) % U == 0:
             m = torch.tensor(meta_todo[k * META_BATCH:][:META_BATCH])
@@ -272,8 +272,8 @@ def train(case, out, records, meta_records, dtype):
             meta_opt.param_groups[0]["lr"] = meta_lr
             meta_opt.step()
             k += 1
-            step.update(meta_loss=upper.item(), avg_aggregate_score=S.mean().item(), meta_lr=meta_lr,
-                        meta_grad_norm=meta_norm.item(), v_norm=math.sqrt(sum((x * x).sum().item() for x in v)),
+            step.update(meta_loss=upper.item(), avg_aggregate_score=S.mean().item(), learning_rate_meta=meta_lr,
+                        grad_norm_meta=meta_norm.item(), v_norm=math.sqrt(sum((x * x).sum().item() for x in v)),
                         hyper=g.tolist())
         run["steps"].append(step)
     run["final"] = evaluate(scores, case["aggregate"], meta)
@@ -441,6 +441,8 @@ def record(name, folder):
         runs.save_adapter(scores.model, os.path.join(out, "adapter_final"))
     else:
         save_file(scores.state_dict(), os.path.join(out, "final.safetensors"), metadata={"format": "pt"})
+    save_file({"weights.table": torch.tensor(run["table"], dtype=torch.float32)},
+              os.path.join(out, "table.safetensors"), metadata={"format": "pt"})
     off = np.abs(np.subtract(run["table"], run32["table"])).max()
     expect = {"case": name,
               "versions": {m.__name__: m.__version__ for m in (torch, transformers, peft, safetensors, np)},
@@ -459,7 +461,7 @@ def record(name, folder):
     print(f"{name}: loss", " ".join(f"{s['loss']:.4f}" for s in run["steps"]))
     print("  meta loss", " ".join(f"{s['meta_loss']:.4f}" for s in run["steps"] if "meta_loss" in s))
     print("  norms", " ".join(f"{s['grad_norm']:.2f}" for s in run["steps"]), "meta",
-          " ".join(f"{s['meta_grad_norm']:.1e}" for s in run["steps"] if "meta_loss" in s))
+          " ".join(f"{s['grad_norm_meta']:.1e}" for s in run["steps"] if "meta_loss" in s))
     print(f"  {run['initial']} {run['final']}; fp32 against fp64: loss {worst:.1e} weights "
           f"{max(drift.values()):.1e} table {off:.1e}")
     print("  table", *(f"{x:.3f}" for x in run["table"]))
