@@ -5,6 +5,8 @@
 # make demo-mlm      a masked language model from raw text to a probe (DATA=FILE: of a text of yours)
 # make demo-dpo      preference optimisation: a start is tuned, then trained on pairs of answers
 # make result-dpo    the same with other seeds, in a table                SEEDS="1 2 3"
+# make demo-prm      a model of steps that finds its noisy records: chains, weights by noise, best of N
+# make result-prm    the same with other seeds, in a table                SEEDS="1 2 3 4 5"
 # make demo-llada    masked diffusion from raw text to texts and filled gaps (DATA=FILE: of a text of yours)
 # make result-llada  the same for longer, with the figures it has to reach   SEEDS="1 2 3" STEPS=N
 # make test          all tests; GROUP="kernels gold" some of them
@@ -44,8 +46,8 @@ OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
-.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-llada result-llada test soak install bench oracle-check \
-        gold matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
+.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada test soak install bench \
+        oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
 
@@ -87,6 +89,16 @@ result-dpo:
 	@gen/deps.sh build
 	@$(MAKE) --no-print-directory gen
 	@recipes/demos/dpo.sh $(or $(SEEDS),1 2 3)
+
+demo-prm:
+	@gen/deps.sh build
+	@$(MAKE) --no-print-directory gen
+	@recipes/demos/prm.sh
+
+result-prm:
+	@gen/deps.sh build
+	@$(MAKE) --no-print-directory gen
+	@recipes/demos/prm.sh $(or $(SEEDS),1 2 3 4 5)
 
 demo-llada:
 	@gen/deps.sh demo
