@@ -405,6 +405,7 @@ struct Value {
     /* parameters */
     bool trained, decay, adapter;
     bool added;              /* trained, and a model that is taken in may be without it: then as `init` says */
+    bool grown;              /* its last row: a model that is taken in may be without it: then the mean of the others */
     bool aside;              /* of the training, not of the model: its pieces are in checkpoints alone; fp32 */
     const char *init;        /* "normal", "uniform", "ones", "zeros" */
     double std;              /* of normal; bound of uniform */

@@ -43,8 +43,9 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
     if (v->rank == 2)
         str_print(s, ", %" PRId64, cols);
     const char *flags =
-        text_print("%s%s%s%s%s%s%s", piece->transposed ? " .transposed = true," : "",
+        text_print("%s%s%s%s%s%s%s%s", piece->transposed ? " .transposed = true," : "",
                    v->adapter ? " .adapter = true," : "", v->added ? " .added = true," : "",
+                   v->grown ? " .grown = true," : "",
                    v->aside ? " .aside = true," : "", v->trained ? " .trained = true," : "",
                    v->decay ? " .decay = true," : "",
                    v->set ? text_print(" .set = \"%s\",", v->set) : "");

@@ -598,6 +598,15 @@ static void step_features(Build *b, const char *next)
     op_out(op, b->x);
 }
 
+/* The last row of the table of tokens, trained beside adapters: named as PEFT names trainable tokens. */
+static Value *new_row(Build *b)
+{
+    Module m = {text_print("base_model.model.%s.token_adapter", b->family->tokens), 1};
+    Value *v = parameter(b, "wte.last", dim(1, "1"), dim_C(b), &m, 1, "trainable_tokens_delta",
+                         first_table(b));
+    return as_adapter(b, v, "zeros", 0);
+}
+
 static void step_tokens(Build *b, const char *next)
 {
     if (b->features) {
@@ -608,8 +617,10 @@ static void step_tokens(Build *b, const char *next)
     Module m = {b->family->tokens, b->V};
     Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_table(b)),
           *wpe = places_table(b);
-    bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at;
-    Ref y = result(b, "embed", dim_C(b), next);
+    bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at,
+         row = b->new_row && !wte->trained;
+    wte->grown = b->new_row;
+    Ref y = row ? activation(b, "embed", b->x, dim_C(b)) : result(b, "embed", dim_C(b), next);
     Op *op = build_op(b, documents ? OP_embed_docs
                          : wpe     ? at ? OP_embed_pos_at : OP_embed_pos
                          : at      ? OP_embed_at
@@ -623,6 +634,14 @@ static void step_tokens(Build *b, const char *next)
         op_in(op, build_input(b, b->places));
     op_out(op, y);
     b->x = y;
+    if (!row)
+        return;
+    Value *last = new_row(b);
+    b->x = result(b, "embed.last", dim_C(b), next);
+    op = build_op(b, OP_embed_row);
+    op_in(op, y), op_in(op, build_input(b, b->tokens)), op_in(op, ref(last));
+    op_out(op, b->x);
+    op_int(op, "token", b->V - 1);
 }
 
 /* The rows of the tokens' types added. */

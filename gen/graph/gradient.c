@@ -179,6 +179,21 @@ static void grad_embed(Build *b, const Op *fwd, int i)
     beta(op);
 }
 
+/* What stands in the place of those rows is no result of the table's, which is frozen. */
+static void grad_embed_row(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]);
+    if (learns(b, fwd->in[2])) {
+        Op *op = build_op(b, OP_embed_row_bwd);
+        op_in(op, dy), op_in(op, fwd->in[1]);
+        out_gradient(b, op, fwd->in[2]);
+        op_int(op, "token", op_attr(fwd, "token")->i);
+        beta(op);
+    }
+    contribute(b, fwd->in[0], dy);
+}
+
 static void pos_bwd(Build *b, const Op *fwd, Ref wpe)
 {
     if (!learns(b, wpe))
@@ -493,7 +508,7 @@ static Ref moved_by(Build *b, const Op *fwd, Ref dy)
 {
     const char *name = text_print("z%s", base_name(b, fwd->out[0]));
     Ref none = {0};
-    if (!is_lora(fwd) && fwd->kind != OP_add_pos)
+    if (!is_lora(fwd) && fwd->kind != OP_add_pos && fwd->kind != OP_embed_row)
         return with_direction(b, fwd, name, none, 0, fwd->nin);
     Ref zeros = like(b, text_print("%s.zeros", name), fwd->out[0], columns(fwd->out[0]));
     Op *op = build_op(b, OP_zeros);

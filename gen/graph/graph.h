@@ -85,6 +85,9 @@ typedef struct {
     Value *weights;          /* (B, T) or (N): what each row's loss counts; NULL: 1 */
     int nsums;               /* that programs add to, the loss first: cleared before a schedule, its results */
     Value *sum[4];
+    /* The table of tokens has one row more than models that are taken in, its last; where the table is
+     * frozen that row is a parameter of its own, trained beside adapters. */
+    bool new_row;
     bool head_bias;          /* a parameter beside the head's weight; at first as the family has it */
     Value *noise, *cos, *sin, *tokens, *labels, *place;
     /* where their number is bounded: the rows of the head in (B, T), and the inverse; else NULL */

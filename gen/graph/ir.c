@@ -54,9 +54,9 @@ static void print_value(Str *s, const Value *v)
     if (v->set)
         str_print(s, " set %s", v->set);
     if (v->kind == VK_PARAM)
-        str_print(s, "%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
+        str_print(s, "%s%s%s%s%s%s  init %s %.9g", v->trained ? " trained" : " frozen",
                   v->decay ? " decay" : "", v->adapter ? " adapter" : "", v->added ? " added" : "",
-                  v->aside ? " aside" : "", v->init, v->std);
+                  v->grown ? " grown" : "", v->aside ? " aside" : "", v->init, v->std);
     if (v->place)
         str_print(s, "  %s", placement_name[v->place]);
     if (v->place == PL_SHARD)

@@ -226,6 +226,7 @@ static void read_value(Reader *r, ValueKind kind)
         v->decay = accept(r, "decay");
         v->adapter = accept(r, "adapter");
         v->added = accept(r, "added");
+        v->grown = accept(r, "grown");
         v->aside = accept(r, "aside");
         expect(r, "init");
         v->init = read_until(r, " ");

@@ -250,6 +250,12 @@ char *model_adapter_json(const Graph *g, Config *c)
         cJSON_AddStringToObject(o, "task_type", class_of(g)->task);
     else
         cJSON_AddNullToObject(o, "task_type");
+    if (ir_value(g, "wte.last")) {
+        const int last = (int)config_int(c, F_model_vocab) - 1;
+        const char *table = family_leaf(family_find(g->family)->tokens);
+        cJSON_AddItemToObject(cJSON_AddObjectToObject(o, "trainable_token_indices"), table,
+                              cJSON_CreateIntArray(&last, 1));
+    }
     cJSON_AddFalseToObject(o, "use_dora");
     cJSON_AddBoolToObject(o, "use_rslora", config_bool(c, F_lora_rslora));
     return json_text(o);

@@ -29,6 +29,12 @@ static cJSON *own_config(const Model *m)
     return config;
 }
 
+/* The model's own row that is trained beside adapters has another place in the folder of a model. */
+static bool elsewhere(const Model *m, const Tensor *t)
+{
+    return t->aside || (t->adapter && (hf_is_pair(t->name) || model_row_of(m, t)));
+}
+
 static HfWant *wanted(Model *m, int *n)
 {
     HfWant *want = calloc((size_t)m->ntensors + 1, sizeof *want);
@@ -37,7 +43,7 @@ static HfWant *wanted(Model *m, int *n)
     *n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         Tensor *t = &m->tensors[i];
-        if (t->aside || (t->adapter && hf_is_pair(t->name)))
+        if (elsewhere(m, t))
             continue;
         want[*n].name = format("%s", hf_base_name(t->name));
         want[*n].t = t;
@@ -84,6 +90,34 @@ static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_fi
     return w;
 }
 
+/* A tensor that the folder has without its last row: what is wanted is the rest; NULL: there is none. */
+static Tensor *without_last(HfWant *want, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (want[i].from && want[i].t->grown && want[i].from->rank == 2 &&
+            want[i].from->shape[0] == want[i].t->shape[0] - 1) {
+            Tensor *rest = malloc(sizeof *rest);
+            if (!rest)
+                die(EXIT_IO, "out of memory for a tensor");
+            *rest = *want[i].t;
+            rest->shape[0]--;
+            want[i].t = rest;
+            return rest;
+        }
+    return NULL;
+}
+
+/* The vocabulary of a folder that is without the last row of the table. */
+static void expect_fewer(const Model *m, cJSON *ours, const cJSON *theirs)
+{
+    cJSON *own = json_get(ours, "vocab_size");
+    const cJSON *found = json_get(theirs, "vocab_size");
+    for (int i = 0; i < m->ntensors; i++)
+        if (m->tensors[i].grown && cJSON_IsNumber(found) &&
+            found->valuedouble == own->valuedouble - 1)
+            cJSON_SetNumberValue(own, found->valuedouble);
+}
+
 /* What was added to a model is all there, or nothing of it. */
 static void check_added(const HfWant *want, int n, const char *folder)
 {
@@ -95,7 +129,8 @@ static void check_added(const HfWant *want, int n, const char *folder)
         die(EXIT_MISMATCH, "%s: holds %s, but no %s", folder, there->name, missing->name);
 }
 
-static void match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder)
+static void match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder,
+                  Tensor **fewer)
 {
     HfNames unexpected = { 0, NULL };
     for (int f = 0; f < set->nfiles; f++)
@@ -125,6 +160,7 @@ static void match(HfWant *want, int n, const StSet *set, const cJSON *config, co
         }
     }
     check_added(want, n, folder);
+    *fewer = without_last(want, n);
     hf_want_check(want, n, folder);
     for (int f = 0; f < set->nfiles; f++)
         for (int i = 0; i < set->file[f].n; i++) {
@@ -140,6 +176,7 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     comm_expect(weights_seconds(m));
     hf_check_kind(m, folder, false);
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
+    expect_fewer(m, ours, theirs);
     char *error = hf_config_differs(ours, theirs);
     if (error)
         die(EXIT_MISMATCH, "%s/config.json: %s", folder, error);
@@ -150,12 +187,19 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
                 ? EXIT_DATA : EXIT_MISMATCH, "%s", error);
     int n;
     HfWant *want = wanted(m, &n);
-    match(want, n, &set, ours, folder);
+    Tensor *fewer;
+    match(want, n, &set, ours, folder, &fewer);
     for (int i = 0; i < n; i++)
         if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->type == EL_F16)
             die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot hold; use a bf16 recipe",
                 want[i].file->path, want[i].name);
     hf_want_read(want, n, allow_nonfinite);
+    if (fewer) {
+        fewer->shape[0]++;
+        model_grow(fewer);
+        note("%s has one row more than in the folder, the mean of the others", fewer->name);
+    }
+    free(fewer);
     for (int i = 0; i < n; i++)
         free(want[i].name);
     free(want);
@@ -184,7 +228,7 @@ static WeightsItem *items(const Model *m, int *n)
     *n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
-        if (t->aside || (t->adapter && hf_is_pair(t->name)))
+        if (elsewhere(m, t))
             continue;
         item[*n].name = hf_base_name(t->name);
         item[*n].t = t;
@@ -309,11 +353,37 @@ static char *write_shards(const WeightsItem *item, int n, int nshards, const cha
     return error;
 }
 
+/* A row that is trained beside adapters in its place in the model's table, where no program reads it;
+ * back, what this returned before, puts back what was there. */
+static float *put_row(const Model *m, float *back)
+{
+    float *was = NULL;
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i], *of = model_row_of(m, t);
+        if (!of)
+            continue;
+        const int64_t n = model_elements(t), at = model_elements(of) - n;
+        was = back ? back : malloc(2 * (size_t)n * sizeof *was);
+        if (!was)
+            die(EXIT_IO, "out of memory for a row of %s", of->name);
+        if (!back) {
+            model_get(of, of->weight, of->type, at, n, was);
+            if (t->master)
+                model_get(t, t->master, EL_F32, 0, n, was + n);
+            else
+                model_get(t, t->weight, t->type, 0, n, was + n);
+        }
+        model_put(of, of->weight, of->type, at, n, back ? was : was + n);
+    }
+    return was;
+}
+
 char *hf_write_model(const Model *m, const char *folder, const char *source, bool merged,
                      uint64_t shard_bytes, cJSON *manifest)
 {
     int n, nshards = 0;
     WeightsItem *item = items(m, &n);
+    float *row = merged ? put_row(m, NULL) : NULL;
     if (merged)
         add_pairs(m, item, n);
     for (int i = 0; i < n; i = shard_end(item, n, i, shard_bytes))
@@ -321,6 +391,9 @@ char *hf_write_model(const Model *m, const char *folder, const char *source, boo
     char *error = nshards == 1
                       ? weights_write(item, n, folder, "model.safetensors", manifest)
                       : write_shards(item, n, nshards, folder, shard_bytes, manifest);
+    if (row)
+        put_row(m, row);
+    free(row);
     free(item);
     if (!error)
         error = write_config(m, folder, source, manifest);
@@ -333,8 +406,12 @@ char *hf_write_weights(const Model *m, const char *folder, const char *file)
 {
     int n;
     WeightsItem *item = items(m, &n);
+    float *row = put_row(m, NULL);
     add_pairs(m, item, n);
     char *error = weights_write(item, n, folder, file, NULL);
+    if (row)
+        put_row(m, row);
+    free(row);
     free(item);
     return error;
 }

@@ -62,11 +62,12 @@ static bool among(const cJSON *value, const char *list)
     return found;
 }
 
-static void check_kind(const cJSON *theirs, const char *folder)
+static void check_kind(const cJSON *ours, const cJSON *theirs, const char *folder)
 {
     for (size_t i = 0; i < COUNT(kind_keys); i++) {
         const cJSON *found = json_get(theirs, kind_keys[i].key);
-        if (!among(found, kind_keys[i].plain))
+        if (!among(found, kind_keys[i].plain) &&
+            !cJSON_Compare(found, json_get(ours, kind_keys[i].key), true))
             die(EXIT_MISMATCH, "%s/adapter_config.json: %s is %s: %s is not supported; plain LoRA "
                 "and rsLoRA are", folder, kind_keys[i].key, printed(found), kind_keys[i].name);
     }
@@ -169,7 +170,7 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     cJSON *theirs = hf_read_json(folder, "adapter_config.json");
     if (!cJSON_IsObject(theirs))
         die(EXIT_DATA, "%s/adapter_config.json: not a JSON object", folder);
-    check_kind(theirs, folder);
+    check_kind(ours, theirs, folder);
     check_scale(ours, theirs, folder);
     check_whole(ours, theirs, folder);
     check_targets(m, theirs, folder);

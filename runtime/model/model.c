@@ -216,6 +216,74 @@ void model_put(const Tensor *t, void *array, ElementType type, int64_t begin, in
     }
 }
 
+/* ---- rows ---- */
+
+const Tensor *model_row_of(const Model *m, const Tensor *t)
+{
+    const char *begin = "base_model.model.", *end = ".token_adapter.trainable_tokens_delta";
+    size_t n = strlen(t->name), head = strlen(begin), tail = strlen(end);
+    if (!t->adapter || n < head + tail || strncmp(t->name, begin, head) != 0 ||
+        strcmp(t->name + n - tail, end) != 0)
+        return NULL;
+    char *name = format("%.*s.weight", (int)(n - head - tail), t->name + head);
+    const Tensor *of = model_find(m, name);
+    if (!of)
+        die(EXIT_INTERNAL, "%s stands for a row of %s, which the model does not have", t->name, name);
+    free(name);
+    return of;
+}
+
+static float *floats(int64_t n)
+{
+    float *to = malloc((size_t)n * sizeof *to);
+    if (!to)
+        die(EXIT_IO, "out of memory for %lld numbers", (long long)n);
+    return to;
+}
+
+/* Into both of its arrays. */
+static void put_values(const Tensor *t, int64_t begin, int64_t n, const float *from)
+{
+    model_put(t, t->weight, t->type, begin, n, from);
+    if (t->master)
+        model_put(t, t->master, EL_F32, begin, n, from);
+}
+
+void model_take_rows(const Model *m)
+{
+    for (int i = 0; i < m->ntensors; i++) {
+        const Tensor *t = &m->tensors[i], *of = model_row_of(m, t);
+        if (!of)
+            continue;
+        const int64_t n = model_elements(t);
+        float *row = floats(n);
+        model_get(of, of->weight, of->type, model_elements(of) - n, n, row);
+        put_values(t, 0, n, row);
+        free(row);
+    }
+}
+
+void model_grow(const Tensor *t)
+{
+    const int64_t n = t->shape[1], rows = t->shape[0] - 1;
+    float *row = floats(n);
+    double *sum = calloc((size_t)n, sizeof *sum);
+    if (!sum)
+        die(EXIT_IO, "out of memory for a row of %s", t->name);
+    for (int64_t r = 0; r < rows; r++) {
+        if (t->master)
+            model_get(t, t->master, EL_F32, r * n, n, row);
+        else
+            model_get(t, t->weight, t->type, r * n, n, row);
+        for (int64_t k = 0; k < n; k++)
+            sum[k] += row[k];
+    }
+    for (int64_t k = 0; k < n; k++)
+        row[k] = (float)(sum[k] / (double)rows);
+    put_values(t, rows * n, n, row);
+    free(row), free(sum);
+}
+
 /* FNV-1a, 64 bits. */
 static uint64_t hash_name(const char *s)
 {

@@ -21,6 +21,7 @@ typedef struct {
     bool transposed;         /* the file holds (in, out), e.g. GPT-2's Conv1D */
     bool adapter;            /* lives in the PEFT adapter file, not in the model file */
     bool added;              /* a model's folder may be without all that are: they keep their first values */
+    bool grown;              /* a model's folder may be without the last row: then it is the mean of the others */
     bool aside;              /* of the training, not of the model: in checkpoints alone, fp32 */
     bool trained, decay;
     const char *set;         /* of the parameters that are updated together; NULL: "model" */
@@ -74,6 +75,13 @@ Tensor *model_expand(const Tensor *rows, int nrows, int *ntensors);
 /* Random initialisation from (seed, name): Philox keyed by seed and a hash of the tensor's name, so that neither order
  * nor layout matters. Fills weight and master. */
 void model_init(Model *m, uint64_t seed);
+/* A row that is trained beside adapters, PEFT's trainable token: the tensor whose last row it stands for; NULL: t is
+ * none. */
+const Tensor *model_row_of(const Model *m, const Tensor *t);
+/* Such rows <- the rows that they stand for: with the weights that adapters begin with. */
+void model_take_rows(const Model *m);
+/* The last row of t <- the mean of the others. */
+void model_grow(const Tensor *t);
 /* start <- weight, where there is one: with the weights that the run begins with. */
 void model_keep_start(const Model *m);
 /* weight <- master, rounded once (16-bit recipes), for every tensor that has a master. */

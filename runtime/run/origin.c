@@ -49,6 +49,7 @@ static void load_base(const Checkpoints *c, Model *m)
     model_init(m, (uint64_t)c->flags->seed);
     if (c->base)
         hf_load(m, c->base, c->flags->allow_nonfinite);
+    model_take_rows(m);
 }
 
 static void load_adapter(const Checkpoints *c, Model *m)

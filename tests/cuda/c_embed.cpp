@@ -1,5 +1,6 @@
 /* c_embed.cpp -- embed.cuh. */
 #include "../../kernels/cuda/embed.cuh"
+#include "../../kernels/cuda/embed_row.cuh"
 #include "harness.h"
 #include "unwatched.h"
 #include "../kernels/documents.h"
@@ -142,6 +143,38 @@ TEST(embed_bwd_random)
         *to = (float)*to + (float)dy_[i];
     }
     check_f32_exact("order of the rows", dwte, want, V * C);
+}
+
+/* A row of its own: copies, and the sum of the rows where it stands, of small integers exact. */
+TEST(embed_row)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 9, 7 }, { 40, 300 } };
+    for (auto &shape : shapes) {
+        const int64_t rows = shape[0], C = shape[1];
+        int32_t *tok = tokens_random(rows, 3);
+        const int32_t *tok_ = download(tok, rows);
+        act_t *x = act_normal(rows * C, 0, 1), *row = act_normal(C, 0, 1), *y = NEW(act_t, rows * C);
+        act_t *dy = act_integers(rows * C, 3), *same = act_copy(x, rows * C);
+        float *drow = NEW(float, C);
+        double *want = act_double(x, rows * C), *sum = HOST(double, C), *row_ = act_double(row, C);
+        double *dy_ = act_double(dy, rows * C);
+        for (int64_t c = 0; c < C; c++) {
+            sum[c] = 0;
+            for (int64_t r = 0; r < rows; r++) {
+                want[r * C + c] = tok_[r] == 2 ? row_[c] : want[r * C + c];
+                sum[c] += tok_[r] == 2 ? 2 * dy_[r * C + c] : 0;
+            }
+        }
+        run([&] {
+            embed_row_fwd(y, x, tok, row, 2, rows, C, stream);
+            embed_row_fwd(same, same, tok, row, 2, rows, C, stream);
+            embed_row_bwd(drow, dy, tok, 2, rows, C, 0, stream);
+            embed_row_bwd(drow, dy, tok, 2, rows, C, 1, stream);
+        });
+        check_act_exact("rows", y, want, rows * C);
+        check_act_exact("in place", same, want, rows * C);
+        check_f32_exact("gradient", drow, sum, C);
+    }
 }
 
 BENCH(embed)

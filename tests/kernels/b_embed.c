@@ -1,5 +1,6 @@
 /* b_embed.c -- embed.h. */
 #include "../../kernels/cpu/embed.h"
+#include "../../kernels/cpu/embed_row.h"
 #include "harness.h"
 #include "documents.h"
 
@@ -92,4 +93,35 @@ TEST(embed_bwd_random)
     pos_bwd(dwpe, dy, rows, T, C, T, 0);
     check_f32("dwte", dwte, wte_, V * C, rows / V);
     check_f32("dwpe", dwpe, wpe_, T * C, 4);
+}
+
+/* A row of its own: copies, and the sum of the rows where it stands, of small integers exact. */
+TEST(embed_row)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 9, 7 }, { 200, 64 }, { 300, 130 } };
+    for (int k = 0; k < 4; k++) {
+        const int64_t rows = shapes[k][0], C = shapes[k][1];
+        int32_t *tok = tokens_random(rows, 3);
+        act_t *x = act_normal(rows * C, 0, 1), *row = act_normal(C, 0, 1), *y = NEW(act_t, rows * C);
+        act_t *dy = act_integers(rows * C, 3);
+        float *drow = NEW(float, C);
+        double *want = act_double(x, rows * C), *sum = NEW(double, C), *dy_ = act_double(dy, rows * C);
+        for (int64_t c = 0; c < C; c++) {
+            sum[c] = 0;
+            for (int64_t r = 0; r < rows; r++) {
+                want[r * C + c] = tok[r] == 2 ? act_load(row + c) : want[r * C + c];
+                sum[c] += tok[r] == 2 ? dy_[r * C + c] : 0;
+            }
+        }
+        embed_row_fwd(y, x, tok, row, 2, rows, C);
+        check_act_exact("rows", y, want, rows * C);
+        embed_row_fwd(x, x, tok, row, 2, rows, C);
+        check_same("in place", x, y, rows * C * (int64_t)sizeof *x);
+        for (int beta = 0; beta < 2; beta++) {
+            embed_row_bwd(drow, dy, tok, 2, rows, C, beta);
+            for (int64_t c = 0; c < C; c++)
+                sum[c] *= beta + 1;
+            check_f32_exact("gradient", drow, sum, C);
+        }
+    }
 }

@@ -62,6 +62,7 @@ static void check_fields(Build *b)
 
 static void make_inputs(Build *b)
 {
+    b->new_row = config_bool(b->c, F_prm_new_mark);
     b->N = b->targets = b->B * marks;
     size_add(b, "N", b->N);
     b->tokens = input_new(b, "tokens");
