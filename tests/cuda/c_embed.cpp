@@ -148,8 +148,8 @@ TEST(embed_bwd_random)
 /* A row of its own: copies, and the sum of the rows where it stands, of small integers exact. */
 TEST(embed_row)
 {
-    static const int64_t shapes[][2] = { { 1, 1 }, { 9, 7 }, { 40, 300 } };
-    for (auto &shape : shapes) {
+    static const int64_t sizes[][2] = { { 1, 1 }, { 9, 7 }, { 40, 300 } };
+    for (auto &shape : sizes) {
         const int64_t rows = shape[0], C = shape[1];
         int32_t *tok = tokens_random(rows, 3);
         const int32_t *tok_ = download(tok, rows);

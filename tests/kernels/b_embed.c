@@ -98,9 +98,9 @@ TEST(embed_bwd_random)
 /* A row of its own: copies, and the sum of the rows where it stands, of small integers exact. */
 TEST(embed_row)
 {
-    static const int64_t shapes[][2] = { { 1, 1 }, { 9, 7 }, { 200, 64 }, { 300, 130 } };
+    static const int64_t sizes[][2] = { { 1, 1 }, { 9, 7 }, { 200, 64 }, { 300, 130 } };
     for (int k = 0; k < 4; k++) {
-        const int64_t rows = shapes[k][0], C = shapes[k][1];
+        const int64_t rows = sizes[k][0], C = sizes[k][1];
         int32_t *tok = tokens_random(rows, 3);
         act_t *x = act_normal(rows * C, 0, 1), *row = act_normal(C, 0, 1), *y = NEW(act_t, rows * C);
         act_t *dy = act_integers(rows * C, 3);
