@@ -215,6 +215,7 @@ void schedule_loss(Build *b, const char *about);   /* the same for its sums: the
 
 void loss_inputs(Build *b);                        /* b->noise, the scale; the sum of the losses */
 Ref loss_rows(Build *b, Ref y);                    /* one loss a row of y */
+void rows_sum(Build *b, Ref rows, Value *sum);    /* adds numbers of rows to one of build_sum() */
 void loss_sum(Build *b, Ref losses);               /* adds them to the program's loss */
 /* What the losses are multiplied with before the backward pass, which writes gradients of b->set.
  * fp16 gradients would vanish: their scale is adapted on the device (Micikevicius et al. 2018,

@@ -210,8 +210,15 @@ void head_eval(Build *b)
     b->mode = MODE_EVAL;
     b->p = ir_program(b->g, "eval", ROLE_forward, "the loss of one micro-batch");
     Pass pass = pass_only(b, "e.x");
-    head_loss(b, chosen(b, &pass));
-    schedule_loss(b, "this rank's losses of micro-batch 0");
+    Ref y = chosen(b, &pass);
+    Value *right = build_sum(b, "right", 1);
+    Ref losses = build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim),
+        hits = build_temp(b, "hits", DT_F32, y.v->rank - 1, y.v->dim);
+    Op *op = head_op(b, y, OP_ce_hits, OP_ce_bias_hits, NULL, given_weights(b));
+    op_out(op, losses), op_out(op, hits);
+    loss_sum(b, losses);
+    rows_sum(b, hits, right);
+    schedule_loss(b, "this rank's losses of micro-batch 0, and its hits");
 }
 
 void head_logits(Build *b, Ref y)

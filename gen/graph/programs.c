@@ -82,11 +82,16 @@ void loss_inputs(Build *b)
 
 Ref loss_rows(Build *b, Ref y) { return build_temp(b, "losses", DT_F32, y.v->rank - 1, y.v->dim); }
 
-void loss_sum(Build *b, Ref losses)
+void rows_sum(Build *b, Ref rows, Value *sum)
 {
     Op *op = build_op(b, OP_loss_sum);
-    op_in(op, losses);
-    op_out(op, ref(ir_value(b->g, "loss")));
+    op_in(op, rows);
+    op_out(op, ref(sum));
+}
+
+void loss_sum(Build *b, Ref losses)
+{
+    rows_sum(b, losses, ir_value(b->g, "loss"));
 }
 
 Ref loss_scale_of(Build *b, Value *scale)

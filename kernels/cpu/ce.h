@@ -2,7 +2,8 @@
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
  *        ce_head_: bias (V) of the logits and weights (rows) fp32 of the losses, NULL: none.
- * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss;
+ *        hits (rows) fp32: 1 where no logit is above the target's, else 0.
  * Keeps: sums fp32 over CE_LANES fixed partial sums; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_H
@@ -62,16 +63,20 @@ static inline float ce_row_loss_(float *max, float *sum, const float *l, int32_t
     return math_log(*sum) - (l[label] - *max);
 }
 
-/* Losses of a chunk from its logits, times the weights unless NULL. */
-static inline void ce_chunk_fwd_(float *restrict loss, const float *logits, const int32_t *labels,
-                                 const float *weights, int64_t chunk, int64_t V)
+/* Losses of a chunk from its logits, times the weights unless NULL; hits unless NULL. */
+static inline void ce_chunk_fwd_(float *restrict loss, float *restrict hits, const float *logits,
+                                 const int32_t *labels, const float *weights, int64_t chunk,
+                                 int64_t V)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
+        const float *l = logits + i * V;
         float max, sum;
-        loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, logits + i * V, labels[i], V);
+        loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, l, labels[i], V);
         if (weights && labels[i] >= 0)
             loss[i] *= weights[i];
+        if (hits)
+            hits[i] = labels[i] >= 0 && l[labels[i]] >= max;
     }
 }
 
@@ -119,16 +124,25 @@ static inline void ce_bias_grad_(float *restrict db, const act_t *restrict d, in
 
 /* mm_logits: { .m = chunk, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1 }, .bias = 1 with a bias;
  * ws: ce_workspace(chunk, V) bytes. */
-static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const wt_t *bias,
-                               const int32_t *labels, const float *weights, int64_t rows, int64_t V,
-                               int64_t C, int64_t chunk, Gemm *mm_logits, void *ws)
+static inline void ce_hits(float *loss, float *hits, const act_t *x, const wt_t *w,
+                           const wt_t *bias, const int32_t *labels, const float *weights,
+                           int64_t rows, int64_t V, int64_t C, int64_t chunk, Gemm *mm_logits,
+                           void *ws)
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE);
     for (int64_t i = 0; i < rows; i += chunk) {
         if (ce_targets_(labels + i, chunk))
             gemm_run(mm_logits, logits, x + i * C, w, bias, ws);
-        ce_chunk_fwd_(loss + i, logits, labels + i, weights ? weights + i : NULL, chunk, V);
+        ce_chunk_fwd_(loss + i, hits ? hits + i : NULL, logits, labels + i,
+                      weights ? weights + i : NULL, chunk, V);
     }
+}
+
+static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const wt_t *bias,
+                               const int32_t *labels, const float *weights, int64_t rows, int64_t V,
+                               int64_t C, int64_t chunk, Gemm *mm_logits, void *ws)
+{
+    ce_hits(loss, NULL, x, w, bias, labels, weights, rows, V, C, chunk, mm_logits, ws);
 }
 
 static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int32_t *labels,

@@ -2,7 +2,8 @@
  *
  * In:    x (rows, C), w (V, C), labels (rows), < 0: no target; chunk | rows; Gemms of one chunk.
  *        ce_head_: bias (V) of the logits and weights (rows) fp32 of the losses, NULL: none.
- * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss.
+ * Out:   loss (rows) fp32, 0 without target; dx (rows, C), dw (V, C), db (V) fp32 of scale[0] loss;
+ *        hits (rows) fp32: 1 where no logit is above the target's, else 0.
  * Keeps: sums fp32, in an order that V decides; logit gradients act_t.
  * Method: loss = log(sum exp(l - max)) - (l[label] - max); dl = (softmax - onehot) * scale. */
 #ifndef DIECAST_KERNELS_CE_CUH
@@ -124,6 +125,24 @@ __global__ void __launch_bounds__(THREADS > WARP ? THREADS : WARP *CE_ROWS)
     }
 }
 
+/* hits of a chunk from its logits (chunk, ld), a warp a row. */
+__global__ void __launch_bounds__(WARP *CE_ROWS)
+    ce_hits_kernel(float *__restrict__ hits, const float *__restrict__ logits,
+                   const int32_t *__restrict__ labels, int64_t chunk, int V, int64_t ld)
+{
+    const int64_t row = blockIdx.x * (int64_t)CE_ROWS + threadIdx.y;
+    if (row >= chunk)
+        return;
+    const float *l = logits + row * ld;
+    const int label = labels[row];
+    float max = -3.4e38f;
+    for (int v = threadIdx.x; label >= 0 && v < V; v += WARP)
+        max = fmaxf(max, l[v]);
+    max = warp_max(max);
+    if (threadIdx.x == 0)
+        hits[row] = label >= 0 && l[label] >= max;
+}
+
 /* logits (chunk, ld) += bias (V); grid (rows, blocks of columns). */
 __global__ void ce_bias_kernel(float *__restrict__ logits, const wt_t *__restrict__ bias, int V,
                                int64_t ld)
@@ -193,11 +212,12 @@ static inline void ce_rows(float *loss, act_t *d, const float *logits, const int
            weights, chunk, (int)V, ce_width(V));
 }
 
-/* What is not always there; dw and db: NULL when the head, or its bias, is frozen. */
+/* What is not always there; dw and db: NULL when the head, or its bias, is frozen; hits: with losses
+ * alone. */
 typedef struct {
     const wt_t *bias;
     const float *weights;
-    float *dw, *db;
+    float *dw, *db, *hits;
 } CeHead;
 
 /* A chunk's logits, then losses and, unless d is NULL, the gradient of its logits. */
@@ -222,9 +242,13 @@ static inline void ce_fwd_(float *loss, const act_t *x, const wt_t *w, const int
                            const Gemm *mm_logits, void *ws, cudaStream_t s)
 {
     float *logits = (float *)((char *)ws + CUDA_GEMM_WORKSPACE);
-    for (int64_t i = 0; i < rows; i += chunk)
+    for (int64_t i = 0; i < rows; i += chunk) {
         ce_chunk_<THREADS, WEIGHTED>(loss, NULL, logits, x, w, labels, NULL, h, i, V, C, chunk,
                                      mm_logits, ws, s);
+        if (h->hits)
+            launch(ce_hits_kernel, blocks_over(chunk, CE_ROWS), dim3(WARP, CE_ROWS), 0, s,
+                   h->hits + i, (const float *)logits, labels + i, chunk, (int)V, ce_width(V));
+    }
 }
 
 /* The first chunk adds to dw and db when beta. */
@@ -266,7 +290,18 @@ static inline void ce_head_fwd(float *loss, const act_t *x, const wt_t *w, const
                                int64_t C, int64_t chunk, const Gemm *mm_logits, void *ws,
                                cudaStream_t s)
 {
-    const CeHead head = {bias, weights, NULL, NULL};
+    const CeHead head = {bias, weights, NULL, NULL, NULL};
+    auto run = weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
+    run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
+}
+
+template <int THREADS>
+static inline void ce_hits(float *loss, float *hits, const act_t *x, const wt_t *w,
+                           const wt_t *bias, const int32_t *labels, const float *weights,
+                           int64_t rows, int64_t V, int64_t C, int64_t chunk, const Gemm *mm_logits,
+                           void *ws, cudaStream_t s)
+{
+    const CeHead head = {bias, weights, NULL, NULL, hits};
     auto run = weights ? ce_fwd_<THREADS, true> : ce_fwd_<THREADS, false>;
     run(loss, x, w, labels, &head, rows, V, C, chunk, mm_logits, ws, s);
 }
@@ -280,7 +315,7 @@ static inline void ce_fwd_bwd(float *loss, act_t *dx, float *dw, const act_t *x,
                               int64_t C, int64_t chunk, int beta, const Gemm *mm_logits,
                               const Gemm *mm_dx, const Gemm *mm_dw, void *ws, cudaStream_t s)
 {
-    const CeHead head = {NULL, NULL, dw, NULL};
+    const CeHead head = {NULL, NULL, dw, NULL, NULL};
     ce_bwd_<THREADS, false>(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta,
                             mm_logits, mm_dx, mm_dw, ws, s);
 }
@@ -293,7 +328,7 @@ static inline void ce_head_fwd_bwd(float *loss, act_t *dx, float *dw, float *db,
                                    const Gemm *mm_logits, const Gemm *mm_dx, const Gemm *mm_dw,
                                    void *ws, cudaStream_t s)
 {
-    const CeHead head = {bias, weights, dw, db};
+    const CeHead head = {bias, weights, dw, db, NULL};
     auto run = weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
     run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, beta, mm_logits, mm_dx, mm_dw, ws,
         s);
@@ -317,7 +352,7 @@ static inline void ce_head_fwd_dx(float *loss, act_t *dx, const act_t *x, const 
                                   int64_t chunk, const Gemm *mm_logits, const Gemm *mm_dx, void *ws,
                                   cudaStream_t s)
 {
-    const CeHead head = {bias, weights, NULL, NULL};
+    const CeHead head = {bias, weights, NULL, NULL, NULL};
     auto run = weights ? ce_bwd_<THREADS, true> : ce_bwd_<THREADS, false>;
     run(loss, dx, x, w, labels, scale, &head, rows, V, C, chunk, 0, mm_logits, mm_dx, NULL, ws, s);
 }
@@ -347,7 +382,7 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
 #define CE_VARIANT(threads) CE_VARIANT_OF(threads, false)
 #define CE_WEIGHTED(threads) CE_VARIANT_OF(threads, true)
 VARIANTS_ce_threads(CE_VARIANT)
-#if defined KERNEL_ce_head_fwd || defined KERNEL_ce_head_fwd_bwd || defined KERNEL_ce_head_fwd_dx
+#if defined KERNEL_ce_head_fwd || defined KERNEL_ce_hits || defined KERNEL_ce_head_fwd_bwd || defined KERNEL_ce_head_fwd_dx
 VARIANTS_ce_threads(CE_WEIGHTED)
 #endif
 #endif

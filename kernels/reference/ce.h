@@ -51,6 +51,28 @@ static inline void ce_head_ref(double *loss, double *dx, double *dw, double *db,
     }
 }
 
+/* best (rows): the likeliest of a row; above (rows): by how much its logit is above all others. */
+static inline void ce_best_ref(int32_t *best, double *above, const double *x, const double *w,
+                               const double *bias, int64_t rows, int64_t V, int64_t C)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        double most = -__builtin_inf(), second = most;
+        for (int64_t v = 0; v < V; v++) {
+            double l = bias ? bias[v] : 0;
+            for (int64_t c = 0; c < C; c++)
+                l += x[i * C + c] * w[v * C + c];
+            if (l > most) {
+                second = most;
+                most = l;
+                best[i] = (int32_t)v;
+            } else if (l > second) {
+                second = l;
+            }
+        }
+        above[i] = most - second;
+    }
+}
+
 static inline void ce_ref(double *loss, double *dx, double *dw, const double *x, const double *w,
                           const int32_t *labels, double scale, int64_t rows, int64_t V, int64_t C,
                           int beta)

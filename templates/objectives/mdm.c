@@ -138,6 +138,7 @@ static double losses(void)
 static void add_batch(double *sum, const HiddenCounts *own)
 {
     sum[EVAL_loss] += losses();
+    sum[EVAL_accuracy] += *io.right;
     sum[EVAL_divisor] += (double)hidden_divisor(&hidden, own);
     sum[EVAL_samples] += (double)own->samples;
     sum[EVAL_targets] += (double)own->targets;

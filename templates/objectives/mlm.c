@@ -124,6 +124,7 @@ void objective_validate(Data *d, int64_t batches, double *sum)
         step_eval();
         step_wait();
         sum[EVAL_loss] += *io.loss;
+        sum[EVAL_accuracy] += *io.right;
         sum[EVAL_perplexity] += *io.loss;
         sum[EVAL_samples] += (double)own.samples;
         sum[EVAL_targets] += (double)own.targets;

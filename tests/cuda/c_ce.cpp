@@ -118,13 +118,18 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
     if (with_bias)
         db = beta ? f32_copy(b_before, s.V) : NEW(float, s.V);
     float *scale = upload(&scale_, 1);
-    int32_t *labels_ = labels_random(s, true), *labels = upload(labels_, s.rows);
+    int32_t *labels_ = labels_random(s, true), *best = HOST(int32_t, s.rows);
     void *ws = new_bytes(ce_cuda_workspace(s.chunk, s.V, sizeof(act_t)));
     Gemms g = gemms(s);
     double *loss_ = HOST(double, s.rows), *dx_ = HOST(double, nx), *dw_ = f32_double(before, nw);
     double *x_ = act_double(x, nx), *w_ = act_double(w, nw), *db_ = f32_double(b_before, s.V);
     double *bias_ = bias ? act_double(bias, s.V) : NULL, *db_terms = HOST(double, s.V);
-    double *dx_terms = HOST(double, nx), *dw_terms = HOST(double, nw);
+    double *dx_terms = HOST(double, nx), *dw_terms = HOST(double, nw), *above_ = HOST(double, s.rows);
+    float *hits = NEW(float, s.rows), *same = NEW(float, s.rows);
+    ce_best_ref(best, above_, x_, w_, bias_, s.rows, s.V, s.C);
+    for (int64_t i = 0; i < s.rows; i += 2)
+        labels_[i] = labels_[i] < 0 ? labels_[i] : best[i];
+    int32_t *labels = upload(labels_, s.rows);
     ce_head_ref(loss_, dx_, dw_, db_, x_, w_, bias_, labels_, weights_, scale_, s.rows, s.V, s.C,
                 beta);
     ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels_, weights_, scale_, s.rows, s.V,
@@ -132,6 +137,8 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
     run([&] {
         ce_head_fwd<WIDE>(alone, x, w, bias, labels, weights, s.rows, s.V, s.C, s.chunk, &g.logits,
                           ws, stream);
+        ce_hits<WIDE>(same, hits, x, w, bias, labels, weights, s.rows, s.V, s.C, s.chunk, &g.logits,
+                      ws, stream);
         ce_head_fwd_bwd<WIDE>(loss, dx, dw, db, x, w, bias, labels, scale, weights, s.rows, s.V,
                               s.C, s.chunk, beta, &g.logits, &g.dx, &g.dw, ws, stream);
         ce_head_fwd_dx<WIDE>(loss, frozen, x, w, bias, labels, scale, weights, s.rows, s.V, s.C,
@@ -145,7 +152,11 @@ static void run_head(const Shape &s, bool with_bias, bool with_weights, int beta
     check_via_act_terms("dw", dw, dw_, dw_terms, nw, s.rows + s.C);
     if (db)
         check_via_act_terms("db", db, db_, db_terms, s.V, s.rows + s.C);
-    const float *got = download(loss, s.rows), *log_p = download(p, s.rows);
+    check_same("loss with hits", same, alone, s.rows * 4);
+    const float *got = download(loss, s.rows), *log_p = download(p, s.rows), *hit = download(hits, s.rows);
+    for (int64_t i = 0; i < s.rows; i++)
+        check_true("hits",
+                   hit[i] == (labels_[i] == best[i]) || (above_[i] < 1e-4 && labels_[i] >= 0));
     for (int64_t i = 0; i < s.rows; i++)
         check_true("log-probability", log_p[i] == -got[i] && !(labels_[i] < 0 && log_p[i]));
 }

@@ -100,7 +100,9 @@ static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta
     float *loss = NEW(float, s->rows), *again = NEW(float, s->rows), *p = NEW(float, s->rows);
     float *dw = beta ? f32_normal(nw, 0, 1) : NEW(float, nw), scale = 0.37f;
     float *db = !with_bias ? NULL : beta ? f32_normal(s->V, 0, 1) : NEW(float, s->V);
-    int32_t *labels = labels_random(s, true);
+    float *hits = NEW(float, s->rows);
+    int32_t *labels = labels_random(s, true), *best = NEW(int32_t, s->rows);
+    double *above_ = NEW(double, s->rows);
     void *ws = new_bytes(ce_workspace(s->chunk, s->V, sizeof(act_t)));
     Gemm logits, mm_dx, mm_dw;
     gemms(&logits, &mm_dx, &mm_dw, s);
@@ -113,6 +115,9 @@ static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta
     double *weights_ = weights ? f32_double(weights, s->rows) : NULL, *dw_ = f32_double(dw, nw);
     double *db_ = db ? f32_double(db, s->V) : NULL, *db_terms = NEW(double, s->V);
     double *dx_terms = NEW(double, nx), *dw_terms = NEW(double, nw);
+    ce_best_ref(best, above_, x_, w_, bias_, s->rows, s->V, s->C);
+    for (int64_t i = 0; i < s->rows; i += 2)
+        labels[i] = labels[i] < 0 ? labels[i] : best[i];
     ce_head_ref(loss_, dx_, dw_, db_, x_, w_, bias_, labels, weights_, scale, s->rows, s->V, s->C,
                 beta);
     ce_terms(dx_terms, dw_terms, db_terms, x_, w_, bias_, labels, weights_, scale, s->rows, s->V,
@@ -120,6 +125,10 @@ static void run_head(const Shape *s, bool with_bias, bool with_weights, int beta
 
     ce_head_fwd(loss, x, w, bias, labels, weights, s->rows, s->V, s->C, s->chunk, &logits, ws);
     check_f32("loss of a head", loss, loss_, s->rows, s->C + s->V);
+    ce_hits(again, hits, x, w, bias, labels, weights, s->rows, s->V, s->C, s->chunk, &logits, ws);
+    check_same("loss with hits", again, loss, s->rows * (int64_t)sizeof(float));
+    for (int64_t i = 0; i < s->rows; i++)
+        check_true("hits", hits[i] == (labels[i] == best[i]) || (above_[i] < 1e-4 && labels[i] >= 0));
     ce_head_fwd_bwd(again, dx, dw, db, x, w, bias, labels, &scale, weights, s->rows, s->V, s->C,
                     s->chunk, beta, &logits, &mm_dx, &mm_dw, ws);
     check_same("loss with gradient", again, loss, s->rows * (int64_t)sizeof(float));
@@ -225,7 +234,7 @@ TEST(ce_rows)
         for (int64_t v = 0; v < V; v++)
             logits[v] = 7.5f;
         labels[4] = -1;
-        ce_chunk_fwd_(loss, logits, labels, NULL, rows, V);
+        ce_chunk_fwd_(loss, NULL, logits, labels, NULL, rows, V);
         ce_chunk_bwd_(again, d, logits, labels, NULL, 1, rows, V);
         check_same("loss of forward and backward", loss, again, rows * (int64_t)sizeof(float));
         check_f32("log V", loss, &log_v, 1, V);

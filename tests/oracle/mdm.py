@@ -159,7 +159,7 @@ class Encoder(nn.Module):
               "tie_word_embeddings": False, "mask_token_id": MASK, "pad_token_id": EOS}
 
 
-# mode, norm, random_length: recipe fields; spread, draws: --val-noise, --val-draws; files, records: those of another
+# mode, norm, random_length: recipe fields; accuracy: recorded of validations; spread, draws: --val-noise, --val-draws; files, records: those of another
 # case, or its records alone
 CASES = {
     "mdm_llada": dict(mode="pretrain", norm="seq", random_length=0.4, seed=3 << 32 | 5, lr=1e-2,
@@ -167,7 +167,7 @@ CASES = {
     "mdm_masked": dict(mode="pretrain", norm="masked", random_length=0.0, seed=42, lr=5e-3,
                        spread=False, draws=1, files="mdm_llada"),
     "mdm_encoder": dict(mode="pretrain", norm="seq", random_length=0.4, seed=11, lr=1e-2, spread=True, draws=2,
-                        model=Encoder, records="mdm_llada"),
+                        model=Encoder, records="mdm_llada", accuracy=True),
     "mdm_sft": dict(mode="sft", norm="tokens", random_length=0.0, seed=7, lr=1e-2, spread=True, draws=3),
 }
 
@@ -236,25 +236,32 @@ def divisor(case, batch):
             "masked": sum(t != data.IGNORE for b in batch for t in b[1])}[case["norm"]]
 
 
-def ce_sum(case, model, batch):
-    """Padding holds ids that change nothing."""
+def said(model, batch):
+    """Logits and labels. Padding holds ids that change nothing."""
     fill = lambda rows, by: torch.tensor([r + [by] * (T - len(r)) for r in rows])
     ids, labels = fill([b[0] for b in batch], 7), fill([b[1] for b in batch], data.IGNORE)
-    on = fill([[1] * len(b[0]) for b in batch], 0)
-    each = F.cross_entropy(model(ids, on).transpose(1, 2), labels, ignore_index=data.IGNORE, reduction="none")
+    return model(ids, fill([[1] * len(b[0]) for b in batch], 0)), labels
+
+
+def ce_sum(case, model, batch):
+    logits, labels = said(model, batch)
+    each = F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=data.IGNORE, reduction="none")
     weight = [1 / (share * (may if case["norm"] == "seq" else 1)) if may else 0 for _, _, share, may in batch]
     return (each * torch.tensor(weight, dtype=each.dtype)[:, None]).sum()
 
 
 def evaluate(case, model, held):
-    total = count = 0
+    total = count = right = targets = 0
     with torch.no_grad():
         for draw in range(case["draws"]):
             for b in range(0, len(held), MICRO):
                 part = [(b + i, *r) for i, r in enumerate(held[b:b + MICRO])]
                 batch = laid_out(case, EVAL, draw, part, T)
                 total, count = total + ce_sum(case, model, batch).item(), count + divisor(case, batch)
-    return {"eval_loss": total / count}
+                logits, labels = said(model, batch)
+                right += (logits.argmax(-1) == labels).sum().item()
+                targets += (labels != data.IGNORE).sum().item()
+    return {"eval_loss": total / count, **({"eval_accuracy": right / targets} if "accuracy" in case else {})}
 
 
 def length_of(case, step):

@@ -253,14 +253,14 @@ static void compare_steps(const cJSON *history, const cJSON *expect, double boun
 /* Of the weights at first, and unless `begun` of the last. */
 static void compare_eval(const cJSON *history, const cJSON *expect, double bound, bool begun)
 {
-    static const char *const key[] = {"eval_loss", "eval_loss_token"};
+    static const char *const key[] = {"eval_loss", "eval_loss_token", "eval_accuracy"};
     for (int last = 0; last < (begun ? 1 : 2); last++)
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 3; k++) {
             const cJSON *want = json_get(expect, last ? "final" : "initial");
             double x = number(record_with(history, key[k], last), key[k]), y = number(want, key[k]);
             char name[64];
             if (k > 0 && !json_get(want, key[k]))
-                continue;                /* not every objective has it */
+                continue;                /* not every case has it */
             snprintf(name, sizeof name, "%s %s", last ? "final" : "initial", key[k]);
             verdict(near(x, y, bound), name, "%.9g, want %.9g", x, y);
         }

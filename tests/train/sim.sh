@@ -49,6 +49,7 @@ gpt2_bfd gpt2_bfd
 llama_bfd.bf16 llama_bfd precision=bf16
 llama_rows.few llama_rows batch.targets=96
 mlm_bert.bf16 mlm_bert precision=bf16
+mdm_encoder mdm_encoder
 dpo_mean dpo_mean
 dpo_lora.folded dpo_lora lora.fold=all
 qwen2_tiny.bf16 qwen2_tiny precision=bf16
