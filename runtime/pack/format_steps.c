@@ -322,8 +322,8 @@ static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, 
     to->length = e->n - begin;
     for (size_t i = begin; i < e->n; i++)
         found += e->target[i], left += i < most && e->target[i];
-    row->cut = e->n > most;
     row->drop = found != (size_t)marks ? DROP_MARKS : left < found ? DROP_CUT_MARKS : DROP_NONE;
+    row->cut = e->n > most && !row->drop;
     e->n = row->drop ? begin : row->cut ? most : e->n;
     return NULL;
 }

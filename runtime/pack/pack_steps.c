@@ -232,7 +232,8 @@ char *steps_summary(const Pack *p, const Rules *rules)
             (long long)p->ntargets, (long long)p->cut, (long long)p->max_length, (long long)dropped, out);
     fprintf(to, "lengths before any is cut: %s", lengths);
     also(to, s->unlabelled && p->kind == KIND_STEPS ? s->unlabelled : 0, "have no labels, and cannot be trained on");
-    also(to, p->kind == KIND_STEPS ? s->no_outcome : 0, "say no meta_label");
+    also(to, p->kind == KIND_STEPS ? s->no_outcome : 0,
+         "say no meta_label: right, unless a stepwise label is against it");
     also(to, s->no_problem, "name no problem");
     also(to, s->preamble, "have text before their first step, which is no part of any");
     if (p->kind == KIND_CANDIDATES)

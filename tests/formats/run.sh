@@ -313,7 +313,7 @@ $scratch/steps.jsonl:2: solutions in steps: left out, with another number of ste
 $scratch/steps.st: steps, 2 records, 58 tokens, 3 marks, 0 cut to 40 tokens; 2 left out: 1 with another number of \
 steps, 1 with too few labels
 lengths before any is cut: solutions 25 to 33 tokens, mean 29.0, half up to 25, 95 of 100 up to 33; 1 say no \
-meta_label; 1 name no problem; 1 have text before their first step, which is no part of any
+meta_label: right, unless a stepwise label is against it; 1 name no problem; 1 have text before their first step, which is no part of any
 mark <extra_0>, token 259; for gen: prm.steps=0 prm.records=2 prm.domains=1
 chat format: chatml, by the tokenizer's added tokens: there is no chat_template beside it; tokenizer ID
 END
