@@ -126,6 +126,45 @@ static void one_sample(Form form, Reads reads, const char *text, size_t n)
     encoded_free(&out);
 }
 
+/* As solutions in steps, if it is such: rows are left out, or have the marks that the rules want, and as
+ * many labels at most. */
+static void one_solution(unsigned how, const char *text, size_t n)
+{
+    const Tokenizer *tok = tokenizers[1 + how % 2];
+    Rules rules = chats[1 + how % 2][0];
+    rules.max_length = 24 + how / 4 % 8 * 8;
+    rules.steps = (StepsRules){.mark = "<|endoftext|>", .mark_id = tokenizer_added(tok, "<|endoftext|>"),
+                               .steps = how / 32 % 2 ? 3 : 0, .rewards = 1, .system = how / 64 % 2 ? "s" : "",
+                               .unlabelled = how & 2, .scored = how > 127};
+    Span span = {0, n, 7};
+    Chunk chunk = {.place = {"x", 0}, .text = (char *)text, .n = n, .reads = READS_OBJECTS, .span = &span,
+                   .nspans = 1};
+    Encoded out = {0};
+    rules.steps.mark_id = rules.steps.mark_id < 0 ? tokenizer_eos(tok) : rules.steps.mark_id;
+    rows_encode(&rules, tok, &chunk, &out);
+    Pack p = {0};
+    StepsOut names = {0};
+    WANT(!out.error || !out.nrows);
+    for (int i = 0; i < out.nrows; i++) {
+        const RowOut *row = &out.row[i];
+        int marks = 0;
+        if (!row->steps)
+            continue;
+        char *name = steps_name(&names, row, "x");
+        WANT(*name && (!row->drop || !row->n) && row->n <= (size_t)rules.max_length);
+        for (size_t t = 0; t < row->n; t++)
+            marks += out.target[row->begin + t];
+        WANT(row->drop || (marks >= 1 && marks <= STEPS_MARKS && row->steps->nlabels <= marks));
+        WANT(row->drop || !rules.steps.steps || marks == 2 || rules.steps.scored);
+        WANT(!pack_kind(&p, row));
+        const size_t at = row->begin;
+        WANT(pack_row(&p, out.n ? out.id + at : NULL, out.n ? out.target + at : NULL, row, "x").drop == row->drop);
+        free(name);
+    }
+    pack_end(&p);
+    encoded_free(&out);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
 {
@@ -139,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t size)
         print_and_read(tree);
         one_row(FORM_FILE, in[0], text, size - 1);
         one_row(FORM_ANSWERS, in[0], text, size - 1);
+        one_solution(in[0], text, size - 1);
         one_sample(FORM_IMDB, READS_OBJECTS, text, size - 1);
         one_sample(FORM_CORPUS, READS_OBJECTS, text, size - 1);
     }
