@@ -20,7 +20,7 @@
 #include "runtime/files/crc32c.h"
 #include "runtime/files/json.h"
 
-enum { BLOCK = 1 << 22 };
+enum { BLOCK = 1 << 20 };
 
 cJSON *manifest_new(void)
 {

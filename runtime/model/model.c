@@ -342,10 +342,10 @@ void model_init(Model *m, uint64_t seed)
         int64_t n = model_elements(t), pieces = (n + PIECE - 1) / PIECE;
 #pragma omp parallel for schedule(static)
         for (int64_t p = 0; p < pieces; p++) {
-            float *value = malloc(PIECE * sizeof *value);
-            if (!value)
-                die(EXIT_IO, "out of memory for %d values", (int)PIECE);
             int64_t begin = p * PIECE, k = n - begin < PIECE ? n - begin : PIECE;
+            float *value = malloc((size_t)k * sizeof *value);
+            if (!value)
+                die(EXIT_IO, "out of memory for %lld values", (long long)k);
             init_piece(t, seed, begin, k, value);
             put_runs(t, t->weight, t->type, begin, k, value);
             if (t->master)

@@ -29,7 +29,9 @@ static void file_shape(const Tensor *t, int64_t shape[ST_RANK])
 /* Elements of the file to move at a time: whole rows of it where they are columns in memory. */
 static int64_t piece_of(const Tensor *t)
 {
-    int64_t row = t->transposed ? t->shape[0] : 1;
+    int64_t row = t->transposed ? t->shape[0] : 1, n = model_elements(t);
+    if (n <= PIECE)
+        return n;
     return row <= PIECE ? PIECE / row * row : PIECE;
 }
 

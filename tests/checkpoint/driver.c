@@ -58,12 +58,14 @@ static Checkpoints checkpoints(const char *out)
 /* A frozen base is that of step BASE (0) whatever the step. */
 static void fill(Model *m, int64_t step)
 {
-    Model *base = fresh();
-    fake_fill(base, number("BASE", 0));
+    Model *base = NULL;
     fake_fill(m, step);
     for (int i = 0; i < m->ntensors; i++) {
-        const Tensor *t = &m->tensors[i], *s = &base->tensors[i];
+        const Tensor *t = &m->tensors[i];
         size_t size = t->type == EL_F32 ? 4 : 2;
+        if (!t->trained && !base)
+            fake_fill(base = fresh(), number("BASE", 0));
+        const Tensor *s = base ? &base->tensors[i] : t;
         if (!t->trained)
             memcpy((char *)t->weight + (size_t)t->first * size,
                    (char *)s->weight + (size_t)t->first * size, (size_t)model_elements(t) * size);

@@ -16,23 +16,9 @@ export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
 units="base names comm launch device_cpu fault flags schedule json crc32c safetensors safetensors_write model
        weights folder hf hf_files hf_config hf_adapter checkpoint checkpoint_resume lock stop"
-{
-    echo "CFLAGS = -std=c11 -g1 -Og -fopenmp -fsanitize=address,undefined -DDIECAST_RANKS=1" \
-         "-fno-sanitize-recover=undefined -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
-    echo "all: $build/driver $build/shim.so"
-    objects=
-    for source in $(sources runtime $units) $here/driver.c $here/fake.c; do
-        object=$build/$(basename "$source" .c).o
-        objects="$objects $object"
-        echo "$object: $source $here/fake.h $(headers runtime)"
-        echo "	\$(CC) -I. \$(CFLAGS) -c -o \$@ \$<"
-    done
-    echo "$build/driver:$objects"
-    echo "	\$(CC) \$(CFLAGS) -o \$@ \$^ -lcjson -lm"
-    echo "$build/shim.so: $here/shim.c"
-    echo "	\$(CC) -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o \$@ \$< -ldl"
-} >$build/Makefile
-make -s "-j${CORES:-$(nproc)}" -f $build/Makefile all || { echo "not ok checkpoint/build: does not compile"; exit 1; }
+watched $(sources runtime $units) $here/driver.c $here/fake.c
+watched_link $build/driver $objects -lcjson -lm &&
+    gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o $build/shim.so $here/shim.c -ldl || exit 1
 driver=$build/driver
 
 ok() { echo "ok checkpoint/$1"; }

@@ -35,13 +35,13 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 
 # shellcheck disable=SC2046,SC2086
 {
-    compile gcc "$build/unit" "-DDIECAST_RANKS=1 -fsanitize=address,undefined $trap_ub" \
-        $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts) || exit 1
+    watched $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts)
+    watched_link "$build/unit" $objects -lcjson -lm || exit 1
     compile gcc "$build/flags" "-fsanitize=undefined $trap_ub" \
         tests/runtime/flags_main.c $(sources runtime base names flags) || exit 1
     compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
-    compile gcc "$build/star" "-fsanitize=address,undefined $trap_ub" \
-        tests/runtime/star_main.c $(sources runtime base sha256 star star_join) || exit 1
+    watched tests/runtime/star_main.c $(sources runtime base sha256 star star_join)
+    watched_link "$build/star" $objects || exit 1
 }
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers too. One rank
