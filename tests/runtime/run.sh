@@ -8,6 +8,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 trap_ub=-fno-sanitize-recover=undefined
+export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_masks unit_hidden unit_unmask unit_sample unit_sha256 unit_names unit_kept"
 parts="base names schedule flags launch bins data steps masks hidden unmask denoise workers log sample tokenfile recordfile json safetensors safetensors_write"
@@ -37,9 +38,9 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 {
     watched $(sources tests/runtime $units) $(sources runtime comm comm_mpi $parts)
     watched_link "$build/unit" $objects -lcjson -lm || exit 1
-    compile gcc "$build/flags" "-fsanitize=undefined $trap_ub" \
-        tests/runtime/flags_main.c $(sources runtime base names flags) || exit 1
-    compile mpicc "$build/comm" -O2 tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
+    watched tests/runtime/flags_main.c $(sources runtime base names flags)
+    watched_link "$build/flags" $objects -lcjson -lm || exit 1
+    compile mpicc "$build/comm" "" tests/runtime/comm_main.c $(sources runtime $mpi) || exit 1
     watched tests/runtime/star_main.c $(sources runtime base sha256 star star_join)
     watched_link "$build/star" $objects || exit 1
 }
@@ -66,8 +67,8 @@ fi
 gcc $WARN -I. -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/ranks/comm_nccl.c 2>"$scratch/cc"
 verdict "one rank needs no NCCL" $? "$(head -3 "$scratch/cc")"
 
-# In-process checks; leaks are not the subject: the processes are short.
-ASAN_OPTIONS=detect_leaks=0 "$build/unit" "$scratch" >"$scratch/unit" 2>"$scratch/unit.err"
+# In-process checks.
+"$build/unit" "$scratch" >"$scratch/unit" 2>"$scratch/unit.err"
 status=$?
 cat "$scratch/unit"
 grep -q '^not ok' "$scratch/unit" && failed=1
@@ -240,7 +241,7 @@ done
 }
 if command -v mpicc.mpich >/dev/null && command -v mpirun.mpich >/dev/null; then
     # shellcheck disable=SC2046
-    compile mpicc.mpich "$build/comm_mpich" -O2 tests/runtime/comm_main.c \
+    compile mpicc.mpich "$build/comm_mpich" "" tests/runtime/comm_main.c \
         $(sources runtime $mpi) && ranks MPICH mpirun.mpich 2 "" "$build/comm_mpich"
     ends "binary of one MPI, launcher of the other" 83 "use the mpirun of the MPI" \
         mpirun.mpich -n 2 "$build/comm" 2 sums
