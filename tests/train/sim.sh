@@ -84,10 +84,11 @@ bound_of() { case $1 in mdm_llada.bf16*) echo 6e-3 ;; *.bf16* | *.fp16*) echo 2e
 
 # on a GPU one at a time, whose memory is looked at; one that fails leaves nothing to compare
 [ $BACKEND = sim ] || cores=1
-# five steps; fp32, fp16 and adapters go on to the end
+at=$([ -n "$FULL" ] && echo 7 || echo 2)       # steps before each checkpoint
+# five steps, which are those of rising rates; adapters in fp32 and all weights in fp16 go on to the end
 few() {
     case ${FULL:-$1} in
-    gpt2_tiny.4x1x2 | qwen2_dropout.folded.2x2x2 | llama_tiny.bf16 | llama_rows | qwen2_rslora.bf16) ;;
+    gpt2* | llama* | qwen2_dropout* | qwen2_rslora*) ;;
     *) false ;;
     esac
 }
@@ -95,7 +96,7 @@ while read -r name words; do
     [ -n "$name" ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
     # shellcheck disable=SC2046
-    trained "$name" "${name%%.*}" "$name" --save-every 7 --save-total-limit 0 $(few "$name" && echo --steps 5) &
+    trained "$name" "${name%%.*}" "$name" --save-every $at --save-total-limit 0 $(few "$name" && echo --steps 5) &
 done <<<"$programs"
 wait
 while read -r name words; do
@@ -114,16 +115,14 @@ if [ -n "$FULL" ]; then
     same "folded recomputed" qwen2_dropout.folded.again qwen2_dropout.folded
 fi
 # Resumed: the same bits as straight, which the steps after the checkpoint so take twice.
-at=${FULL:+7}
-at=${at:-14}
 for name in gpt2_dropout.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_dropout}; do
     case=${name%%.*}
     cp -r "$scratch/$name" "$scratch/$name.resumed"
-    rm -rf "$scratch/$name.resumed"/{DONE,checkpoint-20}
-    [ $at = 14 ] || rm -rf "$scratch/$name.resumed/checkpoint-14"
-    trained $name $case $name.resumed
+    find "$scratch/$name.resumed" -name DONE -o -name 'checkpoint-*' ! -name checkpoint-$at | xargs rm -r
+    # shellcheck disable=SC2046
+    trained $name $case $name.resumed $(few "$name" && echo --steps 5)
     grep -q "resumed from .*checkpoint-$at\$" "$scratch/$name.resumed.log" || verdict "$name resumed" "it was not"
-    same "$name resumed" $name.resumed $name
+    same "$name resumed" $name.resumed $name $([ -n "$FULL" ] || echo 5)
 done
 
 # ---- the logits of one row --------------------------------------------------
