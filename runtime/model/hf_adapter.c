@@ -163,6 +163,30 @@ static void check_targets(const Model *m, const cJSON *theirs, const char *folde
     }
 }
 
+/* PEFT's FEATURE_EXTRACTION adapts what AutoModel makes of a model's folder: the decoder alone, whose modules are not
+ * called "model.layers..." there, but "layers...". */
+static bool of_decoder(const cJSON *config)
+{
+    const char *task = cJSON_GetStringValue(json_get(config, "task_type"));
+    return task && strcmp(task, "FEATURE_EXTRACTION") == 0;
+}
+
+static const char wrapped[] = "base_model.model.", decoder[] = "model.";
+
+/* A tensor of ours as the file of such an adapter names it, and back; malloc'ed. */
+static char *decoder_name(const char *name)
+{
+    const char *base = hf_base_name(name);
+    bool its = base != name && strncmp(base, decoder, strlen(decoder)) == 0;
+    return its ? format("%s%s", wrapped, base + strlen(decoder)) : format("%s", name);
+}
+
+static char *whole_name(const char *name)
+{
+    const char *base = hf_base_name(name);
+    return base != name ? format("%s%s%s", wrapped, decoder, base) : format("%s", name);
+}
+
 void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
 {
     cJSON *ours = own_config(m);
@@ -198,6 +222,11 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     HfNames unexpected = { 0, NULL };
     for (int i = 0; i < file.n; i++) {
         HfWant *w = hf_want_find(want, n, file.t[i].name);
+        if (!w && of_decoder(ours)) {
+            char *whole = whole_name(file.t[i].name);
+            w = hf_want_find(want, n, whole);
+            free(whole);
+        }
         if (w) {
             w->from = &file.t[i];
             w->file = &file;
@@ -226,17 +255,17 @@ char *hf_write_adapter(const Model *m, const char *folder, const char *base, cJS
     if (!item)
         die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
     int n = 0;
+    cJSON *config = own_config(m);
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         if (!t->adapter)
             continue;
-        item[n].name = t->name;
+        item[n].name = of_decoder(config) ? decoder_name(t->name) : format("%s", t->name);
         item[n].t = t;
         item[n].dtype = ST_F32;
         item[n].array = t->master ? t->master : t->weight;
         item[n++].type = t->master ? EL_F32 : t->type;
     }
-    cJSON *config = own_config(m);
     if (base) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, "base_model_name_or_path");
         cJSON_AddStringToObject(config, "base_model_name_or_path", base);
@@ -245,6 +274,8 @@ char *hf_write_adapter(const Model *m, const char *folder, const char *base, cJS
     if (!error)
         error = folder_write_json(folder, "adapter_config.json", config, manifest);
     cJSON_Delete(config);
+    for (int i = 0; i < n; i++)
+        free((char *)(uintptr_t)item[i].name);
     free(item);
     return error;
 }

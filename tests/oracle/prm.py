@@ -412,6 +412,11 @@ def prepare(name, case, out):
     write_records(os.path.join(out, "meta.safetensors"), make_records(seed + 1, META), seed + 1)
 
 
+def file_name(name):
+    """Of an adapter's tensor as its file has it, which does not know of the wrapper here."""
+    return name[max(name.find("base_model."), 0):]
+
+
 def record(name, folder):
     case, out = CASES[name], os.path.join(folder, name)
     shutil.rmtree(out, ignore_errors=True)
@@ -434,7 +439,7 @@ def record(name, folder):
     runs.fp64_norms(True)
     scores, run = train(case, out, *sets, torch.float64)
     runs.fp64_norms(False)
-    drift = {runs.tensor_name(n): (a - b).abs().max().item() for (n, a), (_, b) in
+    drift = {file_name(runs.tensor_name(n)): (a - b).abs().max().item() for (n, a), (_, b) in
              zip(runs.named_trained(scores), runs.named_trained(single))}
     scores.float()
     if "lora" in case:

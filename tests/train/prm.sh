@@ -1,0 +1,136 @@
+#!/bin/bash
+# Process reward models: runs against the same runs in PyTorch (tests/oracle/prm.py), weights and all; killed runs; ranks;
+# raw data, what a run leaves, scores, best of N; what is refused.
+source "$(dirname "$0")/lib.sh"
+
+programs <<<"
+prm_instance prm_instance
+prm_instance.2x1 prm_instance gpus=2 batch.accum=1
+prm_none prm_none
+prm_lora prm_lora
+prm_raw prm_none prm.weights=net prm.unroll=2 prm.system= seq.max=64 batch.micro=4 batch.accum=1
+"
+
+# ---- runs in PyTorch
+
+prm() {                 # PROGRAM CASE RUN ARGS...: the exit code; what it said is in $scratch/RUN.log
+    local name=$1 case=$ref/$2 run=$scratch/$3 adapter=
+    shift 3
+    [ ! -d "$case/adapter_init" ] || adapter="--adapter $case/adapter_init"
+    # shellcheck disable=SC2086
+    "$work/$name/run.sh" --data "$case/tokens.safetensors" --meta-data "$case/meta.safetensors" \
+        --init-from "$case/model" $adapter --out "$run" "$@" >"$run.log" 2>&1
+}
+trained_prm() { prm "$@" || verdict "$3 trains" "exit $?: $(tail -n 2 "$scratch/$3.log")"; }
+# The numbers that were learned, those of the records (or of their domains) in the order of the table.
+learned() { sed 's/.*"raw": \([^,]*\),.*/\1/' "$scratch/$1/instance_weights.json"; }
+
+for name in prm_instance prm_lora prm_instance.2x1; do
+    trained_prm $name ${name%%.*} $name
+    compare $name reference $ref/${name%%.*} "$scratch/$name"
+done
+verdict "weights of records" "$(paste <(learned prm_instance) <(tr -d ' \n' <$ref/prm_instance/expect.json |
+    sed 's/.*"table":\[\([^]]*\)\].*/\1/' | tr ',' '\n') | awk '
+        { x = $1 - $2; if (x * x > 1e-10) print NR ": " $1 " and " $2 } END { if (NR != 24) print NR " records" }')"
+verdict "weights of domains" "$(learned prm_lora | sort -u | paste -sd ' ' - | awk '
+    { split($0, x); } END { if (NF != 3) print $0 }')"
+verdict "weights, two ranks" "$(paste <(learned prm_instance) <(learned prm_instance.2x1) | awk '
+    { x = $1 - $2; if (x * x > 1e-10) print NR ": " $1 " and " $2 }')"
+
+# All weights are 1 at first: until their first update a run is that of records that count alike, to the bit.
+trained_prm prm_none prm_instance none --save-every 1 --save-total-limit 0
+trained_prm prm_instance prm_instance each --save-every 1 --save-total-limit 0 --eval-every 0
+verdict "the first update, with weights and without" "$(cmp "$scratch"/{none,each}/checkpoint-1/model.safetensors 2>&1
+    cmp -s "$scratch"/{none,each}/checkpoint-3/model.safetensors && echo "step 3, too")"
+verdict "without weights nothing is told of them" "$(grep '"meta_loss": [^n]\|learning_rate_meta' "$scratch/none/history.jsonl"
+    [ ! -e "$scratch/none/instance_weights.json" ] || echo instance_weights.json)"
+
+# Killed between two updates of the weights: the same bits, and what is told of their last update.
+trained_prm prm_lora prm_lora straight --save-every 7 --log-every 4
+{ DIECAST_FAULT=kill9:rank=0:step=10 prm prm_lora prm_lora killed --save-every 7 --log-every 4; } 2>/dev/null &&
+    verdict killed "it was not"
+trained_prm prm_lora prm_lora killed --save-every 7 --log-every 4
+verdict resumed "$(grep -q 'resumed from .*checkpoint-7$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
+compare resumed history "$scratch/straight" "$scratch/killed" 0
+for file in checkpoint-20/{adapter_model,optimizer}.safetensors instance_weights.json suspicious_records.jsonl; do
+    verdict "resumed bits ${file#*/}" "$(cmp "$scratch"/{straight,killed}/$file 2>&1)"
+done
+verdict "names of checkpoints" "$(cd "$scratch/straight/checkpoints" && [ "$(echo *)" = \
+    "checkpoint_step_14 checkpoint_step_20 checkpoint_step_7 lora_adapters" ] || ls
+    cmp checkpoint_step_14/adapter_model.safetensors ../checkpoint-14/adapter_model.safetensors 2>&1
+    cmp lora_adapters/adapter_model.safetensors ../checkpoint-20/adapter_model.safetensors 2>&1
+    grep -q '"task_type": "FEATURE_EXTRACTION"' lora_adapters/adapter_config.json || cat lora_adapters/adapter_config.json)"
+prm prm_lora prm_lora killed --resume checkpoints/checkpoint_step_14 --log-every 4 --save-every 7 --save-total-limit 2
+verdict "--resume of such a name" "$(grep -q 'resumed from .*/checkpoints/checkpoint_step_14$' "$scratch/killed.log" ||
+    tail -n 3 "$scratch/killed.log"
+    cmp "$scratch"/{straight,killed}/checkpoint-20/optimizer.safetensors 2>&1)"
+verdict "names of checkpoints that are gone" "$(cd "$scratch/killed/checkpoints" && [ "$(echo checkpoint_*)" = \
+    "checkpoint_step_14 checkpoint_step_20" ] || ls)"
+
+# ---- raw data, and uses of what was learned
+
+tokens=$scratch/tokenizer/tokenizer.json
+recipes/demos/chains.sh tokenizer "$scratch/tokenizer" || verdict tokenizer "exit $?"
+rows() {                # N: solutions of five short steps
+    awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) {
+        printf "{\"id\":\"r%d\",\"informal_prefix\":\"%d\",\"cot_response\":\"", i, i
+        for (k = 1; k <= 5; k++) printf "### Step %d:\\n%c\\n", k, 96 + (i + k) % 26
+        printf "\",\"cot_steps\":[{\"pi\":%d},{\"pi\":1},{\"pi\":%d},{\"pi\":0.5}],\"meta_label\":%d}\n", i % 2, (i % 3 != 0), i % 2
+    } }'
+}
+rows 12 >"$scratch/train.jsonl"
+rows 6 >"$scratch/meta.jsonl"
+{ cat "$scratch/meta.jsonl"; echo '{"id":"short","informal_prefix":"7","cot_response":"no steps"}'; } >"$scratch/ask.jsonl"
+cat >"$scratch/best.jsonl" <<'END'
+{"informal_prefix":"1","candidates":["### Step 1:\na\n### Step 2:\nb\n### Step 3:\nc\n### Step 4:\nd\n### Step 5:\ne","### Step 1:\na\n### Step 2:\nb\n### Step 3:\nc\n### Step 4:\nd\n### Step 5:\ne"],"true_false":[false,true]}
+{"informal_prefix":"2","candidates":["### Step 1:\nz\n### Step 2:\nb\n### Step 3:\nc\n### Step 4:\nd\n### Step 5:\ne"],"true_false":[true]}
+END
+raw() {                 # ARGS...: into $scratch/log
+    "$work/prm_raw/train" --out "$scratch/raw" "$@" >"$scratch/log" 2>"$scratch/err"
+}
+raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none --steps 6 \
+    --eval-every 3 || verdict "raw data" "$(tail -n 2 "$scratch/err")"
+verdict "raw data: a run" "$(grep -q 'step 6/6  meta loss .*  score .*  accuracy .*  steps right .*  6 samples' \
+    "$scratch/err" || tail -n 4 "$scratch/err"
+    for file in config.json model.safetensors tokenizer.json; do
+        [ -s "$scratch/raw/checkpoints/final_model/$file" ] || echo "no $file"; done)"
+verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' "$scratch/raw/instance_weights.json")" = 12 ] ||
+    head -n 3 "$scratch/raw/instance_weights.json")"
+verdict "the most suspicious first" "$(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$scratch/raw/suspicious_records.jsonl" |
+    sort -g -c 2>&1)"
+raw --score "$scratch/ask.jsonl"
+cp "$scratch/log" "$scratch/scores"
+verdict "--score" "$([ "$(grep -c '^{"id":"r[1-6]","score":0\.[0-9]*,"steps":\[0\.[0-9]*,0\.[0-9]*,0\.[0-9]*,0\.[0-9]*\]}$' \
+    "$scratch/scores")" = 6 ] && grep -q '^{"id":"short","left_out":".*"}$' "$scratch/scores" ||
+    cat "$scratch/scores" "$scratch/err")"
+raw --score - <"$scratch/ask.jsonl"
+verdict "--score of standard input" "$(diff "$scratch/scores" "$scratch/log")"
+verdict "scores are of their steps" "$(sed -n 's/.*"score":\([0-9.e-]*\),"steps":\[\(.*\)\]}/\1,\2/p' "$scratch/scores" |
+    awk -F, '{ d = 0; for (i = 2; i <= NF; i++) d += log($i / (1 - $i)); s = 1 / (1 + exp(-d)) - $1
+        if (s * s > 1e-12) print }')"
+raw --best-of-n "$scratch/best.jsonl"
+verdict "best of N: of equal ones the later" "$([ "$(paste -sd ' ' "$scratch/log")" = \
+'{"n":1,"accuracy":0.5,"mean":0.5,"best":0.5,"questions":2} {"n":2,"accuracy":1,"mean":0.75,"best":1,"questions":2}' ] ||
+    cat "$scratch/log" "$scratch/err")"
+
+# ---- what is refused
+
+while read -r name code text args; do
+    # shellcheck disable=SC2086
+    raw --tokenizer "$tokens" --out "$scratch/no" --init-from none ${args//DIR/$scratch}
+    said=$?
+    verdict "refused: $name" "$([ $said = "$code" ] && grep -q "^rank .*${text//_/ }" "$scratch/err" ||
+        echo "exit $said: $(tail -n 1 "$scratch/err")")"
+done <<'END'
+no_meta_data 80 --meta-data:_want_records_that_say --data DIR/train.jsonl
+a_domain_rate 80 no_such_flag --data DIR/train.jsonl --domain-lr 1
+END
+line=$("$work/prm_instance/train" --data "$ref/prm_instance/tokens.safetensors,$ref/prm_instance/tokens.safetensors" \
+    --meta-data $ref/prm_instance/meta.safetensors --init-from none --out "$scratch/no" 2>&1)
+verdict "refused: more records than weights" "$([ $? = 80 ] &&
+    grep -q '48 records, and this program has 24 weights: gen .* prm.records=48' <<<"$line" || tail -n 1 <<<"$line")"
+line=$("$work/prm_none/train" --data $ref/prm_instance/tokens.safetensors --init-from none --meta-lr 0.1 \
+    --out "$scratch/no" 2>&1)
+verdict "refused: a rate of weights that are none" "$([ $? = 80 ] && grep -q -- '--meta-lr: of a set of parameters that' \
+    <<<"$line" || tail -n 1 <<<"$line")"
+exit $failed

@@ -1,0 +1,5 @@
+-- The same, a weight learned for each record.
+return extend(use "prm_none", {
+    prm = { weights = "instance", records = 24, hyper = "dot" },
+    run = { meta_lr = 0.1 },
+})
