@@ -133,6 +133,9 @@ typedef struct {
  * malloc'ed. */
 char *chat_choose(const Chat **chat, char **why, const Tokenizer *tok,
                   const char *tokenizer_path, const char *name);
+/* By the added tokens alone: where there is a template that is not known, and rows have a system text of
+ * their own. false: no format has these, or several that write turns apart. */
+bool chat_by_tokens(const Chat **chat, char **why, const Tokenizer *tok);
 char *chat_names(void);          /* "chatml, qwen2, ...", malloc'ed */
 
 /* ---- what is asked of all rows --------------------------------------------------------------- */

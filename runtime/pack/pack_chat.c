@@ -225,6 +225,27 @@ char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
     return check_border(chat, tok);
 }
 
+bool chat_by_tokens(const Chat **to, char **why, const Tokenizer *tok)
+{
+    const Chat *found = NULL;
+    for (int i = 0; i < NCHATS; i++) {
+        const Chat *c = &chats[i];
+        if (!has_tokens(c, tok))
+            continue;
+        found = found ? found : c;
+        if (strcmp(c->open, found->open) || c->trim != found->trim || c->preamble != found->preamble)
+            return false;        /* they write the same turns in several ways */
+    }
+    char *error = found ? check_border(found, tok) : format("none");
+    free(error);
+    if (error)
+        return false;
+    free(*why);
+    *why = format("the tokenizer's added tokens: the chat_template beside it is not known");
+    *to = found;
+    return true;
+}
+
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 /* Bytes of the white space character (as Python's str.strip sees it) at s, 0: none. */

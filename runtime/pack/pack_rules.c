@@ -142,6 +142,12 @@ void rules_find(Work *w)
                          "or config.json with eos_token_id, beside it"));
     steps_rules(w);
     w->rules.no_chat = chat_choose(&w->rules.chat, &w->why_chat, w->tok, o->tokenizer, o->chat);
+    /* a solution has all turns itself, and formats with the same tokens write them alike */
+    if (w->rules.no_chat && !o->chat && o->kind >= KIND_STEPS && *o->steps.system &&
+        chat_by_tokens(&w->rules.chat, &w->why_chat, w->tok)) {
+        free(w->rules.no_chat);
+        w->rules.no_chat = NULL;
+    }
     if (w->rules.no_chat && o->chat)
         pack_fail(p, EXIT_CONFIG, (Place){0}, format("--chat: %s", w->rules.no_chat));
 }

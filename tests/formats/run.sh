@@ -315,6 +315,17 @@ sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/steps.expected
 $pack --show 2 -o $scratch/steps.st --steps 0 --max-length 40 --system '' $chains $scratch/steps.jsonl > $scratch/log 2>&1
 verdict "steps: what is told" "$(sed 's/crc32c:.*/ID/' $scratch/log | diff - $scratch/steps.expected)"
 
+mkdir $scratch/other
+cp $scratch/chains/tokenizer.json $scratch/other
+echo '{"eos_token":"<|im_end|>","chat_template":"{{ messages }}"}' > $scratch/other/tokenizer_config.json
+for kind in steps auto; do
+    $pack -o $scratch/other.st --steps 0 --system s --tokenizer $scratch/other/tokenizer.json --kind $kind \
+        $scratch/steps.jsonl > $scratch/$kind.log 2>&1
+done
+verdict "steps: a chat template that is not known" "$(grep -q 'chatml, by the .* is not known; tok' $scratch/steps.log ||
+    cat $scratch/steps.log; grep -q 'jsonl:1: the chat_template in .* is none of the known' $scratch/auto.log ||
+    cat $scratch/auto.log)"
+
 # Characters: the vocabulary is that of the data, its file is a tokenizer like others; one more is refused.
 mkdir $scratch/char
 printf 'hello\nworld \xc3\xa9\n' > $scratch/char/a.txt
