@@ -21,10 +21,10 @@ __global__ void __launch_bounds__(1)
     const bool finite = isfinite(norm[0]);
     const double s = scaler ? (double)scaler[0] : 1.0;      // of v and of the backward pass
     const double taken = scaler ? 16.0 / ((double)norm[0] + 1e-15) : 1.0;
-    along[ALONG_EPS] = finite ? 0.01f / (norm[0] + 1e-15f) : NAN;
+    along[ALONG_EPS] = finite ? 0.01f / (norm[0] + 1e-15f) : __uint_as_float(0x7fc00000u);
     along[ALONG_SIDE] = 1.0f;
     along[ALONG_TAKEN] = (float)taken;
-    along[ALONG_BACK] = !finite            ? NAN
+    along[ALONG_BACK] = !finite            ? __uint_as_float(0x7fc00000u)
                         : scale[0] != 0.0f ? (float)(1.0 / (scale[0] * s * s * taken))
                                            : 0.0f;
     if (scaler && !finite) {

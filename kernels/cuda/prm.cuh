@@ -9,9 +9,10 @@
 #ifndef DIECAST_KERNELS_CUDA_PRM_CUH
 #define DIECAST_KERNELS_CUDA_PRM_CUH
 
+#include "types.cuh"
+
 #define PRM_FUNCTION static inline __device__
 #include "../../runtime/prm.h"
-#include "types.cuh"
 
 enum { PRM_THREADS = 128 };
 
