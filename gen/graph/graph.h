@@ -283,6 +283,9 @@ void head_divergence_gradient(Build *b, Ref y, Ref dy, Reference from, Ref coef,
 void head_logits(Build *b, Ref y);
 /* A program and its schedule: one token at one place, the logits of the next. */
 void head_decode(Build *b);
+void head_decode_of(Build *b, Ref (*last)(Build *b));  /* what `last` makes of the token */
+/* A program of that name and its schedule: the logits of micro-batch 0 at places that an input has. */
+void head_program_at(Build *b, const char *name, const char *input, const char *about);
 /* A program and its schedule: $log_probs, that of each row's label (0 without one), without
  * gradients; the program's loss is minus their sum. */
 void head_score(Build *b);

@@ -235,7 +235,7 @@ void head_logits(Build *b, Ref y)
     op_out(op, ref(logits));
 }
 
-void head_decode(Build *b)
+void head_decode_of(Build *b, Ref (*last)(Build *b))
 {
     Value *tokens = b->tokens;
     b->mode = MODE_DECODE;
@@ -244,10 +244,27 @@ void head_decode(Build *b)
     b->place = input_new(b, "place");
     b->p = ir_program(b->g, "decode", ROLE_forward,
                       "one token at one place: the logits of the next");
-    Pass pass = pass_only(b, "d.x");
-    head_logits(b, pass_forward(b, &pass));
+    head_logits(b, last(b));
     b->tokens = tokens;
     schedule_alone(b, "the logits behind one token at its place", "logits");
+}
+
+static Ref one_pass(Build *b)
+{
+    Pass pass = pass_only(b, "d.x");
+    return pass_forward(b, &pass);
+}
+
+void head_decode(Build *b) { head_decode_of(b, one_pass); }
+
+void head_program_at(Build *b, const char *name, const char *input, const char *about)
+{
+    b->mode = MODE_SCORE;
+    Value *places = input_new(b, input);
+    b->p = ir_program(b->g, name, ROLE_forward, about);
+    Pass pass = pass_only(b, "s.x");
+    head_logits(b, pass_last(b, head_at(b, input, pass_blocks(b, &pass), places)));
+    schedule_alone(b, about, "logits");
 }
 
 void head_score(Build *b)

@@ -687,6 +687,21 @@ int64_t data_rows(const Data *d, int64_t step, int64_t micro)
     return left < 0 ? 0 : left < d->micro ? left : d->micro;
 }
 
+static int32_t any_token(int64_t n, int64_t vocab)
+{
+    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)vocab);
+}
+
+void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t targets, int64_t vocab,
+                   int64_t first)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        const bool target = (i + 1) * targets / rows > i * targets / rows;
+        tokens[i] = any_token(first + i, vocab);
+        target_of[i] = target ? any_token(first + i + 1, vocab) : -1;
+    }
+}
+
 int64_t data_sample0(const Data *d, int64_t step, int64_t micro)
 {
     (void)step;

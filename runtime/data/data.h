@@ -167,6 +167,10 @@ int64_t data_tokens(Data *d, int64_t step);
 int64_t data_rows(const Data *d, int64_t step, int64_t micro);
 /* Index of the micro-batch's first row within the step's G samples. */
 int64_t data_sample0(const Data *d, int64_t step, int64_t micro);
+/* Tokens of no meaning (rows), other ones for another `first`; evenly spread among them `targets` places
+ * whose next is one, target_of (rows) -1 elsewhere. */
+void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t targets, int64_t vocab,
+                   int64_t first);
 /* The key (4) of every random number of a micro-batch, as inputs.def has it; ranks and micro-batches
  * do not enter it. sample0: data_sample0(). */
 void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0);

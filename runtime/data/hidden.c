@@ -203,23 +203,13 @@ HiddenCounts hidden_fill_draws(const Hidden *h, Data *d, int64_t sample, int64_t
     return gather(&of, &to, d->micro);
 }
 
-/* A token of no meaning. */
-static int32_t any_token(const Hidden *h, int64_t n)
-{
-    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)h->vocab);
-}
-
 HiddenCounts hidden_fill_any(const Hidden *h)
 {
     const Model *m = h->model;
     const int64_t rows = m->micro * h->T, all = m->accum * m->ranks;
     for (int64_t micro = 0; micro < m->accum; micro++) {
         const Batch to = h->at(micro);
-        for (int64_t i = 0; i < rows; i++) {
-            bool target = (i + 1) * h->most / rows > i * h->most / rows;
-            to.tokens[i] = any_token(h, micro * rows + i);
-            to.target_of[i] = target ? any_token(h, micro * rows + i + 1) : -1;
-        }
+        data_fill_any(to.tokens, to.target_of, rows, h->most, h->vocab, micro * rows);
         for (int64_t b = 0; b < m->micro; b++)
             hidden_pad(h, &to, b, h->T);
         data_gather(to.target_of, rows, to.target_rows, to.labels, h->most);

@@ -96,7 +96,9 @@ static char *entry(const Tokenizer *tok, const ShownRow *r, size_t i, int *width
 void show_row(const Tokenizer *tok, const char *title, const ShownRow *row)
 {
     const char *no_color = getenv("NO_COLOR");
-    bool colour = isatty(STDOUT_FILENO) && !(no_color && *no_color), green = false;
+    /* Open MPI makes the standard output of its ranks a terminal even where it writes a file, but not
+     * standard error */
+    bool colour = isatty(STDOUT_FILENO) && isatty(STDERR_FILENO) && !(no_color && *no_color), green = false;
     size_t n = (size_t)row->n, shown = n < SHOWN ? n : SHOWN;
     int column = 0;
     if (title)

@@ -1,7 +1,7 @@
 /* show.h -- rows as a model sees them, for people: of `gen pack --show` and of a program's --show.
  *
  * Out:   lines of `id "text"` on standard output; those of targets begin with a star, and are
- *        green on a terminal (unless NO_COLOR is set). */
+ *        green where both outputs are a terminal (unless NO_COLOR is set). */
 #ifndef DIECAST_SHOW_H
 #define DIECAST_SHOW_H
 

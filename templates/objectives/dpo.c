@@ -175,12 +175,6 @@ void objective_fill(Data *d, int64_t step)
         fill_micro(d, step, micro);
 }
 
-/* A token of no meaning. */
-static int32_t any_token(int64_t n)
-{
-    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)V);
-}
-
 /* Whole rows, as many targets as there may be, evenly spread. */
 void objective_fill_any(void)
 {
@@ -188,11 +182,7 @@ void objective_fill_any(void)
     set_counts(0, (Counts){S * model.accum * model.ranks, objective_work()});
     for (int64_t micro = 0; micro < model.accum; micro++) {
         const Batch to = batch_at(micro);
-        for (int64_t i = 0; i < rows; i++) {
-            bool target = (i + 1) * N / rows > i * N / rows;
-            to.tokens[i] = any_token(micro * rows + i);
-            to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
-        }
+        data_fill_any(to.tokens, to.target_of, rows, N, V, micro * rows);
         data_gather(to.target_of, rows, to.target_rows, to.labels, N);
 //@ if reference
         for (int64_t b = 0; b < B; b++)
@@ -489,6 +479,21 @@ static void make_start(const Flags *f, const WeightFolders folder, const char *w
 }
 
 //@ unless DPO_REFERENCE=none
+/* Of an answer of the batch that was evaluated last, of all ranks, the mean. */
+static double targets_an_answer(void)
+{
+    double n[2] = {0, 0};        /* targets, answers */
+    for (int64_t b = 0; b < B; b++) {
+        const int32_t *target = batch_at(0).target_of + b * T;
+        const double before = n[0];
+        for (int64_t t = 0; t < T; t++)
+            n[0] += target[t] >= 0;
+        n[1] += n[0] > before;
+    }
+    comm_allreduce_double(n, 2);
+    return n[1] > 0 ? n[0] / n[1] : 1;
+}
+
 /* The weights are their own reference: all rewards are 0, whatever the rule. */
 static void check_start(void)
 {
@@ -502,7 +507,12 @@ static void check_start(void)
     comm_allreduce_double(v, EVAL_METRICS);
     metrics_values(objective_metrics.eval, EVAL_METRICS, v);
     const double want = dpo_pair(coef, &rule, &(DpoPair){0}), within = exact ? 1e-5 : 1e-2,
-                 size = 1 + fabs(v[EVAL_policy_chosen]) + fabs(v[EVAL_policy_rejected]);
+                 nats = fabs(v[EVAL_policy_chosen]) + fabs(v[EVAL_policy_rejected]),
+                 n = targets_an_answer();
+    /* what the tokens of a sum are off by adds up like the root of their number, of which this is
+     * three times */
+    const double size = strcmp("@DPO_LOGP@", "sum") ? 1 + nats
+                                                    : fmin(1 + nats, (1 + nats / n) * 3 * sqrt(n));
     if (!(fabs(v[EVAL_loss] - want) <= within * size * (1 + want)) ||
         !(fabs(v[EVAL_margin]) <= within * size))
         die(EXIT_MISMATCH, "before the first step the weights are their own reference, so the loss "

@@ -89,12 +89,6 @@ void objective_fill(Data *d, int64_t step)
     workers_run(model.accum, fill_micro, &(Fill){d, step});
 }
 
-/* A token of no meaning. */
-static int32_t any_token(int64_t n)
-{
-    return (int32_t)((uint64_t)n * 2654435761u % (uint64_t)V);
-}
-
 //@ if target_rows
 /* As many targets as there may be, evenly spread. */
 //@ end
@@ -109,20 +103,18 @@ void objective_fill_any(void)
 //@ end
     for (int64_t micro = 0; micro < model.accum; micro++) {
         Batch to = batch_at(micro);
-        for (int64_t i = 0; i < rows; i++) {
-            to.tokens[i] = any_token(micro * rows + i);
 //@ if target_rows
-            bool target = (i + 1) * N / rows > i * N / rows;
-            to.target_of[i] = target ? any_token(micro * rows + i + 1) : -1;
+        data_fill_any(to.tokens, to.target_of, rows, N, V, micro * rows);
 //@ end
 //@ unless target_rows
-            to.labels[i] = any_token(micro * rows + i + 1);
+        data_fill_any(to.tokens, to.labels, rows, rows, V, micro * rows);
 //@ end
 //@ if places
+        for (int64_t i = 0; i < rows; i++) {
             to.places[i] = (int32_t)(i % T);
             to.ends[i] = (int32_t)T;
-//@ end
         }
+//@ end
 //@ if target_rows
         data_gather(to.target_of, rows, to.target_rows, to.labels, N);
 //@ end

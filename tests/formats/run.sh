@@ -171,6 +171,8 @@ verdict "--show and -o" "$(grep -q 'messages, 28 tokens, 27 targets$' $scratch/l
     grep -q 'show.st: rows, 1 rows, 28 tokens, 27 targets' $scratch/log || cat $scratch/log)"
 if command -v script > /dev/null; then
     script -qec "$pack --show 1 $qwen $scratch/messages.jsonl" /dev/null > $scratch/log 2>&1 < /dev/null
+    verdict "--show on what only a launcher made a terminal" "$(script -qec "$pack --show 1 $qwen $scratch/messages.jsonl \
+        2> $scratch/said" /dev/null 2>&1 < /dev/null | grep $'\033')"
     verdict "--show on a terminal" "$(grep -q $'^\033\[32m  \*  65 "b".*\033\[0m' $scratch/log || cat -v $scratch/log)"
 fi
 

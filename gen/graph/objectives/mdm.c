@@ -28,19 +28,6 @@ static void make_inputs(Build *b)
         b->types = input_new(b, "types");
 }
 
-/* Of every sequence a block: never (B, T, V) logits. */
-static void make_generate(Build *b)
-{
-    b->mode = MODE_SCORE;
-    b->loc = config_loc(b->c, F_mdm_block);
-    size_add(b, "ASKED", b->B * config_int(b->c, F_mdm_block));
-    Value *asked = input_new(b, "asked");
-    b->p = ir_program(b->g, "generate", ROLE_forward, "the logits of a block of each sequence of micro-batch 0");
-    Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_at(b, "asked", pass_blocks(b, &pass), asked)));
-    schedule_alone(b, "the logits of a block of each sequence", "logits");
-}
-
 void mdm_build(Build *b)
 {
     check_fields(b);
@@ -49,5 +36,8 @@ void mdm_build(Build *b)
     head_micro(b);
     schedule_train(b);
     head_eval(b);
-    make_generate(b);
+    /* of every sequence a block: never (B, T, V) logits */
+    b->loc = config_loc(b->c, F_mdm_block);
+    size_add(b, "ASKED", b->B * config_int(b->c, F_mdm_block));
+    head_program_at(b, "generate", "asked", "the logits of a block of each sequence of micro-batch 0");
 }

@@ -38,17 +38,6 @@ static void make_inputs(Build *b)
         b->types = input_new(b, "types");
 }
 
-static void make_probe(Build *b)
-{
-    b->mode = MODE_SCORE;
-    b->loc = config_loc(b->c, F_objective);
-    Value *row = input_new(b, "row");
-    b->p = ir_program(b->g, "probe", ROLE_forward, "the logits of one place of micro-batch 0");
-    Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_last(b, head_at(b, "row", pass_blocks(b, &pass), row)));
-    schedule_alone(b, "the logits of one place of micro-batch 0", "logits");
-}
-
 void mlm_build(Build *b)
 {
     make_inputs(b);
@@ -56,5 +45,6 @@ void mlm_build(Build *b)
     head_micro(b);
     schedule_train(b);
     head_eval(b);
-    make_probe(b);
+    b->loc = config_loc(b->c, F_objective);
+    head_program_at(b, "probe", "row", "the logits of one place of micro-batch 0");
 }

@@ -49,20 +49,13 @@ static void two_backward(Build *b, const Two *two, int end)
     pass_backward(b, &two->below, two->above.begin);
 }
 
-static void two_decode(Build *b)
+static Ref two_last(Build *b)
 {
-    Value *tokens = b->tokens;
-    b->mode = MODE_DECODE;
-    b->loc = config_loc(b->c, F_seq_max);
-    b->tokens = input_new(b, "token");
-    b->place = input_new(b, "place");
-    b->p = ir_program(b->g, "decode", ROLE_forward,
-                      "one token at one place: the logits of the next");
     Two two = two_only(b, "d.x");
-    head_logits(b, two_forward(b, &two));
-    b->tokens = tokens;
-    schedule_alone(b, "the logits behind one token at its place", "logits");
+    return two_forward(b, &two);
 }
+
+static void two_decode(Build *b) { head_decode_of(b, two_last); }
 
 #define Pass Two
 #define head_decode two_decode

@@ -14,20 +14,13 @@ static Pass typed_only(Build *b, const char *name)
     return pass_only(b, name);
 }
 
-static void typed_decode(Build *b)
+static Ref typed_last(Build *b)
 {
-    Value *tokens = b->tokens;
-    b->mode = MODE_DECODE;
-    b->loc = config_loc(b->c, F_seq_max);
-    b->tokens = input_new(b, "token");
-    b->place = input_new(b, "place");
-    b->p = ir_program(b->g, "decode", ROLE_forward,
-                      "one token at one place: the logits of the next");
     Pass pass = typed_only(b, "d.x");
-    head_logits(b, pass_forward(b, &pass));
-    b->tokens = tokens;
-    schedule_alone(b, "the logits behind one token at its place", "logits");
+    return pass_forward(b, &pass);
 }
+
+static void typed_decode(Build *b) { head_decode_of(b, typed_last); }
 
 #define head_decode typed_decode
 #define pass_trained typed_trained
