@@ -56,6 +56,57 @@ static bool updates(const Schedule *s)
     return false;
 }
 
+static bool has_value(const Program *p, const Value *v)
+{
+    for (int i = 0; i < p->nops; i++)
+        for (int k = 0; k < p->ops[i].nin + p->ops[i].nout; k++)
+            if ((k < p->ops[i].nin ? p->ops[i].in[k] : p->ops[i].out[k - p->ops[i].nin]).v == v)
+                return true;
+    return false;
+}
+
+static bool runs(const Schedule *s, const Program *p)
+{
+    for (int i = 0; i < s->nitems; i++)
+        if (s->item[i].program == p)
+            return true;
+    return false;
+}
+
+/* Bytes that outlive programs and only this schedule's read or write. */
+static int64_t held_alone(const Graph *g, const Schedule *s)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        bool own = false, others = v->internal || v->last != INT32_MAX;
+        for (int k = 0; k < g->nprograms && !others; k++)
+            if (has_value(g->programs[k], v))
+                *(runs(s, g->programs[k]) ? &own : &others) = true;
+        bytes += own && !others ? bytes_of(v) : 0;
+    }
+    return bytes;
+}
+
+/* What a schedule's programs use of the memory that is shared over time. */
+static int64_t shared_top(const Graph *g, const Schedule *s)
+{
+    int64_t top = g->persistent_bytes;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        int64_t end = v->offset + bytes_of(v);
+        if (v->internal || v->last == INT32_MAX || end <= top)
+            continue;
+        for (int k = 0; k < g->nprograms; k++) {
+            const Program *p = g->programs[k];
+            if (p->ngroups && runs(s, p) && v->first <= p->groups[p->ngroups - 1].pos &&
+                v->last >= p->groups[0].pos)
+                top = end;
+        }
+    }
+    return top - g->persistent_bytes;
+}
+
 /* At the target's peak. */
 static double schedule_seconds(const Graph *g, const Schedule *s, double *flops, double *bytes)
 {
@@ -97,6 +148,21 @@ static void print_work(const Graph *g, FILE *to)
             fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n",
                     text_print("schedule %s", s->name), "", flops / 1e9, bytes / 1e9,
                     seconds * 1e3);
+    }
+}
+
+/* Where several schedules update parameters: what each of them costs. */
+static void print_schedules(const Graph *g, FILE *to)
+{
+    int n = 0;
+    for (int i = 0; i < g->nschedules; i++)
+        n += updates(g->schedules[i]);
+    for (int i = 0; i < g->nschedules && n > 1; i++) {
+        const Schedule *s = g->schedules[i];
+        if (updates(s))
+            fprintf(to, "  %-26s holds %s that no other reads; of the memory shared over time it uses %s\n",
+                    text_print("schedule %s", s->name), text_bytes(held_alone(g, s)),
+                    text_bytes(shared_top(g, s)));
     }
 }
 
@@ -148,4 +214,5 @@ void report_plan(const Graph *g, Config *c, FILE *to)
         fprintf(to, "  %-22s %12s   %-26s %s\n", list[i]->name, text_bytes(bytes_of(list[i])),
                 shape_of(list[i]), purpose_name[list[i]->purpose]);
     print_work(g, to);
+    print_schedules(g, to);
 }

@@ -77,6 +77,34 @@ check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo
 check objective/records "data.kind: the objective other learns from rows, got \"packed\"" "$(other data.kind=packed)"
 check objective/choices "objective: want one of lm, mlm, mdm, dpo, prm, other, got \"none\"" "$(other objective=none | head -1)"
 
+# ---- an upper level: v in the place of the gradients, what samples' losses change along it
+levels() {                                    # ROOM FIELD=VALUE ...
+    local room=$1
+    shift
+    out/.gen/gen -d "$room" recipes/dreamprm_tiny.lua "$@" >"$T/levels" 2>&1 || tail -1 "$T/levels"
+}
+in_program() { sed -n "/^program $1 /,/^program/p" "$T/levels" | grep -c "$2"; }
+schedule_of() { sed -n "s/^schedule $1 *\\(.*\\)  \"an.*/\\1/p" "$T/levels"; }
+levels graph
+check levels/products "clear \$meta_stats, meta_micro, direction, clear \$slope, probe, weigh, reduce_meta, update_meta\
+  -> \$meta_stats, \$total_norm.meta" "$(schedule_of meta)"
+check levels/no_gradient "0 10" "$(in_program probe '^ *\$grad') $(in_program probe ' = slope_dot ')"
+levels part prm.hyper=fd prm.weights=net batch.accum=2 gpus=2
+check levels/differences "clear \$meta_stats, begin, meta_micro * 2, direction, clear \$slope, forth, probe * 2, back,\
+ probe * 2, restore, begin_meta, weigh * 2, reduce_meta, update_meta  -> \$meta_stats, \$total_norm.meta" \
+    "$(schedule_of meta)"
+check levels/kept "13 13 13 13 0" "$(in_program forth ' = keep ') $(in_program forth ' = shift ') \
+$(in_program back ' = shift ') $(in_program restore ' = keep ') $(in_program back ' = keep ')"
+check levels/whole "1 1 0" "$(in_program direction ' = allreduce ') $(in_program reduce_meta ' = allreduce ') \
+$(in_program probe ' = allreduce ')"
+check levels/places "\$along rep \$slope shard" "$(awk '$2 == "$slope" || $2 == "$along" {
+    print $2, / shard 0/ ? "shard" : "rep" }' "$T/levels" | LC_ALL=C sort | paste -sd' ')"
+check levels/16_bit 'gen: prm.hyper: "fd" moves parameters by about 1e-6, which the 16-bit copies that products read do
+not show; try prm.hyper = "dot", or precision = "fp32"' \
+    "$(levels graph precision=bf16 prm.hyper=fd | sed 's/ do not show/ do\nnot show/')"
+check levels/plan "2" "$(out/.gen/gen plan recipes/dreamprm_tiny.lua |
+    grep -c '^  schedule [a-z]* *holds .*iB that no other reads; of the memory shared over time it uses')"
+
 # ---- the command line
 cli() {                                       # name, message, words
     local name=$1 want=$2
