@@ -196,6 +196,18 @@ for recipe in recipes/*.lua $HERE/good/*.lua tests/train/recipes/*.lua; do
     check "places/$name" "" "$(cat "$T/wrong")"
 done
 
+# ---- process reward models: a body without its head over tokens, a score head of two layers, perhaps a row more;
+# adapters; what records count is none of the model's
+parameters() { "$GEN" info "$@" 2>&1 | sed -n 's/^  parameters //p'; }
+check parameters/dreamprm_tiny "95,490, 95,490 of them trained" "$(parameters recipes/dreamprm_tiny.lua)"
+check parameters/dreamprm_tiny_lora "111,874, 16,384 of them trained" \
+    "$(parameters recipes/dreamprm_tiny.lua lora.rank=8 lora.targets=all-linear)"
+check parameters/dreamprm_full "7,083,474,946, 7,083,474,946 of them trained" "$(parameters recipes/dreamprm_full.lua)"
+check parameters/dreamprm "7,123,845,122, 40,370,176 of them trained" "$(parameters recipes/dreamprm.lua)"
+head=$((4096 * 4096 + 4096 + 2 * 4096 + 2))
+check parameters/dreamprm_llama2_7b "$((6624137218 + 39976960 + 4096)) $((39976960 + head + 4096))" \
+    "$(parameters recipes/dreamprm_llama2_7b.lua | tr -d , | awk '{ print $1, $2 }')"
+
 # ---- models: the number of weights as the model cards and transformers give it
 weights() { values "$1" | awk -F' = ' '{ v[$1] = $2 } END {
     L = v["model.layers"]; C = v["model.hidden"]; F = v["model.ffn"]; V = v["model.vocab"]
