@@ -7,28 +7,60 @@
 #                                        "a=0.1,b=0.5,c=0.9" as many from each domain, noisy by that share
 #   chains.sh meta N SEED                the same, all of them right
 #   chains.sh candidates N SEED [K]      N problems with K (8) solutions each, which of them are right
+#   chains.sh sheets N SEED              what a base is tuned on: solved exercises, ticked "y" or "n" behind most steps:
+#                                        half of them chains, "n" from the fault on, the others single sums
 #   chains.sh tokenizer DIR              DIR/tokenizer.json: 256 bytes, then <|endoftext|>, <|im_start|>, <|im_end|>,
 #                                        <extra_0>; ChatML as a conversation's format
+# With MOST=9 in the environment no number is above 9, none below 1; sums have no blanks, problems are not told.
 set -u
 
 usage() {
-    sed -n '6,13s/^# \{0,3\}//p' "$0" >&2
+    sed -n '6,14s/^# \{0,3\}//p' "$0" >&2
     exit 2
 }
 
 # Lines of JSON; rand() of one awk is not that of another.
 chains() {              # KIND N SEED NOISY-OR-K
-    awk -v kind="$1" -v n="$2" -v x="$3" -v more="$4" '
+    awk -v kind="$1" -v n="$2" -v x="$3" -v more="$4" -v most="${MOST:-}" '
         function pick(m) { x = x * 16807 % 2147483647; return 1 + int(x / 2147483647 * m) }
-        # steps of a chain that begins with `value`: text[1..5], the first that is wrong in `fault` (6: none)
-        function chain(value, wrong,  s, op, y, z, all) {
+        function result(value, op, y) { return op == "+" ? value + y : op == "-" ? value - y : value * y }
+        function fits(z) { return !most || (z >= 1 && z <= most) }
+        function off(z,  w) {
+            do w = z + (pick(2) == 1 ? 1 : -1) * pick(3)
+            while (!fits(w))
+            return w
+        }
+        # steps of a chain that begins with `value`, the first that is wrong in `fault` (6: none)
+        function chain(value, wrong,  s, op, y, z, all, blank) {
             fault = wrong ? 1 + pick(4) : 6
+            blank = most ? "" : " "
             for (s = 1; s <= 5; s++) {
                 op = ops[s]
                 y = values[s]
-                z = op == "+" ? value + y : op == "-" ? value - y : value * y
-                if (s == fault) z += (pick(2) == 1 ? 1 : -1) * pick(3)
-                all = all "### Step " s ":\\n" value " " op " " y " = " z "\\n"
+                while (!fits(z = result(value, op, y))) {       # a number of its own for each solution
+                    op = substr("+-*", pick(3), 1)
+                    y = 1 + pick(8)
+                }
+                if (s == fault) z = off(z)
+                all = all "### Step " s ":\\n" value blank op blank y blank "=" blank z "\\n"
+                value = z
+            }
+            return all
+        }
+        # exercises with ticks behind most of them: a chain, or sums that have nothing to do with each other
+        function sheet(single,  s, value, op, y, z, bad, all) {
+            fault = pick(6)
+            value = 1 + pick(8)
+            for (s = 1; s <= 5; s++) {
+                if (single) value = pick(most)
+                do {
+                    op = substr("+-*", pick(3), 1)
+                    y = 1 + pick(8)
+                } while (!fits(z = result(value, op, y)))
+                bad = single ? pick(2) == 1 : s == fault
+                if (bad) z = off(z)
+                all = all value op y "=" z (single ? ";" : "<extra_0>")
+                if (pick(10) <= 6) all = all ((single ? bad : s >= fault) ? "n" : "y")
                 value = z
             }
             return all
@@ -66,7 +98,13 @@ chains() {              # KIND N SEED NOISY-OR-K
                 share[k] = pair[2]
             }
             for (i = 1; i <= n; i++) {
+                if (kind == "sheets") {
+                    printf "{\"messages\":[{\"role\":\"user\",\"content\":\"Problem\"},"
+                    printf "{\"role\":\"assistant\",\"content\":\"%s\"}]}\n", sheet(pick(2) == 1)
+                    continue
+                }
                 problem = draw()
+                if (most) problem = "Problem"
                 if (kind == "candidates") {
                     texts = truth = ""
                     for (k = 1; k <= more; k++) {
@@ -126,6 +164,8 @@ case ${1:-} in
         chains meta "$2" "$3" 0 || usage ;;
     candidates) [ $# -ge 3 ] || usage
         chains candidates "$2" "$3" "${4:-8}" || usage ;;
+    sheets) [ $# = 3 ] && [ -n "${MOST:-}" ] || usage
+        chains sheets "$2" "$3" "" || usage ;;
     tokenizer) [ $# = 2 ] || usage
         tokenizer "$2" || exit 1 ;;
     *) usage ;;

@@ -3,25 +3,20 @@
 # `make demo-prm`, in minutes. With seeds, `make result-prm`: the same of each of them, and weights of domains, told in
 # tables.
 #
-# The task: chains of five sums (chains.sh); of half of the records to train on the labels are drawn. A base is tuned as
-# a language model on right chains. Upon it the model of steps is trained twice: all records count 1, and with weights
-# that 200 right records teach. All files go into out/demo_prm (out/result_prm), which is made anew each time.
+# The task: chains of five sums of one digit (chains.sh); of half of the records to train on the labels are drawn. A base
+# is tuned as a language model on ticked exercises, then, as a first stage, as a model of steps on records with right
+# labels. Upon that the model is trained twice on the others: all records count 1, and with weights that 200 right records
+# teach. All files go into out/demo_prm (out/result_prm), which is made anew each time.
 [ $# = 0 ] && demo=demo-prm || demo=result-prm
 . "$(dirname "$0")/common.sh" || exit 1
 export OMP_NUM_THREADS=1         # the model is too small for more
 chains=recipes/demos/chains.sh
-length=200                       # places of a row
-records=400 meta=200 test=200 questions=100 answers=8
-base_steps=${BASE_STEPS:-600} steps=${STEPS:-400}
-base=(--lr 3e-3 --schedule cosine --warmup 0.05)
-model=(--lr 1e-3 --meta-lr 0.05)
-
-# What a language model is tuned on: the chains as they stand behind their problem.
-as_messages() {
-    sed 's/.*"informal_prefix":"\([^"]*\)","cot_response":"\([^"]*\)".*/\1\t\2/
-        s/### Step [0-9]*:\\n//g; s/\\n$//; s/\\n/<extra_0>/g
-        s/\(.*\)\t\(.*\)/{"messages":[{"role":"user","content":"\1"},{"role":"assistant","content":"\2"}]}/'
-}
+export MOST=9                    # of all numbers: so small a model learns these sums
+length=72                        # places of a row
+records=256 first=600 meta=200 test=200 questions=100 answers=8
+base_steps=${BASE_STEPS:-2400} first_steps=${FIRST_STEPS:-150} steps=${STEPS:-200}
+base=(--lr 4e-3 --schedule cosine --warmup 0.05)
+model=(--lr 3e-4 --meta-lr 0.1)
 
 # How often the weight of a record with right labels is above that of a noisy one
 above() {               # RUN TRAIN
@@ -51,25 +46,31 @@ last() {                # RUN NAME
 way() {                 # SEED
     local to=$here/$1
     mkdir -p "$to"
-    $chains meta 4000 "$(($1 + 4000))" | as_messages >"$to/base.jsonl"
+    $chains sheets 40000 "$(($1 + 4000))" >"$to/base.jsonl"
+    $chains train $first "$(($1 + 5000))" 0 >"$to/first.jsonl"
     $chains train $records "$1" >"$to/train.jsonl"
     $chains meta $meta "$(($1 + 1000))" >"$to/meta.jsonl"
     $chains meta $test "$(($1 + 2000))" >"$to/test.jsonl"
     $chains candidates $questions "$(($1 + 3000))" $answers >"$to/candidates.jsonl"
     say "seed $1: data such as"
     head -n 1 "$to/train.jsonl"
-    say "seed $1: the base, tuned as a language model on right chains"
+    say "seed $1: the base, tuned as a language model on ticked exercises such as"
+    head -n 1 "$to/base.jsonl"
     run $here/base/run.sh --data "$to/base.jsonl" --tokenizer $here/tokenizer/tokenizer.json --init-from none \
         --seed "$1" --steps $base_steps "${base[@]}" --eval-share 0.02 --log-every 200 --out "$to/tuned"
     run $here/base/run.sh --out "$to/tuned" --export "$to/start"
+    say "seed $1: the first stage, a model of steps by $first records with right labels"
+    run $here/none/run.sh --data "$to/first.jsonl" --eval-data "$to/test.jsonl" \
+        --tokenizer $here/tokenizer/tokenizer.json --init-from "$to/start" --seed "$1" --steps $first_steps \
+        --lr 2e-3 --eval-every 50 --log-every 50 --out "$to/first"
     for kind in none instance; do
         say "seed $1: the model of steps, prm.weights=$kind"
         local weights=(--meta-data "$to/meta.jsonl")
         [ $kind = instance ] || weights=()
-        [ $kind = instance ] || model_of=(--lr 1e-3)
+        [ $kind = instance ] || model_of=(--lr 3e-4)
         [ $kind = none ] || model_of=("${model[@]}")
         run $here/$kind/run.sh --data "$to/train.jsonl" "${weights[@]}" --eval-data "$to/test.jsonl" \
-            --tokenizer $here/tokenizer/tokenizer.json --init-from "$to/start" --seed "$1" --steps $steps \
+            --tokenizer $here/tokenizer/tokenizer.json --init-from "$to/first/checkpoints/final_model" --seed "$1" --steps $steps \
             "${model_of[@]}" --eval-every 100 --log-every 50 --out "$to/$kind"
         $here/$kind/run.sh --out "$to/$kind" --tokenizer $here/tokenizer/tokenizer.json \
             --best-of-n "$to/candidates.jsonl" >"$to/$kind.best" 2>"$to/$kind.log" ||
@@ -91,9 +92,9 @@ while read -r name fields; do
     run $gen recipes/dreamprm_tiny.lua seq.max=$length $fields -o "$here/$name"
     make -s -j "$(nproc)" -C "$here/$name" >/dev/null || die "$here/$name does not build"
 done <<'END'
-base objective=lm data.kind=rows batch.micro=16
-none prm.weights=none
-instance prm.records=400
+base objective=lm data.kind=rows batch.micro=32
+none prm.weights=none batch.micro=32 prm.aggregate=min prm.system=
+instance prm.records=256 batch.micro=32 meta.micro=64 prm.aggregate=min prm.system=
 END
 $chains tokenizer $here/tokenizer
 
