@@ -55,6 +55,9 @@ typedef struct {
     /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
      * Objectives that have it are in the row OF(show, ...) of flags.def. */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);
+    /* What data_fingerprint() says of records that steps take beside those of --data: a run goes on
+     * with the same alone. malloc'ed. */
+    char *(*beside)(void);
     /* The weights are in, before the first step or --eval-only. start: those that the run begins
      * with; else those of its checkpoint folder[0]. Returns whether it wants the former as well:
      * then they are loaded (EXIT_MISMATCH unless they are the same as at the beginning), it is

@@ -313,6 +313,16 @@ static void check_validations(const Run *r)
             note("%s, a default here, has no validations: %s", flags_spelt(wants[i]), lacks);
 }
 
+/* Of all records that steps take; malloc'ed. */
+static char *fingerprint(const Run *r)
+{
+    char *own = data_fingerprint(&r->train),
+         *beside = objective_hooks.beside ? objective_hooks.beside() : NULL,
+         *all = beside ? format("%s; beside %s", own, beside) : format("%s", own);
+    free(own), free(beside);
+    return all;
+}
+
 /* Finds what the run goes on from, agrees with it and says what it is going to do. */
 static void prepare(Run *r)
 {
@@ -325,7 +335,7 @@ static void prepare(Run *r)
         die(EXIT_CONFIG,
             "--data: want files to train on: text, JSON Lines, or what gen pack makes");
     check_validations(r);
-    c->fingerprint = data_fingerprint(&r->train);
+    c->fingerprint = fingerprint(r);
     c->tokenizer = vocabulary_beside(&r->train);
     if (c->found)
         checkpoint_agree(c, &model);

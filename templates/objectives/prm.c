@@ -526,6 +526,11 @@ static void update_weights(int64_t step, int64_t turn, int64_t of, double *sum)
     sum[STEP_outcomes] = all[PRM_META_RECORDS];
 }
 
+static char *beside(void)
+{
+    return data_fingerprint(&meta);
+}
+
 static bool updated(int64_t step, int64_t total, double *sum)
 {
     const bool due = turns(step + 1) > turns(step);
@@ -975,7 +980,7 @@ static const char *const files[] = {
 const ObjectiveHooks objective_hooks = {
     .use = uses, .show = show,
 //@ if meta_tokens
-    .updated = updated,
+    .beside = beside, .updated = updated,
 //@ end
 //@ if record
 //@ unless PRM_WEIGHTS=net

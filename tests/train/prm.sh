@@ -67,6 +67,11 @@ verdict "--resume of such a name" "$(grep -q 'resumed from .*/checkpoints/checkp
 verdict "names of checkpoints that are gone" "$(cd "$scratch/killed/checkpoints" && [ "$(echo checkpoint_*)" = \
     "checkpoint_step_14 checkpoint_step_20" ] || ls)"
 
+line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/tokens.safetensors \
+    --init-from $ref/prm_lora/model --adapter $ref/prm_lora/adapter_init --out "$scratch/killed" --steps 22 2>&1)
+verdict "refused: to go on with other meta records" "$([ $? = 83 ] && grep -q '^rank 0 .*data' <<<"$line" ||
+    tail -n 2 <<<"$line")"
+
 # ---- raw data, and uses of what was learned
 
 tokens=$scratch/tokenizer/tokenizer.json
