@@ -427,15 +427,60 @@ extern "C" const unsigned char *sim_warp_exchange(unsigned mask, const void *min
     return exchange(mask, mine, bytes, what);
 }
 
-extern "C" const unsigned char *sim_warp_exchange_all(const void *mine, unsigned bytes,
-                                                      const char *what)
+static const unsigned char *exchange_all(const void *mine, unsigned bytes, const char *what)
 {
-    sim_pc = __builtin_return_address(0);
     const unsigned char *given = exchange(0xffffffff, mine, bytes, what);
     if (current->held->arrived != 0xffffffff)
         sim_fail("%s of a warp of which only lanes %#x exist or have not ended", what,
                  current->held->arrived);
     return given;
+}
+
+extern "C" const unsigned char *sim_warp_exchange_all(const void *mine, unsigned bytes,
+                                                      const char *what)
+{
+    sim_pc = __builtin_return_address(0);
+    return exchange_all(mine, bytes, what);
+}
+
+static inline float half_value(uint16_t bits, int bf16)
+{
+    const uint32_t wide = (uint32_t)bits << 16;
+    _Float16 half;
+    float value;
+    memcpy(&half, &bits, sizeof half);
+    memcpy(&value, &wide, sizeof value);
+    return bf16 ? value : (float)half;
+}
+
+/* A row of a (first register: 0 or 1) or a column of b (4), from the four lanes that hold it; the
+ * elements 8.. lie `next` registers on. */
+static inline void product_operand(double x[16], const unsigned char *held, int lane, int first,
+                                   int next, int bf16)
+{
+    for (int k = 0; k < 16; k++) {
+        uint16_t bits;
+        const int at = LANE_BYTES * (lane + k % 8 / 2) + 4 * (first + k / 8 * next) + 2 * (k % 2);
+        memcpy(&bits, held + at, sizeof bits);
+        x[k] = half_value(bits, bf16);
+    }
+}
+
+extern "C" void sim_product(float c[4], const unsigned mine[6], int bf16)
+{
+    sim_pc = __builtin_return_address(0);
+    const unsigned char *held = exchange_all(mine, 24, "mma");
+    const int lane = current->number % WARP, group = lane / 4, pair = lane % 4 * 2;
+    double a[2][16], b[2][16], sum[4] = {c[0], c[1], c[2], c[3]};
+    for (int i = 0; i < 2; i++) {
+        product_operand(a[i], held, 4 * group, i, 2, bf16);
+        product_operand(b[i], held, 4 * (pair + i), 4, 1, bf16);
+    }
+    for (int k = 0; k < 16; k++)
+        for (int i = 0; i < 4; i++)
+            sum[i] += a[i / 2][k] * b[i % 2][k];
+    for (int i = 0; i < 4; i++)
+        c[i] = (float)sum[i];
 }
 
 extern "C" const void *sim_warp_lane(int lane)

@@ -66,51 +66,16 @@ static inline void matrices_load_transposed(unsigned r[4], SharedAddress row)
     sim_matrices(r, &mine, true);
 }
 
-static inline float sim_half_value(unsigned short bits, bool bf16)
-{
-    return bf16 ? (float)__ushort_as_bfloat16(bits) : __half2float(__ushort_as_half(bits));
-}
-
-/* x[16]: a row of a (first register: 0 or 1) or a column of b (4), from the four lanes that hold
- * it; the elements 8.. lie `next` registers on. */
-SIM_UNSEEN void sim_product_operand(float x[16], const unsigned char *held, int lane, int first,
-                                    int next, bool bf16)
-{
-    for (int k = 0; k < 16; k++) {
-        unsigned short bits;
-        const int reg = first + k / 8 * next;
-        memcpy(&bits, held + 64 * (lane + k % 8 / 2) + 4 * reg + 2 * (k % 2), 2);
-        x[k] = sim_half_value(bits, bf16);
-    }
-}
-
-SIM_UNSEEN void sim_product(float c[4], const unsigned mine[6], bool bf16)
-{
-    const unsigned char *held = sim_warp_exchange_all(mine, 24, "mma");
-    const int lane = sim_lane(), group = lane / 4, pair = lane % 4 * 2;
-    float a[2][16], b[2][16];
-    for (int i = 0; i < 2; i++) {
-        sim_product_operand(a[i], held, 4 * group, i, 2, bf16);
-        sim_product_operand(b[i], held, 4 * (pair + i), 4, 1, bf16);
-    }
-    for (int i = 0; i < 4; i++) {
-        double sum = c[i];
-        for (int k = 0; k < 16; k++)
-            sum += (double)a[i / 2][k] * (double)b[i % 2][k];
-        c[i] = (float)sum;
-    }
-}
-
 static inline void product_bf16(float c[4], const unsigned a[4], unsigned b0, unsigned b1)
 {
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    sim_product(c, mine, true);
+    sim_product(c, mine, 1);
 }
 
 static inline void product_f16(float c[4], const unsigned a[4], unsigned b0, unsigned b1)
 {
     const unsigned mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
-    sim_product(c, mine, false);
+    sim_product(c, mine, 0);
 }
 
 #undef SIM_UNSEEN

@@ -40,6 +40,8 @@ const unsigned char *sim_warp_exchange(unsigned mask, const void *mine, unsigned
                                        const char *what);
 /* The same, and all 32 lanes must exist and take part: mma, ldmatrix */
 const unsigned char *sim_warp_exchange_all(const void *mine, unsigned bytes, const char *what);
+/* mma.m16n8k16: c += a b; mine: four registers of a, two of b. */
+void sim_product(float c[4], const unsigned mine[6], int bf16);
 /* What `lane` gave in the calling thread's last exchange; an error when it took no part */
 const void *sim_warp_lane(int lane);
 /* The lanes that took part in it */
