@@ -47,6 +47,9 @@ static StepsRules steps_rules(bool scored)
     return (StepsRules){
         .mark = "@PRM_MARK@", .steps = @PRM_STEPS@, .rewards = @PRM_REWARDS@, .unlabelled = true,
         .scored = scored,
+//@ if PRM_NEW_MARK=true
+        .mark_id = V - 1,        /* the row that the model has for it alone */
+//@ end
         .system = "@PRM_SYSTEM@"};
 }
 
