@@ -1,7 +1,6 @@
 #!/bin/bash
 # A process reward model that finds out which of its records have wrong labels, from raw chains of sums to best of N:
-# `make demo-prm`, in minutes. With seeds, `make result-prm`: the same of each of them, and weights of domains, told in
-# tables.
+# `make demo-prm`, in minutes. With seeds, `make result-prm`: the same of each of them, told in a table.
 #
 # The task: chains of five sums of one digit (chains.sh); of half of the records to train on the labels are drawn. A base
 # is tuned as a language model on ticked exercises, then, as a first stage, as a model of steps on records with right
