@@ -454,8 +454,8 @@ static char *metric_rows(const Graph *g)
     return s.text;
 }
 
-/* Fields called after the objective: of mlm.select = "exact" the hole @MLM_SELECT@ is exact.
- * Returns how many. */
+/* Fields called after the objective: of mlm.select = "exact", one of some words, the hole
+ * @MLM_SELECT@ is exact, @UPPER_MLM_SELECT@ EXACT; any text is a C string. Returns how many. */
 static int own_fields(const Graph *g, Hole *holes)
 {
     int n = 0;
@@ -466,11 +466,20 @@ static int own_fields(const Graph *g, Hole *holes)
         if (!objective_owns(g->objective, line))
             continue;
         char *name = text_print("%.*s", (int)path, line);
+        const int field = field_find(name);
+        const char *value = line + path + 1, *at = value;
+        FieldValue v = {0};
+        if (field < 0 || value_parse(field_row[field].type, &at, &v) || at != line + end)
+            bug("no value of a field: %.*s", (int)end, line);
+        const FieldType type = field_row[field].type;
+        char *text = type == FT_STRING   ? c_string(v.s)
+                     : type == FT_CHOICE ? text_copy(v.s)
+                                         : text_print("%.*s", (int)(line + end - value), value);
         for (char *p = name; *p; p++)
-            *p = *p == '.' ? '_' : (char)toupper((unsigned char)*p);
-        int quotes = line[path + 1] == '"', length = (int)(end - path) - 1 - 2 * quotes;
-        char *text = text_print("%.*s", length, line + path + 1 + quotes);
-        holes[n++] = (Hole){name, text, false};
+            *p = *p == '.' ? '_' : *p;
+        holes[n++] = (Hole){capitals(name), text, false};
+        if (type == FT_CHOICE)
+            holes[n++] = (Hole){text_print("UPPER_%s", capitals(name)), capitals(text), false};
     }
     return n;
 }
@@ -510,7 +519,7 @@ static char *objective_c(const Graph *g)
 #undef INPUT
     };
     enum { INPUTS = sizeof inputs / sizeof *inputs, OWN = 4 };
-    Hole holes[OWN + INPUTS + NFIELDS + ASKED_SETS] = {
+    Hole holes[OWN + INPUTS + 2 * NFIELDS + ASKED_SETS] = {
         {"head", head(g, "What the host does for the programs of a step"), false},
         {"metrics", metric_rows(g), false},
         {"KIND", g->fact[FACT_data_kind].text, false},

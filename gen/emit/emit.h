@@ -28,6 +28,7 @@ char *dim_product(const Dim *d, int n);            /* "B*T", "1" */
 /* Lines that are too long go on below behind a comma. */
 void print_wrapped(Str *s, const char *text);
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
+char *capitals(const char *word);                  /* "log_sum" -> "LOG_SUM" */
 char *integer(int64_t n);                          /* as C has it */
 char *float_text(double f);                        /* "0.5f" */
 enum { COLUMNS = 100 };                            /* of emitted text */

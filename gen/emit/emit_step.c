@@ -107,10 +107,7 @@ static char *gradients_span(const Call *c)
 static char *word_constant(const Op *op, const char *word)
 {
     const char *name = op_row[op->kind].name;
-    char *text = text_print("%.*s_%s", (int)strcspn(name, "_"), name, word);
-    for (char *p = text; *p; p++)
-        *p = (char)toupper((unsigned char)*p);
-    return text;
+    return capitals(text_print("%.*s_%s", (int)strcspn(name, "_"), name, word));
 }
 
 static char *attribute(const Call *c, const char *word)

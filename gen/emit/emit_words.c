@@ -58,6 +58,14 @@ char *float_text(double f)
     return text_print("%sf", text_float(f));
 }
 
+char *capitals(const char *word)
+{
+    char *text = text_copy(word);
+    for (char *p = text; *p; p++)
+        *p = (char)toupper((unsigned char)*p);
+    return text;
+}
+
 char *integer(int64_t n)
 {
     return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);

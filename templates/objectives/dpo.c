@@ -479,6 +479,7 @@ static void make_start(const Flags *f, const WeightFolders folder, const char *w
 }
 
 //@ unless DPO_REFERENCE=none
+//@ if DPO_LOGP=sum
 /* Of an answer of the batch that was evaluated last, of all ranks, the mean. */
 static double targets_an_answer(void)
 {
@@ -494,12 +495,18 @@ static double targets_an_answer(void)
     return n[1] > 0 ? n[0] / n[1] : 1;
 }
 
+//@ end
 /* The weights are their own reference: all rewards are 0, whatever the rule. */
 static void check_start(void)
 {
     const bool exact = !strcmp(model.precision, "fp32");
     const DpoRule rule = {
-        .loss = strcmp("@DPO_LOSS@", "ipo") ? DPO_SIGMOID : DPO_IPO,
+//@ if DPO_LOSS=ipo
+        .loss = DPO_IPO,
+//@ end
+//@ unless DPO_LOSS=ipo
+        .loss = DPO_SIGMOID,
+//@ end
         .beta = @DPO_BETA@, .smoothing = @DPO_SMOOTHING@, .margin = @DPO_MARGIN@, .shift = 1};
     double v[EVAL_METRICS];
     float coef[ANSWERS];
@@ -507,12 +514,16 @@ static void check_start(void)
     comm_allreduce_double(v, EVAL_METRICS);
     metrics_values(objective_metrics.eval, EVAL_METRICS, v);
     const double want = dpo_pair(coef, &rule, &(DpoPair){0}), within = exact ? 1e-5 : 1e-2,
-                 nats = fabs(v[EVAL_policy_chosen]) + fabs(v[EVAL_policy_rejected]),
-                 n = targets_an_answer();
+                 nats = fabs(v[EVAL_policy_chosen]) + fabs(v[EVAL_policy_rejected]);
+//@ if DPO_LOGP=sum
     /* what the tokens of a sum are off by adds up like the root of their number, of which this is
      * three times */
-    const double size = strcmp("@DPO_LOGP@", "sum") ? 1 + nats
-                                                    : fmin(1 + nats, (1 + nats / n) * 3 * sqrt(n));
+    const double n = targets_an_answer(),
+                 size = fmin(1 + nats, (1 + nats / n) * 3 * sqrt(n));
+//@ end
+//@ unless DPO_LOGP=sum
+    const double size = 1 + nats;
+//@ end
     if (!(fabs(v[EVAL_loss] - want) <= within * size * (1 + want)) ||
         !(fabs(v[EVAL_margin]) <= within * size))
         die(EXIT_MISMATCH, "before the first step the weights are their own reference, so the loss "
@@ -544,7 +555,12 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
         die(EXIT_CONFIG, "--adapter %s: of this program the reference is the model without "
             "adapters, which is not what training begins with; take gen %s dpo.reference=%s, or merge "
             "them before: --merge-lora", folder[1], model_words(&model, "dpo.reference"),
-            strcmp("@DPO_KL@", "token") ? "cache" : "copy");
+//@ if DPO_KL=token
+            "copy");
+//@ end
+//@ unless DPO_KL=token
+            "cache");
+//@ end
 //@ end
     char *weights = first ? origin_mark(&model) : began_with(folder[0]);
 //@ if reference

@@ -45,12 +45,12 @@ static const DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = s
 static StepsRules steps_rules(bool scored)
 {
     return (StepsRules){
-        .mark = "@PRM_MARK@", .steps = @PRM_STEPS@, .rewards = @PRM_REWARDS@, .unlabelled = true,
+        .mark = @PRM_MARK@, .steps = @PRM_STEPS@, .rewards = @PRM_REWARDS@, .unlabelled = true,
         .scored = scored,
 //@ if PRM_NEW_MARK=true
         .mark_id = V - 1,        /* the row that the model has for it alone */
 //@ end
-        .system = "@PRM_SYSTEM@"};
+        .system = @PRM_SYSTEM@};
 }
 
 //@ if PRM_WEIGHTS=instance
@@ -100,11 +100,14 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     trained = train;
     records_open(f, &model, &shape, &rules, train, eval);
     if (records_train(f)) {
-        steps_open(&train_steps, train, MARKS, true, !strcmp("@PRM_WEIGHTS@", "domain"));
-//@ if PRM_WEIGHTS=instance
+//@ if PRM_WEIGHTS=domain
+        steps_open(&train_steps, train, MARKS, true, true);
         check_room();
 //@ end
-//@ if PRM_WEIGHTS=domain
+//@ unless PRM_WEIGHTS=domain
+        steps_open(&train_steps, train, MARKS, true, false);
+//@ end
+//@ if PRM_WEIGHTS=instance
         check_room();
 //@ end
 //@ if meta_tokens
@@ -291,13 +294,7 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
 
 static double score_of(const float *margin, const int32_t *rows)
 {
-    static const char *const word[] = {
-        [PRM_LOG_SUM] = "log_sum", [PRM_LOG_MEAN] = "log_mean", [PRM_MEAN] = "mean",
-        [PRM_MIN] = "min", [PRM_MAX] = "max"};
-    int kind = 0;
-    while (strcmp(word[kind], "@PRM_AGGREGATE@"))
-        kind++;
-    return prm_aggregate(kind, margin, rows, MARKS);
+    return prm_aggregate(PRM_@UPPER_PRM_AGGREGATE@, margin, rows, MARKS);
 }
 
 static void fill_solution(void *fill, int64_t b)
@@ -394,14 +391,9 @@ static float *read_learned(const char *named)
 //@ if PRM_WEIGHTS=instance
 static void find_weights(const float *table)
 {
-    static const char *const word[] = {[PRM_LEAKY] = "leaky", [PRM_RELU] = "relu",
-                                       [PRM_NONE] = "none", [PRM_CLIP] = "clip"};
-    int kind = 0;
-    while (strcmp(word[kind], "@PRM_ACTIVATION@"))
-        kind++;
     for (int64_t i = 0; i < weights.n; i++) {
         weights.raw[i] = table[i];
-        weights.weight[i] = (float)prm_activation(kind, table[i]);
+        weights.weight[i] = (float)prm_activation(PRM_@UPPER_PRM_ACTIVATION@, table[i]);
     }
 }
 
@@ -489,7 +481,12 @@ static void tell_weights(double *sum)
 /* Updates of the weights in the first `steps` steps. */
 static int64_t turns(int64_t steps)
 {
+//@ if PRM_UNROLL=1
+    return steps > flags->cold_start ? steps - flags->cold_start : 0;
+//@ end
+//@ unless PRM_UNROLL=1
     return steps > flags->cold_start ? (steps - flags->cold_start) / @PRM_UNROLL@ : 0;
+//@ end
 }
 
 static void fill_meta_record(void *fill, int64_t b)

@@ -196,6 +196,15 @@ for recipe in recipes/*.lua $HERE/good/*.lua tests/train/recipes/*.lua; do
     check "places/$name" "" "$(cat "$T/wrong")"
 done
 
+# ---- texts of a recipe in C: any bytes, as they are
+system=$'tab\tline\ndelete\1771 quote" back\\slash what??/ \xc3\xa9'
+if "$GEN" recipes/dreamprm_tiny.lua "prm.system=$system" -o "$T/text" >"$T/b" 2>&1; then
+    { printf '#include <stdio.h>\nint main(void)\n{\n    fputs('
+        sed -n '/^ *\.system = /,/};/p' "$T/text/objective.c" | sed 's/^ *\.system = //; s/};$/, stdout);\n}/'
+    } | gcc -std=c11 -Wall -Wextra -Werror -x c -o "$T/say" - 2>"$T/b" && "$T/say" >"$T/b"
+fi
+check text/prm.system "$system" "$(cat "$T/b")"
+
 # ---- process reward models: a body without its head over tokens, a score head of two layers, perhaps a row more;
 # adapters; what records count is none of the model's
 parameters() { "$GEN" info "$@" 2>&1 | sed -n 's/^  parameters //p'; }

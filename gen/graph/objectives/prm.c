@@ -258,7 +258,7 @@ static void judge(Build *b, Value *scale, Value *stats)
     b->target_of = input_new(b, "meta_of");
     Value *outcomes = input_new(b, "outcomes");
     program_further(b, "meta_micro", ROLE_gradients,
-                    "forward and backward of meta records; adds to v, in the place of the gradients");
+                    "forward and backward of meta records; adds to v, in the gradients' place");
     Pass pass = pass_trained(b);
     Ref d = scored(b, &pass, NULL), dd = build_temp(b, "dmargin", DT_F32, 1, d.v->dim);
     int end = b->p->nops;
