@@ -534,7 +534,7 @@ static void add_slopes(Build *b, const Op *fwd)
     Ref dy = gradient_get(fwd->out[0]), z = moved_by(b, fwd, dy);
     Op *op = build_op(b, dy.v->dtype == b->act ? OP_slope_dot : OP_slope_dot_f32);
     op_in(op, dy), op_in(op, z), op_in(op, ref(b->slopes->along));
-    op_out(op, slopes_of(b, b->slopes));
+    op_out(op, build_input(b, b->slopes->slope));
 }
 
 static void (*const rule[NOPS])(Build *, const Op *, int) = {

@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -717,7 +716,6 @@ static void check_tokenfile(void)
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {
-        omp_set_num_threads(1);  /* those of the parent are not here */
         close(2);
         _exit(tokenfile_open(&f, path) || truncate(path, 0) || tokenfile_check_ids(&f, 257));
     }
