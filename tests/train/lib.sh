@@ -130,13 +130,14 @@ built() {               # NAME ...: what `build` in the background left; ends th
 # train NAME CASE RUN ARGS...: trains on the data of a reference case from its weights into
 # $scratch/RUN; the program's exit code. What it said is in $scratch/RUN.log.
 train() {
-    local name=$1 case=$ref/$2 run=$scratch/$3 adapter=
+    local name=$1 case=$ref/$2 run=$scratch/$3 adapter= held=eval
     shift 3
+    [ ! -e "$case/meta.safetensors" ] || held=meta      # what a process reward model validates on, and learns from
     if [ -d "$case/adapter_init" ] && grep -q 'adapter_json =' "$work/$name/recipe.h"; then
         adapter="--adapter $case/adapter_init"
     fi
     # shellcheck disable=SC2086
-    "$work/$name/run.sh" --data "$case/tokens.safetensors" --eval-data "$case/eval.safetensors" \
+    "$work/$name/run.sh" --data "$case/tokens.safetensors" --$held-data "$case/$held.safetensors" \
         --init-from "$case/model" $adapter --out "$run" "$@" >"$run.log" 2>&1
 }
 
