@@ -49,13 +49,17 @@ char *emit_plan(const Graph *g)
                 str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
             if (v->dtype == DT_U8)
                 str_print(&shape, " for %s", "one call");
-            str_print(&s, "PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")", c_type(v->dtype),
-                      c_name(v->name), v->slots, v->stride / dtype_bytes[v->dtype], v->offset);
-            str_print(&s, "  /* (%s) %s", shape.text, text_bytes(v->slots * v->stride));
-            if (v->last == INT32_MAX)
-                str_print(&s, ", always */\n");
+            const char *row = text_print("PLAN(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
+                                         c_type(v->dtype), c_name(v->name), v->slots,
+                                         v->stride / dtype_bytes[v->dtype], v->offset);
+            const char *steps = v->last == INT32_MAX ? "always"
+                                                     : text_print("%d..%d", v->first, v->last);
+            const char *about = text_print("/* (%s) %s, %s */", shape.text,
+                                           text_bytes(v->slots * v->stride), steps);
+            if (strlen(row) + 2 + strlen(about) > COLUMNS)
+                str_print(&s, "%s\n%s\n", about, row);
             else
-                str_print(&s, ", %d..%d */\n", v->first, v->last);
+                str_print(&s, "%s  %s\n", row, about);
         }
     return s.text;
 }
