@@ -77,7 +77,7 @@ fi
 levels="
 prm_instance.bf16 prm_instance precision=bf16
 "
-[ $BACKEND = gpu ] || levels+="prm_instance.2x2x1 prm_instance gpus=2 batch.accum=1
+[ $BACKEND = gpu ] || levels+="prm_instance.2x1x2 prm_instance gpus=2 batch.accum=1
 "
 [ -z "$FULL" ] || levels+="prm_instance prm_instance
 prm_lora prm_lora
@@ -174,17 +174,17 @@ verdict "adapters off" "$(sed -n 's/.*"loss": \([0-9.]*\).*"margin": \([-0-9.e]*
 trained prm_instance.bf16 prm_instance prm_instance.bf16 --save-total-limit 0 --steps 2
 compare prm_instance.bf16 beginning $ref/prm_instance "$scratch/prm_instance.bf16" 1e-2
 if [ -n "$FULL" ]; then
-    for name in prm_instance prm_lora $([ $BACKEND = gpu ] || echo prm_instance.2x2x1); do
+    for name in prm_instance prm_lora $([ $BACKEND = gpu ] || echo prm_instance.2x1x2); do
         trained $name ${name%%.*} $name --save-total-limit 0
         # of differences of losses the weights are compared on the CPU
         compare $name $([ $name = prm_lora ] && echo beginning || echo reference) $ref/${name%%.*} "$scratch/$name"
     done
 else                            # four steps of twenty, in which weights of records count from the third on
-    DIECAST_FAULT=kill9:rank=0:step=5 train prm_instance.2x2x1 prm_instance prm_instance.2x2x1 &&
-        verdict "prm_instance.2x2x1 killed" "it was not"
-    compare prm_instance.2x2x1 beginning $ref/prm_instance "$scratch/prm_instance.2x2x1"
-    verdict "prm_instance.2x2x1 steps" "$([ "$(losses "$scratch/prm_instance.2x2x1" | wc -l)" = 4 ] ||
-        tail -n 3 "$scratch/prm_instance.2x2x1.log")"
+    DIECAST_FAULT=kill9:rank=0:step=5 train prm_instance.2x1x2 prm_instance prm_instance.2x1x2 &&
+        verdict "prm_instance.2x1x2 killed" "it was not"
+    compare prm_instance.2x1x2 beginning $ref/prm_instance "$scratch/prm_instance.2x1x2"
+    verdict "prm_instance.2x1x2 steps" "$([ "$(losses "$scratch/prm_instance.2x1x2" | wc -l)" = 4 ] ||
+        tail -n 3 "$scratch/prm_instance.2x1x2.log")"
 fi
 
 if [ -n "$FULL" ]; then
