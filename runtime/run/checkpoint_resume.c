@@ -439,14 +439,29 @@ static char *text_of(const cJSON *value)
     return text;
 }
 
+enum { SHOWN = 160 };            /* characters of a value in a message */
+
+/* Where to show two texts from, of which one is too long: from the part that differs on. */
+static size_t shown_from(const char *a, const char *b)
+{
+    size_t from = 0;
+    if (strlen(a) <= SHOWN && strlen(b) <= SHOWN)
+        return 0;
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        if (a[i] == ';' && a[i + 1] == ' ')
+            from = i + 2;
+    return from;
+}
+
 /* Appends "name a -> b" to *list when the values differ. */
 static void compare(char **list, const char *name, const cJSON *saved, const cJSON *now)
 {
     if (saved && now && cJSON_Compare(saved, now, true))
         return;
     char *a = text_of(saved), *b = text_of(now);
-    char *longer = format("%s%s%s %.160s -> %.160s", *list ? *list : "", *list ? ", " : "", name,
-                          a, b);
+    const size_t from = shown_from(a, b);
+    char *longer = format("%s%s%s %.*s -> %.*s", *list ? *list : "", *list ? ", " : "", name, SHOWN,
+                          a + from, SHOWN, b + from);
     free(*list);
     *list = longer;
     free(a);

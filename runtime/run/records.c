@@ -35,6 +35,13 @@ bool records_validate(const Flags *f)
     return *f->eval_data || share_of(f) > 0;
 }
 
+/* The flag that names what to validate on. */
+static const char *validation_flag(const Flags *f, const RecordRules *rules)
+{
+    return rules->asked ? rules->asked
+         : *f->meta_data && !strcmp(f->eval_data, f->meta_data) ? "meta-data" : "eval-data";
+}
+
 /* ---- raw data -------------------------------------------------------------------------------- */
 
 /* "a,b": the words between commas, *n of them; both malloc'ed. */
@@ -356,8 +363,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (trains)
         files = record_files(f, m, &of, rules, "data", f->data, NULL);
     if (*f->eval_data)
-        eval_files = record_files(f, m, &of, rules, rules->asked ? rules->asked : "eval-data",
-                                  f->eval_data, files);
+        eval_files = record_files(f, m, &of, rules, validation_flag(f, rules), f->eval_data,
+                                  files);
     divide(f, &of);
     if (trains)
         data_open(train, files, m, &of, (uint64_t)f->seed, false);

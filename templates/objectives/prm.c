@@ -75,6 +75,28 @@ static void check_room(void)
 
 //@ end
 //@ if meta_tokens
+/* Updates of the weights in the first `steps` steps. */
+static int64_t turns(int64_t steps)
+{
+//@ if PRM_UNROLL=1
+    return steps > flags->cold_start ? steps - flags->cold_start : 0;
+//@ end
+//@ unless PRM_UNROLL=1
+    return steps > flags->cold_start ? (steps - flags->cold_start) / @PRM_UNROLL@ : 0;
+//@ end
+}
+
+/* The whole run may be a cold start that another one goes on from. */
+static void note_turns(const Flags *f, const Data *train)
+{
+    const int64_t steps =
+        f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)data_steps_per_epoch(train));
+    if (!turns(steps))
+        note("the weights of records are not learned in %lld steps: their first update follows "
+             "step %lld (--cold-start, prm.unroll)", (long long)steps,
+             (long long)flags->cold_start + @PRM_UNROLL@);
+}
+
 /* Its batches are another size, its order another one. */
 static void open_meta(const Flags *f, const RecordRules *rules, const Data *train, const Data *eval)
 {
@@ -112,6 +134,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 //@ end
 //@ if meta_tokens
         open_meta(f, &rules, train, eval);
+        note_turns(f, train);
 //@ end
     }
     if (records_validate(f))
@@ -478,17 +501,6 @@ static void tell_weights(double *sum)
 }
 
 //@ end
-/* Updates of the weights in the first `steps` steps. */
-static int64_t turns(int64_t steps)
-{
-//@ if PRM_UNROLL=1
-    return steps > flags->cold_start ? steps - flags->cold_start : 0;
-//@ end
-//@ unless PRM_UNROLL=1
-    return steps > flags->cold_start ? (steps - flags->cold_start) / @PRM_UNROLL@ : 0;
-//@ end
-}
-
 static void fill_meta_record(void *fill, int64_t b)
 {
     const Fill *f = fill;
@@ -953,6 +965,28 @@ static void write_model(const Flags *f, const WeightFolders folder)
     free(path);
 }
 
+/* Nothing changes the score of a head of zeros but its own training. */
+static bool loaded(const Flags *f, const WeightFolders folder, bool start)
+{
+    enum { PIECE = 256 };
+    const Tensor *t = model_find(&model, "score.2.weight");
+    const int64_t n = model_elements(t);
+    bool zeros = !t->trained;
+    (void)f, (void)folder, (void)start;
+    for (int64_t i = 0; i < n && zeros; i += PIECE) {
+        float piece[PIECE];
+        const int64_t all = n - i < PIECE ? n - i : PIECE;
+        model_get(t, t->weight, t->type, i, all, piece);
+        for (int64_t k = 0; k < all; k++)
+            zeros = zeros && piece[k] == 0;
+    }
+    if (zeros)
+        die(EXIT_CONFIG, "--init-from: the score head is all zeros and is not trained, so that "
+            "nothing would be learned: name a model that has one, or: gen %s prm.train_head=true",
+            model_words(&model, "prm.train_head"));
+    return false;
+}
+
 static void finished(const Flags *f, const WeightFolders folder)
 {
 //@ if PRM_WEIGHTS=net
@@ -987,4 +1021,4 @@ const ObjectiveHooks objective_hooks = {
     .write = write_own,
 //@ end
 //@ end
-    .name = name, .named = named, .files = files, .finished = finished};
+    .name = name, .named = named, .files = files, .loaded = loaded, .finished = finished};

@@ -64,7 +64,7 @@ verdict "names of checkpoints that are gone" "$(cd "$scratch/killed/checkpoints"
 
 line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/tokens.safetensors \
     --init-from $ref/prm_lora/model --adapter $ref/prm_lora/adapter_init --out "$scratch/killed" --steps 22 2>&1)
-verdict "refused: to go on with other meta records" "$([ $? = 83 ] && grep -q '^rank 0 .*data' <<<"$line" ||
+verdict "refused: to go on with other meta records" "$([ $? = 83 ] && grep -q '^rank 0 .*: data beside steps ' <<<"$line" ||
     tail -n 2 <<<"$line")"
 
 # ---- raw data, and uses of what was learned
@@ -113,8 +113,19 @@ verdict "best of N: of equal ones the later" "$([ "$(paste -sd ' ' "$scratch/log
 '{"n":1,"accuracy":0.5,"mean":0.5,"best":0.5,"questions":2} {"n":2,"accuracy":1,"mean":0.75,"best":1,"questions":2}' ] ||
     cat "$scratch/log" "$scratch/err")"
 
+# --epochs counts, whatever the objective's own number of steps; a run that is a cold start alone says so.
+raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none --epochs 1 \
+    --out "$scratch/passes" || verdict "--epochs" "$(tail -n 2 "$scratch/err")"
+verdict "--epochs without --steps" "$(grep -q '^3 steps in ' "$scratch/err" || tail -n 4 "$scratch/err")"
+verdict "learned weights are not called unlearned" "$(grep 'not learned' "$scratch/err")"
+raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none --steps 4 \
+    --cold-start 3 --out "$scratch/cold" || verdict "--cold-start" "$(tail -n 2 "$scratch/err")"
+verdict "a cold start alone" "$(grep -q 'not learned in 4 steps: their first update follows step 5 ' "$scratch/err" ||
+    tail -n 4 "$scratch/err")"
+
 # ---- what is refused
 
+echo 7 >"$scratch/not.jsonl"
 while read -r name code text args; do
     # shellcheck disable=SC2086
     raw --tokenizer "$tokens" --out "$scratch/no" --init-from none ${args//DIR/$scratch}
@@ -123,8 +134,13 @@ while read -r name code text args; do
         echo "exit $said: $(tail -n 1 "$scratch/err")")"
 done <<'END'
 no_meta_data 80 --meta-data:_want_records_that_say --data DIR/train.jsonl
+meta_data_by_their_flag 88 --meta-data:_.*not.jsonl:1 --data DIR/train.jsonl --meta-data DIR/not.jsonl
 a_domain_rate 80 no_such_flag --data DIR/train.jsonl --domain-lr 1
 END
+line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/meta.safetensors \
+    --init-from none --out "$scratch/headless" 2>&1)
+verdict "refused: adapters below a head of zeros" "$([ $? = 80 ] &&
+    grep -q 'score head is all zeros and is not trained.* prm.train_head=true' <<<"$line" || tail -n 1 <<<"$line")"
 line=$("$work/prm_instance/train" --data "$ref/prm_instance/tokens.safetensors,$ref/prm_instance/tokens.safetensors" \
     --meta-data $ref/prm_instance/meta.safetensors --init-from none --out "$scratch/no" 2>&1)
 verdict "refused: more records than weights" "$([ $? = 80 ] &&
