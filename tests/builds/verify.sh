@@ -2,11 +2,9 @@
 # make verify: the same recipe and tools give the same bytes. Generates and builds each recipe twice, in
 # folders of different depth, one with blanks, with another HOME, time zone and language, and compares every file.
 # In: recipes; none: one a backend (CUDA where nvcc is).   Out: a line each; exit code 1: some byte differs.
-# HASTE=1: what is not the recipe's own is compiled once for both (make_in_haste).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
-. tests/programs.sh
 GEN=${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
@@ -17,10 +15,8 @@ build() (                                     # recipe, folder, home, time zone,
     recipe=$1 dir=$2
     mkdir -p "$3"
     umask "$7"
-    export HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5"
-    unset MAKEFLAGS MAKELEVEL
-    "$GEN" "$recipe" -o "$dir" &&
-        if [ -n "${HASTE:-}" ]; then make_in_haste "$dir"; else make -s -C "$dir" -j"$6"; fi
+    env HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5" "$GEN" "$recipe" -o "$dir" &&
+        env -u MAKEFLAGS -u MAKELEVEL HOME="$3" TZ="$4" LANG="$5" LC_ALL="$5" make -s -C "$dir" -j"$6"
 )
 
 for recipe in "$@"; do
