@@ -75,40 +75,16 @@ quickstart:
 	@$(MAKE) --no-print-directory gen
 	@recipes/quickstart.sh $(DATA)
 
-demo-mlm:
-	@gen/deps.sh demo
+# demo-NAME, result-NAME: recipes/demos/NAME.sh
+demo-mlm demo-llada result-llada: packages = demo
+demo-mlm demo-llada: arguments = $(DATA)
+result-llada: arguments = --result $(DATA)
+result-dpo: arguments = $(or $(SEEDS),1 2 3)
+result-prm: arguments = $(or $(SEEDS),1 2 3 4 5)
+demo-mlm demo-llada demo-dpo demo-prm result-llada result-dpo result-prm:
+	@gen/deps.sh $(or $(packages),build)
 	@$(MAKE) --no-print-directory gen
-	@recipes/demos/mlm.sh $(DATA)
-
-demo-dpo:
-	@gen/deps.sh build
-	@$(MAKE) --no-print-directory gen
-	@recipes/demos/dpo.sh
-
-result-dpo:
-	@gen/deps.sh build
-	@$(MAKE) --no-print-directory gen
-	@recipes/demos/dpo.sh $(or $(SEEDS),1 2 3)
-
-demo-prm:
-	@gen/deps.sh build
-	@$(MAKE) --no-print-directory gen
-	@recipes/demos/prm.sh
-
-result-prm:
-	@gen/deps.sh build
-	@$(MAKE) --no-print-directory gen
-	@recipes/demos/prm.sh $(or $(SEEDS),1 2 3 4 5)
-
-demo-llada:
-	@gen/deps.sh demo
-	@$(MAKE) --no-print-directory gen
-	@recipes/demos/llada.sh $(DATA)
-
-result-llada:
-	@gen/deps.sh demo
-	@$(MAKE) --no-print-directory gen
-	@recipes/demos/llada.sh --result $(DATA)
+	@recipes/demos/$(lastword $(subst -, ,$@)).sh $(arguments)
 
 test:
 	@gen/deps.sh test

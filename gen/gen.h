@@ -228,6 +228,7 @@ int64_t config_int(Config *c, int field);
 double config_float(Config *c, int field);
 bool config_bool(Config *c, int field);
 const char *config_text(Config *c, int field);
+bool config_is(Config *c, int field, const char *word);      /* whether that is its text */
 bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
 Loc config_loc(Config *c, int field);
 const char *config_hash(const Config *c);                   /* of the canonical text */

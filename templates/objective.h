@@ -63,6 +63,7 @@ typedef struct {
      * then they are loaded (EXIT_MISMATCH unless they are the same as at the beginning), it is
      * called with them, and those of the checkpoint come back. */
     bool (*loaded)(const Flags *f, const WeightFolders folder, bool start);
+    bool wants_start;            /* it may: a checksum of the former is kept (reads all of them) */
     /* After each update by step_train(), also one that was skipped, the step counted from 0, of
      * `total`: updates of sets by schedules of the objective's own. For each
      *     set_begin(SET_x, turn, turns);  step_x();  step_wait();

@@ -265,8 +265,10 @@ static void tell_loaded(Run *r)
         return;
     folders_of(r, folder);
     r->ready = -1;
-    const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
-    r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
+    if (objective_hooks.wants_start) {
+        const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
+        r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
+    }
     if (!objective_hooks.loaded(&r->flags, folder, !c->found) || !c->found)
         return;
     origin_load_first(c, &model);

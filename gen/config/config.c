@@ -435,6 +435,11 @@ const char *config_text(Config *c, int field)
     return read_field(c, field, FT_STRING)->s;
 }
 
+bool config_is(Config *c, int field, const char *word)
+{
+    return !strcmp(config_text(c, field), word);
+}
+
 bool config_listed(Config *c, int field, const char *word)
 {
     const FieldValue *v = read_field(c, field, FT_LIST);

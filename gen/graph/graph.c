@@ -108,7 +108,7 @@ static void set_slots(Graph *g)
 /* What the recipe wants folded can be. */
 static void check_fold(const Build *b)
 {
-    bool folded = strcmp(config_text(b->c, F_lora_fold), "all") != 0;
+    bool folded = !config_is(b->c, F_lora_fold, "all");
     for (int i = 0; i < b->g->nprograms; i++)
         for (int k = 0; k < b->g->programs[i]->nops; k++) {
             int kind = b->g->programs[i]->ops[k].kind;

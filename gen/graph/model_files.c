@@ -64,7 +64,7 @@ static void add_id(cJSON *o, const char *key, int64_t id)
 static void add_rope(Config *c, cJSON *o)
 {
     double theta = config_float(c, F_model_rope_theta);
-    bool llama3 = !strcmp(config_text(c, F_model_rope_scaling), "llama3");
+    bool llama3 = config_is(c, F_model_rope_scaling, "llama3");
     cJSON *parameters = cJSON_AddObjectToObject(o, "rope_parameters"), *scaling = NULL;
     json_add_float(o, "rope_theta", theta);
     json_add_float(parameters, "rope_theta", theta);
@@ -145,7 +145,7 @@ static const FamilyClass *class_of(const Graph *g)
 
 char *model_config_json(const Graph *g, Config *c)
 {
-    const char *dtype = !strcmp(config_text(c, F_precision), "fp32") ? "float32" : "bfloat16";
+    const char *dtype = config_is(c, F_precision, "fp32") ? "float32" : "bfloat16";
     cJSON *o = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(o, "architectures");
     cJSON_AddItemToArray(list, cJSON_CreateString(class_of(g)->class));
     cJSON_AddStringToObject(o, "model_type", g->family);

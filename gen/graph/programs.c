@@ -156,7 +156,7 @@ void pass_backward(Build *b, const Pass *p, int end)
     int first = p->first, last = p->last;
     Ref out = ref_loop(p->x, 1);
     b->region = ir_region(b->p, b->stack.layers, true);
-    if (!strcmp(config_text(b->c, F_memory_recompute), "block")) {
+    if (config_is(b->c, F_memory_recompute, "block")) {
         b->mode = MODE_AGAIN;
         b->x = ref_loop(p->x, 0);
         family_block(b);

@@ -6,7 +6,6 @@
 #include "gen/gen.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* Bytes a rank may plan with; INT64_MAX: the target sets no limit. */
 int64_t fit_limit(const Graph *g)
@@ -107,7 +106,7 @@ static void print_bound(Str *s, Config *c, int64_t micro, int64_t T)
 static void print_near(Str *s, Config *cfg, int64_t limit)
 {
     int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
-    bool recomputes = !strcmp(config_text(cfg, F_memory_recompute), "block"), found = false;
+    bool recomputes = config_is(cfg, F_memory_recompute, "block"), found = false;
     for (int rank = 0; rank <= 16 && !found; rank += 16)
         for (int again = recomputes; again < 2; again++)
             for (int64_t n = micro; n >= 1; n /= 2) {

@@ -828,5 +828,5 @@ static const ObjectiveUse uses[] = {
     {FLAG_sample, sample}, {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};
 static const char *const files[] = {results, "workspace", REFERENCE_FOLDER, NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .show = show, .loaded = loaded, .enough = enough, .write = write_own,
-    .files = files, .finished = finished};
+    .use = uses, .show = show, .loaded = loaded, .wants_start = true, .enough = enough,
+    .write = write_own, .files = files, .finished = finished};

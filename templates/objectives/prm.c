@@ -75,15 +75,12 @@ static void check_room(void)
 
 //@ end
 //@ if meta_tokens
+enum { UNROLL = @PRM_UNROLL@ };  /* steps to an update of the weights */
+
 /* Updates of the weights in the first `steps` steps. */
 static int64_t turns(int64_t steps)
 {
-//@ if PRM_UNROLL=1
-    return steps > flags->cold_start ? steps - flags->cold_start : 0;
-//@ end
-//@ unless PRM_UNROLL=1
-    return steps > flags->cold_start ? (steps - flags->cold_start) / @PRM_UNROLL@ : 0;
-//@ end
+    return steps > flags->cold_start ? (steps - flags->cold_start) / UNROLL : 0;
 }
 
 /* The whole run may be a cold start that another one goes on from. */
@@ -94,7 +91,7 @@ static void note_turns(const Flags *f, const Data *train)
     if (!turns(steps))
         note("the weights of records are not learned in %lld steps: their first update follows "
              "step %lld (--cold-start, prm.unroll)", (long long)steps,
-             (long long)flags->cold_start + @PRM_UNROLL@);
+             (long long)flags->cold_start + UNROLL);
 }
 
 /* Its batches are another size, its order another one. */
@@ -250,21 +247,15 @@ void objective_fill_any(void)
     *io.scale = (float)(1.0 / (double)(B * model.accum * model.ranks));
     for (int64_t micro = 0; micro < model.accum; micro++) {
         const Batch to = batch_at(micro);
-        const Places places = places_at(micro);
-        for (int64_t b = 0; b < B; b++) {
-            int32_t token[T];
-            StepsRow r = {.token = token, .n = T, .nmarks = MARKS};
-            for (int64_t t = 0; t < T; t++)
-                token[t] = (int32_t)((uint64_t)(b * T + t) * 2654435761u % (uint64_t)V);
-            for (int j = 0; j < MARKS; j++) {
-                r.place[j] = (int32_t)((j + 1) * T / MARKS - 1);
-                to.rewards[b * MARKS + j] = 0.5f;
-            }
-            set_record(&places, b, &r, MARKS);
+        int32_t behind[N];       /* the token that follows each mark, which nobody asks for */
+        data_fill_any(to.tokens, to.target_of, B * T, N, V, micro * B * T);
+        data_gather(to.target_of, B * T, to.target_rows, behind, N);
+        for (int64_t i = 0; i < N; i++)
+            to.rewards[i] = 0.5f;
 //@ if record
+        for (int64_t b = 0; b < B; b++)
             to.record[b] = -1;
 //@ end
-        }
 //@ if noise
         data_noise(io.noise[micro], 0, 0, micro * B);
 //@ end
@@ -422,15 +413,30 @@ static void find_weights(const float *table)
 
 //@ end
 //@ if PRM_WEIGHTS=domain
-static void find_weights(const float *table)
+/* Of each training record; malloc'ed. */
+static int32_t *read_domains(void)
 {
-    const int n = train_steps.ndomains;
-    const double total = prm_domains_total(table, n);
+    int32_t *to = malloc(sizeof *to * (size_t)weights.n);
+    if (!to)
+        die(EXIT_INTERNAL, "out of memory for %lld domains", (long long)weights.n);
     for (int64_t i = 0; i < weights.n; i++) {
         StepsRow r;
         steps_sample(&train_steps, i, &r);
-        weights.raw[i] = table[r.domain];
-        weights.weight[i] = (float)prm_domain_weight(table[r.domain], total, n);
+        to[i] = r.domain;
+    }
+    return to;
+}
+
+static void find_weights(const float *table)
+{
+    static int32_t *domain;      /* (n) of each record */
+    const int n = train_steps.ndomains;
+    const double total = prm_domains_total(table, n);
+    if (!domain)
+        domain = read_domains();
+    for (int64_t i = 0; i < weights.n; i++) {
+        weights.raw[i] = table[domain[i]];
+        weights.weight[i] = (float)prm_domain_weight(table[domain[i]], total, n);
     }
 }
 
@@ -700,6 +706,7 @@ static void open_candidates(Steps *s, Data *d, const Flags *f, const WeightFolde
 /* Of the first `most` candidates to each question. */
 typedef struct {
     int64_t questions;           /* that have a candidate */
+    int64_t most;                /* candidates of one */
     double chosen, mean, best;   /* right ones: of those chosen by score, of any, of the best */
 } Choice;
 
@@ -729,6 +736,7 @@ static Choice choose(const Steps *s, const double *all, int64_t most)
     for (int64_t i = 0; i < s->questions; i++)
         if (q[i].n) {
             c.questions++;
+            c.most = q[i].n > c.most ? q[i].n : c.most;
             c.chosen += q[i].right;
             c.mean += q[i].sum / (double)q[i].n;
             c.best += q[i].sum > 0;
@@ -763,20 +771,11 @@ static int best_of_n(const Flags *f, const WeightFolders folder)
     if (last.questions < s.questions)
         note("%lld of %lld questions have no candidate that can be scored and are left out",
              (long long)(s.questions - last.questions), (long long)s.questions);
-    int64_t most = 0, *count = calloc((size_t)s.questions, sizeof *count);
-    if (!count)
-        die(EXIT_INTERNAL, "out of memory for %lld questions", (long long)s.questions);
-    for (int64_t i = 0; i < d.n; i++) {
-        StepsRow r;
-        steps_sample(&s, i, &r);
-        count[r.question]++;
-        most = count[r.question] > most ? count[r.question] : most;
-    }
     for (int64_t n = 1; world.rank == 0; n *= 2) {
-        const Choice c = choose(&s, all, n < most ? n : most);
+        const Choice c = n < last.most ? choose(&s, all, n) : last;
         const double q = (double)c.questions;
         cJSON *line = cJSON_CreateObject();
-        cJSON_AddNumberToObject(line, "n", (double)(n < most ? n : most));
+        cJSON_AddNumberToObject(line, "n", (double)c.most);
         json_add_float(line, "accuracy", c.chosen / q);
         json_add_float(line, "mean", c.mean / q);
         json_add_float(line, "best", c.best / q);
@@ -785,10 +784,10 @@ static int best_of_n(const Flags *f, const WeightFolders folder)
         puts(text);
         free(text);
         cJSON_Delete(line);
-        if (n >= most)
+        if (n >= last.most)
             break;
     }
-    free(count), free(all);
+    free(all);
     return EXIT_OK;
 }
 

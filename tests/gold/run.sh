@@ -388,7 +388,7 @@ check readme/recipes "" "$(for r in recipes/*.lua; do
     grep -q "^| .*\`$name\`" recipes/README.md || echo "$name"
 done)"
 check readme/targets "" "$(grep -oh '`make [a-z-]*' README.md */README.md | cut -c7- | sort -u | while read -r t; do
-    grep -q "^[a-z ]*\b$t\b.*:" Makefile || echo "$t"; done)"
+    grep -qE "^([a-z-]+ )*$t( [a-z-]+)* *:" Makefile || echo "$t"; done)"
 
 # ---- every place that blames the recipe has a case above: lines with err( that never ran
 "$B/driver" config nothing.lua 2>/dev/null

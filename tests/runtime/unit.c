@@ -28,6 +28,24 @@ void check(bool good, const char *name, const char *why, ...)
     va_end(ap);
 }
 
+void unit_write_records(const char *path, int64_t records, const ColumnPlan *column, int columns,
+                        const UnitArray *data, size_t arrays, const UnitMeta *meta, size_t metas)
+{
+    StWriter *w = st_writer(RECORDFILE_FORMAT);
+    char *error = recordfile_plan(w, records, column, columns);
+    for (size_t i = 0; i < metas && !error; i++)
+        error = st_add_meta(w, meta[i].key, meta[i].value);
+    error = error ? error : st_begin(w, path);
+    for (int i = 0; i < st_count(w) && !error; i++)
+        for (size_t k = 0; k < arrays && !error; k++)
+            if (!strcmp(data[k].name, st_planned(w, i)->name))
+                error = st_write(w, data[k].name, data[k].from,
+                                 st_planned(w, i)->end - st_planned(w, i)->begin);
+    error = error ? error : st_end(w, &(uint32_t){ 0 });
+    check(!error, path, "%s", error ? error : "");
+    st_free(w);
+}
+
 /* The bf16 nearest to f, ties to the even one, by trying the neighbours in exact arithmetic. */
 static uint16_t nearest(float f)
 {

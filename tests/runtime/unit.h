@@ -2,12 +2,19 @@
 #ifndef DIECAST_TESTS_UNIT_H
 #define DIECAST_TESTS_UNIT_H
 
+#include "../../runtime/data/recordfile.h"
 #include <stdbool.h>
 
 extern int failures;
 /* why, printed when good is false. */
 void check(bool good, const char *name, const char *why, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A record file: each of its arrays is that of its name in `data`, in which others may stand too. */
+typedef struct { const char *name; const void *from; } UnitArray;
+typedef struct { const char *key, *value; } UnitMeta;
+void unit_write_records(const char *path, int64_t records, const ColumnPlan *column, int columns,
+                        const UnitArray *data, size_t arrays, const UnitMeta *meta, size_t metas);
 
 void test_launch(void);
 void test_schedule(void);

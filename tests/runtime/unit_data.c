@@ -73,32 +73,21 @@ static int64_t turned_at[DOCS + 1];
 
 static void write_parts(const char *path, const char *kind, int64_t ndocs)
 {
-    StWriter *w = st_writer("diecast-records-1");
     const int64_t n = doc[ndocs];
     const ColumnPlan column[] = { { "chosen", ST_I32, "ragged", n }, { "chosen.mask", ST_U8, "chosen", n },
                                   { "rejected", ST_I32, "ragged", n } };
-    const struct { const char *name; const void *at; } data[] = {
+    const UnitArray data[] = {
         { "chosen", tokens }, { "chosen.mask", mask }, { "chosen.offsets", doc },
         { "rejected", turned }, { "rejected.offsets", turned_at } };
     for (int64_t i = 0; i < n; i++)
         turned[i] = (tokens[n - 1 - i] + 1) % 256;
     for (int64_t i = 0; i <= ndocs; i++)
         turned_at[i] = n - doc[ndocs - i];
-    char *error = recordfile_plan(w, ndocs, column, 3);
-    const struct { const char *key, *value; } meta[] = {
+    const UnitMeta meta[] = {
         { "kind", kind }, { "tokenizer", "bytes" }, { "vocab", "257" }, { "eos", "256" },
         { "sha256", "00ff" }, { "max_length", "5" }, { "targets", "own" } };
-    for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
-        error = st_add_meta(w, meta[i].key, meta[i].value);
-    error = error ? error : st_begin(w, path);
-    for (int i = 0; i < st_count(w) && !error; i++)
-        for (size_t k = 0; k < sizeof data / sizeof *data && !error; k++)
-            if (!strcmp(data[k].name, st_planned(w, i)->name))
-                error = st_write(w, data[k].name, data[k].at,
-                                 st_planned(w, i)->end - st_planned(w, i)->begin);
-    error = error ? error : st_end(w, &(uint32_t){ 0 });
-    check(!error, path, "%s", error ? error : "");
-    st_free(w);
+    unit_write_records(path, ndocs, column, 3,
+                       data, sizeof data / sizeof *data, meta, sizeof meta / sizeof *meta);
 }
 
 static void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bool masked)

@@ -33,33 +33,22 @@ static const Content plain = {
 
 static void write_steps(const char *path, const Content *c)
 {
-    StWriter *w = st_writer(RECORDFILE_FORMAT);
     const ColumnPlan column[] = {
         { "tokens", ST_I32, "ragged", TOKENS }, { "tokens.mask", ST_U8, "tokens", TOKENS },
         { "rewards", ST_F32, "ragged", LABELS }, { "id", ST_U8, "ragged", c->id_at[RECORDS] },
         { "outcome", ST_F32, "fixed", 1 }, { "domain", ST_I32, "fixed", 1 },
         { "question", ST_I32, "fixed", 1 }, { "right", ST_I32, "fixed", 1 } };
-    const struct { const char *name; const void *from; } data[] = {
+    const UnitArray data[] = {
         { "tokens", c->token }, { "tokens.mask", c->mask }, { "tokens.offsets", c->at },
         { "rewards", c->label }, { "rewards.offsets", c->label_at }, { "id", c->id },
         { "id.offsets", c->id_at }, { "outcome", c->outcome }, { "domain", c->domain },
         { "question", c->question }, { "right", c->right } };
-    const struct { const char *key, *value; } meta[] = {
+    const UnitMeta meta[] = {
         { "kind", c->kind }, { "parts", "tokens" }, { "tokenizer", "bytes" }, { "vocab", "257" },
         { "eos", "256" }, { "sha256", "00ff" }, { "max_length", "8" }, { "targets", "own" },
         { "domains", c->domains }, { "questions", c->questions } };
-    char *error = recordfile_plan(w, RECORDS, column, strcmp(c->kind, "steps") ? 8 : 6);
-    for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
-        error = st_add_meta(w, meta[i].key, meta[i].value);
-    error = error ? error : st_begin(w, path);
-    for (int i = 0; i < st_count(w) && !error; i++)
-        for (size_t k = 0; k < sizeof data / sizeof *data && !error; k++)
-            if (!strcmp(data[k].name, st_planned(w, i)->name))
-                error = st_write(w, data[k].name, data[k].from,
-                                 st_planned(w, i)->end - st_planned(w, i)->begin);
-    error = error ? error : st_end(w, &(uint32_t){ 0 });
-    check(!error, path, "%s", error ? error : "");
-    st_free(w);
+    unit_write_records(path, RECORDS, column, strcmp(c->kind, "steps") ? 8 : 6,
+                       data, sizeof data / sizeof *data, meta, sizeof meta / sizeof *meta);
 }
 
 static void open_steps(Data *d, const char *paths, const char *kind, int64_t micro, bool eval)

@@ -15,7 +15,7 @@
 
 static bool is(Build *b, int field, const char *word)
 {
-    return !strcmp(config_text(b->c, field), word);
+    return config_is(b->c, field, word);
 }
 
 /* ---- what contradicts itself --------------------------------------------------------------- */

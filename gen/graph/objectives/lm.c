@@ -5,13 +5,11 @@
  * Keeps: what the host writes is listed in templates/objectives/lm.c. */
 #include "gen/graph/graph.h"
 
-#include <string.h>
-
 static void make_inputs(Build *b)
 {
     b->tokens = input_new(b, "tokens");
     head_labels(b);
-    if (strcmp(config_text(b->c, F_data_kind), "bfd"))
+    if (!config_is(b->c, F_data_kind, "bfd"))
         return;
     Loc loc = b->loc;
     b->loc = config_loc(b->c, F_data_kind);

@@ -6,11 +6,9 @@
  * Keeps: what the host writes is listed in templates/objectives/mdm.c. */
 #include "gen/graph/graph.h"
 
-#include <string.h>
-
 static void check_fields(const Build *b)
 {
-    if (!strcmp(config_text(b->c, F_mdm_mode), "sft") && config_float(b->c, F_mdm_random_length) > 0)
+    if (config_is(b->c, F_mdm_mode, "sft") && config_float(b->c, F_mdm_random_length) > 0)
         err(config_loc(b->c, F_mdm_random_length),
             "mdm.random_length: want 0 where mdm.mode is sft, whose answers would be cut off, got %g",
             config_float(b->c, F_mdm_random_length));

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 /* The most that are chosen of a micro-batch of texts, each between two tokens that never are: of
  * exact ones all; of independent ones so many that more are not drawn in the life of a machine,
@@ -20,7 +19,7 @@ static int64_t most_targets(Build *b)
     if (words < 1)
         err(config_loc(b->c, F_seq_max),
             "seq.max: want 3 or more: a word and the tokens around it, got %" PRId64, b->T);
-    if (!strcmp(config_text(b->c, F_mlm_select), "exact"))
+    if (config_is(b->c, F_mlm_select, "exact"))
         return b->B * (one > 1 ? one : 1);
     double all = (double)(b->B * words);
     double most = ceil(all * share + 8 * sqrt(all * share * (1 - share)));

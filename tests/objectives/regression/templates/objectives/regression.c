@@ -357,5 +357,5 @@ const ObjectiveHooks objective_hooks = {
 //@ if SET_head
     .updated = updated,
 //@ end
-    .loaded = loaded, .enough = enough, .write = write_own, .name = name, .named = named,
+    .loaded = loaded, .wants_start = true, .enough = enough, .write = write_own, .name = name, .named = named,
     .files = files, .dated = true, .finished = finished};
