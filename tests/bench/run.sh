@@ -14,54 +14,87 @@ export PYTHONDONTWRITEBYTECODE=1
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# case, recipe in recipes/, steps of ours in a run, modes of peer.py between commas, recipe fields
+# case, recipe in recipes/, steps of ours in a run, modes of peer.py between commas (-: no peer),
+# recipe fields. CASE/NAME: timed in turns with CASE, into the same file
+qwen_dpo="objective=dpo data.kind=pairs seq.max=128 batch.targets=128 dpo.logp=sum dpo.kl=none"
 CASES="gpt2_124m cpu_gpt2_124m 8 eager
 qwen_lora cpu_qwen2.5_0.5b_lora 6 eager
 tiny cpu_gpt_bench 60 eager
-mlm mlm_h200_8gpu_standard 10 eager,rows,compile,rows-compile gpus=1 batch.micro=256 precision=fp32"
+mlm mlm_h200_8gpu_standard 10 eager,rows,compile,rows-compile gpus=1 batch.micro=256 precision=fp32
+llada llada_tiny 10 eager
+llada/lm cpu_tiny_llama 10 - seq.max=256 batch.micro=16 model.kv_heads=4 model.ffn=256 \
+model.vocab=69 model.positions=256 model.bos=-1 model.eos=-1
+dpo cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=adapter_off
+dpo/cache cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=cache
+dpo/tiny dpo_tiny 60 eager"
 
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
 
-want=${*:-$(awk '{print $1}' <<<"$CASES")}
+cases=$(awk '$1 !~ "/" {print $1}' <<<"$CASES")
+want=${*:-$cases}
 for case in $want; do
-    if ! grep -q "^$case " <<<"$CASES"; then
-        echo "$0: no case $case; there are $(awk '{printf "%s ", $1}' <<<"$CASES")" >&2
+    if ! grep -qx "$case" <<<"$cases"; then
+        echo "$0: no case $case; there are ${cases//$'\n'/ }" >&2
         exit 1
     fi
 done
-"$PYTHON" -c 'import torch, transformers, peft, psutil' || {
+"$PYTHON" -c 'import torch, transformers, peft, trl, psutil' || {
     echo "$0: pip install -r tests/oracle/requirements.txt; then PYTHON=.../python make bench" >&2
     exit 1
 }
 
+# $1: a case. Its rows of CASES: itself and those beside it.
+rows_of()
+{
+    awk -v case="$1" '$1 == case || index($1, case "/") == 1' <<<"$CASES"
+}
+
+build()
+{
+    local name recipe fields built
+    while read -r name recipe _ _ fields; do
+        built=out/bench_${name//\//_}
+        # shellcheck disable=SC2086      # words
+        if ! { out/.gen/gen "recipes/$recipe.lua" target="$TARGET" $fields -o "$built" &&
+            make -C "$built"; } >"$tmp/build" 2>&1; then
+            tail -n 5 "$tmp/build" >&2
+            echo "$name: $recipe does not build" >&2
+            return 1
+        fi
+    done
+}
+
+# $1: a row's name, $2: steps, $3: modes, $4: recipe fields. One run of each side.
+turn()
+{
+    local case=${1%%/*} mode
+    "out/bench_${1//\//_}/train" --bench-steps "$2" --threads "$THREADS" --out "$tmp/run" \
+        2>"$tmp/err" >"$tmp/line" || { tail -n 3 "$tmp/err" >&2; return 1; }
+    sed "s|^{|{\"case\": \"$1\", \"fields\": \"$4\", |" "$tmp/line" >>"$tmp/$case.ours"
+    [ "$3" != - ] || return 0
+    for mode in ${MODES:-${3//,/ }}; do
+        env "${peer_env[@]}" "$PYTHON" $here/peer.py "$1" --seconds "$PEER_SECONDS" \
+            --threads "$THREADS" --mode "$mode" 2>"$tmp/err" >>"$tmp/$case.peer" ||
+            { tail -n 3 "$tmp/err" >&2; return 1; }
+    done
+}
+
 export OMP_NUM_THREADS=$THREADS
 failed=0
-while read -r case recipe steps modes fields; do
-    grep -qw "$case" <<<"$want" || continue
-    built=out/bench_$case
-    # shellcheck disable=SC2086      # words
-    if ! { out/.gen/gen "recipes/$recipe.lua" target="$TARGET" $fields -o "$built" &&
-        make -C "$built"; } >"$tmp/build" 2>&1; then
-        tail -n 5 "$tmp/build" >&2
-        echo "$case: $recipe does not build" >&2
-        failed=1
-        continue
-    fi
+for case in $want; do
+    build < <(rows_of "$case") || { failed=1; continue; }
     : >"$tmp/$case.ours"
     : >"$tmp/$case.peer"
     for ((run = 1; run <= RUNS; run++)); do
-        echo "$case: run $run of $RUNS" >&2
-        "$built/train" --bench-steps "$steps" --threads "$THREADS" --out "$tmp/run" \
-            2>"$tmp/err" >>"$tmp/$case.ours" || { tail -n 3 "$tmp/err" >&2; failed=1; break; }
-        for mode in ${MODES:-${modes//,/ }}; do
-            env "${peer_env[@]}" "$PYTHON" $here/peer.py "$case" --seconds "$PEER_SECONDS" \
-                --threads "$THREADS" --mode "$mode" 2>"$tmp/err" >>"$tmp/$case.peer" ||
-                { tail -n 3 "$tmp/err" >&2; failed=1; break; }
-        done
+        while read -r name _ steps modes fields; do
+            echo "$name: run $run of $RUNS" >&2
+            turn "$name" "$steps" "$modes" "$fields" </dev/null || failed=1
+        done < <(rows_of "$case")
     done
+    recipe=$(rows_of "$case" | awk '{print $2; exit}')
     "$PYTHON" $here/table.py add "$case" "$recipe" "$tmp" "$THREADS" || failed=1
-done <<<"$CASES"
+done
 # shellcheck disable=SC2086      # a list of names
 "$PYTHON" $here/table.py print $want
 exit $failed

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Keeps and prints what run.sh measured.
 
-In:    `add CASE RECIPE DIR THREADS`: DIR/CASE.ours and DIR/CASE.peer, a JSON line a run.
+In:    `add CASE RECIPE DIR THREADS`: DIR/CASE.ours and DIR/CASE.peer, a JSON line a run; its
+       "case" is CASE or a row beside it, CASE/NAME.
 Out:   tests/bench/results/CASE.json; `print CASE ...`: the table of them.
 Keeps: no date; a side's figure is the median over its runs, the spread (max - min) / median."""
 import json
@@ -51,16 +52,27 @@ def show(cases):
             continue
         with open(path) as f:
             doc = json.load(f)
-        a = summary(doc["ours"])
-        for mode in dict.fromkeys(r["mode"] for r in doc["peer"]):
-            runs = [r for r in doc["peer"] if r["mode"] == mode]
-            b = summary(runs)
-            print(ROW.format(case, mode, f"{a[0]:.1f}", f"{a[1]:.1f}%", f"{b[0]:.1f}",
+        last = None
+        ours = {}
+        for run in doc["ours"]:
+            ours.setdefault(run.get("case", case), []).append(run)
+        for name, mode in dict.fromkeys((r["case"], r["mode"]) for r in doc["peer"]):
+            if name not in ours:
+                continue
+            runs = [r for r in doc["peer"] if (r["case"], r["mode"]) == (name, mode)]
+            a, b, last = summary(ours[name]), summary(runs), runs[0]
+            print(ROW.format(name, mode, f"{a[0]:.1f}", f"{a[1]:.1f}%", f"{b[0]:.1f}",
                              f"{b[1]:.1f}%", f"{a[0] / b[0]:.2f}", f"{a[2]:.2f} / {b[2]:.2f}",
                              f"{a[3]:.2f} / {b[3]:.2f}"))
-        versions = " ".join(f"{k} {v}" for k, v in runs[0]["versions"].items())
-        print(f"    {len(doc['ours'])} runs a side, {doc['threads']} threads, {doc['cpu']}; "
-              f"{runs[0]['precision']}, {versions}")
+        peers = {r["case"] for r in doc["peer"]}
+        for name in ours:
+            if name not in peers and case in ours:
+                print(f"    a token of {case} takes {summary(ours[name])[0] / summary(ours[case])[0]:.2f} "
+                      f"times as long as one of {name}")
+        if last:
+            versions = " ".join(f"{k} {v}" for k, v in last["versions"].items())
+            print(f"    {len(ours[last['case']])} runs a side, {doc['threads']} threads, "
+                  f"{doc['cpu']}; {last['precision']}, {versions}")
 
 
 if __name__ == "__main__":
