@@ -141,6 +141,7 @@ int main(int argc, char **argv)
     test_device();
     test_base();
     test_names();
+    test_darkroom();
     test_launch();
     test_schedule();
     test_sets();

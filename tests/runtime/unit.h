@@ -32,5 +32,6 @@ void test_sha256(void);
 void test_kept(const char *scratch);
 void test_base(void);
 void test_names(void);
+void test_darkroom(void);
 
 #endif
