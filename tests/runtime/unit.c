@@ -150,6 +150,7 @@ int main(int argc, char **argv)
     test_log(argv[1]);
     test_sample();
     test_masks();
+    test_contexts();
     test_hidden();
     test_unmask();
     test_sha256();

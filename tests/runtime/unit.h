@@ -26,6 +26,7 @@ void test_steps(const char *scratch);
 void test_log(const char *scratch);
 void test_sample(void);
 void test_masks(void);
+void test_contexts(void);
 void test_hidden(void);
 void test_unmask(void);
 void test_sha256(void);
