@@ -175,8 +175,9 @@ static char *finish(int fd, const char *path, char *error)
     return error;
 }
 
-static char *put(int fd, const char *path, const char *data, size_t n)
+static char *put(int fd, const char *path, const void *from, size_t n)
 {
+    const char *data = from;
     while (n > 0) {
         ssize_t k = write(fd, data, n);
         if (k < 0 && errno == EINTR)
@@ -189,18 +190,22 @@ static char *put(int fd, const char *path, const char *data, size_t n)
     return NULL;
 }
 
-char *folder_write_text(const char *folder, const char *name, const char *text, cJSON *manifest)
+static char *write_bytes(const char *folder, const char *name, const void *from, size_t n, cJSON *manifest)
 {
     char *path = folder_join(folder, name), *error = NULL;
-    size_t n = strlen(text);
     int fd = file_create(path, &error);
     if (fd >= 0) {
-        error = finish(fd, path, put(fd, path, text, n));
+        error = finish(fd, path, put(fd, path, from, n));
         if (!error)
-            manifest_file(manifest, name, n, crc32c(0, text, n));
+            manifest_file(manifest, name, n, crc32c(0, from, n));
     }
     free(path);
     return error;
+}
+
+char *folder_write_text(const char *folder, const char *name, const char *text, cJSON *manifest)
+{
+    return write_bytes(folder, name, text, strlen(text), manifest);
 }
 
 char *folder_json_text(const cJSON *json)
@@ -268,16 +273,21 @@ char *folder_link(const char *from, const char *to)
     return folder_replace(to, link_files, (void *)(uintptr_t)from);
 }
 
-char *folder_replace_text(const char *folder, const char *name, const char *text)
+char *folder_replace_bytes(const char *folder, const char *name, const void *from, size_t n)
 {
     char *temp_name = format("%s.tmp", name), *temp = folder_join(folder, temp_name);
-    char *path = folder_join(folder, name), *error = folder_write_text(folder, temp_name, text, NULL);
+    char *path = folder_join(folder, name), *error = write_bytes(folder, temp_name, from, n, NULL);
     if (!error && rename(temp, path))
         error = failed(path, "rename");
     if (!error)
         error = folder_sync(folder);
     free(temp_name), free(temp), free(path);
     return error;
+}
+
+char *folder_replace_text(const char *folder, const char *name, const char *text)
+{
+    return folder_replace_bytes(folder, name, text, strlen(text));
 }
 
 static cJSON *read_json(const char *folder, const char *name, size_t max, char **error,

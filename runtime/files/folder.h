@@ -33,6 +33,7 @@ char *folder_replace(const char *path, char *(*write)(const char *temp, void *wi
 char *folder_link(const char *from, const char *to);
 /* As folder_replace, of a file in a folder that exists. */
 char *folder_replace_text(const char *folder, const char *name, const char *text);
+char *folder_replace_bytes(const char *folder, const char *name, const void *from, size_t n);
 int64_t folder_free_bytes(const char *path);                         /* -1: unknown */
 
 /* Whole files, synced. json: as Hugging Face prints it. */
