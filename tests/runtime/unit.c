@@ -153,6 +153,7 @@ int main(int argc, char **argv)
     test_contexts();
     test_hidden();
     test_unmask();
+    test_incontext(argv[1]);
     test_sha256();
     test_kept(argv[1]);
     return failures != 0;

@@ -29,6 +29,7 @@ void test_masks(void);
 void test_contexts(void);
 void test_hidden(void);
 void test_unmask(void);
+void test_incontext(const char *scratch);
 void test_sha256(void);
 void test_kept(const char *scratch);
 void test_base(void);

@@ -1,0 +1,195 @@
+/* incontext.c -- agents act, and what comes of it becomes their context.
+ *
+ * In:    logits of the present states.  Out: transitions, returns.
+ * Keeps: an agent is at a step of its own, so that one whose region is closed, which is asked once
+ *        more, costs the others nothing. */
+#include "runtime/run/incontext.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "kernels/cpu/philox.h"
+#include "runtime/base.h"
+#include "runtime/darkroom.h"
+
+enum { PURPOSE = 0x41435431 };       /* "ACT1": apart from every other draw of the same seed */
+enum { TYPE_CLOSE = 2 };             /* the kind of token that closes a region */
+
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+static int64_t previous(const Context *c)
+{
+    return c->from - c->before;
+}
+
+/* Tokens of the whole sequence. */
+static int64_t whole(const InContext *how, const Context *c)
+{
+    if (!how->compressed)
+        return c->to - c->before + 1;
+    return (previous(c) ? previous(c) + 2 : 0) + 1 + (c->to - c->from) + 1;
+}
+
+/* The i-th of them, the query aside. */
+static int32_t token_of(const InContext *how, const Context *c, int64_t i)
+{
+    if (!how->compressed)
+        return c->taken[c->before + i];
+    const int64_t behind = previous(c) ? previous(c) + 2 : 0;    /* where the present region begins */
+    if (i == 0 || i == behind)
+        return DARKROOM_OPEN;
+    if (i > behind)
+        return c->taken[c->from + i - behind - 1];
+    return i == behind - 1 ? DARKROOM_CLOSE : c->taken[c->before + i - 1];
+}
+
+int64_t incontext_sequence(const InContext *how, const Context *c, int state, int32_t *tokens,
+                           int32_t *at)
+{
+    const int64_t all = whole(how, c), n = all < how->longest ? all : how->longest, cut = all - n;
+    for (int64_t i = 0; i < n; i++) {
+        tokens[i] = i == n - 1                  ? darkroom_query(state)
+                  : how->compressed && i == 0 ? token_of(how, c, 0)
+                                              : token_of(how, c, cut + i);
+        at[i] = (int32_t)i;
+    }
+    return n;
+}
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+/* Uniform in [0, 1) with 53 bits. */
+static double uniform(uint64_t seed, int task, int64_t stream, int64_t step)
+{
+    const uint32_t counter[4] = {(uint32_t)step, (uint32_t)stream, (uint32_t)task, PURPOSE};
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t out[4];
+    philox(counter, key, out);
+    return (double)(((uint64_t)out[0] << 32 | out[1]) >> 11) * 0x1p-53;
+}
+
+static int largest(const float *x, int64_t n)
+{
+    int best = 0;
+    for (int i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
+int incontext_draw(const float *logits, uint64_t seed, int task, int64_t stream, int64_t step)
+{
+    const float most = logits[largest(logits, DARKROOM_ACTIONS)];
+    double p[DARKROOM_ACTIONS], sum = 0;
+    for (int a = 0; a < DARKROOM_ACTIONS; a++)
+        sum += p[a] = exp((double)logits[a] - (double)most);
+    double left = uniform(seed, task, stream, step) * sum;
+    int action = 0;
+    while (action + 1 < DARKROOM_ACTIONS && left >= p[action])
+        left -= p[action++];
+    return action;
+}
+
+/* ---- agents ---------------------------------------------------------------------------------- */
+
+/* An agent in its row of the batch. */
+typedef struct {
+    Agent *agent;                /* NULL: the row is free */
+    int64_t step;                /* of all its episodes */
+    int state;
+    Context context;
+} Place;
+
+static void begin(Place *p, const InContext *how, Agent *agent)
+{
+    *p = (Place){.agent = agent, .state = darkroom_start(how->env)};
+    if (!agent)
+        return;
+    agent->turns = 0;
+    p->context.taken = agent->taken;
+    for (int64_t e = 0; e < how->episodes; e++)
+        agent->returns[e] = 0;
+}
+
+/* Row b of the batch; a free one has a query alone. */
+static void put(const Actor *a, const InContext *how, const Place *p, int64_t b)
+{
+    int32_t *tokens = a->tokens + b * a->places, *at = a->at + b * a->places;
+    const int64_t n = incontext_sequence(how, &p->context, p->state, tokens, at);
+    for (int64_t i = n; i < a->places; i++)
+        tokens[i] = DARKROOM_CLOSE, at[i] = 0;
+    a->query[b] = (int32_t)(b * a->places + n - 1);
+}
+
+/* Plain: transitions that no sequence reaches any more go. */
+static void forget(Context *c, const InContext *how)
+{
+    if (!how->compressed)
+        c->before = c->from = c->to < how->longest ? 0 : c->to - how->longest + 1;
+}
+
+static void act(Place *p, const InContext *how, const float *logits)
+{
+    Agent *agent = p->agent;
+    const int start = darkroom_start(how->env), state = p->state,
+              action = incontext_draw(logits, how->seed, agent->task, agent->stream, p->step),
+              next = darkroom_step(how->env, agent->task, state, action),
+              reward = darkroom_reward(how->env, agent->task, next);
+    const bool over = (p->step + 1) % DARKROOM_EPISODE == 0;
+    agent->returns[p->step / DARKROOM_EPISODE] += reward;
+    agent->taken[p->step++] = (uint16_t)darkroom_code(start, state, action, reward,
+                                                      over && how->reset ? start : next);
+    p->state = over ? start : next;
+    p->context.to++;
+    forget(&p->context, how);
+}
+
+/* What its logits say becomes of an agent: an action, or first a region is closed. */
+static void advance(Place *p, const InContext *how, const float *logits, int64_t types)
+{
+    Context *c = &p->context;
+    const bool closes = how->compressed &&
+                        largest(logits + DARKROOM_ACTIONS, types) == TYPE_CLOSE;
+    if (closes && c->to > c->from) {
+        c->before = c->from, c->from = c->to;
+        p->agent->turns++;
+    } else {
+        act(p, how, logits);
+    }
+}
+
+void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
+                   InContextCost *cost)
+{
+    const int64_t width = DARKROOM_ACTIONS + a->types, steps = how->episodes * DARKROOM_EPISODE;
+    const double began = clock_seconds();
+    Place *place = calloc((size_t)a->rows, sizeof *place);
+    if (!place)
+        die(EXIT_INTERNAL, "out of memory for %" PRId64 " agents", a->rows);
+    int64_t next = 0, busy = 0;
+    for (int64_t b = 0; b < a->rows; b++) {
+        begin(&place[b], how, next < n ? &agent[next++] : NULL);
+        busy += place[b].agent != NULL;
+    }
+    while (busy) {
+        for (int64_t b = 0; b < a->rows; b++)
+            put(a, how, &place[b], b);
+        const double before = clock_seconds();
+        const float *logits = a->logits();
+        cost->inside += clock_seconds() - before;
+        cost->passes++;
+        for (int64_t b = 0; b < a->rows; b++) {
+            Place *p = &place[b];
+            if (!p->agent)
+                continue;
+            advance(p, how, logits + b * width, a->types);
+            if (p->step < steps)
+                continue;
+            begin(p, how, next < n ? &agent[next++] : NULL);
+            busy -= p->agent == NULL;
+        }
+    }
+    free(place);
+    cost->steps += n * steps;
+    cost->seconds += clock_seconds() - began;
+}

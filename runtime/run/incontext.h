@@ -1,0 +1,64 @@
+/* incontext.h -- agents in darkroom whose weights stay as they are: what they have seen there is all
+ * that they learn from.
+ *
+ * In:    a program that tells, for several sequences at once, the logits of the next action.
+ * Keeps: an agent's course is the same whatever stands beside it in a batch and on whichever rank:
+ *        its draws are Philox keyed by (seed; task, stream, step). */
+#ifndef DIECAST_INCONTEXT_H
+#define DIECAST_INCONTEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A program over sequences that stand side by side. */
+typedef struct {
+    int64_t rows, places;        /* sequences, room of each */
+    int64_t types;               /* logits of a row: those of the actions, then of so many kinds of token */
+    int32_t *tokens, *at;        /* (rows, places): codes, places in their sequence; written before each call */
+    int32_t *query;              /* (rows): which of (rows, places) it is read at, in ascending order */
+    const float *(*logits)(void);     /* (rows, actions + types), until the next call */
+} Actor;
+
+typedef struct {
+    int env;                     /* of darkroom.h */
+    /* The context is the region that is being filled and the one before it; the model says when
+     * one is full. Else it is the newest transitions. */
+    bool compressed;
+    bool reset;                  /* the last transition of an episode leads to the start of the next */
+    int64_t longest;             /* tokens of a sequence with its query, at most Actor.places */
+    int64_t episodes;
+    uint64_t seed;
+} InContext;
+
+typedef struct {
+    int task;                    /* of darkroom.h */
+    int64_t stream;              /* several with the same task differ in their draws */
+    double *returns;             /* (episodes) of each */
+    uint16_t *taken;             /* (episodes * DARKROOM_EPISODE) its transitions */
+    int64_t turns;               /* regions that were closed */
+} Agent;
+
+/* What it took. */
+typedef struct {
+    int64_t steps, passes;       /* of the agents; through the model */
+    double seconds, inside;      /* in all; of the passes alone */
+} InContextCost;
+
+/* A context: its transitions are `taken` of an agent, those of the region before and of the present
+ * one. Plain: all are of the present one. */
+typedef struct {
+    const uint16_t *taken;
+    int64_t before, from, to;    /* before <= from <= to; before == from: there is no region before */
+} Context;
+
+/* The sequence that asks for the action of a state: its length; at[i]: i. Of a longer one than
+ * `longest` the compressed context keeps the first token and the newest. */
+int64_t incontext_sequence(const InContext *how, const Context *c, int state, int32_t *tokens,
+                           int32_t *at);
+/* The action that is drawn from its logits. */
+int incontext_draw(const float *logits, uint64_t seed, int task, int64_t stream, int64_t step);
+/* n agents live through their episodes, a->rows at a time. Adds to *cost. */
+void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
+                   InContextCost *cost);
+
+#endif
