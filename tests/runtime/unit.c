@@ -156,5 +156,6 @@ int main(int argc, char **argv)
     test_incontext(argv[1]);
     test_sha256();
     test_kept(argv[1]);
+    test_histories(argv[1]);
     return failures != 0;
 }

@@ -35,5 +35,6 @@ void test_kept(const char *scratch);
 void test_base(void);
 void test_names(void);
 void test_darkroom(void);
+void test_histories(const char *scratch);
 
 #endif
