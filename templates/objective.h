@@ -52,6 +52,8 @@ typedef struct {
 typedef struct {
     const ObjectiveUse *use;     /* behind the last one of run NULL */
     const ObjectiveUse *without; /* the same, of those that want no weights: all folders are NULL */
+    /* Lines of its own in the banner, behind those that every run has; eval: NULL, none. */
+    void (*banner)(const Flags *f, const Data *train, const Data *eval);
     /* --show N: a row of the micro-batch as objective_fill() has made it (runtime/run/show.h).
      * Objectives that have it are in the row OF(show, ...) of flags.def. */
     bool (*show)(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to);

@@ -345,6 +345,8 @@ static void prepare(Run *r)
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
                          .weights = origin_words(c, &model), .lr_ranks = r->lr_ranks});
+    if (objective_hooks.banner)
+        objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
 }
 
 static void resume_or_start(Run *r)

@@ -58,12 +58,13 @@ static char *token_text(const Tokenizer *tok, int32_t id, int *width)
     return out;
 }
 
-/* "id "text"", or the id alone; *width in columns. malloc'ed. */
-static char *id_text(const Tokenizer *tok, int32_t id, int *width)
+/* "id "text"", the id alone, or the row's own word; *width in columns. malloc'ed. */
+static char *id_text(const Tokenizer *tok, const ShownRow *r, int32_t id, int *width)
 {
-    char *text = tok ? token_text(tok, id, width) : format("%d", id);
-    if (!tok)
-        *width = (int)strlen(text);
+    if (tok && !r->word)
+        return token_text(tok, id, width);
+    char *text = r->word ? r->word(id) : format("%d", id);
+    *width = (int)strlen(text);
     return text;
 }
 
@@ -75,10 +76,10 @@ static bool is_target(const ShownRow *r, size_t i)
 /* Token i with what is to be predicted in its place and its weight, as far as they say more. */
 static char *entry(const Tokenizer *tok, const ShownRow *r, size_t i, int *width)
 {
-    char *text = id_text(tok, r->token[i], width);
+    char *text = id_text(tok, r, r->token[i], width);
     if (is_target(r, i) && r->label && r->label[i] != r->token[i]) {
         int more;
-        char *label = id_text(tok, r->label[i], &more),
+        char *label = id_text(tok, r, r->label[i], &more),
              *longer = format("%s -> %s", text, label);
         *width += 4 + more;
         free(text), free(label);

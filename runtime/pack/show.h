@@ -19,6 +19,7 @@ typedef struct {
     const int32_t *label;        /* (n) what is to be predicted where it is one; the token itself */
     const float *weight;         /* (n) of a target in the loss; 1 */
     const uint8_t *ends;         /* (n) 1: the last of a document; the row is one */
+    char *(*word)(int32_t id);   /* of tokens and labels that no tokenizer knows: malloc'ed ASCII */
 } ShownRow;
 
 /* tok NULL: ids alone. title: a line; NULL: none. */

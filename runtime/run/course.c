@@ -30,12 +30,8 @@ void course_step(Course *c, int64_t step, const double *sum)
 /* NAN: no step had it; what a step minimises it always has. */
 static void step_values(const Course *c, double *value)
 {
-    const Metric *row = c->metrics->step;
     memcpy(value, c->sum, sizeof c->sum);
-    metrics_values(row, c->metrics->nstep, value);
-    for (int i = 1; i < c->metrics->nstep; i++)
-        if (row[i].kind != METRIC_COUNT && !(c->sum[row[i].per] > 0))
-            value[i] = NAN;
+    metrics_values(c->metrics->step, c->metrics->nstep, value);
 }
 
 const CourseRow *course_at(const Course *c, int64_t step)

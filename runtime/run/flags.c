@@ -530,8 +530,9 @@ void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int ar
         f->out = beside_program("run");
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps])
         f->steps = 0, f->given[FLAG_steps] = true;   /* whatever the default or a run before says */
-#define AS(flag, other)                                                                        \
-    if (!f->given[FLAG_##flag] && flags_has(FLAG_##other) && !flags_on(f, FLAG_##flag))        \
+#define AS(flag, other, objectives)                                                            \
+    if (!f->given[FLAG_##flag] && of && names_listed(objectives, of) &&                        \
+        !flags_on(f, FLAG_##flag))                                                             \
         f->flag = f->other;
 #include "runtime/run/flags.def"
 }

@@ -401,11 +401,12 @@ static cJSON *step_record(const Log *l, const LogStep *s)
 void log_step(Log *l, int64_t step, const LogStep *s)
 {
     const Metrics *m = l->metrics;
-    for (int i = 0; i < m->nstep; i++) {
-        l->sum[i] += s->value[i];
-        l->all[i] += s->value[i];
-        l->known[i] += step_has(l, i, s);
-    }
+    for (int i = 0; i < m->nstep; i++)
+        if (step_has(l, i, s)) {
+            l->sum[i] += s->value[i];
+            l->all[i] += s->value[i];
+            l->known[i]++;
+        }
     l->steps++;
     l->steps_all++;
     l->work_mark += s->value[m->step_work];

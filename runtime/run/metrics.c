@@ -14,7 +14,7 @@ void metrics_values(const Metric *row, int n, double *x)
         sum[i] = x[i];
     for (int i = 0; i < n; i++)
         if (row[i].kind != METRIC_COUNT) {
-            double count = sum[row[i].per], mean = count > 0 ? sum[i] / count : 0;
+            double count = sum[row[i].per], mean = count > 0 ? sum[i] / count : i ? NAN : 0;
             x[i] = row[i].kind == METRIC_EXP ? exp(mean) : mean;
         }
 }

@@ -34,7 +34,7 @@ typedef struct {
     int decides;                 /* eval: which validation is the best */
 } Metrics;
 
-/* Sums over all ranks become values, in place; a mean of nothing is 0. */
+/* Sums over all ranks become values, in place; a mean of nothing is NAN, of row 0 it is 0. */
 void metrics_values(const Metric *row, int n, double *x);
 /* What the terminal has of them, each behind `before`, of row 0 and those that are not NAN;
  * malloc'ed. */
