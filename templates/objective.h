@@ -91,8 +91,8 @@ typedef struct {
     char *(*name)(const Course *course, int64_t step, bool best);
     /* Behind that, from rank 0; path: OUT/NAME. NULL, or a malloc'ed message, which is said. */
     char *(*named)(const Flags *f, const char *path, const Course *course);
-    /* Names in OUT that write() and name() make, behind the last NULL: told at the end, moved by
-     * --force. */
+    /* Names in OUT that write() and name() make, or patterns of them, behind the last NULL: told at
+     * the end, moved by --force. */
     const char *const *files;
     bool dated;                  /* a log file a start, named by its time; else training.log */
     /* With the weights of a run that is over, by its last step or early: after training, and in the

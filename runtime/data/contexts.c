@@ -83,6 +83,15 @@ ContextAt contexts_at(const Contexts *c, int64_t sample, uint64_t seed, int64_t 
     return at;
 }
 
+int64_t contexts_length(const Contexts *c, const ContextAt *at)
+{
+    const ContextRules *r = &c->rules;
+    const int64_t before = ahead(r, at->first == 0), one = before + at->place + 1;
+    if (r->all)
+        return before + known(r) + contexts_places(r);
+    return one < r->n_transit ? one : r->n_transit;
+}
+
 int64_t contexts_actions(const Contexts *c, const ContextAt *at)
 {
     const int64_t places = contexts_places(&c->rules), actions = places - c->rules.compressed;

@@ -64,7 +64,8 @@ typedef struct {
 
 /* seed, epoch: of what is ragged. */
 ContextAt contexts_at(const Contexts *c, int64_t sample, uint64_t seed, int64_t epoch);
-/* Of its queries those that ask for an action. */
+/* How many tokens it has; of its queries those that ask for an action. */
+int64_t contexts_length(const Contexts *c, const ContextAt *at);
 int64_t contexts_actions(const Contexts *c, const ContextAt *at);
 
 /* Types of what is asked for; type 1 would be the beginning of a region. */

@@ -31,7 +31,7 @@ static Kind kind_of(const char *name, const char *const *files)
         if (strcmp(name, ours[i]) == 0)
             return OTHER;
     for (; files && *files; files++)
-        if (strcmp(name, *files) == 0)
+        if (fnmatch(*files, name, 0) == 0)
             return OTHER;
     return FOREIGN;
 }
@@ -125,4 +125,27 @@ void own_aside(const char *out, const char *const *files)
         die(EXIT_IO, "%s", error);
     note("--force: what earlier runs had left in %s is in %s now", out, to);
     free(to);
+}
+
+char *own_forget(const char *out, const char *prefix)
+{
+    const char *slash = strrchr(prefix, '/'), *first = slash ? slash + 1 : prefix;
+    char *below = format("%.*s", slash ? (int)(slash - prefix) : 0, prefix),
+         *in = slash ? folder_join(out, below) : format("%s", out), *error = NULL;
+    struct dirent **entry;
+    const int n = scandir(in, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        const char *leaf = entry[i]->d_name;
+        char *end = NULL;
+        const long long step = strncmp(leaf, first, strlen(first)) ? -1
+                             : strtoll(leaf + strlen(first), &end, 10);
+        char *own = folder_join(in, leaf), *of = format("%s/checkpoint-%lld", out, step);
+        if (step >= 0 && !*end && end > leaf + strlen(first) && !folder_exists(of) && !error)
+            error = folder_remove(own);
+        free(own), free(of), free(entry[i]);
+    }
+    if (n >= 0)
+        free(entry);
+    free(below), free(in);
+    return error;
 }

@@ -2,7 +2,6 @@
 //@ head
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include "runtime/model/weights.h"    // how long that takes
 #include "runtime/prm.h"              // what io.stats holds, scores of solutions
 #include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/own.h"          // names of checkpoints
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
 #include "step.h"                     // io, model
@@ -803,25 +803,8 @@ static char *name(const Course *course, int64_t step, bool best)
 /* Names of checkpoints that are gone go, too. */
 static char *named(const Flags *f, const char *path, const Course *course)
 {
-    char *in = folder_join(f->out, checkpoints), *error = NULL;
-    struct dirent **entry;
     (void)path, (void)course;
-    int n = scandir(in, &entry, NULL, alphasort);
-    for (int i = 0; i < n; i++) {
-        static const char prefix[] = "checkpoint_step_";
-        const char *leaf = entry[i]->d_name;
-        char *end = NULL;
-        const long long step = strncmp(leaf, prefix, strlen(prefix)) ? -1
-                             : strtoll(leaf + strlen(prefix), &end, 10);
-        char *own = folder_join(in, leaf), *of = format("%s/checkpoint-%lld", f->out, step);
-        if (step >= 0 && !*end && !folder_exists(of) && !error)
-            error = folder_remove(own);
-        free(own), free(of), free(entry[i]);
-    }
-    if (n >= 0)
-        free(entry);
-    free(in);
-    return error;
+    return own_forget(f->out, "checkpoints/checkpoint_step_");
 }
 
 //@ if record

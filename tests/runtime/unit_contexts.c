@@ -140,7 +140,7 @@ static const char *differs(const ContextRules *r, int steps)
                 for (int64_t i = 0; i < of.row.queries; i++)
                     actions += of.action[i] >= 0;
                 if (of.row.queries != (of_all ? places : 1) || !same(&of, of_all ? t : 0, &l) ||
-                    actions != contexts_actions(&c, &at)) {
+                    actions != contexts_actions(&c, &at) || of.row.n != contexts_length(&c, &at)) {
                     snprintf(why, sizeof why, "sample %lld, history %d, step %d, place %d", (long long)sample, h,
                              first, t);
                     return why;
@@ -231,7 +231,8 @@ static void ragged(void)
             const ContextAt at = contexts_at(&c, i, 7, epoch), other = contexts_at(&c, i, 7, epoch + 1);
             const List l = list_of(&rules, (int)at.history, (int)at.first, (int)at.place);
             take(&of, &c, i, epoch);
-            good = good && at.history == i / 101 && at.first == i % 101 && of.row.queries == 1 && same(&of, 0, &l);
+            good = good && at.history == i / 101 && at.first == i % 101 && of.row.queries == 1 && same(&of, 0, &l) &&
+                   of.row.n == contexts_length(&c, &at);
             seen[at.place]++;
             again += contexts_at(&c, i, 7, epoch).place == at.place;
             moved += other.place != at.place;
