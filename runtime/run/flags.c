@@ -314,7 +314,8 @@ bool flags_on(const Flags *f, int i)
         return *(const bool *)at;
     case TYPE_INT:
     case TYPE_EVERY:
-        return *(const int64_t *)at != 0;
+        return strtoll(rows[i].value, NULL, 10) < rows[i].ilo ? *(const int64_t *)at >= rows[i].ilo
+                                                              : *(const int64_t *)at != 0;
     case TYPE_FLOAT:
         return *(const double *)at != 0;
     case TYPE_STRING:

@@ -50,7 +50,7 @@ void flags_help(FILE *to, const char *program, const Flags *f);
  * that flags_set reads back to the same bits (malloc'ed). */
 const char *flags_name(int i);
 /* The name as on the command line, "--merge-lora"; malloc'ed. Whether it says more than nothing, 0 or
- * false. */
+ * false; of one that is below the least by default, whether it is not. */
 char *flags_spelt(int i);
 bool flags_on(const Flags *f, int i);
 /* The value of a FLOAT, of a STRING. */

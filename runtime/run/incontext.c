@@ -14,48 +14,6 @@
 #include "runtime/darkroom.h"
 
 enum { PURPOSE = 0x41435431 };       /* "ACT1": apart from every other draw of the same seed */
-enum { TYPE_CLOSE = 2 };             /* the kind of token that closes a region */
-
-/* ---- sequences ------------------------------------------------------------------------------- */
-
-static int64_t previous(const Context *c)
-{
-    return c->from - c->before;
-}
-
-/* Tokens of the whole sequence. */
-static int64_t whole(const InContext *how, const Context *c)
-{
-    if (!how->compressed)
-        return c->to - c->before + 1;
-    return (previous(c) ? previous(c) + 2 : 0) + 1 + (c->to - c->from) + 1;
-}
-
-/* The i-th of them, the query aside. */
-static int32_t token_of(const InContext *how, const Context *c, int64_t i)
-{
-    if (!how->compressed)
-        return c->taken[c->before + i];
-    const int64_t behind = previous(c) ? previous(c) + 2 : 0;    /* where the present region begins */
-    if (i == 0 || i == behind)
-        return DARKROOM_OPEN;
-    if (i > behind)
-        return c->taken[c->from + i - behind - 1];
-    return i == behind - 1 ? DARKROOM_CLOSE : c->taken[c->before + i - 1];
-}
-
-int64_t incontext_sequence(const InContext *how, const Context *c, int state, int32_t *tokens,
-                           int32_t *at)
-{
-    const int64_t all = whole(how, c), n = all < how->longest ? all : how->longest, cut = all - n;
-    for (int64_t i = 0; i < n; i++) {
-        tokens[i] = i == n - 1                  ? darkroom_query(state)
-                  : how->compressed && i == 0 ? token_of(how, c, 0)
-                                              : token_of(how, c, cut + i);
-        at[i] = (int32_t)i;
-    }
-    return n;
-}
 
 /* ---- actions --------------------------------------------------------------------------------- */
 
@@ -97,16 +55,15 @@ typedef struct {
     Agent *agent;                /* NULL: the row is free */
     int64_t step;                /* of all its episodes */
     int state;
-    Context context;
+    int64_t before, from;        /* transitions where the region before begins, and the present one */
 } Place;
 
 static void begin(Place *p, const InContext *how, Agent *agent)
 {
-    *p = (Place){.agent = agent, .state = darkroom_start(how->env)};
+    *p = (Place){.agent = agent, .state = darkroom_start(how->rules.env)};
     if (!agent)
         return;
     agent->turns = 0;
-    p->context.taken = agent->taken;
     for (int64_t e = 0; e < how->episodes; e++)
         agent->returns[e] = 0;
 }
@@ -115,43 +72,42 @@ static void begin(Place *p, const InContext *how, Agent *agent)
 static void put(const Actor *a, const InContext *how, const Place *p, int64_t b)
 {
     int32_t *tokens = a->tokens + b * a->places, *at = a->at + b * a->places;
-    const int64_t n = incontext_sequence(how, &p->context, p->state, tokens, at);
+    ContextParts of = {.state = p->state};
+    if (p->agent) {
+        of.before = p->agent->taken + p->before, of.nbefore = p->from - p->before;
+        of.now = p->agent->taken + p->from, of.nnow = p->step - p->from;
+    }
+    const int64_t n = contexts_lay(&how->rules, &of, tokens);
+    for (int64_t i = 0; i < a->places; i++)
+        at[i] = i < n ? (int32_t)i : 0;
     for (int64_t i = n; i < a->places; i++)
-        tokens[i] = DARKROOM_CLOSE, at[i] = 0;
+        tokens[i] = DARKROOM_CLOSE;
     a->query[b] = (int32_t)(b * a->places + n - 1);
-}
-
-/* Plain: transitions that no sequence reaches any more go. */
-static void forget(Context *c, const InContext *how)
-{
-    if (!how->compressed)
-        c->before = c->from = c->to < how->longest ? 0 : c->to - how->longest + 1;
 }
 
 static void act(Place *p, const InContext *how, const float *logits)
 {
     Agent *agent = p->agent;
-    const int start = darkroom_start(how->env), state = p->state,
+    const int env = how->rules.env, start = darkroom_start(env), state = p->state,
               action = incontext_draw(logits, how->seed, agent->task, agent->stream, p->step),
-              next = darkroom_step(how->env, agent->task, state, action),
-              reward = darkroom_reward(how->env, agent->task, next);
+              next = darkroom_step(env, agent->task, state, action),
+              reward = darkroom_reward(env, agent->task, next);
     const bool over = (p->step + 1) % DARKROOM_EPISODE == 0;
     agent->returns[p->step / DARKROOM_EPISODE] += reward;
     agent->taken[p->step++] = (uint16_t)darkroom_code(start, state, action, reward,
                                                       over && how->reset ? start : next);
     p->state = over ? start : next;
-    p->context.to++;
-    forget(&p->context, how);
+    if (!how->rules.compressed && p->step >= how->rules.n_transit)
+        p->before = p->from = p->step - how->rules.n_transit + 1;
 }
 
 /* What its logits say becomes of an agent: an action, or first a region is closed. */
 static void advance(Place *p, const InContext *how, const float *logits, int64_t types)
 {
-    Context *c = &p->context;
-    const bool closes = how->compressed &&
-                        largest(logits + DARKROOM_ACTIONS, types) == TYPE_CLOSE;
-    if (closes && c->to > c->from) {
-        c->before = c->from, c->from = c->to;
+    const bool full = how->rules.compressed &&
+                      largest(logits + DARKROOM_ACTIONS, types) == CONTEXT_END;
+    if (full && p->step > p->from) {
+        p->before = p->from, p->from = p->step;
         p->agent->turns++;
     } else {
         act(p, how, logits);

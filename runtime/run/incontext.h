@@ -7,6 +7,7 @@
 #ifndef DIECAST_INCONTEXT_H
 #define DIECAST_INCONTEXT_H
 
+#include "runtime/data/contexts.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,12 +21,11 @@ typedef struct {
 } Actor;
 
 typedef struct {
-    int env;                     /* of darkroom.h */
-    /* The context is the region that is being filled and the one before it; the model says when
-     * one is full. Else it is the newest transitions. */
-    bool compressed;
+    /* Compressed: the context is the region that is being filled and the one before it, and the
+     * model says when one is full. Else it is the newest transitions. n_transit: at most
+     * Actor.places. */
+    ContextRules rules;
     bool reset;                  /* the last transition of an episode leads to the start of the next */
-    int64_t longest;             /* tokens of a sequence with its query, at most Actor.places */
     int64_t episodes;
     uint64_t seed;
 } InContext;
@@ -44,17 +44,6 @@ typedef struct {
     double seconds, inside;      /* in all; of the passes alone */
 } InContextCost;
 
-/* A context: its transitions are `taken` of an agent, those of the region before and of the present
- * one. Plain: all are of the present one. */
-typedef struct {
-    const uint16_t *taken;
-    int64_t before, from, to;    /* before <= from <= to; before == from: there is no region before */
-} Context;
-
-/* The sequence that asks for the action of a state: its length; at[i]: i. Of a longer one than
- * `longest` the compressed context keeps the first token and the newest. */
-int64_t incontext_sequence(const InContext *how, const Context *c, int state, int32_t *tokens,
-                           int32_t *at);
 /* The action that is drawn from its logits. */
 int incontext_draw(const float *logits, uint64_t seed, int task, int64_t stream, int64_t step);
 /* n agents live through their episodes, a->rows at a time. Adds to *cost. */

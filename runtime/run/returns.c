@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base.h"
 #include "runtime/darkroom.h"
@@ -27,11 +28,27 @@ static double mean_of(const Returns *r, int64_t i, int64_t from, int64_t to)
     return sum / (double)(r->streams * (to - from));
 }
 
+double returns_random(int env, int task)
+{
+    double at[DARKROOM_STATES] = {0}, sum = 0;
+    at[darkroom_start(env)] = 1;
+    for (int t = 0; t < DARKROOM_EPISODE; t++) {
+        double next[DARKROOM_STATES] = {0};
+        for (int s = 0; s < DARKROOM_STATES; s++)
+            for (int a = 0; a < DARKROOM_ACTIONS; a++)
+                next[darkroom_step(env, task, s, a)] += at[s] / DARKROOM_ACTIONS;
+        memcpy(at, next, sizeof at);
+        sum += at[darkroom_goal(env, task)];
+    }
+    return sum;
+}
+
 Earned returns_of(const Returns *r, int64_t i)
 {
     const int64_t n = r->episodes, last = n < RETURNS_LAST ? n : RETURNS_LAST;
     Earned e = {.mean = mean_of(r, i, 0, n), .first = mean_of(r, i, 0, 1),
-                .last = mean_of(r, i, n - last, n), .best = darkroom_best(r->env, r->task[i])};
+                .last = mean_of(r, i, n - last, n), .random = returns_random(r->env, r->task[i]),
+                .best = darkroom_best(r->env, r->task[i])};
     double square = 0, reached = 0;
     for (int64_t k = 0; k < r->streams * n; k++) {
         const double x = r->of[i * r->streams * n + k];
@@ -50,7 +67,7 @@ Earned returns_over(const Returns *r)
     for (int64_t i = 0; i < r->tasks; i++) {
         const Earned e = returns_of(r, i);
         all.mean += e.mean / n, all.first += e.first / n, all.last += e.last / n;
-        all.success += e.success / n, all.best += e.best / n;
+        all.success += e.success / n, all.random += e.random / n, all.best += e.best / n;
     }
     for (int64_t i = 0; i < r->tasks; i++) {
         const double away = returns_of(r, i).mean - all.mean;
@@ -67,6 +84,7 @@ static cJSON *add_earned(cJSON *row, const Earned *e)
     json_add_float(row, "first_episode", e->first);
     json_add_float(row, "last_episodes", e->last);
     json_add_float(row, "success", e->success);
+    json_add_float(row, "random", e->random);
     json_add_float(row, "best_possible", e->best);
     return row;
 }
@@ -88,7 +106,14 @@ static cJSON *task_json(const Returns *r, int64_t i)
 cJSON *returns_json(const Returns *r)
 {
     const Earned all = returns_over(r);
-    cJSON *to = add_earned(cJSON_CreateObject(), &all), *tasks = cJSON_AddArrayToObject(to, "tasks");
+    cJSON *to = add_earned(cJSON_CreateObject(), &all), *tasks = cJSON_AddArrayToObject(to, "tasks"),
+          *curve = cJSON_AddArrayToObject(to, "by_episode");
+    for (int64_t e = 0; e < r->episodes; e++) {
+        double sum = 0;
+        for (int64_t i = 0; i < r->tasks; i++)
+            sum += mean_of(r, i, e, e + 1);
+        cJSON_AddItemToArray(curve, cJSON_CreateNumber(sum / (double)r->tasks));
+    }
     for (int64_t i = 0; i < r->tasks; i++)
         cJSON_AddItemToArray(tasks, task_json(r, i));
     return to;

@@ -19,13 +19,17 @@ typedef struct {
     double mean, deviation;      /* of an episode: sqrt(mean (x - mean)^2) */
     double first, last;          /* means of the first episode, of the last ones */
     double success;              /* share of episodes in which the goal was reached */
+    double random;               /* what actions by chance have, exactly */
     double best;                 /* largest possible return */
 } Earned;
 
+/* The expected return of an episode in which all actions are equally likely. */
+double returns_random(int env, int task);
+
 Earned returns_of(const Returns *r, int64_t i);
 Earned returns_over(const Returns *r);
-/* {"return": ..., "tasks": [{"goal": [row, column], "return": ...}, ...]}; of permuted moves "order",
- * its number, in the place of the goal. */
+/* {"return": ..., "by_episode": [the mean over tasks of each], "tasks": [{"goal": [row, column],
+ * "return": ...}, ...]}; of permuted moves "order", its number, in the place of the goal. */
 cJSON *returns_json(const Returns *r);
 /* A line of JSON for each task on standard output, and one over all. */
 void returns_print(const Returns *r);

@@ -323,7 +323,7 @@ sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\|ALWAYS\)("\([^"]*\)".*/\2/p' runtim
 for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora lora_r lora_alpha lora_dropout batch_size \
     gradient_accumulation_steps precision total_steps model_name train_json_file meta_json_file max_length \
     resume_from use_ddp num_processes nproc_per_node gpu_ids mixed_precision \
-    train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit goal_idx ckpt_dir show_regions evaluate \
+    train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit ckpt_dir \
     num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 \
     deterministic batch_size_per_gpu max_grad_norm dataset \
     merge profile; do

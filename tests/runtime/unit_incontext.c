@@ -5,6 +5,7 @@
 #include "../../runtime/files/folder.h"
 #include "../../runtime/files/json.h"
 #include "../../runtime/run/incontext.h"
+#include "../../runtime/run/regions.h"
 #include "../../runtime/run/returns.h"
 #include <math.h>
 #include <stdio.h>
@@ -87,14 +88,14 @@ static int learn(const int32_t *sequence, int64_t n, bool *closes)
 
 static void known_returns(void)
 {
-    InContext how = {.env = DARKROOM_DARKROOM, .longest = PLACES, .episodes = EPISODES, .seed = 1};
+    InContext how = {.rules = {.env = DARKROOM_DARKROOM, .n_transit = PLACES}, .episodes = EPISODES, .seed = 1};
     bool best = true;
-    for (int i = 0; i < darkroom_tests(how.env); i++) {
-        const int task = darkroom_test(how.env, i);
+    for (int i = 0; i < darkroom_tests(how.rules.env); i++) {
+        const int task = darkroom_test(how.rules.env, i);
         action_of = walk, walker_goal = task;
         run(&how, &task, 1);
         for (int e = 0; e < EPISODES; e++)
-            best &= returns[0][e] == darkroom_best(how.env, task);
+            best &= returns[0][e] == darkroom_best(how.rules.env, task);
     }
     check(best, "incontext.who walks to the goal has the best return", "another");
     /* row + 1 four times from the centre, then along the wall: a goal below the centre is met, and
@@ -105,7 +106,7 @@ static void known_returns(void)
     check(returns[0][0] == 19 && returns[0][1] == 19 && returns[1][EPISODES - 1] == 0,
           "incontext.what was seen stays in the context across episodes", "%g %g %g", returns[0][0],
           returns[0][1], returns[1][EPISODES - 1]);
-    how.env = DARKROOM_PERMUTED;
+    how.rules.env = DARKROOM_PERMUTED;
     const int order = 119;       /* actions 0 .. 4 are the moves 4 .. 0: action 0 stays */
     action_of = learn;
     run(&how, &order, 1);
@@ -130,8 +131,8 @@ static int64_t rebuild(const InContext *how, const uint16_t *all, int64_t before
                        int64_t to, int state)
 {
     int64_t n = 0;
-    if (!how->compressed) {
-        for (int64_t i = to - (how->longest - 1) < 0 ? 0 : to - (how->longest - 1); i < to; i++)
+    if (!how->rules.compressed) {
+        for (int64_t i = to - (how->rules.n_transit - 1) < 0 ? 0 : to - (how->rules.n_transit - 1); i < to; i++)
             expected[n++] = all[i];
         expected[n++] = 4860 + state;
         return n;
@@ -146,7 +147,7 @@ static int64_t rebuild(const InContext *how, const uint16_t *all, int64_t before
     for (int64_t i = from; i < to; i++)
         expected[n++] = all[i];
     expected[n++] = 4860 + state;
-    for (; n > how->longest; n--)
+    for (; n > how->rules.n_transit; n--)
         memmove(expected + 1, expected + 2, sizeof *expected * (size_t)(n - 2));
     return n;
 }
@@ -176,7 +177,7 @@ static void contexts(const char *name, bool compressed, int64_t longest, int64_t
     const int task = 9 * 4 + 6;
     char what[80];
     memset(&brute, 0, sizeof brute);
-    brute.how = (InContext){.env = DARKROOM_DARKROOM, .compressed = compressed, .longest = longest,
+    brute.how = (InContext){{.env = DARKROOM_DARKROOM, .compressed = compressed, .n_transit = longest},
                             .episodes = EPISODES, .seed = 3};
     brute.closes_at = closes_at;
     action_of = watch;
@@ -193,7 +194,7 @@ static void contexts(const char *name, bool compressed, int64_t longest, int64_t
 /* Transitions by the rules, written here once more. */
 static void transitions(bool reset)
 {
-    const InContext how = {.env = DARKROOM_DARKROOM, .reset = reset, .longest = 5, .episodes = EPISODES, .seed = 3};
+    const InContext how = {{.n_transit = 5}, .reset = reset, .episodes = EPISODES, .seed = 3};
     const int task = 9 * 4 + 6;
     int row = 4, column = 4, wrong = 0;
     memset(&brute, 0, sizeof brute);
@@ -262,8 +263,7 @@ static void beside(void)
     int64_t turns = 0;
     bool same = true;
     for (int compressed = 0; compressed < 2; compressed++) {
-        const InContext how = {.env = DARKROOM_DARKROOM, .compressed = compressed, .longest = 24,
-                               .episodes = EPISODES, .seed = 9};
+        const InContext how = {{.compressed = compressed, .n_transit = 24}, .episodes = EPISODES, .seed = 9};
         action_of = chance;
         run(&how, tasks, AGENTS);
         memcpy(first, taken, sizeof first), memcpy(had, returns, sizeof had);
@@ -297,6 +297,15 @@ static void files(const char *scratch)
     check(e.mean == 2 && fabs(e.deviation - sqrt(16.0 / 3)) < 1e-15 && e.first == 3 && e.last == 2 &&
               e.success == 0.5 && e.best == 19, "returns.of a task", "%g %g %g %g %g %g", e.mean, e.deviation,
           e.first, e.last, e.success, e.best);
+    static const double chance[] = {0.4560, 0.3607, 0.0899, 0.1371, 0.3607, 0.1227, 0.1227, 0.9535};
+    double worst = fabs(returns_random(DARKROOM_DARKROOM, 40) - 1.1794) + fabs(returns_random(DARKROOM_DARKROOM, 0) - 0.0415),
+           sum = 0;
+    for (int g = 0; g < 81; g++)
+        sum += returns_random(DARKROOM_DARKROOM, g) / 81;
+    for (int i = 0; i < 8; i++)
+        worst = fmax(worst, fabs(returns_random(DARKROOM_DARKROOM, darkroom_test(DARKROOM_DARKROOM, i)) - chance[i]));
+    check(worst < 1e-4 && fabs(sum - 0.2469) < 5e-5 && e.random == returns_random(DARKROOM_DARKROOM, 38),
+          "returns.by chance", "%g off, mean %g", worst, sum);
     check(all.mean == 10.5 && all.deviation == 8.5 && all.success == 0.75 && all.best == 18.5 && all.first == 11,
           "returns.over tasks", "%g %g %g %g %g", all.mean, all.deviation, all.success, all.best, all.first);
     cJSON *about = cJSON_CreateObject();
@@ -319,13 +328,31 @@ static void files(const char *scratch)
     const cJSON *rows = json_get(json, "tasks"), *second = cJSON_GetArrayItem(rows, 1);
     check(json && json_get(json, "seed")->valuedouble == 7 && json_get(json, "return")->valuedouble == 10.5 &&
               cJSON_GetArraySize(rows) == 2 && json_get(second, "best_possible")->valuedouble == 18 &&
-              cJSON_GetArrayItem(json_get(second, "goal"), 1)->valuedouble == 6,
+              cJSON_GetArrayItem(json_get(second, "goal"), 1)->valuedouble == 6 &&
+              cJSON_GetArrayItem(json_get(json, "by_episode"), 2)->valuedouble == 10.5,
           "returns.the same as JSON", "%s", error ? error : "other values");
     cJSON_Delete(json);
 }
 
+static void regions(void)
+{
+    uint16_t code[70];
+    char *text = NULL;
+    size_t n;
+    for (int t = 0; t < 70; t++)
+        code[t] = (uint16_t)darkroom_code(40, 40, 4, t == 3 || (t >= 40 && t < 45) || t == 69, 40);
+    FILE *to = open_memstream(&text, &n);
+    regions_print(to, code, 70, 40);
+    fclose(to);
+    check(!strcmp(text, "     0  <...1................|....................>   1  0\n"
+                        "    40  <11111...............|.........1  5\n"),
+          "regions.rewards and marks", "%s", text);
+    free(text);
+}
+
 void test_incontext(const char *scratch)
 {
+    regions();
     files(scratch);
     known_returns();
     contexts("plain, growing", false, PLACES, 0);

@@ -1,0 +1,140 @@
+/* evaluation.c -- agents are divided among the ranks, and all ranks have their returns. */
+#include "runtime/run/evaluation.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "runtime/base.h"
+#include "runtime/darkroom.h"
+#include "runtime/ranks/comm.h"
+
+const char *const evaluation_files[] = {"eval_result.npy", "eval_result.json", NULL};
+
+enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
+
+static void *room(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)(n > 0 ? n : 1), size);
+    if (!p)
+        die(EXIT_INTERNAL, "out of memory for the returns of %" PRId64 " agents", n);
+    return p;
+}
+
+/* What became of the agents of all ranks. */
+typedef struct {
+    Returns returns;
+    int *task;                   /* of the returns, malloc'ed */
+    double *of;
+    int64_t turns;
+    InContextCost cost;
+} Lives;
+
+/* Agents of a task are side by side; this rank lives those of first .. end - 1. */
+static void live(Lives *l, const Evaluation *e, const Flags *f)
+{
+    const Returns *r = &l->returns;
+    const int64_t n = r->tasks * r->streams, ranks = world.size, first = n * world.rank / ranks,
+                  end = n * (world.rank + 1) / ranks;
+    const InContext how = {.rules = e->rules, .reset = e->reset, .episodes = r->episodes,
+                           .seed = (uint64_t)f->seed};
+    Agent *agent = room(end - first, sizeof *agent);
+    for (int64_t i = first; i < end; i++)
+        agent[i - first] = (Agent){
+            .task = r->task[i / r->streams], .stream = i % r->streams, .returns = l->of + i * r->episodes,
+            .taken = room(r->episodes * DARKROOM_EPISODE, sizeof *agent->taken)};
+    incontext_run(e->actor, &how, agent, end - first, &l->cost);
+    for (int64_t i = 0; i < end - first; i++) {
+        l->turns += agent[i].turns;
+        free(agent[i].taken);
+    }
+    free(agent);
+}
+
+/* All ranks have what each has. */
+static void gather(Lives *l)
+{
+    const Returns *r = &l->returns;
+    const int64_t n = r->tasks * r->streams, ranks = world.size;
+    double sum[] = {(double)l->cost.steps, (double)l->cost.passes, (double)l->turns};
+    for (int64_t rank = 0, i = 0; rank < ranks; rank++)
+        for (; i < n * (rank + 1) / ranks; i++)
+            comm_broadcast(l->of + i * r->episodes, sizeof *l->of * (size_t)r->episodes, (int)rank);
+    comm_allreduce_double(sum, 3);
+    l->cost.steps = (int64_t)sum[0], l->cost.passes = (int64_t)sum[1], l->turns = (int64_t)sum[2];
+}
+
+/* idx: of a test task; -1: all of them. */
+static Lives lives_open(const Evaluation *e, const Flags *f, int64_t idx)
+{
+    const int env = e->rules.env, tests = darkroom_tests(env);
+    if (idx >= tests)
+        die(EXIT_CONFIG, "--goal-idx: want 0..%d, which of the test tasks, got %" PRId64, tests - 1, idx);
+    Lives l = {.returns = {.env = env, .tasks = idx < 0 ? tests : 1, .streams = f->eval_streams,
+                           .episodes = f->eval_episodes}};
+    l.task = room(l.returns.tasks, sizeof *l.task);
+    l.of = room(l.returns.tasks * l.returns.streams * l.returns.episodes, sizeof *l.of);
+    for (int64_t i = 0; i < l.returns.tasks; i++)
+        l.task[i] = darkroom_test(env, (int)(idx < 0 ? i : idx));
+    l.returns.task = l.task, l.returns.of = l.of;
+    const double began = clock_seconds();
+    comm_expect(world.size > 1 ? SECONDS : 0);
+    live(&l, e, f);
+    gather(&l);
+    comm_expect(0);
+    l.cost.seconds = clock_seconds() - began;
+    return l;
+}
+
+static void lives_close(Lives *l)
+{
+    free(l->task), free(l->of);
+}
+
+static void say(const Lives *l, const Evaluation *e)
+{
+    const InContextCost *c = &l->cost;
+    note("%" PRId64 " steps in %.3g s: %.4g a second; %" PRId64 " passes of %" PRId64 " x %" PRId64 " tokens",
+         c->steps, c->seconds, (double)c->steps / c->seconds, c->passes, e->actor->rows, e->actor->places);
+    if (e->rules.compressed && l->turns)
+        note("%" PRId64 " regions were closed, %.4g steps each", l->turns,
+             (double)c->steps / (double)l->turns);
+    else if (e->rules.compressed)
+        note("no region was closed");
+}
+
+int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
+{
+    const bool one = f->goal_idx >= 0;
+    char *name = one ? format("eval_result_goal%" PRId64, f->goal_idx) : format("eval_result"),
+         *error = NULL;
+    Lives l = lives_open(e, f, f->goal_idx);
+    if (world.rank == 0) {
+        cJSON *about = cJSON_CreateObject();
+        cJSON_AddStringToObject(about, "env", e->rules.env == DARKROOM_PERMUTED ? "permuted" : "darkroom");
+        cJSON_AddStringToObject(about, "context", e->rules.compressed ? "compressed" : "plain");
+        cJSON_AddStringToObject(about, "weights", weights);
+        cJSON_AddNumberToObject(about, "episodes", (double)l.returns.episodes);
+        cJSON_AddNumberToObject(about, "streams", (double)l.returns.streams);
+        cJSON_AddNumberToObject(about, "seed", (double)f->seed);
+        returns_print(&l.returns);
+        error = returns_write(&l.returns, f->out, name, about);
+    }
+    if (error)
+        die(EXIT_IO, "%s", error);
+    say(&l, e);
+    note("wrote %s/%s.npy and .json", f->out, name);
+    lives_close(&l);
+    free(name);
+    return EXIT_OK;
+}
+
+Earned evaluation_measure(const Evaluation *e, const Flags *f)
+{
+    Lives l = lives_open(e, f, -1);
+    const Earned all = returns_over(&l.returns);
+    note("in context: return %.3f of %.3f, the last episodes %.3f; %" PRId64 " episodes of %" PRId64
+         " tasks in %.3g s", all.mean, all.best, all.last, l.returns.episodes, l.returns.tasks,
+         l.cost.seconds);
+    lives_close(&l);
+    return all;
+}

@@ -1,0 +1,29 @@
+/* evaluation.h -- how well a model learns in context, in the tasks that it was not trained on: agents of all
+ * ranks, one report.
+ *
+ * In:    flags, a program that tells the next action (runtime/run/incontext.h). */
+#ifndef DIECAST_EVALUATION_H
+#define DIECAST_EVALUATION_H
+
+#include "runtime/run/flags.h"
+#include "runtime/run/incontext.h"
+#include "runtime/run/returns.h"
+
+typedef struct {
+    const Actor *actor;
+    ContextRules rules;
+    bool reset;                  /* InContext.reset */
+} Evaluation;
+
+/* --evaluate: a line of JSON for each task on standard output and one over all, by rank 0; in OUT
+ * eval_result.npy and .json, of one task (--goal-idx K) eval_result_goalK. weights: the folder that
+ * they are of. The exit status; all ranks call. */
+int evaluation_report(const Evaluation *e, const Flags *f, const char *weights);
+/* Beside training: over all test tasks and --eval-episodes of each; a line in the log. The same on
+ * every rank. */
+Earned evaluation_measure(const Evaluation *e, const Flags *f);
+
+/* Files of OUT that evaluation_report() writes, behind the last NULL. */
+extern const char *const evaluation_files[];
+
+#endif
