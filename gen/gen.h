@@ -207,6 +207,8 @@ extern const int nrun_flags;
 const char *field_objectives(int field);
 const char *run_flag_objectives(int flag);
 bool field_applies(const Config *c, int field);
+/* Why recipes of this objective cannot set it; NULL: they can. */
+const char *field_fixed(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
 bool run_flag_words(int flag);                              /* its value is one of words */
 /* Whether word is one of "a|b|c"; its index goes to *at. */
@@ -319,6 +321,10 @@ typedef struct {
     /* init std of residual projections is divided by sqrt(residual_init * layers); 0: not */
     double residual_init;
     bool torch_init;         /* matrices, biases and tables start as those of PyTorch's modules do */
+    bool torch_attention;    /* and those of attention as MultiheadAttention's */
+    double places_std;       /* of the table of places, with torch_init; 0: as other tables */
+    bool hidden_drop;        /* model.dropout drops inside the feed-forward part, too */
+    bool embedding_kept;     /* and not behind the embedding */
     int type_rows;           /* of the table of token types */
     const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
     const char *head_bias;               /* NULL: beside the head's weight */

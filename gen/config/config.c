@@ -481,7 +481,7 @@ Config *config_fill(Rval *recipe, const char *path)
         c->v[i].loc = default_place(recipe, i);
         const char *text = row->def;
         bool follows = i == F_batch_micro && c->v[F_batch_global].set;
-        if (!*text && !follows && field_applies(c, i))
+        if (!*text && !follows && field_applies(c, i) && !field_fixed(c, i))
             err_add(c->v[i].loc, "%s: has to be set: %s", row->path, row->doc);
         else if (*text && *text != '?' && value_parse(row->type, &text, &c->v[i]))
             bug("default of %s: %s", row->path, row->def);

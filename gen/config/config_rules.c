@@ -149,6 +149,9 @@ static void check_objective(const Config *c)
         if (c->v[i].set && !field_applies(c, i))
             err_add(c->v[i].loc, "%s: of recipes whose objective is %s; this one's is %s: leave it "
                     "out", field_row[i].path, field_objectives(i), o->name);
+    for (int i = 0; i < NFIELDS; i++)
+        if (c->v[i].set && field_fixed(c, i))
+            err_add(c->v[i].loc, "%s: %s; leave it out", field_row[i].path, field_fixed(c, i));
     for (int i = 0; i < c->nrun; i++) {
         const char *of = run_flag_objectives(run_flag_find(c->run_name[i]));
         if (of && !names_listed(of, o->name))
@@ -196,7 +199,7 @@ static void check_sizes(const Config *c)
                 "batch.accum: a global batch of micro * accum * gpus = %" PRId64 " * %" PRId64
                 " * %" PRId64 " = %" PRId64 " sequences is more than 2147483647",
                 samples, c->v[F_batch_accum].i, c->v[F_gpus].i, sequences);
-    if (T > c->v[F_model_positions].i)
+    if (T > c->v[F_model_positions].i && !field_fixed(c, F_seq_max))
         err_add(place(c, F_seq_max, F_model_positions),
                 "seq.max: %" PRId64 " tokens, but the model has %" PRId64
                 " positions; try seq.max = %" PRId64,

@@ -73,6 +73,22 @@ bool field_applies(const Config *c, int field)
     return !of || !objective || names_listed(of, objective);
 }
 
+const char *field_fixed(const Config *c, int field)
+{
+    static const struct {
+        int field;
+        const char *objectives, *why;
+    } row[] = {
+#define FIXED(id, objectives, why) {F_##id, objectives, why},
+#include "gen/config/fields.def"
+        {NFIELDS, "", ""}
+    };
+    for (size_t i = 0; row[i].field < NFIELDS && c->v[F_objective].s; i++)
+        if (row[i].field == field && names_listed(row[i].objectives, c->v[F_objective].s))
+            return row[i].why;
+    return NULL;
+}
+
 int run_flag_find(const char *name)
 {
     for (int i = 0; i < nrun_flags; i++)

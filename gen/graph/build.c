@@ -8,6 +8,7 @@
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
 Dim dim_batch(const Build *b) { return dim(b->B, b->batch ? b->batch : "B"); }
+Dim dim_places(const Build *b) { return dim(b->T, b->length ? b->length : "T"); }
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
 {

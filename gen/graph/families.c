@@ -58,12 +58,12 @@ static int block_sites(const Build *b)
 }
 
 /* Places of a block where the model itself may drop: attention's probabilities, what attention and
- * feed-forward part give. Each has a site, whether it drops or not. */
+ * feed-forward part give, inside the latter. Each has a site, whether it drops or not. */
 static int block_drops(const Build *b)
 {
-    int n = 0;
+    int n = 0, ffn = b->family->hidden_drop ? 2 : 1;
     for (const char *p = b->family->block; *p; p += strcspn(p, " "), p += *p == ' ')
-        n += is_step(p, "attention") ? 2 : is_step(p, "ffn") ? 1 : 0;
+        n += is_step(p, "attention") ? 2 : is_step(p, "ffn") ? ffn : 0;
     return n;
 }
 
@@ -139,6 +139,18 @@ static First first_bias(const Build *b, Dim in)
 static First first_table(const Build *b)
 {
     return b->family->torch_init ? (First){"normal", 1, false} : first_as(b, "normal", false);
+}
+
+/* q, k and v as one matrix: Glorot and Bengio 2010 where that is PyTorch's way. */
+static First first_qkv(const Build *b, Dim in, Dim out)
+{
+    return b->family->torch_attention ? (First){"uniform", sqrt(6 / (double)(in.n + out.n)), false}
+                                      : first_weight(b, in);
+}
+
+static First first_bias_attention(const Build *b, Dim in)
+{
+    return b->family->torch_attention ? first_as(b, "zeros", true) : first_bias(b, in);
 }
 
 /* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
@@ -350,15 +362,14 @@ static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, D
 }
 
 /* y = x w^T (+ b) with the tensors of nmodules modules as one matrix, and their adapters: folded
- * into the product where the rows of x have room for that. */
-static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
-                  bool bias)
+ * into the product where the rows of x have room for that. What weight and bias are at first. */
+static Ref linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m,
+                       int nmodules, bool bias, First first_w, First first_b)
 {
     Adapters l = adapters(b, m, nmodules);
     Dim wide = columns(x);
     Loc loc = b->loc;
-    Value *w = parameter(b, parameter_name(b, name, "w"), out, wide, m, nmodules, "weight",
-                         first_weight(b, in));
+    Value *w = parameter(b, parameter_name(b, name, "w"), out, wide, m, nmodules, "weight", first_w);
     bool folded = wide.n > in.n;
     b->sites++;
     for (int i = 0; i < nmodules && folded; i++)
@@ -370,7 +381,7 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
     Op *op;
     if (bias) {
         Value *v = parameter(b, parameter_name(b, name, "b"), out, dim(0, ""), m, nmodules, "bias",
-                             first_bias(b, in));
+                             first_b);
         op = build_op(b, OP_linear_bias);
         op_in(op, x), op_in(op, use(w)), op_in(op, use(v));
     } else {
@@ -382,6 +393,13 @@ static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Modu
         y = lora(b, name, y, x, &l, in, out);
     b->loc = loc;
     return y;
+}
+
+static Ref linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
+                  bool bias)
+{
+    return linear_from(b, name, x, in, out, m, nmodules, bias, first_weight(b, in),
+                       first_bias(b, in));
 }
 
 static void residual_init(Build *b, const char *name)
@@ -416,7 +434,7 @@ static Ref rotate(Build *b, Ref qkv)
 static Value *cache(Build *b, const char *what)
 {
     const char *name = text_print("%s%s", b->stack.name, what);
-    Dim d[3] = {dim(b->K, "K"), dim(b->T, "T"), dim(b->D, "D")};
+    Dim d[3] = {dim(b->K, "K"), dim_places(b), dim(b->D, "D")};
     Value *v = ir_value(b->g, name);
     if (!v) {
         v = ir_new(b->g, VK_STATE, PU_activations, b->act, name, 3, d, b->loc);
@@ -436,14 +454,14 @@ static Ref attention(Build *b, Ref qkv)
         op_in(op, qkv), op_in(op, ref(b->place));
         op_out(op, o), op_out(op, ref_loop(keys, 0)), op_out(op, ref_loop(values, 0));
     } else {
-        Dim d[3] = {dim_batch(b), dim(b->H, "H"), dim(b->T, "T")};
+        Dim d[3] = {dim_batch(b), dim(b->H, "H"), dim_places(b)};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
-        op = build_op(b, b->places    ? OP_attention_docs
+        op = build_op(b, b->ends      ? OP_attention_docs
                          : b->lengths ? OP_attention_length
                          : b->limits  ? OP_attention_limit
                                       : OP_attention);
         op_in(op, qkv);
-        Value *const inputs[] = {b->places, b->ends, b->lengths, b->limits};
+        Value *const inputs[] = {b->ends ? b->places : NULL, b->ends, b->lengths, b->limits};
         for (int i = 0; i < 4; i++)
             if (inputs[i])
                 op_in(op, build_input(b, inputs[i]));
@@ -562,8 +580,9 @@ static Value *places_table(Build *b)
 {
     int64_t P = config_int(b->c, F_model_positions);
     Module m = {b->family->places, P};
-    return !m.path ? NULL
-                   : parameter(b, "wpe", dim(P, "P"), dim_C(b), &m, 1, "weight", first_table(b));
+    First first = b->family->places_std > 0 ? (First){"normal", b->family->places_std, false}
+                                            : first_table(b);
+    return !m.path ? NULL : parameter(b, "wpe", dim(P, "P"), dim_C(b), &m, 1, "weight", first);
 }
 
 /* A linear layer of b->features, and the rows of places; of whole sequences. */
@@ -607,25 +626,31 @@ static Value *new_row(Build *b)
     return as_adapter(b, v, "zeros", 0);
 }
 
+static Ref tokens_table(Build *b)
+{
+    Module m = {b->family->tokens, b->V};
+    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_table(b));
+    wte->grown = b->new_row;
+    return ref(wte);
+}
+
 static void step_tokens(Build *b, const char *next)
 {
     if (b->features) {
         step_features(b, next);
         return;
     }
-    b->loc = config_loc(b->c, F_model_vocab);
-    Module m = {b->family->tokens, b->V};
-    Value *wte = parameter(b, "wte", dim(b->V, "V"), dim_C(b), &m, 1, "weight", first_table(b)),
-          *wpe = places_table(b);
+    b->loc = config_loc(b->c, b->table ? F_objective : F_model_vocab);
+    Ref table = b->table ? b->table(b) : tokens_table(b);
+    Value *wpe = places_table(b);
     bool at = b->mode == MODE_DECODE, documents = wpe && b->places && !at,
-         row = b->new_row && !wte->trained;
-    wte->grown = b->new_row;
+         row = b->new_row && !table.v->trained;
     Ref y = row ? activation(b, "embed", b->x, dim_C(b)) : result(b, "embed", dim_C(b), next);
     Op *op = build_op(b, documents ? OP_embed_docs
                          : wpe     ? at ? OP_embed_pos_at : OP_embed_pos
                          : at      ? OP_embed_at
                                    : OP_embed);
-    op_in(op, build_input(b, b->tokens)), op_in(op, ref(wte));
+    op_in(op, build_input(b, b->tokens)), op_in(op, table);
     if (wpe)
         op_in(op, ref(wpe));
     if (at)
@@ -740,12 +765,14 @@ static void step_attention(Build *b, const char *next)
     Module *qkv, o = {b->family->o, b->C};
     int n = qkv_modules(b, &qkv);
     b->loc = config_loc(b->c, F_model_hidden);
-    Ref y = linear(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, n, biased(b, BIAS_QKV));
+    Ref y = linear_from(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, n, biased(b, BIAS_QKV),
+                        first_qkv(b, dim_C(b), dim_qkv(b)), first_bias_attention(b, dim_C(b)));
     if (b->cos)
         y = rotate(b, y);
     y = attention(b, y);
     b->loc = config_loc(b->c, F_model_hidden);
-    b->x = linear(b, "o", y, dim_heads(b), dim_C(b), &o, 1, biased(b, BIAS_O));
+    b->x = linear_from(b, "o", y, dim_heads(b), dim_C(b), &o, 1, biased(b, BIAS_O),
+                       first_weight(b, dim_heads(b)), first_bias_attention(b, dim_heads(b)));
     residual_init(b, parameter_name(b, "o", "w"));
     b->x = drop(b, "o.drop", b->x);
 }
@@ -760,6 +787,8 @@ static void step_ffn(Build *b, const char *next)
     Ref y = linear(b, b->family->gate ? "gate_up" : "up", b->x, dim_C(b), dim_up(b), up,
                    up_modules(b, up), bias);
     y = pointwise(b, op_find(b->family->activation), "act", y, F);
+    if (b->family->hidden_drop)
+        y = drop(b, "act.drop", y);
     b->x = linear(b, "down", y, F, dim_C(b), &down, 1, bias);
     residual_init(b, parameter_name(b, "down", "w"));
     b->x = drop(b, "down.drop", b->x);
@@ -831,7 +860,7 @@ static void walk(Build *b, const char *list, Ref to)
 
 void family_first(Build *b, Ref to)
 {
-    bool drops = drop_share(b, F_model_dropout) > 0;
+    bool drops = drop_share(b, F_model_dropout) > 0 && !b->family->embedding_kept;
     walk(b, drops ? text_print("%s drop", b->family->first) : b->family->first, to);
 }
 

@@ -167,16 +167,23 @@ static void grad_none(Build *b, const Op *op, int i)
 static void grad_embed(Build *b, const Op *fwd, int i)
 {
     (void)i;
-    if (!learns(b, fwd->in[1]))
+    Ref table = fwd->in[1], dy = gradient_get(fwd->out[0]), made = {0};
+    if (table.v->kind == VK_TEMP)        /* by an op of its own, whose gradient goes on from fp32 sums */
+        made = build_temp(b, text_print("d%s", base_name(b, table)), DT_F32, 2, table.v->dim);
+    else if (!learns(b, table))
         return;
-    Ref dy = gradient_get(fwd->out[0]);
     bool pads = b->pad >= 0 && fwd->in[0].v == b->tokens;
     Op *op = build_op(b, pads ? OP_embed_pad_bwd : OP_embed_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]);
-    out_gradient(b, op, fwd->in[1]);
+    if (made.v)
+        op_out(op, made);
+    else
+        out_gradient(b, op, table);
     if (pads)
         op_int(op, "pad", b->pad);
     beta(op);
+    if (made.v)
+        contribute(b, table, made);
 }
 
 /* What stands in the place of those rows is no result of the table's, which is frozen. */

@@ -37,7 +37,8 @@ typedef struct {
     Value *slope;            /* (B) doubles a micro-batch: the derivative of each sample's loss */
 } Slopes;
 
-typedef struct {
+typedef struct Build Build;
+struct Build {
     Graph *g;
     Config *c;
     Program *p;
@@ -56,7 +57,7 @@ typedef struct {
     Loc loc;                 /* recipe line ops come from */
     const char *stage;       /* of the model, that ops belong to; see Op */
     int64_t B, T, C, H, K, D, F, V;
-    const char *batch;       /* the symbol of B in the pass being written; NULL: "B" */
+    const char *batch, *length;   /* the symbols of B and T in the pass being written; NULL: "B", "T" */
     Stack stack;             /* blocks are written for */
     /* parameters are made for, and losses and what begins with `set_` are of */
     Set *set;
@@ -77,7 +78,11 @@ typedef struct {
      * in weights' files */
     Value *features;
     const char *features_path;
-    Value *places, *ends;    /* data.kind bfd: of the documents; else NULL */
+    /* Where tokens are of no vocabulary: the table of their rows, a value that it makes in the program
+     * being written; NULL: a parameter. */
+    Ref (*table)(Build *b);
+    Value *places;           /* (B, T): of tokens, where these are not their places in T; else NULL */
+    Value *ends;             /* data.kind bfd: of the documents, which places are of; else NULL */
     /* Whom a query of attention meets, without these: the keys up to itself. */
     bool both_ways;          /* all, of its document */
     Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */
@@ -96,11 +101,12 @@ typedef struct {
     Ref kept, to;            /* of a list of steps: what `add` adds to; where the last result goes */
     int adds;                /* so far in the list */
     int block_first, block_last;   /* ops of the block just written: [first, last) */
-} Build;
+};
 
 /* build.c */
 Dim dim(int64_t n, const char *sym);
-Dim dim_batch(const Build *b);             /* sequences of a micro-batch */
+Dim dim_batch(const Build *b);             /* sequences of the pass being written, and their places */
+Dim dim_places(const Build *b);
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
 Op *build_op(Build *b, int kind);

@@ -107,7 +107,7 @@ static void print_near(Str *s, Config *cfg, int64_t limit)
 {
     int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
     bool recomputes = config_is(cfg, F_memory_recompute, "block"), found = false;
-    for (int rank = 0; rank <= 16 && !found; rank += 16)
+    for (int rank = 0; rank <= (field_fixed(cfg, F_lora_rank) ? 0 : 16) && !found; rank += 16)
         for (int again = recomputes; again < 2; again++)
             for (int64_t n = micro; n >= 1; n /= 2) {
                 if (micro % n || (n == micro && again == recomputes && !rank) ||
@@ -126,7 +126,8 @@ static void print_near(Str *s, Config *cfg, int64_t limit)
                 found = true;
                 break;
             }
-    for (int64_t shorter = T / 2; shorter >= 16 && !found; shorter /= 2) {
+    for (int64_t shorter = field_fixed(cfg, F_seq_max) ? 0 : T / 2; shorter >= 16 && !found;
+         shorter /= 2) {
         int64_t bytes = planned(changed(cfg, 1, true, shorter, 0));
         if (bytes > limit)
             continue;

@@ -56,11 +56,11 @@ static char letter(const char *side, int k)
     return side[k < n ? k : n - 1];
 }
 
-/* How the op's rows are placed. */
+/* How the op's rows are placed, or the sums that it is linear in. */
 static Placement rows_of(const Op *op)
 {
     for (int k = 0; k < op->nin; k++)
-        if (letter(inputs_of(op), k) == 'r')
+        if (strchr("rl", letter(inputs_of(op), k)))
             return op->in[k].v->place;
     return PL_REP;
 }
@@ -70,7 +70,7 @@ static Placement meaning(char letter, const Op *op, const Value *v)
     Placement rows = rows_of(op);
     switch (letter) {
     case 'w': return PL_REP;
-    case 'r': return rows;
+    case 'r': case 'l': return rows;
     case 's': return rows == PL_SHARD ? PL_PARTIAL : rows;
     case '0': return v->place;
     case 'p': return PL_PARTIAL;
