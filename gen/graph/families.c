@@ -914,6 +914,32 @@ Layer family_layer(Build *b, const char *name, const char *path, Dim in, Dim out
                          (First){init, bound, true}, trained)};
 }
 
+Value *family_rows(Build *b, const char *name, const char *path, const char *tensor, Dim rows,
+                   double std)
+{
+    Module m = {path, rows.n};
+    return parameter(b, name, rows, dim_C(b), &m, 1, tensor, (First){"normal", std, false});
+}
+
+Layer family_modules(Build *b, const char *name, int n, const char *const *path,
+                     const int64_t *width, Dim in)
+{
+    Module m[4];
+    int64_t all = 0;
+    if (n > (int)(sizeof m / sizeof *m))
+        bug("%s: %d modules", name, n);
+    for (int i = 0; i < n; all += width[i++])
+        m[i] = (Module){path[i], width[i]};
+    Dim out = dim(all, text_print("%" PRId64, all));
+    double bound = 1 / sqrt((double)in.n);
+    if (all == b->C)
+        out = dim_C(b);
+    return (Layer){parameter(b, text_print("%s.w", name), out, in, m, n, "weight",
+                             (First){"uniform", bound, false}),
+                   parameter(b, text_print("%s.b", name), out, dim(0, ""), m, n, "bias",
+                             (First){"uniform", bound, true})};
+}
+
 Ref family_linear(Build *b, Layer layer, const char *name, Ref x)
 {
     Ref y = activation(b, name, x, layer.w->dim[0]);

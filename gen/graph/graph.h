@@ -152,7 +152,13 @@ typedef struct { Value *w, *b; } Layer;
  * taken in; beside adapters it stands in their file. */
 Layer family_layer(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
                    bool trained);
+/* The same of n modules, one below the other: each `width` wide; as PyTorch's. */
+Layer family_modules(Build *b, const char *name, int n, const char *const *path,
+                     const int64_t *width, Dim in);
 Ref family_linear(Build *b, Layer layer, const char *name, Ref x);   /* x w^T + b, called `name` */
+/* Rows (rows, C) beside the family's own, at first N(0, std): `tensor` of the module of that path. */
+Value *family_rows(Build *b, const char *name, const char *path, const char *tensor, Dim rows,
+                   double std);
 Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
 Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
 

@@ -100,7 +100,11 @@ Ref loss_scale_of(Build *b, Value *scale)
     if (!scaler)
         return ref(scale);
     Dim one = dim(1, "1");
-    Ref scaled = build_temp(b, "scaled", DT_F32, 1, &one);
+    const char *name = "scaled";
+    for (int i = 0; i < b->p->nops; i++)
+        if (b->p->ops[i].kind == OP_scale_loss)      /* of another scale */
+            name = text_print("scaled.%s", scale->name);
+    Ref scaled = build_temp(b, name, DT_F32, 1, &one);
     Op *op = build_op(b, OP_scale_loss);
     op_in(op, ref(scale)), op_in(op, ref(scaler));
     op_out(op, scaled);
