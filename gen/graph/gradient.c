@@ -245,6 +245,17 @@ static void grad_embed_docs(Build *b, const Op *fwd, int i)
     beta(op);
 }
 
+static void grad_transition_table(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Op *op = build_op(b, OP_transition_table_bwd);
+    op_in(op, gradient_get(fwd->out[0]));
+    for (int k = 0; k < fwd->nin; k++)
+        out_gradient(b, op, fwd->in[k]);
+    copy_attrs(op, fwd);
+    beta(op);
+}
+
 static void grad_layernorm(Build *b, const Op *fwd, int i)
 {
     (void)i;

@@ -1,0 +1,197 @@
+/* ad.c -- the objective ad: the next action of histories of learning, read off the model at queries
+ * of a state, and where a region of the context ends; algorithm distillation.
+ *
+ * In:    a model's last hidden states, (N, C) of the queries; tokens are codes of runtime/darkroom.h.
+ * Out:   the schedules train, eval and act with their programs.
+ * Keeps: what the host writes is listed in templates/objectives/ad.c.
+ * Source: Laskin et al. 2022, Algorithm Distillation. */
+#include "gen/graph/graph.h"
+
+#include <inttypes.h>
+
+#include "runtime/darkroom.h"
+
+enum { TYPES = 3, MARKS = 2, STATS = 4 };
+
+static bool compressed(const Build *b) { return config_is(b->c, F_ad_context, "compressed"); }
+static bool asks_all(const Build *b) { return config_is(b->c, F_ad_queries, "all"); }
+
+/* ---- what contradicts itself --------------------------------------------------------------- */
+
+static void check_fields(Build *b)
+{
+    bool two = compressed(b), all = asks_all(b);
+    int64_t n = config_int(b->c, F_ad_n_transit), region = config_int(b->c, F_ad_region),
+            longest = 2 * region + 3 + config_is(b->c, F_ad_boundary, "next");
+    const char *plain = "of ad.context = \"compressed\" alone";
+    build_unused(b, F_ad_region, two, plain);
+    build_unused(b, F_ad_boundary, two, plain);
+    build_unused(b, F_ad_type_weight, two, plain);
+    build_unused(b, F_ad_ragged, !two && !all,
+                 two ? "of ad.context = \"plain\" alone"
+                     : "has no effect while ad.queries is \"all\", whose contexts have all lengths");
+    if (two && all && longest > n)
+        err(config_loc(b->c, F_ad_n_transit),
+            "ad.n_transit: %" PRId64 " positions would cut regions, whose places are all asked: the "
+            "longest of two regions of %" PRId64 " and their marks has %" PRId64 "; try ad.n_transit = %"
+            PRId64 ", or ad.queries = \"one\"", n, region, longest, longest);
+}
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+/* Queries of a sequence. */
+static int64_t queries(const Build *b)
+{
+    if (!asks_all(b))
+        return 1;
+    return compressed(b) ? config_int(b->c, F_ad_region) + config_is(b->c, F_ad_boundary, "next")
+                         : config_int(b->c, F_ad_n_transit);
+}
+
+static Value *kinds, *type_scale;        /* inputs; compressed alone, else NULL */
+
+static void make_inputs(Build *b)
+{
+    b->loc = config_loc(b->c, F_ad_queries);
+    b->N = b->targets = b->B * queries(b);
+    size_add(b, "N", b->N);
+    b->tokens = input_new(b, "tokens");
+    b->places = input_new(b, "places");
+    b->limits = asks_all(b) ? b->places : NULL;      /* as many tokens stand before it */
+    b->target_rows = input_new(b, "target_rows");
+    b->target_of = input_new(b, "target_of");
+    b->labels = input_new(b, "labels");
+    kinds = type_scale = NULL;
+    if (!compressed(b))
+        return;
+    b->loc = config_loc(b->c, F_ad_context);
+    kinds = input_new(b, "kinds");
+    type_scale = input_new(b, "type_scale");
+}
+
+/* ---- the pieces of a program --------------------------------------------------------------- */
+
+static Dim number(int64_t n) { return dim(n, text_print("%" PRId64, n)); }
+
+/* The rows of all codes, (DARKROOM_CODES, C). */
+static Ref table(Build *b)
+{
+    static const char *const path[] = {"embed.transition"};
+    Dim d[2] = {number(DARKROOM_CODES), dim(b->C, "C")};
+    Layer transition =
+        family_modules(b, "transition", 1, path, &b->C, number(DARKROOM_FEATURES));
+    Value *states = family_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
+    bool permuted = config_is(b->c, F_ad_env, "permuted");
+    Value *more[2] = {0};
+    if (compressed(b)) {
+        /* PyTorch's truncated normal numbers end at 2, a hundred standard deviations */
+        more[0] = family_rows(b, "marks", "embed", "marks", number(MARKS), 0.02);
+        more[1] = family_rows(b, "types", "embed.type", "weight", number(TYPES), 1);
+    }
+    Ref y = build_temp(b, "table", b->act, 2, d);
+    Op *op = build_op(b, OP_transition_table);
+    op_in(op, ref(transition.w)), op_in(op, ref(transition.b)), op_in(op, ref(states));
+    for (int i = 0; i < 2 && more[i]; i++)
+        op_in(op, ref(more[i]));
+    op_out(op, y);
+    op_int(op, "start", darkroom_start(permuted ? DARKROOM_PERMUTED : DARKROOM_DARKROOM));
+    return y;
+}
+
+/* One matrix for actions and types. */
+static Layer heads(Build *b)
+{
+    static const char *const path[] = {"action", "type"};
+    static const int64_t width[] = {DARKROOM_ACTIONS, TYPES};
+    b->stage = "head";
+    b->loc = config_loc(b->c, F_objective);
+    return family_modules(b, "choice", compressed(b) ? 2 : 1, path, width, dim(b->C, "C"));
+}
+
+static Ref choices(Build *b, Pass *pass)
+{
+    Ref x = pass_last(b, head_gather(b, pass_blocks(b, pass)));
+    return family_linear(b, heads(b), "choice", x);
+}
+
+/* Adds to loss and stats; gradient: of a trained pass, what they change by the logits. */
+static Ref losses(Build *b, Ref logits, bool gradient)
+{
+    Ref dlogits = {0}, scale = {0}, of_types = {0};
+    if (gradient) {
+        scale = loss_scale(b);
+        of_types = type_scale ? loss_scale_of(b, type_scale) : scale;
+        dlogits = gradient_room(b, logits);
+    }
+    Op *op = build_op(b, gradient ? OP_choice_loss_bwd : OP_choice_loss);
+    op_in(op, logits), op_in(op, build_input(b, b->labels));
+    if (gradient)
+        op_in(op, scale), op_in(op, of_types);
+    if (kinds)
+        op_in(op, build_input(b, kinds));
+    op_out(op, ref(ir_value(b->g, "loss"))), op_out(op, ref(ir_value(b->g, "stats")));
+    if (gradient)
+        op_out(op, dlogits);
+    op_float(op, "weight", kinds ? config_float(b->c, F_ad_type_weight) : 0);
+    return dlogits;
+}
+
+/* ---- programs ------------------------------------------------------------------------------ */
+
+static void make_micro(Build *b)
+{
+    program_micro(b);
+    Pass pass = pass_trained(b);
+    Ref logits = choices(b, &pass);
+    int end = b->p->nops;
+    gradient_set(logits, losses(b, logits, true));
+    pass_backward(b, &pass, end);
+}
+
+static void make_eval(Build *b)
+{
+    b->mode = MODE_EVAL;
+    b->p = ir_program(b->g, "eval", ROLE_forward, "the losses of one micro-batch");
+    Pass pass = pass_only(b, "e.x");
+    losses(b, choices(b, &pass), false);
+    schedule_loss(b, "this rank's losses of micro-batch 0, and its hits");
+}
+
+/* Sequences of environments, as long as there are positions. */
+static void make_act(Build *b)
+{
+    b->mode = MODE_SCORE;
+    b->loc = config_loc(b->c, F_eval_micro);
+    b->B = config_int(b->c, F_eval_micro), b->batch = "EVAL";
+    b->T = config_int(b->c, F_ad_n_transit), b->length = "TA";
+    size_add(b, "EVAL", b->B);
+    size_add(b, "TA", b->T);
+    b->tokens = input_new(b, "act_tokens");
+    b->places = input_new(b, "act_places");
+    b->limits = NULL;
+    Value *rows = input_new(b, "act_rows");
+    b->p = ir_program(b->g, "act", ROLE_forward, "the logits of each environment's query");
+    Pass pass = pass_only(b, "a.x");
+    Ref x = pass_last(b, head_at(b, "act", pass_blocks(b, &pass), rows));
+    Layer head = heads(b);
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, x.v->dim[0], head.w->dim[0]);
+    Op *op = build_op(b, OP_logits_bias);
+    op_in(op, x), op_in(op, ref(head.w)), op_in(op, ref(head.b));
+    op_out(op, ref(logits));
+    schedule_alone(b, "the logits of a query each of so many environments", "logits");
+}
+
+void ad_build(Build *b)
+{
+    int64_t B = b->B, T = b->T;
+    check_fields(b);
+    b->table = table;
+    make_inputs(b);
+    loss_inputs(b);
+    build_sum(b, "stats", STATS);
+    make_micro(b);
+    schedule_train(b);
+    make_eval(b);
+    make_act(b);
+    b->B = B, b->T = T, b->batch = b->length = NULL;
+}

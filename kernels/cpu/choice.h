@@ -1,0 +1,68 @@
+/* choice.h -- losses of two choices a row: an action and a type of token.
+ *
+ * In:    logits (n, O) act: DARKROOM_ACTIONS of actions, then perhaps CHOICE_TYPES of types; labels (n) and
+ *        kinds (n) int32, -1: none; kinds NULL: there are no types; weight: of the latter in `loss`.
+ * Out:   added to loss and stats, the entries of runtime/choice.h; dlogits (n, O) act, of scale[0] times the
+ *        losses of actions and type_scale[0] times those of types.
+ * Keeps: in fp32, sums in double, rows in order. dlogits may be logits. */
+#ifndef DIECAST_KERNELS_CHOICE_H
+#define DIECAST_KERNELS_CHOICE_H
+
+#include "../../runtime/choice.h"
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+#include "../reference/choice.h"
+#endif
+
+/* A row's losses: its entries of stats. dz (O): the gradient, of each loss times its factor. */
+static inline void choice_row_(double *stats, float *dz, const float *z, int label, int kind,
+                               float scale, float type_scale, int64_t O)
+{
+    const int at[2] = {label, kind}, size[2] = {DARKROOM_ACTIONS, (int)O - DARKROOM_ACTIONS};
+    for (int k = 0, first = 0; first < O; first += size[k++]) {
+        float p[CHOICE_MOST] = {0};
+        int hit = 0;
+        if (at[k] >= 0)
+            stats[CHOICE_LOSS + 2 * k] += choice_loss_of(z + first, size[k], at[k], p, &hit);
+        stats[CHOICE_HITS + 2 * k] += hit;
+        for (int i = 0; i < size[k]; i++)
+            dz[first + i] = p[i] * (k ? type_scale : scale);
+    }
+}
+
+/* dlogits NULL: losses alone */
+static inline void choice_rows_(double *loss, double *stats, act_t *dlogits, const act_t *logits,
+                                const int32_t *labels, float scale, float type_scale,
+                                const int32_t *kinds, float weight, int64_t n, int64_t O)
+{
+    double all[CHOICE_STATS] = {0};
+    for (int64_t i = 0; i < n; i++) {
+        float z[2 * CHOICE_MOST], dz[2 * CHOICE_MOST];
+        for (int64_t k = 0; k < O; k++)
+            z[k] = act_load(logits + i * O + k);
+        choice_row_(all, dz, z, labels[i], kinds ? kinds[i] : -1, scale, type_scale, O);
+        for (int64_t k = 0; k < O && dlogits; k++)
+            act_store(dlogits + i * O + k, dz[k]);
+    }
+    loss[0] += all[CHOICE_LOSS] + weight * all[CHOICE_TYPE_LOSS];
+    for (int k = 0; k < CHOICE_STATS; k++)
+        stats[k] += all[k];
+}
+
+static inline void choice_loss(double *loss, double *stats, const act_t *logits,
+                               const int32_t *labels, const int32_t *kinds, float weight,
+                               int64_t n, int64_t O)
+{
+    choice_rows_(loss, stats, NULL, logits, labels, 0, 0, kinds, weight, n, O);
+}
+
+static inline void choice_loss_bwd(double *loss, double *stats, act_t *dlogits,
+                                   const act_t *logits, const int32_t *labels,
+                                   const float *scale, const float *type_scale,
+                                   const int32_t *kinds, float weight, int64_t n, int64_t O)
+{
+    choice_rows_(loss, stats, dlogits, logits, labels, scale[0], type_scale[0], kinds, weight, n, O);
+}
+
+#endif

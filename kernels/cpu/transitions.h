@@ -1,0 +1,109 @@
+/* transitions.h -- rows of all tokens of darkroom, made of the parts of transitions, and its gradient.
+ *
+ * In:    w (C, 10), b (C), states (81, C); marks (2, C) and types (3, C), or NULL; start: of the environment.
+ * Out:   table (DARKROOM_CODES, C): of a transition's code w f + b, f its numbers of runtime/darkroom.h, of a
+ *        query its state's row, both + types[0]; of marks marks[k] + types[1 + k], without marks 0.
+ * Keeps: in fp32, rounded once; an element of a gradient adds codes in order, for any number of threads. */
+#ifndef DIECAST_KERNELS_TRANSITIONS_H
+#define DIECAST_KERNELS_TRANSITIONS_H
+
+#include "../../runtime/darkroom.h"
+#include "types.h"
+
+#ifdef KERNEL_REFERENCE
+#include "../reference/transitions.h"
+#endif
+
+enum { TRANSITION_COLUMNS = 16 };        /* that a turn works on */
+
+/* Of a code, columns of the table: weight (10, 16) and start + types[0] are at hand. */
+static inline void transition_row_(act_t *row, const float (*w)[TRANSITION_COLUMNS],
+                                   const float *bias, int start, int code, int64_t n)
+{
+    float f[DARKROOM_FEATURES], sum[TRANSITION_COLUMNS];
+    darkroom_features(start, code, f);
+    memcpy(sum, bias, sizeof sum);
+    for (int k = 0; k < DARKROOM_FEATURES; k++)
+        if (f[k] != 0)
+            for (int c = 0; c < TRANSITION_COLUMNS; c++)
+                sum[c] += f[k] * w[k][c];
+    for (int64_t c = 0; c < n; c++)
+        act_store(row + c, sum[c]);
+}
+
+static inline void transition_table_fwd(act_t *restrict table, const wt_t *restrict w,
+                                        const wt_t *restrict b, const wt_t *restrict states,
+                                        const wt_t *restrict marks, const wt_t *restrict types,
+                                        int start, int64_t C)
+{
+    for (int64_t first = 0; first < C; first += TRANSITION_COLUMNS) {
+        const int64_t n = C - first < TRANSITION_COLUMNS ? C - first : TRANSITION_COLUMNS;
+        float weight[DARKROOM_FEATURES][TRANSITION_COLUMNS] = {{0}}, bias[TRANSITION_COLUMNS] = {0};
+        for (int64_t c = 0; c < n; c++) {
+            bias[c] = act_load(b + first + c) + (types ? act_load(types + first + c) : 0);
+            for (int k = 0; k < DARKROOM_FEATURES; k++)
+                weight[k][c] = act_load(w + (first + c) * DARKROOM_FEATURES + k);
+        }
+#pragma omp parallel for schedule(static) if (DARKROOM_TRANSITIONS * n >= PARALLEL_MIN)
+        for (int code = 0; code < DARKROOM_TRANSITIONS; code++)
+            transition_row_(table + code * C + first, weight, bias, start, code, n);
+    }
+    act_t *row = table + DARKROOM_TRANSITIONS * C;
+    for (int64_t i = 0; i < DARKROOM_STATES * C; i++)
+        act_store(row + i, act_load(states + i) + (types ? act_load(types + i % C) : 0));
+    row += DARKROOM_STATES * C;
+    for (int64_t i = 0; i < 2 * C; i++)
+        act_store(row + i, marks ? act_load(marks + i) + act_load(types + C + i) : 0);
+}
+
+/* Columns [first, first + n) of all gradients. */
+static inline void transition_columns_(float *dw, float *db, float *dstates, float *dmarks,
+                                       float *dtypes, const float *dtable, int start,
+                                       int64_t first, int64_t n, int64_t C, int beta)
+{
+    float sum[DARKROOM_FEATURES][TRANSITION_COLUMNS] = {{0}}, all[TRANSITION_COLUMNS] = {0};
+    for (int code = 0; code < DARKROOM_TRANSITIONS; code++) {
+        const float *row = dtable + code * C + first;
+        float f[DARKROOM_FEATURES], d[TRANSITION_COLUMNS] = {0};
+        darkroom_features(start, code, f);
+        memcpy(d, row, (size_t)n * sizeof *d);
+        for (int c = 0; c < TRANSITION_COLUMNS; c++)
+            all[c] += d[c];
+        for (int k = 0; k < DARKROOM_FEATURES; k++)
+            if (f[k] != 0)
+                for (int c = 0; c < TRANSITION_COLUMNS; c++)
+                    sum[k][c] += f[k] * d[c];
+    }
+    for (int64_t c = first; c < first + n; c++) {
+        float *to = dw + c * DARKROOM_FEATURES;
+        for (int k = 0; k < DARKROOM_FEATURES; k++)
+            to[k] = (beta ? to[k] : 0) + sum[k][c - first];
+        db[c] = (beta ? db[c] : 0) + all[c - first];
+        float of_type = all[c - first];
+        for (int s = 0; s < DARKROOM_STATES; s++) {
+            const float d = dtable[(DARKROOM_TRANSITIONS + s) * C + c];
+            dstates[s * C + c] = (beta ? dstates[s * C + c] : 0) + d;
+            of_type += d;
+        }
+        for (int k = 0; k < 3 && dtypes; k++) {
+            const float d = k ? dtable[(DARKROOM_OPEN + k - 1) * C + c] : of_type;
+            dtypes[k * C + c] = (beta ? dtypes[k * C + c] : 0) + d;
+            if (k)
+                dmarks[(k - 1) * C + c] = (beta ? dmarks[(k - 1) * C + c] : 0) + d;
+        }
+    }
+}
+
+/* Of dtable (DARKROOM_CODES, C); beta 1: added to what is there. A thread owns columns. */
+static inline void transition_table_bwd(float *restrict dw, float *restrict db,
+                                        float *restrict dstates, float *restrict dmarks,
+                                        float *restrict dtypes, const float *restrict dtable,
+                                        int start, int64_t C, int beta)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t first = 0; first < C; first += TRANSITION_COLUMNS)
+        transition_columns_(dw, db, dstates, dmarks, dtypes, dtable, start, first,
+                            C - first < TRANSITION_COLUMNS ? C - first : TRANSITION_COLUMNS, C, beta);
+}
+
+#endif

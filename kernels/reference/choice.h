@@ -1,0 +1,17 @@
+/* choice.h -- cross-entropy of one of some logits, in double, for the tests of every target.
+ *
+ * In:    z (n).   Out: its cross-entropy; gradients are differences. */
+#ifndef DIECAST_KERNELS_REFERENCE_CHOICE_H
+#define DIECAST_KERNELS_REFERENCE_CHOICE_H
+
+#include <math.h>
+
+static inline double choice_ref(const double *z, int n, int label)
+{
+    double sum = 0;
+    for (int k = 0; k < n; k++)
+        sum += exp(z[k]);
+    return -log(exp(z[label]) / sum);
+}
+
+#endif
