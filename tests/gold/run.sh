@@ -75,7 +75,7 @@ check objective/flag "run.top_p: of programs whose objective is lm|dpo; this one
 check objective/field "model.vocab: of recipes whose objective is lm|mlm|mdm|dpo|prm; this one's is other: leave it out" \
     "$(other model.vocab=257)"
 check objective/records "data.kind: the objective other learns from rows, got \"packed\"" "$(other data.kind=packed)"
-check objective/choices "objective: want one of lm, mlm, mdm, dpo, prm, other, got \"none\"" "$(other objective=none | head -1)"
+check objective/choices "objective: want one of lm, mlm, mdm, dpo, prm, ad, other, got \"none\"" "$(other objective=none | head -1)"
 
 # ---- an upper level: v in the place of the gradients, what samples' losses change along it
 levels() {                                    # ROOM FIELD=VALUE ...
@@ -216,6 +216,25 @@ check parameters/dreamprm "7,123,845,122, 40,370,176 of them trained" "$(paramet
 head=$((4096 * 4096 + 4096 + 2 * 4096 + 2))
 check parameters/dreamprm_llama2_7b "$((6624137218 + 39976960 + 4096)) $((39976960 + head + 4096))" \
     "$(parameters recipes/dreamprm_llama2_7b.lua | tr -d , | awk '{ print $1, $2 }')"
+
+# ---- algorithm distillation: parameters by hand of the layers' sizes; what cannot be together
+ad() { parameters recipes/ad_tiny.lua "$@" | sed 's/, [0-9,]* of them trained//'; }
+wide="model.hidden=64 model.layers=4"
+check parameters/ad "36,456 36,197 222,024 221,509 211,269 33,896 1,245,064" \
+    "$(echo $(ad; ad ad.context=plain; ad $wide; ad $wide ad.context=plain; ad $wide ad.context=plain ad.n_transit=80
+    ad ad.n_transit=160; ad model.hidden=128 model.layers=6 model.heads=8 ad.n_transit=328))"
+for case in "ad.ragged=true|ad.ragged: of ad.context = \"plain\" alone; leave it out" \
+    "ad.context=plain ad.region=40|ad.region: of ad.context = \"compressed\" alone; leave it out" \
+    "ad.context=plain ad.queries=all ad.ragged=true|ad.ragged: has no effect while ad.queries is \"all\", whose contexts have all lengths; leave it out" \
+    "ad.queries=all ad.n_transit=160|ad.n_transit: 160 positions would cut regions, whose places are all asked: the longest of two regions of 80 and their marks has 164; try ad.n_transit = 164, or ad.queries = \"one\"" \
+    "seq.max=164|seq.max: sequences are as long as ad.context, ad.n_transit, ad.region and ad.queries make them; leave it out" \
+    "lora.rank=4|lora.rank: models of the objective ad are trained whole, without adapters; leave it out"; do
+    check "ad/refused ${case%%|*}" "gen: ${case#*|}" "$("$GEN" -d graph recipes/ad_tiny.lua ${case%%|*} 2>&1 >/dev/null)"
+done
+lengths() { "$GEN" -d graph recipes/ad_tiny.lua "$@" | awk '$1 == "size" && $2 ~ /^(T|N|TA)$/ { printf "%s ", $3 }'; }
+check ad/lengths "164 16 240 163 16 240 150 16 150 244 1296 240 242 1280 240 479 3840 240 " \
+    "$(lengths; lengths ad.boundary=last; lengths ad.n_transit=150; lengths ad.queries=all
+    lengths ad.queries=all ad.boundary=last; lengths ad.queries=all ad.context=plain)"
 
 # ---- models: the number of weights as the model cards and transformers give it
 weights() { values "$1" | awk -F' = ' '{ v[$1] = $2 } END {
