@@ -144,7 +144,7 @@ Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *cons
         path = folder_join(beside, "tokenizer.json");
     if (!path && !strcmp(id, "bytes"))
         path = format("%s", id);
-    if (!path)
+    if (!path && d->nfiles)
         note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "
              "ids alone; --tokenizer FILE names it", *id ? id : "none");
     char *error = path ? tokenizer_load(&t, path) : NULL;

@@ -1,32 +1,140 @@
-/* objective.c -- ad on the host: sequences of transitions and queries, validation.
+/* objective.c -- ad on the host: sequences cut from histories, validation on tasks that are not
+ * trained on.
 //@ head
  */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "objective.h"
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/choice.h"           // what io.stats holds
-#include "runtime/darkroom.h"         // tokens
+#include "runtime/darkroom.h"         // tokens, tasks
+#include "runtime/data/contexts.h"    // sequences by their index
+#include "runtime/data/histories.h"   // what they are cut from
+#include "runtime/data/workers.h"     // threads that make batches
+#include "runtime/device.h"           // what it runs on
+#include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/own.h"          // names of checkpoints
 #include "shape.h"                    // B, T, N, ...
 #include "step.h"                     // io, model
 
 //@ metrics
 
-/* ---- records --------------------------------------------------------------------------------- */
+enum { QUERIES = N / B };        /* of a sequence */
+
+/* ---- histories ------------------------------------------------------------------------------- */
+
+static const ContextRules rules = {
+    .env = DARKROOM_@UPPER_AD_ENV@, .n_transit = @AD_N_TRANSIT@,
+//@ if AD_CONTEXT=compressed
+    .compressed = true, .region = @AD_REGION@,
+//@ if AD_BOUNDARY=last
+    .last = true,
+//@ end
+//@ end
+//@ if AD_QUERIES=all
+    .all = true,
+//@ end
+//@ if AD_RAGGED=true
+    .ragged = true,
+//@ end
+};
+
+//@ if AD_CONTEXT=compressed
+static const char cut_name[] = "region";
+//@ end
+//@ if AD_CONTEXT=plain
+static const char cut_name[] = "window";
+//@ end
+
+/* To train on, to validate on: files and what is cut from them. */
+static const Histories *source[2];
+static Contexts contexts[2];
+
+/* Of a file that is named twice the same. */
+static const Histories *read_histories(const char *path)
+{
+    static Histories read[2];
+    static const char *name[2];
+    const int k = name[0] && strcmp(name[0], path);
+    if (!name[k]) {
+        const HistoriesWanted wanted = {
+            .env = rules.env,
+//@ if AD_NEXT_STATE=reset
+            .resets = true,
+//@ end
+        };
+        char *error = histories_open(&read[k], path, &wanted);
+        if (error)
+            die(EXIT_DATA, "%s", error);
+        name[k] = path;
+    }
+    return &read[k];
+}
+
+/* The first so many of what a file has `have` of; asked 0: all. */
+static int64_t first_of(const char *path, int flag, int64_t asked, int64_t have, const char *what)
+{
+    if (asked > have)
+        die(EXIT_CONFIG, "%s: %lld %s, %s %lld wants more: %s %lld, or 0 for all", path,
+            (long long)have, what, flags_spelt(flag), (long long)asked, flags_spelt(flag),
+            (long long)have);
+    return asked ? asked : have;
+}
+
+/* All streams of the tasks that are trained on; of those of the test the first one. */
+static void open_contexts(const Flags *f, const char *path, Data *d, bool eval)
+{
+    const Histories *h = source[eval] = read_histories(path);
+    const int64_t steps = first_of(path, FLAG_source_steps, f->source_steps, h->steps,
+                                   "steps a stream"),
+                  all = first_of(path, FLAG_source_streams, f->source_streams, h->streams,
+                                 "streams a task"), streams = eval ? 1 : all;
+    const uint16_t **history = malloc(sizeof *history * (size_t)(h->tasks * streams));
+    ContextRules own = rules;
+    int64_t n = 0;
+    if (!history)
+        die(EXIT_INTERNAL, "out of memory for %lld histories", (long long)(h->tasks * streams));
+    for (int task = 0; task < h->tasks; task++)
+        for (int s = 0; (darkroom_test_of(rules.env, task) >= 0) == eval && s < streams; s++)
+            history[n++] = histories_of(h, task, s);
+    own.ragged = own.ragged && !eval;
+    contexts_open(&contexts[eval], &own, history, n, steps);
+    if (!contexts[eval].n)
+        die(EXIT_DATA, "%s: streams of %lld steps, shorter than a %s", path, (long long)steps,
+            cut_name);
+    char *kind = format("histories:%.16s/%lldx%lld", h->fingerprint, (long long)streams,
+                        (long long)steps);
+    data_open_own(d, kind, path, contexts[eval].n, T, &model, (uint64_t)f->seed, eval);
+}
 
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
-    (void)train, (void)eval;
-    if (*f->data || *f->eval_data)
-        die(EXIT_CONFIG, "--data: this program reads no histories; --profile tells how fast it is");
+    const bool trains = *f->data, evaluates = *f->eval_data;
+    if (trains)
+        open_contexts(f, f->data, train, false);
+    if (evaluates)
+        open_contexts(f, f->eval_data, eval, true);
+    agree_data(trains ? train : NULL, evaluates ? eval : NULL);
+    workers_start(f->num_workers);
 }
 
+/* Any weights read any histories. */
 void objective_suit(const WeightFolders folder, const Data *records)
 {
     (void)folder, (void)records;
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */
+
+/* Of all ranks. */
+typedef struct {
+    int64_t actions, predictions, tokens;
+} Counts;
+
+static Counts counted[2];        /* of even and odd steps: one runs while the next is filled */
 
 /* Where the inputs of a micro-batch stand. */
 static Batch batch_at(int64_t micro)
@@ -36,38 +144,129 @@ static Batch batch_at(int64_t micro)
     };
 }
 
-void objective_fill(Data *d, int64_t step)
+/* The samples of a step, all ranks; -1: none, at the end of a validation. Until the next call. */
+static const int64_t *samples_of(Data *d, int64_t step)
 {
-    (void)d, (void)step;
-    objective_fill_any();
+    static int64_t *sample, room;
+    if (room < d->G) {
+        free(sample);
+        sample = malloc(sizeof *sample * (size_t)(room = d->G));
+        if (!sample)
+            die(EXIT_INTERNAL, "out of memory for the samples of a step");
+    }
+    data_samples(d, step, sample, d->G);
+    return sample;
 }
 
-/* Whole sequences, the queries last. */
+static ContextAt at_of(const Data *d, int64_t step, int64_t sample)
+{
+    return contexts_at(&contexts[d->eval], sample, d->seed, data_epoch(d, step));
+}
+
+static void count(const Data *d, int64_t step, const int64_t *sample, Counts *to)
+{
+    for (int64_t g = 0; g < d->G; g++)
+        if (sample[g] >= 0) {
+            const ContextAt at = at_of(d, step, sample[g]);
+            to->actions += contexts_actions(&contexts[d->eval], &at);
+            to->predictions += QUERIES;
+            to->tokens += contexts_length(&contexts[d->eval], &at);
+        }
+}
+
+/* A sequence into row b; NULL: there is none. */
+static void set_row(const Batch *to, int64_t b, const Contexts *c, const ContextAt *at)
+{
+    const int64_t first = b * T, asked = b * QUERIES;
+    int32_t query[QUERIES], type[QUERIES];
+    ContextRow r = {.token = to->tokens + first, .place = to->places + first, .query = query,
+                    .action = to->labels + asked, .type = type};
+    if (at)
+        contexts_row(c, at, &r);
+    for (int64_t t = r.n; t < T; t++)
+        to->tokens[first + t] = to->places[first + t] = 0;
+    for (int64_t t = 0; t < T; t++)
+        to->target_of[first + t] = -1;
+    for (int64_t k = 0; k < QUERIES; k++) {
+        const bool there = k < r.queries;
+        to->target_rows[asked + k] = there ? (int32_t)first + query[k] : -1;
+        if (there)
+            to->target_of[first + query[k]] = (int32_t)(asked + k);
+        else
+            to->labels[asked + k] = -1;
+//@ if kinds
+        to->kinds[asked + k] = there ? type[k] : -1;
+//@ end
+    }
+}
+
+typedef struct {
+    const Data *d;
+    const int64_t *sample;       /* of this micro-batch */
+    int64_t step, micro;
+} Fill;
+
+static void fill_row(void *fill, int64_t b)
+{
+    const Fill *f = fill;
+    const Batch to = batch_at(f->micro);
+    if (f->sample[b] < 0) {
+        set_row(&to, b, NULL, NULL);
+        return;
+    }
+    const ContextAt at = at_of(f->d, f->step, f->sample[b]);
+    set_row(&to, b, &contexts[f->d->eval], &at);
+}
+
+static void fill_micro(const Data *d, int64_t step, const int64_t *sample, int64_t micro)
+{
+    const int64_t first = data_sample0(d, step, micro);
+    workers_run(B, fill_row, &(Fill){d, sample + first, step, micro});
+//@ if noise
+    data_noise(io.noise[micro], d->seed, step, first);
+//@ end
+}
+
+/* Losses of actions and of types are means, each over its own of all micro-batches and ranks. */
+static void set_counts(int64_t step, const Counts *c)
+{
+    counted[step % 2] = *c;
+    *io.scale = c->actions ? (float)(1.0 / (double)c->actions) : 0;
+//@ if type_scale
+    *io.type_scale = (float)(@AD_TYPE_WEIGHT@ / (double)c->predictions);
+//@ end
+}
+
+void objective_fill(Data *d, int64_t step)
+{
+    const int64_t *sample = samples_of(d, step);
+    Counts c = {0};
+    count(d, step, sample, &c);
+    set_counts(step, &c);
+    for (int64_t micro = 0; micro < model.accum; micro++)
+        fill_micro(d, step, sample, micro);
+}
+
+/* The longest sequences. */
 void objective_fill_any(void)
 {
-    enum { QUERIES = N / B };
-    const float scale = (float)(1.0 / (double)objective_work());
-    *io.scale = scale;
-//@ if type_scale
-    *io.type_scale = scale;
-//@ end
+    enum { STEPS = 2 * (@AD_N_TRANSIT@ + @AD_REGION@) };
+    static uint16_t code[STEPS];
+    const uint16_t *const history = code;
+    Contexts c;
+    Counts all = {.predictions = objective_work()};
+    for (int i = 0; i < STEPS; i++)
+        code[i] = (uint16_t)(i * 7 % DARKROOM_TRANSITIONS);
+    contexts_open(&c, &rules, &history, 1, STEPS);
+    ContextAt at = contexts_at(&c, c.n - 1, 0, 0);
+    while (at.place > 0 && !contexts_actions(&c, &at))
+        at.place--;
+    all.actions = contexts_actions(&c, &at) * B * model.accum * model.ranks;
+    set_counts(0, &all);
     for (int64_t micro = 0; micro < model.accum; micro++) {
         const Batch to = batch_at(micro);
-        for (int64_t i = 0; i < B * T; i++) {
-            const int64_t query = i % T - (T - QUERIES);
-            to.tokens[i] = query < 0 ? (int32_t)(i * 7 % DARKROOM_TRANSITIONS)
-                                     : darkroom_query((int)(i % DARKROOM_STATES));
-            to.places[i] = (int32_t)(query < 0 ? i % T : query + T + 1 - 2 * QUERIES);
-            to.target_of[i] = query < 0 ? -1 : (int32_t)(i / T * QUERIES + query);
-            if (query >= 0)
-                to.target_rows[to.target_of[i]] = (int32_t)i;
-        }
-        for (int64_t i = 0; i < N; i++) {
-            to.labels[i] = (int32_t)(i % DARKROOM_ACTIONS);
-//@ if kinds
-            to.kinds[i] = 0;
-//@ end
-        }
+        for (int64_t b = 0; b < B; b++)
+            set_row(&to, b, &c, &at);
 //@ if noise
         data_noise(io.noise[micro], 0, 0, micro * B);
 //@ end
@@ -79,24 +278,145 @@ int64_t objective_work(void)
     return N * model.accum * model.ranks;
 }
 
+/* This rank's part of the loss of so many. */
+static double loss_of(const double *stats, const Counts *c)
+{
+    double loss = c->actions ? stats[CHOICE_LOSS] / (double)c->actions : 0;
+//@ if kinds
+    if (c->predictions)
+        loss += @AD_TYPE_WEIGHT@ * stats[CHOICE_TYPE_LOSS] / (double)c->predictions;
+//@ end
+    return loss;
+}
+
 void objective_step(int64_t step, double *sum)
 {
-    const double n = (double)(N * model.accum);
-    (void)step;
+    const Counts *c = &counted[step % 2];
+    const bool tells = world.rank == 0;
     memset(sum, 0, STEP_METRICS * sizeof *sum);
-    sum[STEP_loss] = *io.loss / (n * model.ranks);
+    sum[STEP_loss] = loss_of(io.stats, c);
     sum[STEP_loss_action] = io.stats[CHOICE_LOSS];
     sum[STEP_acc_action] = io.stats[CHOICE_HITS];
+    sum[STEP_actions] = tells ? (double)c->actions : 0;
+//@ if kinds
     sum[STEP_loss_token_type] = io.stats[CHOICE_TYPE_LOSS];
     sum[STEP_acc_token_type] = io.stats[CHOICE_TYPE_HITS];
-    sum[STEP_actions] = sum[STEP_types] = sum[STEP_predictions] = n;
-    sum[STEP_tokens] = (double)(B * T * model.accum);
+    sum[STEP_types] = tells ? (double)c->predictions : 0;
+//@ end
+    sum[STEP_predictions] = tells ? (double)c->predictions : 0;
+    sum[STEP_tokens] = tells ? (double)c->tokens : 0;
+    sum[STEP_updates] = tells;
 }
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+static void banner(const Flags *f, const Data *train, const Data *eval)
+{
+    const bool alone = world.size == 1, cpu = !strcmp(device_name(), "CPU");
+    (void)f, (void)train;
+//@ if AD_CONTEXT=compressed
+    note("  %-10s %lld a step, those of %.4g regions", "predicts", (long long)objective_work(),
+         (double)objective_work() / (double)contexts_places(&rules));
+//@ end
+//@ if AD_CONTEXT=plain
+    note("  %-10s %lld a step, in %lld windows", "predicts", (long long)objective_work(),
+         (long long)(B * model.accum * model.ranks));
+//@ end
+    note("  %-10s %lld to train on, %lld to test on", "histories",
+         (long long)contexts[0].histories, (long long)(eval ? contexts[1].histories : 0));
+    note("  %-10s Number of processes: %d, distributed type: %s, mixed precision: %s, gradient "
+         "accumulation steps: %lld, device: %s", "launch", world.size,
+         alone ? "NO" : cpu ? "MULTI_CPU" : "MULTI_GPU",
+         !strcmp(model.precision, "fp32") ? "no" : model.precision, (long long)model.accum,
+         device_name());
+}
+
+enum { ACTION = DARKROOM_CODES, END = ACTION + DARKROOM_ACTIONS };   /* words for labels */
+
+/* "4,4 a3 4,3 +1": a transition, its reward if there is one; "4,3 ?": a query; "a3": an action. */
+static char *word(int32_t id)
+{
+    const int state = id < DARKROOM_OPEN ? darkroom_state_of(id) : 0;
+    const int row = darkroom_row(state), column = darkroom_column(state);
+    if (id >= ACTION && id < END)
+        return format("a%d", id - ACTION);
+    if (!darkroom_is_transition(id))
+        return darkroom_is_query(id) ? format("%d,%d ?", row, column)
+                                     : format("%s", id == DARKROOM_OPEN ? "<c>" : "</c>");
+    const int next = darkroom_next_of(darkroom_start(rules.env), id);
+    return format("%d,%d a%d %d,%d%s", row, column, darkroom_action_of(id), darkroom_row(next),
+                  darkroom_column(next), darkroom_reward_of(id) ? " +1" : "");
+}
+
+static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
+{
+    static uint8_t target[T];
+    static int32_t label[T];
+    const Batch at = batch_at(micro);
+    if (b == B)
+        return false;
+    const int64_t sample = samples_of(d, step)[data_sample0(d, step, micro) + b];
+    const ContextAt of = at_of(d, step, sample);
+    const Histories *h = source[d->eval];
+    const int64_t history = (contexts[d->eval].history[of.history] - h->code) / h->steps;
+    snprintf(to->about, sizeof to->about, "sample %lld: task %lld, stream %lld, %s from step %lld",
+             (long long)sample, (long long)(history / h->streams),
+             (long long)(history % h->streams), cut_name, (long long)of.first);
+    to->n = contexts_length(&contexts[d->eval], &of), to->padding = T - to->n;
+    for (int64_t t = 0; t < to->n; t++) {
+        const int32_t k = at.target_of[b * T + t];
+        target[t] = k >= 0;
+        label[t] = k < 0 ? 0 : at.labels[k] < 0 ? END : ACTION + at.labels[k];
+    }
+    to->token = at.tokens + b * T, to->target = target, to->label = label, to->word = word;
+    return true;
+}
+
+/* ---- validation ------------------------------------------------------------------------------ */
 
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
-    (void)d, (void)batches;
+    Counts c = {0};
+    double stats[CHOICE_STATS] = {0};
     memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    for (int64_t b = 0; b < batches; b++) {
+        const int64_t *sample = samples_of(d, b);
+        count(d, b, sample, &c);
+        fill_micro(d, b, sample, 0);
+        step_eval();
+        step_wait();
+        for (int k = 0; k < CHOICE_STATS; k++)
+            stats[k] += io.stats[k];
+        sum[EVAL_samples] += (double)data_rows(d, b, 0);
+    }
+    const bool tells = world.rank == 0;
+    sum[EVAL_loss] = loss_of(stats, &c);
+    sum[EVAL_loss_action] = stats[CHOICE_LOSS];
+    sum[EVAL_acc_action] = stats[CHOICE_HITS];
+    sum[EVAL_actions] = tells ? (double)c.actions : 0;
+//@ if kinds
+    sum[EVAL_loss_token_type] = stats[CHOICE_TYPE_LOSS];
+    sum[EVAL_acc_token_type] = stats[CHOICE_TYPE_HITS];
+    sum[EVAL_types] = tells ? (double)c.predictions : 0;
+//@ end
+    sum[EVAL_predictions] = tells ? (double)c.predictions : 0;
+    sum[EVAL_whole] = tells;
 }
 
-const ObjectiveHooks objective_hooks = {0};
+/* ---- names of checkpoints -------------------------------------------------------------------- */
+
+static char *name(const Course *course, int64_t step, bool best)
+{
+    (void)course, (void)best;
+    return format("ckpt-%lld", (long long)step);
+}
+
+static char *named(const Flags *f, const char *path, const Course *course)
+{
+    (void)path, (void)course;
+    return own_forget(f->out, "ckpt-");
+}
+
+static const char *const files[] = {"ckpt-[0-9]*", NULL};
+const ObjectiveHooks objective_hooks = {
+    .banner = banner, .show = show, .name = name, .named = named, .files = files};
