@@ -117,8 +117,17 @@ accepts "resume=auto"
 OBJECTIVE=prm accepts "eval_data=m" --meta-data m
 OBJECTIVE=prm accepts "eval_data=e given" --meta-data m --eval-data e
 OBJECTIVE=prm accepts "meta_data=m given" --meta_json_file m
+OBJECTIVE=ad accepts "eval_data=h" --data h
+OBJECTIVE=ad accepts "eval_data=e given" --data h --eval-data e
+OBJECTIVE=ad accepts "source_streams=5 given" --train_n_stream 5
+OBJECTIVE=ad accepts "steps=7 given" --train_timesteps 7
+OBJECTIVE=lm accepts "eval_data=" --data h
 accepts "out=$(cd "$build" && pwd -P)/run"
 refuses "--bench-steps: want an integer from 1 to" --bench-steps 0
+refuses "gen recipes/x.lua ad.n_transit=80" --n_transit 80
+refuses "gen recipes/x.lua model.layers=2" --tf_n_layer 2
+refuses "--traj_dir: write --data datasets/history_darkroom_PPO_alg-seed42.safetensors" --traj_dir x
+OBJECTIVE=ad refuses "--tokenizer: of programs whose objective is lm|" --tokenizer x
 refuses "did you mean --lr? " --lrr 1
 refuses "did you mean --save-total-limit? " --save-totl-limit 1
 refuses "did you mean --learning-rate, here --lr?" --leraning_rate 1
