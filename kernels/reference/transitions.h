@@ -19,9 +19,9 @@ static inline void transition_each_ref(const Spelled *s, int typed, int64_t C, i
                                        void *user)
 {
     const int64_t b = 10 * C, states = b + C, marks = states + 81 * C, types = marks + 2 * C;
-    const double f[10] = { s->state / 9, s->state % 9, s->action == 0, s->action == 1,
-                           s->action == 2, s->action == 3, s->action == 4, s->reward,
-                           s->next / 9, s->next % 9 };
+    const int f[10] = { s->state / 9, s->state % 9, s->action == 0, s->action == 1,
+                        s->action == 2, s->action == 3, s->action == 4, s->reward,
+                        s->next / 9, s->next % 9 };
     for (int k = 0; k < 10 && s->kind == 0; k++)
         add(user, c * 10 + k, f[k]);
     if (s->kind == 0)
