@@ -32,6 +32,7 @@ say unmask "$("$PYTHON" $here/unmask.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tai
     cmp "$tmp"/ref/mdm_llada/generated.json $ref/mdm_llada/generated.json 2>&1)"
 say dpo "$("$PYTHON" $here/dpo.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say prm "$("$PYTHON" $here/prm.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
+say ad "$("$PYTHON" $here/ad.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
 say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
     "$PYTHON" $here/same.py "$tmp/objective" tests/objectives/ref 2>&1 | tail -n 1)"
