@@ -20,6 +20,7 @@ qwen2_rslora.bf16 qwen2_rslora precision=bf16
 mlm_microbert.fp16 mlm_microbert precision=fp16
 dpo_sum.fp16 dpo_sum precision=fp16
 mdm_sft.fp16 mdm_sft precision=fp16
+ad_all.fp16 ad_all precision=fp16
 "
 ranks="
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
@@ -67,6 +68,7 @@ gpt2_tiny.bf16.apart gpt2_tiny precision=bf16 kernels.fuse=false
 gpt2_tiny.2x2x2 gpt2_tiny gpus=2 batch.micro=2 batch.accum=2 comm.overlap=all
 qwen2_dropout.2x1x4 qwen2_dropout gpus=2 batch.accum=1 comm.overlap=all
 mdm_llada.bf16.2x1x4 mdm_llada precision=bf16 gpus=2 batch.accum=1
+ad_one.2x1 ad_one gpus=2 batch.accum=1
 "
     others+="
 gpt2_lora gpt2_lora
