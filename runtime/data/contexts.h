@@ -69,7 +69,7 @@ int64_t contexts_length(const Contexts *c, const ContextAt *at);
 int64_t contexts_actions(const Contexts *c, const ContextAt *at);
 
 /* Types of what is asked for; type 1 would be the beginning of a region. */
-enum { CONTEXT_ACTION = 0, CONTEXT_END = 2 };
+enum { CONTEXT_ACTION = 0, CONTEXT_END = 2, CONTEXT_TYPES };
 
 /* A sample's tokens, and its queries in the order of their places. */
 typedef struct {

@@ -101,6 +101,14 @@ static void act(Place *p, const InContext *how, const float *logits)
         p->before = p->from = p->step - how->rules.n_transit + 1;
 }
 
+/* Weights that are no numbers have no actions either. */
+static void check_finite(const Place *p, const float *logits, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(logits[i]))
+            die(EXIT_NONFINITE, "the model's logits are not finite: task %d, step %" PRId64, p->agent->task, p->step);
+}
+
 /* What its logits say becomes of an agent: an action, or first a region is closed. */
 static void advance(Place *p, const InContext *how, const float *logits, int64_t types)
 {
@@ -138,6 +146,7 @@ void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
             Place *p = &place[b];
             if (!p->agent)
                 continue;
+            check_finite(p, logits + b * width, width);
             advance(p, how, logits + b * width, a->types);
             if (p->step < steps)
                 continue;

@@ -5,20 +5,41 @@
 
 #include "runtime/darkroom.h"
 
-void regions_print(FILE *to, const uint16_t *code, int64_t steps, int64_t region)
+enum { REGION = HISTORIES_ROLLOUT };
+
+/* Steps first .. end - 1 of a stream. */
+static void print_region(FILE *to, const uint16_t *code, int64_t first, int64_t end)
 {
-    for (int64_t first = 0; first < steps; first += region) {
-        const int64_t end = first + region < steps ? first + region : steps;
-        fprintf(to, "%6" PRId64 "  <", first);
-        for (int64_t t = first; t < end; t++)
-            fprintf(to, "%s%c", t > first && t % DARKROOM_EPISODE == 0 ? "|" : "",
-                    darkroom_reward_of(code[t]) ? '1' : '.');
-        fputs(end == first + region ? "> " : "", to);
-        for (int64_t t = first, sum = 0; t < end; t++) {
-            sum += darkroom_reward_of(code[t]);
-            if ((t + 1) % DARKROOM_EPISODE == 0)
-                fprintf(to, " %2" PRId64, sum), sum = 0;
-        }
-        fputc('\n', to);
+    fprintf(to, "%6" PRId64 "  <", first);
+    for (int64_t t = first; t < end; t++)
+        fprintf(to, "%s%c", t > first && t % DARKROOM_EPISODE == 0 ? "|" : "",
+                darkroom_reward_of(code[t]) ? '1' : '.');
+    fputs(end == first + REGION ? "> " : "", to);
+    for (int64_t t = first, sum = 0; t < end; t++) {
+        sum += darkroom_reward_of(code[t]);
+        if ((t + 1) % DARKROOM_EPISODE == 0)
+            fprintf(to, " %2" PRId64, sum), sum = 0;
     }
+    fputc('\n', to);
+}
+
+/* Of an episode of these steps, over all streams. */
+static double mean_return(const Histories *h, int task, int64_t first, int64_t end)
+{
+    double sum = 0;
+    for (int s = 0; s < h->streams; s++)
+        for (int64_t t = first; t < end; t++)
+            sum += darkroom_reward_of(histories_of(h, task, s)[t]);
+    return sum * DARKROOM_EPISODE / (double)(h->streams * (end - first));
+}
+
+void regions_print(FILE *to, const Histories *h, int task)
+{
+    for (int64_t first = 0; first < h->steps; first += REGION)
+        print_region(to, histories_of(h, task, 0), first,
+                     first + REGION < h->steps ? first + REGION : h->steps);
+    fprintf(to, "%d streams, mean return:", h->streams);
+    for (int64_t first = 0; first + REGION <= h->steps; first += REGION)
+        fprintf(to, " %.2f", mean_return(h, task, first, first + REGION));
+    fputc('\n', to);
 }

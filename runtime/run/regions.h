@@ -1,12 +1,13 @@
-/* regions.h -- a history as text: its rewards and where its regions begin and end. */
+/* regions.h -- histories as text: their rewards, and where regions begin and end. */
 #ifndef DIECAST_REGIONS_H
 #define DIECAST_REGIONS_H
 
-#include <stdint.h>
+#include "runtime/data/histories.h"
 #include <stdio.h>
 
-/* A line a region of so many steps: `<` where it begins, a sign a step, 1 of a reward and . of none, | between
- * episodes, `>` where it ends, and behind it the returns of these. code: (steps) of darkroom.h. */
-void regions_print(FILE *to, const uint16_t *code, int64_t steps, int64_t region);
+/* Of a task: its first stream, a line a region: `<` where it begins, a sign a step, 1 of a reward and . of none,
+ * | between episodes, `>` where it ends, and behind it the returns of these; then the mean return of an episode of
+ * all streams, region by region. */
+void regions_print(FILE *to, const Histories *h, int task);
 
 #endif

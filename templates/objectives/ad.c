@@ -16,7 +16,9 @@
 #include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/device.h"           // what it runs on
 #include "runtime/run/agree.h"        // what all ranks must have the same
+#include "runtime/run/evaluation.h"   // --evaluate
 #include "runtime/run/own.h"          // names of checkpoints
+#include "runtime/run/regions.h"      // --show-regions
 #include "shape.h"                    // B, T, N, ...
 #include "step.h"                     // io, model
 
@@ -49,9 +51,11 @@ static const char cut_name[] = "region";
 static const char cut_name[] = "window";
 //@ end
 
+static const Flags *flags;
 /* To train on, to validate on: files and what is cut from them. */
 static const Histories *source[2];
 static Contexts contexts[2];
+static int64_t steps_an_epoch;
 
 /* Of a file that is named twice the same. */
 static const Histories *read_histories(const char *path)
@@ -113,10 +117,14 @@ static void open_contexts(const Flags *f, const char *path, Data *d, bool eval)
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const bool trains = *f->data, evaluates = *f->eval_data;
+    flags = f;
+    if (f->goal_idx >= 0)
+        die(EXIT_CONFIG, "--goal-idx %lld: goes with --evaluate", (long long)f->goal_idx);
     if (trains)
         open_contexts(f, f->data, train, false);
     if (evaluates)
         open_contexts(f, f->eval_data, eval, true);
+    steps_an_epoch = trains ? data_steps_per_epoch(train) : 0;
     agree_data(trains ? train : NULL, evaluates ? eval : NULL);
     workers_start(f->num_workers);
 }
@@ -403,6 +411,73 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     sum[EVAL_whole] = tells;
 }
 
+/* ---- in context ------------------------------------------------------------------------------ */
+
+static const float *logits_of_queries(void)
+{
+    step_act();
+    step_wait();
+    return io.logits;
+}
+
+/* The program as it acts. */
+static Evaluation evaluation(const Actor *actor)
+{
+    return (Evaluation){
+        .actor = actor, .rules = rules,
+//@ if AD_NEXT_STATE=reset
+        .reset = true,
+//@ end
+    };
+}
+
+static Actor acting(void)
+{
+    return (Actor){
+        .rows = EVAL, .places = TA,
+//@ if kinds
+        .types = CONTEXT_TYPES,
+//@ end
+        .tokens = io.act_tokens, .at = io.act_places, .query = io.act_rows,
+        .logits = logits_of_queries};
+}
+
+/* --evaluate */
+static int evaluate(const Flags *f, const WeightFolders folder)
+{
+    const Actor actor = acting();
+    const Evaluation e = evaluation(&actor);
+    return evaluation_report(&e, f, folder[0]);
+}
+
+/* --evaluate-every N: what is told of the step. */
+static bool updated(int64_t step, int64_t total, double *sum)
+{
+    (void)total;
+    sum[STEP_return] = sum[STEP_evaluations] = 0;
+    if (!flags_due(flags->evaluate_every, 0, step + 1, steps_an_epoch))
+        return false;
+    const Actor actor = acting();
+    const Evaluation e = evaluation(&actor);
+    sum[STEP_return] = evaluation_measure(&e, flags).mean, sum[STEP_evaluations] = 1;
+    return true;
+}
+
+/* --show-regions TASK */
+static int show_regions(const Flags *f, const WeightFolders folder)
+{
+    (void)folder;
+    if (!*f->data)
+        die(EXIT_CONFIG, "--show-regions: want --data FILE, the histories");
+    const Histories *h = read_histories(f->data);
+    if (f->show_regions >= h->tasks)
+        die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1, f->data,
+            (long long)f->show_regions);
+    if (world.rank == 0)
+        regions_print(stdout, h, (int)f->show_regions);
+    return EXIT_OK;
+}
+
 /* ---- names of checkpoints -------------------------------------------------------------------- */
 
 static char *name(const Course *course, int64_t step, bool best)
@@ -417,6 +492,9 @@ static char *named(const Flags *f, const char *path, const Course *course)
     return own_forget(f->out, "ckpt-");
 }
 
-static const char *const files[] = {"ckpt-[0-9]*", NULL};
+static const ObjectiveUse uses[] = {{FLAG_evaluate, evaluate}, {0, NULL}},
+                          without[] = {{FLAG_show_regions, show_regions}, {0, NULL}};
+static const char *const files[] = {"ckpt-[0-9]*", "eval_result*", NULL};
 const ObjectiveHooks objective_hooks = {
+    .use = uses, .without = without, .updated = updated, .dated = true,
     .banner = banner, .show = show, .name = name, .named = named, .files = files};

@@ -336,17 +336,22 @@ static void files(const char *scratch)
 
 static void regions(void)
 {
-    uint16_t code[70];
+    enum { N = 230, LINES = 4 };
+    static uint16_t code[2 * N];
+    static const char want[] =
+        "     0  <...1................|....................|....................|....................>   1  0  0  0\n"
+        "    80  <11111...............|....................|....................|....................>   5  0  0  0\n"
+        "   160  <....................|....................|....................|.........1  0  0  0\n"
+        "2 streams, mean return: 0.25 0.62\n";
     char *text = NULL;
     size_t n;
-    for (int t = 0; t < 70; t++)
-        code[t] = (uint16_t)darkroom_code(40, 40, 4, t == 3 || (t >= 40 && t < 45) || t == 69, 40);
+    for (int t = 0; t < 2 * N; t++)
+        code[t] = (uint16_t)darkroom_code(40, 40, 4, t == 3 || (t >= 80 && t < 85) || t == N - 1 || t == N, 40);
+    const Histories h = {.tasks = 1, .streams = 2, .steps = N, .code = code};
     FILE *to = open_memstream(&text, &n);
-    regions_print(to, code, 70, 40);
+    regions_print(to, &h, 0);
     fclose(to);
-    check(!strcmp(text, "     0  <...1................|....................>   1  0\n"
-                        "    40  <11111...............|.........1  5\n"),
-          "regions.rewards and marks", "%s", text);
+    check(!strcmp(text, want), "regions.rewards and marks", "%s", text);
     free(text);
 }
 
