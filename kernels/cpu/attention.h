@@ -3,10 +3,12 @@
  * In:    qkv (B, T, NH + 2 KV, D) act_t: q, k, v; query head h uses key head h / (NH / KV).
  * Out:   o (B, T, NH, D) = softmax(scale q k^T, keys met) v; lse (B, NH, T) fp32 = log sum exp.
  * Keeps: scores live in a block only; fp32 sums in a fixed order; D <= ATTENTION_D.
- * Method: blocks with the softmax carried along (Dao et al. 2022); a vector lane is a query. */
+ * Method: blocks with the softmax carried along (Dao et al. 2022); a vector lane is a query; scores
+ *        are logarithms to base 2, whose powers are cheaper. */
 #ifndef DIECAST_KERNELS_ATTENTION_H
 #define DIECAST_KERNELS_ATTENTION_H
 
+#include <omp.h>
 #include <stdbool.h>
 
 #include "math.h"
@@ -23,26 +25,86 @@
 
 enum {
     ATTENTION_D = 256,           /* largest head */
-    ATTENTION_BLOCK = 64         /* queries and keys of a block */
+    ATTENTION_BLOCK = 64,        /* queries and keys of a block */
+    ATTENTION_GROUP = 16,        /* keys of a block that are left out together */
+    ATTENTION_RUNS = ATTENTION_BLOCK / ATTENTION_GROUP
 };
+
+#define ATTENTION_LOG2E 0x1.715476p0f
+#define ATTENTION_LN2 0x1.62e430p-1f
+
+/* 2^x for x <= 0 within 2 ulp; below 2^-125 it is 0. Of 2^r on [-1/2, 1/2] a minimax polynomial,
+ * exact at 0. */
+static inline __attribute__((always_inline)) TileVec attention_exp2_(TileVec x)
+{
+    const TileVec shifted = x + MATH_SHIFT, r = x - (shifted - MATH_SHIFT);
+    TileVec q = r * 0.00015353362f + 0.0013398875f;
+    q = q * r + 0.00961843692f;
+    q = q * r + 0.0555033237f;
+    q = q * r + 0.240226477f;
+    q = q * r + 0.693147182f;
+    const TileInts power = ((TileInts)shifted << 23) + 0x3f800000;
+    const TileVec y = (q * r + 1.0f) * (TileVec)power;
+    return (TileVec)((TileInts)y & ~(TileInts)(x < -125.0f));
+}
 
 /* n rows of D as floats, copied to (n, D) always: rows of qkv often lie a multiple of 1024 bytes
  * apart, so that a block of them does not fit into the sets of the L1 cache that it falls into. */
 static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D,
                                            int64_t row)
 {
-    for (int64_t i = 0; i < n; i++)
-        act_to_float(to + i * D, x + i * row, D);
+    int64_t d = 0;
+#ifndef ACT_BF16
+    for (; d + TILE_LANES <= D; d += TILE_LANES)        /* down the rows: no call of memcpy for each */
+        for (int64_t i = 0; i < n; i++)
+            *(TileVec *)(to + i * D + d) = *(const TileVec *)(x + i * row + d);
+#endif
+    for (int64_t i = 0; i < n && d < D; i++)
+        act_to_float(to + i * D + d, x + i * row + d, D - d);
     return to;
 }
 
-/* t (D, ATTENTION_BLOCK) = the transpose of x (n, D); lanes n.. are zero. */
+/* t (D, ATTENTION_BLOCK) = scale times the transpose of x (n, D); lanes n.. of the last vector are
+ * zero. */
 static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n,
-                                        int64_t D)
+                                        int64_t D, float scale)
 {
+    const int64_t lanes = (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
+    tile_transpose(t, ATTENTION_BLOCK, x, D, n, D, scale);
     for (int64_t d = 0; d < D; d++)
-        for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
-            t[d * ATTENTION_BLOCK + i] = i < n ? x[i * D + d] : 0;
+        for (int64_t i = n; i < lanes; i++)
+            t[d * ATTENTION_BLOCK + i] = 0;
+}
+
+/* x (n, D) = the transpose of t (D, ATTENTION_BLOCK) */
+static inline void attention_back_(act_t *restrict x, const float *restrict t, int64_t n, int64_t D,
+                                   int64_t row)
+{
+#ifdef ACT_BF16
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < D; d++)
+            act_store(x + i * row + d, t[d * ATTENTION_BLOCK + i]);
+#else
+    tile_transpose(x, row, t, ATTENTION_BLOCK, D, n, 1);
+#endif
+}
+
+/* n rows of D zeros; down the rows too, for calls of memset cost more than rows this short. */
+static inline void attention_clear_(float *x, int64_t row, int64_t n, int64_t D)
+{
+    int64_t d = 0;
+    for (; d + TILE_LANES <= D; d += TILE_LANES)
+        for (int64_t i = 0; i < n; i++)
+            *(TileVec *)(x + i * row + d) = (TileVec){ 0 };
+    for (; d < D; d++)
+        for (int64_t i = 0; i < n; i++)
+            x[i * row + d] = 0;
+}
+
+/* Tasks that a thread takes at once: those of a sequence, where there are many. */
+static inline int64_t attention_chunk_(int64_t B, int64_t tasks)
+{
+    return B >= 4 * omp_get_max_threads() ? tasks : 1;
 }
 
 /* Which keys a query meets. */
@@ -135,47 +197,93 @@ static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
     return n > ATTENTION_BLOCK ? ATTENTION_BLOCK : n > 0 ? n : 0;
 }
 
-/* Scores of keys j0 .. j0 + nk - 1 scaled, -inf where the query does not meet the key. */
-static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0, int64_t nk,
-                                   int64_t lanes, float scale)
+/* Keys j .. j + n - 1 of a block with the lanes from `from` to `to` - 1, whole vectors that hold every
+ * query of the block that meets one of these keys. */
+typedef struct {
+    int64_t j, n, from, to;
+} AttentionRun;
+
+/* Whether one of the queries in the vector at lane i meets one of the keys from j0 to j1 - 1. */
+static inline bool attention_vector_meets_(const AttentionKeys *keys, int64_t i, int64_t j0,
+                                           int64_t j1)
+{
+    bool meets = false;
+    for (int64_t l = i; l < i + TILE_LANES; l++) {
+        const int64_t own = keys->own + l;
+        meets |= keys->begin[l] < j1 && keys->end[l] > j0;
+        meets |= keys->limits && own >= j0 && own < j1;
+    }
+    return meets;
+}
+
+/* The runs of keys j0 .. j0 + nk - 1, in order; returns how many. */
+static inline int attention_runs_(AttentionRun run[ATTENTION_RUNS], const AttentionKeys *keys,
+                                  int64_t j0, int64_t nk, int64_t lanes)
+{
+    int n = 0;
+    run[0] = (AttentionRun){ .n = nk, .to = lanes };
+    if (keys->all_from <= j0 && j0 + nk <= keys->all_to)
+        return 1;
+    for (int64_t j = 0; j < nk; j += ATTENTION_GROUP) {
+        AttentionRun r = { j, nk - j < ATTENTION_GROUP ? nk - j : ATTENTION_GROUP, 0, lanes };
+        const int64_t key = j0 + j, end = key + r.n;
+        while (r.from < r.to && !attention_vector_meets_(keys, r.from, key, end))
+            r.from += TILE_LANES;
+        while (r.from < r.to && !attention_vector_meets_(keys, r.to - TILE_LANES, key, end))
+            r.to -= TILE_LANES;
+        if (r.from == r.to)
+            continue;
+        if (n > 0 && run[n - 1].from == r.from && run[n - 1].to == r.to &&
+            run[n - 1].j + run[n - 1].n == j)
+            run[n - 1].n += r.n;
+        else
+            run[n++] = r;
+    }
+    return n;
+}
+
+/* Scores of a run of the block at key j0 times scale, -inf where the query does not meet the key. */
+static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0,
+                                   const AttentionRun *run, float scale)
 {
     const int32_t *begin = keys->begin, *end = keys->end;
-    const bool all = keys->all_from <= j0 && j0 + nk <= keys->all_to;
-    for (int64_t j = 0; j < nk; j++) {
+    const int64_t first = j0 + run->j, from = run->from, to = run->to;
+    const bool all = keys->all_from <= first && first + run->n <= keys->all_to;
+    for (int64_t j = run->j; j < run->j + run->n && !(all && scale == 1); j++) {
         float *row = s + j * ATTENTION_BLOCK;
         const int32_t key = (int32_t)(j0 + j);
         if (all) {
 #pragma omp simd
-            for (int64_t i = 0; i < lanes; i++)
+            for (int64_t i = from; i < to; i++)
                 row[i] *= scale;
         } else if (keys->limits) {
             const int64_t own = key - keys->own;
 #pragma omp simd
-            for (int64_t i = 0; i < lanes; i++)
+            for (int64_t i = from; i < to; i++)
                 row[i] = key >= end[i] && i != own ? -__builtin_inff() : row[i] * scale;
         } else {
 #pragma omp simd
-            for (int64_t i = 0; i < lanes; i++)
+            for (int64_t i = from; i < to; i++)
                 row[i] = key < begin[i] || key >= end[i] ? -__builtin_inff() : row[i] * scale;
         }
     }
 }
 
-/* kept (nk, ATTENTION_BLOCK) = 0 where dropped, else 1 / (1 - p), of keys j0.., a multiple of 4, and
- * queries i0... A lane is a query, the four words of a draw its next four keys. */
+/* kept (.., ATTENTION_BLOCK) = 0 where dropped, else 1 / (1 - p), of a run of the block at query i0
+ * and key j0, a multiple of 4. A lane is a query, the four words of a draw its next four keys. */
 static inline void attention_kept_(float *restrict kept, const AttentionRule *rule, int64_t i0,
-                                   int64_t j0, int64_t nk, int64_t lanes, int64_t T)
+                                   int64_t j0, const AttentionRun *run, int64_t T)
 {
     enum { N = ATTENTION_BLOCK };
     const uint32_t *noise = rule->noise, site = dropout_place(rule->site);
     const uint32_t threshold = dropout_threshold(rule->p), key0 = noise[0] ^ site * 0x9E3779B9u;
     const uint32_t key1 = noise[1], step = noise[2], sample = noise[3] + (uint32_t)rule->sample;
     const float scale = 1.0f / (1.0f - rule->p);
-    for (int64_t j = 0; j < nk; j += 4) {
+    for (int64_t j = run->j; j < run->j + run->n; j += 4) {
         const uint32_t quad = dropout_quad_of_key(T, rule->head, j0 + j);
         float *row = kept + j * N;
 #pragma omp simd
-        for (int64_t i = 0; i < lanes; i++) {
+        for (int64_t i = run->from; i < run->to; i++) {
             uint32_t a = quad, b = (uint32_t)(i0 + i), c = sample, d = step;
 #pragma GCC unroll 10
             for (uint32_t round = 0; round < 10; round++)
@@ -188,12 +296,12 @@ static inline void attention_kept_(float *restrict kept, const AttentionRule *ru
     }
 }
 
-static inline void attention_drop_(float *restrict s, const float *restrict kept, int64_t nk,
-                                   int64_t lanes)
+static inline void attention_drop_(float *restrict s, const float *restrict kept,
+                                   const AttentionRun *run)
 {
-    for (int64_t j = 0; j < nk; j++)
+    for (int64_t j = run->j; j < run->j + run->n; j++)
 #pragma omp simd
-        for (int64_t i = 0; i < lanes; i++)
+        for (int64_t i = run->from; i < run->to; i++)
             s[j * ATTENTION_BLOCK + i] *= kept[j * ATTENTION_BLOCK + i];
 }
 
@@ -202,35 +310,50 @@ static inline int64_t attention_lanes_(int64_t n)
     return (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
 }
 
-/* The softmax carried to nk more keys: s becomes exp(s - max); ot (D, block), the unfinished
+/* The softmax carried to the keys of n runs: s becomes 2^(s - max); ot (D, block), the unfinished
  * output, follows the maximum. */
 static inline void attention_softmax_(float *restrict s, float *restrict ot, float *restrict max,
-                                      float *restrict sum, int64_t nk, int64_t lanes, int64_t D)
+                                      float *restrict sum, const AttentionRun *run, int n,
+                                      int64_t lanes, int64_t D)
 {
-    float top[ATTENTION_BLOCK], shrink[ATTENTION_BLOCK];
-    for (int64_t i = 0; i < lanes; i++)
-        top[i] = max[i];
-    for (int64_t j = 0; j < nk; j++)
-#pragma omp simd
-        for (int64_t i = 0; i < lanes; i++)
-            top[i] = s[j * ATTENTION_BLOCK + i] > top[i] ? s[j * ATTENTION_BLOCK + i] : top[i];
-#pragma omp simd
-    for (int64_t i = 0; i < lanes; i++) {
-        shrink[i] = math_exp(max[i] - top[i]);
-        sum[i] *= shrink[i];
-        max[i] = top[i];
+    enum { N = ATTENTION_BLOCK };
+    for (int64_t i = 0; i < lanes; i += TILE_LANES) {
+        const TileVec before = *(TileVec *)(max + i);
+        TileVec top = before, added = *(TileVec *)(sum + i);
+        for (const AttentionRun *r = run; r < run + n; r++)
+            for (int64_t j = r->j; j < r->j + r->n && r->from <= i && i < r->to; j++) {
+                const TileVec v = *(TileVec *)(s + j * N + i);
+                const TileInts more = v > top;
+                top = (TileVec)(((TileInts)v & more) | ((TileInts)top & ~more));
+            }
+        const TileVec shrink = attention_exp2_(before - top);
+        added *= shrink;
+        for (const AttentionRun *r = run; r < run + n; r++)
+            for (int64_t j = r->j; j < r->j + r->n && r->from <= i && i < r->to; j++) {
+                const TileVec p = attention_exp2_(*(TileVec *)(s + j * N + i) - top);
+                *(TileVec *)(s + j * N + i) = p;
+                added += p;
+            }
+        *(TileVec *)(max + i) = top;
+        *(TileVec *)(sum + i) = added;
+        for (int64_t d = 0; d < D; d++)
+            *(TileVec *)(ot + d * N + i) *= shrink;
     }
-    for (int64_t j = 0; j < nk; j++)
-#pragma omp simd
-        for (int64_t i = 0; i < lanes; i++) {
-            float p = math_exp(s[j * ATTENTION_BLOCK + i] - top[i]);
-            s[j * ATTENTION_BLOCK + i] = p;
-            sum[i] += p;
-        }
+}
+
+/* o and lse of n queries from what the softmax left. */
+static inline void attention_finish_(act_t *o, float *lse, float *ot, const float *max, float *sum,
+                                     int64_t n, int64_t D, int64_t orow)
+{
+    for (int64_t i = 0; i < n; i++) {
+        lse[i] = max[i] * ATTENTION_LN2 + math_log(sum[i]);
+        sum[i] = 1.0f / sum[i];
+    }
     for (int64_t d = 0; d < D; d++)
 #pragma omp simd
-        for (int64_t i = 0; i < lanes; i++)
-            ot[d * ATTENTION_BLOCK + i] *= shrink[i];
+        for (int64_t i = 0; i < n; i++)
+            ot[d * ATTENTION_BLOCK + i] *= sum[i];
+    attention_back_(o, ot, n, D, orow);
 }
 
 /* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. */
@@ -238,39 +361,42 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
                                  const AttentionRule *rule, int64_t i0, int64_t T, int64_t D,
                                  int64_t row, int64_t orow, float scale)
 {
-    _Alignas(64) float qt[ATTENTION_D * ATTENTION_BLOCK], ot[ATTENTION_D * ATTENTION_BLOCK];
-    _Alignas(64) float s[ATTENTION_BLOCK * ATTENTION_BLOCK], kv[2][ATTENTION_BLOCK * ATTENTION_D];
-    _Alignas(64) float kept[ATTENTION_BLOCK * ATTENTION_BLOCK];
-    float max[ATTENTION_BLOCK], sum[ATTENTION_BLOCK];
+    enum { N = ATTENTION_BLOCK };
+    _Alignas(64) float qt[ATTENTION_D * N], ot[ATTENTION_D * N], kv[2][N * ATTENTION_D];
+    _Alignas(64) float s[N * N], kept[N * N];
+    float max[N], sum[N];
+    AttentionRun run[ATTENTION_RUNS];
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
     attention_keys_(&keys, rule, i0, nq, T);
     const float *qf = attention_rows_(kv[0], q, nq, D, row);
-    attention_transpose_(qt, qf, nq, D);
-    memset(ot, 0, sizeof(float) * (size_t)(D * ATTENTION_BLOCK));
+    attention_transpose_(qt, qf, nq, D, scale * ATTENTION_LOG2E);
+    attention_clear_(ot, N, D, lanes);
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
         const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
-        tile_product(&(Tile){ .c = s, .ldc = ATTENTION_BLOCK, .a = kf, .ai = D, .al = 1, .b = qt,
-                              .ldb = ATTENTION_BLOCK, .m = nk, .n = lanes, .k = D });
-        attention_mask_(s, &keys, j0, nk, lanes, scale);
-        attention_softmax_(s, ot, max, sum, nk, lanes, D);
-        if (rule->noise) {
-            attention_kept_(kept, rule, i0, j0, nk, lanes, T);
-            attention_drop_(s, kept, nk, lanes);
+        const int n = attention_runs_(run, &keys, j0, nk, lanes);
+        for (const AttentionRun *r = run; r < run + n; r++) {
+            tile_product(&(Tile){ .c = s + r->j * N + r->from, .ldc = N, .a = kf + r->j * D, .ai = D,
+                                  .al = 1, .b = qt + r->from, .ldb = N, .m = r->n,
+                                  .n = r->to - r->from, .k = D });
+            attention_mask_(s, &keys, j0, r, 1);
         }
-        tile_product(&(Tile){ .c = ot, .ldc = ATTENTION_BLOCK, .a = vf, .ai = 1, .al = D, .b = s,
-                              .ldb = ATTENTION_BLOCK, .m = D, .n = lanes, .k = nk, .add = 1 });
+        attention_softmax_(s, ot, max, sum, run, n, lanes, D);
+        for (const AttentionRun *r = run; r < run + n; r++) {
+            if (rule->noise) {
+                attention_kept_(kept, rule, i0, j0, r, T);
+                attention_drop_(s, kept, r);
+            }
+            tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * D, .ai = 1, .al = D,
+                                  .b = s + r->j * N + r->from, .ldb = N, .m = D,
+                                  .n = r->to - r->from, .k = r->n, .add = 1 });
+        }
     }
-    for (int64_t i = 0; i < nq; i++) {
-        const float part = 1.0f / sum[i];
-        lse[i] = max[i] + math_log(sum[i]);
-        for (int64_t d = 0; d < D; d++)
-            act_store(o + i * orow + d, ot[d * ATTENTION_BLOCK + i] * part);
-    }
+    attention_finish_(o, lse, ot, max, sum, nq, D, orow);
 }
 
 #ifdef ATTENTION_AMX
@@ -321,27 +447,23 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
     attention_keys_(&keys, rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
-    memset(ot, 0, sizeof(float) * (size_t)(D * N));
+    attention_clear_(ot, N, D, nq);
     for (int64_t i = 0; i < N; i++)
         max[i] = -0x1p126f, sum[i] = 0;
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         amx_product(s, N, k + j0 * row, row, qt, N, nk, nq, D, false);
-        attention_mask_(s, &keys, j0, nk, nq, scale);
-        attention_softmax_(s, ot, max, sum, nk, nq, D);
+        const AttentionRun whole = { .n = nk, .to = nq };
+        attention_mask_(s, &keys, j0, &whole, scale * ATTENTION_LOG2E);
+        attention_softmax_(s, ot, max, sum, &whole, 1, nq, D);
         if (rule->noise) {
-            attention_kept_(kept, rule, i0, j0, nk, nq, T);
-            attention_drop_(s, kept, nk, nq);
+            attention_kept_(kept, rule, i0, j0, &whole, T);
+            attention_drop_(s, kept, &whole);
         }
         attention_round_pairs_(p, s, nk, nq);
         amx_product(ot, N, vt + j0, T, p, N, D, nq, nk, true);
     }
     amx_end();
-    for (int64_t i = 0; i < nq; i++) {
-        const float part = 1.0f / sum[i];
-        lse[i] = max[i] + math_log(sum[i]);
-        for (int64_t d = 0; d < D; d++)
-            act_store(o + i * orow + d, ot[d * N + i] * part);
-    }
+    attention_finish_(o, lse, ot, max, sum, nq, D, orow);
 }
 #endif
 
@@ -373,11 +495,12 @@ static inline void attention_forward(act_t *restrict o, float *restrict lse,
 #else
     (void)ws;
 #endif
-#pragma omp parallel for schedule(dynamic)
+    const int64_t chunk = attention_chunk_(B, NH * blocks);
+#pragma omp parallel for schedule(dynamic, chunk)
     for (int64_t task = 0; task < B * NH * blocks; task++) {
-        const int64_t head = task % (B * NH), h = head % NH, b = head / NH, kv = h / (NH / KV);
+        const int64_t head = task / blocks, h = head % NH, b = head / NH, kv = h / (NH / KV);
         /* the longest first */
-        const int64_t i0 = (blocks - 1 - task / (B * NH)) * ATTENTION_BLOCK;
+        const int64_t i0 = (blocks - 1 - task % blocks) * ATTENTION_BLOCK;
         act_t *to = o + ((b * T + i0) * NH + h) * D;
         const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
         const AttentionRule of_b = attention_rule_(rule, b, h, T);
@@ -492,17 +615,19 @@ typedef struct {
     float scale;
 } AttentionHead;
 
-/* s (keys, queries) -> probabilities; ds (d probabilities on entry) -> gradient of q.k */
+/* s (keys, queries) -> probabilities; ds (d probabilities on entry) -> gradient of q.k but for the
+ * scale; lse to base 2. */
 static inline void attention_block_ds_(float *restrict s, float *restrict ds,
                                        const float *restrict lse, const float *restrict delta,
-                                       int64_t nk, int64_t lanes, float scale)
+                                       const AttentionRun *run)
 {
-    for (int64_t j = 0; j < nk; j++)
-#pragma omp simd
-        for (int64_t i = 0; i < lanes; i++) {
-            float p = math_exp(s[j * ATTENTION_BLOCK + i] - lse[i]);
-            s[j * ATTENTION_BLOCK + i] = p;
-            ds[j * ATTENTION_BLOCK + i] = p * (ds[j * ATTENTION_BLOCK + i] - delta[i]) * scale;
+    for (int64_t j = run->j; j < run->j + run->n; j++)
+        for (int64_t i = run->from; i < run->to; i += TILE_LANES) {
+            TileVec *at = (TileVec *)(s + j * ATTENTION_BLOCK + i);
+            TileVec *to = (TileVec *)(ds + j * ATTENTION_BLOCK + i);
+            const TileVec p = attention_exp2_(*at - *(const TileVec *)(lse + i));
+            *at = p;
+            *to = p * (*to - *(const TileVec *)(delta + i));
         }
 }
 
@@ -514,6 +639,7 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     _Alignas(64) float s[N * N], ds[N * N], kept[N * N];
     _Alignas(64) float rows[4][N * ATTENTION_D];
     float lse[N] = { 0 }, delta[N] = { 0 };
+    AttentionRun run[ATTENTION_RUNS];
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
@@ -521,39 +647,48 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
     const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
     const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
-    attention_transpose_(qt, q, nq, D);
-    attention_transpose_(dot, dout, nq, D);
+    attention_transpose_(qt, q, nq, D, g->scale * ATTENTION_LOG2E);
+    attention_transpose_(dot, dout, nq, D, 1);
+    for (int64_t i = 0; i < nq * D; i++)
+        rows[0][i] *= g->scale;
     for (int64_t i = 0; i < nq; i++) {
-        lse[i] = g->lse[i0 + i];
+        lse[i] = g->lse[i0 + i] * ATTENTION_LOG2E;
         for (int64_t d = 0; d < D; d++)
             delta[i] += dout[i * D + d] * o[i * D + d];
     }
-    memset(dqt, 0, sizeof(float) * (size_t)(D * N));
+    attention_clear_(dqt, N, D, lanes);
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
         const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
-        tile_product(&(Tile){ .c = s, .ldc = N, .a = k, .ai = D, .al = 1, .b = qt, .ldb = N,
-                              .m = nk, .n = lanes, .k = D });
-        tile_product(&(Tile){ .c = ds, .ldc = N, .a = v, .ai = D, .al = 1, .b = dot, .ldb = N,
-                              .m = nk, .n = lanes, .k = D });
-        attention_mask_(s, &keys, j0, nk, lanes, g->scale);
-        if (g->rule.noise) {
-            attention_kept_(kept, &g->rule, i0, j0, nk, lanes, T);
-            attention_drop_(ds, kept, nk, lanes);
+        const int n = attention_runs_(run, &keys, j0, nk, lanes);
+        for (const AttentionRun *r = run; r < run + n; r++) {
+            const int64_t at = r->j * N + r->from, width = r->to - r->from;
+            const int64_t here = (r->to < nq ? r->to : nq) - r->from, to = (j0 + r->j) * g->ldd;
+            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * D, .ai = D, .al = 1,
+                                  .b = qt + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
+            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .ai = D, .al = 1,
+                                  .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
+            attention_mask_(s, &keys, j0, r, 1);
+            if (g->rule.noise) {
+                attention_kept_(kept, &g->rule, i0, j0, r, T);
+                attention_drop_(ds, kept, r);
+            }
+            attention_block_ds_(s, ds, lse, delta, r);
+            if (g->rule.noise)
+                attention_drop_(s, kept, r);
+            tile_product(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .ai = N, .al = 1,
+                                  .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
+                                  .add = 1 });
+            tile_product(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .ai = N, .al = 1,
+                                  .b = q + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
+                                  .add = 1 });
+            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .ai = 1, .al = D,
+                                  .b = ds + at, .ldb = N, .m = D, .n = width, .k = r->n, .add = 1 });
         }
-        attention_block_ds_(s, ds, lse, delta, nk, lanes, g->scale);
-        if (g->rule.noise)
-            attention_drop_(s, kept, nk, lanes);
-        tile_product(&(Tile){ .c = g->dv + j0 * g->ldd, .ldc = g->ldd, .a = s, .ai = N, .al = 1,
-                              .b = dout, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
-        tile_product(&(Tile){ .c = g->dk + j0 * g->ldd, .ldc = g->ldd, .a = ds, .ai = N, .al = 1,
-                              .b = q, .ldb = D, .m = nk, .n = D, .k = nq, .add = 1 });
-        tile_product(&(Tile){ .c = dqt, .ldc = N, .a = k, .ai = 1, .al = D, .b = ds, .ldb = N,
-                              .m = D, .n = lanes, .k = nk, .add = 1 });
     }
-    for (int64_t i = 0; i < nq; i++)
-        for (int64_t d = 0; d < D; d++)
-            act_store(g->dq + (i0 + i) * row + d, dqt[d * N + i]);
+    for (int64_t i = 0; i < D * N; i++)
+        dqt[i] *= g->scale;
+    attention_back_(g->dq + i0 * row, dqt, nq, D, row);
 }
 
 #ifdef ATTENTION_AMX
@@ -577,22 +712,25 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     amx_pairs(qp, q, nq, D, row);
     amx_pairs(dop, dout, nq, D, orow);
     for (int64_t i = 0; i < nq; i++) {
-        lse[i] = g->lse[i0 + i];
+        lse[i] = g->lse[i0 + i] * ATTENTION_LOG2E;
         for (int64_t d = 0; d < D; d++)
             delta[i] += act_load(dout + i * orow + d) * act_load(o + i * orow + d);
     }
-    memset(dqt, 0, sizeof(float) * (size_t)(D * N));
+    attention_clear_(dqt, N, D, nq);
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         amx_product(s, N, g->k + j0 * row, row, qt, N, nk, nq, D, false);
         amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
-        attention_mask_(s, &keys, j0, nk, nq, g->scale);
+        const AttentionRun whole = { .n = nk, .to = nq };
+        attention_mask_(s, &keys, j0, &whole, g->scale * ATTENTION_LOG2E);
         if (g->rule.noise) {
-            attention_kept_(kept, &g->rule, i0, j0, nk, nq, T);
-            attention_drop_(ds, kept, nk, nq);
+            attention_kept_(kept, &g->rule, i0, j0, &whole, T);
+            attention_drop_(ds, kept, &whole);
         }
-        attention_block_ds_(s, ds, lse, delta, nk, nq, g->scale);
+        attention_block_ds_(s, ds, lse, delta, &whole);
         if (g->rule.noise)
-            attention_drop_(s, kept, nk, nq);
+            attention_drop_(s, kept, &whole);
+        for (int64_t i = 0; i < nk * N; i++)
+            ds[i] *= g->scale;
         for (int64_t j = 0; j < nk; j++) {
             act_from_float(p16 + j * N, s + j * N, nq);
             act_from_float(ds16 + j * N, ds + j * N, nq);
@@ -603,9 +741,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
         amx_product(dqt, N, g->kt + j0, T, dsp, N, D, nq, nk, true);
     }
     amx_end();
-    for (int64_t i = 0; i < nq; i++)
-        for (int64_t d = 0; d < D; d++)
-            act_store(g->dq + (i0 + i) * row + d, dqt[d * N + i]);
+    attention_back_(g->dq + i0 * row, dqt, nq, D, row);
 }
 #endif
 
@@ -626,7 +762,8 @@ static inline void attention_backward(act_t *restrict dqkv, const act_t *restric
         kt = to;
     }
 #endif
-#pragma omp parallel for schedule(dynamic)
+    const int64_t chunk = attention_chunk_(B, KV);
+#pragma omp parallel for schedule(dynamic, chunk)
     for (int64_t task = 0; task < B * KV; task++) {
         const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
         float *sums = in_place ? (float *)dqkv + k : (float *)ws + task * 2 * T * D;
@@ -635,10 +772,8 @@ static inline void attention_backward(act_t *restrict dqkv, const act_t *restric
                             .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
                             .rule = attention_rule_(rule, b, 0, T),
                             .kt = kt ? kt + task * D * T : NULL };
-        for (int64_t t = 0; t < T; t++) {
-            memset(g.dk + t * g.ldd, 0, sizeof(float) * (size_t)D);
-            memset(g.dv + t * g.ldd, 0, sizeof(float) * (size_t)D);
-        }
+        attention_clear_(g.dk, g.ldd, T, D);
+        attention_clear_(g.dv, g.ldd, T, D);
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
             g.rule.head = h;
             g.q = qkv + at + h * D;

@@ -3,7 +3,7 @@
  * In:    A with any strides, B and C with contiguous rows, floats.
  * Out:   C (m, n) = A (m, k) B (k, n), or C += it; each element summed in the order of k, but beside
  *        the last whole vector of a row, where A's rows are contiguous: there a lane sums its own.
- * Method: TILE_ROWS x 4 vectors of C stay in registers; rows of B are loaded, A is broadcast. */
+ * Method: 24 vectors of C (12 without AVX-512) stay in registers; B is loaded, A broadcast. */
 #ifndef DIECAST_KERNELS_TILE_H
 #define DIECAST_KERNELS_TILE_H
 
@@ -13,15 +13,63 @@ enum {
 #ifdef __AVX512F__
     TILE_LANES = 16,
     TILE_ROWS = 6,               /* by four vectors: 24 of 32 registers */
+    TILE_REST = 4,               /* of the rows left over */
 #else
     TILE_LANES = 8,
     TILE_ROWS = 3,               /* 12 of 16 */
+    TILE_REST = 2,
 #endif
     TILE_VECTORS = 4,
+    TILE_MOST = 4 * TILE_ROWS,   /* rows, of one vector */
     TILE_COLUMN = 256            /* of B at a time */
 };
 
 typedef float TileVec __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
+
+typedef int32_t TileInts __attribute__((vector_size(TILE_LANES * 4), aligned(4), may_alias));
+
+/* A square of vectors transposed: pairs of rows exchange halves, then quarters and so on. */
+static inline __attribute__((always_inline)) void tile_transpose_square_(TileVec v[TILE_LANES])
+{
+#pragma GCC unroll 4
+    for (int s = TILE_LANES / 2; s > 0; s /= 2) {
+        TileInts low, high;
+#pragma GCC unroll 16
+        for (int k = 0; k < TILE_LANES; k++) {
+            low[k] = k & s ? TILE_LANES + k - s : k;
+            high[k] = k & s ? TILE_LANES + k : k + s;
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < TILE_LANES; i++)
+            if (!(i & s)) {
+                const TileVec a = v[i], b = v[i + s];
+                v[i] = __builtin_shuffle(a, b, low);
+                v[i + s] = __builtin_shuffle(a, b, high);
+            }
+    }
+}
+
+/* t (n, m) = scale times the transpose of x (m, n); ldt, ldx: floats between rows. */
+static inline void tile_transpose(float *restrict t, int64_t ldt, const float *restrict x,
+                                  int64_t ldx, int64_t m, int64_t n, float scale)
+{
+    const int64_t whole = n / TILE_LANES * TILE_LANES;
+    int64_t i = 0;
+    for (; i + TILE_LANES <= m; i += TILE_LANES)
+        for (int64_t j = 0; j < whole; j += TILE_LANES) {
+            TileVec v[TILE_LANES];
+#pragma GCC unroll 16
+            for (int l = 0; l < TILE_LANES; l++)
+                v[l] = *(const TileVec *)(x + (i + l) * ldx + j) * scale;
+            tile_transpose_square_(v);
+#pragma GCC unroll 16
+            for (int l = 0; l < TILE_LANES; l++)
+                *(TileVec *)(t + (j + l) * ldt + i) = v[l];
+        }
+    for (int64_t r = 0; r < m; r++)
+        for (int64_t j = r < i ? whole : 0; j < n; j++)
+            t[j * ldt + r] = x[r * ldx + j] * scale;
+}
 
 /* Element (i, l) of A is a[i * ai + l * al]; ldb, ldc: floats between rows. */
 typedef struct {
@@ -36,7 +84,7 @@ static inline __attribute__((always_inline)) void tile_registers_(const Tile *p,
                                                                   int64_t j, const int rows,
                                                                   const int vectors)
 {
-    TileVec acc[TILE_ROWS][TILE_VECTORS];
+    TileVec acc[TILE_MOST][TILE_VECTORS];
     float *c = p->c + i * p->ldc + j;
     const float *a = p->a + i * p->ai, *b = p->b + j;
     const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
@@ -55,9 +103,13 @@ static inline __attribute__((always_inline)) void tile_registers_(const Tile *p,
 static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int64_t j,
                                                               const int vectors)
 {
+    enum { FEW = TILE_REST };
+    const int rows = TILE_ROWS * TILE_VECTORS / vectors;
     int64_t i = 0;
-    for (; i + TILE_ROWS <= p->m; i += TILE_ROWS)
-        tile_registers_(p, i, j, TILE_ROWS, vectors);
+    for (; i + rows <= p->m; i += rows)
+        tile_registers_(p, i, j, rows, vectors);
+    for (; i + FEW <= p->m; i += FEW)
+        tile_registers_(p, i, j, FEW, vectors);
     for (; i < p->m; i++)
         tile_registers_(p, i, j, 1, vectors);
 }
@@ -91,6 +143,8 @@ static inline void tile_product(const Tile *p)
     int64_t j = 0;
     for (; j + TILE_VECTORS * TILE_LANES <= p->n; j += TILE_VECTORS * TILE_LANES)
         tile_strip_(p, j, TILE_VECTORS);
+    for (; j + 2 * TILE_LANES <= p->n; j += 2 * TILE_LANES)
+        tile_strip_(p, j, 2);
     for (; j + TILE_LANES <= p->n; j += TILE_LANES)
         tile_strip_(p, j, 1);
     for (; j < p->n && p->al == 1 && p->k >= TILE_LANES; j++)
