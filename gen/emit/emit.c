@@ -1,15 +1,11 @@
 /* emit.c -- what stands in out/NAME: filled templates, kernels, runtime and dumps.
  *
  * In:    the graph after plan, the folders of the sources.   Out: files, through emit_folder.c.
- * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph.
- * Method: a hole is a line `//@ name`, replaced by lines, or @NAME@ inside a line; lines between
- *         `//@ if name` or `//@ unless name` and `//@ end` stay when name has, or has no, text; with
- *         name=word when its text is, or is not, that word; such lines stand within others, too. */
+ * Keeps: the same bytes on every run; every hole filled once; numbers come from the graph. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
 
 #include <cjson/cJSON.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,22 +16,9 @@
 
 #include "runtime/files/json.h"
 
-typedef struct { const char *name, *text; bool used; } Hole;
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static char *source(const char *path)
-{
-    size_t n;
-    char *text = file_text(text_print("%s/%s", gen_root(), path), 1 << 24, &n);
-    if (!text)
-        err((Loc){0},
-            "cannot read %s/%s: %s; is this gen beside its templates, kernels and runtime?",
-            gen_root(), path, strerror(errno));
-    return text;
-}
-
-static void copy_as(const char *path, const char *name) { folder_put(name, source(path), false); }
+static void copy_as(const char *path, const char *name) { folder_put(name, template_source(path), false); }
 
 static void copy(const char *folder, const char *name)
 {
@@ -43,92 +26,8 @@ static void copy(const char *folder, const char *name)
     copy_as(path, path);
 }
 
-/* ---- holes ----------------------------------------------------------------------------------- */
-
-static Hole *hole_find(Hole *holes, int n, const char *name, size_t len)
-{
-    for (int i = 0; i < n; i++)
-        if (strlen(holes[i].name) == len && !strncmp(holes[i].name, name, len))
-            return &holes[i];
-    return NULL;
-}
-
-static void fill_inline(Str *s, const char *line, size_t len, Hole *holes, int n, const char *path)
-{
-    for (size_t i = 0; i < len;) {
-        size_t end = i + 1;
-        while (line[i] == '@' && end < len &&
-               (isupper((unsigned char)line[end]) || line[end] == '_'))
-            end++;
-        if (line[i] == '@' && end > i + 1 && end < len && line[end] == '@') {
-            Hole *h = hole_find(holes, n, line + i + 1, end - i - 1);
-            if (!h)
-                bug("%s: no text for hole %.*s", path, (int)(end - i + 1), line + i);
-            str_print(s, "%s", h->text);
-            h->used = true;
-            i = end + 1;
-        } else
-            str_print(s, "%c", line[i++]);
-    }
-    str_print(s, "\n");
-}
-
-/* The text of a template; holes it does not have are left alone. */
-static char *fill_some(const char *path, Hole *holes, int n)
-{
-    Str s = {0};
-    int depth = 0, left_out = 0;     /* of conditions; the outermost that does not hold, 0: none */
-    for (const char *line = source(path); *line;) {
-        size_t len = strcspn(line, "\n"), indent = strspn(line, " #");
-        const char *mark = line + indent;
-        bool when = !strncmp(mark, "//@ if ", 7), unless = !strncmp(mark, "//@ unless ", 11);
-        if (when || unless) {
-            const char *name = mark + (when ? 7 : 11);
-            size_t length = (size_t)(line + len - name), key = strcspn(name, "=\n");
-            Hole *h = hole_find(holes, n, name, key);
-            if (!h)
-                bug("%s: nothing says whether %.*s", path, (int)length, name);
-            bool holds = key == length ? *h->text != 0
-                         : strlen(h->text) == length - key - 1 &&
-                               !strncmp(h->text, name + key + 1, length - key - 1);
-            depth++;
-            left_out = left_out || holds == when ? left_out : depth;
-            h->used = true;
-        } else if (!strncmp(mark, "//@ end", 7)) {
-            left_out = left_out == depth ? 0 : left_out;
-            if (--depth < 0)
-                bug("%s: an end of no condition", path);
-        } else if (left_out)
-            ;
-        else if (len > indent &&
-                 (!strncmp(mark, "//@ ", 4) || (line[0] == '#' && !strncmp(mark, "@ ", 2)))) {
-            const char *name = strchr(mark, ' ') + 1;
-            Hole *h = hole_find(holes, n, name, (size_t)(line + len - name));
-            if (!h || h->used)
-                bug("%s: hole %.*s has no text, or two places", path, (int)(line + len - name),
-                    name);
-            str_print(&s, "%s", h->text);
-            h->used = true;
-        } else
-            fill_inline(&s, line, len, holes, n, path);
-        line += len + (line[len] == '\n');
-    }
-    if (depth)
-        bug("%s: %d conditions without an end", path, depth);
-    return s.text;
-}
-
-static char *fill(const char *path, Hole *holes, int n)
-{
-    char *text = fill_some(path, holes, n);
-    for (int i = 0; i < n; i++)
-        if (!holes[i].used)
-            bug("%s: hole %s is missing", path, holes[i].name);
-    return text;
-}
-
 #define FILL(path, ...) \
-    fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
+    template_fill(path, (Hole[]){__VA_ARGS__}, sizeof((Hole[]){__VA_ARGS__}) / sizeof(Hole))
 
 /* ---- the parts of the folder ----------------------------------------------------------------- */
 
@@ -216,7 +115,7 @@ static void copy_kernel_files(const char *backend, const char *const *file, int 
         list[known] = file[known], known++;
     for (int i = 0; i < known; i++) {
         char *path = text_print("kernels/%s/%s", backend, list[i]);
-        const char *text = source(path);
+        const char *text = template_source(path);
         if (!folder_has(path))
             folder_put(path, text, false);
         for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
@@ -379,7 +278,7 @@ static void write_step(const Graph *g)
                   : "",
               !gpu},
              {"programs", programs, false},
-             {"describe", source("templates/products.c"), false}),
+             {"describe", template_source("templates/products.c"), false}),
         false);
     folder_put("recipe.h",
         FILL("templates/recipe.h", {"model", recipe_h(g), false}), false);
@@ -491,14 +390,14 @@ enum { ASKED_SETS = 16 };
 static int asked_sets(const Graph *g, const char *path, Hole *holes)
 {
     int n = 0;
-    for (const char *p = source(path); (p = strstr(p, " SET_")); p++) {
+    for (const char *p = template_source(path); (p = strstr(p, " SET_")); p++) {
         size_t length = strcspn(p + 1, "\n");
         const char *line = p;
         while (line[-1] != '\n')
             line--;
         line += strspn(line, " ");
         if ((strncmp(line, "//@ if ", 7) && strncmp(line, "//@ unless ", 11)) ||
-            hole_find(holes, n, p + 1, length))
+            template_hole(holes, n, p + 1, length))
             continue;
         if (n == ASKED_SETS)
             bug("%s asks for more than %d sets", path, ASKED_SETS);
@@ -529,7 +428,7 @@ static char *objective_c(const Graph *g)
     int n = OWN + INPUTS + own_fields(g, holes + OWN + INPUTS);
     const char *path = text_print("templates/objectives/%s.c", g->objective);
     n += asked_sets(g, path, holes + n);
-    return fill_some(path, holes, n);
+    return template_fill_some(path, holes, n);
 }
 
 /* The loop, and what the objective does on the host. */

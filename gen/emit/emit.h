@@ -1,6 +1,6 @@
 /* emit.h -- inside the emit room: what its files share.
  *
- * emit.c fills the templates, emit_folder.c keeps the folder, emit_step.c has calls and tables of
+ * emit.c fills the templates (template.c), emit_folder.c keeps the folder, emit_step.c has calls and tables of
  * step.c or step.cu (emit_words.c, emit_lora.c, emit_variant.c what they consist of), emit_tune.c
  * the calls of tune.cu, emit_model.c what Hugging Face files say. */
 #ifndef EMIT_H
@@ -19,6 +19,14 @@ void folder_list(cJSON *manifest);                 /* adds "files": each with it
 /* Ends the program, with nothing changed, where files that gen did not write or runs of another
  * model are in the way, unless force. Files of an earlier emission that are no more part of it go. */
 void folder_write(const char *dir, const char *manifest, bool force);
+
+/* template.c */
+typedef struct { const char *name, *text; bool used; } Hole;
+Hole *template_hole(Hole *holes, int n, const char *name, size_t length);      /* NULL: there is none */
+char *template_source(const char *path);           /* a file of the project, below its root */
+/* The text of a template; every hole has a place. some: holes that it does not have are left alone. */
+char *template_fill(const char *path, Hole *holes, int n);
+char *template_fill_some(const char *path, Hole *holes, int n);
 
 /* emit_words.c: names and numbers */
 bool on_gpu(const Graph *g);
