@@ -206,6 +206,8 @@ extern const int nrun_flags;
 /* Objectives whose recipes have a field, whose programs a flag: between bars; NULL: all. */
 const char *field_objectives(int field);
 const char *run_flag_objectives(int flag);
+/* Whether programs of the objective have the flag. */
+bool run_flag_applies(int flag, const char *objective);
 bool field_applies(const Config *c, int field);
 /* Why recipes of this objective cannot set it; NULL: they can. */
 const char *field_fixed(const Config *c, int field);
@@ -234,6 +236,8 @@ bool config_is(Config *c, int field, const char *word);      /* whether that is 
 bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
 Loc config_loc(Config *c, int field);
 const char *config_hash(const Config *c);                   /* of the canonical text */
+/* The fields and flags that the command line set, words field=value; how many. */
+int config_overrides(const Config *c, char ***words);
 /* one `field = value   # file:line` a line */
 const char *config_print(Config *c);
 Config *config_parse(const char *text, const char *file);   /* print(parse(x)) == x */
@@ -252,6 +256,7 @@ typedef struct {
     const char *head;        /* what it puts on a model: for family_class() */
     const char *work;        /* the count whose rate is told */
     const char *decides;     /* the metric that says which validation is the best */
+    bool whole;              /* without a model of layers: templates/programs/NAME/ is its program */
 } Objective;
 
 const Objective *objective_find(const char *name);
@@ -717,11 +722,16 @@ void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
 /* the recipe of which a folder was made and the words that went before it; how many */
 int emit_again(const char *dir, const char **recipe, char ***override);
 
+/* The folder of a recipe whose objective is whole: these have no rooms behind config. */
+void whole_emit(Config *c, const char *outdir, bool force);
+
 /* ---- commands beside the rooms --------------------------------------------------------------- */
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
 double report_least_seconds(const Graph *g);                  /* of a step, at the target's peak */
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
+/* Of a recipe whose objective is whole: both, which differ by the commands. */
+void report_whole(Config *c, bool commands, FILE *to);
 void report_list(FILE *to);                                  /* gen list */
 
 /* ---- lock.c: algorithms of matrix products and variants of kernels that were measured -------- */

@@ -188,7 +188,7 @@ static Graph *later_rooms(const Command *cmd, Graph *g, Config *c)
     return g;
 }
 
-/* *config: what the graph was made of; NULL: a text. */
+/* *config: what the graph was made of; NULL: a text. NULL: the objective is whole, *config is all there is. */
 static Graph *run_rooms(const Command *cmd, Config **config)
 {
     *config = NULL;
@@ -205,9 +205,22 @@ static Graph *run_rooms(const Command *cmd, Config **config)
     Config *c = *config = config_fill(recipe, cmd->recipe);
     check_config(c);
     config_left(cmd, c);
+    const char *objective = config_text(c, F_objective);
+    if (objective_find(objective)->whole && cmd->stop)
+        err(config_loc(c, F_objective), "-d %s: the objective %s trains no model of layers, so there is no such text; "
+            "want recipe or config", cmd->stop, objective);
+    if (objective_find(objective)->whole)
+        return NULL;
     Graph *g = graph_build(c);
     check_graph(g);
     return later_rooms(cmd, g, c);
+}
+
+static void emit_graph(const Command *cmd, const Graph *g, const char *out)
+{
+    bool required = !strcmp(g->fact[FACT_tune].text, "required");
+    emit_run(g, out, cmd->force, required || cmd->locked);
+    lock_note();
 }
 
 static void generate(const Command *cmd)
@@ -216,23 +229,29 @@ static void generate(const Command *cmd)
     Graph *g = run_rooms(cmd, &c);
     if (cmd->roundtrip)
         return;
-    const char *out = cmd->out ? cmd->out : text_print("out/%s", g->fact[FACT_name].text);
-    bool locked = !strcmp(g->fact[FACT_tune].text, "required") || cmd->locked;
-    emit_run(g, out, cmd->force, locked);
-    lock_note();
+    const char *name = g ? g->fact[FACT_name].text : c->name;
+    const char *out = cmd->out ? cmd->out : text_print("out/%s", name);
+    if (!g)
+        whole_emit(c, out, cmd->force);
+    else
+        emit_graph(cmd, g, out);
     const char *unread = c ? config_unread(c) : NULL;
     if (unread)
         bug("the recipe sets %s, which no room reads", unread);
-    printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out, g->target->name,
-           (long long)g->ranks, g->ranks == 1 ? "" : "s", text_bytes(g->arena_bytes),
-           text_shell(out));
+    if (!g)
+        printf("%s: %s, %s; build it: make -C %s\n", out, c->v[F_target].s, c->v[F_objective].s, text_shell(out));
+    else
+        printf("%s: %s, %lld rank%s, %s a rank planned; build it: make -C %s\n", out, g->target->name,
+               (long long)g->ranks, g->ranks == 1 ? "" : "s", text_bytes(g->arena_bytes), text_shell(out));
 }
-
 static void plan(const Command *cmd)
 {
     Config *c;
     Graph *g = run_rooms(cmd, &c);
-    report_plan(g, c, stdout);
+    if (g)
+        report_plan(g, c, stdout);
+    else
+        report_whole(c, false, stdout);
 }
 
 /* ---- the command line ---------------------------------------------------------------------- */
@@ -384,7 +403,10 @@ static int run_info(int argc, char **argv)
     Command cmd = parse_words(argc - 1, argv + 1, "");
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
-    report_info(g, c, stdout);
+    if (g)
+        report_info(g, c, stdout);
+    else
+        report_whole(c, true, stdout);
     return 0;
 }
 
@@ -392,7 +414,12 @@ static int run_check(int argc, char **argv)
 {
     Command cmd = parse_words(argc - 1, argv + 1, "--insist --nvcc");
     Config *c;
-    return check_kernels(run_rooms(&cmd, &c), cmd.insist, cmd.by_nvcc);
+    Graph *g = run_rooms(&cmd, &c);
+    if (!g) {
+        printf("%s: target %s has no CUDA kernels\n", c->recipe, c->v[F_target].s);
+        return 0;
+    }
+    return check_kernels(g, cmd.insist, cmd.by_nvcc);
 }
 
 static int run_tune(int argc, char **argv)
@@ -400,6 +427,9 @@ static int run_tune(int argc, char **argv)
     Command cmd = parse_words(argc - 1, argv + 1, "-o --rows");
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
+    if (!g)
+        err(config_loc(c, F_objective), "the objective %s has no matrix products or kernels to measure",
+            c->v[F_objective].s);
     return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->fact[FACT_name].text), cmd.rows);
 }
 

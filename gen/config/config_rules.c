@@ -4,6 +4,7 @@
  * Keeps: a value that the recipe sets is never changed.
  * Method: rules in the order of fields.def; each message has the numbers and a way out. */
 #include "gen/gen.h"
+#include "runtime/data/histories.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -101,10 +102,12 @@ static int64_t ad_tokens(const Config *c)
 
 void config_derive(Config *c)
 {
-    const Family *f = family_of(c);
     if (open_field(c, F_name))
         c->v[F_name].s = base_name(c->recipe);
     c->name = c->v[F_name].s;
+    if (objective_find(c->v[F_objective].s)->whole)
+        return;
+    const Family *f = family_of(c);
     derive_micro(c);
     fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
@@ -161,17 +164,22 @@ static void check_objective(const Config *c)
 {
     const Objective *o = objective_find(c->v[F_objective].s);
     for (int i = 0; i < NFIELDS; i++)
-        if (c->v[i].set && !field_applies(c, i))
+        if (c->v[i].set && o->whole && !field_applies(c, i))
+            err_add(c->v[i].loc, "%s: recipes whose objective is %s train no model of layers and have no such field; "
+                    "leave it out", field_row[i].path, o->name);
+        else if (c->v[i].set && !field_applies(c, i))
             err_add(c->v[i].loc, "%s: of recipes whose objective is %s; this one's is %s: leave it "
                     "out", field_row[i].path, field_objectives(i), o->name);
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && field_fixed(c, i))
             err_add(c->v[i].loc, "%s: %s; leave it out", field_row[i].path, field_fixed(c, i));
     for (int i = 0; i < c->nrun; i++) {
-        const char *of = run_flag_objectives(run_flag_find(c->run_name[i]));
-        if (of && !names_listed(of, o->name))
-            err_add(c->run_loc[i], "run.%s: of programs whose objective is %s; this one's is %s: "
-                    "leave it out", c->run_name[i], of, o->name);
+        const int flag = run_flag_find(c->run_name[i]);
+        const char *of = run_flag_objectives(flag);
+        if (!run_flag_applies(flag, o->name))
+            err_add(c->run_loc[i], "run.%s: %s; this one's is %s: leave it out", c->run_name[i],
+                    of ? text_print("of programs whose objective is %s", of)
+                       : "of programs whose objective trains a model of layers", o->name);
     }
     if (*o->kinds ? !names_listed(o->kinds, c->v[F_data_kind].s) : c->v[F_data_kind].set)
         err_add(c->v[F_data_kind].loc, "data.kind: the objective %s learns from %s, got \"%s\"",
@@ -411,11 +419,31 @@ static void check_lora(const Config *c, const Family *f)
                             "be trained beside adapters; leave this out");
 }
 
+/* A program that stands whole in its template. */
+static void check_whole(const Config *c)
+{
+    const Target *t = target_find(c->v[F_target].s);
+    if (strcmp(t->backend, "cpu"))
+        err_add(c->v[F_target].loc, "target: programs of the objective %s run on CPUs: want cpu, cpu_v4 or "
+                "cpu_native, got \"%s\"", c->v[F_objective].s, t->name);
+    const int64_t samples = HISTORIES_ROLLOUT * c->v[F_ppo_streams].i, each = c->v[F_ppo_minibatch].i;
+    if (samples % each)
+        err_add(place(c, F_ppo_minibatch, F_ppo_streams),
+                "ppo.minibatch: the %d steps of %" PRId64 " streams of a rollout, %" PRId64 " samples, are no whole "
+                "number of minibatches of %" PRId64 "; try ppo.minibatch = %" PRId64, HISTORIES_ROLLOUT,
+                c->v[F_ppo_streams].i, samples, each, near_divisor(samples, each));
+}
+
 void check_config(Config *c)
 {
-    const Family *f = family_of(c);
     check_name(c);
     check_objective(c);
+    if (objective_find(c->v[F_objective].s)->whole) {
+        check_whole(c);
+        err_flush();
+        return;
+    }
+    const Family *f = family_of(c);
     check_precision(c);
     check_gpu_fields(c);
     check_sizes(c);

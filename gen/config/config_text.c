@@ -26,6 +26,30 @@ const char *config_hash(const Config *c)
     return sha256_hex(s.text, s.n);
 }
 
+int config_overrides(const Config *c, char ***words)
+{
+    int n = 0;
+    *words = arena_new((size_t)(NFIELDS + c->nrun) * sizeof **words);
+    for (int i = 0; i < NFIELDS; i++) {
+        const FieldValue *v = &c->v[i];
+        if (!v->set || v->loc.file)
+            continue;
+        Str s = {0};
+        str_print(&s, "%s=", field_row[i].path);
+        for (int k = 0; k < v->n; k++)
+            str_print(&s, "%s%s", k ? "," : "", v->list[k]);
+        if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
+            str_print(&s, "%s", v->s);
+        else if (field_row[i].type != FT_LIST)
+            str_print(&s, "%s", value_print(field_row[i].type, v));
+        (*words)[n++] = s.text;
+    }
+    for (int i = 0; i < c->nrun; i++)
+        if (!c->run_loc[i].file)
+            (*words)[n++] = text_print("run.%s=%s", c->run_name[i], c->run_value[i]);
+    return n;
+}
+
 /* ---- the whole Config ---------------------------------------------------------------------- */
 
 /* `# config  hash H  recipe PATH`, then `field = value  # place`, the place being FILE:LINE,

@@ -67,9 +67,24 @@ const char *run_flag_objectives(int flag)
     return NULL;
 }
 
+bool run_flag_applies(int flag, const char *objective)
+{
+    static const char *const only[][2] = {
+#define ONLY(objective, flags) {objective, flags},
+#include "runtime/run/flags.def"
+        {NULL, NULL}};
+    const char *of = run_flag_objectives(flag);
+    for (int i = 0; only[i][0]; i++)
+        if (!strcmp(only[i][0], objective))
+            return names_listed(only[i][1], run_flag[flag].name);
+    return !of || names_listed(of, objective);
+}
+
 bool field_applies(const Config *c, int field)
 {
     const char *of = field_objectives(field), *objective = c->v[F_objective].s;
+    if (!of && objective && objective_find(objective)->whole)
+        return field == F_name || field == F_about || field == F_target || field == F_objective;
     return !of || !objective || names_listed(of, objective);
 }
 

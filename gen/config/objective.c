@@ -4,7 +4,8 @@
 #include <string.h>
 
 #define OBJECTIVE(name, about, kinds, head, work, decides) \
-    {#name, about, kinds, #head, #work, #decides},
+    {#name, about, kinds, #head, #work, #decides, false},
+#define WHOLE(name, about) {#name, about, "", "", "", "", true},
 static const Objective row[] = {
 #include "gen/config/objectives.def"
 };

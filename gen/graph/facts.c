@@ -24,28 +24,6 @@ static void add_word(Fact *f, char *word)
     f->word[f->n++] = word;
 }
 
-/* The fields and flags that the command line set, words field=value. */
-static void add_overrides(Fact *f, const Config *c)
-{
-    for (int i = 0; i < NFIELDS; i++) {
-        const FieldValue *v = &c->v[i];
-        if (!v->set || v->loc.file)
-            continue;
-        Str s = {0};
-        str_print(&s, "%s=", field_row[i].path);
-        for (int k = 0; k < v->n; k++)
-            str_print(&s, "%s%s", k ? "," : "", v->list[k]);
-        if (field_row[i].type == FT_CHOICE || field_row[i].type == FT_STRING)
-            str_print(&s, "%s", v->s);
-        else if (field_row[i].type != FT_LIST)
-            str_print(&s, "%s", value_print(field_row[i].type, v));
-        add_word(f, s.text);
-    }
-    for (int i = 0; i < c->nrun; i++)
-        if (!c->run_loc[i].file)
-            add_word(f, text_print("run.%s=%s", c->run_name[i], c->run_value[i]));
-}
-
 void facts_make(Graph *g, Config *c)
 {
     for (int i = 0; i < NFACTS; i++) {
@@ -67,7 +45,7 @@ void facts_make(Graph *g, Config *c)
     g->fact[FACT_recipe].text = c->recipe;
     g->fact[FACT_name].text = c->name;
     g->fact[FACT_hash].text = c->hash;
-    add_overrides(&g->fact[FACT_overrides], c);
+    g->fact[FACT_overrides].n = config_overrides(c, &g->fact[FACT_overrides].word);
     for (int i = 0; i < c->nrun; i++)
         add_word(&g->fact[FACT_flags], text_print("%s=%s", c->run_name[i], c->run_value[i]));
     g->fact[FACT_model_fields].text = model_fields(c);

@@ -41,6 +41,12 @@ static const char *const owners[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
+/* Objectives whose programs have these flags alone. */
+static const struct { const char *objective, *flags; } only[] = {
+#define ONLY(objective, flags) { objective, flags },
+#include "runtime/run/flags.def"
+};
+
 static const char *of;           /* the objective; NULL: any */
 
 void flags_of(const char *objective)
@@ -50,6 +56,9 @@ void flags_of(const char *objective)
 
 bool flags_has(int i)
 {
+    for (size_t k = 0; of && k < sizeof only / sizeof *only; k++)
+        if (!strcmp(only[k].objective, of))
+            return names_listed(only[k].flags, rows[i].name);
     return !of || !owners[i] || names_listed(owners[i], of);
 }
 
@@ -263,6 +272,9 @@ static void take(Line *l)
             die_foreign(row, name, given, l->made);
         k = flags_find(row->ours);
     }
+    if (!flags_has(k) && !owners[k])
+        die(EXIT_CONFIG, "--%s: programs whose objective is %s have no such flag (--help lists all they have)", name,
+            of);
     if (!flags_has(k))
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
             "all it has)", name, owners[k], of);

@@ -1,0 +1,184 @@
+/* emit_whole.c -- out/NAME of a recipe without a model of layers: the files of templates/programs/OBJECTIVE/.
+ *
+ * In:    Config.   Out: files, through emit_folder.c.
+ * Keeps: of the runtime and the kernels exactly what those files include, and what these include. */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/files/json.h"
+
+enum { USED = 200 };
+
+/* ---- files that are included ----------------------------------------------------------------- */
+
+typedef struct { const char *path[USED]; int n; } Files;
+
+static void add_file(Files *f, const char *path);
+
+/* What a text includes between quotes, seen from the root of the project or else from its folder. */
+static void add_included(Files *f, const char *text, const char *folder)
+{
+    for (const char *p = text; (p = strstr(p, "#include \"")); p++) {
+        const char *name = text_print("%.*s", (int)strcspn(p + 10, "\""), p + 10);
+        bool rooted = !strncmp(name, "runtime/", 8) || !strncmp(name, "kernels/", 8);
+        if (rooted || *folder)
+            add_file(f, rooted ? name : text_print("%s%s", folder, name));
+    }
+}
+
+/* The sources of a header of the runtime: those with its name, and those that go on behind a _. */
+static void add_sources(Files *f, const char *header, const char *folder)
+{
+    const char *name = header + strlen(folder);
+    const size_t length = strlen(name) - 2;
+    struct dirent **list;
+    const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);
+    if (n < 0)
+        err((Loc){folder, 0}, "cannot be read: %s", strerror(errno));
+    for (int i = 0; i < n; i++) {
+        const char *file = list[i]->d_name, *end = strrchr(file, '.');
+        if (end && !strcmp(end, ".c") && !strncmp(file, name, length) && (file[length] == '.' || file[length] == '_'))
+            add_file(f, text_print("%s%s", folder, file));
+    }
+}
+
+static void add_file(Files *f, const char *path)
+{
+    for (int i = 0; i < f->n; i++)
+        if (!strcmp(f->path[i], path))
+            return;
+    if (f->n == USED)
+        bug("more than %d files for a program", USED);
+    f->path[f->n++] = path;
+    const char *folder = text_print("%.*s", (int)(strrchr(path, '/') + 1 - path), path), *end = strrchr(path, '.');
+    add_included(f, template_source(path), folder);
+    if (!strncmp(path, "runtime/", 8) && !strcmp(end, ".h"))
+        add_sources(f, path, folder);
+}
+
+/* ---- the folder ------------------------------------------------------------------------------ */
+
+/* The fields that the program depends on, field=value; each is read. */
+static char *own_fields(Config *c)
+{
+    Str s = {0};
+    for (int i = 0; i < NFIELDS; i++) {
+        if (!field_applies(c, i) || !field_objectives(i))
+            continue;
+        const FieldType type = field_row[i].type;
+        const FieldValue v = type == FT_INT     ? (FieldValue){.i = config_int(c, i)}
+                             : type == FT_FLOAT ? (FieldValue){.f = config_float(c, i)}
+                             : type == FT_BOOL  ? (FieldValue){.i = config_bool(c, i)}
+                                                : (FieldValue){.s = config_text(c, i)};
+        str_print(&s, "%s=%s\n", field_row[i].path, type == FT_CHOICE ? v.s : value_print(type, &v));
+    }
+    return s.text;
+}
+
+/* Of ppo.clip = 0.2 the hole @PPO_CLIP@; of a word @UPPER_AD_ENV@ too. Returns how many. */
+static int field_holes(const char *fields, Hole *holes)
+{
+    int n = 0;
+    for (const char *line = fields; *line; line += strcspn(line, "\n") + 1) {
+        const size_t path = strcspn(line, "=");
+        char *name = text_print("%.*s", (int)path, line);
+        const bool word = field_row[field_find(name)].type == FT_CHOICE;
+        char *value = text_print("%.*s", (int)(strcspn(line, "\n") - path - 1), line + path + 1);
+        for (char *p = name; *p; p++)
+            *p = *p == '.' ? '_' : *p;
+        holes[n++] = (Hole){capitals(name), value, false};
+        if (word)
+            holes[n++] = (Hole){text_print("UPPER_%s", capitals(name)), capitals(value), false};
+    }
+    return n;
+}
+
+static char *defaults(const Config *c)
+{
+    Str s = {0};
+    for (int i = 0; i < c->nrun; i++)
+        str_print(&s, "    {%s, %s},\n", c_string(c->run_name[i]), c_string(c->run_value[i]));
+    return s.n ? s.text : "";
+}
+
+/* What went behind gen, for a shell. */
+static char *words(const Config *c)
+{
+    char **word;
+    Str s = {0};
+    str_print(&s, "%s", text_shell(text_comment(c->recipe)));
+    for (int i = 0, n = config_overrides(c, &word); i < n; i++)
+        str_print(&s, " %s", text_shell(text_comment(word[i])));
+    return s.text;
+}
+
+static char *manifest(const Config *c, const char *fields)
+{
+    char **word;
+    const int n = config_overrides(c, &word);
+    const Target *t = target_find(c->v[F_target].s);
+    cJSON *o = cJSON_CreateObject();
+    cJSON_AddStringToObject(o, "recipe", c->recipe);
+    cJSON *overrides = cJSON_AddArrayToObject(o, "overrides");
+    for (int i = 0; i < n; i++)
+        cJSON_AddItemToArray(overrides, cJSON_CreateString(word[i]));
+    cJSON_AddStringToObject(o, "recipe_sha256", c->hash);
+    cJSON_AddStringToObject(o, "generator", GEN_VERSION);
+    cJSON_AddStringToObject(o, "target", t->name);
+    cJSON_AddStringToObject(o, "cflags", t->cflags);
+    cJSON_AddStringToObject(o, "model_fields", fields);
+    folder_list(o);
+    return json_text(o);
+}
+
+void whole_emit(Config *c, const char *outdir, bool force)
+{
+    const char *folder = text_print("templates/programs/%s", c->v[F_objective].s);
+    const Target *target = target_find(config_text(c, F_target));
+    char *fields = own_fields(c);
+    Files used = {.n = 0};
+    struct dirent **list;
+    const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);
+    if (n < 0)
+        err((Loc){folder, 0}, "cannot be read: %s", strerror(errno));
+    for (int i = 0; i < n; i++)
+        if (list[i]->d_name[0] != '.')
+            add_included(&used, template_source(text_print("%s/%s", folder, list[i]->d_name)), "");
+    qsort(used.path, (size_t)used.n, sizeof *used.path, text_order);
+    Str objects = {0};
+    for (int i = 0; i < used.n; i++)
+        if (!strcmp(strrchr(used.path[i], '.'), ".c"))
+            str_print(&objects, " %.*s.o", (int)strlen(used.path[i]) - 2, used.path[i]);
+    enum { OWN = 11 };
+    Hole hole[OWN + 2 * NFIELDS] = {
+        {"COMMAND", text_print("gen %s", words(c)), false},
+        {"MADE", c_string(words(c)), false},
+        {"RECIPE", c_string(c->recipe), false},
+        {"HASH", c_string(c->hash), false},
+        {"GENERATOR", c_string(GEN_VERSION), false},
+        {"NAME", c->name, false},
+        {"CFLAGS", target->cflags, false},
+        {"TARGET", target->name, false},
+        {"OBJECTS", objects.text, false},
+        {"FIELDS", c_string(fields), false},
+        {"defaults", defaults(c), false}};
+    const int holes = OWN + field_holes(fields, hole + OWN);
+    folder_begin();
+    for (int i = 0; i < n; i++)
+        if (list[i]->d_name[0] != '.')
+            folder_put(list[i]->d_name,
+                       template_fill_some(text_print("%s/%s", folder, list[i]->d_name), hole, holes), false);
+    for (int i = 0; i < used.n; i++)
+        folder_put(used.path[i], template_source(used.path[i]), false);
+    Hole start[] = {{"NAME", text_shell(c->name), false},
+                    {"RECIPE", text_shell(c->recipe), false},
+                    {"RANKS", "1", false}};
+    folder_put("run.sh", template_fill("templates/cpu/run.sh", start, 3), true);
+    folder_write(outdir, manifest(c, fields), force);
+}
