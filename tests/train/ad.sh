@@ -1,7 +1,7 @@
 #!/bin/bash
 # Algorithm distillation: runs against the same runs in PyTorch (tests/oracle/ad.py), where each query is a sequence of
 # its own, as long as it is: also those of a region that a program asks all at once, and those in padded batches; ranks,
-# 16 bit, what an untrained model knows.
+# 16 bit, what an untrained model knows; killed runs, histories, what a run leaves, what is refused.
 source "$(dirname "$0")/lib.sh"
 
 programs <<<"
@@ -33,4 +33,88 @@ for name in ad_all ad_plain; do
         /eval_loss_token_type/ && $2 != "null" { n++; if (off($2, log(3))) print }
         END { if (n != ("'$name'" == "ad_all" ? 2 : 1)) print n " losses" }')"
 done
+# ---- histories
+
+# Other histories: of the first task that is tested on the last step stays where it is.
+other=$scratch/other.safetensors
+cp $ref/ad_one/tokens.safetensors "$other"
+header=$(od -An -tu8 -N8 "$other" | tr -d ' ')
+at() {                  # TENSOR BYTE: where it stands in the file
+    local begin
+    begin=$(tail -c +9 "$other" | head -c "$header" | grep -o "\"38/$1\":{[^}]*}" |
+        sed 's/.*offsets":\[\([0-9]*\),.*/\1/')
+    echo $((8 + header + begin + $2))
+}
+read -r row column < <(od -An -tu1 -j "$(at states 158)" -N2 "$other")
+write() { printf "\\x$2" | dd of="$other" bs=1 seek="$1" conv=notrunc status=none; }
+write "$(at actions 79)" 04
+write "$(at next_states 158)" "0$row"
+write "$(at next_states 159)" "0$column"
+write "$(at rewards 79)" "0$([ "$row $column" != "4 2" ]; echo $?)"
+
+# Killed: the same bits, of the same histories alone.
+args=(--save-every 3 --save-total-limit 2)
+trained ad_one ad_one straight "${args[@]}"
+{ DIECAST_FAULT=kill9:rank=0:step=8 train ad_one ad_one killed "${args[@]}"; } 2>/dev/null &&
+    verdict killed "it was not"
+own() {                 # RUN ARGS...: without --eval-data; what it said is in $scratch/RUN.log
+    local run=$scratch/$1
+    shift
+    "$work/ad_one/run.sh" --init-from $ref/ad_one/model --out "$run" "$@" >"$run.log" 2>&1
+}
+refused() {             # NAME CODE TEXT RUN ARGS...
+    local name=$1 want=$2 text=$3
+    shift 3
+    own "$@"
+    local code=$?
+    verdict "$name" "$([ $code = "$want" ] && [ "$(grep -c '^rank ' "$scratch/$1.log")" = 1 ] &&
+        grep -q -- "$text" "$scratch/$1.log" || echo "exit $code: $(tail -n 2 "$scratch/$1.log")")"
+}
+refused "resumed with other histories" 83 'checkpoint-6: data "histories:.*" -> "histories:' \
+    killed --data "$other" "${args[@]}"
+refused "resumed with fewer steps of them" 83 '/1x80 T=18 samples=.*/1x72 T=18 samples=' \
+    killed --data $ref/ad_one/tokens.safetensors --source-steps 72 "${args[@]}"
+trained ad_one ad_one killed "${args[@]}"
+verdict "histories, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" ||
+    tail -n 3 "$scratch/killed.log")"
+same "histories, resumed" straight killed 10
+verdict "names of checkpoints" "$(cd "$scratch/killed" && [ "$(echo ckpt-*)" = "ckpt-10 ckpt-9" ] || echo ckpt-*
+    cmp ckpt-9/model.safetensors checkpoint-9/model.safetensors 2>&1)"
+own killed --data $ref/ad_one/tokens.safetensors --steps 1 --force
+verdict "--force moves such names" "$(cd "$scratch/killed" && [ "$(echo ckpt-* aside-1/ckpt-*)" = \
+    "ckpt-1 aside-1/ckpt-10 aside-1/ckpt-9" ] || echo ckpt-* aside-1/*)"
+
+# What is validated on: the tasks that are not trained on, of the same file or another one.
+last() { tr ',' '\n' <"$scratch/$1.log" | grep -E '"eval_(loss|loss_action|acc_token_type|samples)"'; }
+own same --data $ref/ad_one/tokens.safetensors --eval-only
+own named --eval-data $ref/ad_one/tokens.safetensors --eval-only
+own other --data $ref/ad_one/tokens.safetensors --eval-data "$other" --eval-only
+own more --eval-data "$other" --source-steps 24 --eval-only
+verdict "validation without --eval-data" "$([ "$(last same | wc -l)" = 4 ] && [ "$(last same)" = "$(last named)" ] ||
+    echo "$(last same) and $(last named)"
+    [ "$(last same)" != "$(last other)" ] || echo "other histories: the same")"
+# 8 tasks, 3 regions, 9 places
+verdict "validation, some steps" "$(last more | grep -q 'samples": 216}' || last more)"
+
+own shown --data $ref/ad_one/tokens.safetensors --show 8
+title='^step 1 micro-batch [12] row [1-4]: sample [0-9]+: task [0-9]+, stream 0, region from step [0-9]+, [0-9]+ tokens?, 1'
+verdict "rows for people" "$([ "$(grep -cE "$title target$" "$scratch/shown.log")" = 8 ] &&
+    grep -qE '^  \*  [0-8],[0-8] \? -> (a[0-4]|</c>)$' "$scratch/shown.log" ||
+    head -n 20 "$scratch/shown.log")"
+data='^  data       6570 samples of 18 places (histories:[0-9a-f]*/1x80), 822 steps an epoch$'
+verdict "counts in the banner" "$(grep -q "$data" "$scratch/straight.log" &&
+    grep -q '^  predicts   8 a step, those of 0.8889 regions$' "$scratch/straight.log" &&
+    grep -q '^  histories  73 to train on, 8 to test on$' "$scratch/straight.log" &&
+    grep -q 'Number of processes: 1, distributed type: NO, mixed precision: no, gradient accumulation steps: 2' \
+        "$scratch/straight.log" || sed -n 1,15p "$scratch/straight.log")"
+own timed --bench-steps 1
+verdict "steps without histories" "$(grep -q '"predictions_per_second": [0-9]' "$scratch/timed.log" ||
+    tail -n 2 "$scratch/timed.log")"
+
+refused "tokens are no histories" 88 'want histories of darkroom, a tensor 0/actions' \
+    bad --data tests/train/ref/gpt2_tiny/tokens.safetensors
+refused "more streams than there are" 80 '1 streams a task, --source-streams 2 wants more: --source-streams 1, or 0' \
+    bad --data $ref/ad_one/tokens.safetensors --source-streams 2
+refused "histories shorter than a region" 88 'streams of 7 steps, shorter than a region' \
+    bad --data $ref/ad_one/tokens.safetensors --source-steps 7
 exit $failed
