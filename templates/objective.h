@@ -73,6 +73,9 @@ typedef struct {
      * to. sum: STEP_METRICS sums of that step over all ranks, in which it writes what its updates
      * tell, the same on all ranks. Returns whether inputs of a step were written over. */
     bool (*updated)(int64_t step, int64_t total, double *sum);
+    /* The same for timing: upon objective_fill_any(), of which it writes over nothing. */
+    void (*updated_any)(int64_t step, int64_t total);
+    int64_t round;               /* steps from one such update to the next; 0: there is none */
     /* Why a validation with these values, EVAL_METRICS of all ranks, ends the run, for people and
      * with the flag that decides; malloc'ed. NULL: it goes on. A function of the values and the
      * flags: a run that is found with such a validation is over unless other flags are given. */

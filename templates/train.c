@@ -568,17 +568,28 @@ static void start_without(Run *r)
     open_data(r);
 }
 
-static void bench_step(void *run, int64_t step)
+/* Steps that are timed as one: with all updates that an objective has in turns. */
+static int64_t bench_round(void)
+{
+    return objective_hooks.round ? objective_hooks.round : 1;
+}
+
+static void bench_step(void *run, int64_t round)
 {
     Run *r = run;
     LogStep said;
-    if (r->trains) {
-        train_step(r, step, &said);
-        return;
+    for (int64_t i = 0; i < bench_round(); i++) {
+        const int64_t step = round * bench_round() + i;
+        if (r->trains) {
+            train_step(r, step, &said);
+            continue;
+        }
+        sets_begin(step, r->total);
+        step_train();
+        step_wait();
+        if (objective_hooks.updated_any)
+            objective_hooks.updated_any(step, r->total);
     }
-    sets_begin(step, r->total);
-    step_train();
-    step_wait();
 }
 
 /* Times whole steps; without --data of a batch of no meaning. */
@@ -587,7 +598,7 @@ static int bench(Run *r)
     const Flags *f = &r->flags;
     start_without(r);
     origin_load(&r->checkpoints, &model);
-    r->total = f->bench_steps + BENCH_WARM;
+    r->total = (f->bench_steps + BENCH_WARM) * bench_round();
     sets_open(sets, SETS, f, model.ranks);
     r->ready = -1;
     if (r->trains)
@@ -595,7 +606,7 @@ static int bench(Run *r)
     else
         objective_fill_any();
     bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
-                       .work = (double)objective_work(), .started = r->started,
+                       .work = (double)(objective_work() * bench_round()), .started = r->started,
                        .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
     return EXIT_OK;
 }

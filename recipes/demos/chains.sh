@@ -76,16 +76,18 @@ chains() {              # KIND N SEED NOISY-OR-K
             }
             return text
         }
-        function labels(noisy,  s, list, any, bit) {
+        # noisy: drawn ones, not all 0, and not those that are right
+        function labels(noisy,  s, list, any, wrong, bit) {
             do {
                 list = ""
-                any = !noisy
+                any = wrong = !noisy
                 for (s = 1; s <= 4; s++) {
                     bit = noisy ? pick(2) - 1 : (s < fault)
                     any = any || bit
+                    wrong = wrong || bit != (s < fault)
                     list = list (s > 1 ? "," : "") "{\"pi\":" bit "}"
                 }
-            } while (!any)
+            } while (!any || !wrong)
             return list
         }
         BEGIN {

@@ -11,7 +11,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
 
-#include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,11 +131,10 @@ static char *misspelt(const cJSON *json, const char *const *key)
     return NULL;
 }
 
-/* Adds a label; *error: it is none. */
-static void label_add(StepsSaid *to, const cJSON *v, const char *where, char **error)
+/* Adds a label; *error: it is none. truths: true and false are labels, too. */
+static void label_add(StepsSaid *to, const cJSON *v, bool truths, const char *where, char **error)
 {
-    const int truth = truth_of(v);
-    const double x = truth >= 0 ? truth : cJSON_IsNumber(v) ? v->valuedouble : -1;
+    const double x = cJSON_IsNumber(v) ? v->valuedouble : truths ? truth_of(v) : -1;
     if (!(x >= 0 && x <= 1))
         *error = format("%s: want a number from 0 to 1", where);
     else if (to->nlabels < STEPS_MARKS)
@@ -205,7 +204,7 @@ static char *take_labels(const cJSON *json, StepsSaid *to)
         snprintf(where, sizeof where, "cot_steps[%ld].pi", step[i].number);
         if (!pi || cJSON_IsNull(pi))
             break;
-        label_add(to, pi, where, &error);
+        label_add(to, pi, false, where, &error);
     }
     free(step);
     return error;
@@ -224,6 +223,8 @@ static char *take_common(const cJSON *json, const char *const *keys, StepsSaid *
         error = format("meta_label: want 0 or 1");
     if (!error && id && !cJSON_IsNull(id) && !cJSON_IsString(id) && !cJSON_IsNumber(id))
         error = format("id: want a string or a number");
+    if (!error && cJSON_IsNumber(id) && !(fabs(id->valuedouble) < 0x1p53))
+        error = format("id: numbers from 2^53 on are rounded, and no two of them may be told apart: want a string");
     if (error)
         return error;
     to->domain = domain ? format("%s", domain) : NULL;
@@ -397,7 +398,7 @@ char *format_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s,
     for (const cJSON *i = error || !labels ? NULL : labels->child; i && !error; i = i->next) {
         char where[32];
         snprintf(where, sizeof where, "labels[%d]", to->nlabels);
-        label_add(to, i, where, &error);
+        label_add(to, i, true, where, &error);
     }
     const char *problem = error ? NULL : sample_string(s, "prompt", &error);
     if (error)

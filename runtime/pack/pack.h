@@ -350,6 +350,11 @@ typedef struct {
     int64_t ndomains, capdomains;
     char **domain;               /* as they come first */
     int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;
+    struct StepsId {
+        char *id;
+        Place at;
+    } *own;                      /* (nown) of rows, each candidate's in the first's */
+    int64_t nown, capown;
     int last_line, same_line;    /* the row before that has no id, how many of that line */
     const char *last_file;
 } StepsOut;
@@ -419,6 +424,8 @@ char *steps_name(StepsOut *s, const RowOut *row, const char *file);
  * it stands. */
 void steps_count(Pack *p, const RowOut *row);
 void steps_put(Pack *p, const RowOut *row, const char *file);
+/* Fails if two of the rows so far have one id. */
+void steps_check_ids(Pack *p);
 /* The columns of records beside their tokens: adds their plans, returns how many; what their metadata
  * say; the bytes of a tensor, NULL: it is none of them. */
 int steps_plan(Pack *p, ColumnPlan *column);

@@ -299,6 +299,8 @@ void work_do(Work *w, char hex[SHA256_HEX])
     if (!p->error.text && p->out && o->steps_asked && p->kind < KIND_STEPS)
         pack_fail(p, EXIT_DATA, (Place){0}, format("%s: no row is a solution in steps", o->steps_asked));
     if (!p->error.text && p->out)
+        steps_check_ids(p);
+    if (!p->error.text && p->out)
         hold(w);
     reader_hashes(bytes, files);
     rules_fingerprint(w, bytes, files, hex);

@@ -60,6 +60,38 @@ static void column_at(ColumnOut *c, size_t size)
     c->at[c->nat++] = (int64_t)(c->bytes / size);
 }
 
+static void remember_id(StepsOut *s, const char *id, Place at)
+{
+    if (s->nown == s->capown) {
+        s->capown = 2 * s->capown + 1024;
+        s->own = realloc(s->own, (size_t)s->capown * sizeof *s->own);
+        if (!s->own)
+            abort();
+    }
+    s->own[s->nown++] = (struct StepsId){format("%s", id), at};
+}
+
+/* Equal ones in the order of their lines, if they are of one file. */
+static int by_id(const void *a, const void *b)
+{
+    const struct StepsId *x = a, *y = b;
+    const int order = strcmp(x->id, y->id);
+    return order ? order : (x->at.line > y->at.line) - (x->at.line < y->at.line);
+}
+
+void steps_check_ids(Pack *p)
+{
+    StepsOut *s = &p->steps;
+    if (s->nown)
+        qsort(s->own, (size_t)s->nown, sizeof *s->own, by_id);
+    for (int64_t i = 1; i < s->nown; i++)
+        if (!strcmp(s->own[i - 1].id, s->own[i].id))
+            pack_fail(p, EXIT_DATA, s->own[i].at,
+                      format("id: %s:%d has \"%.60s\", too: what is learned of a record is told by its id; want "
+                             "one of its own for each, or none: then it is the number of its line",
+                             s->own[i - 1].at.file, s->own[i - 1].at.line, s->own[i].id));
+}
+
 /* Which of those that came so far, from 0; -1: it has none; -2: there are too many. */
 static int32_t domain_of(StepsOut *s, const char *name)
 {
@@ -112,6 +144,8 @@ void steps_put(Pack *p, const RowOut *row, const char *file)
     if (domain == -2)
         pack_fail(p, EXIT_DATA, (Place){file, row->line},
                   format("domain: more than %d different ones: is it the id of each?", DOMAINS_MOST));
+    if (r->id && !r->more)
+        remember_id(s, r->id, (Place){file, row->line});
     column_at(&s->column[REWARDS], sizeof *r->label);
     column_at(&s->column[ID], 1);
     column_put(&s->column[REWARDS], r->label, (size_t)r->nlabels * sizeof *r->label);
@@ -135,6 +169,9 @@ void steps_free(StepsOut *s)
     for (int64_t i = 0; i < s->ndomains; i++)
         free(s->domain[i]);
     free(s->domain);
+    for (int64_t i = 0; i < s->nown; i++)
+        free(s->own[i].id);
+    free(s->own);
     *s = (StepsOut){.ndomains = 0};
 }
 

@@ -247,7 +247,17 @@ static void set(Line *l, int k, const char *name, const char *value)
     free(now);
 }
 
-/* argv[i] is a flag: its value is in the same word or the next; a bare BOOL is true. */
+/* What a flag without a value says: a BOOL true, one of [DIR=leaf] the leaf, for as long as the program
+ * runs. NULL: it wants one. */
+static const char *bare(const Row *r)
+{
+    const char *equal = strchr(r->metavar, '=');
+    if (r->type == TYPE_BOOL)
+        return "true";
+    return *r->metavar == '[' ? format("%.*s", (int)strcspn(equal + 1, "]"), equal + 1) : NULL;
+}
+
+/* argv[i] is a flag: its value is in the same word or the next. */
 static void take(Line *l)
 {
     const char *word = l->argv[l->i] + 2, *equal = strchr(word, '='), *value;
@@ -278,16 +288,14 @@ static void take(Line *l)
     if (!flags_has(k))
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
             "all it has)", name, owners[k], of);
-    if (equal) {
-        value = equal + 1;
-    } else if (rows[k].type == TYPE_BOOL && !truth(next)) {
-        value = "true";
-    } else if (next) {
+    const bool alone = rows[k].type == TYPE_BOOL ? !truth(next) : !next || !strncmp(next, "--", 2);
+    value = equal ? equal + 1 : alone ? bare(&rows[k]) : NULL;
+    if (!value && next) {
         value = next;
         l->i++;
-    } else {
-        die(EXIT_CONFIG, "--%s: wants a value: %s", name, rows[k].metavar);
     }
+    if (!value)
+        die(EXIT_CONFIG, "--%s: wants a value: %s", name, rows[k].metavar);
     set(l, k, name, value);
 }
 

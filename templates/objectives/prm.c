@@ -71,6 +71,9 @@ static void check_room(void)
         die(EXIT_CONFIG, "--data: %d domains, and this program has @PRM_DOMAINS@ weights: gen %s "
             "prm.domains=%d", train_steps.ndomains, model_words(&model, "prm.domains"),
             train_steps.ndomains);
+    if (train_steps.ndomains == 1)
+        note("all records of --data are of one domain, whose weight is 1 for good: nothing is "
+             "learned of domains");
 }
 
 //@ end
@@ -240,6 +243,18 @@ void objective_fill(Data *d, int64_t step)
 //@ end
 }
 
+//@ if meta_tokens
+static void fill_any_meta(int64_t micro)
+{
+    const Batch to = batch_at(micro);
+    int32_t behind[METAN];
+    data_fill_any(to.meta_tokens, to.meta_of, META * T, METAN, V, micro * META * T);
+    data_gather(to.meta_of, META * T, to.meta_rows, behind, METAN);
+    for (int64_t b = 0; b < META; b++)
+        to.outcomes[b] = (float)(b % 2);
+}
+
+//@ end
 /* Whole rows, as many marks as there may be, evenly spread. */
 void objective_fill_any(void)
 {
@@ -254,12 +269,23 @@ void objective_fill_any(void)
             to.rewards[i] = 0.5f;
 //@ if record
         for (int64_t b = 0; b < B; b++)
-            to.record[b] = -1;
+//@ if PRM_WEIGHTS=instance
+            to.record[b] = (int32_t)(b % @PRM_RECORDS@);
+//@ end
+//@ unless PRM_WEIGHTS=instance
+            to.record[b] = 0;
+//@ end
 //@ end
 //@ if noise
         data_noise(io.noise[micro], 0, 0, micro * B);
 //@ end
+//@ if meta_tokens
+        fill_any_meta(micro);
+//@ end
     }
+//@ if meta_tokens
+    *io.meta_scale = (float)(1.0 / (double)(META * model.accum * model.ranks));
+//@ end
 //@ if domains
     *io.domains = 1;
 //@ end
@@ -542,6 +568,16 @@ static void update_weights(int64_t step, int64_t turn, int64_t of, double *sum)
     sum[STEP_avg_aggregate_score] = all[PRM_META_SCORE];
     sum[STEP_meta_right] = all[PRM_META_RIGHT];
     sum[STEP_outcomes] = all[PRM_META_RECORDS];
+}
+
+/* The same with the inputs there are. */
+static void updated_any(int64_t step, int64_t total)
+{
+    if (turns(step + 1) == turns(step))
+        return;
+    set_begin(SET_meta, turns(step), turns(total));
+    step_meta();
+    step_wait();
 }
 
 static char *beside(void)
@@ -996,7 +1032,8 @@ static const char *const files[] = {
 const ObjectiveHooks objective_hooks = {
     .use = uses, .show = show,
 //@ if meta_tokens
-    .beside = beside, .updated = updated,
+    .beside = beside, .updated = updated, .updated_any = updated_any,
+    .round = UNROLL,
 //@ end
 //@ if record
 //@ unless PRM_WEIGHTS=net

@@ -43,6 +43,11 @@ CASES = {  # family, model config, precision, LoRA rank (0: all weights train), 
         max_position_embeddings=128, bos_token_id=256, eos_token_id=256,
         rope_parameters={"rope_type": "default", "rope_theta": 1e4})),
 }
+PRM = dict(family="prm", precision="fp32", rank=0, B=8, T=256, marks=4, records=10000, unroll=1, config=dict(
+    num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, hidden_size=64, intermediate_size=128,
+    vocab_size=264, tie_word_embeddings=False, rms_norm_eps=1e-6, max_position_embeddings=512,
+    bos_token_id=256, eos_token_id=256, rope_parameters={"rope_type": "default", "rope_theta": 1e4}))
+CASES |= {"prm": PRM, "prm/u5": dict(PRM, unroll=5), "prm/plain": dict(PRM, unroll=0)}
 HIDDEN = 18  # words of a text of 126, its 0.15
 WARM = 2  # steps left out, beside the first
 LEAST = 5  # steps timed, however long they take
@@ -79,6 +84,11 @@ def build(case, precision, mode):
         sys.exit("trl: of pairs, with adapters")
     import transformers
     transformers.logging.set_verbosity_error()
+    if case["family"] == "prm":
+        from reward import Rewards, Scores
+        config = transformers.Qwen2Config(use_cache=False, **case["config"])
+        model = Scores(transformers.Qwen2Model._from_config(config, attn_implementation="sdpa")).train()
+        return model, Rewards(model, compiled(model, mode), case, config.vocab_size), config.vocab_size
     dtype = torch.float32 if precision == "fp32" else torch.bfloat16
     if case["family"] == "gpt2":
         config = transformers.GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
@@ -141,6 +151,11 @@ def batch(case, vocab):
     return dict(ids=ids, labels=labels.masked_fill(~hidden, -100), lengths=torch.full((B,), T))
 
 
+def round_of(case):
+    """Steps timed as one, as ours are: those to an update of another kind."""
+    return case.get("unroll") or 1
+
+
 def run(args, born):
     import torch
     torch.set_num_threads(args.threads)
@@ -154,17 +169,22 @@ def run(args, born):
             else contextlib.nullcontext())
     times, end = [], None
     while end is None or time.perf_counter() < end or len(times) < LEAST:
-        inputs = batch(case, vocab)
-        begin = time.perf_counter()
-        with cast:
-            loss = loss_of(**inputs)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
-        opt.step()
-        opt.zero_grad(set_to_none=True)
-        loss.item()
-        now = time.perf_counter()
-        times.append(now - begin)
+        seconds = 0
+        for _ in range(round_of(case)):
+            inputs = loss_of.batch() if case["family"] == "prm" else batch(case, vocab)
+            begin = time.perf_counter()
+            with cast:
+                loss = loss_of(**inputs)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=True)
+            opt.step()
+            opt.zero_grad(set_to_none=True)
+            if case["family"] == "prm":
+                loss_of.updated()
+            loss.item()
+            now = time.perf_counter()
+            seconds += now - begin
+        times.append(seconds)
         if len(times) == 1:
             first = time.time() - born
         if end is None and len(times) == 1 + WARM:
@@ -176,7 +196,7 @@ def main():
     born = process_start()
     args = arguments()
     case, precision, first, times = run(args, born)
-    tokens = case["B"] * case["T"]
+    tokens = case["B"] * case["T"] * round_of(case)
     rates = sorted(tokens / t for t in times)
     print(json.dumps({
         "case": args.case, "mode": args.mode, "precision": precision, "adamw": args.adamw,

@@ -26,7 +26,10 @@ llada/lm cpu_tiny_llama 10 - seq.max=256 batch.micro=16 model.kv_heads=4 model.f
 model.vocab=69 model.positions=256 model.bos=-1 model.eos=-1
 dpo cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=adapter_off
 dpo/cache cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=cache
-dpo/tiny dpo_tiny 60 eager"
+dpo/tiny dpo_tiny 60 eager
+prm dreamprm_tiny 30 eager meta.micro=8
+prm/u5 dreamprm_tiny 12 eager meta.micro=8 prm.unroll=5
+prm/plain dreamprm_tiny 60 eager prm.weights=none"
 
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)

@@ -737,6 +737,7 @@ refuse "a label above 1" "{$step,\"cot_steps\":[{\"pi\":1.5}]}" "$steps" \
     'x.jsonl:1: cot_steps\[0\].pi: want a number from 0 to 1'
 refuse "a label below 0" "{$step,\"cot_steps\":{\"3\":{\"pi\":-1}}}" "$steps" 'cot_steps\[3\].pi: want a number from 0 to 1'
 refuse "a label that is text" "{$step,\"cot_steps\":[{\"pi\":\"1\"}]}" "$steps" 'cot_steps\[0\].pi: want a number'
+refuse "a label that is a truth" "{$step,\"cot_steps\":[{\"pi\":true}]}" "$steps" 'cot_steps\[0\].pi: want a number'
 refuse "a label too large for a double" "{$step,\"cot_steps\":[{\"pi\":1e999}]}" "$steps" 'x.jsonl:1: byte'
 refuse "labels that are a number" "{$step,\"cot_steps\":7}" "$steps" 'x.jsonl:1: cot_steps: want a list of {"pi"'
 refuse "steps that are numbers" "{$step,\"cot_steps\":[1]}" "$steps" 'cot_steps\[0\]: want an object with pi'
@@ -747,6 +748,9 @@ refuse "1001 labels" "{$step,\"cot_steps\":[$(printf '{},%.0s' $(seq 1000)){}]}"
 refuse "an outcome between" "{$step,\"meta_label\":0.5}" "$steps" 'x.jsonl:1: meta_label: want 0 or 1'
 refuse "a domain that is a number" "{$step,\"domain\":3}" "$steps" 'x.jsonl:1: domain: want a string'
 refuse "an id that is a list" "{$step,\"id\":[]}" "$steps" 'x.jsonl:1: id: want a string or a number'
+refuse "an id that is rounded" "{$step,\"id\":9007199254740993}" "$steps" 'x.jsonl:1: id: numbers from 2^53 on are rounded'
+refuse "two records of one id" "{$step,\"id\":7,\"cot_steps\":[{\"pi\":1}]}\n{$step,\"id\":\"7\",\"cot_steps\":[{\"pi\":1}]}" \
+    "$steps" 'x.jsonl:2: id: .*x.jsonl:1 has "7", too'
 refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: want a string'
 refuse "a misspelt key of a label" "{$step,\"metalabel\":0}" "$steps" 'metalabel: did you mean meta_label?'
 refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: want a string'

@@ -102,6 +102,11 @@ check levels/places "\$along rep \$slope shard" "$(awk '$2 == "$slope" || $2 == 
 check levels/16_bit 'gen: prm.hyper: "fd" moves parameters by about 1e-6, which the 16-bit copies that products read do
 not show; try prm.hyper = "dot", or precision = "fp32"' \
     "$(levels graph precision=bf16 prm.hyper=fd | sed 's/ do not show/ do\nnot show/')"
+check levels/no_mark 'gen: prm.mark: want a token, such as "<extra_0>", got none: scores are read at it' \
+    "$(levels graph prm.mark=)"
+check levels/one_domain 'gen: prm.domains: the weight of a domain is relative to the mean of all, that of one alone 1
+for good; want 2 or more, or prm.weights = "none"' \
+    "$(levels graph prm.weights=domain prm.domains=1 | sed 's/ for good/\nfor good/')"
 check levels/plan "2" "$(out/.gen/gen plan recipes/dreamprm_tiny.lua |
     grep -c '^  schedule [a-z]* *holds .*iB that no other reads; of the memory shared over time it uses')"
 

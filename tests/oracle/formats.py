@@ -207,7 +207,7 @@ STEPS = [
      "cot_steps": {"2": {"pi": 0.25}, "10": {"pi": 0.125}, "1": {"pi": 0.5}, "3": {"pi": 1}}},
     {"informal_prefix": "", "formal_statement": "f", "cot_response": FIVE.replace("\n", "\r\n"), "cot_steps": pis(0, 0, 0, 0.25, 1),
      "id": 12, "meta_label": False, "noisy": True},
-    {"cot_response": chain("a", "b", "c", "d", "e ### Step 6: no header"), "cot_steps": pis(True, False, 1, 0.5), "domain": "a"},
+    {"cot_response": chain("a", "b", "c", "d", "e ### Step 6: no header"), "cot_steps": pis(1, 0, 1, 0.5), "domain": "a"},
     {"informal_prefix": "four steps", "cot_response": chain("a", "b", "c", "d"), "cot_steps": pis(1, 1, 1, 1)},
     {"informal_prefix": "six", "cot_response": chain("a", "b", "c", "d", "e", "f"), "cot_steps": pis(1, 1, 1, 1, 1)},
     {"informal_prefix": "no steps", "cot_response": "Add.\n", "cot_steps": pis(1, 1, 1, 1)},

@@ -144,6 +144,8 @@ accepts "lr=0.5 given" --lr 0.25 --lr 0.5
 accepts "resume=last given" --resume_from_checkpoint True
 accepts "steps=0 given" --max_steps -1
 accepts "merge_lora=DIR given" --merge DIR
+accepts "merge_lora=final_merged_model given" --merge-lora
+accepts "merge_lora=final_merged_model given" --merge_and_unload --lr 1
 refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
 refuses "--lr: want a number" --lr 1x
 refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1

@@ -98,6 +98,9 @@ verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' "
     head -n 3 "$scratch/raw/instance_weights.json")"
 verdict "the most suspicious first" "$(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$scratch/raw/suspicious_records.jsonl" |
     sort -g -c 2>&1)"
+raw --bench-steps 1
+verdict "two steps and an update of the weights, timed as one" "$(grep -q '^{"tokens_per_second": [1-9].*"steps": 1,' \
+    "$scratch/log" || tail -n 2 "$scratch/err")"
 raw --score "$scratch/ask.jsonl"
 cp "$scratch/log" "$scratch/scores"
 verdict "--score" "$([ "$(grep -c '^{"id":"r[1-6]","score":0\.[0-9]*,"steps":\[0\.[0-9]*,0\.[0-9]*,0\.[0-9]*,0\.[0-9]*\]}$' \

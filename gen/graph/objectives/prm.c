@@ -48,6 +48,13 @@ static void check_fields(Prm *prm)
         err(config_loc(b->c, F_prm_hyper),
             "prm.hyper: \"fd\" moves parameters by about 1e-6, which the 16-bit copies that products "
             "read do not show; try prm.hyper = \"dot\", or precision = \"fp32\"");
+    if (!*config_text(b->c, F_prm_mark))
+        err(config_loc(b->c, F_prm_mark),
+            "prm.mark: want a token, such as \"<extra_0>\", got none: scores are read at it");
+    if (is(prm, F_prm_weights, "domain") && config_int(b->c, F_prm_domains) == 1)
+        err(config_loc(b->c, F_prm_domains),
+            "prm.domains: the weight of a domain is relative to the mean of all, that of one alone 1 for good; want 2 "
+            "or more, or prm.weights = \"none\"");
     if (steps == 1)
         err(config_loc(b->c, F_prm_steps),
             "prm.steps: want 2 or more, of which all but the last have a mark, or 0 for any number from 2 to 16, got 1");
