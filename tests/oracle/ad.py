@@ -263,6 +263,27 @@ def train(case, out, histories, dtype):
     return model, run
 
 
+def code(token):
+    """As the program's inputs have it."""
+    if token[0] == "mark":
+        return 81 * 60 + 81 + token[1]
+    if token[0] == "query":
+        return 81 * 60 + token[1]
+    s, a, r, after = token
+    return ((s * 5 + a) * 2 + r) * 6 + next(m for m in range(5) if move(s, m) == after)
+
+
+def act(case, out, histories):
+    """Of the first weights the logits of some queries."""
+    model = Model(case)
+    model.load_state_dict(load_file(os.path.join(out, "model", "model.safetensors")))
+    held = [a[0] for s in samples(case, [histories[TEST[0]]]) for a in s]
+    of = held[:3] + held[-2:]
+    with torch.no_grad():
+        z = model.double().logits([(s,) for s in of])
+    return {"tokens": [[code(t) for t in s] for s in of], "logits": z.tolist()}
+
+
 def prepare(name, case, out):
     os.makedirs(os.path.join(out, "model"))
     model, g = Model(case), torch.Generator().manual_seed(100 + len(name))
@@ -309,6 +330,9 @@ def record(name, folder):
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
                           "final_max_abs_diff": drift}}
+    if name == "ad_all":
+        with open(os.path.join(out, "act.json"), "w") as f:
+            f.write(json.dumps(act(case, out, histories)) + "\n")
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(run["steps"], run32["steps"]))

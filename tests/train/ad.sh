@@ -22,6 +22,15 @@ done
 trained ad_last.bf16 ad_last bf16
 compare ad_last.bf16 reference $ref/ad_last "$scratch/bf16" 4e-3
 
+# ---- the logits of queries, by the program that evaluations use
+
+dir=$work/ad_all
+# shellcheck disable=SC2046
+gcc -std=c11 -Og -Wall -Wextra -Werror -I$dir -DDIECAST_RANKS=1 -fopenmp $haste -o "$scratch/act" $here/act.c \
+    $(find $dir/.obj -name '*.o' ! -name train.o ! -name objective.o) \
+    -ldnnl -lcjson -lpcre2-8 -lutf8proc -lpthread -lm 2>"$scratch/log" || verdict act "$(head -n 3 "$scratch/log")"
+"$scratch/act" $ref/ad_all/model $ref/ad_all/act.json || failed=1
+
 # ---- what an untrained model knows: nothing of five actions, of three types
 
 # within 0.4 of ln 5 and ln 3: what first weights add
