@@ -263,7 +263,7 @@ const Objective *objective_find(const char *name);
 /* The default of a run-time flag in recipes of the objective, as text; NULL: it has none of its own. */
 const char *objective_default(const char *name, const char *flag);
 /* How many sequences a sample is. */
-int64_t objective_sequences(const char *name);
+int64_t objective_sequences(const Config *c);
 /* Whether a field is called after the objective, as mlm.share is: its host knows it. */
 bool objective_owns(const char *name, const char *path);
 int objective_count(void);

@@ -209,7 +209,7 @@ static void check_gpu_fields(const Config *c)
 static void check_sizes(const Config *c)
 {
     int64_t T = c->v[F_seq_max].i, samples = c->v[F_batch_micro].i,
-            each = objective_sequences(c->v[F_objective].s), B = samples * each;
+            each = objective_sequences(c), B = samples * each;
     int64_t sequences = B * c->v[F_batch_accum].i * c->v[F_gpus].i;
     const char *times = each > 1 ? text_print("%" PRId64 " * ", each) : "";
     if (B * T > INT32_MAX)

@@ -32,20 +32,20 @@ const char *objective_default(const char *name, const char *flag)
     return NULL;
 }
 
-int64_t objective_sequences(const char *name)
+int64_t objective_sequences(const Config *c)
 {
     static const struct {
         const char *objective;
         int64_t sequences;
+        int one;
     } list[] = {
-#define SAMPLE(objective, sequences) {#objective, sequences},
+#define SAMPLE(objective, sequences, one) {#objective, sequences, F_##one},
 #include "gen/config/objectives.def"
-        {"", 1}
     };
-    size_t i = 0;
-    while (*list[i].objective && strcmp(list[i].objective, name))
-        i++;
-    return list[i].sequences;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(list[i].objective, c->v[F_objective].s))
+            return c->v[list[i].one].i ? 1 : list[i].sequences;
+    return 1;
 }
 
 bool objective_owns(const char *name, const char *path)

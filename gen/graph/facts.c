@@ -67,10 +67,10 @@ static int64_t chunk_of(const Graph *g)
     return 0;
 }
 
-static bool is_of_input(const Graph *g, const char *sym)
+static bool is_used(const Graph *g, const char *sym)
 {
     for (int i = 0; i < g->nvalues; i++)
-        for (int d = 0; g->values[i]->kind == VK_INPUT && d < g->values[i]->rank; d++)
+        for (int d = 0; d < g->values[i]->rank; d++)
             if (!strcmp(g->values[i]->dim[d].sym, sym))
                 return true;
     return false;
@@ -107,8 +107,8 @@ void sizes_make(Build *b)
                 ir_size_add(g, layers.sym, layers.n, "layers of another stack");
         }
     for (int i = 0; i < b->nsizes; i++)
-        if (!ir_size(g, b->size[i].sym) && is_of_input(g, b->size[i].sym))
-            ir_size_add(g, b->size[i].sym, b->size[i].n, "of inputs");
+        if (!ir_size(g, b->size[i].sym) && is_used(g, b->size[i].sym))
+            ir_size_add(g, b->size[i].sym, b->size[i].n, "of the objective");
 }
 
 /* A symbol being computed: "3*C", "(H+2*K)*D". */

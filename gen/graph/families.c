@@ -24,7 +24,7 @@ void family_shapes(Build *b)
 {
     Config *c = b->c;
     b->family = family_find(config_text(c, F_model_family));
-    b->B = config_int(c, F_batch_micro) * objective_sequences(config_text(c, F_objective));
+    b->B = config_int(c, F_batch_micro) * objective_sequences(c);
     b->T = config_int(c, F_seq_max);
     size_add(b, "B", b->B);
     size_add(b, "T", b->T);
@@ -457,12 +457,14 @@ static Ref attention(Build *b, Ref qkv)
         Dim d[3] = {dim_batch(b), dim(b->H, "H"), dim_places(b)};
         Ref lse = build_temp(b, "att.lse", DT_F32, 3, d);
         op = build_op(b, b->ends      ? OP_attention_docs
+                         : b->holes   ? OP_attention_shared
                          : b->lengths ? OP_attention_length
                          : b->limits  ? OP_attention_limit
                                       : OP_attention);
         op_in(op, qkv);
-        Value *const inputs[] = {b->ends ? b->places : NULL, b->ends, b->lengths, b->limits};
-        for (int i = 0; i < 4; i++)
+        Value *const inputs[] = {b->ends ? b->places : NULL, b->ends, b->holes, b->lengths,
+                                 b->limits};
+        for (int i = 0; i < 5; i++)
             if (inputs[i])
                 op_in(op, build_input(b, inputs[i]));
         op_out(op, o), op_out(op, lse);

@@ -417,6 +417,7 @@ static void grad_attention(Build *b, const Op *fwd, int i)
     Op *op = build_op(b, fwd->kind == OP_attention          ? OP_attention_bwd
                          : fwd->kind == OP_attention_docs   ? OP_attention_docs_bwd
                          : fwd->kind == OP_attention_length ? OP_attention_length_bwd
+                         : fwd->kind == OP_attention_shared ? OP_attention_shared_bwd
                                                             : OP_attention_limit_bwd);
     op_in(op, dy), op_in(op, fwd->in[0]), op_in(op, fwd->out[0]), op_in(op, fwd->out[1]);
     for (int k = 1; k < fwd->nin; k++)

@@ -83,6 +83,7 @@ struct Build {
     Ref (*table)(Build *b);
     Value *places;           /* (B, T): of tokens, where these are not their places in T; else NULL */
     Value *ends;             /* data.kind bfd: of the documents, which places are of; else NULL */
+    Value *holes;            /* (B, 2): places that those behind them do not meet; or NULL */
     /* Whom a query of attention meets, without these: the keys up to itself. */
     bool both_ways;          /* all, of its document */
     Value *lengths;          /* (B): those before the sequence's length, as both_ways; or NULL */

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include <string.h>
-
 static double elements(Ref r) { return (double)value_elements(r.v); }
 static double columns(Ref r) { return (double)r.v->dim[r.v->rank - 1].n; }
 static double rows(Ref r) { return elements(r) / columns(r); }
@@ -43,13 +41,14 @@ static double flops_lora_bwd(const Op *op)
 static double flops_update(const Op *op) { return 12 * elements(op->in[0]); }
 
 /* Of the score matrix a causal mask leaves half, limits are taken to; documents are counted as one,
- * lengths as whole. (B, T, (H + 2 K) D) */
+ * lengths as whole, holes as filled. (B, T, (H + 2 K) D) */
 static double flops_attention(const Op *op)
 {
     const Value *x = op->in[op->nout == 1].v;        /* the backward pass has dqkv alone */
     const Attr *mask = op_attr(op, "mask");
     bool limit = op->kind == OP_attention_limit || op->kind == OP_attention_limit_bwd,
-         half = limit || (mask && !strcmp(mask->word, "causal"));
+         shared = op->kind == OP_attention_shared || op->kind == OP_attention_shared_bwd,
+         half = limit || shared || (mask && !strcmp(mask->word, "causal"));
     double B = (double)x->dim[0].n, T = (double)x->dim[1].n;
     return (half ? 2 : 4) * B * T * T * attribute(op, "heads") * attribute(op, "dim");
 }

@@ -30,7 +30,7 @@ static int64_t bound_of(const Config *c, int64_t micro, int64_t T)
 {
     int64_t bound = c->v[F_batch_targets].i, was = c->v[F_batch_micro].i;
     int64_t most = micro > was ? (bound * micro + was - 1) / was : bound;
-    int64_t rows = micro * T * objective_sequences(c->v[F_objective].s);
+    int64_t rows = micro * T * objective_sequences(c);
     return most < rows ? most : rows;
 }
 
@@ -61,7 +61,7 @@ int64_t fit_largest_micro(const Graph *g, Config *own)
 {
     int64_t limit = fit_limit(g), T = config_int(own, F_seq_max),
             micro = config_int(own, F_batch_micro);
-    int64_t rows = T * objective_sequences(own->v[F_objective].s);
+    int64_t rows = T * objective_sequences(own);
     int64_t most = INT32_MAX / rows < 65535 ? INT32_MAX / rows : 65535, fits = 0, fails = most + 1;
     Config *c = changed(own, micro, false, T, 0);
     for (int64_t n = micro; n > fits && n < fails;) {

@@ -111,6 +111,7 @@ static inline int64_t attention_chunk_(int64_t B, int64_t tasks)
 typedef enum {
     ATTENTION_CAUSAL,            /* those up to itself */
     ATTENTION_FULL,              /* all */
+    ATTENTION_SHARED,            /* those up to itself but, behind a hole, those in it */
     ATTENTION_LENGTH,            /* before the sequence's length those before it; behind: itself */
     ATTENTION_LIMIT              /* those before a limit of its own, and itself */
 } AttentionMask;
@@ -122,6 +123,7 @@ typedef struct {
     AttentionMask mask;
     const int32_t *places, *ends;
     const int32_t *limits;       /* length (B); limit (B, T); from 0 to T */
+    const int32_t *hole;         /* shared: (B, 2), where a sequence's begins and ends */
     const uint32_t *noise;       /* of dropout of the probabilities, see philox.h; NULL: none */
     uint32_t site;               /* the place, as its op has it */
     float p;
@@ -138,6 +140,8 @@ typedef struct {
     bool limits;
     int64_t own;                 /* the first query */
     int64_t own_first, own_last; /* what queries meet as themselves behind `last` */
+    int64_t hole_first, hole_last;       /* keys that queries from lane `behind` on do not meet */
+    int64_t behind;
 } AttentionKeys;
 
 /* Of queries i0 .. i0 + nq - 1 of a sequence, which have limits. */
@@ -147,6 +151,7 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
     const int32_t *limits = rule->limits;
     int64_t most = 0;
     k->all_to = T;
+    k->hole_first = k->hole_last = k->behind = 0;
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
         k->begin[i] = 0;
@@ -175,7 +180,7 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
     }
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
         const int64_t t = i0 + i;
-        const bool here = i < nq, causal = rule->mask == ATTENTION_CAUSAL;
+        const bool here = i < nq, causal = rule->mask == ATTENTION_CAUSAL || rule->hole;
         k->begin[i] = here && rule->places ? (int32_t)t - rule->places[t] : 0;
         k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->ends ? rule->ends[t] : T);
     }
@@ -185,11 +190,19 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
     k->all_from = k->begin[nq - 1], k->all_to = k->end[0];
     k->limits = false;
     k->own_first = k->own_last = 0;
+    k->hole_first = k->hole_last = k->behind = 0;
+    if (rule->hole && i0 + nq > rule->hole[1]) {
+        k->hole_first = rule->hole[0], k->hole_last = rule->hole[1];
+        k->behind = rule->hole[1] > i0 ? rule->hole[1] - i0 : 0;
+    }
 }
 
 /* Keys of the next block, which *j is moved to: at most ATTENTION_BLOCK; 0: none is left. */
 static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
 {
+    const int64_t beyond = k->hole_last / 32 * 32;
+    if (*j >= k->hole_first && *j < beyond && !k->behind)
+        *j = beyond;
     const bool own = *j >= k->last;
     if (own && *j < k->own_first)
         *j = k->own_first;
@@ -248,7 +261,8 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
 {
     const int32_t *begin = keys->begin, *end = keys->end;
     const int64_t first = j0 + run->j, from = run->from, to = run->to;
-    const bool all = keys->all_from <= first && first + run->n <= keys->all_to;
+    const bool holes = first < keys->hole_last && first + run->n > keys->hole_first;
+    const bool all = !holes && keys->all_from <= first && first + run->n <= keys->all_to;
     for (int64_t j = run->j; j < run->j + run->n && !(all && scale == 1); j++) {
         float *row = s + j * ATTENTION_BLOCK;
         const int32_t key = (int32_t)(j0 + j);
@@ -261,6 +275,11 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
 #pragma omp simd
             for (int64_t i = from; i < to; i++)
                 row[i] = key >= end[i] && i != own ? -__builtin_inff() : row[i] * scale;
+        } else if (key >= keys->hole_first && key < keys->hole_last) {
+            const int64_t behind = keys->behind;
+#pragma omp simd
+            for (int64_t i = from; i < to; i++)
+                row[i] = key >= end[i] || i >= behind ? -__builtin_inff() : row[i] * scale;
         } else {
 #pragma omp simd
             for (int64_t i = from; i < to; i++)
@@ -477,6 +496,8 @@ static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b
         of_b.places += b * T, of_b.ends += b * T;
     if (of_b.limits)
         of_b.limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
+    if (of_b.hole)
+        of_b.hole += 2 * b;
     return of_b;
 }
 
@@ -551,6 +572,17 @@ static inline void attention_limit_fwd(act_t *restrict o, float *restrict lse,
                                        float scale, void *ws)
 {
     const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
+    attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+/* holes (B, 2): of each sequence the places from the first and before the second, 0 <= first <=
+ * second <= T, are not met by those behind them; causal. */
+static inline void attention_shared_fwd(act_t *restrict o, float *restrict lse,
+                                        const act_t *restrict qkv, const int32_t *restrict holes,
+                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                        float scale, void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_SHARED, .hole = holes };
     attention_forward(o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
@@ -835,6 +867,16 @@ static inline void attention_limit_bwd(act_t *restrict dqkv, const act_t *restri
                                        float scale, void *ws)
 {
     const AttentionRule rule = { .mask = ATTENTION_LIMIT, .limits = limits };
+    attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
+}
+
+static inline void attention_shared_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                        const act_t *restrict o, const float *restrict lse,
+                                        const act_t *restrict qkv, const int32_t *restrict holes,
+                                        int64_t B, int64_t T, int64_t NH, int64_t KV, int64_t D,
+                                        float scale, void *ws)
+{
+    const AttentionRule rule = { .mask = ATTENTION_SHARED, .hole = holes };
     attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 

@@ -295,7 +295,29 @@ static inline void attention_limit_bwd(act_t *dqkv, const act_t *d_o, const act_
                                                                   NULL, B, T, H, K, scale, ws, s);
 }
 
-/* Each of them with dropout of the probabilities at a site, see philox.cuh; lse: of all scores. */
+/* holes (B, 2): of each sequence the places from the first and before the second, 0 <= first <=
+ * second <= T, are not met by those behind them; causal. */
+template <int D>
+static inline void attention_shared_fwd(act_t *o, float *lse, const act_t *qkv,
+                                        const int32_t *holes, int64_t B, int64_t T, int64_t H,
+                                        int64_t K, float scale, void *ws, cudaStream_t s)
+{
+    (void)ws;
+    attention_run_fwd_<D, ATTENTION_SHARED, false, ATTENTION_ROWS>(o, lse, qkv, holes, NULL, B, T,
+                                                                   H, K, scale, s);
+}
+
+template <int D>
+static inline void attention_shared_bwd(act_t *dqkv, const act_t *d_o, const act_t *o,
+                                        const float *lse, const act_t *qkv, const int32_t *holes,
+                                        int64_t B, int64_t T, int64_t H, int64_t K, float scale,
+                                        void *ws, cudaStream_t s)
+{
+    attention_run_bwd_<D, ATTENTION_SHARED, false, ATTENTION_ROWS>(dqkv, d_o, o, lse, qkv, holes,
+                                                                   NULL, B, T, H, K, scale, ws, s);
+}
+
+/* The others with dropout of the probabilities at a site, see philox.cuh; lse: of all scores. */
 template <int D, AttentionMask MASK = ATTENTION_CAUSAL>
 static inline void attention_drop_fwd(act_t *o, float *lse, const act_t *qkv, int64_t B, int64_t T,
                                       int64_t H, int64_t K, float scale, const uint32_t *noise,
@@ -439,6 +461,9 @@ ATTENTION_BOTH(ATTENTION_LENGTH, false, false)
 #endif
 #ifdef KERNEL_attention_limit_fwd
 ATTENTION_BOTH(ATTENTION_LIMIT, false, false)
+#endif
+#ifdef KERNEL_attention_shared_fwd
+ATTENTION_BOTH(ATTENTION_SHARED, false, false)
 #endif
 #ifdef KERNEL_attention_drop_fwd_causal
 ATTENTION_BOTH(ATTENTION_CAUSAL, false, true)

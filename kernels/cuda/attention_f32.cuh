@@ -32,6 +32,7 @@ struct __align__(8) AttentionSpan {
 enum AttentionMask {
     ATTENTION_CAUSAL,           /* those up to itself */
     ATTENTION_FULL,             /* all */
+    ATTENTION_SHARED,           /* those up to itself but, behind a hole, those in it */
     ATTENTION_LENGTH,           /* before the sequence's length those before it; behind: itself */
     ATTENTION_LIMIT             /* those before a limit of its own, and itself */
 };
@@ -41,9 +42,11 @@ enum AttentionMask {
  * sequence is answered as its last one. Neither bound falls as t grows: what rows of a block meet
  * begins with the span of the first and ends with that of the last.
  * LENGTH, LIMIT: places are the limits, (B) or (B, T); rows of a block walk past all tiles, or past
- * those before the largest limit and their own. */
+ * those before the largest limit and their own.
+ * SHARED: places are the holes (B, 2): where a sequence's begins and ends. */
 template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
-    static constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = MASK >= ATTENTION_LENGTH;
+    static constexpr bool SHARED = MASK == ATTENTION_SHARED, LIMITS = MASK >= ATTENTION_LENGTH;
+    static constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL || SHARED;
     const int32_t *places, *ends;
     int64_t first;
     int T, b;
@@ -71,9 +74,27 @@ template <AttentionMask MASK, bool DOCS> struct AttentionDocs {
         if constexpr (DOCS) {
             t = min(t, T - 1);
             return {CAUSAL ? t : t - places[first + t], ends[first + t]};
+        } else if constexpr (SHARED) {
+            return {t, t >= places[2 * b] && t < places[2 * b + 1] ? places[2 * b + 1] : T};
         } else {
             return {CAUSAL ? t : 0, T};
         }
+    }
+
+    /* The keys that queries from its end on do not meet. */
+    __device__ __forceinline__ AttentionSpan hole() const
+    {
+        if constexpr (SHARED)
+            return {places[2 * b], places[2 * b + 1]};
+        else
+            return {0, 0};
+    }
+
+    /* Behind the last query that meets one of keys t .. t + n - 1. */
+    __device__ __forceinline__ int queries_end(int t, int n) const
+    {
+        const int end = queries(t + n - 1).end;
+        return SHARED ? max(end, queries(t).end) : end;
     }
 
     /* LIMITS: query t meets the keys before this, and itself. Behind the sequence: none before. */
@@ -293,9 +314,11 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
+    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    const AttentionSpan hole = docs.hole();
     const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], y[L::HELD] = {}, sum = 0.0f;
-    float top = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE;
+    float top = DOCS || LIMITS || SHARED ? ATTENTION_LEAST : ATTENTION_NONE;
     attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
     for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
         const int n = min(end - j0, (int)ATTENTION_TILE);
@@ -303,6 +326,10 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
         const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
         if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
             continue;
+        if (SHARED && i0 >= hole.end && j0 >= hole.begin && j0 + n <= hole.end)
+            continue;
+        [[maybe_unused]] const int hidden = i >= hole.end ? hole.begin - j0 : n;
+        [[maybe_unused]] const int shown = hole.end - j0;
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
@@ -317,7 +344,9 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             for (int u = 0; u < ATTENTION_STEP; u++) {
                 attention_part_<D>(x, keys + (j + u) * L::PADDED);
                 s[u] = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-                const bool met = (j + u >= unseen && j + u < seen) || (LIMITS && j + u == self);
+                bool met = (j + u >= unseen && j + u < seen) || (LIMITS && j + u == self);
+                if constexpr (SHARED)
+                    met &= j + u < hidden || j + u >= shown;
                 s[u] = met ? s[u] : ATTENTION_NONE;
                 top = fmaxf(top, s[u]);
             }
@@ -365,6 +394,8 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = {docs.keys(i).begin, LIMITS ? docs.limit(i) : docs.keys(i).end};
+    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    const AttentionSpan hole = docs.hole();
     const int begin = docs.template tiles<DROP>(i0), end = docs.keys(i0 + L::ROWS - 1).end;
     float q[L::HELD], dy[L::HELD], dq[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(q, qkv + at, i < T, scale * ATTENTION_LOG2E);
@@ -377,6 +408,10 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
         const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
         if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
             continue;
+        if (SHARED && i0 >= hole.end && j0 >= hole.begin && j0 + n <= hole.end)
+            continue;
+        [[maybe_unused]] const int hidden = i >= hole.end ? hole.begin - j0 : n;
+        [[maybe_unused]] const int shown = hole.end - j0;
         __syncthreads();
         attention_tile_load_<D>(keys, k + j0 * row, row, n);
         attention_tile_load_<D>(values, v + j0 * row, row, n);
@@ -392,7 +427,9 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
                 dp = kept >> j & 1 ? dp * drop.scale : 0.0f;
             attention_part_<D>(x, keys + j * L::PADDED);
             const float s = attention_lane_sum_<D>(attention_dot_<D>(q, x));
-            const bool met = (j >= unseen && j < seen) || (LIMITS && j == self);
+            bool met = (j >= unseen && j < seen) || (LIMITS && j == self);
+            if constexpr (SHARED)
+                met &= j < hidden || j >= shown;
             const float p = met ? exp2f(s - top) : 0.0f;
             attention_add_<D>(dq, p * (dp - sum), x);
         }
@@ -425,7 +462,8 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
     constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
     const AttentionSpan mine = docs.queries(j);
-    const int begin = docs.queries(j0).begin, end = docs.queries(j0 + L::ROWS - 1).end;
+    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, L::ROWS);
     float k[L::HELD], v[L::HELD], dk[L::HELD] = {}, dv[L::HELD] = {}, x[L::HELD];
     attention_row_load_<D>(k, qkv + at, j < T, scale * ATTENTION_LOG2E);
     attention_row_load_<D>(v, qkv + at + K * D, j < T, 1.0f);
@@ -458,8 +496,9 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                 float dp = attention_lane_sum_<D>(attention_dot_<D>(v, y));
                 if constexpr (DROP::DROPS)
                     dp = kept >> i & 1 ? dp * drop.scale : 0.0f;
-                const bool met = LIMITS ? j < limits[i] || i0 + i == j
-                                        : i0 + i >= mine.begin && (!DOCS || i0 + i < mine.end);
+                const bool met =
+                    LIMITS ? j < limits[i] || i0 + i == j
+                           : i0 + i >= mine.begin && (!(DOCS || SHARED) || i0 + i < mine.end);
                 const float p = met ? exp2f(s - tops[i]) : 0.0f;
                 attention_add_<D>(dv, !DROP::DROPS || kept >> i & 1 ? p : 0.0f, y);
                 attention_add_<D>(dk, p * (dp - sums[i]), x);

@@ -354,6 +354,42 @@ attention_mask_limited_(float s[BANDS][N / 8][4], const int *limits, int first_k
             }
 }
 
+/* ---- a hole ---- */
+
+/* Where the tiles of keys go on behind one that ends at `next`: queries i0.., all of them behind the
+ * hole, walk past the tiles within it. */
+template <int MET>
+static __device__ __forceinline__ int attention_past_(AttentionSpan hole, int i0, int next)
+{
+    const bool within = i0 >= hole.end && next >= hole.begin;
+    return within ? max(next, hole.end / MET * MET) : next;
+}
+
+/* Scores of rows first_row.. and columns first_column.. that do not meet for the hole between them.
+ * KEYS: rows are keys and columns queries; else the other way round. */
+template <int BANDS, int N, bool KEYS>
+static __device__ __forceinline__ void attention_mask_hole_(float s[BANDS][N / 8][4],
+                                                            AttentionSpan hole, int first_row,
+                                                            int first_column)
+{
+    const int keys = KEYS ? first_row : first_column, queries = KEYS ? first_column : first_row;
+    if (keys >= hole.end || keys + (KEYS ? 16 * BANDS : N) <= hole.begin ||
+        queries + (KEYS ? N : 16 * BANDS) <= hole.end)
+        return;
+#pragma unroll
+    for (int m = 0; m < BANDS; m++)
+#pragma unroll
+        for (int n = 0; n < N / 8; n++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int r = first_row + attention_c_row_(m, i);
+                const int c = first_column + attention_c_column_(n, i);
+                const int key = KEYS ? r : c, query = KEYS ? c : r;
+                if (query >= hole.end && key >= hole.begin && key < hole.end)
+                    s[m][n][i] = ATTENTION_NONE;
+            }
+}
+
 /* ---- dropout ---- */
 
 /* Elements of s of rows first.. (queries) and columns met.. (keys, a multiple of 4) become 0 where
@@ -490,12 +526,16 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
     const int first = i0 + own;
-    const int own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
+    const int own_end =
+        attention_end_<BANDS * 16, AttentionDocs<MASK, DOCS>::CAUSAL>(first, T);
     const int row = (H + 2 * K) * D;
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    constexpr bool CAUSAL = AttentionDocs<MASK, DOCS>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    [[maybe_unused]] const AttentionSpan hole = docs.hole();
     __shared__ int limits[LIMITS ? M::OWNED : 1];
     AttentionWalk<MET> walk = {};
     if constexpr (LIMITS)
@@ -508,7 +548,7 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     float y[BANDS][M::TILES][4] = {}, top[BANDS][2], sum[BANDS][2] = {}, factor[BANDS][2];
 #pragma unroll
     for (int m = 0; m < BANDS; m++)
-        top[m][0] = top[m][1] = DOCS || LIMITS ? ATTENTION_LEAST : ATTENTION_NONE;
+        top[m][0] = top[m][1] = DOCS || LIMITS || SHARED ? ATTENTION_LEAST : ATTENTION_NONE;
     if (DOCS && (int)threadIdx.x < M::OWNED)
         spans[threadIdx.x] = docs.keys(i0 + (int)threadIdx.x);
     attention_rows_begin_<D, M::OWNED, THREADS>(q_at, qkv + (b * T + i0) * row + h * D, row,
@@ -522,11 +562,13 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     for (int j0 = begin, stage = 0, next; j0 < end; j0 = next, stage ^= 1) {
         const SharedAddress k_at = stages + stage * STAGE;
         float s[BANDS][MET / 8][4];
-        next = LIMITS ? walk.next(j0) : j0 + MET;
+        next = LIMITS   ? walk.next(j0)
+               : SHARED ? attention_past_<MET>(hole, i0, j0 + MET)
+                        : j0 + MET;
         copy_wait<0>();
         __syncthreads();
         if (next < end) {
-            k += (LIMITS ? next - j0 : MET) * row;
+            k += (LIMITS || SHARED ? next - j0 : MET) * row;
             attention_pair_begin_<D, MET, THREADS>(stages + (stage ^ 1) * STAGE, k, K * D, row,
                                                    T - next);
         }
@@ -541,6 +583,8 @@ attention_fwd_mma(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
             attention_mask_limits_<BANDS, MET>(s, limits, first, j0);
         else
             attention_mask_<BANDS, MET, CAUSAL>(s, first, j0, T);
+        if constexpr (SHARED)
+            attention_mask_hole_<BANDS, MET, false>(s, hole, first, j0);
         attention_softmax_<D, BANDS, MET>(s, y, top, sum, c);
         if constexpr (DROP::DROPS)
             attention_drop_keys_<BANDS, MET>(s, drop, T, (int)b, h, first, j0, 1.0f);
@@ -611,13 +655,17 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     const int h = (int)blockIdx.y, own = (int)threadIdx.x / WARP * BANDS * 16;
     const int i0 = (int)(gridDim.x - 1 - blockIdx.x) * M::OWNED;
     const int first = i0 + own;
-    const int own_end = attention_end_<BANDS * 16, MASK == ATTENTION_CAUSAL>(first, T);
+    const int own_end =
+        attention_end_<BANDS * 16, AttentionDocs<MASK, DOCS>::CAUSAL>(first, T);
     const int row = (H + 2 * K) * D, orow = H * D;
     const int64_t b = blockIdx.z;
     const int64_t q_first = (b * T + i0) * row + h * D, o_first = (b * T + i0) * orow + h * D;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    constexpr bool CAUSAL = AttentionDocs<MASK, DOCS>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    [[maybe_unused]] const AttentionSpan hole = docs.hole();
     __shared__ int limits[LIMITS ? M::OWNED : 1];
     AttentionWalk<MET> walk = {};
     if constexpr (LIMITS)
@@ -653,11 +701,13 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
         }
     for (int j0 = begin, stage = 0, next; j0 < end; j0 = next, stage ^= 1) {
         const SharedAddress k_at = at + stage * STAGE, v_at = k_at + MET * M::ROW;
-        next = LIMITS ? walk.next(j0) : j0 + MET;
+        next = LIMITS   ? walk.next(j0)
+               : SHARED ? attention_past_<MET>(hole, i0, j0 + MET)
+                        : j0 + MET;
         copy_wait<0>();
         __syncthreads();
         if (next < end) {
-            k += (LIMITS ? next - j0 : MET) * row;
+            k += (LIMITS || SHARED ? next - j0 : MET) * row;
             attention_pair_begin_<D, MET, THREADS>(at + (stage ^ 1) * STAGE, k, K * D, row,
                                                    T - next);
         }
@@ -681,6 +731,8 @@ attention_dq_mma(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
                 attention_mask_limits_<BANDS, SUB>(s, limits, first, j0 + u);
             else
                 attention_mask_<BANDS, SUB, CAUSAL>(s, first, j0 + u, T);
+            if constexpr (SHARED)
+                attention_mask_hole_<BANDS, SUB, false>(s, hole, first, j0 + u);
 #pragma unroll
             for (int m = 0; m < BANDS; m++)
 #pragma unroll
@@ -760,9 +812,12 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     const int64_t b = blockIdx.z;
     __shared__ AttentionSpan spans[DOCS ? M::OWNED : 1];
     const AttentionDocs<MASK, DOCS> docs = {places, ends, b * T, T, (int)b};
-    constexpr bool CAUSAL = MASK == ATTENTION_CAUSAL, LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    constexpr bool CAUSAL = AttentionDocs<MASK, DOCS>::CAUSAL;
+    constexpr bool LIMITS = AttentionDocs<MASK, DOCS>::LIMITS;
+    constexpr bool SHARED = AttentionDocs<MASK, DOCS>::SHARED;
+    [[maybe_unused]] const AttentionSpan hole = docs.hole();
     __shared__ int limits[LIMITS ? 2 * MET : 1];         /* of the queries of either stage */
-    const int begin = docs.queries(j0).begin, end = docs.queries(j0 + M::OWNED - 1).end;
+    const int begin = docs.queries(j0).begin, end = docs.queries_end(j0, M::OWNED);
     const int64_t k_first = (b * T + j0) * row + (H + kv) * D, v_first = k_first + K * D;
     const float c = scale * ATTENTION_LOG2E;
     unsigned held[BANDS][HELD ? M::STEPS : 1][4], none[BANDS][1][4];
@@ -816,7 +871,8 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
         const int *limit = limits + (LIMITS ? stage * MET : 0);
         if (first < T && (DOCS     ? attention_meets_<BANDS * 16, MET>(spans, now)
                           : LIMITS ? attention_met_<BANDS * 16, MET>(limit, first, now)
-                                   : !(CAUSAL && now + MET - 1 < first))) {
+                                   : !(CAUSAL && now + MET - 1 < first)) &&
+            !(SHARED && now >= hole.end && first >= hole.begin && last < hole.end)) {
             float p[BANDS][MET / 8][4], ds[BANDS][MET / 8][4];
             attention_scores_<D, BANDS, MET, HELD>(p, held, k_at + own * M::ROW, q_at);
             if constexpr (DOCS)
@@ -825,6 +881,8 @@ attention_dkv_mma(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                 attention_mask_limited_<BANDS, MET>(p, limit, first, now);
             else if (CAUSAL && now < last)
                 attention_mask_queries_<BANDS, MET>(p, first, now);
+            if constexpr (SHARED)
+                attention_mask_hole_<BANDS, MET, true>(p, hole, first, now);
 #pragma unroll
             for (int m = 0; m < BANDS; m++)
 #pragma unroll

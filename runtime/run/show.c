@@ -73,7 +73,7 @@ void show_labels(ShownRow *to, const Batch *at, int64_t row, int64_t n, int64_t 
     if (!token || !label || !target || !ends || !weight)
         die(EXIT_INTERNAL, "out of memory for a row of %lld tokens", (long long)T);
     n = n < 0 ? tokens_end(at, first, T) : n;
-    to->n = n + (next && n == T && label_at(at, first + T - 1) >= 0);
+    to->n = n + (next && n > 0 && label_at(at, first + n - 1) >= 0);
     to->padding = T - n;
     for (int64_t i = 0; i < to->n; i++) {
         label[i] = !next ? label_at(at, first + i) : i ? label_at(at, first + i - 1) : -1;

@@ -26,8 +26,9 @@
 
 //@ metrics
 
-/* Of pair i of a micro-batch rows 2 i and 2 i + 1. */
+/* Of pair i of a micro-batch answers 2 i and 2 i + 1. */
 enum { CHOSEN, REJECTED, ANSWERS };
+enum { PAIRS = BOTH / ANSWERS };
 static const char *const parts[] = {"chosen", "rejected", NULL};
 
 /* What --data are divided into, each read in the order of the files. */
@@ -48,7 +49,15 @@ static int32_t pad;              /* what follows an answer in its row */
 
 /* --data are 0.85, 0.10 and the rest: to train on, to test and to validate; with --eval-data or
  * another share for validation there is no test. */
+//@ if DPO_SHARED_PROMPT=true
+/* A row has both answers of a pair. */
+static int64_t takes(int64_t may) { return may < T ? may : T; }
+
+//@ end
 static DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = parts, .targets = N,
+//@ if DPO_SHARED_PROMPT=true
+                          .takes = takes,
+//@ end
                           .split = {0.85, 0.10}, .whole = true};
 static const double eval_share = 0.05;   /* --eval-share, where nobody says otherwise */
 
@@ -71,6 +80,67 @@ static void open_groups(const Data *train, const Data *eval)
 //@ end
 }
 
+static bool is_target(const DataRow *row, int64_t t) { return !row->mask || row->mask[t]; }
+
+//@ if DPO_SHARED_PROMPT=true
+/* The row of a pair: of[0] from its first token on, n[0] of them, then of[1], its tokens from ..
+ * n[1] - 1. `from` is the last token of what both begin with, before anything is a target. */
+typedef struct {
+    int64_t from, n[ANSWERS];
+    bool cut, targets;           /* shorter than they are; each still has a target, if it had one */
+} SharedRow;
+
+static SharedRow shared_row(const DataRow of[ANSWERS])
+{
+    int64_t first[ANSWERS], same = 0;
+    for (int k = 0; k < ANSWERS; k++) {
+        first[k] = 1;
+        while (first[k] < of[k].n && !is_target(&of[k], first[k]))
+            first[k]++;
+    }
+    if (first[0] < of[0].n && first[1] < of[1].n)
+        while (same < first[0] && same < first[1] && of[0].token[same] == of[1].token[same])
+            same++;
+    SharedRow s = {.from = same ? same - 1 : 0,
+                   .n = {of[0].n, of[1].n ? of[1].n - 1 : 0}, .targets = true};
+    /* of what follows the shared tokens */
+    const int64_t a = of[0].n - same, b = of[1].n - same, room = T - (same ? same : -1),
+                  rest = room - (a < b ? a : b), most = rest > room / 2 ? rest : room / 2;
+    s.cut = a + b > room;
+    for (int k = 0; s.cut && k < ANSWERS; k++) {
+        const int64_t n = of[k].n - same > most ? same + most : of[k].n;
+        s.n[k] = n - (k == REJECTED);
+        s.targets &= first[k] >= of[k].n || first[k] < n;
+    }
+    return s;
+}
+
+/* Rows that have no room for a pair are said, or refused where nothing would be learned of it. */
+static void check_rows(void)
+{
+    int64_t cut = 0, all = 0, longest = 0;
+    for (int g = 0; g < GROUPS; g++)
+        for (int64_t i = 0; i < group[g].n; i++) {
+            DataRow of[ANSWERS];
+            for (int k = 0; k < ANSWERS; k++)
+                data_sample(&group[g], i, k, &of[k]);
+            const SharedRow s = shared_row(of);
+            const int64_t want = of[0].n + of[1].n - 1 - s.from;
+            longest = want > longest ? want : longest;
+            cut += s.cut, all++;
+            if (!s.targets)
+                die(EXIT_DATA, "sample %lld: its prompt has %lld tokens, which leave an answer none "
+                    "of a row of T=%d tokens that holds both: gen %s seq.max=%lld",
+                    (long long)(group[g].base + i), (long long)s.from + 1, T,
+                    model_words(&model, "seq.max"), (long long)want);
+        }
+    if (cut)
+        note("%lld of %lld pairs are longer than a row of T=%d tokens with both answers, which are "
+             "cut: seq.max=%lld has room for all", (long long)cut, (long long)all, T,
+             (long long)longest);
+}
+
+//@ end
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const RecordRules rules = {.format = "pairs", .system = *f->system ? f->system : NULL};
@@ -81,6 +151,9 @@ void objective_open(const Flags *f, Data *train, Data *eval)
         die(EXIT_CONFIG, "--stop-margin: wants validations: --eval-data FILE or --eval-share X");
     records_open(f, &model, &shape, &rules, train, eval);
     open_groups(train, eval);
+//@ if DPO_SHARED_PROMPT=true
+    check_rows();
+//@ end
     const Data *any = records_train(f) ? train : eval;
     pad = any->pad_id < 0 ? 0 : (int32_t)any->pad_id;
 }
@@ -123,18 +196,73 @@ static float reference_of(const Data *d, int64_t sample, int answer)
 }
 
 //@ end
-/* Row b: the n tokens of a prompt and its answer, whose tokens are the targets; mask NULL: all from
- * place `from` on. */
-static void set_row(const Batch *to, int64_t b, const int32_t *token, const uint8_t *mask,
-                    int64_t from, int64_t n)
+//@ unless DPO_SHARED_PROMPT=true
+/* Pair i: each answer behind its prompt in a row of its own. */
+static void set_pair(const Batch *to, int64_t i, const DataRow of[ANSWERS])
 {
-    int32_t *row = to->tokens + b * T, *target = to->target_of + b * T;
-    for (int64_t t = 0; t < T; t++) {
-        bool answer = t + 1 < n && (mask ? mask[t + 1] != 0 : t + 1 >= from);
-        row[t] = t < n ? token[t] : pad;
-        target[t] = answer ? token[t + 1] : -1;
+    for (int k = 0; k < ANSWERS; k++) {
+        const int64_t at = (i * ANSWERS + k) * T, n = of[k].n;
+        for (int64_t t = 0; t < T; t++) {
+            to->tokens[at + t] = t < n ? of[k].token[t] : pad;
+            to->target_of[at + t] = t + 1 < n && is_target(&of[k], t + 1) ? of[k].token[t + 1] : -1;
+        }
     }
 }
+
+/* What follows from the rows of all pairs. */
+static void set_targets(const Batch *to)
+{
+    data_gather(to->target_of, B * T, to->target_rows, to->labels, N);
+}
+
+static int64_t targets_of(const Batch *at, int64_t answer)
+{
+    int64_t n = 0;
+    for (int64_t t = 0; t < T; t++)
+        n += at->target_of[answer * T + t] >= 0;
+    return n;
+}
+
+//@ end
+//@ if DPO_SHARED_PROMPT=true
+/* Pair i: the prompt and the chosen answer, then the prompt's last token once more and the rejected
+ * answer, up to the token before its last. */
+static void set_pair(const Batch *to, int64_t i, const DataRow of[ANSWERS])
+{
+    const SharedRow s = shared_row(of);
+    int32_t *token = to->tokens + i * T, *target = to->target_of + i * T,
+            *place = to->places + i * T, *hole = to->holes + i * 2;
+    hole[0] = (int32_t)s.from, hole[1] = (int32_t)s.n[CHOSEN];
+    for (int64_t t = 0; t < T; t++) {
+        const int k = t >= s.n[CHOSEN];
+        const int64_t at = k ? t - s.n[CHOSEN] + s.from : t;
+        const bool there = at < s.n[k],
+                   answer = there && at + 1 < s.n[k] + k && is_target(&of[k], at + 1);
+        token[t] = there ? of[k].token[at] : pad;
+        target[t] = answer ? of[k].token[at + 1] : -1;
+        place[t] = there ? (int32_t)at : 0;
+    }
+}
+
+/* What follows from the rows of all pairs. */
+static void set_targets(const Batch *to)
+{
+    data_gather(to->target_of, B * T, to->target_rows, to->labels, N);
+    for (int64_t n = 0; n < N; n++) {
+        const int64_t place = to->target_rows[n], i = place / T, t = place % T;
+        const int64_t answer = i * ANSWERS + (t >= to->holes[i * 2 + 1]);
+        to->answers[n] = place < 0 ? -1 : (int32_t)(answer * T + t);
+    }
+}
+
+static int64_t targets_of(const Batch *at, int64_t answer)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < N; i++)
+        n += at->answers[i] >= answer * T && at->answers[i] < (answer + 1) * T;
+    return n;
+}
+//@ end
 
 typedef struct {
     Data *d;
@@ -145,15 +273,17 @@ static void fill_pair(void *fill, int64_t i)
 {
     const Fill *f = fill;
     const Batch to = batch_at(f->micro);
+    DataRow row[ANSWERS] = {{.n = 0}};
     for (int k = 0; k < ANSWERS; k++) {
-        const int64_t b = i * ANSWERS + k;
-        DataRow row = {.n = 0};
-        bool there = data_part(f->d, f->step, f->micro, i, k, &row);
-        set_row(&to, b, row.token, row.mask, 0, there ? row.n : 0);
 //@ if reference
-        to.reference[b] = there ? reference_of(f->d, row.sample, k) : 0;
+        const bool there = data_part(f->d, f->step, f->micro, i, k, &row[k]);
+        to.reference[i * ANSWERS + k] = there ? reference_of(f->d, row[k].sample, k) : 0;
+//@ end
+//@ unless reference
+        data_part(f->d, f->step, f->micro, i, k, &row[k]);
 //@ end
     }
+    set_pair(&to, i, row);
 }
 
 /* Pairs of a micro-batch of this rank. */
@@ -161,10 +291,11 @@ static void fill_micro(Data *d, int64_t step, int64_t micro)
 {
     const Batch to = batch_at(micro);
     data_order(d, step);
-    workers_run(S, fill_pair, &(Fill){d, step, micro});
-    data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
+    workers_run(PAIRS, fill_pair, &(Fill){d, step, micro});
+    set_targets(&to);
 //@ if noise
-    data_noise(io.noise[micro], (uint64_t)flags->seed, step, ANSWERS * data_sample0(d, step, micro));
+    data_noise(io.noise[micro], (uint64_t)flags->seed, step,
+               B / PAIRS * data_sample0(d, step, micro));
 //@ end
 }
 
@@ -179,14 +310,20 @@ void objective_fill(Data *d, int64_t step)
 void objective_fill_any(void)
 {
     const int64_t rows = B * T;
-    set_counts(0, (Counts){S * model.accum * model.ranks, objective_work()});
+    set_counts(0, (Counts){PAIRS * model.accum * model.ranks, objective_work()});
     for (int64_t micro = 0; micro < model.accum; micro++) {
         const Batch to = batch_at(micro);
         data_fill_any(to.tokens, to.target_of, rows, N, V, micro * rows);
-        data_gather(to.target_of, rows, to.target_rows, to.labels, N);
-//@ if reference
+//@ if DPO_SHARED_PROMPT=true
+        for (int64_t t = 0; t < rows; t++)
+            to.places[t] = (int32_t)(t % T);
         for (int64_t b = 0; b < B; b++)
-            to.reference[b] = 0;
+            to.holes[2 * b] = T / 3, to.holes[2 * b + 1] = 2 * T / 3;
+//@ end
+        set_targets(&to);
+//@ if reference
+        for (int64_t i = 0; i < BOTH; i++)
+            to.reference[i] = 0;
 //@ end
 //@ if noise
         data_noise(io.noise[micro], 0, 0, micro * B);
@@ -227,6 +364,23 @@ void objective_step(int64_t step, double *sum)
     sum[STEP_tokens] = world.rank == 0 ? (double)counted[step % 2].tokens : 0;
 }
 
+//@ if DPO_SHARED_PROMPT=true
+/* --show N: a row is a pair. */
+static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
+{
+    const Batch at = batch_at(micro);
+    DataRow of[ANSWERS] = {{.n = 0}};
+    for (int k = 0; k < ANSWERS; k++)
+        if (row >= B || !data_part(d, step, micro, row, k, &of[k]))
+            return false;
+    const SharedRow s = shared_row(of);
+    snprintf(to->about, sizeof to->about, "sample %lld, %s and %s",
+             (long long)(d->base + of[0].sample), parts[CHOSEN], parts[REJECTED]);
+    show_labels(to, &at, row, s.n[CHOSEN] + s.n[REJECTED] - s.from, T, true);
+    return true;
+}
+//@ end
+//@ unless DPO_SHARED_PROMPT=true
 /* --show N: rows 2 i and 2 i + 1 are the answers to one prompt. */
 static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to)
 {
@@ -239,6 +393,7 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t row, ShownRow *to
     show_labels(to, &at, row, own.n, T, true);
     return true;
 }
+//@ end
 
 /* ---- validation ------------------------------------------------------------------------------ */
 
@@ -484,12 +639,10 @@ static void make_start(const Flags *f, const WeightFolders folder, const char *w
 static double targets_an_answer(void)
 {
     double n[2] = {0, 0};        /* targets, answers */
-    for (int64_t b = 0; b < B; b++) {
-        const int32_t *target = batch_at(0).target_of + b * T;
-        const double before = n[0];
-        for (int64_t t = 0; t < T; t++)
-            n[0] += target[t] >= 0;
-        n[1] += n[0] > before;
+    const Batch at = batch_at(0);
+    for (int64_t i = 0; i < BOTH; i++) {
+        const int64_t own = targets_of(&at, i);
+        n[0] += (double)own, n[1] += own > 0;
     }
     comm_allreduce_double(n, 2);
     return n[1] > 0 ? n[0] / n[1] : 1;
@@ -748,18 +901,16 @@ typedef struct {
     double sum, tokens;
 } Nats;
 
-/* Those of row b of micro-batch 0, which has been scored. */
-static void add_score(Nats *to, int64_t b)
+/* Those of an answer of micro-batch 0, which has been scored. */
+static void add_score(Nats *to, int64_t answer)
 {
     const Batch at = batch_at(0);
-    double n = 0;
-    for (int64_t t = 0; t < T; t++)
-        n += at.target_of[b * T + t] >= 0;
+    const double n = (double)targets_of(&at, answer);
 //@ if DPO_LOGP=mean
-    to->sum += io.score[b] * n;
+    to->sum += io.score[answer] * n;
 //@ end
 //@ if DPO_LOGP=sum
-    to->sum += io.score[b];
+    to->sum += io.score[answer];
 //@ end
     to->tokens += n;
 }
@@ -771,12 +922,17 @@ static Nats score_own(const Tokenizer *t, Data *d)
     const Answers by = answers_by(t);
     Nats own = {0, 0};
     for (int64_t i = 0; i < d->n && i < examples[TEST]; i++) {
+        const DataRow none[ANSWERS] = {{.n = 0}};
         int32_t token[T];
+        uint8_t mask[T];
         int64_t prompt, n = answers_tokens(&by, d, i, token, &prompt);
         n = n < N ? n : N;
-        for (int64_t b = 0; b < B; b++)
-            set_row(&to, b, token, NULL, prompt, b ? 0 : prompt + n);
-        data_gather(to.target_of, B * T, to.target_rows, to.labels, N);
+        for (int64_t at = 0; at < T; at++)
+            mask[at] = at >= prompt;
+        set_pair(&to, 0, (DataRow[ANSWERS]){{.token = token, .mask = mask, .n = prompt + n}});
+        for (int64_t p = 1; p < PAIRS; p++)
+            set_pair(&to, p, none);
+        set_targets(&to);
         step_score();
         step_wait();
         add_score(&own, 0);
@@ -799,7 +955,7 @@ static int perplexity(const Flags *f, const WeightFolders folder)
         step_score();
         step_wait();
         comm_advance();
-        for (int64_t i = 0; i < B; i++)
+        for (int64_t i = 0; i < BOTH; i++)
             add_score(&of[i % ANSWERS], i);
     }
     comm_allreduce_double(&of[0].sum, 2 * ANSWERS);

@@ -73,6 +73,9 @@ static void sequence(const Shape &s)
     } else if (MASK == ATTENTION_LIMIT) {
         limits_draw(one_, s.B, s.T, PLACES);
         pairs.limits = one_;
+    } else if (MASK == ATTENTION_SHARED) {
+        holes_draw(one_, s.B, s.T);
+        pairs.holes = one_, pairs.causal = 1;
     }
     if (DROPS)
         pairs.kept = kept_by(s);
@@ -117,6 +120,10 @@ static void sequence(const Shape &s)
             attention_limit_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
             attention_limit_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
                                    stream);
+        } else if constexpr (MASK == ATTENTION_SHARED) {
+            attention_shared_fwd<D>(o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, nullptr, stream);
+            attention_shared_bwd<D>(d, d_o, o, lse, qkv, one, s.B, s.T, s.H, s.K, scale, ws,
+                                    stream);
         } else {
             attention_fwd<D, MASK, OWNED>(o, lse, qkv, s.B, s.T, s.H, s.K, scale, nullptr, stream);
             attention_bwd<D, MASK, OWNED>(d, d_o, o, lse, qkv, s.B, s.T, s.H, s.K, scale, ws,
@@ -244,6 +251,7 @@ TEST(attention_long)
     [[maybe_unused]] constexpr int OTHER = FULL ? 8 : 16;
     sequence<16, ATTENTION_CAUSAL>({2, T, 3, 1});
     sequence<16, ATTENTION_CAUSAL, true>({2, T, 3, 1});
+    sequence<16, ATTENTION_SHARED>({2, 2 * T, 2, 1});
 #if FULL || !defined ACT_F16
     sequence<OTHER, ATTENTION_FULL>({B, T, 2, 2});
     sequence<OTHER, ATTENTION_FULL, true>({B, T, 2, 2});

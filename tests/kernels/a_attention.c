@@ -133,10 +133,11 @@ static void check_dropped(const Shape s, AttentionPairs pairs, float p)
     const AttentionRule rule = {
         .mask = pairs.lengths  ? ATTENTION_LENGTH
                 : pairs.limits ? ATTENTION_LIMIT
+                : pairs.holes  ? ATTENTION_SHARED
                 : pairs.causal ? ATTENTION_CAUSAL
                                : ATTENTION_FULL,
         .places = pairs.places, .ends = pairs.ends,
-        .limits = pairs.lengths ? pairs.lengths : pairs.limits,
+        .limits = pairs.lengths ? pairs.lengths : pairs.limits, .hole = pairs.holes,
         .noise = p > 0 ? noise : NULL, .site = SITE, .p = p };
     if (p > 0)
         pairs.kept = kept_by(&s, p);
@@ -219,6 +220,39 @@ TEST(attention_limit)
             limits_draw(limits, s.B, s.T, form);
             check_sequences(s, (AttentionPairs){ .limits = limits });
         }
+}
+
+TEST(attention_shared)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const Shape s = shapes[i];
+        int32_t *holes = NEW(int32_t, 2 * s.B);
+        holes_draw(holes, s.B, s.T);
+        check_dropped(s, (AttentionPairs){ .holes = holes, .causal = 1 }, 0);
+    }
+}
+
+/* Two continuations of one beginning in a row give what each gives in a row of its own. */
+TEST(attention_shared_alone)
+{
+    enum { FROM = 70, FIRST = 150, ALL = 320 };
+    const Shape s = { 1, ALL, 4, 2, 32 };
+    const int64_t row = qkv_size(&s) / s.T, orow = out_size(&s) / s.T, size = sizeof(act_t);
+    const int64_t second = ALL - FIRST, n = FROM + second;
+    const int32_t hole[2] = { FROM, FIRST };
+    act_t *qkv = act_normal(qkv_size(&s), 0, 1), *o = NEW(act_t, out_size(&s));
+    act_t *one = NEW(act_t, qkv_size(&s)), *one_o = NEW(act_t, out_size(&s));
+    float *lse = NEW(float, s.NH * s.T);
+    void *ws = new_bytes(attention_fwd_workspace(1, s.T, s.KV, s.D, size));
+    memcpy(one, qkv, (size_t)(FROM * row * size));
+    memcpy(one + FROM * row, qkv + FIRST * row, (size_t)(second * row * size));
+    attention_shared_fwd(o, lse, qkv, hole, 1, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+    attention_fwd(one_o, lse, one, 1, n, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+    check_act("second alone", o + FIRST * orow, act_double(one_o + FROM * orow, second * orow),
+              second * orow, 2 * (s.T + 2 * s.D));
+    attention_fwd(one_o, lse, qkv, 1, FIRST, s.NH, s.KV, s.D, ATTENTION_CAUSAL, 0.2f, ws);
+    check_act("first alone", o, act_double(one_o, FIRST * orow), FIRST * orow,
+              2 * (s.T + 2 * s.D));
 }
 
 /* A query of one pass over all places gives what it gives alone behind its context, and what stands

@@ -2,7 +2,7 @@
  *                target (C and C++).
  *
  * In:    harness.h of the one that includes it.
- * Out:   places, ends, limits (B, T) as attention kernels take them, in memory of the host. */
+ * Out:   places, ends, limits (B, T), holes (B, 2) as attention kernels take them, in memory of the host. */
 #ifndef DIECAST_TESTS_KERNELS_DOCUMENTS_H
 #define DIECAST_TESTS_KERNELS_DOCUMENTS_H
 
@@ -50,6 +50,16 @@ static inline void limits_draw(int32_t *limits, int64_t B, int64_t T, int places
                               : kind == 0 ? 0
                               : kind == 1 ? T
                                           : random_below(T + 1));
+    }
+}
+
+/* A hole of any size in each sequence, or, of the first, one over its first two thirds. */
+static inline void holes_draw(int32_t *holes, int64_t B, int64_t T)
+{
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t end = b ? random_below(T + 1) : 2 * T / 3;
+        holes[2 * b] = (int32_t)(b ? random_below(end + 1) : 0);
+        holes[2 * b + 1] = (int32_t)end;
     }
 }
 

@@ -23,6 +23,7 @@ dpo_sum dpo_sum
 dpo_lora dpo_lora
 dpo_lora.off dpo_lora dpo.reference=adapter_off
 dpo_mean.2x1 dpo_mean gpus=2 batch.accum=1
+dpo_mean.shared dpo_mean dpo.shared_prompt=true seq.max=48 gpus=2 batch.accum=1
 dpo_lora.copy dpo_lora dpo.reference=copy
 dpo_sum.bf16.again dpo_sum precision=bf16 memory.recompute=block batch.targets=160 dpo.reference=copy
 $variants"
@@ -31,7 +32,7 @@ $variants"
 
 trl() { sed -n '/"trl": {$/,/}/s/^ *\([0-9][0-9.e-]*\),*$/\1/p' "$ref/$1/expect.json"; }
 
-for name in dpo_mean dpo_sum dpo_lora dpo_mean.2x1 dpo_lora.copy; do
+for name in dpo_mean dpo_sum dpo_lora dpo_mean.2x1 dpo_mean.shared dpo_lora.copy; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
@@ -217,6 +218,7 @@ dpo.kl=token a cache has a number an answer.*try dpo.reference = "copy"
 dpo.kl=token,lora.rank=4 a cache has a number an answer.*try dpo.reference = "adapter_off"
 dpo.kl=token,dpo.reference=none there is nothing for dpo.kl = "token" to be measured by
 dpo.reference=adapter_off,lora.rank=4,lora.modules_to_save=lm_head is not the first model where lora.modules_to_save
+dpo.shared_prompt=true,model.attention_dropout=0.1 dpo.shared_prompt: attention over a shared prompt drops nothing
 gpus=3 batch.global: 8 samples are not divided by
 data.kind=rows the objective dpo learns from pairs
 batch.targets=4096 is more than batch.micro \* seq.max = 2 \* 8 \* 64 = 1024

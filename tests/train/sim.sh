@@ -18,7 +18,7 @@ qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 mlm_microbert.fp16 mlm_microbert precision=fp16
-dpo_sum.fp16 dpo_sum precision=fp16
+dpo_sum.fp16 dpo_sum precision=fp16 dpo.shared_prompt=true seq.max=48
 mdm_sft.fp16 mdm_sft precision=fp16
 ad_all.fp16 ad_all precision=fp16
 "

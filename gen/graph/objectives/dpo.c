@@ -1,8 +1,9 @@
 /* dpo.c -- the objective dpo: of two answers to a prompt the chosen one above the other, relative to
  * a reference.
  *
- * In:    a model's last hidden states, (N, C) of the answers' rows: sequences 2i and 2i + 1 of a
- *        micro-batch are the chosen and the rejected answer of pair i, each behind its prompt.
+ * In:    a model's last hidden states, (N, C) of the answers' rows: answers 2i and 2i + 1 of a
+ *        micro-batch are the chosen and the rejected one of pair i, each a sequence behind its
+ *        prompt, or with dpo.shared_prompt both in one behind the same prompt.
  * Out:   the schedules train, eval, score and decode with their programs.
  * Method: a row's gradient is linear in its answer's. A frozen head gives the rows' gradients in one
  *        pass, which are then scaled; a trained one has a pass for the losses before. That of the
@@ -40,6 +41,11 @@ static void check_fields(Build *b)
         err(config_loc(b->c, b->c->v[F_dpo_reference].set ? F_dpo_reference : F_dpo_kl),
             "dpo.reference: a cache has a number an answer, and dpo.kl = \"token\" wants the reference's "
             "distribution of every token; try dpo.reference = \"%s\"", lora ? "adapter_off" : "copy");
+    if (config_bool(b->c, F_dpo_shared_prompt) && config_float(b->c, F_model_attention_dropout) > 0)
+        err(config_loc(b->c, F_dpo_shared_prompt),
+            "dpo.shared_prompt: attention over a shared prompt drops nothing, and "
+            "model.attention_dropout is %g; try model.attention_dropout = 0",
+            config_float(b->c, F_model_attention_dropout));
     if (!is(b, F_dpo_reference, "adapter_off"))
         return;
     if (!lora)
@@ -60,8 +66,15 @@ static bool by_token(Build *b) { return is(b, F_dpo_kl, "token"); }
 static Value *make_inputs(Build *b)
 {
     b->targets = b->targets ? b->targets : b->B * b->T;
+    size_add(b, "BOTH", 2 * config_int(b->c, F_batch_micro));
     b->tokens = input_new(b, "tokens");
     head_labels(b);
+    if (config_bool(b->c, F_dpo_shared_prompt)) {
+        b->loc = config_loc(b->c, F_dpo_shared_prompt);
+        b->places = input_new(b, "places");
+        b->holes = input_new(b, "holes");
+        input_new(b, "answers");
+    }
     b->loc = config_loc(b->c, F_dpo_reference);
     Value *known = is(b, F_dpo_reference, "cache") ? input_new(b, "reference") : NULL;
     b->loc = config_loc(b->c, F_objective);
@@ -74,10 +87,12 @@ static Ref answers(Build *b, Pass *pass)
     return pass_last(b, head_gather(b, pass_blocks(b, pass)));
 }
 
-/* (B) f32, or i32 */
-static Ref a_sequence(Build *b, const char *name, Dtype dtype)
+static Dim dim_both(const Build *b) { return dim(2 * config_int(b->c, F_batch_micro), "BOTH"); }
+
+/* (BOTH) f32, or i32 */
+static Ref an_answer(Build *b, const char *name, Dtype dtype)
 {
-    Dim d = dim(b->B, "B");
+    Dim d = dim_both(b);
     return build_temp(b, name, dtype, 1, &d);
 }
 
@@ -88,13 +103,15 @@ static Ref a_row(Build *b, const char *name)
     return build_temp(b, name, DT_F32, 1, &d);
 }
 
-/* How a row belongs to its sequence. */
-static void sequence_attrs(Build *b, Op *op)
+/* Of which answer each row is: by its place in (BOTH, T). */
+static void row_answers(Build *b, Op *op)
 {
-    op_int(op, "length", b->T), op_int(op, "mean", is(b, F_dpo_logp, "mean"));
+    Value *answers = ir_value(b->g, "answers");
+    op_in(op, build_input(b, answers ? answers : b->target_rows));
+    op_int(op, "length", b->T);
 }
 
-/* Log-probabilities of the sequences, and how many targets they have. */
+/* Log-probabilities of the answers, and how many targets they have. */
 typedef struct {
     Ref lp, counts;
 } Told;
@@ -103,14 +120,15 @@ static void tell(Build *b, Ref losses, const Told *to)
 {
     b->loc = config_loc(b->c, F_dpo_logp);
     Op *op = build_op(b, OP_seq_logp);
-    op_in(op, losses), op_in(op, build_input(b, b->target_rows));
+    op_in(op, losses);
+    row_answers(b, op);
     op_out(op, to->lp), op_out(op, to->counts);
-    sequence_attrs(b, op);
+    op_int(op, "mean", is(b, F_dpo_logp, "mean"));
 }
 
 static Told told(Build *b, Ref losses)
 {
-    Told t = {a_sequence(b, "lp", DT_F32), a_sequence(b, "counts", DT_I32)};
+    Told t = {an_answer(b, "lp", DT_F32), an_answer(b, "counts", DT_I32)};
     tell(b, losses, &t);
     return t;
 }
@@ -155,7 +173,7 @@ static Ref reference_of(Build *b, Value *known)
 static Ref pairs(Build *b, Told t, Ref from)
 {
     const char *loss = config_text(b->c, F_dpo_loss);
-    Ref coef = a_sequence(b, "coef", DT_F32);
+    Ref coef = an_answer(b, "coef", DT_F32);
     b->loc = config_loc(b->c, F_dpo_loss);
     double beta = config_float(b->c, F_dpo_beta);
     double penalty = config_float(b->c, F_dpo_penalty), shift = config_float(b->c, F_dpo_shift);
@@ -182,9 +200,10 @@ static Ref row_weights(Build *b, Ref coef, Ref counts)
 {
     Ref weights = a_row(b, "row_weights");
     Op *op = build_op(b, OP_seq_spread);
-    op_in(op, coef), op_in(op, counts), op_in(op, build_input(b, b->target_rows));
+    op_in(op, coef), op_in(op, counts);
+    row_answers(b, op);
     op_out(op, weights);
-    sequence_attrs(b, op);
+    op_int(op, "mean", is(b, F_dpo_logp, "mean"));
     return weights;
 }
 
@@ -194,9 +213,8 @@ static Ref kl_weights(Build *b)
     Ref weights = a_row(b, "kl_weights");
     b->loc = config_loc(b->c, F_dpo_kl);
     Op *op = build_op(b, OP_seq_share);
-    op_in(op, build_input(b, b->target_rows));
+    row_answers(b, op);
     op_out(op, weights);
-    op_int(op, "length", b->T);
     op_float(op, "weight", config_float(b->c, F_dpo_kl_weight));
     return weights;
 }
@@ -299,12 +317,12 @@ static void make_eval(Build *b, Value *known)
 static void make_score(Build *b)
 {
     b->mode = MODE_SCORE;
-    b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of each sequence");
+    b->p = ir_program(b->g, "score", ROLE_forward, "the log-probability of each answer");
     Pass pass = pass_only(b, "s.x");
     Ref losses = head_losses(b, answers(b, &pass), "losses");
-    Value *score = build_kept(b, "score", PU_activations, DT_F32, 1, dim(b->B, "B"), dim(0, ""));
-    tell(b, losses, &(Told){ref(score), a_sequence(b, "counts", DT_I32)});
-    schedule_alone(b, "the log-probabilities of micro-batch 0's sequences", "score");
+    Value *score = build_kept(b, "score", PU_activations, DT_F32, 1, dim_both(b), dim(0, ""));
+    tell(b, losses, &(Told){ref(score), an_answer(b, "counts", DT_I32)});
+    schedule_alone(b, "the log-probabilities of micro-batch 0's answers", "score");
 }
 
 void dpo_build(Build *b)
