@@ -688,6 +688,25 @@ static void check_start(void)
 }
 
 //@ end
+//@ if DPO_REFERENCE=adapter_off
+/* Whether adapters add nothing: the factor that begins with zeros still is that. */
+static bool adapters_add_nothing(void)
+{
+    for (int i = 0; i < model.ntensors; i++) {
+        const Tensor *t = &model.tensors[i];
+        const int64_t n = t->adapter && t->init == INIT_ZEROS ? model_elements(t) : 0;
+        for (int64_t at = 0; at < n; at++) {
+            float x;
+            model_get(t, t->master ? (void *)t->master : t->weight, t->master ? EL_F32 : t->type,
+                      at, 1, &x);
+            if (x != 0)
+                return false;
+        }
+    }
+    return true;
+}
+
+//@ end
 static double loaded_at;         /* clock */
 
 /* Returns whether something is missing that only the first weights tell. */
@@ -704,7 +723,7 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
     if (f->bench_steps)
         return false;
 //@ if DPO_REFERENCE=adapter_off
-    if (folder[1] && first && trains)
+    if (folder[1] && first && trains && !adapters_add_nothing())
         die(EXIT_CONFIG, "--adapter %s: of this program the reference is the model without "
             "adapters, which is not what training begins with; take gen %s dpo.reference=%s, or merge "
             "them before: --merge-lora", folder[1], model_words(&model, "dpo.reference"),

@@ -9,7 +9,7 @@ dpo_ipo dpo_mean dpo.kl=none dpo.loss=ipo
 dpo_smoothing dpo_sum dpo.smoothing=0.2
 dpo_dpopshift dpo_sum dpo.loss=dpopshift dpo.penalty=5 dpo.shift=0.6
 dpo_token dpo_mean dpo.kl=token dpo.reference=copy
-dpo_token_lora dpo_lora dpo.kl=token dpo.kl_weight=3 dpo.reference=copy
+dpo_token_lora dpo_lora dpo.kl=token dpo.kl_weight=3 dpo.reference=adapter_off
 "
 [ -z "$FULL" ] || variants+="
 dpo_dpop dpo_sum dpo.loss=dpop dpo.penalty=5
@@ -156,7 +156,7 @@ nothing_to_answer --answers:_want_--data --adapter none --answers 2
 greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
 greedy_and_of_several --greedy_takes_the_likeliest_token,_--top-p --data PAIRS --greedy --top-p 0.5
 no_answers --answers:_want_an_integer_from_1 --data PAIRS --answers 0
-an_adapter_to_start_from reference_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_init
+an_adapter_to_start_from reference_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_final
 END
 for rule in "--stop-margin 1e-6 --lr 1e-2" "--stop-margin 0 --patience 2 --lr 0"; do
     rm -rf "$scratch/early"
