@@ -22,6 +22,8 @@ static double flops_norm(const Op *op) { return op->nin ? 6 * elements(op->in[0]
 static double flops_linear(const Op *op) { return 2 * elements(op->in[0]) * columns(op->out[0]); }
 static double flops_linear_dx(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }
 static double flops_linear_dw(const Op *op) { return 2 * rows(op->in[0]) * elements(op->out[0]); }
+static double flops_table(const Op *op) { return 2 * columns(op->in[0]) * elements(op->out[0]); }
+static double flops_table_bwd(const Op *op) { return 2 * columns(op->out[0]) * elements(op->in[0]); }
 static double flops_margin(const Op *op) { return 4 * elements(op->in[0]); }
 static double flops_margin_dw(const Op *op) { return 2 * elements(op->in[1]); }
 static double flops_ce(const Op *op) { return 2 * rows(op->in[0]) * elements(op->in[1]); }

@@ -16,19 +16,28 @@
 
 enum { TRANSITION_COLUMNS = 16 };        /* that a turn works on */
 
-/* Of a code, columns of the table: weight (10, 16) and start + types[0] are at hand. */
-static inline void transition_row_(act_t *row, const float (*w)[TRANSITION_COLUMNS],
-                                   const float *bias, int start, int code, int64_t n)
+/* Rows of a state's transitions, n columns; weight (10, 16), bias: b + types[0]. */
+static inline void transition_rows_(act_t *row, const float (*w)[TRANSITION_COLUMNS],
+                                    const float *bias, int start, int state, int64_t n, int64_t C)
 {
-    float f[DARKROOM_FEATURES], sum[TRANSITION_COLUMNS];
-    darkroom_features(start, code, f);
-    memcpy(sum, bias, sizeof sum);
-    for (int k = 0; k < DARKROOM_FEATURES; k++)
-        if (f[k] != 0)
-            for (int c = 0; c < TRANSITION_COLUMNS; c++)
-                sum[c] += f[k] * w[k][c];
-    for (int64_t c = 0; c < n; c++)
-        act_store(row + c, sum[c]);
+    enum { EACH = DARKROOM_TRANSITIONS / DARKROOM_STATES, NEXT = DARKROOM_NO_MOVE + 1 };
+    float base[TRANSITION_COLUMNS], sum[TRANSITION_COLUMNS];
+    for (int code = state * EACH; code < (state + 1) * EACH; code++, row += C) {
+        const int next = darkroom_next_of(start, code);
+        const float r = (float)darkroom_row(next), c = (float)darkroom_column(next);
+        if (code % NEXT == 0) {          /* the others differ in the next state alone */
+            float f[DARKROOM_FEATURES];
+            darkroom_features(start, code, f);
+            memcpy(base, bias, sizeof base);
+            for (int k = 0; k < DARKROOM_FEATURES - 2; k++)
+                for (int i = 0; i < TRANSITION_COLUMNS; i++)
+                    base[i] += f[k] * w[k][i];
+        }
+        for (int i = 0; i < TRANSITION_COLUMNS; i++)
+            sum[i] = base[i] + r * w[DARKROOM_FEATURES - 2][i] + c * w[DARKROOM_FEATURES - 1][i];
+        for (int64_t i = 0; i < n; i++)
+            act_store(row + i, sum[i]);
+    }
 }
 
 static inline void transition_table_fwd(act_t *restrict table, const wt_t *restrict w,
@@ -45,8 +54,9 @@ static inline void transition_table_fwd(act_t *restrict table, const wt_t *restr
                 weight[k][c] = act_load(w + (first + c) * DARKROOM_FEATURES + k);
         }
 #pragma omp parallel for schedule(static) if (DARKROOM_TRANSITIONS * n >= PARALLEL_MIN)
-        for (int code = 0; code < DARKROOM_TRANSITIONS; code++)
-            transition_row_(table + code * C + first, weight, bias, start, code, n);
+        for (int state = 0; state < DARKROOM_STATES; state++)
+            transition_rows_(table + DARKROOM_TRANSITIONS / DARKROOM_STATES * state * C + first,
+                             weight, bias, start, state, n, C);
     }
     act_t *row = table + DARKROOM_TRANSITIONS * C;
     for (int64_t i = 0; i < DARKROOM_STATES * C; i++)
