@@ -471,8 +471,8 @@ static int show_regions(const Flags *f, const WeightFolders folder)
         die(EXIT_CONFIG, "--show-regions: want --data FILE, the histories");
     const Histories *h = read_histories(f->data);
     if (f->show_regions >= h->tasks)
-        die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1, f->data,
-            (long long)f->show_regions);
+        die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1,
+            f->data, (long long)f->show_regions);
     if (world.rank == 0)
         regions_print(stdout, h, (int)f->show_regions);
     return EXIT_OK;
