@@ -49,7 +49,7 @@ as_shipped() {          # NAME
     [ -z "$FULL" ] || return 0
     [ $BACKEND = cpu ] || return
     case $1 in
-    gpt2_tiny | llama_tiny.bf16 | llama_tiny.bf16.again | qwen2_lora) ;;
+    gpt2_tiny | llama_tiny.bf16 | llama_tiny.bf16.again | qwen2_lora | ppo | ppo.small) ;;
     *) return 1 ;;
     esac
 }

@@ -1,0 +1,91 @@
+#!/bin/bash
+# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's curve of learning, the same
+# file whatever made it, runs that go on, what is refused.
+source "$(dirname "$0")/lib.sh"
+[ "$BACKEND" = cpu ] || exit 0           # a program for CPUs
+
+programs <<<"
+ppo ppo
+ppo.small ppo ppo.streams=4 ppo.rollouts=2 ppo.passes=15
+ppo.permuted ppo ad.env=permuted ppo.streams=2 ppo.rollouts=1 ppo.passes=1
+"
+ppo() {                 # NAME RUN ARGS...: its exit code; what it said is in $scratch/RUN.log
+    local name=$1 run=$scratch/$2
+    shift 2
+    "$work/$name/train" --threads 1 --out "$run" "$@" >"$run.log" 2>&1
+}
+history() { echo "$scratch/$1/datasets/history_${2:-darkroom}_PPO_alg-seed${3:-42}.safetensors"; }
+said() { grep -qE -- "$2" "$scratch/$1.log" || tail -n 3 "$scratch/$1.log"; }
+
+# ---- updates and first nets
+updates=$work/ppo/updates
+${CC:-gcc} -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -O1 -g0 -I"$work/ppo" $here/ppo_updates.c \
+    "$work"/ppo/.obj/{goal,runtime/base}.o -fopenmp -lm -o "$updates" 2>"$scratch/cc" || verdict "updates compile" "$(head -3 "$scratch/cc")"
+verdict "updates, as in PyTorch" "$("$updates" | paste - $ref/ppo.txt | awk '
+    { off = ($1 - $2) / $2; n += NF == 2 && off > -5e-6 && off < 5e-6 } END { if (n != 22) print n + 0 " of 22 within 5e-6" }')"
+verdict "first weights are orthogonal" "$([ "$("$updates" 7)" = 1 ] || echo "they are not")"
+
+# ---- a goal learned: by chance at first, at the end about nine tenths of the best possible 19
+ppo ppo learned --goals 50 || verdict "a goal" "$(tail -n 2 "$scratch/learned.log")"
+verdict "a goal's curve" "$(sed -n 's/^goal 50 (5,5) *\(.*\) of 19 .*/\1/p' "$scratch/learned.log" | awk '
+    NF != 13 || $1 < 0.55 || $1 > 0.8 || $7 < 7 || $7 > 12 || $13 < 0.8 * 19 || $13 > 0.97 * 19 { print }
+    END { if (NR != 1) print NR " lines" }')"
+verdict "some goals: no file yet" "$(said learned '^1 of 81 tasks are done, .*/goals-seed42 has them'
+    [ ! -e "$scratch/learned/datasets" ] || echo "there is one")"
+
+# ---- the same bits
+ppo ppo.small whole || verdict "all goals" "$(tail -n 2 "$scratch/whole.log")"
+verdict "all goals are told" "$(said whole '^mean return by rollout( [0-9.]+){2} of 16.54$'
+    said whole '^at the end 0\.[0-9]* of the best possible; the worst is goal [0-9]+ \([0-8],[0-8]\) with '
+    said whole ': 81 tasks x 4 streams x 160 steps, .* MB, read back$'
+    [ "$(grep -c '^goal ' "$scratch/whole.log")" = 81 ] || echo "$(grep -c '^goal ' "$scratch/whole.log") goals")"
+ppo ppo.small threads --threads 3
+verdict "threads" "$(cmp "$(history whole)" "$(history threads)" 2>&1)"
+# Killed behind the first goals that are done; then some alone, damage, and the rest.
+"$work/ppo.small/train" --threads 1 --out "$scratch/killed" 2>&1 | { grep -m 2 '^goal ' >/dev/null; } &
+until [ -e "$scratch/killed/goals-seed42/goal-001.safetensors" ]; do sleep 0.01; done
+kill -KILL "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$scratch/killed/run.lock")" 2>"$scratch/kill"
+wait
+n=$(ls "$scratch/killed/goals-seed42" | wc -l)
+verdict "killed between goals" "$(cat "$scratch/kill"; [ "$n" -lt 81 ] && [ "$n" -gt 1 ] || echo "$n are done")"
+ppo ppo.small killed --goals 70-72,80
+verdict "goals that are asked for" "$(said killed '^  tasks      4 of 81, 0 of them done before$')"
+printf 'x' | dd of="$scratch/killed/goals-seed42/goal-000.safetensors" bs=1 seek=900 conv=notrunc status=none
+ppo ppo.small killed --threads 2
+verdict "a damaged goal is made anew" "$(said killed 'warning: .*/goal-000.safetensors: .*; it is made anew$')"
+verdict "resumed bits" "$(cmp "$(history whole)" "$(history killed)" 2>&1)"
+ppo ppo.small whole
+verdict "nothing left to do" "$(said whole '^  tasks      81 of 81, 81 of them done before$'
+    cmp "$(history whole)" "$(history killed)" 2>&1)"
+ppo ppo.small whole --seed 43
+verdict "another seed beside it" "$(! cmp -s "$(history whole)" "$(history whole darkroom 43)" || echo "the same file"
+    said whole 'seed43.safetensors: 81 tasks')"
+ppo ppo.permuted permuted
+verdict "orders of the moves" "$(said permuted ': 120 tasks x 2 streams x 80 steps'; said permuted '^order 119 .* of 5 '
+    [ -s "$(history permuted darkroom_permuted)" ] || echo "no file")"
+
+# ---- what is refused
+refuses() {             # CODE TEXT ARGS...
+    local code=$1 text=$2
+    shift 2
+    ppo ppo.small refused "$@"
+    [ $? = "$code" ] && grep -qF -- "$text" "$scratch/refused.log" && [ "$(wc -l <"$scratch/refused.log")" = 1 ]
+    verdict "refuses $*" "$([ $? = 0 ] || tail -n 2 "$scratch/refused.log")"
+}
+refuses 80 "--goals 3-1: want numbers from 0 to 80 such as 3 or 0,5,10-12" --goals 3-1
+refuses 80 "--goals 81: want" --goals 81
+refuses 80 "--goals 1,: want" --goals 1,
+refuses 80 "--goals 1x: want" --goals 1x
+refuses 80 "--goals -1: want" --goals -1
+refuses 80 "--goals: is empty" --goals ""
+refuses 80 "--lr: programs whose objective is ppo have no such flag" --lr 1
+refuses 80 "--sample: of programs whose objective is lm|dpo; this one's is ppo" --sample x
+refuses 80 "did you mean --threads?" --thread 1
+refuses 80 "--seed: want an integer" --seed -1
+# histories of other settings below the same OUT
+cp -r "$scratch/whole/goals-seed42" "$scratch/learned/"
+ppo ppo learned --goals 50
+code=$?
+verdict "goals of other settings" "$([ $code = 83 ] || echo "code $code"
+    said learned 'goal-000.safetensors: was made with ppo.streams=4, this program with ppo.streams=100: name another --out')"
+exit $failed

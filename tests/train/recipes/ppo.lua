@@ -1,0 +1,2 @@
+-- Histories of darkroom.
+return { objective = "ppo", target = "cpu" }
