@@ -37,6 +37,24 @@ say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
 say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
     "$PYTHON" $here/same.py "$tmp/objective" tests/objectives/ref 2>&1 | tail -n 1)"
 
+say ppo "$("$PYTHON" $here/ppo.py | paste - $ref/ppo.txt | awk '
+    { off = ($1 - $2) / $2; n += off > -1e-6 && off < 1e-6 } END { if (n != 22) print n + 0 " of 22" }')"
+
+# Histories in HDF5, as public ones are: a made file, converted, is what programs read.
+histories() {
+    "$PYTHON" $here/histories.py --make "$tmp/a.hdf5" && "$PYTHON" $here/histories.py "$tmp/a.hdf5" "$tmp/a.histories" |
+        grep -v '81 tasks of 240 steps$'
+    gcc -std=c11 -I. -w -o "$tmp/read" $here/histories.c runtime/base.c runtime/data/histories.c \
+        runtime/files/{safetensors,safetensors_write,json,crc32c,sha256}.c -D_GNU_SOURCE -lcjson -lm &&
+        "$tmp/read" "$tmp/a.histories" | grep -vx '81 4 240'
+    # what is no such file
+    "$PYTHON" -c "import h5py; f = h5py.File('$tmp/a.hdf5', 'r+'); f['5/states'][9, 1, 0] = 300"
+    "$PYTHON" $here/histories.py "$tmp/a.hdf5" "$tmp/b" 2>&1 | grep -v '/5/states: want whole numbers from 0 to 255$'
+    "$PYTHON" -c "import h5py; f = h5py.File('$tmp/a.hdf5', 'r+'); del f['5/states']"
+    "$PYTHON" $here/histories.py "$tmp/a.hdf5" "$tmp/b" 2>&1 | grep -v '/5/states: there is none$'
+}
+say histories "$(histories 2>&1 | tail -n 1)"
+
 # The line that turns weights of the originals into safetensors, as the page has it.
 pickles() {
     local line
