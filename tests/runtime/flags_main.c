@@ -7,10 +7,11 @@ int main(int argc, char **argv)
 {
     static const FlagDefault good[] = { { "lr", "3e-4" }, { "log_every", "7" }, { NULL, NULL } };
     static const FlagDefault bad[] = { { "resume", "last" }, { NULL, NULL } };
+    static const FlagDefault none[] = { { NULL, NULL } };
     Flags f, again = { 0 };
     const char *which = getenv("DEFAULTS");
     flags_of(getenv("OBJECTIVE"));
-    flags_parse(&f, "recipes/x.lua", which && strcmp(which, "bad") == 0 ? bad : good, argc, argv);
+    flags_parse(&f, "recipes/x.lua", !which ? good : strcmp(which, "bad") == 0 ? bad : none, argc, argv);
     if (f.help)
         flags_help(stdout, "train", &f);
     for (int i = 0; !f.help && i < FLAG_COUNT; i++) {

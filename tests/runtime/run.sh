@@ -188,11 +188,6 @@ rows=$(grep -c '^FLAG(' runtime/run/flags.def)
 verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
 [ "$(sed -n 's/^SECTION("\(.*\)")$/\1/p' runtime/run/flags.def)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]')" ]
 verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
-OBJECTIVE=ppo "$build/flags" --help >"$scratch/h"
-[ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY("ppo", "\(.*\)")$/\1/p' runtime/run/flags.def | tr '|' '\n' | wc -l)" ]
-verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
-OBJECTIVE=ppo refuses "--lr: programs whose objective is ppo have no such flag" --lr 1
-OBJECTIVE=ppo accepts "goals=3 given" --goals 3
 OBJECTIVE=lm "$build/flags" --help >"$scratch/h"
 grep -q -e --temperature "$scratch/h" && ! grep -q -e --probe "$scratch/h"
 verdict "lm has its flags, and not those of mlm" $? "$(grep -e --probe "$scratch/h")"
@@ -201,6 +196,11 @@ OBJECTIVE=other "$build/flags" --help >"$scratch/h"
 verdict "help has the flags of the program's objective" $? "$(grep -A1 '^sampling' "$scratch/h")"
 ! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
 verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
+OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
+[ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY("ppo", "\(.*\)")$/\1/p' runtime/run/flags.def | tr '|' '\n' | wc -l)" ]
+verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
+OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs whose objective is ppo have no such flag" --lr 1
+OBJECTIVE=ppo DEFAULTS=none accepts "goals=3 given" --goals 3
 "$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"
 verdict "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
 
