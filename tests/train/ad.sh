@@ -8,9 +8,9 @@ programs <<<"
 ad_one ad_one
 ad_one.2x1 ad_one gpus=2 batch.accum=1 memory.recompute=block
 ad_all ad_all
-ad_last.bf16 ad_last precision=bf16
+ad_last.bf16 ad_all ad.boundary=last precision=bf16
 ad_plain ad_plain
-ad_windows ad_windows
+ad_windows ad_plain ad.queries=all batch.micro=2
 "
 
 # ---- runs in PyTorch

@@ -1,2 +1,0 @@
--- The same, a region's end asked for at its last step.
-return extend(use "ad_all", { ad = { boundary = "last" } })
