@@ -1,21 +1,26 @@
 #!/bin/bash
 # A process reward model that finds out which of its records have wrong labels, from raw chains of sums to best of N:
-# `make demo-prm`, in minutes. With seeds, `make result-prm`: the same of each of them, told in a table.
+# `make demo-prm`, in minutes. With seeds, `make result-prm`: the same of each of them, and weights of domains, told in
+# a table.
 #
-# The task: chains of five sums of one digit (chains.sh); of half of the records to train on the labels are drawn. A base
-# is tuned as a language model on ticked exercises, then, as a first stage, as a model of steps on records with right
-# labels. Upon that the model is trained twice on the others: all records count 1, and with weights that 200 right records
-# teach. All files go into out/demo_prm (out/result_prm), which is made anew each time.
+# The task: chains of five sums of one digit (chains.sh); half of the records to train on have labels that differ from
+# the truth. A base is tuned as a language model on ticked exercises (once for all seeds), then, as a first stage, as a
+# model of steps on other records with right labels. Upon that the model is trained twice on the noisy ones, with the
+# same steps and rates, long enough to learn them by heart: all records count 1, and with weights that right records
+# teach. The rate rises slowly: weights are found while the model is still right. All files go into out/demo_prm
+# (out/result_prm), which is made anew each time.
 [ $# = 0 ] && demo=demo-prm || demo=result-prm
 . "$(dirname "$0")/common.sh" || exit 1
 export OMP_NUM_THREADS=1         # the model is too small for more
 chains=recipes/demos/chains.sh
 export MOST=9                    # of all numbers: so small a model learns these sums
 length=72                        # places of a row
-records=256 first=600 meta=200 test=200 questions=100 answers=8
-base_steps=${BASE_STEPS:-2400} first_steps=${FIRST_STEPS:-150} steps=${STEPS:-200}
+records=256 first=4000 meta=1000 test=400 questions=200 answers=8 of_domains=384
+base_steps=${BASE_STEPS:-2400} first_steps=${FIRST_STEPS:-300} steps=${STEPS:-300} domain_steps=${DOMAIN_STEPS:-80}
 base=(--lr 4e-3 --schedule cosine --warmup 0.05)
-model=(--lr 3e-4 --meta-lr 0.1)
+model=(--lr 5e-4 --warmup 0.6)   # whatever records count
+weights=(--meta-lr 0.3)
+by_domain=(--lr 3e-5 --meta-lr 0.1)
 
 # How often the weight of a record with right labels is above that of a noisy one
 above() {               # RUN TRAIN
@@ -34,18 +39,42 @@ above() {               # RUN TRAIN
 # Mean weight of records that are noisy (true) or not.
 mean_weight() {         # RUN TRAIN true|false
     paste <(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$1/instance_weights.json") \
-        <(sed 's/.*"noisy":\([a-z]*\).*/\1/' "$2") | awk -v of="$3" '$2 == of { s += $1; n++ } END { printf "%.3f", s / n }'
+        <(sed 's/.*"noisy":\([a-z]*\).*/\1/' "$2") |
+        awk -v of="$3" '$2 == of { s += $1; n++ } END { printf "%.3f", s / n }'
 }
 # The last value of a validation.
 last() {                # RUN NAME
     sed -n 's/.*"eval_'"$2"'": \([0-9.e-]*\).*/\1/p' "$1/history.jsonl" | tail -n 1
 }
+# The weight of a domain.
+weight_of() {           # RUN TRAIN DOMAIN
+    paste -d ' ' <(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$1/instance_weights.json") \
+        <(sed 's/.*"domain":"\([a-z]*\)".*/\1/' "$2") | awk -v of="$3" '$2 == of { printf "%.3f", $1; exit }'
+}
+
+# The base, in $here/start.
+tune() {
+    say "the base, tuned as a language model on ticked exercises such as"
+    $chains sheets 40000 4001 >$here/base.jsonl
+    head -n 1 $here/base.jsonl
+    run $here/base/run.sh --data $here/base.jsonl --tokenizer $here/tokenizer/tokenizer.json --init-from none \
+        --seed 1 --steps $base_steps "${base[@]}" --eval-share 0.02 --log-every 200 --out $here/tuned
+    run $here/base/run.sh --out $here/tuned --export $here/start
+}
+
+train() {               # PROGRAM SEED START DATA RUN ARGS...
+    local program=$1 seed=$2 start=$3 data=$4 out=$5
+    shift 5
+    run "$here/$program/run.sh" --data "$data" --eval-data "$here/$seed/test.jsonl" \
+        --tokenizer $here/tokenizer/tokenizer.json --init-from "$start" --seed "$seed" --eval-every 100 --log-every 50 \
+        --out "$out" "$@"
+}
 
 # The whole way with one seed, in $here/SEED.
 way() {                 # SEED
-    local to=$here/$1
+    local to=$here/$1 kind program
+    local started=$to/first/checkpoints/final_model
     mkdir -p "$to"
-    $chains sheets 40000 "$(($1 + 4000))" >"$to/base.jsonl"
     $chains train $first "$(($1 + 5000))" 0 >"$to/first.jsonl"
     $chains train $records "$1" >"$to/train.jsonl"
     $chains meta $meta "$(($1 + 1000))" >"$to/meta.jsonl"
@@ -53,49 +82,51 @@ way() {                 # SEED
     $chains candidates $questions "$(($1 + 3000))" $answers >"$to/candidates.jsonl"
     say "seed $1: data such as"
     head -n 1 "$to/train.jsonl"
-    say "seed $1: the base, tuned as a language model on ticked exercises such as"
-    head -n 1 "$to/base.jsonl"
-    run $here/base/run.sh --data "$to/base.jsonl" --tokenizer $here/tokenizer/tokenizer.json --init-from none \
-        --seed "$1" --steps $base_steps "${base[@]}" --eval-share 0.02 --log-every 200 --out "$to/tuned"
-    run $here/base/run.sh --out "$to/tuned" --export "$to/start"
     say "seed $1: the first stage, a model of steps by $first records with right labels"
-    run $here/none/run.sh --data "$to/first.jsonl" --eval-data "$to/test.jsonl" \
-        --tokenizer $here/tokenizer/tokenizer.json --init-from "$to/start" --seed "$1" --steps $first_steps \
-        --lr 2e-3 --eval-every 50 --log-every 50 --out "$to/first"
-    for kind in none instance; do
-        say "seed $1: the model of steps, prm.weights=$kind"
-        local weights=(--meta-data "$to/meta.jsonl")
-        [ $kind = instance ] || weights=()
-        [ $kind = instance ] || model_of=(--lr 3e-4)
-        [ $kind = none ] || model_of=("${model[@]}")
-        run $here/$kind/run.sh --data "$to/train.jsonl" "${weights[@]}" --eval-data "$to/test.jsonl" \
-            --tokenizer $here/tokenizer/tokenizer.json --init-from "$to/first/checkpoints/final_model" --seed "$1" --steps $steps \
-            "${model_of[@]}" --eval-every 100 --log-every 50 --out "$to/$kind"
-        $here/$kind/run.sh --out "$to/$kind" --tokenizer $here/tokenizer/tokenizer.json \
+    train none "$1" $here/start "$to/first.jsonl" "$to/first" --steps $first_steps --lr 2e-3
+    say "seed $1: the model of steps, all records alike"
+    train none "$1" "$started" "$to/train.jsonl" "$to/none" --steps $steps "${model[@]}"
+    say "seed $1: the model of steps, a weight for each record"
+    train instance "$1" "$started" "$to/train.jsonl" "$to/instance" --steps $steps "${model[@]}" \
+        --meta-data "$to/meta.jsonl" "${weights[@]}"
+    for kind in first none instance; do
+        program=${kind/first/none}
+        "$here/$program/run.sh" --out "$to/$kind" --tokenizer $here/tokenizer/tokenizer.json \
             --best-of-n "$to/candidates.jsonl" >"$to/$kind.best" 2>"$to/$kind.log" ||
             die "seed $1: --best-of-n: $(tail -n 1 "$to/$kind.log")"
+        declare -g "steps_$kind=$(last "$to/$kind" step_accuracy)"
+        declare -g "best_$kind=$(sed -n '$s/.*"accuracy":\([0-9.]*\).*/\1/p' "$to/$kind.best")"
     done
     separate=$(above "$to/instance" "$to/train.jsonl")
     clean=$(mean_weight "$to/instance" "$to/train.jsonl" false)
     noisy=$(mean_weight "$to/instance" "$to/train.jsonl" true)
-    for kind in none instance; do
-        declare -g "steps_$kind=$(last "$to/$kind" step_accuracy)"
-        declare -g "best_$kind=$(sed -n '$s/.*"accuracy":\([0-9.]*\).*/\1/p' "$to/$kind.best")"
-    done
-    mean=$(sed -n '$s/.*"mean":\([0-9.]*\).*/\1/p' "$to/none.best")
 }
 
-say "one recipe becomes three programs: to tune the base, to train with all records alike, and with learned weights"
+# Weights of three domains; behind way().
+domains() {             # SEED
+    local to=$here/$1 name
+    $chains train $of_domains "$(($1 + 6000))" a=0.1,b=0.5,c=0.9 >"$to/domains.jsonl"
+    say "seed $1: a weight for each domain, of whose records 0.1, 0.5 and 0.9 are noisy"
+    train domain "$1" "$to/first/checkpoints/final_model" "$to/domains.jsonl" "$to/domain" --steps $domain_steps \
+        --meta-data "$to/meta.jsonl" "${by_domain[@]}"
+    for name in a b c; do
+        declare -g "domain_$name=$(weight_of "$to/domain" "$to/domains.jsonl" $name)"
+    done
+}
+
+say "one recipe becomes programs: to tune the base, to train with records alike, with weights of records, of domains"
 while read -r name fields; do
     # shellcheck disable=SC2086
-    run $gen recipes/dreamprm_tiny.lua seq.max=$length $fields -o "$here/$name"
+    run $gen recipes/dreamprm_tiny.lua seq.max=$length batch.micro=32 $fields -o "$here/$name"
     make -s -j "$(nproc)" -C "$here/$name" >/dev/null || die "$here/$name does not build"
-done <<'END'
-base objective=lm data.kind=rows batch.micro=32
-none prm.weights=none batch.micro=32 prm.aggregate=min prm.system=
-instance prm.records=256 batch.micro=32 meta.micro=64 prm.aggregate=min prm.system=
+done <<END
+base objective=lm data.kind=rows
+none prm.weights=none prm.aggregate=min prm.system=
+instance prm.records=$records meta.micro=64 prm.aggregate=min prm.system=
+domain prm.weights=domain meta.micro=128 prm.aggregate=min prm.system=
 END
 $chains tokenizer $here/tokenizer
+tune
 
 if [ $# = 0 ]; then
     way 1
@@ -111,6 +142,7 @@ if [ $# = 0 ]; then
 -- done in $((SECONDS - began)) s
 weights: mean $clean of records with right labels, $noisy of noisy ones; in $separate of all pairs the former is larger
 labels of steps that were not trained on: right $steps_none with all records alike, $steps_instance with learned weights
+($steps_first before)
 $here/1/instance/instance_weights.json     a weight for each record
 $here/1/instance/checkpoints/final_model   the model, for transformers
 END
@@ -118,10 +150,34 @@ END
 fi
 rows=
 for seed; do
-    way "$seed" >"$here/$seed.log" 2>&1 || { tail -n 3 "$here/$seed.log"; exit 1; }
-    rows+=$(printf '%-6s %-8s %-8s %-8s %-8.3f %-8.3f %-8.3f %-8.3f %.3f' "$seed" "$separate" "$clean" "$noisy" \
-        "$steps_none" "$steps_instance" "$best_none" "$best_instance" "$mean")$'\n'
+    { way "$seed" && domains "$seed"; } >"$here/$seed.log" 2>&1 || { tail -n 3 "$here/$seed.log"; exit 1; }
+    rows+="$seed $separate $clean $noisy $steps_first $steps_none $steps_instance"
+    rows+=" $best_first $best_none $best_instance $domain_a $domain_b $domain_c"$'\n'
 done
-printf '\n%-6s %-8s %-8s %-8s %-17s %-17s %s\n%-6s %-8s %-8s %-8s %-8s %-8s %-8s %-8s %s\n%s' \
-    seed weights "" "" "steps right" "best of $answers" any "" "AUC" clean noisy alike learned alike learned "" "$rows"
+printf '%s' "$rows" | awk -v answers=$answers '
+    function ahead(what, x) { sum[what] += x; square[what] += x * x }
+    BEGIN {
+        printf "\n%-6s %-23s %-23s %-23s %s\n", "seed", "weights of records", "steps right", "best of " answers,
+            "weights of domains"
+        printf "%-6s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %s\n", "", "AUC", "right", "noisy",
+            "before", "alike", "learned", "before", "alike", "learned", "0.1", "0.5", "0.9"
+    }
+    {
+        printf "%-6s", $1
+        for (k = 2; k <= NF; k++) printf " %-7.3f", $k
+        print ""
+        ahead("steps right", $7 - $6)
+        ahead("best of " answers, $10 - $9)
+        n++
+    }
+    END {
+        for (what in sum) {
+            mean = sum[what] / n
+            printf "%s: learned weights are ahead by %.3f on the average", what, mean
+            if (n > 1)
+                printf ", the standard error over seeds %.3f",
+                    sqrt((square[what] - n * mean * mean) / (n - 1) / n)
+            print ""
+        }
+    }'
 echo "($((SECONDS - began)) s)"
