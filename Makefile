@@ -9,6 +9,8 @@
 # make result-prm    the same with other seeds, in a table                SEEDS="1 2 3 4 5"
 # make demo-llada    masked diffusion from raw text to texts and filled gaps (DATA=FILE: of a text of yours)
 # make result-llada  the same for longer, with the figures it has to reach   SEEDS="1 2 3" STEPS=N
+# make demo-ad       a small model learns in context what a source policy learned by PPO, and shows it in new tasks
+# make result-ad     the same with models of full size and a table of returns; goes on where it was stopped   SEEDS="1 2 3"
 # make test          all tests; GROUP="kernels gold" some of them
 # make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
@@ -46,7 +48,7 @@ OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
-.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada test soak install bench \
+.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak install bench \
         oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -81,7 +83,8 @@ demo-mlm demo-llada: arguments = $(DATA)
 result-llada: arguments = --result $(DATA)
 result-dpo: arguments = $(or $(SEEDS),1 2 3)
 result-prm: arguments = $(or $(SEEDS),1 2 3 4 5)
-demo-mlm demo-llada demo-dpo demo-prm result-llada result-dpo result-prm:
+result-ad: arguments = $(or $(SEEDS),1 2 3)
+demo-mlm demo-llada demo-dpo demo-prm demo-ad result-llada result-dpo result-prm result-ad:
 	@gen/deps.sh $(or $(packages),build)
 	@$(MAKE) --no-print-directory gen
 	@recipes/demos/$(lastword $(subst -, ,$@)).sh $(arguments)

@@ -1,13 +1,14 @@
 # shellcheck shell=bash
 # common.sh -- what the scripts here and ../quickstart.sh share. A script sets `demo`, its name before messages, and
-# sources this first: then it stands in the project's root, with an empty folder $here of its own and `gen` in $gen.
+# sources this first: then it stands in the project's root, with a folder $here of its own and `gen` in $gen. The folder
+# is empty, unless the script sets `goes_on`.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 unset MAKEFLAGS MAKELEVEL        # of a make that started this
 gen=out/.gen/gen
 here=out/${demo//-/_}
 began=$SECONDS
-rm -rf "$here"
+[ -n "${goes_on:-}" ] || rm -rf "$here"
 mkdir -p "$here" || exit 1
 
 die() {                 # MESSAGE

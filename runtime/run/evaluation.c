@@ -6,6 +6,7 @@
 
 #include "runtime/base.h"
 #include "runtime/darkroom.h"
+#include "runtime/files/folder.h"
 #include "runtime/ranks/comm.h"
 
 const char *const evaluation_files[] = {"eval_result.npy", "eval_result.json", NULL};
@@ -117,7 +118,12 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
         cJSON_AddNumberToObject(about, "streams", (double)l.returns.streams);
         cJSON_AddNumberToObject(about, "seed", (double)f->seed);
         returns_print(&l.returns);
-        error = returns_write(&l.returns, f->out, name, about);
+        char *inside = folder_join(f->out, name);
+        if (!(error = folder_make_parents(inside)))
+            error = returns_write(&l.returns, f->out, name, about);
+        else
+            cJSON_Delete(about);
+        free(inside);
     }
     if (error)
         die(EXIT_IO, "%s", error);

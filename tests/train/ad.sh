@@ -1,7 +1,8 @@
 #!/bin/bash
 # Algorithm distillation: runs against the same runs in PyTorch (tests/oracle/ad.py), where each query is a sequence of
 # its own, as long as it is: also those of a region that a program asks all at once, and those in padded batches; ranks,
-# 16 bit, what an untrained model knows; killed runs, histories, what a run leaves, what is refused.
+# 16 bit, what an untrained model knows; killed runs, histories, what a run leaves, what is refused;
+# agents in context.
 source "$(dirname "$0")/lib.sh"
 
 programs <<<"
@@ -126,4 +127,40 @@ refused "more streams than there are" 80 '1 streams a task, --source-streams 2 w
     bad --data $ref/ad_one/tokens.safetensors --source-streams 2
 refused "histories shorter than a region" 88 'streams of 7 steps, shorter than a region' \
     bad --data $ref/ad_one/tokens.safetensors --source-steps 7
+
+# ---- in context: agents of a model that knows nothing, in the 8 tasks of the test
+
+lines() { grep '^{' "$scratch/$1.log"; }
+few=(--eval-episodes 2 --eval-streams 2)
+own agents --evaluate "${few[@]}"
+cp "$scratch/agents.log" "$scratch/agents1.log"
+cp "$scratch/agents/eval_result.npy" "$scratch/first.npy"
+verdict "a line for each task and one over all" "$(lines agents1 | tr -d '{}[]"' | tr ':' ',' | awk -F , '
+    $1 == "goal" { n++; sum += $5; if ($5 < 0 || $5 > $NF) print; best += $NF }
+    $1 == "tasks" { all++; if ($2 != 8 || $4 < sum / 8 - 1e-9 || $4 > sum / 8 + 1e-9) print }
+    END { if (n != 8 || all != 1 || best != 138) print n " tasks, best " best }')"
+verdict "returns as files" "$([ "$(wc -c <"$scratch/first.npy")" = $((128 + 8 * 2 * 8)) ] &&
+    grep -q '"episodes": 2,' "$scratch/agents/eval_result.json" || ls -l "$scratch/agents")"
+"$work/ad_one.2x1/run.sh" --init-from $ref/ad_one/model --out "$scratch/agents" --evaluate "${few[@]}" >"$scratch/agents2.log" 2>&1
+verdict "two ranks, the same returns" "$(diff <(lines agents1) <(lines agents2) 2>&1 | head -n 2
+    cmp "$scratch/first.npy" "$scratch/agents/eval_result.npy" 2>&1)"
+own agents --evaluate --goal-idx 3 "${few[@]}"
+verdict "one of the tasks" "$([ "$(lines agents | head -n 1)" = "$(lines agents1 | sed -n 4p)" ] &&
+    [ -s "$scratch/agents/eval_result_goal3.npy" ] && cmp "$scratch/first.npy" "$scratch/agents/eval_result.npy" ||
+    tail -n 3 "$scratch/agents.log")"
+own agents --evaluate --seed 1 "${few[@]}"
+verdict "another seed, other draws" "$([ "$(lines agents)" != "$(lines agents1)" ] || echo "the same returns")"
+trained ad_one ad_one beside "${args[@]}" --evaluate-every 5 --eval-episodes 1
+verdict "evaluations beside training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
+    cmp "$scratch/beside/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||
+    grep -o '"return": [^,]*' "$scratch/beside/history.jsonl")"
+refused "a task beyond those of the test" 80 '--goal-idx: want 0..7' agents --evaluate --goal-idx 8
+refused "a task without --evaluate" 80 '--goal-idx 2: goes with --evaluate' \
+    bad --data $ref/ad_one/tokens.safetensors --goal-idx 2
+own regions --data $ref/ad_one/tokens.safetensors --show-regions 38
+region='^     0  <([.1]{20}\|){3}[.1]{20}> ( [ 0-9][0-9]){4}$'
+verdict "regions of a history" "$(grep -qE "$region" "$scratch/regions.log" &&
+    grep -q '^1 streams, mean return: [0-9.]*$' "$scratch/regions.log" || tail -n 3 "$scratch/regions.log")"
+refused "regions of a task that is not there" 80 '--show-regions: want 0..80' \
+    regions --data $ref/ad_one/tokens.safetensors --show-regions 81
 exit $failed
