@@ -113,7 +113,7 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
         cJSON *about = cJSON_CreateObject();
         cJSON_AddStringToObject(about, "env", e->rules.env == DARKROOM_PERMUTED ? "permuted" : "darkroom");
         cJSON_AddStringToObject(about, "context", e->rules.compressed ? "compressed" : "plain");
-        cJSON_AddStringToObject(about, "weights", weights);
+        cJSON_AddStringToObject(about, "weights", weights ? weights : "");
         cJSON_AddNumberToObject(about, "episodes", (double)l.returns.episodes);
         cJSON_AddNumberToObject(about, "streams", (double)l.returns.streams);
         cJSON_AddNumberToObject(about, "seed", (double)f->seed);

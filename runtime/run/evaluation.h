@@ -17,7 +17,7 @@ typedef struct {
 
 /* --evaluate: a line of JSON for each task on standard output and one over all, by rank 0; in OUT
  * eval_result.npy and .json, of one task (--goal-idx K) eval_result_goalK. weights: the folder that
- * they are of. The exit status; all ranks call. */
+ * they are of, NULL: random ones. The exit status; all ranks call. */
 int evaluation_report(const Evaluation *e, const Flags *f, const char *weights);
 /* Beside training: over all test tasks and --eval-episodes of each; a line in the log. The same on
  * every rank. */

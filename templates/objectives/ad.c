@@ -447,7 +447,7 @@ static int evaluate(const Flags *f, const WeightFolders folder)
 {
     const Actor actor = acting();
     const Evaluation e = evaluation(&actor);
-    return evaluation_report(&e, f, folder[0]);
+    return evaluation_report(&e, f, folder[0] ? folder[0] : folder[2]);
 }
 
 /* --evaluate-every N: what is told of the step. */

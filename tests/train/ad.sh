@@ -163,4 +163,14 @@ verdict "regions of a history" "$(grep -qE "$region" "$scratch/regions.log" &&
     grep -q '^1 streams, mean return: [0-9.]*$' "$scratch/regions.log" || tail -n 3 "$scratch/regions.log")"
 refused "regions of a task that is not there" 80 '--show-regions: want 0..80' \
     regions --data $ref/ad_one/tokens.safetensors --show-regions 81
+
+# ---- what the page says of memory: its commands make programs
+
+variants=0
+while read -r words; do
+    # shellcheck disable=SC2086
+    out/.gen/gen $words -o "$scratch/variant" >"$scratch/log" 2>&1 || verdict "gen $words" "$(tail -n 1 "$scratch/log")"
+    variants=$((variants + 1))
+done < <(sed -n 's/^    gen \(recipes\/ad_compressed.lua [^#&]*\).*/\1/p' recipes/ad.md)
+verdict "programs with less memory" "$([ $variants = 5 ] || echo "$variants commands")"
 exit $failed
