@@ -37,7 +37,8 @@ static const char usage[] =
     "same\n"
     "  gen --help, gen --version\n"
     "\n"
-    "A recipe is a Lua file that returns a table; README.md has the first steps.\n";
+    "A recipe is a Lua file that returns a table; README.md has the first steps. FIELD=VALUE goes\n"
+    "before what it sets, FIELD= leaves that out.\n";
 
 static const char version[] = GEN_VERSION;
 static const char *const room_name[] = {"recipe", "config", "graph", "fuse", "part", "plan"};

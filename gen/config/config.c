@@ -266,6 +266,12 @@ static const char *target_hint(const Rval *r)
     return NULL;
 }
 
+/* `field=` on the command line: what the recipe sets is left out. */
+static bool leaves_out(const Rval *r)
+{
+    return !r->loc.file && r->kind == RV_STRING && !*r->s;
+}
+
 static void fill_field(Config *c, int field, const Rval *r)
 {
     const FieldRow *row = &field_row[field];
@@ -276,6 +282,10 @@ static void fill_field(Config *c, int field, const Rval *r)
     }
     if (old->set && r->loc.file)            /* the command line goes first */
         return;
+    if (leaves_out(r)) {
+        old->set = false;
+        return;
+    }
     const char *got, *wanted =
         take(row->path, row->type, row->lo, row->hi, field_choices(field), r, &v, &got);
     if (wanted && field == F_target && target_hint(r))
@@ -300,6 +310,8 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
                 key);
         return;
     }
+    if (leaves_out(r))
+        return;
     FieldValue v = {0};
     int64_t at;
     const char *got, *wanted = take(f->name, f->type, f->lo, f->hi, "", r, &v, &got);
