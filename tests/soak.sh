@@ -24,7 +24,7 @@ echo "soak: $minutes minutes; the same again: SEED=$seed make soak MINUTES=$minu
 # scripts of tests/train lock what they share.
 round() {               # NUMBER SEED
     local target files part=$(($1 % 4))
-    echo "SEED=$2 COUNT=200 tests/rooms/run.sh"
+    echo "SEED=$2 COUNT=200 FULL=1 tests/rooms/run.sh"
     echo "SEED=$2 FULL=1 tests/packing/run.sh"
     echo "SEED=$2 KILLS=200 tests/checkpoint/run.sh"
     echo "SEED=$2 KILLS=200 tests/train/faults.sh"

@@ -52,7 +52,11 @@ struct Test {
     static Test body##_entry(#name, body, bench);          \
     static void body()
 #define TEST(name) TEST_(name, test_##name, false)
+#ifdef __CUDACC__
 #define BENCH(name) TEST_(name, bench_##name, true)
+#else       /* the simulator has no speeds: read, but not compiled */
+#define BENCH(name) template <typename> static void bench_##name()
+#endif
 
 /* All kernels go here. */
 extern cudaStream_t stream;

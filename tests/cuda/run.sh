@@ -6,6 +6,7 @@
 # BUILD=1 builds only.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
+. tests/programs.sh
 if [ "${NVCC:-}" = 1 ]; then
     cuda=${CUDA:-/usr/local/cuda}
     # the sanitizer sees what lies outside of an allocation, guard zones would hide it
@@ -62,7 +63,7 @@ headers=$(echo tests/cuda/*.h tests/kernels/*.h kernels/cuda/* kernels/reference
         for f in $files; do
             left_out $f && continue
             echo "$out/$act-$f: $out/$act-c_$f.o $out/$act-main.o $out/base.o"
-            echo "	g++ -o \$@ \$^ -L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcublasLt -lcudart" \
+            echo "	g++ $haste -o \$@ \$^ -L$cuda/lib64 -Wl,-rpath,$cuda/lib64 -lcublasLt -lcudart" \
                 "-lpthread -lm"
             echo "all: $out/$act-$f"
         done

@@ -30,7 +30,11 @@ void harness_register(Test *t);
     }                                                                                        \
     static void test_##name_(void)
 #define TEST(name) TEST_(name, false)
+#ifdef BENCHES
 #define BENCH(name) TEST_(name, true)
+#else       /* read, but not compiled */
+#define BENCH(name) __attribute__((unused)) static void test_##name(void)
+#endif
 
 /* Memory: 64-byte aligned, NaN in every element. */
 void *new_bytes(int64_t bytes);

@@ -1,19 +1,24 @@
 #!/bin/bash
 # Every kernel of the CPU target against its double reference: fp32 and bf16 for plain AVX2; for this machine, which may
 # have AVX-512, those that are written for it (tile.h), in bf16 (FULL=1: all, in both). SEED=n repeats a run,
-# run.sh NAME picks tests, run.sh --bench [NAME] prints speeds.
+# run.sh NAME picks tests, run.sh --bench [NAME] prints speeds. Compiled as programs are, but for fp32 of plain AVX2,
+# which gets -O1 (FULL=1: as the others): most of the time goes into compiling.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-out=out/.test/kernels
+bench=no
+[ "${1:-}" = --bench ] && bench=yes
+out=out/.test/kernels${FULL:+.full}
+[ $bench = no ] || out=out/.test/kernels.bench
 mkdir -p $out
-flags="-std=c11 -O3 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno -fno-trapping-math
+flags="-std=c11 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno -fno-trapping-math
        -fopenmp -I. -D_GNU_SOURCE= -DKERNEL_REFERENCE -Werror -Wall -Wextra -Wshadow -Wvla -Werror=date-time"
 arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
-[ "${1:-}" = --bench ] && arches=native OMP_WAIT_POLICY=active
-bench=no
-[ "${1:-}" = --bench ] && bench=yes
+[ $bench = no ] || arches=native OMP_WAIT_POLICY=active
 acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo bf16 || echo fp32 bf16; }     # ARCH
+optimise() {            # ARCH ACT
+    [ $1-$2 = x86-64-v3-fp32 ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo -O1 || echo -O3
+}
 skipped() {             # ARCH SOURCE
     [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] &&
         case $2 in */b_*.c | */a_ce.c) ;; *) false ;; esac
@@ -24,7 +29,7 @@ skipped() {             # ARCH SOURCE
     echo "all:"
     for arch in $arches; do
         for act in $(acts $arch); do
-            define=$([ $act = bf16 ] && echo -DACT_BF16)
+            define=$([ $act = bf16 ] && echo -DACT_BF16; [ $bench = no ] || echo -DBENCHES)
             objects=
             for source in runtime/base.c tests/kernels/*.c; do
                 [ $bench = yes ] || [ $source != tests/kernels/b_bench.c ] || continue
@@ -32,7 +37,8 @@ skipped() {             # ARCH SOURCE
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
                 echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"
-                echo "	\$(CC) \$(CFLAGS) -march=$arch $define -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
+                echo "	\$(CC) $(optimise $arch $act) \$(CFLAGS) -march=$arch $(echo $define) \\"
+                echo "	    -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
             done
             echo "$out/$act-$arch: $objects"
             echo "	\$(CC) -fopenmp -o \$@ $objects -ldnnl -lpthread -lm"
@@ -45,7 +51,7 @@ make -s "-j${CORES:-$(nproc)}" -f $out/Makefile all || { echo "not ok kernels/bu
 status=0
 for arch in $arches; do
     for act in $(acts $arch); do
-        if [ "${1:-}" = --bench ]; then
+        if [ $bench = yes ]; then
             echo "# $act $arch, $(nproc) threads"
             $out/$act-$arch "$@" || status=1
         else

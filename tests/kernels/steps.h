@@ -15,7 +15,7 @@ static const int64_t steps_shapes[][2] = { { 1, 1 }, { 8, 4 }, { 5, 15 }, { 300,
 enum { STEPS_SHAPES = sizeof steps_shapes / sizeof steps_shapes[0], STEPS_MARKS = 15 };
 
 typedef struct {
-    int64_t S;
+    int64_t S, first;                                /* sums are of records first .. S - 1 */
     int marks, kind, domains;
     const int32_t *rows, *record;
     const double *d, *rewards, *weights, *outcomes;  /* of marks; of records */
@@ -54,7 +54,7 @@ static inline double steps_loss(const Steps *s, int64_t i)
 static inline double steps_losses(const Steps *s)
 {
     double sum = 0;
-    for (int64_t i = 0; i < s->S; i++)
+    for (int64_t i = s->first; i < s->S; i++)
         sum += (s->weights ? s->weights[i] : 1) * steps_loss(s, i);
     return sum;
 }
@@ -69,7 +69,7 @@ static inline double steps_score(const Steps *s, int64_t i)
 static inline double steps_outcomes(const Steps *s)
 {
     double sum = 0;
-    for (int64_t i = 0; i < s->S; i++)
+    for (int64_t i = s->first; i < s->S; i++)
         sum += (steps_score(s, i) - s->outcomes[i]) * (steps_score(s, i) - s->outcomes[i]);
     return sum;
 }
@@ -92,21 +92,24 @@ static inline double steps_weight(const Steps *s, int64_t i)
 static inline double steps_weights(const Steps *s)
 {
     double sum = 0;
-    for (int64_t i = 0; i < s->S; i++)
+    for (int64_t i = s->first; i < s->S; i++)
         sum += s->gradient[i] * steps_weight(s, i);
     return sum;
 }
 
-/* What f changes by each of x (n), one of its arrays. */
+/* What f changes by each of x (n), one of its arrays; one of d changes what is of its record alone. */
 static inline void steps_slopes(double *to, double (*f)(const Steps *s), const Steps *s, double *x,
                                 int64_t n)
 {
     const double h = 1e-4;
+    Steps of = *s;
     for (int64_t k = 0; k < n; k++) {
         double at[4], was = x[k];
+        if (x == s->d)
+            of.first = k / s->marks, of.S = of.first + 1;
         for (int j = 0; j < 4; j++) {
             x[k] = was + GRADIENT_STEPS[j] * h;
-            at[j] = f(s);
+            at[j] = f(&of);
         }
         x[k] = was;
         to[k] = gradient_slope(at, h);
