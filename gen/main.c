@@ -38,7 +38,8 @@ static const char usage[] =
     "  gen --help, gen --version\n"
     "\n"
     "A recipe is a Lua file that returns a table; README.md has the first steps. FIELD=VALUE goes\n"
-    "before what it sets, FIELD= leaves that out.\n";
+    "before what it sets, FIELD= leaves that out\n"
+    "(a text or list it makes empty).\n";
 
 static const char version[] = GEN_VERSION;
 static const char *const room_name[] = {"recipe", "config", "graph", "fuse", "part", "plan"};

@@ -266,10 +266,10 @@ static const char *target_hint(const Rval *r)
     return NULL;
 }
 
-/* `field=` on the command line: what the recipe sets is left out. */
-static bool leaves_out(const Rval *r)
+/* `field=` on the command line: what the recipe sets is left out; of texts and lists, empty ones. */
+static bool leaves_out(FieldType type, const Rval *r)
 {
-    return !r->loc.file && r->kind == RV_STRING && !*r->s;
+    return !r->loc.file && r->kind == RV_STRING && !*r->s && type != FT_STRING && type != FT_LIST;
 }
 
 static void fill_field(Config *c, int field, const Rval *r)
@@ -282,7 +282,7 @@ static void fill_field(Config *c, int field, const Rval *r)
     }
     if (old->set && r->loc.file)            /* the command line goes first */
         return;
-    if (leaves_out(r)) {
+    if (leaves_out(row->type, r)) {
         old->set = false;
         return;
     }
@@ -310,7 +310,7 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
                 key);
         return;
     }
-    if (leaves_out(r))
+    if (leaves_out(f->type, r))
         return;
     FieldValue v = {0};
     int64_t at;
