@@ -34,7 +34,7 @@ DECAY, CLIP, META_DECAY, WARM = 0.01, 1.0, 1e-3, 1
 DOMAINS = ("algebra", "geometry", "numbers")
 REF = runs.REF
 
-# files: those of another case; cold: updates before the weights are learned
+# files: those of another case; weights net: from net.safetensors, as a run of ours has drawn them; cold: updates before the weights are learned
 CASES = {
     "prm_instance": dict(seed=42, lr=3e-3, meta_lr=0.1, meta_clip=1.0, weights="instance", hyper="dot",
                          activation="leaky", aggregate="log_sum", unroll=1, cold=0),
@@ -42,6 +42,8 @@ CASES = {
                      aggregate="mean", unroll=2, cold=4, files="prm_instance", lora=dict(
                          r=4, lora_alpha=8, lora_dropout=0.0, target_modules=[
                              "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])),
+    "prm_net": dict(seed=42, lr=3e-3, meta_lr=0.1, meta_clip=1.0, weights="net", hyper="dot", aggregate="log_sum",
+                    unroll=2, cold=0, files="prm_instance"),
 }
 
 
@@ -150,19 +152,30 @@ def activation(how, a):
 
 class Weights:
     """What the loss of a record counts, of learned numbers."""
-    def __init__(self, case, n, dtype):
+    def __init__(self, case, n, dtype, net=None):
         self.case, self.kind = case, case["weights"]
-        if self.kind == "instance":
-            self.table = torch.ones(n, dtype=dtype, requires_grad=True)
+        if self.kind == "net":
+            self.learned = [net[f"weights.net.{k}"].to(dtype) for k in ("0.weight", "0.bias", "2.weight", "2.bias")]
         else:
-            self.table = torch.zeros(len(DOMAINS), dtype=dtype, requires_grad=True)
+            self.learned = [torch.ones(n, dtype=dtype) if self.kind == "instance"
+                            else torch.zeros(len(DOMAINS), dtype=dtype)]
+        for x in self.learned:
+            x.requires_grad_()
 
-    def of(self, index, domains):
-        """(records)"""
+    def of(self, index, domains, d=None, rows=None):
+        """(records); d (records, marks): margins, which a net judges."""
+        if self.kind == "net":
+            on, p = rows >= 0, torch.sigmoid(d.detach())
+            w1, b1, w2, b2 = self.learned
+            marks = F.linear(F.leaky_relu(F.linear(torch.stack([1 - p, p], -1), w1, b1)), w2, b2)[..., 0]
+            return torch.sigmoid(torch.where(on, marks, torch.zeros_like(marks)).sum(1) / on.sum(1))
         if self.kind == "instance":
-            return activation(self.case["activation"], self.table[index])
-        s = F.softplus(self.table)
+            return activation(self.case["activation"], self.learned[0][index])
+        s = F.softplus(self.learned[0])
         return (s / s.mean())[domains[index]]
+
+    def numbers(self):
+        return torch.cat([x.detach().flatten() for x in self.learned]).tolist()
 
 
 def by_differences(losses, params, v, B, step=0.01):
@@ -238,8 +251,9 @@ def train(case, out, records, meta_records, dtype):
     ids, rows, labels, _ = tensors_of(records)
     meta = tensors_of(meta_records)
     domains = torch.tensor([r[3] for r in records])
-    weights = Weights(case, len(records), dtype)
-    table = [weights.table]
+    net = load_file(os.path.join(out, "net.safetensors")) if case["weights"] == "net" else None
+    weights = Weights(case, len(records), dtype, net)
+    table = weights.learned
     opt, meta_opt = adamw(params, case["lr"], DECAY), adamw(table, case["meta_lr"], META_DECAY)
     U, cold, k = case["unroll"], case["cold"], 0
     uppers = (STEPS - cold) // U
@@ -248,10 +262,12 @@ def train(case, out, records, meta_records, dtype):
     run = {"initial": evaluate(scores, case["aggregate"], meta), "steps": []}
     for t in range(STEPS):
         at = torch.tensor(todo[t * BATCH:][:BATCH])
-        lower = lambda: record_losses(scores(ids[at], rows[at]), rows[at], labels[at])
+        margins = lambda: scores(ids[at], rows[at])
+        lower = lambda: record_losses(margins(), rows[at], labels[at])
         lr = case["lr"] * cosine(t, WARM, STEPS)
-        each = lower()
-        loss = (weights.of(at, domains).detach() * each).mean()
+        d = margins()
+        each = record_losses(d, rows[at], labels[at])
+        loss = (weights.of(at, domains, d, rows[at]).detach() * each).mean()
         opt.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(params, CLIP, foreach=False)
@@ -266,7 +282,7 @@ def train(case, out, records, meta_records, dtype):
             v = torch.autograd.grad(upper, params)
             g = HYPER[case["hyper"]](lower, params, v, BATCH)
             meta_opt.zero_grad()
-            (g * weights.of(at, domains)).sum().backward()
+            (g * weights.of(at, domains, margins(), rows[at])).sum().backward()
             meta_norm = torch.nn.utils.clip_grad_norm_(table, case["meta_clip"], foreach=False)
             meta_lr = case["meta_lr"] * cosine(k, max(1, int(0.05 * uppers)), uppers)
             meta_opt.param_groups[0]["lr"] = meta_lr
@@ -277,7 +293,7 @@ def train(case, out, records, meta_records, dtype):
                         hyper=g.tolist())
         run["steps"].append(step)
     run["final"] = evaluate(scores, case["aggregate"], meta)
-    run["table"] = weights.table.tolist()
+    run["table"] = weights.numbers()
     return scores, run
 
 
@@ -419,8 +435,12 @@ def file_name(name):
 
 def record(name, folder):
     case, out = CASES[name], os.path.join(folder, name)
+    kept = os.path.join(out, "net.safetensors")
+    net = load_file(kept) if os.path.exists(kept) else None
     shutil.rmtree(out, ignore_errors=True)
     os.makedirs(out)
+    if net:
+        save_file(net, kept, metadata={"format": "pt"})
     if "files" in case:
         for file in ("model", "tokens.safetensors", "meta.safetensors"):
             os.symlink(os.path.join("..", case["files"], file), os.path.join(out, file))

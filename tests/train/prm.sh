@@ -20,6 +20,8 @@ for name in prm_instance prm_lora prm_instance.2x1; do
     trained $name ${name%%.*} $name
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+trained prm_raw prm_net net              # the net begins as its program draws it
+compare net reference $ref/prm_net "$scratch/net"
 # Those of PyTorch, a line each.
 table() { tr -d ' \n' <$ref/$1/expect.json | sed 's/.*"table":\[\([^]]*\)\].*/\1\n/' | tr ',' '\n'; }
 # WANTED BOUND: lines of two columns are as many, and off by so much at most
