@@ -43,7 +43,7 @@ ppo ppo.small threads --threads 3
 verdict "threads" "$(cmp "$(history whole)" "$(history threads)" 2>&1)"
 # Killed behind the first goals that are done; then some alone, damage, and the rest.
 "$work/ppo.small/train" --threads 1 --out "$scratch/killed" 2>&1 | { grep -m 2 '^goal ' >/dev/null; } &
-until [ -e "$scratch/killed/goals-seed42/goal-001.safetensors" ]; do sleep 0.01; done
+for _ in $(seq 3000); do [ ! -e "$scratch/killed/goals-seed42/goal-001.safetensors" ] || break; sleep 0.01; done
 kill -KILL "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$scratch/killed/run.lock")" 2>"$scratch/kill"
 wait
 n=$(ls "$scratch/killed/goals-seed42" | wc -l)

@@ -12,9 +12,9 @@
 
 enum {
     ENV = DARKROOM_@UPPER_AD_ENV@,
-    STREAMS = @PPO_STREAMS@,                 /* environments beside each other */
+    STREAMS = @PPO_STREAMS@,                   /* environments beside each other */
     ROLLOUTS = @PPO_ROLLOUTS@,
-    EPOCHS = @PPO_PASSES@,                   /* over a rollout */
+    EPOCHS = @PPO_PASSES@,                     /* over a rollout */
     MINIBATCH = @PPO_MINIBATCH@,
     HIDDEN = 64,                     /* units of each of two layers, of each net */
     ROLLOUT = HISTORIES_ROLLOUT,     /* steps of a stream */
