@@ -13,7 +13,7 @@ make_program() (
     for word; do [[ $word != *=* ]] || words+=("$word"); done
     # how all of them are compiled: ./cc looks at no flag of the Makefile's
     how=$(
-        printf '%s\n' "${CC:-}" "${EXTRA:-}" "${words[@]% --watched}" | grep -v -e ^CUDA= -e ^NVCC
+        printf '%s\n' "${CC:-}" "${EXTRA:-}" "${words[@]% --watched}" | grep -v -e ^CUDA= -e ^NVCC -e ^LANG= -e ^LC_ALL=
         [[ $* == *tests/cc* ]] && cat tests/cc || grep -E '^(CFLAGS|OPTIMISE|DEBUG) +:=' "$dir/Makefile"
     )
     how=$kept/$(sha256sum <<<"$how" | cut -c1-16)

@@ -1,6 +1,7 @@
 #!/bin/bash
 # make matrix: emits and builds recipes, warnings are errors; says how long each took, and all.
-# In: recipes; none: all, those for CUDA only where nvcc is.   Out: a line each; exit code 1: one does not build.
+# In: recipes; none: all, those for CUDA only where nvcc is. IN_HASTE=1: what is for the host in haste.
+# Out: a line each; exit code 1: one does not build.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
@@ -13,7 +14,8 @@ mkdir -p "$B"
 since() { local ms=$((($(date +%s%N) - $1) / 1000000)); printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100)); }
 
 build() {               # recipe: a line
-    local name dir start
+    local name dir start how=make_program
+    [ -z "${IN_HASTE:-}" ] || how=make_in_haste
     name=$(basename "$1" .lua)
     dir=$B/$name
     start=$(date +%s%N)
@@ -27,14 +29,15 @@ build() {               # recipe: a line
         rm -rf "$dir"
         return 0
     fi
-    if ! make_program "$dir" >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
+    if ! $how "$dir" >"$dir.log" 2>&1 || grep -qi 'warning' "$dir.log"; then
         echo "$name: $(grep -i -m1 -e error -e warning "$dir.log" || tail -1 "$dir.log")"
         return 1
     fi
     echo "$name: $(since "$start"), $(stat -c %s "$dir/train") bytes"
     rm -rf "$dir"
 }
-export -f build make_program since nvcc_path
+export haste
+export -f build make_program make_in_haste since nvcc_path
 
 began=$(date +%s%N)
 printf '%s\n' "$@" | xargs -P "${CORES:-$(nproc)}" -I{} bash -c 'build {}'

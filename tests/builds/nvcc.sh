@@ -7,14 +7,13 @@ verify() {              # recipe
     tests/builds/verify.sh "$1" >"$T/out" 2>&1
     check "verify/$(basename "$1" .lua)" 0 "$?$([ -s "$T/out" ] && grep -e differ -e warning "$T/out")"
 }
-# C is compiled twice here, with all that can name a place; below, where another language counts for nothing, it comes
-# from the cache if there is one, as tests/train has compiled it.
+# C is compiled twice here, with all that can name a place; below it is what all tests share.
 CCACHE_DISABLE=1 EXTRA=-O0 verify recipes/cpu_tiny.lua
-export CCACHE_SLOPPINESS=locale
 if [ -n "$nvcc" ]; then
-    CC="'$PWD/tests/cc'" verify recipes/h200x1_tiny.lua
+    export IN_HASTE=1
+    verify recipes/h200x1_tiny.lua
     # one that links NCCL; what is for the host in haste: `make matrix` and `make soak` build every recipe as users do
-    CC="'$PWD/tests/cc'" NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh \
+    NVCC_EXTRA="-Xcicc -O1 -Xptxas -O1 -Xcompiler -O0,-g0" tests/builds/matrix.sh \
         recipes/a100x4_lora.lua >"$T/out" 2>&1
     code=$?
     sed 's/^/# /' "$T/out"
