@@ -1,8 +1,8 @@
 #!/bin/bash
 # Every kernel of the CPU target against its double reference: fp32 and bf16 for plain AVX2; for this machine, which may
 # have AVX-512, those that are written for it (tile.h), in bf16 (FULL=1: all, in both). SEED=n repeats a run,
-# run.sh NAME picks tests, run.sh --bench [NAME] prints speeds. Compiled as programs are, but for fp32 of plain AVX2,
-# which gets -O1 (FULL=1: as the others): most of the time goes into compiling.
+# run.sh NAME picks tests, run.sh --bench [NAME] prints speeds. Compiled as programs are, but for b_*.c in fp32,
+# which get -O1 (FULL=1: as the others): most of their time goes into compiling. a_*.c would run for longer so.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bench=no
@@ -16,8 +16,10 @@ arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 [ $bench = no ] || arches=native OMP_WAIT_POLICY=active
 acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo bf16 || echo fp32 bf16; }     # ARCH
-optimise() {            # ARCH ACT
-    [ $1-$2 = x86-64-v3-fp32 ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo -O1 || echo -O3
+optimise() {            # ARCH ACT SOURCE
+    [ -z "${FULL:-}" ] && [ $bench = no ] &&
+        case $1-$2-$3 in x86-64-v3-fp32-*/b_*.c) echo -O1; return ;; esac
+    echo -O3
 }
 skipped() {             # ARCH SOURCE
     [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] &&
@@ -37,7 +39,7 @@ skipped() {             # ARCH SOURCE
                 object=$out/$act-$arch-$(basename $source .c).o
                 objects="$objects $object"
                 echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"
-                echo "	\$(CC) $(optimise $arch $act) \$(CFLAGS) -march=$arch $(echo $define) \\"
+                echo "	\$(CC) $(optimise $arch $act $source) \$(CFLAGS) -march=$arch $(echo $define) \\"
                 echo "	    -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
             done
             echo "$out/$act-$arch: $objects"
