@@ -42,10 +42,11 @@ needs() {
                    if (type[i] == "U" && symbol[i] in owner) print file[i], owner[symbol[i]], symbol[i] }'
 }
 
-# lines `FILE OTHER header`: FILE includes a header of OTHER
+# lines `FILE OTHER header`: FILE includes a header of OTHER; without a path: one beside it
 includes() {
     find "$1" -name '*.[ch]' -print0 | sort -z | xargs -0 grep -Ho '^#include "[^"]*\.h"' |
-        sed 's,^\(.*\)\.[ch]:#include "\(.*\)\.h"$,\1 \2 header,' | grep -v ' kernels/'
+        sed 's,^\(.*\)\.[ch]:#include "\(.*\)\.h"$,\1 \2 header,
+             s,^\(.*/\)\([^/ ]*\) \([^/ ]*\) header$,\1\2 \1\3 header,' | grep -v ' kernels/'
 }
 
 # upward LIST: those lines whose OTHER is above FILE in the list, or not in it
