@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "runtime/data/contexts.h"
+
 #include "runtime/files/names.h"
 
 #define GEN_VERSION "diecast 0.1"     /* in manifests, checkpoints and --version */
@@ -225,6 +227,8 @@ char *range_print(FieldType type, double lo, double hi, const char *choices);
 Config *config_fill(Rval *recipe, const char *path);
 /* defaults that follow from other fields */
 void config_derive(Config *c);
+/* Of recipes that have ad.context: how long a sequence is, how often it asks; .env and .ragged aside. */
+ContextRules config_contexts(const Config *c);
 void check_config(Config *c);                               /* rules between fields */
 /* Every reader goes through these, so that a field nobody reads is found (config_unread, used by
  * the tests). */

@@ -88,16 +88,12 @@ static void derive_head_dim(Config *c)
     fill_int(c, F_model_head_dim, hidden / heads);
 }
 
-/* What follows from ad.*: tokens of a sequence. A whole region stands between two marks, the current
- * one behind a mark. */
-static int64_t ad_tokens(const Config *c)
+ContextRules config_contexts(const Config *c)
 {
-    int64_t n = c->v[F_ad_n_transit].i, region = c->v[F_ad_region].i;
-    bool all = !strcmp(c->v[F_ad_queries].s, "all");
-    if (strcmp(c->v[F_ad_context].s, "compressed"))
-        return all ? 2 * n - 1 : n;
-    int64_t asked = region + !strcmp(c->v[F_ad_boundary].s, "next"), one = region + 2 + asked + 1;
-    return all ? one + asked - 1 : one < n ? one : n;
+    return (ContextRules){
+        .compressed = !strcmp(c->v[F_ad_context].s, "compressed"), .all = !strcmp(c->v[F_ad_queries].s, "all"),
+        .last = !strcmp(c->v[F_ad_boundary].s, "last"), .n_transit = c->v[F_ad_n_transit].i,
+        .region = c->v[F_ad_region].i};
 }
 
 void config_derive(Config *c)
@@ -116,8 +112,10 @@ void config_derive(Config *c)
                 "feed-forward part", f->name);
     fill_int(c, F_model_ffn, f->ffn * c->v[F_model_hidden].i);
     bool ad = field_applies(c, F_ad_context);
-    if (ad)
-        fill_int(c, F_seq_max, ad_tokens(c));
+    if (ad) {
+        const ContextRules rules = config_contexts(c);
+        fill_int(c, F_seq_max, contexts_tokens(&rules));
+    }
     fill_int(c, F_model_positions, c->v[ad ? F_ad_n_transit : F_seq_max].i);
     fill_text(c, F_model_norm_eps, f->eps);
     fill_int(c, F_model_tied, f->tied);

@@ -7,31 +7,6 @@
 
 enum { PURPOSE = 0x434f4e54 };       /* "CONT": apart from every other draw of the same seed */
 
-int64_t contexts_places(const ContextRules *r)
-{
-    return r->compressed ? r->region + !r->last : r->n_transit;
-}
-
-/* Transitions of a region or window that its last place is asked behind. */
-static int64_t known(const ContextRules *r)
-{
-    return contexts_places(r) - 1;
-}
-
-/* Tokens before the transitions of a region or window, which are the `first` of a history. */
-static int64_t ahead(const ContextRules *r, bool first)
-{
-    return !r->compressed ? 0 : first ? 1 : r->region + 3;
-}
-
-int64_t contexts_tokens(const ContextRules *r)
-{
-    const int64_t behind = ahead(r, false) + known(r), one = behind + 1;
-    if (r->all)
-        return behind + contexts_places(r);
-    return one < r->n_transit ? one : r->n_transit;
-}
-
 int64_t contexts_lay(const ContextRules *r, const ContextParts *c, int32_t *to)
 {
     const uint16_t open = DARKROOM_OPEN, close = DARKROOM_CLOSE,
@@ -86,9 +61,9 @@ ContextAt contexts_at(const Contexts *c, int64_t sample, uint64_t seed, int64_t 
 int64_t contexts_length(const Contexts *c, const ContextAt *at)
 {
     const ContextRules *r = &c->rules;
-    const int64_t before = ahead(r, at->first == 0), one = before + at->place + 1;
+    const int64_t before = contexts_ahead_(r, at->first == 0), one = before + at->place + 1;
     if (r->all)
-        return before + known(r) + contexts_places(r);
+        return before + contexts_known_(r) + contexts_places(r);
     return one < r->n_transit ? one : r->n_transit;
 }
 
@@ -126,7 +101,7 @@ void contexts_row(const Contexts *c, const ContextAt *at, ContextRow *to)
     ContextParts of = {.now = now};
     if (r->compressed && !first)
         of.before = now - r->region, of.nbefore = r->region;
-    of.nnow = r->all ? known(r) : at->place;
+    of.nnow = r->all ? contexts_known_(r) : at->place;
     of.state = state_at(c, at->history, at->first + of.nnow);
     to->n = contexts_lay(r, &of, to->token), to->queries = 0;
     for (int64_t i = 0; i < to->n; i++)
@@ -138,7 +113,7 @@ void contexts_row(const Contexts *c, const ContextAt *at, ContextRow *to)
     to->n--;                     /* the query of the last place, which is one of these */
     for (int64_t t = 0; t < contexts_places(r); t++) {
         to->token[to->n] = darkroom_query(state_at(c, at->history, at->first + t));
-        to->place[to->n] = (int32_t)(ahead(r, first) + t);
+        to->place[to->n] = (int32_t)(contexts_ahead_(r, first) + t);
         ask(c, at, t, to->n++, to);
     }
 }

@@ -27,9 +27,32 @@ typedef struct {
     int64_t region;
 } ContextRules;
 
-/* Of a sample: most tokens, with the queries; places. */
-int64_t contexts_tokens(const ContextRules *r);
-int64_t contexts_places(const ContextRules *r);
+/* Places of a sample. */
+static inline int64_t contexts_places(const ContextRules *r)
+{
+    return r->compressed ? r->region + !r->last : r->n_transit;
+}
+
+/* Transitions of a region or window that its last place is asked behind. */
+static inline int64_t contexts_known_(const ContextRules *r)
+{
+    return contexts_places(r) - 1;
+}
+
+/* Tokens before the transitions of a region or window, which are the `first` of a history. */
+static inline int64_t contexts_ahead_(const ContextRules *r, bool first)
+{
+    return !r->compressed ? 0 : first ? 1 : r->region + 3;
+}
+
+/* Most tokens of a sample, with its queries; the generator's length of a sequence. */
+static inline int64_t contexts_tokens(const ContextRules *r)
+{
+    const int64_t behind = contexts_ahead_(r, false) + contexts_known_(r), one = behind + 1;
+    if (r->all)
+        return behind + contexts_places(r);
+    return one < r->n_transit ? one : r->n_transit;
+}
 
 /* A query and what it is asked behind. */
 typedef struct {

@@ -93,12 +93,23 @@ static void weights_of(int64_t S, int64_t marks, int kind)
     const int64_t n = S * marks, K = kind == 5 ? PRM_NET_PARAMETERS : kind == 4 ? 7 : 200;
     const int32_t domains_ = 5;
     const float scale_ = 0.25f;
-    float *learned = f32_normal(K, kind == 5 ? 0 : 1, kind == 5 ? 0.5 : 2), *d = f32_normal(n, 0, 2);
+    float *told = HOST(float, n), *known = HOST(float, K);
     float *weights = NEW(float, S), *grad = NEW(float, K), *scale = upload(&scale_, 1);
     int32_t *rows_ = HOST(int32_t, n), *record_ = HOST(int32_t, S), *domains = upload(&domains_, 1);
     double *slope_ = HOST(double, S), *of = HOST(double, S), *want = HOST(double, S);
-    double *learned_ = f32_double(learned, K), *want_grad = HOST(double, K);
+    double *learned_ = f32_double(f32_normal(K, kind == 5 ? 0 : 1, kind == 5 ? 0.5 : 2), K);
+    double *d_ = f32_double(f32_normal(n, 0, 2), n);
+    double *want_grad = HOST(double, K);
     steps_rows(rows_, S, marks);
+    if (kind == 5)
+        steps_off_kinks(d_, n, learned_);
+    else
+        steps_off_bends(learned_, K);
+    for (int64_t i = 0; i < n; i++)
+        told[i] = (float)d_[i];
+    for (int64_t i = 0; i < K; i++)
+        known[i] = (float)learned_[i];
+    float *d = upload(told, n), *learned = upload(known, K);
     for (int64_t i = 0; i < S; i++) {
         record_[i] = i % 4 == 1 ? -1 : (int32_t)random_below(kind == 4 ? domains_ : kind == 5 ? 1 : K);
         slope_[i] = random_normal();
@@ -107,7 +118,7 @@ static void weights_of(int64_t S, int64_t marks, int kind)
     int32_t *rows = upload(rows_, n), *record = upload(record_, S);
     double *slope = upload(slope_, S);
     Steps s = {};
-    s.S = S, s.marks = (int)marks, s.rows = rows_, s.record = record_, s.d = f32_double(d, n);
+    s.S = S, s.marks = (int)marks, s.rows = rows_, s.record = record_, s.d = d_;
     s.kind = kind, s.domains = kind == 4 ? domains_ : 0, s.gradient = of;
     (kind == 5 ? s.net : s.table) = learned_;
     for (int64_t i = 0; i < S; i++)
@@ -150,13 +161,17 @@ TEST(prm_outcomes)
     for (int k = 0; k < 5 * STEPS_SHAPES; k++) {
         const int64_t S = steps_shapes[k / 5][0], marks = steps_shapes[k / 5][1], n = S * marks;
         const float scale_ = 0.25f;
-        float *d = f32_normal(n, 0, 1), *outcomes_ = HOST(float, S), *dd = NEW(float, n);
+        float *told = HOST(float, n), *outcomes_ = HOST(float, S), *dd = NEW(float, n);
         float *scale = upload(&scale_, 1);
         int32_t *rows_ = HOST(int32_t, n);
-        double start[PRM_META_STATS] = {}, *d_ = f32_double(d, n), *slope = HOST(double, n);
+        double start[PRM_META_STATS] = {}, *d_ = f32_double(f32_normal(n, 0, 1), n), *slope = HOST(double, n);
         double *stats = upload(start, PRM_META_STATS), *y = HOST(double, S);
         double records = 0, loss = 0, score = 0, right = 0;
         steps_rows(rows_, S, marks);
+        steps_apart(d_, n, marks);
+        for (int64_t j = 0; j < n; j++)
+            told[j] = (float)d_[j];
+        float *d = upload(told, n);
         for (int64_t i = 0; i < S; i++)
             outcomes_[i] = (float)(i % 2), y[i] = (double)(i % 2);
         Steps s = {};

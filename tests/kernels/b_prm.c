@@ -89,6 +89,9 @@ TEST(prm_weights)
         int32_t *record = NEW(int32_t, S);
         double *slope = f32_double(f32_normal(S, 0, 1), S), *table_ = f32_double(table, K);
         double *want = NEW(double, S), *want_grad = NEW(double, K), *of = NEW(double, S);
+        steps_off_bends(table_, K);
+        for (int64_t j = 0; j < K; j++)
+            table[j] = (float)table_[j];
         for (int64_t i = 0; i < S; i++) {
             record[i] = i % 4 == 1 ? -1 : (int32_t)random_below(K);
             of[i] = -slope[i] * scale;
@@ -146,16 +149,19 @@ TEST(prm_net)
         float *net = f32_normal(PRM_NET_PARAMETERS, 0, 0.5), *d = f32_normal(n, 0, 2);
         float *weights = NEW(float, S), *grad = NEW(float, PRM_NET_PARAMETERS);
         int32_t *rows = NEW(int32_t, n), *record = NEW(int32_t, S);
-        double *slope = f32_double(f32_normal(S, 0, 1), S), *of = NEW(double, S);
+        double *slope = f32_double(f32_normal(S, 0, 1), S), *of = NEW(double, S), *d_ = f32_double(d, n);
         double *net_ = f32_double(net, PRM_NET_PARAMETERS), *want = NEW(double, S);
         double *want_grad = NEW(double, PRM_NET_PARAMETERS);
         steps_rows(rows, S, marks);
+        steps_off_kinks(d_, n, net_);
+        for (int64_t i = 0; i < n; i++)
+            d[i] = (float)d_[i];
         for (int64_t i = 0; i < S; i++) {
             record[i] = i % 4 == 1 ? -1 : 0;
             of[i] = rows[i * marks] < 0 ? 0 : -slope[i] * scale;
         }
         const Steps s = { .S = S, .marks = (int)marks, .rows = rows, .record = record,
-                          .d = f32_double(d, n), .net = net_, .gradient = of };
+                          .d = d_, .net = net_, .gradient = of };
         prm_net(weights, d, rows, record, net, net + 20, net + 30, net + 40, S, (int)marks);
         for (int64_t i = 0; i < S; i++)
             want[i] = steps_weight(&s, i);
@@ -181,6 +187,9 @@ TEST(prm_outcomes)
         double stats[PRM_META_STATS] = {0}, *d_ = f32_double(d, n), *slope = NEW(double, n);
         double records = 0, loss = 0, score = 0, right = 0;
         steps_rows(rows, S, marks);
+        steps_apart(d_, n, marks);
+        for (int64_t j = 0; j < n; j++)
+            d[j] = (float)d_[j];
         for (int64_t i = 0; i < S; i++)
             outcomes[i] = (float)(i % 2);
         const Steps s = { .S = S, .marks = (int)marks, .kind = k % 5, .rows = rows, .d = d_,

@@ -32,6 +32,38 @@ static inline void steps_rows(int32_t *rows, int64_t S, int64_t marks)
     }
 }
 
+/* Moves d (n) to where no unit of a net (its parameters as prm_net_ref() has them) is so near its kink that differences
+ * would step over it: those of steps_slopes() move a unit by 2e-4 at most. d stays what floats can hold. */
+static inline void steps_off_kinks(double *d, int64_t n, const double *net)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int u = 0, turns = 0; u < 10 && turns < 1000; u++) {
+            const double p = 1 / (1 + exp(-d[j]));
+            const double z = net[2 * u] * (1 - p) + net[2 * u + 1] * p + net[20 + u];
+            if (z > -1e-3 && z < 1e-3)
+                d[j] = d[j] > 4 ? -4 : (float)(d[j] + 0.0625), u = -1, turns++;
+        }
+}
+
+/* Moves entries of a table (n) from where activations bend: -1, 0 and 3. */
+static inline void steps_off_bends(double *table, int64_t n)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int at = -1; at <= 3; at++)
+            if (at != 1 && at != 2 && table[j] - at > -1e-3 && table[j] - at < 1e-3)
+                table[j] = (float)(table[j] + 0.0625);
+}
+
+/* Moves marks of a record (d, S * marks) apart: of two that are as large, differences take one or the other for the
+ * largest. */
+static inline void steps_apart(double *d, int64_t n, int64_t marks)
+{
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t k = j / marks * marks; k < j; k++)
+            if (d[j] - d[k] > -1e-3 && d[j] - d[k] < 1e-3)
+                d[j] = (float)(d[j] + 0.0078125), k = j / marks * marks - 1;
+}
+
 /* A record's own numbers of x (S * marks), side by side; how many. */
 static inline int steps_of(const Steps *s, int64_t i, const double *x, double *to)
 {

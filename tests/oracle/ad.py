@@ -236,13 +236,13 @@ def train(case, out, histories, dtype):
     model.load_state_dict(load_file(os.path.join(out, "model", "model.safetensors")))
     model.to(dtype).train()
     params = [p for _, p in model.named_parameters()]
-    todo = samples(case, [h for g, h in enumerate(histories) if g not in TEST])
+    pool = samples(case, [h for g, h in enumerate(histories) if g not in TEST])
     held = samples(case, [histories[g] for g in sorted(TEST)])
     opt = torch.optim.AdamW(params, lr=LR, weight_decay=DECAY, betas=BETAS, eps=1e-8, foreach=False)
-    order = torch.randperm(len(todo), generator=torch.Generator().manual_seed(case["seed"] & 0xffffffff)).tolist()
+    order = torch.randperm(len(pool), generator=torch.Generator().manual_seed(case["seed"] & 0xffffffff)).tolist()
     run, batch = {"initial": evaluate(model, case, held), "steps": []}, case["micro"] * case["accum"]
     for step in range(STEPS):
-        window = [todo[i] for i in order[step * batch:][:batch]]
+        window = [pool[i] for i in order[step * batch:][:batch]]
         asked = [a for s in window for a in s]
         actions, loss = sum(a[1] is not None for a in asked), 0.0
         for m in range(case["accum"]):

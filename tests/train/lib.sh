@@ -51,7 +51,8 @@ as_shipped() {          # NAME
     [ -z "$FULL" ] || return 0
     [ $BACKEND = cpu ] || return
     case $1 in
-    gpt2_tiny | llama_tiny.bf16 | llama_tiny.bf16.again | qwen2_lora | ppo | ppo.small | mdm_llada | mlm_microbert | prm_lora | prm_raw) ;;
+    gpt2_tiny | llama_tiny.bf16 | llama_tiny.bf16.again | qwen2_lora | ppo | ppo.small) ;;
+    mdm_llada | mlm_microbert | prm_lora | prm_raw) ;;
     *) return 1 ;;
     esac
 }

@@ -21,8 +21,10 @@ static bool asks_all(const Build *b) { return config_is(b->c, F_ad_queries, "all
 static void check_fields(Build *b)
 {
     bool two = compressed(b), all = asks_all(b);
-    int64_t n = config_int(b->c, F_ad_n_transit), region = config_int(b->c, F_ad_region),
-            longest = 2 * region + 3 + config_is(b->c, F_ad_boundary, "next");
+    const ContextRules own = config_contexts(b->c);
+    ContextRules one = own;
+    one.all = false, one.n_transit = INT64_MAX;
+    const int64_t longest = contexts_tokens(&one);
     const char *plain = "of ad.context = \"compressed\" alone";
     build_unused(b, F_ad_region, two, plain);
     build_unused(b, F_ad_boundary, two, plain);
@@ -30,11 +32,11 @@ static void check_fields(Build *b)
     build_unused(b, F_ad_ragged, !two && !all,
                  two ? "of ad.context = \"plain\" alone"
                      : "has no effect while ad.queries is \"all\", whose contexts have all lengths");
-    if (two && all && longest > n)
+    if (two && all && longest > own.n_transit)
         err(config_loc(b->c, F_ad_n_transit),
             "ad.n_transit: %" PRId64 " positions would cut regions, whose places are all asked: the "
             "longest of two regions of %" PRId64 " and their marks has %" PRId64 "; try ad.n_transit = %"
-            PRId64 ", or ad.queries = \"one\"", n, region, longest, longest);
+            PRId64 ", or ad.queries = \"one\"", own.n_transit, own.region, longest, longest);
 }
 
 /* ---- inputs --------------------------------------------------------------------------------- */
@@ -42,10 +44,8 @@ static void check_fields(Build *b)
 /* Queries of a sequence. */
 static int64_t queries(const Build *b)
 {
-    if (!asks_all(b))
-        return 1;
-    return compressed(b) ? config_int(b->c, F_ad_region) + config_is(b->c, F_ad_boundary, "next")
-                         : config_int(b->c, F_ad_n_transit);
+    const ContextRules rules = config_contexts(b->c);
+    return rules.all ? contexts_places(&rules) : 1;
 }
 
 static Value *kinds, *type_scale;        /* inputs; compressed alone, else NULL */
