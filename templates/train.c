@@ -763,6 +763,8 @@ int main(int argc, char **argv)
     stop_ignore();
     step_open();
     Use use = find_use(f);
+    if (*f->export_dtype && use.any != export_weights)
+        die(EXIT_CONFIG, "--export-dtype is of what --export%s writes", model.adapter_json ? " or --merge-lora" : "");
     check_force(f, use.own || (use.any && use.any != dry_run));
     checkpoint_out(f->out);
     if (!use.own && !use.any) {

@@ -211,7 +211,7 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
 
 /* ---- out ------------------------------------------------------------------------------------ */
 
-/* Type of a weight outside the adapter: that of a merged head. */
+/* Type of a weight outside the adapter: that of a merged head, and of config.json. */
 static ElementType model_type(const Model *m)
 {
     for (int i = 0; i < m->ntensors; i++)
@@ -220,7 +220,7 @@ static ElementType model_type(const Model *m)
     return EL_F32;
 }
 
-static WeightsItem *items(const Model *m, int *n)
+static WeightsItem *items(const Model *m, const HfHow *how, int *n)
 {
     WeightsItem *item = calloc((size_t)m->ntensors + 1, sizeof *item);
     if (!item)
@@ -232,9 +232,9 @@ static WeightsItem *items(const Model *m, int *n)
             continue;
         item[*n].name = hf_base_name(t->name);
         item[*n].t = t;
-        item[*n].dtype = weights_dtype(t->adapter ? model_type(m) : t->type);
-        item[*n].array = t->weight;
-        item[(*n)++].type = t->type;
+        item[*n].dtype = weights_dtype(hf_type(how, t->adapter ? model_type(m) : t->type));
+        item[*n].array = how->dtype && t->master ? t->master : t->weight;
+        item[(*n)++].type = how->dtype && t->master ? EL_F32 : t->type;
     }
     return item;
 }
@@ -284,15 +284,15 @@ static bool is_added_to(const Model *m)
     return added;
 }
 
-static char *write_config(const Model *m, const char *folder, const char *source, cJSON *manifest)
+static char *write_config(const Model *m, const char *folder, const HfHow *how, cJSON *manifest)
 {
     static const char *const dtype[] = {
         [EL_F32] = "float32", [EL_BF16] = "bfloat16", [EL_F16] = "float16",
     };
     cJSON *ours = own_config(m), *config = NULL;
     char *ignored = NULL, *differs = NULL;
-    if (source && hf_has(source, "config.json"))
-        config = folder_read_json(source, "config.json", 64u << 20, &ignored);
+    if (how->source && hf_has(how->source, "config.json"))
+        config = folder_read_json(how->source, "config.json", 64u << 20, &ignored);
     if (config)
         differs = hf_config_differs(ours, config);
     if (!config || differs) {
@@ -300,7 +300,7 @@ static char *write_config(const Model *m, const char *folder, const char *source
         config = ours;
         ours = NULL;
     }
-    hf_config_patch(config, dtype[model_type(m)]);
+    hf_config_patch(config, dtype[hf_type(how, model_type(m))]);
     if (ours && is_added_to(m)) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, "architectures");
         cJSON_AddItemToObject(config, "architectures",
@@ -378,13 +378,12 @@ static float *put_row(const Model *m, float *back)
     return was;
 }
 
-char *hf_write_model(const Model *m, const char *folder, const char *source, bool merged,
-                     uint64_t shard_bytes, cJSON *manifest)
+char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes, cJSON *manifest)
 {
     int n, nshards = 0;
-    WeightsItem *item = items(m, &n);
-    float *row = merged ? put_row(m, NULL) : NULL;
-    if (merged)
+    WeightsItem *item = items(m, how, &n);
+    float *row = how->merged ? put_row(m, NULL) : NULL;
+    if (how->merged)
         add_pairs(m, item, n);
     for (int i = 0; i < n; i = shard_end(item, n, i, shard_bytes))
         nshards++;
@@ -396,16 +395,16 @@ char *hf_write_model(const Model *m, const char *folder, const char *source, boo
     free(row);
     free(item);
     if (!error)
-        error = write_config(m, folder, source, manifest);
-    if (!error && source)
-        error = folder_copy_extras(source, folder, manifest);
+        error = write_config(m, folder, how, manifest);
+    if (!error && how->source)
+        error = folder_copy_extras(how->source, folder, manifest);
     return error;
 }
 
 char *hf_write_weights(const Model *m, const char *folder, const char *file)
 {
     int n;
-    WeightsItem *item = items(m, &n);
+    WeightsItem *item = items(m, &(HfHow){0}, &n);
     float *row = put_row(m, NULL);
     add_pairs(m, item, n);
     char *error = weights_write(item, n, folder, file, NULL);
@@ -416,23 +415,22 @@ char *hf_write_weights(const Model *m, const char *folder, const char *file)
     return error;
 }
 
-typedef struct {
-    const char *source;
-    bool merged;
-} How;
-
-static char *write_model(const Model *m, const char *temp, const void *how)
+static char *write_model(const Model *m, const char *temp, const HfHow *how)
 {
-    const How *h = how;
-    return hf_write_model(m, temp, h->source, h->merged, HF_SHARD_BYTES, NULL);
+    return hf_write_model(m, temp, how, HF_SHARD_BYTES, NULL);
 }
 
-void hf_save(const Model *m, const char *folder, const char *source)
+void hf_save(const Model *m, const char *folder, const HfHow *how)
 {
-    hf_replace(m, folder, source, write_model, &(How){ source, false });
-}
-
-void hf_merge(const Model *m, const char *folder, const char *source)
-{
-    hf_replace(m, folder, source, write_model, &(How){ source, true });
+    int n;
+    WeightsItem *item = items(m, how, &n);
+    float *row = how->merged ? put_row(m, NULL) : NULL;
+    if (how->merged)
+        add_pairs(m, item, n);
+    hf_check_range(item, n);
+    if (row)
+        put_row(m, row);
+    free(row);
+    free(item);
+    hf_replace(m, folder, how, write_model);
 }

@@ -18,25 +18,31 @@
  * adapter file holds as a whole (a trained head) begins as the folder's tensor of that name when
  * there is one, or as the embedding when config.json ties them. */
 void hf_load(Model *m, const char *folder, bool allow_nonfinite);
-/* Weights -> a model folder that appears whole or not at all. source: a folder whose config.json
- * (when it describes this model) is copied with the changed keys patched and whose tokenizer files
- * are copied; or NULL. An existing folder is replaced only when it holds nothing but files of
- * such a folder and is not the source. Rank 0 only. */
-void hf_save(const Model *m, const char *folder, const char *source);
-/* Merged model: weight + scale * b a of every LoRA pair, in fp32, rounded once; else as hf_save. */
-void hf_merge(const Model *m, const char *folder, const char *source);
+/* What a folder is to hold. */
+typedef struct {
+    /* hf_save: a folder whose config.json (when it describes this model) is copied with the changed keys patched and
+     * whose tokenizer files are copied; hf_save_adapter: the base, recorded as base_model_name_or_path, where NULL
+     * keeps the recipe's. Or NULL. */
+    const char *source;
+    bool merged;                 /* hf_save: weight + scale * b a of every LoRA pair, in fp32, rounded once */
+    /* fp32, bf16 or fp16: all weights as that, rounded once, to nearest even, from their fp32 copies where there are
+     * any; EXIT_CONFIG where fp16 is too small. NULL: as they are, those of an adapter fp32. */
+    const char *dtype;
+} HfHow;
+
+/* Weights -> a model folder that appears whole or not at all. An existing folder is replaced only when it holds
+ * nothing but files of such a folder and is not the source. Rank 0 only. */
+void hf_save(const Model *m, const char *folder, const HfHow *how);
 
 /* PEFT adapter folder: r, alpha, target modules, rslora must be those of the binary. */
 void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
-/* base: recorded as base_model_name_or_path; NULL keeps the recipe's. Rank 0 only. */
-void hf_save_adapter(const Model *m, const char *folder, const char *base);
+void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
 
-/* The files of hf_save, hf_merge and hf_save_adapter into a folder that exists, for callers with a
- * commit of their own. NULL, or a malloc'ed message; manifest: see folder.h, may be NULL. */
-char *hf_write_model(const Model *m, const char *folder, const char *source, bool merged,
-                     uint64_t shard_bytes, cJSON *manifest);
+/* The files of hf_save and hf_save_adapter into a folder that exists, for callers with a commit of their own. NULL,
+ * or a malloc'ed message; manifest: see folder.h, may be NULL. */
+char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint64_t shard_bytes, cJSON *manifest);
 /* The weights alone, LoRA pairs merged, as one file of any name. */
 char *hf_write_weights(const Model *m, const char *folder, const char *file);
-char *hf_write_adapter(const Model *m, const char *folder, const char *base, cJSON *manifest);
+char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
 
 #endif

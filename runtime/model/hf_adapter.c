@@ -249,43 +249,61 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     cJSON_Delete(theirs);
 }
 
-char *hf_write_adapter(const Model *m, const char *folder, const char *base, cJSON *manifest)
+static WeightsItem *items(const Model *m, const cJSON *config, const HfHow *how, int *n)
 {
     WeightsItem *item = calloc((size_t)m->ntensors + 1, sizeof *item);
     if (!item)
         die(EXIT_IO, "out of memory for a list of %d tensors", m->ntensors);
-    int n = 0;
-    cJSON *config = own_config(m);
+    *n = 0;
     for (int i = 0; i < m->ntensors; i++) {
         const Tensor *t = &m->tensors[i];
         if (!t->adapter)
             continue;
-        item[n].name = of_decoder(config) ? decoder_name(t->name) : format("%s", t->name);
-        item[n].t = t;
-        item[n].dtype = ST_F32;
-        item[n].array = t->master ? t->master : t->weight;
-        item[n++].type = t->master ? EL_F32 : t->type;
+        item[*n].name = of_decoder(config) ? decoder_name(t->name) : format("%s", t->name);
+        item[*n].t = t;
+        item[*n].dtype = weights_dtype(hf_type(how, EL_F32));
+        item[*n].array = t->master ? t->master : t->weight;
+        item[(*n)++].type = t->master ? EL_F32 : t->type;
     }
-    if (base) {
+    return item;
+}
+
+static void free_items(WeightsItem *item, int n)
+{
+    for (int i = 0; i < n; i++)
+        free((char *)(uintptr_t)item[i].name);
+    free(item);
+}
+
+char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest)
+{
+    int n;
+    cJSON *config = own_config(m);
+    WeightsItem *item = items(m, config, how, &n);
+    if (how->source) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, "base_model_name_or_path");
-        cJSON_AddStringToObject(config, "base_model_name_or_path", base);
+        cJSON_AddStringToObject(config, "base_model_name_or_path", how->source);
     }
     char *error = weights_write(item, n, folder, "adapter_model.safetensors", manifest);
     if (!error)
         error = folder_write_json(folder, "adapter_config.json", config, manifest);
     cJSON_Delete(config);
-    for (int i = 0; i < n; i++)
-        free((char *)(uintptr_t)item[i].name);
-    free(item);
+    free_items(item, n);
     return error;
 }
 
-static char *write_adapter(const Model *m, const char *temp, const void *base)
+static char *write_adapter(const Model *m, const char *temp, const HfHow *how)
 {
-    return hf_write_adapter(m, temp, base, NULL);
+    return hf_write_adapter(m, temp, how, NULL);
 }
 
-void hf_save_adapter(const Model *m, const char *folder, const char *base)
+void hf_save_adapter(const Model *m, const char *folder, const HfHow *how)
 {
-    hf_replace(m, folder, base, write_adapter, base);
+    int n;
+    cJSON *config = own_config(m);
+    WeightsItem *item = items(m, config, how, &n);
+    hf_check_range(item, n);
+    free_items(item, n);
+    cJSON_Delete(config);
+    hf_replace(m, folder, how, write_adapter);
 }

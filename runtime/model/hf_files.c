@@ -198,13 +198,30 @@ static void check_replaceable(const char *folder, const char *source)
     closedir(dir);
 }
 
-void hf_replace(const Model *m, const char *folder, const char *source, HfWriter *write,
-                const void *how)
+ElementType hf_type(const HfHow *how, ElementType type)
+{
+    static const char *const word[] = {[EL_F32] = "fp32", [EL_BF16] = "bf16", [EL_F16] = "fp16"};
+    for (size_t i = 0; how->dtype && i < sizeof word / sizeof *word; i++)
+        if (strcmp(how->dtype, word[i]) == 0)
+            return (ElementType)i;
+    if (how->dtype)
+        die(EXIT_INTERNAL, "weights as %s: no such type", how->dtype);
+    return type;
+}
+
+void hf_check_range(const WeightsItem *item, int n)
+{
+    char *error = weights_beyond(item, n);
+    if (error)
+        die(EXIT_CONFIG, "--export-dtype fp16: %s: bf16 and fp32 hold it", error);
+}
+
+void hf_replace(const Model *m, const char *folder, const HfHow *how, HfWriter *write)
 {
     char *final = strdup(folder);
     for (size_t n = strlen(final); n > 1 && final[n - 1] == '/'; n--)
         final[n - 1] = 0;
-    check_replaceable(final, source);
+    check_replaceable(final, how->source);
     char *temp = format("%s.tmp", final), *error = folder_make_parents(final);
     comm_expect(weights_seconds(m));
     if (!error && folder_exists(temp))

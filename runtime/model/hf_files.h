@@ -6,7 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "runtime/model/model.h"
+#include "runtime/model/hf.h"
+#include "runtime/model/weights.h"
 #include "runtime/files/safetensors.h"
 
 /* A tensor of the model that a file should hold. */
@@ -41,9 +42,12 @@ typedef struct {
 } HfNames;
 void hf_names_add(HfNames *names, const char *name);
 
+/* What `how` asks weights of `type` to become in the file. */
+ElementType hf_type(const HfHow *how, ElementType type);
+/* Dies with 80 when a value of these is too large for what it is to be written as. */
+void hf_check_range(const WeightsItem *item, int n);
 /* Calls write for a temporary folder beside `folder` and commits it, or dies. */
-typedef char *HfWriter(const Model *m, const char *temp, const void *how);
-void hf_replace(const Model *m, const char *folder, const char *source, HfWriter *write,
-                const void *how);
+typedef char *HfWriter(const Model *m, const char *temp, const HfHow *how);
+void hf_replace(const Model *m, const char *folder, const HfHow *how, HfWriter *write);
 
 #endif

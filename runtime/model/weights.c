@@ -95,19 +95,15 @@ static char *write_bytes(StWriter *w, const char *name, const char *from, int64_
     return error;
 }
 
-static char *write_tensor(StWriter *w, const WeightsItem *item)
+/* Calls each() for the values of an item in the order of its file, a piece at a time, until it returns a message,
+ * which this returns. */
+static char *each_piece(const WeightsItem *item,
+                        char *(*each)(void *with, const WeightsItem *item, int64_t first, const float *values, int64_t n),
+                        void *with)
 {
-    int64_t n = model_elements(item->t);
-    if (weights_dtype(item->type) == item->dtype && !item->t->transposed && !item->t->pitch &&
-        !item->a) {
-        int64_t size = st_dtype_bits[item->dtype] / 8;
-        return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
-                           n * size);
-    }
-    int64_t piece = piece_of(item->t);
+    int64_t n = model_elements(item->t), piece = piece_of(item->t);
     float *values = malloc((size_t)piece * sizeof *values);
-    float *bytes = malloc((size_t)piece * sizeof *bytes);
-    if (!values || !bytes)
+    if (!values)
         die(EXIT_IO, "out of memory for %lld values", (long long)piece);
     float *a = item->a ? adapter_values(item->a) : NULL;
     float *b = item->a ? adapter_values(item->b) : NULL;
@@ -117,14 +113,53 @@ static char *write_tensor(StWriter *w, const WeightsItem *item)
         model_get(item->t, item->array, item->type, done, k, values);
         if (item->a)
             add_product(item, a, b, done, k, values);
-        st_from_float(bytes, item->dtype, values, (size_t)k);
-        error = st_write(w, item->name, bytes,
-                         (uint64_t)k * (uint64_t)st_dtype_bits[item->dtype] / 8);
+        error = each(with, item, done, values, k);
     }
     free(values);
-    free(bytes);
     free(a);
     free(b);
+    return error;
+}
+
+static char *write_piece(void *writer, const WeightsItem *item, int64_t first, const float *values, int64_t n)
+{
+    (void)first;
+    const size_t bytes = (size_t)n * (size_t)st_dtype_bits[item->dtype] / 8;
+    void *rounded = malloc(bytes);
+    if (!rounded)
+        die(EXIT_IO, "out of memory for %lld values", (long long)n);
+    st_from_float(rounded, item->dtype, values, (size_t)n);
+    char *error = st_write(writer, item->name, rounded, bytes);
+    free(rounded);
+    return error;
+}
+
+static char *write_tensor(StWriter *w, const WeightsItem *item)
+{
+    if (weights_dtype(item->type) != item->dtype || item->t->transposed || item->t->pitch || item->a)
+        return each_piece(item, write_piece, w);
+    int64_t size = st_dtype_bits[item->dtype] / 8;
+    return write_bytes(w, item->name, (const char *)item->array + item->t->first * size,
+                       model_elements(item->t) * size);
+}
+
+/* 65520, half a step above fp16's largest number, is the first that rounds to Inf. */
+static char *beyond_piece(void *with, const WeightsItem *item, int64_t first, const float *values, int64_t n)
+{
+    (void)with;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(values[i]) && fabsf(values[i]) >= 65520)
+            return format("%s: value %lld is %.9g, the largest of fp16 is 65504", item->name,
+                          (long long)(first + i), (double)values[i]);
+    return NULL;
+}
+
+char *weights_beyond(const WeightsItem *item, int n)
+{
+    char *error = NULL;
+    for (int i = 0; i < n && !error; i++)
+        if (item[i].dtype == ST_F16 && (item[i].type != EL_F16 || item[i].a))
+            error = each_piece(&item[i], beyond_piece, NULL);
     return error;
 }
 

@@ -26,6 +26,8 @@ StDtype weights_dtype(ElementType type);
 char *weights_write(const WeightsItem *item, int n, const char *folder, const char *file,
                     cJSON *manifest);
 uint64_t weights_bytes(const WeightsItem *item);
+/* NULL, or which finite value of these is too large for the fp16 it is to be written as. */
+char *weights_beyond(const WeightsItem *item, int n);
 /* Seconds that writing or reading all of a checkpoint may take: at 50 MB/s, and 120 more. */
 double weights_seconds(const Model *m);
 

@@ -244,11 +244,11 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
     cJSON *manifest = manifest_new();
     char *error;
     if (m->adapter_json) {
-        error = hf_write_adapter(m, temp, c->base, manifest);
+        error = hf_write_adapter(m, temp, &(HfHow){.source = c->base}, manifest);
         if (!error && c->source)
             error = folder_copy_extras(c->source, temp, manifest);
     } else {
-        error = hf_write_model(m, temp, c->source, false, HF_SHARD_BYTES, manifest);
+        error = hf_write_model(m, temp, &(HfHow){.source = c->source}, HF_SHARD_BYTES, manifest);
     }
     if (!error)
         error = copy_tokenizer(c, temp, manifest);

@@ -121,12 +121,14 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m)
 void origin_export(const Checkpoints *c, Model *m)
 {
     const Flags *f = c->flags;
-    const char *source = c->source ? c->source : c->found;
-    if (world.rank == 0 && *f->merge_lora)
-        hf_merge(m, f->merge_lora, source);
-    else if (world.rank == 0 && m->adapter_json)
-        hf_save_adapter(m, f->export, c->base);
+    const bool merged = *f->merge_lora, adapter = m->adapter_json && !merged;
+    const char *folder = merged ? f->merge_lora : f->export;
+    const HfHow how = {.source = adapter ? c->base : c->source ? c->source : c->found,
+                       .merged = merged,
+                       .dtype = *f->export_dtype ? f->export_dtype : NULL};
+    if (world.rank == 0 && adapter)
+        hf_save_adapter(m, folder, &how);
     else if (world.rank == 0)
-        hf_save(m, f->export, source);
-    note("wrote %s", *f->merge_lora ? f->merge_lora : f->export);
+        hf_save(m, folder, &how);
+    note("wrote %s", folder);
 }

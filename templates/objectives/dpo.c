@@ -843,10 +843,11 @@ static void write_model(const Flags *f, const WeightFolders folder)
          *error = folder_make_parents(path), *has = folder_join(path, "tokenizer.json");
     if (error)
         die(EXIT_IO, "%s", error);
+    const HfHow how = {.source = folder[2]};
     if (model.adapter_json)
-        hf_save_adapter(&model, path, folder[2]);
+        hf_save_adapter(&model, path, &how);
     else
-        hf_save(&model, path, folder[2]);
+        hf_save(&model, path, &how);
     const char *beside = vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]);
     if (beside && !file_named(has) && (error = folder_copy_extras(beside, path, NULL)))
         die(EXIT_IO, "%s", error);

@@ -973,10 +973,11 @@ static void write_model(const Flags *f, const WeightFolders folder)
     char *path = final_folder(f), *error = folder_make_parents(path);
     if (error)
         die(EXIT_IO, "%s", error);
+    const HfHow how = {.source = folder[2]};
     if (model.adapter_json)
-        hf_save_adapter(&model, path, folder[2]);
+        hf_save_adapter(&model, path, &how);
     else
-        hf_save(&model, path, folder[2]);
+        hf_save(&model, path, &how);
     if ((error = add_tokenizer(f, folder, path)))
         die(EXIT_IO, "%s", error);
     note("wrote %s", path);

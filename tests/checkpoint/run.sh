@@ -301,6 +301,33 @@ expect export-makes-parents 0 saved llama export "$scratch/none/of/these/m"
 : >"$scratch/file"
 expect export-below-a-file 90 'file/m: mkdir .*/file: File exists' llama export "$scratch/file/m"
 
+# In 16 bits: the bytes that transformers writes of the same model, rounded by torch; tests/oracle/dtypes.py.
+while read -r sum kind dtype; do
+    rm -rf "$scratch/m"
+    case $kind in
+    *lora) DTYPE=$dtype d $kind adapter $ref/qwen2_$kind/adapter_final "$scratch/m" ;;
+    *) DTYPE=$dtype d $kind resave "$ref/$(folder_of $kind)/model" "$scratch/m" ;;
+    esac
+    verdict "$dtype-$kind-bytes" "$(sha256sum "$scratch/m"/*.safetensors | grep -v "^$sum ")"
+    case $kind-$dtype in
+    *lora-*) ;;
+    *-bf16) verdict "$dtype-$kind-config" "$(grep -c 'dtype": "bfloat16"' "$scratch/m/config.json" | grep -vx 2)" ;;
+    *) verdict "$dtype-$kind-config" "$(grep -c 'dtype": "float16"' "$scratch/m/config.json" | grep -vx 2)" ;;
+    esac
+done <$here/as_16bit.sha256
+# A bf16 program's fp32 copies as they are, and rounded once from them to fp16.
+DTYPE=fp32 d llama-bf16 resave $ref/llama_tiny/model "$scratch/m"
+verdict fp32-of-bf16 "$(cmp "$scratch/m/model.safetensors" $ref/llama_tiny/model/model.safetensors 2>&1)"
+DTYPE=fp16 d llama-bf16 resave $ref/llama_tiny/model "$scratch/m"
+verdict fp16-of-bf16 "$(sha256sum "$scratch/m/model.safetensors" | cut -d ' ' -f 1 |
+    grep -vxF "$(sed -n 's/  llama fp16$//p' $here/as_16bit.sha256)")"
+rm -rf "$scratch/h"; cp -r $ref/llama_tiny/model "$scratch/h"; rm "$scratch/h/model.safetensors"
+d llama rewrite $ref/llama_tiny/model "$scratch/h" large
+DTYPE=bf16 expect bf16-large 0 '^saved' llama resave "$scratch/h" "$scratch/m"
+DTYPE=fp16 expect fp16-large 80 '^[^:]*: --export-dtype fp16: model[^:]*: value 2 is 65520, the largest of fp16 is 65504: bf16 and fp32' \
+    llama resave "$scratch/h" "$scratch/too"
+verdict fp16-large-leaves-nothing "$(ls -d "$scratch/too"* 2>/dev/null)"
+
 changed() {  # NAME CODE PATTERN KIND WHAT: the recorded model with one thing changed
     local kind=$4 what=$5
     rm -rf "$scratch/h"; cp -r "$ref/$(folder_of "$kind")/model" "$scratch/h"; rm "$scratch/h/model.safetensors"
@@ -429,6 +456,12 @@ use_dora use_rslora "
     verdict "adapter-$kind-stable" "$(diff -r "$scratch/a" "$scratch/b")"
     rm -rf "$scratch/b"
     expect "merge-$kind" 0 '^merged' $kind merge $from/model $from/adapter_final "$scratch/m"
+    if [ $kind = lora ]; then    # the sum is rounded, once
+        DTYPE=bf16 d lora merge $from/model $from/adapter_final "$scratch/b"
+        DTYPE=bf16 d qwen2 resave "$scratch/m" "$scratch/c"
+        verdict "merge-$kind-bf16" "$(diff -r "$scratch/b" "$scratch/c")"
+    fi
+    rm -rf "$scratch/b" "$scratch/c"
 done
 expect merge-transposed 0 '^merged' gpt2lora merge $ref/gpt2_tiny/model - "$scratch/m2"
 # A head that is trained as a whole: from the folder's own, or from the embedding when tied.

@@ -34,6 +34,7 @@ say dpo "$("$PYTHON" $here/dpo.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1
 say prm "$("$PYTHON" $here/prm.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say ad "$("$PYTHON" $here/ad.py --out "$tmp/ref" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log")"
 say same_again "$("$PYTHON" $here/same.py "$tmp/ref" $ref 2>&1 | tail -n 1)"
+say dtypes "$("$PYTHON" $here/dtypes.py 2>"$tmp/log" | cmp - tests/checkpoint/as_16bit.sha256 2>&1)"
 say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/log" 2>&1 || tail -n 1 "$tmp/log"
     "$PYTHON" $here/same.py "$tmp/objective" tests/objectives/ref 2>&1 | tail -n 1)"
 

@@ -46,6 +46,8 @@ for name in qwen2_lora qwen2_rslora; do
 done
 shows gpt2_lora gpt2_tiny 1e-6 --base $ref/gpt2_tiny/model --adapter $made/gpt2_lora
 shows gpt2_lora.merged gpt2_tiny 1e-6 --model $made/gpt2_lora.merged
+shows gpt2_tiny.as_bf16 gpt2_tiny 1e-6 --model $made/gpt2_tiny.as_bf16
+shows qwen2_lora.as_fp16 qwen2_lora 1e-6 --model $made/qwen2_lora.as_fp16
 # bf16 programs round their activations as well: a rounding of the loss
 shows gpt2_tiny.bf16 gpt2_tiny 2e-3 --model $made/gpt2_tiny.bf16
 shows qwen2_lora.bf16 qwen2_lora 2e-3 --base $ref/qwen2_lora/model --adapter $made/qwen2_lora.bf16

@@ -51,6 +51,10 @@ for name in gpt2_tiny llama_rows qwen2_tiny mlm_bert mlm_microbert mdm_llada gpt
     evaluates $name $case "export $name" "$loss" 1e-15 --init-from "$exported/$name"
     cp "$scratch/eval" "$exported/$name.json"
     evaluates $name $case "checkpoint of $name" "$loss" 1e-15 --init-from "$scratch/$name"/checkpoint-*
+    [ $name = gpt2_tiny ] || continue
+    writes "export $name in 16 bits" $name --out "$scratch/$name" --export "$exported/$name.as_bf16" --export-dtype bfloat16
+    evaluates $name $case "export $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_bf16"
+    cp "$scratch/eval" "$exported/$name.as_bf16.json"
 done
 
 # Adapters: equal to the last bit over their base; merged into it the sums are others.
@@ -63,6 +67,10 @@ while read -r name case plain bound; do
     writes "merged $name" $name --out "$scratch/$name" --merge-lora "$exported/$name.merged"
     evaluates $plain $case "merged $name" "$loss" "$bound" --init-from "$exported/$name.merged"
     cp "$scratch/eval" "$exported/$name.merged.json"
+    [ $name = qwen2_lora ] || continue
+    writes "merged $name in 16 bits" $name --out "$scratch/$name" --merge-lora "$exported/$name.as_fp16" --export-dtype fp16
+    evaluates $plain $case "merged $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_fp16"
+    cp "$scratch/eval" "$exported/$name.as_fp16.json"
 done <<'END'
 qwen2_lora qwen2_lora qwen2_tiny 1e-6
 qwen2_rslora qwen2_rslora qwen2_untied 1e-6

@@ -244,6 +244,8 @@ refuses "adapters on no model" 80 "--init-from none" qwen2_lora $lora
 refuses "adapters on no model, tried dry" 80 "--init-from none" qwen2_lora $lora --dry-run
 refuses "an adapter without its model" 80 "--init-from none" qwen2_lora $lora --adapter $ref/qwen2_lora/adapter_init
 refuses "merging without LoRA" 80 "has no LoRA" gpt2_tiny --merge-lora "$scratch/exported"
+refuses "a type of nothing" 80 "--export-dtype is of what --export writes" gpt2_tiny --export-dtype bf16
+refuses "a type that is none" 80 '--export-dtype: want one of fp32|bf16|fp16, got "int8"' gpt2_tiny --export-dtype int8
 refuses "two uses at a time" 80 "--sample and --export: one" gpt2_tiny --sample a --export "$scratch/exported"
 # uses NAME TEXT PROGRAM ARGS...: exit 0, and where the weights come from is said
 uses() {
