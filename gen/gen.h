@@ -305,6 +305,18 @@ const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
 
+/* A GPU by its name. */
+typedef struct {
+    const char *name, *target;
+    int64_t memory;          /* bytes a rank may plan with, reserve and all */
+    double gib;              /* the same as memory.limit_gib says it */
+    const char *about;
+} Card;
+
+int card_count(void);
+const Card *card_row(int i);
+const Card *card_find(const char *name);         /* however its name is spaced; NULL: none */
+
 /* ---- families.def: how families of models are put together ----------------------------------- */
 
 enum { BIAS_QKV = 1, BIAS_O = 2, BIAS_ATTENTION = BIAS_QKV | BIAS_O, BIAS_FFN = 4, BIAS_DENSE = 8,
@@ -348,6 +360,10 @@ int family_count(void);
 const Family *family_row(int i);
 const Family *family_find(const char *name);
 const FamilyClass *family_class(const char *name, const char *head);    /* NULL: it has none */
+/* The head of its class of that name, else of its first; NULL: it has none. */
+const char *family_class_head(const char *name, const char *class);
+/* "LlamaForCausalLM, LlamaForProcessRewardModel" */
+const char *family_classes(const char *name);
 /* Whether its config.json says that field. */
 bool family_writes(const Family *f, const char *path);
 const char *family_leaf(const char *path);                  /* the last name of a path */
@@ -720,6 +736,7 @@ void check_plan(const Graph *g);
 /* c: to look for recipes near it that fit; NULL: there is none */
 void fit_check(const Graph *g, Config *c);
 int64_t fit_limit(const Graph *g);
+Graph *fit_planned(Config *c);               /* the rooms up to plan, whether it fits or not */
 int64_t fit_largest_micro(const Graph *g, Config *c);
 /* force: over runs of another model and files that gen did not write; locked: lock_require() */
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
@@ -736,7 +753,12 @@ double report_least_seconds(const Graph *g);                  /* of a step, at t
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 /* Of a recipe whose objective is whole: both, which differ by the commands. */
 void report_whole(Config *c, bool commands, FILE *to);
-void report_list(FILE *to);                                  /* gen list */
+/* gen list; section: one of its words, NULL: all */
+void report_list(const char *section, FILE *to);
+int new_main(int argc, char **argv);                         /* gen new */
+/* Whether the words behind `gen plan` mean a model's folder, and the plan of one. */
+bool new_is_folder(int argc, char **argv);
+int new_plan_main(int argc, char **argv);
 
 /* ---- lock.c: algorithms of matrix products and variants of kernels that were measured -------- */
 

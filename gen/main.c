@@ -14,8 +14,10 @@ static const char usage[] =
     "                                          recipe what DIR was made of; --force: "
     "write\n"
     "                                          over runs of another model and files of others)\n"
+    "  gen new FILE.lua --from FOLDER          a recipe for a Hugging Face model folder (gen new --help)\n"
     "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
     "bound\n"
+    "  gen plan FOLDER [--card NAME]           what fits of a Hugging Face model, on that GPU\n"
     "  gen check RECIPE [FIELD=VALUE ...]      compile its CUDA kernels: registers, shared memory, "
     "spills\n"
     "                                          (--nvcc: not by NVRTC; --insist: fail without a "
@@ -27,7 +29,7 @@ static const char usage[] =
     "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
     "  gen --from ROOM FILE.ir [-o DIR]        go on from such a text: graph fuse part plan\n"
     "  gen info RECIPE [FIELD=VALUE ...]       what it trains, how, what it takes, and the commands\n"
-    "  gen list                                recipes and targets\n"
+    "  gen list [SECTION]                      recipes models families chats objectives targets cards: all, or one\n"
     "  gen fields                              every field of a recipe\n"
     "  gen explain FIELD                       one of them\n"
     "  gen pack -o OUT.safetensors FILE ...    text or JSON Lines -> tokens (gen pack --help)\n"
@@ -395,6 +397,8 @@ static Command parse_words(int argc, char **argv, const char *own)
 
 static int run_plan(int argc, char **argv)
 {
+    if (new_is_folder(argc, argv))
+        return new_plan_main(argc, argv);
     Command cmd = parse_words(argc - 1, argv + 1, "");
     plan(&cmd);
     return 0;
@@ -437,9 +441,9 @@ static int run_tune(int argc, char **argv)
 
 static int run_list(int argc, char **argv)
 {
-    if (argc > 1)
-        err((Loc){0}, "list: takes no words, got %s", argv[1]);
-    report_list(stdout);
+    if (argc > 2)
+        err((Loc){0}, "list: takes one word at most, got %s as well", argv[2]);
+    report_list(argc > 1 ? argv[1] : NULL, stdout);
     return 0;
 }
 
@@ -464,7 +468,7 @@ static const struct {
     const char *word;
     int (*run)(int argc, char **argv);
 } command[] = {
-    {"plan", run_plan}, {"info", run_info}, {"check", run_check}, {"tune", run_tune},
+    {"new", new_main}, {"plan", run_plan}, {"info", run_info}, {"check", run_check}, {"tune", run_tune},
     {"list", run_list}, {"fields", run_fields}, {"explain", run_explain}, {"pack", pack_main},
     {"pack-buffers", packing_main},
 };

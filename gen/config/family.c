@@ -33,6 +33,28 @@ const FamilyClass *family_class(const char *name, const char *head)
     return NULL;
 }
 
+const char *family_class_head(const char *name, const char *class)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof class_row / sizeof *class_row; i++) {
+        if (strcmp(class_row[i].family, name))
+            continue;
+        if (!strcmp(class_row[i].class.class, class))
+            return class_row[i].head;
+        first = first ? first : class_row[i].head;
+    }
+    return first;
+}
+
+const char *family_classes(const char *name)
+{
+    Str s = {0};
+    for (size_t i = 0; i < sizeof class_row / sizeof *class_row; i++)
+        if (!strcmp(class_row[i].family, name))
+            str_print(&s, "%s%s", s.n ? ", " : "", class_row[i].class.class);
+    return s.text;
+}
+
 static const struct { const char *family, *written; } key_row[] = {
 #define CONFIG_KEY(family, key, written, value) {#family, written},
 #include "runtime/model/families.def"

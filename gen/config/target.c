@@ -1,6 +1,7 @@
 /* target.c -- the rows of targets.def as a table. */
 #include "gen/gen.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define GIB(x) ((int64_t)((x) * 1073741824.0))
@@ -9,7 +10,11 @@
 static const Target row[] = {
 #include "gen/config/targets.def"
 };
-#undef TARGET
+
+static const Card card[] = {
+#define CARD(name, target, memory, about) {#name, #target, GIB(memory), memory, about},
+#include "gen/config/targets.def"
+};
 
 int target_count(void)
 {
@@ -26,5 +31,34 @@ const Target *target_find(const char *name)
     for (int i = 0; i < target_count(); i++)
         if (!strcmp(row[i].name, name))
             return &row[i];
+    return NULL;
+}
+
+int card_count(void)
+{
+    return (int)(sizeof card / sizeof *card);
+}
+
+const Card *card_row(int i)
+{
+    return &card[i];
+}
+
+/* Letters and digits, small: "RTX 4090" is "rtx4090". */
+static char *bare(const char *name)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
+    for (const char *p = name; *p; p++)
+        if (isalnum((unsigned char)*p))
+            str_print(&s, "%c", tolower((unsigned char)*p));
+    return s.text;
+}
+
+const Card *card_find(const char *name)
+{
+    for (int i = 0; i < card_count(); i++)
+        if (!strcmp(bare(card[i].name), bare(name)))
+            return &card[i];
     return NULL;
 }

@@ -15,13 +15,18 @@ int64_t fit_limit(const Graph *g)
     return !memory ? INT64_MAX : have > 0 ? have : 0;
 }
 
-static int64_t planned(Config *c)
+Graph *fit_planned(Config *c)
 {
     Graph *g = graph_build(c);
     fuse_run(g);
     part_run(g);
     plan_run(g);
-    return g->arena_bytes;
+    return g;
+}
+
+static int64_t planned(Config *c)
+{
+    return fit_planned(c)->arena_bytes;
 }
 
 /* A bound of targets that holds for `micro` sequences of T tokens if the recipe's holds for its

@@ -15,7 +15,8 @@
 #include "runtime/files/json.h"
 
 typedef struct {
-    const char *family, *key, *value;    /* JSON; NULL: factor * a / b; "": not compared */
+    const char *family, *key, *written;
+    const char *value;                   /* JSON; NULL: factor * a / b; "": not compared */
     double factor;
     const char *a, *b;
 } ConfigKey;
@@ -25,8 +26,8 @@ typedef struct {
 } TensorRule;
 
 static const ConfigKey config_keys[] = {
-#define CONFIG_KEY(family, key, written, value) { #family, key, value, 0, "", "" },
-#define DERIVED_KEY(family, key, written, factor, a, b) { #family, key, NULL, factor, a, b },
+#define CONFIG_KEY(family, key, written, value) { #family, key, written, value, 0, "", "" },
+#define DERIVED_KEY(family, key, written, factor, a, b) { #family, key, written, NULL, factor, a, b },
 #include "runtime/model/families.def"
 };
 static const struct { const char *family; double theta; } ropes[] = {
@@ -243,6 +244,48 @@ static char *compare_rope(const cJSON *ours, const cJSON *theirs, double theta)
     return error;
 }
 
+cJSON *hf_config_rope(const cJSON *config, char **error)
+{
+    for (size_t i = 0; i < COUNT(ropes); i++)
+        if (strcmp(ropes[i].family, family_of(config)) == 0) {
+            *error = compare_generations(config, ropes[i].theta);
+            return *error ? NULL : rope(config, ropes[i].theta, error);
+        }
+    return NULL;
+}
+
+int hf_config_keys(const cJSON *config, HfKey **keys)
+{
+    HfKey *key = calloc(COUNT(config_keys), sizeof *key);
+    int n = 0;
+    if (!key)
+        die(EXIT_IO, "out of memory for the keys of config.json");
+    for (size_t i = 0; i < COUNT(config_keys); i++) {
+        const ConfigKey *row = &config_keys[i];
+        if (strcmp(row->family, family_of(config)) != 0)
+            continue;
+        const cJSON *value = json_get(config, row->key);
+        cJSON *written = *row->written ? cJSON_Parse(row->written) : NULL;
+        key[n++] = (HfKey){
+            .key = row->key, .written = row->written, .compared = !row->value || *row->value,
+            .there = value && !cJSON_IsNull(value), .wanted = written ? value_text(written) : NULL,
+            /* of one that is not compared and not there nobody knows */
+            .value = row->value && !*row->value && (!value || cJSON_IsNull(value)) ? NULL : key_text(config, row),
+        };
+        cJSON_Delete(written);
+    }
+    *keys = key;
+    return n;
+}
+
+const char *hf_config_other(const char *model_type)
+{
+    for (size_t i = 0; i < COUNT(others); i++)
+        if (strcmp(others[i].model_type, model_type) == 0)
+            return others[i].text;
+    return NULL;
+}
+
 static char *quantised(const cJSON *how)
 {
     if (!how || cJSON_IsNull(how))
@@ -268,12 +311,11 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
         return format("not a JSON object");
     if (strcmp(family, other) != 0) {
         compare(&list, "model_type", *other ? other : "absent", family);
-        for (size_t i = 0; i < COUNT(others); i++)
-            if (strcmp(others[i].model_type, other) == 0) {
-                char *longer = format("%s: no recipe makes %s", list, others[i].text);
-                free(list);
-                return longer;
-            }
+        if (hf_config_other(other)) {
+            char *longer = format("%s: no recipe makes %s", list, hf_config_other(other));
+            free(list);
+            return longer;
+        }
         return list;
     }
     if ((list = quantised(json_get(theirs, "quantization_config"))))

@@ -12,6 +12,21 @@
 /* Every key that differs with both values: "hidden_size is 128, this binary was built for 64; ...". ours describes the
  * binary. Also refuses quantised models. */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs);
+/* A key of a family's config.json, as its rows say. */
+typedef struct {
+    const char *key, *written;   /* written: a recipe field's path, JSON, or "": nothing */
+    bool compared;               /* it shapes the model */
+    bool there;                  /* and is no null */
+    char *value;                 /* what is compared: short text of the file's value or of the default */
+    char *wanted;                /* likewise of `written` where that is JSON; else NULL */
+} HfKey;
+/* Those of the family that model_type names, in the order of the rows; how many, 0: no family of ours. */
+int hf_config_keys(const cJSON *config, HfKey **keys);
+/* rope_theta, rope_type and the fields of the scaling, of keys of either generation. NULL: the family has no such
+ * keys, or *error. */
+cJSON *hf_config_rope(const cJSON *config, char **error);
+/* What a model_type is that is no family of ours; NULL: nobody knows. */
+const char *hf_config_other(const char *model_type);
 /* Sets the weights' dtype ("float32", "bfloat16", "float16") and the rotary base and scaling under the keys of both
  * generations. */
 void hf_config_patch(cJSON *config, const char *dtype);

@@ -159,7 +159,9 @@ cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\
 cli explain_foreign "gen: no field hiden_size; did you mean \"hidden_size\"?; \`gen fields\` lists them" explain hiden_size
 cli explain_none "gen: explain: want one field, for example: gen explain lora.rank" explain
 cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields x
-cli list "gen: list: takes no words, got x" list x
+cli list "gen: list: no section famlies; did you mean families?" list famlies
+cli list_far "gen: list: no section zzzzzzzzzzzz; want recipes, models, families, chats, objectives, targets or cards" list zzzzzzzzzzzz
+cli list_two "gen: list: takes one word at most, got cards as well" list chats cards
 cli help_none "gen turns a recipe into the source of one training binary."
 cli info_none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" info
 "$GEN" info mlm_h200_8gpu_fast gpus=4 batch.accum=2 >"$T/info" 2>/dev/null

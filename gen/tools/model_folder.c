@@ -1,0 +1,480 @@
+/* model_folder.c -- a Hugging Face model folder -> fields of a recipe.
+ *
+ * In:    a folder that may be hostile: config.json, headers of safetensors, tokenizer files.
+ * Out:   words field=value for the model; all that no recipe says, named together, and the end of the program.
+ * Method: rows of families.def both ways; what a program compares when it takes the folder in, hf_config_differs(),
+ *         has the last word. */
+#define _GNU_SOURCE
+#include "gen/tools/model_folder.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/data/tokenizer.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+#include "runtime/files/safetensors.h"
+#include "runtime/model/hf_config.h"
+#include "runtime/pack/pack.h"
+
+enum { CONFIG_MAX = 64 << 20 };
+
+/* ---- which folder ---------------------------------------------------------------------------- */
+
+static bool holds(const char *folder, const char *name)
+{
+    return !access(text_print("%s/%s", folder, name), F_OK);
+}
+
+/* The first file of the folder whose name is like the pattern, or NULL. */
+static const char *one_like(const char *folder, const char *pattern)
+{
+    struct dirent **file;
+    const char *found = NULL;
+    int n = scandir(folder, &file, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        if (!found && !fnmatch(pattern, file[i]->d_name, FNM_CASEFOLD))
+            found = text_copy(file[i]->d_name);
+        free(file[i]);
+    }
+    if (n >= 0)
+        free(file);
+    return found;
+}
+
+static const char *text_in(const cJSON *object, const char *key)
+{
+    const char *text = cJSON_GetStringValue(json_get(object, key));
+    return text ? text : "";
+}
+
+static cJSON *read_json(const char *folder, const char *name)
+{
+    char *error = NULL;
+    cJSON *json = folder_read_json(folder, name, CONFIG_MAX, &error);
+    if (!json)
+        err((Loc){0}, "%s", error);
+    return json;
+}
+
+static void refuse_file(const char *path)
+{
+    char head[4] = "";
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f)
+        fclose(f);
+    if (!fnmatch("*.gguf", path, FNM_CASEFOLD) || (n == 4 && !memcmp(head, "GGUF", 4)))
+        err((Loc){0}, "%s: a GGUF file, which is not read; want the Hugging Face folder that it was made from", path);
+    err((Loc){0}, "%s: a file; want the folder that holds config.json and the weights", path);
+}
+
+static void refuse_missing(const char *word, const char *command)
+{
+    const char *hint = path_hint(word), *slash = strrchr(word, '/');
+    err((Loc){0}, "%s: no such folder%s%s", word, hint,
+        strstr(hint, "hf download") && slash ? text_print(": %s %s", command, slash + 1) : "");
+}
+
+static void refuse_adapter(const char *folder)
+{
+    char *error = NULL;
+    cJSON *config = folder_read_json(folder, "adapter_config.json", CONFIG_MAX, &error);
+    const char *base = text_in(config, "base_model_name_or_path");
+    const cJSON *r = json_get(config, "r");
+    err((Loc){0}, "%s: a PEFT adapter, no model: want the folder of its base, %s, with --lora %.0f; the program takes "
+        "both: --init-from BASE --adapter %s", folder, *base ? base : "which it does not name",
+        cJSON_IsNumber(r) && r->valuedouble > 0 ? r->valuedouble : 16, text_shell(folder));
+}
+
+static void refuse_own(const char *folder)
+{
+    char *error = NULL;
+    cJSON *state = holds(folder, "train_state.json") ? folder_read_json(folder, "train_state.json", CONFIG_MAX, &error)
+                                                     : NULL;
+    if (state && !strncmp(text_in(state, "format"), "diecast-", 8))
+        err((Loc){0}, "%s: a checkpoint of a run of %s: that recipe goes on with it; for another recipe export it (out/NAME/run.sh "
+            "--out RUN --export DIR) and take DIR", folder, *text_in(state, "recipe") ? text_in(state, "recipe") : "a recipe");
+    int n;
+    int64_t *steps = folder_steps(folder, &n);
+    if (n > 0)
+        err((Loc){0}, "%s: a run folder; export the model (out/NAME/run.sh --out %s --export DIR) and take DIR", folder,
+            text_shell(folder));
+    free(steps);
+    if (holds(folder, "manifest.json") && holds(folder, "train.c"))
+        err((Loc){0}, "%s: a folder that gen wrote, no model; the head of its train.c names its recipe", folder);
+}
+
+/* A model's folder with weights that are read, or without any; all else ends the program. */
+static void check_folder(const char *folder, const char *word, const char *command)
+{
+    struct stat st;
+    if (stat(folder, &st))
+        refuse_missing(word, command);
+    if (!S_ISDIR(st.st_mode))
+        refuse_file(folder);
+    bool weights = holds(folder, "model.safetensors") || holds(folder, "model.safetensors.index.json");
+    if (holds(folder, "adapter_config.json") && !weights)
+        refuse_adapter(folder);
+    refuse_own(folder);
+    if (holds(folder, "config.json"))
+        return;
+    if (holds(folder, "snapshots"))
+        err((Loc){0}, "%s: a model in the hub's cache; want the folder of one of its revisions in %s/snapshots", folder,
+            folder);
+    if (one_like(folder, "*.gguf"))
+        err((Loc){0}, "%s: holds %s and no config.json: GGUF is not read; want the Hugging Face folder that it was made "
+            "from", folder, one_like(folder, "*.gguf"));
+    if (one_like(folder, "consolidated*.p*") || holds(folder, "params.json"))
+        err((Loc){0}, "%s: has no config.json, but files of the model's own release; want it in Hugging Face's layout",
+            folder);
+    err((Loc){0}, "%s: no model's folder: it has no config.json%s", folder,
+        holds(folder, "model_index.json") ? ", but a model_index.json, which lists the models of a pipeline below it" : "");
+}
+
+/* ---- config.json ----------------------------------------------------------------------------- */
+
+static void fault(ModelFolder *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void fault(ModelFolder *m, const char *fmt, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0)
+        bug("out of memory");
+    va_end(args);
+    str_print(&m->faults, "\n    %s", text_comment(text));
+    free(text);
+}
+
+static void told(ModelFolder *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void told(ModelFolder *m, const char *fmt, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, fmt);
+    if (vasprintf(&text, fmt, args) < 0)
+        bug("out of memory");
+    va_end(args);
+    str_print(&m->notes, "%s\n", text_comment(text));
+    free(text);
+}
+
+static void set_field(ModelFolder *m, int field, const char *key, const char *text)
+{
+    m->value[field] = text;
+    m->key[field] = key;
+}
+
+/* What a field may be; NULL: text is such a value. */
+static const char *wrong_value(int field, const char *text)
+{
+    const FieldRow *row = &field_row[field];
+    FieldValue v = {0};
+    const char *p = text;
+    if (row->type == FT_CHOICE)
+        return choice_find(field_choices(field), text, &v.i) ? NULL
+                                                             : range_print(row->type, 0, 0, field_choices(field));
+    bool number = row->type == FT_INT || row->type == FT_FLOAT;
+    if (value_parse(row->type, &p, &v) || *p ||
+        (number && (!isfinite(v.f) || v.f < row->lo || v.f > row->hi)))
+        return range_print(row->type, row->lo, row->hi, "");
+    return NULL;
+}
+
+/* The file's number with all its digits, where value_text() rounds. */
+static const char *whole_number(const cJSON *value, const char *text)
+{
+    char digits[64];
+    if (!cJSON_IsNumber(value) || strspn(text, "-0123456789") == strlen(text))
+        return text;
+    json_float_text(value->valuedouble, digits);
+    return text_copy(digits);
+}
+
+/* Whether recipes of the objective have the field. */
+static bool of_objective(const ModelFolder *m, int field)
+{
+    const char *all = field_objectives(field);
+    return !all || names_listed(all, m->objective->name);
+}
+
+/* A key that shapes the model: a field of the recipe, or the one value that the family has. */
+static void take_compared(ModelFolder *m, const HfKey *key)
+{
+    int field = field_find(key->written);
+    if (field < 0 && key->wanted && strcmp(key->value, key->wanted))
+        fault(m, "%s is %s: programs of the family %s have %s alone", key->key, key->value, m->family->name,
+              key->wanted);
+    if (field < 0 || !of_objective(m, field))
+        return;
+    const char *text = whole_number(json_get(m->config, key->key), key->value), *wanted = wrong_value(field, text);
+    if (wanted)
+        fault(m, "%s is %s%s: the field %s wants %s", key->key, text, key->there ? "" : " where it is absent",
+              field_row[field].path, wanted);
+    else if (m->value[field] && strcmp(m->value[field], text))
+        fault(m, "%s is %s and %s %s: both are the field %s", m->key[field], m->value[field], key->key, text,
+              field_row[field].path);
+    else if (!m->value[field])
+        set_field(m, field, key->key, text);
+}
+
+/* One that a program does not compare: taken where its field is free, else told where that matters. */
+static void take_free(ModelFolder *m, const char *key, int field, const char *text)
+{
+    if (field < 0 || !text || !of_objective(m, field))
+        return;
+    const char *wanted = wrong_value(field, text);
+    bool other = m->value[field] && strcmp(m->value[field], text);
+    if (wanted)
+        told(m, "%s is %s and left out: the field %s wants %s", key, text, field_row[field].path, wanted);
+    else if (other && m->free[field])
+        told(m, "%s is %s, but %s %s, and the field %s is both: the latter is taken", key, text, m->key[field],
+             m->value[field], field_row[field].path);
+    else if (!m->value[field]) {
+        set_field(m, field, key, text);
+        m->free[field] = true;
+    }
+}
+
+static const char *number_of(const cJSON *value)
+{
+    char digits[64];
+    if (!cJSON_IsNumber(value))
+        return NULL;
+    json_float_text(value->valuedouble, digits);
+    size_t n = strlen(digits);
+    return n > 2 && !strcmp(digits + n - 2, ".0") ? text_print("%.*s", (int)n - 2, digits) : text_copy(digits);
+}
+
+/* An id of config.json; of a list the first, the others are told. */
+static void take_id(ModelFolder *m, const char *key, int field)
+{
+    const cJSON *value = json_get(m->config, key), *first = cJSON_IsArray(value) ? value->child : value;
+    const char *text = number_of(first), *vocab = m->value[F_model_vocab];
+    if (text && vocab && strtod(text, NULL) >= strtod(vocab, NULL))
+        told(m, "%s is %s, outside the vocabulary, and left out", key, text);
+    else if (text)
+        take_free(m, key, field, text);
+}
+
+static void take_rope(ModelFolder *m)
+{
+    static const struct { const char *key; int field; } number[] = {
+        {"rope_theta", F_model_rope_theta}, {"factor", F_model_rope_factor},
+        {"low_freq_factor", F_model_rope_low_freq_factor}, {"high_freq_factor", F_model_rope_high_freq_factor},
+        {"original_max_position_embeddings", F_model_rope_original_positions}};
+    char *error = NULL;
+    cJSON *rope = hf_config_rope(m->config, &error);
+    if (error)
+        fault(m, "%s", error);
+    if (!rope)
+        return;
+    const char *type = text_in(rope, "rope_type");
+    bool plain = !strcmp(type, "default");
+    if (!plain && wrong_value(F_model_rope_scaling, type))
+        fault(m, "rope_type is \"%s\": the field %s wants %s", type, field_row[F_model_rope_scaling].path,
+              wrong_value(F_model_rope_scaling, type));
+    else if (!plain)
+        set_field(m, F_model_rope_scaling, "rope_type", type);
+    for (size_t i = 0; i < (plain ? 1 : sizeof number / sizeof *number); i++) {
+        const char *text = number_of(json_get(rope, number[i].key)), *row = field_row[number[i].field].path;
+        const char *wanted = text ? wrong_value(number[i].field, text) : "a number";
+        if (wanted)
+            fault(m, "%s is %s: the field %s wants %s", number[i].key, text ? text : "absent", row, wanted);
+        else
+            set_field(m, number[i].field, number[i].key, text);
+    }
+}
+
+/* The family, its head and the objective that trains it: of several with that head the one of whose own fields
+ * config.json has one, as of a token that hides others. */
+static void choose_objective(ModelFolder *m, const HfKey *key, int n)
+{
+    const cJSON *list = json_get(m->config, "architectures");
+    const char *class = cJSON_IsArray(list) ? cJSON_GetStringValue(list->child) : NULL;
+    const char *head = family_class_head(m->family->name, class ? class : "");
+    m->class = class ? class : "";
+    if (!head)
+        bug("family %s has no class", m->family->name);
+    for (int i = 0; i < objective_count(); i++) {
+        const Objective *o = objective_row(i);
+        if (o->whole || strcmp(o->head, head))
+            continue;
+        bool own = false;
+        for (int k = 0; k < n; k++)
+            own |= key[k].there && field_find(key[k].written) >= 0 && objective_owns(o->name, key[k].written);
+        if (!m->objective || own)
+            m->objective = o;
+    }
+    if (!m->objective)
+        bug("no objective trains %s", head);
+}
+
+static void find_family(ModelFolder *m)
+{
+    const char *type = text_in(m->config, "model_type"), *other = hf_config_other(type);
+    Str all = {0};
+    for (int i = 0; i < family_count(); i++) {
+        if (!strcmp(family_row(i)->name, type))
+            m->family = family_row(i);
+        str_print(&all, "%s%s", i ? ", " : "", family_row(i)->name);
+    }
+    if (!m->family)
+        err((Loc){text_print("%s/config.json", m->path), 0}, "model_type is %s%s%s: want one of %s (gen list families)",
+            *type ? text_shown(type) : "absent", other ? ", " : "", other ? other : "", all.text);
+}
+
+static void read_config(ModelFolder *m, const char *objective)
+{
+    HfKey *key;
+    m->config = read_json(m->path, "config.json");
+    if (!cJSON_IsObject(m->config))
+        err((Loc){text_print("%s/config.json", m->path), 0}, "want a JSON object");
+    find_family(m);
+    int n = hf_config_keys(m->config, &key);
+    if (objective)
+        m->objective = objective_find(objective);
+    else
+        choose_objective(m, key, n);
+    set_field(m, F_model_family, "model_type", m->family->name);
+    for (int i = 0; i < n; i++)
+        if (key[i].compared)
+            take_compared(m, &key[i]);
+    take_rope(m);
+    take_id(m, "bos_token_id", F_model_bos);
+    take_id(m, "eos_token_id", F_model_eos);
+    if (!m->family->torch_init)
+        take_free(m, "initializer_range", F_model_init_std, number_of(json_get(m->config, "initializer_range")));
+    for (int i = 0; i < n; i++)
+        if (!key[i].compared && key[i].there)
+            take_free(m, key[i].key, field_find(key[i].written), key[i].value);
+    if (m->faults.n)
+        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this:%s", m->faults.text);
+}
+
+/* ---- as a Config ----------------------------------------------------------------------------- */
+
+static void place_all(Rval *r, Loc loc)
+{
+    r->loc = loc;
+    for (int i = 0; i < r->nkeys; i++)
+        place_all(r->value[i], loc);
+}
+
+Config *model_folder_config(const ModelFolder *m, const char *recipe, char **word, int n)
+{
+    Rval *r = arena_new(sizeof *r);
+    *r = (Rval){.kind = RV_TABLE};
+    if (strcmp(m->objective->name, "lm"))
+        recipe_override(r, text_print("objective=%s", m->objective->name));
+    for (int i = 0; i < NFIELDS; i++)
+        if (m->value[i])
+            recipe_override(r, text_print("%s=%s", field_row[i].path, m->value[i]));
+    place_all(r, (Loc){text_print("%s/config.json", m->path), 0});
+    for (int i = 0; i < n; i++)
+        recipe_override(r, word[i]);
+    Config *c = config_fill(r, recipe);
+    check_config(c);
+    return c;
+}
+
+/* What a program of this Config would say of the folder's config.json; NULL: it takes it. */
+static const char *differs(const ModelFolder *m, const Graph *g)
+{
+    const char *text = g->fact[FACT_config_json].text;
+    char *error = NULL;
+    cJSON *ours = json_parse(text, strlen(text), &error);
+    if (!ours)
+        bug("config.json of a program: %s", error);
+    return hf_config_differs(ours, m->config);
+}
+
+void model_folder_check(const ModelFolder *m, const Graph *g)
+{
+    const char *error = differs(m, g);
+    if (error)
+        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this: %s", error);
+}
+
+/* ---- weights, tokenizer ---------------------------------------------------------------------- */
+
+/* The type that most of the numbers are stored in. */
+static void read_weights(ModelFolder *m)
+{
+    static const char *const other[] = {"*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors", "*.onnx"};
+    static const struct { StDtype dtype; const char *precision; } type[] = {
+        {ST_BF16, "bf16"}, {ST_F16, "fp16"}, {ST_F32, "fp32"}, {ST_F64, "fp32"}};
+    StSet set;
+    char *error = st_set_open(&set, m->path);
+    double elements[ST_NDTYPES] = {0};
+    size_t most = 0;
+    if (error) {
+        bool some = holds(m->path, "model.safetensors") || holds(m->path, "model.safetensors.index.json");
+        for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+            some = some || one_like(m->path, other[i]);
+        if (some)
+            err((Loc){0}, "%s", error);
+        const char *said = text_in(m->config, "dtype");
+        said = *said ? said : text_in(m->config, "torch_dtype");
+        m->stored = !strcmp(said, "bfloat16") ? "bf16" : !strcmp(said, "float16") ? "fp16" : "fp32";
+        m->stored_by = *said ? "as config.json says" : "nothing says how weights are stored";
+        return;
+    }
+    for (int f = 0; f < set.nfiles; f++)
+        for (int i = 0; i < set.file[f].n; i++)
+            elements[set.file[f].t[i].dtype] += (double)st_elements(&set.file[f].t[i]);
+    for (size_t i = 1; i < sizeof type / sizeof *type; i++)
+        if (elements[type[i].dtype] > elements[type[most].dtype])
+            most = i;
+    m->weights = true;
+    m->stored = type[most].precision;
+    m->stored_by = text_print("as the weights are stored (%s)", st_dtype_name[type[most].dtype]);
+    st_set_close(&set);
+}
+
+static void read_tokenizer(ModelFolder *m)
+{
+    Tokenizer *tok;
+    const Chat *chat = NULL;
+    char *why = NULL, *path = text_print("%s/tokenizer.json", m->path);
+    if (access(path, F_OK))
+        return;
+    char *error = NULL;
+    cJSON *config = folder_read_json(m->path, "tokenizer_config.json", CONFIG_MAX, &error);
+    m->template = holds(m->path, "chat_template.jinja") || cJSON_IsString(json_get(config, "chat_template")) ||
+                  cJSON_IsArray(json_get(config, "chat_template"));
+    m->tokenizer = path;
+    m->tokenizer_fault = tokenizer_load(&tok, path);
+    if (m->tokenizer_fault)
+        return;
+    m->bos = tokenizer_bos(tok);
+    m->eos = tokenizer_eos(tok);
+    m->chat_fault = chat_choose(&chat, &why, tok, path, NULL);
+    m->chat = m->chat_fault ? NULL : chat->name;
+    m->chat_why = why;
+}
+
+ModelFolder *model_folder_read(const char *word, const char *command, const char *objective)
+{
+    ModelFolder *m = arena_new(sizeof *m);
+    size_t n = strlen(word);
+    if (!n)
+        err((Loc){0}, "--from: want a folder, got nothing");
+    while (n > 1 && word[n - 1] == '/')
+        n--;
+    m->path = text_print("%.*s", (int)n, word);
+    m->bos = m->eos = -1;
+    check_folder(m->path, word, command);
+    read_config(m, objective);
+    read_weights(m);
+    read_tokenizer(m);
+    return m;
+}

@@ -1,0 +1,669 @@
+/* new.c -- `gen new` and `gen plan FOLDER`: a recipe for a Hugging Face model folder, or what fits of one.
+ *
+ * In:    the words behind the command, a folder.   Out: a recipe for people to edit; a table.
+ * Method: what the folder says is fixed, what the user says is kept; the rest follows rules that are told, and the
+ *         planner decides: the first way to train of a list that fits. */
+#include "gen/tools/model_folder.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char usage[] =
+    "usage: gen new FILE.lua --from FOLDER [options] [FIELD=VALUE ...]\n"
+    "       gen plan FOLDER [--card NAME | --target NAME] [--lora R] [FIELD=VALUE ...]\n"
+    "\n"
+    "  --from FOLDER    of a Hugging Face model: config.json, weights as safetensors, tokenizer.json\n"
+    "  --target NAME    what the program is built for (gen list targets); by default cpu for models of less than\n"
+    "                   %d million parameters, else %s\n"
+    "  --card NAME      a GPU (gen list cards): its target and its memory\n"
+    "  --lora R         adapters of rank R on all linear layers\n"
+    "  --full           all weights are trained; by default they are where they fit, else adapters of rank %d\n"
+    "  --force          write over FILE.lua\n"
+    "  FIELD=VALUE      any field of the recipe but the model's\n";
+
+enum {
+    SMALL_MILLIONS = 100,        /* parameters below which a CPU trains in reasonable time */
+    RANK = 16,
+    CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
+    LEAST_TOKENS = 128,          /* below which no shorter sequence is tried */
+    MOST_SAMPLES = 8             /* of a micro-batch */
+};
+static const char large_target[] = "sm_80";
+
+typedef struct {
+    const char *file, *from, *target, *card, *lora;
+    bool full, force;
+    int nwords;
+    char **word;                 /* field=value */
+} Options;
+
+/* A way to train: what is asked of the planner, and its answer. */
+typedef struct {
+    bool lora, recompute;
+    int64_t tokens, samples;     /* of a sequence, 0: the objective says; of a micro-batch */
+    Config *c;
+    Graph *g;
+} Way;
+
+/* ---- the words ------------------------------------------------------------------------------- */
+
+static const struct { const char *word, *wants; size_t at; } option[] = {
+    {"--from", "folder", offsetof(Options, from)},
+    {"--target", "target", offsetof(Options, target)},
+    {"--card", "card", offsetof(Options, card)},
+    {"--lora", "rank", offsetof(Options, lora)},
+    {"--full", NULL, offsetof(Options, full)},
+    {"--force", NULL, offsetof(Options, force)},
+};
+enum { OPTIONS = sizeof option / sizeof *option };
+
+/* The value that a word of the command line gives to the field; NULL: none does. */
+static const char *given(const Options *o, const char *field)
+{
+    size_t n = strlen(field);
+    for (int i = 0; i < o->nwords; i++)
+        if (!strncmp(o->word[i], field, n) && o->word[i][n] == '=')
+            return o->word[i] + n + 1;
+    return NULL;
+}
+
+static void unknown_option(const char *command, const char *word)
+{
+    const char *name[OPTIONS];
+    for (int i = 0; i < OPTIONS; i++)
+        name[i] = option[i].word;
+    const char *near = text_nearest(word, name, OPTIONS);
+    err((Loc){0}, "%s: unknown option %s%s", command, word,
+        near ? text_print("; did you mean %s?", near) : "; gen new --help lists them");
+}
+
+/* The options of one command; own: those it has. */
+static Options parse(int argc, char **argv, const char *command, const char *own)
+{
+    Options o = {.word = arena_new((size_t)argc * sizeof(char *) + 1)};
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (*word != '-') {
+            const char *equal = strchr(word, '='), *slash = strchr(word, '/');
+            if (equal && (!slash || equal < slash))
+                o.word[o.nwords++] = argv[i];
+            else if (!o.file)
+                o.file = word;
+            else
+                err((Loc){0}, "%s: %s: want one file, and field=value words; %s is the file", command, word, o.file);
+            continue;
+        }
+        int k = 0;
+        while (k < OPTIONS && strcmp(option[k].word, word))
+            k++;
+        if (k == OPTIONS)
+            unknown_option(command, word);
+        if (!names_listed(own, word + 2))
+            err((Loc){0}, "%s: %s is an option of gen new", command, word);
+        char *at = (char *)&o + option[k].at;
+        if (!option[k].wants)
+            *(bool *)at = true;
+        else if (i + 1 == argc || (argv[i + 1][0] == '-' && argv[i + 1][1] == '-'))
+            err((Loc){0}, "%s: %s: want a %s after it", command, word, option[k].wants);
+        else if (*(const char **)at)
+            err((Loc){0}, "%s: %s is there twice", command, word);
+        else
+            *(const char **)at = argv[++i];
+    }
+    return o;
+}
+
+static void one_of_two(const Options *o, const char *command, bool set, const char *option_word, const char *field)
+{
+    if (set && given(o, field))
+        err((Loc){0}, "%s: %s and %s=%s: one or the other", command, option_word, field, given(o, field));
+}
+
+static const Card *find_card(const char *command, const char *name)
+{
+    const char *all[64];
+    int n = card_count();
+    if (n > (int)(sizeof all / sizeof *all))
+        bug("more cards than there is room for");
+    for (int i = 0; i < n; i++)
+        all[i] = card_row(i)->name;
+    const Card *card = card_find(name);
+    const char *near = card ? NULL : text_nearest(name, all, n);
+    if (!card)
+        err((Loc){0}, "%s: --card %s: no card that is known%s; gen list cards shows them, --target NAME and "
+            "memory.limit_gib=N mean any other", command, name, near ? text_print("; did you mean %s?", near) : "");
+    return card;
+}
+
+static void check_words(const Options *o, const char *command)
+{
+    one_of_two(o, command, o->target, "--target", "target");
+    one_of_two(o, command, o->card, "--card", "target");
+    one_of_two(o, command, o->card, "--card", "memory.limit_gib");
+    one_of_two(o, command, o->lora, "--lora", "lora.rank");
+    one_of_two(o, command, o->full, "--full", "lora.rank");
+    if (o->lora && o->full)
+        err((Loc){0}, "%s: --lora and --full: one or the other", command);
+    if (o->card && o->target && strcmp(find_card(command, o->card)->target, o->target))
+        err((Loc){0}, "%s: --card %s is of the target %s, not of %s: leave --target out", command, o->card,
+            find_card(command, o->card)->target, o->target);
+    for (int i = 0; i < o->nwords; i++)
+        if (!strncmp(o->word[i], "model.", 6))
+            err((Loc){0}, "%s: %s: the folder says what the model is, and a program of another one would not take it in",
+                command, o->word[i]);
+    int64_t at;
+    if (given(o, "objective") && !choice_find(field_choices(F_objective), given(o, "objective"), &at))
+        err((Loc){0}, "%s: objective: want one of %s, got %s", command, field_choices(F_objective), given(o, "objective"));
+}
+
+/* ---- what the user leaves open --------------------------------------------------------------- */
+
+/* A field that this objective's recipes cannot set. */
+static bool fixed(const ModelFolder *m, int field)
+{
+    Config c = {0};
+    c.v[F_objective].s = m->objective->name;
+    return field_fixed(&c, field) != NULL;
+}
+
+static bool takes_adapters(const ModelFolder *m)
+{
+    return !fixed(m, F_lora_rank) && !strstr(m->family->q, "%h");
+}
+
+typedef struct {
+    const ModelFolder *m;
+    const Options *o;
+    const Target *target;
+    const Card *card;            /* or NULL */
+    const char *target_why, *precision, *precision_why;
+    int64_t rank;                /* of adapters */
+    int64_t tokens;              /* of a sequence, the longest that is tried; 0: the objective says */
+    int64_t parameters;
+} Ask;
+
+static void add_word(char **word, int *n, const Options *o, const char *field, const char *value)
+{
+    if (!given(o, field))
+        word[(*n)++] = text_print("%s=%s", field, value);
+}
+
+/* The recipe of a way to train. */
+static Config *config_of(const Ask *a, const Way *w)
+{
+    const Options *o = a->o;
+    const ModelFolder *m = a->m;
+    char **word = arena_new(((size_t)o->nwords + 16) * sizeof *word);
+    int n = 0;
+    const char *name = o->file ? o->file : "model";
+    add_word(word, &n, o, "target", a->target->name);
+    if (a->card && a->card->memory != a->target->memory)
+        add_word(word, &n, o, "memory.limit_gib", text_print("%.15g", a->card->gib));
+    if (strcmp(a->precision, "fp32"))
+        add_word(word, &n, o, "precision", a->precision);
+    const char *kinds = m->objective->kinds;
+    if (names_listed(kinds, "bfd") && m->template)
+        add_word(word, &n, o, "data.kind", "bfd");
+    else if (*kinds && !names_listed(kinds, "packed"))
+        add_word(word, &n, o, "data.kind", text_print("%.*s", (int)strcspn(kinds, "|"), kinds));
+    if (w->tokens)
+        add_word(word, &n, o, "seq.max", text_print("%" PRId64, w->tokens));
+    if (!given(o, "batch.global"))
+        add_word(word, &n, o, "batch.micro", text_print("%" PRId64, w->samples));
+    if (w->lora) {
+        add_word(word, &n, o, "lora.rank", text_print("%" PRId64, a->rank));
+        add_word(word, &n, o, "lora.alpha", text_print("%" PRId64, 2 * a->rank));
+        add_word(word, &n, o, "lora.targets", "all-linear");
+    }
+    if (w->recompute)
+        add_word(word, &n, o, "memory.recompute", "block");
+    for (int i = 0; i < o->nwords; i++)
+        word[n++] = o->word[i];
+    return model_folder_config(m, name, word, n);
+}
+
+static bool fits(const Ask *a, Way *w)
+{
+    w->c = config_of(a, w);
+    w->g = fit_planned(w->c);
+    return w->g->arena_bytes <= fit_limit(w->g);
+}
+
+static void count(const Graph *g, int64_t *parameters, int64_t *trained)
+{
+    *parameters = *trained = 0;
+    for (int i = 0; i < g->nvalues; i++)
+        if (g->values[i]->kind == VK_PARAM) {
+            int64_t n = value_parameters(g->values[i]);
+            *parameters += n;
+            *trained += g->values[i]->trained ? n : 0;
+        }
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
+static Ask ask(const ModelFolder *m, const Options *o, const char *command)
+{
+    Ask a = {.m = m, .o = o, .rank = RANK};
+    if (o->lora) {
+        char *end;
+        errno = 0;
+        a.rank = strtoll(o->lora, &end, 10);
+        if (errno || end == o->lora || *end || a.rank < 1 || a.rank > (int64_t)field_row[F_lora_rank].hi)
+            err((Loc){0}, "%s: --lora %s: want a rank from 1 to %.0f", command, o->lora, field_row[F_lora_rank].hi);
+    }
+    const char *positions = m->value[F_model_positions];
+    int64_t most = positions ? strtoll(positions, NULL, 10) : INT64_MAX;
+    /* of the smallest program */
+    Way least = {.tokens = fixed(m, F_seq_max) ? 0 : smaller(16, most), .samples = 1};
+    a.target = target_find("cpu");
+    a.precision = "fp32";
+    Options none = {.word = NULL};
+    const char *objective = given(o, "objective");
+    char *word = objective ? text_print("objective=%s", objective) : NULL;
+    if (word) {
+        none.word = &word;
+        none.nwords = 1;
+    }
+    a.o = &none;
+    least.c = config_of(&a, &least);
+    least.g = graph_build(least.c);
+    a.o = o;
+    model_folder_check(m, least.g);
+    int64_t trained;
+    count(least.g, &a.parameters, &trained);
+    const char *target = o->target ? o->target : given(o, "target");
+    a.card = o->card ? find_card(command, o->card) : NULL;
+    if (a.card) {
+        target = a.card->target;
+        a.target_why = text_print("of --card %s: %s", a.card->name, a.card->about);
+    } else if (target) {
+        a.target_why = "as told";
+        if (!target_find(target)) {
+            const char *name[32];
+            int n = target_count();
+            for (int i = 0; i < n; i++)
+                name[i] = target_row(i)->name;
+            const char *near = text_nearest(target, name, n);
+            if (card_find(target))
+                err((Loc){0}, "%s: %s is a card: want --card %s", command, target, card_find(target)->name);
+            err((Loc){0}, "%s: no target %s%s; gen list targets shows them", command, target,
+                near ? text_print("; did you mean %s?", near) : "");
+        }
+    } else if (a.parameters < SMALL_MILLIONS * INT64_C(1000000)) {
+        target = "cpu";
+        a.target_why = text_print("less than %d million parameters; --target or --card name another", SMALL_MILLIONS);
+    } else {
+        target = large_target;
+        a.target_why = text_print("%d million parameters or more; --target or --card name another", SMALL_MILLIONS);
+    }
+    a.target = target_find(target);
+    bool cpu = !strcmp(a.target->backend, "cpu");
+    a.precision = m->stored;
+    a.precision_why = m->stored_by;
+    if (cpu && !strcmp(m->stored, "fp16")) {
+        a.precision = "fp32";
+        a.precision_why = text_print("%s; fp16 is for GPUs", m->stored_by);
+    }
+    if (given(o, "precision")) {
+        a.precision = given(o, "precision");
+        a.precision_why = "as told";
+    }
+    if (!fixed(m, F_seq_max))
+        a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10)
+                                       : smaller(most, cpu ? CPU_TOKENS : GPU_TOKENS);
+    return a;
+}
+
+/* The first way to train that fits, of the list: all weights, then adapters; each as it is, then computing blocks
+ * again; then shorter sequences. Of it the largest micro-batch. */
+static Way choose(const Ask *a)
+{
+    const Options *o = a->o;
+    bool adapters = takes_adapters(a->m) && !o->full, whole = !o->lora, own = given(o, "lora.rank") != NULL;
+    Way w = {0}, least = {0};
+    for (int64_t tokens = a->tokens; !w.g; tokens /= 2) {
+        for (int i = 0; i < 4 && !w.g; i++) {
+            Way next = {.lora = i / 2, .recompute = i % 2, .tokens = tokens, .samples = 1};
+            bool wanted = own ? !next.lora : next.lora ? adapters || o->lora : whole;
+            bool shorter = tokens < a->tokens && (!next.recompute || (!next.lora && adapters && !own));
+            if (!wanted || shorter || (next.recompute && given(o, "memory.recompute")))
+                continue;
+            if (fits(a, &next))
+                w = next;
+            else if (!least.g || next.g->arena_bytes < least.g->arena_bytes)
+                least = next;
+        }
+        if (!w.g && (given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
+            err((Loc){0}, "%s: no way to train it fits %s: the least is %s (%s%s%s), %s available; another --card or "
+                "--target, or precision=bf16", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
+                least.lora ? text_print("adapters of rank %" PRId64, a->rank) : "all weights",
+                least.tokens ? text_print(", one sequence of %" PRId64 " tokens", least.tokens) : "",
+                least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)));
+    }
+    bool open = !given(o, "batch.micro") && !given(o, "batch.global");
+    for (int64_t samples = 2; open && samples <= MOST_SAMPLES; samples *= 2) {
+        Way next = w;
+        next.samples = samples;
+        if (!fits(a, &next))
+            break;
+        w = next;
+    }
+    return w;
+}
+
+/* ---- the recipe's text ----------------------------------------------------------------------- */
+
+static const char *with_commas(int64_t n)
+{
+    const char *digits = text_print("%" PRId64, n);
+    Str s = {0};
+    for (size_t i = 0, len = strlen(digits); i < len; i++)
+        str_print(&s, "%s%c", i && (len - i) % 3 == 0 ? "," : "", digits[i]);
+    return s.text;
+}
+
+/* A field that the folder says and that may be left out where it is the default; not one whose default follows from
+ * fields that people change, or that the family has none for. */
+static bool droppable(const ModelFolder *m, const Config *c, int field)
+{
+    bool whole = c->v[F_model_hidden].i % c->v[F_model_heads].i == 0;
+    return m->value[field] && *field_row[field].def && field != F_model_positions &&
+           (field != F_model_ffn || m->family->ffn) && (field != F_model_head_dim || whole);
+}
+
+/* Fields that are left out of the recipe. */
+static void drop_defaults(const ModelFolder *m, Config *c)
+{
+    Config *bare = arena_new(sizeof *bare);
+    *bare = *c;
+    for (int i = 0; i < NFIELDS; i++)
+        if (droppable(m, c, i)) {
+            const char *text = field_row[i].def;
+            bare->v[i].set = false;
+            if (*text != '?' && value_parse(field_row[i].type, &text, &bare->v[i]))
+                bug("default of %s", field_row[i].path);
+        }
+    config_derive(bare);
+    for (int i = 0; i < NFIELDS; i++)
+        if (droppable(m, c, i) &&
+            !strcmp(value_print(field_row[i].type, &c->v[i]), value_print(field_row[i].type, &bare->v[i])))
+            c->v[i].set = false;
+}
+
+/* "section = { a = 1, b = 2 }," of the fields that are set, wrapped; nothing when none is. */
+static void print_section(Str *s, const Config *c, const char *section)
+{
+    enum { WIDTH = 100 };
+    size_t n = strlen(section), column = 0;
+    Str all = {0};
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path;
+        if (!c->v[i].set || strncmp(path, section, n) || path[n] != '.')
+            continue;
+        const char *item = text_print("%s = %s", path + n + 1, value_print(field_row[i].type, &c->v[i]));
+        bool wrap = all.n && column + strlen(item) + 2 > WIDTH - 12;
+        str_print(&all, "%s%s", !all.n ? "" : wrap ? ",\n        " : ", ", item);
+        column = wrap ? strlen(item) : column + strlen(item) + 2;
+    }
+    if (!all.n)
+        return;
+    if (strchr(all.text, '\n'))
+        str_print(s, "    %s = {\n        %s,\n    },\n", section, all.text);
+    else
+        str_print(s, "    %s = { %s },\n", section, all.text);
+}
+
+static void comment(Str *s, const char *text)
+{
+    for (const char *p = text; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        str_print(s, "-- %.*s\n", (int)strcspn(p, "\n"), p);
+}
+
+static const char *training(const Way *w)
+{
+    int64_t rank = w->c->v[F_lora_rank].i;
+    return rank ? text_print("LoRA rank %" PRId64, rank) : "all weights";
+}
+
+/* What a run of an adapter or of all weights begins with; other objectives than lm have their own. */
+static const char *flags_of(const Ask *a, const Way *w)
+{
+    return strcmp(a->m->objective->name, "lm") ? NULL
+           : w->c->v[F_lora_rank].i            ? "epochs = 1, lr = 2e-4, schedule = \"cosine\", warmup = 0.03"
+                                               : "epochs = 1, lr = 1e-5, schedule = \"cosine\", warmup = 0.03";
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *plan_line(const Way *w)
+{
+    return fit_limit(w->g) == INT64_MAX ? text_bytes(w->g->arena_bytes)
+                                        : text_print("%s of %s", text_bytes(w->g->arena_bytes),
+                                                     text_bytes(fit_limit(w->g)));
+}
+
+static const char *chat_line(const Ask *a)
+{
+    const ModelFolder *m = a->m;
+    if (!m->tokenizer)
+        return "none: the folder has no tokenizer.json; gen pack and run.sh take --tokenizer FILE";
+    if (m->tokenizer_fault)
+        return text_print("tokenizer.json cannot be read: %s", m->tokenizer_fault);
+    if (m->chat)
+        return text_print("%s, by %s", m->chat, m->chat_why);
+    return text_print("none: %s", m->chat_fault);
+}
+
+static const char *ids_line(const ModelFolder *m)
+{
+    Str s = {0};
+    if (m->bos >= 0)
+        str_print(&s, "begin of text %d", m->bos);
+    if (m->eos >= 0)
+        str_print(&s, "%send of text %d", s.n ? ", " : "", m->eos);
+    return s.n ? s.text : NULL;
+}
+
+static char *recipe_text(const Ask *a, const Way *w)
+{
+    const ModelFolder *m = a->m;
+    Config *c = arena_new(sizeof *c);
+    *c = *w->c;
+    drop_defaults(m, c);
+    Str s = {0};
+    int64_t parameters, trained;
+    count(w->g, &parameters, &trained);
+    comment(&s, text_print("%s of %s, written by gen new; start it with --init-from of that folder.",
+                           *m->class ? text_comment(m->class) : m->family->name, text_comment(m->path)));
+    comment(&s, text_print("Planned: %s a rank; %s parameters, %s of them trained.", plan_line(w),
+                           with_commas(parameters), with_commas(trained)));
+    comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
+    if (ids_line(m))
+        comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from the folder.", ids_line(m)));
+    if (!m->weights)
+        comment(&s, "The folder had no weights: their shapes are unchecked.");
+    if (m->notes.n)
+        comment(&s, text_print("Of config.json, which shapes nothing:\n%s", m->notes.text));
+    str_print(&s, "return {\n    about = %s,\n",
+              value_print(FT_STRING, &(FieldValue){.s = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w),
+                                                                 c->v[F_precision].s)}));
+    for (int i = 0; i < NFIELDS; i++)
+        if (c->v[i].set && !strchr(field_row[i].path, '.') && i != F_about)
+            str_print(&s, "    %s = %s,\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
+    print_section(&s, c, "model");
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path;
+        size_t n = strcspn(path, ".");
+        bool first = path[n] && (i == 0 || strncmp(field_row[i - 1].path, path, n + 1));
+        if (first && strncmp(path, "model.", 6))
+            print_section(&s, c, text_print("%.*s", (int)n, path));
+    }
+    Str run = {0};
+    for (int i = 0; i < c->nrun; i++)
+        if (!c->run_loc[i].file)             /* of the command line */
+            str_print(&run, "%s%s = %s", run.n ? ", " : "", c->run_name[i],
+                      run_flag[run_flag_find(c->run_name[i])].type == FT_STRING
+                          ? value_print(FT_STRING, &(FieldValue){.s = c->run_value[i]}) : c->run_value[i]);
+    const char *flags = run.n ? run.text : flags_of(a, w);
+    if (flags)
+        str_print(&s, "    run = { %s },\n", flags);
+    str_print(&s, "}\n");
+    return s.text;
+}
+
+/* ---- gen new --------------------------------------------------------------------------------- */
+
+static void check_file(const Options *o)
+{
+    struct stat st;
+    size_t n = o->file ? strlen(o->file) : 0;
+    if (!o->file)
+        err((Loc){0}, "new: want the file to write: gen new FILE.lua --from FOLDER");
+    path_check("new", o->file);
+    if (n < 5 || strcmp(o->file + n - 4, ".lua") || o->file[n - 5] == '/')
+        err((Loc){0}, "new: %s: want a name that ends in .lua, for example %s.lua", o->file,
+            n && o->file[n - 1] != '/' ? o->file : "mine");
+    if (!stat(o->file, &st) && !S_ISREG(st.st_mode))
+        err((Loc){0}, "new: %s: is there and no file; want another name", o->file);
+    if (!stat(o->file, &st) && !o->force)
+        err((Loc){0}, "new: %s: is there already; want another name, or --force to write over it", o->file);
+}
+
+/* What stands in the file is what was planned. */
+static void check_written(const Options *o, const Config *planned)
+{
+    Config *c = config_fill(recipe_load(o->file, NULL, 0), o->file);
+    check_config(c);
+    for (int i = 0; i < NFIELDS; i++)
+        if (i != F_name && i != F_about && field_applies(c, i) &&
+            strcmp(value_print(field_row[i].type, &c->v[i]), value_print(field_row[i].type, &planned->v[i])))
+            bug("%s: %s is not as planned", o->file, field_row[i].path);
+}
+
+static void row(const char *what, const char *text)
+{
+    printf("  %-10s %s\n", what, text);
+}
+
+int new_main(int argc, char **argv)
+{
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        fprintf(argc < 2 ? stderr : stdout, usage, SMALL_MILLIONS, large_target, RANK);
+        return argc < 2;
+    }
+    Options o = parse(argc, argv, "new", "from|target|card|lora|full|force");
+    check_file(&o);
+    if (!o.from)
+        err((Loc){0}, "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER", o.file);
+    check_words(&o, "new");
+    const ModelFolder *m = model_folder_read(o.from, text_print("gen new %s --from", text_shell(o.file)),
+                                             given(&o, "objective"));
+    Ask a = ask(m, &o, "new");
+    Way w = choose(&a);
+    char *text = recipe_text(&a, &w);
+    file_write_if_changed(o.file, text, strlen(text), false);
+    check_written(&o, w.c);
+    printf("%s: %s, %s parameters, of %s\n", o.file, m->family->name, with_commas(a.parameters), m->path);
+    row("objective", text_print("%s: %s", m->objective->name, m->objective->about));
+    row("target", text_print("%s: %s", a.target->name, a.target_why));
+    row("precision", text_print("%s: %s", a.precision, a.precision_why));
+    row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" : "",
+                               o.lora || o.full || given(&o, "lora.rank") ? "as told"
+                               : w.lora ? "all weights do not fit; --full trains them all the same where they do"
+                                        : "they fit; --lora R trains adapters"));
+    row("batch", text_print("%" PRId64 " sequences of %" PRId64 " tokens: batch.micro, seq.max", w.c->v[F_batch_micro].i,
+                            w.c->v[F_seq_max].i));
+    row("memory", text_print("%s a rank planned", plan_line(&w)));
+    row("chat", chat_line(&a));
+    if (m->notes.n)
+        printf("  config.json says what shapes nothing:\n%s", m->notes.text);
+    const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path);
+    printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
+    if (m->tokenizer && !m->tokenizer_fault)
+        printf("  gen pack --show 2 --tokenizer %s%s DATA.jsonl\n", text_shell(m->tokenizer),
+               m->template && !m->chat ? " --chat NAME" : "");
+    printf("  %s --init-from %s --data DATA.jsonl\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from);
+    return 0;
+}
+
+/* ---- gen plan FOLDER ------------------------------------------------------------------------- */
+
+bool new_is_folder(int argc, char **argv)
+{
+    bool folder = false;
+    for (int i = 1; i < argc; i++) {
+        struct stat st;
+        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--card") || !strcmp(argv[i], "--target"))
+            return true;
+        if (*argv[i] != '-' && !folder)
+            folder = !stat(argv[i], &st) && S_ISDIR(st.st_mode) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
+    }
+    return folder;
+}
+
+/* A line of the table: the largest micro-batch of one way to train, or what the smallest would need. */
+static void plan_row(const Ask *a, Way w)
+{
+    const char *tokens = w.tokens ? text_print("%" PRId64, w.tokens) : "-";
+    bool fit = fits(a, &w);
+    int64_t most = fit ? fit_largest_micro(w.g, w.c) : 0, least = w.g->arena_bytes;
+    w.samples = most;
+    const char *way = w.lora ? text_print("LoRA rank %" PRId64, a->rank) : "all weights";
+    if (most && fits(a, &w))
+        printf("  %-14s %-10s %-10s %8s %12" PRId64 "   %s\n", way, a->precision, w.recompute ? "block" : "none",
+               tokens, most, text_bytes(w.g->arena_bytes));
+    else
+        printf("  %-14s %-10s %-10s %8s %12s   %s for one\n", way, a->precision, w.recompute ? "block" : "none", tokens,
+               "-", text_bytes(least));
+}
+
+int new_plan_main(int argc, char **argv)
+{
+    Options o = parse(argc, argv, "plan", "from|target|card|lora|full");
+    if (o.file && o.from)
+        err((Loc){0}, "plan: %s and --from %s: one or the other", o.file, o.from);
+    const char *word = o.from ? o.from : o.file;
+    struct stat st;
+    if (!word)
+        err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
+    if (o.file && !stat(o.file, &st) && S_ISREG(st.st_mode))
+        err((Loc){0}, "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME", o.file);
+    check_words(&o, "plan");
+    o.file = NULL;
+    const ModelFolder *m = model_folder_read(word, "gen plan", given(&o, "objective"));
+    Ask a = ask(m, &o, "plan");
+    Way probe = {.tokens = a.tokens, .samples = 1};
+    Config *c = config_of(&a, &probe);
+    int64_t limit = fit_limit(graph_build(c));
+    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, with_commas(a.parameters),
+           m->objective->name);
+    printf("target %s (%s), %s a rank; precision %s (%s)\n\n", a.target->name, a.target_why,
+           limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a.precision, a.precision_why);
+    printf("  %-14s %-10s %-10s %8s %12s   %s\n", "training", "precision", "recompute", "seq.max", "batch.micro",
+           "memory of a rank");
+    int64_t length[3] = {a.tokens, 0, 0};
+    int n = 1;
+    if (a.tokens && !given(&o, "seq.max")) {
+        const char *positions = m->value[F_model_positions];
+        int64_t most = positions ? strtoll(positions, NULL, 10) : a.tokens;
+        for (int64_t longer = 4 * a.tokens; n < 3 && longer <= most; longer *= 4)
+            length[n++] = longer;
+    }
+    for (int lora = 0; lora < 2; lora++)
+        for (int i = 0; i < n; i++)
+            for (int recompute = 0; recompute < 2; recompute++)
+                if (lora ? takes_adapters(m) && !o.full : !o.lora)
+                    plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i], .samples = 1});
+    printf("\na recipe: gen new FILE.lua --from %s%s\n", text_shell(m->path),
+           o.card ? text_print(" --card %s", text_shell(o.card)) : o.target ? text_print(" --target %s", o.target) : "");
+    return 0;
+}
