@@ -122,11 +122,24 @@ void chunk_free(Chunk *p);
 
 /* ---- pack_chat.c: conversations -------------------------------------------------------------- */
 
+/* See chats.def. */
+typedef enum { TRIM_NOT, TRIM_CONTENT, TRIM_ALL } ChatTrim;
+typedef enum { SYSTEM_TURN, SYSTEM_NOWHERE, SYSTEM_FIRST, SYSTEM_LAST } ChatSystem;
+
 typedef struct {
-    const char *name, *begin, *open, *header_end, *close, *tail;
-    bool trim;
-    const char *preamble, *system;
-} Chat;                          /* see chats.def */
+    const char *open, *close;
+    ChatTrim trim;
+} ChatTurn;
+
+typedef struct {
+    const char *name, *begin, *end;
+    ChatTurn system, user, answer;
+    const char *lead, *preamble, *says;
+    ChatSystem system_in;
+    bool alternate;
+    const char *tokens, *bos, *eos;
+    bool by_tokens;
+} Chat;
 
 /* The format that is asked for by name, that the chat_template beside the tokenizer means, or
  * that the added tokens of one without a template mean. *why tells which, for the summary;
@@ -292,8 +305,9 @@ typedef struct {
  * before it, up to as many as there are with it. */
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials, size_t at,
                  Encoded *e, RowOut *row);
-/* Targets from `at` on are hidden. */
-void spans_all(Encoded *e, size_t at);
+/* *count: the ids of the first n bytes of a text whose own stand from `at` on. */
+char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at, size_t *count,
+                  Encoded *e, RowOut *row);
 /* The row from `at` on is whole. */
 void spans_done(Encoded *e, size_t at);
 

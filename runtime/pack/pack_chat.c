@@ -3,7 +3,8 @@
  * In:    messages; the format from chats.def, found by name, by the hash of the chat_template beside
  *        the tokenizer or, without one, by added tokens.
  * Out:   ids of the rendered text, and which of them are targets.
- * Method: a turn begins and ends with added tokens, so turns tokenise on their own. */
+ * Method: the text of a row is written whole; from where a turn begins with an added token it is encoded
+ *        on its own. An answer's targets are the ids behind as many as the text before it has. */
 #define _GNU_SOURCE
 #include "runtime/pack/pack.h"
 
@@ -11,12 +12,16 @@
 #include "runtime/files/json.h"
 #include "runtime/files/sha256.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEMPLATE_MAX = 16 << 20 };
+enum { TEMPLATE_MAX = 16 << 20, TOKEN_MAX = 64 };
 
 static const Chat chats[] = {
+#define HEADED(before, behind, close, trim)                                                     \
+    .system = {before "system" behind, close, trim}, .user = {before "user" behind, close, trim}, \
+    .answer = {before "assistant" behind, close, trim}
 #define CHAT(...) {__VA_ARGS__},
 #define TEMPLATE(...)
 #include "runtime/pack/chats.def"
@@ -34,6 +39,7 @@ static const struct {
 #undef CHAT
 #undef TEMPLATE
 };
+enum { NKNOWN = sizeof known / sizeof *known };
 
 /* ---- which format ---------------------------------------------------------------------------- */
 
@@ -56,31 +62,68 @@ static const Chat *chat_named(const char *name)
     return NULL;
 }
 
+/* The word at *at, which goes behind it; false: there is no more. */
+static bool next_token(const char **at, char token[TOKEN_MAX])
+{
+    *at += strspn(*at, " ");
+    const size_t n = strcspn(*at, " ");
+    snprintf(token, TOKEN_MAX, "%.*s", (int)n, *at);
+    *at += n;
+    return n;
+}
+
 static bool has_tokens(const Chat *c, const Tokenizer *tok)
 {
-    return tokenizer_added(tok, c->open) >= 0 && tokenizer_added(tok, c->close) >= 0 &&
-           (!*c->begin || tokenizer_added(tok, c->begin) >= 0);
+    char token[TOKEN_MAX];
+    for (const char *at = c->tokens; next_token(&at, token);)
+        if (tokenizer_added(tok, token) < 0)
+            return false;
+    return true;
+}
+
+/* "A, B and C" of the format's tokens; malloc'ed. */
+static char *tokens_said(const Chat *c)
+{
+    char token[TOKEN_MAX], *all = NULL;
+    for (const char *at = c->tokens; next_token(&at, token);) {
+        char *longer = all ? format("%s%s%s", all, at[strspn(at, " ")] ? ", " : " and ", token)
+                           : format("%s", token);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* Whether one of the format's tokens begins here: what follows is then encoded on its own. */
+static bool begins_token(const Chat *c, const char *text)
+{
+    char token[TOKEN_MAX];
+    for (const char *at = c->tokens; text && next_token(&at, token);)
+        if (!strncmp(text, token, strlen(token)))
+            return true;
+    return false;
 }
 
 /* An opening token that takes white space to its left along would reach into the turn before. */
 static char *check_border(const Chat *c, const Tokenizer *tok)
 {
-    char *end = format("%s%s", c->close, c->tail), *both = format("%s%s", end, c->open);
-    int32_t *ids;
-    size_t n, m;
-    char *error = tokenizer_encode(tok, both, strlen(both), false, &ids, &n);
-    if (!error) {
-        free(ids);
-        error = tokenizer_encode(tok, end, strlen(end), false, &ids, &m);
+    const ChatTurn *const follow[][2] = {{&c->user, &c->answer}, {&c->answer, &c->user}};
+    char *error = NULL;
+    for (int i = 0; i < 2 && !error; i++) {
+        const char *end = follow[i][0]->close, *open = follow[i][1]->open;
+        if (!end || !begins_token(c, open))
+            continue;
+        const size_t n = strlen(end);
+        char *both = format("%s%s", end, open);
+        Encoded apart = {0}, joined = {0};
+        error = encode_text(tok, both, n, false, false, &apart);
+        error = error ? error : encode_text(tok, both + n, strlen(open), false, false, &apart);
+        error = error ? error : encode_text(tok, both, strlen(both), false, false, &joined);
+        if (!error && (apart.n != joined.n || memcmp(apart.id, joined.id, joined.n * sizeof *joined.id)))
+            error = format("%s swallows the white space beside it: turns cannot be told apart", open);
+        encoded_free(&apart), encoded_free(&joined);
+        free(both);
     }
-    if (!error) {
-        free(ids);
-        if (n != m + 1)
-            error = format("%s swallows the white space beside it: turns cannot be told apart",
-                           c->open);
-    }
-    free(end);
-    free(both);
     return error;
 }
 
@@ -161,18 +204,30 @@ static char *template_read(const char *tokenizer_path, const char **text, const 
     return error;
 }
 
-/* Templates begin with bos_token, whatever it is: the format that is like c but for that. */
-static const Chat *with_bos(const Chat *c, const Tokenizer *tok)
+/* The format of a template. Several write bos_token with different tokens: then by the tokenizer's. */
+static char *chat_of(const Chat **to, const char *text, const char *from, const Tokenizer *tok)
 {
-    for (int i = 0; i < NCHATS && *c->begin; i++) {
-        const Chat *o = &chats[i];
-        if (*o->begin && tokenizer_bos(tok) >= 0 && tokenizer_added(tok, o->begin) == tokenizer_bos(tok) &&
-            !strcmp(o->open, c->open) && !strcmp(o->header_end, c->header_end) &&
-            !strcmp(o->close, c->close) && !strcmp(o->tail, c->tail) && o->trim == c->trim &&
-            o->preamble == c->preamble && o->system == c->system)
-            return o;
+    char hash[SHA256_HEX], *want = NULL;
+    template_hash(text, hash);
+    for (int i = 0; i < NKNOWN && !*to; i++) {
+        if (strcmp(known[i].sha256, hash))
+            continue;
+        const Chat *c = chat_named(known[i].chat);
+        const bool bos = !c->bos || tokenizer_added(tok, c->bos) == tokenizer_bos(tok),
+                   eos = !c->eos || tokenizer_added(tok, c->eos) == tokenizer_eos(tok);
+        if (bos && eos)
+            *to = c;
+        else if (!want)
+            want = format("the chat_template in %s writes %s, which wants to be %s in tokenizer_config.json",
+                          from, bos ? "eos_token" : "bos_token", bos ? c->eos : c->bos);
     }
-    return c;
+    if (*to) {
+        free(want);
+        return NULL;
+    }
+    return want ? want : format("the chat_template in %s is none of the known ones: if one of the formats %s "
+                                "writes the same, say --chat NAME and look at the rows with --show 3", from,
+                                chat_names());
 }
 
 char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
@@ -193,23 +248,10 @@ char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
     }
     if (error)
         return error;
-    if (text) {
-        char hash[SHA256_HEX];
-        template_hash(text, hash);
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            if (!strcmp(known[i].sha256, hash))
-                chat = chat_named(known[i].chat);
-        if (!chat)
-            return format("the chat_template in %s is none of the known ones: if one of the "
-                          "formats %s writes the same, say --chat NAME and look at the rows with "
-                          "--show 3", from, chat_names());
-        chat = with_bos(chat, tok);
-        if (*chat->begin && tokenizer_bos(tok) != tokenizer_added(tok, chat->begin))
-            return format("the chat_template in %s begins with bos_token, which wants to be %s in "
-                          "tokenizer_config.json", from, chat->begin);
-    }
+    if (text && (error = chat_of(&chat, text, from, tok)))
+        return error;
     for (int i = 0; !chat && i < NCHATS; i++)
-        if (has_tokens(&chats[i], tok)) {
+        if (chats[i].by_tokens && has_tokens(&chats[i], tok)) {
             chat = &chats[i];
             free(*why);
             *why = format("the tokenizer's added tokens: there is no chat_template beside it");
@@ -218,9 +260,8 @@ char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
         return format("messages want a tokenizer with chat tokens (<|im_start|> or "
                       "<|start_header_id|>)");
     if (!has_tokens(chat, tok))
-        return format("the chat format %s wants the added tokens %s%s%s and %s, which this "
-                      "tokenizer lacks", chat->name, chat->begin, *chat->begin ? ", " : "",
-                      chat->open, chat->close);
+        return format("the chat format %s wants the added tokens %s, which this tokenizer lacks", chat->name,
+                      tokens_said(chat));
     *to = chat;
     return check_border(chat, tok);
 }
@@ -233,7 +274,8 @@ bool chat_by_tokens(const Chat **to, char **why, const Tokenizer *tok)
         if (!has_tokens(c, tok))
             continue;
         found = found ? found : c;
-        if (strcmp(c->open, found->open) || c->trim != found->trim || c->preamble != found->preamble)
+        if (strcmp(c->answer.open, found->answer.open) || c->answer.trim != found->answer.trim ||
+            c->preamble != found->preamble)
             return false;        /* they write the same turns in several ways */
     }
     char *error = found ? check_border(found, tok) : format("none");
@@ -246,7 +288,117 @@ bool chat_by_tokens(const Chat **to, char **why, const Tokenizer *tok)
     return true;
 }
 
-/* ---- turns ----------------------------------------------------------------------------------- */
+/* ---- what a conversation says ------------------------------------------------------------------ */
+
+static const char *const role_name[] = {"system", "user", "assistant"};
+typedef enum { ROLE_SYSTEM, ROLE_USER, ROLE_ANSWER } Role;
+typedef enum { TURN_GIVEN, TURN_ANSWER, TURN_WHOLE } Turn;   /* targets: none, behind the opening, all */
+
+/* A message, and where the text of the row has it. */
+typedef struct {
+    Role role;
+    Turn turn;
+    const char *content;         /* as the data have it: spans count in it */
+    const cJSON *masked;         /* spans of it, or NULL */
+    bool hidden, apart;          /* its turn begins with a token: it is encoded on its own */
+    size_t begin, head, from, behind;    /* in the text: the turn, its answer, its content; the turn's end */
+    size_t cut, kept;            /* of the content: bytes left out before, bytes that stand at `from` */
+} Said;
+
+typedef struct {
+    Said *said;                  /* (n) */
+    int n;
+    char *text;                  /* (ntext) */
+    size_t ntext, cap;
+} Talk;
+
+/* Key of a message under one of two names, or NULL. */
+static const char *message_text(const cJSON *m, const char *key, const char *other, char **error)
+{
+    const cJSON *v = json_get(m, key), *w = json_get(m, other);
+    if (v && w)
+        *error = format("a message has both %s and %s", key, other);
+    else if (!cJSON_IsString(v ? v : w))
+        *error = format("%s: want a string", w ? other : key);
+    return *error ? NULL : (v ? v : w)->valuestring;
+}
+
+/* The role by any of its names. */
+static char *message_role(const cJSON *m, Role *to)
+{
+    static const struct { const char *is; Role role; } names[] = {
+        {"system", ROLE_SYSTEM}, {"user", ROLE_USER}, {"assistant", ROLE_ANSWER},
+        {"human", ROLE_USER}, {"gpt", ROLE_ANSWER},     /* ShareGPT */
+    };
+    static const char *const tools[] = {"tool_calls", "function_call"};
+    char *error = NULL;
+    for (size_t i = 0; i < sizeof tools / sizeof *tools && !error; i++) {
+        const cJSON *v = json_get(m, tools[i]);
+        if (v && !cJSON_IsNull(v) && !(cJSON_IsArray(v) && !v->child))
+            error = format("%s: calls of tools are not supported", tools[i]);
+    }
+    const char *role = error ? NULL : message_text(m, "role", "from", &error);
+    for (size_t i = 0; role && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(role, names[i].is)) {
+            *to = names[i].role;
+            return NULL;
+        }
+    return error ? error : format("role: want system, user or assistant (human and gpt are taken for the "
+                                  "latter two), got \"%.40s\"", role);
+}
+
+/* What of a message is to be predicted; it is the i-th. */
+static char *message_turn(const Rules *rules, Said *s, int i, int given, RowOut *row)
+{
+    const bool answer = s->role == ROLE_ANSWER;
+    s->turn = TURN_GIVEN;
+    if (rules->loss == LOSS_ALL)
+        s->turn = TURN_WHOLE;
+    else if (rules->loss == LOSS_ASSISTANT)
+        s->turn = answer ? TURN_ANSWER : TURN_GIVEN;
+    else if (i == given && !answer)
+        return format("messages: the answer wants the role assistant, got \"%s\"",
+                      role_name[s->role]);
+    else if (i >= given)
+        s->turn = i > given ? TURN_WHOLE : TURN_ANSWER;
+    else
+        row->more_answers |= answer;
+    return NULL;
+}
+
+static char *message_read(const Rules *rules, const cJSON *m, int i, int given, Said *s, RowOut *row)
+{
+    char *error = message_role(m, &s->role);
+    if (!error)
+        s->content = message_text(m, "content", "value", &error);
+    if (!error)
+        error = message_turn(rules, s, i, given, row);
+    if (!error)
+        error = spans_message(m, &s->hidden);
+    if (error)
+        return error;
+    s->masked = json_get(m, "masked");
+    row->bytes += (int64_t)strlen(s->content);
+    return NULL;
+}
+
+/* Whether the format can say what the messages do. */
+static char *talk_check(const Chat *c, const Talk *t)
+{
+    const int first = t->n && t->said->role == ROLE_SYSTEM;
+    if (c->alternate && first && c->system_in == SYSTEM_NOWHERE)
+        return format("the chat format %s has no place for a system message", c->name);
+    if (first && c->system_in != SYSTEM_TURN && t->n == 1)
+        return format("the chat format %s writes a system message into a user's turn, and there is none", c->name);
+    for (int i = first; i < t->n && c->alternate; i++)
+        if (t->said[i].role != ((i - first) % 2 ? ROLE_ANSWER : ROLE_USER))
+            return format("message %d is the %s's: the chat format %s wants user and assistant in turn, the "
+                          "user first%s", i + 1, role_name[t->said[i].role], c->name,
+                          c->system_in == SYSTEM_NOWHERE ? "" : ", behind a system message or none");
+    return NULL;
+}
+
+/* ---- its text ---------------------------------------------------------------------------------- */
 
 /* Bytes of the white space character (as Python's str.strip sees it) at s, 0: none. */
 static size_t space_length(const char *s)
@@ -263,144 +415,183 @@ static size_t space_length(const char *s)
     return 0;
 }
 
-static void trim(const char **text, size_t *n)
+static void trim_left(const char **text, size_t *n)
 {
-    const char *s = *text, *end;
-    for (size_t k; (k = space_length(s)); s += k)
-        ;
-    end = s;
-    for (const char *t = s; *t;) {
-        size_t k = space_length(t);
-        t += k ? k : 1;
-        if (!k)
-            end = t;
-    }
-    *text = s;
-    *n = (size_t)(end - s);
+    for (size_t k; *n && (k = space_length(*text)); *text += k)
+        *n -= k;
 }
 
-typedef enum { TURN_GIVEN, TURN_ANSWER, TURN_WHOLE } Turn;   /* targets: none, behind the header */
-
-/* One turn appended; masked: spans of its content, or NULL. Only the border between header and content is inside one piece of the
- * tokenizer; there the header alone is counted, as the generation prompt would be. */
-static char *turn_put(const Rules *rules, const Tokenizer *tok, const char *role,
-                      const char *content, const cJSON *masked, Turn turn, bool first, Encoded *e,
-                      RowOut *row)
+/* Bytes of a text, NUL-terminated, without the white space that ends it. */
+static size_t trimmed(const char *text)
 {
-    const Chat *c = rules->chat;
-    const char *string = content;
-    size_t ncontent = strlen(content), n, head = 0, at = e->n, from;
-    if (c->trim)
-        trim(&content, &ncontent);
-    const char *preamble = first && c->preamble && !strcmp(role, "system") ? c->preamble : "";
-    char *text = malloc(ncontent + 512), *error = NULL;
-    n = (size_t)sprintf(text, "%s%s%s%s", first ? c->begin : "", c->open, role, c->header_end);
-    if (turn == TURN_ANSWER) {
-        error = encode_text(tok, text, n, false, false, e);
-        head = e->n - at;
+    size_t end = 0;
+    for (size_t i = 0; text[i];) {
+        const size_t k = space_length(text + i);
+        i += k ? k : 1;
+        end = k ? end : i;
     }
-    n += (size_t)sprintf(text + n, "%s", preamble);
-    memcpy(text + n, content, ncontent);
-    from = n;
-    n += ncontent;
-    n += (size_t)sprintf(text + n, "%s%s", c->close, c->tail);
-    size_t whole = e->n;         /* the turn follows its header alone, which goes away again */
-    if (!error)
-        error = encode_text(tok, text, n, false, turn != TURN_GIVEN, e);
-    if (!error && head) {
-        size_t count = e->n - whole;
-        row->not_prefix |= head > count ||
-                           memcmp(e->id + at, e->id + whole, head * sizeof *e->id);
-        memmove(e->id + at, e->id + whole, count * sizeof *e->id);
-        e->n = at + count;
-        memset(e->target + at, 1, count);
-        memset(e->target + at, 0, head < count ? head : count);
+    return end;
+}
+
+static void talk_put(Talk *t, const char *text, size_t n)
+{
+    if (t->cap - t->ntext <= n) {
+        t->cap = 2 * (t->cap + n) + 256;
+        t->text = realloc(t->text, t->cap);
+        if (!t->text)
+            abort();
     }
-    if (!error)
-        error = spans_hide(tok, masked, &(Spanned){text, string, from, (size_t)(content - string), ncontent},
-                           false, at, e, row);
-    free(text);
+    memcpy(t->text + t->ntext, text, n);
+    t->text[t->ntext += n] = 0;
+}
+
+static void talk_string(Talk *t, const char *text)
+{
+    talk_put(t, text ? text : "", text ? strlen(text) : 0);
+}
+
+static void put_content(Talk *t, Said *s, bool strip)
+{
+    const char *content = s->content;
+    size_t n = strlen(content);
+    if (strip) {
+        n = trimmed(content);
+        trim_left(&content, &n);
+    }
+    s->from = t->ntext;
+    s->cut = (size_t)(content - s->content);
+    s->kept = n;
+    talk_put(t, content, n);
+}
+
+/* One turn behind those that are there. folded: a system message that stands in the user's, or NULL. */
+static void put_turn(const Chat *c, Talk *t, Said *s, Said *folded, bool first)
+{
+    const ChatTurn *turn = s->role == ROLE_SYSTEM ? &c->system : s->role == ROLE_USER ? &c->user : &c->answer;
+    Said *opens = folded ? folded : s;
+    opens->begin = opens->head = t->ntext;
+    opens->apart = begins_token(c, turn->open);
+    talk_string(t, first ? c->begin : NULL);
+    talk_string(t, turn->open);
+    if (folded) {
+        talk_string(t, c->system.open);
+        put_content(t, folded, c->system.trim != TRIM_NOT);
+        talk_string(t, c->system.close);
+        s->begin = folded->behind = t->ntext;
+    }
+    s->head = t->ntext;
+    if (s->role == ROLE_ANSWER)
+        talk_string(t, c->lead);
+    else if (s->role == ROLE_SYSTEM && first)
+        talk_string(t, c->preamble);
+    put_content(t, s, turn->trim == TRIM_CONTENT || (turn->trim == TRIM_ALL && !folded));
+    if (folded && turn->trim == TRIM_ALL) {      /* begins with what opens a system message */
+        t->ntext = trimmed(t->text);
+        t->text[t->ntext] = 0;
+        s->kept = t->ntext > s->from ? t->ntext - s->from : 0;
+        s->begin = s->head = s->from = s->from < t->ntext ? s->from : t->ntext;
+        folded->behind = s->begin;
+    }
+    talk_string(t, turn->close);
+    s->behind = t->ntext;
+}
+
+/* Which user's turn has the system message that is the first: its place among the messages; -1: none. */
+static int fold_at(const Chat *c, const Talk *t)
+{
+    int at = -1;
+    if (!t->n || t->said->role != ROLE_SYSTEM || (c->system_in != SYSTEM_FIRST && c->system_in != SYSTEM_LAST))
+        return -1;
+    for (int i = 1; i < t->n && (at < 0 || c->system_in == SYSTEM_LAST); i++)
+        at = t->said[i].role == ROLE_USER ? i : at;
+    return at;
+}
+
+static void talk_write(const Chat *c, Talk *t)
+{
+    const int fold = fold_at(c, t);
+    for (int i = fold > 0; i < t->n; i++)
+        put_turn(c, t, &t->said[i], i == fold ? t->said : NULL, i == (fold > 0));
+    talk_string(t, c->end);
+    t->said[t->n - 1].behind = t->ntext;
+    if (fold > 1) {              /* said in the order of the text */
+        const Said system = t->said[0];
+        memmove(t->said, t->said + 1, (size_t)(fold - 1) * sizeof system);
+        t->said[fold - 1] = system;
+    }
+}
+
+/* ---- its tokens -------------------------------------------------------------------------------- */
+
+/* The targets of one message, of a stretch of the text of which ids from `at` on are. */
+static char *said_targets(const Tokenizer *tok, const Said *s, const char *text, size_t n, size_t begin,
+                          size_t at, Encoded *e, RowOut *row)
+{
+    const size_t from = (s->turn == TURN_ANSWER ? s->head : s->begin) - begin, behind = s->behind - begin;
+    size_t first = 0, last = e->n - at;
+    RowOut whole = {0};          /* between two turns it does not matter which has the token of both */
+    char *error = NULL;
+    if (s->turn == TURN_GIVEN)
+        return NULL;
+    if (from)
+        error = spans_count(tok, text, from, false, at, &first, e, s->turn == TURN_ANSWER ? row : &whole);
+    if (!error && behind < n)
+        error = spans_count(tok, text, behind, false, at, &last, e, &whole);
+    for (size_t i = at + first; !error && i < at + last && i < e->n; i++)
+        e->target[i] = s->hidden ? TARGET_HIDDEN : 1;
+    e->hides |= s->hidden;
     return error;
 }
 
-/* Key of a message under one of two names, or NULL. */
-static const char *message_text(const cJSON *m, const char *key, const char *other, char **error)
+static char *talk_encode(const Talk *t, const Tokenizer *tok, Encoded *e, RowOut *row)
 {
-    const cJSON *v = json_get(m, key), *w = json_get(m, other);
-    if (v && w)
-        *error = format("a message has both %s and %s", key, other);
-    else if (!cJSON_IsString(v ? v : w))
-        *error = format("%s: want a string", w ? other : key);
-    return *error ? NULL : (v ? v : w)->valuestring;
-}
-
-/* The role by any of its names; sets *error when it is none. */
-static const char *message_role(const cJSON *m, char **error)
-{
-    static const struct { const char *is, *role; } names[] = {
-        {"system", "system"}, {"user", "user"}, {"assistant", "assistant"},
-        {"human", "user"}, {"gpt", "assistant"},        /* ShareGPT */
-    };
-    static const char *const tools[] = {"tool_calls", "function_call"};
-    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
-        const cJSON *v = json_get(m, tools[i]);
-        if (v && !cJSON_IsNull(v) && !(cJSON_IsArray(v) && !v->child))
-            *error = format("%s: calls of tools are not supported", tools[i]);
+    char *error = NULL;
+    for (int i = 0, next; i < t->n && !error; i = next) {
+        const size_t begin = i ? t->said[i].begin : 0, at = e->n;
+        const char *text = t->text + begin;
+        for (next = i + 1; next < t->n && !t->said[next].apart; next++)
+            ;
+        const size_t n = (next < t->n ? t->said[next].begin : t->ntext) - begin;
+        error = encode_text(tok, text, n, false, false, e);
+        for (int k = i; k < next && !error; k++)
+            error = said_targets(tok, &t->said[k], text, n, begin, at, e, row);
+        for (int k = i; k < next && !error; k++) {
+            const Said *s = &t->said[k];
+            error = spans_hide(tok, s->masked, &(Spanned){text, s->content, s->from - begin, s->cut, s->kept},
+                               false, at, e, row);
+        }
     }
-    const char *role = *error ? NULL : message_text(m, "role", "from", error);
-    for (size_t i = 0; role && i < sizeof names / sizeof *names; i++)
-        if (!strcmp(role, names[i].is))
-            return names[i].role;
-    if (role)
-        *error = format("role: want system, user or assistant (human and gpt are taken for the "
-                        "latter two), got \"%.40s\"", role);
-    return NULL;
+    return error;
 }
 
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row)
 {
-    char *error = NULL;
-    int i = 0;
-    if (!rules->chat)
-        return format("%s", rules->no_chat);
     const Chat *c = rules->chat;
+    char *error = NULL;
+    Talk t = {0};
+    int i = 0;
+    if (!c)
+        return format("%s", rules->no_chat);
     row->chat = true;
-    for (const cJSON *list = messages; list && !error; list = list == messages ? answer : NULL) {
+    t.said = calloc((size_t)(cJSON_GetArraySize(messages) + cJSON_GetArraySize(answer) + 1), sizeof *t.said);
+    for (const cJSON *list = messages; list && !error; list = list == messages ? answer : NULL)
         for (const cJSON *m = list->child; m && !error; m = m->next, i++) {
-            const char *role = message_role(m, &error);
-            const char *content = role ? message_text(m, "content", "value", &error) : NULL;
-            if (error)
-                break;
-            bool assistant = !strcmp(role, "assistant"), first = !i;
-            Turn turn = TURN_GIVEN;
-            if (rules->loss == LOSS_ALL)
-                turn = TURN_WHOLE;
-            else if (rules->loss == LOSS_ASSISTANT)
-                turn = assistant ? TURN_ANSWER : TURN_GIVEN;
-            else if (i == given && !assistant)
-                error = format("messages: the answer wants the role assistant, got \"%.40s\"",
-                               role);
-            else if (i >= given)
-                turn = i > given ? TURN_WHOLE : TURN_ANSWER;
-            else
-                row->more_answers |= assistant;
-            if (!error && first && c->system && strcmp(role, "system")) {
-                error = turn_put(rules, tok, "system", c->system, NULL,
-                                 turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN, true, e, row);
-                first = false;
-            }
-            size_t at = e->n;
-            bool hidden = false;
-            if (!error)
-                error = spans_message(m, &hidden);
-            if (!error)
-                error = turn_put(rules, tok, role, content, json_get(m, "masked"), turn, first, e, row);
-            if (hidden)
-                spans_all(e, at);
-            row->bytes += (int64_t)strlen(content);
+            Said s = {0};
+            error = message_read(rules, m, i, given, &s, row);
+            if (!i && !error && c->says && s.role != ROLE_SYSTEM)
+                t.said[t.n++] = (Said){.role = ROLE_SYSTEM, .content = c->says,
+                                       .turn = s.turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN};
+            t.said[t.n++] = s;
         }
+    if (!error)
+        error = talk_check(c, &t);
+    if (!error && t.n) {
+        talk_write(c, &t);
+        error = talk_encode(&t, tok, e, row);
     }
+    free(t.said);
+    free(t.text);
     return error;
 }
 

@@ -76,9 +76,8 @@ static size_t place_of(const Spanned *s, int64_t at)
     return s->from + (size_t)(behind < 0 ? 0 : behind > kept ? kept : behind);
 }
 
-/* *count: the ids of the first n bytes of a text whose own stand at `at`. */
-static char *count_ids(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
-                       size_t *count, Encoded *e, RowOut *row)
+char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at, size_t *count,
+                  Encoded *e, RowOut *row)
 {
     const size_t begin = e->n;
     char *error = encode_text(tok, text, n, specials, false, e);
@@ -104,8 +103,8 @@ char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bo
             return format("masked: [%g, %g]: want 0 <= begin <= end <= the characters of the "
                           "text", first->valuedouble, behind->valuedouble);
         size_t before, with;
-        char *error = count_ids(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
-        error = error ? error : count_ids(tok, s->text, place_of(s, end), specials, at, &with, e, row);
+        char *error = spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
+        error = error ? error : spans_count(tok, s->text, place_of(s, end), specials, at, &with, e, row);
         if (error)
             return error;
         for (size_t i = at + before; i < at + with && i < e->n; i++)
@@ -113,13 +112,6 @@ char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bo
         e->hides = true;
     }
     return NULL;
-}
-
-void spans_all(Encoded *e, size_t at)
-{
-    for (size_t i = at; i < e->n; i++)
-        e->target[i] = e->target[i] ? TARGET_HIDDEN : 0;
-    e->hides = true;
 }
 
 void spans_done(Encoded *e, size_t at)

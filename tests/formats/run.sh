@@ -44,18 +44,45 @@ for expected in tests/formats/rows/*.expected; do
     fi
 done
 
-# The same rows as the models' own chat templates render them (tests/oracle/chats.py), by each format and loss.
-for expected in tests/formats/chats/*.expected; do
+# The same rows as the models' own chat templates render them (tests/oracle/chats.py), by each format and loss;
+# what a template refuses is refused, too.
+chats=tests/formats/chats
+chat_tokenizer() {              # chat: its tokenizer, with the tokens that chats/tokenizers adds, as $t
+    read -r t bos eos more < <(sed -n "s/^$1 //p" $chats/tokenizers)
+    t=$(tokenizer ${t:-$1})
+    [ -n "$bos" ] || return
+    local id=692 tokens=
+    for word in $bos $eos $more; do
+        tokens="$tokens,{\"id\":$id,\"content\":\"$word\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false"
+        tokens="$tokens,\"normalized\":false,\"special\":true}" id=$((id + 1))
+    done
+    local around="{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"$bos\",\"type_id\":0}}"
+    around="$around,{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"$bos\":{\"id\":\"$bos\""
+    around="$around,\"ids\":[692],\"tokens\":[\"$bos\"]}}}"
+    mkdir -p $scratch/chat-$1
+    sed "s|}\],\"normalizer\"|}$tokens],\"normalizer\"|; s|\"post_processor\":null|\"post_processor\":$around|" $t \
+        > $scratch/chat-$1/tokenizer.json
+    printf '{"bos_token":"%s","eos_token":"%s"}' $bos $eos > $scratch/chat-$1/tokenizer_config.json
+    t=$scratch/chat-$1/tokenizer.json
+}
+for expected in $chats/*.expected; do
     name=$(basename $expected .expected)
     chat=${name%.*} loss=${name##*.}
-    case $chat in llama*) t=$(tokenizer llama3) ;; *) t=$(tokenizer qwen2) ;; esac
-    if $pack -o $scratch/rows.st --tokenizer $t --chat $chat --loss-on $loss tests/formats/rows/chat.jsonl \
-             > $scratch/log 2>&1; then
+    chat_tokenizer $chat
+    paste -d '\t' $expected $chats/conversations.jsonl | grep -v '^refused' | cut -f 2 > $scratch/taken.jsonl
+    if $pack -o $scratch/rows.st --tokenizer $t --chat $chat --loss-on $loss $scratch/taken.jsonl > $scratch/log 2>&1; then
         $work/test dump $scratch/rows.st > $scratch/got
-        verdict "chat: $name" "$(diff $expected $scratch/got | head -4)"
+        verdict "chat: $name" "$(grep -v refused $expected | diff - $scratch/got | head -4)"
     else
         verdict "chat: $name" "$(cat $scratch/log)"
     fi
+    [ $loss = last ] || continue
+    paste -d '\t' $expected $chats/conversations.jsonl | sed -n 's/^refused\t//p' | while IFS= read -r row; do
+        printf '%s\n' "$row" > $scratch/row.jsonl
+        $pack -o $scratch/rows.st --tokenizer $t --chat $chat $scratch/row.jsonl > $scratch/log 2>&1 && echo "$row"
+        grep -q "row.jsonl:1: .*$chat" $scratch/log || echo "$row: $(cat $scratch/log)"
+    done > $scratch/taken
+    grep -q refused $expected && verdict "chat: $chat: what the template refuses" "$(cat $scratch/taken)"
 done
 
 # A text file is a document; blocks must not show in the ids, so a large file equals the same text as one row.
