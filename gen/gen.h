@@ -330,6 +330,7 @@ typedef struct {
     const char *norm, *activation;       /* ops */
     const char *eps;         /* default of model.norm_eps */
     const char *eps_e;       /* of norm_e; NULL: as of all norms */
+    bool norm_plus;          /* norms multiply by 1 + their weight, which begins at 0 */
     bool rotary;             /* q and k are rotated by their places */
     int biases;              /* linear layers that have one: BIAS_... */
     bool bias_chosen;        /* model.attention_bias adds BIAS_ATTENTION */

@@ -338,7 +338,7 @@ static void check_family(const Config *c, const Family *f)
                         : "model.tied: the head of %s is a matrix of its own; leave it out", f->name);
     if (!f->bias_chosen)
         refuse_set(c, F_model_attention_bias, F_model_attention_bias,
-                   text_print("only %s leaves a choice; %s has its own biases: leave it out",
+                   text_print("of %s alone; %s has its own biases: leave it out",
                               bias_choosers(), f->name));
     for (int i = F_model_dropout; i <= F_model_attention_dropout; i++)
         if (c->v[i].f > 0 && !family_writes(f, field_row[i].path))

@@ -122,6 +122,8 @@ static char *attribute(const Call *c, const char *word)
         word += 2;
     }
     const Attr *a = op_attr(call_op(c, op), word);
+    if (!a && op_takes(call_op(c, op)->kind, word))
+        return text_copy("0");           /* left out */
     if (!a)
         bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
     if (attr_symbol(word))

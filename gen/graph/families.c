@@ -3,7 +3,7 @@
  * In:    the model.* and lora.* fields.   Out: parameters with their Hugging Face names, and
  *        forward ops.
  * Keeps: the same functions write the training, recomputing, evaluating and decoding passes.
- * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM; PEFT's LoRA. */
+ * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, GemmaForCausalLM; PEFT's LoRA. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -703,7 +703,7 @@ static void norm(Build *b, const char *name, const char *path, double eps, const
     const Value *x = b->x.v;
     Module m = {path, C.n};
     Value *w = parameter(b, parameter_name(b, name, "w"), C, none, &m, 1, "weight",
-                         first_as(b, "ones", true));
+                         first_as(b, b->family->norm_plus ? "zeros" : "ones", true));
     Ref y = result(b, name, dim_normed(b, next), next), mean = {0};
     if (layernorm)
         mean = build_temp(b, text_print("%s.mean", name), DT_F32, x->rank - 1, x->dim);
@@ -720,6 +720,8 @@ static void norm(Build *b, const char *name, const char *path, double eps, const
         op_out(op, mean);
     op_out(op, rstd);
     op_float(op, "eps", eps);
+    if (b->family->norm_plus)
+        op_int(op, "plus", 1);
     b->x = y;
 }
 
@@ -805,6 +807,26 @@ static void step_dense(Build *b, const char *next)
     b->x = pointwise(b, op_find(b->family->activation), "dense.act", y, dim_C(b));
 }
 
+/* x as a number of this type, rounded to even: with so many bits. */
+static double rounded(Dtype dt, double x)
+{
+    int exponent, bits = dt == DT_BF16 ? 8 : dt == DT_F16 ? 11 : 24;
+    double part = frexp(x, &exponent);
+    return ldexp(nearbyint(ldexp(part, bits)), exponent - bits);
+}
+
+/* Rows of the table times the root of their width, which is rounded as they are. */
+static void step_scale(Build *b, const char *next)
+{
+    b->loc = config_loc(b->c, F_model_hidden);
+    Ref y = result(b, "embed.scaled", dim_C(b), next);
+    Op *op = build_op(b, OP_scale);
+    op_in(op, b->x);
+    op_out(op, y);
+    op_float(op, "factor", rounded(b->act, sqrt((double)b->C)));
+    b->x = y;
+}
+
 /* Behind the steps before the first block, in training with dropout. */
 static void step_drop(Build *b, const char *next)
 {
@@ -822,6 +844,7 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
     {"add", step_add},       {"norm1", step_norm1},         {"norm2", step_norm2},
     {"ffn", step_ffn},       {"attention", step_attention}, {"dense", step_dense},
     {"norm_f", step_norm_f}, {"types", step_types},         {"drop", step_drop},
+    {"scale", step_scale},
 };
 
 /* The stage that a step belongs to: sums and norms to the layers before them, but for a norm right
@@ -830,6 +853,7 @@ static const char *stage_of(const Build *b, const char *step)
 {
     static const struct { const char *word, *stage; } stages[] = {
         {"tokens", "embedding"}, {"types", "embedding"},        {"norm_e", "embedding"},
+        {"scale", "embedding"},
         {"dense", "head"},       {"attention", "attention"},    {"ffn", "feed-forward"},
         {"norm_f", "head"}};
     while (is_step(step, "keep") || (!strncmp(step, "norm", 4) && strchr(step, ' ')))

@@ -275,6 +275,13 @@ static void grad_layernorm(Build *b, const Op *fwd, int i)
     contribute(b, x, dx);
 }
 
+/* Whether weights count as 1 + w. */
+static void copy_plus(Op *to, const Op *from)
+{
+    if (op_attr(from, "plus"))
+        op_int(to, "plus", op_attr(from, "plus")->i);
+}
+
 static void grad_rmsnorm(Build *b, const Op *fwd, int i)
 {
     (void)i;
@@ -284,11 +291,13 @@ static void grad_rmsnorm(Build *b, const Op *fwd, int i)
         op_in(op, dy), op_in(op, x), op_in(op, rstd);
         out_gradient(b, op, w);
         beta(op);
+        copy_plus(op, fwd);
     }
     Ref dx = contribution(b, x);
     Op *op = build_op(b, OP_rmsnorm_dx);
     op_in(op, dy), op_in(op, x), op_in(op, w), op_in(op, rstd);
     op_out(op, dx);
+    copy_plus(op, fwd);
     contribute(b, x, dx);
 }
 
@@ -448,6 +457,23 @@ static void grad_swiglu(Build *b, const Op *fwd, int i)
 {
     (void)i;
     pointwise(b, fwd, OP_swiglu_bwd);
+}
+
+static void grad_geglu(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    pointwise(b, fwd, OP_geglu_bwd);
+}
+
+static void grad_scale(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref dy = gradient_get(fwd->out[0]), dx = contribution(b, fwd->in[0]);
+    Op *op = build_op(b, OP_scale);
+    op_in(op, dy);
+    op_out(op, dx);
+    copy_attrs(op, fwd);
+    contribute(b, fwd->in[0], dx);
 }
 
 static void grad_add(Build *b, const Op *fwd, int i)

@@ -1,9 +1,10 @@
-/* pointwise.h -- residual addition, rounding of inputs, GELU (tanh form) and SwiGLU, with their gradients.
+/* pointwise.h -- residual addition, scaling, rounding of inputs, GELU (tanh form), SwiGLU, GeGLU, their gradients.
  *
  * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
  * Keeps: fp32 inside, one rounding at the store. Element-wise: nothing to order.
  * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), with
- *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up. */
+ *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up,
+ *        GeGLU gelu(gate) up. */
 #ifndef DIECAST_KERNELS_POINTWISE_H
 #define DIECAST_KERNELS_POINTWISE_H
 
@@ -22,6 +23,13 @@ static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n)
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
     for (int64_t i = 0; i < n; i++)
         act_store(y + i, act_load(a + i) + act_load(b + i));
+}
+
+static inline void scale_fwd(act_t *y, const act_t *x, float factor, int64_t n)
+{
+#pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
+    for (int64_t i = 0; i < n; i++)
+        act_store(y + i, act_load(x + i) * factor);
 }
 
 /* y = x: fp32 inputs in the type of activations. */
@@ -77,6 +85,39 @@ static inline void swiglu_bwd(act_t *dgu, const act_t *restrict dh, const act_t 
             float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + r * F + i);
             Logistic s = math_logistic(g);
             act_store(dgate + i, d * u * s.value * (1.0f + g * s.rest));
+            act_store(dup + i, d * g * s.value);
+        }
+    }
+}
+
+static inline void geglu_fwd(act_t *restrict h, const act_t *restrict gu, int64_t rows, int64_t F)
+{
+#pragma omp parallel for schedule(static) if (rows * F >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++) {
+        const act_t *gate = gu + r * 2 * F, *up = gate + F;
+#pragma omp simd
+        for (int64_t i = 0; i < F; i++) {
+            float g = act_load(gate + i);
+            g *= math_sigmoid(GELU_2A * g * (1.0f + GELU_B * g * g));
+            act_store(h + r * F + i, g * act_load(up + i));
+        }
+    }
+}
+
+static inline void geglu_bwd(act_t *dgu, const act_t *restrict dh, const act_t *gu, int64_t rows,
+                             int64_t F)
+{
+#pragma omp parallel for schedule(static) if (rows * F >= PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r++) {
+        const act_t *gate = gu + r * 2 * F, *up = gate + F;
+        act_t *dgate = dgu + r * 2 * F, *dup = dgate + F;
+#pragma omp simd
+        for (int64_t i = 0; i < F; i++) {
+            float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + r * F + i);
+            float b = GELU_B * g * g;
+            Logistic s = math_logistic(GELU_2A * g * (1.0f + b));
+            float slope = s.value + g * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b);
+            act_store(dgate + i, d * u * slope);
             act_store(dup + i, d * g * s.value);
         }
     }

@@ -1,9 +1,10 @@
-/* pointwise.cuh -- residual addition, rounding of inputs, GELU (tanh form) and SwiGLU, with their gradients.
+/* pointwise.cuh -- residual addition, scaling, rounding of inputs, GELU (tanh form), SwiGLU, GeGLU, their gradients.
  *
  * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
  * Keeps: fp32 inside, one rounding at the store. An element is read before it is written.
  * Method: GELU (Hendrycks, Gimpel 2016) 0.5 x (1 + tanh u) is x sigmoid(2u), with
- *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up. */
+ *        u = sqrt(2/pi) (x + 0.044715 x^3); SwiGLU (Shazeer 2020) is silu(gate) up,
+ *        GeGLU gelu(gate) up. */
 #ifndef DIECAST_KERNELS_CUDA_POINTWISE_CUH
 #define DIECAST_KERNELS_CUDA_POINTWISE_CUH
 
@@ -54,6 +55,13 @@ static inline __device__ void swiglu_slopes(float *d, float *u, float gate)
     *d *= gate * s.value;
 }
 
+/* the same of gelu(gate) up */
+static inline __device__ void geglu_slopes(float *d, float *u, float gate)
+{
+    *u *= *d * gelu_slope(gate);
+    *d *= gelu(gate);
+}
+
 /* Elements of a thread: ACT_VECTOR from `first` on, as far as there are n. In each kernel below the
  * loads of whole vectors stand side by side, so that all are under way before the first is used. */
 static inline __device__ int64_t pointwise_first()
@@ -76,6 +84,23 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
     } else {
         for (int64_t i = first; i < end && i < n; i++)
             act_store(y + i, act_load(a + i) + act_load(b + i));
+    }
+}
+
+__global__ void __launch_bounds__(POINTWISE_THREADS)
+    scale_fwd_kernel(act_t *y, const act_t *x, float factor, int64_t n, bool vector)
+{
+    const int64_t first = pointwise_first(), end = first + ACT_VECTOR;
+    if (vector && end <= n) {
+        float v[ACT_VECTOR];
+        act_load_vector(v, x + first);
+#pragma unroll
+        for (int i = 0; i < ACT_VECTOR; i++)
+            v[i] *= factor;
+        act_store_vector(y + first, v);
+    } else {
+        for (int64_t i = first; i < end && i < n; i++)
+            act_store(y + i, act_load(x + i) * factor);
     }
 }
 
@@ -184,6 +209,52 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
     }
 }
 
+__global__ void __launch_bounds__(POINTWISE_THREADS)
+    geglu_fwd_kernel(act_t *h, const act_t *gu, int64_t rows, int64_t F, bool vector)
+{
+    const RowPlace at = row_place(rows, F);
+    const act_t *gate = gu + at.gate, *up = gate + F;
+    if (vector && at.count == ACT_VECTOR) {
+        float g[ACT_VECTOR], u[ACT_VECTOR];
+        act_load_vector(g, gate);
+        act_load_vector(u, up);
+#pragma unroll
+        for (int i = 0; i < ACT_VECTOR; i++)
+            u[i] *= gelu(g[i]);
+        act_store_vector(h + at.out, u);
+    } else {
+        for (int i = 0; i < at.count; i++)
+            act_store(h + at.out + i, act_load(up + i) * gelu(act_load(gate + i)));
+    }
+}
+
+__global__ void __launch_bounds__(POINTWISE_THREADS)
+    geglu_bwd_kernel(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
+                     bool vector)
+{
+    const RowPlace at = row_place(rows, F);
+    const act_t *gate = gu + at.gate, *up = gate + F, *dy = dh + at.out;
+    act_t *dgate = dgu + at.gate, *dup = dgate + F;
+    if (vector && at.count == ACT_VECTOR) {
+        float g[ACT_VECTOR], u[ACT_VECTOR], d[ACT_VECTOR];
+        act_load_vector(g, gate);
+        act_load_vector(u, up);
+        act_load_vector(d, dy);
+#pragma unroll
+        for (int i = 0; i < ACT_VECTOR; i++)
+            geglu_slopes(d + i, u + i, g[i]);
+        act_store_vector(dgate, u);
+        act_store_vector(dup, d);
+    } else {
+        for (int i = 0; i < at.count; i++) {
+            float u = act_load(up + i), d = act_load(dy + i);
+            geglu_slopes(&d, &u, act_load(gate + i));
+            act_store(dgate + i, u);
+            act_store(dup + i, d);
+        }
+    }
+}
+
 #ifndef __CUDACC_RTC__
 static inline unsigned pointwise_blocks(int64_t n)
 {
@@ -194,6 +265,12 @@ static inline void add_fwd(act_t *y, const act_t *a, const act_t *b, int64_t n, 
 {
     const bool vector = aligned(y, 16) && aligned(a, 16) && aligned(b, 16);
     launch(add_fwd_kernel, pointwise_blocks(n), POINTWISE_THREADS, 0, s, y, a, b, n, vector);
+}
+
+static inline void scale_fwd(act_t *y, const act_t *x, float factor, int64_t n, cudaStream_t s)
+{
+    const bool vector = aligned(y, 16) && aligned(x, 16);
+    launch(scale_fwd_kernel, pointwise_blocks(n), POINTWISE_THREADS, 0, s, y, x, factor, n, vector);
 }
 
 /* y = x: fp32 inputs in the type of activations. */
@@ -232,6 +309,21 @@ static inline void swiglu_bwd(act_t *dgu, const act_t *dh, const act_t *gu, int6
     const bool vector =
         F % ACT_VECTOR == 0 && aligned(dgu, 16) && aligned(dh, 16) && aligned(gu, 16);
     launch(swiglu_bwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, dgu, dh, gu, rows, F,
+           vector);
+}
+
+static inline void geglu_fwd(act_t *h, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s)
+{
+    const bool vector = F % ACT_VECTOR == 0 && aligned(h, 16) && aligned(gu, 16);
+    launch(geglu_fwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, h, gu, rows, F, vector);
+}
+
+static inline void geglu_bwd(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
+                             cudaStream_t s)
+{
+    const bool vector =
+        F % ACT_VECTOR == 0 && aligned(dgu, 16) && aligned(dh, 16) && aligned(gu, 16);
+    launch(geglu_bwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, dgu, dh, gu, rows, F,
            vector);
 }
 #endif

@@ -2,8 +2,9 @@
  *
  * In:    x, a, r, dy, res (rows, C) act_t; w (C) wt_t; eps inside the square root.
  * Out:   y, sum, dx (rows, C); rstd (rows) fp32, NULL when no backward follows; dw (C) fp32.
- * Keeps: fp32 inside, but the normalised value is rounded before the weight multiplies it (Llama).
- *        Order of sums: rows.cuh. sum may be a or r, dx may be dy or res; nothing else overlaps. */
+ * Keeps: fp32 inside; plus 0 (Llama): the normalised value is rounded before w multiplies it; plus 1
+ *        (Gemma): 1 + w, made in fp32, multiplies it unrounded. Order of sums: rows.cuh. sum may be a or r,
+ *        dx may be dy or res; nothing else overlaps. */
 #ifndef DIECAST_KERNELS_CUDA_RMSNORM_CUH
 #define DIECAST_KERNELS_CUDA_RMSNORM_CUH
 
@@ -11,12 +12,23 @@
 #include "types.cuh"
 #include "workspace.h"
 
+/* What multiplies a normalised value, and that value as it is multiplied. */
+static __device__ __forceinline__ float rmsnorm_scale(float w, int plus)
+{
+    return plus ? 1.0f + w : w;
+}
+
+static __device__ __forceinline__ float rmsnorm_value(float normal, int plus)
+{
+    return plus ? normal : act_round(normal);
+}
+
 /* A row for blockDim.x threads, blockDim.y rows. ADD: x = sum = a + r; else x = a. */
 template <int W, bool ADD>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     rmsnorm_fwd_kernel(act_t *sum, act_t *__restrict__ y, float *rstd, const act_t *a,
                        const act_t *r, const wt_t *__restrict__ w, int64_t rows, int64_t C,
-                       float eps, int64_t ldy)
+                       float eps, int plus, int64_t ldy)
 {
     __shared__ float sums[ROW_WARPS];
     const int64_t row = blockIdx.x * (int64_t)blockDim.y + threadIdx.y;
@@ -40,7 +52,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
         row_read<W>(scale, w, at, n);
 #pragma unroll
         for (int e = 0; e < ROW_HELD<W>; e++)
-            x[e] = act_round(x[e] * rs) * scale[e];
+            x[e] = rmsnorm_value(x[e] * rs, plus) * rmsnorm_scale(scale[e], plus);
         row_write<W>(y + row * ldy, x, at, n);
     }
     if (threadIdx.x == 0 && row < rows && rstd)
@@ -53,7 +65,8 @@ template <int W, bool DW>
 __global__ void __launch_bounds__(ROW_THREADS, 1)
     rmsnorm_bwd_kernel(float *__restrict__ parts, act_t *dx, const act_t *dy,
                        const act_t *__restrict__ x, const wt_t *__restrict__ w,
-                       const float *__restrict__ rstd, const act_t *res, int64_t rows, int64_t C)
+                       const float *__restrict__ rstd, const act_t *res, int64_t rows, int64_t C,
+                       int plus)
 {
     DYNAMIC_SHARED(float, shared);
     __shared__ float sums[2][ROW_WARPS];
@@ -86,7 +99,7 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
             row_read<W>(scale, w, at, n);
 #pragma unroll
             for (int e = 0; e < ROW_HELD<W>; e++)
-                c += g[e] * scale[e] * v[e];
+                c += g[e] * rmsnorm_scale(scale[e], plus) * v[e];
         }
         c = row_sum(c, sums[(t - begin) / blockDim.y % 2]) * rs * rs / (float)C;
         for (int64_t at = threadIdx.x; at < mine; at += round) {
@@ -102,8 +115,8 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 #pragma unroll
             for (int e = 0; e < ROW_HELD<W>; e++) {
                 if (DW)
-                    dw[e] += g[e] * act_round(v[e] * rs);
-                v[e] = (g[e] * scale[e] - v[e] * c) * rs + more[e];
+                    dw[e] += g[e] * rmsnorm_value(v[e] * rs, plus);
+                v[e] = (g[e] * rmsnorm_scale(scale[e], plus) - v[e] * c) * rs + more[e];
             }
             row_write<W>(dx + row * C, v, at, n);
             if (DW && wide)
@@ -120,30 +133,30 @@ __global__ void __launch_bounds__(ROW_THREADS, 1)
 
 #ifndef __CUDACC_RTC__
 static inline void rmsnorm_rows(act_t *sum, act_t *y, float *rstd, const act_t *a, const act_t *r,
-                                const wt_t *w, int64_t rows, int64_t C, float eps, int64_t ldy,
-                                cudaStream_t s)
+                                const wt_t *w, int64_t rows, int64_t C, float eps, int plus,
+                                int64_t ldy, cudaStream_t s)
 {
     const bool vector = row_width(C) > 1;
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
     auto plain = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, false> : rmsnorm_fwd_kernel<1, false>;
     auto add = vector ? rmsnorm_fwd_kernel<ACT_VECTOR, true> : rmsnorm_fwd_kernel<1, true>;
     launch(sum ? add : plain, blocks_over(rows, groups), dim3(threads, groups), 0, s, sum, y, rstd,
-           a, r, w, rows, C, eps, ldy ? ldy : C);
+           a, r, w, rows, C, eps, plus, ldy ? ldy : C);
 }
 
-/* y = RMS(x) w; ldy: elements from row to row of y, whole vectors; 0: C */
+/* y = RMS(x) w, or RMS(x) (1 + w); ldy: elements from row to row of y, whole vectors; 0: C */
 static inline void rmsnorm_fwd(act_t *y, float *rstd, const act_t *x, const wt_t *w, int64_t rows,
-                               int64_t C, float eps, cudaStream_t s, int64_t ldy = 0)
+                               int64_t C, float eps, int plus, cudaStream_t s, int64_t ldy = 0)
 {
-    rmsnorm_rows(NULL, y, rstd, x, NULL, w, rows, C, eps, ldy, s);
+    rmsnorm_rows(NULL, y, rstd, x, NULL, w, rows, C, eps, plus, ldy, s);
 }
 
-/* sum = a + r, rounded to act_t; y = RMS(sum) w */
+/* sum = a + r, rounded to act_t; y as above, of sum */
 static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_t *a,
                                    const act_t *r, const wt_t *w, int64_t rows, int64_t C,
-                                   float eps, cudaStream_t s, int64_t ldy = 0)
+                                   float eps, int plus, cudaStream_t s, int64_t ldy = 0)
 {
-    rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, ldy, s);
+    rmsnorm_rows(sum, y, rstd, a, r, w, rows, C, eps, plus, ldy, s);
 }
 
 /* dx = res + gradient of RMSNorm at x; dw overwritten (beta 0) or added to (1).
@@ -151,55 +164,55 @@ static inline void add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, const act_
 template <int PARTS>
 static inline void rmsnorm_bwd_add(float *dw, act_t *dx, const act_t *dy, const act_t *x,
                                    const wt_t *w, const float *rstd, const act_t *res, int64_t rows,
-                                   int64_t C, int beta, void *ws, cudaStream_t s)
+                                   int64_t C, int plus, int beta, void *ws, cudaStream_t s)
 {
     static_assert(PARTS <= CUDA_NORM_BWD_PARTS, "the workspace has no more");
     const int threads = row_threads(C), groups = row_part_groups(threads, rows, PARTS);
     auto kernel =
         row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, true> : rmsnorm_bwd_kernel<1, true>;
     launch(kernel, PARTS, dim3(threads, groups), row_join_bytes(C), s, (float *)ws, dx, dy,
-           x, w, rstd, res, rows, C);
+           x, w, rstd, res, rows, C, plus);
     part_sum<PARTS>(dw, NULL, (float *)ws, C, beta, s);
 }
 
 template <int PARTS>
 static inline void rmsnorm_bwd(float *dw, act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
-                               const float *rstd, int64_t rows, int64_t C, int beta, void *ws,
-                               cudaStream_t s)
+                               const float *rstd, int64_t rows, int64_t C, int plus, int beta,
+                               void *ws, cudaStream_t s)
 {
-    rmsnorm_bwd_add<PARTS>(dw, dx, dy, x, w, rstd, NULL, rows, C, beta, ws, s);
+    rmsnorm_bwd_add<PARTS>(dw, dx, dy, x, w, rstd, NULL, rows, C, plus, beta, ws, s);
 }
 
 /* The same for frozen weights. */
 static inline void rmsnorm_dx_add(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
                                   const float *rstd, const act_t *res, int64_t rows, int64_t C,
-                                  cudaStream_t s)
+                                  int plus, cudaStream_t s)
 {
     const int threads = row_threads(C), groups = row_groups(threads, ROW_BLOCK);
     auto kernel =
         row_width(C) > 1 ? rmsnorm_bwd_kernel<ACT_VECTOR, false> : rmsnorm_bwd_kernel<1, false>;
     launch(kernel, blocks_over(rows, groups), dim3(threads, groups), 0, s, (float *)NULL, dx, dy, x,
-           w, rstd, res, rows, C);
+           w, rstd, res, rows, C, plus);
 }
 
 static inline void rmsnorm_dx(act_t *dx, const act_t *dy, const act_t *x, const wt_t *w,
-                              const float *rstd, int64_t rows, int64_t C, cudaStream_t s)
+                              const float *rstd, int64_t rows, int64_t C, int plus, cudaStream_t s)
 {
-    rmsnorm_dx_add(dx, dy, x, w, rstd, NULL, rows, C, s);
+    rmsnorm_dx_add(dx, dy, x, w, rstd, NULL, rows, C, plus, s);
 }
 #else
 template __global__ void rmsnorm_fwd_kernel<row_width(C), false>(
     act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
-    int64_t);
+    int, int64_t);
 template __global__ void rmsnorm_fwd_kernel<row_width(C), true>(
     act_t *, act_t *, float *, const act_t *, const act_t *, const wt_t *, int64_t, int64_t, float,
-    int64_t);
+    int, int64_t);
 template __global__ void rmsnorm_bwd_kernel<row_width(C), false>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
-    int64_t, int64_t);
+    int64_t, int64_t, int);
 template __global__ void rmsnorm_bwd_kernel<row_width(C), true>(
     float *, act_t *, const act_t *, const act_t *, const wt_t *, const float *, const act_t *,
-    int64_t, int64_t);
+    int64_t, int64_t, int);
 SHARED_BYTES(rmsnorm_bwd_kernel, row_join_bytes(C));
 #endif
 

@@ -1,4 +1,4 @@
-/* pointwise.h -- GELU (tanh form), SwiGLU, their gradients in double, for the tests of every target.
+/* pointwise.h -- GELU (tanh form), SwiGLU, GeGLU, their gradients in double, for the tests of every target.
  *
  * In:    x, dy (n); rows of 2F = [gate | up], dh (rows, F). Out: y, dx; h, dgu. No two overlap. */
 #ifndef DIECAST_KERNELS_REFERENCE_POINTWISE_H
@@ -41,6 +41,30 @@ static inline void swiglu_bwd_ref(double *dgu, const double *dh, const double *g
             dgu[r * 2 * F + i] = dh[r * F + i] * u * s * (1 + g * (1 - s));
             dgu[r * 2 * F + F + i] = dh[r * F + i] * g * s;
         }
+}
+
+static inline void geglu_fwd_ref(double *h, const double *gu, int64_t rows, int64_t F)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        gelu_fwd_ref(h + r * F, gu + r * 2 * F, F);
+        for (int64_t i = 0; i < F; i++)
+            h[r * F + i] *= gu[r * 2 * F + F + i];
+    }
+}
+
+static inline void geglu_bwd_ref(double *dgu, const double *dh, const double *gu, int64_t rows,
+                                 int64_t F)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        const double *gate = gu + r * 2 * F, *up = gate + F;
+        double *dgate = dgu + r * 2 * F, *dup = dgate + F;
+        gelu_fwd_ref(dup, gate, F);
+        gelu_bwd_ref(dgate, dh + r * F, gate, F);
+        for (int64_t i = 0; i < F; i++) {
+            dgate[i] *= up[i];
+            dup[i] *= dh[r * F + i];
+        }
+    }
 }
 
 #endif

@@ -30,6 +30,10 @@ static const ConfigKey config_keys[] = {
 #define DERIVED_KEY(family, key, written, factor, a, b) { #family, key, written, NULL, factor, a, b },
 #include "runtime/model/families.def"
 };
+static const struct { const char *family, *key, *value, *as; } same_values[] = {
+#define CONFIG_SAME(family, key, value, as) { #family, key, value, as },
+#include "runtime/model/families.def"
+};
 static const struct { const char *family; double theta; } ropes[] = {
 #define ROPE(family, theta) { #family, theta },
 #include "runtime/model/families.def"
@@ -98,17 +102,38 @@ static char *value_text(const cJSON *value)
 
 static double number(const cJSON *config, const char *family, const char *key);
 
+static char *json_text(const char *text)
+{
+    cJSON *json = cJSON_Parse(text);
+    char *value = value_text(json);
+    cJSON_Delete(json);
+    return value;
+}
+
+/* What stands for another value becomes that; frees `text` then. */
+static char *meant_text(const ConfigKey *row, char *text)
+{
+    for (size_t i = 0; i < COUNT(same_values); i++) {
+        if (strcmp(same_values[i].family, row->family) != 0 || strcmp(same_values[i].key, row->key) != 0)
+            continue;
+        char *value = json_text(same_values[i].value);
+        bool same = strcmp(value, text) == 0;
+        free(value);
+        if (same) {
+            free(text);
+            return json_text(same_values[i].as);
+        }
+    }
+    return text;
+}
+
 static char *key_text(const cJSON *config, const ConfigKey *row)
 {
     const cJSON *value = json_get(config, row->key);
     if (value && !cJSON_IsNull(value))
-        return value_text(value);
-    if (row->value) {
-        cJSON *json = cJSON_Parse(row->value);
-        char *text = value_text(json);
-        cJSON_Delete(json);
-        return text;
-    }
+        return meant_text(row, value_text(value));
+    if (row->value)
+        return json_text(row->value);
     double a = number(config, row->family, row->a);
     double b = *row->b ? number(config, row->family, row->b) : 1;
     return format("%.9g", row->factor * a / b);

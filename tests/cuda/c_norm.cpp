@@ -56,6 +56,27 @@ static Norm norm_new(const int64_t shape[2], bool rms)
     return p;
 }
 
+/* Both forms; plus: weights around 0, which the reference has as 1 + w. Where runs are dear, of short rows. */
+template <typename CASE> static void every_rms(CASE of_one)
+{
+    for (int plus = 0; plus < 2; plus++)
+        for (auto &shape : shapes) {
+            if (plus && !FULL && shape[0] * shape[1] > 3000)
+                continue;
+            Norm p = norm_new(shape, true);
+            if (plus) {
+                for (int64_t i = 0; i < p.C; i++)
+                    p.w_[i] -= 1;
+                p.w = act_from(p.w_, p.C);
+                p.w_ = act_double(p.w, p.C);
+                for (int64_t i = 0; i < p.C; i++)
+                    p.w_[i] += 1;
+                norm_loss(p);
+            }
+            of_one(p, plus);
+        }
+}
+
 TEST(layernorm_fwd)
 {
     for (auto &shape : shapes) {
@@ -76,17 +97,16 @@ TEST(layernorm_fwd)
 
 TEST(rmsnorm_fwd)
 {
-    for (auto &shape : shapes) {
-        Norm p = norm_new(shape, true);
+    every_rms([](Norm &p, int plus) {
         act_t *y = NEW(act_t, p.n), *eval = NEW(act_t, p.n);
         run([&] {
-            rmsnorm_fwd(y, p.rstd, p.x, p.w, p.rows, p.C, eps, stream);
-            rmsnorm_fwd(eval, NULL, p.x, p.w, p.rows, p.C, eps, stream);
+            rmsnorm_fwd(y, p.rstd, p.x, p.w, p.rows, p.C, eps, plus, stream);
+            rmsnorm_fwd(eval, NULL, p.x, p.w, p.rows, p.C, eps, plus, stream);
         });
         check_act("y", y, p.y_, p.n, p.C);
         check_f32("rstd", p.rstd, p.rstd_, p.rows, p.C);
         check_same("without statistics", eval, y, p.bytes);
-    }
+    });
 }
 
 /* wide (rows, ld) has y (rows, C) in its first columns and behind them what was there before. */
@@ -119,29 +139,36 @@ TEST(norm_wide_rows)
         });
         check_wide("add_layernorm", wide, y, before, p, ld);
         run([&] {
-            rmsnorm_fwd(y, NULL, p.x, p.w, rows, C, eps, stream);
-            rmsnorm_fwd(wide, NULL, p.x, p.w, rows, C, eps, stream, ld);
+            rmsnorm_fwd(y, NULL, p.x, p.w, rows, C, eps, 0, stream);
+            rmsnorm_fwd(wide, NULL, p.x, p.w, rows, C, eps, 0, stream, ld);
         });
         check_wide("rmsnorm", wide, y, before, p, ld);
         run([&] {
-            add_rmsnorm_fwd(sum, y, NULL, p.x, p.res, p.w, rows, C, eps, stream);
-            add_rmsnorm_fwd(sum, wide, NULL, p.x, p.res, p.w, rows, C, eps, stream, ld);
+            add_rmsnorm_fwd(sum, y, NULL, p.x, p.res, p.w, rows, C, eps, 0, stream);
+            add_rmsnorm_fwd(sum, wide, NULL, p.x, p.res, p.w, rows, C, eps, 0, stream, ld);
         });
         check_wide("add_rmsnorm", wide, y, before, p, ld);
     }
 }
 
-/* The cast order of the Llama family: round, times weight, round. */
+/* The cast order of the Llama family: round, times weight, round; of Gemma: times 1 + weight, round. */
 TEST(rmsnorm_cast_order)
 {
     const int64_t C = 256;
-    act_t *x = act_normal(C, 0, 1), *w = act_normal(C, 1, 0.3), *y = NEW(act_t, C);
+    act_t *x = act_normal(C, 0, 1), *w = act_normal(C, 1, 0.3), *y = NEW(act_t, C), *z = NEW(act_t, C);
     float *rstd = NEW(float, 1);
-    run([&] { rmsnorm_fwd(y, rstd, x, w, 1, C, eps, stream); });
-    double *want = act_double(x, C), *w_ = act_double(w, C);
+    run([&] {
+        rmsnorm_fwd(y, rstd, x, w, 1, C, eps, 0, stream);
+        rmsnorm_fwd(z, rstd, x, w, 1, C, eps, 1, stream);
+    });
+    double *x_ = act_double(x, C), *w_ = act_double(w, C), *want = HOST(double, C);
+    const float rs = *download(rstd, 1);
     for (int64_t i = 0; i < C; i++)
-        want[i] = act_round((float)want[i] * *download(rstd, 1)) * (float)w_[i];
+        want[i] = act_round((float)x_[i] * rs) * (float)w_[i];
     check_act_exact("y", y, want, C);
+    for (int64_t i = 0; i < C; i++)
+        want[i] = (float)x_[i] * rs * (1.0f + (float)w_[i]);
+    check_act_exact("y of 1 + w", z, want, C);
 }
 
 /* The fused addition is the addition followed by the norm, bit for bit, also in place. */
@@ -170,9 +197,9 @@ TEST(add_norm_fwd)
 
         a = act_copy(p.res, p.n);
         run([&] {
-            add_rmsnorm_fwd(sum, y, p.rstd, p.x, p.res, p.w, rows, C, eps, stream);
-            rmsnorm_fwd(plain, rstd, sum, p.w, rows, C, eps, stream);
-            add_rmsnorm_fwd(a, again, NULL, p.x, a, p.w, rows, C, eps, stream);
+            add_rmsnorm_fwd(sum, y, p.rstd, p.x, p.res, p.w, rows, C, eps, 0, stream);
+            rmsnorm_fwd(plain, rstd, sum, p.w, rows, C, eps, 0, stream);
+            add_rmsnorm_fwd(a, again, NULL, p.x, a, p.w, rows, C, eps, 0, stream);
         });
         check_act_exact("sum", sum, want, p.n);
         check_same("rmsnorm y", y, plain, p.bytes);
@@ -261,8 +288,7 @@ TEST(layernorm_bwd)
 
 TEST(rmsnorm_bwd)
 {
-    for (auto &shape : shapes) {
-        Norm p = norm_new(shape, true);
+    every_rms([](Norm &p, int plus) {
         const int64_t rows = p.rows, C = p.C;
         norm_gradients(p);
         norm_differences(p);
@@ -272,23 +298,24 @@ TEST(rmsnorm_bwd)
         double *sum = add_copy(f32_double(more, C), p.dw_, C);
         void *ws = new_bytes(rmsnorm_bwd_cuda_workspace(C));
         run([&] {
-            rmsnorm_fwd(y, p.rstd, p.x, p.w, rows, C, eps, stream);
-            rmsnorm_bwd<PARTS>(dw, dx, p.dy, p.x, p.w, p.rstd, rows, C, 0, ws, stream);
-            rmsnorm_dx(frozen, p.dy, p.x, p.w, p.rstd, rows, C, stream);
-            rmsnorm_dx_add(frozen_res, p.dy, p.x, p.w, p.rstd, p.res, rows, C, stream);
+            rmsnorm_fwd(y, p.rstd, p.x, p.w, rows, C, eps, plus, stream);
+            rmsnorm_bwd<PARTS>(dw, dx, p.dy, p.x, p.w, p.rstd, rows, C, plus, 0, ws, stream);
+            rmsnorm_dx(frozen, p.dy, p.x, p.w, p.rstd, rows, C, plus, stream);
+            rmsnorm_dx_add(frozen_res, p.dy, p.x, p.w, p.rstd, p.res, rows, C, plus, stream);
         });
         check_act_terms("dx", dx, p.dx_, p.dx_terms, p.n, C);
-        check_via_act_terms("dw", dw, p.dw_, p.dw_terms, C, rows);
+        (plus ? check_f32_terms : check_via_act_terms)("dw", dw, p.dw_, p.dw_terms, C, rows);
         check_same("frozen dx", frozen, dx, p.bytes);
         run([&] {
-            rmsnorm_bwd_add<PARTS>(more, res, p.dy, p.x, p.w, p.rstd, res, rows, C, 1, ws, stream);
-            rmsnorm_dx(dy, dy, p.x, p.w, p.rstd, rows, C, stream);
+            rmsnorm_bwd_add<PARTS>(more, res, p.dy, p.x, p.w, p.rstd, res, rows, C, plus, 1, ws,
+                                   stream);
+            rmsnorm_dx(dy, dy, p.x, p.w, p.rstd, rows, C, plus, stream);
         });
         check_act_terms("res + dx in place", res, p.dxr_, p.dxr_terms, p.n, C);
         check_via_act_terms("dw added", more, sum, p.dw_terms, C, rows);
         check_same("frozen res + dx", frozen_res, res, p.bytes);
         check_same("dx in the place of dy", dy, dx, p.bytes);
-    }
+    });
 }
 
 /* Blocks that the rows are divided among, as many as gen tune may choose: more than there are rows,
@@ -310,7 +337,7 @@ TEST(norm_parts)
         void *ws = new_bytes(layernorm_bwd_cuda_workspace(C));
         run([&] {
             layernorm_fwd(y, l.mean, l.rstd, l.x, l.w, l.b, rows, C, eps, stream);
-            rmsnorm_fwd(y, r.rstd, r.x, r.w, rows, C, eps, stream);
+            rmsnorm_fwd(y, r.rstd, r.x, r.w, rows, C, eps, 0, stream);
         });
         every_norm_parts([&](auto parts) {
             constexpr int MANY = decltype(parts)::value;
@@ -321,7 +348,7 @@ TEST(norm_parts)
             run([&] {
                 layernorm_bwd<MANY>(dw, db, dx, l.dy, l.x, l.w, l.mean, l.rstd, rows, C, 0, ws,
                                     stream);
-                rmsnorm_bwd_add<MANY>(rdw, rdx, r.dy, r.x, r.w, r.rstd, r.res, rows, C, 0, ws,
+                rmsnorm_bwd_add<MANY>(rdw, rdx, r.dy, r.x, r.w, r.rstd, r.res, rows, C, 0, 0, ws,
                                       stream);
             });
             check_act_terms("dx", dx, l.dx_, l.dx_terms, n, C);
@@ -379,15 +406,15 @@ BENCH(norm)
         report("layernorm_bwd_add", 4, [&] {
             layernorm_bwd_add<PARTS>(dw, dw, y, a, sum, x, mean, rstd, r, rows, C, 0, ws, stream);
         });
-        report("rmsnorm_fwd", 2, [&] { rmsnorm_fwd(y, rstd, a, x, rows, C, eps, stream); });
+        report("rmsnorm_fwd", 2, [&] { rmsnorm_fwd(y, rstd, a, x, rows, C, eps, 0, stream); });
         report("add_rmsnorm_fwd", 4, [&] {
-            add_rmsnorm_fwd(sum, y, rstd, a, r, x, rows, C, eps, stream);
+            add_rmsnorm_fwd(sum, y, rstd, a, r, x, rows, C, eps, 0, stream);
         });
         report("rmsnorm_bwd_add", 4, [&] {
-            rmsnorm_bwd_add<PARTS>(dw, y, a, sum, x, rstd, r, rows, C, 0, ws, stream);
+            rmsnorm_bwd_add<PARTS>(dw, y, a, sum, x, rstd, r, rows, C, 0, 0, ws, stream);
         });
         report("rmsnorm_dx_add", 4, [&] {
-            rmsnorm_dx_add(y, a, sum, x, rstd, r, rows, C, stream);
+            rmsnorm_dx_add(y, a, sum, x, rstd, r, rows, C, 0, stream);
         });
     }
 }

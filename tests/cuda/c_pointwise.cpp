@@ -148,6 +148,8 @@ TEST(activation_known)
     check_act("gelu_erf", y, gelu_erf, N, 1);
     run([&] { swiglu_fwd(y, gu_, 1, N, stream); });
     check_act("silu", y, silu, N, 1);
+    run([&] { geglu_fwd(y, gu_, 1, N, stream); });
+    check_act("gelu of a gate", y, gelu, N, 1);
 }
 
 /* A NaN stays one, in its place; infinities have their limits. */
@@ -161,22 +163,23 @@ TEST(activation_nonfinite)
     x[5] = INFINITY;
     x[N + 6] = NAN;
     act_t *x_ = act_from(x, 2 * N), *dy = act_from(one, N);
-    act_t *out[] = { NEW(act_t, N), NEW(act_t, N), NEW(act_t, N), NEW(act_t, 2 * N) };
+    act_t *out[] = { NEW(act_t, N), NEW(act_t, N), NEW(act_t, N), NEW(act_t, N), NEW(act_t, 2 * N) };
     act_t *erf[] = { NEW(act_t, N), NEW(act_t, N) }, *relu = NEW(act_t, N);
     run([&] {
         gelu_fwd(out[0], x_, N, stream);
         gelu_bwd(out[1], dy, x_, N, stream);
         swiglu_fwd(out[2], x_, 1, N, stream);
-        swiglu_bwd(out[3], dy, x_, 1, N, stream);
+        geglu_fwd(out[3], x_, 1, N, stream);
+        swiglu_bwd(out[4], dy, x_, 1, N, stream);
         gelu_erf_fwd(erf[0], x_, N, stream);
         gelu_erf_bwd(erf[1], dy, x_, N, stream);
         relu_fwd(relu, x_, N, stream);
     });
-    double *got[4];
-    for (int k = 0; k < 4; k++)
-        got[k] = act_double(out[k], k == 3 ? 2 * N : N);
+    double *got[5];
+    for (int k = 0; k < 5; k++)
+        got[k] = act_double(out[k], k == 4 ? 2 * N : N);
     for (int i = 0; i < N; i++)
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 5; k++) {
             bool want = i == 3 || (i == 6 && k >= 2), have = isnan(got[k][i]);
             if (i != 5)
                 check_true("NaN where it came in", have == want);
@@ -188,10 +191,18 @@ TEST(activation_nonfinite)
         check_true("y(inf), slope(inf)", have[5] == (y == erf[1] ? 1 : INFINITY));
     }
     check_true("gelu(inf)", got[0][5] == INFINITY);
-    check_true("silu(inf)", got[2][5] == INFINITY);
+    check_true("silu(inf)", got[2][5] == INFINITY && got[3][5] == INFINITY);
 }
 
-TEST(swiglu)
+struct Gated {
+    void (*fwd_ref)(double *h, const double *gu, int64_t rows, int64_t F);
+    void (*bwd_ref)(double *dgu, const double *dh, const double *gu, int64_t rows, int64_t F);
+    void (*terms)(double *dgu, const double *dh, const double *gu, int64_t rows, int64_t F);
+    void (*fwd)(act_t *h, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s);
+    void (*bwd)(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s);
+};
+
+static void check_gated(Gated f)
 {
     static const int64_t shapes[][2] = { { 1, 33 }, { 7, 5 }, { 7, 64 }, { 5, 257 }, { 33, 688 } };
     for (const int64_t *shape : shapes) {
@@ -200,23 +211,46 @@ TEST(swiglu)
         act_t *dgu = NEW(act_t, 2 * n);
         double *want = HOST(double, n), *grad = HOST(double, 2 * n);
         double *gu_ = act_double(gu, 2 * n), *dh_ = act_double(dh, n);
-        swiglu_bwd_ref(grad, dh_, gu_, rows, F);
-        auto loss = [&] { return swiglu_fwd_ref(want, gu_, rows, F), dot(want, dh_, n); };
+        f.bwd_ref(grad, dh_, gu_, rows, F);
+        auto loss = [&] { return f.fwd_ref(want, gu_, rows, F), dot(want, dh_, n); };
         check_gradient("dgu", loss, gu_, grad, 2 * n);
         loss();
-        run([&] { swiglu_fwd(h, gu, rows, F, stream); });
+        run([&] { f.fwd(h, gu, rows, F, stream); });
         check_act("h", h, want, n, 1);
-        run([&] { swiglu_bwd(dgu, dh, gu, rows, F, stream); });
+        run([&] { f.bwd(dgu, dh, gu, rows, F, stream); });
         double *dgu_terms = HOST(double, 2 * n);
-        swiglu_terms(dgu_terms, dh_, gu_, rows, F);
+        f.terms(dgu_terms, dh_, gu_, rows, F);
         check_act_terms("dgu", dgu, grad, dgu_terms, 2 * n, 1);
         act_t *odd = act_shifted(gu, 2 * n), *h1 = NEW(act_t, n);
-        run([&] { swiglu_fwd(h1, odd, rows, F, stream); });
+        run([&] { f.fwd(h1, odd, rows, F, stream); });
         check_same("one element off", h1, h, n * size);
-        run([&] { swiglu_bwd(odd, dh, odd, rows, F, stream); });
+        run([&] { f.bwd(odd, dh, odd, rows, F, stream); });
         check_same("one element off, in place", odd, dgu, 2 * n * size);
-        run([&] { swiglu_bwd(gu, dh, gu, rows, F, stream); });
+        run([&] { f.bwd(gu, dh, gu, rows, F, stream); });
         check_same("in place", gu, dgu, 2 * n * size);
+    }
+}
+
+TEST(swiglu)
+{
+    check_gated({ swiglu_fwd_ref, swiglu_bwd_ref, swiglu_terms, swiglu_fwd, swiglu_bwd });
+}
+
+TEST(geglu)
+{
+    check_gated({ geglu_fwd_ref, geglu_bwd_ref, geglu_terms, geglu_fwd, geglu_bwd });
+}
+
+TEST(scale_fwd)
+{
+    for (int64_t n : { 1, 33, 64, 1003 }) {
+        act_t *x = act_normal(n, 0, 1), *y = NEW(act_t, n), *odd = act_shifted(x, n);
+        double *want = act_double(x, n);
+        for (int64_t i = 0; i < n; i++)
+            want[i] = (float)want[i] * 55.5f;
+        run([&] { scale_fwd(y, x, 55.5f, n, stream), scale_fwd(odd, odd, 55.5f, n, stream); });
+        check_act_exact("y", y, want, n);
+        check_act_exact("one element off, in place", odd, want, n);
     }
 }
 

@@ -134,14 +134,14 @@ TEST(sizes_norms)
     act_t *X = repeat(x, n, often), *R = repeat(r, n, often), *Y = NEW(act_t, n * often);
     float *MEAN = NEW(float, all), *RSTD = NEW(float, all);
     run([&] {
-        add_rmsnorm_fwd(sum, y, rstd, x, r, w, rows, C, 1e-5f, stream);
-        add_rmsnorm_fwd(X, Y, RSTD, X, R, w, all, C, 1e-5f, stream);
+        add_rmsnorm_fwd(sum, y, rstd, x, r, w, rows, C, 1e-5f, 0, stream);
+        add_rmsnorm_fwd(X, Y, RSTD, X, R, w, all, C, 1e-5f, 0, stream);
     });
     check_repeats("sum", X, sum, n, often);
     check_repeats("rmsnorm", Y, y, n, often);
     run([&] {
-        rmsnorm_dx_add(y, r, sum, w, rstd, y, rows, C, stream);
-        rmsnorm_dx_add(Y, R, X, w, RSTD, Y, all, C, stream);
+        rmsnorm_dx_add(y, r, sum, w, rstd, y, rows, C, 0, stream);
+        rmsnorm_dx_add(Y, R, X, w, RSTD, Y, all, C, 0, stream);
     });
     check_repeats("rmsnorm dx", Y, y, n, often);
     run([&] {

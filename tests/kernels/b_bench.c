@@ -40,11 +40,11 @@ enum { T = 256 };
                                                      s->ws))                                       \
     _(layernorm_dx, 4 * ELEMENTS, layernorm_dx_add(s->y, s->z, s->x, s->w, s->mean, s->rstd,       \
                                                    s->res, s->rows, s->C))                         \
-    _(rmsnorm, 2 * ELEMENTS, rmsnorm_fwd(s->y, s->rstd, s->x, s->w, s->rows, s->C, 1e-5f))         \
+    _(rmsnorm, 2 * ELEMENTS, rmsnorm_fwd(s->y, s->rstd, s->x, s->w, s->rows, s->C, 1e-5f, 0))      \
     _(rmsnorm_bwd, 4 * ELEMENTS, rmsnorm_bwd_add(s->dw, s->y, s->z, s->x, s->w, s->rstd, s->res,   \
-                                                 s->rows, s->C, 1, s->ws))                         \
+                                                 s->rows, s->C, 0, 1, s->ws))                      \
     _(rmsnorm_dx, 4 * ELEMENTS,                                                                    \
-      rmsnorm_dx_add(s->y, s->z, s->x, s->w, s->rstd, s->res, s->rows, s->C))                      \
+      rmsnorm_dx_add(s->y, s->z, s->x, s->w, s->rstd, s->res, s->rows, s->C, 0))                   \
     _(rope, 4 * ELEMENTS / 3,                                                                      \
       rope_fwd(s->y, s->cosine, s->sine, s->rows, T, s->C / 96, s->C / 96, 32))                    \
     _(embed, 3 * ELEMENTS, embed_pos_fwd(s->y, s->tok, s->wte, s->wte, s->rows, T, s->C))          \

@@ -54,6 +54,18 @@ static Norm norm_new(int64_t rows, int64_t C, bool rms)
     return p;
 }
 
+/* plus: weights around 0, which the reference has as 1 + w. */
+static Norm rms_new(int64_t rows, int64_t C, int plus)
+{
+    Norm p = norm_new(rows, C, true);
+    for (int64_t i = 0; i < C && plus; i++) {
+        act_store(p.w + i, act_load(p.w + i) - 1.0f);
+        p.w_[i] = 1.0 + (double)act_load(p.w + i);
+    }
+    norm_loss(&p);
+    return p;
+}
+
 TEST(layernorm_fwd)
 {
     for (int k = 0; k < SHAPES; k++) {
@@ -74,30 +86,35 @@ TEST(layernorm_fwd)
 
 TEST(rmsnorm_fwd)
 {
-    for (int k = 0; k < SHAPES; k++) {
-        Norm p = norm_new(shapes[k][0], shapes[k][1], true);
+    for (int k = 0; k < 2 * SHAPES; k++) {
+        const int plus = k / SHAPES;
+        Norm p = rms_new(shapes[k % SHAPES][0], shapes[k % SHAPES][1], plus);
         const int64_t n = p.rows * p.C;
         act_t *y = NEW(act_t, n), *eval = NEW(act_t, n);
         float *rstd = NEW(float, p.rows);
-        rmsnorm_fwd(y, rstd, p.x, p.w, p.rows, p.C, eps);
-        rmsnorm_fwd(eval, NULL, p.x, p.w, p.rows, p.C, eps);
+        rmsnorm_fwd(y, rstd, p.x, p.w, p.rows, p.C, eps, plus);
+        rmsnorm_fwd(eval, NULL, p.x, p.w, p.rows, p.C, eps, plus);
         check_act("y", y, p.y_, n, p.C);
         check_f32("rstd", rstd, p.rstd_, p.rows, p.C);
         check_same("without statistics", eval, y, n * (int64_t)sizeof *y);
     }
 }
 
-/* The cast order of the Llama family: round, times weight, round. */
+/* The cast order of the Llama family: round, times weight, round; of Gemma: times 1 + weight, round. */
 TEST(rmsnorm_cast_order)
 {
     const int64_t C = 256;
     act_t *x = act_normal(C, 0, 1), *w = act_normal(C, 1, 0.3), *y = NEW(act_t, C);
     float rstd;
-    rmsnorm_fwd(y, &rstd, x, w, 1, C, eps);
+    rmsnorm_fwd(y, &rstd, x, w, 1, C, eps, 0);
     double *want = NEW(double, C);
     for (int64_t i = 0; i < C; i++)
         want[i] = act_round(act_load(x + i) * rstd) * act_load(w + i);
     check_act_exact("y", y, want, C);
+    rmsnorm_fwd(y, &rstd, x, w, 1, C, eps, 1);
+    for (int64_t i = 0; i < C; i++)
+        want[i] = act_load(x + i) * rstd * (1.0f + act_load(w + i));
+    check_act_exact("y of 1 + w", y, want, C);
 }
 
 /* The fused addition is the addition followed by the norm, bit for bit, also in place. */
@@ -121,15 +138,18 @@ TEST(add_norm_fwd)
         check_same("in place sum", a, sum, bytes);
         check_same("in place y", plain, y, bytes);
 
-        add_rmsnorm_fwd(sum, y, rstd, p.x, p.res, p.w, rows, C, eps);
+        add_rmsnorm_fwd(sum, y, rstd, p.x, p.res, p.w, rows, C, eps, 0);
         check_act_exact("sum", sum, want, n);
-        rmsnorm_fwd(plain, rstd2, sum, p.w, rows, C, eps);
+        rmsnorm_fwd(plain, rstd2, sum, p.w, rows, C, eps, 0);
         check_same("rmsnorm y", y, plain, bytes);
         check_same("rmsnorm rstd", rstd, rstd2, rows * 4);
         a = act_copy(p.res, n);
-        add_rmsnorm_fwd(a, plain, NULL, p.x, a, p.w, rows, C, eps);
+        add_rmsnorm_fwd(a, plain, NULL, p.x, a, p.w, rows, C, eps, 0);
         check_same("in place sum", a, sum, bytes);
         check_same("in place y", plain, y, bytes);
+        add_rmsnorm_fwd(sum, y, NULL, p.x, p.res, p.w, rows, C, eps, 1);
+        rmsnorm_fwd(plain, NULL, sum, p.w, rows, C, eps, 1);
+        check_same("rmsnorm y of 1 + w", y, plain, bytes);
     }
 }
 
@@ -184,8 +204,9 @@ TEST(layernorm_bwd)
 
 TEST(rmsnorm_bwd)
 {
-    for (int k = 0; k < SHAPES; k++) {
-        Norm p = norm_new(shapes[k][0], shapes[k][1], true);
+    for (int k = 0; k < 2 * SHAPES; k++) {
+        const int plus = k / SHAPES;
+        Norm p = rms_new(shapes[k % SHAPES][0], shapes[k % SHAPES][1], plus);
         const int64_t rows = p.rows, C = p.C, n = rows * C, bytes = n * (int64_t)sizeof(act_t);
         double *dxr = NEW(double, n), *dx_terms = NEW(double, n), *dxr_terms = NEW(double, n);
         double *dw_terms = NEW(double, C);
@@ -199,20 +220,20 @@ TEST(rmsnorm_bwd)
                        rows, C);
 
         float *rstd = NEW(float, rows);
-        rmsnorm_fwd(NEW(act_t, n), rstd, p.x, p.w, rows, C, eps);
+        rmsnorm_fwd(NEW(act_t, n), rstd, p.x, p.w, rows, C, eps, plus);
         act_t *dx = NEW(act_t, n), *frozen = NEW(act_t, n), *res = act_copy(p.res, n);
         float *dw = NEW(float, C);
         void *ws = new_bytes(rmsnorm_bwd_workspace(C));
-        rmsnorm_bwd(dw, dx, p.dy, p.x, p.w, rstd, rows, C, 0, ws);
+        rmsnorm_bwd(dw, dx, p.dy, p.x, p.w, rstd, rows, C, plus, 0, ws);
         check_act_terms("dx", dx, p.dx_, dx_terms, n, C);
-        check_via_act_terms("dw", dw, p.dw_, dw_terms, C, rows);
-        rmsnorm_dx(frozen, p.dy, p.x, p.w, rstd, rows, C);
+        (plus ? check_f32_terms : check_via_act_terms)("dw", dw, p.dw_, dw_terms, C, rows);
+        rmsnorm_dx(frozen, p.dy, p.x, p.w, rstd, rows, C, plus);
         check_same("frozen dx", frozen, dx, bytes);
 
-        rmsnorm_bwd_add(dw, res, p.dy, p.x, p.w, rstd, res, rows, C, 1, ws);
+        rmsnorm_bwd_add(dw, res, p.dy, p.x, p.w, rstd, res, rows, C, plus, 1, ws);
         check_act_terms("res + dx in place", res, dxr, dxr_terms, n, C);
         check_via_act_terms("dw twice", dw, add_copy(p.dw_, p.dw_, C), dw_terms, C, rows);
-        rmsnorm_dx_add(frozen, p.dy, p.x, p.w, rstd, p.res, rows, C);
+        rmsnorm_dx_add(frozen, p.dy, p.x, p.w, rstd, p.res, rows, C, plus);
         check_same("frozen res + dx", frozen, res, bytes);
     }
 }

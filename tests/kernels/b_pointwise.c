@@ -41,6 +41,28 @@ static double swiglu_loss(void *ctx)
     return dot(p->y, p->dy, p->rows * p->F);
 }
 
+static double geglu_loss(void *ctx)
+{
+    Pointwise *p = ctx;
+    geglu_fwd_ref(p->y, p->x, p->rows, p->F);
+    return dot(p->y, p->dy, p->rows * p->F);
+}
+
+TEST(scale_fwd)
+{
+    for (int k = 0; k < SIZES; k++) {
+        const int64_t n = sizes[k];
+        act_t *x = act_normal(n, 0, 1), *y = NEW(act_t, n);
+        double *want = act_double(x, n);
+        for (int64_t i = 0; i < n; i++)
+            want[i] = (float)want[i] * 55.5f;
+        scale_fwd(y, x, 55.5f, n);
+        check_act_exact("y", y, want, n);
+        scale_fwd(x, x, 55.5f, n);
+        check_same("in place", x, y, n * (int64_t)sizeof *y);
+    }
+}
+
 TEST(add_fwd)
 {
     for (int k = 0; k < SIZES; k++) {
@@ -140,9 +162,19 @@ TEST(activation_known)
     check_act("gelu_erf", y, gelu_erf, N, 1);
     swiglu_fwd(y, gu, 1, N);
     check_act("silu", y, silu, N, 1);
+    geglu_fwd(y, gu, 1, N);
+    check_act("gelu of a gate", y, gelu, N, 1);
 }
 
-TEST(swiglu)
+typedef struct {
+    double (*loss)(void *ctx);
+    void (*bwd_ref)(double *dgu, const double *dh, const double *gu, int64_t rows, int64_t F);
+    void (*fwd)(act_t *h, const act_t *gu, int64_t rows, int64_t F);
+    void (*bwd)(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F);
+    void (*terms)(double *dgu, const double *dh, const double *gu, int64_t rows, int64_t F);
+} Gated;
+
+static void check_gated(Gated f)
 {
     static const int64_t shapes[][2] = { { 1, 1 }, { 3, 5 }, { 7, 64 }, { 33, 688 } };
     for (int k = 0; k < 4; k++) {
@@ -151,16 +183,26 @@ TEST(swiglu)
         act_t *dgu = NEW(act_t, 2 * n);
         double *want = NEW(double, n), *grad = NEW(double, 2 * n);
         Pointwise p = { rows, F, act_double(gu, 2 * n), want, act_double(dh, n) };
-        swiglu_bwd_ref(grad, p.dy, p.x, rows, F);
-        check_gradient("dgu", swiglu_loss, &p, p.x, grad, 2 * n);
-        swiglu_loss(&p);
-        swiglu_fwd(h, gu, rows, F);
+        f.bwd_ref(grad, p.dy, p.x, rows, F);
+        check_gradient("dgu", f.loss, &p, p.x, grad, 2 * n);
+        f.loss(&p);
+        f.fwd(h, gu, rows, F);
         check_act("h", h, want, n, 1);
-        swiglu_bwd(dgu, dh, gu, rows, F);
+        f.bwd(dgu, dh, gu, rows, F);
         double *dgu_terms = NEW(double, 2 * n);
-        swiglu_terms(dgu_terms, p.dy, p.x, rows, F);
+        f.terms(dgu_terms, p.dy, p.x, rows, F);
         check_act_terms("dgu", dgu, grad, dgu_terms, 2 * n, 1);
-        swiglu_bwd(gu, dh, gu, rows, F);
+        f.bwd(gu, dh, gu, rows, F);
         check_same("in place", gu, dgu, 2 * n * (int64_t)sizeof *gu);
     }
+}
+
+TEST(swiglu)
+{
+    check_gated((Gated){ swiglu_loss, swiglu_bwd_ref, swiglu_fwd, swiglu_bwd, swiglu_terms });
+}
+
+TEST(geglu)
+{
+    check_gated((Gated){ geglu_loss, geglu_bwd_ref, geglu_fwd, geglu_bwd, geglu_terms });
 }

@@ -278,4 +278,18 @@ static inline void swiglu_terms(double *dgu, const double *dh, const double *gu,
         }
 }
 
+/* The same of gelu(g) = g s, s = 1 / (1 + exp(-a (g + 0.044715 g^3))). */
+static inline void geglu_terms(double *dgu, const double *dh, const double *gu, int64_t rows,
+                               int64_t F)
+{
+    const double a = 2 * sqrt(2 / acos(-1));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < F; i++) {
+            const double g = gu[r * 2 * F + i], u = gu[r * 2 * F + F + i], b = 0.044715 * g * g;
+            const double s = 1 / (1 + exp(-a * g * (1 + b))), k = g * (1 - s) * a * (1 + 3 * b);
+            dgu[r * 2 * F + i] = fabs(dh[r * F + i] * u * s) * sqrt(1 + k * k);
+            dgu[r * 2 * F + F + i] = fabs(dh[r * F + i] * g * s);
+        }
+}
+
 #endif

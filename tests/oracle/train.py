@@ -20,8 +20,9 @@ import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
 from torch.nn import functional as F
-from transformers import (AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel,
-                          LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM)
+from transformers import (AutoConfig, AutoModelForCausalLM, GemmaConfig, GemmaForCausalLM, GPT2Config,
+                          GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM)
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.trainer_pt_utils import get_parameter_names
@@ -58,6 +59,12 @@ def qwen2(layers=2, tied=True):
         tie_word_embeddings=tied, rope_parameters=dict(rope_type="default", rope_theta=1e6), **IDS))
 
 
+def gemma():
+    return GemmaForCausalLM(GemmaConfig(
+        num_hidden_layers=2, hidden_size=48, intermediate_size=80, num_attention_heads=4,
+        num_key_value_heads=1, head_dim=16, max_position_embeddings=64, rope_theta=10000.0, **IDS))
+
+
 # model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
 # dropout: of the model, and of attention's probabilities.
 # kind: data.kind of the recipe, packed without one; documents of a bin are computed one by one.
@@ -74,6 +81,9 @@ CASES = {
                                    modules_to_save=["lm_head"])),
     "qwen2_dropout": dict(model="qwen2_tiny", seed=3 << 32 | 5, lr=1e-2, clip=1.0, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.25, target_modules="all-linear")),
+    "gemma_tiny": dict(model=gemma, seed=8, lr=3e-3, clip=1.5),
+    "gemma_lora": dict(model="gemma_tiny", seed=9, lr=1e-2, clip=0.5, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
     "llama_rows": dict(model="llama_tiny", kind="rows", seed=11, lr=3e-3, clip=1.5),
     "gpt2_bfd": dict(model="gpt2_tiny", kind="bfd", seed=12, lr=3e-3, clip=1.0),
     "llama_bfd": dict(model="llama_tiny", kind="bfd", seed=13, lr=3e-3, clip=1.0),
@@ -93,13 +103,17 @@ def rmsnorm(self, x):
     return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
 
 
-def randomise(params, seed):
-    """Nothing is trivially zero or one: norms around 1, biases and matrices around 0."""
+def rmsnorm_plus(self, x):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1 + self.weight)
+
+
+def randomise(params, seed, norms=1.0):
+    """Nothing is trivially zero or one: norms around `norms`, biases and matrices around 0."""
     g = torch.Generator().manual_seed(seed)
     for name, p in params:
         z = torch.randn(p.shape, generator=g)
         norm = p.ndim == 1 and name.endswith("weight")
-        p.data.copy_(1 + 0.1 * z if norm else (0.05 if p.ndim == 1 else 0.08) * z)
+        p.data.copy_(norms + 0.1 * z if norm else (0.05 if p.ndim == 1 else 0.08) * z)
 
 
 def save_model(model, case, folder):
@@ -246,9 +260,9 @@ def train(case, out, dtype):
 
 def fp64_norms(on):
     """Swaps the norms' forward; returns nothing, the fp32 run uses the library's own."""
-    for cls in (LlamaRMSNorm, Qwen2RMSNorm):
+    for cls, own in (LlamaRMSNorm, rmsnorm), (Qwen2RMSNorm, rmsnorm), (GemmaRMSNorm, rmsnorm_plus):
         if on:
-            cls.library_forward, cls.forward = cls.forward, rmsnorm
+            cls.library_forward, cls.forward = cls.forward, own
         else:
             cls.forward = cls.library_forward
 
@@ -266,7 +280,8 @@ def prepare(name, case, out):
         os.symlink(os.path.join("..", case["model"], "model"), folder)
     else:
         model = case["model"]()
-        randomise(model.named_parameters(), 100 + len(name))
+        plus = any(isinstance(m, GemmaRMSNorm) for m in model.modules())
+        randomise(model.named_parameters(), 100 + len(name), 0.0 if plus else 1.0)
         save_model(model, case, folder)
     if "lora" in case:
         torch.manual_seed(case["seed"])

@@ -14,6 +14,8 @@ mlm_microbert mlm_microbert
 mdm_llada mdm_llada
 qwen2_lora qwen2_lora
 qwen2_rslora qwen2_rslora
+gemma_tiny gemma_tiny
+gemma_lora gemma_lora
 qwen2_untied qwen2_tiny model.layers=1 model.tied=false
 gpt2_lora gpt2_lora
 mlm_lora mlm_bert lora.rank=4 lora.targets=all-linear
@@ -42,7 +44,7 @@ writes() {              # TEST NAME FLAGS...
 }
 
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
-for name in gpt2_tiny llama_rows qwen2_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
+for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
     case=${name%.bf16}
     trained $name $case $name
     loss=$(value eval_loss "$scratch/$name/history.jsonl")
@@ -74,6 +76,7 @@ while read -r name case plain bound; do
 done <<'END'
 qwen2_lora qwen2_lora qwen2_tiny 1e-6
 qwen2_rslora qwen2_rslora qwen2_untied 1e-6
+gemma_lora gemma_lora gemma_tiny 1e-6
 gpt2_lora gpt2_tiny gpt2_tiny 1e-6
 mlm_lora mlm_bert mlm_bert 1e-6
 qwen2_lora.bf16 qwen2_lora qwen2_tiny 2e-3

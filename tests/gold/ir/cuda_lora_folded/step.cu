@@ -241,7 +241,7 @@ static void run_micro(cudaStream_t s)
     for (int l = 0; l < L; l++) {
         /* attention */
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, s, C+2*R);                                        // @g2 recipe.lua:4
+                    1e-06f, 0, s, C+2*R);                                     // @g2 recipe.lua:4
         lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
                   noise, 4 * l, &lora_b_qkv, ws_micro_1, s);                  // @g3 recipe.lua:9
         linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
@@ -252,7 +252,7 @@ static void run_micro(cudaStream_t s)
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1, s);
         /* feed-forward */
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, s, C+2*R);
+                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
         // @g9 recipe.lua:9
         lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws_micro_1, s);
@@ -266,12 +266,13 @@ static void run_micro(cudaStream_t s)
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);       // @g14 recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, s);  // @g15 recipe.lua:4
+    // @g15 recipe.lua:4
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
     ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
                    &mm_head_logits, &mm_head_dx, ws_micro_2, s);              // @g16 recipe.lua:2
     loss_sum(loss, losses, B * T, s);
     /* head, backward */
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, s);    // @g18 recipe.lua:4
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, s); // @g18 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         // @g19 recipe.lua:9
@@ -287,7 +288,7 @@ static void run_micro(cudaStream_t s)
                  AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
                  &lora_b_gate_up_bwd, ws_micro_3, s);
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
-                       dx, B * T, C, s);                                      // @g24 recipe.lua:4
+                       dx, B * T, C, 0, s);                                   // @g24 recipe.lua:4
         /* attention, backward */
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);   // @g25 recipe.lua:5
         attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
@@ -299,7 +300,7 @@ static void run_micro(cudaStream_t s)
                  AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l),
                  AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3, s);
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C, s);                                          // @g30 recipe.lua:4
+                       B * T, C, 0, s);                                       // @g30 recipe.lua:4
     }
 }
 
@@ -325,8 +326,8 @@ static void run_eval(cudaStream_t s)
     embed_fwd(e_x, tokens, wte, B * T, C, s);                                 // @g33 recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // @g34 recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, s, C+2*R);
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0, s,
+                    C+2*R);                                                   // @g34 recipe.lua:4
         lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
                   &lora_b_qkv_eval, ws_eval_1, s);                            // @g35 recipe.lua:9
         linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1,
@@ -337,7 +338,7 @@ static void run_eval(cudaStream_t s)
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1, s);
         /* feed-forward */
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f, s, C+2*R);
+                        1e-06f, 0, s, C+2*R);
         // @g41 recipe.lua:9
         lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws_eval_1, s);
@@ -350,7 +351,8 @@ static void run_eval(cudaStream_t s)
         add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g46 recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, s); // @g47 recipe.lua:4
+    // @g47 recipe.lua:4
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
     ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2,
                 s);                                                           // @g48 recipe.lua:2
     loss_sum(loss, e_losses, B * T, s);
@@ -364,7 +366,7 @@ static void run_decode(cudaStream_t s)
     for (int l = 0; l < L; l++) {
         /* attention */
         // @g51 recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, s, C+2*R);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0, s, C+2*R);
         lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
                   &lora_b_qkv_decode, ws_decode_1, s);                        // @g52 recipe.lua:9
         linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
@@ -375,7 +377,7 @@ static void run_decode(cudaStream_t s)
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1, s);
         /* feed-forward */
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
-                        s, C+2*R);
+                        0, s, C+2*R);
         // @g58 recipe.lua:9
         lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
                   AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws_decode_1, s);
@@ -388,7 +390,7 @@ static void run_decode(cudaStream_t s)
         add_fwd(d_x, d_mid, d_down_lora, C, s);                               // @g63 recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, s);     // @g64 recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0, s);  // @g64 recipe.lua:4
     logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 

@@ -107,7 +107,7 @@ static void run_micro(int micro)
     for (int l = 0; l < L; l++) {
         /* attention */
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f);                                                  // @g2 recipe.lua:4
+                    1e-06f, 0);                                               // @g2 recipe.lua:4
         // @g3 recipe.lua:5
         linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws_micro_1);
         rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g4 recipe.lua:4
@@ -116,7 +116,7 @@ static void run_micro(int micro)
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
         /* feed-forward */
         add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f);
+                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
         linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up,
                    ws_micro_1);
         swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
@@ -124,7 +124,7 @@ static void run_micro(int micro)
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
     }
     /* head */
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g12 recipe.lua:4
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);  // @g12 recipe.lua:4
     gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);           // @g13 recipe.lua:9
     // @g14 recipe.lua:2
     ce_fwd_bwd(losses, dnorm_f_rows, grad_head, norm_f_rows, head, AT(labels, micro), scale, N,
@@ -132,7 +132,7 @@ static void run_micro(int micro)
     loss_sum(loss, losses, N);
     /* head, backward */
     gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);       // @g16 recipe.lua:9
-    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 1,
+    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, 1,
                 ws_micro_2);                                                  // @g17 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
@@ -145,7 +145,7 @@ static void run_micro(int micro)
         linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws_micro_3);
         // @g23 recipe.lua:4
         rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
-                        AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 1, ws_micro_3);
+                        AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 0, 1, ws_micro_3);
         /* attention, backward */
         // @g24 recipe.lua:5
         linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
@@ -156,8 +156,9 @@ static void run_micro(int micro)
         // @g28 recipe.lua:5
         linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws_micro_3);
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
+        // @g30 recipe.lua:4
         rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
-                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws_micro_3);  // @g30 recipe.lua:4
+                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, 1, ws_micro_3);
     }
     /* embedding, backward */
     embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);               // @g31 recipe.lua:5
@@ -193,7 +194,7 @@ static void run_eval(void)
     for (int l = 0; l < L; l++) {
         /* attention */
         // @g38 recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
         linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws_eval_1);     // @g39 recipe.lua:5
         rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g40 recipe.lua:4
         attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
@@ -201,14 +202,14 @@ static void run_eval(void)
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
         /* feed-forward */
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f);
+                        1e-06f, 0);
         linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
         swiglu_fwd(e_act, e_gate_up, B * T, F);
         linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
         add_fwd(e_x, e_mid, e_down, B * T * C);
     }
     /* head */
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g48 recipe.lua:4
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0); // @g48 recipe.lua:4
     gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g49 recipe.lua:9
     ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, ROWS, &mm_head_logits,
            ws_eval_2);                                                        // @g50 recipe.lua:2
@@ -223,21 +224,22 @@ static void run_decode(void)
     for (int l = 0; l < L; l++) {
         /* attention */
         // @g53 recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
         linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws_decode_1);   // @g54 recipe.lua:5
         rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g55 recipe.lua:4
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
                          0.353553391f, ws_decode_1);                          // @g56 recipe.lua:5
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
+                        0);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
         swiglu_fwd(d_act, d_gate_up, 1, F);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
         add_fwd(d_x, d_mid, d_down, C);
     }
     /* head */
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g63 recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);     // @g63 recipe.lua:4
     logits_fwd(logits, d_norm_f, head, &mm_logits, ws_decode_2);
 }
 

@@ -138,7 +138,7 @@ static void run_micro(void)
     for (int l = 0; l < L; l++) {
         /* attention */
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f);                                                  // @g2 recipe.lua:4
+                    1e-06f, 0);                                               // @g2 recipe.lua:4
         linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
                         &mm_b_qkv, ws_micro_1);                               // @g3 recipe.lua:5
         lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
@@ -149,7 +149,7 @@ static void run_micro(void)
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
         /* feed-forward */
         add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f);
+                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
         linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_micro_1);
         swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
         linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
@@ -159,12 +159,12 @@ static void run_micro(void)
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g13 recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f);   // @g14 recipe.lua:4
+    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);  // @g14 recipe.lua:4
     ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS, &mm_head_logits,
               &mm_head_dx, ws_micro_2);                                       // @g15 recipe.lua:2
     loss_sum(loss, losses, B * T);
     /* head, backward */
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C);       // @g17 recipe.lua:4
+    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);    // @g17 recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
         // @g18 recipe.lua:10
@@ -175,7 +175,7 @@ static void run_micro(void)
         swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g20 recipe.lua:5
         linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws_micro_3);
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
-                       dx, B * T, C);                                         // @g22 recipe.lua:4
+                       dx, B * T, C, 0);                                      // @g22 recipe.lua:4
         /* attention, backward */
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);      // @g23 recipe.lua:5
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
@@ -187,7 +187,7 @@ static void run_micro(void)
                  AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
                  noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3);
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C);                                             // @g28 recipe.lua:4
+                       B * T, C, 0);                                          // @g28 recipe.lua:4
     }
 }
 
@@ -213,7 +213,7 @@ static void run_eval(void)
     for (int l = 0; l < L; l++) {
         /* attention */
         // @g32 recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f);
+        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
         // @g33 recipe.lua:5
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1);
         lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
@@ -224,7 +224,7 @@ static void run_eval(void)
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
         /* feed-forward */
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f);
+                        1e-06f, 0);
         linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
         swiglu_fwd(e_act, e_gate_up, B * T, F);
         linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
@@ -233,7 +233,7 @@ static void run_eval(void)
         add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g43 recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f);    // @g44 recipe.lua:4
+    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0); // @g44 recipe.lua:4
     // @g45 recipe.lua:2
     ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2);
     loss_sum(loss, e_losses, B * T);
@@ -247,7 +247,7 @@ static void run_decode(void)
     for (int l = 0; l < L; l++) {
         /* attention */
         // @g48 recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f);
+        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
         // @g49 recipe.lua:5
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws_decode_1);
         lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
@@ -257,7 +257,8 @@ static void run_decode(void)
                          0.353553391f, ws_decode_1);                          // @g52 recipe.lua:5
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f);
+        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
+                        0);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
         swiglu_fwd(d_act, d_gate_up, 1, F);
         linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
@@ -266,7 +267,7 @@ static void run_decode(void)
         add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g59 recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f);        // @g60 recipe.lua:4
+    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);     // @g60 recipe.lua:4
     logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
 }
 
