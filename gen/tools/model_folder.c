@@ -20,8 +20,8 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
-#include "runtime/files/safetensors.h"
 #include "runtime/model/hf_config.h"
+#include "runtime/model/hf_match.h"
 #include "runtime/pack/pack.h"
 
 enum { CONFIG_MAX = 64 << 20 };
@@ -386,22 +386,52 @@ Config *model_folder_config(const ModelFolder *m, const char *recipe, char **wor
     return c;
 }
 
-/* What a program of this Config would say of the folder's config.json; NULL: it takes it. */
-static const char *differs(const ModelFolder *m, const Graph *g)
+/* The tensors that a program of this graph reads from a model's folder, by name. */
+static HfWant *wanted(const Graph *g, int *n)
+{
+    HfWant *want = NULL;
+    *n = 0;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        for (int j = 0; v->kind == VK_PARAM && !v->aside && j < v->npieces; j++)
+            for (int l = 0; l < (v->count ? v->count : 1); l++) {
+                const Piece *piece = &v->piece[j];
+                const char *hole = v->count ? strstr(piece->name, "%d") : NULL;
+                Tensor *t = arena_new(sizeof *t);
+                t->name = hole ? text_print("%.*s%d%s", (int)(hole - piece->name), piece->name, l, hole + 2) : piece->name;
+                t->rank = v->rank;
+                t->shape[0] = piece->rows;
+                t->shape[1] = v->rank == 2 ? piece_columns(v, piece) : 0;
+                t->transposed = piece->transposed;
+                t->added = v->added;
+                t->grown = v->grown;
+                if (!(*n & (*n - 1)))
+                    want = arena_grow(want, (size_t)*n * sizeof *want, (size_t)(*n ? 2 * *n : 1) * sizeof *want);
+                want[(*n)++] = (HfWant){.name = text_copy(t->name), .t = t, .optional = v->added};
+            }
+    }
+    hf_want_sort(want, *n);
+    return want;
+}
+
+void model_folder_check(ModelFolder *m, const Graph *g)
 {
     const char *text = g->fact[FACT_config_json].text;
     char *error = NULL;
     cJSON *ours = json_parse(text, strlen(text), &error);
     if (!ours)
         bug("config.json of a program: %s", error);
-    return hf_config_differs(ours, m->config);
-}
-
-void model_folder_check(const ModelFolder *m, const Graph *g)
-{
-    const char *error = differs(m, g);
+    error = hf_config_differs(ours, m->config);
     if (error)
         err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this: %s", error);
+    if (!m->weights)
+        return;
+    int n, code;
+    HfWant *want = wanted(g, &n);
+    Tensor *fewer;
+    error = hf_match(want, n, &m->set, ours, m->path, &fewer, &code);
+    if (error)
+        err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s", m->family->name, error);
 }
 
 /* ---- weights, tokenizer ---------------------------------------------------------------------- */
@@ -412,8 +442,7 @@ static void read_weights(ModelFolder *m)
     static const char *const other[] = {"*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors", "*.onnx"};
     static const struct { StDtype dtype; const char *precision; } type[] = {
         {ST_BF16, "bf16"}, {ST_F16, "fp16"}, {ST_F32, "fp32"}, {ST_F64, "fp32"}};
-    StSet set;
-    char *error = st_set_open(&set, m->path);
+    char *error = st_set_open(&m->set, m->path);
     double elements[ST_NDTYPES] = {0};
     size_t most = 0;
     if (error) {
@@ -428,16 +457,16 @@ static void read_weights(ModelFolder *m)
         m->stored_by = *said ? "as config.json says" : "nothing says how weights are stored";
         return;
     }
-    for (int f = 0; f < set.nfiles; f++)
-        for (int i = 0; i < set.file[f].n; i++)
-            elements[set.file[f].t[i].dtype] += (double)st_elements(&set.file[f].t[i]);
+    for (int f = 0; f < m->set.nfiles; f++)
+        for (int i = 0; i < m->set.file[f].n; i++)
+            elements[m->set.file[f].t[i].dtype] += (double)st_elements(&m->set.file[f].t[i]);
     for (size_t i = 1; i < sizeof type / sizeof *type; i++)
         if (elements[type[i].dtype] > elements[type[most].dtype])
             most = i;
     m->weights = true;
+    m->wide = elements[ST_BF16] > 0;
     m->stored = type[most].precision;
     m->stored_by = text_print("as the weights are stored (%s)", st_dtype_name[type[most].dtype]);
-    st_set_close(&set);
 }
 
 static void read_tokenizer(ModelFolder *m)

@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "gen/gen.h"
+#include "runtime/files/safetensors.h"
 
 typedef struct {
     const char *path;                /* as typed, but for slashes at its end */
@@ -16,7 +17,9 @@ typedef struct {
     const char *key[NFIELDS];        /* of config.json, that said it */
     bool free[NFIELDS];              /* programs do not compare it */
     Str faults, notes;               /* a line each; notes may be empty */
-    bool weights;                    /* there are some, in safetensors */
+    bool weights;                    /* there are some, in safetensors: */
+    StSet set;
+    bool wide;                       /* some of them are BF16, which fp16 cannot hold */
     const char *stored, *stored_by;  /* a value of the field precision, and what told it */
     const char *tokenizer;           /* its file; NULL: there is none */
     const char *tokenizer_fault;     /* why it cannot be read; NULL: it can */
@@ -30,7 +33,8 @@ typedef struct {
 ModelFolder *model_folder_read(const char *word, const char *command, const char *objective);
 /* Its fields and these words field=value as a recipe of that path, checked. */
 Config *model_folder_config(const ModelFolder *m, const char *recipe, char **word, int n);
-/* Ends the program unless a program of this graph takes the folder in. */
-void model_folder_check(const ModelFolder *m, const Graph *g);
+/* Ends the program unless a program of this graph takes the folder in: config.json and, where there are weights, the
+ * names and shapes of tensors. */
+void model_folder_check(ModelFolder *m, const Graph *g);
 
 #endif

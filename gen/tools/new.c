@@ -246,7 +246,7 @@ static void count(const Graph *g, int64_t *parameters, int64_t *trained)
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
-static Ask ask(const ModelFolder *m, const Options *o, const char *command)
+static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
     Ask a = {.m = m, .o = o, .rank = RANK};
     if (o->lora) {
@@ -313,6 +313,9 @@ static Ask ask(const ModelFolder *m, const Options *o, const char *command)
         a.precision = given(o, "precision");
         a.precision_why = "as told";
     }
+    if (!strcmp(a.precision, "fp16") && m->wide)
+        err((Loc){0}, "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32", command,
+            m->path);
     if (!fixed(m, F_seq_max))
         a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10)
                                        : smaller(most, cpu ? CPU_TOKENS : GPU_TOKENS);
@@ -565,7 +568,7 @@ int new_main(int argc, char **argv)
     if (!o.from)
         err((Loc){0}, "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER", o.file);
     check_words(&o, "new");
-    const ModelFolder *m = model_folder_read(o.from, text_print("gen new %s --from", text_shell(o.file)),
+    ModelFolder *m = model_folder_read(o.from, text_print("gen new %s --from", text_shell(o.file)),
                                              given(&o, "objective"));
     Ask a = ask(m, &o, "new");
     Way w = choose(&a);
@@ -639,7 +642,7 @@ int new_plan_main(int argc, char **argv)
         err((Loc){0}, "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME", o.file);
     check_words(&o, "plan");
     o.file = NULL;
-    const ModelFolder *m = model_folder_read(word, "gen plan", given(&o, "objective"));
+    ModelFolder *m = model_folder_read(word, "gen plan", given(&o, "objective"));
     Ask a = ask(m, &o, "plan");
     Way probe = {.tokens = a.tokens, .samples = 1};
     Config *c = config_of(&a, &probe);

@@ -53,60 +53,6 @@ static HfWant *wanted(Model *m, int *n)
     return want;
 }
 
-/* A tied head that the folder holds all the same must be the embedding, bit for bit. */
-static void check_tied(const StFile *file, const StTensor *head, const HfWant *of)
-{
-    enum { BLOCK = 1 << 16 };
-    static char a[BLOCK], b[BLOCK];
-    uint64_t bytes = head->end - head->begin;
-    bool same = of && of->from && of->from->dtype == head->dtype &&
-                of->from->end - of->from->begin == bytes;
-    for (uint64_t at = 0, k; same && at < bytes; at += k) {
-        k = bytes - at < BLOCK ? bytes - at : BLOCK;
-        char *error = st_read(file, head, a, at, k);
-        if (!error)
-            error = st_read(of->file, of->from, b, at, k);
-        if (error)
-            die(EXIT_DATA, "%s", error);
-        same = memcmp(a, b, k) == 0;
-    }
-    if (!same)
-        die(EXIT_MISMATCH, "%s: %s differs from %s, though config.json ties them", file->path,
-            head->name, of ? of->name : "the embedding");
-}
-
-/* The tensor of the model that a file's name means; NULL: none. *known: it is no weight of ours, but may be
- * there. */
-static HfWant *meant(HfWant *want, int n, const cJSON *config, const char *in_file, bool *known)
-{
-    char *name = hf_tensor_name(config, in_file), *longer = hf_tensor_prefixed(config, name);
-    HfWant *w = hf_want_find(want, n, name);
-    if (!w && longer)
-        w = hf_want_find(want, n, longer);
-    *known = hf_tensor_skipped(config, name) || hf_tensor_tied(config, name) ||
-             (longer && hf_tensor_skipped(config, longer));
-    free(name);
-    free(longer);
-    return w;
-}
-
-/* A tensor that the folder has without its last row: what is wanted is the rest; NULL: there is none. */
-static Tensor *without_last(HfWant *want, int n)
-{
-    for (int i = 0; i < n; i++)
-        if (want[i].from && want[i].t->grown && want[i].from->rank == 2 &&
-            want[i].from->shape[0] == want[i].t->shape[0] - 1) {
-            Tensor *rest = malloc(sizeof *rest);
-            if (!rest)
-                die(EXIT_IO, "out of memory for a tensor");
-            *rest = *want[i].t;
-            rest->shape[0]--;
-            want[i].t = rest;
-            return rest;
-        }
-    return NULL;
-}
-
 /* The vocabulary of a folder that is without the last row of the table. */
 static void expect_fewer(const Model *m, cJSON *ours, const cJSON *theirs)
 {
@@ -116,59 +62,6 @@ static void expect_fewer(const Model *m, cJSON *ours, const cJSON *theirs)
         if (m->tensors[i].grown && cJSON_IsNumber(found) &&
             found->valuedouble == own->valuedouble - 1)
             cJSON_SetNumberValue(own, found->valuedouble);
-}
-
-/* What was added to a model is all there, or nothing of it. */
-static void check_added(const HfWant *want, int n, const char *folder)
-{
-    const HfWant *there = NULL, *missing = NULL;
-    for (int i = 0; i < n; i++)
-        if (want[i].t->added)
-            *(want[i].from ? &there : &missing) = &want[i];
-    if (there && missing)
-        die(EXIT_MISMATCH, "%s: holds %s, but no %s", folder, there->name, missing->name);
-}
-
-static void match(HfWant *want, int n, const StSet *set, const cJSON *config, const char *folder,
-                  Tensor **fewer)
-{
-    HfNames unexpected = { 0, NULL };
-    for (int f = 0; f < set->nfiles; f++)
-        for (int i = 0; i < set->file[f].n; i++) {
-            const StTensor *from = &set->file[f].t[i];
-            bool known;
-            HfWant *w = meant(want, n, config, from->name, &known);
-            if (w && w->from)
-                die(EXIT_MISMATCH, "%s: %s is there twice, also as %s", folder, w->name, w->from->name);
-            if (w) {
-                w->from = from;
-                w->file = &set->file[f];
-            } else if (!known) {
-                hf_names_add(&unexpected, from->name);
-            }
-        }
-    if (unexpected.n > 0)
-        die(EXIT_MISMATCH, "%s: %d unexpected tensors: %s%s", folder, unexpected.n,
-            unexpected.text, unexpected.n > 4 ? ", ..." : "");
-    /* A head of its own that begins as the embedding it was tied to. */
-    for (int i = 0; i < n; i++) {
-        const char *of = want[i].from ? NULL : hf_tensor_tied(config, want[i].name);
-        const HfWant *w = of ? hf_want_find(want, n, of) : NULL;
-        if (w && want[i].optional) {
-            want[i].from = w->from;
-            want[i].file = w->file;
-        }
-    }
-    check_added(want, n, folder);
-    *fewer = without_last(want, n);
-    hf_want_check(want, n, folder);
-    for (int f = 0; f < set->nfiles; f++)
-        for (int i = 0; i < set->file[f].n; i++) {
-            const StTensor *from = &set->file[f].t[i];
-            const char *of = hf_tensor_tied(config, from->name);
-            if (of)
-                check_tied(&set->file[f], from, hf_want_find(want, n, of));
-        }
 }
 
 void hf_load(Model *m, const char *folder, bool allow_nonfinite)
@@ -188,7 +81,10 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     int n;
     HfWant *want = wanted(m, &n);
     Tensor *fewer;
-    match(want, n, &set, ours, folder, &fewer);
+    int code;
+    error = hf_match(want, n, &set, ours, folder, &fewer, &code);
+    if (error)
+        die(code, "%s", error);
     for (int i = 0; i < n; i++)
         if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->type == EL_F16)
             die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot hold; use a bf16 recipe",

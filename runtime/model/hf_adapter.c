@@ -237,7 +237,9 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     if (unexpected.n > 0)
         die(EXIT_MISMATCH, "%s: %d unexpected tensors: %s%s", path, unexpected.n, unexpected.text,
             unexpected.n > 4 ? ", ..." : "");
-    hf_want_check(want, n, path);
+    error = hf_want_check(want, n, path);
+    if (error)
+        die(EXIT_MISMATCH, "%s", error);
     hf_want_read(want, n, allow_nonfinite);
     for (int i = 0; i < n; i++)
         free(want[i].name);

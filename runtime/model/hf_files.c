@@ -97,56 +97,6 @@ cJSON *hf_read_json(const char *folder, const char *name)
     return json;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const HfWant *)a)->name, ((const HfWant *)b)->name);
-}
-
-void hf_want_sort(HfWant *want, int n)
-{
-    qsort(want, (size_t)n, sizeof *want, by_name);
-}
-
-HfWant *hf_want_find(HfWant *want, int n, const char *name)
-{
-    int lo = 0, hi = n;
-    while (lo < hi) {
-        int mid = lo + (hi - lo) / 2, order = strcmp(want[mid].name, name);
-        if (order == 0)
-            return &want[mid];
-        if (order < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
-}
-
-void hf_names_add(HfNames *names, const char *name)
-{
-    if (names->n++ >= 4)
-        return;
-    char *longer = format("%s%s%.200s", names->text ? names->text : "", names->text ? ", " : "", name);
-    free(names->text);
-    names->text = longer;
-}
-
-void hf_want_check(const HfWant *want, int n, const char *folder)
-{
-    HfNames missing = { 0, NULL };
-    for (int i = 0; i < n; i++)
-        if (!want[i].from && !want[i].optional)
-            hf_names_add(&missing, want[i].name);
-    if (missing.n > 0)
-        die(EXIT_MISMATCH, "%s: %d tensors are missing: %s%s", folder, missing.n, missing.text,
-            missing.n > 4 ? ", ..." : "");
-    for (int i = 0; i < n; i++) {
-        char *error = want[i].from ? weights_check(want[i].file, want[i].from, want[i].t) : NULL;
-        if (error)
-            die(EXIT_MISMATCH, "%s", error);
-    }
-}
-
 void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
 {
     for (int i = 0; i < n; i++) {

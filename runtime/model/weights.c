@@ -11,6 +11,7 @@
 #include "runtime/base.h"
 #include "runtime/device.h"
 #include "runtime/files/folder.h"
+#include "runtime/model/hf_match.h"
 
 enum { PIECE = 1 << 20 };            /* elements */
 
@@ -18,12 +19,6 @@ StDtype weights_dtype(ElementType type)
 {
     static const StDtype dtype[] = { [EL_F32] = ST_F32, [EL_BF16] = ST_BF16, [EL_F16] = ST_F16 };
     return dtype[type];
-}
-
-static void file_shape(const Tensor *t, int64_t shape[ST_RANK])
-{
-    for (int i = 0; i < t->rank; i++)
-        shape[i] = t->shape[t->transposed ? t->rank - 1 - i : i];
 }
 
 /* Elements of the file to move at a time: whole rows of it where they are columns in memory. */
@@ -173,7 +168,7 @@ static char *write_all(StWriter *w, const WeightsItem *sorted, int n, const char
 {
     for (int i = 0; i < n; i++) {
         int64_t shape[ST_RANK];
-        file_shape(sorted[i].t, shape);
+        hf_file_shape(sorted[i].t, shape);
         char *error = st_add(w, sorted[i].name, sorted[i].dtype, sorted[i].t->rank, shape);
         if (error)
             return error;
@@ -207,38 +202,6 @@ char *weights_write(const WeightsItem *item, int n, const char *folder, const ch
     char *error = write_all(w, sorted, n, folder, file, manifest);
     st_free(w);
     free(sorted);
-    return error;
-}
-
-static char *shape_text(int rank, const int64_t *shape)
-{
-    char *text = format("[");
-    for (int i = 0; i < rank; i++) {
-        char *longer = format("%s%s%lld", text, i ? "," : "", (long long)shape[i]);
-        free(text);
-        text = longer;
-    }
-    char *closed = format("%s]", text);
-    free(text);
-    return closed;
-}
-
-char *weights_check(const StFile *file, const StTensor *from, const Tensor *t)
-{
-    if (from->dtype != ST_F32 && from->dtype != ST_BF16 && from->dtype != ST_F16 &&
-        from->dtype != ST_F64)
-        return format("%s: %s is %s, want F32, BF16, F16 or F64", file->path, from->name,
-                      st_dtype_name[from->dtype]);
-    int64_t want[ST_RANK];
-    file_shape(t, want);
-    if (from->rank == t->rank &&
-        memcmp(from->shape, want, (size_t)t->rank * sizeof *want) == 0)
-        return NULL;
-    char *found = shape_text(from->rank, from->shape), *wanted = shape_text(t->rank, want);
-    char *error = format("%s: %s has shape %s, this binary was built for %s", file->path,
-                         from->name, found, wanted);
-    free(found);
-    free(wanted);
     return error;
 }
 

@@ -31,9 +31,7 @@ char *weights_beyond(const WeightsItem *item, int n);
 /* Seconds that writing or reading all of a checkpoint may take: at 50 MB/s, and 120 more. */
 double weights_seconds(const Model *m);
 
-/* NULL when the file's tensor has t's shape (transposed when t is) and a floating dtype. */
-char *weights_check(const StFile *file, const StTensor *from, const Tensor *t);
-/* After weights_check: reads into fp32 (an array of t, may be NULL) and, rounded once, into
+/* After hf_shape_check: reads into fp32 (an array of t, may be NULL) and, rounded once, into
  * rounded of that type (may be NULL). Adds the number of NaN and Inf to *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, float *fp32,
                    void *rounded, ElementType type, int64_t *nonfinite);

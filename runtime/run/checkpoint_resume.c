@@ -18,6 +18,7 @@
 #include "runtime/files/crc32c.h"
 #include "runtime/files/folder.h"
 #include "runtime/model/hf.h"
+#include "runtime/model/hf_match.h"
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"
 
@@ -518,7 +519,7 @@ static void load(const StFile *file, const Tensor *t, const char *suffix, float 
     if (!from)
         die(EXIT_MISMATCH, "%s: %s is missing", file->path, name);
     int64_t ignored = 0;         /* a run that was never stopped would go on with these bits too */
-    char *error = weights_check(file, from, t);
+    char *error = hf_shape_check(file, from, t);
     if (error)
         die(EXIT_MISMATCH, "%s", error);
     error = weights_read(file, from, t, array, NULL, EL_F32, &ignored);
