@@ -81,13 +81,12 @@ static bool is_hub_name(const char *word)
 
 static void refuse_folder(const char *word)
 {
-    static const char use[] = "take a recipe of its size (gen list; recipes/models/ has shapes)";
     if (holds(word, "adapter_config.json"))
-        err((Loc){0}, "%s is an adapter's folder, no recipe: %s and give the folder to the program: "
-            "--adapter %s", word, use, word);
+        err((Loc){0}, "%s is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the model below it; "
+            "the program takes the adapter: --adapter %s", word, word);
     if (holds(word, "config.json") && !holds(word, "manifest.json"))
-        err((Loc){0}, "%s is a model's folder, no recipe: %s and give the folder to the program: "
-            "--init-from %s; gen %s/config.json shows its shape as a recipe", word, use, word, word);
+        err((Loc){0}, "%s is a model's folder, no recipe: gen new FILE.lua --from %s writes one, gen plan %s shows what fits",
+            word, text_shell(word), text_shell(word));
     if (holds(word, "manifest.json"))
         err((Loc){0}, "%s is a folder that gen wrote: the head of its train.c has the recipe and the "
             "words that made it", word);
@@ -115,8 +114,8 @@ const char *recipe_find(const char *word)
     }
     if (is_hub_name(word))
         err((Loc){0}, "%s: no such file; if it is a model of the Hugging Face hub, download it (hf "
-            "download %s --local-dir DIR), take a recipe of its size (gen list) and start the "
-            "program with --init-from DIR", word, word);
+            "download %s --local-dir DIR); gen new FILE.lua --from DIR writes a recipe for it, gen plan DIR shows "
+            "what fits", word, word);
     const char *name[MAX_RECIPES];
     const char *near = text_nearest(bare_name(word), name, recipe_names(name, MAX_RECIPES));
     err((Loc){0}, "%s: no such file, and recipes/ has no %s.lua%s; gen list shows what there is", word,

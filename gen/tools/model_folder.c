@@ -254,15 +254,20 @@ static const char *number_of(const cJSON *value)
     return n > 2 && !strcmp(digits + n - 2, ".0") ? text_print("%.*s", (int)n - 2, digits) : text_copy(digits);
 }
 
-/* An id of config.json; of a list the first, the others are told. */
-static void take_id(ModelFolder *m, const char *key, int field)
+/* An id of config.json or, where that has none, of generation_config.json; of a list the first. */
+static void take_id(ModelFolder *m, const cJSON *config, const char *key, int field)
 {
-    const cJSON *value = json_get(m->config, key), *first = cJSON_IsArray(value) ? value->child : value;
+    const cJSON *value = json_get(config, key), *first = cJSON_IsArray(value) ? value->child : value;
     const char *text = number_of(first), *vocab = m->value[F_model_vocab];
-    if (text && vocab && strtod(text, NULL) >= strtod(vocab, NULL))
+    if (!text || m->value[field])
+        return;
+    if (vocab && strtod(text, NULL) >= strtod(vocab, NULL))
         told(m, "%s is %s, outside the vocabulary, and left out", key, text);
-    else if (text)
+    else
         take_free(m, key, field, text);
+    if (m->value[field] && cJSON_IsArray(value) && first->next)
+        told(m, "%s has %d ids: %s = %s, the first; --sample ends at all of them", key, cJSON_GetArraySize(value),
+             field_row[field].path, text);
 }
 
 static void take_rope(ModelFolder *m)
@@ -334,6 +339,7 @@ static void find_family(ModelFolder *m)
 
 static void read_config(ModelFolder *m, const char *objective)
 {
+    static const char generation[] = "generation_config.json";
     HfKey *key;
     m->config = read_json(m->path, "config.json");
     if (!cJSON_IsObject(m->config))
@@ -349,8 +355,14 @@ static void read_config(ModelFolder *m, const char *objective)
         if (key[i].compared)
             take_compared(m, &key[i]);
     take_rope(m);
-    take_id(m, "bos_token_id", F_model_bos);
-    take_id(m, "eos_token_id", F_model_eos);
+    char *error = NULL;
+    const cJSON *both[] = {m->config, folder_read_json(m->path, generation, CONFIG_MAX, &error)};
+    if (!both[1] && holds(m->path, generation))
+        told(m, "%s", error);
+    for (int i = 0; i < 2; i++) {
+        take_id(m, both[i], "bos_token_id", F_model_bos);
+        take_id(m, both[i], "eos_token_id", F_model_eos);
+    }
     if (!m->family->torch_init)
         take_free(m, "initializer_range", F_model_init_std, number_of(json_get(m->config, "initializer_range")));
     for (int i = 0; i < n; i++)

@@ -196,7 +196,7 @@ static Config *config_of(const Ask *a, const Way *w)
 {
     const Options *o = a->o;
     const ModelFolder *m = a->m;
-    char **word = arena_new(((size_t)o->nwords + 16) * sizeof *word);
+    char **word = arena_new(((size_t)o->nwords + 24) * sizeof *word);
     int n = 0;
     const char *name = o->file ? o->file : "model";
     add_word(word, &n, o, "target", a->target->name);
@@ -220,6 +220,13 @@ static Config *config_of(const Ask *a, const Way *w)
     }
     if (w->recompute)
         add_word(word, &n, o, "memory.recompute", "block");
+    if (!strcmp(m->objective->name, "lm")) {         /* others have their own */
+        if (!given(o, "run.steps"))
+            add_word(word, &n, o, "run.epochs", "1");
+        add_word(word, &n, o, "run.lr", w->lora || given(o, "lora.rank") ? "2e-4" : "1e-5");
+        add_word(word, &n, o, "run.schedule", "cosine");
+        add_word(word, &n, o, "run.warmup", "0.03");
+    }
     for (int i = 0; i < o->nwords; i++)
         word[n++] = o->word[i];
     return model_folder_config(m, name, word, n);
@@ -262,14 +269,14 @@ static Ask ask(ModelFolder *m, const Options *o, const char *command)
     Way least = {.tokens = fixed(m, F_seq_max) ? 0 : smaller(16, most), .samples = 1};
     a.target = target_find("cpu");
     a.precision = "fp32";
-    Options none = {.word = NULL};
-    const char *objective = given(o, "objective");
-    char *word = objective ? text_print("objective=%s", objective) : NULL;
-    if (word) {
-        none.word = &word;
-        none.nwords = 1;
+    /* with the words that shape the model, as ad.context does */
+    Options shaping = {.word = arena_new(((size_t)o->nwords + 1) * sizeof *shaping.word)};
+    for (int i = 0; i < o->nwords; i++) {
+        const char *path = text_print("%.*s", (int)strcspn(o->word[i], "="), o->word[i]);
+        if (!strcmp(path, "objective") || objective_owns(m->objective->name, path))
+            shaping.word[shaping.nwords++] = o->word[i];
     }
-    a.o = &none;
+    a.o = &shaping;
     least.c = config_of(&a, &least);
     least.g = graph_build(least.c);
     a.o = o;
@@ -433,14 +440,6 @@ static const char *training(const Way *w)
     return rank ? text_print("LoRA rank %" PRId64, rank) : "all weights";
 }
 
-/* What a run of an adapter or of all weights begins with; other objectives than lm have their own. */
-static const char *flags_of(const Ask *a, const Way *w)
-{
-    return strcmp(a->m->objective->name, "lm") ? NULL
-           : w->c->v[F_lora_rank].i            ? "epochs = 1, lr = 2e-4, schedule = \"cosine\", warmup = 0.03"
-                                               : "epochs = 1, lr = 1e-5, schedule = \"cosine\", warmup = 0.03";
-}
-
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -516,9 +515,8 @@ static char *recipe_text(const Ask *a, const Way *w)
             str_print(&run, "%s%s = %s", run.n ? ", " : "", c->run_name[i],
                       run_flag[run_flag_find(c->run_name[i])].type == FT_STRING
                           ? value_print(FT_STRING, &(FieldValue){.s = c->run_value[i]}) : c->run_value[i]);
-    const char *flags = run.n ? run.text : flags_of(a, w);
-    if (flags)
-        str_print(&s, "    run = { %s },\n", flags);
+    if (run.n)
+        str_print(&s, "    run = { %s },\n", run.text);
     str_print(&s, "}\n");
     return s.text;
 }
@@ -534,7 +532,7 @@ static void check_file(const Options *o)
     path_check("new", o->file);
     if (n < 5 || strcmp(o->file + n - 4, ".lua") || o->file[n - 5] == '/')
         err((Loc){0}, "new: %s: want a name that ends in .lua, for example %s.lua", o->file,
-            n && o->file[n - 1] != '/' ? o->file : "mine");
+            n && o->file[n - 1] != '/' && !strstr(o->file, ".lua") ? o->file : "mine");
     if (!stat(o->file, &st) && !S_ISREG(st.st_mode))
         err((Loc){0}, "new: %s: is there and no file; want another name", o->file);
     if (!stat(o->file, &st) && !o->force)

@@ -127,11 +127,11 @@ check whole/plan 3 "$("$GEN" plan $P | grep -c -e '81 of darkroom' -e ' 52000 up
 cli no_file "gen: nothing.lua: no such file, and recipes/ has no nothing.lua; gen list shows what there is" nothing.lua
 cli near_file "gen: recipe/cpu_tniy.lua: no such file, and recipes/ has no cpu_tniy.lua; did you mean cpu_tiny?; gen list shows what there is" recipe/cpu_tniy.lua
 cli near_name "gen: a100x4_ful: neither a command nor a recipe (NAME.lua); did you mean a100x4_full?" a100x4_ful
-cli hub "gen: Qwen/Qwen2.5-7B: no such file; if it is a model of the Hugging Face hub, download it (hf download Qwen/Qwen2.5-7B --local-dir DIR), take a recipe of its size (gen list) and start the program with --init-from DIR" Qwen/Qwen2.5-7B
+cli hub "gen: Qwen/Qwen2.5-7B: no such file; if it is a model of the Hugging Face hub, download it (hf download Qwen/Qwen2.5-7B --local-dir DIR); gen new FILE.lua --from DIR writes a recipe for it, gen plan DIR shows what fits" Qwen/Qwen2.5-7B
 mkdir -p "$T/model" "$T/adapter" "$T/emitted"
 echo '{}' | tee "$T/model/config.json" "$T/adapter/adapter_config.json" > "$T/emitted/manifest.json"
-cli model_folder "gen: $T/model is a model's folder, no recipe: take a recipe of its size (gen list; recipes/models/ has shapes) and give the folder to the program: --init-from $T/model; gen $T/model/config.json shows its shape as a recipe" "$T/model"
-cli adapter_folder "gen: $T/adapter is an adapter's folder, no recipe: take a recipe of its size (gen list; recipes/models/ has shapes) and give the folder to the program: --adapter $T/adapter" "$T/adapter"
+cli model_folder "gen: $T/model is a model's folder, no recipe: gen new FILE.lua --from $T/model writes one, gen plan $T/model shows what fits" "$T/model"
+cli adapter_folder "gen: $T/adapter is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the model below it; the program takes the adapter: --adapter $T/adapter" "$T/adapter"
 cli emitted_folder "gen: $T/emitted is a folder that gen wrote: the head of its train.c has the recipe and the words that made it" "$T/emitted"
 cli folder "gen: cannot read recipes/: Is a directory" recipes/
 cli command "gen: pln: neither a command nor a recipe (NAME.lua); did you mean plan?" pln
@@ -437,5 +437,7 @@ check every_error_has_a_case "" "$(tr '\n' ' ' < "$T/unseen")"
 # ---- the rooms' texts and the emitted step; what the emitted folder holds already; hostile paths
 $HERE/ir.sh || fails=$((fails + 1))
 $HERE/folder.sh || fails=$((fails + 1))
+# ---- recipes of model folders
+$HERE/new.sh || fails=$((fails + 1))
 
 exit $((fails > 0))

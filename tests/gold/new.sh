@@ -1,0 +1,211 @@
+#!/bin/bash
+# gen new and gen plan of model folders: the recipes that are written, what is refused and how. UPDATE=1 rewrites
+# new/*.lua. That programs take these folders in is train/new.sh's.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+. tests/tiny_tokenizer.sh
+gen=$PWD/${GEN:-out/.gen/gen} here=$PWD/tests/gold/new ref=$PWD/tests/train/ref
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+verdict() {             # NAME [WHY]: passed when WHY is empty
+    if [ -z "${2:-}" ]; then echo "ok new/$1"; else echo "not ok new/$1: $(head -c 500 <<<"$2" | tr '\n' ';')"; failed=1; fi
+}
+cd "$scratch" || exit 2
+mkdir -p "$here"
+
+# ---- recipes
+recipe() {              # NAME CASE WORDS...
+    local name=$1
+    rm -rf F
+    cp -rL "$ref/$2/model" F
+    "$gen" new "$name.lua" --from F "${@:3}" >"$name.log" 2>&1 || { verdict "$name" "$(cat "$name.log")"; return; }
+    sed 's/[0-9.]* [KMG]iB/N/g' "$name.lua" >"$name.text"         # the planner's are told elsewhere
+    [ "${UPDATE:-0}" != 1 ] || cp "$name.text" "$here/$name.lua"
+    verdict "$name" "$(diff "$here/$name.lua" "$name.text" | head -5)"
+}
+recipe llama llama_tiny
+recipe qwen2_lora qwen2_tiny --lora 4 seq.max=32 batch.micro=2 run.lr=0.003
+recipe gpt2_card gpt2_tiny --card rtx3080
+recipe llada mdm_llada
+recipe bert mlm_bert --full target=cpu_v4
+recipe score prm_instance
+recipe compressed ad_one ad.context=compressed
+verdict tells "$(diff - <(sed -n 's/^  [a-z]* .*/&/p' gpt2_card.log | head -6 | sed 's/[0-9.]* [KMG]iB/N/g') <<'END'
+  objective  lm: next-token cross-entropy, on prompts' completions where the data has masks
+  target     sm_86: of --card rtx3080: NVIDIA RTX 3080, 10 GB
+  precision  fp32: as the weights are stored (F32)
+  training   all weights: they fit; --lora R trains adapters
+  batch      8 sequences of 64 tokens: batch.micro, seq.max
+  memory     N of N a rank planned
+END
+)"
+verdict commands "$(diff - <(sed '1,/^next/d' llama.log) <<'END'
+  gen llama.lua && make -C out/llama
+  out/llama/run.sh --init-from F --data DATA.jsonl
+END
+)"
+mkdir 'a b'
+cp -rL "$ref/llama_tiny/model" "a b/it's \$(x)"
+verdict odd_paths "$("$gen" new 'a b/my model.lua' --from "a b/it's \$(x)/" name=mine >log 2>&1 || cat log
+    diff - <(sed '1,/^next/d' log) <<'END'
+  gen 'a b/my model.lua' && make -C out/mine
+  out/mine/run.sh --init-from 'a b/it'\''s $(x)' --data DATA.jsonl
+END
+)"
+
+# ---- refusals: exit code 1, the message, nothing written
+refuses() {             # NAME MESSAGE WORDS...
+    local name=$1 want=$2 code before
+    shift 2
+    before=$(find . -printf '%y %p %s %T@\n')
+    said=$("$gen" "$@" 2>&1)
+    code=$?
+    verdict "$name" "$([ $code = 1 ] && [ "$said" = "$want" ] || echo "exit $code, want 1 and '$want', got '$said'"
+        [ "$before" = "$(find . -printf '%y %p %s %T@\n')" ] || echo "something was written")"
+}
+rm -rf F
+cp -rL "$ref/llama_tiny/model" F
+refuses no_file "gen: new: want the file to write: gen new FILE.lua --from FOLDER" new --from F
+refuses no_from "gen: new: want --from FOLDER, a Hugging Face model's folder: gen new x.lua --from FOLDER" new x.lua
+refuses no_folder "gen: new: --from: want a folder after it" new x.lua --from
+refuses no_lua "gen: new: x: want a name that ends in .lua, for example x.lua" new x --from F
+refuses only_lua "gen: new: .lua: want a name that ends in .lua, for example mine.lua" new .lua --from F
+refuses there "gen: new: llama.lua: is there already; want another name, or --force to write over it" new llama.lua --from F
+refuses option "gen: new: unknown option --form; did you mean --from?" new x.lua --form F
+refuses option_far "gen: new: unknown option --zzzzzzzz; gen new --help lists them" new x.lua --zzzzzzzz
+refuses two_ways "gen: new: --lora and --full: one or the other" new x.lua --from F --lora 4 --full
+refuses two_targets "gen: new: --target and target=cpu: one or the other" new x.lua --from F --target cpu target=cpu
+refuses rank "gen: new: --lora x: want a rank from 1 to 1024" new x.lua --from F --lora x
+refuses card "gen: new: --card rtx409: no card that is known; did you mean rtx4090?; gen list cards shows them, --target NAME and memory.limit_gib=N mean any other" \
+    new x.lua --from F --card rtx409
+refuses card_target "gen: new: rtx4090 is a card: want --card rtx4090" new x.lua --from F --target rtx4090
+refuses card_other "gen: new: --card rtx4090 is of the target sm_89, not of sm_80: leave --target out" \
+    new x.lua --from F --card rtx4090 --target sm_80
+refuses target "gen: new: no target sm_98; did you mean sm_89?; gen list targets shows them" new x.lua --from F --target sm_98
+refuses model_word "gen: new: model.layers=1: the folder says what the model is, and a program of another one would not take it in" \
+    new x.lua --from F model.layers=1
+refuses field "gen: seq.mx: unknown key; did you mean \"max\"?" new x.lua --from F seq.mx=4
+refuses objective "gen: new: objective: want one of lm|mlm|mdm|dpo|prm|ad|ppo, got zzz" new x.lua --from F objective=zzz
+refuses missing "gen: nothing: no such folder" new x.lua --from nothing
+refuses hub "gen: Qwen/Qwen2.5-0.5B: no such folder; if Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub: hf download Qwen/Qwen2.5-0.5B --local-dir Qwen2.5-0.5B, then name Qwen2.5-0.5B: gen new x.lua --from Qwen2.5-0.5B" \
+    new x.lua --from Qwen/Qwen2.5-0.5B
+
+# what is not a model's folder
+mkdir -p adapter run/checkpoint-3 cache/snapshots emitted none pickle diffusers release
+echo '{"base_model_name_or_path":"org/base","r":8}' >adapter/adapter_config.json
+refuses adapter "gen: adapter: a PEFT adapter, no model: want the folder of its base, org/base, with --lora 8; the program takes both: --init-from BASE --adapter adapter" \
+    new x.lua --from adapter
+cp -r F own
+echo '{"format":"diecast-train-state-1","recipe":"recipes/a.lua"}' >own/train_state.json
+refuses checkpoint "gen: own: a checkpoint of a run of recipes/a.lua: that recipe goes on with it; for another recipe export it (out/NAME/run.sh --out RUN --export DIR) and take DIR" \
+    new x.lua --from own
+refuses run "gen: run: a run folder; export the model (out/NAME/run.sh --out run --export DIR) and take DIR" new x.lua --from run
+refuses cache "gen: cache: a model in the hub's cache; want the folder of one of its revisions in cache/snapshots" new x.lua --from cache
+touch emitted/manifest.json emitted/train.c
+refuses emitted "gen: emitted: a folder that gen wrote, no model; the head of its train.c names its recipe" new x.lua --from emitted
+refuses none "gen: none: no model's folder: it has no config.json" new x.lua --from none
+printf GGUF >model.q4.gguf
+refuses gguf "gen: model.q4.gguf: a GGUF file, which is not read; want the Hugging Face folder that it was made from" \
+    new x.lua --from model.q4.gguf
+cp model.q4.gguf none/
+refuses gguf_folder "gen: none: holds model.q4.gguf and no config.json: GGUF is not read; want the Hugging Face folder that it was made from" \
+    new x.lua --from none
+refuses file "gen: F/config.json: a file; want the folder that holds config.json and the weights" new x.lua --from F/config.json
+touch release/params.json
+refuses release "gen: release: has no config.json, but files of the model's own release; want it in Hugging Face's layout" new x.lua --from release
+cp F/config.json pickle/
+touch pickle/pytorch_model.bin
+refuses pickle "gen: pickle: pickle files can run code and are not read; convert them once: python3 -c \"from transformers import AutoModelForCausalLM as M; M.from_pretrained('pickle', torch_dtype='auto').save_pretrained('pickle')\"" \
+    new x.lua --from pickle
+
+# config.json: all that no recipe says, at once
+edited() {              # SED: F with another config.json
+    rm -rf E
+    cp -r F E
+    sed -i "$1" E/config.json
+}
+edited 's/"silu"/"gelu"/; s/"mlp_bias": false/"mlp_bias": true/; s/"llama3"/"yarn"/; s/"hidden_size": 64/"hidden_size": "wide"/'
+refuses faults 'E/config.json: no recipe can say this:
+    hidden_size is "wide": the field model.hidden wants an integer from 1 to 65536
+    hidden_act is "gelu": programs of the family llama have "silu" alone
+    mlp_bias is true: programs of the family llama have false alone
+    rope_type is "yarn": the field model.rope_scaling wants one of none|llama3' new x.lua --from E
+edited 's/"model_type": "llama"/"model_type": "roberta"/'
+refuses family "E/config.json: model_type is \"roberta\", RoBERTa, whose places count from the padding id: want one of $("$gen" list families |
+    awk '{ printf "%s%s", sep, $1; sep = ", " }') (gen list families)" new x.lua --from E
+edited 's/"vocab_size"/"quantization_config": {"quant_method": "gptq", "bits": 4}, &/'
+refuses quantised "E/config.json: no recipe can say this: quantization_config (gptq, 4 bits): quantised weights are not supported; use the model they were made from" \
+    new x.lua --from E
+edited 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
+refuses rule "E/config.json: model.kv_heads: heads = 4 is not a multiple of kv_heads = 3; try kv_heads = 2" new x.lua --from E
+edited 's/"intermediate_size": 96/"intermediate_size": 80/'
+refuses shape "gen: the weights are not those of the llama that config.json tells of: E/model.safetensors: model.layers.0.mlp.down_proj.weight has shape [64,96], this binary was built for [64,80]" \
+    new x.lua --from E
+edited 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
+refuses layers "gen: the weights are not those of the llama that config.json tells of: E: 9 unexpected tensors: model.layers.1.input_layernorm.weight, model.layers.1.mlp.down_proj.weight, model.layers.1.mlp.gate_proj.weight, model.layers.1.mlp.up_proj.weight, ..." \
+    new x.lua --from E
+edited 's/^{/[/'
+refuses no_json "gen: E/config.json: line 2, byte 19: want , or ]" new x.lua --from E
+truncate -s 1000 E/model.safetensors
+cp F/config.json E/
+refuses damaged "gen: E/model.safetensors: header of 2136 bytes does not fit the file of 1000" new x.lua --from E
+# what shapes nothing is passed over, or told
+edited 's/"vocab_size"/"their_key": [1, {}], &/; s/"eos_token_id": 256/"eos_token_id": [256, 3]/; s/"attention_dropout": 0.0/"attention_dropout": "x"/'
+rm E/generation_config.json
+"$gen" new told.lua --from E >log 2>&1
+verdict told "$(grep -v '^-- [LPC]' told.lua | head -4 | diff - <(cat <<'END'
+-- Of config.json, which shapes nothing:
+-- eos_token_id has 2 ids: model.eos = 256, the first; --sample ends at all of them
+-- attention_dropout is "x" and left out: the field model.attention_dropout wants a number from 0 to 0.95
+return {
+END
+))"
+
+# ---- chat templates: recognised, unknown; a tokenizer that cannot be read
+tiny_tokenizer F
+chat() {
+    rm -f chat.lua
+    "$gen" new chat.lua --from F 2>&1 | sed -n 's/^  chat  *//p'
+    sed -n 's/^-- Chat template: /&/p; s/^ *data = //p' chat.lua
+}
+verdict chat_known "$(diff - <(chat) <<'END'
+chatml, by the chat_template in F/tokenizer_config.json
+-- Chat template: chatml, by the chat_template in F/tokenizer_config.json.
+{ kind = "bfd" },
+END
+)"
+verdict chat_ids "$(grep -qx -- '-- Tokens: end of text 255, of the tokenizer; gen pack and run.sh take them from the folder.' chat.lua ||
+    cat chat.lua)"
+sed -i 's/{% for/{% set x = 1 %}&/' F/tokenizer_config.json
+verdict chat_unknown "$(chat | head -1 | grep -q '^none: the chat_template in F/tokenizer_config.json is none of the known .*--chat NAME' &&
+    grep -q '^-- Chat template: none: .*--chat NAME' chat.lua && grep -q 'kind = "bfd"' chat.lua || cat chat.lua)"
+echo '{' >F/tokenizer.json
+verdict tokenizer_damaged "$(chat | head -1 | grep -q '^tokenizer.json cannot be read: F/tokenizer.json: ' || chat)"
+
+# ---- plans of folders: no file is written
+rm -rf F
+cp -rL "$ref/llama_tiny/model" F
+before=$(find . -printf '%y %p %s %T@\n')
+plan() { "$gen" plan "$@" 2>&1 | sed 's/[0-9.]* [KMG]iB/N/g; s/[0-9]*   N$/M  N/; s/ \{2,\}/  /g'; }
+verdict plan "$(plan F seq.max=64 | diff - <(cat <<'END'
+F: llama, 94,656 parameters, objective lm
+target cpu (less than 100 million parameters; --target or --card name another), N a rank; precision fp32 (as the weights are stored (F32))
+
+  training  precision  recompute  seq.max  batch.micro  memory of a rank
+  all weights  fp32  none  64  M  N
+  all weights  fp32  block  64  M  N
+  LoRA rank 16  fp32  none  64  M  N
+  LoRA rank 16  fp32  block  64  M  N
+
+a recipe: gen new FILE.lua --from F
+END
+))"
+verdict plan_writes_nothing "$([ "$before" = "$(find . -printf '%y %p %s %T@\n')" ] || echo "something was written")"
+refuses plan_two "gen: plan: F and --from F: one or the other" plan F --from F
+refuses plan_none "gen: plan: want a model's folder: gen plan FOLDER --card NAME" plan --card l4
+refuses plan_force "gen: plan: --force is an option of gen new" plan F --force
+refuses plan_recipe "gen: plan: --card and --target are for models' folders; of a recipe: gen plan llama.lua target=NAME" \
+    plan llama.lua --card l4
+
+exit $failed

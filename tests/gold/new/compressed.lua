@@ -1,0 +1,11 @@
+-- TransitionEncoder of F, written by gen new; start it with --init-from of that folder.
+-- Planned: N of N a rank; 8,536 parameters, 8,536 of them trained.
+-- Chat template: none: the folder has no tokenizer.json; gen pack and run.sh take --tokenizer FILE.
+return {
+    about = "F, all weights, fp32",
+    target = "cpu",
+    objective = "ad",
+    model = { family = "transitions", layers = 2, hidden = 16, heads = 2 },
+    batch = { micro = 8 },
+    ad = { context = "compressed", n_transit = 18 },
+}
