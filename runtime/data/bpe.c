@@ -1,13 +1,14 @@
-/* bpe.c -- byte-level byte pair encoding, as Hugging Face tokenizers computes it.
+/* bpe.c -- byte pair encoding of bytes or of characters, as Hugging Face tokenizers computes it.
  *
- * In:     vocabulary and ranked merges.
  * Out:    a piece's ids after merging lowest rank first, leftmost on ties, until no pair merges.
  * Method: a heap of candidate pairs, dropped when their symbols have changed since: O(n log n) for
- *         n bytes. Short pieces are remembered in a direct-mapped cache. */
+ *         n bytes. A piece is taken apart before each U+2581 that no merge joins to the character
+ *         before it: where nothing splits a text, its words are such parts, and remembered. */
 #define _GNU_SOURCE
 #include "runtime/data/bpe.h"
 
 #include "runtime/base.h"
+#include "runtime/data/tokenizer_cache.h"
 #include "runtime/files/json.h"
 #include "runtime/files/utf8.h"
 
@@ -15,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CACHE_SIZE = 1 << 14, CACHE_KEY = 22, CACHE_IDS = 10 };
 #define PIECE_MAX ((size_t)1 << 28)
+/* U+2581, what the files write for a space. */
+static const char space[] = "\u2581";
+enum { NSPACE = sizeof space - 1 };
 
 typedef struct {
     uint64_t pair;               /* left id << 32 | right id; all ones: empty */
@@ -36,24 +39,22 @@ typedef struct {
     int32_t id;
 } Candidate;
 
-typedef struct {
-    uint8_t n, nids;             /* n 0: empty */
-    char key[CACHE_KEY];
-    int32_t id[CACHE_IDS];
-} Cached;
-
 struct Bpe {
+    bool bytes;                  /* the symbols of a piece are its bytes, else its characters */
     Tokens tokens;               /* as bytes, where they are written in the byte alphabet */
     Merge *merge;
     uint64_t merge_mask;
-    int32_t byte_id[256];        /* -1: not in the vocabulary */
-    int32_t unk;                 /* -1: bytes without token are dropped */
+    int32_t byte_id[256];        /* of a byte, or an ASCII character; -1: not in the vocabulary */
+    int32_t fallback[256];       /* of <0x00> to <0xFF>; -1: none, or they are not used */
+    int32_t unk;                 /* -1: what has no token is dropped */
     bool fuse_unk, ignore_merges;
+    uint8_t *seam;               /* a bit a character: a space behind it begins a new part; NULL:
+                                    never */
     bool twin;                   /* everything above belongs to another */
     Cached *cache;
     Symbol *symbol;
     Candidate *heap;
-    size_t nheap, cap;           /* room for cap symbols and 2 * cap candidates */
+    size_t nheap, cap, heap_cap;
 };
 
 /* 0x21-0x7e, 0xa1-0xac and 0xae-0xff stand for themselves, the other 68 follow from U+0100 on. */
@@ -85,7 +86,7 @@ int bpe_id(const Bpe *b, const char *token)
 {
     size_t n = strlen(token), nkey;
     char *key = malloc(n + 1);
-    bool mapped = bpe_unmap(token, n, key, &nkey);
+    bool mapped = b->bytes && bpe_unmap(token, n, key, &nkey);
     int id = mapped ? tokens_id(&b->tokens, key, nkey, true)
                     : tokens_id(&b->tokens, token, n, false);
     free(key);
@@ -101,17 +102,28 @@ static Merge *merge_of(const Bpe *b, uint64_t pair)
     }
 }
 
-/* One merge, `left right` in *text of the alphabet. */
+/* The text of one half of a merge, as the vocabulary keeps it; false: not of the byte alphabet. */
+static bool half(const Bpe *b, const char *text, size_t n, char *out, size_t *nout)
+{
+    if (b->bytes)
+        return bpe_unmap(text, n, out, nout);
+    memcpy(out, text, n);
+    *nout = n;
+    return true;
+}
+
+/* One merge, `left right`, as the file writes them. */
 static char *load_merge(Bpe *b, const char *left, size_t nl, const char *right, size_t nr,
                         uint32_t rank)
 {
     char *key = malloc(nl + nr + 1), *error = NULL;
     size_t n, m = 0;
-    if (!bpe_unmap(left, nl, key, &n) || !bpe_unmap(right, nr, key + n, &m)) {
+    if (!half(b, left, nl, key, &n) || !half(b, right, nr, key + n, &m)) {
         error = format("model.merges[%u]: not written in the byte alphabet", rank);
     } else {
-        int l = tokens_id(&b->tokens, key, n, true), r = tokens_id(&b->tokens, key + n, m, true);
-        int id = tokens_id(&b->tokens, key, n + m, true);
+        int l = tokens_id(&b->tokens, key, n, b->bytes);
+        int r = tokens_id(&b->tokens, key + n, m, b->bytes);
+        int id = tokens_id(&b->tokens, key, n + m, b->bytes);
         uint64_t pair = (uint64_t)(uint32_t)l << 32 | (uint32_t)r;
         Merge *slot = l < 0 || r < 0 || id < 0 ? NULL : merge_of(b, pair);
         if (!slot)
@@ -143,10 +155,10 @@ static char *load_merges(Bpe *b, const cJSON *merges)
         b->merge[i].pair = UINT64_MAX;
     for (const cJSON *i = merges->child; i && !error; i = i->next, rank++) {
         const cJSON *a = cJSON_IsArray(i) ? i->child : NULL, *c = a ? a->next : NULL;
-        const char *space = cJSON_IsString(i) ? strchr(i->valuestring, ' ') : NULL;
-        if (space && !strchr(space + 1, ' '))
-            error = load_merge(b, i->valuestring, (size_t)(space - i->valuestring), space + 1,
-                               strlen(space + 1), rank);
+        const char *gap = cJSON_IsString(i) ? strchr(i->valuestring, ' ') : NULL;
+        if (gap && !strchr(gap + 1, ' '))
+            error = load_merge(b, i->valuestring, (size_t)(gap - i->valuestring), gap + 1,
+                               strlen(gap + 1), rank);
         else if (cJSON_IsString(a) && cJSON_IsString(c) && !c->next)
             error = load_merge(b, a->valuestring, strlen(a->valuestring), c->valuestring,
                                strlen(c->valuestring), rank);
@@ -157,30 +169,68 @@ static char *load_merges(Bpe *b, const cJSON *merges)
 }
 
 /* What other kinds of BPE use; set to anything but its neutral value it is refused. */
-static char *check_neutral(const cJSON *model)
+static char *check_neutral(const cJSON *model, bool bytes)
 {
-    static const char *const key[] = {"dropout", "continuing_subword_prefix", "end_of_word_suffix",
-                                      "byte_fallback"};
-    for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
-        const cJSON *v = json_get(model, key[i]);
+    static const struct {
+        const char *key, *why;
+        bool characters;         /* one of characters may have it */
+    } other[] = {
+        {"dropout", "ids would differ from one run to the next; set it to null", false},
+        {"continuing_subword_prefix", "not supported for BPE", false},
+        {"end_of_word_suffix", "not supported for BPE", false},
+        {"byte_fallback", "not supported for byte-level BPE", true},
+    };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        const cJSON *v = json_get(model, other[i].key);
         bool neutral = !v || cJSON_IsNull(v) || cJSON_IsFalse(v) ||
                        (cJSON_IsString(v) && !*v->valuestring) ||
                        (cJSON_IsNumber(v) && v->valuedouble == 0);
-        if (!neutral)
-            return format("model.%s: not supported for byte-level BPE", key[i]);
+        if (!neutral && (bytes || !other[i].characters))
+            return format("model.%s: %s", other[i].key, other[i].why);
     }
     return NULL;
 }
 
-char *bpe_load(Bpe **to, const cJSON *model)
+/* Finds the characters that no merge joins to a space behind them. */
+static void find_seams(Bpe *b)
+{
+    const Tokens *v = &b->tokens;
+    b->seam = calloc(0x110000 / 8, 1);
+    if (!b->seam)
+        abort();
+    for (int i = 0; i < v->n; i++) {
+        const Token *e = &v->token[i];
+        const uint32_t c = utf8_value(e->key, utf8_length_at(e->key, e->n, 0));
+        if (utf8_length_at(e->key, e->n, 0) == (int)e->n)
+            b->seam[c / 8] |= (uint8_t)(1 << c % 8);
+    }
+    for (uint64_t i = 0; i <= b->merge_mask; i++) {
+        size_t n = 0;
+        const char *text = b->merge[i].pair == UINT64_MAX
+                           ? NULL : tokens_text(v, b->merge[i].id, &n);
+        for (size_t at = 1; text && at + NSPACE <= n; at++) {
+            const size_t before = utf8_before(text, at);
+            const uint32_t c = utf8_value(text + before, (int)(at - before));
+            if (!memcmp(text + at, space, NSPACE))
+                b->seam[c / 8] &= (uint8_t)~(1 << c % 8);
+        }
+    }
+}
+
+char *bpe_load(Bpe **to, const cJSON *model, bool bytes)
 {
     Bpe *b = calloc(1, sizeof *b);
     const cJSON *unk = json_get(model, "unk_token");
-    char *error = check_neutral(model);
+    const bool fallback = cJSON_IsTrue(json_get(model, "byte_fallback"));
+    char *error = check_neutral(model, bytes), code[8];
+    b->bytes = bytes;
     if (!error)
-        error = tokens_load(&b->tokens, json_get(model, "vocab"), bpe_unmap);
-    for (int c = 0; c < 256 && !error; c++)
-        b->byte_id[c] = tokens_id(&b->tokens, &(char){(char)c}, 1, true);
+        error = tokens_load(&b->tokens, json_get(model, "vocab"), bytes ? bpe_unmap : NULL);
+    for (int c = 0; c < 256 && !error; c++) {
+        snprintf(code, sizeof code, "<0x%02X>", (unsigned)c);
+        b->byte_id[c] = tokens_id(&b->tokens, &(char){(char)c}, 1, bytes);
+        b->fallback[c] = fallback ? tokens_id(&b->tokens, code, 6, false) : -1;
+    }
     if (!error)
         error = load_merges(b, json_get(model, "merges"));
     b->unk = -1;
@@ -191,7 +241,9 @@ char *bpe_load(Bpe **to, const cJSON *model)
     }
     b->fuse_unk = cJSON_IsTrue(json_get(model, "fuse_unk"));
     b->ignore_merges = cJSON_IsTrue(json_get(model, "ignore_merges"));
-    b->cache = calloc(CACHE_SIZE, sizeof *b->cache);
+    b->cache = cache_new();
+    if (!error && !bytes && tokens_id(&b->tokens, space, NSPACE, false) >= 0)
+        find_seams(b);
     if (error)
         bpe_free(b);
     else
@@ -216,6 +268,12 @@ const char *bpe_bytes(const Bpe *b, int32_t id, size_t *n)
 
 static void heap_put(Bpe *b, Candidate c)
 {
+    if (b->nheap == b->heap_cap) {
+        b->heap_cap = 2 * b->heap_cap + 256;
+        b->heap = realloc(b->heap, b->heap_cap * sizeof *b->heap);
+        if (!b->heap)
+            abort();
+    }
     size_t i = b->nheap++;
     for (size_t up; i && b->heap[up = (i - 1) / 2].order > c.order; i = up)
         b->heap[i] = b->heap[up];
@@ -252,28 +310,48 @@ static void consider(Bpe *b, uint32_t at)
         heap_put(b, (Candidate){(uint64_t)m->rank << 32 | at, pair, m->id});
 }
 
-static void merge_piece(Bpe *b, const char *piece, size_t n, Ids *to)
+static uint32_t put_symbol(Bpe *b, uint32_t count, int32_t id)
+{
+    b->symbol[count] = (Symbol){id, count - 1, count + 1};
+    return count + 1;
+}
+
+/* The symbols that a piece begins with; returns how many. An unknown one is put where the next that
+ * the vocabulary has follows, behind bytes that stand for characters in between, as upstream does. */
+static uint32_t take_symbols(Bpe *b, const char *piece, size_t n)
 {
     uint32_t count = 0;
-    if (b->cap < n) {            /* each merge removes a symbol and adds at most two candidates */
-        b->cap = 2 * n + 256;
-        b->symbol = realloc(b->symbol, b->cap * sizeof *b->symbol);
-        b->heap = realloc(b->heap, 3 * b->cap * sizeof *b->heap);
-        if (!b->symbol || !b->heap)
+    bool waits = false;
+    for (size_t i = 0, len; i < n; i += len) {
+        len = b->bytes ? 1 : (size_t)utf8_length_at(piece, n, i);
+        const int32_t id = len == 1 ? b->byte_id[(unsigned char)piece[i]]
+                                    : tokens_id(&b->tokens, piece + i, len, false);
+        bool all = id < 0;
+        for (size_t k = 0; k < len && all; k++)
+            all = b->fallback[(unsigned char)piece[i + k]] >= 0;
+        for (size_t k = 0; k < len && all; k++)
+            count = put_symbol(b, count, b->fallback[(unsigned char)piece[i + k]]);
+        if (all || (id < 0 && b->unk < 0))
+            continue;
+        if (waits && (id >= 0 || !b->fuse_unk))
+            count = put_symbol(b, count, b->unk);
+        waits = id < 0;
+        if (id >= 0)
+            count = put_symbol(b, count, id);
+    }
+    return waits ? put_symbol(b, count, b->unk) : count;
+}
+
+static void merge_piece(Bpe *b, const char *piece, size_t n, Ids *to)
+{
+    if (b->cap < n) {
+        b->cap = n + n / 4 + 256;
+        free(b->symbol);
+        b->symbol = malloc(b->cap * sizeof *b->symbol);
+        if (!b->symbol)
             abort();
     }
-    for (size_t i = 0, len; i < n; i += len) {
-        int32_t id = b->byte_id[(unsigned char)piece[i]];
-        len = 1;
-        /* upstream replaces mapped characters, that is bytes, one by one */
-        if (id < 0) {
-            id = b->unk;
-            if (id < 0 || (b->fuse_unk && i && b->byte_id[(unsigned char)piece[i - 1]] < 0))
-                continue;
-        }
-        b->symbol[count] = (Symbol){id, count - 1, count + 1};
-        count++;
-    }
+    const uint32_t count = take_symbols(b, piece, n);
     if (!count)
         return;
     b->symbol[count - 1].next = NONE;
@@ -300,33 +378,52 @@ static void merge_piece(Bpe *b, const char *piece, size_t n, Ids *to)
         ids_put(to, &b->symbol[i].id, 1);
 }
 
+/* A part that no merge leaves. */
+static void encode_part(Bpe *b, const char *part, size_t n, Ids *to)
+{
+    if (n > CACHE_KEY) {
+        merge_piece(b, part, n, to);
+        return;
+    }
+    Cached *c = cache_slot(b->cache, part, n);
+    if (cache_holds(c, part, n)) {
+        ids_put(to, c->id, c->nids);
+        return;
+    }
+    const size_t from = to->n;
+    merge_piece(b, part, n, to);
+    cache_put(c, part, n, to, from);
+}
+
+/* The end of the part that begins at `at`. */
+static size_t part_end(const Bpe *b, const char *piece, size_t n, size_t at)
+{
+    for (const char *p = piece + at + 1; b->seam; p++) {
+        p = memmem(p, (size_t)(piece + n - p), space, NSPACE);
+        if (!p)
+            break;
+        const size_t end = (size_t)(p - piece), before = utf8_before(piece, end);
+        const uint32_t c = utf8_value(piece + before, (int)(end - before));
+        if (b->seam[c / 8] >> c % 8 & 1)
+            return end;
+    }
+    return n;
+}
+
 char *bpe_encode(Bpe *b, const char *piece, size_t n, Ids *to)
 {
     if (n > PIECE_MAX)
         return format("a piece of %zu bytes without a split, at most %zu", n, PIECE_MAX);
     if (b->ignore_merges) {
-        int32_t id = tokens_id(&b->tokens, piece, n, true);
+        int32_t id = tokens_id(&b->tokens, piece, n, b->bytes);
         if (id >= 0) {
             ids_put(to, &id, 1);
             return NULL;
         }
     }
-    if (n > CACHE_KEY) {
-        merge_piece(b, piece, n, to);
-        return NULL;
-    }
-    Cached *c = &b->cache[tokens_hash(piece, n, true) & (CACHE_SIZE - 1)];
-    if (c->n != n || memcmp(c->key, piece, n)) {
-        size_t from = to->n;
-        merge_piece(b, piece, n, to);
-        if (to->n - from <= CACHE_IDS) {
-            c->n = (uint8_t)n;
-            c->nids = (uint8_t)(to->n - from);
-            memcpy(c->key, piece, n);
-            memcpy(c->id, to->id + from, c->nids * sizeof *c->id);
-        }
-    } else {
-        ids_put(to, c->id, c->nids);
+    for (size_t at = 0, end; at < n; at = end) {
+        end = part_end(b, piece, n, at);
+        encode_part(b, piece + at, end - at, to);
     }
     return NULL;
 }
@@ -338,10 +435,10 @@ Bpe *bpe_twin(const Bpe *b)
         abort();
     *twin = *b;
     twin->twin = true;
-    twin->cache = calloc(CACHE_SIZE, sizeof *twin->cache);
+    twin->cache = cache_new();
     twin->symbol = NULL;
     twin->heap = NULL;
-    twin->nheap = twin->cap = 0;
+    twin->nheap = twin->cap = twin->heap_cap = 0;
     return twin;
 }
 
@@ -355,6 +452,7 @@ void bpe_free(Bpe *b)
     if (!b->twin) {
         tokens_free(&b->tokens);
         free(b->merge);
+        free(b->seam);
     }
     free(b);
 }

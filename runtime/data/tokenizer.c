@@ -1,6 +1,6 @@
 /* tokenizer.c -- a tokenizer.json and the files beside it, loaded; what they say.
  *
- * In:   tokenizer.json as GPT-2, Llama-3, Qwen2 and BERT have it; other parts are refused by name.
+ * In:   tokenizer.json with a model of tokenizer.h; parts it does not know are refused by name.
  * Out:  a Tokenizer that gives the ids of Hugging Face tokenizers. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
@@ -32,33 +32,44 @@ static int id_of_token(const Tokenizer *t, const char *content)
     return id >= 0 ? id : model_id(t, content);
 }
 
+/* The tokens of a model that is not BPE. */
+static const Tokens *word_list(const Tokenizer *t)
+{
+    return t->unigram ? unigram_tokens(t->unigram) : wordpiece_tokens(t->words);
+}
+
 int model_id(const Tokenizer *t, const char *token)
 {
-    return t->bpe ? bpe_id(t->bpe, token)
-                  : tokens_id(wordpiece_tokens(t->words), token, strlen(token), false);
+    return t->bpe ? bpe_id(t->bpe, token) : tokens_id(word_list(t), token, strlen(token), false);
 }
 
 const char *model_text(const Tokenizer *t, int32_t id, size_t *n)
 {
-    return t->bpe ? bpe_bytes(t->bpe, id, n) : tokens_text(wordpiece_tokens(t->words), id, n);
+    return t->bpe ? bpe_bytes(t->bpe, id, n) : tokens_text(word_list(t), id, n);
 }
 
 static char *load_model(Tokenizer *t, const cJSON *json)
 {
-    const cJSON *model = json_get(json, "model"), *decoder = json_get(json, "decoder");
+    const cJSON *model = json_get(json, "model");
     int error_code;
     PCRE2_SIZE at;
     if (!cJSON_IsObject(model))
         return format("model: want an object");
     const cJSON *type = json_get(model, "type");
     const char *name = type ? json_word(type) : "BPE";
-    bool words = !strcmp(name, "WordPiece") || !strcmp(name, "WordLevel");
-    if (!words && strcmp(name, "BPE"))
-        return format("model.type: want BPE, WordPiece or WordLevel, got %.40s", name);
-    char *error = words ? wordpiece_load(&t->words, model) : bpe_load(&t->bpe, model);
+    const cJSON *splits = json_get(json, "pre_tokenizer");
+    char *error;
+    if (!strcmp(name, "BPE"))
+        error = bpe_load(&t->bpe, model, split_is_byte_level(splits));
+    else if (!strcmp(name, "Unigram"))
+        error = unigram_load(&t->unigram, model);
+    else if (!strcmp(name, "WordPiece") || !strcmp(name, "WordLevel"))
+        error = wordpiece_load(&t->words, model);
+    else
+        error = format("model.type: want BPE, Unigram, WordPiece or WordLevel, got %.40s", name);
     if (error)
         return error;
-    t->size = words ? wordpiece_tokens(t->words)->size : bpe_size(t->bpe);
+    t->size = t->bpe ? bpe_size(t->bpe) : word_list(t)->size;
     t->word = pcre2_compile((PCRE2_SPTR)WORD_CLASS, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
                             &error_code, &at, NULL);
     t->match = pcre2_match_data_create(1, NULL);
@@ -67,11 +78,11 @@ static char *load_model(Tokenizer *t, const cJSON *json)
         return format("PCRE2 10.40 or later is needed: error %d", error_code);
     pcre2_set_match_limit(t->limits, MATCH_LIMIT);
     pcre2_set_heap_limit(t->limits, HEAP_LIMIT_KIB);
-    error = decode_load(t, decoder);
+    error = normal_load(t, json_get(json, "normalizer"));
     if (!error)
-        error = normal_load(t, json_get(json, "normalizer"));
+        error = split_load(t, splits);
     if (!error)
-        error = split_load(t, json_get(json, "pre_tokenizer"));
+        error = decode_load(t, json_get(json, "decoder"));
     if (!error)
         error = added_load(t, json_get(json, "added_tokens"));
     if (!error)
@@ -293,7 +304,9 @@ int tokenizer_unknown(const Tokenizer *t)
 {
     if (t->bytes)
         return -1;
-    return t->bpe ? bpe_unknown(t->bpe) : wordpiece_unknown(t->words);
+    return t->bpe     ? bpe_unknown(t->bpe)
+         : t->unigram ? unigram_unknown(t->unigram)
+                      : wordpiece_unknown(t->words);
 }
 
 static bool ids_hold(const Ids *ids, int32_t id)
@@ -348,6 +361,7 @@ Tokenizer *tokenizer_twin(const Tokenizer *t)
     if (!t->bytes) {
         twin->bpe = t->bpe ? bpe_twin(t->bpe) : NULL;
         twin->words = t->words ? wordpiece_twin(t->words) : NULL;
+        twin->unigram = t->unigram ? unigram_twin(t->unigram) : NULL;
         twin->match = pcre2_match_data_create(1, NULL);
         if (!twin->match)
             abort();
@@ -362,6 +376,7 @@ void tokenizer_free(Tokenizer *t)
     pcre2_match_data_free(t->match);
     bpe_free(t->bpe);
     wordpiece_free(t->words);
+    unigram_free(t->unigram);
     if (t->twin) {
         free(t);
         return;
@@ -377,11 +392,9 @@ void tokenizer_free(Tokenizer *t)
     free(t->suffix.id);
     free(t->eos_text);
     free(t->ends.id);
-    for (int i = 0; i < t->nsplits; i++) {
-        pcre2_code_free(t->split[i].pattern);
-        free(t->split[i].text);
-    }
-    free(t->prefix_off);
+    normal_free(t);
+    split_free(t);
+    decode_free(t);
     pcre2_code_free(t->word);
     pcre2_code_free(t->cased);
     pcre2_code_free(t->ignorable);

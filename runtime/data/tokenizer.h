@@ -1,8 +1,9 @@
-/* tokenizer.h -- text to ids and back: byte-level BPE, WordPiece, words or characters from a
- * tokenizer.json, or plain bytes.
+/* tokenizer.h -- text to ids and back: BPE of bytes or characters, Unigram, WordPiece, words or
+ * characters from a tokenizer.json, or plain bytes.
  *
  * In:    UTF-8 text (any bytes with the byte vocabulary).
- * Out:   the ids of Hugging Face tokenizers for the GPT-2, Llama-3, Qwen2 and BERT layouts.
+ * Out:   the ids of Hugging Face tokenizers for the layouts of GPT-2, Llama 2 and 3, Mistral, Qwen,
+ *        Gemma, T5, XLM-R and BERT.
  * Keeps: errors are malloc'ed messages, NULL means fine. One encode at a time per Tokenizer; a
  *        thread more takes a twin. */
 #ifndef DIECAST_TOKENIZER_H

@@ -55,8 +55,8 @@ static bool stands_alone(const Tokenizer *t, const char *text, size_t n, size_t 
     return to == n || !char_is(t, t->word, text + to, utf8_length_at(text, n, to));
 }
 
-char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_t n,
-                    char *(*gap)(const Tokenizer *, const char *, size_t, Ids *), Ids *to)
+char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_t n, bool first,
+                    Gap *gap, Ids *to)
 {
     size_t done = 0;             /* everything before it is encoded */
     char *error = NULL;
@@ -84,14 +84,15 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
             end += (size_t)len;
         }
         if (from > done)
-            error = gap(t, text + done, from - done, to);
+            error = gap(t, text + done, from - done, first && !done, to);
         ids_put(to, &a->id, 1);
         done = end;
     }
     if (!error && n > done)
-        error = gap(t, text + done, n - done, to);
+        error = gap(t, text + done, n - done, first && !done, to);
     return error;
 }
+
 const Added *added_of(const Tokenizer *t, int32_t id)
 {
     for (int lo = 0, hi = t->nadded; lo < hi;) {
@@ -156,7 +157,8 @@ char *added_load(Tokenizer *t, const cJSON *list)
         a->normalized = cJSON_IsTrue(json_get(i, "normalized"));
         a->special = cJSON_IsTrue(json_get(i, "special"));
         a->nmatch = strlen(a->content);
-        a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch)
+        bool first = true;
+        a->match = a->normalized ? normal_text(t, a->content, a->nmatch, &a->nmatch, &first)
                                  : strdup(a->content);
         t->nadded++;
         if (!a->nmatch)

@@ -1,4 +1,7 @@
-/* tokenizer_decode.c -- ids back to text. */
+/* tokenizer_decode.c -- ids back to text.
+ *
+ * Method: byte-level tokens are their bytes; all others a list of texts that each step of the decoder
+ *         makes another of, then one text. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
 
@@ -70,16 +73,140 @@ static void replace(Out *s, size_t at, const char *from, const char *to)
     }
 }
 
-/* A word or a part of one behind those that are there. */
-static void put_word(const Tokenizer *t, const char *text, size_t n, bool first, Out *to)
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+enum { STEPS_MAX = sizeof ((Tokenizer *)0)->decode / sizeof (DecodeStep) };
+
+/* Texts that come one behind another, in order. */
+typedef struct {
+    Out all;
+    size_t *end;                 /* of each */
+    size_t n, cap;
+} Texts;
+
+static void end_text(Texts *to)
 {
-    size_t off = t->decode == DECODE_WORDPIECE ? strlen(t->prefix_off) : 0, begin = to->n;
-    bool joins = t->decode == DECODE_WORDPIECE && n >= off && !memcmp(text, t->prefix_off, off);
-    if (!first && !joins && t->decode != DECODE_FUSED)
+    if (to->n == to->cap) {
+        to->cap = 2 * to->cap + 64;
+        to->end = realloc(to->end, to->cap * sizeof *to->end);
+        if (!to->end)
+            abort();
+    }
+    to->end[to->n++] = to->all.n;
+}
+
+/* A word or a part of one behind those that are there. */
+static void put_word(const DecodeStep *step, const char *text, size_t n, bool first, Out *to)
+{
+    const size_t off = strlen(step->text), begin = to->n;
+    const bool joins = !first && n >= off && !memcmp(text, step->text, off);
+    if (!first && !joins)
         put(to, " ", 1);
-    put(to, text + (first || !joins ? 0 : off), n - (first || !joins ? 0 : off));
-    for (size_t i = 0; t->cleanup && i < sizeof cleaner / sizeof *cleaner; i++)
+    put(to, text + (joins ? off : 0), n - (joins ? off : 0));
+    for (size_t i = 0; step->cleanup && i < sizeof cleaner / sizeof *cleaner; i++)
         replace(to, begin, cleaner[i].from, cleaner[i].to);
+}
+
+static void put_stripped(const DecodeStep *step, const char *text, size_t n, Out *to)
+{
+    const size_t len = strlen(step->text);
+    for (int i = 0; i < step->start && n >= len && !memcmp(text, step->text, len); i++) {
+        text += len;
+        n -= len;
+    }
+    for (int i = 0; i < step->stop && n >= len && !memcmp(text + n - len, step->text, len); i++)
+        n -= len;
+    put(to, text, n);
+}
+
+static void put_spaces(const DecodeStep *step, const char *text, size_t n, bool first, Out *to)
+{
+    const size_t len = strlen(step->text);
+    const char *end = text + n;
+    for (const char *p; (p = memmem(text, (size_t)(end - text), step->text, len)); text = p + len) {
+        put(to, text, (size_t)(p - text));
+        put(to, " ", !(first && step->put_there));
+    }
+    put(to, text, (size_t)(end - text));
+}
+
+static void put_replaced(const DecodeStep *step, const Tokenizer *t, const char *text, size_t n,
+                         Out *to)
+{
+    size_t len, begins;
+    char *made = replace_text(&step->replace, t, text, n, &len, &begins);
+    put(to, made, len);
+    free(made);
+}
+
+/* The byte that a token <0xE4> is, -1: it is none. */
+static int byte_of(const char *text, size_t n)
+{
+    char *end, hex[3] = "";
+    if (n != 6 || memcmp(text, "<0x", 3) || text[5] != '>')
+        return -1;
+    memcpy(hex, text + 3, 2);
+    const long value = strtol(hex, &end, 16);
+    return strspn(hex, "0123456789abcdefABCDEF") == 2 ? (int)value : -1;
+}
+
+/* Bytes that were gathered behind `from` of to become a text of characters, or each a U+FFFD. */
+static void end_bytes(Texts *to, size_t from)
+{
+    const size_t n = to->all.n - from;
+    if (n && utf8_check(to->all.text + from, n) == n) {
+        end_text(to);
+        return;
+    }
+    to->all.n = from;
+    for (size_t i = 0; i < n; i++) {
+        put(&to->all, "\xef\xbf\xbd", 3);
+        end_text(to);
+    }
+}
+
+static Texts take_step(const DecodeStep *step, const Tokenizer *t, const Texts *from)
+{
+    Texts to = {0};
+    size_t bytes = 0;            /* DECODE_FALLBACK: where those begin that wait */
+    put(&to.all, "", 0);
+    for (size_t i = 0; i < from->n; i++) {
+        const size_t begin = i ? from->end[i - 1] : 0, n = from->end[i] - begin;
+        const char *text = from->all.text + begin;
+        const int byte = step->kind == DECODE_FALLBACK ? byte_of(text, n) : -1;
+        if (byte >= 0) {
+            put(&to.all, &(char){(char)byte}, 1);
+            continue;
+        }
+        switch (step->kind) {
+        case DECODE_FALLBACK:
+            end_bytes(&to, bytes);
+            put(&to.all, text, n);
+            bytes = to.all.n;
+            break;
+        case DECODE_WORDPIECE:
+            put_word(step, text, n, !i, &to.all);
+            break;
+        case DECODE_STRIP:
+            put_stripped(step, text, n, &to.all);
+            break;
+        case DECODE_METASPACE:
+            put_spaces(step, text, n, !i, &to.all);
+            break;
+        case DECODE_REPLACE:
+            put_replaced(step, t, text, n, &to.all);
+            break;
+        case DECODE_FUSE:
+            put(&to.all, text, n);
+            continue;
+        }
+        end_text(&to);
+    }
+    if (step->kind == DECODE_FALLBACK)
+        end_bytes(&to, bytes);
+    if (step->kind == DECODE_FUSE)
+        end_text(&to);
+    return to;
 }
 
 /* An added token among bytes. */
@@ -102,50 +229,169 @@ static void decode_bytes(const int32_t *ids, size_t n, bool skip_specials, Out *
             put(to, &(char){(char)ids[i]}, ids[i] >= 0 && ids[i] < 256);
 }
 
+static char *decode_texts(const Tokenizer *t, Texts texts, size_t *nbytes)
+{
+    for (int i = 0; i < t->ndecode; i++) {
+        Texts next = take_step(&t->decode[i], t, &texts);
+        free(texts.all.text);
+        free(texts.end);
+        texts = next;
+    }
+    free(texts.end);
+    return make_valid(texts.all.text, texts.all.n, nbytes);
+}
+
 char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool skip_specials,
                        size_t *nbytes)
 {
-    Out to = {0};
-    bool first = true;
-    put(&to, "", 0);
+    Texts texts = {0};
+    Out *to = &texts.all;
+    put(to, "", 0);
     if (t->bytes)
-        decode_bytes(ids, n, skip_specials, &to);
+        decode_bytes(ids, n, skip_specials, to);
     for (size_t i = 0; i < n && !t->bytes; i++) {
         const Added *a = added_of(t, ids[i]);
         size_t k = 0;
         const char *text = a ? a->match : model_text(t, ids[i], &k);
         if (!text || (a && a->special && skip_specials))
             continue;
-        if (t->decode == DECODE_BYTES && a)
-            put_mapped(a, &to);
-        else if (t->decode == DECODE_BYTES)
-            put(&to, text, k);
+        if (t->spaced && texts.n)
+            put(to, " ", 1);
+        if (t->byte_level && a)
+            put_mapped(a, to);
         else
-            put_word(t, text, a ? a->nmatch : k, first, &to);
-        first = false;
+            put(to, text, a ? a->nmatch : k);
+        end_text(&texts);
     }
-    *nbytes = to.n;
-    return t->bytes ? to.text : make_valid(to.text, to.n, nbytes);
+    if (!t->bytes)
+        return decode_texts(t, texts, nbytes);
+    *nbytes = to->n;
+    return to->text;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char *put_step(Tokenizer *t, DecodeStep step)
+{
+    if (t->ndecode == STEPS_MAX) {
+        replace_free(&step.replace);
+        free(step.text);
+        return format("decoder: more than %d steps", STEPS_MAX);
+    }
+    t->decode[t->ndecode++] = step;
+    return NULL;
+}
+
+static char *wordpiece_step(Tokenizer *t, const cJSON *d)
+{
+    const cJSON *prefix = json_get(d, "prefix"), *cleanup = json_get(d, "cleanup");
+    if (!cJSON_IsString(prefix) || !cJSON_IsBool(cleanup))
+        return format("decoder: WordPiece: want a prefix, and cleanup true or false");
+    return put_step(t, (DecodeStep){.kind = DECODE_WORDPIECE, .text = strdup(prefix->valuestring),
+                                    .cleanup = cJSON_IsTrue(cleanup)});
+}
+
+static char *fuse_step(Tokenizer *t, const cJSON *d)
+{
+    (void)d;
+    return put_step(t, (DecodeStep){.kind = DECODE_FUSE});
+}
+
+static char *fallback_step(Tokenizer *t, const cJSON *d)
+{
+    (void)d;
+    return put_step(t, (DecodeStep){.kind = DECODE_FALLBACK});
+}
+
+static char *replace_step(Tokenizer *t, const cJSON *d)
+{
+    DecodeStep step = {.kind = DECODE_REPLACE};
+    char *error = replace_load(&step.replace, "decoder", d);
+    if (!error)
+        return put_step(t, step);
+    replace_free(&step.replace);
+    return error;
+}
+
+/* Whether text is one character. */
+static bool is_character(const char *text)
+{
+    return text && *text && utf8_length_at(text, strlen(text), 0) == (int)strlen(text);
+}
+
+static char *strip_step(Tokenizer *t, const cJSON *d)
+{
+    const char *content = cJSON_GetStringValue(json_get(d, "content"));
+    const int start = tokens_json_id(json_get(d, "start")), stop = tokens_json_id(json_get(d, "stop"));
+    if (!is_character(content) || start < 0 || stop < 0)
+        return format("decoder: Strip: want a content of one character, and start and stop from 0");
+    return put_step(t, (DecodeStep){.kind = DECODE_STRIP, .text = strdup(content), .start = start,
+                                    .stop = stop});
+}
+
+char *metaspace_mark(const cJSON *p, const char *where, char **mark)
+{
+    const char *given = cJSON_GetStringValue(json_get(p, "replacement"));
+    if (!is_character(given))
+        return format("%s: Metaspace: want a replacement of one character", where);
+    *mark = strdup(given);
+    return NULL;
+}
+
+static char *metaspace_step(Tokenizer *t, const cJSON *d)
+{
+    const cJSON *scheme = json_get(d, "prepend_scheme"), *old = json_get(d, "add_prefix_space");
+    DecodeStep step = {.kind = DECODE_METASPACE};
+    char *error = metaspace_mark(d, "decoder", &step.text);
+    step.put_there = scheme ? strcmp(json_word(scheme), "never") != 0 : !cJSON_IsFalse(old);
+    return error ? error : put_step(t, step);
+}
+
+static char *steps_load(Tokenizer *t, const cJSON *d);
+
+static char *sequence_load(Tokenizer *t, const cJSON *d)
+{
+    const cJSON *list = json_get(d, "decoders");
+    char *error = cJSON_IsArray(list) ? NULL : format("decoder: Sequence: want a list in decoders");
+    for (const cJSON *i = error ? NULL : list->child; i && !error; i = i->next)
+        error = steps_load(t, i);
+    return error;
+}
+
+static char *steps_load(Tokenizer *t, const cJSON *d)
+{
+    static const struct {
+        const char *type;
+        char *(*load)(Tokenizer *t, const cJSON *d);
+    } types[] = {
+        {"WordPiece", wordpiece_step}, {"Fuse", fuse_step}, {"ByteFallback", fallback_step},
+        {"Replace", replace_step}, {"Strip", strip_step}, {"Metaspace", metaspace_step},
+        {"Sequence", sequence_load},
+    };
+    const char *type = json_word(json_get(d, "type"));
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(type, types[i].type))
+            return types[i].load(t, d);
+    return format("decoder: want WordPiece, Fuse, ByteFallback, Replace, Strip, Metaspace or a "
+                  "Sequence of them, got %.40s", type);
 }
 
 char *decode_load(Tokenizer *t, const cJSON *d)
 {
+    const bool none = !d || cJSON_IsNull(d);
     const char *type = json_word(json_get(d, "type"));
-    bool none = !d || cJSON_IsNull(d);
-    t->decode = t->bpe ? DECODE_BYTES : DECODE_SPACED;
-    if (none || (t->bpe && !strcmp(type, "ByteLevel")))
+    t->spaced = none && !t->byte_level;
+    if (none || (t->byte_level && !strcmp(type, "ByteLevel")))
         return NULL;
-    if (!t->bpe && !strcmp(type, "Fuse")) {
-        t->decode = DECODE_FUSED;
-        return NULL;
+    if (t->byte_level)
+        return format("decoder: want ByteLevel, as the pre_tokenizer is, got %.40s", type);
+    return steps_load(t, d);
+}
+
+void decode_free(Tokenizer *t)
+{
+    for (int i = 0; i < t->ndecode; i++) {
+        free(t->decode[i].text);
+        replace_free(&t->decode[i].replace);
     }
-    if (t->bpe || strcmp(type, "WordPiece"))
-        return format("decoder: want %s, got %.40s", t->bpe ? "ByteLevel" : "WordPiece or Fuse", type);
-    const cJSON *prefix = json_get(d, "prefix"), *cleanup = json_get(d, "cleanup");
-    if (!cJSON_IsString(prefix) || !cJSON_IsBool(cleanup))
-        return format("decoder: WordPiece: want a prefix, and cleanup true or false");
-    t->decode = DECODE_WORDPIECE;
-    t->prefix_off = strdup(prefix->valuestring);
-    t->cleanup = cJSON_IsTrue(cleanup);
-    return NULL;
 }

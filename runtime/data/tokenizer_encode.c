@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *encode_normal(const Tokenizer *t, const char *text, size_t n, Ids *to)
+static char *encode_normal(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to)
 {
     if (!normal_changes(t, text, n))
-        return added_cut_out(t, &t->normal, text, n, split_encode, to);
+        return added_cut_out(t, &t->normal, text, n, first, split_encode, to);
     size_t len;
-    char *made = normal_text(t, text, n, &len);
-    char *error = added_cut_out(t, &t->normal, made, len, split_encode, to);
+    char *made = normal_text(t, text, n, &len, &first);
+    char *error = added_cut_out(t, &t->normal, made, len, first, split_encode, to);
     free(made);
     return error;
 }
@@ -41,7 +41,7 @@ char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool spec
         if (!error && specials)
             ids_put(&to, t->prefix.id, t->prefix.n);
         if (!error)
-            error = added_cut_out(t, &t->raw, text, n, encode_normal, &to);
+            error = added_cut_out(t, &t->raw, text, n, true, encode_normal, &to);
         if (!error && specials)
             ids_put(&to, t->suffix.id, t->suffix.n);
     }
@@ -86,13 +86,15 @@ static bool pieces_end(const Tokenizer *t)
     for (int i = 0; i < t->nsplits; i++) {
         const Split *s = &t->split[i];
         spaces = spaces || s->spaces;
-        other = other || s->find == FIND_TEXT || (s->find == FIND_PATTERN && !s->spaces);
+        other = other || s->find == FIND_TEXT || (s->find == FIND_PATTERN && !s->spaces) ||
+                (s->find == FIND_META && (!spaces || s->prepend == PREPEND_FIRST));
     }
     /* a line feed that cleaning turns into a space is another thing to the patterns of the table,
      * and so is a mark behind it that goes */
-    for (int i = 0; i < t->nsteps; i++)
-        known = known && (t->step[i] == NORMAL_NFC || t->step[i] == NORMAL_NFD ||
-                          t->step[i] == NORMAL_LOWERCASE);
+    for (int i = 0; i < t->nsteps; i++) {
+        known = known && t->step[i].kind <= NORMAL_LOWERCASE;
+        other = other || t->step[i].kind >= NORMAL_STRIP;    /* ends matter, or who knows */
+    }
     return (known || (spaces && !other)) && !t->add_prefix_space;
 }
 

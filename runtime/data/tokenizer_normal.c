@@ -14,7 +14,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { STEPS_MAX = sizeof ((Tokenizer *)0)->step / sizeof (NormalStep),
+enum { STEPS_MAX = sizeof ((Tokenizer *)0)->step / sizeof *((Tokenizer *)0)->step,
        CAPITAL_SIGMA = 0x3a3, FINAL_SIGMA = 0x3c2 };
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -88,7 +88,7 @@ bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int 
 
 /* ---- the steps ------------------------------------------------------------------------------- */
 
-/* NFC or NFD of text, malloc'ed. An ASCII character never joins what stands before it, so the text
+/* A normal form of text, malloc'ed; form: options of utf8proc. An ASCII character never joins what stands before it, so the text
  * may be cut there: only what is not ASCII, with the one character before it, goes through the
  * library. */
 static char *compose(const char *text, size_t n, int form, size_t *nout)
@@ -147,11 +147,11 @@ static bool ends_word(const Tokenizer *t, const char *text, size_t n, size_t at)
 }
 
 /* What becomes of the character c at text[at], written to out: up to 5 bytes. */
-static size_t change(const Tokenizer *t, NormalStep step, uint32_t c, const char *text, size_t n,
-                     size_t at, char *out)
+static size_t change(const Tokenizer *t, const NormalStep *step, uint32_t c, const char *text,
+                     size_t n, size_t at, char *out)
 {
     size_t len = 0;
-    switch (step) {
+    switch (step->kind) {
     case NORMAL_CLEAN:
         if (!c || c == 0xfffd || IN(controls, c))
             return 0;
@@ -183,25 +183,23 @@ static size_t change(const Tokenizer *t, NormalStep step, uint32_t c, const char
         if (c == CAPITAL_SIGMA && ends_word(t, text, n, at))
             c = FINAL_SIGMA;
         break;
-    case NORMAL_NFC:
-    case NORMAL_NFD:
+    default:                     /* looks at more than a character */
         break;
     }
     return utf8_put(out, c);
 }
 
 /* A byte that the step surely leaves alone: most are. */
-static bool stays(NormalStep step, unsigned char c)
+static bool stays(const NormalStep *step, unsigned char c)
 {
-    return c < 0x80 && (step == NORMAL_CLEAN     ? c >= ' ' && c < 0x7f
-                      : step == NORMAL_LOWERCASE ? c < 'A' || c > 'Z' : true);
+    return c < 0x80 && (step->kind == NORMAL_CLEAN     ? c >= ' ' && c < 0x7f
+                      : step->kind == NORMAL_LOWERCASE ? c < 'A' || c > 'Z' : true);
 }
 
-static char *step_text(const Tokenizer *t, NormalStep step, const char *text, size_t n,
-                       size_t *nout)
+/* Character by character. *first as normal_text says. */
+static char *step_characters(const Tokenizer *t, const NormalStep *step, const char *text, size_t n,
+                             size_t *nout, bool *first)
 {
-    if (step == NORMAL_NFC || step == NORMAL_NFD)
-        return compose(text, n, step == NORMAL_NFC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE, nout);
     char *out = malloc(2 * n + 8);       /* at most 3 bytes become 5, 2 become 3 */
     if (!out)
         abort();
@@ -213,15 +211,82 @@ static char *step_text(const Tokenizer *t, NormalStep step, const char *text, si
         }
         int len = utf8_length_at(text, n, i);
         *nout += change(t, step, utf8_value(text + i, len), text, n, i, out + *nout);
+        *first = *first && *nout;
         i += (size_t)len;
     }
     return out;
 }
 
+/* Puts `before` there, too. */
+static char *copy_text(const char *before, size_t nbefore, const char *text, size_t n, size_t *nout)
+{
+    char *out = malloc(nbefore + n + 1);
+    if (!out)
+        abort();
+    memcpy(out, before, nbefore);
+    memcpy(out + nbefore, text, n);
+    *nout = nbefore + n;
+    return out;
+}
+
+static char *strip(const NormalStep *step, const char *text, size_t n, size_t *nout, bool *first)
+{
+    size_t from = 0;
+    for (int len; step->left && from < n; from += (size_t)len) {
+        len = utf8_length_at(text, n, from);
+        if (!utf8_is_space(utf8_value(text + from, len)))
+            break;
+    }
+    for (size_t before; step->right && n > from; n = before) {
+        before = utf8_before(text, n);
+        if (!utf8_is_space(utf8_value(text + before, (int)(n - before))))
+            break;
+    }
+    *first = *first && !from;
+    return copy_text("", 0, text + from, n - from, nout);
+}
+
+static char *replace(const Tokenizer *t, const NormalStep *step, const char *text, size_t n,
+                     size_t *nout, bool *first)
+{
+    size_t begins;
+    char *out = replace_text(&step->replace, t, text, n, nout, &begins);
+    /* what stands for several characters stands for the last of them */
+    if (begins && (!step->replace.nput || begins > (size_t)utf8_length_at(text, n, 0)))
+        *first = false;
+    return out;
+}
+
+static char *step_text(const Tokenizer *t, const NormalStep *step, const char *text, size_t n,
+                       size_t *nout, bool *first)
+{
+    switch (step->kind) {
+    case NORMAL_NFC:
+        return compose(text, n, UTF8PROC_COMPOSE, nout);
+    case NORMAL_NFD:
+        return compose(text, n, UTF8PROC_DECOMPOSE, nout);
+    case NORMAL_NFKC:
+        return compose(text, n, UTF8PROC_COMPOSE | UTF8PROC_COMPAT, nout);
+    case NORMAL_NFKD:
+        return compose(text, n, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, nout);
+    case NORMAL_STRIP:
+        return strip(step, text, n, nout, first);
+    case NORMAL_PREPEND:
+        return copy_text(step->replace.put, n ? step->replace.nput : 0, text, n, nout);
+    case NORMAL_REPLACE:
+        return replace(t, step, text, n, nout, first);
+    case NORMAL_CHARSMAP:
+        return charsmap_text(step->map, text, n, nout);
+    default:
+        return step_characters(t, step, text, n, nout, first);
+    }
+}
+
 bool normal_changes(const Tokenizer *t, const char *text, size_t n)
 {
     for (int i = 0; i < t->nsteps; i++)
-        if (t->step[i] == NORMAL_CLEAN || t->step[i] == NORMAL_LOWERCASE)
+        if (t->step[i].kind == NORMAL_CLEAN || t->step[i].kind == NORMAL_LOWERCASE ||
+            t->step[i].kind >= NORMAL_STRIP)
             return true;
     for (size_t i = 0; t->nsteps && i < n; i++)
         if ((unsigned char)text[i] >= 0x80)
@@ -229,30 +294,42 @@ bool normal_changes(const Tokenizer *t, const char *text, size_t n)
     return false;
 }
 
-char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout)
+char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout, bool *first)
 {
     char *made = NULL;
     *nout = n;
     for (int i = 0; i < t->nsteps; i++) {
-        char *next = step_text(t, t->step[i], made ? made : text, *nout, nout);
+        char *next = step_text(t, &t->step[i], made ? made : text, *nout, nout, first);
         free(made);
         made = next;
     }
-    if (!made) {
-        made = malloc(n + 1);
-        memcpy(made, text, n);
+    return made ? made : copy_text("", 0, text, n, nout);
+}
+
+void normal_free(Tokenizer *t)
+{
+    for (int i = 0; i < t->nsteps; i++) {
+        replace_free(&t->step[i].replace);
+        charsmap_free(t->step[i].map);
     }
-    return made;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static char *step_put(Tokenizer *t, NormalStep step)
+static char *put(Tokenizer *t, NormalStep step)
 {
-    if (t->nsteps == STEPS_MAX)
-        return format("normalizer: more than %d steps", STEPS_MAX);
-    t->step[t->nsteps++] = step;
-    return NULL;
+    if (t->nsteps < STEPS_MAX) {
+        t->step[t->nsteps++] = step;
+        return NULL;
+    }
+    replace_free(&step.replace);
+    charsmap_free(step.map);
+    return format("normalizer: more than %d steps", STEPS_MAX);
+}
+
+static char *step_put(Tokenizer *t, int kind)
+{
+    return put(t, (NormalStep){.kind = kind});
 }
 
 /* true or false of a BertNormalizer; strip_accents may be null: as lowercase. */
@@ -289,12 +366,9 @@ static char *bert_load(Tokenizer *t, const cJSON *n)
     return error;
 }
 
-/* The one thing that Replace may be: see words.h. */
-static char *replace_load(Tokenizer *t, const cJSON *n)
+/* Of words.h, which says by it where a final sigma stands. */
+static char *sigma_load(Tokenizer *t)
 {
-    const char *regex = json_word(json_get(json_get(n, "pattern"), "Regex"));
-    if (strcmp(regex, NORMAL_SIGMA_REGEX) || strcmp(json_word(json_get(n, "content")), "\u03c2"))
-        return format("normalizer: Replace: only of a final sigma");
     static const char *const class[] = {"\\p{Cased}", "\\p{Case_Ignorable}"};
     for (int i = 0; i < 2; i++) {
         pcre2_code **to = i ? &t->ignorable : &t->cased;
@@ -309,31 +383,76 @@ static char *replace_load(Tokenizer *t, const cJSON *n)
     return step_put(t, NORMAL_FINAL_SIGMA);
 }
 
+static char *replace_step(Tokenizer *t, const cJSON *n)
+{
+    const char *regex = json_word(json_get(json_get(n, "pattern"), "Regex"));
+    if (!strcmp(regex, NORMAL_SIGMA_REGEX) && !strcmp(json_word(json_get(n, "content")), "\u03c2"))
+        return sigma_load(t);
+    NormalStep step = {.kind = NORMAL_REPLACE};
+    char *error = replace_load(&step.replace, "normalizer", n);
+    if (!error)
+        return put(t, step);
+    replace_free(&step.replace);
+    return error;
+}
+
+static char *prepend_step(Tokenizer *t, const cJSON *n)
+{
+    const char *text = cJSON_GetStringValue(json_get(n, "prepend"));
+    if (!text)
+        return format("normalizer: Prepend: want a text in prepend");
+    return put(t, (NormalStep){.kind = NORMAL_PREPEND,
+                               .replace = {.put = strdup(text), .nput = strlen(text)}});
+}
+
+static char *strip_step(Tokenizer *t, const cJSON *n)
+{
+    const cJSON *left = json_get(n, "strip_left"), *right = json_get(n, "strip_right");
+    if (!cJSON_IsBool(left) || !cJSON_IsBool(right))
+        return format("normalizer: Strip: want strip_left and strip_right, true or false");
+    return put(t, (NormalStep){.kind = NORMAL_STRIP, .left = cJSON_IsTrue(left),
+                               .right = cJSON_IsTrue(right)});
+}
+
+static char *charsmap_step(Tokenizer *t, const cJSON *n)
+{
+    const char *base64 = cJSON_GetStringValue(json_get(n, "precompiled_charsmap"));
+    NormalStep step = {.kind = NORMAL_CHARSMAP};
+    if (!base64)
+        return format("normalizer: Precompiled: want a text in precompiled_charsmap");
+    char *error = charsmap_load(&step.map, base64);
+    return error ? error : put(t, step);
+}
+
+static char *sequence_load(Tokenizer *t, const cJSON *n)
+{
+    const cJSON *list = json_get(n, "normalizers");
+    char *error = cJSON_IsArray(list) ? NULL : format("normalizer: Sequence: want a list in normalizers");
+    for (const cJSON *i = error ? NULL : list->child; i && !error; i = i->next)
+        error = normal_load(t, i);
+    return error;
+}
+
 char *normal_load(Tokenizer *t, const cJSON *n)
 {
     static const struct {
         const char *type;
-        NormalStep step;
-    } single[] = {
-        {"NFC", NORMAL_NFC}, {"NFD", NORMAL_NFD}, {"Lowercase", NORMAL_LOWERCASE},
-        {"StripAccents", NORMAL_STRIP_MARKS},
+        char *(*load)(Tokenizer *t, const cJSON *n);     /* NULL: the step says all */
+        int kind;
+    } types[] = {
+        {"NFC", NULL, NORMAL_NFC}, {"NFD", NULL, NORMAL_NFD}, {"NFKC", NULL, NORMAL_NFKC},
+        {"NFKD", NULL, NORMAL_NFKD}, {"Lowercase", NULL, NORMAL_LOWERCASE},
+        {"StripAccents", NULL, NORMAL_STRIP_MARKS}, {"Strip", strip_step, 0},
+        {"Prepend", prepend_step, 0}, {"Replace", replace_step, 0},
+        {"Precompiled", charsmap_step, 0}, {"BertNormalizer", bert_load, 0},
+        {"Sequence", sequence_load, 0},
     };
     if (!n || cJSON_IsNull(n))
         return NULL;
     const char *type = json_word(json_get(n, "type"));
-    const cJSON *list = json_get(n, "normalizers");
-    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
-        if (!strcmp(type, single[i].type))
-            return step_put(t, single[i].step);
-    if (!strcmp(type, "BertNormalizer"))
-        return bert_load(t, n);
-    if (!strcmp(type, "Replace"))
-        return replace_load(t, n);
-    if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
-        return format("normalizer: want NFC, NFD, Lowercase, StripAccents, BertNormalizer or a "
-                      "Sequence of them, got %.40s", type);
-    char *error = NULL;
-    for (const cJSON *i = list->child; i && !error; i = i->next)
-        error = normal_load(t, i);
-    return error;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(type, types[i].type))
+            return types[i].load ? types[i].load(t, n) : step_put(t, types[i].kind);
+    return format("normalizer: want NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, "
+                  "Replace, Precompiled, BertNormalizer or a Sequence of them, got %.40s", type);
 }

@@ -1,8 +1,8 @@
 /* tokenizer_parts.h -- what the files of the tokenizer share, in the order of a text's way.
  *
  * tokenizer_encode.c: added tokens are cut out (tokenizer_added.c), what lies between is normalised
- * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c),
- * specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The file: tokenizer.c.
+ * (tokenizer_normal.c) and split (tokenizer_split.c), pieces become ids (bpe.c, wordpiece.c,
+ * tokenizer_unigram.c), specials go around (tokenizer_specials.c). Back: tokenizer_decode.c. The file: tokenizer.c.
  * Keeps: errors are malloc'ed messages, NULL means fine. */
 #ifndef DIECAST_TOKENIZER_PARTS_H
 #define DIECAST_TOKENIZER_PARTS_H
@@ -10,12 +10,15 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/data/bpe.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/tokenizer_unigram.h"
 #include "runtime/data/wordpiece.h"
 
 #include <cjson/cJSON.h>
 #include <pcre2.h>
 
 enum { BYTES_EOS = 256 };        /* of the byte vocabulary */
+
+typedef struct Charsmap Charsmap;
 
 typedef struct {
     char *content;
@@ -38,14 +41,30 @@ typedef struct {
  * tokens may not have. */
 #define WORD_CLASS "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]"
 
+/* What is looked for, and what stands there instead. */
+typedef struct {
+    char *find, *put;            /* find NULL: the pattern */
+    size_t nfind, nput;
+    pcre2_code *pattern;
+} Replace;
+
 /* One step of the normaliser; BertNormalizer is several. */
-typedef enum {
-    NORMAL_NFC, NORMAL_NFD, NORMAL_LOWERCASE,
-    NORMAL_STRIP_MARKS,          /* all of them */
-    NORMAL_STRIP_ACCENTS,        /* nonspacing ones */
-    NORMAL_CLEAN,                /* no control characters, one kind of space */
-    NORMAL_CHINESE,              /* spaces around each */
-    NORMAL_FINAL_SIGMA           /* a capital sigma that ends a word becomes the small one */
+typedef struct {
+    enum {
+        NORMAL_NFC, NORMAL_NFD, NORMAL_LOWERCASE,    /* none moves where a line ends, see cuts_find */
+        NORMAL_STRIP_MARKS,      /* all of them */
+        NORMAL_STRIP_ACCENTS,    /* nonspacing ones */
+        NORMAL_CLEAN,            /* no control characters, one kind of space */
+        NORMAL_CHINESE,          /* spaces around each */
+        NORMAL_FINAL_SIGMA,      /* a capital sigma that ends a word becomes the small one */
+        NORMAL_NFKC, NORMAL_NFKD,
+        NORMAL_STRIP,            /* white space at the ends */
+        NORMAL_PREPEND,          /* replace.put before a text that is not empty */
+        NORMAL_REPLACE, NORMAL_CHARSMAP
+    } kind;
+    bool left, right;            /* of NORMAL_STRIP */
+    Replace replace;
+    Charsmap *map;
 } NormalStep;
 
 /* What upstream does NORMAL_FINAL_SIGMA with: the rule of Unicode that Python's str.lower() has and
@@ -64,7 +83,10 @@ typedef enum {
 
 /* One step of the pre-tokeniser: what it looks for. */
 typedef struct {
-    enum { FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION, FIND_CHARACTER } find;
+    enum {
+        FIND_PATTERN, FIND_TEXT, FIND_SPACE, FIND_PUNCTUATION, FIND_CHARACTER,
+        FIND_META                /* Metaspace: spaces become text; each begins a piece if split */
+    } find;
     Keep keep;
     bool invert;                 /* what it does not find */
     bool known;                  /* the patterns of the models, as they use them */
@@ -72,14 +94,32 @@ typedef struct {
     pcre2_code *pattern;
     char *text;
     size_t ntext;
+    enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS } prepend;   /* FIND_META: text, where it is
+                                                                        not there already */
+    bool split;
 } Split;
 
-typedef enum { DECODE_BYTES, DECODE_SPACED, DECODE_WORDPIECE, DECODE_FUSED } Decode;
+/* One step of the decoder: a list of texts, one a token, becomes another. */
+typedef struct {
+    enum {
+        DECODE_WORDPIECE,        /* words apart, text (the mark of continuations) off */
+        DECODE_FUSE,             /* one text */
+        DECODE_REPLACE,          /* in each */
+        DECODE_FALLBACK,         /* <0xE4> are bytes; neighbours are characters together */
+        DECODE_STRIP,            /* up to start times text off the front of each, stop off the end */
+        DECODE_METASPACE         /* text is a space, none in the first if it was put there */
+    } kind;
+    char *text;
+    bool cleanup, put_there;
+    int start, stop;
+    Replace replace;
+} DecodeStep;
 
 struct Tokenizer {
     bool bytes;                  /* the byte vocabulary: nothing below is set but ids */
     Bpe *bpe;                    /* this model, */
-    Wordpiece *words;            /* or this */
+    Wordpiece *words;            /* or this, */
+    Unigram *unigram;            /* or this */
     Added *added;
     int nadded;
     Finder raw, normal;          /* normalized:false, normalized:true */
@@ -88,10 +128,10 @@ struct Tokenizer {
     Split split[16];             /* each splits what those before it left */
     int nsplits;
     bool byte_level, add_prefix_space;
-    bool cuts, lstrip_first[256];     /* see tokenizer_cut */
-    Decode decode;
-    char *prefix_off;            /* DECODE_WORDPIECE: of continuations */
-    bool cleanup;
+    bool cuts, lstrip_first[256];     /* see tokenizer_cut; no cut before these bytes */
+    DecodeStep decode[16];       /* in order; not of byte_level */
+    int ndecode;
+    bool spaced;                 /* no decoder: tokens stand apart */
     pcre2_code *word, *cased, *ignorable;     /* one character; the last two: FINAL_SIGMA */
     pcre2_match_data *match;
     pcre2_match_context *limits;
@@ -111,31 +151,56 @@ static inline const char *json_word(const cJSON *item)
     return cJSON_IsString(item) ? item->valuestring : cJSON_IsNull(item) ? "null" : "?";
 }
 
+/* The replacement of a Metaspace, malloc'ed: one character. */
+char *metaspace_mark(const cJSON *p, const char *where, char **mark);
+
 /* ---- tokenizer_added.c ------------------------------------------------------------------------ */
 
 /* `added_tokens`; the model and the normaliser are loaded. */
 char *added_load(Tokenizer *t, const cJSON *list);
 const Added *added_of(const Tokenizer *t, int32_t id);           /* NULL: it is none */
-/* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies
- * between. */
-char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_t n,
-                    char *(*gap)(const Tokenizer *, const char *, size_t, Ids *), Ids *to);
+/* Cuts the tokens of f out of text, leftmost first, longest first; gap encodes what lies between.
+ * first: the text's beginning is that of the whole. */
+typedef char *Gap(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to);
+char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_t n, bool first,
+                    Gap *gap, Ids *to);
 
 /* ---- tokenizer_normal.c ----------------------------------------------------------------------- */
 
 char *normal_load(Tokenizer *t, const cJSON *n);
 bool normal_changes(const Tokenizer *t, const char *text, size_t n);  /* false: surely not */
-/* The text as the normaliser makes it, malloc'ed. */
-char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout);
+/* The text as the normaliser makes it, malloc'ed. *first becomes false where what it begins with
+ * does not stand for what the text began with. */
+char *normal_text(const Tokenizer *t, const char *text, size_t n, size_t *nout, bool *first);
+void normal_free(Tokenizer *t);
 bool char_is_punctuation(uint32_t c);
 /* Whether the character of len bytes is what the pattern, of one character, says. */
 bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int len);
 
+/* ---- tokenizer_replace.c ---------------------------------------------------------------------- */
+
+/* The Regex as PCRE2 spells it, malloc'ed; NULL: it is not a simple one. */
+char *pattern_simple(const char *regex);
+char *replace_load(Replace *r, const char *where, const cJSON *from);
+/* malloc'ed; *begins: how many bytes at the beginning a first match took. */
+char *replace_text(const Replace *r, const Tokenizer *t, const char *text, size_t n, size_t *nout,
+                   size_t *begins);
+void replace_free(Replace *r);
+
+/* ---- tokenizer_charsmap.c --------------------------------------------------------------------- */
+
+/* precompiled_charsmap, base64. */
+char *charsmap_load(Charsmap **map, const char *base64);
+char *charsmap_text(const Charsmap *map, const char *text, size_t n, size_t *nout);
+void charsmap_free(Charsmap *map);
+
 /* ---- tokenizer_split.c ------------------------------------------------------------------------ */
 
+/* Whether the model's pieces are bytes: ByteLevel is among the steps. */
+bool split_is_byte_level(const cJSON *p);
 char *split_load(Tokenizer *t, const cJSON *p);
-/* What stands between two added tokens. */
-char *split_encode(const Tokenizer *t, const char *text, size_t n, Ids *to);
+Gap split_encode;                /* what stands between two added tokens */
+void split_free(Tokenizer *t);
 
 /* ---- tokenizer_specials.c --------------------------------------------------------------------- */
 
@@ -149,6 +214,7 @@ void cuts_find(Tokenizer *t);
 /* ---- tokenizer_decode.c ----------------------------------------------------------------------- */
 
 char *decode_load(Tokenizer *t, const cJSON *d);
+void decode_free(Tokenizer *t);
 
 /* ---- tokenizer.c ------------------------------------------------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* tokenizer_split.c -- the pre-tokeniser: normalised text to the pieces that the model sees.
  *
  * In:     `pre_tokenizer` of a tokenizer.json.
- * Keeps:  patterns come from a table, not the file.
+ * Keeps:  patterns come from a table, or are simple ones (tokenizer_replace.c).
  * Method: each step hands its pieces on to the next as it finds them, the last to the model. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_parts.h"
@@ -22,14 +22,23 @@ enum { SPLITS_MAX = sizeof ((Tokenizer *)0)->split / sizeof (Split) };
 #define MARKS "| ?[^" "\\s" "\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define MARKS_PCRE "| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|" SPACE "*[\\r\\n]+|" SPACE \
                    "+(?!\\P{White_Space})|" SPACE "+"
+#define CASED_FILE(begins, ends) \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]" begins \
+    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]" ends
+#define CASED CASED_FILE("*", "+") "|" CASED_FILE("+", "*") "|\\p{N}"
+#define SLASHED "| ?[^" "\\s" "\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define SLASHED_PCRE "| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n/]*|" SPACE "*[\\r\\n]+|" SPACE \
+                     "+(?!\\P{White_Space})|" SPACE "+"
 static const struct {
     const char *name, *file, *pcre;
+    char joins;                  /* one that belongs to a line feed before it */
 } patterns[] = {
     {"GPT-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" SPACE
-     "+(?!\\P{White_Space})|" SPACE "+"},
-    {"Llama-3", WORDS "\\p{N}{1,3}" MARKS, WORDS "\\p{N}{1,3}" MARKS_PCRE},
-    {"Qwen2", WORDS "\\p{N}" MARKS, WORDS "\\p{N}" MARKS_PCRE},
+     "+(?!\\P{White_Space})|" SPACE "+", 0},
+    {"Llama-3", WORDS "\\p{N}{1,3}" MARKS, WORDS "\\p{N}{1,3}" MARKS_PCRE, 0},
+    {"Qwen2", WORDS "\\p{N}" MARKS, WORDS "\\p{N}" MARKS_PCRE, 0},
+    {"Tekken", CASED SLASHED, CASED SLASHED_PCRE, '/'},
 };
 /* What the pre-tokeniser Whitespace has: \w of the Rust regex crate, and what is neither that nor
  * White_Space. */
@@ -43,18 +52,20 @@ typedef struct {
     const Tokenizer *t;
     int k;
     const char *text;
+    bool begins;                 /* the text begins where the whole does */
     Ids *to;
     char *error;
     bool waits, found;           /* a part that the next one may join, and whether it was found */
     size_t from, end;
 } Cutting;
 
-static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, Ids *to);
+static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to);
 
 static void hand_on(Cutting *c, size_t from, size_t end)
 {
     if (!c->error && end > from)
-        c->error = encode_step(c->t, c->k + 1, c->text + from, end - from, c->to);
+        c->error = encode_step(c->t, c->k + 1, c->text + from, end - from, c->begins && !from,
+                               c->to);
 }
 
 static void hand_on_waiting(Cutting *c)
@@ -113,7 +124,7 @@ static bool find_pattern(Cutting *c, size_t n, size_t at, size_t *from, size_t *
 static bool find_other(const Cutting *c, size_t n, size_t at, size_t *from, size_t *end)
 {
     const Split *s = &c->t->split[c->k];
-    if (s->find == FIND_TEXT) {
+    if (s->find == FIND_TEXT || s->find == FIND_META) {
         const char *there = memmem(c->text + at, n - at, s->text, s->ntext);
         *from = there ? (size_t)(there - c->text) : n;
         *end = *from + s->ntext;
@@ -133,15 +144,19 @@ static bool find_other(const Cutting *c, size_t n, size_t at, size_t *from, size
     return false;
 }
 
-static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, Ids *to)
+static char *encode_piece(const Tokenizer *t, const char *text, size_t n, Ids *to)
 {
-    if (k == t->nsplits && t->each)
+    if (t->each)
         return t->each(t->user, text, n), NULL;
-    if (k == t->nsplits && t->bpe)
-        return bpe_encode(t->bpe, text, n, to);
-    if (k == t->nsplits)
-        return wordpiece_encode(t->words, text, n, to);
-    Cutting c = {.t = t, .k = k, .text = text, .to = to};
+    return t->bpe     ? bpe_encode(t->bpe, text, n, to)
+         : t->unigram ? unigram_encode(t->unigram, text, n, to)
+                      : wordpiece_encode(t->words, text, n, to);
+}
+
+/* Cuts the text for step k and hands the parts on. */
+static char *cut(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to)
+{
+    Cutting c = {.t = t, .k = k, .text = text, .begins = first, .to = to};
     for (size_t at = 0, from, end; at < n && !c.error; at = end) {
         bool found = t->split[k].find == FIND_PATTERN ? find_pattern(&c, n, at, &from, &end)
                                                       : find_other(&c, n, at, &from, &end);
@@ -156,16 +171,64 @@ static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, 
     return c.error;
 }
 
-char *split_encode(const Tokenizer *t, const char *text, size_t n, Ids *to)
+/* Metaspace: the text with its mark for spaces, and before it. */
+static char *mark_spaces(const Split *s, const char *text, size_t n, bool first, size_t *nout)
+{
+    size_t spaces = 0;
+    for (const char *p = text; (p = memchr(p, ' ', (size_t)(text + n - p))); p++)
+        spaces++;
+    char *out = malloc(n + (spaces + 1) * s->ntext + 1);
+    if (!out)
+        abort();
+    const bool there = *text == ' ' || (n >= s->ntext && !memcmp(text, s->text, s->ntext));
+    *nout = 0;
+    if (!there && (s->prepend == PREPEND_ALWAYS || (s->prepend == PREPEND_FIRST && first))) {
+        memcpy(out, s->text, s->ntext);
+        *nout = s->ntext;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == ' ') {
+            memcpy(out + *nout, s->text, s->ntext);
+            *nout += s->ntext;
+        } else {
+            out[(*nout)++] = text[i];
+        }
+    return out;
+}
+
+static char *encode_step(const Tokenizer *t, int k, const char *text, size_t n, bool first, Ids *to)
+{
+    if (k == t->nsplits)
+        return encode_piece(t, text, n, to);
+    const Split *s = &t->split[k];
+    if (s->find != FIND_META)
+        return cut(t, k, text, n, first, to);
+    size_t len;
+    char *marked = mark_spaces(s, text, n, first, &len);
+    char *error = s->split ? cut(t, k, marked, len, first, to)
+                           : encode_step(t, k + 1, marked, len, first, to);
+    free(marked);
+    return error;
+}
+
+char *split_encode(const Tokenizer *t, const char *text, size_t n, bool first, Ids *to)
 {
     if (!t->add_prefix_space || *text == ' ')
-        return encode_step(t, 0, text, n, to);
+        return encode_step(t, 0, text, n, first, to);
     char *spaced = malloc(n + 1);
     *spaced = ' ';
     memcpy(spaced + 1, text, n);
-    char *error = encode_step(t, 0, spaced, n + 1, to);
+    char *error = encode_step(t, 0, spaced, n + 1, first, to);
     free(spaced);
     return error;
+}
+
+void split_free(Tokenizer *t)
+{
+    for (int i = 0; i < t->nsplits; i++) {
+        pcre2_code_free(t->split[i].pattern);
+        free(t->split[i].text);
+    }
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -204,10 +267,18 @@ static char *known_put(Tokenizer *t, const char *regex, Split s)
         return split_put(t, s);
     }
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        if (!strcmp(patterns[i].file, regex))
+        if (!strcmp(patterns[i].file, regex)) {
+            t->lstrip_first[(unsigned char)patterns[i].joins] |= patterns[i].joins != 0;
             return pattern_put(t, patterns[i].name, patterns[i].pcre, s);
+        }
     }
-    return format("pre_tokenizer: unknown split pattern %.120s", regex);
+    char *pcre = pattern_simple(regex);
+    if (!pcre)
+        return format("pre_tokenizer: unknown split pattern %.120s", regex);
+    s.known = false;
+    char *error = pattern_put(t, "simple", pcre, s);
+    free(pcre);
+    return error;
 }
 
 /* `behavior`; absent: otherwise. */
@@ -259,6 +330,30 @@ static char *find_load(Tokenizer *t, const cJSON *p)
     return split_put(t, s);
 }
 
+/* Metaspace; files of old have add_prefix_space. */
+static char *metaspace_load(Tokenizer *t, const cJSON *p)
+{
+    const cJSON *old = json_get(p, "add_prefix_space"), *given = json_get(p, "prepend_scheme");
+    Split s = {.find = FIND_META, .keep = KEEP_WITH_NEXT, .split = !cJSON_IsFalse(json_get(p, "split"))};
+    char *error = metaspace_mark(p, "pre_tokenizer", &s.text);
+    const char *scheme = !given ? cJSON_IsFalse(old) ? "never" : "always" : json_word(given);
+    if (error)
+        return error;
+    s.ntext = strlen(s.text);
+    s.prepend = !strcmp(scheme, "always") ? PREPEND_ALWAYS
+              : !strcmp(scheme, "first") ? PREPEND_FIRST : PREPEND_NEVER;
+    if (s.prepend == PREPEND_NEVER && strcmp(scheme, "never"))
+        error = format("pre_tokenizer: Metaspace: prepend_scheme: want always, first or never, got "
+                       "%.40s", scheme);
+    else if (s.prepend != PREPEND_NEVER && cJSON_IsFalse(old))
+        error = format("pre_tokenizer: Metaspace: add_prefix_space is false, prepend_scheme is %s: "
+                       "leave one out", scheme);
+    if (!error)
+        return split_put(t, s);
+    free(s.text);
+    return error;
+}
+
 /* One of a Sequence, or the only one. */
 static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
 {
@@ -272,6 +367,8 @@ static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
         return byte_level_load(t, p, alone);
     if (!strcmp(type, "Split"))
         return find_load(t, p);
+    if (!strcmp(type, "Metaspace"))
+        return metaspace_load(t, p);
     if (!strcmp(type, "Whitespace"))
         return pattern_put(t, type, word_pattern, words);
     if (!strcmp(type, "WhitespaceSplit"))
@@ -286,7 +383,7 @@ static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
     }
     const cJSON *list = json_get(p, "pretokenizers");
     if (strcmp(type, "Sequence") || !cJSON_IsArray(list))
-        return format("pre_tokenizer: want ByteLevel, Split, Whitespace, WhitespaceSplit, "
+        return format("pre_tokenizer: want ByteLevel, Split, Metaspace, Whitespace, WhitespaceSplit, "
                       "BertPreTokenizer, Punctuation or a Sequence of them, got %.40s", type);
     char *error = NULL;
     for (const cJSON *i = list->child; i && !error; i = i->next)
@@ -294,13 +391,21 @@ static char *step_load(Tokenizer *t, const cJSON *p, bool alone)
     return error;
 }
 
+bool split_is_byte_level(const cJSON *p)
+{
+    const cJSON *list = json_get(p, "pretokenizers");
+    for (const cJSON *i = cJSON_IsArray(list) ? list->child : NULL; i; i = i->next)
+        if (split_is_byte_level(i))
+            return true;
+    return !strcmp(json_word(json_get(p, "type")), "ByteLevel");
+}
+
 char *split_load(Tokenizer *t, const cJSON *p)
 {
-    bool none = !p || cJSON_IsNull(p);
-    char *error = none && t->words ? NULL : step_load(t, p, true);
-    if (!error && t->bpe && !t->byte_level)
-        return format("pre_tokenizer: model BPE wants ByteLevel as the last");
-    if (!error && t->words && t->byte_level)
+    if (!p || cJSON_IsNull(p))
+        return NULL;
+    char *error = step_load(t, p, true);
+    if (!error && !t->bpe && t->byte_level)
         return format("pre_tokenizer: ByteLevel goes with model BPE");
     return error;
 }

@@ -44,7 +44,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     }
     char *text = file_read("tests/tokenizer/gpt2/tokenizer.json", 1 << 24, &n, &error);
     cJSON *json = json_parse(text, n, &error);
-    WANT(json && !bpe_load(&model, json_get(json, "model")));
+    WANT(json && !bpe_load(&model, json_get(json, "model"), true));
     const cJSON *merges = json_get(json_get(json, "model"), "merges");
     for (const cJSON *m = merges->child; m; m = m->next, nmerges++) {
         size_t k;

@@ -5,6 +5,7 @@ Usage: tokenizer_ids.py OUT_FOLDER        (needs the package tokenizers; nothing
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
 tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part.
 """
+import base64
 import collections
 import json
 import os
@@ -20,6 +21,9 @@ from tokenizers import pre_tokenizers as pre, processors, trainers
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}"
+          r"\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 WORDS = """the and I to of you my a that in is not me it with be your for this his have thy as he thou so but him
 we our shall king lord good now will come more her from all are no which man do by let or what they if sir upon
@@ -54,6 +58,18 @@ GREEK = ["\u039f\u0394\u039f\u03a3 \u039f\u0394\u039f\u03a3. \u039f\u0394\u039f\
          "\u0130STANBUL I\u0131 \u0130\u03a3", "STRASSE \u1e9e GR\u00dc\u1e9eE \u01c5 \u01c4 \u023a \u212a \u2126 \u2160 \u24b6", "\U00010400\U0001e900 \ua64a \u13a0 \u10a0"]
 
 
+# what matters where U+2581 stands for a space, bytes stand for characters, and added tokens touch words
+PIECES = [
+    "\u2581", "\u2581\u2581", " \u2581", "\u2581 ", "\u2581a", "a\u2581b", "  a  b ", "\n a\n", "\ta\t", " \n ", "<s>a</s>", "a <s> b</s> c",
+    "<s>", " <s>", "<s> ", "x<s>y", "<unk>", "a<unk>b", "<unk><unk>\u00e9<unk>", "<0x41>", "<0x0A>\n<0xZZ>", "\u00e4\u4e9c\U0001f600", "\U0001f600\U0001f600 \U0001f600",
+    "e\u0301\u0301 \u0301", "\u0000", "a\u0000b \u0000", "\ufffd", "\ue000\U000f0000", "the" * 100, "\u4e2d" * 300, "\U0001f600" * 60, " the" * 100,
+    "[INST] hi [/INST]", "[INST]hi[/INST]there", "the[INST]the", "<start_of_turn>user\nthe king<end_of_turn>\n<start_of_turn>model\n",
+    "\n\n\n", "a\n\nb\n\n\nc", "the  king   shall    speak", "\u00a0the\u00a0", "\u3000\u6771\u4eac\u3000", "\r\n\r\n", "a/b;\n/c", "XMLHttpRequest iPhone ABCdef",
+    "thing a thing  thing\tthing", "left  tok right", "tok  tok", " tok", "tok ", "a tok\nb", "Tok TOK", "`` quoted ''", "\uff21\uff22\uff23 \u2460 \ufb01 \u00bd \u3392",
+    "\u00a8\u037a \u1e9b\u0323", "\u0001\u0002a", "\u200b\u200ba\u200b", "a\u0300\u0301", "\r\n \r\n", "\u0e33\u0e40", "\U0001f468\u200d\U0001f469", "   ", "\u2581the \u2581the",
+]
+
+
 def corpus(seed):
     rng = random.Random(seed)
     for _ in range(3000):
@@ -78,6 +94,13 @@ def random_text(rng):
     text = "".join(rng.choices(pools, weights)[0]() for _ in range(rng.randint(1, 40)))
     # code points without a name in this Unicode version may be classified differently by another
     return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
+
+
+def random_pieces(rng):
+    """A random text with more of what PIECES has."""
+    return "".join(rng.choice(PIECES)[:8] if rng.random() < 0.3 else random_text(rng)[:12] if rng.random() < 0.6 else rng.choice(
+        [" ", "  ", "\u2581", " the", "\n", "\t", "<s>", "</s>", "<unk>", "\u0000", "tok", " tok ", "thing", "<0x41>", "\u6771"])
+        for _ in range(rng.randint(1, 12)))
 
 
 def trained(model, pre_tokenizer, normalizer, size, alphabet=True):
@@ -159,7 +182,7 @@ def words(model, trainer, normalizer, pre_tokenizer):
     return t
 
 
-def bert():
+def bert():     # its trainer does not give the same vocabulary twice
     """BERT uncased, with a template and a decoder that cleans up."""
     t = words(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer, normalizers.BertNormalizer(),
               pre.BertPreTokenizer())
@@ -188,6 +211,162 @@ def level():
     return t, None
 
 
+BYTE_TOKENS = [f"<0x{b:02X}>" for b in range(256)]
+
+
+def pieces(model, normalizer, pre_tokenizer, decoder, size=900, train=None, bos="<s>", alphabet=60, **more):
+    """BPE of characters, or Unigram, trained on words that Metaspace splits off, or what `train` does."""
+    t = Tokenizer(model)
+    t.pre_tokenizer = train if train is not None else pre.Metaspace(prepend_scheme="always")
+    if isinstance(model, models.BPE):
+        trainer = trainers.BpeTrainer(vocab_size=size, show_progress=False, limit_alphabet=alphabet,
+                                      special_tokens=["<unk>", "<s>", "</s>"] + (BYTE_TOKENS if model.byte_fallback else []))
+    else:
+        trainer = trainers.UnigramTrainer(vocab_size=size, show_progress=False, unk_token="<unk>", special_tokens=["<pad>", "<s>", "</s>", "<unk>"], **more)
+    t.train_from_iterator(corpus(7), trainer)
+    t.normalizer, t.pre_tokenizer, t.decoder = normalizer, pre_tokenizer, decoder
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in ("<unk>", "<s>", "</s>")])
+    if bos:
+        t.post_processor = processors.TemplateProcessing(single=f"{bos} $A", pair=f"{bos} $A {bos}:1 $B:1",
+                                                         special_tokens=[(bos, t.token_to_id(bos))])
+    return t
+
+
+def spaced(strip):
+    """The decoder of Llama 2's kind of files."""
+    return decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+                             + ([decoders.Strip(" ", 1, 0)] if strip else []))
+
+
+def strings(t):
+    """The same with merges as older files have them."""
+    json_of = json.loads(t.to_str())
+    json_of["model"]["merges"] = [" ".join(m) for m in json_of["model"]["merges"]]
+    return json.dumps(json_of, ensure_ascii=False)
+
+
+def llama2():
+    """No pre-tokeniser: a text is one word. Merges as strings."""
+    t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True),
+               normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None, spaced(True))
+    return strings(t), {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+def joined():
+    """Tokens that reach over spaces, characters that no byte stands for, added tokens that are normalised."""
+    t = pieces(models.BPE(unk_token="<unk>", byte_fallback=True), normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(
+        " ", "\u2581")]), None, spaced(True), train=pre.Sequence([pre.Metaspace(split=False), pre.Split("\n", "isolated")]), size=1500, alphabet=50)
+    t.add_tokens([AddedToken("thing", normalized=True), AddedToken(" tok", normalized=True), AddedToken("king", lstrip=True, rstrip=True, normalized=False)])
+    json_of = json.loads(t.to_str())
+    for byte in range(0xe5, 0xf0):       # those that begin most of East Asia's characters; ids without a token stay behind
+        del json_of["model"]["vocab"][f"<0x{byte:02X}>"]
+    return json.dumps(json_of), None
+
+
+def mistral():
+    """Metaspace instead of a normaliser, before the first word only; the whole text is one word; tokens beside words."""
+    t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True), None,
+               pre.Metaspace(prepend_scheme="first", split=False), spaced(True))
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in ("[INST]", "[/INST]")])
+    t.add_tokens([AddedToken("tok", lstrip=True, normalized=False), AddedToken("thing", single_word=True, rstrip=True)])
+    return t, {"bos_token": "<s>", "eos_token": "</s>"}
+
+
+def gemma():
+    """Spaces become marks before anything could split at them; runs of spaces and line feeds are tokens; merges hold line feeds."""
+    t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True), normalizers.Replace(" ", "\u2581"),
+               pre.Split(" ", "merged_with_previous"), spaced(False), train=pre.Sequence([
+                   pre.Metaspace(prepend_scheme="never"), pre.Split("\n", "contiguous")]), bos=None)
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in ("<bos>", "<start_of_turn>", "<end_of_turn>")])
+    t.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", t.token_to_id("<bos>"))])
+    json_of = json.loads(t.to_str())
+    vocab, merges = json_of["model"]["vocab"], json_of["model"]["merges"]
+    vocab.update({a["content"]: a["id"] for a in json_of["added_tokens"]})
+    free = max(vocab.values()) + 1
+    for left, right in (("\n", "\n"), ("\n\n", "\n"), ("\u2581", "\u2581"), ("\u2581\u2581", "\u2581"), ("\u2581\u2581", "\u2581\u2581"), ("\n", "\u2581"), (" ", "x")):
+        for token in (left, right, left + right):
+            free += token not in vocab
+            vocab.setdefault(token, free - 1)
+        if [left, right] not in merges:
+            merges.append([left, right])
+    return json.dumps(json_of), {"bos_token": "<bos>", "eos_token": "<end_of_turn>"}
+
+
+def tekken():
+    t = trained(models.BPE(ignore_merges=True), split(TEKKEN), None, 700)
+    t.add_special_tokens([AddedToken(n, normalized=False) for n in ("<unk>", "<s>", "</s>", "[INST]", "[/INST]")])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", t.token_to_id("<s>"))])
+    return t, {"bos_token": "<s>", "eos_token": "</s>"}
+
+
+def charsmap(entries):
+    """What sentencepiece compiles its rules to, base64: a double array of what is looked for, and the texts instead."""
+    texts, at = b"", {}
+    for key, text in entries.items():
+        if text not in at:
+            at[text] = len(texts)
+            texts += text.encode() + b"\0"
+    trie = {}
+    for key, text in entries.items():
+        node = trie
+        for byte in key.encode():
+            node = node.setdefault(byte, {})
+        node[0] = at[text]
+    units, taken = {0: 0}, set()
+
+    def place(node, where):
+        """Gives the children of the node at `where` an offset: child c goes to where ^ offset ^ c."""
+        offset = next(o for o in range(1, 1 << 20) if not any((where ^ o ^ c) in units or (where ^ o ^ c) == 0 for c in node))
+        units[where] |= offset << 10 | (0 in node) << 8
+        for c in node:
+            units[where ^ offset ^ c] = 1 << 31 | node[c] if c == 0 else c
+        for c, child in node.items():
+            if c:
+                place(child, where ^ offset ^ c)
+    place(trie, 0)
+    array = b"".join(units.get(i, 0).to_bytes(4, "little") for i in range(max(units) | 0xff + 1))
+    return base64.b64encode(len(array).to_bytes(4, "little") + array + texts).decode()
+
+
+RULES = {"\u0001": "", "\t": " ", "\n": " ", "\r": " ", "\u00a0": " ", "\u3000": " ", "\u200b": "", "\ufb01": "fi", "\ufb03": "ffi", "\u2460": "1",
+         "\u00bd": "1\u20442", "\uff21": "A", "\uff22": "B", "a\u0300": "\u00e0", "e\u0301": "\u00e9", "A\u030a": "\u00c5", "\u2581": "_", "\u0e33": "\u0e4d\u0e32",
+         "\u1100\u1161": "\uac00", "\u0301": "'", "\u3392": "MHz", "\u212b": "\u00c5", "\u037e": ";"}
+
+
+def precompiled():
+    return normalizers.Precompiled(base64.b64decode(charsmap(RULES)))
+
+
+def t5():
+    """Unigram without bytes; the map of characters, white space split off."""
+    t = pieces(models.Unigram(), precompiled(), pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace()]), decoders.Metaspace(), bos=None)
+    t.add_special_tokens([AddedToken(f"<extra_id_{i}>", lstrip=True, rstrip=True, normalized=False) for i in range(3)])
+    t.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", t.token_to_id("</s>"))])
+    return t, {"eos_token": "</s>", "pad_token": "<pad>"}
+
+
+def xlmr():
+    """Unigram with a normaliser in steps, as sentencepiece files are converted."""
+    t = pieces(models.Unigram(), normalizers.Sequence([
+        normalizers.Replace("``", '"'), normalizers.Replace("''", '"'), precompiled(), normalizers.Strip(left=False, right=True),
+        normalizers.Replace(Regex(" {2,}"), "\u2581")]), pre.Metaspace(prepend_scheme="first"), decoders.Metaspace(prepend_scheme="first"), bos=None)
+    t.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+    t.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[(n, t.token_to_id(n)) for n in ("<s>", "</s>")])
+    return t, {"bos_token": "<s>", "eos_token": "</s>", "mask_token": "<mask>"}
+
+
+def unibytes():
+    """Unigram that falls back to bytes; a text is one word; words have scores in common."""
+    t = pieces(models.Unigram(), normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None, spaced(True), size=500)
+    json_of = json.loads(t.to_str())
+    vocab = json_of["model"]["vocab"]
+    known = {p for p, _ in vocab}
+    vocab[4:] = [[p, round(score)] for p, score in vocab[4:]]
+    vocab += [[b, -20 - i % 3] for i, b in enumerate(BYTE_TOKENS)] + [[p, -9] for p in ("ab", "aba", "ba", "bab", "a", "b", "\u2581ab") if p not in known]
+    json_of["model"]["byte_fallback"] = True
+    return json.dumps(json_of), None
+
+
 ISOLATED = ["isolated", "removed", "contiguous", "merged_with_previous", "merged_with_next"]
 PARTS = ([(f"Punctuation {b}", None, pre.Punctuation(b)) for b in ISOLATED]
          + [(f"Split {b}{' inverted' * i}", None, pre.Split("the", b, bool(i))) for b in ISOLATED for i in (0, 1)]
@@ -203,7 +382,28 @@ PARTS = ([(f"Punctuation {b}", None, pre.Punctuation(b)) for b in ISOLATED]
              ("handle_chinese_chars", normalizers.BertNormalizer(False, True, False, False)),
              ("strip_accents", normalizers.BertNormalizer(False, False, True, False)),
              ("lowercase", normalizers.BertNormalizer(False, False, False, True)),
-             ("accents as case", normalizers.BertNormalizer(False, False, None, True))]])
+             ("accents as case", normalizers.BertNormalizer(False, False, None, True))]]
+         + [(f"{name}, no split", n, None) for name, n in [
+             ("NFKC", normalizers.NFKC()), ("NFKD", normalizers.NFKD()), ("Strip", normalizers.Strip()), ("Strip left", normalizers.Strip(right=False)),
+             ("Strip right", normalizers.Strip(left=False)), ("Prepend", normalizers.Prepend("> ")), ("Prepend nothing", normalizers.Prepend("")),
+             ("Replace", normalizers.Replace("the", "\u4e2d\u56fd")), ("Replace by nothing", normalizers.Replace("a", "")),
+             ("Replace by a pattern", normalizers.Replace(Regex(r"\s{2,}|[ab]+\.?|\d"), "_")), ("Precompiled", precompiled()),
+             ("Strip behind Prepend", normalizers.Sequence([normalizers.Prepend(" "), normalizers.Strip(), normalizers.NFKD()]))]]
+         + [(f"Metaspace {s}{'' if k else ', no split'}", None, pre.Metaspace(prepend_scheme=s, split=k)) for s in ("always", "first", "never") for k in (True, False)]
+         + [("Metaspace first behind Strip", normalizers.Strip(), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first behind Replace", normalizers.Replace("``", '"'), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first behind Replace by nothing", normalizers.Replace("a", ""), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first behind clean_text", normalizers.BertNormalizer(True, False, True, False), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first behind words", None, pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace(prepend_scheme="first")])),
+            ("Metaspace of another mark", None, pre.Metaspace(replacement="_")),
+            ("Split by a simple pattern", None, pre.Split(Regex(r"\d|[ab]{2}| "), "merged_with_previous"))])
+# decoders of texts, each for tokens as they are
+DECODERS = [
+    ("Replace", decoders.Replace("a", "bc")), ("Replace by a pattern", decoders.Replace(Regex("a+|\u2581"), " ")), ("ByteFallback", decoders.ByteFallback()),
+    ("Fuse", decoders.Fuse()), ("Strip", decoders.Strip("a", 2, 0)), ("Strip behind", decoders.Strip(" ", 0, 1)), ("Metaspace", decoders.Metaspace()),
+    ("Metaspace never", decoders.Metaspace(prepend_scheme="never")), ("Metaspace of another mark", decoders.Metaspace(replacement="a")),
+    ("Sequence", decoders.Sequence([decoders.Fuse(), decoders.Strip("\u2581", 3, 0), decoders.WordPiece("a", False)])), ("Llama's", spaced(True)),
+    ("WordPiece behind bytes", decoders.Sequence([decoders.ByteFallback(), decoders.WordPiece("a", True)]))]
 
 
 def parts(path):
@@ -226,6 +426,14 @@ def parts(path):
                     vocab.setdefault(piece, len(vocab))
         t.model = models.WordLevel(vocab, "[UNK]")
         rows.append(json.dumps({"name": name, "tokenizer": json.loads(t.to_str()), "cases": cases(t, texts)}))
+    tokens = ["[UNK]", "a", "aa", "aaab", "b a", " ", "\u2581", "\u2581a", "a\u2581\u2581", "a ", " a", "<0x41>", "<0xe4>", "<0xBA>", "<0x9C>", "<0xFF>", "<0x4>", "<0xZZ>",
+              ".", "n't", "aaa", "\u4e2d"]
+    for name, decoder in DECODERS:
+        rng = random.Random(name)
+        t = Tokenizer(models.WordLevel({p: i for i, p in enumerate(tokens)}, "[UNK]"))
+        t.pre_tokenizer, t.decoder = pre.Split("|", "removed"), decoder
+        texts = ["|".join(tokens), "a", "<0x41>", "\u2581"] + ["|".join(rng.choices([p for p in tokens if "Strip" not in name or len(p) > 1], k=rng.randint(1, 9))) for _ in range(25)]
+        rows.append(json.dumps({"name": f"decoder {name}", "tokenizer": json.loads(t.to_str()), "cases": cases(t, texts)}))
     with open(path, "w") as f:
         f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"parts": [\n' % tokenizers.__version__)
         f.write(",\n".join(rows) + "\n]}\n")
@@ -277,21 +485,28 @@ def cases(t, texts):
     return rows
 
 
+MARKED = (llama2, joined, mistral, gemma, t5, xlmr, unibytes)    # U+2581 stands for a space
+
+
 def main(out):
     parts(os.path.join(out, "parts.json"))
     plain(out)
-    for make in (gpt2, llama3, qwen2, added, unknown, dropping, bert, cased, level):
+    byte_level, words = (gpt2, llama3, qwen2, added, unknown, dropping), (bert, cased, level)
+    for make in byte_level + words + (tekken,) + MARKED:
         folder = os.path.join(out, make.__name__)
         os.makedirs(folder, exist_ok=True)
         t, config = make()
-        t.save(os.path.join(folder, "tokenizer.json"), pretty=False)
+        with open(os.path.join(folder, "tokenizer.json"), "w") as f:
+            f.write(t if isinstance(t, str) else t.to_str())
         if config is not None:
             with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
                 json.dump(config, f, indent=2)
                 f.write("\n")
         t = Tokenizer.from_file(os.path.join(folder, "tokenizer.json"))
         rng = random.Random(make.__name__)
-        texts = FIXED + (WORDY if make in (bert, cased, level) else []) + [random_text(rng) for _ in range(120)]
+        texts = FIXED + (WORDY if make in words else []) + [random_text(rng) for _ in range(40 if make in MARKED else 120)]
+        if make in MARKED:
+            texts += PIECES + [random_pieces(rng) for _ in range(80)]
         with open(os.path.join(folder, "expected.json"), "w") as f:
             f.write('{"made_by": "tests/oracle/tokenizer_ids.py, tokenizers %s",\n"cases": [\n' % tokenizers.__version__)
             rows = [json.dumps(c) for c in cases(t, texts)]

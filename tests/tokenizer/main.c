@@ -329,6 +329,11 @@ static void check_splits(void)
     "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{" model "}" rest "}"
 #define AB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"
 
+#define BPE(model, rest) "{\"model\":{" model "}" rest "}"
+#define UNIGRAM(vocab, rest) "{\"model\":{\"type\":\"Unigram\",\"vocab\":" vocab "}" rest "}"
+#define META ",\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\""
+#define REPLACE(pattern) \
+    BPE(AB, ",\"normalizer\":{\"type\":\"Replace\",\"content\":\"b\",\"pattern\":" pattern "}")
 #define UNK(token) "\"unk_token\":\"" token "\""
 #define WORDS(model, rest) "{\"model\":{\"type\":\"WordLevel\"," model "}" rest "}"
 
@@ -356,15 +361,29 @@ static const struct {
      "model.merges[0]: want two tokens"},
     {"merges missing", FILE_OF("\"vocab\":{\"a\":0}", ""), "model.merges: want a list"},
     {"dropout", FILE_OF(AB ",\"dropout\":0.1", ""),
-     "model.dropout: not supported for byte-level BPE"},
+     "model.dropout: ids would differ from one run to the next; set it to null"},
     {"byte_fallback", FILE_OF(AB ",\"byte_fallback\":true", ""),
      "model.byte_fallback: not supported for byte-level BPE"},
     {"prefix", FILE_OF(AB ",\"continuing_subword_prefix\":\"##\"", ""),
-     "model.continuing_subword_prefix: not supported for byte-level BPE"},
-    {"Unigram", FILE_OF(AB ",\"type\":\"Unigram\"", ""),
-     "model.type: want BPE, WordPiece or WordLevel, got Unigram"},
-    {"BPE without bytes", "{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{" AB "}}",
-     "pre_tokenizer: model BPE wants ByteLevel as the last"},
+     "model.continuing_subword_prefix: not supported for BPE"},
+    {"suffix", BPE(AB ",\"end_of_word_suffix\":\"</w>\"", ""),
+     "model.end_of_word_suffix: not supported for BPE"},
+    {"another model", FILE_OF(AB ",\"type\":\"Other\"", ""),
+     "model.type: want BPE, Unigram, WordPiece or WordLevel, got Other"},
+    {"Unigram with a vocabulary of BPE", FILE_OF(AB ",\"type\":\"Unigram\"", ""),
+     "model.vocab: want a list of [token, score], not empty"},
+    {"Unigram without a score", UNIGRAM("[[\"a\",-1],[\"b\"]]", ""),
+     "model.vocab[1]: want [token, score]"},
+    {"Unigram: token twice", UNIGRAM("[[\"a\",-1],[\"b\",-1],[\"a\",-2]]", ""),
+     "model.vocab[0]: a given twice"},
+    {"Unigram: empty token", UNIGRAM("[[\"a\",-1],[\"\",-1]]", ""), "model.vocab: id 1: empty token"},
+    {"Unigram: unknown beyond", UNIGRAM("[[\"a\",-1]],\"unk_id\":1", ""),
+     "model.unk_id: want an id below 1"},
+    {"Unigram at random", UNIGRAM("[[\"a\",-1]],\"alpha\":0.1", ""),
+     "model.alpha: ids would differ from one run to the next"},
+    {"Unigram behind ByteLevel",
+     UNIGRAM("[[\"a\",-1]]", ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"),
+     "pre_tokenizer: ByteLevel goes with model BPE"},
     {"bytes before a split",
      "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\",\"use_regex"
      "\":false},{\"type\":\"Whitespace\"}]},\"model\":{" AB "}}",
@@ -390,7 +409,8 @@ static const struct {
      "pre_tokenizer: ByteLevel goes with model BPE"},
     {"words' decoder",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"decoder\":{\"type\":\"ByteLevel\"}"),
-     "decoder: want WordPiece or Fuse, got ByteLevel"},
+     "decoder: want WordPiece, Fuse, ByteFallback, Replace, Strip, Metaspace or a Sequence of them, "
+     "got ByteLevel"},
     {"a token that normalises to nothing",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"StripAccents\"},"
            "\"added_tokens\":[{\"id\":1,\"content\":\"\\u0301\",\"normalized\":true}]"),
@@ -417,10 +437,31 @@ static const struct {
                                "\":\"y\"}]"), "added_tokens: id 7 given twice"},
     {"empty added token", FILE_OF(AB, ",\"added_tokens\":[{\"id\":7,\"content\":\"\"}]"),
      "added_tokens[0]: want an id from 0 to 2^31-2 and a content, not empty"},
-    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Prepend\"}"),
-     "BertNormalizer or a Sequence of them, got Prepend"},
-    {"unknown decoder", FILE_OF(AB, ",\"decoder\":{\"type\":\"Metaspace\"}"),
-     "decoder: want ByteLevel, got Metaspace"},
+    {"unknown normalizer", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Nmt\"}"),
+     "BertNormalizer or a Sequence of them, got Nmt"},
+    {"unknown normalizer in a Sequence",
+     FILE_OF(AB, ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
+                 "{\"type\":\"ByteLevel\"}]}"),
+     "BertNormalizer or a Sequence of them, got ByteLevel"},
+    {"Sequence of nothing", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Sequence\"}"),
+     "normalizer: Sequence: want a list in normalizers"},
+    {"Prepend without a text", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Prepend\"}"),
+     "normalizer: Prepend: want a text in prepend"},
+    {"Strip without sides", FILE_OF(AB, ",\"normalizer\":{\"type\":\"Strip\"}"),
+     "normalizer: Strip: want strip_left and strip_right"},
+    {"a map of nothing",
+     FILE_OF(AB, ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}"),
+     "precompiled_charsmap: want base64"},
+    {"a map that is none",
+     FILE_OF(AB, ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"!\"}"),
+     "precompiled_charsmap: want base64"},
+    {"bytes' decoder", FILE_OF(AB, ",\"decoder\":{\"type\":\"Metaspace\"}"),
+     "decoder: want ByteLevel, as the pre_tokenizer is, got Metaspace"},
+    {"unknown decoder", BPE(AB, ",\"decoder\":{\"type\":\"CTC\"}"),
+     "Strip, Metaspace or a Sequence of them, got CTC"},
+    {"Strip of two characters",
+     BPE(AB, ",\"decoder\":{\"type\":\"Strip\",\"content\":\"ab\",\"start\":1,\"stop\":0}"),
+     "decoder: Strip: want a content of one character"},
     {"unknown post-processor", FILE_OF(AB, ",\"post_processor\":{\"type\":\"Roberta\"}"),
      "post_processor: want ByteLevel, TemplateProcessing, BertProcessing or a Sequence of them, "
      "got Roberta"},
@@ -433,8 +474,15 @@ static const struct {
      "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":"
      "{\"Regex\":\"(a+)+b\"},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\",\""
      "use_regex\":false}]},\"model\":{" AB "}}", "pre_tokenizer: unknown split pattern (a+)+b"},
-    {"Metaspace", "{\"pre_tokenizer\":{\"type\":\"Metaspace\"},\"model\":{" AB "}}",
-     "BertPreTokenizer, Punctuation or a Sequence of them, got Metaspace"},
+    {"unknown pre-tokeniser", BPE(AB, ",\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}"),
+     "BertPreTokenizer, Punctuation or a Sequence of them, got UnicodeScripts"},
+    {"Metaspace without a mark", BPE(AB, ",\"pre_tokenizer\":{\"type\":\"Metaspace\"}"),
+     "pre_tokenizer: Metaspace: want a replacement of one character"},
+    {"Metaspace of another scheme", BPE(AB, META ",\"prepend_scheme\":\"last\"}"),
+     "prepend_scheme: want always, first or never, got last"},
+    {"Metaspace that contradicts itself",
+     BPE(AB, META ",\"prepend_scheme\":\"first\",\"add_prefix_space\":false}"),
+     "add_prefix_space is false, prepend_scheme is first"},
     {"no model", "{}", "model: want an object"},
     {"words without [SEP]", "{\"[UNK]\":0,\"[CLS]\":1,\"a\":2}",
      "a plain vocabulary, \"token\": id, without an id for [SEP]"},
@@ -442,10 +490,14 @@ static const struct {
      "model.vocab: a: want an id"},
     {"plain words: id twice", "{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,\"a\":2}",
      "model.vocab: id 2 belongs to two tokens"},
-    {"a Replace of something else",
-     WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":"
-           "{\"String\":\"a\"},\"content\":\"b\"}"),
-     "normalizer: Replace: only of a final sigma"},
+    {"a Replace of nothing", REPLACE("{\"String\":\"\"}"),
+     "normalizer: Replace: want a content, and a pattern"},
+    {"a Replace that finds nothing anywhere", REPLACE("{\"Regex\":\"a*\"}"),
+     "normalizer: Replace: pattern a*: want a String, or a Regex of characters"},
+    {"a Replace by groups", REPLACE("{\"Regex\":\"(a)\"}"), "normalizer: Replace: pattern (a): want"},
+    {"a Replace that looks back", REPLACE("{\"Regex\":\"\\\\Ka\"}"), "normalizer: Replace: pattern \\Ka"},
+    {"a Replace that repeats twice", REPLACE("{\"Regex\":\"a+?\"}"), "normalizer: Replace: pattern a+?"},
+    {"a Replace by a range", REPLACE("{\"Regex\":\"[a-z]\"}"), "normalizer: Replace: pattern [a-z]"},
     {"no JSON", "{", "want a key in quotes"},
 };
 

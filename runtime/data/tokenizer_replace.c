@@ -1,0 +1,193 @@
+/* tokenizer_replace.c -- Replace: what normalisers and decoders look for, and put in its place.
+ *
+ * In:     `pattern` and `content` of a Replace; a Regex of characters, classes and repeats.
+ * Keeps:  patterns that mean the same to Onigmo, which upstream has, and to PCRE2; others are
+ *         refused, so are those that match nothing at all. */
+#define _GNU_SOURCE
+#include "runtime/data/tokenizer_parts.h"
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE "\\p{White_Space}"
+
+/* One character, escape or class at *p, appended in PCRE2's spelling; false: not a simple one. */
+static bool put_one(const char **p, bool inside, FILE *to)
+{
+    const unsigned char c = (unsigned char)*(*p)++;
+    if (c == '\\') {
+        const char e = *(*p)++;
+        if (e == 's' || e == 'd')
+            fputs(e == 's' ? SPACE : "\\p{Nd}", to);
+        else if (e == 'n' || e == 'r' || e == 't' || (e > ' ' && e < 0x7f && !isalnum((unsigned char)e)))
+            fprintf(to, "\\%c", e);
+        else
+            return false;
+        return true;
+    }
+    if (c < ' ' || strchr(inside ? "[]^&-" : "[](){}*+?.^$|", c))
+        return false;
+    if (c < 0x80 && !isalnum(c))
+        fputc('\\', to);
+    fputc(c, to);
+    return true;
+}
+
+/* {2}, {2,}, {2,5}, +, *, ? at *p, or nothing; false: something else, or two of them. */
+static bool put_repeat(const char **p, FILE *to)
+{
+    const char *from = *p;
+    if (*from == '{') {
+        size_t first = strspn(from + 1, "0123456789"), more = 0;
+        const char *at = from + 1 + first;
+        if (*at == ',')
+            more = 1 + strspn(at + 1, "0123456789");
+        if (!first || first > 3 || more > 4 || at[more] != '}')
+            return false;
+        *p = at + more + 1;
+    } else if (*from && strchr("+*?", *from)) {
+        (*p)++;
+    }
+    fwrite(from, 1, (size_t)(*p - from), to);
+    return *p == from || !**p || !strchr("{+*?", **p);
+}
+
+char *pattern_simple(const char *regex)
+{
+    char *pcre = NULL;
+    size_t n;
+    FILE *to = open_memstream(&pcre, &n);
+    bool good = to != NULL && *regex;
+    for (const char *p = regex; good && *p;) {
+        if (*p == '|') {
+            fputc(*p++, to);
+            continue;
+        }
+        if (*p != '[') {
+            good = put_one(&p, false, to) && ((unsigned char)p[0] & 0xc0) != 0x80;
+            while (!good && ((unsigned char)*p & 0xc0) == 0x80) {
+                fputc(*p++, to);     /* the rest of a character */
+                good = ((unsigned char)*p & 0xc0) != 0x80;
+            }
+        } else {
+            fputc(*p++, to);
+            good = *p != ']';
+            while (good && *p && *p != ']')
+                good = put_one(&p, true, to);
+            good = good && *p == ']';
+            if (good)
+                fputc(*p++, to);
+        }
+        good = good && put_repeat(&p, to);
+    }
+    if (to)
+        fclose(to);
+    if (!good) {
+        free(pcre);
+        return NULL;
+    }
+    return pcre;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static char *compile(Replace *r, const char *where, const char *regex)
+{
+    int error;
+    PCRE2_SIZE at;
+    char *pcre = pattern_simple(regex);
+    if (pcre)
+        r->pattern = pcre2_compile((PCRE2_SPTR)pcre, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
+                                   &error, &at, NULL);
+    free(pcre);
+    pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+    const bool empty = r->pattern && pcre2_match(r->pattern, (PCRE2_SPTR)"", 0, 0, 0, match, NULL) > 0;
+    pcre2_match_data_free(match);
+    if (!r->pattern || empty)
+        return format("%s: Replace: pattern %.80s: want a String, or a Regex of characters, \\s, \\d, "
+                      "[...] and repeats that does not match an empty text", where, regex);
+    pcre2_jit_compile(r->pattern, PCRE2_JIT_COMPLETE);
+    return NULL;
+}
+
+char *replace_load(Replace *r, const char *where, const cJSON *from)
+{
+    const cJSON *pattern = json_get(from, "pattern");
+    const char *regex = cJSON_GetStringValue(json_get(pattern, "Regex"));
+    const char *text = cJSON_GetStringValue(json_get(pattern, "String"));
+    const char *put = cJSON_GetStringValue(json_get(from, "content"));
+    *r = (Replace){0};
+    if (!put || (!regex && (!text || !*text)))
+        return format("%s: Replace: want a content, and a pattern that is a Regex or a String, not "
+                      "empty", where);
+    r->put = strdup(put);
+    r->nput = strlen(put);
+    if (regex)
+        return compile(r, where, regex);
+    r->find = strdup(text);
+    r->nfind = strlen(text);
+    return NULL;
+}
+
+void replace_free(Replace *r)
+{
+    free(r->find);
+    free(r->put);
+    pcre2_code_free(r->pattern);
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+/* The first match at or behind `at`. */
+static bool find(const Replace *r, const Tokenizer *t, const char *text, size_t n, size_t at,
+                 size_t *from, size_t *end)
+{
+    if (!r->pattern) {
+        const char *there = at < n ? memmem(text + at, n - at, r->find, r->nfind) : NULL;
+        *from = there ? (size_t)(there - text) : n;
+        *end = *from + r->nfind;
+        return there != NULL;
+    }
+    int rc = pcre2_match(r->pattern, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, t->match,
+                         t->limits);
+    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+        rc = pcre2_match(r->pattern, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         t->match, t->limits);
+    if (rc <= 0 && rc != PCRE2_ERROR_NOMATCH)
+        abort();                 /* out of memory: the patterns are simple */
+    if (rc <= 0)
+        return false;
+    *from = pcre2_get_ovector_pointer(t->match)[0];
+    *end = pcre2_get_ovector_pointer(t->match)[1];
+    return true;
+}
+
+char *replace_text(const Replace *r, const Tokenizer *t, const char *text, size_t n, size_t *nout,
+                   size_t *begins)
+{
+    size_t cap = n + 64, done = 0, from, end;
+    char *out = malloc(cap);
+    *nout = *begins = 0;
+    while (out && find(r, t, text, n, done, &from, &end)) {
+        const size_t need = *nout + (from - done) + r->nput + (n - end) + 1;
+        if (need > cap)
+            out = realloc(out, cap = 2 * need);
+        if (!out)
+            break;
+        if (!from)
+            *begins = end;
+        memcpy(out + *nout, text + done, from - done);
+        memcpy(out + *nout + (from - done), r->put, r->nput);
+        *nout += from - done + r->nput;
+        done = end;
+    }
+    if (!out)
+        abort();
+    memcpy(out + *nout, text + done, n - done);
+    *nout += n - done;
+    return out;
+}
