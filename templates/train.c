@@ -127,6 +127,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
     if (r->ready != step)
         fill(r, step);
     fault_step(&model, io.scale);
+    data_count(&r->train, step);
     step_train();
     if (step + 1 < r->total)
         fill(r, step + 1);
@@ -142,7 +143,7 @@ static bool train_step(Run *r, int64_t step, LogStep *said)
         set_values(r);
         end_updates(r, step, true);
     }
-    *said = (LogStep){r->sum, r->metric, set_norm(SET_model), set_lr(SET_model)};
+    *said = (LogStep){r->sum, r->metric, set_norm(SET_model), set_lr(SET_model), &r->train};
     return r->sum[STEP_METRICS] > 0;
 }
 
@@ -205,6 +206,7 @@ static void save(Run *r, int64_t step, bool must)
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
+    records_save(&r->train, state);
     course_save(&r->course, state);
     char *try = world.rank == 0 ? next_after_rise(&r->log, r->flags.out) : NULL;
     c->advice = try;
@@ -235,6 +237,7 @@ static void restore(Run *r)
 {
     const cJSON *s = r->checkpoints.state;
     best_load(&r->best, s);
+    records_load(&r->train, s);
     char *error = sets_load(s);
     if (!error)
         error = log_load(&r->log, &objective_metrics, s);
@@ -344,7 +347,8 @@ static void prepare(Run *r)
     set_schedule(r);
     log_banner(&(Banner){.model = &model, .flags = &r->flags, .threads = omp_get_max_threads(),
                          .train = &r->train, .eval = r->evaluates ? &r->eval : NULL,
-                         .weights = origin_words(c, &model), .lr_ranks = r->lr_ranks});
+                         .weights = origin_words(c, &model), .lr_ranks = r->lr_ranks,
+                         .total = r->total});
     if (objective_hooks.banner)
         objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
 }
@@ -764,7 +768,8 @@ int main(int argc, char **argv)
     step_open();
     Use use = find_use(f);
     if (*f->export_dtype && use.any != export_weights)
-        die(EXIT_CONFIG, "--export-dtype is of what --export%s writes", model.adapter_json ? " or --merge-lora" : "");
+        die(EXIT_CONFIG, "--export-dtype is of what --export%s writes",
+            model.adapter_json ? " or --merge-lora" : "");
     check_force(f, use.own || (use.any && use.any != dry_run));
     checkpoint_out(f->out);
     if (!use.own && !use.any) {

@@ -97,6 +97,25 @@ Bins bins_pack(const int32_t *length, int64_t documents, int64_t T)
     return b;
 }
 
+void bins_append(Bins *b, Bins *more, int64_t document)
+{
+    const int64_t had = b->n ? b->first[b->n] : 0, documents = more->first[more->n];
+    Bins all = {.n = b->n + more->n};
+    all.first = take(all.n + 2, sizeof *all.first);
+    all.doc = take(had + documents, sizeof *all.doc);
+    if (had)
+        memcpy(all.doc, b->doc, (size_t)had * sizeof *all.doc);
+    for (int64_t i = 0; i < b->n; i++)
+        all.first[i] = b->first[i];
+    for (int64_t i = 0; i <= more->n; i++)
+        all.first[b->n + i] = had + more->first[i];
+    for (int64_t k = 0; k < documents; k++)
+        all.doc[had + k] = (int32_t)(document + more->doc[k]);
+    bins_free(b);
+    bins_free(more);
+    *b = all;
+}
+
 void bins_free(Bins *b)
 {
     free(b->doc);

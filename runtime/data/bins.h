@@ -17,6 +17,8 @@ typedef struct {
 
 /* length: (documents), each 1..T; of equal ones the first comes first. doc and first are malloc'ed. */
 Bins bins_pack(const int32_t *length, int64_t documents, int64_t T);
+/* Those of `more`, whose documents are counted from `document` on, behind those of b; `more` is gone. */
+void bins_append(Bins *b, Bins *more, int64_t document);
 void bins_free(Bins *b);
 
 #endif

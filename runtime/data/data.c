@@ -16,8 +16,15 @@ enum { COLUMNS = 8 };            /* most that are asked for */
 struct DataFile {
     TokenFile t;
     const Column *column[COLUMNS];
-    int64_t first, n;            /* pieces of the files before; of this one */
-    int64_t skip;                /* pieces of this one that do not count, before them */
+    int64_t n;                   /* pieces */
+    int64_t skip;                /* pieces that do not count, before them */
+};
+
+/* Consecutive pieces of a file. */
+struct DataSpan {
+    int file;
+    int64_t first, n;            /* pieces of the spans before; of this one */
+    int64_t skip;                /* pieces of the file before it */
 };
 
 /* Tokens that stand together in a sample, a window or a document: `have` of them are inputs; one
@@ -80,16 +87,16 @@ void data_permutation(int32_t *p, int64_t n, uint32_t seed)
 int data_place(const Data *d, int64_t sample, int64_t *record)
 {
     const int64_t i = sample + d->base;
-    int lo = 0, hi = d->nfiles - 1;      /* the last file whose first <= i */
+    int lo = 0, hi = d->nspans - 1;      /* the last span whose first <= i */
     while (lo < hi) {
         int mid = (lo + hi + 1) / 2;
-        if (d->file[mid].first <= i)
+        if (d->span[mid].first <= i)
             lo = mid;
         else
             hi = mid - 1;
     }
-    *record = i + d->file[lo].skip - d->file[lo].first;
-    return lo;
+    *record = i + d->span[lo].skip - d->span[lo].first;
+    return d->span[lo].file;
 }
 
 static Piece piece_at(const Data *d, int64_t i, int part)
@@ -180,7 +187,10 @@ void data_order(Data *d, int64_t step)
     }
     if (d->eval || epoch == d->epoch)
         return;
-    data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
+    if (d->nsources)
+        mixture_order(d->source, d->nsources, d->n, d->seed, epoch, d->order, d->list);
+    else
+        data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
     d->epoch = epoch;
 }
 
@@ -265,7 +275,6 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     error = error ? error : tokenfile_check_ids(&f->t, d->vocab);
     if (error)
         die(EXIT_DATA, "%s", error);
-    f->first = d->n;
     f->n = d->rows ? f->t.ndocs : (f->t.part->n - 1) / d->T;
     for (int64_t k = 0; d->rows && k < f->n * d->nparts; k++) {
         const TokenPart *p = &f->t.part[k / f->n];
@@ -295,17 +304,43 @@ static void check_targets(const Data *d)
     }
 }
 
-/* Documents become bins, which are the samples. */
+/* n documents from `first` on become bins, behind those that are there; returns how many. */
+static int64_t add_bins(Data *d, int64_t first, int64_t n)
+{
+    int32_t *length = malloc(sizeof *length * (size_t)n);
+    if (!length)
+        die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)n);
+    for (int64_t i = 0; i < n; i++)
+        length[i] = (int32_t)piece_at(d, first + i, 0).have;
+    Bins more = bins_pack(length, n, d->T);
+    const int64_t bins = more.n;
+    bins_append(&d->bins, &more, first);
+    free(length);
+    return bins;
+}
+
+/* Documents become bins, which are the samples; of one source each. */
 static void fill_bins(Data *d)
 {
-    int32_t *length = malloc(sizeof *length * (size_t)d->n);
-    if (!length)
-        die(EXIT_INTERNAL, "out of memory for the lengths of %lld documents", (long long)d->n);
-    for (int64_t i = 0; i < d->n; i++)
-        length[i] = (int32_t)piece_at(d, i, 0).have;
-    d->bins = bins_pack(length, d->n, d->T);
+    if (!d->nsources)
+        add_bins(d, 0, d->n);
+    for (int k = 0; k < d->nsources; k++) {
+        const int64_t first = d->bins.n, n = add_bins(d, d->source[k].first, d->source[k].n);
+        d->source[k].first = first;
+        d->source[k].n = n;
+    }
     d->n = d->bins.n;
-    free(length);
+}
+
+/* How often a sample may be in an epoch at most. */
+static int64_t copies(const Data *d, int64_t i)
+{
+    for (int k = 0; k < d->nsources; k++) {
+        const DataSource *s = &d->source[k];
+        if (i >= s->first && i < s->first + s->n)        /* not from the beginning of a pass: two more are touched */
+            return s->drawn ? s->drawn / s->n + 2 : 0;
+    }
+    return 1;
 }
 
 /* No micro-batch has more targets than go through the head: training takes samples in any order,
@@ -321,8 +356,8 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
         int64_t n = sample_targets(d, i);
         if (of->takes)
             n = of->takes(n);
-        samples[n]++;
-        all += n;
+        samples[n] += d->eval ? 1 : copies(d, i);
+        all += d->eval ? n : n * copies(d, i);
         batch = i % d->micro ? batch + n : n;
         most = d->eval && batch > most ? batch : most;
     }
@@ -353,22 +388,91 @@ static Data divided(const char *kind, int64_t T, const Model *m, int64_t micro, 
                    .ranks = m->ranks, .G = micro * accum * m->ranks, .seed = seed, .epoch = -1, .step = -1 };
 }
 
+enum { SHARES = sizeof((DataShape *)0)->split / sizeof(double), PARTS = SHARES + 1 };
+
+/* How many of `all` are in each part, n (PARTS); returns the last part. */
+static int shares(const DataShape *of, int64_t all, int64_t *n)
+{
+    int last = 0;
+    int64_t left = all;
+    for (; last < SHARES && of->split[last] > 0; last++)
+        left -= n[last] = (int64_t)((double)all * of->split[last] + 1e-6);
+    n[last] = left;              /* above, 1e-6: 0.29 * 100 is less than 29 */
+    if (of->take < 0 || of->take > last || left < 0)
+        die(EXIT_INTERNAL, "data: part %d of %d, shares of more than all", of->take, last + 1);
+    return last;
+}
+
+static void add_span(Data *d, int file, int64_t skip, int64_t n)
+{
+    const DataSpan *before = d->nspans ? &d->span[d->nspans - 1] : NULL;
+    d->span[d->nspans++] = (DataSpan){file, before ? before->first + before->n : 0, n, skip};
+}
+
+/* The order of all pieces: file by file; or of files that are divided each by itself part by part, the parts of
+ * one file behind those of the one before. */
+static void lay_spans(Data *d, const DataShape *of)
+{
+    const bool each = of->weight && of->split[0] > 0 && !d->divided;
+    int64_t n[PARTS];
+    int last = 0;
+    d->span = calloc((size_t)(d->nfiles * PARTS), sizeof *d->span);
+    if (!d->span)
+        die(EXIT_INTERNAL, "out of memory for the parts of %d files", d->nfiles);
+    for (int part = 0; part <= last; part++)
+        for (int k = 0; k < d->nfiles; k++) {
+            const DataFile *f = &d->file[k];
+            int64_t skip = f->skip;
+            n[0] = f->n;
+            if (each)
+                last = shares(of, f->n, n);
+            for (int before = 0; before < part; before++)
+                skip += n[before];
+            add_span(d, k, skip, n[part]);
+        }
+}
+
+/* What is drawn of each file, of the samples that are trained on. */
+static void find_sources(Data *d, const DataShape *of)
+{
+    d->source = calloc((size_t)d->nfiles, sizeof *d->source);
+    if (!d->source)
+        die(EXIT_INTERNAL, "out of memory for %d sources", d->nfiles);
+    d->nsources = d->nfiles;
+    for (int k = 0; k < d->nfiles; k++) {
+        const DataSpan *s = &d->span[k];                 /* of the first part */
+        d->source[k] = (DataSource){.weight = of->weight[k], .first = s->first, .n = s->n};
+        if (!s->n && of->weight[k] > 0)
+            die(EXIT_DATA, "%s: no sample to train on, but a weight of %g: want more data, another share to validate "
+                "on, or the weight 0", d->file[k].t.path, of->weight[k]);
+    }
+}
+
+static void share_sources(Data *d)
+{
+    mixture_share(d->source, d->nsources, d->n);
+    for (int k = 0; k < d->nsources; k++)
+        if (!d->source[k].drawn && d->source[k].weight > 0)
+            die(EXIT_DATA, "%s: its weight, %g, is less than one sample of the %lld of an epoch: want a larger one, or 0",
+                d->file[k].t.path, d->source[k].weight, (long long)d->n);
+}
+
 /* The samples of d among all that the files have. */
 static void take_part(Data *d, const DataShape *of, const char *paths)
 {
-    enum { MOST = sizeof of->split / sizeof *of->split };
     if (of->most && of->most < d->n && !(d->divided && d->eval))
         d->n = of->most;
     if (of->split[0] <= 0 || d->divided)
         return;
     const int64_t all = d->n;
-    int64_t n[MOST + 1] = {0}, left = all;
-    int last = 0;
-    for (; last < MOST && of->split[last] > 0; last++)
-        left -= n[last] = (int64_t)((double)all * of->split[last] + 1e-6);
-    n[last] = left;              /* above, 1e-6: 0.29 * 100 is less than 29 */
-    if (of->take < 0 || of->take > last || left < 0)
-        die(EXIT_INTERNAL, "data: part %d of %d, shares of more than all", of->take, last + 1);
+    int64_t n[PARTS] = {0};
+    int last = shares(of, all, n);
+    for (int k = 0; of->weight && k < d->nfiles; k++) {
+        int64_t own[PARTS];
+        shares(of, d->file[k].n, own);
+        for (int i = 0; i <= last; i++)
+            n[i] = (k ? n[i] : 0) + own[i];
+    }
     char *counts = format("%lld", (long long)n[0]);
     for (int i = 1; i <= last; i++) {
         char *longer = format("%s%s%lld", counts, i < last ? ", " : " and ", (long long)n[i]);
@@ -403,6 +507,8 @@ static void start_order(Data *d)
 {
     if (!d->eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
+    if (d->nsources)
+        d->list = arena_alloc((int64_t)sizeof *d->list * d->n, "samples of an epoch");
 }
 
 void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
@@ -462,12 +568,17 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     if (d->n == 0)
         die(EXIT_DATA, "%s: %lld tokens, one sample needs %lld", paths,
             (long long)d->file[0].t.part->n, (long long)d->T + 1);
+    lay_spans(d, of);
     take_part(d, of, paths);
+    if (of->weight && !eval)
+        find_sources(d, of);
     check_count(d, paths);
     check_steps(d, paths);
     check_targets(d);
     if (strcmp(d->kind, "bfd") == 0)
         fill_bins(d);
+    if (d->nsources)
+        share_sources(d);
     if (of->targets)
         check_bound(d, of, paths, m);
     start_order(d);
@@ -681,6 +792,15 @@ int64_t data_tokens(Data *d, int64_t step)
     return n;
 }
 
+void data_count(Data *d, int64_t step)
+{
+    for (int64_t g = 0; d->nsources && g < d->G; g++) {
+        const int64_t i = place(d, step, g);
+        for (int k = 0; k < d->nsources; k++)
+            d->source[k].taken += i >= d->source[k].first && i < d->source[k].first + d->source[k].n;
+    }
+}
+
 int64_t data_rows(const Data *d, int64_t step, int64_t micro)
 {
     int64_t left = d->eval ? d->n - step * d->G - data_sample0(d, step, micro) : d->micro;
@@ -723,8 +843,17 @@ int64_t data_steps_per_epoch(const Data *d)
 
 char *data_fingerprint(const Data *d)
 {
-    char *text = format("%s T=%lld samples=%lld%s%s", d->kind, (long long)d->T, (long long)d->n,
-                        d->tokenizer ? " tokenizer=" : "", d->tokenizer ? d->tokenizer : "");
+    char *text = format("%s T=%lld samples=%lld", d->kind, (long long)d->T, (long long)d->n);
+    for (int k = 0; k < d->nsources; k++) {
+        char *longer = format("%s%s%lld", text, k ? "," : " drawn=", (long long)d->source[k].drawn);
+        free(text);
+        text = longer;
+    }
+    if (d->tokenizer) {
+        char *longer = format("%s tokenizer=%s", text, d->tokenizer);
+        free(text);
+        text = longer;
+    }
     for (int k = 0; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
         char *longer = *t->fingerprint
@@ -757,6 +886,8 @@ void data_close(Data *d)
         tokenfile_close(&d->file[k].t);
     bins_free(&d->bins);
     free(d->file);
+    free(d->span);
+    free(d->source);
     free(d->folder);
     *d = (Data){ .epoch = -1 };
 }

@@ -7,6 +7,7 @@
 #define DIECAST_DATA_H
 
 #include "runtime/data/bins.h"
+#include "runtime/data/mixture.h"
 #include "runtime/files/safetensors.h"
 #include "runtime/model/model.h"
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 typedef struct DataFile DataFile;
+typedef struct DataSpan DataSpan;
 
 /* A column of the files beside their tokens: of each sample one element, or, ragged, some or none. */
 typedef struct {
@@ -25,6 +27,10 @@ typedef struct {
 typedef struct {
     int nfiles;
     DataFile *file;
+    int nspans;
+    DataSpan *span;              /* which records of which file samples are, before bins */
+    int nsources;                /* of DataShape.weight: the files, in their order; 0: all samples once an epoch */
+    DataSource *source;
     const char *kind;            /* packed, rows or bfd, as in the recipe; or the objective's own */
     const char *const *parts;    /* of DataShape */
     int nparts;                  /* 1 where that is NULL */
@@ -41,6 +47,7 @@ typedef struct {
     int64_t epoch;               /* whose permutation `order` is; -1 none yet */
     int64_t step;                /* before which the files were looked at; -1: none yet */
     int32_t *order;              /* n entries; NULL for eval */
+    int32_t *list;               /* n entries where there are sources; else NULL */
     char *tokenizer;             /* id of the tokenizer all files were made with; NULL: not known */
     char *folder;                /* of the first file: its tokenizer.json may lie there; NULL: no file */
     int64_t ids;                 /* how many it has */
@@ -86,6 +93,9 @@ typedef struct {
     double split[3];
     int take;
     bool whole;                  /* training: an epoch leaves out what does not fill a step */
+    /* (files) Training: what of an epoch, which has as many samples as all files together, is drawn from each, in
+     * proportion; `split` divides each file by itself then, also for an evaluation. NULL: all samples once. */
+    const double *weight;
 } DataShape;
 
 /* A sample as it stands in its file: rows or packed. */
@@ -122,8 +132,8 @@ void data_check_same(const Data *d, const char *id, const char *files);
 /* Micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = model's micro
  * rows of tokens, labels, and where they are there places and ends, target_rows and target_of.
  * What follows the last document of a row is padding and a document of its own. The order of an
- * epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's randperm; the last step
- * of an epoch is filled up from the start of the same permutation. Evaluation: step is the batch,
+ * epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's randperm, where there are
+ * sources of what mixture.h draws; the last step of an epoch is filled up from the start of the same permutation. Evaluation: step is the batch,
  * in file order, of bfd in that of the bins, which begins with the longest documents; micro 0;
  * rows beyond the last sample have no targets. A file that was changed since data_open, so that an
  * id or a document is out of its bounds: EXIT_DATA, naming the place. */
@@ -148,6 +158,8 @@ int data_place(const Data *d, int64_t sample, int64_t *record);
 /* Of a file: its path, what its metadata have under a key; NULL: nothing. */
 const char *data_path(const Data *d, int file);
 const char *data_meta(const Data *d, int file, const char *key);
+/* Adds what `step` takes of each source to what was taken of it; call once a step, when its order is there. */
+void data_count(Data *d, int64_t step);
 /* Finds the order of the step's epoch and looks whether the files are still whole; whatever takes a
  * step does so itself. One thread. */
 void data_order(Data *d, int64_t step);

@@ -270,6 +270,24 @@ static void banner_data(const char *what, const Data *d, int64_t most)
     free(part);
 }
 
+/* The files that an epoch has shares of, and how often each of their samples comes in the whole run. */
+static void banner_sources(const Banner *b)
+{
+    const Data *d = b->train;
+    const char *name = b->flags->data;
+    for (int k = 0; d && k < d->nsources; k++, name += strcspn(name, ",")) {
+        const DataSource *s = &d->source[k];
+        name += strspn(name, ",");
+        const double passes = s->n ? (double)s->drawn / (double)s->n : 0,
+                     epochs = (double)b->total / (double)data_steps_per_epoch(d);
+        char *source = format("source %d", k + 1);
+        note("  %-10s %.*s: weight %g, %lld of the samples of an epoch, from its %lld: %.3g passes an epoch, %.3g in all",
+             source, (int)strcspn(name, ","), name, s->weight, (long long)s->drawn, (long long)s->n, passes,
+             passes * epochs);
+        free(source);
+    }
+}
+
 /* Of the line `name=value` of model_fields the value, strings and lists without their marks; "" when
  * there is none. malloc'ed. */
 static char *field_text(const Model *m, const char *name)
@@ -339,6 +357,7 @@ void log_banner(const Banner *b)
          f->clip, (long long)f->seed);
     free(scaled);
     banner_data("data", b->train, 0);
+    banner_sources(b);
     banner_data("validation", b->eval, f->eval_batches);
     note("  %-10s %s", "run folder", f->out);
 }
@@ -393,6 +412,11 @@ static cJSON *step_record(const Log *l, const LogStep *s)
     for (int i = 0; i < m->nstep; i++)
         if (m->step[i].kept && m->step[i].kind == METRIC_COUNT)
             add_count(r, "num_%s", m->step[i].name, l->all[i]);
+    for (int k = 0; s->train && k < s->train->nsources; k++) {
+        char *number = format("%d", k + 1);
+        add_count(r, "drawn_%s", number, (double)s->train->source[k].taken);
+        free(number);
+    }
     add_named(r, "%s_per_second", m->step[m->step_work].name,
               rounded(a_second(l->work_mark, l->mark), 10));
     return r;

@@ -18,6 +18,7 @@ typedef struct {
     const double *sum, *value;   /* of each metric of a step: what it was made from; the value */
     double grad_norm;            /* before clipping */
     double lr;
+    const Data *train;           /* of which sources it was */
 } LogStep;
 
 typedef struct {
@@ -56,6 +57,7 @@ typedef struct {
     const Data *train, *eval;    /* NULL: none */
     const char *weights;         /* where they come from */
     int64_t lr_ranks;            /* that --lr-scale counts */
+    int64_t total;               /* steps */
 } Banner;
 void log_banner(const Banner *b);
 /* OUT/history.jsonl: records beyond step `resumed` and a closing one go (temporary file, rename),

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "runtime/run/records.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "runtime/data/words.h"
 #include "runtime/data/workers.h"
 #include "runtime/files/folder.h"
+#include "runtime/files/json.h"
 #include "runtime/pack/pack.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/run/agree.h"
@@ -240,13 +242,31 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
     return path;
 }
 
+/* The same of each of `paths` by itself, so that each stays a file; malloc'ed. */
+static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
+                            const char *flag, const char *paths)
+{
+    int n;
+    char **file = split(paths, &n), *all = NULL;
+    for (int i = 0; i < n; i++) {
+        char *made = pack(f, m, of, rules, flag, file[i], NULL),
+             *longer = format("%s%s%s", all ? all : "", all ? "," : "", made ? made : file[i]);
+        free(made), free(all);
+        all = longer;
+    }
+    free(file);
+    return all;
+}
+
 /* The record files that `paths` names or makes, on every rank; malloc'ed. */
 static char *record_files(const Flags *f, const Model *m, const DataShape *of,
                           const RecordRules *rules, const char *flag, const char *paths,
                           const char *beside)
 {
     comm_expect(PACK_SECONDS);
-    char *made = world.rank == 0 ? pack(f, m, of, rules, flag, paths, beside) : NULL;
+    const bool each = of->weight && !strcmp(flag, "data");
+    char *made = world.rank != 0 ? NULL : each ? pack_each_file(f, m, of, rules, flag, paths)
+                                               : pack(f, m, of, rules, flag, paths, beside);
     size_t bytes = made ? strlen(made) + 1 : 0;
     comm_broadcast(&bytes, sizeof bytes, 0);
     if (bytes && !made && !(made = malloc(bytes)))
@@ -314,6 +334,54 @@ static void check_flags(const Flags *f)
         die(EXIT_CONFIG, "--data and --eval-data: standard input can be read once");
 }
 
+/* The number that stands before a comma or the end; NAN: there is none of at least 0. No hexadecimal, no inf. */
+static double weight_of(const char *text)
+{
+    char *end;
+    const size_t n = strcspn(text, ",");
+    const double v = strtod(text, &end);
+    return n && strspn(text, "+-.0123456789eE") >= n && end == text + n && isfinite(v) && v >= 0 ? v : NAN;
+}
+
+/* The numbers of --data-weights, one a file of --data; malloc'ed. NULL: there are none. */
+static double *weights_of(const Flags *f)
+{
+    int files, n = 0;
+    double sum = 0;
+    if (!*f->data_weights)
+        return NULL;
+    if (!*f->data)
+        die(EXIT_CONFIG, "--data-weights are of the files of --data, which is missing");
+    char **file = split(f->data, &files);
+    double *weight = malloc(sizeof *weight * (strlen(f->data_weights) + 1));
+    if (!weight)
+        die(EXIT_INTERNAL, "out of memory for %zu characters", strlen(f->data_weights));
+    for (const char *at = f->data_weights; at; n++) {
+        weight[n] = weight_of(at);
+        if (isnan(weight[n]))
+            die(EXIT_CONFIG, "--data-weights %.200s: want numbers of at least 0 between commas, got \"%.*s\"",
+                f->data_weights, (int)strcspn(at, ","), at);
+        sum += weight[n];
+        at = strchr(at, ',');
+        at += at != NULL;
+    }
+    if (files == 1)
+        die(EXIT_CONFIG, "--data-weights %.200s: --data is one file, %s: leave them out, or name files between commas",
+            f->data_weights, file[0]);
+    if (n != files)
+        die(EXIT_CONFIG, "--data-weights %.200s: want %d numbers, one a file of --data, got %d", f->data_weights, files, n);
+    if (!(sum > 0 && isfinite(sum)))
+        die(EXIT_CONFIG, "--data-weights %.200s: their sum is %g, want more than 0", f->data_weights, sum);
+    if (f->max_samples)
+        die(EXIT_CONFIG, "--max-samples takes the first samples of all files together: leave it out, or --data-weights");
+    for (int i = 0; i < files; i++)
+        if (vocabulary_made(f->tokenizer) && pack_is_raw(file[i]))
+            die(EXIT_CONFIG, "--tokenizer %s counts those of all files, and with --data-weights each is packed by "
+                "itself: pack them before, gen pack --tokenizer %s ...", f->tokenizer, f->tokenizer);
+    free(file);
+    return weight;
+}
+
 /* --data into what is to train on and to validate on. */
 static void divide(const Flags *f, DataShape *of)
 {
@@ -358,6 +426,8 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     char *files = NULL, *eval_files = NULL;
     check_flags(f);
     check_made(f);
+    double *weight = weights_of(f);
+    of.weight = weight;
     workers_start(f->num_workers);
     recordfile_keep(!f->streaming);
     if (trains)
@@ -371,7 +441,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (trains && train->divided)
         note_divided(f, evaluates);
     if (*f->eval_data)
-        of.most = 0;
+        of.most = 0, of.weight = NULL;
     for (int i = 0; i < (int)(sizeof of.split / sizeof *of.split) && of.split[i] > 0; i++)
         of.take++;               /* the last part */
     if (evaluates)
@@ -387,7 +457,24 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         data_check_tokenizer(trains ? train : eval, tokenizer_id(t), f->tokenizer);
         tokenizer_free(t);
     }
-    free(files), free(eval_files);
+    free(files), free(eval_files), free(weight);
+}
+
+void records_save(const Data *d, cJSON *state)
+{
+    cJSON *list = d->nsources ? cJSON_AddArrayToObject(state, "drawn") : NULL;
+    for (int k = 0; k < d->nsources; k++)
+        cJSON_AddItemToArray(list, cJSON_CreateNumber((double)d->source[k].taken));
+}
+
+void records_load(Data *d, const cJSON *state)
+{
+    const cJSON *list = json_get(state, "drawn");
+    for (int k = 0; k < d->nsources && cJSON_GetArraySize(list) == d->nsources; k++) {
+        const cJSON *n = cJSON_GetArrayItem(list, k);
+        if (cJSON_IsNumber(n))
+            d->source[k].taken = (int64_t)n->valuedouble;
+    }
 }
 
 /* ---- others ---------------------------------------------------------------------------------- */

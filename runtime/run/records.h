@@ -8,6 +8,7 @@
 #include "runtime/data/data.h"
 #include "runtime/pack/pack.h"
 #include "runtime/run/flags.h"
+#include <cjson/cJSON.h>
 
 /* How an objective reads raw data, where --data-format is auto. */
 typedef struct {
@@ -30,6 +31,10 @@ bool records_raw(const Flags *f);        /* some of these are raw data */
  * first part and the last. */
 void records_open(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,
                   Data *train, Data *eval);
+/* What was taken of each source, under "drawn": into a checkpoint's state and back; a state of other sources changes
+ * nothing. */
+void records_save(const Data *d, cJSON *state);
+void records_load(Data *d, const cJSON *state);
 /* Others, behind records_open(): what another flag names, of the tokenizer of `beside`, which is open. eval:
  * to be visited in order, once; else to be drawn, as those to train on. The program ends unless they suit. */
 void records_open_more(const Flags *f, const Model *m, const DataShape *of, const RecordRules *rules,

@@ -7,6 +7,7 @@
 #include "../../runtime/data/recordfile.h"
 #include "../../runtime/files/json.h"
 #include "../../runtime/files/safetensors.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -513,6 +514,100 @@ static void evaluation(const char *path, int64_t n)
     }
 }
 
+/* Two files, of DOCS and of SECOND rows, with shares of an epoch: of each a file's samples, none of them a second time
+ * before all of it came once, over some epochs; the same ones on any number of ranks, and to who asks for a step alone. */
+enum { SECOND = 7 };
+
+static void mixture(const char *both, const char *kind, const double weight[2], double train)
+{
+    enum { EPOCHS = 5 };
+    int used[2][DOCS] = { { 0 } };
+    bool even = true, share = true, fresh = true, ranks = true, place = true, counted = true;
+    const char *why = "";
+    Made m = model_of(kind, 4, 1, 1), split = model_of(kind, 1, 2, 2);
+    m.of.weight = split.of.weight = weight;
+    m.of.split[0] = split.of.split[0] = train;
+    Data d, again, eval;
+    open_data(&d, both, &m, 42, false);
+    const bool bfd = d.bins.n > 0;
+    const int64_t size[2] = { d.source[0].n, d.source[1].n };
+    const int64_t drawn = d.source[0].drawn;
+    share = size[0] + size[1] == d.n && drawn + d.source[1].drawn == d.n
+        && fabs((double)drawn - (double)d.n * weight[0] / (weight[0] + weight[1])) <= 0.5
+        && (bfd || (size[0] == (train > 0 ? (int64_t)(DOCS * train) : DOCS)
+                    && size[1] == (train > 0 ? (int64_t)(SECOND * train) : SECOND)));
+    int64_t steps = data_steps_per_epoch(&d);
+    for (int64_t step = 0; step < EPOCHS * steps; step++) {
+        int64_t got[4], same[4], other[4];
+        data_samples(&d, step, got, 4);
+        data_count(&d, step);
+        open_data(&again, both, &split, 42, false);
+        data_samples(&again, step, same, 4);
+        ranks = ranks && !memcmp(got, same, sizeof got);
+        data_close(&again);
+        if (step == steps - 1) {             /* the last of an epoch is filled up */
+            open_data(&again, both, &m, 43, false);
+            data_samples(&again, step, other, 4);
+            fresh = memcmp(got, other, sizeof got);
+            data_close(&again);
+        }
+        for (int64_t g = 0; g < 4 && step % steps * 4 + g < d.n; g++) {
+            const int k = got[g] >= d.source[1].first;
+            int64_t record;
+            used[k][got[g] - d.source[k].first]++;
+            if (bfd)
+                for (int64_t j = d.bins.first[got[g]]; j < d.bins.first[got[g] + 1]; j++)
+                    place = place && (d.bins.doc[j] >= DOCS) == (k == 1);
+            else
+                place = place && data_place(&d, got[g], &record) == k && record == got[g] - d.source[k].first;
+        }
+        if ((step + 1) % steps)
+            continue;
+        int64_t all = 0;
+        for (int k = 0; k < 2; k++) {
+            int64_t sum = 0;
+            int least = used[k][0], most = used[k][0];
+            for (int64_t i = 0; i < size[k]; i++) {
+                sum += used[k][i];
+                least = used[k][i] < least ? used[k][i] : least;
+                most = used[k][i] > most ? used[k][i] : most;
+            }
+            even = even && most - least <= 1 && sum == (step + 1) / steps * d.source[k].drawn;
+            all += d.source[k].taken;
+        }
+        counted = counted && all == (step + 1) * 4;
+    }
+    why = !share ? "shares" : !even ? "a sample twice before another" : !ranks ? "other ranks" : !place ? "places"
+        : !counted ? "counts" : "the seed";
+    if (train > 0) {                         /* the last ones of each */
+        m.of.take = 1;
+        open_data(&eval, both, &m, 42, true);
+        int64_t record;
+        share = share && eval.n == DOCS + SECOND - d.n && data_place(&eval, 0, &record) == 0 && record == size[0]
+            && data_place(&eval, eval.n - 1, &record) == 1 && record == SECOND - 1;
+        data_close(&eval);
+    }
+    data_close(&d);
+    char *name = format("%s: %g and %g of two files%s", kind, weight[0], weight[1], train > 0 ? ", divided" : "");
+    check(share && even && ranks && place && fresh && counted, name, "%s", why);
+    free(name);
+}
+
+static void mixtures(const char *rows, const char *scratch)
+{
+    char *second = format("%s/second.st", scratch), *both = format("%s,%s", rows, second);
+    write_file(second, "rows", SECOND, doc[SECOND], true);
+    mixture(both, "rows", (double[]){ 1, 3 }, 0);
+    mixture(both, "rows", (double[]){ 1, 0 }, 0);
+    mixture(both, "rows", (double[]){ 0.7, 0.3 }, 0.75);
+    mixture(both, "bfd", (double[]){ 0.2, 0.6 }, 0);
+    DataSource three[3] = { { .weight = 1, .n = 5 }, { .weight = 1, .n = 1 }, { .weight = 1, .n = 2 } };
+    mixture_share(three, 3, 8);
+    check(three[0].drawn == 3 && three[1].drawn == 3 && three[2].drawn == 2, "8 of three alike", "%d %d %d",
+          (int)three[0].drawn, (int)three[1].drawn, (int)three[2].drawn);
+    free(second), free(both);
+}
+
 /* data_open in a program of its own (argv of unit_open): the status it ends with. Its stderr goes
  * to the file `said`. */
 static const char *said;
@@ -902,6 +997,7 @@ void test_data(const char *scratch)
     divided(scratch);
     views(own);
     whole_steps(rows);
+    mixtures(rows, scratch);
     char *pairs = format("%s/pairs.st", scratch), *more = format("%s,%s", pairs, pairs);
     write_parts(pairs, "pairs", DOCS);
     parts_as_they_are(pairs, 1);

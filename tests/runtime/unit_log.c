@@ -58,7 +58,7 @@ static void train(Log *l, int64_t from, int64_t to)
     static const double eval[] = { 2.5, 1.25, 10, 80 };
     for (int64_t s = from; s <= to; s++) {
         Step now = step_of(s);
-        log_step(l, s, &(LogStep){ now.value, now.value, now.grad_norm, now.lr });
+        log_step(l, s, &(LogStep){ now.value, now.value, now.grad_norm, now.lr, NULL });
         if (s % 10 == 0)
             log_eval(l, s, &(LogEval){ .value = eval, .seconds = 0.5, .batches = 5 });
     }
@@ -353,7 +353,7 @@ void test_log(const char *scratch)
     Log nan = { 0 };
     log_open(&nan, a, &model, &flags, &metrics, 4, 0, 0);
     for (int64_t s = 1; s <= 4; s++)
-        log_step(&nan, s, &(LogStep){ (double[STEP_ROWS]){ NAN, 0, 1, 1 }, (double[STEP_ROWS]){ NAN, 0, 1, 1 }, INFINITY, 0 });
+        log_step(&nan, s, &(LogStep){ (double[STEP_ROWS]){ NAN, 0, 1, 1 }, (double[STEP_ROWS]){ NAN, 0, 1, 1 }, INFINITY, 0, NULL });
     free(got);
     got = read_text(a);
     cJSON *r = json_parse(got, strlen(got) - 1, &error);

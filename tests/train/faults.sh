@@ -194,6 +194,52 @@ packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 
 cached "other text, another file" raw.3 2
 rm -rf "$scratch"/raw*
 
+# ---- shares of several files --------------------------------------------------
+
+both=$ref/$case/tokens.safetensors,$ref/$case/eval.safetensors
+shares() { refuses "shares: $1" 80 "$2" gpt2_tiny --init-from $ref/$case/model "${@:3}"; }
+shares "a number is missing" "--data-weights 1: want 2 numbers, one a file of --data, got 1" --data "$both" --data-weights 1
+shares "one file" "--data-weights 1: --data is one file, .*tokens.safetensors: leave them out" $ours --data-weights 1
+shares "no file" "--data-weights are of the files of --data, which is missing" --data-weights 1,2 \
+    --eval-only --eval-data "$both"
+for bad in -1 nan inf 0x1 '' x; do
+    shares "'$bad'" "--data-weights 1,$bad: want numbers of at least 0 between commas, got \"$bad\"" --data "$both" \
+        --data-weights "1,$bad"
+done
+shares "nothing" "--data-weights 0,0: their sum is 0, want more than 0" --data "$both" --data-weights 0,0
+shares "the first samples" "--max-samples takes the first samples of all files together" --data "$both" \
+    --data-weights 1,2 --max-samples 9
+refuses "shares: less than a sample" 88 "tokens.safetensors: its weight, 1e-09, is less than one sample of the" gpt2_tiny \
+    --init-from $ref/$case/model --data "$both" --data-weights 1e-9,1
+mixed() {               # PROGRAM RUN ARGS...
+    local program=$1 run=$2
+    shift 2
+    "$work/$program/run.sh" --init-from $ref/$case/model --out "$scratch/$run" --data "$both" --steps 8 --log-every 1 \
+        --save-every 4 "$@" >"$scratch/$run.log" 2>&1
+}
+mixed gpt2_tiny mixed --data-weights 3,1
+mixed gpt2_tiny.2x2x2 mixed.2 --data-weights 0.75,0.25
+compare "shares on two ranks" history "$scratch/mixed" "$scratch/mixed.2" 1e-5
+DIECAST_FAULT=kill9:rank=0:step=7 mixed gpt2_tiny mixed.killed --data-weights 3,1
+mixed gpt2_tiny mixed.killed
+verdict "shares are kept" "$(grep -q 'resumed from .*checkpoint-4$' "$scratch/mixed.killed.log" &&
+    grep -q '"drawn_1": 4[0-9], "drawn_2": 1[0-9], .*"step": 8' "$scratch/mixed.killed/history.jsonl" ||
+    tail -n 2 "$scratch/mixed.killed.log" "$scratch/mixed.killed/history.jsonl")"
+same "shares, resumed" mixed mixed.killed 8
+mixed gpt2_tiny mixed --data-weights 1,1 --steps 10
+verdict "other shares on resume" "$(grep -q 'CHANGED ON RESUME: data_weights 3,1 -> 1,1' "$scratch/mixed.log" &&
+    grep -q '^rank .*data ".* drawn=[0-9,]* .* -> .* drawn=[0-9,]* .*; --allow-inexact' "$scratch/mixed.log" ||
+    tail -n 3 "$scratch/mixed.log")"
+verdict "shares are said" "$(grep -q '^  source 2   .*eval.safetensors: weight 1, [0-9]* of the samples of an epoch, from its' \
+    "$scratch/mixed.killed.log" || head -n 14 "$scratch/mixed.killed.log")"
+head -c 4000 README.md >"$scratch/b.txt"
+tail -c 3000 README.md >"$scratch/c.txt"
+mixed gpt2_tiny mixed.raw --init-from none --data "$scratch/b.txt,$scratch/c.txt" --tokenizer bytes --data-weights 1,2 --steps 1 \
+    --eval-share 0.25
+verdict "shares of raw files, each divided" "$(grep -q '^  source 2   .*c.txt: weight 2, ' "$scratch/mixed.raw.log" &&
+    [ "$(ls "$scratch/mixed.raw/.dataset_cache" | wc -l)" = 2 ] || tail -n 4 "$scratch/mixed.raw.log")"
+rm -rf "$scratch"/mixed* "$scratch"/[bc].txt
+
 # ---- rows for people --------------------------------------------------
 
 shows() {               # NAME PROGRAM ARGS...: standard input is what it prints
