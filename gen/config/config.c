@@ -263,6 +263,10 @@ static const char *target_hint(const Rval *r)
         if (arch && arch == t->capability)
             return text_print("want %s, got \"%s\"", t->name, r->s);
     }
+    const Card *named = card_find(r->s);
+    if (named)
+        return text_print("\"%s\" is a card; its target is %s, and memory.limit_gib = %g says what it has (%s)", r->s,
+                          named->target, named->gib, named->about);
     return NULL;
 }
 

@@ -299,14 +299,11 @@ static void take_rope(ModelFolder *m)
     }
 }
 
-/* The family, its head and the objective that trains it: of several with that head the one of whose own fields
+/* The objective that trains a model with the head of its class: of several with that head the one of whose own fields
  * config.json has one, as of a token that hides others. */
 static void choose_objective(ModelFolder *m, const HfKey *key, int n)
 {
-    const cJSON *list = json_get(m->config, "architectures");
-    const char *class = cJSON_IsArray(list) ? cJSON_GetStringValue(list->child) : NULL;
-    const char *head = family_class_head(m->family->name, class ? class : "");
-    m->class = class ? class : "";
+    const char *head = family_class_head(m->family->name, m->class);
     if (!head)
         bug("family %s has no class", m->family->name);
     for (int i = 0; i < objective_count(); i++) {
@@ -344,6 +341,9 @@ static void read_config(ModelFolder *m, const char *objective)
     m->config = read_json(m->path, "config.json");
     if (!cJSON_IsObject(m->config))
         err((Loc){text_print("%s/config.json", m->path), 0}, "want a JSON object");
+    const cJSON *list = json_get(m->config, "architectures");
+    const char *class = cJSON_IsArray(list) ? cJSON_GetStringValue(list->child) : NULL;
+    m->class = class ? class : "";
     find_family(m);
     int n = hf_config_keys(m->config, &key);
     if (objective)

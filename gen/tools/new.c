@@ -13,7 +13,7 @@
 
 static const char usage[] =
     "usage: gen new FILE.lua --from FOLDER [options] [FIELD=VALUE ...]\n"
-    "       gen plan FOLDER [--card NAME | --target NAME] [--lora R] [FIELD=VALUE ...]\n"
+    "       gen plan FOLDER [--card NAME | --target NAME] [--lora R | --full] [FIELD=VALUE ...]\n"
     "\n"
     "  --from FOLDER    of a Hugging Face model: config.json, weights as safetensors, tokenizer.json\n"
     "  --target NAME    what the program is built for (gen list targets); by default cpu for models of less than\n"
@@ -70,6 +70,12 @@ static const char *given(const Options *o, const char *field)
     return NULL;
 }
 
+static bool is_folder(const char *word)
+{
+    struct stat st;
+    return !stat(word, &st) && S_ISDIR(st.st_mode);
+}
+
 static void unknown_option(const char *command, const char *word)
 {
     const char *name[OPTIONS];
@@ -92,6 +98,8 @@ static Options parse(int argc, char **argv, const char *command, const char *own
                 o.word[o.nwords++] = argv[i];
             else if (!o.file)
                 o.file = word;
+            else if (!o.from && is_folder(word))
+                err((Loc){0}, "%s: %s: a folder; want --from %s", command, word, text_shell(word));
             else
                 err((Loc){0}, "%s: %s: want one file, and field=value words; %s is the file", command, word, o.file);
             continue;
@@ -350,10 +358,11 @@ static Way choose(const Ask *a)
         }
         if (!w.g && (given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
             err((Loc){0}, "%s: no way to train it fits %s: the least is %s (%s%s%s), %s available; another --card or "
-                "--target, or precision=bf16", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
+                "--target%s", a->m->path, a->target->name, text_bytes(least.g->arena_bytes),
                 least.lora ? text_print("adapters of rank %" PRId64, a->rank) : "all weights",
                 least.tokens ? text_print(", one sequence of %" PRId64 " tokens", least.tokens) : "",
-                least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)));
+                least.recompute ? ", blocks computed again" : "", text_bytes(fit_limit(least.g)),
+                !strcmp(a->precision, "fp32") && !given(o, "precision") ? ", or precision=bf16" : "");
     }
     bool open = !given(o, "batch.micro") && !given(o, "batch.global");
     for (int64_t samples = 2; open && samples <= MOST_SAMPLES; samples *= 2) {
@@ -465,6 +474,14 @@ static const char *chat_line(const Ask *a)
     return text_print("none: %s", m->chat_fault);
 }
 
+/* data.kind, and what else there is where conversations want another. */
+static const char *data_line(const Way *w)
+{
+    const char *kind = w->c->v[F_data_kind].s;
+    bool stream = !strcmp(kind, "packed");
+    return text_print("%s: data.kind%s", kind, stream ? "; prompts and conversations want bfd or rows" : "");
+}
+
 static const char *ids_line(const ModelFolder *m)
 {
     Str s = {0};
@@ -488,13 +505,14 @@ static char *recipe_text(const Ask *a, const Way *w)
                            *m->class ? text_comment(m->class) : m->family->name, text_comment(m->path)));
     comment(&s, text_print("Planned: %s a rank; %s parameters, %s of them trained.", plan_line(w),
                            with_commas(parameters), with_commas(trained)));
-    comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
+    if (*m->objective->kinds)
+        comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
     if (ids_line(m))
         comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from the folder.", ids_line(m)));
     if (!m->weights)
         comment(&s, "The folder had no weights: their shapes are unchecked.");
     if (m->notes.n)
-        comment(&s, text_print("Of config.json, which shapes nothing:\n%s", m->notes.text));
+        comment(&s, text_print("Of config.json, where it shapes nothing:\n%s", m->notes.text));
     str_print(&s, "return {\n    about = %s,\n",
               value_print(FT_STRING, &(FieldValue){.s = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w),
                                                                  c->v[F_precision].s)}));
@@ -579,20 +597,26 @@ int new_main(int argc, char **argv)
     row("precision", text_print("%s: %s", a.precision, a.precision_why));
     row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" : "",
                                o.lora || o.full || given(&o, "lora.rank") ? "as told"
-                               : w.lora ? "all weights do not fit; --full trains them all the same where they do"
+                               : w.lora ? "all weights do not fit"
                                         : "they fit; --lora R trains adapters"));
-    row("batch", text_print("%" PRId64 " sequences of %" PRId64 " tokens: batch.micro, seq.max", w.c->v[F_batch_micro].i,
+    row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro, seq.max", w.c->v[F_batch_micro].i,
                             w.c->v[F_seq_max].i));
     row("memory", text_print("%s a rank planned", plan_line(&w)));
-    row("chat", chat_line(&a));
-    if (m->notes.n)
-        printf("  config.json says what shapes nothing:\n%s", m->notes.text);
+    if (*m->objective->kinds) {
+        row("data", data_line(&w));
+        row("chat", chat_line(&a));
+    }
+    if (!m->weights)
+        row("weights", "none in the folder: their shapes are unchecked");
+    for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
+        row("told", text_print("%.*s", (int)strcspn(p, "\n"), p));
     const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path);
     printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
-    if (m->tokenizer && !m->tokenizer_fault)
+    if (m->tokenizer && !m->tokenizer_fault && *m->objective->kinds)
         printf("  gen pack --show 2 --tokenizer %s%s DATA.jsonl\n", text_shell(m->tokenizer),
                m->template && !m->chat ? " --chat NAME" : "");
-    printf("  %s --init-from %s --data DATA.jsonl\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from);
+    printf("  %s --init-from %s --data DATA%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)), from,
+           *m->objective->kinds ? ".jsonl" : "");
     return 0;
 }
 
@@ -602,11 +626,10 @@ bool new_is_folder(int argc, char **argv)
 {
     bool folder = false;
     for (int i = 1; i < argc; i++) {
-        struct stat st;
         if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--card") || !strcmp(argv[i], "--target"))
             return true;
         if (*argv[i] != '-' && !folder)
-            folder = !stat(argv[i], &st) && S_ISDIR(st.st_mode) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
+            folder = is_folder(argv[i]) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
     }
     return folder;
 }
@@ -647,8 +670,11 @@ int new_plan_main(int argc, char **argv)
     int64_t limit = fit_limit(graph_build(c));
     printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, with_commas(a.parameters),
            m->objective->name);
-    printf("target %s (%s), %s a rank; precision %s (%s)\n\n", a.target->name, a.target_why,
+    printf("target %s (%s), %s a rank; precision %s (%s)\n", a.target->name, a.target_why,
            limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a.precision, a.precision_why);
+    if (!m->weights)
+        printf("no weights in the folder: their shapes are unchecked\n");
+    printf("\n");
     printf("  %-14s %-10s %-10s %8s %12s   %s\n", "training", "precision", "recompute", "seq.max", "batch.micro",
            "memory of a rank");
     int64_t length[3] = {a.tokens, 0, 0};

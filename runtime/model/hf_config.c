@@ -293,7 +293,7 @@ int hf_config_keys(const cJSON *config, HfKey **keys)
         cJSON *written = *row->written ? cJSON_Parse(row->written) : NULL;
         key[n++] = (HfKey){
             .key = row->key, .written = row->written, .compared = !row->value || *row->value,
-            .there = value && !cJSON_IsNull(value), .wanted = written ? value_text(written) : NULL,
+            .there = value && !cJSON_IsNull(value), .wanted = written ? meant_text(row, value_text(written)) : NULL,
             /* of one that is not compared and not there nobody knows */
             .value = row->value && !*row->value && (!value || cJSON_IsNull(value)) ? NULL : key_text(config, row),
         };

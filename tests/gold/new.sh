@@ -36,7 +36,7 @@ verdict tells "$(diff - <(sed -n 's/^  [a-z]* .*/&/p' gpt2_card.log | head -6 | 
   target     sm_86: of --card rtx3080: NVIDIA RTX 3080, 10 GB
   precision  fp32: as the weights are stored (F32)
   training   all weights: they fit; --lora R trains adapters
-  batch      8 sequences of 64 tokens: batch.micro, seq.max
+  batch      8 of 64 tokens: batch.micro, seq.max
   memory     N of N a rank planned
 END
 )"
@@ -74,6 +74,7 @@ refuses only_lua "gen: new: .lua: want a name that ends in .lua, for example min
 refuses there "gen: new: llama.lua: is there already; want another name, or --force to write over it" new llama.lua --from F
 refuses option "gen: new: unknown option --form; did you mean --from?" new x.lua --form F
 refuses option_far "gen: new: unknown option --zzzzzzzz; gen new --help lists them" new x.lua --zzzzzzzz
+refuses folder "gen: new: F: a folder; want --from F" new x.lua F
 refuses two_ways "gen: new: --lora and --full: one or the other" new x.lua --from F --lora 4 --full
 refuses two_targets "gen: new: --target and target=cpu: one or the other" new x.lua --from F --target cpu target=cpu
 refuses rank "gen: new: --lora x: want a rank from 1 to 1024" new x.lua --from F --lora x
@@ -155,10 +156,32 @@ edited 's/"vocab_size"/"their_key": [1, {}], &/; s/"eos_token_id": 256/"eos_toke
 rm E/generation_config.json
 "$gen" new told.lua --from E >log 2>&1
 verdict told "$(grep -v '^-- [LPC]' told.lua | head -4 | diff - <(cat <<'END'
--- Of config.json, which shapes nothing:
+-- Of config.json, where it shapes nothing:
 -- eos_token_id has 2 ids: model.eos = 256, the first; --sample ends at all of them
 -- attention_dropout is "x" and left out: the field model.attention_dropout wants a number from 0 to 0.95
 return {
+END
+))"
+
+# ---- objectives that are asked for; what does not fit, told with its numbers
+"$gen" new dpo.lua --from F objective=dpo >log 2>&1
+verdict dpo "$(grep -q 'objective = "dpo"' dpo.lua && grep -q 'kind = "pairs"' dpo.lua || cat log)"
+refuses other_objective "F/config.json: model.family: the objective mlm is for bert, microbert, llada, encoder, not for llama" \
+    new x.lua --from F objective=mlm
+mkdir large
+sed 's/"vocab_size": 257/"vocab_size": 128256/; s/"hidden_size": 64/"hidden_size": 4096/; s/"intermediate_size": 96/"intermediate_size": 14336/; s/"num_hidden_layers": 2/"num_hidden_layers": 32/
+    s/"head_dim": 16/"head_dim": 128/; s/"num_attention_heads": 4/"num_attention_heads": 32/; s/"num_key_value_heads": 2/"num_key_value_heads": 8/; s/float32/bfloat16/
+    s/"max_position_embeddings": 64/"max_position_embeddings": 4096/' F/config.json >large/config.json
+number() { sed 's/[0-9.]* [KMG]iB/N/g' <<<"$1"; }
+said=$("$gen" new x.lua --from large --card rtx3060 --full 2>&1)
+verdict nothing_fits "$([ "$(number "$said")" = "gen: large: no way to train it fits sm_86: the least is N (all weights, one sequence of 128 tokens, blocks computed again), N available; another --card or --target" ] ||
+    echo "$said")"
+"$gen" new large.lua --from large --card "RTX 4090" >log 2>&1
+verdict adapters_fit "$(number "$(sed -n '/^  target/,/^  training/p; /^  weights/p' log)" | diff - <(cat <<'END'
+  target     sm_89: of --card rtx4090: NVIDIA RTX 4090, 24 GB
+  precision  bf16: as config.json says
+  training   LoRA rank 16, blocks computed again: all weights do not fit
+  weights    none in the folder: their shapes are unchecked
 END
 ))"
 

@@ -146,6 +146,7 @@ cli word_foreign "gen: mixed_precision: unknown key; here it is the word precisi
 cli word_noted "gen: nproc_per_node: unknown key; here it is the word gpus=4 (total = nodes x this)" $R nproc_per_node=4
 cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" $R learning_rate=1e-4
 cli word_unknown_target "gen: target: sm_75 is not supported: GPUs from Ampere on (sm_80); gen list names the targets" plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_75
+cli word_card 'gen: target: "h100-nvl" is a card; its target is sm_90, and memory.limit_gib = 93 says what it has (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl
 cli nothing_like_it "gen: --use_dora: not supported: adapters are LoRA, or lora.rslora" $R --use_dora
 cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
 cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R

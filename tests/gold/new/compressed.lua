@@ -1,6 +1,5 @@
 -- TransitionEncoder of F, written by gen new; start it with --init-from of that folder.
 -- Planned: N of N a rank; 8,536 parameters, 8,536 of them trained.
--- Chat template: none: the folder has no tokenizer.json; gen pack and run.sh take --tokenizer FILE.
 return {
     about = "F, all weights, fp32",
     target = "cpu",
