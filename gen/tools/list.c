@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "gen/gen.h"
 
+#include "runtime/pack/pack.h"
+
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,35 +67,13 @@ static void list_families(FILE *to)
     }
 }
 
-static const struct {
-    const char *name;
-} chat[] = {
-#define CHAT(name, ...) {name},
-#define TEMPLATE(...)
-#include "runtime/pack/chats.def"
-#undef CHAT
-#undef TEMPLATE
-};
-static const struct {
-    const char *hash, *chat;
-} template[] = {
-#define CHAT(...)
-#define TEMPLATE(hash, chat) {hash, chat},
-#include "runtime/pack/chats.def"
-#undef CHAT
-#undef TEMPLATE
-};
-
 static void list_chats(FILE *to)
 {
-    for (size_t i = 0; i < sizeof chat / sizeof *chat; i++) {
-        int n = 0;
-        for (size_t k = 0; k < sizeof template / sizeof *template; k++)
-            n += !strcmp(template[k].chat, chat[i].name);
-        fprintf(to, "  %-12s  %s\n", chat[i].name,
+    int n;
+    for (int i = 0; chat_row(i, &n); i++)
+        fprintf(to, "  %-18s  %s\n", chat_row(i, &n)->name,
                 n ? text_print("known by %d template%s of models' folders", n, n == 1 ? "" : "s")
                   : "by --chat or the tokenizer's added tokens alone");
-    }
 }
 
 static void list_objectives(FILE *to)

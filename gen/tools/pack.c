@@ -56,7 +56,7 @@ static const char usage[] =
     "                       all        every token, of whatever row; the default for text, which "
     "has\n"
     "                                  no other\n"
-    "  --chat NAME          how messages become text: %s.\n"
+    "  --chat NAME          how messages become text, by a name that gen list chats shows.\n"
     "                       By default what the chat_template in the tokenizer's folder means; "
     "without\n"
     "                       one, what its added tokens mean. llama-3.1 (3.2 too) always has its\n"
@@ -268,7 +268,7 @@ int pack_main(int argc, char **argv)
     PackOptions o = {.who = "gen pack", .tokenizer = "bytes"};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
-            printf(usage, formats_doc(true), chat_names(), PACK_SYSTEM, PACK_STEPS_SYSTEM, PACK_STEPS, PACK_MARK,
+            printf(usage, formats_doc(true), PACK_SYSTEM, PACK_STEPS_SYSTEM, PACK_STEPS, PACK_MARK,
                    formats_doc(false));
             return 0;
         }

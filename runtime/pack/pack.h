@@ -136,7 +136,7 @@ typedef struct {
     ChatTurn system, user, answer;
     const char *lead, *preamble, *says;
     ChatSystem system_in;
-    bool alternate;
+    bool alternate, thinks;
     const char *tokens, *bos, *eos;
     bool by_tokens;
 } Chat;
@@ -149,6 +149,8 @@ char *chat_choose(const Chat **chat, char **why, const Tokenizer *tok,
 /* By the added tokens alone: where there is a template that is not known, and rows have a system text of
  * their own. false: no format has these, or several that write turns apart. */
 bool chat_by_tokens(const Chat **chat, char **why, const Tokenizer *tok);
+/* The i-th row of chats.def, NULL behind the last; *templates: how many are known to mean it. */
+const Chat *chat_row(int i, int *templates);
 char *chat_names(void);          /* "chatml, qwen2, ...", malloc'ed */
 
 /* ---- what is asked of all rows --------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/names.h"
 #include "runtime/files/sha256.h"
 
 #include <stdio.h>
@@ -24,24 +25,37 @@ static const Chat chats[] = {
     .answer = {before "assistant" behind, close, trim}
 #define CHAT(...) {__VA_ARGS__},
 #define TEMPLATE(...)
+#define DATED(...)
 #include "runtime/pack/chats.def"
 #undef CHAT
 #undef TEMPLATE
+#undef DATED
 };
 enum { NCHATS = sizeof chats / sizeof *chats };
 
 static const struct {
     const char *sha256, *chat;
+    bool dated;                  /* it writes today's date */
 } known[] = {
 #define CHAT(...)
-#define TEMPLATE(...) {__VA_ARGS__},
+#define TEMPLATE(...) {__VA_ARGS__, false},
+#define DATED(...) {__VA_ARGS__, true},
 #include "runtime/pack/chats.def"
 #undef CHAT
 #undef TEMPLATE
+#undef DATED
 };
 enum { NKNOWN = sizeof known / sizeof *known };
 
 /* ---- which format ---------------------------------------------------------------------------- */
+
+const Chat *chat_row(int i, int *templates)
+{
+    *templates = 0;
+    for (int k = 0; k < NKNOWN && i < NCHATS; k++)
+        *templates += !known[k].dated && !strcmp(known[k].chat, chats[i].name);
+    return i < NCHATS ? &chats[i] : NULL;
+}
 
 char *chat_names(void)
 {
@@ -70,6 +84,19 @@ static bool next_token(const char **at, char token[TOKEN_MAX])
     snprintf(token, TOKEN_MAX, "%.*s", (int)n, *at);
     *at += n;
     return n;
+}
+
+static char *unknown_name(const char *name)
+{
+    const char *near = NULL;
+    int least = (int)strlen(name) / 2 + 1;       /* letters */
+    for (int i = 0; i < NCHATS; i++) {
+        const int letters = names_distance(name, chats[i].name);
+        near = letters < least ? chats[i].name : near;
+        least = letters < least ? letters : least;
+    }
+    return format("want one of %s, got %s%s%s%s", chat_names(), name, near ? ": did you mean " : "",
+                  near ? near : "", near ? "?" : "");
 }
 
 static bool has_tokens(const Chat *c, const Tokenizer *tok)
@@ -212,6 +239,10 @@ static char *chat_of(const Chat **to, const char *text, const char *from, const 
     for (int i = 0; i < NKNOWN && !*to; i++) {
         if (strcmp(known[i].sha256, hash))
             continue;
+        if (known[i].dated)
+            return format("the chat_template in %s writes the date of the day it runs on, and a token file that "
+                          "changes with it is no use: --chat %s writes the same with a date that stays", from,
+                          known[i].chat);
         const Chat *c = chat_named(known[i].chat);
         const bool bos = !c->bos || tokenizer_added(tok, c->bos) == tokenizer_bos(tok),
                    eos = !c->eos || tokenizer_added(tok, c->eos) == tokenizer_eos(tok);
@@ -241,7 +272,7 @@ char *chat_choose(const Chat **to, char **why, const Tokenizer *tok,
         chat = chat_named(name);
         *why = format("--chat");
         if (!chat)
-            return format("want one of %s, got %s", chat_names(), name);
+            return unknown_name(name);
     } else if (strcmp(tokenizer_path, "bytes")) {
         error = template_read(tokenizer_path, &text, &from);
         *why = format("the chat_template in %s", from);
@@ -299,8 +330,11 @@ typedef struct {
     Role role;
     Turn turn;
     const char *content;         /* as the data have it: spans count in it */
+    size_t skip;                 /* bytes of it that are reasoning */
+    const char *reasoning;       /* (nreasoning) of an answer, in a format that thinks */
+    size_t nreasoning;
     const cJSON *masked;         /* spans of it, or NULL */
-    bool hidden, apart;          /* its turn begins with a token: it is encoded on its own */
+    bool hidden, apart;          /* apart: its turn begins with a token: it is encoded on its own */
     size_t begin, head, from, behind;    /* in the text: the turn, its answer, its content; the turn's end */
     size_t cut, kept;            /* of the content: bytes left out before, bytes that stand at `from` */
 } Said;
@@ -366,6 +400,54 @@ static char *message_turn(const Rules *rules, Said *s, int i, int given, RowOut 
     return NULL;
 }
 
+/* A text without the line ends around it. */
+static void trim_lines(const char **text, size_t *n)
+{
+    for (; *n && **text == '\n'; ++*text)
+        --*n;
+    while (*n && (*text)[*n - 1] == '\n')
+        --*n;
+}
+
+static bool is_tool_response(const char *text)
+{
+    static const char begin[] = "<tool_response>", end[] = "</tool_response>";
+    const size_t n = strlen(text);
+    return !strncmp(text, begin, strlen(begin)) && n >= strlen(end) && !strcmp(text + n - strlen(end), end);
+}
+
+/* An answer's reasoning, as the template finds it: what the message has beside its content, or what of the
+ * content is between <think> and </think>. */
+static char *message_reasoning(const Chat *c, const cJSON *m, Said *s)
+{
+    const char *beside = cJSON_GetStringValue(json_get(m, "reasoning_content")), *last = NULL;
+    if (!c->thinks)
+        return beside && *beside ? format("reasoning_content: the chat format %s does not write it: say it in "
+                                          "content, or leave it out", c->name) : NULL;
+    if (s->role == ROLE_USER && is_tool_response(s->content))
+        return format("<tool_response>: answers of tools are not supported");
+    if (s->role != ROLE_ANSWER)
+        return NULL;
+    s->reasoning = beside ? beside : "";
+    s->nreasoning = strlen(s->reasoning);
+    for (const char *at = s->content; !beside && (at = strstr(at, "</think>")); at += 8)
+        last = at;
+    if (!last)
+        return NULL;
+    if (json_get(m, "masked"))
+        return format("masked: spans of an answer that has its reasoning in its content are not supported: say "
+                      "reasoning_content");
+    const char *begin = s->content, *end = strstr(begin, "</think>");
+    for (const char *at = begin; (at = strstr(at, "<think>")) && at < end; at += 7)
+        begin = at + 7;
+    s->skip = (size_t)(last + 8 - s->content);
+    s->skip += strspn(s->content + s->skip, "\n");
+    s->reasoning = begin;
+    s->nreasoning = (size_t)(end - begin);
+    trim_lines(&s->reasoning, &s->nreasoning);
+    return NULL;
+}
+
 static char *message_read(const Rules *rules, const cJSON *m, int i, int given, Said *s, RowOut *row)
 {
     char *error = message_role(m, &s->role);
@@ -375,6 +457,8 @@ static char *message_read(const Rules *rules, const cJSON *m, int i, int given, 
         error = message_turn(rules, s, i, given, row);
     if (!error)
         error = spans_message(m, &s->hidden);
+    if (!error)
+        error = message_reasoning(rules->chat, m, s);
     if (error)
         return error;
     s->masked = json_get(m, "masked");
@@ -452,7 +536,7 @@ static void talk_string(Talk *t, const char *text)
 
 static void put_content(Talk *t, Said *s, bool strip)
 {
-    const char *content = s->content;
+    const char *content = s->content + s->skip;
     size_t n = strlen(content);
     if (strip) {
         n = trimmed(content);
@@ -462,6 +546,34 @@ static void put_content(Talk *t, Said *s, bool strip)
     s->cut = (size_t)(content - s->content);
     s->kept = n;
     talk_put(t, content, n);
+}
+
+/* The reasoning before an answer. With none the block is what the prompt ends with that asks for an answer
+ * without: it is not the answer's. */
+static void put_reasoning(Talk *t, Said *s)
+{
+    const char *text = s->reasoning;
+    size_t n = s->nreasoning;
+    trim_lines(&text, &n);
+    talk_string(t, "<think>\n");
+    talk_put(t, text, n);
+    talk_string(t, "\n</think>\n\n");
+    s->head = n ? s->head : t->ntext;
+    s->skip += strspn(s->content + s->skip, "\n");
+}
+
+/* Whether an answer stands with its reasoning: earlier ones stand without, as the model reads them again, unless
+ * they are to be predicted; and all where nobody asks. */
+static bool shows_reasoning(const Talk *t, const Said *s)
+{
+    int asked = 0, later = 0;
+    for (int i = 0; i < t->n; i++) {
+        asked += t->said[i].role == ROLE_USER;
+        later += t->said[i].role == ROLE_USER && &t->said[i] > s;
+    }
+    if (!s->reasoning || !asked)
+        return false;
+    return s->turn != TURN_GIVEN || (!later && (s + 1 == t->said + t->n || s->nreasoning));
 }
 
 /* One turn behind those that are there. folded: a system message that stands in the user's, or NULL. */
@@ -482,7 +594,9 @@ static void put_turn(const Chat *c, Talk *t, Said *s, Said *folded, bool first)
     s->head = t->ntext;
     if (s->role == ROLE_ANSWER)
         talk_string(t, c->lead);
-    else if (s->role == ROLE_SYSTEM && first)
+    if (shows_reasoning(t, s))
+        put_reasoning(t, s);
+    if (s->role == ROLE_SYSTEM && first)
         talk_string(t, c->preamble);
     put_content(t, s, turn->trim == TRIM_CONTENT || (turn->trim == TRIM_ALL && !folded));
     if (folded && turn->trim == TRIM_ALL) {      /* begins with what opens a system message */

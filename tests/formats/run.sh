@@ -48,22 +48,26 @@ done
 # what a template refuses is refused, too.
 chats=tests/formats/chats
 chat_tokenizer() {              # chat: its tokenizer, with the tokens that chats/tokenizers adds, as $t
-    read -r t bos eos more < <(sed -n "s/^$1 //p" $chats/tokenizers)
-    t=$(tokenizer ${t:-$1})
+    local base bos eos more word id=692 tokens= around=null folder=$scratch/chat-$1
+    read -r base bos eos more < <(sed -n "s/^$1 //p" $chats/tokenizers)
+    t=$(tokenizer ${base:-$1})
     [ -n "$bos" ] || return
-    local id=692 tokens=
+    [ $bos = - ] && bos= eos=
     for word in $bos $eos $more; do
+        grep -qF "\"content\":\"$word\"" $t && continue
         tokens="$tokens,{\"id\":$id,\"content\":\"$word\",\"single_word\":false,\"lstrip\":false,\"rstrip\":false"
         tokens="$tokens,\"normalized\":false,\"special\":true}" id=$((id + 1))
     done
-    local around="{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"$bos\",\"type_id\":0}}"
-    around="$around,{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[],\"special_tokens\":{\"$bos\":{\"id\":\"$bos\""
-    around="$around,\"ids\":[692],\"tokens\":[\"$bos\"]}}}"
-    mkdir -p $scratch/chat-$1
-    sed "s|}\],\"normalizer\"|}$tokens],\"normalizer\"|; s|\"post_processor\":null|\"post_processor\":$around|" $t \
-        > $scratch/chat-$1/tokenizer.json
-    printf '{"bos_token":"%s","eos_token":"%s"}' $bos $eos > $scratch/chat-$1/tokenizer_config.json
-    t=$scratch/chat-$1/tokenizer.json
+    if [ -n "$bos" ]; then
+        around="{\"type\":\"TemplateProcessing\",\"pair\":[],\"single\":[{\"SpecialToken\":{\"id\":\"$bos\","
+        around="$around\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"$bos\":"
+        around="$around{\"id\":\"$bos\",\"ids\":[692],\"tokens\":[\"$bos\"]}}}"
+    fi
+    mkdir -p $folder
+    sed "s#}\],\"normalizer\"#}$tokens],\"normalizer\"#; s#\"post_processor\":null#\"post_processor\":$around#" $t \
+        > $folder/tokenizer.json
+    printf '{%s"eos_token":"%s"}' "${bos:+\"bos_token\":\"$bos\",}" "${eos:-<|im_end|>}" > $folder/tokenizer_config.json
+    t=$folder/tokenizer.json
 }
 for expected in $chats/*.expected; do
     name=$(basename $expected .expected)
@@ -528,7 +532,21 @@ template "named ones without default" ",\"chat_template\":[$tool]" '' \
     'chat_template has none named default (tool_use): say --chat NAME'
 template "unknown" ",\"chat_template\":\"$(json "$qwen2") \"" '' 'is none of the known ones: .*--chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
-template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2' '--chat qwen-2'
+template "a misspelt --chat" '' '' 'want one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
+# Mistral's, which writes bos_token and eos_token, whatever they are
+chat_tokenizer mistral-0.2
+mistral="{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if \
+message['role'] == 'user' %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' \
+%}{{ message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant roles are supported!') }}\
+{% endif %}{% endfor %}"
+for eos in '</s>' '<|im_end|>'; do
+    printf '{"bos_token":"<s>","eos_token":"%s","chat_template":"%s"}' "$eos" "$mistral" > ${t%/*}/tokenizer_config.json
+    $pack --show 1 --tokenizer $t $scratch/sharegpt.jsonl > $scratch/log 2>&1
+    [ "$eos" = '</s>' ] && want='^chat format: mistral-0.2, by the chat_template in' ||
+        want='writes eos_token, which wants to be </s> in'
+    verdict "chat_template: Mistral's, eos_token $eos" "$(grep -q "$want" $scratch/log || cat $scratch/log)"
+done
 mkdir $scratch/llada                # LLaDA: Llama-3's template, which begins with bos_token, and other names
 sed 's/<|begin_of_text|>/<|startoftext|>/g' $(tokenizer llama3) > $scratch/llada/tokenizer.json
 printf '{"bos_token":"<|startoftext|>","eos_token":"<|eot_id|>"}' > $scratch/llada/tokenizer_config.json
@@ -660,6 +678,17 @@ refuse "role twice" '{"messages":[{"role":"assistant","from":"gpt","content":""}
 refuse "Alpaca without output" '{"instruction":"a"}' "" 'x.jsonl:1: output: want a string'
 refuse "unknown role" '{"messages":[{"role":"robot","content":"a"},{"role":"assistant","content":"a"}]}' \
     "$qwen" 'role: want system, user or assistant .*got "robot"'
+refuse "an answer of a tool" '{"messages":[{"role":"tool","content":"a"}]}' "$qwen" 'role: want .*got "tool"'
+refuse "reasoning that the format does not write" \
+    '{"messages":[{"role":"assistant","content":"a","reasoning_content":"b"}]}' "$qwen" \
+    'reasoning_content: the chat format chatml does not write it'
+chat_tokenizer qwen3
+refuse "an answer of a tool that the user gives" \
+    '{"messages":[{"role":"user","content":"<tool_response>a</tool_response>"},{"role":"assistant","content":""}]}' \
+    "--tokenizer $t --chat qwen3" 'answers of tools are not'
+refuse "spans of an answer with its reasoning" \
+    '{"messages":[{"role":"assistant","content":"<think>a</think>b","masked":[[0,1]]}]}' \
+    "--tokenizer $t --chat qwen3" 'masked: .*say reasoning_content'
 refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
 refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
 refuse "a tokenizer that appends specials" \

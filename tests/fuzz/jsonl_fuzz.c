@@ -28,13 +28,16 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     static const char *const paths[] = {"bytes", "tests/tokenizer/qwen2/tokenizer.json",
                                         "tests/tokenizer/llama3/tokenizer.json"};
-    static const char *const names[3][3] = {{NULL, NULL, NULL}, {"chatml", "qwen2", "qwen2.5"},
+    static const char *const names[3][3] = {{NULL, NULL, NULL}, {"qwen2", "qwen3", "llama-2"},
                                             {"llama-3", "llama-3.1", NULL}};
     (void)argc, (void)argv;
     for (int i = 0; i < 9; i++) {
         Rules *r = &chats[i / 3][i % 3];
         char *why;
         WANT(i % 3 || !tokenizer_load(&tokenizers[i / 3], paths[i / 3]));
+        for (int k = 0; k < 4 && i == 3; k++)
+            WANT(!tokenizer_add(tokenizers[1], (const char *const[]){"<s>", "</s>", "<think>", "</think>"}[k],
+                                700 + k));
         r->system = PACK_SYSTEM;
         r->no_chat = chat_choose(&r->chat, &why, tokenizers[i / 3], paths[i / 3],
                                  names[i / 3][i % 3]);

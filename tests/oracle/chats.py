@@ -1,25 +1,36 @@
 #!/usr/bin/env python3
 """Makes tests/formats/chats/: conversations as the models' own chat templates render them.
 
-Usage: chats.py TEMPLATES TESTS_FOLDER      (needs transformers, tokenizers; tests/tokenizer must be there)
+Usage: chats.py TEMPLATES TESTS_FOLDER [TRAINING [GEN]]    (needs transformers, tokenizers; tests/tokenizer must be there)
 In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that runtime/pack/chats.def lists;
+       TRAINING: trl/chat_templates, which mark what is generated: where masks differ from these is printed;
+       GEN, our program: each template in a folder is to be recognised, or refused for its date;
        chats/tokenizers: of each chat a folder of tests/tokenizer, its bos_token and eos_token and more added tokens.
 Out:   CHAT.LOSS.expected: the rows of chats/conversations.jsonl, targets marked with a star, "refused" where the template
-       raises; a template that chats.def does not list, or one of it that is missing, is named. Templates of one chat agree.
+       raises (qwen3 but for "last": each message on its own); a template that chats.def does not list, or one of it that is missing, is named. Templates of one chat agree.
 """
 import hashlib
 import json
 import os
 import re
+import subprocess
 import sys
+import tempfile
 
 import jinja2
 from transformers import PreTrainedTokenizerFast
 
 DATE = "26 Jul 2024"
-LLAMA3 = "<|start_header_id|>assistant<|end_header_id|>\n\n"
-OPEN = {"chatml": "<|im_start|>assistant\n", "qwen2": "<|im_start|>assistant\n", "qwen2.5": "<|im_start|>assistant\n",
-        "llama-2": "", "llama-3": LLAMA3, "llama-3.1": LLAMA3}
+CHATML, LLAMA3, ROLE = "<|im_start|>assistant\n", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|assistant|>\n"
+# what the prompt that asks for an answer ends with
+OPEN = {"chatml": CHATML, "qwen2": CHATML, "qwen2.5": CHATML, "qwen3": CHATML, "smollm2": CHATML, "zephyr": ROLE,
+        "phi-3": ROLE, "llama-3": LLAMA3, "llama-3.1": LLAMA3, "gemma": "<start_of_turn>model\n",
+        "gemma-3": "<start_of_turn>model\n"}
+END = {"phi-3": "<|endoftext|>"}                # behind the last turn
+LAST = {"mistral-v3", "mistral-v3-tekken"}      # the system message stands in the last user's turn
+THINKS = {"qwen3"}
+TRL = {"qwen3": "qwen3", "gemma": "gemma", "gemma-3": "gemma3", "llama-3": "llama3", "qwen2.5": "qwen2_5", "phi-3": "phi3",
+       "chatml": "qwen3_instruct_2507"}
 
 
 def normalised(text):
@@ -31,13 +42,16 @@ class Chat:
     """A template with a tokenizer of the tests: rendered text and ids."""
 
     def __init__(self, tests, name, folder, added, template):
-        self.name, self.template, self.open = name, template, OPEN[name]
+        self.name, self.template, self.open, self.end = name, template, OPEN.get(name, ""), END.get(name, "")
         with open(os.path.join(tests, "tokenizer", folder, "tokenizer_config.json")) as f:
             config = json.load(f)
         self.tok = PreTrainedTokenizerFast(tokenizer_file=os.path.join(tests, "tokenizer", folder, "tokenizer.json"),
                                            bos_token=config.get("bos_token"))
+        self.eos = added[1] if added and added[1] != "-" else config["eos_token"]
         if added:
-            self.tok.add_special_tokens({"bos_token": added[0], "eos_token": added[1], "additional_special_tokens": added[2:]})
+            more = {"bos_token": added[0], "eos_token": added[1]} if added[0] != "-" else {}
+            self.tok.add_special_tokens(more)
+            self.tok.add_tokens(added[2:], special_tokens=True)
 
     def apply(self, messages, **more):
         return self.tok.apply_chat_template(messages, chat_template=self.template, tokenize=False, date_string=DATE, **more)
@@ -54,29 +68,89 @@ class Chat:
     def encode(self, text):
         return self.tok.encode(text, add_special_tokens=False)
 
-    def row(self, messages, loss):
-        text = self.render(messages)
+    def piece(self, m):
+        """A message by itself, an answer with its reasoning: of a template that writes each on its own."""
+        if m["role"] != "assistant":
+            return self.apply([m])
+        asked = [{"role": "user", "content": "?"}]
+        return self.apply(asked + [m])[len(self.apply(asked)):]
+
+    def prefix(self, messages, n, loss):
+        """The first n messages as they stand in the row of all."""
+        users = [i for i, m in enumerate(messages) if m["role"] == "user"]
+        if self.name in THINKS and loss != "last" and users:
+            return "".join(self.piece(m) for m in messages[:n])
+        if self.name in THINKS and n == len(messages) - 1:
+            done = self.render(messages)
+            return done[:done.rindex(self.open)]
+        if self.name in LAST and messages[0]["role"] == "system" and users:
+            rest, asked = self.render(messages[1:n]), self.render(messages[:users[-1] + 1])
+            if n <= users[-1] or rest is None or asked is None:
+                return asked and rest
+            return asked + rest[len(self.render(messages[1:users[-1] + 1])):]
+        text = self.render(messages[:n])
+        return text[:len(text) - len(self.end)] if text and n < len(messages) else text
+
+    def ids(self, messages, loss):
+        """Ids of a row and which of them are targets; None: the template raises."""
+        text = self.prefix(messages, len(messages), loss)
         if text is None:
-            return "refused\n"
+            return None
         ids = self.encode(text)
         mask = [loss == "all"] * len(ids)
         for i, m in enumerate(messages):
             if m["role"] != "assistant" or loss == "all" or (loss == "last" and i + 1 < len(messages)):
                 continue
-            done = self.render(messages[:i + 1])
-            before = self.render(messages[:i]) if i else done[:done.index(self.open)]
-            assert text.startswith(done) and done.startswith(before + self.open)
-            start, end = len(self.encode(before + self.open)), len(self.encode(done))
+            done = self.prefix(messages, i + 1, loss)
+            bos = self.tok.bos_token if done.startswith(self.tok.bos_token or "-") else ""
+            before = self.prefix(messages, i, loss) if i else done[:done.index(self.open)] if self.open else bos
+            before += self.open
+            if self.name in THINKS:     # the prompt that asks for an answer without reasoning
+                without = self.apply([{"role": "user", "content": ""}], add_generation_prompt=True, enable_thinking=False)
+                block = without[without.index(self.open) + len(self.open):]
+                before += block if done[len(before):].startswith(block) else ""
+            assert text.startswith(done) and done.startswith(before), (text, done, before)
+            start, end = len(self.encode(before)), len(self.encode(done))
             mask[start:end] = [True] * (end - start)
-        return " ".join("%d%s" % (t, "*" if m else "") for t, m in zip(ids, mask)) + "\n"
+        return ids, mask
+
+    def row(self, messages, loss):
+        made = self.ids(messages, loss)
+        return "refused\n" if made is None else " ".join("%d%s" % (t, "*" if m else "") for t, m in zip(*made)) + "\n"
+
+    def trained(self, messages, template):
+        """The same of --loss-on assistant by a template that marks what it generates."""
+        out = self.tok.apply_chat_template(messages, chat_template=template, return_dict=True, return_assistant_tokens_mask=True)
+        return out["input_ids"], [bool(m) for m in out["assistant_masks"]]
 
 
-def main(templates, tests):
+def recognised(gen, chat, template, at):
+    """What gen pack says of a folder with this template, which is in a file or a member of tokenizer_config.json."""
+    with tempfile.TemporaryDirectory() as folder:
+        def write(name, text):
+            with open(os.path.join(folder, name), "w", newline="") as f:
+                f.write(text)
+        config = {"bos_token": chat.tok.bos_token, "eos_token": chat.eos}
+        if at == "file":
+            write("chat_template.jinja", template)
+        else:
+            config["chat_template"] = template if at == "string" else [{"name": "default", "template": template}]
+        chat.tok.backend_tokenizer.save(os.path.join(folder, "tokenizer.json"))
+        write("tokenizer_config.json", json.dumps(config))
+        write("x.jsonl", json.dumps({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}))
+        out = subprocess.run([gen, "pack", "--show", "1", "--tokenizer", os.path.join(folder, "tokenizer.json"),
+                              os.path.join(folder, "x.jsonl")], capture_output=True, text=True, check=False)
+    found = re.search("chat format: (.*), by the chat_template", out.stdout)
+    return found.group(1) if found else "dated" if "writes the date" in out.stderr else out.stderr
+
+
+def main(templates, tests, training=None, gen=None):
     out = os.path.join(tests, "formats", "chats")
-    known = {}
+    known, dated = {}, set()
     with open(os.path.join(tests, "..", "runtime", "pack", "chats.def")) as f:
-        for sha, chat in re.findall(r'TEMPLATE\("(\w+)", "(.*?)"\)', f.read()):
+        for kind, sha, chat in re.findall(r'(TEMPLATE|DATED)\("(\w+)", "(.*?)"\)', f.read()):
             known.setdefault(sha, []).append(chat)
+            dated |= {sha} if kind == "DATED" else set()
     with open(os.path.join(out, "conversations.jsonl")) as f:
         talks = [json.loads(line)["messages"] for line in f]
     with open(os.path.join(out, "tokenizers")) as f:
@@ -97,6 +171,18 @@ def main(templates, tests):
             if made.setdefault((chat.name, loss), rows) != rows:
                 print("%s: rows differ from those of another template of %s" % (name, chat.name))
                 wrong = 1
+        for at in ("file", "string", "list") if gen else ():
+            said = recognised(gen, chat, text, at)
+            if said != ("dated" if sha in dated else chat.name):
+                print("%s: gen pack says %s (%s)" % (name, said, at))
+                wrong = 1
+        if training and chat.name in TRL:
+            with open(os.path.join(training, TRL[chat.name] + "_training.jinja")) as f:
+                marked = f.read()
+            rows = [(i + 1, chat.ids(t, "assistant"), chat.trained(t, marked)) for i, t in enumerate(talks)
+                    if chat.render(t) is not None]
+            print("%s: of TRL's %d rows differ in ids %s, in targets %s" % (name, len(rows), [
+                i for i, a, b in rows if a[0] != b[0]], [i for i, a, b in rows if a[1] != b[1]]))
     for (chat, loss), rows in made.items():
         with open(os.path.join(out, "%s.%s.expected" % (chat, loss)), "w") as f:
             f.writelines(rows)
@@ -107,4 +193,4 @@ def main(templates, tests):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(*sys.argv[1:]))
