@@ -351,6 +351,7 @@ typedef struct {
     const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
     const char *head_bias;               /* NULL: beside the head's weight */
     const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
+    const char *q_norm, *k_norm;         /* rmsnorm of each head before it is rotated; NULL: none */
     const char *gate, *up, *down;        /* gate: of activations that take a pair */
 } Family;
 

@@ -414,6 +414,26 @@ static void head_attrs(const Build *b, Op *op)
     op_int(op, "heads", b->H), op_int(op, "kv", b->K), op_int(op, "dim", b->D);
 }
 
+/* Each head of q and of k normed: their weights are one parameter, that of q first. */
+static Ref norm_heads(Build *b, Ref qkv)
+{
+    b->loc = config_loc(b->c, F_model_norm_eps);
+    const Module m[2] = {{b->family->q_norm, b->D}, {b->family->k_norm, b->D}};
+    const Dim d[3] = {qkv.v->dim[0], qkv.v->dim[1], dim(b->H + b->K, "H+K")};
+    Value *w = parameter(b, parameter_name(b, "qk_norm", "w"), dim(2 * b->D, "2*D"), dim(0, ""), m, 2,
+                         "weight", first_as(b, b->family->norm_plus ? "zeros" : "ones", true));
+    Ref y = activation(b, "qk_norm", qkv, columns(qkv)),
+        rstd = build_temp(b, "qk_norm.rstd", DT_F32, 3, d);
+    Op *op = build_op(b, OP_qk_norm);
+    op_in(op, qkv), op_in(op, use(w));
+    op_out(op, y), op_out(op, rstd);
+    head_attrs(b, op);
+    op_float(op, "eps", config_float(b->c, F_model_norm_eps));
+    if (b->family->norm_plus)
+        op_int(op, "plus", 1);
+    return y;
+}
+
 static Ref rotate(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_rope_theta);
@@ -771,6 +791,8 @@ static void step_attention(Build *b, const char *next)
     b->loc = config_loc(b->c, F_model_hidden);
     Ref y = linear_from(b, "qkv", b->x, dim_C(b), dim_qkv(b), qkv, n, biased(b, BIAS_QKV),
                         first_qkv(b, dim_C(b), dim_qkv(b)), first_bias_attention(b, dim_C(b)));
+    if (b->family->q_norm)
+        y = norm_heads(b, y);
     if (b->cos)
         y = rotate(b, y);
     y = attention(b, y);

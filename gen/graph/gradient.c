@@ -301,6 +301,34 @@ static void grad_rmsnorm(Build *b, const Op *fwd, int i)
     contribute(b, x, dx);
 }
 
+static void copy_heads(Op *to, const Op *from)
+{
+    static const char *const key[] = {"heads", "kv", "dim"};
+    for (int k = 0; k < 3; k++)
+        op_int(to, key[k], op_attr(from, key[k])->i);
+}
+
+static void grad_qk_norm(Build *b, const Op *fwd, int i)
+{
+    (void)i;
+    Ref x = fwd->in[0], w = fwd->in[1], rstd = fwd->out[1], dy = gradient_get(fwd->out[0]);
+    if (learns(b, w)) {
+        Op *op = build_op(b, OP_qk_norm_dw);
+        op_in(op, dy), op_in(op, x), op_in(op, rstd);
+        out_gradient(b, op, w);
+        copy_heads(op, fwd);
+        copy_plus(op, fwd);
+        beta(op);
+    }
+    Ref dx = contribution(b, x);
+    Op *op = build_op(b, OP_qk_norm_dx);
+    op_in(op, dy), op_in(op, x), op_in(op, w), op_in(op, rstd);
+    op_out(op, dx);
+    copy_heads(op, fwd);
+    copy_plus(op, fwd);
+    contribute(b, x, dx);
+}
+
 static void linear_dw(Build *b, const Op *fwd, Ref dy)
 {
     if (!learns(b, fwd->in[1]))

@@ -34,6 +34,12 @@ static inline int64_t rmsnorm_bwd_workspace(int64_t C)
     return 4 * REDUCE_PARTS * C;
 }
 
+/* (REDUCE_PARTS, 2 D) */
+static inline int64_t qk_norm_bwd_workspace(int64_t D)
+{
+    return 4 * REDUCE_PARTS * 2 * D;
+}
+
 /* (REDUCE_PARTS, N) */
 static inline int64_t bias_grad_workspace(int64_t N)
 {

@@ -43,6 +43,12 @@ static inline int64_t rmsnorm_bwd_cuda_workspace(int64_t C)
     return 4 * CUDA_NORM_BWD_PARTS * C;
 }
 
+/* (CUDA_REDUCE_PARTS, 2, D) fp32 */
+static inline int64_t qk_norm_bwd_cuda_workspace(int64_t D)
+{
+    return 4 * CUDA_REDUCE_PARTS * 2 * D;
+}
+
 /* (CUDA_REDUCE_PARTS, N) fp32 */
 static inline int64_t bias_grad_cuda_workspace(int64_t N)
 {

@@ -1,5 +1,6 @@
-/* c_norm.cpp -- layernorm.cuh and rmsnorm.cuh. */
+/* c_norm.cpp -- layernorm.cuh, rmsnorm.cuh and qk_norm.cuh. */
 #include "../../kernels/cuda/layernorm.cuh"
+#include "../../kernels/cuda/qk_norm.cuh"
 #include "../../kernels/cuda/rmsnorm.cuh"
 #include "harness.h"
 #include "unwatched.h"
@@ -316,6 +317,76 @@ TEST(rmsnorm_bwd)
         check_same("frozen res + dx", frozen_res, res, p.bytes);
         check_same("dx in the place of dy", dy, dx, p.bytes);
     });
+}
+
+/* Heads of q and k: rows, NH, KV, D. Vectors and single elements; heads of several warps; fewer rows than
+ * parts and more than a block has at a time. Also: rmsnorm's arithmetic, head by head; v as it is. */
+TEST(qk_norm)
+{
+    static const int64_t heads[][4] = {
+        { 1, 1, 1, 17 }, { 3, 2, 1, 8 }, { 40, 4, 2, 16 }, { 9, 6, 2, 128 }, { 2, 2, 2, 135 },
+        { 3, 2, 1, 1024 }, { FULL ? 900 : 300, 3, 3, 24 },
+    };
+    for (size_t k = 0; k < 2 * sizeof heads / sizeof heads[0]; k++) {
+        const int plus = (int)k % 2;
+        const int64_t *shape = heads[k / 2];
+        const int64_t rows = shape[0], NH = shape[1], KV = shape[2], D = shape[3];
+        const int64_t N = (NH + 2 * KV) * D, n = rows * N, normed = rows * (NH + KV);
+        const int64_t bytes = n * (int64_t)sizeof(act_t), last = (rows - 1) * N;
+        act_t *x = act_normal(n, 0.5, 2), *w = act_normal(2 * D, 1 - plus, 0.3), *y = NEW(act_t, n);
+        act_t *dx = act_normal(n, 0, 1), *frozen = act_copy(dx, n), *twice = act_copy(dx, n);
+        act_t *eval = NEW(act_t, n), *one = NEW(act_t, (NH + KV) * D);
+        float *rstd = NEW(float, normed), *dw = NEW(float, 2 * D), *more = f32_normal(2 * D, 0, 1);
+        double *x_ = act_double(x, n), *w_ = act_double(w, 2 * D), *dy_ = act_double(dx, n);
+        double *y_ = HOST(double, n), *rstd_ = HOST(double, normed), *dw_ = HOST(double, 2 * D);
+        double *dx_ = HOST(double, n), *head = HOST(double, D), *terms = HOST(double, n);
+        double *dw_terms = HOST(double, 2 * D), *before = f32_double(more, 2 * D);
+        if (plus && rows * N > 3000)
+            continue;
+        for (int64_t i = 0; i < 2 * D; i++)
+            w_[i] += plus;
+        auto loss = [&] {
+            qk_norm_fwd_ref(y_, rstd_, x_, w_, rows, NH, KV, D, eps);
+            return dot(y_, dy_, n);
+        };
+        loss();
+        qk_norm_bwd_ref(dw_, dx_, dy_, x_, w_, rstd_, head, rows, NH, KV, D);
+        if (n <= 3000) {
+            check_gradient("dx", loss, x_, dx_, n);
+            check_gradient("dw", loss, w_, dw_, 2 * D);
+            loss();
+        }
+        memset(dw_terms, 0, (size_t)(2 * D) * sizeof *dw_terms);
+        for (int64_t i = 0; i < rows * (NH + 2 * KV); i++) {
+            const int64_t h = i % (NH + 2 * KV), of = h < NH ? 0 : D, at = i * D;
+            for (int64_t j = 0; j < D; j++)
+                terms[at + j] = fabs(dy_[at + j]);
+            if (h >= NH + KV)
+                continue;
+            norm_bwd_terms(head, NULL, terms + at, dy_ + at, x_ + at, w_ + of, NULL,
+                           rstd_ + i / (NH + 2 * KV) * (NH + KV) + h, NULL, 1, D);
+            for (int64_t j = 0; j < D; j++)
+                dw_terms[of + j] += head[j];
+        }
+        void *ws = new_bytes(qk_norm_bwd_cuda_workspace(D));
+        run([&] {
+            qk_norm_fwd(y, rstd, x, w, rows, NH, KV, D, eps, plus, stream);
+            qk_norm_fwd(eval, NULL, x, w, rows, NH, KV, D, eps, plus, stream);
+            rmsnorm_fwd(one, NULL, x + last, w, NH, D, eps, plus, stream);
+            rmsnorm_fwd(one + NH * D, NULL, x + last + NH * D, w + D, KV, D, eps, plus, stream);
+            qk_norm_bwd(dw, dx, x, w, rstd, rows, NH, KV, D, plus, 0, ws, stream);
+            qk_norm_dx(frozen, x, w, rstd, rows, NH, KV, D, plus, stream);
+            qk_norm_bwd(more, twice, x, w, rstd, rows, NH, KV, D, plus, 1, ws, stream);
+        });
+        check_act("y", y, y_, n, D);
+        check_f32("rstd", rstd, rstd_, normed, D);
+        check_same("without statistics", eval, y, bytes);
+        check_same("heads", y + last, one, (NH + KV) * D * (int64_t)sizeof *one);
+        check_act_terms("dx", dx, dx_, terms, n, D);
+        (plus ? check_f32_terms : check_via_act_terms)("dw", dw, dw_, dw_terms, 2 * D, rows * NH);
+        check_same("frozen dx", frozen, dx, bytes);
+        (plus ? check_f32_terms : check_via_act_terms)("dw added", more, add_copy(dw_, before, 2 * D), dw_terms, 2 * D, rows * NH);
+    }
 }
 
 /* Blocks that the rows are divided among, as many as gen tune may choose: more than there are rows,

@@ -21,6 +21,7 @@
 #include "../../kernels/reference/layernorm.h"
 #include "../../kernels/reference/linear.h"
 #include "../../kernels/reference/pointwise.h"
+#include "../../kernels/reference/qk_norm.h"
 #include "../../kernels/reference/rmsnorm.h"
 #include "../../kernels/reference/rope.h"
 #include "../kernels/terms.h"

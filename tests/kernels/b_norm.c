@@ -1,5 +1,6 @@
-/* b_norm.c -- layernorm.h and rmsnorm.h. */
+/* b_norm.c -- layernorm.h, rmsnorm.h and qk_norm.h. */
 #include "../../kernels/cpu/layernorm.h"
+#include "../../kernels/cpu/qk_norm.h"
 #include "../../kernels/cpu/rmsnorm.h"
 #include "harness.h"
 #include "terms.h"
@@ -235,6 +236,80 @@ TEST(rmsnorm_bwd)
         check_via_act_terms("dw twice", dw, add_copy(p.dw_, p.dw_, C), dw_terms, C, rows);
         rmsnorm_dx_add(frozen, p.dy, p.x, p.w, rstd, p.res, rows, C, plus);
         check_same("frozen res + dx", frozen, res, bytes);
+    }
+}
+
+/* Heads of q and k: rows, NH, KV, D */
+static const int64_t heads[][4] = { { 1, 1, 1, 17 }, { 3, 2, 1, 8 }, { 40, 4, 2, 16 }, { 33, 3, 3, 64 } };
+
+typedef struct {
+    int64_t rows, NH, KV, D;
+    double *x_, *w_, *y_, *rstd_, *dy_;
+} Heads;
+
+static double heads_loss(void *ctx)
+{
+    Heads *p = ctx;
+    qk_norm_fwd_ref(p->y_, p->rstd_, p->x_, p->w_, p->rows, p->NH, p->KV, p->D, eps);
+    return dot(p->y_, p->dy_, p->rows * (p->NH + 2 * p->KV) * p->D);
+}
+
+/* Also: the arithmetic is rmsnorm's, head by head; v as it is; frozen weights; in the place of dy. */
+TEST(qk_norm)
+{
+    const size_t n_heads = sizeof heads / sizeof heads[0];
+    for (size_t k = 0; k < 2 * n_heads; k++) {
+        const int plus = k >= n_heads;
+        const int64_t *shape = heads[k % n_heads];
+        const int64_t rows = shape[0], NH = shape[1], KV = shape[2], D = shape[3];
+        const int64_t N = (NH + 2 * KV) * D, n = rows * N, normed = rows * (NH + KV);
+        const int64_t bytes = n * (int64_t)sizeof(act_t);
+        act_t *x = act_normal(n, 0.5, 2), *w = act_normal(2 * D, 1 - plus, 0.3), *y = NEW(act_t, n);
+        act_t *dy = act_normal(n, 0, 1), *frozen = act_copy(dy, n), *head = NEW(act_t, D);
+        float *rstd = NEW(float, normed), *dw = f32_normal(2 * D, 0, 1), *more = NEW(float, 2 * D);
+        Heads p = { rows, NH, KV, D, act_double(x, n), act_double(w, 2 * D), NEW(double, n),
+                    NEW(double, normed), act_double(dy, n) };
+        for (int64_t i = 0; i < 2 * D; i++)
+            p.w_[i] += plus;
+        heads_loss(&p);
+        qk_norm_fwd(y, rstd, x, w, rows, NH, KV, D, eps, plus);
+        check_act("y", y, p.y_, n, D);
+        check_f32("rstd", rstd, p.rstd_, normed, D);
+        act_t *eval = NEW(act_t, n);
+        qk_norm_fwd(eval, NULL, x, w, rows, NH, KV, D, eps, plus);
+        check_same("without statistics", eval, y, bytes);
+        for (int64_t h = 0; h < NH + 2 * KV; h++) {
+            const int64_t at = (rows - 1) * N + h * D;
+            rmsnorm_fwd(head, NULL, x + at, h < NH ? w : w + D, 1, D, eps, plus);
+            check_same("a head", y + at, h < NH + KV ? head : x + at, D * (int64_t)sizeof *head);
+        }
+
+        double *dw_ = NEW(double, 2 * D), *dx_ = NEW(double, n), *one = NEW(double, D);
+        double *terms = NEW(double, n), *dw_terms = NEW(double, 2 * D), *before = f32_double(dw, 2 * D);
+        qk_norm_bwd_ref(dw_, dx_, p.dy_, p.x_, p.w_, p.rstd_, one, rows, NH, KV, D);
+        check_gradient("dx", heads_loss, &p, p.x_, dx_, n);
+        check_gradient("dw", heads_loss, &p, p.w_, dw_, 2 * D);
+        memset(dw_terms, 0, (size_t)(2 * D) * sizeof *dw_terms);
+        for (int64_t i = 0; i < rows * (NH + 2 * KV); i++) {
+            const int64_t h = i % (NH + 2 * KV), of = h < NH ? 0 : D, at = i * D;
+            for (int64_t j = 0; j < D; j++)
+                terms[at + j] = fabs(p.dy_[at + j]);
+            if (h >= NH + KV)
+                continue;
+            norm_bwd_terms(one, NULL, terms + at, p.dy_ + at, p.x_ + at, p.w_ + of, NULL,
+                           p.rstd_ + i / (NH + 2 * KV) * (NH + KV) + h, NULL, 1, D);
+            for (int64_t j = 0; j < D; j++)
+                dw_terms[of + j] += one[j];
+        }
+        void *ws = new_bytes(qk_norm_bwd_workspace(D));
+        act_t *dx = act_copy(dy, n);
+        qk_norm_bwd(more, dx, x, w, rstd, rows, NH, KV, D, plus, 0, ws);
+        check_act_terms("dx", dx, dx_, terms, n, D);
+        (plus ? check_f32_terms : check_via_act_terms)("dw", more, dw_, dw_terms, 2 * D, rows * NH);
+        qk_norm_dx(frozen, x, w, rstd, rows, NH, KV, D, plus);
+        check_same("frozen dx", frozen, dx, bytes);
+        qk_norm_bwd(dw, dy, x, w, rstd, rows, NH, KV, D, plus, 1, ws);
+        (plus ? check_f32_terms : check_via_act_terms)("dw added", dw, add_copy(dw_, before, 2 * D), dw_terms, 2 * D, rows * NH);
     }
 }
 

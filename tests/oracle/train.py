@@ -21,10 +21,14 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
 from torch.nn import functional as F
 from transformers import (AutoConfig, AutoModelForCausalLM, GemmaConfig, GemmaForCausalLM, GPT2Config,
-                          GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM)
+                          GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+                          MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM)
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.mistral.modeling_mistral import MistralRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 from transformers.trainer_pt_utils import get_parameter_names
 
 import data
@@ -65,6 +69,23 @@ def gemma():
         num_key_value_heads=1, head_dim=16, max_position_embeddings=64, rope_theta=10000.0, **IDS))
 
 
+def qwen3():
+    """Heads of all together more than hidden."""
+    return Qwen3ForCausalLM(Qwen3Config(
+        num_hidden_layers=2, hidden_size=48, intermediate_size=80, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=64, rms_norm_eps=1e-6,
+        tie_word_embeddings=True, rope_parameters=dict(rope_type="default", rope_theta=1e6), **IDS))
+
+
+def mistral():
+    """Heads of all together less than hidden, as in Mistral-Nemo; a window that no sequence fills."""
+    return MistralForCausalLM(MistralConfig(
+        num_hidden_layers=2, hidden_size=48, intermediate_size=80, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, max_position_embeddings=64, rms_norm_eps=1e-5,
+        tie_word_embeddings=False, sliding_window=32,
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0), **IDS))
+
+
 # model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
 # dropout: of the model, and of attention's probabilities.
 # kind: data.kind of the recipe, packed without one; documents of a bin are computed one by one.
@@ -83,6 +104,12 @@ CASES = {
         r=4, lora_alpha=8, lora_dropout=0.25, target_modules="all-linear")),
     "gemma_tiny": dict(model=gemma, seed=8, lr=3e-3, clip=1.5),
     "gemma_lora": dict(model="gemma_tiny", seed=9, lr=1e-2, clip=0.5, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
+    "qwen3_tiny": dict(model=qwen3, seed=31, lr=3e-3, clip=1.5),
+    "qwen3_lora": dict(model="qwen3_tiny", seed=32, lr=1e-2, clip=1.0, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
+    "mistral_tiny": dict(model=mistral, config4=True, seed=33, lr=3e-3, clip=1.0),
+    "mistral_lora": dict(model="mistral_tiny", seed=34, lr=1e-2, clip=1.0, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
     "llama_rows": dict(model="llama_tiny", kind="rows", seed=11, lr=3e-3, clip=1.5),
     "gpt2_bfd": dict(model="gpt2_tiny", kind="bfd", seed=12, lr=3e-3, clip=1.0),
@@ -124,13 +151,15 @@ def save_model(model, case, folder):
     with open(path) as f:
         c = json.load(f)
     rope = c.pop("rope_parameters")
-    c.pop("layer_types")
-    c.update(torch_dtype=c.pop("dtype"), rope_theta=rope["rope_theta"], rope_scaling=None,
+    c.pop("layer_types", None)
+    theta, kind = rope.pop("rope_theta"), rope.pop("rope_type")
+    scaling = None if kind == "default" else dict(rope, type=kind)
+    c.update(torch_dtype=c.pop("dtype"), rope_theta=theta, rope_scaling=scaling,
              transformers_version="4.44.0")
     with open(path, "w") as f:
         f.write(json.dumps(c, indent=2, sort_keys=True) + "\n")
     again = AutoConfig.from_pretrained(folder)
-    assert again.rope_parameters["rope_theta"] == rope["rope_theta"], again
+    assert again.rope_parameters == dict(rope, rope_theta=theta, rope_type=kind), again
 
 
 def save_adapter(model, folder):
@@ -260,7 +289,8 @@ def train(case, out, dtype):
 
 def fp64_norms(on):
     """Swaps the norms' forward; returns nothing, the fp32 run uses the library's own."""
-    for cls, own in (LlamaRMSNorm, rmsnorm), (Qwen2RMSNorm, rmsnorm), (GemmaRMSNorm, rmsnorm_plus):
+    for cls, own in ((LlamaRMSNorm, rmsnorm), (MistralRMSNorm, rmsnorm), (Qwen2RMSNorm, rmsnorm),
+                     (Qwen3RMSNorm, rmsnorm), (GemmaRMSNorm, rmsnorm_plus)):
         if on:
             cls.library_forward, cls.forward = cls.forward, own
         else:
