@@ -98,6 +98,10 @@ const char *recipe_find(const char *word)
         const char *is = language(word);
         if (is) {
             char *text = file_text(word, 1 << 24, NULL);
+            const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
+            if (!strcmp(name, "config.json") && text && strstr(text, "\"model_type\""))
+                err((Loc){0}, "%s: of a model's folder, no recipe: gen new FILE.lua --from %s writes one", word,
+                    slash ? text_shell(text_print("%.*s", (int)(slash - word), word)) : ".");
             foreign_file(word, is, text ? text : "");
         }
         return word;

@@ -426,22 +426,35 @@ static HfWant *wanted(const Graph *g, int *n)
     return want;
 }
 
-void model_folder_check(ModelFolder *m, const Graph *g)
+static cJSON *own_config(const Graph *g)
 {
     const char *text = g->fact[FACT_config_json].text;
     char *error = NULL;
     cJSON *ours = json_parse(text, strlen(text), &error);
     if (!ours)
         bug("config.json of a program: %s", error);
-    error = hf_config_differs(ours, m->config);
-    if (error)
-        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this: %s", error);
+    return ours;
+}
+
+const char *model_folder_differs(const ModelFolder *m, const Graph *g)
+{
+    cJSON *ours = own_config(g);
+    char *error = hf_config_differs(ours, m->config);
+    cJSON_Delete(ours);
+    return error;
+}
+
+void model_folder_check(ModelFolder *m, const Graph *g)
+{
+    const char *differs = model_folder_differs(m, g);
+    if (differs)
+        err((Loc){text_print("%s/config.json", m->path), 0}, "no recipe can say this: %s", differs);
     if (!m->weights)
         return;
     int n, code;
     HfWant *want = wanted(g, &n);
     Tensor *fewer;
-    error = hf_match(want, n, &m->set, ours, m->path, &fewer, &code);
+    char *error = hf_match(want, n, &m->set, own_config(g), m->path, &fewer, &code);
     if (error)
         err((Loc){0}, "the weights are not those of the %s that config.json tells of: %s", m->family->name, error);
 }

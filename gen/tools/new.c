@@ -46,6 +46,7 @@ typedef struct {
     int64_t tokens, samples;     /* of a sequence, 0: the objective says; of a micro-batch */
     Config *c;
     Graph *g;
+    const char *differs;         /* why its program would not take the folder in; NULL: it would */
 } Way;
 
 /* ---- the words ------------------------------------------------------------------------------- */
@@ -244,7 +245,8 @@ static bool fits(const Ask *a, Way *w)
 {
     w->c = config_of(a, w);
     w->g = fit_planned(w->c);
-    return w->g->arena_bytes <= fit_limit(w->g);
+    w->differs = model_folder_differs(a->m, w->g);
+    return !w->differs && w->g->arena_bytes <= fit_limit(w->g);
 }
 
 static void count(const Graph *g, int64_t *parameters, int64_t *trained)
@@ -353,6 +355,8 @@ static Way choose(const Ask *a)
                 continue;
             if (fits(a, &next))
                 w = next;
+            else if (next.differs && (given(o, "seq.max") || tokens / 2 < LEAST_TOKENS))
+                err((Loc){text_print("%s/config.json", a->m->path), 0}, "%s", next.differs);
             else if (!least.g || next.g->arena_bytes < least.g->arena_bytes)
                 least = next;
         }
@@ -641,13 +645,14 @@ static void plan_row(const Ask *a, Way w)
     bool fit = fits(a, &w);
     int64_t most = fit ? fit_largest_micro(w.g, w.c) : 0, least = w.g->arena_bytes;
     w.samples = most;
+    const char *short_of = w.differs ? w.differs : text_print("%s for one", text_bytes(least));
     const char *way = w.lora ? text_print("LoRA rank %" PRId64, a->rank) : "all weights";
     if (most && fits(a, &w))
         printf("  %-14s %-10s %-10s %8s %12" PRId64 "   %s\n", way, a->precision, w.recompute ? "block" : "none",
                tokens, most, text_bytes(w.g->arena_bytes));
     else
-        printf("  %-14s %-10s %-10s %8s %12s   %s for one\n", way, a->precision, w.recompute ? "block" : "none", tokens,
-               "-", text_bytes(least));
+        printf("  %-14s %-10s %-10s %8s %12s   %s\n", way, a->precision, w.recompute ? "block" : "none", tokens, "-",
+               short_of);
 }
 
 int new_plan_main(int argc, char **argv)

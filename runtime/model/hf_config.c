@@ -305,7 +305,7 @@ int hf_config_keys(const cJSON *config, HfKey **keys)
 
 const char *hf_config_other(const char *model_type)
 {
-    for (size_t i = 0; i < COUNT(others); i++)
+    for (size_t i = 0; model_type && i < COUNT(others); i++)
         if (strcmp(others[i].model_type, model_type) == 0)
             return others[i].text;
     return NULL;
