@@ -81,7 +81,7 @@ static bool is_used(const Graph *g, const char *path)
     return true;
 }
 
-enum { RUNTIME_FILES = 200 };
+enum { RUNTIME_FILES = 500 };
 
 /* Adds the used files of a folder of the project ("runtime/files") and of those below it. */
 static void runtime_files(const Graph *g, const char *folder, const char **name, int *n)

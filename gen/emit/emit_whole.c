@@ -13,7 +13,7 @@
 
 #include "runtime/files/json.h"
 
-enum { USED = 200 };
+enum { USED = 500 };
 
 /* ---- files that are included ----------------------------------------------------------------- */
 
