@@ -545,12 +545,13 @@ static char *index_open(StSet *s, const char *folder, const cJSON *map)
 static char *other_weights(const char *folder)
 {
     struct dirent **list;
-    bool pickles = false, gguf = false;
+    bool pickles = false, gguf = false, shards = false;
     int n = scandir(folder, &list, NULL, NULL);
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         pickles = pickles || !fnmatch("pytorch_model*.bin", name, 0) || !fnmatch("*.pth", name, 0);
         gguf = gguf || !fnmatch("*.gguf", name, 0);
+        shards = shards || !fnmatch("model-*-of-*.safetensors", name, 0);
         free(list[i]);
     }
     if (n >= 0)
@@ -559,8 +560,37 @@ static char *other_weights(const char *folder)
         return format("%s: pickle files can run code and are not read; convert them once: python3 "
                       "-c \"from transformers import AutoModelForCausalLM as M; M.from_pretrained("
                       "'%s', torch_dtype='auto').save_pretrained('%s')\"", folder, folder, folder);
-    return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s",
-                  folder, gguf ? "; GGUF is not read: use the folder that it was made from" : "");
+    return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s", folder,
+                  shards ? ", which says what the shards hold: get it where they are from" : gguf ? "; GGUF is not read: use the folder that it was made from" : "");
+}
+
+/* Beside model.safetensors: the index names no other file. What is of today, and what was left? */
+static char *index_of_one(StSet *s, const char *folder, const cJSON *map)
+{
+    (void)s, (void)folder;
+    for (const cJSON *i = map ? map->child : NULL; i; i = i->next)
+        if (!cJSON_IsString(i) || strcmp(i->valuestring, "model.safetensors"))
+            return format("%.80s is in %.80s, but model.safetensors is there as well: remove what is not meant (other "
+                          "readers take model.safetensors)", i->string,
+                          cJSON_IsString(i) ? i->valuestring : "no file");
+    return NULL;
+}
+
+/* NULL, or what `read` has to say of the weight_map, or what is wrong with the file. */
+static char *index_read(StSet *s, const char *folder, const char *index,
+                        char *(*read)(StSet *s, const char *folder, const cJSON *map))
+{
+    size_t n;
+    char *error = NULL, *text = file_read(index, 256u << 20, &n, &error);
+    cJSON *json = text ? json_parse(text, n, &error) : NULL;
+    char *inner = json ? read(s, folder, json_get(json, "weight_map")) : text ? error : NULL;
+    if (inner) {
+        error = format("%s: %s", index, inner);
+        free(inner);
+    }
+    cJSON_Delete(json);
+    free(text);
+    return error;
 }
 
 char *st_set_open(StSet *s, const char *folder)
@@ -569,21 +599,13 @@ char *st_set_open(StSet *s, const char *folder)
     char *index = format("%s/model.safetensors.index.json", folder);
     *s = (StSet){0};
     if (exists(one)) {
+        error = exists(index) ? index_read(s, folder, index, index_of_one) : NULL;
         s->file = malloc(sizeof *s->file);
-        error = st_open(&s->file[0], one);
+        if (!error)
+            error = st_open(&s->file[0], one);
         s->nfiles = !error;
     } else if (exists(index)) {
-        size_t n;
-        char *text = file_read(index, 256u << 20, &n, &error);
-        cJSON *json = text ? json_parse(text, n, &error) : NULL;
-        char *inner = json ? index_open(s, folder, json_get(json, "weight_map"))
-                            : text ? error : NULL;
-        if (inner) {
-            error = format("%s: %s", index, inner);
-            free(inner);
-        }
-        cJSON_Delete(json);
-        free(text);
+        error = index_read(s, folder, index, index_open);
     } else {
         error = other_weights(folder);
     }

@@ -402,7 +402,8 @@ static const struct { const char *what, *name, *of; } extras[] = {
 /* The name that a tensor has in the file that is written. */
 static char *written_name(const char *name, const char *what)
 {
-    size_t n = strncmp(name, "bert.", 5) == 0 ? 5 : strncmp(name, "transformer.", 12) == 0 ? 12 : 0;
+    size_t n = strncmp(name, "bert.", 5) == 0 ? 5 : strncmp(name, "transformer.", 12) == 0 ? 12
+             : strncmp(name, "model.", 6) == 0 ? 6 : 0;
     const char *norm = strstr(name, "LayerNorm.");
     if (strcmp(what, "gamma") == 0 && norm)
         return format("%.*sLayerNorm.%s", (int)(norm - name), name,

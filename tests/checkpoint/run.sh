@@ -354,7 +354,7 @@ changed bert-decoder-differs 83 'decoder.weight differs from bert.embeddings.wor
 changed bert-gamma-elsewhere 83 '1 unexpected tensors: bert.encoder.gamma' bert gamma-elsewhere
 for dtype in f64 f16 bf16; do changed dtype-$dtype 0 '^loaded' gpt2 $dtype; done
 changed bf16-into-fp16 83 'BF16, which fp16 cannot hold' llama-f16 bf16
-for kind_what in gpt2-no-prefix bert-no-prefix bert-gamma; do
+for kind_what in gpt2-no-prefix llama-no-prefix qwen2-no-prefix bert-no-prefix bert-gamma; do
     kind=${kind_what%%-*}
     OTHER_NAMES=1 changed $kind_what 0 '^loaded' $kind ${kind_what#*-}
     with=$(cat "$scratch/out")
@@ -432,6 +432,64 @@ expect shard-missing 88 'model-00002-of' qwen2 load "$scratch/h"
 rm -rf "$scratch/h"; cp -r "$scratch/s" "$scratch/h"
 sed -i 's/"model-00002-of/"..\/model-00002-of/' "$scratch/h/model.safetensors.index.json"
 expect shard-path 88 'index.json' qwen2 load "$scratch/h"
+
+# Folders as users have them: what is loaded of them and written again are the weights of the plain one.
+sum_of() { $driver $ref/qwen2_tiny/model/config.json qwen2 load "$1" 2>/dev/null; }
+plain=$(sum_of $ref/qwen2_tiny/model)
+layout() {              # NAME FILES: loads, and is written again as these
+    rm -rf "$scratch/w"
+    expect "layout-$1" 0 "^$plain$" qwen2 load "$scratch/h"
+    expect "layout-$1-again" 0 '^saved' qwen2 resave "$scratch/h" "$scratch/w"
+    verdict "layout-$1-files" "$(cmp "$scratch/w/model.safetensors" $ref/qwen2_tiny/model/model.safetensors 2>&1
+        find "$scratch/w" -mindepth 1 ! -type f
+        ls "$scratch/w" | tr '\n' ' ' | grep -vx "$2")"
+}
+usual="config.json generation_config.json model.safetensors "
+rm -rf "$scratch/h"; cp -r "$scratch/s" "$scratch/h"
+layout shards "$usual"
+# in the hub's cache each is a link to a file that is named by its sum
+rm -rf "$scratch/hub"; mkdir -p "$scratch/hub/snapshots/rev" "$scratch/hub/blobs"
+for file in "$scratch/s"/*; do
+    blob=$(sha256sum "$file" | cut -d ' ' -f 1)
+    cp "$file" "$scratch/hub/blobs/$blob"
+    ln -s "../../blobs/$blob" "$scratch/hub/snapshots/rev/$(basename "$file")"
+done
+mv "$scratch/h" "$scratch/h.shards"; ln -s hub/snapshots/rev "$scratch/h"
+layout shards-in-cache "$usual"
+expect layout-over-a-link 80 'h: is there and no folder; name another' qwen2 export "$scratch/h"
+verdict layout-cache-stays "$(find "$scratch/hub/snapshots/rev" -mindepth 1 ! -type l)"
+blob=$(readlink "$scratch/hub/snapshots/rev/model-00002-of"*)
+rm "$scratch/hub/snapshots/rev/$blob"                   # a download that was broken off
+expect layout-broken-link 88 'model-00002-of-.*: No such file' qwen2 load "$scratch/h"
+rm "$scratch/h"
+cp -r $ref/qwen2_tiny/model "$scratch/h"; rm "$scratch/h/generation_config.json"
+layout no-generation "config.json model.safetensors "
+mkdir "$scratch/h/original" "$scratch/h/onnx"
+echo x | tee "$scratch/h/"{README.md,.gitattributes,LICENSE,consolidated.safetensors,pytorch_model.bin,flax_model.msgpack} \
+    >"$scratch/h/original/params.json"
+layout others "config.json model.safetensors "
+# the tied head as a tensor of its own, of the same values, in a shard or the file; it is written once
+rm -rf "$scratch/h"; cp -r $ref/qwen2_tiny/model "$scratch/h"; rm "$scratch/h/model.safetensors"
+d qwen2 rewrite $ref/qwen2_tiny/model "$scratch/h" head
+layout tied-twice "$usual"
+# what is of yesterday, the file or the shards? Where the index means the file alone, nothing is.
+cp "$scratch/h.shards"/model* "$scratch/h"
+cp $ref/qwen2_tiny/model/model.safetensors "$scratch/h"
+expect layout-file-and-shards 88 'index.json: model[^ ]* is in model-00001-of-[0-9]*.safetensors, but model.safetensors is' \
+    qwen2 load "$scratch/h"
+sed -i 's/model-[0-9]*-of-[0-9]*.safetensors/model.safetensors/' "$scratch/h/model.safetensors.index.json"
+layout file-with-index "$usual"
+rm "$scratch/h/model.safetensors.index.json"            # shards that nothing names
+layout file-beside-shards "$usual"
+rm "$scratch/h/model.safetensors"
+expect layout-shards-without-index 83 'index.json is there, which says what the shards hold: get it' qwen2 load "$scratch/h"
+rm -rf "$scratch/h"; cp -r "$scratch/h.shards" "$scratch/h"
+cp "$scratch/h/model-00001-of"* "$scratch/h/model-00001-of-00099.safetensors"      # and one that the index does not name
+layout shards-of-yesterday "$usual"
+# what was written over shards has none of them
+cp -r "$scratch/h.shards" "$scratch/o"
+expect layout-over-shards 0 '^saved' qwen2 resave $ref/qwen2_tiny/model "$scratch/o"
+verdict layout-over-shards-files "$(ls "$scratch/o" | tr '\n' ' ' | grep -vx "$usual")"
 
 # ---- PEFT adapters ---------------------------------------------------------------------------
 
