@@ -28,10 +28,11 @@ typedef struct {
     /* fp32, bf16 or fp16: all weights as that, rounded once, to nearest even, from their fp32 copies where there are
      * any; EXIT_CONFIG where fp16 is too small. NULL: as they are, those of an adapter fp32. */
     const char *dtype;
+    const char *card;            /* README.md, to which a line with its sum is added; or NULL */
 } HfHow;
 
 /* Weights -> a model folder that appears whole or not at all. An existing folder is replaced only when it holds
- * nothing but files of such a folder and is not the source. Rank 0 only. */
+ * nothing but files of such a folder, with a README.md only as it was written here, and is not the source. Rank 0 only. */
 void hf_save(const Model *m, const char *folder, const HfHow *how);
 
 /* PEFT adapter folder: r, alpha, target modules, rslora must be those of the binary. */

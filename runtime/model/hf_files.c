@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base.h"
+#include "runtime/files/crc32c.h"
 #include "runtime/ranks/comm.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
@@ -121,12 +122,44 @@ static bool is_ours(const char *name)
 {
     static const char *const pattern[] = {
         "config.json", "model.safetensors", "model.safetensors.index.json",
-        "model-*-of-*.safetensors", "adapter_config.json", "adapter_model.safetensors",
+        "model-*-of-*.safetensors", "adapter_config.json", "adapter_model.safetensors", "README.md",
     };
     for (size_t i = 0; i < sizeof pattern / sizeof *pattern; i++)
         if (fnmatch(pattern[i], name, 0) == 0)
             return true;
     return folder_is_extra(name);
+}
+
+/* ---- README.md: a card, and behind it a line that tells whether it is as it was written ---- */
+
+static char *card_line(const char *card, size_t n)
+{
+    return format("\n<!-- written by diecast, crc32c %08x -->\n", crc32c(0, card, n));
+}
+
+/* Nobody has changed it since. */
+static bool card_is_ours(const char *folder)
+{
+    size_t n, end;
+    char *path = folder_join(folder, "README.md"), *error = NULL, *card = file_read_own(path, 1 << 24, &n, &error),
+         *line = card_line("", 0);
+    bool ours = false;
+    if (card && n > strlen(line)) {
+        end = n - strlen(line);
+        free(line);
+        line = card_line(card, end);
+        ours = strcmp(card + end, line) == 0;
+    }
+    free(path), free(error), free(card), free(line);
+    return ours;
+}
+
+static char *write_card(const char *folder, const char *card)
+{
+    char *line = card_line(card, strlen(card)), *text = format("%s%s", card, line),
+         *error = folder_write_text(folder, "README.md", text, NULL);
+    free(line), free(text);
+    return error;
 }
 
 static void check_replaceable(const char *folder, const char *source)
@@ -142,7 +175,10 @@ static void check_replaceable(const char *folder, const char *source)
     if (!dir)
         die(EXIT_IO, "%s: open: %s", folder, strerror(errno));
     for (struct dirent *d; (d = readdir(dir));)
-        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
+        if (strcmp(d->d_name, "README.md") == 0 && !card_is_ours(folder))
+            die(EXIT_CONFIG, "%s: holds a README.md that was not written here, or was changed since; move it away, or name "
+                "another folder", folder);
+        else if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
             die(EXIT_CONFIG, "%s: holds %s, which a model folder does not; name another folder",
                 folder, d->d_name);
     closedir(dir);
@@ -180,6 +216,8 @@ void hf_replace(const Model *m, const char *folder, const HfHow *how, HfWriter *
         error = folder_make(temp);
     if (!error) {
         error = write(m, temp, how);
+        if (!error && how->card)
+            error = write_card(temp, how->card);
         if (!error)
             error = folder_commit(temp, final);
         if (error)

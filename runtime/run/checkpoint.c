@@ -17,6 +17,7 @@
 #include "runtime/ranks/comm.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/device.h"
+#include "runtime/run/card.h"
 #include "runtime/run/fault.h"
 #include "runtime/files/folder.h"
 #include "runtime/model/hf.h"
@@ -185,6 +186,7 @@ static cJSON *train_state(Checkpoints *c, const Model *m, int64_t step, const cJ
     cJSON_AddStringToObject(all, "model_fields", m->model_fields);
     cJSON_AddNumberToObject(all, "global_batch", (double)(m->ranks * m->micro * m->accum));
     cJSON_AddStringToObject(all, "data", c->fingerprint ? c->fingerprint : "");
+    cJSON_AddItemToObject(all, "made_of", card_sources(c));
     cJSON *sets = sets_of(m);
     if (sets)
         cJSON_AddItemToObject(all, "sets", sets);

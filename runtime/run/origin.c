@@ -9,6 +9,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
+#include "runtime/run/card.h"
 
 const char *origin_folder(const char *value)
 {
@@ -123,12 +124,14 @@ void origin_export(const Checkpoints *c, Model *m)
     const Flags *f = c->flags;
     const bool merged = *f->merge_lora, adapter = m->adapter_json && !merged;
     const char *folder = merged ? f->merge_lora : f->export;
-    const HfHow how = {.source = adapter ? c->base : c->source ? c->source : c->found,
-                       .merged = merged,
-                       .dtype = *f->export_dtype ? f->export_dtype : NULL};
+    const char *source = adapter ? c->base : c->source ? c->source : c->found;
+    char *card = world.rank == 0 ? card_text(c, m, adapter, source) : NULL;
+    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL,
+                       .card = card};
     if (world.rank == 0 && adapter)
         hf_save_adapter(m, folder, &how);
     else if (world.rank == 0)
         hf_save(m, folder, &how);
+    free(card);
     note("wrote %s", folder);
 }

@@ -202,7 +202,7 @@ static void export(void)
 {
     Model *m = fresh();
     fake_fill(m, 3);
-    hf_save(m, arg[0], &(HfHow){.dtype = getenv("DTYPE")});
+    hf_save(m, arg[0], &(HfHow){.dtype = getenv("DTYPE"), .card = getenv("CARD")});
     printf("saved\n");
 }
 

@@ -15,7 +15,7 @@ failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
 units="base names comm launch device_cpu fault flags schedule json crc32c safetensors safetensors_write model
-       weights folder hf hf_files hf_match hf_config hf_adapter checkpoint checkpoint_resume lock stop"
+       weights folder hf hf_files hf_match hf_config hf_adapter card checkpoint checkpoint_resume lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
     gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o $build/shim.so $here/shim.c -ldl || exit 1
@@ -295,6 +295,20 @@ expect export-foreign-file 80 'holds thesis.txt' llama-bf16 export "$scratch/m"
 [ -f "$scratch/m/model.safetensors" ] && [ -f "$scratch/m/thesis.txt" ] &&
     ok export-foreign-stays ||
     not_ok export-foreign-stays "gone"
+rm -rf "$scratch/m"
+CARD='# A model' expect export-card 0 '^saved' llama export "$scratch/m"
+CARD='# Another model' expect export-card-again 0 '^saved' llama export "$scratch/m"
+verdict export-card-text "$(head -n 1 "$scratch/m/README.md" | grep -vx '# Another model')"
+expect export-card-gone 0 '^saved' llama export "$scratch/m"
+verdict export-card-none "$(ls "$scratch/m" | grep README)"
+CARD='# A model' d llama export "$scratch/m"
+sed -i 's/A model/My model/' "$scratch/m/README.md"
+CARD='# A model' expect export-card-changed 80 'm: holds a README.md that was not written here, or was changed since; move' \
+    llama export "$scratch/m"
+echo mine >"$scratch/m/README.md"
+CARD='# A model' expect export-card-foreign 80 'holds a README.md that was not written' llama export "$scratch/m"
+rm "$scratch/m/README.md"; ln -s "$scratch/file" "$scratch/m/README.md"
+CARD='# A model' expect export-card-link 80 'holds a README.md that was not written' llama export "$scratch/m"
 cp -r $ref/llama_tiny/model "$scratch/own"
 expect export-over-source 80 'came from' llama resave "$scratch/own" "$scratch/own/"
 expect export-makes-parents 0 saved llama export "$scratch/none/of/these/m"

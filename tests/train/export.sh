@@ -43,6 +43,16 @@ writes() {              # TEST NAME FLAGS...
     "$work/$name/train" "$@" >"$scratch/write.log" 2>&1 || verdict "$test" "exit $?: $(tail -n 1 "$scratch/write.log")"
 }
 
+# The card of a folder that NAME wrote: its lines without the numbers of a run; no path is in it.
+card() {                # NAME FOLDER PATTERN...
+    local name=$1 folder=$2 pattern
+    shift 2
+    verdict "card $name" "$(for pattern; do
+            grep -qE -- "$pattern" "$exported/$folder/README.md" || echo "no '$pattern'"
+        done
+        grep -nF -e "$scratch" -e "$PWD" -e "$ref" "$exported/$folder/README.md")"
+}
+
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
 for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
     case=${name%.bf16}
@@ -54,6 +64,13 @@ for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny mlm_bert mlm_microbert md
     cp "$scratch/eval" "$exported/$name.json"
     evaluates $name $case "checkpoint of $name" "$loss" 1e-15 --init-from "$scratch/$name"/checkpoint-*
     [ $name = gpt2_tiny ] || continue
+    card $name $name '^library_name: transformers$' '^base_model: "model"$' '^pipeline_tag: text-generation$' '^- diecast$' \
+        '^\| objective \| lm \|$' '^\| data \| `tokens.safetensors` \|$' '^\| validation data \| `eval.safetensors` \|$' \
+        '^\| steps \| 20 of 20, ' '^\| `--lr` \| [0-9.e-]+ \|$' '^\| recipe \| `gpt2_tiny.lua`, [0-9a-f]{12} \|$' \
+        '^\| last validation \| eval_loss \| [0-9.]+ \|$' '^model = AutoModelForCausalLM.from_pretrained'
+    cp -r "$exported/$name" "$scratch/card"
+    writes "card $name again" $name --out "$scratch/$name" --export "$scratch/card"
+    verdict "card $name is the same" "$(cmp "$exported/$name/README.md" "$scratch/card/README.md" 2>&1)"
     writes "export $name in 16 bits" $name --out "$scratch/$name" --export "$exported/$name.as_bf16" --export-dtype bfloat16
     evaluates $name $case "export $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_bf16"
     cp "$scratch/eval" "$exported/$name.as_bf16.json"
@@ -70,6 +87,9 @@ while read -r name case plain bound; do
     evaluates $plain $case "merged $name" "$loss" "$bound" --init-from "$exported/$name.merged"
     cp "$scratch/eval" "$exported/$name.merged.json"
     [ $name = qwen2_lora ] || continue
+    card "$name" $name '^library_name: peft$' '^base_model: "model"$' '^- lora$' '^model = PeftModel.from_pretrained' \
+        '^\| LoRA \| rank 4, alpha 8, targets .*down_proj, gate_proj,.* \|$'
+    card "merged $name" $name.merged '^library_name: transformers$' '; merged into the base \|$'
     writes "merged $name in 16 bits" $name --out "$scratch/$name" --merge-lora "$exported/$name.as_fp16" --export-dtype fp16
     evaluates $plain $case "merged $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_fp16"
     cp "$scratch/eval" "$exported/$name.as_fp16.json"

@@ -1,0 +1,335 @@
+/* card.c -- README.md of an exported folder.
+ *
+ * Method: a head of lines `key: value`, which the hub reads, then text for people. */
+#define _GNU_SOURCE
+#include "runtime/run/card.h"
+
+#include <ctype.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/files/folder.h"
+#include "runtime/files/json.h"
+
+static const char *const license_keys[] = {"license", "license_name", "license_link"};
+enum { LICENSE_KEYS = sizeof license_keys / sizeof *license_keys };
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* The last part of a path, without what would end a name in Markdown; malloc'ed. */
+static char *leaf(const char *path, size_t n)
+{
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    size_t from = n;
+    while (from && path[from - 1] != '/')
+        from--;
+    char *name = n == 1 && *path == '-' ? format("standard input") : format("%.*s", (int)(n - from), path + from);
+    for (char *c = name; *c; c++)
+        if (iscntrl((unsigned char)*c) || strchr("`|<>", *c))
+            *c = '_';
+    return name;
+}
+
+/* What the hub calls a folder: as its cache says, models--ORG--NAME/snapshots/.., else as the folder is called. */
+static char *base_name(const char *folder)
+{
+    const char *at = strstr(folder, "models--"), *end = at ? strchr(at, '/') : NULL;
+    if (!end || strncmp(end, "/snapshots/", 11) != 0)
+        return leaf(folder, strlen(folder));
+    at += strlen("models--");
+    const char *two = strstr(at, "--");
+    return two && two < end ? format("%.*s/%.*s", (int)(two - at), at, (int)(end - two - 2), two + 2)
+                            : format("%.*s", (int)(end - at), at);
+}
+
+static void add_files(cJSON *to, const char *key, const char *paths)
+{
+    cJSON *list = *paths ? cJSON_AddArrayToObject(to, key) : NULL;
+    for (size_t n; *paths; paths += n + (paths[n] == ',')) {
+        n = strcspn(paths, ",");
+        char *name = leaf(paths, n);
+        if (n)
+            cJSON_AddItemToArray(list, cJSON_CreateString(name));
+        free(name);
+    }
+}
+
+/* What the head of a card says under `key`, when that is one plain word or address; malloc'ed, NULL: nothing. */
+static char *head_value(const char *card, const char *key)
+{
+    const size_t n = strlen(key);
+    if (strncmp(card, "---\n", 4) != 0)
+        return NULL;
+    for (const char *line = card + 4; *line && strncmp(line, "---", 3) != 0;) {
+        const size_t length = strcspn(line, "\r\n");
+        if (length > n && strncmp(line, key, n) == 0 && line[n] == ':') {
+            const char *from = line + n + 1 + strspn(line + n + 1, " \"'");
+            int k = (int)strspn(from, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-+:/#?=&%");
+            return k && k < 200 && from[k - 1] != ':' && strchr("\"'\r\n ", from[k]) ? format("%.*s", k, from) : NULL;
+        }
+        line += length;
+        line += *line == '\r';
+        line += *line == '\n';
+    }
+    return NULL;
+}
+
+static void add_license(cJSON *to, const char *base)
+{
+    size_t n;
+    char *path = folder_join(base, "README.md"), *error = NULL, *card = file_read(path, 1 << 20, &n, &error);
+    for (int i = 0; card && i < LICENSE_KEYS; i++) {
+        char *value = head_value(card, license_keys[i]);
+        if (value)
+            cJSON_AddStringToObject(to, license_keys[i], value);
+        free(value);
+    }
+    free(path), free(error), free(card);
+}
+
+static void add_base(cJSON *to, const char *base)
+{
+    char *name = base_name(base);
+    cJSON_AddStringToObject(to, "base", name);
+    add_license(to, base);
+    free(name);
+}
+
+cJSON *card_sources(const Checkpoints *c)
+{
+    cJSON *made = cJSON_CreateObject();
+    const cJSON *before = json_get(c->file, "made_of");
+    if (c->base)
+        add_base(made, c->base);
+    else if (!*c->flags->init_from)                      /* of a run that goes on: as its beginning said */
+        for (const cJSON *i = before ? before->child : NULL; i; i = i->next)
+            if (cJSON_IsString(i))
+                cJSON_AddStringToObject(made, i->string, i->valuestring);
+    add_files(made, "data", c->flags->data);
+    add_files(made, "eval_data", c->flags->eval_data);
+    add_files(made, "meta_data", c->flags->meta_data);
+    return made;
+}
+
+/* ---- the text -------------------------------------------------------------------------------- */
+
+typedef struct {
+    FILE *to;
+    const Checkpoints *c;
+    const Model *m;
+    bool adapter;
+    const char *folder;
+    cJSON *made, *trainer, *config, *lora;
+    const char *loader, *pipeline;       /* NULL: transformers has no such class */
+} Card;
+
+static const char *word(const cJSON *of, const char *key)
+{
+    return cJSON_GetStringValue(json_get(of, key));
+}
+
+static void find_class(Card *k)
+{
+    static const struct { const char *pattern, *loader, *pipeline; } row[] = {
+#define HUB(pattern, loader, pipeline) { pattern, loader, pipeline },
+#include "runtime/run/hub.def"
+#undef HUB
+    };
+    const char *class = cJSON_GetStringValue(cJSON_GetArrayItem(json_get(k->config, "architectures"), 0));
+    for (size_t i = 0; class && i < sizeof row / sizeof *row; i++)
+        if (fnmatch(row[i].pattern, class, 0) == 0) {
+            k->loader = row[i].loader;
+            k->pipeline = row[i].pipeline;
+        }
+}
+
+static void write_head(const Card *k)
+{
+    const char *base = word(k->made, "base");
+    fprintf(k->to, "---\n");
+    if (k->loader)
+        fprintf(k->to, "library_name: %s\n", k->adapter ? "peft" : "transformers");
+    if (base)
+        fprintf(k->to, "base_model: \"%s\"\n", base);
+    if (k->loader)
+        fprintf(k->to, "pipeline_tag: %s\n", k->pipeline);
+    for (int i = 0; i < LICENSE_KEYS; i++)
+        if (word(k->made, license_keys[i]))
+            fprintf(k->to, "%s: \"%s\"\n", license_keys[i], word(k->made, license_keys[i]));
+    fprintf(k->to, "tags:\n- diecast\n- %s\n", k->m->objective);
+    if (k->lora)
+        fprintf(k->to, "- lora\n");
+    fprintf(k->to, "---\n\n");
+}
+
+static void write_list(const Card *k, const char *what, const char *key)
+{
+    const cJSON *list = json_get(k->made, key), *item;
+    const char *between = "";
+    if (!cJSON_GetArraySize(list))
+        return;
+    fprintf(k->to, "| %s | ", what);
+    cJSON_ArrayForEach(item, list) {
+        fprintf(k->to, "%s`%s`", between, item->valuestring);
+        between = ", ";
+    }
+    fprintf(k->to, " |\n");
+}
+
+static void write_modules(const Card *k, const char *what, const char *key)
+{
+    const cJSON *list = json_get(k->lora, key), *item;
+    const char *between = "";
+    if (!cJSON_GetArraySize(list))
+        return;
+    fprintf(k->to, ", %s", what);
+    cJSON_ArrayForEach(item, list) {
+        fprintf(k->to, "%s%s", between, cJSON_IsString(item) ? item->valuestring : "?");
+        between = ", ";
+    }
+}
+
+static void write_origin(const Card *k)
+{
+    const Model *m = k->m;
+    const cJSON *layout = json_get(k->c->file, "layout");
+    const char *hash = word(layout, "recipe_hash"), *by = word(layout, "generator");
+    char *recipe = leaf(m->recipe, strlen(m->recipe));
+    fprintf(k->to, "| | |\n|---|---|\n");
+    fprintf(k->to, "| base | %s |\n", word(k->made, "base") ? word(k->made, "base")
+                                      : json_get(k->c->file, "made_of") ? "random weights" : "not recorded");
+    fprintf(k->to, "| objective | %s |\n| family | %s, %" PRId64 " parameters, %" PRId64 " trained |\n", m->objective,
+            m->family, m->parameters, m->trained);
+    fprintf(k->to, "| precision | %s |\n", m->precision);
+    if (k->lora) {
+        fprintf(k->to, "| LoRA | rank %g, alpha %g%s", json_get(k->lora, "r")->valuedouble,
+                json_get(k->lora, "lora_alpha")->valuedouble,
+                cJSON_IsTrue(json_get(k->lora, "use_rslora")) ? " (rslora)" : "");
+        write_modules(k, "targets ", "target_modules");
+        write_modules(k, "whole: ", "modules_to_save");
+        fprintf(k->to, "%s |\n", k->adapter ? "" : "; merged into the base");
+    }
+    write_list(k, "data", "data");
+    write_list(k, "validation data", "eval_data");
+    write_list(k, "records that weights are learned of", "meta_data");
+    fprintf(k->to, "| recipe | `%s`, %.12s |\n| program | %s |\n", recipe, hash ? hash : m->hash, by ? by : m->generator);
+    free(recipe);
+}
+
+static bool is_metric(const char *key)
+{
+    static const char *const others[] = {"*_per_second", "*_runtime", "epoch", "step", "total_flos"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (fnmatch(others[i], key, 0) == 0)
+            return false;
+    return true;
+}
+
+/* The numbers of the last record that has `key`. */
+static void write_last(const Card *k, const char *what, const char *key)
+{
+    const cJSON *record, *last = NULL, *item;
+    cJSON_ArrayForEach(record, json_get(k->trainer, "log_history"))
+        if (cJSON_IsNumber(json_get(record, key)))
+            last = record;
+    cJSON_ArrayForEach(item, last)
+        if (cJSON_IsNumber(item) && is_metric(item->string))
+            fprintf(k->to, "| %s | %s | %.6g |\n", what, item->string, item->valuedouble);
+}
+
+static void write_training(const Card *k)
+{
+    const cJSON *t = k->trainer, *flags = json_get(k->c->file, "flags"), *layout = json_get(k->c->file, "layout"),
+                *tokens = json_get(t, "num_input_tokens_seen"), *epoch = json_get(t, "epoch"),
+                *most = json_get(json_get(k->c->file, "state"), "total");
+    if (!k->c->file) {
+        fprintf(k->to, "\nThese weights were written as they were loaded: this program did not train them.\n");
+        return;
+    }
+    fprintf(k->to, "\n## Training\n\n| | |\n|---|---|\n| steps | %" PRId64, k->c->step);
+    if (cJSON_IsNumber(most))
+        fprintf(k->to, " of %.0f", most->valuedouble);
+    if (cJSON_IsNumber(epoch))
+        fprintf(k->to, ", %.4g epochs", epoch->valuedouble);
+    fprintf(k->to, " |\n");
+    if (cJSON_IsNumber(tokens) && tokens->valuedouble > 0)
+        fprintf(k->to, "| tokens | %.0f |\n", tokens->valuedouble);
+    fprintf(k->to, "| samples a step | %.0f", json_get(k->c->file, "global_batch")->valuedouble);
+    static const struct { const char *key, *text; } parts[] = {{"micro", ": "}, {"accum", " x "}, {"ranks", " accumulated x "}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (cJSON_IsNumber(json_get(layout, parts[i].key)))
+            fprintf(k->to, "%s%.0f", parts[i].text, json_get(layout, parts[i].key)->valuedouble);
+    fprintf(k->to, " ranks |\n");
+    for (int i = 0; i < FLAG_COUNT; i++) {
+        const char *value = flags_has(i) ? word(flags, flags_name(i)) : NULL;
+        char *name = flags_spelt(i);
+        if (value && *value && strcspn(value, "\n|`<") == strlen(value))
+            fprintf(k->to, "| `%s` | %s |\n", name, value);
+        free(name);
+    }
+    fprintf(k->to, "\n## Results\n\n| | | |\n|---|---|---|\n");
+    write_last(k, "last step that was logged", "loss");
+    write_last(k, "all steps", "train_loss");
+    write_last(k, "last validation", "eval_loss");
+}
+
+static void write_use(const Card *k)
+{
+    const char *base = word(k->made, "base");
+    char *file = k->folder ? folder_join(k->folder, "tokenizer.json") : NULL;
+    const bool tokenizer = file && file_named(file) && !k->adapter;
+    free(file);
+    fprintf(k->to, "\n## Use\n\n");
+    if (!k->loader || (k->adapter && !base)) {
+        fprintf(k->to, "transformers has no class for it; programs that diecast makes of such a recipe take it: "
+                "`--%s FOLDER`.\n", k->adapter ? "adapter" : "init-from");
+        return;
+    }
+    fprintf(k->to, "In this folder%s:\n\n```python\n", k->adapter ? ", with the base beside or on the hub" : "");
+    if (k->adapter)
+        fprintf(k->to, "from peft import PeftModel\n");
+    fprintf(k->to, "from transformers import %s%s\n\n", k->loader, tokenizer ? ", AutoTokenizer" : "");
+    if (k->adapter)
+        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\nmodel = PeftModel.from_pretrained(model, \".\")\n",
+                k->loader, base);
+    else
+        fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);
+    if (tokenizer)
+        fprintf(k->to, "tokenizer = AutoTokenizer.from_pretrained(\".\")\n");
+    fprintf(k->to, "```\n");
+}
+
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *folder)
+{
+    size_t n;
+    char *text = NULL, *error = NULL;
+    const cJSON *made = json_get(c->file, "made_of");
+    Card k = {.to = open_memstream(&text, &n), .c = c, .m = m, .adapter = adapter, .folder = folder,
+              .made = made ? cJSON_Duplicate(made, true) : cJSON_CreateObject(),
+              .config = json_parse(m->config_json, strlen(m->config_json), &error),
+              .lora = m->adapter_json ? json_parse(m->adapter_json, strlen(m->adapter_json), &error) : NULL};
+    if (!k.to || error)
+        die(EXIT_INTERNAL, "README.md: %s", error ? error : "out of memory");
+    if (c->found)
+        k.trainer = folder_read_own(c->found, "trainer_state.json", 1u << 30, &error);
+    free(error);
+    if (!made && c->base)
+        add_base(k.made, c->base);
+    find_class(&k);
+    write_head(&k);
+    char *name = leaf(m->name, strlen(m->name));
+    fprintf(k.to, "# %s%s\n\n", name, adapter ? ", adapter" : "");
+    free(name);
+    write_origin(&k);
+    write_training(&k);
+    write_use(&k);
+    fclose(k.to);
+    cJSON_Delete(k.made), cJSON_Delete(k.trainer), cJSON_Delete(k.config), cJSON_Delete(k.lora);
+    return text;
+}
