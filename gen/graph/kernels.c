@@ -45,7 +45,7 @@ static const char *fits_head_size(const Graph *g, const Op *op)
 {
     (void)g;
     int64_t d = op_attr(op, "dim")->i;
-    return d > 128 || d % 2 ? "head_dim: want an even number from 2 to 128" : NULL;
+    return d > 256 || d % 2 ? "head_dim: want an even number from 2 to 256" : NULL;
 }
 
 /* Attention with dropout. */
@@ -64,6 +64,8 @@ static const char *fits_undropped(const Graph *g, const Op *op)
 static const char *fits_drops_head_size(const Graph *g, const Op *op)
 {
     const char *why = fits_drops(g, op);
+    if (!why && op_attr(op, "dim")->i > 128)
+        why = "head_dim: want at most 128 where probabilities are dropped; try model.attention_dropout = 0";
     return why ? why : fits_head_size(g, op);
 }
 

@@ -2,8 +2,8 @@
  *
  * In:    qkv (B, T, H + 2 K, D) act_t: q, k, v; query head h uses key head h / (H / K); scale > 0.
  * Out:   o (B, T, H, D) = softmax(scale q k^T, keys met) v; lse (B, H, T) fp32 = log sum exp.
- * Keeps: D even, at most 128. Scores live in registers only; sums in a fixed order, no atomics.
- * Method: attention_mma.cuh (16-bit types, D a multiple of 16) or attention_f32.cuh. */
+ * Keeps: D even, at most 256, with dropout 128. Scores live in registers only; sums in a fixed order, no atomics.
+ * Method: attention_mma.cuh (16-bit types, D a multiple of 16, at most 128) or attention_f32.cuh. */
 #ifndef DIECAST_KERNELS_ATTENTION_CUH
 #define DIECAST_KERNELS_ATTENTION_CUH
 
@@ -24,7 +24,8 @@ enum { ATTENTION_DECODE_THREADS = 256 };
 /* The form that a head size takes, and what its launches need: rows of a block (OWNED on tensor
  * cores), threads, blocks for which the registers of a multiprocessor must do, dynamic shared
  * memory. */
-template <int D, int OWNED = ATTENTION_ROWS, bool MMA = sizeof(act_t) == 2 && D % 16 == 0>
+template <int D, int OWNED = ATTENTION_ROWS,
+          bool MMA = sizeof(act_t) == 2 && D % 16 == 0 && D <= 128>
 struct AttentionForm {
     static constexpr int ROWS = AttentionLanes<D>::ROWS;
     static constexpr int FWD_THREADS = ATTENTION_THREADS, FWD_BLOCKS = 3, FWD_SHARED = 0;

@@ -1,6 +1,6 @@
 /* attention_f32.cuh -- attention without tensor cores: any storage type, any even head size.
  *
- * In, Out: as attention.cuh; attention_dq_f32 writes delta, attention_dkv_f32 reads it.
+ * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta, attention_dkv_f32 reads it.
  * Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
  *         registers; the rows that all of the block meet pass through shared memory. */
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
@@ -12,7 +12,7 @@
 enum {
     ATTENTION_ROWS = 128,       /* of a block on tensor cores; queries: see kernels.def */
     ATTENTION_THREADS = 128,
-    ATTENTION_TILE = 32,        /* rows in shared memory at a time */
+    ATTENTION_TILE = 32,        /* rows in shared memory at a time, of wide heads half */
     ATTENTION_STEP = 8          /* of them, between two updates of the softmax */
 };
 
@@ -174,12 +174,14 @@ attention_kept_queries_(const AttentionDrop<true> &drop, int T, int b, int head,
 /* A row of D elements over its lanes: chunk c of lane l begins at element (c LANES + l) WIDTH, so
  * that the lanes' chunks lie side by side in shared memory. Elements D.. are zero. */
 template <int D> struct AttentionLanes {
-    static constexpr int LANES = D <= 16 ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : 8;
+    static constexpr int LANES = D <= 16 ? 1 : D <= 32 ? 2 : D <= 64 ? 4 : D <= 128 ? 8 : 16;
     static constexpr int WIDTH = D % 4 ? 2 : 4;
     static constexpr int CHUNKS = (D + LANES * WIDTH - 1) / (LANES * WIDTH);
     static constexpr int HELD = CHUNKS * WIDTH;          /* elements of a lane */
     static constexpr int PADDED = HELD * LANES;
     static constexpr int ROWS = ATTENTION_THREADS / LANES;   /* of a block */
+    /* rows in shared memory at a time, of which 48 KB need no asking */
+    static constexpr int TILE = D <= 128 ? ATTENTION_TILE : ATTENTION_TILE / 2;
 };
 
 /* 2 elements one by one, 4 or 16 bytes of them at once: rows begin at multiples of D elements, and
@@ -235,14 +237,14 @@ static __device__ __forceinline__ void attention_row_store_(act_t *row, const fl
         }
 }
 
-/* tile (ATTENTION_TILE, PADDED) = rows `row` apart; zeros from row `n` on. */
+/* tile (TILE, PADDED) = rows `row` apart; zeros from row `n` on. */
 template <int D>
 static __device__ __forceinline__ void attention_tile_load_(float *tile, const act_t *from,
                                                             int64_t row, int n)
 {
     typedef AttentionLanes<D> L;
     constexpr int WIDTH = L::WIDTH, PARTS = L::PADDED / WIDTH;
-    for (int i = (int)threadIdx.x; i < ATTENTION_TILE * PARTS; i += ATTENTION_THREADS) {
+    for (int i = (int)threadIdx.x; i < L::TILE * PARTS; i += ATTENTION_THREADS) {
         const int r = i / PARTS, d = i % PARTS * WIDTH;
         float x[WIDTH] = {};
         if (r < n && d < D)
@@ -305,8 +307,8 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
                   const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionLanes<D> L;
-    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
-    __shared__ __align__(16) float values[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float keys[L::TILE * L::PADDED];
+    __shared__ __align__(16) float values[L::TILE * L::PADDED];
     const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
@@ -320,8 +322,8 @@ attention_fwd_f32(act_t *__restrict__ o, float *__restrict__ lse, const act_t *_
     float q[L::HELD], y[L::HELD] = {}, sum = 0.0f;
     float top = DOCS || LIMITS || SHARED ? ATTENTION_LEAST : ATTENTION_NONE;
     attention_row_load_<D>(q, qkv + (b * T + i) * row + h * D, i < T, scale * ATTENTION_LOG2E);
-    for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
-        const int n = min(end - j0, (int)ATTENTION_TILE);
+    for (int j0 = begin; j0 < end; j0 += L::TILE) {
+        const int n = min(end - j0, L::TILE);
         /* by query i, of this tile */
         const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
         if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
@@ -383,8 +385,8 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
                  const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionLanes<D> L;
-    __shared__ __align__(16) float keys[ATTENTION_TILE * L::PADDED];
-    __shared__ __align__(16) float values[ATTENTION_TILE * L::PADDED];
+    __shared__ __align__(16) float keys[L::TILE * L::PADDED];
+    __shared__ __align__(16) float values[L::TILE * L::PADDED];
     const int h = (int)blockIdx.y, i0 = (int)(gridDim.x - 1 - blockIdx.x) * L::ROWS;
     const int i = i0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, b = blockIdx.z;
@@ -403,8 +405,8 @@ attention_dq_f32(act_t *__restrict__ dqkv, float *__restrict__ delta, const act_
     attention_row_load_<D>(x, o + oat, i < T, 1.0f);
     const float sum = attention_lane_sum_<D>(attention_dot_<D>(dy, x));
     const float top = i < T ? lse[lat] * ATTENTION_LOG2E : 0.0f;
-    for (int j0 = begin; j0 < end; j0 += ATTENTION_TILE) {
-        const int n = min(end - j0, (int)ATTENTION_TILE);
+    for (int j0 = begin; j0 < end; j0 += L::TILE) {
+        const int n = min(end - j0, L::TILE);
         const int unseen = DOCS ? mine.begin - j0 : 0, seen = min(n, mine.end - j0), self = i - j0;
         if (LIMITS && !__syncthreads_or(seen > 0 || (self >= 0 && self < n)))
             continue;
@@ -451,10 +453,10 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
                   const int32_t *__restrict__ places, const int32_t *__restrict__ ends, DROP drop)
 {
     typedef AttentionLanes<D> L;
-    __shared__ __align__(16) float queries[ATTENTION_TILE * L::PADDED];
-    __shared__ __align__(16) float dys[ATTENTION_TILE * L::PADDED];
-    __shared__ float tops[ATTENTION_TILE], sums[ATTENTION_TILE];
-    __shared__ int limits[ATTENTION_TILE];               /* LIMITS: of the tile's queries */
+    __shared__ __align__(16) float queries[L::TILE * L::PADDED];
+    __shared__ __align__(16) float dys[L::TILE * L::PADDED];
+    __shared__ float tops[L::TILE], sums[L::TILE];
+    __shared__ int limits[L::TILE];               /* LIMITS: of the tile's queries */
     const int kv = (int)blockIdx.y, group = H / K, j0 = (int)blockIdx.x * L::ROWS;
     const int j = j0 + (int)threadIdx.x / L::LANES;
     const int64_t row = (int64_t)(H + 2 * K) * D, orow = (int64_t)H * D, b = blockIdx.z;
@@ -468,8 +470,8 @@ attention_dkv_f32(act_t *__restrict__ dqkv, const float *__restrict__ delta,
     attention_row_load_<D>(k, qkv + at, j < T, scale * ATTENTION_LOG2E);
     attention_row_load_<D>(v, qkv + at + K * D, j < T, 1.0f);
     for (int h = kv * group; h < (kv + 1) * group; h++)
-        for (int i0 = begin; i0 < end; i0 += ATTENTION_TILE) {
-            const int n = min(end - i0, (int)ATTENTION_TILE), t = (int)threadIdx.x;
+        for (int i0 = begin; i0 < end; i0 += L::TILE) {
+            const int n = min(end - i0, L::TILE), t = (int)threadIdx.x;
             const int limit = LIMITS && t < n ? docs.limit(i0 + t) : 0;
             const bool own = i0 + t >= j0 && i0 + t < j0 + L::ROWS;
             if (LIMITS && !__syncthreads_or(t < n && (limit > j0 || own)))

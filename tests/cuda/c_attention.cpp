@@ -199,6 +199,18 @@ TEST(attention_6) { head_size<6>(); }
 TEST(attention_128) { head_size<128>(); }
 #endif
 #if FULL || !defined ACT_F16 && !defined ACT_BF16
+/* Wide heads: half a warp a row, in all types the fp32 form. */
+TEST(attention_256)
+{
+    sequence<256, ATTENTION_CAUSAL>(shapes[1]);
+    sequence<256, ATTENTION_CAUSAL>({2, 37, 4, 2});
+#if FULL
+    sequence<256, ATTENTION_FULL>(shapes[4]);
+    sequence<256, ATTENTION_CAUSAL, true>(shapes[4]);
+    sequence<200, ATTENTION_LIMIT>(shapes[4]);
+    sequence<130, ATTENTION_LENGTH>(shapes[3]);
+#endif
+}
 /* In 16 bit the same form as 6. */
 TEST(attention_2) { head_size<2>(); }
 TEST(attention_20) { head_size<20>(); }
@@ -449,6 +461,8 @@ TEST(attention_decode)
     decode<64>(33, 6, 1);
     decode<112>(5, 2, 2);
     decode<128>(3, 4, 4);
+    decode<256>(3, 2, 1);
+    decode<200>(7, 2, 2);
 }
 
 /* FLOPs counted causally: 2 T^2 D a head forward, 5 T^2 D backward; the same a document. */
