@@ -332,6 +332,7 @@ typedef struct {
     const char *eps_e;       /* of norm_e; NULL: as of all norms */
     bool norm_plus;          /* norms multiply by 1 + their weight, which begins at 0 */
     bool rotary;             /* q and k are rotated by their places */
+    bool layered;            /* by frequencies of their own in layers whose attention slides: model.full_every */
     int biases;              /* linear layers that have one: BIAS_... */
     bool bias_chosen;        /* model.attention_bias adds BIAS_ATTENTION */
     bool transposed;         /* linear weights of blocks are stored (in, out) */
@@ -348,7 +349,7 @@ typedef struct {
     bool hidden_drop;        /* model.dropout drops inside the feed-forward part, too */
     bool embedding_kept;     /* and not behind the embedding */
     int type_rows;           /* of the table of token types */
-    const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *dense, *norm_f, *head;
+    const char *tokens, *places, *types, *norm_e, *norm1, *norm2, *norm_o, *norm_d, *dense, *norm_f, *head;
     const char *head_bias;               /* NULL: beside the head's weight */
     const char *q, *k, *v, *o;           /* k == NULL: q names one module that holds all three */
     const char *q_norm, *k_norm;         /* rmsnorm of each head before it is rotated; NULL: none */

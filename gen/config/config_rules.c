@@ -118,6 +118,8 @@ void config_derive(Config *c)
     }
     fill_int(c, F_model_positions, c->v[ad ? F_ad_n_transit : F_seq_max].i);
     fill_text(c, F_model_norm_eps, f->eps);
+    if (open_field(c, F_model_query_scalar))
+        c->v[F_model_query_scalar].f = (double)c->v[F_model_head_dim].i;
     fill_int(c, F_model_tied, f->tied);
     fill_int(c, F_model_pad, f->padded ? 0 : -1);
     fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
@@ -320,6 +322,16 @@ static void check_family(const Config *c, const Family *f)
         refuse_set(c, F_model_rope_factor, F_model_rope_original_positions,
                    "has no effect while model.rope_scaling is \"none\"; set it to \"llama3\" or "
                    "leave this out");
+    for (int i = F_model_rope_local_theta; i <= F_model_query_scalar; i++)
+        if (!family_writes(f, field_row[i].path))
+            refuse_set(c, i, i, text_print("%s has none; leave it out", f->name));
+    if (f->layered && scaled)
+        err_add(c->v[F_model_rope_scaling].loc, "model.rope_scaling: of %s none alone is built; leave it out",
+                f->name);
+    if (f->layered && c->v[F_seq_max].i > c->v[F_model_window].i)
+        err_add(place(c, F_seq_max, F_model_window), "seq.max: %" PRId64 " tokens, but layers of %s meet the last %"
+                PRId64 " alone (model.window), and longer sequences are not built; try seq.max = %" PRId64,
+                c->v[F_seq_max].i, f->name, c->v[F_model_window].i, c->v[F_model_window].i);
     if (scaled && f->rotary && family_writes(f, "model.rope_theta"))
         err_add(c->v[F_model_rope_scaling].loc, "model.rope_scaling: models of the family %s have none, "
                 "and their config.json could not say it; leave it out", f->name);

@@ -57,6 +57,7 @@ const char *family_classes(const char *name)
 
 static const struct { const char *family, *written; } key_row[] = {
 #define CONFIG_KEY(family, key, written, value) {#family, written},
+#define PERIOD_KEY(family, key, written, value) {#family, written},
 #include "runtime/model/families.def"
 };
 

@@ -171,6 +171,19 @@ static const char *gemm_label(const Call *c, const char *word)
     return op->out[0].v->name;
 }
 
+/* A rotary table, or its second part in every period-th layer. */
+static char *layer_table(const Call *c, const char *word)
+{
+    const Attr *period = op_attr(call_op(c, 0), "period");
+    Ref r = kernel_operand(c->p, c->group, word);
+    char *table = c->tuned ? variant_operand(c->tuned, r, false) : operand(c->p, r);
+    if (!period)
+        return table;
+    Dim half = {r.v->dim[0].n / 2 * r.v->dim[1].n, ""};
+    return text_print("%s + (l %% %" PRId64 " == %" PRId64 " ? %s : 0)", table, period->i, period->i - 1,
+                      integer(half.n));
+}
+
 static char *expand(const Call *c, const char *word)
 {
     if (!strncmp(word, "variant ", 8))
@@ -199,6 +212,8 @@ static char *expand(const Call *c, const char *word)
         return lora_object(c);
     if (!strncmp(word, "mm ", 3))
         return text_print("&%s", object_name(gemm_label(c, word), gemm_text(c, word), false));
+    if (!strncmp(word, "layer:", 6))
+        return layer_table(c, word + 6);
     if (strchr(word, ':'))
         return text_copy(call_measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;

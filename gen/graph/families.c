@@ -3,7 +3,8 @@
  * In:    the model.* and lora.* fields.   Out: parameters with their Hugging Face names, and
  *        forward ops.
  * Keeps: the same functions write the training, recomputing, evaluating and decoding passes.
- * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, GemmaForCausalLM; PEFT's LoRA. */
+ * Source: transformers' GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, GemmaForCausalLM, Gemma3ForCausalLM;
+ *        PEFT's LoRA. */
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
@@ -447,6 +448,8 @@ static Ref rotate(Build *b, Ref qkv)
         op_in(op, build_input(b, b->places));
     op_out(op, y);
     head_attrs(b, op);
+    if (b->family->layered)
+        op_int(op, "period", config_int(b->c, F_model_full_every));
     return y;
 }
 
@@ -492,7 +495,7 @@ static Ref attention(Build *b, Ref qkv)
     head_attrs(b, op);
     if (op_takes(op->kind, "mask"))
         op_word(op, "mask", b->both_ways ? "full" : "causal");
-    op_float(op, "scale", 1 / sqrt((double)b->D));
+    op_float(op, "scale", 1 / sqrt(config_float(b->c, F_model_query_scalar)));
     double p = drop_share(b, F_model_attention_dropout);
     int place = b->drops++;
     if (p > 0)
@@ -763,6 +766,16 @@ static void step_norm2(Build *b, const char *next)
     norm(b, "norm2", b->family->norm2, norm_eps(b), next);
 }
 
+static void step_norm_o(Build *b, const char *next)
+{
+    norm(b, "norm_o", b->family->norm_o, norm_eps(b), next);
+}
+
+static void step_norm_d(Build *b, const char *next)
+{
+    norm(b, "norm_d", b->family->norm_d, norm_eps(b), next);
+}
+
 static void step_norm_f(Build *b, const char *next)
 {
     norm(b, "norm_f", b->family->norm_f, norm_eps(b), next);
@@ -866,7 +879,7 @@ static const struct { const char *word; void (*write)(Build *b, const char *next
     {"add", step_add},       {"norm1", step_norm1},         {"norm2", step_norm2},
     {"ffn", step_ffn},       {"attention", step_attention}, {"dense", step_dense},
     {"norm_f", step_norm_f}, {"types", step_types},         {"drop", step_drop},
-    {"scale", step_scale},
+    {"scale", step_scale},   {"norm_o", step_norm_o},       {"norm_d", step_norm_d},
 };
 
 /* The stage that a step belongs to: sums and norms to the layers before them, but for a norm right

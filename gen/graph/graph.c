@@ -16,13 +16,18 @@ static void make_rope(Build *b)
     Config *c = b->c;
     const char *scaling = config_text(c, F_model_rope_scaling);
     b->loc = config_loc(c, F_model_rope_theta);
-    Dim T = dim(b->T, "T"), half = dim(b->D / 2, "D/2");
+    bool layered = b->family->layered;
+    Dim T = layered ? dim(2 * b->T, "2*T") : dim(b->T, "T"), half = dim(b->D / 2, "D/2");
     b->cos = build_kept(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
     b->sin = build_kept(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
     b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
     bool llama3 = !strcmp(scaling, "llama3");
-    Op *op = build_op(b, llama3 ? OP_rope_table_llama3 : OP_rope_table);
+    Op *op = build_op(b, layered  ? OP_rope_table_layers
+                         : llama3 ? OP_rope_table_llama3
+                                  : OP_rope_table);
     op_out(op, ref(b->cos)), op_out(op, ref(b->sin));
+    if (layered)
+        op_float(op, "local", config_float(c, F_model_rope_local_theta));
     op_float(op, "theta", config_float(c, F_model_rope_theta));
     if (llama3) {
         op_float(op, "factor", config_float(c, F_model_rope_factor));

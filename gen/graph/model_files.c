@@ -61,11 +61,17 @@ static void add_id(cJSON *o, const char *key, int64_t id)
         add_int(o, key, id);
 }
 
-static void add_rope(Config *c, cJSON *o)
+static void add_rope(Config *c, cJSON *o, bool layered)
 {
     double theta = config_float(c, F_model_rope_theta);
     bool llama3 = config_is(c, F_model_rope_scaling, "llama3");
-    cJSON *parameters = cJSON_AddObjectToObject(o, "rope_parameters"), *scaling = NULL;
+    cJSON *both = cJSON_AddObjectToObject(o, "rope_parameters"), *parameters = both, *scaling = NULL;
+    if (layered) {
+        cJSON *local = cJSON_AddObjectToObject(both, "sliding_attention");
+        parameters = cJSON_AddObjectToObject(both, "full_attention");
+        json_add_float(local, "rope_theta", config_float(c, F_model_rope_local_theta));
+        cJSON_AddStringToObject(local, "rope_type", "default");
+    }
     json_add_float(o, "rope_theta", theta);
     json_add_float(parameters, "rope_theta", theta);
     cJSON_AddStringToObject(parameters, "rope_type", llama3 ? "llama3" : "default");
@@ -113,6 +119,7 @@ static void add_literal(cJSON *o, const char *key, const char *json)
 static const struct { const char *family, *key, *written; } config_keys[] = {
 #define CONFIG_KEY(family, key, written, value) {#family, key, written},
 #define DERIVED_KEY(family, key, written, factor, a, b) {#family, key, written},
+#define PERIOD_KEY(family, key, written, value) {#family, key, written},
 #include "runtime/model/families.def"
 };
 
@@ -158,7 +165,7 @@ char *model_config_json(const Graph *g, Config *c)
     add_keys(c, o, g->family);
     const Family *f = family_find(g->family);
     if (f->rotary && !family_writes(f, "model.rope_theta"))
-        add_rope(c, o);
+        add_rope(c, o, f->layered);
     return json_text(o);
 }
 

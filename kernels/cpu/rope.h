@@ -57,6 +57,14 @@ static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int6
     }
 }
 
+/* Two tables of T rows: of theta local, and below it of theta. */
+static inline void rope_table_layers(float *restrict cosine, float *restrict sine, int64_t T, int64_t D,
+                                     double local, double theta)
+{
+    rope_table(cosine, sine, T, D, local);
+    rope_table(cosine + T * (D / 2), sine + T * (D / 2), T, D, theta);
+}
+
 /* heads heads of D at x, turned by the angles of one position; sign 1 or -1 (inverse). */
 static inline void rope_row(act_t *restrict x, const float *restrict cosine,
                             const float *restrict sine, int64_t heads, int64_t D, float sign)

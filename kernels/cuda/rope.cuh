@@ -117,6 +117,14 @@ static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, 
     rope_table_llama3(cosine, sine, T, D, theta, 0, 0, 0, 0, s);
 }
 
+/* Two tables of T rows: of theta local, and below it of theta. */
+static inline void rope_table_layers(float *cosine, float *sine, int64_t T, int64_t D, double local,
+                                     double theta, cudaStream_t s)
+{
+    rope_table(cosine, sine, T, D, local, s);
+    rope_table(cosine + T * (D / 2), sine + T * (D / 2), T, D, theta, s);
+}
+
 static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,
                              const int32_t *places, int64_t rows, int64_t T, int64_t NH, int64_t KV,
                              int64_t D, float sign, cudaStream_t s)

@@ -17,7 +17,7 @@
 typedef struct {
     const char *family, *key, *written;
     const char *value;                   /* JSON; NULL: factor * a / b; "": not compared */
-    double factor;
+    double factor;                       /* of PERIOD: every so many layers are full */
     const char *a, *b;
 } ConfigKey;
 
@@ -25,9 +25,16 @@ typedef struct {
     const char *family, *name, *of;
 } TensorRule;
 
+enum { PERIOD = -1 };
+
 static const ConfigKey config_keys[] = {
 #define CONFIG_KEY(family, key, written, value) { #family, key, written, value, 0, "", "" },
 #define DERIVED_KEY(family, key, written, factor, a, b) { #family, key, written, NULL, factor, a, b },
+#define PERIOD_KEY(family, key, written, value) { #family, key, written, value, PERIOD, "", "" },
+#include "runtime/model/families.def"
+};
+static const struct { const char *family, *key, *path; } places[] = {
+#define CONFIG_PLACE(family, key, path) { #family, key, path },
 #include "runtime/model/families.def"
 };
 static const struct { const char *family, *key, *value, *as; } same_values[] = {
@@ -127,10 +134,64 @@ static char *meant_text(const ConfigKey *row, char *text)
     return text;
 }
 
-static char *key_text(const cJSON *config, const ConfigKey *row)
+/* The key's value; NULL: it is nowhere. */
+static const cJSON *key_value(const cJSON *config, const ConfigKey *row)
 {
     const cJSON *value = json_get(config, row->key);
-    if (value && !cJSON_IsNull(value))
+    for (size_t i = 0; i < COUNT(places); i++) {
+        if ((value && !cJSON_IsNull(value)) || strcmp(places[i].family, row->family) != 0 ||
+            strcmp(places[i].key, row->key) != 0)
+            continue;
+        value = config;
+        for (const char *p = places[i].path; value && *p; p += strcspn(p, "."), p += *p == '.') {
+            char *name = format("%.*s", (int)strcspn(p, "."), p);
+            value = json_get(value, name);
+            free(name);
+        }
+    }
+    return value && !cJSON_IsNull(value) ? value : NULL;
+}
+
+/* Every how many layers one is of full attention; a number above that of layers is the next one: none is. Of lists
+ * that no number says the list. */
+static char *period_text(const cJSON *config, const ConfigKey *row)
+{
+    const cJSON *kinds = json_get(config, "layer_types"), *kind;
+    const int layers = (int)number(config, row->family, "num_hidden_layers");
+    int period = 0, at = 0;
+    bool even = true;
+    if (!cJSON_IsArray(kinds)) {
+        const cJSON *value = key_value(config, row);
+        char *text = value ? value_text(value) : json_text(row->value);
+        if (atoi(text) <= layers)
+            return text;
+        free(text);
+        return format("%d", layers + 1);
+    }
+    cJSON_ArrayForEach(kind, kinds) {
+        const char *word = cJSON_GetStringValue(kind);
+        const bool full = word && strcmp(word, "full_attention") == 0;
+        at++;
+        even &= full || (word && strcmp(word, "sliding_attention") == 0);
+        if (full && !period)
+            period = at;
+        even &= full == (period && at % period == 0);
+    }
+    if (!even || at != layers) {
+        char *list = cJSON_PrintUnformatted(kinds);
+        char *text = format("%.160s", list ? list : "");
+        free(list);
+        return text;
+    }
+    return format("%d", period ? period : layers + 1);
+}
+
+static char *key_text(const cJSON *config, const ConfigKey *row)
+{
+    if (row->factor == PERIOD)
+        return period_text(config, row);
+    const cJSON *value = key_value(config, row);
+    if (value)
         return meant_text(row, value_text(value));
     if (row->value)
         return json_text(row->value);
@@ -178,11 +239,24 @@ static void compare_key(char **list, const cJSON *ours, const cJSON *theirs, con
     free(found);
 }
 
+#define LOCAL_THETA "rope_local_base_freq"
+
+/* Whether layers whose attention slides have a base of their own. */
+static bool rope_by_layer(const cJSON *config)
+{
+    for (size_t i = 0; i < COUNT(places); i++)
+        if (strcmp(places[i].family, family_of(config)) == 0 && strcmp(places[i].key, LOCAL_THETA) == 0)
+            return true;
+    return false;
+}
+
 /* The one object that both generations of keys mean: rope_theta, rope_type and, for llama3, the
  * scaling fields. NULL and *error when the generations contradict each other. */
 static cJSON *rope(const cJSON *config, double default_theta, char **error)
 {
     const cJSON *new = json_get(config, "rope_parameters"), *old = json_get(config, "rope_scaling");
+    if (rope_by_layer(config) && json_get(new, "full_attention"))
+        new = json_get(new, "full_attention");
     const cJSON *object = cJSON_IsObject(new) ? new : cJSON_IsObject(old) ? old : NULL;
     const cJSON *theta = json_get(config, "rope_theta"), *inner = json_get(object, "rope_theta");
     if ((theta && !cJSON_IsNumber(theta) && !cJSON_IsNull(theta)) ||
@@ -218,6 +292,20 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
                 cJSON_AddItemToObject(one, scaling_fields[i], cJSON_Duplicate(value, true));
         }
     return one;
+}
+
+/* As the new generation has it. */
+static cJSON *rope_parameters(const cJSON *config, const cJSON *one)
+{
+    cJSON *copy = cJSON_Duplicate(one, true);
+    if (!rope_by_layer(config))
+        return copy;
+    cJSON *both = cJSON_CreateObject(), *local = cJSON_CreateObject();
+    cJSON_AddStringToObject(local, "rope_type", "default");
+    cJSON_AddNumberToObject(local, "rope_theta", number(config, family_of(config), LOCAL_THETA));
+    cJSON_AddItemToObject(both, "full_attention", copy);
+    cJSON_AddItemToObject(both, "sliding_attention", local);
+    return both;
 }
 
 static char *compare_ropes(const cJSON *want, const cJSON *found)
@@ -289,13 +377,13 @@ int hf_config_keys(const cJSON *config, HfKey **keys)
         const ConfigKey *row = &config_keys[i];
         if (strcmp(row->family, family_of(config)) != 0)
             continue;
-        const cJSON *value = json_get(config, row->key);
+        const cJSON *value = key_value(config, row);
         cJSON *written = *row->written ? cJSON_Parse(row->written) : NULL;
         key[n++] = (HfKey){
             .key = row->key, .written = row->written, .compared = !row->value || *row->value,
-            .there = value && !cJSON_IsNull(value), .wanted = written ? meant_text(row, value_text(written)) : NULL,
+            .there = value, .wanted = written ? meant_text(row, value_text(written)) : NULL,
             /* of one that is not compared and not there nobody knows */
-            .value = row->value && !*row->value && (!value || cJSON_IsNull(value)) ? NULL : key_text(config, row),
+            .value = row->value && !*row->value && !value ? NULL : key_text(config, row),
         };
         cJSON_Delete(written);
     }
@@ -384,10 +472,11 @@ void hf_config_patch(cJSON *config, const char *dtype)
         }
         if (!json_get(config, "rope_theta"))
             set(config, "rope_theta", cJSON_Duplicate(json_get(one, "rope_theta"), true));
-        if (json_get(config, "rope_parameters"))
-            cJSON_Delete(one);
-        else
-            set(config, "rope_parameters", one);
+        if (rope_by_layer(config) && !json_get(config, LOCAL_THETA))
+            set(config, LOCAL_THETA, cJSON_CreateNumber(number(config, family_of(config), LOCAL_THETA)));
+        if (!json_get(config, "rope_parameters"))
+            set(config, "rope_parameters", rope_parameters(config, one));
+        cJSON_Delete(one);
     }
 }
 
