@@ -179,9 +179,8 @@ static char *layer_table(const Call *c, const char *word)
     char *table = c->tuned ? variant_operand(c->tuned, r, false) : operand(c->p, r);
     if (!period)
         return table;
-    Dim half = {r.v->dim[0].n / 2 * r.v->dim[1].n, ""};
-    return text_print("%s + (l %% %" PRId64 " == %" PRId64 " ? %s : 0)", table, period->i, period->i - 1,
-                      integer(half.n));
+    return text_print("%s + (l %% %" PRId64 " == %" PRId64 " ? T * %s : 0)", table, period->i,
+                      period->i - 1, dim_factor(r.v->dim[1]));
 }
 
 static char *expand(const Call *c, const char *word)

@@ -27,7 +27,7 @@ static void make_rope(Build *b)
                                   : OP_rope_table);
     op_out(op, ref(b->cos)), op_out(op, ref(b->sin));
     if (layered)
-        op_float(op, "local", config_float(c, F_model_rope_local_theta));
+        op_int(op, "rows", b->T), op_float(op, "local", config_float(c, F_model_rope_local_theta));
     op_float(op, "theta", config_float(c, F_model_rope_theta));
     if (llama3) {
         op_float(op, "factor", config_float(c, F_model_rope_factor));

@@ -45,6 +45,8 @@ static const char *fits_head_size(const Graph *g, const Op *op)
 {
     (void)g;
     int64_t d = op_attr(op, "dim")->i;
+    if (d > 128 && op_attr(op, "dropout"))
+        return "head_dim: want at most 128 where probabilities are dropped; try model.attention_dropout = 0";
     return d > 256 || d % 2 ? "head_dim: want an even number from 2 to 256" : NULL;
 }
 
@@ -64,15 +66,13 @@ static const char *fits_undropped(const Graph *g, const Op *op)
 static const char *fits_drops_head_size(const Graph *g, const Op *op)
 {
     const char *why = fits_drops(g, op);
-    if (!why && op_attr(op, "dim")->i > 128)
-        why = "head_dim: want at most 128 where probabilities are dropped; try model.attention_dropout = 0";
     return why ? why : fits_head_size(g, op);
 }
 
 static const char *fits_undropped_head_size(const Graph *g, const Op *op)
 {
-    const char *why = fits_undropped(g, op);
-    return why ? why : fits_head_size(g, op);
+    const char *why = fits_head_size(g, op);
+    return why ? why : fits_undropped(g, op);
 }
 
 /* The norm at op or behind a sum writes rows with room behind their columns. */

@@ -82,7 +82,7 @@ roundtrip() { # CASE FOLDER_ARGS...
         --json "$tmp/$case.json" --length 32 >"$tmp/out" 2>&1
 }
 
-for case in gpt2_tiny llama_rows gpt2_bfd qwen2_tiny gemma_tiny; do
+for case in gpt2_tiny llama_rows gpt2_bfd qwen2_tiny gemma_tiny gemma3_tiny; do
     mkdir "$tmp/$case"
     cp "$ref/$case/model/config.json" "$tmp/$case"
     cp "$ref/$case/final.safetensors" "$tmp/$case/model.safetensors"
@@ -92,7 +92,7 @@ for case in gpt2_tiny llama_rows gpt2_bfd qwen2_tiny gemma_tiny; do
     roundtrip $case --model "$ref/$case/model" && echo accepted >"$tmp/out"
     say "wrong.$case" "$(grep -q '^not ok eval_loss' "$tmp/out" || tail -n 1 "$tmp/out")"
 done
-for case in qwen2_lora qwen2_rslora qwen2_dropout gemma_lora; do
+for case in qwen2_lora qwen2_rslora qwen2_dropout gemma_lora gemma3_lora; do
     final_numbers $case
     roundtrip $case --base "$ref/$case/model" --adapter "$ref/$case/adapter_final"
     say "right.$case" "$(grep -v '^ok' "$tmp/out" | head -n 1)"

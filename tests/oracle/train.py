@@ -20,11 +20,12 @@ import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import save_file
 from torch.nn import functional as F
-from transformers import (AutoConfig, AutoModelForCausalLM, GemmaConfig, GemmaForCausalLM, GPT2Config,
-                          GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
+from transformers import (AutoConfig, AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig,
+                          GemmaConfig, GemmaForCausalLM, GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, MistralConfig,
                           MistralForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
                           Qwen3ForCausalLM)
 from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.mistral.modeling_mistral import MistralRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
@@ -86,6 +87,14 @@ def mistral():
         rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0), **IDS))
 
 
+def gemma3():
+    """The second of three layers is of full attention; scores are not scaled by the width of heads."""
+    return Gemma3ForCausalLM(Gemma3TextConfig(
+        num_hidden_layers=3, hidden_size=48, intermediate_size=80, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=64, query_pre_attn_scalar=24,
+        sliding_window=32, sliding_window_pattern=2, **IDS))
+
+
 # model: a function, or the case whose model folder is shared. config4: config.json in 4.x keys.
 # dropout: of the model, and of attention's probabilities.
 # kind: data.kind of the recipe, packed without one; documents of a bin are computed one by one.
@@ -110,6 +119,9 @@ CASES = {
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
     "mistral_tiny": dict(model=mistral, config4=True, seed=33, lr=3e-3, clip=1.0),
     "mistral_lora": dict(model="mistral_tiny", seed=34, lr=1e-2, clip=1.0, lora=dict(
+        r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
+    "gemma3_tiny": dict(model=gemma3, seed=41, lr=3e-3, clip=1.5),
+    "gemma3_lora": dict(model="gemma3_tiny", seed=42, lr=1e-2, clip=0.5, lora=dict(
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
     "llama_rows": dict(model="llama_tiny", kind="rows", seed=11, lr=3e-3, clip=1.5),
     "gpt2_bfd": dict(model="gpt2_tiny", kind="bfd", seed=12, lr=3e-3, clip=1.0),
@@ -290,7 +302,8 @@ def train(case, out, dtype):
 def fp64_norms(on):
     """Swaps the norms' forward; returns nothing, the fp32 run uses the library's own."""
     for cls, own in ((LlamaRMSNorm, rmsnorm), (MistralRMSNorm, rmsnorm), (Qwen2RMSNorm, rmsnorm),
-                     (Qwen3RMSNorm, rmsnorm), (GemmaRMSNorm, rmsnorm_plus)):
+                     (Qwen3RMSNorm, rmsnorm), (GemmaRMSNorm, rmsnorm_plus),
+                     (Gemma3RMSNorm, rmsnorm_plus)):
         if on:
             cls.library_forward, cls.forward = cls.forward, own
         else:
@@ -310,7 +323,7 @@ def prepare(name, case, out):
         os.symlink(os.path.join("..", case["model"], "model"), folder)
     else:
         model = case["model"]()
-        plus = any(isinstance(m, GemmaRMSNorm) for m in model.modules())
+        plus = any(isinstance(m, (GemmaRMSNorm, Gemma3RMSNorm)) for m in model.modules())
         randomise(model.named_parameters(), 100 + len(name), 0.0 if plus else 1.0)
         save_model(model, case, folder)
     if "lora" in case:

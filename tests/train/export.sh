@@ -16,6 +16,8 @@ qwen2_lora qwen2_lora
 qwen2_rslora qwen2_rslora
 gemma_tiny gemma_tiny
 gemma_lora gemma_lora
+gemma3_tiny gemma3_tiny
+gemma3_lora gemma3_lora
 qwen2_untied qwen2_tiny model.layers=1 model.tied=false
 gpt2_lora gpt2_lora
 mlm_lora mlm_bert lora.rank=4 lora.targets=all-linear
@@ -54,7 +56,7 @@ card() {                # NAME FOLDER PATTERN...
 }
 
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
-for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
+for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny gemma3_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
     case=${name%.bf16}
     trained $name $case $name
     loss=$(value eval_loss "$scratch/$name/history.jsonl")
@@ -75,6 +77,23 @@ for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny mlm_bert mlm_microbert md
     evaluates $name $case "export $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_bf16"
     cp "$scratch/eval" "$exported/$name.as_bf16.json"
 done
+
+# Layers of two kinds as 4.x writes them, a number and two bases; in another order they are refused.
+gemma3=$exported/gemma3_tiny.4x
+cp -r $exported/gemma3_tiny $gemma3
+tr -d ' \n' <$exported/gemma3_tiny/config.json |
+    sed 's/"rope_parameters":{[^}]*},*[^}]*}},*//; s/"layer_types":\[[^]]*\],//' >$gemma3/config.json
+verdict "config.json of 4.x" "$(grep -Eo 'rope_parameters|layer_types' $gemma3/config.json)"
+evaluates gemma3_tiny gemma3_tiny "layers of two kinds, config.json of 4.x" \
+    "$(value eval_loss "$scratch/gemma3_tiny/history.jsonl")" 1e-15 --init-from $gemma3
+sed -i 's/"sliding_window_pattern":2/"layer_types":["full_attention","sliding_attention","sliding_attention"]/
+    s/"rope_local_base_freq":10000[.0]*/"rope_local_base_freq":20000/' $gemma3/config.json
+"$work/gemma3_tiny/train" --eval-only --eval-data $ref/gemma3_tiny/eval.safetensors --out "$scratch/none" \
+    --init-from $gemma3 >"$scratch/eval" 2>&1
+code=$?
+verdict "other layers of two kinds" "$([ $code = 83 ] &&
+    grep -q 'sliding_window_pattern is \["full_attention",.*built for 2; rope_local_base_freq is 20000' "$scratch/eval" ||
+    tail -n 1 "$scratch/eval")"
 
 # Adapters: equal to the last bit over their base; merged into it the sums are others.
 while read -r name case plain bound; do
@@ -97,6 +116,7 @@ done <<'END'
 qwen2_lora qwen2_lora qwen2_tiny 1e-6
 qwen2_rslora qwen2_rslora qwen2_untied 1e-6
 gemma_lora gemma_lora gemma_tiny 1e-6
+gemma3_lora gemma3_lora gemma3_tiny 1e-6
 gpt2_lora gpt2_tiny gpt2_tiny 1e-6
 mlm_lora mlm_bert mlm_bert 1e-6
 qwen2_lora.bf16 qwen2_lora qwen2_tiny 2e-3

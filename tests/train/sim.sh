@@ -18,6 +18,7 @@ qwen2_lora.folded qwen2_lora lora.fold=all kernels.fuse=false
 qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 gemma_tiny.bf16 gemma_tiny precision=bf16
+gemma3_lora.fp16 gemma3_lora precision=fp16
 mlm_microbert.fp16 mlm_microbert precision=fp16
 dpo_sum.fp16 dpo_sum precision=fp16 dpo.shared_prompt=true seq.max=48
 mdm_sft.fp16 mdm_sft precision=fp16
@@ -58,6 +59,8 @@ qwen2_tiny.bf16 qwen2_tiny precision=bf16
 gpt2_tiny.bf16.8x1 gpt2_tiny precision=bf16 batch.micro=8 batch.accum=1
 qwen2_lora.bf16 qwen2_lora precision=bf16
 gemma_tiny gemma_tiny
+gemma3_tiny gemma3_tiny
+gemma3_tiny.bf16 gemma3_tiny precision=bf16
 gemma_lora.folded gemma_lora lora.fold=all
 qwen2_dropout qwen2_dropout
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
