@@ -3,17 +3,24 @@
 
 # tiny_tokenizer FOLDER: byte-level BPE of single characters of ASCII, ChatML's tokens, and its template
 tiny_tokenizer() {
-    local chars added='{"id":%d,"content":"%s","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'
+    local chars added id=254 token
     chars=$(awk 'BEGIN { for (i = 33; i < 127; i++) { c = sprintf("%c", i); if (c == "\"" || c == "\\") c = "\\" c
         printf "\"%s\":%d,", c, i - 33 } print "\"Ġ\":94,\"Ċ\":95" }')
-    # shellcheck disable=SC2059
-    printf "{\"version\":\"1.0\",\"added_tokens\":[$added,$added,$added],\"normalizer\":null,\"pre_tokenizer\":%s,
-\"post_processor\":null,\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true},
-\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,
-\"fuse_unk\":false,\"byte_fallback\":false,\"ignore_merges\":false,\"vocab\":{%s},\"merges\":[]}}\n" \
-        254 '<|im_start|>' 255 '<|im_end|>' 256 '<|endoftext|>' \
-        '{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}' "$chars" >"$1/tokenizer.json"
-    cat >"$1/tokenizer_config.json" <<'END'
-{"eos_token":"<|im_end|>","chat_template":"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"}
+    for token in '<|im_start|>' '<|im_end|>' '<|endoftext|>'; do
+        added+=${added:+,}'{"id":'$id',"content":"'$token'","single_word":false,"lstrip":false,"rstrip":false,'
+        added+='"normalized":false,"special":true}'
+        id=$((id + 1))
+    done
+    cat >"$1/tokenizer.json" <<END
+{"version":"1.0","added_tokens":[$added],"normalizer":null,
+"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},
+"post_processor":null,
+"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},
+"model":{"type":"BPE","dropout":null,"unk_token":null,"continuing_subword_prefix":null,
+"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,"ignore_merges":false,"vocab":{$chars},"merges":[]}}
 END
+    printf '{"eos_token":"<|im_end|>","chat_template":"%s%s%s%s"}\n' \
+        "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + " \
+        "message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}" \
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant" "\\n' }}{% endif %}" >"$1/tokenizer_config.json"
 }

@@ -100,8 +100,9 @@ static void refuse_own(const char *folder)
     cJSON *state = holds(folder, "train_state.json") ? folder_read_json(folder, "train_state.json", CONFIG_MAX, &error)
                                                      : NULL;
     if (state && !strncmp(text_in(state, "format"), "diecast-", 8))
-        err((Loc){0}, "%s: a checkpoint of a run of %s: that recipe goes on with it; for another recipe export it (out/NAME/run.sh "
-            "--out RUN --export DIR) and take DIR", folder, *text_in(state, "recipe") ? text_in(state, "recipe") : "a recipe");
+        err((Loc){0}, "%s: a checkpoint of a run of %s: that recipe goes on with it; for another recipe export it "
+            "(out/NAME/run.sh --out RUN --export DIR) and take DIR", folder,
+            *text_in(state, "recipe") ? text_in(state, "recipe") : "a recipe");
     int n;
     int64_t *steps = folder_steps(folder, &n);
     if (n > 0)
@@ -130,13 +131,14 @@ static void check_folder(const char *folder, const char *word, const char *comma
         err((Loc){0}, "%s: a model in the hub's cache; want the folder of one of its revisions in %s/snapshots", folder,
             folder);
     if (one_like(folder, "*.gguf"))
-        err((Loc){0}, "%s: holds %s and no config.json: GGUF is not read; want the Hugging Face folder that it was made "
-            "from", folder, one_like(folder, "*.gguf"));
+        err((Loc){0}, "%s: holds %s and no config.json: GGUF is not read; want the Hugging Face folder that it was "
+            "made from", folder, one_like(folder, "*.gguf"));
     if (one_like(folder, "consolidated*.p*") || holds(folder, "params.json"))
         err((Loc){0}, "%s: has no config.json, but files of the model's own release; want it in Hugging Face's layout",
             folder);
     err((Loc){0}, "%s: no model's folder: it has no config.json%s", folder,
-        holds(folder, "model_index.json") ? ", but a model_index.json, which lists the models of a pipeline below it" : "");
+        holds(folder, "model_index.json") ? ", but a model_index.json, which lists the models of a pipeline below it"
+                                          : "");
 }
 
 /* ---- config.json ----------------------------------------------------------------------------- */
@@ -410,7 +412,8 @@ static HfWant *wanted(const Graph *g, int *n)
                 const Piece *piece = &v->piece[j];
                 const char *hole = v->count ? strstr(piece->name, "%d") : NULL;
                 Tensor *t = arena_new(sizeof *t);
-                t->name = hole ? text_print("%.*s%d%s", (int)(hole - piece->name), piece->name, l, hole + 2) : piece->name;
+                t->name = hole ? text_print("%.*s%d%s", (int)(hole - piece->name), piece->name, l, hole + 2)
+                               : piece->name;
                 t->rank = v->rank;
                 t->shape[0] = piece->rows;
                 t->shape[1] = v->rank == 2 ? piece_columns(v, piece) : 0;
@@ -464,7 +467,8 @@ void model_folder_check(ModelFolder *m, const Graph *g)
 /* The type that most of the numbers are stored in. */
 static void read_weights(ModelFolder *m)
 {
-    static const char *const other[] = {"*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack", "*.safetensors", "*.onnx"};
+    static const char *const other[] = {"*.bin", "*.pt", "*.pth", "*.gguf", "*.h5", "*.msgpack",
+                                        "*.safetensors", "*.onnx"};
     static const struct { StDtype dtype; const char *precision; } type[] = {
         {ST_BF16, "bf16"}, {ST_F16, "fp16"}, {ST_F32, "fp32"}, {ST_F64, "fp32"}};
     char *error = st_set_open(&m->set, m->path);

@@ -33,7 +33,8 @@ typedef struct {
 ModelFolder *model_folder_read(const char *word, const char *command, const char *objective);
 /* Its fields and these words field=value as a recipe of that path, checked. */
 Config *model_folder_config(const ModelFolder *m, const char *recipe, char **word, int n);
-/* What a program of this graph would say of config.json, as of a sequence that is too long for it; NULL: it takes it. */
+/* What a program of this graph would say of config.json, as of a sequence that is too long for it; NULL: it takes
+ * it. */
 const char *model_folder_differs(const ModelFolder *m, const Graph *g);
 /* Ends the program unless a program of this graph takes the folder in: config.json and, where there are weights, the
  * names and shapes of tensors. */

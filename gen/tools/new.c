@@ -161,11 +161,12 @@ static void check_words(const Options *o, const char *command)
             find_card(command, o->card)->target, o->target);
     for (int i = 0; i < o->nwords; i++)
         if (!strncmp(o->word[i], "model.", 6))
-            err((Loc){0}, "%s: %s: the folder says what the model is, and a program of another one would not take it in",
-                command, o->word[i]);
+            err((Loc){0}, "%s: %s: the folder says what the model is, and a program of another one would not take "
+                "it in", command, o->word[i]);
     int64_t at;
     if (given(o, "objective") && !choice_find(field_choices(F_objective), given(o, "objective"), &at))
-        err((Loc){0}, "%s: objective: want one of %s, got %s", command, field_choices(F_objective), given(o, "objective"));
+        err((Loc){0}, "%s: objective: want one of %s, got %s", command, field_choices(F_objective),
+            given(o, "objective"));
 }
 
 /* ---- what the user leaves open --------------------------------------------------------------- */
@@ -262,80 +263,99 @@ static void count(const Graph *g, int64_t *parameters, int64_t *trained)
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+static int64_t rank_of(const Options *o, const char *command)
+{
+    char *end;
+    errno = 0;
+    long long rank = o->lora ? strtoll(o->lora, &end, 10) : RANK;
+    if (o->lora && (errno || end == o->lora || *end || rank < 1 || rank > (int64_t)field_row[F_lora_rank].hi))
+        err((Loc){0}, "%s: --lora %s: want a rank from 1 to %.0f", command, o->lora, field_row[F_lora_rank].hi);
+    return rank;
+}
+
+static const Target *find_target(const char *command, const char *word)
+{
+    const char *name[32];
+    int n = target_count();
+    if (n > (int)(sizeof name / sizeof *name))
+        bug("more targets than there is room for");
+    for (int i = 0; i < n; i++)
+        name[i] = target_row(i)->name;
+    const char *near = target_find(word) ? NULL : text_nearest(word, name, n);
+    if (!target_find(word) && card_find(word))
+        err((Loc){0}, "%s: %s is a card: want --card %s", command, word, card_find(word)->name);
+    if (!target_find(word))
+        err((Loc){0}, "%s: no target %s%s; gen list targets shows them", command, word,
+            near ? text_print("; did you mean %s?", near) : "");
+    return target_find(word);
+}
+
+static void choose_target(Ask *a, const char *command)
+{
+    const char *word = a->o->target ? a->o->target : given(a->o, "target");
+    bool small = a->parameters < SMALL_MILLIONS * INT64_C(1000000);
+    a->card = a->o->card ? find_card(command, a->o->card) : NULL;
+    a->target = find_target(command, a->card ? a->card->target : word ? word : small ? "cpu" : large_target);
+    a->target_why = a->card ? text_print("of --card %s: %s", a->card->name, a->card->about)
+                    : word  ? "as told"
+                            : text_print("%s %d million parameters%s; --target or --card name another",
+                                         small ? "less than" : "of", SMALL_MILLIONS, small ? "" : " or more");
+}
+
+/* As the weights are stored, where the target has that. */
+static void choose_precision(Ask *a, const char *command)
+{
+    const ModelFolder *m = a->m;
+    const char *word = given(a->o, "precision");
+    bool cannot = !strcmp(m->stored, "fp16") && !strcmp(a->target->backend, "cpu");
+    a->precision = word ? word : cannot ? "fp32" : m->stored;
+    a->precision_why = word     ? "as told"
+                       : cannot ? text_print("%s; fp16 is for GPUs", m->stored_by)
+                                : m->stored_by;
+    if (!strcmp(a->precision, "fp16") && m->wide)
+        err((Loc){0}, "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32", command,
+            m->path);
+}
+
+/* The longest sequence that the model takes. */
+static int64_t positions(const ModelFolder *m)
+{
+    const char *text = m->value[F_model_positions];
+    return text ? strtoll(text, NULL, 10) : INT64_MAX;
+}
+
+/* Counts the parameters of the smallest program of the folder, which has to take it in. */
+static void check_folder(Ask *a, ModelFolder *m)
+{
+    const Options *all = a->o;
+    Options shaping = {.word = arena_new(((size_t)all->nwords + 1) * sizeof *shaping.word)};
+    for (int i = 0; i < all->nwords; i++) {          /* of the words those that shape the model, as ad.context does */
+        const char *path = text_print("%.*s", (int)strcspn(all->word[i], "="), all->word[i]);
+        if (!strcmp(path, "objective") || objective_owns(m->objective->name, path))
+            shaping.word[shaping.nwords++] = all->word[i];
+    }
+    Way least = {.tokens = fixed(m, F_seq_max) ? 0 : smaller(16, positions(m)), .samples = 1};
+    a->o = &shaping;
+    a->target = target_find("cpu");
+    a->precision = "fp32";
+    least.g = graph_build(config_of(a, &least));
+    a->o = all;
+    model_folder_check(m, least.g);
+    int64_t trained;
+    count(least.g, &a->parameters, &trained);
+}
+
 /* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
 static Ask ask(ModelFolder *m, const Options *o, const char *command)
 {
-    Ask a = {.m = m, .o = o, .rank = RANK};
-    if (o->lora) {
-        char *end;
-        errno = 0;
-        a.rank = strtoll(o->lora, &end, 10);
-        if (errno || end == o->lora || *end || a.rank < 1 || a.rank > (int64_t)field_row[F_lora_rank].hi)
-            err((Loc){0}, "%s: --lora %s: want a rank from 1 to %.0f", command, o->lora, field_row[F_lora_rank].hi);
-    }
-    const char *positions = m->value[F_model_positions];
-    int64_t most = positions ? strtoll(positions, NULL, 10) : INT64_MAX;
-    /* of the smallest program */
-    Way least = {.tokens = fixed(m, F_seq_max) ? 0 : smaller(16, most), .samples = 1};
-    a.target = target_find("cpu");
-    a.precision = "fp32";
-    /* with the words that shape the model, as ad.context does */
-    Options shaping = {.word = arena_new(((size_t)o->nwords + 1) * sizeof *shaping.word)};
-    for (int i = 0; i < o->nwords; i++) {
-        const char *path = text_print("%.*s", (int)strcspn(o->word[i], "="), o->word[i]);
-        if (!strcmp(path, "objective") || objective_owns(m->objective->name, path))
-            shaping.word[shaping.nwords++] = o->word[i];
-    }
-    a.o = &shaping;
-    least.c = config_of(&a, &least);
-    least.g = graph_build(least.c);
-    a.o = o;
-    model_folder_check(m, least.g);
-    int64_t trained;
-    count(least.g, &a.parameters, &trained);
-    const char *target = o->target ? o->target : given(o, "target");
-    a.card = o->card ? find_card(command, o->card) : NULL;
-    if (a.card) {
-        target = a.card->target;
-        a.target_why = text_print("of --card %s: %s", a.card->name, a.card->about);
-    } else if (target) {
-        a.target_why = "as told";
-        if (!target_find(target)) {
-            const char *name[32];
-            int n = target_count();
-            for (int i = 0; i < n; i++)
-                name[i] = target_row(i)->name;
-            const char *near = text_nearest(target, name, n);
-            if (card_find(target))
-                err((Loc){0}, "%s: %s is a card: want --card %s", command, target, card_find(target)->name);
-            err((Loc){0}, "%s: no target %s%s; gen list targets shows them", command, target,
-                near ? text_print("; did you mean %s?", near) : "");
-        }
-    } else if (a.parameters < SMALL_MILLIONS * INT64_C(1000000)) {
-        target = "cpu";
-        a.target_why = text_print("less than %d million parameters; --target or --card name another", SMALL_MILLIONS);
-    } else {
-        target = large_target;
-        a.target_why = text_print("%d million parameters or more; --target or --card name another", SMALL_MILLIONS);
-    }
-    a.target = target_find(target);
+    Ask a = {.m = m, .o = o, .rank = rank_of(o, command)};
+    check_folder(&a, m);
+    choose_target(&a, command);
+    choose_precision(&a, command);
     bool cpu = !strcmp(a.target->backend, "cpu");
-    a.precision = m->stored;
-    a.precision_why = m->stored_by;
-    if (cpu && !strcmp(m->stored, "fp16")) {
-        a.precision = "fp32";
-        a.precision_why = text_print("%s; fp16 is for GPUs", m->stored_by);
-    }
-    if (given(o, "precision")) {
-        a.precision = given(o, "precision");
-        a.precision_why = "as told";
-    }
-    if (!strcmp(a.precision, "fp16") && m->wide)
-        err((Loc){0}, "%s: precision=fp16: %s has weights in BF16, which fp16 cannot hold: want bf16 or fp32", command,
-            m->path);
     if (!fixed(m, F_seq_max))
         a.tokens = given(o, "seq.max") ? strtoll(given(o, "seq.max"), NULL, 10)
-                                       : smaller(most, cpu ? CPU_TOKENS : GPU_TOKENS);
+                                       : smaller(positions(m), cpu ? CPU_TOKENS : GPU_TOKENS);
     return a;
 }
 
@@ -350,8 +370,9 @@ static Way choose(const Ask *a)
         for (int i = 0; i < 4 && !w.g; i++) {
             Way next = {.lora = i / 2, .recompute = i % 2, .tokens = tokens, .samples = 1};
             bool wanted = own ? !next.lora : next.lora ? adapters || o->lora : whole;
-            bool shorter = tokens < a->tokens && (!next.recompute || (!next.lora && adapters && !own));
-            if (!wanted || shorter || (next.recompute && given(o, "memory.recompute")))
+            bool told = given(o, "memory.recompute") != NULL;
+            bool larger = (!next.recompute && !told) || (!next.lora && adapters && !own);
+            if (!wanted || (tokens < a->tokens && larger) || (next.recompute && told))
                 continue;
             if (fits(a, &next))
                 w = next;
@@ -512,14 +533,14 @@ static char *recipe_text(const Ask *a, const Way *w)
     if (*m->objective->kinds)
         comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
     if (ids_line(m))
-        comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from the folder.", ids_line(m)));
+        comment(&s, text_print("Tokens: %s, of the tokenizer; gen pack and run.sh take them from the folder.",
+                               ids_line(m)));
     if (!m->weights)
         comment(&s, "The folder had no weights: their shapes are unchecked.");
     if (m->notes.n)
         comment(&s, text_print("Of config.json, where it shapes nothing:\n%s", m->notes.text));
-    str_print(&s, "return {\n    about = %s,\n",
-              value_print(FT_STRING, &(FieldValue){.s = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w),
-                                                                 c->v[F_precision].s)}));
+    const char *about = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w), c->v[F_precision].s);
+    str_print(&s, "return {\n    about = %s,\n", value_print(FT_STRING, &(FieldValue){.s = about}));
     for (int i = 0; i < NFIELDS; i++)
         if (c->v[i].set && !strchr(field_row[i].path, '.') && i != F_about)
             str_print(&s, "    %s = %s,\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
@@ -665,7 +686,8 @@ int new_plan_main(int argc, char **argv)
     if (!word)
         err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
     if (o.file && !stat(o.file, &st) && S_ISREG(st.st_mode))
-        err((Loc){0}, "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME", o.file);
+        err((Loc){0}, "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME",
+            o.file);
     check_words(&o, "plan");
     o.file = NULL;
     ModelFolder *m = model_folder_read(word, "gen plan", given(&o, "objective"));
@@ -684,18 +706,17 @@ int new_plan_main(int argc, char **argv)
            "memory of a rank");
     int64_t length[3] = {a.tokens, 0, 0};
     int n = 1;
-    if (a.tokens && !given(&o, "seq.max")) {
-        const char *positions = m->value[F_model_positions];
-        int64_t most = positions ? strtoll(positions, NULL, 10) : a.tokens;
-        for (int64_t longer = 4 * a.tokens; n < 3 && longer <= most; longer *= 4)
+    if (a.tokens && !given(&o, "seq.max") && m->value[F_model_positions])
+        for (int64_t longer = 4 * a.tokens; n < 3 && longer <= positions(m); longer *= 4)
             length[n++] = longer;
-    }
     for (int lora = 0; lora < 2; lora++)
         for (int i = 0; i < n; i++)
             for (int recompute = 0; recompute < 2; recompute++)
                 if (lora ? takes_adapters(m) && !o.full : !o.lora)
                     plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i], .samples = 1});
     printf("\na recipe: gen new FILE.lua --from %s%s\n", text_shell(m->path),
-           o.card ? text_print(" --card %s", text_shell(o.card)) : o.target ? text_print(" --target %s", o.target) : "");
+           o.card     ? text_print(" --card %s", text_shell(o.card))
+           : o.target ? text_print(" --target %s", o.target)
+                      : "");
     return 0;
 }

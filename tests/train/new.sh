@@ -1,11 +1,12 @@
 #!/bin/bash
-# The whole way of a model's folder that a user brings: gen new, gen, make, a run on conversations. What gen new takes is
-# what --init-from takes: layouts of folders that are the same model, and those that are refused.
+# The whole way of a model's folder that a user brings: gen new, gen, make, a run on conversations. What gen new takes
+# is what --init-from takes: layouts of folders that are the same model, and those that are refused.
 source "$(dirname "$0")/lib.sh"
 source tests/tiny_tokenizer.sh
 own=$PWD/$gen root=$PWD
 for i in 1 2 3 4 5 6 7 8 9; do
-    echo "{\"messages\":[{\"role\":\"user\",\"content\":\"Who is $i?\"},{\"role\":\"assistant\",\"content\":\"It is $((i * 7)).\"}]}"
+    printf '{"messages":[{"role":"user","content":"Who is %d?"},' $i
+    printf '{"role":"assistant","content":"It is %d."}]}\n' $((i * 7))
 done >"$scratch/chat.jsonl"
 
 # way NAME CASE WORDS...: in the folder $scratch/NAME, from the folder F in it
@@ -53,11 +54,12 @@ layout "a cache's links" same 'mkdir ../blobs && for f in *; do mv $f ../blobs/ 
 layout "unknown keys" same 'sed -i "s/\"vocab_size\"/\"theirs\": {\"a\": [1]}, &/" config.json'
 old='"rope_theta": 10000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,'
 old+=' "high_freq_factor": 4.0, "original_max_position_embeddings": 16}'
-layout "keys of transformers 4" same 'tr -d "\n" <config.json | sed -E "s/\"rope_parameters\": *\{[^}]*\}/$old/; s/\"dtype\"/\"torch_dtype\"/" >c &&
-    mv c config.json'
+layout "keys of transformers 4" same 'tr -d "\n" <config.json >c &&
+    sed -E "s/\"rope_parameters\": *\{[^}]*\}/$old/; s/\"dtype\"/\"torch_dtype\"/" c >config.json && rm c'
 layout "head_dim left out" same 'sed -i "/head_dim/d" config.json'
 shards='mv model.safetensors model-00001-of-00001.safetensors; { printf "{\"weight_map\": {"
-    head -c 3000 model-00001-of-00001.safetensors | grep -aoE "\"(model|lm_head)[^\"]*\"" | sed "s/$/: \"model-00001-of-00001.safetensors\"/" |
+    head -c 3000 model-00001-of-00001.safetensors | grep -aoE "\"(model|lm_head)[^\"]*\"" |
+    sed "s/$/: \"model-00001-of-00001.safetensors\"/" |
     paste -sd,; echo "}}"; } >model.safetensors.index.json'
 layout shards same "$shards"
 layout "a shard missing" refused "$shards; rm model-0*"
@@ -68,8 +70,10 @@ layout quantised refused 'sed -i "s/\"vocab_size\"/\"quantization_config\": {\"b
 layout "another activation" refused 'sed -i "s/\"silu\"/\"relu\"/" config.json'
 layout "biases" refused 'sed -i "s/\"mlp_bias\": false/\"mlp_bias\": true/" config.json'
 layout "another rope" refused 'sed -i "s/\"llama3\"/\"yarn\"/" config.json'
-layout "ropes that differ" refused 'sed -i "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}, &/" config.json'
-layout "tied, with another head" refused 'sed -i "s/\"tie_word_embeddings\": false/\"tie_word_embeddings\": true/" config.json'
+layout "ropes that differ" refused \
+    'sed -i "s/\"vocab_size\"/\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.0}, &/" config.json'
+layout "tied, with another head" refused \
+    'sed -i "s/\"tie_word_embeddings\": false/\"tie_word_embeddings\": true/" config.json'
 layout "another family" refused 'sed -i "s/\"model_type\": \"llama\"/\"model_type\": \"mamba\"/" config.json'
 layout "no config" refused 'rm config.json'
 exit $failed
