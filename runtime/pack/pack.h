@@ -259,6 +259,8 @@ struct Encoded {
 
 void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encoded *to);
 
+/* A list of messages, which may be a row by itself. */
+bool is_messages(const cJSON *json);
 /* The string under a key of an object; NULL and *error: it is none. */
 const char *sample_string(const Sample *s, const char *key, char **error);
 /* format_prompt.c: what follows a prompt; masked: spans of it (pack_spans.c) or NULL, counted from the

@@ -330,6 +330,7 @@ typedef struct {
     Role role;
     Turn turn;
     const char *content;         /* as the data have it: spans count in it */
+    char *joined;                /* the same, of parts: to be freed */
     size_t skip;                 /* bytes of it that are reasoning */
     const char *reasoning;       /* (nreasoning) of an answer, in a format that thinks */
     size_t nreasoning;
@@ -346,6 +347,25 @@ typedef struct {
     size_t ntext, cap;
 } Talk;
 
+/* The text of a list of parts, malloc'ed. */
+static char *parts_text(const cJSON *parts, const char *key, char **error)
+{
+    char *text = format("%s", "");
+    int i = 1;
+    for (const cJSON *p = parts->child; p && !*error; p = p->next, i++) {
+        const char *type = cJSON_GetStringValue(json_get(p, "type")), *part = cJSON_GetStringValue(json_get(p, "text"));
+        if (!type || strcmp(type, "text"))
+            *error = format("%s: part %d is %s%.40s: want {\"type\": \"text\", \"text\"}, a text alone", key, i,
+                            type ? "of the type " : "without a type", type ? type : "");
+        else if (!part)
+            *error = format("%s: part %d: text: want a string", key, i);
+        char *longer = format("%s%s", text, *error ? "" : part);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
 /* Key of a message under one of two names, or NULL. */
 static const char *message_text(const cJSON *m, const char *key, const char *other, char **error)
 {
@@ -355,6 +375,16 @@ static const char *message_text(const cJSON *m, const char *key, const char *oth
     else if (!cJSON_IsString(v ? v : w))
         *error = format("%s: want a string", w ? other : key);
     return *error ? NULL : (v ? v : w)->valuestring;
+}
+
+/* What a message says: a string, or a list of parts. */
+static const char *message_content(const cJSON *m, Said *s, char **error)
+{
+    const char *key = json_get(m, "value") ? "value" : "content";
+    const cJSON *parts = json_get(m, key);
+    if (!cJSON_IsArray(parts) || (json_get(m, "content") && json_get(m, "value")))
+        return message_text(m, "content", "value", error);
+    return s->joined = parts_text(parts, key, error);
 }
 
 /* The role by any of its names. */
@@ -452,7 +482,7 @@ static char *message_read(const Rules *rules, const cJSON *m, int i, int given, 
 {
     char *error = message_role(m, &s->role);
     if (!error)
-        s->content = message_text(m, "content", "value", &error);
+        s->content = message_content(m, s, &error);
     if (!error)
         error = message_turn(rules, s, i, given, row);
     if (!error)
@@ -704,6 +734,8 @@ char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *message
         talk_write(c, &t);
         error = talk_encode(&t, tok, e, row);
     }
+    for (int k = 0; k < t.n; k++)
+        free(t.said[k].joined);
     free(t.said);
     free(t.text);
     return error;

@@ -1,7 +1,8 @@
 /* pack_read.c -- files and standard input to chunks that threads encode on their own.
  *
  * In:    .jsonl, .ndjson (a row a line), .json (the same, or an array of rows), any other file as
- *        one text; of standard input the first character decides: { or [ begin rows.
+ *        one text; of standard input the first character decides: { or [ begin rows. A row is an
+ *        object, or a list of messages.
  * Out:   Chunks; a text is cut where tokenisation cannot notice.
  * Keeps: memory: a block and the longest row. What is neither text nor rows is refused. */
 #define _GNU_SOURCE
@@ -156,6 +157,23 @@ static int first_character(const Reader *r)
     return -1;
 }
 
+/* Whether the first line is a list of messages by itself: then each line is a row. */
+static bool begins_with_list(Reader *r)
+{
+    const char *lf;
+    char *error = NULL;
+    while (!(lf = memchr(r->buf + r->start, '\n', r->end - r->start)) && !r->eof && !error &&
+           r->end - r->start < ROW_MAX)
+        error = fill(r);         /* what is wrong is so again when rows are read */
+    free(error), error = NULL;
+    const char *head = r->buf + r->start;
+    cJSON *list = json_parse(head, lf ? (size_t)(lf - head) : r->end - r->start, &error);
+    const bool found = is_messages(list);
+    cJSON_Delete(list);
+    free(error);
+    return found;
+}
+
 static const char json_endings[] = ".jsonl .ndjson .jsonlines .json ";
 
 bool reader_takes(const char *path)
@@ -226,7 +244,7 @@ char *reader_open(Reader **to, const char *path, const Tokenizer *tok, const Rul
         reader_close(r);
         return error;
     }
-    r->array = r->reads == READS_OBJECTS && c == '[';
+    r->array = r->reads == READS_OBJECTS && c == '[' && !begins_with_list(r);
     if (r->reads == READS_TEXT && rules->held == HELD_TAIL) {
         r->tail = rules->share;
         error = r->regular ? NULL : format("its last part is not known before its end: write it to a "

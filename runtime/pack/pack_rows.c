@@ -45,6 +45,11 @@ const char *sample_string(const Sample *s, const char *key, char **error)
     return *error ? NULL : v->valuestring;
 }
 
+bool is_messages(const cJSON *json)
+{
+    return cJSON_IsArray(json) && (json_get(json->child, "role") || json_get(json->child, "from"));
+}
+
 /* Whether an object has one of the keys "a|b|c". */
 static bool has_any(const cJSON *json, const char *keys)
 {
@@ -77,10 +82,13 @@ static char *row_encode(const Rules *rules, const Tokenizer *tok, const Sample *
 {
     const Format *f = rules->format;
     if (s->json && !cJSON_IsObject(s->json))
-        return format("want a JSON object");
+        return format("want a JSON object, or a list of messages");
     for (int i = 0; i < NFORMATS && !f; i++)
         if (has_any(s->json, pack_format[i].has))
             f = &pack_format[i];
+    if (!f && has_any(s->json, "role|from"))
+        return format("a message by itself: want a list of them as a row, [{\"role\", \"content\"}, ...], or "
+                      "{\"messages\": [...]}");
     if (!f)
         return want_keys();
     row->form = (Form)(f - pack_format);
@@ -126,12 +134,17 @@ static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk
     e->nrows += !e->error;
 }
 
-/* An object of JSON as it stands in the chunk. */
+/* An object of JSON as it stands in the chunk, or a list, which is that of an object's messages. */
 static char *encode_object(const Rules *rules, const Tokenizer *tok, const char *text, size_t n,
                            Encoded *e, RowOut *row)
 {
     char *error = NULL;
     cJSON *json = json_parse(text, n, &error);
+    if (is_messages(json)) {
+        cJSON *list = json;
+        json = cJSON_CreateObject();
+        cJSON_AddItemToObject(json, "messages", list);
+    }
     if (json) {
         error = row_encode(rules, tok, &(Sample){.json = json}, e, row);
     } else {

@@ -156,6 +156,18 @@ END
 sed 's/conversations/messages/; s/from/role/g; s/value/content/g; s/human/user/; s/gpt/assistant/' \
     $scratch/sharegpt.jsonl > $scratch/messages.jsonl
 same "ShareGPT's keys" "$qwen $scratch/messages.jsonl" "$qwen $scratch/sharegpt.jsonl"
+# Conversations that are lists by themselves, a line each or in one array; contents in parts.
+list='[{"role":"user","content":"a b"},{"role":"assistant","content":"c"}]'
+printf '{"messages":%s}\n{"messages":%s}\n' "$list" "$list" > $scratch/talks.jsonl
+printf '%s\n%s\n' "$list" "$list" > $scratch/lists.jsonl
+printf ' [%s,\n %s\n]\n' "$list" "$list" > $scratch/lists.json
+same "lists of messages, a line each" "$qwen $scratch/talks.jsonl" "$qwen $scratch/lists.jsonl"
+same "lists of messages, in one array" "$qwen $scratch/talks.jsonl" "$qwen $scratch/lists.json"
+sed 's/"a b"/[{"type":"text","text":"a "},{"type":"text","text":"b"}]/; s/role/from/g; s/"c"/[{"type":"text","text":"c"}]/
+    s/content/value/g' $scratch/lists.jsonl > $scratch/parts.jsonl
+same "contents in parts" "$qwen $scratch/talks.jsonl" "$qwen $scratch/parts.jsonl"
+$pack -o $scratch/1.st $qwen - < $scratch/lists.jsonl > $scratch/log 2>&1
+verdict "lists of messages, in standard input" "$(cmp <($work/test dump $scratch/1.st) <($work/test dump $scratch/2.st) 2>&1)"
 begin='Below is an instruction that describes a task'
 context=', paired with an input that provides further context'
 request='Write a response that appropriately completes the request.\n\n### Instruction:\n'
@@ -689,6 +701,13 @@ refuse "an answer of a tool that the user gives" \
 refuse "spans of an answer with its reasoning" \
     '{"messages":[{"role":"assistant","content":"<think>a</think>b","masked":[[0,1]]}]}' \
     "--tokenizer $t --chat qwen3" 'masked: .*say reasoning_content'
+refuse "a picture" '[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]' "$qwen" \
+    'content: part 2 is of the type image_url'
+refuse "a part without a text" '[{"role":"user","content":[{"type":"text"}]}]' "$qwen" 'content: part 1: text: want a string'
+refuse "a message by itself" '[\n{"role":"user","content":"a"},\n{"role":"assistant","content":"b"}]' "$qwen" \
+    'x.jsonl:2: a message by itself: want a list of them'
+refuse "a system message beside the others" '{"system":"s","conversations":[{"from":"gpt","value":"a"}]}' "$qwen" \
+    'system beside conversations: say it as the first'
 refuse "content missing" '{"messages":[{"role":"assistant"}]}' "$qwen" 'x.jsonl:1: content: want a string'
 refuse "no messages" '{"messages":[]}' "$qwen" 'messages: want a list'
 refuse "a tokenizer that appends specials" \
