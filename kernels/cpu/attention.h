@@ -48,8 +48,7 @@ static inline __attribute__((always_inline)) TileVec attention_exp2_(TileVec x)
     return (TileVec)((TileInts)y & ~(TileInts)(x < -125.0f));
 }
 
-/* n rows of D as floats, copied to (n, D) always: rows of qkv often lie a multiple of 1024 bytes
- * apart, so that a block of them does not fit into the sets of the L1 cache that it falls into. */
+/* n rows of D as floats, copied to (n, D). */
 static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D,
                                            int64_t row)
 {
@@ -62,6 +61,21 @@ static inline const float *attention_rows_(float *to, const act_t *x, int64_t n,
     for (int64_t i = 0; i < n && d < D; i++)
         act_to_float(to + i * D + d, x + i * row + d, D - d);
     return to;
+}
+
+/* The same of keys or values, *ld floats apart: where they stand, but for rows a multiple of 1024
+ * bytes apart, a block of which does not fit into the sets of the L1 cache that it falls into. */
+static inline const float *attention_rows_at_(float *to, const act_t *x, int64_t n, int64_t D,
+                                              int64_t row, int64_t *ld)
+{
+#ifndef ACT_BF16
+    if (row % 256) {
+        *ld = row;
+        return x;
+    }
+#endif
+    *ld = D;
+    return attention_rows_(to, x, n, D, row);
 }
 
 /* t (D, ATTENTION_BLOCK) = scale times the transpose of x (n, D); lanes n.. of the last vector are
@@ -395,12 +409,13 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
-        const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
-        const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
+        int64_t ld;
+        const float *kf = attention_rows_at_(kv[0], k + j0 * row, nk, D, row, &ld);
+        const float *vf = attention_rows_at_(kv[1], k + to_v + j0 * row, nk, D, row, &ld);
         const int n = attention_runs_(run, &keys, j0, nk, lanes);
         for (const AttentionRun *r = run; r < run + n; r++) {
-            tile_product(&(Tile){ .c = s + r->j * N + r->from, .ldc = N, .a = kf + r->j * D, .ai = D,
-                                  .al = 1, .b = qt + r->from, .ldb = N, .m = r->n,
+            tile_product(&(Tile){ .c = s + r->j * N + r->from, .ldc = N, .a = kf + r->j * ld,
+                                  .ai = ld, .al = 1, .b = qt + r->from, .ldb = N, .m = r->n,
                                   .n = r->to - r->from, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
         }
@@ -410,8 +425,8 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
                 attention_kept_(kept, rule, i0, j0, r, T);
                 attention_drop_(s, kept, r);
             }
-            tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * D, .ai = 1, .al = D,
-                                  .b = s + r->j * N + r->from, .ldb = N, .m = D,
+            tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * ld, .ai = 1,
+                                  .al = ld, .b = s + r->j * N + r->from, .ldb = N, .m = D,
                                   .n = r->to - r->from, .k = r->n, .add = 1 });
         }
     }
@@ -690,15 +705,16 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
     }
     attention_clear_(dqt, N, D, lanes);
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
-        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
-        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
+        int64_t ld;
+        const float *k = attention_rows_at_(rows[1], g->k + j0 * row, nk, D, row, &ld);
+        const float *v = attention_rows_at_(rows[3], g->v + j0 * row, nk, D, row, &ld);
         const int n = attention_runs_(run, &keys, j0, nk, lanes);
         for (const AttentionRun *r = run; r < run + n; r++) {
             const int64_t at = r->j * N + r->from, width = r->to - r->from;
             const int64_t here = (r->to < nq ? r->to : nq) - r->from, to = (j0 + r->j) * g->ldd;
-            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * D, .ai = D, .al = 1,
+            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * ld, .ai = ld, .al = 1,
                                   .b = qt + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
-            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .ai = D, .al = 1,
+            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * ld, .ai = ld, .al = 1,
                                   .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
             if (g->rule.noise) {
@@ -714,8 +730,9 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
             tile_product(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .ai = N, .al = 1,
                                   .b = q + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
                                   .add = 1 });
-            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .ai = 1, .al = D,
-                                  .b = ds + at, .ldb = N, .m = D, .n = width, .k = r->n, .add = 1 });
+            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * ld, .ai = 1,
+                                  .al = ld, .b = ds + at, .ldb = N, .m = D, .n = width,
+                                  .k = r->n, .add = 1 });
         }
     }
     for (int64_t i = 0; i < D * N; i++)

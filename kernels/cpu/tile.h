@@ -88,13 +88,17 @@ static inline __attribute__((always_inline)) void tile_registers_(const Tile *p,
     float *c = p->c + i * p->ldc + j;
     const float *a = p->a + i * p->ai, *b = p->b + j;
     const int64_t ldc = p->ldc, ldb = p->ldb, ai = p->ai, al = p->al;
+    /* beyond 16 turns gcc keeps acc in memory unless told */
+#pragma GCC unroll 24
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++)
             acc[r][v] = p->add ? *(TileVec *)(c + r * ldc + v * TILE_LANES) : (TileVec){ 0 };
     for (int64_t l = 0; l < p->k; l++, a += al, b += ldb)
+#pragma GCC unroll 24
         for (int r = 0; r < rows; r++)
             for (int v = 0; v < vectors; v++)
                 acc[r][v] += a[r * ai] * *(const TileVec *)(b + v * TILE_LANES);
+#pragma GCC unroll 24
     for (int r = 0; r < rows; r++)
         for (int v = 0; v < vectors; v++)
             *(TileVec *)(c + r * ldc + v * TILE_LANES) = acc[r][v];
@@ -108,6 +112,8 @@ static inline __attribute__((always_inline)) void tile_strip_(const Tile *p, int
     int64_t i = 0;
     for (; i + rows <= p->m; i += rows)
         tile_registers_(p, i, j, rows, vectors);
+    for (; vectors == 1 && i + 2 * FEW <= p->m; i += 2 * FEW)      /* or the FMAs of few sums wait */
+        tile_registers_(p, i, j, 2 * FEW, vectors);
     for (; i + FEW <= p->m; i += FEW)
         tile_registers_(p, i, j, FEW, vectors);
     for (; i < p->m; i++)
