@@ -1,6 +1,6 @@
 #!/bin/bash
 # soak.sh [MINUTES]: what `make test` leaves out, with fresh inputs until the time is over: fuzzers, random recipes,
-# random packing instances, kernels on other inputs, kills at other moments, every recipe built; FULL=1: every form,
+# random packing instances, random texts of random tokenizers beside PYTHON's tokenizers, kernels on other inputs, kills at other moments, every recipe built; FULL=1: every form,
 # type and program, where `make test` takes each part once.
 # SEED=N: begins with that seed; each round takes the next. What fails is kept in out/soak/, with the command that
 # repeats it, and belongs into a fixed case of `make test`.
@@ -29,6 +29,7 @@ round() {               # NUMBER SEED
     echo "SEED=$2 KILLS=200 tests/checkpoint/run.sh"
     echo "SEED=$2 KILLS=200 tests/train/faults.sh"
     echo "SEED=$2 FULL=1 tests/kernels/run.sh"
+    echo "SEED=$2 COUNT=1000000 tests/tokenizer/random.sh"
     for target in tests/fuzz/*_fuzz.c; do
         echo "SEED=$2 FUZZ_SECONDS=45 tests/fuzz/run.sh $(basename "$target" _fuzz.c)"
     done

@@ -241,6 +241,12 @@ static char *decode_texts(const Tokenizer *t, Texts texts, size_t *nbytes)
     return make_valid(texts.all.text, texts.all.n, nbytes);
 }
 
+/* Whether normalisation leaves it as it is: upstream knows specials by what they are decoded to. */
+static bool is_plain(const Added *a)
+{
+    return strlen(a->content) == a->nmatch && !memcmp(a->content, a->match, a->nmatch);
+}
+
 char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool skip_specials,
                        size_t *nbytes)
 {
@@ -253,7 +259,7 @@ char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool sk
         const Added *a = added_of(t, ids[i]);
         size_t k = 0;
         const char *text = a ? a->match : model_text(t, ids[i], &k);
-        if (!text || (a && a->special && skip_specials))
+        if (!text || (skip_specials && a && a->special && is_plain(a)))
             continue;
         if (t->spaced && texts.n)
             put(to, " ", 1);

@@ -27,6 +27,7 @@ typedef struct {
 #define ACCENT(first, last)
 #define MARK(first, last)
 #define PUNCTUATION(first, last)
+#define WHOLE(first, last)
 #define RANGE(first, last) {first, last},
 #undef CONTROL
 #define CONTROL RANGE
@@ -52,6 +53,13 @@ static const Range marks[] = {
 #undef PUNCTUATION
 #define PUNCTUATION RANGE
 static const Range punctuation[] = {
+#include "runtime/data/characters.def"
+};
+#undef PUNCTUATION
+#define PUNCTUATION(first, last)
+#undef WHOLE
+#define WHOLE RANGE
+static const Range whole[] = {
 #include "runtime/data/characters.def"
 };
 
@@ -88,9 +96,15 @@ bool char_is(const Tokenizer *t, const pcre2_code *which, const char *text, int 
 
 /* ---- the steps ------------------------------------------------------------------------------- */
 
-/* A normal form of text, malloc'ed; form: options of utf8proc. An ASCII character never joins what stands before it, so the text
- * may be cut there: only what is not ASCII, with the one character before it, goes through the
- * library. */
+static bool stays_whole(const char *text, size_t n, size_t at)
+{
+    return (unsigned char)text[at] < 0x80 ||
+           IN(whole, utf8_value(text + at, utf8_length_at(text, n, at)));
+}
+
+/* A normal form of text, malloc'ed; form: options of utf8proc. An ASCII character never joins what
+ * stands before it, so the text may be cut there: only what is not ASCII, with the one character
+ * before it, goes through the library. */
 static char *compose(const char *text, size_t n, int form, size_t *nout)
 {
     size_t cap = n + 64, from = 0;
@@ -99,12 +113,12 @@ static char *compose(const char *text, size_t n, int form, size_t *nout)
     while (from < n) {
         size_t end = from;
         utf8proc_uint8_t *made = NULL;
-        while (end < n && (unsigned char)text[end] < 0x80)
-            end++;
-        size_t plain = end == n ? end : end - (end > from);
+        while (end < n && stays_whole(text, n, end))
+            end += (size_t)utf8_length_at(text, n, end);
+        size_t plain = end == n ? end : end - (end > from && (unsigned char)text[end - 1] < 0x80);
         size_t stop = end;
-        while (stop < n && (unsigned char)text[stop] >= 0x80)
-            stop++;
+        while (stop < n && !stays_whole(text, n, stop))
+            stop += (size_t)utf8_length_at(text, n, stop);
         utf8proc_ssize_t len = 0;
         if (stop > plain)
             len = utf8proc_map((const utf8proc_uint8_t *)text + plain,

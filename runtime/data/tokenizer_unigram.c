@@ -89,6 +89,34 @@ static char *load_trie(Unigram *u)
     return NULL;
 }
 
+/* The score that upstream reads where the file says `value`: its digits, rounded to a double, then
+ * times or by a power of ten, rounded again. The last bit decides between ways of equal digits. */
+static double score_read(double value)
+{
+    char text[40], power[16];
+    int n = 0;
+    for (int precision = 14; precision < 17; precision++) {
+        snprintf(text, sizeof text, "%.*e", precision, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    char *e = strchr(text, 'e'), digits[20];
+    int exponent = e ? atoi(e + 1) : 0;
+    for (const char *p = text; e && p < e; p++)
+        if (*p >= '0' && *p <= '9')
+            digits[n++] = *p;
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    digits[n] = 0;
+    exponent -= n - 1;
+    if (!n || exponent < -308 || exponent > 308)
+        return value;
+    snprintf(power, sizeof power, "1e%d", abs(exponent));
+    const double whole = (double)strtoull(digits, NULL, 10), by = strtod(power, NULL);
+    const double read = exponent < 0 ? whole / by : whole * by;
+    return value < 0 ? -read : read;
+}
+
 /* Tokens and scores of the list `vocab`. */
 static char *load_vocab(Unigram *u, const cJSON *vocab)
 {
@@ -106,7 +134,7 @@ static char *load_vocab(Unigram *u, const cJSON *vocab)
             error = format("model.vocab[%d]: want [token, score]", n);
             break;
         }
-        u->score[n] = score->valuedouble;
+        u->score[n] = score_read(score->valuedouble);
         cJSON *id = cJSON_CreateNumber(n);
         if (!id || !(id->string = strdup(token->valuestring)))
             abort();
