@@ -1,7 +1,8 @@
 #!/bin/bash
 # soak.sh [MINUTES]: what `make test` leaves out, with fresh inputs until the time is over: fuzzers, random recipes,
-# random packing instances, random texts of random tokenizers beside PYTHON's tokenizers, kernels on other inputs, kills at other moments, every recipe built; FULL=1: every form,
-# type and program, where `make test` takes each part once.
+# random packing instances, a million texts of random tokenizers (PYTHON with the package tokenizers), kernels on other
+# inputs, kills at other moments, every recipe built; FULL=1: every form, type and program, where `make test` takes each
+# part once.
 # SEED=N: begins with that seed; each round takes the next. What fails is kept in out/soak/, with the command that
 # repeats it, and belongs into a fixed case of `make test`.
 set -u

@@ -2,7 +2,7 @@
 # Times our binaries beside PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
 # of tests/oracle/requirements.txt. Both sides run in turns, RUNS times each, with THREADS threads.
 # Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
-#   RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's) PYTHON=python3 TARGET=cpu_native
+#   TEXT=FILE (of case pack) RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's) PYTHON=python3 TARGET=cpu_native
 set -u
 RUNS=${RUNS:-5}
 TARGET=${TARGET:-cpu_native}     # as PyTorch, which takes the instructions it finds
@@ -34,7 +34,9 @@ prm/plain dreamprm_tiny 60 eager prm.weights=none"
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
 
+# and pack: gen pack beside tokenizers, of a text TEXT or one that is made
 cases=$(awk '$1 !~ "/" {print $1}' <<<"$CASES")
+cases+=$'\npack'
 want=${*:-$cases}
 for case in $want; do
     if ! grep -qx "$case" <<<"$cases"; then
@@ -86,6 +88,11 @@ turn()
 export OMP_NUM_THREADS=$THREADS
 failed=0
 for case in $want; do
+    if [ "$case" = pack ]; then
+        # shellcheck disable=SC2086      # none or one
+        "$PYTHON" $here/pack.py out/.gen/gen "$THREADS" "$RUNS" ${TEXT:+"$TEXT"} || failed=1
+        continue
+    fi
     build < <(rows_of "$case") || { failed=1; continue; }
     : >"$tmp/$case.ours"
     : >"$tmp/$case.peer"
@@ -99,5 +106,7 @@ for case in $want; do
     "$PYTHON" $here/table.py add "$case" "$recipe" "$tmp" "$THREADS" || failed=1
 done
 # shellcheck disable=SC2086      # a list of names
-"$PYTHON" $here/table.py print $want
+want=$(printf '%s\n' $want | grep -vx pack)
+# shellcheck disable=SC2086
+[ -z "$want" ] || "$PYTHON" $here/table.py print $want
 exit $failed
