@@ -22,9 +22,10 @@
             abort();                                                         \
         }                                                                    \
     } while (0)
-enum { NAMES = 9 };
+enum { NAMES = 17 };
 static const char *const name[NAMES] = {"gpt2", "llama3", "added", "unknown", "qwen2", "bert", "cased",
-                                        "level", "plain"};
+                                        "level", "plain", "llama2", "joined", "mistral", "gemma",
+                                        "t5", "xlmr", "unibytes", "tekken"};
 static Tokenizer *tokenizer[NAMES];
 static Bpe *model;               /* of gpt2 */
 static char *left[1024], *right[1024];
@@ -135,7 +136,9 @@ static void encode_text(const Tokenizer *t, bool lossless, const char *text, siz
     int32_t *ids;
     size_t count, nback;
     char *error = tokenizer_encode(t, text, n, true, &ids, &count);
-    WANT(!error == (utf8_check(text, n) == n));
+    /* a hostile file may have no token for what is unknown */
+    WANT(error || utf8_check(text, n) == n);
+    WANT(!error || utf8_check(text, n) < n || strstr(error, "for what is unknown"));
     for (size_t i = 0; !error && i < count; i++)
         WANT(ids[i] >= 0 && ids[i] < tokenizer_size(t));
     if (!error) {
