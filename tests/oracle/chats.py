@@ -48,6 +48,8 @@ class Chat:
         self.tok = PreTrainedTokenizerFast(tokenizer_file=os.path.join(tests, "tokenizer", folder, "tokenizer.json"),
                                            bos_token=config.get("bos_token"))
         self.eos = added[1] if added and added[1] != "-" else config["eos_token"]
+        if isinstance(self.eos, str):
+            self.tok.eos_token = self.eos
         if added:
             more = {"bos_token": added[0], "eos_token": added[1]} if added[0] != "-" else {}
             self.tok.add_special_tokens(more)
