@@ -4,7 +4,7 @@
 In:    CASE of the table CASES; --seconds, --threads, --mode eager|compile|rows|rows-compile|trl
        (rows: of a masked language model only hidden words go through the head; trl: by TRL's
        DPOTrainer), --precision.
-Out:   one JSON line: tokens_per_second (median), spread, peak_rss_bytes, first_step_seconds.
+Out:   one JSON line: tokens_per_second, or predictions (median), spread, peak_rss_bytes, first_step_seconds.
 Keeps: random weights and fresh random tokens; a step is forward, backward, clip 1.0, AdamW."""
 import argparse
 import contextlib
@@ -32,6 +32,8 @@ CASES = {  # family, model config, precision, LoRA rank (0: all weights train), 
         layers=6, heads=8, d=16, dropout=0.1, vocab=10005, positions=128)),
     "llada": dict(family="llada", precision="fp32", rank=0, B=16, T=256, config=dict(
         layers=4, heads=4, d=128, ffn=256, vocab=69, positions=256)),
+    "ad": dict(family="transitions", precision="fp32", rank=0, B=512, T=164, unit="predictions", config=dict(
+        layers=4, heads=4, d=64, dropout=0.0, positions=240)),
     "dpo": dict(family="qwen2", precision="bf16", rank=16, B=2, T=128, answer=0.5, known=False,
                 config=QWEN),
     "dpo/cache": dict(family="qwen2", precision="bf16", rank=16, B=2, T=128, answer=0.5, known=True,
@@ -48,6 +50,7 @@ PRM = dict(family="prm", precision="fp32", rank=0, B=8, T=256, marks=4, records=
     vocab_size=264, tie_word_embeddings=False, rms_norm_eps=1e-6, max_position_embeddings=512,
     bos_token_id=256, eos_token_id=256, rope_parameters={"rope_type": "default", "rope_theta": 1e4}))
 CASES |= {"prm": PRM, "prm/u5": dict(PRM, unroll=5), "prm/plain": dict(PRM, unroll=0)}
+CASES["ad/dropout"] = dict(CASES["ad"], config=dict(CASES["ad"]["config"], dropout=0.1))
 HIDDEN = 18  # words of a text of 126, its 0.15
 WARM = 2  # steps left out, beside the first
 LEAST = 5  # steps timed, however long they take
@@ -80,6 +83,10 @@ def build(case, precision, mode):
         from llada import Llada
         model = Llada(**case["config"])
         return model, compiled(model, mode), case["config"]["vocab"]
+    if case["family"] == "transitions":
+        from transitions import Transitions
+        model = Transitions(**case["config"]).train()
+        return model, compiled(model, mode), 0
     if mode == "trl" and not ("known" in case and case["rank"]):
         sys.exit("trl: of pairs, with adapters")
     import transformers
@@ -132,6 +139,9 @@ def batch(case, vocab):
     position has a target."""
     import torch
     B, T = case["B"], case["T"]
+    if case["family"] == "transitions":
+        import transitions
+        return transitions.batch(B, T)
     ids = torch.randint(0, vocab, (B, T))
     if "known" in case:
         answer = (torch.arange(T) >= T - case["answer"] * T).long().repeat(B, 1)
@@ -196,12 +206,13 @@ def main():
     born = process_start()
     args = arguments()
     case, precision, first, times = run(args, born)
-    tokens = case["B"] * case["T"] * round_of(case)
-    rates = sorted(tokens / t for t in times)
+    unit = case.get("unit", "tokens")
+    work = case["B"] * (case["T"] if unit == "tokens" else 1) * round_of(case)
+    rates = sorted(work / t for t in times)
     print(json.dumps({
         "case": args.case, "mode": args.mode, "precision": precision, "adamw": args.adamw,
         "threads": args.threads, "steps": len(times),
-        "tokens_per_second": round(statistics.median(rates), 1),
+        f"{unit}_per_second": round(statistics.median(rates), 1),
         "spread": [round(rates[0], 1), round(rates[-1], 1)],
         "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "first_step_seconds": round(first, 3), "versions": versions(args.mode)}))

@@ -24,12 +24,17 @@ mlm mlm_h200_8gpu_standard 10 eager,rows,compile,rows-compile gpus=1 batch.micro
 llada llada_tiny 10 eager
 llada/lm cpu_tiny_llama 10 - seq.max=256 batch.micro=16 model.kv_heads=4 model.ffn=256 \
 model.vocab=69 model.positions=256 model.bos=-1 model.eos=-1
+ad ad_compressed 3 eager,compile model.dropout=0 model.attention_dropout=0
+ad/dropout ad_compressed 3 eager,compile
 dpo cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=adapter_off
 dpo/cache cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=cache
 dpo/tiny dpo_tiny 60 eager
 prm dreamprm_tiny 30 eager meta.micro=8
 prm/u5 dreamprm_tiny 12 eager meta.micro=8 prm.unroll=5
 prm/plain dreamprm_tiny 60 eager prm.weights=none"
+
+# Cases of which the share of the FMA peak is said: a step is one micro-batch.
+COUNTED="ad llada tiny"
 
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
@@ -70,13 +75,26 @@ build()
     done
 }
 
-# $1: a row's name, $2: steps, $3: modes, $4: recipe fields. One run of each side.
+# $1: a row's name, $2: its recipe, $3: recipe fields. What a step is, and the FMA peak of this moment, for a run's line.
+counts()
+{
+    grep -qw "${1%%/*}" <<<"$COUNTED" || return 0
+    # shellcheck disable=SC2086      # words
+    out/.gen/gen plan "recipes/$2.lua" target="$TARGET" $3 | awk -v peak="$("$tmp/peak")" '
+        / tokens a step$/ { sequences = $(NF - 6); places = $(NF - 3) }
+        /schedule train/ { printf "\"gflop\": %s, \"sequences\": %s, \"places\": %s, \"peak_gflops\": %s, ",
+            $3, sequences, places, peak }'
+}
+
+# $1: a row's name, $2: steps, $3: modes, $4: recipe fields, $5: the recipe. One run of each side.
 turn()
 {
     local case=${1%%/*} mode
+    local counts
+    counts=$(counts "$1" "$5" "$4") || return 1
     "out/bench_${1//\//_}/train" --bench-steps "$2" --threads "$THREADS" --out "$tmp/run" \
         2>"$tmp/err" >"$tmp/line" || { tail -n 3 "$tmp/err" >&2; return 1; }
-    sed "s|^{|{\"case\": \"$1\", \"fields\": \"$4\", |" "$tmp/line" >>"$tmp/$case.ours"
+    sed "s|^{|{\"case\": \"$1\", \"fields\": \"$4\", $counts|" "$tmp/line" >>"$tmp/$case.ours"
     [ "$3" != - ] || return 0
     for mode in ${MODES:-${3//,/ }}; do
         env "${peer_env[@]}" "$PYTHON" $here/peer.py "$1" --seconds "$PEER_SECONDS" \
@@ -86,6 +104,8 @@ turn()
 }
 
 export OMP_NUM_THREADS=$THREADS
+gcc -O3 -ffp-contract=fast -march=native -mprefer-vector-width=512 -fopenmp -std=c11 -I. -o "$tmp/peak" $here/peak.c ||
+    exit 1
 failed=0
 for case in $want; do
     if [ "$case" = pack ]; then
@@ -97,9 +117,9 @@ for case in $want; do
     : >"$tmp/$case.ours"
     : >"$tmp/$case.peer"
     for ((run = 1; run <= RUNS; run++)); do
-        while read -r name _ steps modes fields; do
+        while read -r name recipe steps modes fields; do
             echo "$name: run $run of $RUNS" >&2
-            turn "$name" "$steps" "$modes" "$fields" </dev/null || failed=1
+            turn "$name" "$steps" "$modes" "$fields" "$recipe" </dev/null || failed=1
         done < <(rows_of "$case")
     done
     recipe=$(rows_of "$case" | awk '{print $2; exit}')

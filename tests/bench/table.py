@@ -11,6 +11,7 @@ import statistics
 import sys
 
 RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "results")
+RATE = "_per_second"
 ROW = "{:<10} {:<12} {:>12} {:>7} {:>12} {:>7} {:>6} {:>15} {:>15}"
 
 
@@ -34,17 +35,31 @@ def add(case, recipe, folder, threads):
         f.write("\n")
 
 
+def unit_of(run):
+    """What a run counts: tokens or predictions."""
+    return next(key[:-len(RATE)] for key in run if key.endswith(RATE))
+
+
 def summary(runs):
-    """Median tokens/s, spread in percent, first step in s, peak in GiB."""
-    rates = [r["tokens_per_second"] for r in runs]
+    """Median rate, spread in percent, first step in s, peak in GiB."""
+    rates = [r[unit_of(r) + RATE] for r in runs]
     mid = statistics.median(rates)
     return (mid, 100 * (max(rates) - min(rates)) / mid,
             statistics.median(r["first_step_seconds"] for r in runs),
             max(r["peak_rss_bytes"] for r in runs) / 2**30)
 
 
+def share(name, runs):
+    """Of the FMA peak, by the operations that gen plan counts in a step."""
+    gflop, peak, rows = (runs[0][key] for key in ("gflop", "peak_gflops", "sequences"))
+    work = rows if unit_of(runs[0]) == "predictions" else rows * runs[0]["places"]
+    rate = gflop * summary(runs)[0] / work
+    print(f"    {name}: {gflop:.1f} GFLOP a step, {rate:.1f} GFLOP/s: {100 * rate / peak:.0f} % of the FMA peak, "
+          f"measured {peak:.1f}")
+
+
 def show(cases):
-    print(ROW.format("case", "peer", "ours tok/s", "spread", "peer tok/s", "spread", "ratio",
+    print(ROW.format("case", "peer", "ours /s", "spread", "peer /s", "spread", "ratio",
                      "first step s", "peak GiB"))
     for case in cases:
         path = os.path.join(RESULTS, f"{case}.json")
@@ -64,6 +79,9 @@ def show(cases):
             print(ROW.format(name, mode, f"{a[0]:.1f}", f"{a[1]:.1f}%", f"{b[0]:.1f}",
                              f"{b[1]:.1f}%", f"{a[0] / b[0]:.2f}", f"{a[2]:.2f} / {b[2]:.2f}",
                              f"{a[3]:.2f} / {b[3]:.2f}"))
+        for name, runs in ours.items():
+            if "gflop" in runs[0]:
+                share(name, runs)
         peers = {r["case"] for r in doc["peer"]}
         for name in ours:
             if name not in peers and case in ours:
@@ -71,7 +89,7 @@ def show(cases):
                       f"times as long as one of {name}")
         if last:
             versions = " ".join(f"{k} {v}" for k, v in last["versions"].items())
-            print(f"    {len(ours[last['case']])} runs a side, {doc['threads']} threads, "
+            print(f"    {unit_of(last)}, {len(ours[last['case']])} runs a side, {doc['threads']} threads, "
                   f"{doc['cpu']}; {last['precision']}, {versions}")
 
 
