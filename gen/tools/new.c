@@ -317,11 +317,16 @@ static void choose_precision(Ask *a, const char *command)
             m->path);
 }
 
-/* The longest sequence that the model takes. */
+/* The longest sequence that a program of the model takes. */
 static int64_t positions(const ModelFolder *m)
 {
-    const char *text = m->value[F_model_positions];
-    return text ? strtoll(text, NULL, 10) : INT64_MAX;
+    static const int field[] = {F_model_positions, F_model_window};
+    int64_t most = INT64_MAX;
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
+        int64_t n = m->value[field[i]] ? strtoll(m->value[field[i]], NULL, 10) : 0;
+        most = n > 0 ? smaller(most, n) : most;
+    }
+    return most;
 }
 
 /* Counts the parameters of the smallest program of the folder, which has to take it in. */

@@ -384,7 +384,7 @@ edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited conf
 }
 edited config-hidden 83 'hidden_size is 128, this binary was built for 64' \
     llama 's/"hidden_size": 64/"hidden_size": 128/'
-edited config-all 83 'hidden_size is 128, this .*64; rms_norm_eps is 1e-06, this .*; factor is 9, this .*for 8$' \
+edited config-all 83 'hidden_size is 128, this .*64; rms_norm_eps is 1e-06, this .*; factor is 9, this .*for 8; gen new FILE.lua --from ' \
     llama 's/"hidden_size": 64/"hidden_size": 128/; s/1e-05/1e-06/; s/"factor": 8.0/"factor": 9.0/'
 edited config-text 83 'hidden_size is "64", this' llama 's/"hidden_size": 64/"hidden_size": "64"/'
 edited config-negative 83 'num_hidden_layers is -2, this' llama 's/"num_hidden_layers": 2/"num_hidden_layers": -2/'
