@@ -26,6 +26,7 @@ recipe() {              # NAME CASE WORDS...
 }
 recipe llama llama_tiny
 recipe qwen2_lora qwen2_tiny --lora 4 seq.max=32 batch.micro=2 run.lr=0.003
+recipe gemma3 gemma3_tiny
 recipe gpt2_card gpt2_tiny --card rtx3080
 recipe llada mdm_llada
 recipe bert mlm_bert --full target=cpu_v4
