@@ -75,7 +75,7 @@ build()
     done
 }
 
-# $1: a row's name, $2: its recipe, $3: recipe fields. What a step is, and the FMA peak of this moment, for a run's line.
+# $1: a row's name, $2: its recipe, $3: recipe fields. For a line of ours: what a step is, and the FMA peak.
 counts()
 {
     grep -qw "${1%%/*}" <<<"$COUNTED" || return 0
