@@ -331,7 +331,9 @@ bool tokenizer_special(const Tokenizer *t, int32_t id)
 
 const char *tokenizer_eos_text(const Tokenizer *t)
 {
-    return t->eos_text;
+    const Added *a = t->eos_text ? added_of(t, t->eos) : NULL;
+    const bool found = !a || (strlen(a->content) == a->nmatch && !memcmp(a->content, a->match, a->nmatch));
+    return found ? t->eos_text : NULL;
 }
 
 const char *tokenizer_id(const Tokenizer *t)

@@ -36,7 +36,9 @@ int tokenizer_unknown(const Tokenizer *t);               /* stands for words it 
 /* id is no part of a text: an added token marked special, one of the above, or one that encode puts
  * around. The unknown token stands for a word and is none. */
 bool tokenizer_special(const Tokenizer *t, int32_t id);
-const char *tokenizer_eos_text(const Tokenizer *t);      /* NULL: unknown, or the byte vocabulary */
+/* Behind a text it is encoded as the end; NULL: unknown, the byte vocabulary, or one that is only
+ * found as normalisation changes it. */
+const char *tokenizer_eos_text(const Tokenizer *t);
 int tokenizer_added(const Tokenizer *t, const char *content);   /* id of an added token, or -1 */
 /* One more added token, with an id that no token has: one that a model has a row for, and its tokenizer
  * does not know. Before there is a twin; the tokenizer's id stays. */

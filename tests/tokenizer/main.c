@@ -560,6 +560,20 @@ static void check_specials(void)
     }
 }
 
+/* An end of text that normalisation changes is not found behind a text: its id has to be put there. */
+static void check_normalized_end(void)
+{
+    static const char json[] = BPE(AB, ",\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"b\"},"
+        "\"added_tokens\":[{\"id\":3,\"content\":\"e\",\"normalized\":true,\"special\":true}]");
+    static const char config[] = "{\"eos_token\":\"e\"}";
+    Tokenizer *t = NULL;
+    char *why = tokenizer_parse(&t, json, sizeof json - 1, config, sizeof config - 1);
+    if (!why && (tokenizer_eos(t) != 3 || tokenizer_eos_text(t)))
+        why = "has a text";
+    verdict("an end of text that normalisation changes has no text", why);
+    tokenizer_free(t);
+}
+
 static void check_bytes(void)
 {
     Tokenizer *t = NULL;
@@ -695,6 +709,7 @@ int main(int argc, char **argv)
     check_refused();
     check_ends("tests/tokenizer/qwen2/tokenizer.json");
     check_specials();
+    check_normalized_end();
     check_bytes();
     check_long();
     return failed;
