@@ -320,8 +320,11 @@ static void check_family(const Config *c, const Family *f)
                    text_print("%s has no rotary embedding; leave it out", f->name));
     else if (!scaled)
         refuse_set(c, F_model_rope_factor, F_model_rope_original_positions,
-                   "has no effect while model.rope_scaling is \"none\"; set it to \"llama3\" or "
+                   "has no effect while model.rope_scaling is \"none\"; set that or "
                    "leave this out");
+    else if (strcmp(c->v[F_model_rope_scaling].s, "llama3"))
+        refuse_set(c, F_model_rope_low_freq_factor, F_model_rope_original_positions,
+                   "is of model.rope_scaling = \"llama3\" alone; leave it out");
     for (int i = F_model_rope_local_theta; i <= F_model_query_scalar; i++)
         if (!family_writes(f, field_row[i].path))
             refuse_set(c, i, i, text_print("%s has none; leave it out", f->name));

@@ -186,7 +186,7 @@ static char *recipe_h(const Graph *g)
     str_print(&s, "    .config_json =\n    %s,\n", c_string(fact[FACT_config_json].text));
     if (adapter)
         str_print(&s, "    .adapter_json =\n    %s,\n", c_string(adapter));
-    str_print(&s, "    .micro = %s, .accum = %" PRId64 ", .ranks = %" PRId64 ",\n",
+    str_print(&s, "    .micro = %s, .accum = %" PRId64 ", .ranks = %" PRId64 ", .longest = T,\n",
               ir_size(g, "S") ? "S" : "B", emit_micros(g), g->ranks);
     str_print(&s,
               "    .parameters = INT64_C(%" PRId64 "), .trained = INT64_C(%" PRId64

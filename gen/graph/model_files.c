@@ -64,7 +64,9 @@ static void add_id(cJSON *o, const char *key, int64_t id)
 static void add_rope(Config *c, cJSON *o, bool layered)
 {
     double theta = config_float(c, F_model_rope_theta);
+    bool scaled = !config_is(c, F_model_rope_scaling, "none");
     bool llama3 = config_is(c, F_model_rope_scaling, "llama3");
+    const char *type = scaled ? config_text(c, F_model_rope_scaling) : "default";
     cJSON *both = cJSON_AddObjectToObject(o, "rope_parameters"), *parameters = both, *scaling = NULL;
     if (layered) {
         cJSON *local = cJSON_AddObjectToObject(both, "sliding_attention");
@@ -74,20 +76,22 @@ static void add_rope(Config *c, cJSON *o, bool layered)
     }
     json_add_float(o, "rope_theta", theta);
     json_add_float(parameters, "rope_theta", theta);
-    cJSON_AddStringToObject(parameters, "rope_type", llama3 ? "llama3" : "default");
-    if (llama3)
+    cJSON_AddStringToObject(parameters, "rope_type", type);
+    if (scaled)
         scaling = cJSON_AddObjectToObject(o, "rope_scaling");
     else
         cJSON_AddNullToObject(o, "rope_scaling");
-    for (int i = 0; llama3 && i < 2; i++) {
+    for (int i = 0; scaled && i < 2; i++) {
         cJSON *to = i ? scaling : parameters;
         json_add_float(to, "factor", config_float(c, F_model_rope_factor));
-        json_add_float(to, "low_freq_factor", config_float(c, F_model_rope_low_freq_factor));
-        json_add_float(to, "high_freq_factor", config_float(c, F_model_rope_high_freq_factor));
-        add_int(to, "original_max_position_embeddings",
-                config_int(c, F_model_rope_original_positions));
+        if (llama3) {
+            json_add_float(to, "low_freq_factor", config_float(c, F_model_rope_low_freq_factor));
+            json_add_float(to, "high_freq_factor", config_float(c, F_model_rope_high_freq_factor));
+            add_int(to, "original_max_position_embeddings",
+                    config_int(c, F_model_rope_original_positions));
+        }
         if (i)
-            cJSON_AddStringToObject(to, "rope_type", "llama3");
+            cJSON_AddStringToObject(to, "rope_type", type);
     }
 }
 

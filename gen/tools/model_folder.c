@@ -291,7 +291,9 @@ static void take_rope(ModelFolder *m)
               wrong_value(F_model_rope_scaling, type));
     else if (!plain)
         set_field(m, F_model_rope_scaling, "rope_type", type);
-    for (size_t i = 0; i < (plain ? 1 : sizeof number / sizeof *number); i++) {
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+        if (i && !hf_rope_counts(type, number[i].key))
+            continue;
         const char *text = number_of(json_get(rope, number[i].key)), *row = field_row[number[i].field].path;
         const char *wanted = text ? wrong_value(number[i].field, text) : "a number";
         if (wanted)
@@ -442,7 +444,7 @@ static cJSON *own_config(const Graph *g)
 const char *model_folder_differs(const ModelFolder *m, const Graph *g)
 {
     cJSON *ours = own_config(g);
-    char *error = hf_config_differs(ours, m->config);
+    char *error = hf_config_differs(ours, m->config, ir_size(g, "T"));
     cJSON_Delete(ours);
     return error;
 }

@@ -37,6 +37,15 @@ static inline void rope_table(float *cosine, float *sine, int64_t T, int64_t D, 
         rope_column(cosine + j, sine + j, T, D / 2, rope_frequency(j, D, theta));
 }
 
+/* All frequencies divided: places / factor. */
+static inline void rope_table_linear(float *cosine, float *sine, int64_t T, int64_t D, double theta,
+                                     double factor)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t j = 0; j < D / 2; j++)
+        rope_column(cosine + j, sine + j, T, D / 2, rope_frequency(j, D, theta) / (float)factor);
+}
+
 /* Llama 3's stretching of the long wavelengths. */
 static inline void rope_table_llama3(float *cosine, float *sine, int64_t T, int64_t D, double theta,
                                      double factor, double low, double high, double original)

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     }
 }
 
-/* How Llama 3 stretches long wavelengths; factor 0: not. */
+/* How Llama 3 stretches long wavelengths, with original 0 all are; factor 0: none. */
 typedef struct {
     double factor, low, high, original;
 } RopeStretch;
@@ -78,6 +78,8 @@ static __device__ float rope_frequency(int64_t j, int64_t pairs, double theta, R
     const float f = 1.0f / (float)pow(theta, (double)((float)(2 * j) / (float)(2 * pairs)));
     if (by.factor == 0)
         return f;
+    if (by.original == 0)
+        return f / (float)by.factor;
     const float longest = (float)(by.original / by.low), shortest = (float)(by.original / by.high);
     const float wavelength = 6.283185307179586f / f;
     const float smooth =
@@ -123,6 +125,12 @@ static inline void rope_table_layers(float *cosine, float *sine, int64_t T, int6
 {
     rope_table(cosine, sine, T, D, local, s);
     rope_table(cosine + T * (D / 2), sine + T * (D / 2), T, D, theta, s);
+}
+
+static inline void rope_table_linear(float *cosine, float *sine, int64_t T, int64_t D, double theta,
+                                     double factor, cudaStream_t s)
+{
+    rope_table_llama3(cosine, sine, T, D, theta, factor, 0, 0, 0, s);
 }
 
 static inline void rope_rows(act_t *qkv, const float *cosine, const float *sine,

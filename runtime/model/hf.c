@@ -70,7 +70,7 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     hf_check_kind(m, folder, false);
     cJSON *ours = own_config(m), *theirs = hf_read_json(folder, "config.json");
     expect_fewer(m, ours, theirs);
-    char *error = hf_config_differs(ours, theirs);
+    char *error = hf_config_differs(ours, theirs, m->longest);
     if (error)
         die(EXIT_MISMATCH, "%s/config.json: %s%s", folder, error,
             hf_config_other(cJSON_GetStringValue(json_get(theirs, "model_type"))) ? "" : "; gen new FILE.lua --from the "
@@ -192,7 +192,7 @@ static char *write_config(const Model *m, const char *folder, const HfHow *how, 
     if (how->source && hf_has(how->source, "config.json"))
         config = folder_read_json(how->source, "config.json", 64u << 20, &ignored);
     if (config)
-        differs = hf_config_differs(ours, config);
+        differs = hf_config_differs(ours, config, m->longest);
     if (!config || differs) {
         cJSON_Delete(config);
         config = ours;

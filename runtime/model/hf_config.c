@@ -7,6 +7,7 @@
 #include "runtime/model/hf_config.h"
 
 #include <fnmatch.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +68,34 @@ static const struct { const char *model_type, *text; } others[] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Fields of the scaling that count for rope_type llama3; `default` has none. */
+static const struct { const char *name, *fields; } rope_types[] = {
+#define ROPE_TYPE(name, fields) { name, fields },
+#include "runtime/model/families.def"
+};
+static const struct { const char *name, *text; } rope_others[] = {
+#define ROPE_OTHER(name, text) { name, text },
+#include "runtime/model/families.def"
+};
+static const struct { const char *family, *key, *value, *on, *from; int first; } windows[] = {
+#define WINDOW(family, key, value, on, from, first) { #family, key, value, on, from, first },
+#include "runtime/model/families.def"
+};
+
+/* Fields of the scaling, of any rope_type. */
 static const char *const scaling_fields[] = {
     "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
 };
+
+bool hf_rope_counts(const char *type, const char *field)
+{
+    size_t n = strlen(field);
+    for (size_t i = 0; i < COUNT(rope_types); i++)
+        for (const char *p = rope_types[i].fields; strcmp(rope_types[i].name, type) == 0 && *p;
+             p += strcspn(p, " "), p += *p == ' ')
+            if (strncmp(p, field, n) == 0 && (!p[n] || p[n] == ' '))
+                return true;
+    return false;
+}
 
 static const char *family_of(const cJSON *config)
 {
@@ -250,7 +275,7 @@ static bool rope_by_layer(const cJSON *config)
     return false;
 }
 
-/* The one object that both generations of keys mean: rope_theta, rope_type and, for llama3, the
+/* The one object that both generations of keys mean: rope_theta, rope_type and, where it has some, the
  * scaling fields. NULL and *error when the generations contradict each other. */
 static cJSON *rope(const cJSON *config, double default_theta, char **error)
 {
@@ -278,6 +303,13 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
         *error = format("rope_type is no text");
         return NULL;
     }
+    for (size_t i = 0; i < COUNT(rope_others) && name; i++)
+        if (strcmp(rope_others[i].name, name) == 0) {
+            *error = format("%s.%s is \"%s\": %s: no recipe makes it",
+                            object == new ? "rope_parameters" : "rope_scaling", type->string, name,
+                            rope_others[i].text);
+            return NULL;
+        }
     cJSON *one = cJSON_CreateObject();
     const cJSON *base = cJSON_IsNumber(inner) ? inner : theta;
     if (cJSON_IsNumber(base))
@@ -285,12 +317,11 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     else
         cJSON_AddNumberToObject(one, "rope_theta", default_theta);
     cJSON_AddStringToObject(one, "rope_type", name ? name : "default");
-    if (name && strcmp(name, "default") != 0)
-        for (size_t i = 0; i < COUNT(scaling_fields); i++) {
-            const cJSON *value = json_get(object, scaling_fields[i]);
-            if (value)
-                cJSON_AddItemToObject(one, scaling_fields[i], cJSON_Duplicate(value, true));
-        }
+    for (size_t i = 0; i < COUNT(scaling_fields) && name; i++) {
+        const cJSON *value = json_get(object, scaling_fields[i]);
+        if (value && hf_rope_counts(name, scaling_fields[i]))
+            cJSON_AddItemToObject(one, scaling_fields[i], cJSON_Duplicate(value, true));
+    }
     return one;
 }
 
@@ -416,7 +447,60 @@ static char *quantised(const cJSON *how)
     return error;
 }
 
-char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
+/* Whether some of its layers have the window. *error: a layer is of another kind. */
+static bool windowed(const cJSON *config, const char *family, const char *from, int first, char **error)
+{
+    const cJSON *begin = json_get(config, from), *types = json_get(config, "layer_types"), *type;
+    bool some = false;
+    if (!cJSON_IsArray(types))
+        return number(config, family, "num_hidden_layers") >
+               (cJSON_IsNumber(begin) ? begin->valuedouble : first);
+    cJSON_ArrayForEach(type, types) {
+        const char *word = cJSON_GetStringValue(type);
+        some = some || (word && strcmp(word, "sliding_attention") == 0);
+        if (!*error && (!word || (strcmp(word, "sliding_attention") != 0 && strcmp(word, "full_attention") != 0)))
+            *error = format("layer_types has %.40s: full_attention and sliding_attention are what recipes make",
+                            word ? word : "what is no text");
+    }
+    return some;
+}
+
+int64_t hf_config_window(const cJSON *config, char **error)
+{
+    *error = NULL;
+    for (size_t i = 0; i < COUNT(windows); i++) {
+        if (strcmp(windows[i].family, family_of(config)) != 0)
+            continue;
+        const cJSON *size = json_get(config, windows[i].key);
+        bool on = !*windows[i].on || cJSON_IsTrue(json_get(config, windows[i].on));
+        bool some = !*windows[i].from || windowed(config, windows[i].family, windows[i].from,
+                                                  windows[i].first, error);
+        if (*error || !on || !some || cJSON_IsNull(size))
+            return 0;
+        double keys = cJSON_IsNumber(size) ? size->valuedouble : size ? 0 : atof(windows[i].value);
+        if (keys < 1 || keys > 0x1p53 || keys != floor(keys)) {
+            char *text = value_text(size);
+            *error = format("%s is %s: want null or a number of tokens from 1", windows[i].key, text);
+            free(text);
+            return 0;
+        }
+        return (int64_t)keys;
+    }
+    return 0;
+}
+
+/* Sequences that are no longer than the window never notice it. */
+static char *outgrown(const cJSON *config, int64_t longest)
+{
+    char *error;
+    int64_t window = hf_config_window(config, &error);
+    if (error || !window || longest <= window)
+        return error;
+    return format("sliding_window is %" PRId64 ": no token meets more than so many, but this binary was built for "
+                  "sequences of %" PRId64 "; generate it with seq.max=%" PRId64 " or less", window, longest, window);
+}
+
+char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
 {
     const char *family = family_of(ours), *other = family_of(theirs);
     char *list = NULL;
@@ -444,6 +528,10 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs)
             add(&list, what);
         free(what);
     }
+    char *window = outgrown(theirs, longest);
+    if (window)
+        add(&list, window);
+    free(window);
     return list;
 }
 

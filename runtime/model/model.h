@@ -61,6 +61,7 @@ typedef struct {
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
     const SpecialTokens *special;  /* go before those of config.json; NULL: nobody has told */
     int64_t micro, accum, ranks;
+    int64_t longest;         /* tokens of a sequence, at most */
     int64_t parameters, trained;          /* elements; a tied tensor once */
     int64_t planned_bytes;
     int ntensors;

@@ -223,7 +223,8 @@ Model *fake_model(const char *kind, const char *config_json)
     *m = (Model){ .recipe = "recipes/fake.lua", .name = "fake", .hash = "00ff", .generator = "0.1",
                   .objective = "causal_lm", .precision = "fp32", .target = "cpu",
                   .model_fields = format("model.kind=%s\nmodel.hidden=64", kind),
-                  .config_json = config_json, .micro = 2, .accum = 2, .ranks = 1 };
+                  .config_json = config_json, .micro = 2, .accum = 2, .ranks = 1,
+                  .longest = 32 };
     if (strncmp(kind, "gpt2", n) == 0)
         gpt2(b, 64, 2);
     else if (strncmp(kind, "llama", n) == 0)

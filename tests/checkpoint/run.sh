@@ -394,7 +394,9 @@ edited config-head-dim-derived 0 '^loaded' llama '/"head_dim"/d'
 edited config-family 83 'model_type is mistral, this binary was built for llama' llama 's/"llama"/"mistral"/'
 edited config-theta 83 'rope_theta is 500000, this' llama 's/"rope_theta": 10000.0/"rope_theta": 500000.0/'
 edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor": 1.0/"low_freq_factor": 2.0/'
-edited config-rope-type 83 'rope_type is "yarn", this' llama 's/"rope_type": "llama3"/"rope_type": "yarn"/'
+edited config-rope-type 83 'rope_parameters.rope_type is "yarn": YaRN, .*: no recipe makes it' llama \
+    's/"rope_type": "llama3"/"rope_type": "yarn"/'
+edited config-rope-unknown 83 'rope_type is "spiral", this' llama 's/"rope_type": "llama3"/"rope_type": "spiral"/'
 edited config-theta-text 83 'rope_theta is no number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
 edited config-rope-type-number 83 'rope_type is no text' llama 's/"rope_type": "llama3"/"rope_type": 3/'
 edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' \
@@ -408,10 +410,15 @@ edited config-bitsandbytes 83 'quantization_config .bitsandbytes, load_in_4bit.:
     llama 's/"rms_norm_eps"/"quantization_config": {"quant_method":"bitsandbytes","load_in_4bit":true}, "rms_norm_eps"/'
 edited config-gptq 83 'quantization_config .gptq, 4 bits.: quantised' \
     llama 's/"rms_norm_eps"/"quantization_config": {"quant_method": "gptq", "bits": 4}, "rms_norm_eps"/'
-edited config-sliding-window 83 'use_sliding_window is true' \
-    qwen2 's/"use_sliding_window": false/"use_sliding_window": true/'
-edited config-layer-types 83 'layer_types is "sliding_attention"' \
-    qwen2 's/"hidden_act"/"layer_types": ["full_attention", "sliding_attention"], "hidden_act"/'
+sliding='s/"use_sliding_window": false/"use_sliding_window": true/; s/"max_window_layers": [0-9]*/"max_window_layers": 1/'
+edited config-window 83 'sliding_window is 8: .* sequences of 32; generate it with seq.max=8 or less' \
+    qwen2 "$sliding; s/\"sliding_window\": [a-z0-9]*/\"sliding_window\": 8/"
+edited config-window-reaches 0 '^loaded' qwen2 "$sliding; s/\"sliding_window\": [a-z0-9]*/\"sliding_window\": 32/"
+edited config-window-off 0 '^loaded' qwen2 's/"sliding_window": [a-z0-9]*/"sliding_window": 8/'
+edited config-layer-types 83 'sliding_window is 8' qwen2 's/"use_sliding_window": false/"use_sliding_window": true/
+    s/"sliding_window": [a-z0-9]*/"sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]/'
+edited config-layer-kinds 83 'layer_types has linear_attention' \
+    qwen2 's/"hidden_act"/"layer_types": ["full_attention", "linear_attention"], "hidden_act"/'
 edited config-tied 83 'tie_word_embeddings is true' llama 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
 edited config-inner 0 '^loaded' gpt2 's/"n_inner": null/"n_inner": 256/'
 edited config-inner-other 83 'n_inner is 128' gpt2 's/"n_inner": null/"n_inner": 128/'

@@ -133,7 +133,7 @@ refuses faults 'E/config.json: no recipe can say this:
     hidden_size is "wide": the field model.hidden wants an integer from 1 to 65536
     hidden_act is "gelu": programs of the family llama have "silu" alone
     mlp_bias is true: programs of the family llama have false alone
-    rope_type is "yarn": the field model.rope_scaling wants one of none|llama3' new x.lua --from E
+    rope_parameters.rope_type is "yarn": YaRN, which stretches frequencies by their wave lengths and scales the scores: no recipe makes it' new x.lua --from E
 edited 's/"model_type": "llama"/"model_type": "roberta"/'
 refuses family "E/config.json: model_type is \"roberta\", RoBERTa, whose places count from the padding id: want one of $("$gen" list families |
     awk '{ printf "%s%s", sep, $1; sep = ", " }') (gen list families)" new x.lua --from E

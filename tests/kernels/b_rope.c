@@ -114,6 +114,20 @@ TEST(rope_table_llama3)
     check_true("all three ranges are met", kept && divided && between);
 }
 
+/* Linear scaling: place 4 t stands where t did; 4 is a power of two, so bit for bit. */
+TEST(rope_table_linear)
+{
+    enum { T = 41, HALF = 32 };
+    float *cosine = NEW(float, T * HALF), *sine = NEW(float, T * HALF);
+    float *c = NEW(float, T * HALF), *s = NEW(float, T * HALF);
+    rope_table(cosine, sine, T, 2 * HALF, 10000);
+    rope_table_linear(c, s, T, 2 * HALF, 10000, 4);
+    for (int64_t t = 0; 4 * t < T; t++) {
+        check_same("cos", c + 4 * t * HALF, cosine + t * HALF, HALF * 4);
+        check_same("sin", s + 4 * t * HALF, sine + t * HALF, HALF * 4);
+    }
+}
+
 TEST(rope_table_hf)
 {
     enum { T = 1001, LONG = 64, SHORT = 32 };

@@ -4,12 +4,13 @@
 source "$(dirname "$0")/lib.sh"
 # of each family (and of families/), kind of data and kind of adapter one precision at least
 names="gpt2_tiny llama_tiny.bf16 llama_rows gpt2_bfd llama_bfd.bf16 qwen2_tiny qwen2_lora qwen2_lora.bf16
-    qwen2_rslora qwen3_tiny qwen3_lora.bf16 gemma_tiny gemma_lora gemma3_tiny gemma3_lora gpt2_dropout
+    qwen2_rslora qwen3_tiny qwen3_lora.bf16 gemma_tiny gemma_lora gemma3_tiny gemma3_lora mistral_tiny gpt2_dropout
     qwen2_dropout post_norm norm_then_residual.bf16 post_lora two_stacks typed"
 [ -z "$FULL" ] || names+=" post_norm.bf16 norm_then_residual post_lora.bf16 two_stacks.bf16 gpt2_tiny.bf16"
 [ -z "$FULL" ] || names+=" qwen2_dropout.bf16 llama_tiny llama_rows.bf16 gpt2_bfd.bf16 llama_bfd"
 [ -z "$FULL" ] || names+=" qwen2_tiny.bf16 qwen2_rslora.bf16 qwen3_tiny.bf16 qwen3_lora"
 [ -z "$FULL" ] || names+=" gemma_tiny.bf16 gemma_lora.bf16 gemma3_tiny.bf16 gemma3_lora.bf16"
+[ -z "$FULL" ] || names+=" mistral_tiny.bf16 mistral_lora mistral_lora.bf16"
 
 programs < <(for name in $names; do
     case $name in *.bf16) echo "$name ${name%.bf16} precision=bf16" ;; *) echo "$name $name" ;; esac
