@@ -211,6 +211,8 @@ const char *run_flag_objectives(int flag);
 /* Whether programs of the objective have the flag. */
 bool run_flag_applies(int flag, const char *objective);
 bool field_applies(const Config *c, int field);
+/* Whether only models of some families have the field. */
+bool field_of_families(int field);
 /* Why recipes of this objective cannot set it; NULL: they can. */
 const char *field_fixed(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */

@@ -167,7 +167,7 @@ static void check_objective(const Config *c)
         if (c->v[i].set && o->whole && !field_applies(c, i))
             err_add(c->v[i].loc, "%s: recipes whose objective is %s train no model of layers and have no such field; "
                     "leave it out", field_row[i].path, o->name);
-        else if (c->v[i].set && !field_applies(c, i))
+        else if (c->v[i].set && field_objectives(i) && !field_applies(c, i))
             err_add(c->v[i].loc, "%s: of recipes whose objective is %s; this one's is %s: leave it "
                     "out", field_row[i].path, field_objectives(i), o->name);
     for (int i = 0; i < NFIELDS; i++)
@@ -325,8 +325,8 @@ static void check_family(const Config *c, const Family *f)
     else if (strcmp(c->v[F_model_rope_scaling].s, "llama3"))
         refuse_set(c, F_model_rope_low_freq_factor, F_model_rope_original_positions,
                    "is of model.rope_scaling = \"llama3\" alone; leave it out");
-    for (int i = F_model_rope_local_theta; i <= F_model_query_scalar; i++)
-        if (!family_writes(f, field_row[i].path))
+    for (int i = 0; i < NFIELDS; i++)
+        if (field_of_families(i) && !family_writes(f, field_row[i].path))
             refuse_set(c, i, i, text_print("%s has none; leave it out", f->name));
     if (f->layered && scaled)
         err_add(c->v[F_model_rope_scaling].loc, "model.rope_scaling: scaled rotary embeddings of %s are not built; leave it out",

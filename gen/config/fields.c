@@ -80,8 +80,20 @@ bool run_flag_applies(int flag, const char *objective)
     return !of || names_listed(of, objective);
 }
 
+bool field_of_families(int field)
+{
+    static const bool row[NFIELDS] = {
+#define OF_FAMILIES(id) [F_##id] = true,
+#include "gen/config/fields.def"
+    };
+    return row[field];
+}
+
 bool field_applies(const Config *c, int field)
 {
+    const char *family = c->v[F_model_family].s;
+    if (field_of_families(field) && family && !family_writes(family_find(family), field_row[field].path))
+        return false;
     const char *of = field_objectives(field), *objective = c->v[F_objective].s;
     if (!of && objective && objective_find(objective)->whole)
         return field == F_name || field == F_about || field == F_target || field == F_objective;

@@ -82,16 +82,26 @@ if [ $# = 0 ]; then
     exit 0
 fi
 
-updates=${STEPS:-40000} episodes=${EPISODES:-500} trained=${TRAINED:-0}
+updates=${STEPS:-30000} episodes=${EPISODES:-500} trained=${TRAINED:-0}
 say "models of 64 x 4 with either context, asked for all places at once"
-emit plain recipes/ad.lua target=cpu ad.queries=all batch.micro=4
-emit compressed recipes/ad_compressed.lua target=cpu ad.queries=all ad.n_transit=164 batch.micro=8
+all=(target=cpu ad.queries=all model.dropout=0 model.attention_dropout=0)
+emit plain recipes/ad.lua "${all[@]}" batch.micro=4
+emit compressed recipes/ad_compressed.lua "${all[@]}" ad.n_transit=164 batch.micro=8
 for g in $test_goals; do of_source compressed "$g"; done >"$here/source.txt"
+# Both side by side, each with half of the cores: a pass is too small for many.
+export OMP_NUM_THREADS=$((($(nproc) + 1) / 2))
+way() {                 # KIND SEED SEEDS-OF-DRAWS...
+    train "$1" "$2" --steps "$updates" --lr 2e-3 --log-every 500 --eval-every "$((updates / 2))"
+    for s in "${@:3}"; do evaluate "$1" "$2" "$s" "$episodes"; done
+}
 for seed in $trained; do
     for kind in plain compressed; do
-        train $kind "$seed" --steps "$updates" --lr 1e-3 --log-every 500 --eval-every 5000 --eval-batches 12
-        for s; do evaluate $kind "$seed" "$s" "$episodes"; done
+        echo "$here/$kind-$seed.log"
+        way $kind "$seed" "$@" >"$here/$kind-$seed.log" 2>&1 &
     done
+    failed=
+    for kind in compressed plain; do wait -n || failed=1; done
+    [ -z "$failed" ] || die "$(tail -qn 1 "$here"/{plain,compressed}-"$seed.log")"
 done
 
 # ---- the table

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 23da46474c54a6a4, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 f131679248e01bfb, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. Every launch goes to the stream it is

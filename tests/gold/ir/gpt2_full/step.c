@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 24121d1efdf30bbe, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 d74cf277d70118ad, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 d2858e03a41ccf28, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 53a32005c99d62a6, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
  * recipe line, where it is not that of the call before. */
