@@ -561,7 +561,8 @@ static char *other_weights(const char *folder)
                       "-c \"from transformers import AutoModelForCausalLM as M; M.from_pretrained("
                       "'%s', torch_dtype='auto').save_pretrained('%s')\"", folder, folder, folder);
     return format("%s: neither model.safetensors nor model.safetensors.index.json is there%s", folder,
-                  shards ? ", which says what the shards hold: get it where they are from" : gguf ? "; GGUF is not read: use the folder that it was made from" : "");
+                  shards ? ", which says what the shards hold: get it where they are from"
+                  : gguf ? "; GGUF is not read: use the folder that it was made from" : "");
 }
 
 /* Beside model.safetensors: the index names no other file. What is of today, and what was left? */

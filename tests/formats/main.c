@@ -541,9 +541,15 @@ static void check_folders(void)
             st_set_close(&s);
     }
     make_shard(folder, "model.safetensors", "x", NULL);
+    static const char of_another[] = "{\"weight_map\":{\"x\":\"1.safetensors\"}}";
+    spit(index, of_another, sizeof of_another - 1);
     error = st_set_open(&s, folder);
-    verdict("model.safetensors goes before an index", error ? error : st_set_find(&s, "x",
-            &file) ? NULL : "not found");
+    verdict("model.safetensors beside an index of another", error && strstr(error, "but model.safetensors is there")
+            ? NULL : error ? error : "accepted");
+    static const char of_itself[] = "{\"weight_map\":{\"x\":\"model.safetensors\"}}";
+    spit(index, of_itself, sizeof of_itself - 1);
+    error = st_set_open(&s, folder);
+    verdict("model.safetensors beside an index of it", error ? error : st_set_find(&s, "x", &file) ? NULL : "not found");
     st_set_close(&s);
 }
 

@@ -27,7 +27,7 @@ static const char *const ours_text[] = {
 
 static bool differs(const cJSON *ours, const cJSON *theirs)
 {
-    char *error = hf_config_differs(ours, theirs);
+    char *error = hf_config_differs(ours, theirs, 16);
     WANT(!error || *error);
     free(error);
     return error != NULL;

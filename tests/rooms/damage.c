@@ -337,7 +337,7 @@ static const struct { const char *name, *from, *to, *says; } mistakes[] = {
     {"operand", "= embed %tokens[m], $wte", "= embed %tokens[m]",
      "embed: 1 operands in and 1 out; ops.def: \"tokens:i32[N..] wte:act[V,C] -> y:act[N..,C]\""},
     {"missing", "  eps 1e-06", "", "rmsnorm: attribute eps is missing"},
-    {"unknown", "  eps 1e-06", "  esp 1e-05", "rmsnorm: has no attribute esp; ops.def: \"eps:float\""},
+    {"unknown", "  eps 1e-06", "  esp 1e-05", "rmsnorm: has no attribute esp; ops.def: \"eps:float plus?:flag\""},
     {"twice", "  eps 1e-06", "  eps 1e-06  eps 1e-06", "rmsnorm: attribute eps is there twice"},
     {"kind", "  eps 1e-06", "  eps 1", "rmsnorm: attribute eps: want a float, found 1"},
     {"flag", "  beta 1", "  beta 2", "ce_bwd: attribute beta: want 0 or 1, found 2"},
