@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/model/hf_config.h"
+
 static const char usage[] =
     "usage: gen new FILE.lua --from FOLDER [options] [FIELD=VALUE ...]\n"
     "       gen plan FOLDER [--card NAME | --target NAME] [--lora R | --full] [FIELD=VALUE ...]\n"
@@ -326,7 +328,10 @@ static int64_t positions(const ModelFolder *m)
         int64_t n = m->value[field[i]] ? strtoll(m->value[field[i]], NULL, 10) : 0;
         most = n > 0 ? smaller(most, n) : most;
     }
-    return most;
+    char *error;
+    int64_t window = hf_config_window(m->config, &error);
+    free(error);                 /* is told where the folder is compared */
+    return window > 0 ? smaller(most, window) : most;
 }
 
 /* Counts the parameters of the smallest program of the folder, which has to take it in. */

@@ -31,7 +31,7 @@ recipe gpt2_card gpt2_tiny --card rtx3080
 recipe llada mdm_llada
 recipe bert mlm_bert --full target=cpu_v4
 recipe score prm_instance
-recipe window gemma3_tiny                # no longer than what a token meets
+recipe window mistral_tiny               # no longer than what a token meets
 recipe compressed ad_one ad.context=compressed
 verdict tells "$(diff - <(sed -n 's/^  [a-z]* .*/&/p' gpt2_card.log | head -6 | sed 's/[0-9.]* [KMG]iB/N/g') <<'END'
   objective  lm: next-token cross-entropy, on prompts' completions where the data has masks
