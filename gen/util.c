@@ -133,6 +133,15 @@ char *text_bytes(int64_t bytes)
     return u ? text_print("%.1f %s", x, unit[u]) : text_print("%lld B", (long long)bytes);
 }
 
+char *text_grouped(int64_t n)
+{
+    const char *digits = text_print("%lld", (long long)n);
+    Str s = {0};
+    for (size_t i = 0, len = strlen(digits); i < len; i++)
+        str_print(&s, "%s%c", i && (len - i) % 3 == 0 ? "," : "", digits[i]);
+    return s.text;
+}
+
 const char *text_nearest(const char *name, const char *const *names, int n)
 {
     size_t len = strlen(name);

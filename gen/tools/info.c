@@ -32,16 +32,6 @@ static double run_number(const Graph *g, const char *name)
     return strtod(run_value(g, name), NULL);
 }
 
-/* "1,000,000" */
-static const char *with_commas(int64_t n)
-{
-    const char *digits = text_print("%" PRId64, n);
-    Str s = {0};
-    for (size_t i = 0, len = strlen(digits); i < len; i++)
-        str_print(&s, "%s%c", i && (len - i) % 3 == 0 ? "," : "", digits[i]);
-    return s.text;
-}
-
 static void line(FILE *to, const char *what, const char *text)
 {
     fprintf(to, "  %-10s %s\n", what, text);
@@ -67,9 +57,9 @@ static void print_model(const Graph *g, Config *c, FILE *to)
     if (field_applies(c, F_model_heads))
         str_print(&s, ", %" PRId64 " heads", config_int(c, F_model_heads));
     if (field_applies(c, F_model_vocab))
-        str_print(&s, ", vocabulary %s", with_commas(config_int(c, F_model_vocab)));
+        str_print(&s, ", vocabulary %s", text_grouped(config_int(c, F_model_vocab)));
     line(to, "model", s.text);
-    line(to, "parameters", text_print("%s, %s of them trained", with_commas(all), with_commas(trained)));
+    line(to, "parameters", text_print("%s, %s of them trained", text_grouped(all), text_grouped(trained)));
 }
 
 /* Samples of a step, all ranks. */
@@ -99,7 +89,7 @@ static void print_run(const Graph *g, Config *c, FILE *to)
                                  " samples a step, of %" PRId64 " tokens at most",
                                  config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
                                  plural(g->ranks), batch, config_int(c, F_seq_max)));
-    line(to, "samples", most > 0 ? text_print("the first %s of --data%s", with_commas((int64_t)most),
+    line(to, "samples", most > 0 ? text_print("the first %s of --data%s", text_grouped((int64_t)most),
                                               share > 0 ? text_print(", %g of them to validate on", share)
                                                         : "")
                                  : "all of --data");
@@ -107,7 +97,7 @@ static void print_run(const Graph *g, Config *c, FILE *to)
     const char *of = run_number(g, "steps") > 0 ? ""
                                                 : text_print("%g epoch%s", epochs, epochs == 1 ? "" : "s");
     line(to, "length", !length ? of : text_print("%s%s%s steps%s", of, *of ? ", " : "",
-                                                 with_commas(length), *of && most > 0 ? " at most" : ""));
+                                                 text_grouped(length), *of && most > 0 ? " at most" : ""));
     line(to, "rate", text_print("%s%s (%s%s), weight decay %s, clip %s", run_value(g, "lr"),
                                 !strcmp(scale, "none") ? "" : text_print(" scaled by the ranks: %s", scale),
                                 run_value(g, "schedule"),

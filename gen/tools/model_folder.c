@@ -143,30 +143,32 @@ static void check_folder(const char *folder, const char *word, const char *comma
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
+/* A line of comment behind the others. */
+static void add_line(Str *to, const char *before, const char *after, const char *fmt, va_list args)
+{
+    char *text;
+    if (vasprintf(&text, fmt, args) < 0)
+        bug("out of memory");
+    str_print(to, "%s%s%s", before, text_comment(text), after);
+    free(text);
+}
+
 static void fault(ModelFolder *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void fault(ModelFolder *m, const char *fmt, ...)
 {
-    char *text;
     va_list args;
     va_start(args, fmt);
-    if (vasprintf(&text, fmt, args) < 0)
-        bug("out of memory");
+    add_line(&m->faults, "\n    ", "", fmt, args);
     va_end(args);
-    str_print(&m->faults, "\n    %s", text_comment(text));
-    free(text);
 }
 
 static void told(ModelFolder *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void told(ModelFolder *m, const char *fmt, ...)
 {
-    char *text;
     va_list args;
     va_start(args, fmt);
-    if (vasprintf(&text, fmt, args) < 0)
-        bug("out of memory");
+    add_line(&m->notes, "", "\n", fmt, args);
     va_end(args);
-    str_print(&m->notes, "%s\n", text_comment(text));
-    free(text);
 }
 
 static void set_field(ModelFolder *m, int field, const char *key, const char *text)

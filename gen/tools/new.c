@@ -412,15 +412,6 @@ static Way choose(const Ask *a)
 
 /* ---- the recipe's text ----------------------------------------------------------------------- */
 
-static const char *with_commas(int64_t n)
-{
-    const char *digits = text_print("%" PRId64, n);
-    Str s = {0};
-    for (size_t i = 0, len = strlen(digits); i < len; i++)
-        str_print(&s, "%s%c", i && (len - i) % 3 == 0 ? "," : "", digits[i]);
-    return s.text;
-}
-
 /* A field that the folder says and that may be left out where it is the default; not one whose default follows from
  * fields that people change, or that the family has none for. */
 static bool droppable(const ModelFolder *m, const Config *c, int field)
@@ -539,7 +530,7 @@ static char *recipe_text(const Ask *a, const Way *w)
     comment(&s, text_print("%s of %s, written by gen new; start it with --init-from of that folder.",
                            *m->class ? text_comment(m->class) : m->family->name, text_comment(m->path)));
     comment(&s, text_print("Planned: %s a rank; %s parameters, %s of them trained.", plan_line(w),
-                           with_commas(parameters), with_commas(trained)));
+                           text_grouped(parameters), text_grouped(trained)));
     if (*m->objective->kinds)
         comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
     if (ids_line(m))
@@ -626,7 +617,7 @@ int new_main(int argc, char **argv)
     char *text = recipe_text(&a, &w);
     file_write_if_changed(o.file, text, strlen(text), false);
     check_written(&o, w.c);
-    printf("%s: %s, %s parameters, of %s\n", o.file, m->family->name, with_commas(a.parameters), m->path);
+    printf("%s: %s, %s parameters, of %s\n", o.file, m->family->name, text_grouped(a.parameters), m->path);
     row("objective", text_print("%s: %s", m->objective->name, m->objective->about));
     row("target", text_print("%s: %s", a.target->name, a.target_why));
     row("precision", text_print("%s: %s", a.precision, a.precision_why));
@@ -705,7 +696,7 @@ int new_plan_main(int argc, char **argv)
     Way probe = {.tokens = a.tokens, .samples = 1};
     Config *c = config_of(&a, &probe);
     int64_t limit = fit_limit(graph_build(c));
-    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, with_commas(a.parameters),
+    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, text_grouped(a.parameters),
            m->objective->name);
     printf("target %s (%s), %s a rank; precision %s (%s)\n", a.target->name, a.target_why,
            limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a.precision, a.precision_why);

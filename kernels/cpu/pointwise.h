@@ -49,15 +49,23 @@ static inline void gelu_fwd(act_t *y, const act_t *x, int64_t n)
     }
 }
 
+/* GELU at v and its slope there. */
+typedef struct {
+    float value, slope;
+} Gelu;
+
+static inline Gelu gelu_at(float v)
+{
+    const float b = GELU_B * v * v;
+    const Logistic s = math_logistic(GELU_2A * v * (1.0f + b));
+    return (Gelu){ v * s.value, s.value + v * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b) };
+}
+
 static inline void gelu_bwd(act_t *dx, const act_t *dy, const act_t *x, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
-    for (int64_t i = 0; i < n; i++) {
-        float v = act_load(x + i), b = GELU_B * v * v;
-        Logistic s = math_logistic(GELU_2A * v * (1.0f + b));
-        float slope = s.value + v * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b);
-        act_store(dx + i, act_load(dy + i) * slope);
-    }
+    for (int64_t i = 0; i < n; i++)
+        act_store(dx + i, act_load(dy + i) * gelu_at(act_load(x + i)).slope);
 }
 
 static inline void swiglu_fwd(act_t *restrict h, const act_t *restrict gu, int64_t rows, int64_t F)
@@ -114,11 +122,9 @@ static inline void geglu_bwd(act_t *dgu, const act_t *restrict dh, const act_t *
 #pragma omp simd
         for (int64_t i = 0; i < F; i++) {
             float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + r * F + i);
-            float b = GELU_B * g * g;
-            Logistic s = math_logistic(GELU_2A * g * (1.0f + b));
-            float slope = s.value + g * s.value * s.rest * GELU_2A * (1.0f + 3.0f * b);
-            act_store(dgate + i, d * u * slope);
-            act_store(dup + i, d * g * s.value);
+            Gelu y = gelu_at(g);
+            act_store(dgate + i, d * u * y.slope);
+            act_store(dup + i, d * y.value);
         }
     }
 }

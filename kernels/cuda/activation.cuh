@@ -134,6 +134,23 @@ static inline void relu_bwd(act_t *dx, const act_t *dy, const act_t *x, int64_t 
 {
     activation_bwd<RELU>(dx, dy, x, n, s);
 }
+#else
+#ifdef KERNEL_gelu_erf_fwd
+template __global__ void activation_fwd_kernel<GELU_ERF>(
+    act_t *, const act_t *, int64_t, bool);
+#endif
+#ifdef KERNEL_gelu_erf_bwd
+template __global__ void activation_bwd_kernel<GELU_ERF>(
+    act_t *, const act_t *, const act_t *, int64_t, bool);
+#endif
+#ifdef KERNEL_relu_fwd
+template __global__ void activation_fwd_kernel<RELU>(
+    act_t *, const act_t *, int64_t, bool);
+#endif
+#ifdef KERNEL_relu_bwd
+template __global__ void activation_bwd_kernel<RELU>(
+    act_t *, const act_t *, const act_t *, int64_t, bool);
+#endif
 #endif
 
 #endif

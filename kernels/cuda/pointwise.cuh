@@ -1,4 +1,5 @@
-/* pointwise.cuh -- residual addition, scaling, rounding of inputs, GELU (tanh form), SwiGLU, GeGLU, their gradients.
+/* pointwise.cuh -- residual addition, scaling, rounding of inputs, GELU (tanh form), SwiGLU, GeGLU,
+ *        and their gradients.
  *
  * In, out: n elements, or rows of 2F = [gate | up] and F. An output may be an input of its shape.
  * Keeps: fp32 inside, one rounding at the store. An element is read before it is written.
@@ -47,19 +48,27 @@ static inline __device__ float silu(float x)
     return x * logistic(x).value;
 }
 
-/* u becomes d / d gate, d becomes d / d up, of silu(gate) up; u: up, d: gradient of the product */
-static inline __device__ void swiglu_slopes(float *d, float *u, float gate)
+/* The gate of a gated unit: template argument of its kernels. */
+enum { SILU_GATE, GELU_GATE };
+
+template <int GATE>
+static inline __device__ float gate_value(float gate)
 {
-    const Logistic s = logistic(gate);
-    *u *= *d * s.value * (1.0f + gate * s.rest);
-    *d *= gate * s.value;
+    return GATE == SILU_GATE ? silu(gate) : gelu(gate);
 }
 
-/* the same of gelu(gate) up */
-static inline __device__ void geglu_slopes(float *d, float *u, float gate)
+/* u becomes d / d gate, d becomes d / d up, of value(gate) up; u: up, d: gradient of the product */
+template <int GATE>
+static inline __device__ void gate_slopes(float *d, float *u, float gate)
 {
-    *u *= *d * gelu_slope(gate);
-    *d *= gelu(gate);
+    if (GATE == SILU_GATE) {
+        const Logistic s = logistic(gate);
+        *u *= *d * s.value * (1.0f + gate * s.rest);
+        *d *= gate * s.value;
+    } else {
+        *u *= *d * gelu_slope(gate);
+        *d *= gelu(gate);
+    }
 }
 
 /* Elements of a thread: ACT_VECTOR from `first` on, as far as there are n. In each kernel below the
@@ -163,8 +172,9 @@ static inline __device__ RowPlace row_place(int64_t rows, int64_t F)
     return { row * 2 * F + column, row * F + column, row < rows ? count : 0 };
 }
 
+template <int GATE>
 __global__ void __launch_bounds__(POINTWISE_THREADS)
-    swiglu_fwd_kernel(act_t *h, const act_t *gu, int64_t rows, int64_t F, bool vector)
+    gated_fwd_kernel(act_t *h, const act_t *gu, int64_t rows, int64_t F, bool vector)
 {
     const RowPlace at = row_place(rows, F);
     const act_t *gate = gu + at.gate, *up = gate + F;
@@ -174,62 +184,17 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
         act_load_vector(u, up);
 #pragma unroll
         for (int i = 0; i < ACT_VECTOR; i++)
-            u[i] *= silu(g[i]);
+            u[i] *= gate_value<GATE>(g[i]);
         act_store_vector(h + at.out, u);
     } else {
         for (int i = 0; i < at.count; i++)
-            act_store(h + at.out + i, act_load(up + i) * silu(act_load(gate + i)));
+            act_store(h + at.out + i, act_load(up + i) * gate_value<GATE>(act_load(gate + i)));
     }
 }
 
+template <int GATE>
 __global__ void __launch_bounds__(POINTWISE_THREADS)
-    swiglu_bwd_kernel(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
-                      bool vector)
-{
-    const RowPlace at = row_place(rows, F);
-    const act_t *gate = gu + at.gate, *up = gate + F, *dy = dh + at.out;
-    act_t *dgate = dgu + at.gate, *dup = dgate + F;
-    if (vector && at.count == ACT_VECTOR) {
-        float g[ACT_VECTOR], u[ACT_VECTOR], d[ACT_VECTOR];
-        act_load_vector(g, gate);
-        act_load_vector(u, up);
-        act_load_vector(d, dy);
-#pragma unroll
-        for (int i = 0; i < ACT_VECTOR; i++)
-            swiglu_slopes(d + i, u + i, g[i]);
-        act_store_vector(dgate, u);
-        act_store_vector(dup, d);
-    } else {
-        for (int i = 0; i < at.count; i++) {
-            float u = act_load(up + i), d = act_load(dy + i);
-            swiglu_slopes(&d, &u, act_load(gate + i));
-            act_store(dgate + i, u);
-            act_store(dup + i, d);
-        }
-    }
-}
-
-__global__ void __launch_bounds__(POINTWISE_THREADS)
-    geglu_fwd_kernel(act_t *h, const act_t *gu, int64_t rows, int64_t F, bool vector)
-{
-    const RowPlace at = row_place(rows, F);
-    const act_t *gate = gu + at.gate, *up = gate + F;
-    if (vector && at.count == ACT_VECTOR) {
-        float g[ACT_VECTOR], u[ACT_VECTOR];
-        act_load_vector(g, gate);
-        act_load_vector(u, up);
-#pragma unroll
-        for (int i = 0; i < ACT_VECTOR; i++)
-            u[i] *= gelu(g[i]);
-        act_store_vector(h + at.out, u);
-    } else {
-        for (int i = 0; i < at.count; i++)
-            act_store(h + at.out + i, act_load(up + i) * gelu(act_load(gate + i)));
-    }
-}
-
-__global__ void __launch_bounds__(POINTWISE_THREADS)
-    geglu_bwd_kernel(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
+    gated_bwd_kernel(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
                      bool vector)
 {
     const RowPlace at = row_place(rows, F);
@@ -242,13 +207,13 @@ __global__ void __launch_bounds__(POINTWISE_THREADS)
         act_load_vector(d, dy);
 #pragma unroll
         for (int i = 0; i < ACT_VECTOR; i++)
-            geglu_slopes(d + i, u + i, g[i]);
+            gate_slopes<GATE>(d + i, u + i, g[i]);
         act_store_vector(dgate, u);
         act_store_vector(dup, d);
     } else {
         for (int i = 0; i < at.count; i++) {
             float u = act_load(up + i), d = act_load(dy + i);
-            geglu_slopes(&d, &u, act_load(gate + i));
+            gate_slopes<GATE>(&d, &u, act_load(gate + i));
             act_store(dgate + i, u);
             act_store(dup + i, d);
         }
@@ -297,35 +262,62 @@ static inline unsigned row_blocks(int64_t rows, int64_t F)
     return blocks_over(rows * ((F + ACT_VECTOR - 1) / ACT_VECTOR), POINTWISE_THREADS);
 }
 
-static inline void swiglu_fwd(act_t *h, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s)
+template <int GATE>
+static inline void gated_fwd(act_t *h, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s)
 {
     const bool vector = F % ACT_VECTOR == 0 && aligned(h, 16) && aligned(gu, 16);
-    launch(swiglu_fwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, h, gu, rows, F, vector);
+    launch(gated_fwd_kernel<GATE>, row_blocks(rows, F), POINTWISE_THREADS, 0, s, h, gu, rows, F,
+           vector);
+}
+
+template <int GATE>
+static inline void gated_bwd(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
+                             cudaStream_t s)
+{
+    const bool vector =
+        F % ACT_VECTOR == 0 && aligned(dgu, 16) && aligned(dh, 16) && aligned(gu, 16);
+    launch(gated_bwd_kernel<GATE>, row_blocks(rows, F), POINTWISE_THREADS, 0, s, dgu, dh, gu, rows,
+           F, vector);
+}
+
+static inline void swiglu_fwd(act_t *h, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s)
+{
+    gated_fwd<SILU_GATE>(h, gu, rows, F, s);
 }
 
 static inline void swiglu_bwd(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
                               cudaStream_t s)
 {
-    const bool vector =
-        F % ACT_VECTOR == 0 && aligned(dgu, 16) && aligned(dh, 16) && aligned(gu, 16);
-    launch(swiglu_bwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, dgu, dh, gu, rows, F,
-           vector);
+    gated_bwd<SILU_GATE>(dgu, dh, gu, rows, F, s);
 }
 
 static inline void geglu_fwd(act_t *h, const act_t *gu, int64_t rows, int64_t F, cudaStream_t s)
 {
-    const bool vector = F % ACT_VECTOR == 0 && aligned(h, 16) && aligned(gu, 16);
-    launch(geglu_fwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, h, gu, rows, F, vector);
+    gated_fwd<GELU_GATE>(h, gu, rows, F, s);
 }
 
 static inline void geglu_bwd(act_t *dgu, const act_t *dh, const act_t *gu, int64_t rows, int64_t F,
                              cudaStream_t s)
 {
-    const bool vector =
-        F % ACT_VECTOR == 0 && aligned(dgu, 16) && aligned(dh, 16) && aligned(gu, 16);
-    launch(geglu_bwd_kernel, row_blocks(rows, F), POINTWISE_THREADS, 0, s, dgu, dh, gu, rows, F,
-           vector);
+    gated_bwd<GELU_GATE>(dgu, dh, gu, rows, F, s);
 }
+#else
+#ifdef KERNEL_swiglu_fwd
+template __global__ void gated_fwd_kernel<SILU_GATE>(
+    act_t *, const act_t *, int64_t, int64_t, bool);
+#endif
+#ifdef KERNEL_swiglu_bwd
+template __global__ void gated_bwd_kernel<SILU_GATE>(
+    act_t *, const act_t *, const act_t *, int64_t, int64_t, bool);
+#endif
+#ifdef KERNEL_geglu_fwd
+template __global__ void gated_fwd_kernel<GELU_GATE>(
+    act_t *, const act_t *, int64_t, int64_t, bool);
+#endif
+#ifdef KERNEL_geglu_bwd
+template __global__ void gated_bwd_kernel<GELU_GATE>(
+    act_t *, const act_t *, const act_t *, int64_t, int64_t, bool);
+#endif
 #endif
 
 #endif

@@ -123,23 +123,6 @@ static const char *find(const Charsmap *map, const char *key, size_t n)
     return NULL;
 }
 
-typedef struct {
-    char *text;
-    size_t n, cap;
-} Out;
-
-static void put(Out *to, const char *text, size_t n)
-{
-    if (to->cap - to->n < n) {
-        to->cap = 2 * (to->n + n) + 64;
-        to->text = realloc(to->text, to->cap);
-        if (!to->text)
-            abort();
-    }
-    memcpy(to->text + to->n, text, n);
-    to->n += n;
-}
-
 /* The end of the cluster of characters that begins at `at`. */
 static size_t cluster_end(const char *text, size_t n, size_t at)
 {
@@ -158,18 +141,17 @@ static size_t cluster_end(const char *text, size_t n, size_t at)
 
 char *charsmap_text(const Charsmap *map, const char *text, size_t n, size_t *nout)
 {
-    Out out = {malloc(n + 1), 0, n + 1};
-    if (!out.text)
-        abort();
+    Out out = {0};
+    out_put(&out, NULL, 0);
     for (size_t at = 0, end; at < n; at = end) {
         end = cluster_end(text, n, at);
         const char *made = end - at < CLUSTER_MAX ? find(map, text + at, end - at) : NULL;
         if (made)
-            put(&out, made, strlen(made));
+            out_put(&out, made, strlen(made));
         for (size_t len; !made && at < end; at += len) {
             len = (size_t)utf8_length_at(text, n, at);
             const char *one = find(map, text + at, len);
-            put(&out, one ? one : text + at, one ? strlen(one) : len);
+            out_put(&out, one ? one : text + at, one ? strlen(one) : len);
         }
     }
     *nout = out.n;

@@ -32,13 +32,7 @@ static char *make_valid(char *text, size_t n, size_t *nout)
     return out;
 }
 
-/* Appended: text that grows. */
-typedef struct {
-    char *text;
-    size_t n, cap;
-} Out;
-
-static void put(Out *to, const char *text, size_t n)
+void out_put(Out *to, const char *text, size_t n)
 {
     if (to->cap - to->n <= n) {
         to->cap = 2 * to->cap + n + 64;
@@ -101,8 +95,8 @@ static void put_word(const DecodeStep *step, const char *text, size_t n, bool fi
     const size_t off = strlen(step->text), begin = to->n;
     const bool joins = !first && n >= off && !memcmp(text, step->text, off);
     if (!first && !joins)
-        put(to, " ", 1);
-    put(to, text + (joins ? off : 0), n - (joins ? off : 0));
+        out_put(to, " ", 1);
+    out_put(to, text + (joins ? off : 0), n - (joins ? off : 0));
     for (size_t i = 0; step->cleanup && i < sizeof cleaner / sizeof *cleaner; i++)
         replace(to, begin, cleaner[i].from, cleaner[i].to);
 }
@@ -116,7 +110,7 @@ static void put_stripped(const DecodeStep *step, const char *text, size_t n, Out
     }
     for (int i = 0; i < step->stop && n >= len && !memcmp(text + n - len, step->text, len); i++)
         n -= len;
-    put(to, text, n);
+    out_put(to, text, n);
 }
 
 static void put_spaces(const DecodeStep *step, const char *text, size_t n, bool first, Out *to)
@@ -124,10 +118,10 @@ static void put_spaces(const DecodeStep *step, const char *text, size_t n, bool 
     const size_t len = strlen(step->text);
     const char *end = text + n;
     for (const char *p; (p = memmem(text, (size_t)(end - text), step->text, len)); text = p + len) {
-        put(to, text, (size_t)(p - text));
-        put(to, " ", !(first && step->put_there));
+        out_put(to, text, (size_t)(p - text));
+        out_put(to, " ", !(first && step->put_there));
     }
-    put(to, text, (size_t)(end - text));
+    out_put(to, text, (size_t)(end - text));
 }
 
 static void put_replaced(const DecodeStep *step, const Tokenizer *t, const char *text, size_t n,
@@ -135,7 +129,7 @@ static void put_replaced(const DecodeStep *step, const Tokenizer *t, const char 
 {
     size_t len, begins;
     char *made = replace_text(&step->replace, t, text, n, &len, &begins);
-    put(to, made, len);
+    out_put(to, made, len);
     free(made);
 }
 
@@ -160,7 +154,7 @@ static void end_bytes(Texts *to, size_t from)
     }
     to->all.n = from;
     for (size_t i = 0; i < n; i++) {
-        put(&to->all, "\xef\xbf\xbd", 3);
+        out_put(&to->all, "\xef\xbf\xbd", 3);
         end_text(to);
     }
 }
@@ -169,19 +163,19 @@ static Texts take_step(const DecodeStep *step, const Tokenizer *t, const Texts *
 {
     Texts to = {0};
     size_t bytes = 0;            /* DECODE_FALLBACK: where those begin that wait */
-    put(&to.all, "", 0);
+    out_put(&to.all, "", 0);
     for (size_t i = 0; i < from->n; i++) {
         const size_t begin = i ? from->end[i - 1] : 0, n = from->end[i] - begin;
         const char *text = from->all.text + begin;
         const int byte = step->kind == DECODE_FALLBACK ? byte_of(text, n) : -1;
         if (byte >= 0) {
-            put(&to.all, &(char){(char)byte}, 1);
+            out_put(&to.all, &(char){(char)byte}, 1);
             continue;
         }
         switch (step->kind) {
         case DECODE_FALLBACK:
             end_bytes(&to, bytes);
-            put(&to.all, text, n);
+            out_put(&to.all, text, n);
             bytes = to.all.n;
             break;
         case DECODE_WORDPIECE:
@@ -197,7 +191,7 @@ static Texts take_step(const DecodeStep *step, const Tokenizer *t, const Texts *
             put_replaced(step, t, text, n, &to.all);
             break;
         case DECODE_FUSE:
-            put(&to.all, text, n);
+            out_put(&to.all, text, n);
             continue;
         }
         end_text(&to);
@@ -215,7 +209,7 @@ static void put_mapped(const Added *a, Out *to)
     char *bytes = malloc(a->nmatch + 1);     /* upstream's decoder maps added tokens, too */
     size_t k;
     bool mapped = bpe_unmap(a->match, a->nmatch, bytes, &k);
-    put(to, mapped ? bytes : a->match, mapped ? k : a->nmatch);
+    out_put(to, mapped ? bytes : a->match, mapped ? k : a->nmatch);
     free(bytes);
 }
 
@@ -224,9 +218,9 @@ static void decode_bytes(const int32_t *ids, size_t n, bool skip_specials, Out *
     static const char end[] = "<|endoftext|>";
     for (size_t i = 0; i < n; i++)
         if (ids[i] == BYTES_EOS)
-            put(to, end, skip_specials ? 0 : sizeof end - 1);
+            out_put(to, end, skip_specials ? 0 : sizeof end - 1);
         else
-            put(to, &(char){(char)ids[i]}, ids[i] >= 0 && ids[i] < 256);
+            out_put(to, &(char){(char)ids[i]}, ids[i] >= 0 && ids[i] < 256);
 }
 
 static char *decode_texts(const Tokenizer *t, Texts texts, size_t *nbytes)
@@ -252,7 +246,7 @@ char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool sk
 {
     Texts texts = {0};
     Out *to = &texts.all;
-    put(to, "", 0);
+    out_put(to, "", 0);
     if (t->bytes)
         decode_bytes(ids, n, skip_specials, to);
     for (size_t i = 0; i < n && !t->bytes; i++) {
@@ -262,11 +256,11 @@ char *tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, bool sk
         if (!text || (skip_specials && a && a->special && is_plain(a)))
             continue;
         if (t->spaced && texts.n)
-            put(to, " ", 1);
+            out_put(to, " ", 1);
         if (t->byte_level && a)
             put_mapped(a, to);
         else
-            put(to, text, a ? a->nmatch : k);
+            out_put(to, text, a ? a->nmatch : k);
         end_text(&texts);
     }
     if (!t->bytes)

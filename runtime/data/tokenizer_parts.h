@@ -213,6 +213,12 @@ void cuts_find(Tokenizer *t);
 
 /* ---- tokenizer_decode.c ----------------------------------------------------------------------- */
 
+/* Text that grows, with a NUL behind it; begins as zeros, the caller frees text. */
+typedef struct {
+    char *text;
+    size_t n, cap;
+} Out;
+void out_put(Out *to, const char *text, size_t n);
 char *decode_load(Tokenizer *t, const cJSON *d);
 void decode_free(Tokenizer *t);
 

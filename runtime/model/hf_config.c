@@ -276,7 +276,7 @@ static bool rope_by_layer(const cJSON *config)
 }
 
 /* The one object that both generations of keys mean: rope_theta, rope_type and, where it has some, the
- * scaling fields. NULL and *error when the generations contradict each other. */
+ * scaling fields. NULL and *error when the generations contradict each other or say what no recipe makes. */
 static cJSON *rope(const cJSON *config, double default_theta, char **error)
 {
     const cJSON *new = json_get(config, "rope_parameters"), *old = json_get(config, "rope_scaling");
@@ -310,6 +310,16 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
                             rope_others[i].text);
             return NULL;
         }
+    const cJSON *part = json_get(object, "partial_rotary_factor");
+    if (!part || cJSON_IsNull(part))
+        part = json_get(config, "partial_rotary_factor");
+    if (part && !cJSON_IsNull(part) && !(cJSON_IsNumber(part) && part->valuedouble == 1)) {
+        char *text = value_text(part);
+        *error = format("partial_rotary_factor is %s: embeddings that turn a part of each head: no recipe makes them",
+                        text);
+        free(text);
+        return NULL;
+    }
     cJSON *one = cJSON_CreateObject();
     const cJSON *base = cJSON_IsNumber(inner) ? inner : theta;
     if (cJSON_IsNumber(base))

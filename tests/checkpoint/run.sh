@@ -397,6 +397,11 @@ edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor"
 edited config-rope-type 83 'rope_parameters.rope_type is "yarn": YaRN, .*: no recipe makes it' llama \
     's/"rope_type": "llama3"/"rope_type": "yarn"/'
 edited config-rope-unknown 83 'rope_type is "spiral", this' llama 's/"rope_type": "llama3"/"rope_type": "spiral"/'
+edited config-rope-part 83 'partial_rotary_factor is 0.5: .*: no recipe makes them' llama \
+    's/"rope_type": "llama3"/"rope_type": "llama3", "partial_rotary_factor": 0.5/'
+edited config-rope-part-4x 83 'partial_rotary_factor is 0.25' llama \
+    's/"rms_norm_eps"/"partial_rotary_factor": 0.25, "rms_norm_eps"/'
+edited config-rope-whole 0 '^loaded' llama 's/"rms_norm_eps"/"partial_rotary_factor": 1.0, "rms_norm_eps"/'
 edited config-theta-text 83 'rope_theta is no number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
 edited config-rope-type-number 83 'rope_type is no text' llama 's/"rope_type": "llama3"/"rope_type": 3/'
 edited config-two-thetas 83 'rope_theta is 500000 and rope_parameters.rope_theta 10000' \

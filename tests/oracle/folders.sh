@@ -20,7 +20,7 @@ shows() {               # FOLDER CASE TOLERANCE ARGS...
     grep -q '^not ok' "$made/$name.log" || echo "not ok $name: $(tail -n 1 "$made/$name.log")"
     failed=1
 }
-for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny gemma3_tiny; do
+for name in gpt2_tiny llama_rows qwen2_tiny qwen3_tiny mistral_tiny gemma_tiny gemma3_tiny; do
     shows $name $name 1e-6 --model $made/$name
 done
 for name in mlm_bert mlm_microbert mdm_llada mlm_lora; do
@@ -40,7 +40,7 @@ else
     echo "not ok mlm_bert written again: $(cat $made/again.json) $(tail -n 1 $made/again.log)"
     failed=1
 fi
-for name in qwen2_lora qwen2_rslora gemma_lora gemma3_lora; do
+for name in qwen2_lora qwen2_rslora qwen3_lora mistral_lora gemma_lora gemma3_lora; do
     shows $name $name 1e-6 --base $ref/$name/model --adapter $made/$name
     shows $name.merged $name 1e-6 --model $made/$name.merged
 done

@@ -18,6 +18,10 @@ gemma_tiny gemma_tiny
 gemma_lora gemma_lora
 gemma3_tiny gemma3_tiny
 gemma3_lora gemma3_lora
+qwen3_tiny qwen3_tiny
+qwen3_lora qwen3_lora
+mistral_tiny mistral_tiny
+mistral_lora mistral_lora
 qwen2_untied qwen2_tiny model.layers=1 model.tied=false
 gpt2_lora gpt2_lora
 mlm_lora mlm_bert lora.rank=4 lora.targets=all-linear
@@ -56,7 +60,8 @@ card() {                # NAME FOLDER PATTERN...
 }
 
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
-for name in gpt2_tiny llama_rows qwen2_tiny gemma_tiny gemma3_tiny mlm_bert mlm_microbert mdm_llada gpt2_tiny.bf16; do
+for name in gpt2_tiny llama_rows qwen2_tiny qwen3_tiny mistral_tiny gemma_tiny gemma3_tiny mlm_bert mlm_microbert mdm_llada \
+    gpt2_tiny.bf16; do
     case=${name%.bf16}
     trained $name $case $name
     loss=$(value eval_loss "$scratch/$name/history.jsonl")
@@ -117,6 +122,8 @@ qwen2_lora qwen2_lora qwen2_tiny 1e-6
 qwen2_rslora qwen2_rslora qwen2_untied 1e-6
 gemma_lora gemma_lora gemma_tiny 1e-6
 gemma3_lora gemma3_lora gemma3_tiny 1e-6
+qwen3_lora qwen3_lora qwen3_tiny 1e-6
+mistral_lora mistral_lora mistral_tiny 1e-6
 gpt2_lora gpt2_tiny gpt2_tiny 1e-6
 mlm_lora mlm_bert mlm_bert 1e-6
 qwen2_lora.bf16 qwen2_lora qwen2_tiny 2e-3

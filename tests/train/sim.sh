@@ -19,6 +19,8 @@ qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 gemma_tiny.bf16 gemma_tiny precision=bf16
 gemma3_lora.fp16 gemma3_lora precision=fp16
+qwen3_tiny.bf16 qwen3_tiny precision=bf16
+mistral_tiny mistral_tiny
 mlm_microbert.fp16 mlm_microbert precision=fp16
 dpo_sum.fp16 dpo_sum precision=fp16 dpo.shared_prompt=true seq.max=48
 mdm_sft.fp16 mdm_sft precision=fp16
@@ -62,6 +64,9 @@ gemma_tiny gemma_tiny
 gemma3_tiny gemma3_tiny
 gemma3_tiny.bf16 gemma3_tiny precision=bf16
 gemma_lora.folded gemma_lora lora.fold=all
+qwen3_tiny qwen3_tiny
+qwen3_lora qwen3_lora
+mistral_lora.bf16 mistral_lora precision=bf16
 qwen2_dropout qwen2_dropout
 qwen2_dropout.bf16 qwen2_dropout precision=bf16
 qwen2_dropout.folded.again qwen2_dropout lora.fold=all memory.recompute=block
@@ -105,7 +110,7 @@ at=$([ -n "$FULL" ] && echo 7 || echo 2)       # steps before each checkpoint
 # five steps, which are those of rising rates; adapters in fp32 and all weights in fp16 go on to the end
 few() {
     case ${FULL:-$1} in
-    gpt2* | llama* | qwen2_dropout* | qwen2_rslora* | gemma*) ;;
+    gpt2* | llama* | qwen2_dropout* | qwen2_rslora* | gemma* | qwen3* | mistral*) ;;
     *) false ;;
     esac
 }
