@@ -5,6 +5,7 @@
 #define OBJECTIVE_H
 
 #include "runtime/data/data.h"
+#include "runtime/run/checkpoint.h"
 #include "runtime/run/course.h"
 #include "runtime/run/flags.h"
 #include "runtime/run/metrics.h"
@@ -99,8 +100,9 @@ typedef struct {
     const char *const *files;
     bool dated;                  /* a log file a start, named by its time; else training.log */
     /* With the weights of a run that is over, by its last step or early: after training, and in the
-     * place of it when the run is found finished. */
-    void (*finished)(const Flags *f, const WeightFolders folder);
+     * place of it when the run is found finished. last: of the checkpoint with these weights, for
+     * origin_write(). */
+    void (*finished)(const Flags *f, const WeightFolders folder, const Checkpoints *last);
 } ObjectiveHooks;
 extern const ObjectiveHooks objective_hooks;
 

@@ -484,8 +484,9 @@ static int train(Run *r)
     }
     if (done && objective_hooks.finished) {
         WeightFolders folder;
+        checkpoint_written(&r->checkpoints, step);
         folders_of(r, folder);
-        objective_hooks.finished(f, folder);
+        objective_hooks.finished(f, folder, &r->checkpoints);
     }
     bool stopped = stop && !done;
     if (stopped)

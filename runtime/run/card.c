@@ -126,7 +126,7 @@ typedef struct {
     bool adapter;
     const char *folder;
     cJSON *made, *trainer, *config, *lora;
-    const char *loader, *pipeline;       /* NULL: transformers has no such class */
+    const char *loader, *pipeline, *left_out;    /* NULL: transformers has no such class */
 } Card;
 
 static const char *word(const cJSON *of, const char *key)
@@ -136,8 +136,8 @@ static const char *word(const cJSON *of, const char *key)
 
 static void find_class(Card *k)
 {
-    static const struct { const char *pattern, *loader, *pipeline; } row[] = {
-#define HUB(pattern, loader, pipeline) { pattern, loader, pipeline },
+    static const struct { const char *pattern, *loader, *pipeline, *left_out; } row[] = {
+#define HUB(pattern, loader, pipeline, left_out) { pattern, loader, pipeline, left_out },
 #include "runtime/run/hub.def"
 #undef HUB
     };
@@ -146,6 +146,7 @@ static void find_class(Card *k)
         if (fnmatch(row[i].pattern, class, 0) == 0) {
             k->loader = row[i].loader;
             k->pipeline = row[i].pipeline;
+            k->left_out = row[i].left_out;
         }
 }
 
@@ -303,6 +304,8 @@ static void write_use(const Card *k)
     if (tokenizer)
         fprintf(k->to, "tokenizer = AutoTokenizer.from_pretrained(\".\")\n");
     fprintf(k->to, "```\n");
+    if (*k->left_out)
+        fprintf(k->to, "\n%s\n", k->left_out);
 }
 
 char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *folder)

@@ -70,6 +70,10 @@ void checkpoint_load(Checkpoints *c, Model *m);
  * too, are not those of most. All ranks. */
 void checkpoint_same_weights(Checkpoints *c, const Model *m);
 
+/* found, step, state and file become those of the checkpoint that this run has saved last, with step
+ * `step`; as they were where it is not there. Rank 0, others: nothing. */
+void checkpoint_written(Checkpoints *c, int64_t step);
+
 /* Saves; all ranks call, and end with 94 naming those whose weights or moments are not those of
  * most; then rank 0 writes (others: nothing, true). state: object, everything of the caller that
  * influences the next step. trainer: trainer_state.json; its best_model_checkpoint is never

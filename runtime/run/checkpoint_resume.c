@@ -403,6 +403,24 @@ bool checkpoint_find(Checkpoints *c, const Model *m)
     return true;
 }
 
+void checkpoint_written(Checkpoints *c, int64_t step)
+{
+    if (world.rank != 0)
+        return;
+    char *folder = checkpoint_path(c->out, step), *error = NULL;
+    cJSON *file = read_state(folder, &error);
+    if (file) {
+        cJSON_Delete(c->file);
+        c->found = folder;               /* not freed: c->source may be what it was */
+        c->file = file;
+        c->step = step;
+        c->state = json_get(file, "state");
+    } else {
+        free(folder);
+    }
+    free(error);
+}
+
 /* ---- what must agree ------------------------------------------------------------------------ */
 
 char *checkpoint_flags(const Checkpoints *c, Flags *f)

@@ -119,19 +119,39 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m)
     origin_choose(c, m);
 }
 
+/* how: but for the card; tokenizer: the folder of the tokenizer that goes along, or NULL. */
+static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how, const char *tokenizer)
+{
+    char *card = card_text(c, m, adapter, tokenizer);
+    how.card = card;
+    if (adapter)
+        hf_save_adapter(m, folder, &how);
+    else
+        hf_save(m, folder, &how);
+    free(card);
+}
+
+void origin_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer)
+{
+    char *has = folder_join(c->source ? c->source : "", "tokenizer.json"), *error = folder_make_parents(folder);
+    const bool along = c->source && file_named(has);
+    if (error)
+        die(EXIT_IO, "%s", error);
+    save(c, m, folder, m->adapter_json, (HfHow){.source = c->source}, along ? c->source : tokenizer);
+    if (!along && tokenizer && (error = folder_copy_extras(tokenizer, folder, NULL)))
+        die(EXIT_IO, "%s", error);
+    note("wrote %s", folder);
+    free(has);
+}
+
 void origin_export(const Checkpoints *c, Model *m)
 {
     const Flags *f = c->flags;
     const bool merged = *f->merge_lora, adapter = m->adapter_json && !merged;
     const char *folder = merged ? f->merge_lora : f->export;
     const char *source = adapter ? c->base : c->source ? c->source : c->found;
-    char *card = world.rank == 0 ? card_text(c, m, adapter, source) : NULL;
-    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL,
-                       .card = card};
-    if (world.rank == 0 && adapter)
-        hf_save_adapter(m, folder, &how);
-    else if (world.rank == 0)
-        hf_save(m, folder, &how);
-    free(card);
+    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL};
+    if (world.rank == 0)
+        save(c, m, folder, adapter, how, source);
     note("wrote %s", folder);
 }

@@ -13,7 +13,6 @@
 #include "runtime/dpo.h"              // what io.stats holds
 #include "runtime/files/folder.h"     // OUT/results
 #include "runtime/files/json.h"
-#include "runtime/model/hf.h"         // OUT/workspace
 #include "runtime/model/weights.h"    // how long that takes
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/answers.h"      // answers to prompts
@@ -837,25 +836,14 @@ static void write_examples(const Tokenizer *t, Group g, const char *name)
 }
 
 /* OUT/workspace/NAME_fine-tuned: what transformers or PEFT load. */
-static void write_model(const Flags *f, const WeightFolders folder)
+static void write_model(const Flags *f, const Checkpoints *last)
 {
-    char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name),
-         *error = folder_make_parents(path), *has = folder_join(path, "tokenizer.json");
-    if (error)
-        die(EXIT_IO, "%s", error);
-    const HfHow how = {.source = folder[2]};
-    if (model.adapter_json)
-        hf_save_adapter(&model, path, &how);
-    else
-        hf_save(&model, path, &how);
-    const char *beside = vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]);
-    if (beside && !file_named(has) && (error = folder_copy_extras(beside, path, NULL)))
-        die(EXIT_IO, "%s", error);
-    note("wrote %s", path);
-    free(path), free(has);
+    char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name);
+    origin_write(last, &model, path, vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]));
+    free(path);
 }
 
-static void finished(const Flags *f, const WeightFolders folder)
+static void finished(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
     const double seconds = clock_seconds() - loaded_at;
     double value[GROUPS][EVAL_METRICS];
@@ -879,7 +867,7 @@ static void finished(const Flags *f, const WeightFolders folder)
         tokenizer_free(t);
     comm_expect(weights_seconds(&model));
     if (world.rank == 0)
-        write_model(f, folder);
+        write_model(f, last);
     comm_barrier();
     comm_expect(0);
 }

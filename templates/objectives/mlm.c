@@ -317,12 +317,13 @@ static int probe(const Flags *f, const WeightFolders folder)
 }
 
 /* A first look at what was learned. */
-static void finished(const Flags *f, const WeightFolders folder)
+static void finished(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
     static const char *const around[][2] = {
         {"the film was slow but the ", " was worth it"},
         {"she opened the ", " and went into the house"},
         {"it was one of the best ", " of the year"}};
+    (void)last;
     char *path = tokenizer_file(f, folder, tokenizer_of);
     if (!path) {
         note("no tokenizer.json with the id %s is named, beside the weights or beside the records: "

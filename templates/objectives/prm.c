@@ -14,10 +14,10 @@
 #include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
-#include "runtime/model/hf.h"         // folders for other programs
 #include "runtime/model/weights.h"    // how long that takes
 #include "runtime/prm.h"              // what io.stats holds, scores of solutions
 #include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/run/origin.h"       // folders for other programs
 #include "runtime/run/own.h"          // names of checkpoints
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, N, V, ...
@@ -950,38 +950,19 @@ static void say_suspects(void)
 }
 
 //@ end
-/* The tokenizer of the records, where the folder has none. */
-static char *add_tokenizer(const Flags *f, const WeightFolders folder, const char *path)
+static void write_model(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
     const char *all[WEIGHT_FOLDERS + 1];
-    char *has = folder_join(path, "tokenizer.json"), *file = NULL, *error = NULL;
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = trained->folder;
-    if (!file_named(has))
-        file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1);
-    char *slash = file ? strrchr(file, '/') : NULL;
-    if (slash && !strcmp(slash, "/tokenizer.json")) {
+    char *path = final_folder(f), *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all,
+                                                          WEIGHT_FOLDERS + 1),
+         *slash = file ? strrchr(file, '/') : NULL;
+    const bool named = slash && !strcmp(slash, "/tokenizer.json");
+    if (named)
         *slash = '\0';
-        error = folder_copy_extras(*file ? file : "/", path, NULL);
-    }
-    free(has), free(file);
-    return error;
-}
-
-static void write_model(const Flags *f, const WeightFolders folder)
-{
-    char *path = final_folder(f), *error = folder_make_parents(path);
-    if (error)
-        die(EXIT_IO, "%s", error);
-    const HfHow how = {.source = folder[2]};
-    if (model.adapter_json)
-        hf_save_adapter(&model, path, &how);
-    else
-        hf_save(&model, path, &how);
-    if ((error = add_tokenizer(f, folder, path)))
-        die(EXIT_IO, "%s", error);
-    note("wrote %s", path);
-    free(path);
+    origin_write(last, &model, path, !named ? NULL : *file ? file : "/");
+    free(path), free(file);
 }
 
 /* Nothing changes the score of a head of zeros but its own training. */
@@ -1006,7 +987,7 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool start)
     return false;
 }
 
-static void finished(const Flags *f, const WeightFolders folder)
+static void finished(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
 //@ if PRM_WEIGHTS=net
     char *error = write_weights();
@@ -1018,7 +999,7 @@ static void finished(const Flags *f, const WeightFolders folder)
 //@ end
     comm_expect(weights_seconds(&model));
     if (world.rank == 0)
-        write_model(f, folder);
+        write_model(f, folder, last);
     comm_barrier();
     comm_expect(0);
 }

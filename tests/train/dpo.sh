@@ -125,6 +125,9 @@ verdict "its files are told" "$(for file in results/{evaluation.json,distributed
     echo "no $file"; done)"
 verdict "the final folder is the checkpoint" \
     "$(cmp "$scratch"/raw/{checkpoint-4,workspace/dpo_mean_fine-tuned}/model.safetensors 2>&1)"
+verdict "the final folder has a card" "$(for line in '| objective | dpo |' '| steps | 4 of 4' '| base | model |' \
+    'last validation | eval_loss |'; do
+    grep -qF -- "$line" "$scratch/raw/workspace/dpo_mean_fine-tuned/README.md" || echo "no $line"; done)"
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
 verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
     grep -vx 3)"

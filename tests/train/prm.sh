@@ -96,6 +96,9 @@ verdict "raw data: a run" "$(grep -q 'step 6/6  meta loss .*  score .*  accuracy
     "$scratch/err" || tail -n 4 "$scratch/err"
     for file in config.json model.safetensors tokenizer.json; do
         [ -s "$scratch/raw/checkpoints/final_model/$file" ] || echo "no $file"; done)"
+verdict "the final folder has a card" "$(cd "$scratch/raw/checkpoints/final_model" &&
+    for line in '| objective | prm |' '| steps | 6 of 6' '| base | random weights |' 'last validation | eval_' \
+        'AutoTokenizer.from_pretrained'; do grep -qF -- "$line" README.md || echo "no $line"; done)"
 verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' "$scratch/raw/instance_weights.json")" = 12 ] ||
     head -n 3 "$scratch/raw/instance_weights.json")"
 verdict "the most suspicious first" "$(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$scratch/raw/suspicious_records.jsonl" |

@@ -346,9 +346,9 @@ static char *write_own(const Flags *f, const WeightFolders folder, const Course 
     return error;
 }
 
-static void finished(const Flags *f, const WeightFolders folder)
+static void finished(const Flags *f, const WeightFolders folder, const Checkpoints *last)
 {
-    (void)f, (void)folder;
+    (void)f, (void)folder, (void)last;
     note("finished weights: %.9g", loss_of_any());
 }
 
