@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 4096 };
+enum { LINE = 4096, FOOT = 512 };
 #define HUGE_PAGE ((int64_t)2 << 20)
 
 World world = { .size = 1, .local_size = 1, .step = -1 };
@@ -27,6 +27,9 @@ static atomic_flag dying = ATOMIC_FLAG_INIT;
 static pthread_t dying_thread;
 static _Atomic int64_t allocated;
 static _Atomic int there = -1;      /* of note_to() */
+static const char over[] = "\r\033[K";     /* clears the line that the cursor is in */
+static char foot[FOOT];             /* of note_foot() */
+static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER;
 
 /* All n bytes; false: they cannot be written. */
 static bool put(int fd, const char *line, size_t n)
@@ -58,12 +61,12 @@ static void line_there(const char *line, size_t n)
         put(2, lost, sizeof lost - 1);
 }
 
-/* prefix, message and newline in one write; on a terminal over whatever progress line is there. */
+/* prefix, message and newline in one write; on a terminal in the place of the line of note_foot(),
+ * which comes back below. */
 static void line_out(bool here, const char *prefix, const char *fmt, va_list ap)
 {
-    static const char over[] = "\r\033[K";
     enum { OVER = sizeof over - 1 };
-    char line[LINE + OVER];
+    char line[OVER + LINE + FOOT];
     memcpy(line, over, OVER);
     size_t n = (size_t)snprintf(line + OVER, LINE, "%s", prefix);
     int len = vsnprintf(line + OVER + n, LINE - n, fmt, ap);
@@ -71,11 +74,41 @@ static void line_out(bool here, const char *prefix, const char *fmt, va_list ap)
     if (n > LINE - 2)
         n = LINE - 2;
     line[OVER + n++] = '\n';
-    if (here && isatty(2))
-        put(2, line, OVER + n);
-    else if (here)
+    if (here && note_terminal()) {
+        pthread_mutex_lock(&drawing);
+        size_t below = strlen(foot);
+        memcpy(line + OVER + n, foot, below);
+        put(2, line, OVER + n + below);
+        pthread_mutex_unlock(&drawing);
+    } else if (here) {
         put(2, line + OVER, n);
+    }
     line_there(line + OVER, n);
+}
+
+bool note_terminal(void)
+{
+    static _Atomic int known = -1;
+    if (known < 0) {
+        const char *kind = getenv("TERM");
+        known = isatty(2) && kind && *kind && strcmp(kind, "dumb") != 0;
+    }
+    return known;
+}
+
+void note_foot(const char *text)
+{
+    char line[sizeof over + FOOT];
+    if (!note_terminal())
+        return;
+    pthread_mutex_lock(&drawing);
+    if (text || *foot) {
+        int n = text ? snprintf(line, sizeof line, "%s%.*s", over, FOOT - 1, text)
+                     : snprintf(line, sizeof line, "\n");
+        snprintf(foot, sizeof foot, "%s", text ? text : "");
+        put(2, line, (size_t)n);
+    }
+    pthread_mutex_unlock(&drawing);
 }
 
 void note_to(int fd)
@@ -95,6 +128,7 @@ void die(int code, const char *fmt, ...)
     if (!world.host[0] && gethostname(world.host, sizeof world.host - 1) != 0)
         strcpy(world.host, "?");
     char step[32] = "-", prefix[160];
+    note_foot("");
     if (world.step >= 0)
         snprintf(step, sizeof step, "%lld", (long long)world.step);
     snprintf(prefix, sizeof prefix, "rank %d (%s) step %s: ", world.rank, world.host, step);

@@ -42,6 +42,12 @@ void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void note_to(int fd);
 void note_there(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Standard error is a terminal that moves its cursor back: not with TERM=dumb, or none. */
+bool note_terminal(void);
+/* A line that from here on stays below what is said, where note_terminal(); it must fit into a row. It goes
+ * when another is given, or "". NULL: it stays where it is, and what is said comes below it. */
+void note_foot(const char *text);
+
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
 /* Behind "no such file" or folder: what the path might have meant and what to type; malloc'ed, "" when nothing is
  * known. Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub. */

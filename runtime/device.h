@@ -25,6 +25,8 @@ typedef struct {
 } DeviceUse;
 /* For the mean; asks at most once a second. Only the main thread calls. */
 void device_watch(void);
+/* What that saw last: busy is of that moment, total 0: not known. false: nothing is known of a GPU. */
+bool device_seen(DeviceUse *u);
 /* false: there is no GPU. */
 bool device_use(DeviceUse *u);
 

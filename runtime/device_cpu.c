@@ -39,6 +39,12 @@ void device_watch(void)
 {
 }
 
+bool device_seen(DeviceUse *u)
+{
+    (void)u;
+    return false;
+}
+
 bool device_use(DeviceUse *u)
 {
     (void)u;

@@ -5,13 +5,13 @@
 #include "runtime/device.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/nvml_cuda.h"
 
 static int chosen = -1;              /* index of the GPU */
 static struct cudaDeviceProp about;
@@ -90,50 +90,44 @@ int64_t device_used(void)
 
 /* ---- how busy it is -------------------------------------------------------------------------- */
 
-/* NVML's own header comes with the driver's tools, not with CUDA's runtime; these are the three
- * functions asked here. */
-typedef struct { unsigned gpu, memory; } Percent;
 static struct {
     bool tried;
-    void *device;                    /* NULL: it cannot be asked */
-    int (*percent)(void *device, Percent *to);
-    double sum, last;                /* of the answers; clock of the last */
+    NvmlDevice device;               /* NULL: it cannot be asked */
+    NvmlUse last;
+    double when;                     /* clock of that */
+    double sum;                      /* of percents */
     int64_t answers;
-} nvml;
+} watched;
 
-static void *function_of(void *library, const char *name)
-{
-    return library ? dlsym(library, name) : NULL;
-}
-
-static void open_nvml(void)
+static void find_watched(void)
 {
     char bus[32];
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    int (*start)(void) = (int (*)(void))function_of(library, "nvmlInit_v2");
-    int (*find)(const char *, void **) =
-        (int (*)(const char *, void **))function_of(library, "nvmlDeviceGetHandleByPciBusId_v2");
-    nvml.percent =
-        (int (*)(void *, Percent *))function_of(library, "nvmlDeviceGetUtilizationRates");
-    nvml.tried = true;
-    if (!start || !find || !nvml.percent || start() != 0 ||
-        cudaDeviceGetPCIBusId(bus, sizeof bus, chosen) != cudaSuccess ||
-        find(bus, &nvml.device) != 0)
-        nvml.device = NULL;
+    watched.tried = true;
+    if (!nvml_open() && cudaDeviceGetPCIBusId(bus, sizeof bus, chosen) == cudaSuccess)
+        watched.device = nvml_at(bus);
 }
 
 void device_watch(void)
 {
-    Percent now;
-    if (!nvml.tried)
-        open_nvml();
-    if (!nvml.device || clock_seconds() - nvml.last < 1)
+    if (!watched.tried)
+        find_watched();
+    if (!watched.device || clock_seconds() - watched.when < 1)
         return;
-    nvml.last = clock_seconds();
-    if (nvml.percent(nvml.device, &now) != 0)
+    nvml_use(watched.device, &watched.last);
+    watched.when = clock_seconds();
+    if (watched.last.busy < 0)
         return;
-    nvml.sum += now.gpu;
-    nvml.answers++;
+    watched.sum += watched.last.busy;
+    watched.answers++;
+}
+
+bool device_seen(DeviceUse *u)
+{
+    const NvmlUse *last = &watched.last;
+    device_watch();
+    *u = (DeviceUse){.used = last->used, .total = last->total, .busy = last->busy};
+    snprintf(u->name, sizeof u->name, "%.63s", about.name);
+    return watched.device && (last->busy >= 0 || last->total);
 }
 
 bool device_use(DeviceUse *u)
@@ -143,7 +137,7 @@ bool device_use(DeviceUse *u)
     select_device();
     check(cudaMemGetInfo(&left, &total), "asking for the GPU's free memory");
     *u = (DeviceUse){.used = (int64_t)(total - left), .total = (int64_t)total,
-                     .busy = nvml.answers ? nvml.sum / (double)nvml.answers : -1};
+                     .busy = watched.answers ? watched.sum / (double)watched.answers : -1};
     snprintf(u->name, sizeof u->name, "%.63s", about.name);
     return true;
 }

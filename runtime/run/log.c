@@ -1,4 +1,4 @@
-/* log.c -- banner, progress on standard error, history.jsonl, trainer_state.json.
+/* log.c -- banner, lines of steps on standard error, history.jsonl, trainer_state.json.
  *
  * In:    sums of every step.  Out: records with the keys and roundings of transformers.
  * Keeps: history.jsonl has full precision, trainer_state.json the loss in 4 decimals. */
@@ -8,6 +8,7 @@
 #include "runtime/ranks/comm.h"
 #include "runtime/device.h"
 #include "runtime/files/json.h"
+#include "runtime/run/progress.h"
 #include "runtime/run/schedule.h"
 #include "runtime/run/sets.h"
 #include <errno.h>
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 #define HISTORY_MAX ((size_t)1 << 30)
-enum { BAR = 20, RETRY_SECONDS = 5 };
+enum { RETRY_SECONDS = 5 };
 
 static double rounded(double x, double steps)
 {
@@ -154,13 +155,6 @@ static void keep(Log *l, cJSON *record, int64_t step)
     write_record(l, record);
 }
 
-/* "1:02:03" */
-static void clock_text(char to[32], double seconds)
-{
-    long long s = isfinite(seconds) && seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
-    snprintf(to, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
-}
-
 /* A step's metric at its record: a mean over the steps since the last that had it, NAN: none of them
  * had; a total of the run. */
 static double step_value(const Log *l, int i)
@@ -178,32 +172,36 @@ static bool step_has(const Log *l, int i, const LogStep *s)
     return i == 0 || m->kind == METRIC_COUNT || s->sum[m->per] > 0;
 }
 
+/* The line of a step, where it is due. */
 static void progress(Log *l, int64_t step, const LogStep *s, bool record)
 {
     double now = clock_seconds();
-    bool draws = l->bar && (now - l->drawn >= 0.1 || step == l->total);
+    bool draws = note_terminal() && (now - l->drawn >= 0.1 || step == l->total);
     if (!draws && !record)
         return;
     l->drawn = draws ? now : l->drawn;
-    char left[32], bar[BAR + 1];
-    clock_text(left, (now - l->start) / (double)(step - l->first) * (double)(l->total - step));
     const Metrics *m = l->metrics;
-    const char *work = m->step[m->step_work].name;
-    double rate = a_second(l->work_mark, l->mark), value[METRICS_MAX];
+    double value[METRICS_MAX];
     for (int i = 0; i < m->nstep; i++)
         value[i] = step_value(l, i);
     char *texts = metrics_text(m->step, m->nstep, value, "  ");
-    if (record)
-        (l->bar ? note_there : note)("step %lld/%lld%s  norm %.4g  lr %.3e  %.0f %s/s  left %s",
-                                     (long long)step, (long long)l->total, texts, s->grad_norm,
-                                     s->lr, rate, work, left);
-    for (int i = 0; i < BAR; i++)
-        bar[i] = i * l->total < step * BAR ? '#' : '.';
-    bar[BAR] = '\0';
-    if (draws)
-        fprintf(stderr, "\r%lld/%lld [%s]%s  norm %.3g  lr %.2e  %.0f %s/s  left %s\033[K%s",
-                (long long)step, (long long)l->total, bar, texts, s->grad_norm, s->lr, rate, work,
-                left, step == l->total ? "\n" : "");
+    DeviceUse gpu;
+    const Progress p = {
+        .step = step, .total = l->total, .metrics = texts + strspn(texts, " "),
+        .grad_norm = s->grad_norm, .lr = s->lr, .rate = a_second(l->work_mark, l->mark),
+        .unit = m->step[m->step_work].name,
+        .left = (now - l->start) / (double)(step - l->first) * (double)(l->total - step),
+        .gpu = device_seen(&gpu) ? &gpu : NULL};
+    if (record) {
+        char *line = progress_line(&p);
+        (note_terminal() ? note_there : note)("%s", line);
+        free(line);
+    }
+    if (draws) {
+        char *row = progress_row(&p, progress_columns());
+        note_foot(row);
+        free(row);
+    }
     free(texts);
 }
 
@@ -376,7 +374,6 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
     l->work_first = l->all[of->step_work];
     if (world.rank != 0)
         return;
-    l->bar = isatty(2);
     char *path = format("%s/history.jsonl", out);
     if (resumed > 0)
         read_back(l, path, resumed);
@@ -535,7 +532,7 @@ void log_end(Log *l, int64_t step, const char *why)
         cJSON_AddStringToObject(r, "early_stop", why);
     keep(l, r, step);
     char text[32];
-    clock_text(text, seconds);
+    progress_clock(text, seconds);
     if (l->first)
         note("%lld step%s more in %s; mean %s of all %lld steps of the run %.4f",
              (long long)(step - l->first), step - l->first == 1 ? "" : "s", text, row[0].name,
@@ -581,6 +578,7 @@ int64_t log_before_rise(const Log *l, double *loss)
 
 void log_close(Log *l)
 {
+    note_foot(NULL);
     if (world.rank == 0 && !l->history)
         catch_up(l);
     if (world.rank == 0 &&

@@ -40,13 +40,12 @@ typedef struct {
     int64_t steps, steps_all;
     int64_t known[METRICS_MAX];  /* of the former those that had something to take the mean of */
     /* For this process only. */
-    double start, mark, drawn;   /* clock at log_open, at the last line, at the last bar */
+    double start, mark, drawn;   /* clock at log_open, at the last line, when the terminal had the last */
     double epoch;                /* clock at the end of the last epoch, or at log_open */
     double tried;                /* clock when the history could not be written */
     int64_t first;               /* step at log_open */
     double work_mark;            /* work since the last line */
     double work_first;           /* all of it at log_open */
-    bool bar;                    /* standard error is a terminal */
 } Log;                           /* all zero before the first call */
 
 /* Everything people should know about a run before it starts, on standard error. */

@@ -11,7 +11,7 @@ trap_ub=-fno-sanitize-recover=undefined
 export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
 units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names unit_kept unit_darkroom unit_incontext unit_histories"
-parts="base names schedule flags launch bins mixture data steps masks contexts hidden unmask denoise workers log sample tokenfile recordfile json safetensors safetensors_write"
+parts="base names schedule flags launch bins mixture data steps masks contexts hidden unmask denoise workers log progress sample tokenfile recordfile json safetensors safetensors_write"
 parts="$parts crc32c sha256 device_cpu model metrics best folder sets kept incontext returns regions npy histories"
 mpi="base launch comm comm_star comm_mpi star star_join sha256"
 
@@ -47,7 +47,7 @@ compile() {             # compile CC OUT FLAGS SOURCE...
 
 # CUDA programs, on the simulator; with the toolkit there, against its own headers too. One rank
 # needs neither NCCL nor a star.
-cuda="base launch comm comm_star comm_nccl device_cuda star star_join sha256 model crc32c safetensors"
+cuda="base launch comm comm_star comm_nccl device_cuda nvml_cuda star star_join sha256 model crc32c safetensors"
 cuda="$cuda safetensors_write json"
 # shellcheck disable=SC2046,SC2086
 if simulator=$(tests/sim/build.sh fast); then

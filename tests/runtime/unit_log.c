@@ -6,6 +6,7 @@
 #include "../../runtime/files/json.h"
 #include "../../runtime/run/best.h"
 #include "../../runtime/run/log.h"
+#include "../../runtime/run/progress.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,8 +289,60 @@ static void check_rises(void)
     check_rise("no record", NULL, 0, -1);
 }
 
+static void check_clock(double seconds, const char *want)
+{
+    char got[32];
+    progress_clock(got, seconds);
+    check(strcmp(got, want) == 0, "time left", "%g s is %s, want %s", seconds, got, want);
+}
+
+static void check_number(double rate, const char *want)
+{
+    char got[32];
+    progress_number(got, rate);
+    check(strcmp(got, want) == 0, "rate", "%g is %s, want %s", rate, got, want);
+}
+
+/* What a terminal of so many columns shows; it never fills the last one, where some begin a new row. */
+static void check_row(const Progress *p, int columns, const char *want)
+{
+    char *got = progress_row(p, columns);
+    check(strcmp(got, want) == 0 && (int)strlen(got) < (columns > 1 ? columns : 1), "row of a terminal",
+          "%d columns: \"%s\", want \"%s\"", columns, got, want);
+    free(got);
+}
+
+static void check_progress(void)
+{
+    const double gib = 1 << 30;
+    check_clock(0, "0:00:00"), check_clock(59.6, "0:01:00"), check_clock(3723, "1:02:03");
+    check_clock(100 * 3600, "4 d 04:00"), check_clock(345599, "95:59:59"), check_clock(-1, "?");
+    check_clock(NAN, "?"), check_clock(INFINITY, "?"), check_clock(1e300, "?");
+    check_number(0.1234, "0.12"), check_number(12.34, "12.3"), check_number(1234.5, "1234");
+    check_number(2.5e6, "2.50M"), check_number(NAN, "?"), check_number(-1, "?"), check_number(1e300, "?");
+    DeviceUse gpu = {.busy = 87, .used = (int64_t)(61.2 * gib), .total = (int64_t)(79.6 * gib)};
+    Progress p = {.step = 25, .total = 100, .metrics = "loss 2.3456  margin 0.10", .grad_norm = 1.5,
+                  .lr = 2e-4, .rate = 1234, .unit = "tokens", .left = 75, .gpu = &gpu};
+    check_row(&p, 200, "25/100 [#####...............]  loss 2.3456  margin 0.10  norm 1.5  lr 2.00e-04  "
+              "1234 tokens/s  left 0:01:15  GPU 87 % 61.2/79.6 GiB");
+    check_row(&p, 80, "25/100 [###............]  loss 2.3456  lr 2.00e-04  1234 tokens/s  left 0:01:15");
+    check_row(&p, 40, "25/100  loss 2.3456  left 0:01:15");
+    check_row(&p, 20, "25/100  loss 2.3456");
+    check_row(&p, 10, "25/100"), check_row(&p, 6, ""), check_row(&p, 0, ""), check_row(&p, -3, "");
+    gpu.busy = -1, p.metrics = "", p.left = NAN, p.rate = INFINITY;
+    check_row(&p, 80, "25/100 [##......]  norm 1.5  lr 2.00e-04  ? tokens/s  left ?  GPU 61.2/79.6 GiB");
+    gpu.total = 0, p.step = 100;
+    check_row(&p, 80, "100/100 [####################]  norm 1.5  lr 2.00e-04  ? tokens/s  left ?");
+    gpu.busy = 5, p.metrics = "loss nan";
+    char *line = progress_line(&p);
+    check(strcmp(line, "step 100/100  loss nan  norm 1.5  lr 2.000e-04  ? tokens/s  left ?  GPU 5 %") == 0,
+          "line of a step", "%s", line);
+    free(line);
+}
+
 void test_log(const char *scratch)
 {
+    check_progress();
     check_rises();
     check_values();
     check_best();
