@@ -38,6 +38,8 @@ void str_print(Str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)
 int text_order(const void *a, const void *b);         /* for qsort over const char * */
 char *text_bytes(int64_t bytes);                      /* "151.2 MiB" */
 char *text_grouped(int64_t n);                         /* "1,000,000", n >= 0 */
+#define TEXT_OF_NUMBER(n) #n
+#define TEXT_OF(number) TEXT_OF_NUMBER(number)         /* of a macro */
 /* by names_distance(), or NULL: none is near */
 const char *text_nearest(const char *name, const char *const *names, int n);
 /* true: written */
@@ -752,6 +754,31 @@ int emit_again(const char *dir, const char **recipe, char ***override);
 /* The folder of a recipe whose objective is whole: these have no rooms behind config. */
 void whole_emit(Config *c, const char *outdir, bool force);
 
+/* ---- commands.c: commands.def ----------------------------------------------------------------- */
+
+typedef struct {
+    const char *word, *words, *takes, *about;        /* as the row has them */
+} CommandRow;
+extern const CommandRow command_row[];
+extern const int ncommands;
+int command_find(const char *word);                          /* -1: none */
+
+typedef struct {
+    const char *commands, *word, *value, *takes, *about;
+} OptionRow;
+extern const OptionRow option_row[];
+extern const int noptions;
+/* Of the command of that word; NULL: it has no such option. */
+const OptionRow *command_option(const char *command, const char *word);
+/* The words of a command's options; how many. */
+int command_option_words(const char *command, const char **word, int max);
+/* Lines of its options; command NULL: of all commands but pack, with the commands. */
+void command_options_print(const char *command, FILE *to);
+void command_help(int command, FILE *to);                    /* gen COMMAND --help */
+void commands_help(FILE *to);                                /* gen --help */
+/* "left    text", the text wrapped in a column of its own; left empty: it has all of the line. */
+char *text_columns(const char *left, const char *text);
+
 /* ---- commands beside the rooms --------------------------------------------------------------- */
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
@@ -761,6 +788,10 @@ void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 void report_whole(Config *c, bool commands, FILE *to);
 /* gen list; section: one of its words, NULL: all */
 void report_list(const char *section, FILE *to);
+/* gen new: the target of models with as many million parameters and more, below it is cpu; the rank of adapters. */
+#define NEW_MILLIONS 100
+#define NEW_TARGET "sm_80"
+#define NEW_RANK 16
 int new_main(int argc, char **argv);                         /* gen new */
 /* Whether the words behind `gen plan` mean a model's folder, and the plan of one. */
 bool new_is_folder(int argc, char **argv);

@@ -6,43 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char usage[] =
-    "gen turns a recipe into the source of one training binary.\n"
-    "\n"
-    "  gen RECIPE [FIELD=VALUE ...] [-o DIR]   write out/NAME (or DIR); then: make -C out/NAME\n"
-    "                                          (--locked: refuse what is not tuned; without a\n"
-    "                                          recipe what DIR was made of; --force: "
-    "write\n"
-    "                                          over runs of another model and files of others)\n"
-    "  gen new FILE.lua --from FOLDER          a recipe for a Hugging Face model folder (gen new --help)\n"
-    "  gen plan RECIPE [FIELD=VALUE ...]       memory per rank: every buffer, arena and lower "
-    "bound\n"
-    "  gen plan FOLDER [--card NAME]           what fits of a Hugging Face model, on that GPU\n"
-    "  gen check RECIPE [FIELD=VALUE ...]      compile its CUDA kernels: registers, shared memory, "
-    "spills\n"
-    "                                          (--nvcc: not by NVRTC; --insist: fail without a "
-    "compiler)\n"
-    "  gen tune RECIPE [FIELD=VALUE ...]       measure matrix products and kernels on this GPU, "
-    "into RECIPE.lock.json\n"
-    "                                          (--rows FILE: as out/NAME/tune printed them "
-    "elsewhere)\n"
-    "  gen -d ROOM RECIPE [FIELD=VALUE ...]    text of a room: recipe config graph fuse part plan\n"
-    "  gen --from ROOM FILE.ir [-o DIR]        go on from such a text: graph fuse part plan\n"
-    "  gen info RECIPE [FIELD=VALUE ...]       what it trains, how, what it takes, and the commands\n"
-    "  gen list [SECTION]                      recipes models families chats objectives targets cards: all, or one\n"
-    "  gen fields                              every field of a recipe\n"
-    "  gen explain FIELD                       one of them\n"
-    "  gen pack -o OUT.safetensors FILE ...    text or JSON Lines -> tokens (gen pack --help)\n"
-    "  gen pack-buffers FILE.csv [--capacity N]   place buffers of a table (id, lower, upper, "
-    "size)\n"
-    "  gen --roundtrip RECIPE                  self-test: the text of every room reads back the "
-    "same\n"
-    "  gen --help, gen --version\n"
-    "\n"
-    "A recipe is a Lua file that returns a table; README.md has the first steps. FIELD=VALUE goes\n"
-    "before what it sets, FIELD= leaves that out\n"
-    "(a text or list it makes empty).\n";
-
 static const char version[] = GEN_VERSION;
 static const char *const room_name[] = {"recipe", "config", "graph", "fuse", "part", "plan"};
 enum { FIRST_IR = 2, ROOMS = sizeof room_name / sizeof *room_name };
@@ -260,8 +223,8 @@ static void plan(const Command *cmd)
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
-/* Options of the commands that take a recipe: what comes behind each (NULL: nothing), and its place
- * in Command, a text or a bool. */
+/* Where the value of an option of commands.def goes in Command, a text or a bool; what it is called in messages
+ * (NULL: it has none). */
 static const struct {
     const char *word, *wants;
     size_t at;
@@ -304,14 +267,12 @@ static void unknown_option(const char *word, const char *next)
     err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
 }
 
-/* argv[*i] when it is one of the options in `own`, "-o --rows": taken, and what belongs to it. */
-static bool take_option(Command *cmd, const char *own, int argc, char **argv, int *i)
+/* argv[*i] when it is one of the command's options: taken, and what belongs to it. */
+static bool take_option(Command *cmd, const char *command, int argc, char **argv, int *i)
 {
-    const char *word = argv[*i], *in = own;
-    size_t n = strlen(word);
-    while ((in = strstr(in, word)) && ((in > own && in[-1] != ' ') || (in[n] && in[n] != ' ')))
-        in += n;
-    for (int k = 0; in && k < OPTIONS; k++) {
+    const char *word = argv[*i];
+    bool own = command_option(command, word);
+    for (int k = 0; own && k < OPTIONS; k++) {
         if (strcmp(word, option[k].word))
             continue;
         char *at = (char *)cmd + option[k].at;
@@ -359,14 +320,14 @@ static Command check_from(Command cmd)
     return cmd;
 }
 
-/* Words after the command: options, one recipe, overrides. own: the options of this command. */
-static Command parse_words(int argc, char **argv, const char *own)
+/* Words after the command: options, one recipe, overrides. command: "" where there is none. */
+static Command parse_words(int argc, char **argv, const char *command)
 {
     Command cmd = {.override = arena_new((size_t)argc * sizeof(char *) + 1)};
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         if (*word == '-') {
-            if (!take_option(&cmd, own, argc, argv, &i))
+            if (!take_option(&cmd, command, argc, argv, &i))
                 unknown_option(word, i + 1 < argc ? argv[i + 1] : NULL);
         } else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
             cmd.recipe = word;
@@ -399,14 +360,14 @@ static int run_plan(int argc, char **argv)
 {
     if (new_is_folder(argc, argv))
         return new_plan_main(argc, argv);
-    Command cmd = parse_words(argc - 1, argv + 1, "");
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     plan(&cmd);
     return 0;
 }
 
 static int run_info(int argc, char **argv)
 {
-    Command cmd = parse_words(argc - 1, argv + 1, "");
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
     if (g)
@@ -418,7 +379,7 @@ static int run_info(int argc, char **argv)
 
 static int run_check(int argc, char **argv)
 {
-    Command cmd = parse_words(argc - 1, argv + 1, "--insist --nvcc");
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
     if (!g) {
@@ -430,7 +391,7 @@ static int run_check(int argc, char **argv)
 
 static int run_tune(int argc, char **argv)
 {
-    Command cmd = parse_words(argc - 1, argv + 1, "-o --rows");
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
     if (!g)
@@ -464,43 +425,60 @@ static int run_explain(int argc, char **argv)
     return 0;
 }
 
-static const struct {
-    const char *word;
-    int (*run)(int argc, char **argv);
-} command[] = {
-    {"new", new_main}, {"plan", run_plan}, {"info", run_info}, {"check", run_check}, {"tune", run_tune},
-    {"list", run_list}, {"fields", run_fields}, {"explain", run_explain}, {"pack", pack_main},
-    {"pack-buffers", packing_main},
+/* argv[0] is the recipe or an option. */
+static int run_recipe(int argc, char **argv)
+{
+    Command cmd = parse_words(argc, argv, "");
+    generate(&cmd);
+    return 0;
+}
+
+static int run_help(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    commands_help(stdout);
+    return 0;
+}
+
+static int run_version(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    puts(version);
+    return 0;
+}
+
+static int (*const command_run[])(int argc, char **argv) = {
+#define COMMAND(word, function, words, takes, about) function,
+#include "gen/commands.def"
 };
-enum { COMMANDS = sizeof command / sizeof *command };
 
 /* A word that is neither a command nor looks like a recipe. */
 static void unknown_command(const char *word)
 {
-    const char *name[COMMANDS + MAX_RECIPES];
-    for (int i = 0; i < COMMANDS; i++)
-        name[i] = command[i].word;
-    const char *near = text_nearest(word, name, COMMANDS + recipe_names(name + COMMANDS, MAX_RECIPES));
+    const char *name[sizeof command_run / sizeof *command_run + MAX_RECIPES];
+    for (int i = 0; i < ncommands; i++)
+        name[i] = command_row[i].word;
+    const char *near = text_nearest(word, name, ncommands + recipe_names(name + ncommands, MAX_RECIPES));
     err((Loc){0}, "%s: neither a command nor a recipe (NAME.lua)%s", word,
         near ? text_print("; did you mean %s?", near) : "; `gen --help` lists the commands");
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        fputs(usage, argc < 2 ? stderr : stdout);
-        return argc < 2;
+    if (argc < 2) {
+        commands_help(stderr);
+        return 1;
     }
-    if (!strcmp(argv[1], "--version")) {
-        puts(version);
+    int k = *argv[1] ? command_find(strcmp(argv[1], "-h") ? argv[1] : "--help") : -1;
+    if (k < 0) {
+        if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
+            unknown_command(argv[1]);
+        return run_recipe(argc - 1, argv + 1);
+    }
+    bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
+    if (help && command_run[k] != pack_main) {           /* whose help has more */
+        command_help(k, stdout);
         return 0;
     }
-    for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(command[i].word, argv[1]))
-            return command[i].run(argc - 1, argv + 1);
-    if (!strpbrk(argv[1], "-./=") && !recipe_known(argv[1]))
-        unknown_command(argv[1]);
-    Command cmd = parse_words(argc - 1, argv + 1, "-o -d --from --roundtrip --locked --force");
-    generate(&cmd);
-    return 0;
+    return command_run[k](argc - 1, argv + 1);
 }

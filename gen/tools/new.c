@@ -13,27 +13,11 @@
 
 #include "runtime/model/hf_config.h"
 
-static const char usage[] =
-    "usage: gen new FILE.lua --from FOLDER [options] [FIELD=VALUE ...]\n"
-    "       gen plan FOLDER [--card NAME | --target NAME] [--lora R | --full] [FIELD=VALUE ...]\n"
-    "\n"
-    "  --from FOLDER    of a Hugging Face model: config.json, weights as safetensors, tokenizer.json\n"
-    "  --target NAME    what the program is built for (gen list targets); by default cpu for models of less than\n"
-    "                   %d million parameters, else %s\n"
-    "  --card NAME      a GPU (gen list cards): its target and its memory\n"
-    "  --lora R         adapters of rank R on all linear layers\n"
-    "  --full           all weights are trained; by default they are where they fit, else adapters of rank %d\n"
-    "  --force          write over FILE.lua\n"
-    "  FIELD=VALUE      any field of the recipe but the model's\n";
-
 enum {
-    SMALL_MILLIONS = 100,        /* parameters below which a CPU trains in reasonable time */
-    RANK = 16,
     CPU_TOKENS = 512, GPU_TOKENS = 2048,     /* of a sequence */
     LEAST_TOKENS = 128,          /* below which no shorter sequence is tried */
     MOST_SAMPLES = 8             /* of a micro-batch */
 };
-static const char large_target[] = "sm_80";
 
 typedef struct {
     const char *file, *from, *target, *card, *lora;
@@ -53,6 +37,7 @@ typedef struct {
 
 /* ---- the words ------------------------------------------------------------------------------- */
 
+/* Where the value of an option of commands.def goes: a text or a bool. */
 static const struct { const char *word, *wants; size_t at; } option[] = {
     {"--from", "folder", offsetof(Options, from)},
     {"--target", "target", offsetof(Options, target)},
@@ -82,15 +67,12 @@ static bool is_folder(const char *word)
 static void unknown_option(const char *command, const char *word)
 {
     const char *name[OPTIONS];
-    for (int i = 0; i < OPTIONS; i++)
-        name[i] = option[i].word;
-    const char *near = text_nearest(word, name, OPTIONS);
+    const char *near = text_nearest(word, name, command_option_words("new", name, OPTIONS));
     err((Loc){0}, "%s: unknown option %s%s", command, word,
         near ? text_print("; did you mean %s?", near) : "; gen new --help lists them");
 }
 
-/* The options of one command; own: those it has. */
-static Options parse(int argc, char **argv, const char *command, const char *own)
+static Options parse(int argc, char **argv, const char *command)
 {
     Options o = {.word = arena_new((size_t)argc * sizeof(char *) + 1)};
     for (int i = 1; i < argc; i++) {
@@ -112,7 +94,7 @@ static Options parse(int argc, char **argv, const char *command, const char *own
             k++;
         if (k == OPTIONS)
             unknown_option(command, word);
-        if (!names_listed(own, word + 2))
+        if (!command_option(command, word))
             err((Loc){0}, "%s: %s is an option of gen new", command, word);
         char *at = (char *)&o + option[k].at;
         if (!option[k].wants)
@@ -269,7 +251,7 @@ static int64_t rank_of(const Options *o, const char *command)
 {
     char *end;
     errno = 0;
-    long long rank = o->lora ? strtoll(o->lora, &end, 10) : RANK;
+    long long rank = o->lora ? strtoll(o->lora, &end, 10) : NEW_RANK;
     if (o->lora && (errno || end == o->lora || *end || rank < 1 || rank > (int64_t)field_row[F_lora_rank].hi))
         err((Loc){0}, "%s: --lora %s: want a rank from 1 to %.0f", command, o->lora, field_row[F_lora_rank].hi);
     return rank;
@@ -295,13 +277,13 @@ static const Target *find_target(const char *command, const char *word)
 static void choose_target(Ask *a, const char *command)
 {
     const char *word = a->o->target ? a->o->target : given(a->o, "target");
-    bool small = a->parameters < SMALL_MILLIONS * INT64_C(1000000);
+    bool small = a->parameters < NEW_MILLIONS * INT64_C(1000000);
     a->card = a->o->card ? find_card(command, a->o->card) : NULL;
-    a->target = find_target(command, a->card ? a->card->target : word ? word : small ? "cpu" : large_target);
+    a->target = find_target(command, a->card ? a->card->target : word ? word : small ? "cpu" : NEW_TARGET);
     a->target_why = a->card ? text_print("of --card %s: %s", a->card->name, a->card->about)
                     : word  ? "as told"
                             : text_print("%s %d million parameters%s; --target or --card name another",
-                                         small ? "less than" : "of", SMALL_MILLIONS, small ? "" : " or more");
+                                         small ? "less than" : "of", NEW_MILLIONS, small ? "" : " or more");
 }
 
 /* As the weights are stored, where the target has that. */
@@ -602,10 +584,10 @@ static void row(const char *what, const char *text)
 int new_main(int argc, char **argv)
 {
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        fprintf(argc < 2 ? stderr : stdout, usage, SMALL_MILLIONS, large_target, RANK);
+        command_help(command_find("new"), argc < 2 ? stderr : stdout);
         return argc < 2;
     }
-    Options o = parse(argc, argv, "new", "from|target|card|lora|full|force");
+    Options o = parse(argc, argv, "new");
     check_file(&o);
     if (!o.from)
         err((Loc){0}, "new: want --from FOLDER, a Hugging Face model's folder: gen new %s --from FOLDER", o.file);
@@ -652,7 +634,8 @@ bool new_is_folder(int argc, char **argv)
 {
     bool folder = false;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--card") || !strcmp(argv[i], "--target"))
+        if (!strcmp(argv[i], "--from") || !strcmp(argv[i], "--card") || !strcmp(argv[i], "--target") ||
+            !strcmp(argv[i], "--full"))
             return true;
         if (*argv[i] != '-' && !folder)
             folder = is_folder(argv[i]) && (strchr(argv[i], '/') || !recipe_known(argv[i]));
@@ -679,15 +662,15 @@ static void plan_row(const Ask *a, Way w)
 
 int new_plan_main(int argc, char **argv)
 {
-    Options o = parse(argc, argv, "plan", "from|target|card|lora|full");
+    Options o = parse(argc, argv, "plan");
     if (o.file && o.from)
         err((Loc){0}, "plan: %s and --from %s: one or the other", o.file, o.from);
     const char *word = o.from ? o.from : o.file;
-    struct stat st;
     if (!word)
         err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
-    if (o.file && !stat(o.file, &st) && S_ISREG(st.st_mode))
-        err((Loc){0}, "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME",
+    if (o.file && !is_folder(o.file) && recipe_known(o.file))
+        err((Loc){0}, o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"
+                             : "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME",
             o.file);
     check_words(&o, "plan");
     o.file = NULL;

@@ -22,75 +22,7 @@ static const char usage[] =
     "\n"
     "  Rows have the first of these keys:\n"
     "%s"
-    "\n"
-    "  -o OUT               the token file to write\n"
-    "  --prepare DIR        format windows as such arrays, with tokenizer.json; --split is tail by "
-    "default;\n"
-    "                       --vocab N and --mask-id N: of the model, where they are not the tokenizer's\n"
-    "  --show N             prints the first N rows as the model will see them, with their "
-    "targets;\n"
-    "                       without -o nothing is written and reading ends there\n"
-    "  --tokenizer FILE     tokenizer.json of the model that will read the tokens; bytes (the "
-    "default):\n"
-    "                       256 byte values and end of text; words: counted from the data, "
-    "which is read\n"
-    "                       twice: tokenizer.json and its twin for Hugging Face, tokenizer_hf.json, "
-    "are\n"
-    "                       written beside OUT (formats imdb and corpus)\n"
-    "                       char: its characters, likewise; with tokenizer_config.json (not for imdb and "
-    "corpus)\n"
-    "  --vocab N            --tokenizer words: of the N most frequent words (default 10000)\n"
-    "  --min-words N        formats imdb and corpus: samples with fewer words are left out (default "
-    "5)\n"
-    "  --loss-on WHICH      which tokens are targets (the loss is computed on them); always with "
-    "the\n"
-    "                       end-of-turn or end-of-text token that ends them, never the first of a "
-    "row\n"
-    "                       last       messages: the last message, which an assistant's must be, "
-    "from\n"
-    "                                  behind its header; prompt, completion: the completion "
-    "(TRL:\n"
-    "                                  completion_only_loss); the default for both\n"
-    "                       assistant  messages: every message of an assistant likewise (TRL:\n"
-    "                                  assistant_only_loss); prompt and completion only as lists\n"
-    "                       all        every token, of whatever row; the default for text, which "
-    "has\n"
-    "                                  no other\n"
-    "  --chat NAME          how messages become text, by a name that gen list chats shows.\n"
-    "                       By default what the chat_template in the tokenizer's folder means; "
-    "without\n"
-    "                       one, what its added tokens mean. llama-3.1 (3.2 too) always has its\n"
-    "                       template's date, 26 Jul 2024\n"
-    "  --system TEXT        pairs with a question, solutions in steps: what the model is told before it "
-    "(default:\n"
-    "                       \"%s\";\n"
-    "                       of solutions \"%s\")\n"
-    "  --steps N            solutions in steps: those of N steps, with a mark behind each but the last (of "
-    "stepwise\n"
-    "                       labels N - 1 steps, a mark behind each); 0: 2 to 16 (default %d)\n"
-    "  --rewards N          of these: those with N labels at least (default: as many as marks)\n"
-    "  --mark TOKEN         the step mark (default %s), a token of the tokenizer; --mark-id N: of the model "
-    "alone,\n"
-    "                       whose row N the recipe adds for it\n"
-    "  --unlabelled         rows without labels, too: not to train on\n"
-    "  --format NAME        what every file holds; by default rows of the first of the keys above, "
-    "and\n"
-    "                       texts\n"
-    "%s"
-    "  --dataset NAME       imdb: --format imdb; hf: --format corpus\n"
-    "  --kind KIND          packed: documents in one stream; rows: a sample each, with masked "
-    "prompts;\n"
-    "                       pairs: two answers each; steps, candidates: solutions in steps; auto (the "
-    "default):\n"
-    "                       by the keys of the first row\n"
-    "  --max-length N       rows: cut after N tokens (default 1024)\n"
-    "  --stride N           format windows: from the beginning of one to the next (default: half a "
-    "window)\n"
-    "  --split WHICH        format windows: which are to validate on: tail, of the last part of each "
-    "file;\n"
-    "                       random, any; none (the default)\n"
-    "  --eval-share X       how many these are: of a file's characters, of all windows (default 0.1)\n"
-    "  --threads N          default: the cores there are; the file is the same with any number\n";
+    "\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -135,19 +67,30 @@ static int option_word(const char *name, const char *got, const char *const *wor
         near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* Lines of the help: the formats by keys, or by names. */
-static const char *formats_doc(bool keys)
+/* A text of several lines, indented, as one. */
+static char *one_line(const char *text)
 {
     Str s = {0};
-    for (int i = 0; i < NFORMATS; i++) {
-        const Format *f = &pack_format[i];
-        if (keys && *f->has)
-            str_print(&s, "    %s\n", f->doc);
-        else if (!keys)
-            str_print(&s, "                       %-14s %s\n", f->name,
-                      *f->has ? "rows with these keys alone" : f->doc);
+    for (; *text; text += *text ? 1 + strspn(text + 1, " ") : 0) {
+        size_t n = strcspn(text, "\n");
+        str_print(&s, "%s%.*s", s.n ? " " : "", (int)n, text);
+        text += n;
     }
     return s.text;
+}
+
+static void print_help(FILE *to)
+{
+    fputs(usage, to);
+    for (int i = 0; i < NFORMATS; i++)
+        if (*pack_format[i].has)
+            fprintf(to, "    %s\n", pack_format[i].doc);
+    fprintf(to, "\n");
+    command_options_print("pack", to);
+    fprintf(to, "\nformats\n");
+    for (int i = 0; i < NFORMATS; i++)
+        fputs(text_columns(text_print("  %s", pack_format[i].name),
+                           *pack_format[i].has ? "rows with these keys alone" : one_line(pack_format[i].doc)), to);
 }
 
 /* --format, or --dataset, which has names of its own for two of them. */
@@ -166,12 +109,8 @@ static void option_format(PackOptions *o, const char *name, const char *got)
 
 static void option_unknown(const char *name)
 {
-    static const char *const names[] = {"-o", "--show", "--prepare", "--tokenizer", "--loss-on",
-                                        "--chat", "--system", "--stride", "--split", "--eval-share", "--mask-id",
-                                        "--kind", "--format", "--dataset", "--vocab", "--min-words",
-                                        "--steps", "--rewards", "--mark", "--mark-id", "--unlabelled",
-                                        "--max-length", "--threads", "--help"};
-    const char *near = text_nearest(name, names, sizeof names / sizeof *names);
+    const char *names[64];
+    const char *near = text_nearest(name, names, command_option_words("pack", names, 64));
     err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
         near ? near : "", near ? "?" : "");
 }
@@ -194,6 +133,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
     o->file = argv;
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
+        if (a[0] == '-' && a[1] && strcmp(a, "--assistant-only") && !command_option("pack", a))
+            option_unknown(a);
         if (!strcmp(a, "-o")) {
             o->out = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--show")) {
@@ -253,7 +194,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
                               "rows");
             o->kind = (Kind)option_word(a, k, kind_name, NKINDS);
         } else if (a[0] == '-' && a[1]) {
-            option_unknown(a);
+            bug("pack: %s is not read", a);
         } else {
             argv[o->nfiles++] = argv[i];
         }
@@ -268,8 +209,7 @@ int pack_main(int argc, char **argv)
     PackOptions o = {.who = "gen pack", .tokenizer = "bytes"};
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "--help")) {
-            printf(usage, formats_doc(true), PACK_SYSTEM, PACK_STEPS_SYSTEM, PACK_STEPS, PACK_MARK,
-                   formats_doc(false));
+            print_help(stdout);
             return 0;
         }
     const char *prepare = NULL;

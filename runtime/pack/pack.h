@@ -172,7 +172,7 @@ enum {
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
 #define PACK_MARK "<extra_0>"
-enum { PACK_STEPS = 5 };
+#define PACK_STEPS 5
 #define PACK_STEPS_SYSTEM "You check solutions of mathematical problems step by step."
 
 /* Of solutions in steps; mark NULL: they are refused. */
