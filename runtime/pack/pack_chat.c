@@ -13,6 +13,7 @@
 #include "runtime/files/names.h"
 #include "runtime/files/sha256.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -708,37 +709,78 @@ static char *talk_encode(const Talk *t, const Tokenizer *tok, Encoded *e, RowOut
     return error;
 }
 
-char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
-                  const cJSON *answer, int given, Encoded *e, RowOut *row)
+/* The messages of two lists, one after the other, as the rules take them; of those from `given` on targets. */
+static char *talk_read(Talk *t, const Rules *rules, const cJSON *messages, const cJSON *answer, int given, RowOut *row)
 {
     const Chat *c = rules->chat;
     char *error = NULL;
-    Talk t = {0};
     int i = 0;
-    if (!c)
-        return format("%s", rules->no_chat);
-    row->chat = true;
-    t.said = calloc((size_t)(cJSON_GetArraySize(messages) + cJSON_GetArraySize(answer) + 1), sizeof *t.said);
+    t->said = calloc((size_t)(cJSON_GetArraySize(messages) + cJSON_GetArraySize(answer) + 2), sizeof *t->said);
     for (const cJSON *list = messages; list && !error; list = list == messages ? answer : NULL)
         for (const cJSON *m = list->child; m && !error; m = m->next, i++) {
             Said s = {0};
             error = message_read(rules, m, i, given, &s, row);
             if (!i && !error && c->says && s.role != ROLE_SYSTEM)
-                t.said[t.n++] = (Said){.role = ROLE_SYSTEM, .content = c->says,
-                                       .turn = s.turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN};
-            t.said[t.n++] = s;
+                t->said[t->n++] = (Said){.role = ROLE_SYSTEM, .content = c->says,
+                                         .turn = s.turn == TURN_WHOLE ? TURN_WHOLE : TURN_GIVEN};
+            t->said[t->n++] = s;
         }
-    if (!error)
-        error = talk_check(c, &t);
+    return error ? error : talk_check(c, t);
+}
+
+static void talk_free(Talk *t)
+{
+    for (int k = 0; k < t->n; k++)
+        free(t->said[k].joined);
+    free(t->said);
+    free(t->text);
+}
+
+char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
+                  const cJSON *answer, int given, Encoded *e, RowOut *row)
+{
+    Talk t = {0};
+    if (!rules->chat)
+        return format("%s", rules->no_chat);
+    row->chat = true;
+    char *error = talk_read(&t, rules, messages, answer, given, row);
     if (!error && t.n) {
-        talk_write(c, &t);
+        talk_write(rules->chat, &t);
         error = talk_encode(&t, tok, e, row);
     }
-    for (int k = 0; k < t.n; k++)
-        free(t.said[k].joined);
-    free(t.said);
-    free(t.text);
+    talk_free(&t);
     return error;
+}
+
+char *chat_prompt(const Chat *chat, const Tokenizer *tok, const cJSON *messages, Encoded *e)
+{
+    Chat open = *chat;           /* the row goes on */
+    open.end = NULL;
+    const Rules rules = {.chat = &open, .loss = LOSS_LAST};
+    RowOut row = {0};
+    Talk t = {0};
+    char *error = talk_read(&t, &rules, messages, NULL, INT_MAX, &row);
+    if (!error && (!t.n || t.said[t.n - 1].role != ROLE_USER))
+        error = format("messages: the last one is to be answered: want the role user");
+    if (!error) {
+        talk_write(&open, &t);
+        Said *asks = &t.said[t.n++];
+        *asks = (Said){.role = ROLE_ANSWER, .content = "", .begin = t.ntext, .apart = begins_token(chat, chat->answer.open)};
+        talk_string(&t, chat->answer.open);
+        talk_string(&t, chat->thinks ? "<think>\n\n</think>\n\n" : NULL);
+        error = talk_encode(&t, tok, e, &row);
+    }
+    talk_free(&t);
+    return error;
+}
+
+bool chat_ends(const Chat *chat, const Tokenizer *tok, int32_t id)
+{
+    char token[TOKEN_MAX];
+    for (const char *at = chat->tokens; chat->answer.close && next_token(&at, token);)
+        if (strstr(chat->answer.close, token) && tokenizer_added(tok, token) == id)
+            return true;
+    return tokenizer_ends(tok, id);
 }
 
 cJSON *chat_turn(const char *role, const char *text)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "runtime/base.h"
-#include "runtime/files/utf8.h"
 
 /* How many tokens of a row are no answer. */
 static int64_t prompt_of(const DataRow *row)
@@ -37,35 +36,13 @@ int64_t answers_tokens(const Answers *a, Data *d, int64_t i, int32_t *to, int64_
 {
     const DataRow row = record_at(d, i);
     const int64_t T = a->by->places;
-    Sampling s = a->how;
-    bool ended;
     *prompt = prompt_of(&row);
     memcpy(to, row.token, sizeof *to * (size_t)*prompt);
     if (*prompt < 1 || *prompt >= T)
         return 0;
-    s.seed += (uint64_t)(d->base + i + 1) << 32;
-    s.most = s.most < T - *prompt ? s.most : T - *prompt;
-    return continuation(a->by, &s, a->t, to, *prompt, to + *prompt, &ended);
-}
-
-/* With U+FFFD for bytes that are no text, which files of text and JSON cannot hold. */
-static char *text_of(const Answers *a, const int32_t *token, int64_t n)
-{
-    static const char lost[] = "\xef\xbf\xbd";
-    size_t bytes, end = 0;
-    char *text = tokenizer_decode(a->t, token, (size_t)n, true, &bytes),
-         *good = malloc(bytes * (sizeof lost - 1) + 1);
-    if (!good)
-        die(EXIT_INTERNAL, "out of memory for an answer");
-    for (size_t i = 0; i < bytes;) {
-        int bad, length = utf8_length(text + i, bytes - i, &bad);
-        const size_t taken = (size_t)(length ? length : bad), put = length ? taken : sizeof lost - 1;
-        memcpy(good + end, length ? text + i : lost, put);
-        i += taken, end += put;
-    }
-    good[end] = 0;
-    free(text);
-    return good;
+    ContinuedText text = {.token = to, .n = *prompt, .number = d->base + i + 1};
+    continuation(a->by, &a->how, a->t, &text, 1, &(ContinuationCost){0});
+    return text.more;
 }
 
 /* malloc'ed */
@@ -78,8 +55,8 @@ static Texts texts_of(const Answers *a, Data *d, int64_t i)
     int32_t *token = places(a);
     int64_t prompt, n = answers_tokens(a, d, i, token, &prompt);
     const DataRow row = record_at(d, i);
-    Texts t = {text_of(a, row.token, prompt), text_of(a, token + prompt, n),
-               text_of(a, row.token + prompt, row.n - prompt)};
+    Texts t = {continuation_text(a->t, row.token, prompt, NULL), continuation_text(a->t, token + prompt, n, NULL),
+               continuation_text(a->t, row.token + prompt, row.n - prompt, NULL)};
     free(token);
     return t;
 }

@@ -1,14 +1,22 @@
 /* continuation.c -- token after token.
  *
- * In:    logits, one token at a time.  Out: tokens, text. */
+ * In:    logits behind tokens.  Out: tokens, text. */
+#define _GNU_SOURCE
 #include "runtime/run/continuation.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base.h"
 #include "runtime/data/sample.h"
 #include "runtime/data/vocabulary.h"
+#include "runtime/files/utf8.h"
+#include "runtime/ranks/comm.h"
+#include "runtime/run/prompts.h"
+
+const char *const text_end[] = {
+    [TEXT_ENDED] = "end", [TEXT_LONGEST] = "length", [TEXT_FULL] = "context", [TEXT_HALTED] = "halt"};
 
 Sampling continuation_sampling(const Flags *f)
 {
@@ -24,61 +32,248 @@ Sampling continuation_sampling(const Flags *f)
 
 static void *room(int64_t n, size_t size)
 {
-    void *p = malloc((size_t)(n + 1) * size);
+    void *p = calloc((size_t)(n + 1), size);
     if (!p)
-        die(EXIT_INTERNAL, "out of memory for a text of %lld tokens", (long long)n);
+        die(EXIT_INTERNAL, "out of memory for a text of %" PRId64 " tokens", n);
     return p;
 }
 
-int64_t continuation(const Decoder *d, const Sampling *s, const Tokenizer *t, const int32_t *text,
-                     int64_t n, int32_t *more, bool *ended)
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+static void check_ids(const Decoder *d, const ContinuedText *text)
+{
+    for (int64_t i = 0; i < text->n; i++)
+        if (text->token[i] < 0 || text->token[i] >= d->vocab)
+            die(EXIT_MISMATCH, "token %d of a text is beyond the model's %" PRId64, text->token[i], d->vocab);
+}
+
+/* Whether the text takes another token. */
+static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, ContinuedText *x, int32_t id)
+{
+    x->end = TEXT_ENDED;
+    if (x->chat ? chat_ends(x->chat, t, id) : tokenizer_ends(t, id))
+        return false;
+    x->token[x->n + x->more++] = id;
+    x->end = TEXT_HALTED;
+    if (x->said && !x->said(x->user, x->token + x->n, x->more))
+        return false;
+    x->end = x->n + x->more == d->places ? TEXT_FULL : TEXT_LONGEST;
+    return x->n + x->more < d->places && x->more < s->most;
+}
+
+static void go_on(const Decoder *d, const Sampling *s, const Tokenizer *t, ContinuedText *x, float *work,
+                  int32_t *heap, ContinuationCost *cost)
+{
+    double began = clock_seconds();
+    check_ids(d, x);
+    x->more = 0;
+    for (int64_t place = x->known; ; place++) {
+        const float *logits = d->logits(x->token[place], place);
+        const bool asks = place + 1 >= x->n;
+        bool over = false;
+        if (asks)
+            over = !take(t, s, d, x, sample_token(logits, d->vocab, s->temperature, s->top_p,
+                                                  s->seed + ((uint64_t)x->number << 32), place, work, heap));
+        const double now = clock_seconds();
+        *(place < x->n ? &cost->prompt_seconds : &cost->more_seconds) += now - began;
+        began = now;
+        if (over)
+            break;
+    }
+    cost->prompt += x->n - x->known;
+    cost->more += x->more;
+}
+
+void continuation(const Decoder *d, const Sampling *s, const Tokenizer *t, ContinuedText *text, int64_t n,
+                  ContinuationCost *cost)
 {
     float *work = room(d->vocab, sizeof *work);
     int32_t *heap = room(d->vocab, sizeof *heap);
-    int64_t count = 0;
-    *ended = false;
-    for (int64_t place = 0; place + 1 < n + s->most && place + 1 < d->places; place++) {
-        int32_t token = place < n ? text[place] : more[place - n];
-        if (token < 0 || token >= d->vocab)
-            die(EXIT_MISMATCH, "token %d of a text is beyond the model's %lld", token,
-                (long long)d->vocab);
-        const float *logits = d->logits(token, place);
-        if (place + 1 < n)
-            continue;
-        int32_t next = sample_token(logits, d->vocab, s->temperature, s->top_p, s->seed, place,
-                                    work, heap);
-        if ((*ended = tokenizer_ends(t, next)))
-            break;
-        more[count++] = next;
-    }
+    for (int64_t i = 0; i < n; i++)
+        go_on(d, s, t, &text[i], work, heap, cost);
     free(work), free(heap);
-    return count;
+}
+
+static double rate(int64_t tokens, double seconds)
+{
+    return seconds > 0 ? (double)tokens / seconds : 0;
+}
+
+char *continuation_cost(const ContinuationCost *c)
+{
+    return format("of prompts %" PRId64 " tokens, %.4g a second; new %" PRId64 ", %.4g a second", c->prompt,
+                  rate(c->prompt, c->prompt_seconds), c->more, rate(c->more, c->more_seconds));
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+char *continuation_text(const Tokenizer *t, const int32_t *token, int64_t n, size_t *whole)
+{
+    static const char lost[] = "\xef\xbf\xbd";
+    const size_t put = sizeof lost - 1;
+    size_t bytes, end = 0, sure = 0;
+    char *text = tokenizer_decode(t, token, (size_t)n, true, &bytes), *good = malloc(bytes * put + 1);
+    if (!good)
+        die(EXIT_INTERNAL, "out of memory for a text of %zu bytes", bytes);
+    for (size_t i = 0; i < bytes;) {
+        int bad, length = text[i] ? utf8_length(text + i, bytes - i, &bad) : (bad = 1, 0);
+        const size_t taken = (size_t)(length ? length : bad), now = length ? taken : put;
+        const bool open = length ? !memcmp(text + i, lost, taken < put ? taken : put) : i + taken == bytes && text[i];
+        memcpy(good + end, length ? text + i : lost, now);
+        i += taken, end += now;
+        sure = open ? sure : end;        /* a character whose last bytes may follow */
+    }
+    good[end] = 0;
+    free(text);
+    if (whole)
+        *whole = sure;
+    return good;
+}
+
+/* ---- --sample, --prompts --------------------------------------------------------------------- */
+
+const Chat *continuation_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
+                              int nfolders)
+{
+    const Chat *chat = NULL;
+    char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_own(folder, nfolders),
+         *error = chat_choose(&chat, &why, t, *f->tokenizer ? f->tokenizer : own ? own : "bytes",
+                              *f->chat_format ? f->chat_format : NULL);
+    if (error)
+        die(EXIT_CONFIG, "%s: %s", flag, error);
+    note("conversations as %s writes them: %s", chat->name, why);
+    free(why), free(own);
+    return chat;
+}
+
+/* What is asked for, and where it is from. */
+typedef struct {
+    const Decoder *d;
+    Sampling how;
+    Tokenizer *t;
+    const Chat *chat;            /* NULL: no prompt has messages */
+    Prompt *prompt;
+    int64_t n;
+    const char *file;            /* NULL: of the command line */
+    bool json;
+} Asked;
+
+/* The tokens of a prompt, and room behind them. */
+static void lay_out(const Asked *a, int64_t i, ContinuedText *to)
+{
+    const Prompt *p = &a->prompt[i];
+    int32_t *ids = NULL;
+    size_t n;
+    Encoded e = {0};
+    char *error = p->text ? tokenizer_encode(a->t, p->text, strlen(p->text), true, &ids, &n)
+                          : chat_prompt(a->chat, a->t, p->messages, &e);
+    n = p->text ? n : e.n;
+    if (!error && (n == 0 || (int64_t)n >= a->d->places))
+        error = format("the text is %zu tokens; want 1 to %" PRId64, n, a->d->places - 1);
+    if (error && a->file)
+        die(EXIT_DATA, "%s:%" PRId64 ": %s", a->file, p->line, error);
+    if (error)
+        die(EXIT_CONFIG, "--sample: %s", error);
+    const int64_t left = a->d->places - (int64_t)n, most = a->how.most < left ? a->how.most : left;
+    *to = (ContinuedText){.token = room((int64_t)n + most, sizeof *ids), .n = (int64_t)n, .number = i,
+                          .chat = p->text ? NULL : a->chat};
+    memcpy(to->token, p->text ? ids : e.id, n * sizeof *ids);
+    free(ids);
+    encoded_free(&e);
+}
+
+static void print_object(const Asked *a, const Prompt *p, const ContinuedText *x)
+{
+    cJSON *row = cJSON_CreateObject();
+    char *answer = continuation_text(a->t, x->token + x->n, x->more, NULL);
+    if (p->text)
+        cJSON_AddStringToObject(row, "prompt", p->text);
+    else
+        cJSON_AddItemToObject(row, "messages", cJSON_Duplicate(p->messages, true));
+    cJSON_AddStringToObject(row, "answer", answer);
+    cJSON_AddNumberToObject(row, "prompt_tokens", (double)x->n);
+    cJSON_AddNumberToObject(row, "new_tokens", (double)x->more);
+    cJSON_AddStringToObject(row, "end", text_end[x->end]);
+    char *line = cJSON_PrintUnformatted(row);
+    if (!line)
+        die(EXIT_INTERNAL, "out of memory for an answer");
+    puts(line);
+    free(line), free(answer);
+    cJSON_Delete(row);
+}
+
+/* The prompt and what follows it as they are. */
+static void print_text(const Asked *a, int64_t i, const ContinuedText *x)
+{
+    size_t bytes;
+    char *out = tokenizer_decode(a->t, x->token, (size_t)(x->n + x->more), true, &bytes);
+    if (i)
+        putchar('\n');
+    fwrite(out, 1, bytes, stdout);
+    putchar('\n');
+    free(out);
+}
+
+/* The texts are divided among the ranks; behind it all have all of them. */
+static void continue_parts(const Asked *a, ContinuedText *text, int64_t n, ContinuationCost *cost)
+{
+    enum { SECONDS = 7 * 24 * 3600 };        /* that ranks may wait for others */
+    const int64_t ranks = world.size, first = n * world.rank / ranks, end = n * (world.rank + 1) / ranks;
+    comm_expect(ranks > 1 ? SECONDS : 0);
+    continuation(a->d, &a->how, a->t, text + first, end - first, cost);
+    for (int64_t r = 0, i = 0; r < ranks; r++)
+        for (; i < n * (r + 1) / ranks; i++) {
+            int64_t said[] = {text[i].more, (int64_t)text[i].end};
+            comm_broadcast(said, sizeof said, (int)r);
+            text[i].more = said[0], text[i].end = (TextEnd)said[1];
+            comm_broadcast(text[i].token + text[i].n, sizeof *text[i].token * (size_t)said[0], (int)r);
+        }
+    comm_expect(0);
 }
 
 int continuation_print(const Decoder *d, const Flags *f, const char *const folder[], int nfolders)
 {
-    Sampling s = continuation_sampling(f);
-    Tokenizer *t = vocabulary_load("--sample", f->tokenizer, folder, nfolders, d->vocab);
-    int32_t *ids;
-    size_t n, bytes;
-    bool ended;
-    char *error = tokenizer_encode(t, f->sample, strlen(f->sample), true, &ids, &n);
-    if (error)
-        die(EXIT_CONFIG, "--sample: %s", error);
-    if (n == 0 || (int64_t)n >= d->places)
-        die(EXIT_CONFIG, "--sample: the text is %zu tokens; want 1 to %lld", n,
-            (long long)d->places - 1);
-    if (s.most > d->places - (int64_t)n)
-        s.most = d->places - (int64_t)n;
-    int32_t *all = room((int64_t)n + s.most, sizeof *all);
-    memcpy(all, ids, n * sizeof *ids);
-    n += (size_t)continuation(d, &s, t, ids, (int64_t)n, all + n, &ended);
-    char *out = tokenizer_decode(t, all, n, true, &bytes);
-    if (world.rank == 0) {
-        fwrite(out, 1, bytes, stdout);
-        putchar('\n');
+    enum { PART = 64 };          /* prompts of a rank, before they are printed */
+    const bool file = *f->prompts;
+    const char *flag = file ? "--prompts" : "--sample";
+    Asked a = {.d = d, .how = continuation_sampling(f), .file = !file ? NULL : strcmp(f->prompts, "-") ? f->prompts
+               : "standard input", .json = file || f->json, .n = flags_many(f, FLAG_sample)};
+    a.t = vocabulary_load(flag, f->tokenizer, folder, nfolders, d->vocab);
+    if (file)
+        a.prompt = prompts_read(flag, f->prompts, &a.n);
+    else
+        a.prompt = room(a.n, sizeof *a.prompt);
+    for (int64_t i = 0; i < a.n; i++) {
+        if (!file)
+            a.prompt[i].text = format("%s", f->many[FLAG_sample][i]);
+        if (a.prompt[i].messages && !a.chat)
+            a.chat = continuation_chat(flag, f, a.t, folder, nfolders);
     }
-    free(out), free(ids), free(all);
-    tokenizer_free(t);
+    ContinuedText *text = room(a.n, sizeof *text);
+    ContinuationCost cost = {0};
+    for (int64_t i = 0; i < a.n; i++)
+        lay_out(&a, i, &text[i]);
+    const double began = clock_seconds();
+    for (int64_t at = 0; at < a.n; at += PART * world.size) {
+        const int64_t n = a.n - at < PART * world.size ? a.n - at : PART * world.size;
+        continue_parts(&a, text + at, n, &cost);
+        for (int64_t i = at; world.rank == 0 && i < at + n; i++)
+            if (a.json)
+                print_object(&a, &a.prompt[i], &text[i]);
+            else
+                print_text(&a, i, &text[i]);
+        if (fflush(stdout))
+            die(EXIT_IO, "%s: standard output takes no more", flag);
+    }
+    double sum[] = {(double)cost.prompt, (double)cost.more, cost.prompt_seconds, cost.more_seconds};
+    comm_allreduce_double(sum, 4);
+    cost = (ContinuationCost){(int64_t)sum[0], (int64_t)sum[1], sum[2] / world.size, sum[3] / world.size};
+    char *said = continuation_cost(&cost);
+    note("%" PRId64 " text%s in %.3g s; %s", a.n, a.n == 1 ? "" : "s", clock_seconds() - began, said);
+    for (int64_t i = 0; i < a.n; i++)
+        free(text[i].token);
+    free(text), free(said);
+    prompts_free(a.prompt, a.n);
+    tokenizer_free(a.t);
     return EXIT_OK;
 }

@@ -41,6 +41,16 @@ static const char *const owners[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
+static const char *const beside[FLAG_COUNT] = {
+#define WITH(flag, others) [FLAG_##flag] = others,
+#include "runtime/run/flags.def"
+};
+
+static const bool repeats[FLAG_COUNT] = {
+#define MANY(flag) [FLAG_##flag] = true,
+#include "runtime/run/flags.def"
+};
+
 /* Objectives whose programs have these flags alone. */
 static const struct { const char *objective, *flags; } only[] = {
 #define ONLY(objective, flags) { objective, flags },
@@ -228,6 +238,17 @@ typedef struct {
     char by[FLAG_COUNT][64];
 } Line;
 
+/* One more text of a flag that may be given several times. */
+static void add_text(Flags *f, int k)
+{
+    const int64_t n = flags_many(f, k);
+    f->many[k] = realloc(f->many[k], sizeof *f->many[k] * (size_t)(n + 2));
+    if (!f->many[k])
+        die(EXIT_INTERNAL, "out of memory for the command line");
+    f->many[k][n] = flags_word(f, k);
+    f->many[k][n + 1] = NULL;
+}
+
 static void set(Line *l, int k, const char *name, const char *value)
 {
     char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
@@ -243,6 +264,8 @@ static void set(Line *l, int k, const char *name, const char *value)
             name, now);
     snprintf(l->by[k], sizeof l->by[k], "%s", name);
     l->f->given[k] = true;
+    if (repeats[k])
+        add_text(l->f, k);
     free(before);
     free(now);
 }
@@ -354,6 +377,14 @@ const char *flags_word(const Flags *f, int i)
     return *(const char *const *)((const char *)f + rows[i].offset);
 }
 
+int64_t flags_many(const Flags *f, int i)
+{
+    int64_t n = 0;
+    while (f->many[i] && f->many[i][n])
+        n++;
+    return n;
+}
+
 bool flags_sticky(int i)
 {
     return rows[i].recipe == 2;
@@ -441,6 +472,11 @@ char *flags_common(const Flags *f, int i)
     if (rows[i].own)
         return NULL;
     char *text = flags_text(f, i), *common;
+    for (int64_t k = flags_many(f, i) - 1; k > 0; k--) {
+        char *longer = format("%s\n%s", f->many[i][k - 1], text);
+        free(text);
+        text = longer;
+    }
     if (is_path(&rows[i], text))
         common = format("%s", *text ? "a path" : "not given");
     else
@@ -458,6 +494,23 @@ bool flags_due(int64_t every, int64_t from, int64_t step, int64_t steps_per_epoc
 {
     int64_t steps = flags_steps(every, steps_per_epoch);
     return steps && step >= from && (step - from) % steps == 0;
+}
+
+/* A flag that was given means something beside others alone. */
+static void check_beside(const Flags *f, int i)
+{
+    char *others = NULL;
+    for (int k = 0; beside[i] && f->given[i] && k < FLAG_COUNT; k++) {
+        if (!names_listed(beside[i], rows[k].name))
+            continue;
+        if (f->given[k])
+            return;
+        char *name = flags_spelt(k), *longer = format("%s%s%s", others ? others : "", others ? " or " : "", name);
+        free(name), free(others);
+        others = longer;
+    }
+    if (others)
+        die(EXIT_CONFIG, "%s: is given together with %s alone", flags_spelt(i), others);
 }
 
 /* Headings and flags in the order of the help. */
@@ -547,6 +600,8 @@ void flags_parse(Flags *f, const char *made, const FlagDefault *defaults, int ar
         else
             die_stray(argv[l.i]);
     }
+    for (int i = 0; i < FLAG_COUNT; i++)
+        check_beside(f, i);
     if (!*f->out)
         f->out = beside_program("run");
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps])

@@ -26,6 +26,7 @@ typedef struct {
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) Flag##type name;
 #include "runtime/run/flags.def"
     bool given[FLAG_COUNT];      /* on the command line; index FLAG_<name> */
+    const char **many[FLAG_COUNT];   /* of a MANY flag that was given: each of its texts, behind the last NULL */
 } Flags;
 
 /* A default set by the recipe, as text; a list ends with name NULL. */
@@ -58,6 +59,8 @@ double flags_number(const Flags *f, int i);
 const char *flags_word(const Flags *f, int i);
 bool flags_sticky(int i);
 char *flags_text(const Flags *f, int i);
+/* How often a MANY flag was given. */
+int64_t flags_many(const Flags *f, int i);
 /* What all ranks must have the same of flag i, malloc'ed: its value and whether it was given, of a
  * path whether there is one; NULL: each rank may have its own. */
 char *flags_common(const Flags *f, int i);

@@ -12,6 +12,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/ranks/comm.h"
+#include "runtime/run/prompts.h"
 #include "runtime/run/records.h"
 
 static void *room(int64_t n, size_t size)
@@ -131,44 +132,6 @@ static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t,
     return NULL;
 }
 
-/* A text a line, of .jsonl the "prompt" of each; *n of them. */
-static char **read_prompts(const char *path, int64_t *n)
-{
-    size_t bytes, end = strlen(path);
-    char *error = NULL, *all = file_read(path, 1 << 28, &bytes, &error), **prompt = NULL;
-    const bool json = end > 6 && !strcmp(path + end - 6, ".jsonl");
-    if (!all)
-        die(EXIT_CONFIG, "--generate-file: %s", error);
-    if (strlen(all) != bytes)
-        die(EXIT_DATA, "%s: holds a NUL", path);
-    *n = 0;
-    int64_t number = 0;
-    for (char *line = all; *line; line += end + 1) {
-        end = strcspn(line, "\n");
-        bool last = !line[end];
-        line[end] = 0;
-        number++;
-        if (line[strspn(line, " \t\r")]) {
-            cJSON *row = json ? json_parse(line, end, &error) : NULL;
-            const char *text = json ? cJSON_GetStringValue(json_get(row, "prompt")) : line;
-            if (!text)
-                die(EXIT_DATA, "%s:%" PRId64 ": want an object with a text \"prompt\"%s%s", path,
-                    number, error ? ": " : "", error ? error : "");
-            prompt = realloc(prompt, sizeof *prompt * (size_t)(*n + 1));
-            if (!prompt)
-                die(EXIT_INTERNAL, "out of memory for %s", path);
-            prompt[(*n)++] = format("%s", text);
-            cJSON_Delete(row);
-        }
-        if (last)
-            break;
-    }
-    free(all);
-    if (!*n)
-        die(EXIT_DATA, "%s: no prompts", path);
-    return prompt;
-}
-
 /* Of a text that was given: itself with its answer; of a line of a file: an object. */
 static void print_text(const Generation *g, const Tokenizer *t, const DenoiseText *text,
                        int64_t n, const char *prompt, bool object)
@@ -226,32 +189,30 @@ int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char
     const char *flag = file ? "--generate-file" : "--generate";
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
     const Generation g = generation_asked(d, f, t, mask, flag);
-    char *one = (char *)f->generate, **prompt = &one;
-    int64_t n = 1;
-    if (file)
-        prompt = read_prompts(f->generate_file, &n);
+    int64_t n = flags_many(f, FLAG_generate);
+    Prompt *prompt = file ? prompts_read(flag, f->generate_file, &n) : NULL;
     DenoiseText *text = room(n, sizeof *text);
     int64_t *tokens = room(n, sizeof *tokens);
     DenoiseCost cost = {0};
     for (int64_t i = 0; i < n; i++) {
-        char *error = lay_out(d, &g, t, prompt[i], &text[i], &tokens[i]);
+        const char *said = file ? prompt[i].text : f->many[FLAG_generate][i];
+        char *error = said ? lay_out(d, &g, t, said, &text[i], &tokens[i])
+                           : format("messages: want \"prompt\", the text as the model sees it");
         text[i].number = i;
         if (error && file)
-            die(EXIT_DATA, "%s: prompt %" PRId64 ": %s", f->generate_file, i + 1, error);
+            die(EXIT_DATA, "%s:%" PRId64 ": %s", f->generate_file, prompt[i].line, error);
         if (error)
             die(EXIT_CONFIG, "--generate: %s", error);
     }
     denoise_parts(d, &g.how, text, n, &cost);
     for (int64_t i = 0; i < n; i++) {
         if (world.rank == 0)
-            print_text(&g, t, &text[i], tokens[i], prompt[i], file);
+            print_text(&g, t, &text[i], tokens[i], file ? prompt[i].text : "", file);
         free(text[i].token);
-        if (file)
-            free(prompt[i]);
     }
     note_cost(d, &cost);
     if (file)
-        free(prompt);
+        prompts_free(prompt, n);
     free(text), free(tokens);
     tokenizer_free(t);
     return EXIT_OK;

@@ -16,7 +16,8 @@
 #include "runtime/model/weights.h"    // how long that takes
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/run/answers.h"      // answers to prompts
-#include "runtime/run/continuation.h" // --sample
+#include "runtime/run/chat.h"         // --chat
+#include "runtime/run/continuation.h" // --sample, --prompts
 #include "runtime/run/reference.h"    // log-probabilities by the first weights
 #include "runtime/run/origin.h"       // which weights those are
 #include "runtime/run/records.h"      // opens what --data names
@@ -874,10 +875,16 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
 
 /* ---- uses of finished weights ---------------------------------------------------------------- */
 
-/* --sample TEXT */
+/* --sample TEXT, --prompts FILE */
 static int sample(const Flags *f, const WeightFolders folder)
 {
     return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
+}
+
+/* --chat */
+static int chat(const Flags *f, const WeightFolders folder)
+{
+    return chat_run(&decoder, f, folder, WEIGHT_FOLDERS);
 }
 
 /* Records that were not trained on, those to test on if there are any. */
@@ -989,7 +996,7 @@ static int perplexity(const Flags *f, const WeightFolders folder)
 }
 
 static const ObjectiveUse uses[] = {
-    {FLAG_sample, sample}, {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};
+    {FLAG_sample, sample}, {FLAG_prompts, sample}, {FLAG_chat, chat}, {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};
 static const char *const files[] = {results, "workspace", REFERENCE_FOLDER, NULL};
 const ObjectiveHooks objective_hooks = {
     .use = uses, .show = show, .loaded = loaded, .wants_start = true, .enough = enough,

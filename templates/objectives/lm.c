@@ -10,7 +10,8 @@
 #include "runtime/base.h"             // die(), the world of ranks
 #include "runtime/data/vocabulary.h"  // which tokenizer weights were trained with
 #include "runtime/data/workers.h"     // threads that make batches
-#include "runtime/run/continuation.h" // --sample
+#include "runtime/run/chat.h"         // --chat
+#include "runtime/run/continuation.h" // --sample, --prompts
 #include "runtime/run/records.h"      // opens what --data names
 #include "shape.h"                    // B, T, V, ...
 #include "step.h"                     // io, model
@@ -197,12 +198,20 @@ static const float *logits_behind(int32_t token, int64_t place)
     return io.logits;
 }
 
-/* --sample TEXT: the text and what the model goes on with, on standard output. */
+static const Decoder decoder = {.places = T, .vocab = V, .logits = logits_behind};
+
+/* --sample TEXT, --prompts FILE: what the model goes on with, on standard output. */
 static int sample(const Flags *f, const WeightFolders folder)
 {
-    const Decoder by = {.places = T, .vocab = V, .logits = logits_behind};
-    return continuation_print(&by, f, folder, WEIGHT_FOLDERS);
+    return continuation_print(&decoder, f, folder, WEIGHT_FOLDERS);
 }
 
-static const ObjectiveUse uses[] = {{FLAG_sample, sample}, {0, NULL}};
+/* --chat */
+static int chat(const Flags *f, const WeightFolders folder)
+{
+    return chat_run(&decoder, f, folder, WEIGHT_FOLDERS);
+}
+
+static const ObjectiveUse uses[] = {
+    {FLAG_sample, sample}, {FLAG_prompts, sample}, {FLAG_chat, chat}, {0, NULL}};
 const ObjectiveHooks objective_hooks = {.use = uses, .show = show};

@@ -308,9 +308,11 @@ static int probe(const Flags *f, const WeightFolders folder)
     const char *said = records_tokenizer(f), *named = *said || !file_named(own) ? said : own;
     Tokenizer *t = vocabulary_load("--probe", named, folder, WEIGHT_FOLDERS, V);
     take_tokenizer(t, "--probe");
-    char *error = probe_text(t, f->probe);
-    if (error)
-        die(EXIT_CONFIG, "--probe: %s", error);
+    for (const char **text = f->many[FLAG_probe]; *text; text++) {
+        char *error = probe_text(t, *text);
+        if (error)
+            die(EXIT_CONFIG, "--probe: %s", error);
+    }
     tokenizer_free(t);
     free(own);
     return EXIT_OK;

@@ -306,8 +306,8 @@ draw="--sample a --max-new-tokens 1"
 uses "random weights when asked for" "^weights: random, made from seed 42" gpt2_tiny $draw --init-from none
 refuses "the likeliest token and another" 80 "--greedy takes the likeliest token, --temperature 0.7 draws one" \
     gpt2_tiny $draw --init-from none --greedy --temperature 0.7
-verdict "the likeliest token by two names" "$(cmp <("$work/gpt2_tiny/train" --sample ab --init-from none --greedy 2>&1) \
-    <("$work/gpt2_tiny/train" --sample ab --init-from none --temperature 0 2>&1) 2>&1)"
+verdict "the likeliest token by two names" "$(cmp <("$work/gpt2_tiny/train" --sample ab --init-from none --greedy 2>&1 | grep -v ' second') \
+    <("$work/gpt2_tiny/train" --sample ab --init-from none --temperature 0 2>&1 | grep -v ' second') 2>&1)"
 uses "weights of a model folder" "^weights: $ref/$case/model" gpt2_tiny $draw --init-from $ref/$case/model
 uses "from scratch" "^  weights    random, made from seed 42" gpt2_tiny $ours --out "$scratch/from" --steps 1
 refuses "a checkpoint and a model" 80 "both $scratch/from/checkpoint-1 and --init-from none hold weights" gpt2_tiny \

@@ -1,0 +1,290 @@
+/* chat.c -- questions and answers, one after the other.
+ *
+ * In:    lines of standard input.  Out: answers.
+ * Keeps: the conversation is encoded anew for each question, as training encodes it; of what the program has
+ *        computed before, only what follows the first token that differs is computed again. */
+#define _GNU_SOURCE
+#include "runtime/run/chat.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/data/vocabulary.h"
+#include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
+#include "runtime/ranks/comm.h"
+
+typedef struct {
+    const Decoder *d;
+    Sampling how;
+    Tokenizer *t;
+    const Chat *chat;
+    const char *system;          /* "": none */
+    bool json, terminal;
+    cJSON *messages;             /* so far */
+    int32_t *held;               /* (places): of these the program has keys and values */
+    int64_t nheld, turn, line;
+    size_t shown;                /* bytes of the answer */
+    ContinuationCost cost;
+} Conversation;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal)
+{
+    (void)signal;
+    interrupted = 1;
+}
+
+/* A question that cannot be answered, for a reason that is freed. */
+static void refuse(const Conversation *c, char *why)
+{
+    if (!c->terminal)
+        die(EXIT_DATA, "--chat: line %" PRId64 ": %s", c->line, why);
+    note("%s", why);
+    free(why);
+}
+
+/* ---- lines ----------------------------------------------------------------------------------- */
+
+/* The next line, without its end, malloc'ed and the same on all ranks; NULL: there is none. */
+static char *next_line(Conversation *c, size_t *n)
+{
+    enum { SECONDS = 7 * 24 * 3600 };        /* that somebody may think */
+    char *line = NULL;
+    size_t cap = 0;
+    int64_t bytes = -1;
+    comm_expect(SECONDS);
+    if (world.rank == 0) {
+        if (c->terminal) {
+            fputs("> ", stdout);
+            fflush(stdout);
+        }
+        errno = 0;
+        bytes = getline(&line, &cap, stdin);
+        if (c->terminal && bytes < 0)
+            putchar('\n');
+    }
+    comm_broadcast(&bytes, sizeof bytes, 0);
+    if (bytes < 0) {
+        free(line);
+        return NULL;
+    }
+    if (world.rank != 0 && !(line = malloc((size_t)bytes + 1)))
+        die(EXIT_INTERNAL, "out of memory for a line of %" PRId64 " bytes", bytes);
+    comm_broadcast(line, (size_t)bytes, 0);
+    comm_expect(0);
+    while (bytes > 0 && (line[bytes - 1] == '\n' || line[bytes - 1] == '\r'))
+        bytes--;
+    line[bytes] = 0;
+    *n = (size_t)bytes;
+    c->line++;
+    return line;
+}
+
+static void reset(Conversation *c)
+{
+    cJSON_Delete(c->messages);
+    c->messages = cJSON_CreateArray();
+    if (*c->system)
+        cJSON_AddItemToArray(c->messages, chat_turn("system", c->system));
+}
+
+/* What a line beginning with / asks for. Whether the conversation goes on. */
+static bool command(Conversation *c, const char *line)
+{
+    if (!strcmp(line, "/exit"))
+        return false;
+    if (!strcmp(line, "/help"))
+        note("/reset begins anew, /exit or Ctrl-D ends, Ctrl-C ends an answer; //... is a question that begins "
+             "with /; everything else is a question");
+    else if (!strcmp(line, "/reset")) {
+        reset(c);
+        note("a new conversation");
+    } else
+        refuse(c, format("%.40s is none of /help, /reset, /exit; a question that begins with / begins with //", line));
+    return true;
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Writes what of the answer will not change. */
+static bool show(void *user, const int32_t *more, int64_t n)
+{
+    Conversation *c = user;
+    size_t whole;
+    if (world.rank != 0 || c->json)
+        return !interrupted;
+    char *text = continuation_text(c->t, more, n, &whole);
+    if (whole > c->shown) {
+        fwrite(text + c->shown, 1, whole - c->shown, stdout);
+        fflush(stdout);
+        c->shown = whole;
+    }
+    free(text);
+    return !interrupted;
+}
+
+/* The conversation's tokens, malloc'ed; NULL and a message. */
+static int32_t *encode(const Conversation *c, int64_t *n, char **error)
+{
+    Encoded e = {0};
+    if ((*error = chat_prompt(c->chat, c->t, c->messages, &e)))
+        return NULL;
+    int32_t *ids = malloc(sizeof *ids * (e.n + (size_t)c->how.most + 1));
+    if (!ids)
+        die(EXIT_INTERNAL, "out of memory for a conversation of %zu tokens", e.n);
+    memcpy(ids, e.id, sizeof *ids * e.n);
+    *n = (int64_t)e.n;
+    encoded_free(&e);
+    return ids;
+}
+
+/* The earliest question with what was answered goes; false: there is only the last one. */
+static bool drop_earliest(Conversation *c)
+{
+    const int first = cJSON_GetArraySize(c->messages) > 0 &&
+                      !strcmp(cJSON_GetStringValue(json_get(cJSON_GetArrayItem(c->messages, 0), "role")), "system");
+    if (cJSON_GetArraySize(c->messages) <= first + 1)
+        return false;
+    for (int i = 0; i < 2; i++)
+        cJSON_DeleteItemFromArray(c->messages, first);
+    return true;
+}
+
+/* The same, without the earliest turns where the program has no room for them and an answer. */
+static int32_t *encode_fitting(Conversation *c, int64_t *n, char **error)
+{
+    const int64_t quarter = c->d->places / 4, left = c->how.most < quarter ? c->how.most : quarter;
+    int64_t dropped = 0;
+    int32_t *ids;
+    while ((ids = encode(c, n, error)) && *n + left > c->d->places && drop_earliest(c)) {
+        free(ids);
+        dropped++;
+    }
+    if (dropped)
+        note("the program has room for %" PRId64 " tokens: the earliest %s left out", c->d->places,
+             dropped == 1 ? "question and its answer are" : "questions and their answers are");
+    if (ids && *n >= c->d->places) {
+        *error = format("the question is %" PRId64 " tokens with its format; this program has room for %" PRId64
+                        " with the answer", *n, c->d->places);
+        free(ids);
+        return NULL;
+    }
+    return ids;
+}
+
+static void print_object(const Conversation *c, const char *question, const char *answer, const ContinuedText *x)
+{
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddNumberToObject(row, "turn", (double)c->turn);
+    cJSON_AddStringToObject(row, "question", question);
+    cJSON_AddStringToObject(row, "answer", answer);
+    cJSON_AddNumberToObject(row, "prompt_tokens", (double)x->n);
+    cJSON_AddNumberToObject(row, "known_tokens", (double)x->known);
+    cJSON_AddNumberToObject(row, "new_tokens", (double)x->more);
+    cJSON_AddStringToObject(row, "end", text_end[x->end]);
+    char *line = cJSON_PrintUnformatted(row);
+    if (!line)
+        die(EXIT_INTERNAL, "out of memory for an answer");
+    puts(line);
+    free(line);
+    cJSON_Delete(row);
+}
+
+static void finish(Conversation *c, const char *question, const ContinuedText *x)
+{
+    char *answer = continuation_text(c->t, x->token + x->n, x->more, NULL);
+    const char *lead = c->chat->lead ? c->chat->lead : "";
+    const size_t n = strlen(lead);
+    if (world.rank == 0 && c->json)
+        print_object(c, question, answer, x);
+    else if (world.rank == 0)
+        printf("%s\n", answer + c->shown);
+    if (fflush(stdout))
+        die(EXIT_IO, "--chat: standard output takes no more");
+    if (x->end == TEXT_FULL)
+        note("the program has room for %" PRId64 " tokens: the answer is cut", c->d->places);
+    if (x->end == TEXT_LONGEST)
+        note("the answer is cut behind %" PRId64 " tokens: --max-new-tokens", c->how.most);
+    cJSON_AddItemToArray(c->messages, chat_turn("assistant", strncmp(answer, lead, n) ? answer : answer + n));
+    free(answer);
+}
+
+static void answer(Conversation *c, const char *question)
+{
+    char *error = NULL;
+    ContinuationCost cost = {0};
+    ContinuedText x = {.chat = c->chat, .said = show, .user = c};
+    cJSON_AddItemToArray(c->messages, chat_turn("user", question));
+    if (!(x.token = encode_fitting(c, &x.n, &error))) {
+        cJSON_DeleteItemFromArray(c->messages, cJSON_GetArraySize(c->messages) - 1);
+        refuse(c, error);
+        return;
+    }
+    while (x.known < c->nheld && x.known < x.n - 1 && c->held[x.known] == x.token[x.known])
+        x.known++;
+    c->shown = 0;
+    c->turn++;
+    interrupted = 0;
+    continuation(c->d, &c->how, c->t, &x, 1, &cost);
+    c->nheld = x.n + x.more - (x.end != TEXT_ENDED);     /* behind the last one nothing was asked */
+    memcpy(c->held, x.token, sizeof *c->held * (size_t)c->nheld);
+    finish(c, question, &x);
+    if (c->terminal) {
+        char *said = continuation_cost(&cost);
+        note("%s", said);
+        free(said);
+    }
+    c->cost.prompt += cost.prompt, c->cost.more += cost.more;
+    c->cost.prompt_seconds += cost.prompt_seconds, c->cost.more_seconds += cost.more_seconds;
+    free(x.token);
+}
+
+/* Whether the conversation goes on. */
+static bool take_line(Conversation *c, const char *line, size_t n)
+{
+    const size_t bad = utf8_check(line, n);
+    if (strlen(line) < n)
+        refuse(c, format("holds a NUL: want text"));
+    else if (bad < n)
+        refuse(c, format("byte %zu is not UTF-8", bad + 1));
+    else if (line[0] == '/' && line[1] != '/')
+        return command(c, line);
+    else if (line[strspn(line, " \t")])
+        answer(c, line[0] == '/' ? line + 1 : line);
+    return true;
+}
+
+int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int nfolders)
+{
+    Conversation c = {.d = d, .how = continuation_sampling(f), .system = f->chat_system, .json = f->json,
+                      .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)};
+    char *line;
+    size_t n;
+    comm_broadcast(&c.terminal, sizeof c.terminal, 0);
+    c.t = vocabulary_load("--chat", f->tokenizer, folder, nfolders, d->vocab);
+    c.chat = continuation_chat("--chat", f, c.t, folder, nfolders);
+    if (!(c.held = malloc(sizeof *c.held * (size_t)d->places)))
+        die(EXIT_INTERNAL, "out of memory for a conversation");
+    if (*c.system && c.chat->system_in == SYSTEM_NOWHERE)
+        die(EXIT_CONFIG, "--chat-system: the chat format %s has no place for a system message", c.chat->name);
+    reset(&c);
+    if (c.terminal && world.size == 1)
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, NULL);
+    if (c.terminal)
+        note("/help lists what a line may say; Ctrl-D ends");
+    for (bool more = true; more && (line = next_line(&c, &n)); free(line))
+        more = take_line(&c, line, n);
+    char *said = continuation_cost(&c.cost);
+    note("%" PRId64 " answer%s; %s", c.turn, c.turn == 1 ? "" : "s", said);
+    cJSON_Delete(c.messages);
+    tokenizer_free(c.t);
+    free(c.held), free(said);
+    return EXIT_OK;
+}

@@ -1,0 +1,123 @@
+/* prompts.c -- lines of text or of JSON.
+ *
+ * In:    a file, which may be hostile.  Out: prompts. */
+#include "runtime/run/prompts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+#include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
+#include "runtime/ranks/comm.h"
+
+enum { PROMPTS_MAX = 1 << 28 };  /* bytes of a file */
+
+static char *more_room(char *text, size_t n)
+{
+    char *more = realloc(text, n);
+    if (!more)
+        die(EXIT_INTERNAL, "out of memory for prompts of %zu bytes", n);
+    return more;
+}
+
+/* All of standard input, which rank 0 has. */
+static char *read_input(const char *flag, size_t *n)
+{
+    enum { SECONDS = 7 * 24 * 3600 };        /* that somebody may type */
+    char *all = more_room(NULL, 1);
+    uint64_t bytes = 0;
+    comm_expect(SECONDS);
+    for (size_t cap = 0, got = 1; world.rank == 0 && got && bytes <= PROMPTS_MAX; bytes += got) {
+        if (cap - bytes < 4096)
+            all = more_room(all, (cap = 2 * cap + 65536) + 1);
+        got = fread(all + bytes, 1, cap - bytes, stdin);
+    }
+    comm_broadcast(&bytes, sizeof bytes, 0);
+    if (bytes > PROMPTS_MAX)
+        die(EXIT_DATA, "%s -: standard input is more than %d bytes", flag, PROMPTS_MAX);
+    if (world.rank != 0)
+        all = more_room(all, bytes + 1);
+    comm_broadcast(all, bytes, 0);
+    comm_expect(0);
+    all[bytes] = 0;
+    *n = bytes;
+    return all;
+}
+
+/* "prompt" or "messages" of a row; NULL, or what is wrong with it. */
+static char *take_row(const char *line, size_t n, Prompt *to)
+{
+    char *error = NULL;
+    cJSON *row = json_parse(line, n, &error);
+    if (!row)
+        return error;
+    const cJSON *text = json_get(row, "prompt"), *messages = json_get(row, "messages");
+    if (!cJSON_IsObject(row) || !text == !messages)
+        error = format("want an object with either \"prompt\" or \"messages\"%s", text ? ", got both" : "");
+    else if (text && !cJSON_IsString(text))
+        error = format("prompt: want a text");
+    else if (messages && (!cJSON_IsArray(messages) || !messages->child))
+        error = format("messages: want a list of {\"role\", \"content\"}");
+    else if (text)
+        to->text = format("%s", text->valuestring);
+    else
+        to->messages = cJSON_Duplicate(messages, true);
+    cJSON_Delete(row);
+    return error;
+}
+
+Prompt *prompts_read(const char *flag, const char *path, int64_t *n)
+{
+    const bool input = !strcmp(path, "-");
+    const char *name = input ? "standard input" : path;
+    size_t bytes, end = strlen(path);
+    char *error = NULL, *all = input ? read_input(flag, &bytes) : file_read(path, PROMPTS_MAX, &bytes, &error);
+    Prompt *prompt = NULL;
+    if (!all)
+        die(EXIT_CONFIG, "%s: %s", flag, error);
+    const char *nul = memchr(all, 0, bytes);
+    char *at = all;
+    if (!strncmp(at, "\xef\xbb\xbf", 3))     /* a byte order mark */
+        at += 3;
+    const bool json = input ? at[strspn(at, " \t\r\n")] == '{' : end > 6 && !strcmp(path + end - 6, ".jsonl");
+    *n = 0;
+    for (int64_t number = 1; at < all + bytes; number++) {
+        size_t length = strcspn(at, "\n"), bad;
+        Prompt one = {.line = number};
+        if (nul && nul == at + length)
+            die(EXIT_DATA, "%s:%" PRId64 ": holds a NUL: want text", name, number);
+        char *next = at + length + 1;
+        at[length] = 0;
+        length -= length && at[length - 1] == '\r';
+        at[length] = 0;
+        if ((bad = utf8_check(at, length)) < length)
+            die(EXIT_DATA, "%s:%" PRId64 ": byte %zu is not UTF-8", name, number, bad + 1);
+        if (at[strspn(at, " \t")]) {
+            error = json ? take_row(at, length, &one) : NULL;
+            if (error)
+                die(EXIT_DATA, "%s:%" PRId64 ": %s", name, number, error);
+            if (!json)
+                one.text = format("%s", at);
+            if (!(*n & (*n + 1)) && !(prompt = realloc(prompt, sizeof *prompt * (size_t)(2 * *n + 2))))
+                die(EXIT_INTERNAL, "out of memory for %s", name);
+            prompt[(*n)++] = one;
+        }
+        at = next;
+    }
+    free(all);
+    if (!*n)
+        die(EXIT_DATA, "%s: no prompts: want a line each", name);
+    return prompt;
+}
+
+void prompts_free(Prompt *all, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        free(all[i].text);
+        cJSON_Delete(all[i].messages);
+    }
+    free(all);
+}
