@@ -30,6 +30,12 @@ bool device_seen(DeviceUse *u);
 /* false: there is no GPU. */
 bool device_use(DeviceUse *u);
 
+struct CUstream_st;
+/* A mark of time: when stream s has done what it was sent so far; NULL, and on the CPU: now. */
+void device_mark(struct CUstream_st *s);
+/* Waits for the marks since the last call: how many, and nanoseconds from the first of them to each. */
+int device_marks(const int64_t **ns);
+
 /* Memory that lives until exit; one line and EXIT_CONFIG when there is not so much. arena: in the
  * device, for the plan; a GPU's holds anything at first. pinned: in the host, zero, for copies. */
 void *device_arena(int64_t bytes, const char *what);

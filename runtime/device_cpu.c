@@ -3,6 +3,7 @@
  * In:    device.h.  Keeps: pages that nothing has written stay untouched, and are zero. */
 #include "runtime/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
@@ -49,6 +50,30 @@ bool device_use(DeviceUse *u)
 {
     (void)u;
     return false;
+}
+
+static struct { int64_t *ns; int n, room; } marks;
+
+void device_mark(struct CUstream_st *s)
+{
+    (void)s;
+    if (marks.n == marks.room) {
+        marks.room = marks.room ? 2 * marks.room : 1024;
+        marks.ns = realloc(marks.ns, sizeof *marks.ns * (size_t)marks.room);
+        if (!marks.ns)
+            die(EXIT_CONFIG, "no memory for %d marks of time", marks.room);
+    }
+    marks.ns[marks.n++] = (int64_t)(1e9 * clock_seconds());
+}
+
+int device_marks(const int64_t **ns)
+{
+    const int n = marks.n;
+    for (int i = n - 1; i >= 0; i--)
+        marks.ns[i] -= marks.ns[0];
+    *ns = marks.ns;
+    marks.n = 0;
+    return n;
 }
 
 void *device_arena(int64_t bytes, const char *what)

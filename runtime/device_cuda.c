@@ -142,6 +142,40 @@ bool device_use(DeviceUse *u)
     return true;
 }
 
+/* ---- marks of time --------------------------------------------------------------------------- */
+
+static struct { cudaEvent_t *event; int64_t *ns; int n, made; } marks;
+
+void device_mark(struct CUstream_st *s)
+{
+    select_device();
+    if (marks.n == marks.made) {
+        const int room = marks.made ? 2 * marks.made : 1024;
+        marks.event = realloc(marks.event, sizeof *marks.event * (size_t)room);
+        marks.ns = realloc(marks.ns, sizeof *marks.ns * (size_t)room);
+        if (!marks.event || !marks.ns)
+            die(EXIT_CONFIG, "no memory for %d marks of time", room);
+        for (; marks.made < room; marks.made++)
+            check(cudaEventCreate(&marks.event[marks.made]), "an event");
+    }
+    check(cudaEventRecord(marks.event[marks.n++], s), "an event");
+}
+
+int device_marks(const int64_t **ns)
+{
+    const int n = marks.n;
+    for (int i = 0; i < n; i++) {
+        float ms = 0;
+        check(cudaEventSynchronize(marks.event[i]), "an event");
+        if (i)
+            check(cudaEventElapsedTime(&ms, marks.event[i - 1], marks.event[i]), "an event");
+        marks.ns[i] = (i ? marks.ns[i - 1] : 0) + (int64_t)(1e6 * (double)ms);
+    }
+    *ns = marks.ns;
+    marks.n = 0;
+    return n;
+}
+
 void *device_arena(int64_t bytes, const char *what)
 {
     void *p = NULL;

@@ -9,6 +9,7 @@ extern "C" {
 #endif
 
 #include "runtime/model/model.h"
+#include "runtime/run/profile.h"
 
 enum { MICROS = @MICROS@ };            // micro-batches of a step
 
@@ -21,6 +22,8 @@ typedef struct {
 } StepIO;
 
 extern const char *const step_tools;   // the compilers of the kernels
+extern const ProfileOp step_ops[];     // every call of a kernel, by the number of its group in ir/
+extern const int step_nops;
 extern StepIO io;
 extern Model model;
 

@@ -29,6 +29,7 @@
 #include "runtime/run/logfile.h"      // OUT/logs/
 #include "runtime/run/next.h"         // what to do with a finished run
 #include "runtime/run/own.h"          // what a run has in OUT
+#include "runtime/run/profile.h"      // --profile
 #include "runtime/run/records.h"      // --data, --eval-data
 #include "runtime/run/sets.h"         // sets of parameters
 #include "runtime/run/show.h"         // --show
@@ -123,18 +124,25 @@ static void set_values(Run *r)
  * asked to stop. */
 static bool train_step(Run *r, int64_t step, LogStep *said)
 {
+    profile_phase(PROFILE_BATCH);
     sets_begin(step, r->total);
     if (r->ready != step)
         fill(r, step);
     fault_step(&model, io.scale);
     data_count(&r->train, step);
+    profile_phase(PROFILE_LAUNCH);
     step_train();
+    profile_phase(PROFILE_BATCH);
     if (step + 1 < r->total)
         fill(r, step + 1);
+    profile_phase(PROFILE_WAIT);
     step_wait();
+    profile_phase(PROFILE_HOST);
     objective_step(step, r->sum);
     r->sum[STEP_METRICS] = stop_requested();
+    profile_phase(PROFILE_SUMS);
     comm_allreduce_double(r->sum, STEP_METRICS + 1);
+    profile_phase(PROFILE_HOST);
     set_values(r);
     end_updates(r, step, isfinite(r->metric[0]));
     if (objective_hooks.updated) {
@@ -450,13 +458,16 @@ static int train(Run *r)
     if (r->early || step >= r->total)
         write_own(r, true);
     bool stop = false;
+    profile_open(step_ops, step_nops, f->out, f->profile, step, r->early ? step : r->total);
     while (step < r->total && !stop && !r->early) {
         world.step = step + 1;
         LogStep said;
+        profile_begin(step);
         stop = train_step(r, step, &said);
         step++;
         log_step(&r->log, step, &said);
         course_step(&r->course, step, r->sum);
+        profile_end();
         bool last = step == r->total, marked, better = look(r, step, last, &marked);
         if (!last && r->best.seen.step == step &&
             (r->early = best_over(&r->best, f->patience)))
@@ -472,6 +483,7 @@ static int train(Run *r)
         if (last)
             write_own(r, true);
     }
+    profile_close();
     log_close(&r->log);
     bool done = step >= r->total || r->early;
     note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
@@ -772,6 +784,8 @@ int main(int argc, char **argv)
         die(EXIT_CONFIG, "--export-dtype is of what --export%s writes",
             model.adapter_json ? " or --merge-lora" : "");
     check_force(f, use.own || (use.any && use.any != dry_run));
+    if (f->profile && (use.own || use.any))
+        die(EXIT_CONFIG, "--profile is of training: it takes steps of a run apart");
     checkpoint_out(f->out);
     if (!use.own && !use.any) {
         stop_install();

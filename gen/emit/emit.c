@@ -291,6 +291,7 @@ static void write_step(const Graph *g)
              {"inputs", emit_io_fields(g), false}, {"results", emit_result_fields(g), false},
              {"steps", emit_prototypes(g), false}),
         false);
+    folder_put("ops.h", FILL("templates/ops.h", {"rows", emit_ops(g), false}), false);
     folder_put("shape.h", FILL("templates/shape.h", {"constants", emit_shape(g), false}), false);
     folder_put("plan.h",
         FILL("templates/plan.h",

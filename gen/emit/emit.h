@@ -103,6 +103,7 @@ char *variant_operand(TunedCall *t, Ref r, bool out);
 char *emit_shape(const Graph *g);                  /* enum constants of shape.h */
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_programs(const Graph *g);               /* one function a program */
+char *emit_ops(const Graph *g);                    /* rows of ops.h, by number of the group */
 /* What a schedule does on a stream ("": the CPU), in order */
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
 char *emit_results(const Graph *g);                /* assignments of what the host reads */

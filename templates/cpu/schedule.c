@@ -1,4 +1,5 @@
 void step_@NAME@(void)
 {
 //@ calls
+    profile_phase(PROFILE_HOST);
 }

@@ -7,12 +7,8 @@ static void all_of_@NAME@(cudaStream_t s)
 
 void step_@NAME@(void)
 {
-    static cudaGraphExec_t graph;            // made by the first call
-    if (!graph)
-        graph = capture(all_of_@NAME@);
-    send_inputs();
-    cuda_check(cudaGraphLaunch(graph, work), "a step");
-    begun();
+    static cudaGraphExec_t graph;
+    launch(&graph, all_of_@NAME@);
 }
 //@ end
 //@ unless graph

@@ -1,9 +1,9 @@
 /* step.cu -- the programs of a training step.
 //@ head
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line, where it is not that of the call before. Every launch goes to the stream it is
- * given. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
+ * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
+ * the stream it is given. */
 //@ precision
 //@ kernels
 
@@ -38,6 +38,13 @@ StepIO io;
 Model model = {
 #include "recipe.h"
 };
+
+/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
+#define OP(i) (profile_on ? profile_mark(i, s) : (void)0),
+const ProfileOp step_ops[] = {
+#include "ops.h"
+};
+const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
 //@ products
@@ -140,6 +147,8 @@ static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
 /* Behind the last launch. */
 static void begun(void)
 {
+    if (profile_on)
+        profile_mark(PROFILE_HOST, work);
     cuda_check(cudaEventRecord(done, work), "an event");
     wait_for(arrived);
 }
@@ -163,6 +172,20 @@ static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
     cuda_check(cudaGraphInstantiate(&all, graph, 0), "the graph of a step");
     cuda_check(cudaGraphDestroy(graph), "the graph of a step");
     return all;
+}
+
+/* With the inputs in io: the graph of `run`, which the first call makes; in steps that --profile
+ * takes apart call by call. */
+static void launch(cudaGraphExec_t *graph, void (*run)(cudaStream_t s))
+{
+    if (!*graph && !profile_on)
+        *graph = capture(run);
+    send_inputs();
+    if (profile_on)
+        run(work);
+    else
+        cuda_check(cudaGraphLaunch(*graph, work), "a step");
+    begun();
 }
 
 //@ end

@@ -10,8 +10,8 @@ failed=0
 trap_ub=-fno-sanitize-recover=undefined
 export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
-units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names unit_kept unit_darkroom unit_incontext unit_histories"
-parts="base names schedule flags launch bins mixture data steps masks contexts hidden unmask denoise workers log progress sample tokenfile recordfile json safetensors safetensors_write"
+units="unit unit_launch unit_schedule unit_sets unit_data unit_steps unit_log unit_profile unit_masks unit_contexts unit_hidden unit_unmask unit_sample unit_sha256 unit_names unit_kept unit_darkroom unit_incontext unit_histories"
+parts="base names schedule flags launch bins mixture data steps masks contexts hidden unmask denoise workers log progress profile sample tokenfile recordfile json safetensors safetensors_write"
 parts="$parts crc32c sha256 device_cpu model metrics best folder sets kept incontext returns regions npy histories"
 mpi="base launch comm comm_star comm_mpi star star_join sha256"
 
@@ -77,9 +77,10 @@ for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weigh
     '^  lora       rank 4, alpha 8.0, targets q_proj,v_proj$' '^  run folder /.*/run$' \
     '^  rate       5e-05 (linear), weight decay 0, clip 1, seed 42$' \
     '^  rate       0.0002 = 5e-05 x 4, --lr-scale linear of the run.s first 4 ranks (linear), weight' \
-    ' in 1 file, 3 of 10 batches a rank$' ' in 1 file, 10 batches a rank$'; do
+    ' in 1 file, 3 of 10 batches a rank$' ' in 1 file, 10 batches a rank$' \
+    '^profile: 2 steps, from 8 on, of [0-9.]* ms; [0-9.]* ms before' '^  linear_fwd  *2  *0\.[34]' '^  together .* \(99\|100\)\.'; do
     grep -q "$line" "$scratch/unit.err"
-    verdict "banner: $line" $? "$(head -30 "$scratch/unit.err")"
+    verdict "said: $line" $? "$(head -30 "$scratch/unit.err")"
 done
 
 # Flags: what is printed, and for bad ones the code 80 and a line that names flag and value.

@@ -148,6 +148,7 @@ int main(int argc, char **argv)
     test_data(argv[1]);
     test_steps(argv[1]);
     test_log(argv[1]);
+    test_profile(argv[1]);
     test_sample();
     test_masks();
     test_contexts();

@@ -148,6 +148,26 @@ trained() {             # as train; a verdict when it fails
     train "$@" || verdict "$3 trains" "exit $?: $(tail -n 2 "$scratch/$3.log")"
 }
 
+# profiled RUN: what --profile has told of it: shares that are a whole, spans that lie in their step or, on a GPU's track,
+# one behind the other; of each rank
+profiled() {
+    local run=$scratch/$1
+    verdict "$1, profile: shares" "$(awk '
+        $1 ~ /^(compute|communication|waiting|host)$/ && $3 == "ms" { sum += $4; n++ }
+        $1 == "together" { all = $4 }
+        END { if (n != 4 || sum < 95 || sum > 105 || all < 95 || all > 105) print n " shares, " sum " and " all " %" }
+        ' "$run.log")"
+    verdict "$1, profile: timeline" "$(head -c 45 "$run/profile.json" | tr '\n' ' ' | grep -q '{"displayTimeUnit":"ms","traceEvents":\[ {' ||
+        echo "it begins with $(head -n 1 "$run/profile.json")"
+        tail -n 1 "$run/profile.json" | grep -qx ']}' || echo "it has no end"
+        tr -d '{}"' <"$run/profile.json" | awk -F '[:,]' '
+        $2 == "X" { track = $4 " " $6; begin = $8; end = $8 + $10; spans++
+            if ($12 ~ /^step /) { from = begin; to = end; at[track] = begin; steps++; next }
+            if ((track in at && begin < at[track] - 0.002) || ($6 == 0 && end > to + 0.002)) wrong = wrong " " NR
+            at[track] = end }
+        END { if (wrong || spans < 20 || !steps) print steps " steps, " spans " spans, wrong in lines" wrong }')"
+}
+
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
 
 # same TEST RUN RUN [STEP]: every number of the history and every byte of weights and optimiser state at STEP (20)

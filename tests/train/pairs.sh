@@ -48,7 +48,7 @@ for name in gpt2_tiny{,.bf16} llama_rows{,.few} qwen2_lora qwen2_dropout{,.bf16}
     case=${name%%.*} at="7 1 19"
     [ -n "$FULL" ] || [ $name = gpt2_tiny ] || at=7
     trained $name $case $name --save-every $([ "$at" = 7 ] && echo 7 || echo 1) --save-total-limit 0
-    trained $name $case $name.twice
+    trained $name $case $name.twice --profile 2
     same "$name twice" $name.twice $name
     for k in $at; do
         cp -r "$scratch/$name" "$scratch/$name.$k"
@@ -81,9 +81,10 @@ done
 more="gpt2_tiny.1x1x8 gpt2_tiny.rows16 gpt2_tiny.rows128 gpt2_tiny.apart llama_rows.2x1x4 qwen2_dropout.apart"
 for name in gpt2_tiny.{1x4x2,4x1x2,2x2x2,rows64} gpt2_dropout.2x2x2 qwen2_dropout.2x1x4 llama_rows.apart \
     ${FULL:+$more}; do
-    trained $name ${name%%.*} $name
+    trained $name ${name%%.*} $name --profile 3
     compare $name reference $ref/${name%%.*} "$scratch/$name"
 done
+for name in gpt2_dropout.2x2x2 gpt2_tiny.twice; do profiled $name; done
 
 for pair in "gpt2_tiny gpt2_tiny.2x2x2" "gpt2_tiny.4x1x2 gpt2_tiny"; do
     read -r first second <<<"$pair"

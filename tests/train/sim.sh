@@ -118,7 +118,8 @@ while read -r name words; do
     [ -n "$name" ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
     # shellcheck disable=SC2046
-    trained "$name" "${name%%.*}" "$name" --save-every $at --save-total-limit 0 $(few "$name" && echo --steps 5) &
+    trained "$name" "${name%%.*}" "$name" --save-every $at --save-total-limit 0 $(few "$name" && echo --steps 5) \
+        $([[ $name != *.*x* ]] || echo --profile 2) &
 done <<<"$programs"
 wait
 while read -r name words; do
@@ -142,10 +143,12 @@ for name in gpt2_dropout.fp16 qwen2_dropout.folded ${FULL:+gpt2_tiny.bf16 qwen2_
     cp -r "$scratch/$name" "$scratch/$name.resumed"
     find "$scratch/$name.resumed" -name DONE -o -name 'checkpoint-*' ! -name checkpoint-$at | xargs rm -r
     # shellcheck disable=SC2046
-    trained $name $case $name.resumed $(few "$name" && echo --steps 5)
+    trained $name $case $name.resumed $(few "$name" && echo --steps 5) --profile 1
     grep -q "resumed from .*checkpoint-$at\$" "$scratch/$name.resumed.log" || verdict "$name resumed" "it was not"
     same "$name resumed" $name.resumed $name $([ -n "$FULL" ] || echo 5)
 done
+# calls one by one, behind and before graphs; ranks, whose sums run beside
+for name in gpt2_dropout.fp16.resumed $([ $BACKEND = gpu ] || echo qwen2_dropout.folded.2x2x2); do profiled $name; done
 
 # ---- the logits of one row --------------------------------------------------
 
@@ -207,7 +210,7 @@ fi
 
 # ---- adapters in the products of their layers --------------------------------------------------
 
-folded() { grep -q '^ *lora_fold(' "$work/$1/step.cu" && echo yes; }
+folded() { grep -q ' lora_fold(' "$work/$1/step.cu" && echo yes; }
 verdict "folded where it pays" \
     "$([ "$(folded qwen2_rslora.bf16)$(folded qwen2_lora)" = yes ] || echo "in fp32, or not in bf16")"
 # The same sums of fp32 in another order: 20 steps at a rate of 1e-2 make 1e-5 of a few times 2^-24.

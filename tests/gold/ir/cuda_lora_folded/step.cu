@@ -5,9 +5,9 @@
  * change the recipe, not this file.
  * IR sha256 f131679248e01bfb, 66 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line, where it is not that of the call before. Every launch goes to the stream it is
- * given. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
+ * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
+ * the stream it is given. */
 #define ACT_BF16 1        // activations and compute weights are bf16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -50,6 +50,13 @@ StepIO io;
 Model model = {
 #include "recipe.h"
 };
+
+/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
+#define OP(i) (profile_on ? profile_mark(i, s) : (void)0),
+const ProfileOp step_ops[] = {
+#include "ops.h"
+};
+const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
 static Gemm mm_b_qkv_lora_u = {.name = "b.qkv.lora.u", .m = B * T, .n = R, .k = C, .ldc = C+2*R,
@@ -230,168 +237,176 @@ static void name_tensors(void)
 /* once at start: tables that the layers read */
 static void run_init(cudaStream_t s)
 {
-    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f, s);                  // @g0 recipe.lua:4
+    OP(0) rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f, s);            // recipe.lua:4
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0458 GFLOP) */
 static void run_micro(cudaStream_t s)
 {
     /* embedding */
-    embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);                            // @g1 recipe.lua:5
+    OP(1) embed_fwd(AT(x, 0), tokens, wte, B * T, C, s);                      // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, 0, s, C+2*R);                                     // @g2 recipe.lua:4
-        lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                  noise, 4 * l, &lora_b_qkv, ws_micro_1, s);                  // @g3 recipe.lua:9
-        linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws_micro_1, s);                            // @g4 recipe.lua:5
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);     // @g5 recipe.lua:4
-        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
-                                                B, T, H, K, 0.25f, NULL, s);  // @g6 recipe.lua:5
-        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1, s);
+        OP(2) rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l),
+                          B * T, C, 1e-06f, 0, s, C+2*R);                     // recipe.lua:4
+        // recipe.lua:9
+        OP(3) lora_fold(AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l),
+                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1, s);
+        OP(4) linear_bias_fwd(AT(b_qkv, l), AT(b_qkv_xu, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                              &mm_b_qkv, ws_micro_1, s);                      // recipe.lua:5
+        OP(5) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D, s);  // recipe.lua:4
+        // recipe.lua:5
+        OP(6) attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l),
+                                                      AT(b_rot, l), B, T, H, K, 0.25f, NULL, s);
+        OP(7) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1, s);
         /* feed-forward */
-        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
-        // @g9 recipe.lua:9
-        lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws_micro_1, s);
-        linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l), &mm_b_gate_up,
-                   ws_micro_1, s);                                            // @g10 recipe.lua:5
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1, s);
-        // @g13 recipe.lua:9
-        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1, s);
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);       // @g14 recipe.lua:5
+        OP(8) add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
+                              AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0, s, C+2*R);
+        OP(9) lora_fold(AT(b_gate_up_xu, l), AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                        AT(b_gate_up_lora_b, l), noise, 4 * l + 2, &lora_b_gate_up, ws_micro_1,
+                        s);                                                   // recipe.lua:9
+        OP(10) linear_fwd(AT(b_gate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_w, l),
+                          &mm_b_gate_up, ws_micro_1, s);                      // recipe.lua:5
+        OP(11) swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F, s);
+        OP(12) linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1, s);
+        // recipe.lua:9
+        OP(13) lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1, s);
+        OP(14) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C, s);  // recipe.lua:5
     }
     /* head */
-    // @g15 recipe.lua:4
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
-    ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
-                   &mm_head_logits, &mm_head_dx, ws_micro_2, s);              // @g16 recipe.lua:2
-    loss_sum(loss, losses, B * T, s);
+    // recipe.lua:4
+    OP(15) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0, s);
+    OP(16) ce_fwd_dx<512>(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
+                          &mm_head_logits, &mm_head_dx, ws_micro_2, s);       // recipe.lua:2
+    OP(17) loss_sum(loss, losses, B * T, s);
     /* head, backward */
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, s); // @g18 recipe.lua:4
+    // recipe.lua:4
+    OP(18) rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        // @g19 recipe.lua:9
-        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3, s);
-        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
-                 AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3, s);
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s); // @g21 recipe.lua:5
-        linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dgate_up_base,
-                  ws_micro_3, s);                                             // @g22 recipe.lua:9
-        lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
-                 AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
-                 AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
-                 &lora_b_gate_up_bwd, ws_micro_3, s);
-        rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
-                       dx, B * T, C, 0, s);                                   // @g24 recipe.lua:4
+        // recipe.lua:9
+        OP(19) linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3, s);
+        OP(20) lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
+                        AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3,
+                        s);
+        // recipe.lua:5
+        OP(21) swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F, s);
+        OP(22) linear_dx(b_dgate_up_base, AT(b_dgate_up, l), AT(b_gate_up_w, l),
+                         &mm_b_dgate_up_base, ws_micro_3, s);                 // recipe.lua:9
+        OP(23) lora_bwd(b_dnorm2, AT(grad_b_gate_up_lora_a, l), AT(grad_b_gate_up_lora_b, l),
+                        AT(b_dgate_up, l), AT(b_gate_up_xu, l), AT(b_gate_up_xu, l) + C,
+                        AT(b_gate_up_lora_a, l), AT(b_gate_up_lora_b, l), noise, 4 * l + 2,
+                        &lora_b_gate_up_bwd, ws_micro_3, s);
+        OP(24) rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
+                              AT(b_norm2_rstd, l), dx, B * T, C, 0, s);       // recipe.lua:4
         /* attention, backward */
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);   // @g25 recipe.lua:5
-        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                                AT(b_rot, l), B, T, H, K, 0.25f, ws_micro_3, s);
-        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);           // @g27 recipe.lua:4
-        // @g28 recipe.lua:9
-        linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3, s);
-        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
-                 AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l),
-                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3, s);
-        rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C, 0, s);                                       // @g30 recipe.lua:4
+        OP(25) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);  // recipe.lua:5
+        OP(26) attention_bwd<D, ATTENTION_CAUSAL, 128>(b_drot, b_datt, AT(b_att, l),
+                                                       AT(b_att_lse, l), AT(b_rot, l), B, T, H,
+                                                       K, 0.25f, ws_micro_3, s);
+        OP(27) rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D, s);    // recipe.lua:4
+        // recipe.lua:9
+        OP(28) linear_dx(b_dqkv_base, b_dqkv, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3, s);
+        OP(29) lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv,
+                        AT(b_qkv_xu, l), AT(b_qkv_xu, l) + C, AT(b_qkv_lora_a, l),
+                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3, s);
+        OP(30) rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l),
+                              b_dmid, B * T, C, 0, s);                        // recipe.lua:4
     }
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
-              ws_reduce_0, s);                                                // @g31 recipe.lua:2
+    OP(31) grad_norm(total_norm, grad_b_qkv_lora_a,
+                     SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws_reduce_0, s);  // recipe.lua:2
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    // @g32 recipe.lua:2
-    adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
-                grad_b_qkv_lora_a, hyper, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1, s);
+    OP(32) adamw_mixed(b_qkv_lora_a, master_b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a,
+                       grad_b_qkv_lora_a, hyper, total_norm, SPAN(b_qkv_lora_a, b_down_lora_b),
+                       1, s);                                                 // recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.0206 GFLOP) */
 static void run_eval(cudaStream_t s)
 {
     /* embedding */
-    embed_fwd(e_x, tokens, wte, B * T, C, s);                                 // @g33 recipe.lua:5
+    OP(33) embed_fwd(e_x, tokens, wte, B * T, C, s);                          // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0, s,
-                    C+2*R);                                                   // @g34 recipe.lua:4
-        lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_b_qkv_eval, ws_eval_1, s);                            // @g35 recipe.lua:9
-        linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1,
-                        s);                                                   // @g36 recipe.lua:5
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);            // @g37 recipe.lua:4
-        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, B, T, H, K, 0.25f,
-                                                NULL, s);                     // @g38 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1, s);
+        OP(34) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0,
+                           s, C+2*R);                                         // recipe.lua:4
+        OP(35) lora_fold(e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                         NULL, 0, &lora_b_qkv_eval, ws_eval_1, s);            // recipe.lua:9
+        OP(36) linear_bias_fwd(e_qkv, e_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
+                               ws_eval_1, s);                                 // recipe.lua:5
+        OP(37) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D, s);     // recipe.lua:4
+        OP(38) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_rot, B, T, H, K,
+                                                       0.25f, NULL, s);       // recipe.lua:5
+        OP(39) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1, s);
         /* feed-forward */
-        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f, 0, s, C+2*R);
-        // @g41 recipe.lua:9
-        lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws_eval_1, s);
-        // @g42 recipe.lua:5
-        linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1, s);
-        swiglu_fwd(e_act, e_gate_up, B * T, F, s);
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1, s);
-        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_eval, ws_eval_1, s);                   // @g45 recipe.lua:9
-        add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                       // @g46 recipe.lua:5
+        OP(40) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,
+                               C, 1e-06f, 0, s, C+2*R);
+        // recipe.lua:9
+        OP(41) lora_fold(e_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                         AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_eval, ws_eval_1, s);
+        OP(42) linear_fwd(e_gate_up, e_gate_up_xu, AT(b_gate_up_w, l), &mm_b_gate_up,
+                          ws_eval_1, s);                                      // recipe.lua:5
+        OP(43) swiglu_fwd(e_act, e_gate_up, B * T, F, s);
+        OP(44) linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1, s);
+        // recipe.lua:9
+        OP(45) lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_eval, ws_eval_1, s);
+        OP(46) add_fwd(e_x, e_mid, e_down_lora, B * T * C, s);                // recipe.lua:5
     }
     /* head */
-    // @g47 recipe.lua:4
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
-    ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2,
-                s);                                                           // @g48 recipe.lua:2
-    loss_sum(loss, e_losses, B * T, s);
+    // recipe.lua:4
+    OP(47) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0, s);
+    OP(48) ce_fwd<512>(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits,
+                       ws_eval_2, s);                                         // recipe.lua:2
+    OP(49) loss_sum(loss, e_losses, B * T, s);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    embed_at_fwd(d_x, token, wte, place, C, s);                               // @g50 recipe.lua:5
+    OP(50) embed_at_fwd(d_x, token, wte, place, C, s);                        // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // @g51 recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0, s, C+2*R);
-        lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, 0,
-                  &lora_b_qkv_decode, ws_decode_1, s);                        // @g52 recipe.lua:9
-        linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
-                        ws_decode_1, s);                                      // @g53 recipe.lua:5
-        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D, s);            // @g54 recipe.lua:4
-        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, 0.25f,
-                            ws_decode_1, s);                                  // @g55 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1, s);
+        OP(51) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0, s,
+                           C+2*R);                                            // recipe.lua:4
+        OP(52) lora_fold(d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                         NULL, 0, &lora_b_qkv_decode, ws_decode_1, s);        // recipe.lua:9
+        OP(53) linear_bias_fwd(d_qkv, d_qkv_xu, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
+                               ws_decode_1, s);                               // recipe.lua:5
+        OP(54) rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D, s);     // recipe.lua:4
+        OP(55) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K,
+                                   0.25f, ws_decode_1, s);                    // recipe.lua:5
+        OP(56) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1, s);
         /* feed-forward */
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
-                        0, s, C+2*R);
-        // @g58 recipe.lua:9
-        lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
-                  AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws_decode_1, s);
-        // @g59 recipe.lua:5
-        linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1, s);
-        swiglu_fwd(d_act, d_gate_up, 1, F, s);
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1, s);
-        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_decode, ws_decode_1, s);               // @g62 recipe.lua:9
-        add_fwd(d_x, d_mid, d_down_lora, C, s);                               // @g63 recipe.lua:5
+        OP(57) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C,
+                               1e-06f, 0, s, C+2*R);
+        OP(58) lora_fold(d_gate_up_xu, AT(b_gate_up_w, l), AT(b_gate_up_lora_a, l),
+                         AT(b_gate_up_lora_b, l), NULL, 0, &lora_b_gate_up_decode, ws_decode_1,
+                         s);                                                  // recipe.lua:9
+        OP(59) linear_fwd(d_gate_up, d_gate_up_xu, AT(b_gate_up_w, l), &mm_d_gate_up,
+                          ws_decode_1, s);                                    // recipe.lua:5
+        OP(60) swiglu_fwd(d_act, d_gate_up, 1, F, s);
+        OP(61) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1, s);
+        // recipe.lua:9
+        OP(62) lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_decode, ws_decode_1, s);
+        OP(63) add_fwd(d_x, d_mid, d_down_lora, C, s);                        // recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0, s);  // @g64 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
+    OP(64) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0, s);  // recipe.lua:4
+    OP(65) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 
 static void open_streams(void)
@@ -466,6 +481,8 @@ static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
 /* Behind the last launch. */
 static void begun(void)
 {
+    if (profile_on)
+        profile_mark(PROFILE_HOST, work);
     cuda_check(cudaEventRecord(done, work), "an event");
     wait_for(arrived);
 }
@@ -490,6 +507,20 @@ static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
     return all;
 }
 
+/* With the inputs in io: the graph of `run`, which the first call makes; in steps that --profile
+ * takes apart call by call. */
+static void launch(cudaGraphExec_t *graph, void (*run)(cudaStream_t s))
+{
+    if (!*graph && !profile_on)
+        *graph = capture(run);
+    send_inputs();
+    if (profile_on)
+        run(work);
+    else
+        cuda_check(cudaGraphLaunch(*graph, work), "a step");
+    begun();
+}
+
 /* All of step_train() but its inputs. */
 static void all_of_train(cudaStream_t s)
 {
@@ -503,12 +534,8 @@ static void all_of_train(cudaStream_t s)
 
 void step_train(void)
 {
-    static cudaGraphExec_t graph;            // made by the first call
-    if (!graph)
-        graph = capture(all_of_train);
-    send_inputs();
-    cuda_check(cudaGraphLaunch(graph, work), "a step");
-    begun();
+    static cudaGraphExec_t graph;
+    launch(&graph, all_of_train);
 }
 
 void step_eval(void)

@@ -5,9 +5,9 @@
  * change the recipe, not this file.
  * IR sha256 d3ebca58c73c2c88, 76 kernel calls in 6 programs, arena 34.4 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line, where it is not that of the call before. Every launch goes to the stream it is
- * given. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
+ * `// x.lua:4`, its recipe line, where that is not the one of the call before. Every launch goes to
+ * the stream it is given. */
 #define ACT_F16 1        // activations and compute weights are fp16
 #include "kernels/cuda/adamw.cuh"
 #include "kernels/cuda/attention.cuh"
@@ -49,6 +49,13 @@ StepIO io;
 Model model = {
 #include "recipe.h"
 };
+
+/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
+#define OP(i) (profile_on ? profile_mark(i, s) : (void)0),
+const ProfileOp step_ops[] = {
+#include "ops.h"
+};
+const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
 static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = 3*C, .k = C, .form = GEMM_NT, .bias = 1};
@@ -117,186 +124,192 @@ static void name_tensors(void)
 static void run_micro(int micro, cudaStream_t s)
 {
     /* embedding */
-    embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);     // @g0 recipe.lua:5
+    OP(0) embed_pos_fwd(AT(x, 0), AT(tokens, micro), wte, wpe, B * T, T, C, s);  // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
-                      AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);  // @g1 recipe.lua:4
-        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws_micro_1, s);                            // @g2 recipe.lua:5
-        attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
-                                                B, T, H, K, 0.25f, NULL, s);
-        linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
-                        ws_micro_1, s);
+        // recipe.lua:4
+        OP(1) layernorm_fwd(AT(b_norm1, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), AT(x, l),
+                            AT(b_norm1_w, l), AT(b_norm1_b, l), B * T, C, 1e-05f, s);
+        OP(2) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                              &mm_b_qkv, ws_micro_1, s);                      // recipe.lua:5
+        OP(3) attention_fwd<D, ATTENTION_CAUSAL, 128>(AT(b_att, l), AT(b_att_lse, l),
+                                                      AT(b_qkv, l), B, T, H, K, 0.25f, NULL, s);
+        OP(4) linear_bias_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), AT(b_o_b, l), &mm_b_o,
+                              ws_micro_1, s);
         /* feed-forward */
-        add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
-                          AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
-                          AT(b_norm2_b, l), B * T, C, 1e-05f, s);
-        linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
-                             AT(b_up_b, l), &mm_b_up, ws_micro_1, s);         // @g6 recipe.lua:4
-        linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
-                        ws_micro_1, s);
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);
+        OP(5) add_layernorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_mean, l),
+                                AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l), AT(b_norm2_w, l),
+                                AT(b_norm2_b, l), B * T, C, 1e-05f, s);
+        OP(6) linear_bias_gelu_fwd(AT(b_act, l), AT(b_up, l), AT(b_norm2, l), AT(b_up_w, l),
+                                   AT(b_up_b, l), &mm_b_up, ws_micro_1, s);   // recipe.lua:4
+        OP(7) linear_bias_fwd(b_down, AT(b_act, l), AT(b_down_w, l), AT(b_down_b, l),
+                              &mm_b_down, ws_micro_1, s);
+        OP(8) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C, s);
     }
     /* head */
-    layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T, C,
-                  1e-05f, s);
-    scale_loss(scaled, scale, scaler, s);                                     // @g10 recipe.lua:2
-    ce_fwd_bwd<512>(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled, B * T,
-                    V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2, s);
-    loss_sum(loss, losses, B * T, s);
+    OP(9) layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, AT(x, L), norm_f_w, norm_f_b, B * T,
+                        C, 1e-05f, s);
+    OP(10) scale_loss(scaled, scale, scaler, s);                              // recipe.lua:2
+    OP(11) ce_fwd_bwd<512>(losses, dnorm_f, grad_wte, norm_f, wte, AT(labels, micro), scaled,
+                           B * T, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+                           ws_micro_2, s);
+    OP(12) loss_sum(loss, losses, B * T, s);
     /* head, backward */
-    layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
-                       norm_f_mean, norm_f_rstd, B * T, C, 1, ws_micro_2, s); // @g13 recipe.lua:4
+    // recipe.lua:4
+    OP(13) layernorm_bwd<128>(grad_norm_f_w, grad_norm_f_b, dx, dnorm_f, AT(x, L), norm_f_w,
+                              norm_f_mean, norm_f_rstd, B * T, C, 1, ws_micro_2, s);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws_micro_3, s);
+        OP(14) bias_grad(AT(grad_b_down_b, l), dx, B * T, C, 1, ws_micro_3, s);
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_down_b, l), C, s);                 // @g15 recipe.lua:9
-        // @g16 recipe.lua:4
-        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3, s);
+            OP(15) comm_allreduce_start(AT(grad_b_down_b, l), C, s);          // recipe.lua:9
+        OP(16) linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3,
+                         s);                                                  // recipe.lua:4
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);             // @g17 recipe.lua:9
-        // @g18 recipe.lua:4
-        linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_b_dact, ws_micro_3, s);
-        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws_micro_3, s);
+            OP(17) comm_allreduce_start(AT(grad_b_down_w, l), C * F, s);      // recipe.lua:9
+        OP(18) linear_dx_gelu(b_dup, dx, AT(b_down_w, l), AT(b_up, l), &mm_b_dact, ws_micro_3,
+                              s);                                             // recipe.lua:4
+        OP(19) bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, 1, ws_micro_3, s);
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_up_b, l), F, s);                   // @g20 recipe.lua:9
-        // @g21 recipe.lua:4
-        linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w, ws_micro_3, s);
+            OP(20) comm_allreduce_start(AT(grad_b_up_b, l), F, s);            // recipe.lua:9
+        OP(21) linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_grad_b_up_w,
+                         ws_micro_3, s);                                      // recipe.lua:4
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);               // @g22 recipe.lua:9
-        // @g23 recipe.lua:4
-        linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws_micro_3, s);
-        layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
-                               AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l),
-                               AT(b_norm2_rstd, l), dx, B * T, C, 1, ws_micro_3, s);
+            OP(22) comm_allreduce_start(AT(grad_b_up_w, l), F * C, s);        // recipe.lua:9
+        // recipe.lua:4
+        OP(23) linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_b_dnorm2, ws_micro_3, s);
+        OP(24) layernorm_bwd_add<128>(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid,
+                                      b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
+                                      AT(b_norm2_mean, l), AT(b_norm2_rstd, l), dx, B * T, C,
+                                      1, ws_micro_3, s);
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);                // @g25 recipe.lua:9
+            OP(25) comm_allreduce_start(AT(grad_b_norm2_b, l), C, s);         // recipe.lua:9
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);
+            OP(26) comm_allreduce_start(AT(grad_b_norm2_w, l), C, s);
         /* attention, backward */
-        bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws_micro_3, s);     // @g27 recipe.lua:5
+        OP(27) bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, 1, ws_micro_3, s);  // recipe.lua:5
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_o_b, l), C, s);                    // @g28 recipe.lua:9
-        // @g29 recipe.lua:5
-        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3, s);
+            OP(28) comm_allreduce_start(AT(grad_b_o_b, l), C, s);             // recipe.lua:9
+        OP(29) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3,
+                         s);                                                  // recipe.lua:5
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);                // @g30 recipe.lua:9
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);   // @g31 recipe.lua:5
-        attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l),
-                                                AT(b_qkv, l), B, T, H, K, 0.25f, ws_micro_3, s);
-        bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
+            OP(30) comm_allreduce_start(AT(grad_b_o_w, l), C * C, s);         // recipe.lua:9
+        OP(31) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3, s);  // recipe.lua:5
+        OP(32) attention_bwd<D, ATTENTION_CAUSAL, 128>(b_dqkv, b_datt, AT(b_att, l),
+                                                       AT(b_att_lse, l), AT(b_qkv, l), B, T, H,
+                                                       K, 0.25f, ws_micro_3, s);
+        OP(33) bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, 1, ws_micro_3, s);
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);                // @g34 recipe.lua:9
-        // @g35 recipe.lua:5
-        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws_micro_3, s);
+            OP(34) comm_allreduce_start(AT(grad_b_qkv_b, l), 3*C, s);         // recipe.lua:9
+        OP(35) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
+                         ws_micro_3, s);                                      // recipe.lua:5
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);            // @g36 recipe.lua:9
-        // @g37 recipe.lua:5
-        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3, s);
-        // @g38 recipe.lua:4
-        layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1,
-                               AT(x, l), AT(b_norm1_w, l), AT(b_norm1_mean, l),
-                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 1, ws_micro_3, s);
+            OP(36) comm_allreduce_start(AT(grad_b_qkv_w, l), 3*C * C, s);     // recipe.lua:9
+        // recipe.lua:5
+        OP(37) linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3, s);
+        OP(38) layernorm_bwd_add<128>(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx,
+                                      b_dnorm1, AT(x, l), AT(b_norm1_w, l),
+                                      AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid, B * T,
+                                      C, 1, ws_micro_3, s);                   // recipe.lua:4
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);                // @g39 recipe.lua:9
+            OP(39) comm_allreduce_start(AT(grad_b_norm1_b, l), C, s);         // recipe.lua:9
         if (micro == 1)
-            comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);
+            OP(40) comm_allreduce_start(AT(grad_b_norm1_w, l), C, s);
     }
     /* embedding, backward */
-    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws_micro_4, s);  // @g41 recipe.lua:5
-    pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);
+    // recipe.lua:5
+    OP(41) embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1, ws_micro_4, s);
+    OP(42) pos_bwd(grad_wpe, dx, B * T, T, C, P, 1, s);
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(cudaStream_t s)
 {
-    zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);                         // @g43 recipe.lua:8
+    OP(43) zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);                  // recipe.lua:8
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(cudaStream_t s)
 {
-    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);  // @g44 recipe.lua:9
-    comm_allreduce_join(s);
-    // @g46 recipe.lua:2
-    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws_reduce_0, s);
-    scaler_update(total_norm, scaler, hyper, s);
+    OP(44) comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_b), 1048576, s);  // recipe.lua:9
+    OP(45) comm_allreduce_join(s);
+    // recipe.lua:2
+    OP(46) grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_b_down_b), ws_reduce_0, s);
+    OP(47) scaler_update(total_norm, scaler, hyper, s);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(cudaStream_t s)
 {
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, wpe), 1,
-                s);                                                           // @g48 recipe.lua:2
-    adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
-                total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
-    adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper, total_norm,
-                SPAN(b_qkv_w, b_down_w), 1, s);
-    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
-                total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
+    OP(48) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm,
+                       SPAN(wte, wpe), 1, s);                                 // recipe.lua:2
+    OP(49) adamw_mixed(norm_f_w, master_norm_f_w, m_norm_f_w, v_norm_f_w, grad_norm_f_w, hyper,
+                       total_norm, SPAN(norm_f_w, norm_f_b), 0, s);
+    OP(50) adamw_mixed(b_qkv_w, master_b_qkv_w, m_b_qkv_w, v_b_qkv_w, grad_b_qkv_w, hyper,
+                       total_norm, SPAN(b_qkv_w, b_down_w), 1, s);
+    OP(51) adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w,
+                       hyper, total_norm, SPAN(b_norm1_w, b_down_b), 0, s);
 }
 
 /* the loss of one micro-batch (0.0157 GFLOP) */
 static void run_eval(cudaStream_t s)
 {
     /* embedding */
-    embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);              // @g52 recipe.lua:5
+    OP(52) embed_pos_fwd(e_x, AT(tokens, 0), wte, wpe, B * T, T, C, s);       // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
-                      AT(b_norm1_b, l), B * T, C, 1e-05f, s);                 // @g53 recipe.lua:4
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1,
-                        s);                                                   // @g54 recipe.lua:5
-        attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, B, T, H, K, 0.25f,
-                                                NULL, s);
-        linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1, s);
+        OP(53) layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l),
+                             AT(b_norm1_b, l), B * T, C, 1e-05f, s);          // recipe.lua:4
+        OP(54) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
+                               ws_eval_1, s);                                 // recipe.lua:5
+        OP(55) attention_fwd<D, ATTENTION_CAUSAL, 128>(e_att, e_att_lse, e_qkv, B, T, H, K,
+                                                       0.25f, NULL, s);
+        OP(56) linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_b_o, ws_eval_1, s);
         /* feed-forward */
-        add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
-                          AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);
-        linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_b_up,
-                             ws_eval_1, s);                                   // @g58 recipe.lua:4
-        linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down, ws_eval_1,
-                        s);
-        add_fwd(e_x, e_mid, e_down, B * T * C, s);
+        OP(57) add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o,
+                                 AT(b_norm2_w, l), AT(b_norm2_b, l), B * T, C, 1e-05f, s);
+        OP(58) linear_bias_gelu_fwd(e_act, e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l),
+                                    &mm_b_up, ws_eval_1, s);                  // recipe.lua:4
+        OP(59) linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_b_down,
+                               ws_eval_1, s);
+        OP(60) add_fwd(e_x, e_mid, e_down, B * T * C, s);
     }
     /* head */
-    layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
-                  1e-05f, s);
-    ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, ROWS, &mm_head_logits,
-                ws_eval_2, s);                                                // @g62 recipe.lua:2
-    loss_sum(loss, e_losses, B * T, s);
+    OP(61) layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b,
+                         B * T, C, 1e-05f, s);
+    OP(62) ce_fwd<512>(e_losses, e_norm_f, wte, AT(labels, 0), B * T, V, C, ROWS,
+                       &mm_head_logits, ws_eval_2, s);                        // recipe.lua:2
+    OP(63) loss_sum(loss, e_losses, B * T, s);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */
-    embed_pos_at_fwd(d_x, token, wte, wpe, place, C, s);                      // @g64 recipe.lua:5
+    OP(64) embed_pos_at_fwd(d_x, token, wte, wpe, place, C, s);               // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
-                      AT(b_norm1_b, l), 1, C, 1e-05f, s);                     // @g65 recipe.lua:4
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws_decode_1,
-                        s);                                                   // @g66 recipe.lua:5
-        attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K, 0.25f,
-                            ws_decode_1, s);
-        linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1, s);
+        OP(65) layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l),
+                             AT(b_norm1_b, l), 1, C, 1e-05f, s);              // recipe.lua:4
+        OP(66) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
+                               ws_decode_1, s);                               // recipe.lua:5
+        OP(67) attention_decode<D>(d_att, AT(keys, l), AT(values, l), d_qkv, place, T, H, K,
+                                   0.25f, ws_decode_1, s);
+        OP(68) linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_d_o, ws_decode_1, s);
         /* feed-forward */
-        add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
-                          AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);
-        // @g70 recipe.lua:4
-        linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up, ws_decode_1, s);
-        gelu_fwd(d_act, d_up, F, s);
-        linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
-                        ws_decode_1, s);
-        add_fwd(d_x, d_mid, d_down, C, s);
+        OP(69) add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o,
+                                 AT(b_norm2_w, l), AT(b_norm2_b, l), 1, C, 1e-05f, s);
+        OP(70) linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_d_up,
+                               ws_decode_1, s);                               // recipe.lua:4
+        OP(71) gelu_fwd(d_act, d_up, F, s);
+        OP(72) linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_d_down,
+                               ws_decode_1, s);
+        OP(73) add_fwd(d_x, d_mid, d_down, C, s);
     }
     /* head */
-    layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
-                  1e-05f, s);
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
+    OP(74) layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b, 1, C,
+                         1e-05f, s);
+    OP(75) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2, s);
 }
 
 static void open_streams(void)
@@ -372,6 +385,8 @@ static void fetch(void *to, const void *from, size_t bytes, cudaStream_t s)
 /* Behind the last launch. */
 static void begun(void)
 {
+    if (profile_on)
+        profile_mark(PROFILE_HOST, work);
     cuda_check(cudaEventRecord(done, work), "an event");
     wait_for(arrived);
 }
@@ -396,6 +411,20 @@ static cudaGraphExec_t capture(void (*run)(cudaStream_t s))
     return all;
 }
 
+/* With the inputs in io: the graph of `run`, which the first call makes; in steps that --profile
+ * takes apart call by call. */
+static void launch(cudaGraphExec_t *graph, void (*run)(cudaStream_t s))
+{
+    if (!*graph && !profile_on)
+        *graph = capture(run);
+    send_inputs();
+    if (profile_on)
+        run(work);
+    else
+        cuda_check(cudaGraphLaunch(*graph, work), "a step");
+    begun();
+}
+
 /* All of step_train() but its inputs. */
 static void all_of_train(cudaStream_t s)
 {
@@ -411,12 +440,8 @@ static void all_of_train(cudaStream_t s)
 
 void step_train(void)
 {
-    static cudaGraphExec_t graph;            // made by the first call
-    if (!graph)
-        graph = capture(all_of_train);
-    send_inputs();
-    cuda_check(cudaGraphLaunch(graph, work), "a step");
-    begun();
+    static cudaGraphExec_t graph;
+    launch(&graph, all_of_train);
 }
 
 void step_eval(void)

@@ -5,8 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 703389986179e9ef, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line, where it is not that of the call before. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
+ * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
 #define ACT_BF16 1        // activations and compute weights are bf16
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
@@ -41,6 +41,13 @@ StepIO io;
 Model model = {
 #include "recipe.h"
 };
+
+/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
+#define OP(i) (profile_on ? profile_mark(i, NULL) : (void)0),
+const ProfileOp step_ops[] = {
+#include "ops.h"
+};
+const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
 static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT};
@@ -96,151 +103,154 @@ static void name_tensors(void)
 /* once at start: tables that the layers read */
 static void run_init(void)
 {
-    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);                     // @g0 recipe.lua:4
+    OP(0) rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);               // recipe.lua:4
 }
 
 /* forward and backward of a micro-batch; adds to the gradients and to the loss (0.0136 GFLOP) */
 static void run_micro(int micro)
 {
     /* embedding */
-    embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);                    // @g1 recipe.lua:5
+    OP(1) embed_fwd(AT(x, 0), AT(tokens, micro), wte, B * T, C);              // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, 0);                                               // @g2 recipe.lua:4
-        // @g3 recipe.lua:5
-        linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws_micro_1);
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g4 recipe.lua:4
-        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                      ATTENTION_CAUSAL, 0.353553391f, ws_micro_1);            // @g5 recipe.lua:5
-        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
+        OP(2) rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l),
+                          B * T, C, 1e-06f, 0);                               // recipe.lua:4
+        // recipe.lua:5
+        OP(3) linear_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), &mm_b_qkv, ws_micro_1);
+        OP(4) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
+        OP(5) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
+                            ATTENTION_CAUSAL, 0.353553391f, ws_micro_1);      // recipe.lua:5
+        OP(6) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
         /* feed-forward */
-        add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
-                        AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
-        linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up,
-                   ws_micro_1);
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
+        OP(7) add_rmsnorm_fwd(AT(b_mid, l), AT(b_norm2, l), AT(b_norm2_rstd, l), AT(x, l),
+                              AT(b_o, l), AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
+        OP(8) linear_fwd(AT(b_gate_up, l), AT(b_norm2, l), AT(b_gate_up_w, l), &mm_b_gate_up,
+                         ws_micro_1);
+        OP(9) swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        OP(10) linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
+        OP(11) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down, B * T * C);
     }
     /* head */
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);  // @g12 recipe.lua:4
-    gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);           // @g13 recipe.lua:9
-    // @g14 recipe.lua:2
-    ce_fwd_bwd(losses, dnorm_f_rows, grad_head, norm_f_rows, head, AT(labels, micro), scale, N,
-               V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw, ws_micro_2);
-    loss_sum(loss, losses, N);
+    // recipe.lua:4
+    OP(12) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
+    OP(13) gather_rows(norm_f_rows, norm_f, AT(target_rows, micro), N, C);    // recipe.lua:9
+    OP(14) ce_fwd_bwd(losses, dnorm_f_rows, grad_head, norm_f_rows, head, AT(labels, micro),
+                      scale, N, V, C, ROWS, 1, &mm_head_logits, &mm_head_dx, &mm_head_dw,
+                      ws_micro_2);                                            // recipe.lua:2
+    OP(15) loss_sum(loss, losses, N);
     /* head, backward */
-    gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);       // @g16 recipe.lua:9
-    rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0, 1,
-                ws_micro_2);                                                  // @g17 recipe.lua:4
+    OP(16) gather_rows(dnorm_f, dnorm_f_rows, AT(target_of, micro), B * T, C);  // recipe.lua:9
+    OP(17) rmsnorm_bwd(grad_norm_f_w, dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C,
+                       0, 1, ws_micro_2);                                     // recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        // @g18 recipe.lua:5
-        linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3);
-        linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws_micro_3);
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
-        linear_dw(AT(grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l),
-                  &mm_grad_b_gate_up_w, ws_micro_3);
-        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws_micro_3);
-        // @g23 recipe.lua:4
-        rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
-                        AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 0, 1, ws_micro_3);
+        // recipe.lua:5
+        OP(18) linear_dw(AT(grad_b_down_w, l), dx, AT(b_act, l), &mm_grad_b_down_w, ws_micro_3);
+        OP(19) linear_dx(b_dact, dx, AT(b_down_w, l), &mm_b_dact, ws_micro_3);
+        OP(20) swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
+        OP(21) linear_dw(AT(grad_b_gate_up_w, l), AT(b_dgate_up, l), AT(b_norm2, l),
+                         &mm_grad_b_gate_up_w, ws_micro_3);
+        OP(22) linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2,
+                         ws_micro_3);
+        OP(23) rmsnorm_bwd_add(AT(grad_b_norm2_w, l), b_dmid, b_dnorm2, AT(b_mid, l),
+                               AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx, B * T, C, 0, 1,
+                               ws_micro_3);                                   // recipe.lua:4
         /* attention, backward */
-        // @g24 recipe.lua:5
-        linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
-        attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                      D, ATTENTION_CAUSAL, 0.353553391f, ws_micro_3);
-        rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);              // @g27 recipe.lua:4
-        // @g28 recipe.lua:5
-        linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w, ws_micro_3);
-        linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
-        // @g30 recipe.lua:4
-        rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
-                        AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, 1, ws_micro_3);
+        // recipe.lua:5
+        OP(24) linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_grad_b_o_w, ws_micro_3);
+        OP(25) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);
+        OP(26) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B,
+                             T, H, K, D, ATTENTION_CAUSAL, 0.353553391f, ws_micro_3);
+        OP(27) rope_bwd(b_dqkv, rope_cos, rope_sin, B * T, T, H, K, D);       // recipe.lua:4
+        OP(28) linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_grad_b_qkv_w,
+                         ws_micro_3);                                         // recipe.lua:5
+        OP(29) linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_b_dnorm1, ws_micro_3);
+        // recipe.lua:4
+        OP(30) rmsnorm_bwd_add(AT(grad_b_norm1_w, l), dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l),
+                               AT(b_norm1_rstd, l), b_dmid, B * T, C, 0, 1, ws_micro_3);
     }
     /* embedding, backward */
-    embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);               // @g31 recipe.lua:5
+    OP(31) embed_bwd(grad_wte, dx, AT(tokens, micro), B * T, C, V, 1);        // recipe.lua:5
 }
 
 /* start of a step: gradients that micro-batches add to are cleared */
 static void run_begin(void)
 {
-    zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));                            // @g32 recipe.lua:9
+    OP(32) zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));                     // recipe.lua:9
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);     // @g33 recipe.lua:2
-    grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
+    OP(33) comm_allreduce_sum(grad_wte, SPAN(grad_wte, grad_norm_f_w), 1048576);  // recipe.lua:2
+    OP(34) grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    // @g35 recipe.lua:2
-    adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm, SPAN(wte, head), 1);
-    adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, hyper,
-                total_norm, SPAN(b_norm1_w, norm_f_w), 0);
+    OP(35) adamw_mixed(wte, master_wte, m_wte, v_wte, grad_wte, hyper, total_norm,
+                       SPAN(wte, head), 1);                                   // recipe.lua:2
+    OP(36) adamw_mixed(b_norm1_w, master_b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w,
+                       hyper, total_norm, SPAN(b_norm1_w, norm_f_w), 0);
 }
 
 /* the loss of one micro-batch (0.00453 GFLOP) */
 static void run_eval(void)
 {
     /* embedding */
-    embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                             // @g37 recipe.lua:5
+    OP(37) embed_fwd(e_x, AT(tokens, 0), wte, B * T, C);                      // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // @g38 recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
-        linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws_eval_1);     // @g39 recipe.lua:5
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g40 recipe.lua:4
-        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
-                      ws_eval_1);                                             // @g41 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
+        // recipe.lua:4
+        OP(38) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
+        OP(39) linear_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), &mm_b_qkv, ws_eval_1);  // recipe.lua:5
+        OP(40) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);        // recipe.lua:4
+        OP(41) attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL,
+                             0.353553391f, ws_eval_1);                        // recipe.lua:5
+        OP(42) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
         /* feed-forward */
-        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f, 0);
-        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
-        swiglu_fwd(e_act, e_gate_up, B * T, F);
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
-        add_fwd(e_x, e_mid, e_down, B * T * C);
+        OP(43) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,
+                               C, 1e-06f, 0);
+        OP(44) linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
+        OP(45) swiglu_fwd(e_act, e_gate_up, B * T, F);
+        OP(46) linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
+        OP(47) add_fwd(e_x, e_mid, e_down, B * T * C);
     }
     /* head */
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0); // @g48 recipe.lua:4
-    gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);           // @g49 recipe.lua:9
-    ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, ROWS, &mm_head_logits,
-           ws_eval_2);                                                        // @g50 recipe.lua:2
-    loss_sum(loss, e_losses, N);
+    // recipe.lua:4
+    OP(48) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
+    OP(49) gather_rows(e_norm_f_rows, e_norm_f, AT(target_rows, 0), N, C);    // recipe.lua:9
+    OP(50) ce_fwd(e_losses, e_norm_f_rows, head, AT(labels, 0), N, V, C, ROWS, &mm_head_logits,
+                  ws_eval_2);                                                 // recipe.lua:2
+    OP(51) loss_sum(loss, e_losses, N);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */
-    embed_at_fwd(d_x, token, wte, place, C);                                  // @g52 recipe.lua:5
+    OP(52) embed_at_fwd(d_x, token, wte, place, C);                           // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // @g53 recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
-        linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws_decode_1);   // @g54 recipe.lua:5
-        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g55 recipe.lua:4
-        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                         0.353553391f, ws_decode_1);                          // @g56 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
+        // recipe.lua:4
+        OP(53) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
+        OP(54) linear_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), &mm_d_qkv, ws_decode_1);  // recipe.lua:5
+        OP(55) rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);        // recipe.lua:4
+        OP(56) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
+                                0.353553391f, ws_decode_1);                   // recipe.lua:5
+        OP(57) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
-                        0);
-        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
-        swiglu_fwd(d_act, d_gate_up, 1, F);
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
-        add_fwd(d_x, d_mid, d_down, C);
+        OP(58) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C,
+                               1e-06f, 0);
+        OP(59) linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
+        OP(60) swiglu_fwd(d_act, d_gate_up, 1, F);
+        OP(61) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
+        OP(62) add_fwd(d_x, d_mid, d_down, C);
     }
     /* head */
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);     // @g63 recipe.lua:4
-    logits_fwd(logits, d_norm_f, head, &mm_logits, ws_decode_2);
+    OP(63) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);  // recipe.lua:4
+    OP(64) logits_fwd(logits, d_norm_f, head, &mm_logits, ws_decode_2);
 }
 
 void step_open(void)
@@ -281,6 +291,7 @@ void step_train(void)
     }
     run_reduce();
     run_update();
+    profile_phase(PROFILE_HOST);
 }
 
 void step_eval(void)
@@ -288,12 +299,14 @@ void step_eval(void)
     *loss = 0;
     run_eval();
     comm_advance();
+    profile_phase(PROFILE_HOST);
 }
 
 void step_decode(void)
 {
     run_decode();
     comm_advance();
+    profile_phase(PROFILE_HOST);
 }
 
 void step_products(void (*say)(const char *line))

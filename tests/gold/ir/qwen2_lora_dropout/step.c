@@ -5,8 +5,8 @@
  * change the recipe, not this file.
  * IR sha256 53a32005c99d62a6, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
- * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l); `// @g7 x.lua:4` is the group and its
- * recipe line, where it is not that of the call before. */
+ * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
+ * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/ce.h"
@@ -39,6 +39,13 @@ StepIO io;
 Model model = {
 #include "recipe.h"
 };
+
+/* Before each call: it is step_ops[i]. Of the steps of --profile it says when it begins. */
+#define OP(i) (profile_on ? profile_mark(i, NULL) : (void)0),
+const ProfileOp step_ops[] = {
+#include "ops.h"
+};
+const int step_nops = sizeof step_ops / sizeof step_ops[0];
 
 /* Every matrix product that is computed, each with one fixed algorithm. */
 static Gemm mm_b_qkv = {.name = "b.qkv", .m = B * T, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
@@ -127,148 +134,155 @@ static void name_tensors(void)
 /* once at start: tables that the layers read */
 static void run_init(void)
 {
-    rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);                     // @g0 recipe.lua:4
+    OP(0) rope_table(rope_cos, rope_sin, T, 2 * D/2, 10000.0f);               // recipe.lua:4
 }
 
 /* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
 static void run_micro(void)
 {
     /* embedding */
-    embed_fwd(AT(x, 0), tokens, wte, B * T, C);                               // @g1 recipe.lua:5
+    OP(1) embed_fwd(AT(x, 0), tokens, wte, B * T, C);                         // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
-                    1e-06f, 0);                                               // @g2 recipe.lua:4
-        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
-                        &mm_b_qkv, ws_micro_1);                               // @g3 recipe.lua:5
-        lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
-                 AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1); // @g4 recipe.lua:10
-        rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);        // @g5 recipe.lua:4
-        attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
-                      ATTENTION_CAUSAL, 0.353553391f, NULL);                  // @g6 recipe.lua:5
-        linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
+        OP(2) rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l),
+                          B * T, C, 1e-06f, 0);                               // recipe.lua:4
+        OP(3) linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l),
+                              &mm_b_qkv, ws_micro_1);                         // recipe.lua:5
+        // recipe.lua:10
+        OP(4) lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
+                       AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv, ws_micro_1);
+        OP(5) rope_fwd(AT(b_rot, l), rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
+        OP(6) attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K, D,
+                            ATTENTION_CAUSAL, 0.353553391f, NULL);            // recipe.lua:5
+        OP(7) linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_b_o, ws_micro_1);
         /* feed-forward */
-        add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
-                        AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
-        linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_micro_1);
-        swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
-        // @g12 recipe.lua:10
-        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1);
-        add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);          // @g13 recipe.lua:5
+        OP(8) add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
+                              AT(b_norm2_w, l), B * T, C, 1e-06f, 0);
+        OP(9) linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_b_gate_up,
+                         ws_micro_1);
+        OP(10) swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        OP(11) linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_b_down, ws_micro_1);
+        // recipe.lua:10
+        OP(12) lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down, ws_micro_1);
+        OP(13) add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);   // recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);  // @g14 recipe.lua:4
-    ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS, &mm_head_logits,
-              &mm_head_dx, ws_micro_2);                                       // @g15 recipe.lua:2
-    loss_sum(loss, losses, B * T);
+    // recipe.lua:4
+    OP(14) rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, 1e-06f, 0);
+    OP(15) ce_fwd_dx(losses, dnorm_f, norm_f, wte, labels, scale, B * T, V, C, ROWS,
+                     &mm_head_logits, &mm_head_dx, ws_micro_2);               // recipe.lua:2
+    OP(16) loss_sum(loss, losses, B * T);
     /* head, backward */
-    rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);    // @g17 recipe.lua:4
+    OP(17) rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, 0);  // recipe.lua:4
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        // @g18 recipe.lua:10
-        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3);
-        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
-                 AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3);
-        swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);    // @g20 recipe.lua:5
-        linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2, ws_micro_3);
-        rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l),
-                       dx, B * T, C, 0);                                      // @g22 recipe.lua:4
+        // recipe.lua:10
+        OP(18) linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_b_ddown_base, ws_micro_3);
+        OP(19) lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
+                        AT(b_act, l), AT(b_down_u, l), AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), noise, 4 * l + 3, &lora_b_down_bwd, ws_micro_3);
+        OP(20) swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);  // recipe.lua:5
+        OP(21) linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_b_dnorm2,
+                         ws_micro_3);
+        OP(22) rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l),
+                              AT(b_norm2_rstd, l), dx, B * T, C, 0);          // recipe.lua:4
         /* attention, backward */
-        linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);      // @g23 recipe.lua:5
-        attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B, T, H, K,
-                      D, ATTENTION_CAUSAL, 0.353553391f, NULL);
-        rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);         // @g25 recipe.lua:4
-        // @g26 recipe.lua:10
-        linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3);
-        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
-                 AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
-                 noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3);
-        rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
-                       B * T, C, 0);                                          // @g28 recipe.lua:4
+        OP(23) linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_b_datt, ws_micro_3);  // recipe.lua:5
+        OP(24) attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l), B,
+                             T, H, K, D, ATTENTION_CAUSAL, 0.353553391f, NULL);
+        OP(25) rope_bwd(b_dqkv_lora, rope_cos, rope_sin, B * T, T, H, K, D);  // recipe.lua:4
+        // recipe.lua:10
+        OP(26) linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_b_dqkv_base, ws_micro_3);
+        OP(27) lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l),
+                        b_dqkv_lora, AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l),
+                        AT(b_qkv_lora_b, l), noise, 4 * l, &lora_b_qkv_bwd, ws_micro_3);
+        OP(28) rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l),
+                              b_dmid, B * T, C, 0);                           // recipe.lua:4
     }
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
-              ws_reduce_0);                                                   // @g29 recipe.lua:2
+    OP(29) grad_norm(total_norm, grad_b_qkv_lora_a,
+                     SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b), ws_reduce_0);  // recipe.lua:2
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper, total_norm,
-          SPAN(b_qkv_lora_a, b_down_lora_b), 1);                              // @g30 recipe.lua:2
+    OP(30) adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, hyper,
+                 total_norm, SPAN(b_qkv_lora_a, b_down_lora_b), 1);           // recipe.lua:2
 }
 
 /* the loss of one micro-batch (0.00601 GFLOP) */
 static void run_eval(void)
 {
     /* embedding */
-    embed_fwd(e_x, tokens, wte, B * T, C);                                    // @g31 recipe.lua:5
+    OP(31) embed_fwd(e_x, tokens, wte, B * T, C);                             // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // @g32 recipe.lua:4
-        rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
-        // @g33 recipe.lua:5
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv, ws_eval_1);
-        lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 0, &lora_b_qkv_eval, ws_eval_1);                             // @g34 recipe.lua:10
-        rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);               // @g35 recipe.lua:4
-        attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL, 0.353553391f,
-                      NULL);                                                  // @g36 recipe.lua:5
-        linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
+        // recipe.lua:4
+        OP(32) rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, 1e-06f, 0);
+        OP(33) linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_b_qkv,
+                               ws_eval_1);                                    // recipe.lua:5
+        OP(34) lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                        NULL, 0, &lora_b_qkv_eval, ws_eval_1);                // recipe.lua:10
+        OP(35) rope_fwd(e_rot, rope_cos, rope_sin, B * T, T, H, K, D);        // recipe.lua:4
+        OP(36) attention_fwd(e_att, e_att_lse, e_rot, B, T, H, K, D, ATTENTION_CAUSAL,
+                             0.353553391f, NULL);                             // recipe.lua:5
+        OP(37) linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_b_o, ws_eval_1);
         /* feed-forward */
-        add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
-                        1e-06f, 0);
-        linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
-        swiglu_fwd(e_act, e_gate_up, B * T, F);
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
-        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_eval, ws_eval_1);                      // @g42 recipe.lua:10
-        add_fwd(e_x, e_mid, e_down_lora, B * T * C);                          // @g43 recipe.lua:5
+        OP(38) add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T,
+                               C, 1e-06f, 0);
+        OP(39) linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_b_gate_up, ws_eval_1);
+        OP(40) swiglu_fwd(e_act, e_gate_up, B * T, F);
+        OP(41) linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_b_down, ws_eval_1);
+        // recipe.lua:10
+        OP(42) lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_eval, ws_eval_1);
+        OP(43) add_fwd(e_x, e_mid, e_down_lora, B * T * C);                   // recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0); // @g44 recipe.lua:4
-    // @g45 recipe.lua:2
-    ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits, ws_eval_2);
-    loss_sum(loss, e_losses, B * T);
+    // recipe.lua:4
+    OP(44) rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, 1e-06f, 0);
+    OP(45) ce_fwd(e_losses, e_norm_f, wte, labels, B * T, V, C, ROWS, &mm_head_logits,
+                  ws_eval_2);                                                 // recipe.lua:2
+    OP(46) loss_sum(loss, e_losses, B * T);
 }
 
 /* one token at one place: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */
-    embed_at_fwd(d_x, token, wte, place, C);                                  // @g47 recipe.lua:5
+    OP(47) embed_at_fwd(d_x, token, wte, place, C);                           // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
-        // @g48 recipe.lua:4
-        rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
-        // @g49 recipe.lua:5
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv, ws_decode_1);
-        lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 0, &lora_b_qkv_decode, ws_decode_1);                         // @g50 recipe.lua:10
-        rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);               // @g51 recipe.lua:4
-        attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                         0.353553391f, ws_decode_1);                          // @g52 recipe.lua:5
-        linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
+        // recipe.lua:4
+        OP(48) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
+        OP(49) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
+                               ws_decode_1);                                  // recipe.lua:5
+        OP(50) lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
+                        NULL, 0, &lora_b_qkv_decode, ws_decode_1);            // recipe.lua:10
+        OP(51) rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);        // recipe.lua:4
+        OP(52) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
+                                0.353553391f, ws_decode_1);                   // recipe.lua:5
+        OP(53) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
-        add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C, 1e-06f,
-                        0);
-        linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
-        swiglu_fwd(d_act, d_gate_up, 1, F);
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
-        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l),
-                 NULL, 0, &lora_b_down_decode, ws_decode_1);                  // @g58 recipe.lua:10
-        add_fwd(d_x, d_mid, d_down_lora, C);                                  // @g59 recipe.lua:5
+        OP(54) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C,
+                               1e-06f, 0);
+        OP(55) linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
+        OP(56) swiglu_fwd(d_act, d_gate_up, 1, F);
+        OP(57) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
+        // recipe.lua:10
+        OP(58) lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), NULL, 0, &lora_b_down_decode, ws_decode_1);
+        OP(59) add_fwd(d_x, d_mid, d_down_lora, C);                           // recipe.lua:5
     }
     /* head */
-    rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);     // @g60 recipe.lua:4
-    logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
+    OP(60) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);  // recipe.lua:4
+    OP(61) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
 }
 
 void step_open(void)
@@ -306,17 +320,20 @@ void step_train(void)
     run_micro();
     run_reduce();
     run_update();
+    profile_phase(PROFILE_HOST);
 }
 
 void step_eval(void)
 {
     *loss = 0;
     run_eval();
+    profile_phase(PROFILE_HOST);
 }
 
 void step_decode(void)
 {
     run_decode();
+    profile_phase(PROFILE_HOST);
 }
 
 void step_products(void (*say)(const char *line))
