@@ -280,12 +280,15 @@ const Objective *objective_row(int i);
 
 /* Words as in the row; what they mean in a program: runtime/run/metrics.h. */
 typedef struct {
-    const char *objective, *of, *name, *kind, *per, *better;
-    bool kept;
-    const char *text;
+    const char *objective, *of, *name, *kind, *per, *better, *tag, *text;
 } MetricRow;
 extern const MetricRow metric_row[];
 extern const int nmetrics;
+typedef struct {
+    const char *objective, *key, *tag;
+} TagRow;
+extern const TagRow tag_row[];
+extern const int ntags;
 
 /* ---- targets.def ----------------------------------------------------------------------------- */
 

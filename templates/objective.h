@@ -98,6 +98,7 @@ typedef struct {
     /* Names in OUT that write() and name() make, or patterns of them, behind the last NULL: told at
      * the end, moved by --force. */
     const char *const *files;
+    const char *runs;            /* what TensorBoard calls its runs; NULL: as the recipe */
     bool dated;                  /* a log file a start, named by its time; else training.log */
     /* With the weights of a run that is over, by its last step or early: after training, and in the
      * place of it when the run is found finished. last: of the checkpoint with these weights, for

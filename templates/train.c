@@ -390,6 +390,9 @@ static void resume_or_start(Run *r)
         checkpoint_leave_newer(c);
     log_open(&r->log, r->flags.out, &model, &r->flags, &objective_metrics,
              over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
+    if (r->flags.tensorboard)
+        log_events(&r->log, objective_hooks.runs ? objective_hooks.runs : model.name, r->argc,
+                   r->argv);
     if (c->found) {
         note("resumed from %s", c->found);
         name_checkpoint(r, c->step);     /* if it was killed before */
@@ -413,6 +416,7 @@ static void write_own(Run *r, bool must)
     if (error)
         warn("%s; training goes on", error);
     free(error);
+    events_samples(&r->log.events);
     log_pause(&r->log, clock_seconds() - start);
 }
 

@@ -163,6 +163,10 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
         }
         return take_number(type, lo, hi, r, v);
     case FT_BOOL:
+        if (foreign_word(ours, word) != word) {
+            word = foreign_word(ours, word);
+            return value_parse(type, &word, v);
+        }
         v->i = r->b;
         return r->kind == RV_BOOL ? NULL : "true or false";
     case FT_STRING:

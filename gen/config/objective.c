@@ -10,12 +10,18 @@ static const Objective row[] = {
 #include "gen/config/objectives.def"
 };
 
-#define METRIC(objective, of, name, kind, per, better, kept, text) \
-    {#objective, #of, #name, #kind, #per, #better, kept, text},
+#define METRIC(objective, of, name, kind, per, better, tag, text) \
+    {#objective, #of, #name, #kind, #per, #better, tag, text},
 const MetricRow metric_row[] = {
 #include "gen/config/objectives.def"
 };
 const int nmetrics = (int)(sizeof metric_row / sizeof *metric_row);
+
+#define TAG(objective, key, tag) {#objective, #key, tag},
+const TagRow tag_row[] = {
+#include "gen/config/objectives.def"
+};
+const int ntags = (int)(sizeof tag_row / sizeof *tag_row);
 
 const char *objective_default(const char *name, const char *flag)
 {

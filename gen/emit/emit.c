@@ -339,18 +339,28 @@ static char *metric_rows(const Graph *g)
             if (*m->per)
                 str_print(&s, ", .per = %s_%s", of, m->per);
             str_print(&s, "%s%s", !strcmp(m->better, "more") ? ", .more = true" : "",
-                      m->kept ? ", .kept = true" : "");
+                      *m->tag || *m->text ? ",\n     " : "");
+            if (*m->tag)
+                str_print(&s, ".tag = %s", c_string(m->tag));
             if (*m->text)
-                str_print(&s, ",\n     .text = %s", c_string(m->text));
+                str_print(&s, "%s.text = %s", *m->tag ? ", " : "", c_string(m->text));
             str_print(&s, "},\n");
         }
         str_print(&s, "};\n");
     }
-    str_print(&s, "const Metrics objective_metrics = {\n"
+    bool tagged = false;
+    for (int i = 0; i < ntags; i++)
+        if (!strcmp(tag_row[i].objective, g->objective)) {
+            str_print(&s, "%s    {%s, %s},\n", tagged ? "" : "static const MetricTag tags[] = {\n",
+                      c_string(tag_row[i].key), c_string(tag_row[i].tag));
+            tagged = true;
+        }
+    str_print(&s, "%sconst Metrics objective_metrics = {\n"
                   "    .step = step_metric, .nstep = STEP_METRICS, .eval = eval_metric, "
                   ".neval = EVAL_METRICS,\n"
                   "    .step_work = STEP_%s, .eval_work = EVAL_%s, .samples = EVAL_samples,\n"
-                  "    .decides = EVAL_%s,\n};\n", o->work, o->work, o->decides);
+                  "    .decides = EVAL_%s,\n%s};\n", tagged ? "    {NULL, NULL}\n};\n" : "", o->work, o->work,
+              o->decides, tagged ? "    .tags = tags,\n" : "");
     return s.text;
 }
 

@@ -82,8 +82,11 @@ char *folder_make_parents(const char *path)
     for (char *p = parent + 1; *p && !error; p++)
         if (*p == '/') {
             *p = 0;
-            if (mkdir(parent, 0777) && !folder_exists(parent))
-                error = format("%s: mkdir %s: %s", path, parent, strerror(errno));
+            const int why = mkdir(parent, 0777) ? errno : 0;
+            if (why && !folder_exists(parent)) {
+                error = format("%s: mkdir %s: %s", path, parent, strerror(why));
+                errno = why;
+            }
             *p = '/';
         }
     free(parent);

@@ -88,7 +88,7 @@ void course_mark(Course *c, int64_t step, const double *eval)
 
 static bool has_column(const Metric *m)
 {
-    return m->kept && m->kind != METRIC_COUNT;
+    return m->tag && m->kind != METRIC_COUNT;
 }
 
 static void put_names(FILE *to, const char *before, const Metric *row, int n)

@@ -153,6 +153,7 @@ static void keep(Log *l, cJSON *record, int64_t step)
     cJSON_AddNumberToObject(record, "step", (double)step);
     cJSON_AddItemToArray(l->records, record);
     write_record(l, record);
+    events_add(&l->events, record);
 }
 
 /* A step's metric at its record: a mean over the steps since the last that had it, NAN: none of them
@@ -381,6 +382,12 @@ void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Met
     free(path);
 }
 
+void log_events(Log *l, const char *name, int argc, char **argv)
+{
+    if (world.rank == 0)
+        events_open(&l->events, name, l->model, l->flags, l->metrics, l->records, argc, argv);
+}
+
 /* "eval_loss", for instance, into a record. */
 static void add_named(cJSON *record, const char *form, const char *name, double x)
 {
@@ -401,13 +408,13 @@ static cJSON *step_record(const Log *l, const LogStep *s)
     const Metrics *m = l->metrics;
     cJSON *r = cJSON_CreateObject();
     for (int i = 0; i < m->nstep; i++)
-        if (m->step[i].kept && m->step[i].kind != METRIC_COUNT)
+        if (m->step[i].tag && m->step[i].kind != METRIC_COUNT)
             add_float(r, m->step[i].name, step_value(l, i));
     add_float(r, "grad_norm", s->grad_norm);
     add_float(r, "learning_rate", s->lr);
     sets_record(r);
     for (int i = 0; i < m->nstep; i++)
-        if (m->step[i].kept && m->step[i].kind == METRIC_COUNT)
+        if (m->step[i].tag && m->step[i].kind == METRIC_COUNT)
             add_count(r, "num_%s", m->step[i].name, l->all[i]);
     for (int k = 0; s->train && k < s->train->nsources; k++) {
         char *number = format("%d", k + 1);
@@ -458,7 +465,7 @@ static cJSON *eval_record(const Metrics *m, const LogEval *e)
 {
     cJSON *r = cJSON_CreateObject();
     for (int i = 0; i < m->neval; i++)
-        if (m->eval[i].kept)
+        if (m->eval[i].tag)
             add_named(r, "eval_%s", m->eval[i].name, e->value[i]);
     return r;
 }
@@ -578,6 +585,7 @@ int64_t log_before_rise(const Log *l, double *loss)
 
 void log_close(Log *l)
 {
+    events_close(&l->events);
     note_foot(NULL);
     if (world.rank == 0 && !l->history)
         catch_up(l);
@@ -645,7 +653,7 @@ cJSON *log_state(const Log *l, int64_t step)
  * where that are not all. */
 static bool saved(const Metric *m, bool all)
 {
-    return m->kept && (all || m->kind != METRIC_COUNT);
+    return m->tag && (all || m->kind != METRIC_COUNT);
 }
 
 void log_save(const Log *l, cJSON *train_state)

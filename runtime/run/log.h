@@ -6,6 +6,7 @@
 #define DIECAST_LOG_H
 
 #include "runtime/data/data.h"
+#include "runtime/run/events.h"
 #include "runtime/run/flags.h"
 #include "runtime/model/model.h"
 #include "runtime/run/metrics.h"
@@ -34,6 +35,7 @@ typedef struct {
     int64_t total, per_epoch;    /* steps */
     FILE *history;               /* rank 0 only; NULL while it cannot be written */
     cJSON *records;              /* array: log_history, numbers in full */
+    Events events;               /* the same for TensorBoard */
     /* Saved with checkpoints: sums of the metrics of steps, since the last record and over all steps
      * of the run, also before a resume; how many steps. */
     double sum[METRICS_MAX], all[METRICS_MAX];
@@ -64,6 +66,9 @@ void log_banner(const Banner *b);
  * EXIT_IO when it cannot be written. */
 void log_open(Log *l, const char *out, const Model *m, const Flags *f, const Metrics *of,
               int64_t total, int64_t per_epoch, int64_t resumed);
+/* Behind it: the records in OUT/runs/NAME as well, from now on each that is made. argv: what this start was
+ * called with. */
+void log_events(Log *l, const char *name, int argc, char **argv);
 /* After step `step` (1-based): sums, progress, and a record when the step is a multiple of
  * --log-every. */
 void log_step(Log *l, int64_t step, const LogStep *s);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
@@ -30,6 +31,46 @@ char *metrics_text(const Metric *row, int n, const double *value, const char *be
             text = longer;
         }
     return text;
+}
+
+/* What stands behind `before` in a key; NULL: it does not begin so. */
+static const char *behind(const char *key, const char *before)
+{
+    const size_t n = strlen(before);
+    return strncmp(key, before, n) == 0 ? key + n : NULL;
+}
+
+/* The row of that key among n of a step (eval: of a validation); NULL: none. */
+static const Metric *row_of(const Metric *row, int n, bool eval, const char *key)
+{
+    const char *name = eval ? behind(key, "eval_") : key, *total = behind(key, "num_");
+    for (int i = 0; i < n && name; i++) {
+        const char *as = !eval && row[i].kind == METRIC_COUNT ? total : name;
+        if (as && row[i].tag && strcmp(row[i].name, as) == 0)
+            return &row[i];
+    }
+    return NULL;
+}
+
+char *metrics_tag(const Metrics *m, const char *key)
+{
+    const Metric *row = row_of(m->step, m->nstep, false, key);
+    const char *rate = behind(key, "learning_rate"), *epoch = behind(key, "epoch_");
+    row = row ? row : row_of(m->eval, m->neval, true, key);
+    if (row)
+        return format("%s", row->tag);
+    for (const MetricTag *t = m->tags; t && t->key; t++)
+        if (strcmp(t->key, key) == 0)
+            return format("%s", t->tag);
+    if (rate)
+        return format("train/lr%s", rate);
+    if (epoch)
+        return format("epoch/%s", strcmp(epoch, "learning_rate") ? epoch : "lr");
+    const char *decides = m->eval[m->decides].tag, *slash = decides ? strrchr(decides, '/') : NULL,
+               *eval = behind(key, "eval_") ? behind(key, "eval_") : behind(key, "best_") ? key : NULL;
+    if (eval && slash)
+        return format("%.*s%s", (int)(slash + 1 - decides), decides, eval);
+    return format("%s/%s", eval ? "eval" : "train", eval ? eval : key);
 }
 
 void metrics_save(const Metric *row, int n, const double *value, cJSON *to)

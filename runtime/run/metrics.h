@@ -19,11 +19,18 @@ typedef struct {
     MetricKind kind;
     int per;                     /* the row of the count that a mean is divided by */
     bool more;                   /* more of it is better, else less */
-    bool kept;                   /* in the records; of a step's counts the total, as num_<name> */
+    /* Its name in TensorBoard's event files; NULL: it is not in the records. They have it as <name>, of a step's
+     * counts the total as num_<name>, of a validation as eval_<name>. */
+    const char *tag;
     const char *text;            /* on the terminal, with its printf conversion; NULL: it is not */
 } Metric;
 
 enum { METRICS_MAX = 16 };       /* rows of a step, and of a validation */
+
+/* Of another number of the records, by its key. */
+typedef struct {
+    const char *key, *tag;
+} MetricTag;
 
 typedef struct {
     const Metric *step, *eval;
@@ -32,6 +39,7 @@ typedef struct {
     int step_work, eval_work;    /* the count whose rate is told */
     int samples;                 /* eval: the count of them */
     int decides;                 /* eval: which validation is the best */
+    const MetricTag *tags;       /* behind the last one {NULL, NULL}; NULL: none */
 } Metrics;
 
 /* Sums over all ranks become values, in place; a mean of nothing is NAN, of row 0 it is 0. */
@@ -39,6 +47,10 @@ void metrics_values(const Metric *row, int n, double *x);
 /* What the terminal has of them, each behind `before`, of row 0 and those that are not NAN;
  * malloc'ed. */
 char *metrics_text(const Metric *row, int n, const double *value, const char *before);
+/* The name in event files of a number of the records, malloc'ed. That of no row and no tag is called as transformers
+ * would, train/<key>; but learning_rate is train/lr, and of eval_<key> and best_<key> the name begins as that of the
+ * row that decides: eval/<key>, test/best_<key>. */
+char *metrics_tag(const Metrics *m, const char *key);
 /* As members of an object, NaN and Inf as null, and back, null as NAN: NULL, or a malloc'ed message that
  * names the first member which is neither. */
 void metrics_save(const Metric *row, int n, const double *value, cJSON *to);

@@ -19,7 +19,7 @@ typedef enum { FOREIGN, CHECKPOINT, FAULT, CACHE, OTHER } Kind;
 
 static Kind kind_of(const char *name, const char *const *files)
 {
-    static const char *const ours[] = {"history.jsonl", "DONE", "logs", "profile.json"};
+    static const char *const ours[] = {"history.jsonl", "DONE", "logs", "runs", "profile.json"};
     const char *rest;
     if (folder_step_of(name, &rest) >= 0)
         return CHECKPOINT;

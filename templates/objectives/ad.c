@@ -497,4 +497,5 @@ static const ObjectiveUse uses[] = {{FLAG_evaluate, evaluate}, {0, NULL}},
 static const char *const files[] = {"ckpt-[0-9]*", "eval_result*", NULL};
 const ObjectiveHooks objective_hooks = {
     .use = uses, .without = without, .updated = updated, .dated = true,
-    .banner = banner, .show = show, .name = name, .named = named, .files = files};
+    .banner = banner, .show = show, .name = name, .named = named, .files = files,
+    .runs = "AD-@AD_ENV@-seed0"};

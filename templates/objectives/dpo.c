@@ -840,7 +840,8 @@ static void write_examples(const Tokenizer *t, Group g, const char *name)
 static void write_model(const Flags *f, const Checkpoints *last)
 {
     char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name);
-    origin_write(last, &model, path, vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]));
+    origin_write(last, &model, path,
+                 vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]));
     free(path);
 }
 

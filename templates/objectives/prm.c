@@ -955,8 +955,8 @@ static void write_model(const Flags *f, const WeightFolders folder, const Checkp
     const char *all[WEIGHT_FOLDERS + 1];
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = trained->folder;
-    char *path = final_folder(f), *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all,
-                                                          WEIGHT_FOLDERS + 1),
+    char *path = final_folder(f),
+         *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1),
          *slash = file ? strrchr(file, '/') : NULL;
     const bool named = slash && !strcmp(slash, "/tokenizer.json");
     if (named)

@@ -353,7 +353,7 @@ sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/fore
 check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
 sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
 sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def \
-    | sed 's/^\(schedule\|resume\|steps\|data_format\)=/run.&/' | grep -v '^run.resume\|^export_dtype' >> "$T/typed"
+    | sed 's/^\(schedule\|resume\|steps\|data_format\|tensorboard\)=/run.&/' | grep -v '^run.resume\|^export_dtype' >> "$T/typed"
 check foreign/typed "" "$(while read -r word; do
     "$B/driver" config $R "$word" 2>&1 >/dev/null | grep -E ': (want|unknown|no such)' | head -1; done < "$T/typed")"
 sed -n 's/^\(ALIAS\|LINE\|RECIPE\|SAY\|NONE\|ALWAYS\)("\([^"]*\)".*/\2/p' runtime/files/foreign.def > "$T/theirs"

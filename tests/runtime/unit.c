@@ -149,6 +149,7 @@ int main(int argc, char **argv)
     test_steps(argv[1]);
     test_log(argv[1]);
     test_profile(argv[1]);
+    test_events(argv[1]);
     test_sample();
     test_masks();
     test_contexts();

@@ -25,6 +25,7 @@ int unit_open(char **argv);
 void test_steps(const char *scratch);
 void test_log(const char *scratch);
 void test_profile(const char *scratch);
+void test_events(const char *scratch);
 void test_sample(void);
 void test_masks(void);
 void test_contexts(void);

@@ -27,15 +27,15 @@ static Flags flags;
 enum { LOSS, RIGHT, TARGETS, TOKENS, SELDOM, TIMES, STEP_ROWS };
 enum { REWARD, FACTOR, SAMPLES, STATES, EVAL_ROWS };
 static const Metric step_rows[] = {
-    { .name = "loss", .kind = METRIC_MEAN, .per = TARGETS, .kept = true, .text = "loss %.4f" },
-    { .name = "right", .kind = METRIC_MEAN, .per = TOKENS, .more = true, .kept = true },
+    { .name = "loss", .kind = METRIC_MEAN, .per = TARGETS, .tag = "train/loss", .text = "loss %.4f" },
+    { .name = "right", .kind = METRIC_MEAN, .per = TOKENS, .more = true, .tag = "train/right" },
     { .name = "targets", .kind = METRIC_COUNT },
-    { .name = "tokens", .kind = METRIC_COUNT, .kept = true },
-    { .name = "seldom", .kind = METRIC_MEAN, .per = TIMES, .kept = true },
+    { .name = "tokens", .kind = METRIC_COUNT, .tag = "train/tokens" },
+    { .name = "seldom", .kind = METRIC_MEAN, .per = TIMES, .tag = "train/seldom" },
     { .name = "times", .kind = METRIC_COUNT },
 };
 static const Metric eval_rows[] = {
-    { .name = "reward", .kind = METRIC_MEAN, .per = SAMPLES, .more = true, .kept = true },
+    { .name = "reward", .kind = METRIC_MEAN, .per = SAMPLES, .more = true, .tag = "test/reward" },
     { .name = "factor", .kind = METRIC_EXP, .per = SAMPLES, .text = "factor %.3g" },
     { .name = "samples", .kind = METRIC_COUNT },
     { .name = "states", .kind = METRIC_COUNT },

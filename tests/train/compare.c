@@ -4,6 +4,7 @@
  * Out:   `ok NAME` or `not ok NAME: why` a line; exit status 1 when any failed.
  * Keeps: numbers that are missing, not finite or of another count are failures. */
 #define _GNU_SOURCE
+#include <glob.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 
 #include "../../runtime/files/json.h"
 #include "../../runtime/files/safetensors.h"
+#include "events.h"
 
 static const char *prefix = "";
 static int failed;
@@ -351,6 +353,34 @@ static bool timed(const char *key)
     return strstr(key, "runtime") || strstr(key, "per_second") || !strcmp(key, "time");
 }
 
+/* The one event file of a run. */
+static EventFile *read_events(const char *folder)
+{
+    static EventFile file;
+    glob_t found;
+    size_t n;
+    char *pattern, *error;
+    if (asprintf(&pattern, "%s/runs/*/*", folder) < 0 || glob(pattern, 0, NULL, &found) || found.gl_pathc != 1)
+        quit(folder, "want one event file below runs/");
+    char *data = file_read(found.gl_pathv[0], 1 << 26, &n, &error);
+    if (!data)
+        quit("events", error);
+    events_parse(&file, (const uint8_t *)data, n);
+    globfree(&found);
+    return &file;                /* its texts point into data */
+}
+
+/* It has the numbers of the history. */
+static void check_events(const char *folder)
+{
+    cJSON *history = read_history(folder);
+    EventFile *f = read_events(folder);
+    if (!*f->bad)
+        events_compare(f, history);
+    verdict(!*f->bad, "events", "%s: %s", folder, f->bad);
+    cJSON_Delete(history);
+}
+
 /* history RUN RUN BOUND: every number of every record; BOUND 0: the same bits. */
 static void histories_near(char **arg, double bound)
 {
@@ -370,6 +400,27 @@ static void histories_near(char **arg, double bound)
             snprintf(bad, sizeof bad, "step %.0f: other keys", number(p, "step"));
     }
     verdict(!*bad, "history", "%s", bad);
+    check_events(arg[0]);
+    check_events(arg[1]);
+}
+
+/* tags RUN TAGS: the event file has the numbers of the history, under these names and no others, sorted and between
+ * blanks. */
+static void tags_are(char **arg, double bound)
+{
+    char all[8192] = "";
+    (void)bound;
+    check_events(arg[0]);
+    const EventFile *f = read_events(arg[0]);
+    for (const char *least = ""; least;) {
+        const char *next = NULL;
+        for (int i = 0; i < f->n; i++)
+            if (f->value[i].scalar && strcmp(f->value[i].tag, least) > 0 && (!next || strcmp(f->value[i].tag, next) < 0))
+                next = f->value[i].tag;
+        if ((least = next))
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? " " : "", least);
+    }
+    verdict(!strcmp(all, arg[1]), "tags", "%s", all);
 }
 
 static const struct {
@@ -377,13 +428,13 @@ static const struct {
     void (*run)(char **arg, double bound);
 } commands[] = {
     {"reference", against_reference}, {"beginning", beginning}, {"weights", tensors_near},
-    {"history", histories_near}
+    {"history", histories_near}, {"tags", tags_are}
 };
 
 static void usage(void)
 {
     fputs("compare TEST reference|beginning CASE RUN [BOUND] | weights FILE FILE BOUND | "
-          "history RUN RUN BOUND\n", stderr);
+          "history RUN RUN BOUND | tags RUN TAGS\n", stderr);
     exit(2);
 }
 

@@ -514,7 +514,7 @@ struck() {
             grep -q "\"code\": $want," "$scratch/struck/fault.0.$r.json" || echo "no fault file of rank $r"
         done
         pgrep -f -- "--out $scratch/struck" >/dev/null && echo "processes are left"
-        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*$' -e '^fault' -e history.jsonl -e '^logs$' -e run.lock)"
+        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*$' -e '^fault' -e history.jsonl -e '^logs$' -e '^runs$' -e run.lock)"
 }
 # goes_on NAME: without the fault it is, in the end, the run that was never struck
 goes_on() {

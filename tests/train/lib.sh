@@ -185,7 +185,7 @@ same() {
     flock 9
     sources="$here/compare.c $(sources runtime base json safetensors safetensors_write crc32c)"
     # shellcheck disable=SC2086
-    [ -x $work/compare ] && [ -z "$(find $sources $(headers runtime) -newer $work/compare)" ] ||
+    [ -x $work/compare ] && [ -z "$(find $sources $here/events.h $(headers runtime) -newer $work/compare)" ] ||
         ${CC:-gcc} -std=c11 -I. -Og -g0 -Wall -Wextra -Wshadow -Wvla -Werror -o $work/compare $sources -lcjson -lm
 ) 9>$work/compare.lock || { verdict compare "does not compile"; exit 1; }
 
