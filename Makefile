@@ -14,6 +14,7 @@
 # make test          all tests; GROUP="kernels gold" some of them
 # make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
+# make doctor        what this machine has and lacks for gen and its programs; RECIPE=...: for one of them
 # make install       PREFIX/bin/gen, a link to the gen built here
 # make bench         timings beside PyTorch                            PYTHON=python3
 # make oracle-check  the recorded reference values, made again         PYTHON=python3
@@ -41,14 +42,14 @@ CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time \
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # what gen and the training binaries share
-SHARED   := base $(addprefix files/,names folder crc32c json safetensors safetensors_write sha256) $(addprefix data/,recordfile tokenizer* bpe tokens wordpiece words chars) model/hf_config model/hf_match pack/*
+SHARED   := base $(addprefix files/,names folder crc32c json safetensors safetensors_write sha256) $(addprefix data/,recordfile tokenizer* bpe tokens wordpiece words chars) model/hf_config model/hf_match pack/* ranks/launch nvml_cuda
 SOURCES  := $(sort $(wildcard gen/*.c gen/*/*.c gen/*/*/*.c $(SHARED:%=runtime/%.c)))
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 # folders with names as gen makes them; those with a blank as make wants it
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
-.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak install bench \
+.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
         oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -88,6 +89,12 @@ demo-mlm demo-llada demo-dpo demo-prm demo-ad result-llada result-dpo result-prm
 	@gen/deps.sh $(or $(packages),build)
 	@$(MAKE) --no-print-directory gen
 	@recipes/demos/$(lastword $(subst -, ,$@)).sh $(arguments)
+
+# where gen cannot be built or started, its packages are what is missing
+doctor:
+	@said=$$($(MAKE) --no-print-directory gen 2>&1 && $(GEN) --version 2>&1) || \
+	    { tail -n 3 <<<"$$said"; gen/deps.sh check; exit 1; }
+	@$(GEN) doctor $(RECIPE)
 
 test:
 	@gen/deps.sh test

@@ -3,18 +3,26 @@
 #   gen/deps.sh build    what gen and the training binaries need
 #   gen/deps.sh test     that, and what the tests need besides
 #   gen/deps.sh demo     what gen and the training binaries need, and texts to train on
+#   gen/deps.sh check    installs nothing: names what is missing of `build`, and the command; 1: something is
+#   gen/deps.sh list     the packages of `build`, what some programs use besides, and NVIDIA's for CUDA programs
 set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
+extra=(ccache g++ libcairo2)
+nvidia=(cuda-toolkit-13-0 libnccl-dev)      # from NVIDIA's own repository
 texts=(fortunes fortunes-min)
 
 case ${1:-} in
-build) want=("${build[@]}") ;;
+build | check) want=("${build[@]}") ;;
+list)
+    printf '%s\n' "${build[@]}" "${extra[@]}" "${nvidia[@]}"
+    exit
+    ;;
 test) want=("${build[@]}" "${tests[@]}") ;;
 demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
-    echo "usage: gen/deps.sh build|test|demo" >&2
+    echo "usage: gen/deps.sh build|test|demo|check|list" >&2
     exit 2
     ;;
 esac
@@ -30,6 +38,10 @@ for package in "${want[@]}"; do
     [ "$state" = installed ] || missing+=("$package")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
+if [ "$1" = check ]; then
+    echo "missing  packages: ${missing[*]}: apt-get install ${missing[*]}"
+    exit 1
+fi
 
 as_root=
 if [ "$(id -u)" != 0 ]; then

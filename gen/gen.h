@@ -73,6 +73,20 @@ bool recipe_known(const char *word);                  /* recipe_find would retur
 enum { MAX_RECIPES = 500 };
 int recipe_names(const char **name, int max);         /* of the project, without .lua; sorted */
 
+/* ---- process.c: other programs, a folder of a moment --------------------------------------------- */
+
+typedef struct {
+    int code;                /* its exit status, 128 + its signal; -1: it could not be started */
+    bool late;               /* it took longer, and was ended */
+    const char *text;        /* what it wrote to stdout and stderr, the first 16 MiB; why it was not started */
+} Ended;
+
+/* words: the program as on PATH and its arguments, NULL behind them; input: what it reads, at most 60,000 bytes, or
+ * NULL. No shell comes between. */
+Ended process_run(char *const *words, const char *input, double seconds);
+const char *program_find(const char *name);           /* on PATH, or itself if it is a path; NULL: not there */
+const char *scratch_folder(void);                     /* in TMPDIR, empty at first, gone at exit */
+
 /* ---- foreign.c: names of other trainers (runtime/files/foreign.def) in words of ours ----------------- */
 
 /* "here it is run.lr", or why there is nothing like it. */
@@ -827,6 +841,9 @@ void lock_write(const Graph *g, const char *section, const char *from);
 int tune_run(const Graph *g, const char *out, const char *rows);
 /* gen check; the exit status */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc);
+const char *check_nvrtc(void);                               /* its version, or NULL: not here */
+/* gen doctor, of a recipe (g NULL: one whose objective is whole) or of the machine alone (c NULL); the exit status */
+int doctor_run(const Graph *g, Config *c, bool json);
 int packing_main(int argc, char **argv);                     /* gen pack-buffers */
 int pack_main(int argc, char **argv);                        /* gen pack */
 

@@ -18,6 +18,7 @@ typedef struct {
     bool locked;                     /* everything has to be tuned */
     bool force;                      /* over runs of another model, over files of others */
     bool insist, by_nvcc;            /* of gen check */
+    bool json;                       /* facts as JSON */
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     char **override;
     int noverrides;
@@ -238,6 +239,7 @@ static const struct {
     {"--force", NULL, offsetof(Command, force)},
     {"--insist", NULL, offsetof(Command, insist)},
     {"--nvcc", NULL, offsetof(Command, by_nvcc)},
+    {"--json", NULL, offsetof(Command, json)},
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
@@ -398,6 +400,16 @@ static int run_tune(int argc, char **argv)
         err(config_loc(c, F_objective), "the objective %s has no matrix products or kernels to measure",
             c->v[F_objective].s);
     return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->fact[FACT_name].text), cmd.rows);
+}
+
+static int run_doctor(int argc, char **argv)
+{
+    if (argc == 1 || (argc == 2 && !strcmp(argv[1], "--json")))
+        return doctor_run(NULL, NULL, argc == 2);
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
+    Config *c;
+    Graph *g = run_rooms(&cmd, &c);
+    return doctor_run(g, c, cmd.json);
 }
 
 static int run_list(int argc, char **argv)

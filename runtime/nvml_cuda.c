@@ -35,6 +35,8 @@ static struct {
 #undef F
 } call;
 
+static void *library;            /* NULL: not opened */
+
 /* Whether the library has the function, and it has an answer. */
 #define ASK(name, ...) (call.name && call.name(__VA_ARGS__) == 0)
 
@@ -45,7 +47,7 @@ const char *nvml_open(void)
     if (tried)
         return *why ? why : NULL;
     tried = true;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
     if (!library) {
         snprintf(why, sizeof why, "%.290s", dlerror());
         return why;
@@ -58,6 +60,11 @@ const char *nvml_open(void)
         snprintf(why, sizeof why, "libnvidia-ml.so.1: nvmlInit_v2 %s (%d): is the driver loaded?",
                  code == -1 ? "is missing" : "failed", code);
     return *why ? why : NULL;
+}
+
+void *nvml_function(const char *name)
+{
+    return library ? dlsym(library, name) : NULL;
 }
 
 /* A text of the library ends, whatever it wrote. */

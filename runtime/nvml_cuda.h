@@ -35,5 +35,7 @@ NvmlDevice nvml_device(int i);
 NvmlDevice nvml_at(const char *bus);
 void nvml_about(NvmlDevice device, NvmlAbout *to);
 void nvml_use(NvmlDevice device, NvmlUse *to);
+/* A function of the library that only gen asks; NULL: this version has none of that name. */
+void *nvml_function(const char *name);
 
 #endif

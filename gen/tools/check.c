@@ -8,19 +8,11 @@
 #include "gen/emit/emit.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-extern char **environ;
 
 enum {
     MAX_KERNELS = 512,
@@ -156,29 +148,7 @@ static void read_ptx(const char *ptx)
     }
 }
 
-/* ---- the emitted folder ---------------------------------------------------------------------- */
-
-static char *folder;             /* what is compiled; gone at exit */
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-    (void)st, (void)type, (void)at;
-    return remove(path);
-}
-
-static void remove_folder(void)
-{
-    nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-static void make_folder(void)
-{
-    const char *temp = getenv("TMPDIR");
-    folder = text_print("%s/gen-check-XXXXXX", temp && *temp ? temp : "/tmp");
-    if (!mkdtemp(folder))
-        err((Loc){0}, "cannot make the folder %s: %s", folder, strerror(errno));
-    atexit(remove_folder);
-}
+static const char *folder;       /* what is compiled; gone at exit */
 
 /* ---- compilers ------------------------------------------------------------------------------- */
 
@@ -223,6 +193,13 @@ static bool nvrtc_open(Nvrtc *n)
     *strrchr(n->folder, '/') = 0;
     free(path);
     return true;
+}
+
+const char *check_nvrtc(void)
+{
+    Nvrtc n = {0};
+    int major, minor;
+    return nvrtc_open(&n) && !n.version(&major, &minor) ? text_print("%d.%d", major, minor) : NULL;
 }
 
 /* Of the toolkit: beside the library, then where toolkits usually are. */
@@ -308,15 +285,11 @@ static bool nvrtc_compile(const Nvrtc *n, const Graph *g, const char *headers, c
 
 static const char *find_nvcc(void)
 {
-    const char *const path = getenv("PATH");
-    char *all = text_print("%s:/usr/local/cuda/bin", path ? path : ""), *save = NULL;
-    for (char *d = strtok_r(all, ":", &save); d; d = strtok_r(NULL, ":", &save)) {
-        const char *nvcc = text_print("%s/nvcc", d);
-        if (!access(nvcc, X_OK))
-            return nvcc;
-    }
-    return NULL;
+    const char *nvcc = program_find("nvcc");
+    return nvcc ? nvcc : program_find("/usr/local/cuda/bin/nvcc");
 }
+
+static const double nvcc_seconds = 3600;     /* against hangs only */
 
 static bool nvcc_compile(const char *nvcc, const Graph *g)
 {
@@ -327,32 +300,24 @@ static bool nvcc_compile(const char *nvcc, const Graph *g)
     for (char *f = strtok_r(flags, " ", &save); f && nwords < WORDS - 8;
          f = strtok_r(NULL, " ", &save))
         words[nwords++] = f;
-    char *log = text_print("%s/step.log", folder);
     words[nwords++] = text_print("-I%s", folder);
     words[nwords++] = text_print("-DDIECAST_RANKS=%" PRId64, g->ranks);
     words[nwords++] = "--keep-dir";
-    words[nwords++] = folder;
+    words[nwords++] = text_copy(folder);
     words[nwords++] = "-o";
     words[nwords++] = text_print("%s/step.cubin", folder);
     words[nwords++] = text_print("%s/step.cu", folder);
-    posix_spawn_file_actions_t files;
-    pid_t pid;
-    int status = 1;
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    int why = posix_spawn(&pid, nvcc, &files, NULL, words, environ);
-    if (why)
-        err((Loc){0}, "cannot start %s: %s", nvcc, strerror(why));
-    posix_spawn_file_actions_destroy(&files);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    Ended e = process_run(words, NULL, nvcc_seconds);
+    if (e.code < 0)
+        err((Loc){0}, "%s", e.text);
+    int status = e.code || e.late;
     size_t n;
-    char *text = file_text(log, 1 << 26, &n);
-    read_log(text ? text : "", -1);
+    char *ptx = status ? NULL : file_text(text_print("%s/step.ptx", folder), 1 << 28, &n);
+    read_log(e.text, -1);
     if (status)
-        print_errors(text ? text : "");
-    else if ((text = file_text(text_print("%s/step.ptx", folder), 1 << 28, &n)))
-        read_ptx(text);
+        print_errors(e.text);
+    else if (ptx)
+        read_ptx(ptx);
     return !status;
 }
 
@@ -478,7 +443,7 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     double start = seconds();
     bool compiled = true;
     const char *by = "nvcc";
-    make_folder();
+    folder = scratch_folder();
     emit_run(g, folder, false, false);
     used.n = 0;
     if (have) {

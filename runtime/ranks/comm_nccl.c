@@ -237,18 +237,16 @@ static void refuse_comm_id(void)
     free(of_user);
 }
 
-/* torchrun's agent listens on MASTER_PORT itself. */
 static int choose_port(void)
 {
-    const char *agent = getenv("TORCHELASTIC_USE_AGENT_STORE");
-    int own = comm_port("DIECAST_PORT"), master = comm_port("MASTER_PORT");
-    if (own > 0)
-        return own;
-    if (master > 0 && agent && strcmp(agent, "True") == 0) {
-        note("rendezvous on port %d: MASTER_PORT %d is torchrun's own", master + 1, master);
-        return master + 1;
-    }
-    return master > 0 ? master : 29500;
+    int port;
+    bool agent;
+    char *error = launch_port(environ, &port, &agent);
+    if (error)
+        die(EXIT_CONFIG, "%s", error);
+    if (agent)
+        note("rendezvous on port %d: MASTER_PORT %d is torchrun's own", port, port - 1);
+    return port;
 }
 
 /* NULL: nobody says where rank 0 is. */

@@ -86,14 +86,11 @@ void comm_read_scale(void)
 
 int comm_port(const char *name)
 {
-    const char *text = getenv(name);
-    if (!text)
-        return -1;
-    size_t n = strspn(text, "0123456789");
-    long port = n > 0 && n < 6 && !text[n] ? strtol(text, NULL, 10) : -1;
-    if (port < 1 || port > 65534)
-        die(EXIT_CONFIG, "%s=%.60s: want a port from 1 to 65534", name, text);
-    return (int)port;
+    int port = -1;
+    char *error = launch_port_of(environ, name, &port);
+    if (error)
+        die(EXIT_CONFIG, "%s", error);
+    return port;
 }
 
 static void hash_program(uint8_t digest[SHA256_BYTES])

@@ -315,6 +315,31 @@ const char *launch_precision_conflict(char *const *env, const char *precision)
     return said;
 }
 
+char *launch_port_of(char *const *env, const char *name, int *port)
+{
+    const char *text = value_of(env, name);
+    if (!text)
+        return NULL;
+    size_t n = strspn(text, "0123456789");
+    long said = n > 0 && n < 6 && !text[n] ? strtol(text, NULL, 10) : -1;
+    if (said < 1 || said > 65534)
+        return refuse(name, text, "want a port from 1 to 65534");
+    *port = (int)said;
+    return NULL;
+}
+
+char *launch_port(char *const *env, int *port, bool *agent)
+{
+    const char *elastic = value_of(env, "TORCHELASTIC_USE_AGENT_STORE");
+    int own = -1, master = -1;
+    char *error = launch_port_of(env, "DIECAST_PORT", &own);
+    if (!error)
+        error = launch_port_of(env, "MASTER_PORT", &master);
+    *agent = own < 0 && master > 0 && elastic && strcmp(elastic, "True") == 0;
+    *port = own > 0 ? own : master > 0 ? master + *agent : 29500;
+    return error;
+}
+
 char *launch_resolve(char *const *env, Launch *out)
 {
     bool any = false;

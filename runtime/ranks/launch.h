@@ -28,6 +28,11 @@ char *launch_resolve(char *const *env, Launch *out);
 char *launch_command(const Launch *l, int n, const char *program, bool torchrun);
 /* ACCELERATE_MIXED_PRECISION when it contradicts precision (fp32, bf16, fp16), else NULL. */
 const char *launch_precision_conflict(char *const *env, const char *precision);
+/* The port that variable names; *port as it was when it is not set. */
+char *launch_port_of(char *const *env, const char *name, int *port);
+/* Where the ranks of a CUDA program meet: DIECAST_PORT, else MASTER_PORT, else 29500. *agent: one more than MASTER_PORT,
+ * on which torchrun's agent listens itself. */
+char *launch_port(char *const *env, int *port, bool *agent);
 /* Slurm's "2(x3),1" -> {2,2,2,1}; at most max entries. NULL, or a malloc'ed message. */
 char *launch_expand_counts(const char *list, int max, int *counts, int *n);
 /* Slurm's "n[01-03,7],login" -> n01 n02 n03 n7 login; calls host for each of at most max names. */

@@ -71,7 +71,8 @@ static std::vector<int> visible()
 
 static size_t total_bytes()
 {
-    return (size_t)number("DIECAST_SIM_MEMORY_GIB", 80) << 30;
+    const char *text = getenv("DIECAST_SIM_MEMORY_GIB");
+    return (size_t)((text ? atof(text) : 80) * (double)((size_t)1 << 30));
 }
 
 int device_physical(int device)
