@@ -16,7 +16,7 @@
 # make deps          installs the system packages that are missing
 # make doctor        what this machine has and lacks for gen and its programs; RECIPE=...: for one of them
 # make install       PREFIX/bin/gen, a link to the gen built here
-# make bench         timings beside PyTorch                            PYTHON=python3
+# make bench         timings beside PyTorch; CASE=ranks: speed-up over one rank, 16 bit over fp32, beside the guides' claims   PYTHON=python3
 # make oracle-check  the recorded reference values, made again         PYTHON=python3
 # make gold          rewrites tests/gold after a wanted change: review the diff
 # make matrix        emits and builds every recipe, those for CUDA where nvcc is

@@ -496,7 +496,7 @@ static int train(Run *r)
     if (done && world.rank == 0) {
         stop_done(f->out, step, r->early);
         own_say(f->out, objective_hooks.files, r->logfile);
-        next_say(&model, &r->checkpoints, &r->best, r->argv[0], step);
+        next_say(&model, &r->checkpoints, &r->best, step);
     }
     if (done && objective_hooks.finished) {
         WeightFolders folder;
@@ -512,6 +512,7 @@ static int train(Run *r)
         note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64
              " saved; the same command goes on from there",
              *stop_signal() ? stop_signal() : "request", step, step);
+        next_again("", "goes on from there");
         comm_finish();
         return EXIT_STOPPED;
     }
@@ -663,6 +664,8 @@ static int dry_run(Run *r)
     }
     note("matrix products:");
     step_products(say);
+    if (*r->flags.data)
+        next_again("--dry-run", "trains");
     return EXIT_OK;
 }
 
@@ -762,6 +765,7 @@ int main(int argc, char **argv)
     static Run run;
     run.started = clock_seconds();
     Flags *f = &run.flags;
+    next_of(argc, argv, NULL);
     flags_of(model.objective);
     flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {
@@ -777,6 +781,7 @@ int main(int argc, char **argv)
         return EXIT_OK;
     }
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
+    next_of(argc, argv, f->out);
     comm_check_local_rank(f->local_rank);
     agree_flags(f);
     fault_arm();

@@ -165,12 +165,23 @@ trap 'ask ""' USR1
 tied=()
 if setpriv --pdeathsig USR1 true 2>/dev/null; then tied=(setpriv --pdeathsig USR1); fi
 
+# What the program reads itself reaches rank 0 through cat: a group of its own may not read the terminal.
+reader=
+case " ${args[*]-} " in
+*" --chat "* | *" - "* | *"=- "*)
+    exec 3< <(exec cat)
+    reader=$!
+    ;;
+*) exec 3</dev/null ;;
+esac
+
 set -m                           # a group of its own: Ctrl-C reaches the launcher through ask alone
 # shellcheck disable=SC2086      # MPIRUN_FLAGS holds several words
 ${tied[@]+"${tied[@]}"} "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} \
-    "$here/train" ${args[@]+"${args[@]}"} </dev/null &
+    "$here/train" ${args[@]+"${args[@]}"} <&3 3<&- &
 pid=$!
 set +m
+exec 3<&-
 [ -z "$stop" ] || kill -s USR1 "$pid"
 code=127
 while :; do
@@ -181,6 +192,7 @@ while :; do
     [ -n "$asked" ] || break
 done
 
+[ -z "$reader" ] || kill "$reader" 2>/dev/null
 ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
 if ! ours "$code"; then
     newest=$(comm -13 <(echo "$earlier") <(faults) | sort -n | tail -1)
@@ -191,7 +203,7 @@ if ! ours "$code"; then
         code=$said
     elif [ "$code" != 0 ]; then
         echo "$NAME: $mpirun returned $code, and no rank left a fault file in $out: killed, out" \
-            "of memory, or ended before the run began" >&2
+            "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2
     fi
 fi
 exit "$code"

@@ -133,14 +133,25 @@ for signal in TERM INT USR1; do
     trap "pass $signal" "$signal"
 done
 
+# What rank 0 reads itself reaches it through cat: a group of its own may not read the terminal.
+reader=
+exec 3<&0
+case " ${args[*]-} " in
+*" --chat "* | *" - "* | *"=- "*)
+    exec 3< <(exec cat)
+    reader=$!
+    ;;
+esac
+
 # Process groups of their own: a Ctrl-C or a kill of the group reaches them once, through ask.
 set -m
 for ((i = 0; i < local; i++)); do
     RANK=$((${number:-0} * local + i)) LOCAL_RANK=$i \
-        ${tied[@]+"${tied[@]}"} "$here/train" ${args[@]+"${args[@]}"} <&0 &
+        ${tied[@]+"${tied[@]}"} "$here/train" ${args[@]+"${args[@]}"} <&3 3<&- &
     pids[i]=$!
 done
 set +m
+exec 3<&-
 
 ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
 
@@ -175,4 +186,5 @@ while [ "$left" -gt 0 ]; do
         ask TERM
     fi
 done
+[ -z "$reader" ] || kill "$reader" 2>/dev/null
 exit "$first"

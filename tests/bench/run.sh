@@ -39,9 +39,9 @@ COUNTED="ad llada tiny"
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
 
-# and pack: gen pack beside tokenizers, of a text TEXT or one that is made
+# and pack: gen pack beside tokenizers, of a text TEXT or one that is made; ranks: ranks.sh, without PyTorch
 cases=$(awk '$1 !~ "/" {print $1}' <<<"$CASES")
-cases+=$'\npack'
+cases+=$'\npack\nranks'
 want=${*:-$cases}
 for case in $want; do
     if ! grep -qx "$case" <<<"$cases"; then
@@ -49,6 +49,7 @@ for case in $want; do
         exit 1
     fi
 done
+[ "$want" != ranks ] || exec $here/ranks.sh
 "$PYTHON" -c 'import torch, transformers, peft, trl, psutil' || {
     echo "$0: pip install -r tests/oracle/requirements.txt; then PYTHON=.../python make bench" >&2
     exit 1
@@ -108,6 +109,7 @@ gcc -O3 -ffp-contract=fast -march=native -mprefer-vector-width=512 -fopenmp -std
     exit 1
 failed=0
 for case in $want; do
+    [ "$case" != ranks ] || continue         # last
     if [ "$case" = pack ]; then
         # shellcheck disable=SC2086      # none or one
         "$PYTHON" $here/pack.py out/.gen/gen "$THREADS" "$RUNS" ${TEXT:+"$TEXT"} || failed=1
@@ -126,7 +128,9 @@ for case in $want; do
     "$PYTHON" $here/table.py add "$case" "$recipe" "$tmp" "$THREADS" || failed=1
 done
 # shellcheck disable=SC2086      # a list of names
-want=$(printf '%s\n' $want | grep -vx pack)
+[[ " ${want//$'\n'/ } " != *" ranks "* ]] || $here/ranks.sh || failed=1
+# shellcheck disable=SC2086
+want=$(printf '%s\n' $want | grep -vx -e pack -e ranks)
 # shellcheck disable=SC2086
 [ -z "$want" ] || "$PYTHON" $here/table.py print $want
 exit $failed

@@ -55,6 +55,7 @@ refuses() {
     verdict "$name" "$([ $code = "$want" ] || echo "exit $code, want $want: $(tail -n 1 "$scratch/said")"
         [ "$(grep -c '^rank ' "$scratch/said")" = 1 ] || echo "not one line: $(head -n 3 "$scratch/said")"
         grep -q -- "^rank .*$text" "$scratch/said" || echo "no '$text' in: $(grep '^rank' "$scratch/said")"
+        [ "$(sed -n '/^rank /{n;p}' "$scratch/said" | grep -c '^next: ')" = 1 ] || echo "what next: $(tail -n 2 "$scratch/said")"
         grep -q '^step ' "$scratch/said" && echo "it trained")"
     rm -rf "$scratch/out"
 }

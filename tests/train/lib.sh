@@ -167,6 +167,13 @@ profiled() {
             at[track] = end }
         END { if (wrong || spans < 20 || !steps) print steps " steps, " spans " spans, wrong in lines" wrong }')"
 }
+# nexts NAME LOG WHAT [FLAGS]: the line WHAT of what a finished run says to do next, typed
+nexts() {
+    local line
+    line=$(sed -n "s/^  $3  *\(.*\)$/\1/p" "$2" | sed "s/     [a-zA-Z].*//")
+    verdict "$1" "$([ -n "$line" ] || echo "no line $3: $(tail -n 5 "$2")"
+        eval "timeout 100 $line ${4:-}" >"$scratch/typed" 2>&1 </dev/null || echo "$line: $(tail -n 2 "$scratch/typed")")"
+}
 
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }
 

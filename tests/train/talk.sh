@@ -24,6 +24,7 @@ done >"$scratch/chat.jsonl"
     "$scratch/chat.jsonl" >"$scratch/log" 2>&1 || verdict "talk packs" "$(tail -n 2 "$scratch/log")"
 "$train" --data "$scratch/chat.safetensors" --init-from none --out "$scratch/run" --steps 60 --lr 1e-2 --save-every 0 \
     >"$scratch/log" 2>&1 || verdict "talk trains" "$(tail -n 2 "$scratch/log")"
+cp "$scratch/log" "$scratch/trained"
 # says ARGS...: standard output, of the trained model; what it said beside that in $scratch/log
 says() { timeout 60 "$train" --out "$scratch/run" $tokenizer --greedy "$@" 2>"$scratch/log"; }
 # refused NAME CODE TEXT ARGS...: standard input is ours
@@ -127,4 +128,29 @@ TERM=dumb script -qefc "$train --out $scratch/run $tokenizer --greedy --chat --c
     <"$scratch/typed" 2>&1 | tr -d '\r' >"$scratch/seen"
 verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^of prompts 4 tokens, .*; new 5, ' ' is none of /help' 'a new conversation$' \
     '^2 answers; of prompts [0-9]* tokens'; do grep -q "$line" "$scratch/seen" || echo "no $line: $(cat "$scratch/seen")"; done)"
+
+# ---- what to do next: every row, as it is typed
+
+nexts "next: sample" "$scratch/trained" sample "--max-new-tokens 2"
+nexts "next: export" "$scratch/trained" export
+verdict "no chat without a template" "$(grep '^  chat' "$scratch/trained")"
+mkdir "$scratch/it's"
+tiny_tokenizer "$scratch/it's"
+for ((i = 0; i < 40; i++)); do echo '{"messages":['"$(turn a b)"']}'; done >"$scratch/it's/chat.jsonl"
+"$work/llama_rows/run.sh" --data "$scratch/it's/chat.jsonl" --tokenizer "$scratch/it's/tokenizer.json" --init-from none \
+    --out "$scratch/it's/run" --steps 1 --dry-run >"$scratch/log" 2>&1
+nexts "next: of a dry run, with a quote in it" <(sed -n 's/^next: \(.*\) trains$/  all \1/p' "$scratch/log") all
+nexts "next: chat" "$scratch/typed" chat
+"$work/llama_rows/run.sh" --data "$scratch/it's/chat.jsonl" --tokenizer "$scratch/it's/tokenizer.json" --init-from none \
+    --out "$scratch/stopped" --steps 1000000 --resume auto >"$scratch/log" 2>&1 &
+for ((i = 0; i < 200; i++)); do ! grep -q '^step 10 ' "$scratch/log" || break; sleep 0.05; done
+kill -TERM $!
+wait $!
+verdict "next: of a run that was stopped" "$([ $? = 91 ] || tail -n 1 "$scratch/log"
+    grep -q "^next: .*llama_rows/run.sh --data .* --steps 1000000 goes on from there$" "$scratch/log" || tail -n 2 "$scratch/log")"
+# all codes but those of a good end have a row, and no hole stays open
+verdict "next: a row a code" "$(diff <(sed -n 's/^EXIT_CODE(\([A-Z_]*\),.*/\1/p' runtime/exit_codes.def | grep -vx -e OK -e STOPPED) \
+    <(sed -n 's/^FAILED(\([A-Z_]*\),.*/\1/p' runtime/run/next.def))"
+verdict "next: known words" "$(grep -E '^(NEXT|FAILED)\(' runtime/run/next.def | grep -oE '\{[^}]*\}' | sort -u | tr -d '{}\n' |
+    diff - <(printf 'againonoutprogramtokenizer'))"
 exit $failed
