@@ -370,7 +370,7 @@ static void resume_or_start(Run *r)
     if (r->flags.force)
         own_aside(r->flags.out, objective_hooks.files);
     checkpoint_start(c, &model);
-    r->logfile = logfile_open(r->flags.out, &model, objective_hooks.dated, r->argc, r->argv);
+    r->logfile = logfile_open(r->flags.out, &model, objective_hooks.log, r->argc, r->argv);
     prepare(r);
     course_open(&r->course, &objective_metrics, data_steps_per_epoch(&r->train),
                 objective_hooks.write || objective_hooks.name);

@@ -14,25 +14,37 @@
 #include "runtime/files/folder.h"
 #include "runtime/ranks/comm.h"
 
-static char *name_of(const Model *m, bool dated)
+/* In the pattern @ is the recipe's name, the rest as of strftime(). */
+static char *name_of(const Model *m, const char *pattern)
 {
-    char date[32] = "";
+    char text[128] = "";
     time_t now = time(NULL);
     struct tm parts;
-    if (!dated || !localtime_r(&now, &parts) ||
-        !strftime(date, sizeof date, "%Y%m%d_%H%M%S", &parts))
+    if (!pattern || !localtime_r(&now, &parts) || !strftime(text, sizeof text, pattern, &parts))
         return format("logs/training.log");
-    return format("logs/%s_training_%s.log", m->name, date);
+    const int before = (int)strcspn(text, "@");
+    return text[before] ? format("%.*s%s%s", before, text, m->name, text + before + 1) : format("%s", text);
 }
 
-char *logfile_open(const char *out, const Model *m, bool dated, int argc, char **argv)
+/* The folders of a file below OUT. NULL, or a malloc'ed message. */
+static char *make_folders(const char *out, const char *name)
+{
+    char *error = NULL;
+    for (const char *slash = strchr(name, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+        char *part = format("%.*s", (int)(slash - name), name), *path = folder_join(out, part);
+        if (!folder_exists(path))
+            error = folder_make(path);
+        free(part), free(path);
+    }
+    return error;
+}
+
+char *logfile_open(const char *out, const Model *m, const char *pattern, int argc, char **argv)
 {
     if (world.rank != 0)
         return NULL;
-    char *folder = folder_join(out, "logs"), *name = name_of(m, dated),
-         *path = folder_join(out, name), *error = NULL, *words = format("%s", "");
-    if (!folder_exists(folder))
-        error = folder_make(folder);
+    char *name = name_of(m, pattern), *path = folder_join(out, name), *error = make_folders(out, name),
+         *words = format("%s", "");
     int fd = error ? -1 : file_open(path, O_WRONLY | O_CREAT | O_APPEND, &error);
     if (fd < 0)
         die(EXIT_IO, "%s", error);
@@ -43,7 +55,7 @@ char *logfile_open(const char *out, const Model *m, bool dated, int argc, char *
     }
     note_to(fd);
     note_there("---- %s, process %ld: %s", m->name, (long)getpid(), words);
-    free(folder), free(path), free(words);
+    free(path), free(words);
     return name;
 }
 

@@ -111,7 +111,9 @@ void profile_begin(int64_t step)
     if (profile_on && apart)
         profile_mark(PROFILE_HOST, NULL);
     profile_phase(PROFILE_HOST);
-    begun = clock_ns();
+    begun = clock_ns();              /* memory for the marks is there by now */
+    if (profile_on && apart)
+        ((Mark *)hosted.at)[0].ns = begun;
     zero = step == first ? begun : zero;
 }
 

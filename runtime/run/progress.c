@@ -10,7 +10,7 @@
 
 #include "runtime/base.h"
 
-enum { PARTS = 24, BAR_LEAST = 6, BAR_MOST = 20 };
+enum { PARTS = 24, BAR_LEAST = 4, BAR_MOST = 20 };
 
 void progress_clock(char to[32], double seconds)
 {

@@ -496,6 +496,7 @@ static const ObjectiveUse uses[] = {{FLAG_evaluate, evaluate}, {0, NULL}},
                           without[] = {{FLAG_show_regions, show_regions}, {0, NULL}};
 static const char *const files[] = {"ckpt-[0-9]*", "eval_result*", NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .without = without, .updated = updated, .dated = true,
+    .use = uses, .without = without, .updated = updated,
+    .log = "logs/multi_gpu_%Y%m%d_%H%M%S/training.log",
     .banner = banner, .show = show, .name = name, .named = named, .files = files,
     .runs = "AD-@AD_ENV@-seed0"};

@@ -351,5 +351,6 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
 static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
 static const char *const files[] = {own_folder, NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .show = show, .write = write_own, .files = files, .dated = true,
+    .use = uses, .show = show, .write = write_own, .files = files,
+    .log = "logs/@_training_%Y%m%d_%H%M%S.log",
     .finished = finished};

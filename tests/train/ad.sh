@@ -150,6 +150,9 @@ verdict "one of the tasks" "$([ "$(lines agents | head -n 1)" = "$(lines agents1
     tail -n 3 "$scratch/agents.log")"
 own agents --evaluate --seed 1 "${few[@]}"
 verdict "another seed, other draws" "$([ "$(lines agents)" != "$(lines agents1)" ] || echo "the same returns")"
+log=$(cd "$scratch/straight" && echo logs/*/*)
+verdict "a log of its own" "$([[ $log =~ ^logs/multi_gpu_20[0-9]{6}_[0-9]{6}/training.log$ ]] || echo "$log"
+    sed 's/^....-..-.. ..:..:..  //' "$scratch/straight/$log" | sed 1d | diff - "$scratch/straight.log")"
 trained ad_one ad_one beside "${args[@]}" --evaluate-every 5 --eval-episodes 1
 verdict "evaluations beside training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
     cmp "$scratch/beside/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||

@@ -358,4 +358,4 @@ const ObjectiveHooks objective_hooks = {
     .updated = updated,
 //@ end
     .loaded = loaded, .wants_start = true, .enough = enough, .write = write_own, .name = name, .named = named,
-    .files = files, .dated = true, .finished = finished};
+    .files = files, .log = "logs/@_training_%Y%m%d_%H%M%S.log", .finished = finished};
