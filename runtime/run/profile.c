@@ -189,8 +189,10 @@ static void write_span(FILE *to, int rank, const Span *s)
 {
     static const char *const phases[PHASES] = {"", "host", "batch", "sum of metrics", "launch", "wait for the GPU"};
     const bool gpu = !s->host;
-    fprintf(to, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64 ".%03d,\"name\":\"", rank,
-            gpu, s->begin / 1000, (int)(s->begin % 1000), (s->end - s->begin) / 1000, (int)((s->end - s->begin) % 1000));
+    const int64_t length = s->end - s->begin;
+    fprintf(to, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%" PRId64 ".%03d,\"dur\":%" PRId64
+            ".%03d,\"name\":\"", rank, gpu, s->begin / 1000, (int)(s->begin % 1000), length / 1000,
+            (int)(length % 1000));
     if (s->what == STEP)
         fprintf(to, "step %d\"", s->layer);
     else if (s->what < 0)
@@ -201,8 +203,8 @@ static void write_span(FILE *to, int rank, const Span *s)
         fprintf(to, "%s %s", op->kernel, op->value);
         if (s->layer >= 0)
             fprintf(to, "[%d]", s->layer);
-        fprintf(to, "\",\"cat\":\"%s\",\"args\":{\"flop\":%.0f,\"bytes\":%.0f}", op->sums ? "communication" : "compute",
-                op->flops, op->bytes);
+        fprintf(to, "\",\"cat\":\"%s\",\"args\":{\"flop\":%.0f,\"bytes\":%.0f}",
+                op->sums ? "communication" : "compute", op->flops, op->bytes);
     }
     putc('}', to);
 }
@@ -210,13 +212,15 @@ static void write_span(FILE *to, int rank, const Span *s)
 /* The names of a rank's process and its two tracks. */
 static void write_names(FILE *to, int rank, const char *host)
 {
-    fprintf(to, "%s{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d (", rank ? ",\n" : "",
-            rank, rank);
+    fprintf(to, "%s{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d (",
+            rank ? ",\n" : "", rank, rank);
     for (; *host; host++)
         putc(*host < ' ' || *host == '"' || *host == '\\' ? '?' : *host, to);
-    fprintf(to, ")\"}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":\"host\"}}", rank);
+    fprintf(to, ")\"}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"thread_name\",\"args\":{\"name\":"
+            "\"host\"}}", rank);
     if (apart)
-        fprintf(to, ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":\"GPU\"}}", rank);
+        fprintf(to, ",\n{\"ph\":\"M\",\"pid\":%d,\"tid\":1,\"name\":\"thread_name\",\"args\":{\"name\":"
+                "\"GPU\"}}", rank);
 }
 
 /* All ranks give their spans, rank 0 writes them. NULL, or a malloc'ed message. */
@@ -374,8 +378,8 @@ void profile_close(void)
     char *path = format("%s/profile.json", out), *before = NULL;
     if (warm_steps > 1)              /* the first alone makes much that others find */
         before = format("; %.3f ms before, where calls are not timed%s", warm_ns / 1e6, apart ? " one by one" : "");
-    note("profile: %" PRId64 " steps, from %" PRId64 " on, of %.3f ms%s", known, first + 1, step_ns / (double)known / 1e6,
-         before ? before : "");
+    note("profile: %" PRId64 " steps, from %" PRId64 " on, of %.3f ms%s", known, first + 1,
+         step_ns / (double)known / 1e6, before ? before : "");
     tell_shares();
     tell_kernels();
     char *error = write_timeline(path);

@@ -157,7 +157,7 @@ profiled() {
         $1 == "together" { all = $4 }
         END { if (n != 4 || sum < 95 || sum > 105 || all < 95 || all > 105) print n " shares, " sum " and " all " %" }
         ' "$run.log")"
-    verdict "$1, profile: timeline" "$(head -c 45 "$run/profile.json" | tr '\n' ' ' | grep -q '{"displayTimeUnit":"ms","traceEvents":\[ {' ||
+    verdict "$1, profile: timeline" "$(head -n 1 "$run/profile.json" | grep -qxF '{"displayTimeUnit":"ms","traceEvents":[' ||
         echo "it begins with $(head -n 1 "$run/profile.json")"
         tail -n 1 "$run/profile.json" | grep -qx ']}' || echo "it has no end"
         tr -d '{}"' <"$run/profile.json" | awk -F '[:,]' '
