@@ -55,6 +55,8 @@ char *sha256_hex(const void *data, size_t n);
 void err(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 void err_add(Loc loc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void err_flush(void);
+/* Is told the mistakes that end the program, before it ends with the status. */
+void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int status));
 /* text of a file, so that errors show the line */
 void err_source(const char *file, const char *text);
 /* Our mistakes: names the place in gen and the last good dump, then aborts. */
@@ -267,6 +269,9 @@ Config *config_parse(const char *text, const char *file);   /* print(parse(x)) =
 void config_fields(FILE *to);                               /* gen fields */
 /* gen explain FIELD; unknown: nearest name, exit 1 */
 void config_explain(FILE *to, const char *field);
+/* What a word means: a field, a flag of the programs, a group of fields, or, by *row, another trainer's name. at has
+ * room for NFIELDS + nrun_flags; i below NFIELDS: field i, else flag i - NFIELDS. How many; none: exit 1. */
+int config_find(const char *word, int *at, const Foreign **row);
 /* a set field that no room has read, or NULL */
 const char *config_unread(Config *c);
 
@@ -333,6 +338,8 @@ typedef struct {
     int64_t memory;          /* bytes a rank may plan with, reserve and all */
     double gib;              /* the same as memory.limit_gib says it */
     const char *about;
+    /* for estimates only: FLOP/s, bytes/s of its memory, and between the GPUs of a node */
+    double peak_fp32, peak_bf16, bandwidth, link;
 } Card;
 
 int card_count(void);
@@ -799,12 +806,14 @@ char *text_columns(const char *left, const char *text);
 /* ---- commands beside the rooms --------------------------------------------------------------- */
 
 void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen plan */
-double report_least_seconds(const Graph *g);                  /* of a step, at the target's peak */
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 /* Of a recipe whose objective is whole: both, which differ by the commands. */
 void report_whole(Config *c, bool commands, FILE *to);
-/* gen list; section: one of its words, NULL: all */
-void report_list(const char *section, FILE *to);
+/* gen fields; of a word gen explain */
+void report_fields(const char *word, FILE *to);
+/* gen list: a section or none, and what recipes have to have, FIELD=VALUE. */
+void report_list(int n, char **word, FILE *to);
+int list_sections(const char **name, int max);               /* how many */
 /* gen new: the target of models with as many million parameters and more, below it is cpu; the rank of adapters. */
 #define NEW_MILLIONS 100
 #define NEW_TARGET "sm_80"
@@ -841,6 +850,8 @@ void lock_write(const Graph *g, const char *section, const char *from);
 int tune_run(const Graph *g, const char *out, const char *rows);
 /* gen check; the exit status */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc);
+/* The same of a target without CUDA kernels. */
+void check_nothing(const char *recipe, const Target *t);
 const char *check_nvrtc(void);                               /* its version, or NULL: not here */
 /* gen doctor, of a recipe (g NULL: one whose objective is whole) or of the machine alone (c NULL); the exit status */
 int doctor_run(const Graph *g, Config *c, bool json);

@@ -1,5 +1,6 @@
 /* main.c -- the command line, and the rooms in the order of the data. */
 #include "gen/gen.h"
+#include "gen/tools/answer.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,6 @@ typedef struct {
     bool locked;                     /* everything has to be tuned */
     bool force;                      /* over runs of another model, over files of others */
     bool insist, by_nvcc;            /* of gen check */
-    bool json;                       /* facts as JSON */
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     char **override;
     int noverrides;
@@ -239,7 +239,6 @@ static const struct {
     {"--force", NULL, offsetof(Command, force)},
     {"--insist", NULL, offsetof(Command, insist)},
     {"--nvcc", NULL, offsetof(Command, by_nvcc)},
-    {"--json", NULL, offsetof(Command, json)},
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
@@ -385,7 +384,7 @@ static int run_check(int argc, char **argv)
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
     if (!g) {
-        printf("%s: target %s has no CUDA kernels\n", c->recipe, c->v[F_target].s);
+        check_nothing(c->recipe, target_find(c->v[F_target].s));
         return 0;
     }
     return check_kernels(g, cmd.insist, cmd.by_nvcc);
@@ -404,19 +403,17 @@ static int run_tune(int argc, char **argv)
 
 static int run_doctor(int argc, char **argv)
 {
-    if (argc == 1 || (argc == 2 && !strcmp(argv[1], "--json")))
-        return doctor_run(NULL, NULL, argc == 2);
+    if (argc == 1)
+        return doctor_run(NULL, NULL, answer_wanted());
     Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     Config *c;
     Graph *g = run_rooms(&cmd, &c);
-    return doctor_run(g, c, cmd.json);
+    return doctor_run(g, c, answer_wanted());
 }
 
 static int run_list(int argc, char **argv)
 {
-    if (argc > 2)
-        err((Loc){0}, "list: takes one word at most, got %s as well", argv[2]);
-    report_list(argc > 1 ? argv[1] : NULL, stdout);
+    report_list(argc - 1, argv + 1, stdout);
     return 0;
 }
 
@@ -425,7 +422,7 @@ static int run_fields(int argc, char **argv)
     if (argc > 1)
         err((Loc){0}, "fields: takes no words, got %s; one field: gen explain %s", argv[1],
             argv[1]);
-    config_fields(stdout);
+    report_fields(NULL, stdout);
     return 0;
 }
 
@@ -433,7 +430,7 @@ static int run_explain(int argc, char **argv)
 {
     if (argc != 2)
         err((Loc){0}, "explain: want one field, for example: gen explain lora.rank");
-    config_explain(stdout, argv[1]);
+    report_fields(argv[1], stdout);
     return 0;
 }
 
@@ -455,7 +452,12 @@ static int run_help(int argc, char **argv)
 static int run_version(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    puts(version);
+    if (answer_wanted()) {
+        cJSON *o = answer_new();
+        answer_text(o, "version", version);
+        answer_print(o);
+    } else
+        puts(version);
     return 0;
 }
 
@@ -487,6 +489,12 @@ int main(int argc, char **argv)
             unknown_command(argv[1]);
         return run_recipe(argc - 1, argv + 1);
     }
+    for (int i = 2; i < argc && command_option(argv[1], "--json"); i++)
+        if (!strcmp(argv[i], "--json")) {
+            answer_begin(command_row[k].word);
+            memmove(argv + i, argv + i + 1, sizeof *argv * (size_t)(argc-- - i));
+            i--;
+        }
     bool help = argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h"));
     if (help && command_run[k] != pack_main) {           /* whose help has more */
         command_help(k, stdout);

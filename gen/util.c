@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,6 +367,30 @@ static void print_mistakes(void)
         fprintf(stderr, "gen: and %d more\n", nmistakes - n);
 }
 
+static bool telling;         /* it is being told: a bug in there is not */
+static void (*teller)(int n, const Loc *loc, const char *const *text, int status);
+
+void err_tell(void (*tell)(int n, const Loc *loc, const char *const *text, int status))
+{
+    teller = tell;
+}
+
+/* The mistakes that were added, in their order, and one more, unless it is NULL. */
+static void tell_mistakes(const Mistake *last, int status)
+{
+    Loc loc[MAX_ERRORS + 1];
+    const char *text[MAX_ERRORS + 1];
+    int n = 0;
+    if (!teller)
+        return;
+    for (; n < nmistakes && n < MAX_ERRORS; n++)
+        loc[n] = mistakes[n].loc, text[n] = mistakes[n].text;
+    if (last)
+        loc[n] = last->loc, text[n++] = last->text;
+    telling = true;
+    teller(n, loc, text, status);
+}
+
 void err(Loc loc, const char *fmt, ...)
 {
     va_list ap;
@@ -375,6 +400,7 @@ void err(Loc loc, const char *fmt, ...)
     fflush(stdout);
     print_mistakes();
     print_mistake(loc, text);
+    tell_mistakes(&(Mistake){loc, 0, text}, 1);
     exit(1);
 }
 
@@ -395,6 +421,7 @@ void err_flush(void)
         return;
     fflush(stdout);
     print_mistakes();
+    tell_mistakes(NULL, 1);
     exit(1);
 }
 
@@ -419,14 +446,17 @@ void bug_at(const char *file, int line, const char *fmt, ...)
         err((Loc){checked_text, 0}, "%s", text);
     }
     const char *base = strrchr(file, '/');
+    char text[1000];
     fflush(stdout);
-    fprintf(stderr, "gen: bug: %s:%d: ", base ? base + 1 : file, line);
     va_list ap;
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    fprintf(stderr, "gen: bug: %s:%d: %s", base ? base + 1 : file, line, text);
     if (good_room)
         fprintf(stderr, "; last good dump: gen -d %s %s", good_room, good_recipe);
     fputc('\n', stderr);
+    if (teller && !telling)
+        tell_mistakes(&(Mistake){.text = text}, 128 + SIGABRT);
     abort();
 }

@@ -232,49 +232,40 @@ void config_fields(FILE *to)
             print_flag(to, &run_flag[i]);
 }
 
-/* The field, flag or group of fields of this name; false: there is none. */
-static bool explain_ours(FILE *to, const char *name)
+/* The field, flag or group of fields of this name: as config_find() has them; how many. */
+static int find_ours(const char *name, int *at)
 {
-    bool any = false, run = names_same(name, "run");
+    bool run = names_same(name, "run");
     size_t n = strlen(name);
+    int found = 0;
     for (int i = 0; i < NFIELDS; i++) {
         const char *path = field_row[i].path, *dot = strchr(path, '.');
         bool group = dot && (size_t)(dot - path) == n && !strncmp(path, name, n);
-        if (group || names_same(path, name)) {
-            print_field(to, i);
-            any = true;
-        }
+        if (group || names_same(path, name))
+            at[found++] = i;
     }
+    bool any = found > 0;
     for (int i = 0; i < nrun_flags && (run || !any); i++) {
         const RunFlag *f = &run_flag[i];
         bool this = names_same(f->name, name) || names_same(text_print("run.%s", f->name), name);
-        if (!this && !(run && f->recipe))
-            continue;
-        if (f->recipe)
-            print_flag(to, f);
-        else
-            fprintf(to, "--%s %s: of the training program's command line alone\n    %s\n", f->name,
-                    f->value, f->doc);
-        any = true;
+        if (this || (run && f->recipe))
+            at[found++] = NFIELDS + i;
+        any = found > 0 && !run;
     }
-    return any;
+    return found;
 }
 
-void config_explain(FILE *to, const char *field)
+int config_find(const char *word, int *at, const Foreign **row)
 {
-    const char *name[NFIELDS + 1024], *bare = field + strspn(field, "-");
-    const char *dot = strrchr(bare, '.');
-    int n = 0;
-    if (explain_ours(to, bare))
-        return;
-    const Foreign *row = foreign_find(bare);
-    row = row || !dot ? row : foreign_find(dot + 1);
-    if (row) {
-        fprintf(to, "%s: %s\n", row->name, foreign_say(row));
-        if (*row->ours)
-            explain_ours(to, row->ours);
-        return;
-    }
+    const char *name[NFIELDS + 1024], *bare = word + strspn(word, "-"), *dot = strrchr(bare, '.');
+    int n = find_ours(bare, at);
+    *row = NULL;
+    if (n)
+        return n;
+    *row = foreign_find(bare);
+    *row = *row || !dot ? *row : foreign_find(dot + 1);
+    if (*row)
+        return *(*row)->ours ? find_ours((*row)->ours, at) : 0;
     for (int i = 0; i < NFIELDS; i++)
         name[n++] = field_row[i].path;
     for (int i = 0; i < nrun_flags; i++)
@@ -282,6 +273,24 @@ void config_explain(FILE *to, const char *field)
     for (int i = 0; i < foreign_rows && n < NFIELDS + 1024; i++)
         name[n++] = foreign_row[i].name;
     const char *near = text_nearest(bare, name, n);
-    err((Loc){0}, "no field %s%s; `gen fields` lists them", field,
+    err((Loc){0}, "no field %s%s; `gen fields` lists them", word,
         near ? text_print("; did you mean \"%s\"?", near) : "");
+}
+
+void config_explain(FILE *to, const char *field)
+{
+    const Foreign *row;
+    int *at = arena_new(sizeof *at * (size_t)(NFIELDS + nrun_flags)), n = config_find(field, at, &row);
+    if (row)
+        fprintf(to, "%s: %s\n", row->name, foreign_say(row));
+    for (int i = 0; i < n; i++) {
+        const RunFlag *f = at[i] < NFIELDS ? NULL : &run_flag[at[i] - NFIELDS];
+        if (!f)
+            print_field(to, at[i]);
+        else if (f->recipe)
+            print_flag(to, f);
+        else
+            fprintf(to, "--%s %s: of the training program's command line alone\n    %s\n", f->name,
+                    f->value, f->doc);
+    }
 }

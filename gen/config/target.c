@@ -12,7 +12,8 @@ static const Target row[] = {
 };
 
 static const Card card[] = {
-#define CARD(name, target, memory, about) {#name, #target, GIB(memory), memory, about},
+#define CARD(name, target, memory, about, fp32, bf16, bandwidth, link) \
+    {#name, #target, GIB(memory), memory, about, fp32 * 1e12, bf16 * 1e12, bandwidth * 1e9, link * 1e9},
 #include "gen/config/targets.def"
 };
 

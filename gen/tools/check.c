@@ -6,6 +6,7 @@
  *         has registers and spills, the PTX launch bounds and dynamic shared memory. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/tools/answer.h"
 
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -222,7 +223,7 @@ static void print_errors(const char *log)
     for (const char *p = log; *p;) {
         size_t n = strcspn(p, "\n");
         if (strncmp(p, "ptxas", 5) || strncmp(p, "ptxas info", 10))
-            printf("%.*s\n", (int)n, p);
+            fprintf(answer_wanted() ? stderr : stdout, "%.*s\n", (int)n, p);
         p += n + (p[n] == '\n');
     }
 }
@@ -366,11 +367,36 @@ static int by_name(const void *a, const void *b)
     return strcmp(plain_name(((const Usage *)a)->entry), plain_name(((const Usage *)b)->entry));
 }
 
-/* Returns the number of kernels with a fault. */
-static int print_table(const Target *t)
+static int faults_of(const Target *t)
 {
-    int faults = 0, width = 6;
-    qsort(used.list, (size_t)used.n, sizeof *used.list, by_name);
+    int faults = 0;
+    for (int i = 0; i < used.n; i++)
+        faults += fault(t, &used.list[i]) != NULL;
+    return faults;
+}
+
+static void answer_table(const Target *t, cJSON *list)
+{
+    for (int i = 0; i < used.n; i++) {
+        const Usage *u = &used.list[i];
+        cJSON *o = answer_item(list);
+        answer_text(o, "name", plain_name(u->entry));
+        answer_int(o, "registers", u->registers);
+        answer_int(o, "spilled_bytes", u->stores + u->loads);
+        answer_int(o, "shared_bytes", u->fixed);
+        if (u->dynamic < 0)
+            answer_text(o, "shared_bytes_dynamic", NULL);
+        else
+            answer_int(o, "shared_bytes_dynamic", u->dynamic);
+        answer_int(o, "threads", u->threads);
+        answer_int(o, "blocks_resident", resident(t, u));
+        answer_text(o, "fault", fault(t, u));
+    }
+}
+
+static void print_table(const Target *t)
+{
+    int width = 6;
     for (int i = 0; i < used.n; i++) {
         int n = (int)strlen(plain_name(used.list[i].entry));
         width = n > width ? n : width;
@@ -384,12 +410,10 @@ static int print_table(const Target *t)
                plain_name(u->entry), u->registers, u->stores + u->loads, u->fixed,
                u->dynamic < 0 ? "-" : text_print("%" PRId64, u->dynamic), u->threads, blocks,
                100.0 * blocks * (double)up(u->threads, 32) / t->threads_sm);
-        faults += fault(t, u) != NULL;
     }
     for (int i = 0; i < used.n; i++)
         if (fault(t, &used.list[i]))
             printf("%s %s\n", plain_name(used.list[i].entry), fault(t, &used.list[i]));
-    return faults;
 }
 
 static double seconds(void)
@@ -425,19 +449,47 @@ static void ask_nvcc(const char *nvcc, const Graph *g)
     used = before;
 }
 
+/* What there is to say instead of a table; of kernels that were checked why is NULL. */
+static void say(const char *recipe, const Target *t, const char *why, const char *by, double took)
+{
+    if (!answer_wanted()) {
+        if (why)
+            printf("%s: %s\n", recipe, why);
+        return;
+    }
+    cJSON *o = answer_new();
+    answer_text(o, "recipe", recipe);
+    answer_text(o, "arch", *t->arch ? t->arch : NULL);
+    answer_bool(o, "checked", !why);
+    answer_text(o, "why", why);
+    answer_text(o, "compiler", by);
+    answer_float(o, "seconds", took);
+    cJSON *list = answer_list(o, "kernels");
+    if (!why)
+        answer_table(t, list);
+    answer_int(o, "faults", why ? 0 : faults_of(t));
+    answer_print(o);
+}
+
+void check_nothing(const char *recipe, const Target *t)
+{
+    say(recipe, t, text_print("target %s has no CUDA kernels", t->name), NULL, 0);
+}
+
 /* Returns gen's exit status. */
 int check_kernels(const Graph *g, bool insist, bool by_nvcc)
 {
     if (strcmp(g->target->backend, "cuda")) {
-        printf("%s: target %s has no CUDA kernels\n", g->fact[FACT_recipe].text, g->target->name);
+        check_nothing(g->fact[FACT_recipe].text, g->target);
         return 0;
     }
+    const Target *t = g->target;
+    const char *recipe = g->fact[FACT_recipe].text;
     Nvrtc nvrtc = {0};
     const char *nvcc = NULL, *headers = NULL;
     bool have = !by_nvcc && nvrtc_open(&nvrtc) && (headers = find_headers(nvrtc.folder));
     if (!have && !(nvcc = find_nvcc())) {
-        printf("%s: kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here\n",
-               g->fact[FACT_recipe].text);
+        say(recipe, t, "kernels were not checked: neither NVRTC (libnvrtc.so) nor nvcc is here", NULL, 0);
         return insist;
     }
     double start = seconds();
@@ -460,10 +512,16 @@ int check_kernels(const Graph *g, bool insist, bool by_nvcc)
     } else
         compiled = nvcc_compile(nvcc, g);
     if (!compiled) {
-        printf("%s: does not compile for %s by %s\n", g->fact[FACT_recipe].text, g->target->arch, by);
+        say(recipe, t, text_print("does not compile for %s by %s", t->arch, by), by, seconds() - start);
         return 1;
     }
-    int faults = print_table(g->target);
+    qsort(used.list, (size_t)used.n, sizeof *used.list, by_name);
+    if (answer_wanted()) {
+        say(recipe, t, NULL, by, seconds() - start);
+        return faults_of(t) > 0;
+    }
+    print_table(t);
+    const int faults = faults_of(t);
     printf("%s: %d kernels for %s by %s in %.1f s, %d at fault\n", g->fact[FACT_recipe].text, used.n,
            g->target->arch, by, seconds() - start, faults);
     return faults > 0;

@@ -3,6 +3,7 @@
  * In:    /proc, /sys, compilers, libraries, the driver, the environment; what the recipe asks for.
  * Out:   lines or JSON; 0: it can be built and run here (without a recipe: a CPU program of one process), else 1. */
 #define _GNU_SOURCE
+#include "gen/tools/answer.h"
 #include "gen/tools/doctor.h"
 
 #include <stdlib.h>
@@ -136,7 +137,7 @@ static cJSON *finding_json(const Finding *f)
 
 static void print_json(const Doctor *d, unsigned wants, FILE *to)
 {
-    cJSON *all = cJSON_CreateObject(), *sections = cJSON_CreateObject(), *list = NULL;
+    cJSON *all = answer_new(), *sections = cJSON_CreateObject(), *list = NULL;
     const char *section = "", *package[MAX_PACKAGES];
     if (d->wanted)
         cJSON_AddStringToObject(all, "recipe", d->wanted->recipe);

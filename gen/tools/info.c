@@ -1,35 +1,56 @@
 /* info.c -- `gen info NAME`: what a recipe trains, how, what it takes, and the commands.
  *
- * In:    the graph after plan.   Out: a page for people. */
-#include "gen/gen.h"
+ * In:    the graph after plan.   Out: a page for people, or JSON.
+ * Keeps: both say the same numbers: Info is made once. */
+#include "gen/tools/answer.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* The default of a run-time flag in programs of this recipe, as text. */
-static const char *run_value(const Graph *g, const char *name)
+#include "runtime/files/names.h"
+
+/* All that is told and counted. */
+typedef struct {
+    Holdings held;
+    Length length;
+    Device device;
+    Cost cost;
+    Disk disk;
+    Work work;
+    double tokens;               /* of a step, all ranks */
+    int64_t host;                /* bytes of a rank beside device memory; on the CPU the two are one */
+    const char *recipe, *other, *out;        /* words behind gen, without gpus=; the folder */
+} Info;
+
+static const struct { const char *name, *objectives, *about; } leaf[] = {
+#define LEAF(name, objectives, about) {name, objectives, about},
+#include "runtime/run/leaves.def"
+};
+enum { LEAVES = sizeof leaf / sizeof *leaf };
+
+static bool leaf_applies(int i, const Objective *o)
 {
-    static const char *const row[][2] = {
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) {#name, #value},
-#include "runtime/run/flags.def"
-    };
-    const Fact *flags = &g->fact[FACT_flags];
-    const char *text = "";
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (!strcmp(row[i][0], name))
-            text = row[i][1];
-    for (int i = 0; i < flags->n; i++)
-        if (!strncmp(flags->word[i], name, n) && flags->word[i][n] == '=')
-            text = flags->word[i] + n + 1;
-    return *text == '"' ? text_print("%.*s", (int)strlen(text) - 2, text + 1) : text;
+    return *leaf[i].objectives ? names_listed(leaf[i].objectives, o->name) : !o->whole;
 }
 
-static double run_number(const Graph *g, const char *name)
+static Info info_of(const Graph *g, Config *c)
 {
-    return strtod(run_value(g, name), NULL);
+    Info n = {.held = measure_holdings(g), .length = run_length(g, c), .device = device_of(g, c),
+              .cost = step_cost(g, c), .disk = disk_of(g, c), .work = step_work(g), .tokens = step_tokens(g, c),
+              .out = text_print("out/%s", c->name)};
+    const Fact *words = &g->fact[FACT_overrides];
+    Str recipe = {0}, other = {0};
+    str_print(&recipe, "%s", text_shell(g->fact[FACT_recipe].text));
+    str_print(&other, "%s", recipe.text);
+    for (int i = 0; i < words->n; i++) {
+        str_print(&recipe, " %s", text_shell(words->word[i]));
+        if (strncmp(words->word[i], "gpus=", 5))
+            str_print(&other, " %s", text_shell(words->word[i]));
+    }
+    n.host = strcmp(g->target->backend, "cuda") ? g->arena_bytes : n.held.purpose[PU_inputs];
+    n.recipe = recipe.text;
+    n.other = other.text;
+    return n;
 }
 
 static void line(FILE *to, const char *what, const char *text)
@@ -42,15 +63,8 @@ static const char *plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-static void print_model(const Graph *g, Config *c, FILE *to)
+static void print_model(const Graph *g, Config *c, const Info *n, FILE *to)
 {
-    int64_t all = 0, trained = 0;
-    for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->kind == VK_PARAM) {
-            int64_t n = value_parameters(g->values[i]);
-            all += n;
-            trained += g->values[i]->trained ? n : 0;
-        }
     Str s = {0};
     str_print(&s, "%s, %" PRId64 " layer%s of %" PRId64, g->family, config_int(c, F_model_layers),
               plural(config_int(c, F_model_layers)), config_int(c, F_model_hidden));
@@ -59,80 +73,218 @@ static void print_model(const Graph *g, Config *c, FILE *to)
     if (field_applies(c, F_model_vocab))
         str_print(&s, ", vocabulary %s", text_grouped(config_int(c, F_model_vocab)));
     line(to, "model", s.text);
-    line(to, "parameters", text_print("%s, %s of them trained", text_grouped(all), text_grouped(trained)));
+    line(to, "parameters", text_print("%s, %s of them trained", text_grouped(n->held.parameters),
+                                text_grouped(n->held.trained)));
 }
 
-/* Samples of a step, all ranks. */
-static int64_t global_batch(Config *c, const Graph *g)
+/* "38 s", "3.4 min", "12 h", "5 days" */
+static const char *text_seconds(double s)
 {
-    return config_int(c, F_batch_micro) * config_int(c, F_batch_accum) * g->ranks;
+    return s < 1e-3    ? text_print("%.3g us", s * 1e6)
+           : s < 1     ? text_print("%.3g ms", s * 1e3)
+           : s < 100   ? text_print("%.3g s", s)
+           : s < 6000  ? text_print("%.3g min", s / 60)
+           : s < 2e5   ? text_print("%.3g h", s / 3600)
+                       : text_print("%.3g days", s / 86400);
 }
 
-/* Steps of the run, as far as they are known before there are data; 0: they are not. */
-static int64_t steps(const Graph *g, int64_t batch)
+static void print_length(const Graph *g, const Info *n, FILE *to)
 {
-    double most = run_number(g, "max_samples"), share = run_number(g, "eval_share");
-    int64_t given = (int64_t)run_number(g, "steps"), train = (int64_t)(most * (1 - share) + 1e-6);
-    return given ? given
-                 : (int64_t)ceil(run_number(g, "epochs") * (double)((train + batch - 1) / batch));
+    const Length *l = &n->length;
+    const double most = run_number(g, "max_samples"), share = run_number(g, "eval_share");
+    line(to, "samples", most > 0 ? text_print("the first %s of --data%s", text_grouped((int64_t)most),
+                                              share > 0 ? text_print(", %g of them to validate on", share)
+                                                        : "")
+                                 : "all of --data");
+    const char *of = l->epochs ? text_print("%g epoch%s", l->epochs, l->epochs == 1 ? "" : "s") : "";
+    if (!l->updates)
+        line(to, "length", text_print("%s; how many updates is known with the data", of));
+    else
+        line(to, "length", text_print("%s%s%s updates%s%s", of, *of ? ", " : "", text_grouped(l->updates),
+                                      *of ? " at most" : "",
+                                      l->epochs && l->an_epoch
+                                          ? text_print(", %s an epoch", text_grouped(l->an_epoch)) : ""));
 }
 
-static void print_run(const Graph *g, Config *c, FILE *to)
+static void print_time(const Info *n, FILE *to)
 {
-    const int64_t batch = global_batch(c, g), length = steps(g, batch);
-    const double most = run_number(g, "max_samples"), warmup = run_number(g, "warmup"),
-                 share = run_number(g, "eval_share");
+    const Device *d = &n->device;
+    const Length *l = &n->length;
+    Str s = {0};
+    str_print(&s, "about %s a step, %s tokens/s", text_seconds(n->cost.step),
+              text_grouped((int64_t)(n->tokens / n->cost.step)));
+    if (l->epochs && l->an_epoch)
+        str_print(&s, "; %s an epoch", text_seconds(n->cost.step * (double)l->an_epoch));
+    if (l->updates)
+        str_print(&s, "; %s in all", text_seconds(n->cost.step * (double)l->updates));
+    line(to, "time", s.text);
+    line(to, "", text_print("estimated, not measured, without validation: %s of %.3g TFLOP/s and %.4g GB/s a rank,",
+                            d->name, d->peak / 1e12, d->bandwidth / 1e9));
+    line(to, "", text_print("each kernel at %g of one or %g of the other; at the peak %s; --bench-steps 20 measures",
+                            COST_PEAK, COST_BANDWIDTH, text_seconds(n->work.at_peak)));
+}
+
+static void print_bytes(const Graph *g, const Info *n, FILE *to)
+{
+    const bool cuda = !strcmp(g->target->backend, "cuda");
+    Str s = {0};
+    for (int i = 0; i < NPURPOSES; i++)
+        if (n->held.purpose[i])
+            str_print(&s, "%s%s %s", s.n ? ", " : "", purpose_name[i], text_bytes(n->held.purpose[i]));
+    line(to, cuda ? "device" : "memory",
+         text_print("%s a rank, of %s", text_bytes(g->arena_bytes),
+                    fit_limit(g) == INT64_MAX ? "what there is" : text_bytes(fit_limit(g))));
+    line(to, "", text_print("%s;", s.text));
+    line(to, "", "of these, activations and workspace share memory over time");
+    if (cuda)
+        line(to, "host", text_print("%s a rank for batches on their way, beside CUDA's libraries; records are read as "
+                                    "they are wanted", text_bytes(n->host)));
+    const Disk *d = &n->disk;
+    line(to, "disk", d->kept ? text_print("%s: %" PRId64 " checkpoint%s of %s, and one while it is written",
+                                          text_bytes((d->kept + 1) * d->checkpoint), d->kept, plural(d->kept),
+                                          text_bytes(d->checkpoint))
+                             : text_print("%s a checkpoint, all are kept", text_bytes(d->checkpoint)));
+    line(to, "", text_print("--export %s%s", text_bytes(d->export),
+                            d->merged ? text_print(", --merge-lora %s", text_bytes(d->merged)) : ""));
+}
+
+static void print_run(const Graph *g, Config *c, const Info *n, FILE *to)
+{
+    const double warmup = run_number(g, "warmup");
     const char *scale = run_value(g, "lr_scale");
     line(to, "ranks", text_print("%" PRId64 " of %s (%s), %s", g->ranks, g->target->name,
                                  g->target->about, config_text(c, F_precision)));
     line(to, "batch", text_print("%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s = %" PRId64
                                  " samples a step, of %" PRId64 " tokens at most",
                                  config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
-                                 plural(g->ranks), batch, config_int(c, F_seq_max)));
-    line(to, "samples", most > 0 ? text_print("the first %s of --data%s", text_grouped((int64_t)most),
-                                              share > 0 ? text_print(", %g of them to validate on", share)
-                                                        : "")
-                                 : "all of --data");
-    double epochs = run_number(g, "epochs"), least = report_least_seconds(g);
-    const char *of = run_number(g, "steps") > 0 ? ""
-                                                : text_print("%g epoch%s", epochs, epochs == 1 ? "" : "s");
-    line(to, "length", !length ? of : text_print("%s%s%s steps%s", of, *of ? ", " : "",
-                                                 text_grouped(length), *of && most > 0 ? " at most" : ""));
+                                 plural(g->ranks), n->length.batch, config_int(c, F_seq_max)));
+    print_length(g, n, to);
     line(to, "rate", text_print("%s%s (%s%s), weight decay %s, clip %s", run_value(g, "lr"),
                                 !strcmp(scale, "none") ? "" : text_print(" scaled by the ranks: %s", scale),
                                 run_value(g, "schedule"),
                                 warmup > 0 ? text_print(", warm-up %s", run_value(g, "warmup")) : "",
                                 run_value(g, "weight_decay"), run_value(g, "clip")));
-    line(to, "memory", text_print("%s a rank, of %s", text_bytes(g->arena_bytes),
-                                  fit_limit(g) == INT64_MAX ? "what there is" : text_bytes(fit_limit(g))));
-    double all = least * (double)length;
-    line(to, "time", text_print("at least %.3g ms a step, at the target's peak%s; --bench-steps 20 measures",
-                                least * 1e3, !length      ? ""
-                                             : all < 3600 ? text_print(", %.2g s in all", all)
-                                                          : text_print(", %.2g h in all", all / 3600)));
+    print_time(n, to);
+    print_bytes(g, n, to);
+}
+
+static void print_files(const Objective *o, const char *out, FILE *to)
+{
+    line(to, "files", text_print("%s: source, Makefile, run.sh, train.slurm; %s/run, or --out:", out, out));
+    for (int i = 0; i < LEAVES; i++)
+        if (leaf_applies(i, o))
+            fprintf(to, "             %-26s %s\n", leaf[i].name, leaf[i].about);
+}
+
+static void info_print(const Graph *g, Config *c, FILE *to)
+{
+    const Objective *o = objective_find(g->objective);
+    const Info n = info_of(g, c);
+    fprintf(to, "%s%s%s\n", c->name, *c->v[F_about].s ? ": " : "", c->v[F_about].s);
+    line(to, "objective", text_print("%s: %s", o->name, o->about));
+    print_model(g, c, &n, to);
+    print_run(g, c, &n, to);
+    print_files(o, n.out, to);
+    fprintf(to, "\n  gen %s && make -C %s\n  %s\n", n.recipe, text_shell(n.out),
+            text_shell(text_print("%s/run.sh", n.out)));
+    fprintf(to, "      with --data FILE%s; --help has every flag\n",
+            *run_value(g, "data") ? text_print(", by default %s", run_value(g, "data")) : "");
+    fprintf(to, "  gen plan %s     the memory by buffers\n", n.recipe);
+    fprintf(to, "  gen %s gpus=N     for other ranks\n", n.other);
+}
+
+/* ---- the same for programs ------------------------------------------------------------------- */
+
+/* 0: it is not known. */
+static void add_known(cJSON *o, const char *key, int64_t n)
+{
+    if (n)
+        answer_int(o, key, n);
+    else
+        answer_text(o, key, NULL);
+}
+
+static void add_shape(cJSON *o, Config *c)
+{
+    cJSON *shape = answer_object(o, "shape");
+    for (int i = 0; i < NFIELDS; i++)
+        if (!strncmp(field_row[i].path, "model.", 6) && field_applies(c, i) && field_row[i].type == FT_INT)
+            answer_int(shape, field_row[i].path + 6, c->v[i].i);
+}
+
+static void add_time(cJSON *o, const Info *n)
+{
+    cJSON *t = answer_object(o, "estimate");
+    const Length *l = &n->length;
+    answer_text(t, "device", n->device.name);
+    answer_text(t, "card", n->device.card ? n->device.card->name : NULL);
+    answer_float(t, "peak_flops", n->device.peak);
+    answer_float(t, "peak_share", COST_PEAK);
+    answer_float(t, "bandwidth_bytes", n->device.bandwidth);
+    answer_float(t, "bandwidth_share", COST_BANDWIDTH);
+    answer_float(t, "step_seconds", n->cost.step);
+    answer_float(t, "kernels_seconds", n->cost.kernels);
+    answer_float(t, "starts_seconds", n->cost.starts);
+    answer_float(t, "ranks_seconds", n->cost.ranks);
+    answer_float(t, "step_seconds_at_peak", n->work.at_peak);
+    answer_float(t, "tokens_per_second", n->tokens / n->cost.step);
+    if (l->updates)
+        answer_float(t, "run_seconds", n->cost.step * (double)l->updates);
+    else
+        answer_text(t, "run_seconds", NULL);
+}
+
+void answer_leaves(cJSON *o, const Objective *of)
+{
+    cJSON *list = answer_list(o, "run_files");
+    for (int i = 0; i < LEAVES; i++)
+        if (leaf_applies(i, of)) {
+            cJSON *item = answer_item(list);
+            answer_text(item, "name", leaf[i].name);
+            answer_text(item, "about", leaf[i].about);
+        }
+}
+
+void answer_commands(cJSON *o, const char *recipe, const char *out)
+{
+    cJSON *list = answer_list(o, "commands");
+    answer_word(list, text_print("gen %s", recipe));
+    answer_word(list, text_print("make -C %s", text_shell(out)));
+    answer_word(list, text_shell(text_print("%s/run.sh", out)));
+    answer_text(o, "folder", out);
+}
+
+static void info_answer(const Graph *g, Config *c)
+{
+    const Info n = info_of(g, c);
+    const Length *l = &n.length;
+    cJSON *o = answer_new(), *disk;
+    answer_recipe(o, g, c);
+    add_shape(o, c);
+    answer_memory(o, g, &n.held);
+    answer_int(o, "host_bytes", n.host);
+    disk = answer_object(o, "disk");
+    answer_int(disk, "checkpoint_bytes", n.disk.checkpoint);
+    add_known(disk, "checkpoints_kept", n.disk.kept);
+    answer_int(disk, "export_bytes", n.disk.export);
+    add_known(disk, "merged_bytes", n.disk.merged);
+    add_known(o, "samples", l->samples);
+    add_known(o, "samples_held", l->held);
+    answer_float(o, "epochs", l->epochs);
+    add_known(o, "updates_an_epoch", l->epochs ? l->an_epoch : 0);
+    add_known(o, "updates", l->updates);
+    answer_float(o, "step_flop", n.work.flops);
+    answer_float(o, "step_tokens", n.tokens);
+    add_time(o, &n);
+    answer_leaves(o, objective_find(g->objective));
+    answer_commands(o, n.recipe, n.out);
+    answer_print(o);
 }
 
 void report_info(const Graph *g, Config *c, FILE *to)
 {
-    const Objective *o = objective_find(g->objective);
-    const Fact *words = &g->fact[FACT_overrides];
-    Str recipe = {0}, other = {0};           /* without the ranks */
-    str_print(&recipe, "%s", text_shell(g->fact[FACT_recipe].text));
-    str_print(&other, "%s", recipe.text);
-    for (int i = 0; i < words->n; i++) {
-        str_print(&recipe, " %s", text_shell(words->word[i]));
-        if (strncmp(words->word[i], "gpus=", 5))
-            str_print(&other, " %s", text_shell(words->word[i]));
-    }
-    const char *out = text_print("out/%s", c->name);
-    fprintf(to, "%s%s%s\n", c->name, *c->v[F_about].s ? ": " : "", c->v[F_about].s);
-    line(to, "objective", text_print("%s: %s", o->name, o->about));
-    print_model(g, c, to);
-    print_run(g, c, to);
-    fprintf(to, "\n  gen %s && make -C %s\n  %s\n", recipe.text, text_shell(out),
-            text_shell(text_print("%s/run.sh", out)));
-    fprintf(to, "      with --data FILE%s; --help has every flag\n",
-            *run_value(g, "data") ? text_print(", by default %s", run_value(g, "data")) : "");
-    fprintf(to, "  gen plan %s     the memory by buffers\n", recipe.text);
-    fprintf(to, "  gen %s gpus=N     for other ranks\n", other.text);
+    if (answer_wanted())
+        info_answer(g, c);
+    else
+        info_print(g, c, to);
 }

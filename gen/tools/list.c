@@ -1,16 +1,204 @@
 /* list.c -- `gen list`: what there is, by sections: recipes, shapes of models, families, chat formats ...
  *
- * Out:   lines NAME  what it is, from the tables and the recipes' own lines of description.
+ * In:    a section, and of recipes words FIELD=VALUE that they have to have.
+ * Out:   lines NAME  what it is, from the tables and the recipes' own lines of description; or JSON.
  * Keeps: a recipe is named by a path that gen takes in the folder where the list is printed. */
 #define _GNU_SOURCE
-#include "gen/gen.h"
+#include "gen/tools/answer.h"
 
 #include "runtime/pack/pack.h"
 
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+
+/* Where a section goes: lines for people, or objects of a list. */
+typedef struct {
+    FILE *to;
+    cJSON *list;                 /* NULL: for people */
+} Page;
+
+/* A row; its object for more, NULL for people. */
+static cJSON *row(const Page *p, int width, const char *name, const char *about)
+{
+    if (!p->list) {
+        fprintf(p->to, "  %-*s  %s\n", width, name, about);
+        return NULL;
+    }
+    cJSON *o = answer_item(p->list);
+    answer_text(o, "name", name);
+    answer_text(o, "about", about);
+    return o;
+}
+
+/* ---- which recipes --------------------------------------------------------------------------- */
+
+enum { MAX_FILTERS = 32 };
+typedef struct {
+    int nfields;
+    struct { int field; FieldValue v; const char *text; } field[MAX_FILTERS];
+    const char *adapter;         /* "lora", "none"; NULL: any */
+    const Card *card;            /* that they are built for and fit; NULL: any */
+    int64_t fits;                /* most bytes of a rank; 0: any */
+    const char *all;             /* the words, for messages */
+} Filter;
+
+/* The names of what is no field of recipes. */
+static const char *const filter_word[] = {"adapter", "fits"};
+
+static void unknown_filter(const char *word)
+{
+    const char *name[NFIELDS + 2];
+    for (int i = 0; i < NFIELDS; i++)
+        name[i] = field_row[i].path;
+    memcpy(name + NFIELDS, filter_word, sizeof filter_word);
+    const char *near = text_nearest(word, name, NFIELDS + 2);
+    err((Loc){0}, "list: %s: no field of recipes%s; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB",
+        word, near ? text_print("; did you mean %s?", near) : "");
+}
+
+/* 24GiB, 900MiB, 80GB: bytes. */
+static int64_t size_of(const char *text)
+{
+    static const struct { const char *name; double bytes; } unit[] = {
+        {"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"TiB", 1099511627776.0}, {"KiB", 1024.0},
+        {"GB", 1e9}, {"MB", 1e6}, {"TB", 1e12}, {"B", 1}};
+    char *end;
+    const double n = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof unit / sizeof *unit; i++)
+        if (!strcasecmp(end, unit[i].name) && n > 0 && n * unit[i].bytes < 1e18)
+            return (int64_t)(n * unit[i].bytes);
+    err((Loc){0}, "list: fits: want bytes of a rank with their unit, such as 24GiB, got %s", text);
+}
+
+static void one_of(const char *what, const char *got, const char *words)
+{
+    int64_t at;
+    if (choice_find(words, got, &at))
+        return;
+    const char *name[64];
+    int n = 0;
+    for (const char *p = words; *p && n < 64; p += strcspn(p, "|"), p += *p == '|')
+        name[n++] = text_print("%.*s", (int)strcspn(p, "|"), p);
+    const char *near = text_nearest(got, name, n);
+    err((Loc){0}, "list: %s: want one of %s, got %s%s", what, words, got,
+        near ? text_print("; did you mean %s?", near) : "");
+}
+
+static const Card *card_like(const char *name)
+{
+    const char *all[64];
+    int n = card_count() < 64 ? card_count() : 64;
+    for (int i = 0; i < n; i++)
+        all[i] = card_row(i)->name;
+    const Card *card = card_find(name);
+    const char *near = card ? NULL : text_nearest(name, all, n);
+    if (!card)
+        err((Loc){0}, "list: card: no card %s that is known%s; gen list cards shows them", name,
+            near ? text_print("; did you mean %s?", near) : "");
+    return card;
+}
+
+static void add_field(Filter *f, int field, const char *text)
+{
+    const FieldRow *r = &field_row[field];
+    FieldValue v = {0};
+    const char *p = text, *wrong = NULL;
+    if (r->type == FT_CHOICE)
+        one_of(r->path, text, field_choices(field));
+    else if (r->type != FT_STRING && r->type != FT_LIST) {
+        wrong = value_parse(r->type, &p, &v);
+        double x = r->type == FT_FLOAT ? v.f : (double)v.i;
+        if (wrong || *p || (r->type != FT_BOOL && (x < r->lo || x > r->hi)))
+            err((Loc){0}, "list: %s: want %s, got %s", r->path, range_print(r->type, r->lo, r->hi, ""), text);
+    }
+    if (f->nfields == MAX_FILTERS)
+        err((Loc){0}, "list: more than %d words", MAX_FILTERS);
+    f->field[f->nfields].field = field;
+    f->field[f->nfields].v = v;
+    f->field[f->nfields++].text = text;
+}
+
+static Filter filter_of(int n, char **word)
+{
+    Filter f = {0};
+    Str all = {0};
+    for (int i = 0; i < n; i++) {
+        const char *equal = strchr(word[i], '=');
+        char *name = text_print("%.*s", (int)(equal - word[i]), word[i]);
+        const char *value = equal + 1;
+        int field = field_find(strcmp(name, "ranks") ? name : "gpus");
+        if (!*value)
+            err((Loc){0}, "list: %s: want a value", word[i]);
+        if (!strcmp(name, "adapter"))
+            one_of(name, f.adapter = value, "lora|none");
+        else if (!strcmp(name, "fits"))
+            f.fits = size_of(value);
+        else if (field == F_card)
+            f.card = card_like(value);
+        else if (field >= 0)
+            add_field(&f, field, value);
+        else
+            unknown_filter(name);
+        str_print(&all, "%s%s", i ? " " : "", word[i]);
+    }
+    f.all = all.text;
+    return f;
+}
+
+static char *joined(const FieldValue *v)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
+    for (int i = 0; i < v->n; i++)
+        str_print(&s, "%s%s", i ? "," : "", v->list[i]);
+    return s.text;
+}
+
+static bool has(const Config *c, int field, const FieldValue *want, const char *text)
+{
+    const FieldValue *v = &c->v[field];
+    switch (field_row[field].type) {
+    case FT_STRING:
+    case FT_CHOICE:
+        return v->s && !strcmp(v->s, text);
+    case FT_LIST:
+        return !strcmp(joined(v), text);
+    case FT_FLOAT:
+        return v->f == want->f;
+    default:
+        return v->i == want->i;
+    }
+}
+
+static const char *adapter_of(const Config *c)
+{
+    return field_applies(c, F_lora_rank) && c->v[F_lora_rank].i > 0 ? "lora" : "none";
+}
+
+/* *bytes: what a rank plans with, where that was asked for; else 0. */
+static bool passes(const Filter *f, Config *c, int64_t *bytes)
+{
+    *bytes = 0;
+    for (int i = 0; i < f->nfields; i++)
+        if (!field_applies(c, f->field[i].field) || !has(c, f->field[i].field, &f->field[i].v, f->field[i].text))
+            return false;
+    if (f->adapter && strcmp(f->adapter, adapter_of(c)))
+        return false;
+    if (f->card && strcmp(f->card->target, c->v[F_target].s))
+        return false;
+    if (!f->card && !f->fits)
+        return true;
+    if (objective_find(c->v[F_objective].s)->whole)
+        return !f->card;
+    *bytes = fit_planned(c)->arena_bytes;
+    return (!f->fits || *bytes <= f->fits) &&
+           (!f->card || *bytes <= f->card->memory - target_find(f->card->target)->reserve);
+}
+
+/* ---- the sections ---------------------------------------------------------------------------- */
 
 /* The folder of the recipes, seen from here. */
 static const char *recipes_folder(void)
@@ -21,25 +209,48 @@ static const char *recipes_folder(void)
     return at_root ? "recipes" : text_print("%s/recipes", gen_root());
 }
 
-static void list_recipes(FILE *to)
+static void add_recipe(cJSON *o, Config *c, const char *path, int64_t bytes)
 {
-    const char *folder = recipes_folder(), *path[MAX_RECIPES];
-    int n = recipe_names(path, MAX_RECIPES), width = 0;
-    if (n == 0)
+    bool whole = objective_find(c->v[F_objective].s)->whole;
+    answer_text(o, "path", path);
+    answer_text(o, "objective", c->v[F_objective].s);
+    answer_text(o, "target", c->v[F_target].s);
+    answer_text(o, "family", whole ? NULL : c->v[F_model_family].s);
+    answer_text(o, "precision", whole ? NULL : c->v[F_precision].s);
+    answer_int(o, "gpus", whole ? 1 : c->v[F_gpus].i);
+    answer_text(o, "adapter", adapter_of(c));
+    if (bytes)
+        answer_int(o, "device_bytes", bytes);
+}
+
+static void list_recipes(const Page *p, const Filter *f)
+{
+    const char *folder = recipes_folder(), *name[MAX_RECIPES], *path[MAX_RECIPES];
+    Config *c[MAX_RECIPES];
+    int64_t bytes[MAX_RECIPES];
+    int all = recipe_names(name, MAX_RECIPES), n = 0, width = 0;
+    if (all == 0)
         err((Loc){0}, "cannot read the folder %s", folder);
-    for (int i = 0; i < n; i++) {
-        path[i] = text_print("%s/%s.lua", folder, path[i]);
-        int len = (int)strlen(text_shell(path[i]));
+    for (int i = 0; i < all; i++) {
+        path[n] = text_print("%s/%s.lua", folder, name[i]);
+        c[n] = config_fill(recipe_load(path[n], NULL, 0), path[n]);
+        if (!passes(f, c[n], &bytes[n]))
+            continue;
+        int len = (int)strlen(text_shell(path[n]));
         width = len > width ? len : width;
+        name[n++] = name[i];
     }
     for (int i = 0; i < n; i++) {
-        Config *c = config_fill(recipe_load(path[i], NULL, 0), path[i]);
-        fprintf(to, "  %-*s  %s\n", width, text_shell(path[i]), c->v[F_about].s);
+        cJSON *o = row(p, width, p->list ? name[i] : text_shell(path[i]), c[i]->v[F_about].s);
+        if (o)
+            add_recipe(o, c[i], path[i], bytes[i]);
     }
+    if (!n)
+        fprintf(stderr, "gen: list: none of the %d recipes has %s\n", all, f->all);
 }
 
 /* Shapes: the first line of each file, a comment. */
-static void list_models(FILE *to)
+static void list_models(const Page *p)
 {
     const char *folder = text_print("%s/models", recipes_folder());
     struct dirent **file;
@@ -52,77 +263,129 @@ static void list_models(FILE *to)
             continue;
         char *text = file_text(text_print("%s/%s", folder, name), 1 << 20, NULL);
         const char *about = text && !strncmp(text, "-- ", 3) ? text + 3 : "";
-        fprintf(to, "  %-28s  %.*s\n", text_print("models/%.*s", (int)(dot - name), name), (int)strcspn(about, "\n"),
-                about);
+        row(p, 28, text_print("models/%.*s", (int)(dot - name), name),
+            text_print("%.*s", (int)strcspn(about, "\n"), about));
         free(file[i]);
     }
     free(file);
 }
 
-static void list_families(FILE *to)
+static void list_families(const Page *p)
 {
     for (int i = 0; i < family_count(); i++) {
         const Family *f = family_row(i);
-        fprintf(to, "  %-12s  %s: %s\n", f->name, f->about, family_classes(f->name));
+        cJSON *o = row(p, 12, f->name, p->list ? f->about : text_print("%s: %s", f->about, family_classes(f->name)));
+        if (o)
+            answer_text(o, "classes", family_classes(f->name));
     }
 }
 
-static void list_chats(FILE *to)
+static void list_chats(const Page *p)
 {
     int n;
-    for (int i = 0; chat_row(i, &n); i++)
-        fprintf(to, "  %-18s  %s\n", chat_row(i, &n)->name,
-                n ? text_print("known by %d template%s of models' folders", n, n == 1 ? "" : "s")
-                  : "by --chat or the tokenizer's added tokens alone");
+    for (int i = 0; chat_row(i, &n); i++) {
+        cJSON *o = row(p, 18, chat_row(i, &n)->name,
+                       n ? text_print("known by %d template%s of models' folders", n, n == 1 ? "" : "s")
+                         : "by --chat or the tokenizer's added tokens alone");
+        if (o)
+            answer_int(o, "templates", n);
+    }
 }
 
-static void list_objectives(FILE *to)
+static void list_objectives(const Page *p)
 {
     for (int i = 0; i < objective_count(); i++)
-        fprintf(to, "  %-10s  %s\n", objective_row(i)->name, objective_row(i)->about);
+        row(p, 10, objective_row(i)->name, objective_row(i)->about);
 }
 
-static void list_targets(FILE *to)
+static void list_targets(const Page *p)
 {
     for (int i = 0; i < target_count(); i++) {
         const Target *t = target_row(i);
-        fprintf(to, "  %-10s  %s; plans with %s a rank\n", t->name, t->about,
-                text_bytes(t->memory - t->reserve));
+        cJSON *o = row(p, 10, t->name, p->list ? t->about : text_print("%s; plans with %s a rank", t->about,
+                                                                      text_bytes(t->memory - t->reserve)));
+        if (!o)
+            continue;
+        answer_text(o, "backend", t->backend);
+        answer_int(o, "device_bytes", t->memory - t->reserve);
+        answer_float(o, "peak_fp32_flops", t->peak_fp32);
+        answer_float(o, "peak_bf16_flops", t->peak_bf16);
     }
 }
 
-static void list_cards(FILE *to)
+static void list_cards(const Page *p)
 {
     for (int i = 0; i < card_count(); i++) {
         const Card *c = card_row(i);
-        fprintf(to, "  %-12s  %s; target %s, plans with %s\n", c->name, c->about, c->target,
-                text_bytes(c->memory - target_find(c->target)->reserve));
+        const int64_t bytes = c->memory - target_find(c->target)->reserve;
+        cJSON *o = row(p, 12, c->name, p->list ? c->about : text_print("%s; target %s, plans with %s", c->about,
+                                                                      c->target, text_bytes(bytes)));
+        if (!o)
+            continue;
+        answer_text(o, "target", c->target);
+        answer_int(o, "device_bytes", bytes);
+        answer_float(o, "peak_fp32_flops", c->peak_fp32);
+        answer_float(o, "peak_bf16_flops", c->peak_bf16);
+        answer_float(o, "bandwidth_bytes", c->bandwidth);
+        answer_float(o, "link_bytes", c->link);
     }
 }
 
-void report_list(const char *section, FILE *to)
+static const struct { const char *name; void (*list)(const Page *p); } section_row[] = {
+    {"recipes", NULL}, {"models", list_models}, {"families", list_families}, {"chats", list_chats},
+    {"objectives", list_objectives}, {"targets", list_targets}, {"cards", list_cards}};
+enum { SECTIONS = sizeof section_row / sizeof *section_row };
+
+int list_sections(const char **name, int max)
 {
-    static const struct { const char *name; void (*list)(FILE *to); } row[] = {
-        {"recipes", list_recipes}, {"models", list_models}, {"families", list_families}, {"chats", list_chats},
-        {"objectives", list_objectives}, {"targets", list_targets}, {"cards", list_cards}};
-    enum { ROWS = sizeof row / sizeof *row };
-    const char *name[ROWS];
+    int n = 0;
+    while (n < SECTIONS && n < max)
+        name[n] = section_row[n].name, n++;
+    return n;
+}
+
+static void check_section(const char *section)
+{
+    const char *name[SECTIONS];
     Str all = {0};
-    bool found = !section;
-    for (int i = 0; i < ROWS; i++) {
-        name[i] = row[i].name;
-        found = found || !strcmp(section, name[i]);
-        str_print(&all, "%s%s", i == 0 ? "" : i == ROWS - 1 ? " or " : ", ", name[i]);
+    list_sections(name, SECTIONS);
+    for (int i = 0; i < SECTIONS; i++) {
+        if (!strcmp(section, name[i]))
+            return;
+        str_print(&all, "%s%s", i == 0 ? "" : i == SECTIONS - 1 ? " or " : ", ", name[i]);
     }
-    const char *near = found ? NULL : text_nearest(section, name, ROWS);
-    if (!found)
-        err((Loc){0}, "list: no section %s; %s", section,
-            near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
-    for (int i = 0; i < ROWS; i++) {
-        if (section && strcmp(section, name[i]))
+    const char *near = text_nearest(section, name, SECTIONS);
+    err((Loc){0}, "list: no section %s; %s", section,
+        near ? text_print("did you mean %s?", near) : text_print("want %s", all.text));
+}
+
+void report_list(int n, char **word, FILE *to)
+{
+    const char *section = n && !strchr(word[0], '=') ? word[0] : NULL;
+    char **filters = word + (section != NULL);
+    n -= section != NULL;
+    for (int i = 0; i < n; i++)
+        if (!strchr(filters[i], '='))
+            err((Loc){0}, "list: takes one section at most, and FIELD=VALUE words; got %s as well", filters[i]);
+    if (section)
+        check_section(section);
+    if (!section && n)
+        section = "recipes";
+    const Filter f = filter_of(n, filters);
+    if (n && strcmp(section, "recipes"))
+        err((Loc){0}, "list %s: %s: words FIELD=VALUE choose recipes", section, filters[0]);
+    cJSON *o = answer_wanted() ? answer_new() : NULL;
+    for (int i = 0; i < SECTIONS; i++) {
+        if (section && strcmp(section, section_row[i].name))
             continue;
-        if (!section)
-            fprintf(to, "%s:\n", name[i]);
-        row[i].list(to);
+        if (!section && !o)
+            fprintf(to, "%s:\n", section_row[i].name);
+        const Page p = {to, o ? answer_list(o, section_row[i].name) : NULL};
+        if (section_row[i].list)
+            section_row[i].list(&p);
+        else
+            list_recipes(&p, &f);
     }
+    if (o)
+        answer_print(o);
 }

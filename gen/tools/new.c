@@ -3,6 +3,7 @@
  * In:    the words behind the command, a folder.   Out: a recipe for people to edit; a table.
  * Method: what the folder says is fixed, what the user says is kept; the rest follows rules that are told, and the
  *         planner decides: the first way to train of a list that fits. */
+#include "gen/tools/answer.h"
 #include "gen/tools/model_folder.h"
 
 #include <errno.h>
@@ -234,17 +235,6 @@ static bool fits(const Ask *a, Way *w)
     return !w->differs && w->g->arena_bytes <= fit_limit(w->g);
 }
 
-static void count(const Graph *g, int64_t *parameters, int64_t *trained)
-{
-    *parameters = *trained = 0;
-    for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->kind == VK_PARAM) {
-            int64_t n = value_parameters(g->values[i]);
-            *parameters += n;
-            *trained += g->values[i]->trained ? n : 0;
-        }
-}
-
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t rank_of(const Options *o, const char *command)
@@ -333,8 +323,7 @@ static void check_folder(Ask *a, ModelFolder *m)
     least.g = graph_build(config_of(a, &least));
     a->o = all;
     model_folder_check(m, least.g);
-    int64_t trained;
-    count(least.g, &a->parameters, &trained);
+    a->parameters = measure_holdings(least.g).parameters;
 }
 
 /* Target, precision and length of a sequence; the program ends where no program takes the folder in. */
@@ -507,12 +496,11 @@ static char *recipe_text(const Ask *a, const Way *w)
     *c = *w->c;
     drop_defaults(m, c);
     Str s = {0};
-    int64_t parameters, trained;
-    count(w->g, &parameters, &trained);
+    const Holdings h = measure_holdings(w->g);
     comment(&s, text_print("%s of %s, written by gen new; start it with --init-from of that folder.",
                            *m->class ? text_comment(m->class) : m->family->name, text_comment(m->path)));
     comment(&s, text_print("Planned: %s a rank; %s parameters, %s of them trained.", plan_line(w),
-                           text_grouped(parameters), text_grouped(trained)));
+                           text_grouped(h.parameters), text_grouped(h.trained)));
     if (*m->objective->kinds)
         comment(&s, text_print("Chat template: %s.", text_comment(chat_line(a))));
     if (ids_line(m))
@@ -581,6 +569,29 @@ static void row(const char *what, const char *text)
     printf("  %-10s %s\n", what, text);
 }
 
+static void new_answer(const Options *o, const Ask *a, const Way *w)
+{
+    const ModelFolder *m = a->m;
+    const Holdings h = measure_holdings(w->g);
+    const bool data = *m->objective->kinds;
+    cJSON *answer = answer_new();
+    answer_text(answer, "file", o->file);
+    answer_text(answer, "folder", m->path);
+    answer_recipe(answer, w->g, w->c);
+    answer_memory(answer, w->g, &h);
+    answer_text(answer, "target_why", a->target_why);
+    answer_text(answer, "precision_why", a->precision_why);
+    answer_text(answer, "adapter", w->c->v[F_lora_rank].i ? "lora" : "none");
+    answer_int(answer, "lora_rank", w->c->v[F_lora_rank].i);
+    answer_text(answer, "recompute", w->c->v[F_memory_recompute].s);
+    answer_bool(answer, "weights", m->weights);
+    answer_text(answer, "chat", data && m->tokenizer && !m->tokenizer_fault ? m->chat : NULL);
+    cJSON *notes = answer_list(answer, "notes");
+    for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
+        answer_word(notes, text_print("%.*s", (int)strcspn(p, "\n"), p));
+    answer_print(answer);
+}
+
 int new_main(int argc, char **argv)
 {
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
@@ -599,6 +610,10 @@ int new_main(int argc, char **argv)
     char *text = recipe_text(&a, &w);
     file_write_if_changed(o.file, text, strlen(text), false);
     check_written(&o, w.c);
+    if (answer_wanted()) {
+        new_answer(&o, &a, &w);
+        return 0;
+    }
     printf("%s: %s, %s parameters, of %s\n", o.file, m->family->name, text_grouped(a.parameters), m->path);
     row("objective", text_print("%s: %s", m->objective->name, m->objective->about));
     row("target", text_print("%s: %s", a.target->name, a.target_why));
@@ -643,21 +658,49 @@ bool new_is_folder(int argc, char **argv)
     return folder;
 }
 
-/* A line of the table: the largest micro-batch of one way to train, or what the smallest would need. */
-static void plan_row(const Ask *a, Way w)
+/* A line of the table: the largest micro-batch of one way to train, or what the smallest would need. list: NULL: for
+ * people. */
+static void plan_row(const Ask *a, Way w, cJSON *list)
 {
     const char *tokens = w.tokens ? text_print("%" PRId64, w.tokens) : "-";
     bool fit = fits(a, &w);
-    int64_t most = fit ? fit_largest_micro(w.g, w.c) : 0, least = w.g->arena_bytes;
+    const int64_t most = fit ? fit_largest_micro(w.g, w.c) : 0, least = w.g->arena_bytes;
+    const char *differs = w.differs;
     w.samples = most;
-    const char *short_of = w.differs ? w.differs : text_print("%s for one", text_bytes(least));
+    fit = most && fits(a, &w);
     const char *way = w.lora ? text_print("LoRA rank %" PRId64, a->rank) : "all weights";
-    if (most && fits(a, &w))
-        printf("  %-14s %-10s %-10s %8s %12" PRId64 "   %s\n", way, a->precision, w.recompute ? "block" : "none",
-               tokens, most, text_bytes(w.g->arena_bytes));
-    else
-        printf("  %-14s %-10s %-10s %8s %12s   %s\n", way, a->precision, w.recompute ? "block" : "none", tokens, "-",
-               short_of);
+    const char *recompute = w.recompute ? "block" : "none";
+    if (!list) {
+        printf("  %-14s %-10s %-10s %8s %12s   %s\n", way, a->precision, recompute, tokens,
+               fit ? text_print("%" PRId64, most) : "-",
+               fit       ? text_bytes(w.g->arena_bytes)
+               : differs ? differs
+                         : text_print("%s for one", text_bytes(least)));
+        return;
+    }
+    cJSON *o = answer_item(list);
+    answer_text(o, "adapter", w.lora ? "lora" : "none");
+    answer_int(o, "lora_rank", w.lora ? a->rank : 0);
+    answer_text(o, "precision", a->precision);
+    answer_text(o, "recompute", recompute);
+    answer_int(o, "sequence_tokens", w.c->v[F_seq_max].i);
+    answer_bool(o, "fits", fit);
+    answer_int(o, "batch_micro", fit ? most : 0);
+    answer_int(o, "device_bytes", fit ? w.g->arena_bytes : least);
+    answer_text(o, "why", differs);
+}
+
+static void plan_head(const ModelFolder *m, const Ask *a, int64_t limit)
+{
+    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, text_grouped(a->parameters),
+           m->objective->name);
+    printf("target %s (%s), %s a rank; precision %s (%s)\n", a->target->name, a->target_why,
+           limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a->precision, a->precision_why);
+    if (!m->weights)
+        printf("no weights in the folder: their shapes are unchecked\n");
+    printf("\n");
+    printf("  %-14s %-10s %-10s %8s %12s   %s\n", "training", "precision", "recompute", "seq.max", "batch.micro",
+           "memory of a rank");
 }
 
 int new_plan_main(int argc, char **argv)
@@ -679,15 +722,23 @@ int new_plan_main(int argc, char **argv)
     Way probe = {.tokens = a.tokens, .samples = 1};
     Config *c = config_of(&a, &probe);
     int64_t limit = fit_limit(graph_build(c));
-    printf("%s: %s, %s parameters, objective %s\n", m->path, m->family->name, text_grouped(a.parameters),
-           m->objective->name);
-    printf("target %s (%s), %s a rank; precision %s (%s)\n", a.target->name, a.target_why,
-           limit == INT64_MAX ? "as much as there is" : text_bytes(limit), a.precision, a.precision_why);
-    if (!m->weights)
-        printf("no weights in the folder: their shapes are unchecked\n");
-    printf("\n");
-    printf("  %-14s %-10s %-10s %8s %12s   %s\n", "training", "precision", "recompute", "seq.max", "batch.micro",
-           "memory of a rank");
+    cJSON *answer = answer_wanted() ? answer_new() : NULL;
+    if (answer) {
+        answer_text(answer, "folder", m->path);
+        answer_text(answer, "family", m->family->name);
+        answer_int(answer, "parameters", a.parameters);
+        answer_text(answer, "objective", m->objective->name);
+        answer_text(answer, "target", a.target->name);
+        answer_text(answer, "card", a.card ? a.card->name : NULL);
+        answer_text(answer, "precision", a.precision);
+        answer_bool(answer, "weights", m->weights);
+        if (limit == INT64_MAX)
+            answer_text(answer, "device_bytes_limit", NULL);
+        else
+            answer_int(answer, "device_bytes_limit", limit);
+    } else
+        plan_head(m, &a, limit);
+    cJSON *ways = answer ? answer_list(answer, "ways") : NULL;
     int64_t length[3] = {a.tokens, 0, 0};
     int n = 1;
     if (a.tokens && !given(&o, "seq.max") && m->value[F_model_positions])
@@ -697,7 +748,11 @@ int new_plan_main(int argc, char **argv)
         for (int i = 0; i < n; i++)
             for (int recompute = 0; recompute < 2; recompute++)
                 if (lora ? takes_adapters(m) && !o.full : !o.lora)
-                    plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i], .samples = 1});
+                    plan_row(&a, (Way){.lora = lora, .recompute = recompute, .tokens = length[i], .samples = 1}, ways);
+    if (answer) {
+        answer_print(answer);
+        return 0;
+    }
     printf("\na recipe: gen new FILE.lua --from %s%s\n", text_shell(m->path),
            o.card     ? text_print(" --card %s", text_shell(o.card))
            : o.target ? text_print(" --target %s", o.target)

@@ -1,20 +1,11 @@
 /* report.c -- gen plan: what a rank will hold and do, before anything is built.
  *
- * In:    the graph after plan.   Out: a table for people. */
-#include "gen/gen.h"
+ * In:    the graph after plan.   Out: a table for people, or JSON with every buffer. */
+#include "gen/tools/answer.h"
+#include "gen/tools/measure.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-
-static int64_t bytes_of(const Value *v) { return v->slots * v->stride; }
-
-static int by_size(const void *a, const void *b)
-{
-    const Value *x = *(const Value *const *)a, *y = *(const Value *const *)b;
-    int64_t d = bytes_of(y) - bytes_of(x);
-    return d ? (d > 0) - (d < 0) : strcmp(x->name, y->name);
-}
 
 static char *shape_of(const Value *v)
 {
@@ -26,34 +17,6 @@ static char *shape_of(const Value *v)
         str_print(&s, "%s%" PRId64, i ? "," : "", v->dim[i].n);
     str_print(&s, "]");
     return s.text;
-}
-
-/* Bytes read and written by the calls of a program, each operand once a call; internal values stay
- * in registers. */
-static double program_bytes(const Program *p)
-{
-    double bytes = 0;
-    for (int i = 0; i < p->nops; i++) {
-        const Op *op = &p->ops[i];
-        for (int k = 0; k < op->nin + op->nout; k++) {
-            Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
-            if (r.v->internal)
-                continue;
-            double turns = op->region           ? (double)p->region[op->region].count.n
-                           : r.index == IX_NONE ? (double)r.v->slots
-                                                : 1;
-            bytes += (double)value_bytes(r.v) * turns;
-        }
-    }
-    return bytes;
-}
-
-static bool updates(const Schedule *s)
-{
-    for (int i = 0; i < s->nitems; i++)
-        if (s->item[i].program && s->item[i].program->role == ROLE_update)
-            return true;
-    return false;
 }
 
 static bool has_value(const Program *p, const Value *v)
@@ -83,7 +46,7 @@ static int64_t held_alone(const Graph *g, const Schedule *s)
         for (int k = 0; k < g->nprograms && !others; k++)
             if (has_value(g->programs[k], v))
                 *(runs(s, g->programs[k]) ? &own : &others) = true;
-        bytes += own && !others ? bytes_of(v) : 0;
+        bytes += own && !others ? buffer_bytes(v) : 0;
     }
     return bytes;
 }
@@ -94,7 +57,7 @@ static int64_t shared_top(const Graph *g, const Schedule *s)
     int64_t top = g->persistent_bytes;
     for (int i = 0; i < g->nvalues; i++) {
         const Value *v = g->values[i];
-        int64_t end = v->offset + bytes_of(v);
+        int64_t end = v->offset + buffer_bytes(v);
         if (v->internal || v->last == INT32_MAX || end <= top)
             continue;
         for (int k = 0; k < g->nprograms; k++) {
@@ -107,47 +70,21 @@ static int64_t shared_top(const Graph *g, const Schedule *s)
     return top - g->persistent_bytes;
 }
 
-/* At the target's peak. */
-static double schedule_seconds(const Graph *g, const Schedule *s, double *flops, double *bytes)
-{
-    double peak = !strcmp(g->fact[FACT_precision].text, "fp32") ? g->target->peak_fp32
-                                                                    : g->target->peak_bf16;
-    *flops = *bytes = 0;
-    for (int k = 0; k < s->nitems; k++)
-        if (s->item[k].program) {
-            *flops += (double)s->item[k].times * program_flops(s->item[k].program);
-            *bytes += (double)s->item[k].times * program_bytes(s->item[k].program);
-        }
-    return *flops / peak;
-}
-
-double report_least_seconds(const Graph *g)
-{
-    double flops, bytes;
-    for (int i = 0; i < g->nschedules; i++)
-        if (updates(g->schedules[i]))
-            return schedule_seconds(g, g->schedules[i], &flops, &bytes);
-    return 0;
-}
-
 static void print_work(const Graph *g, FILE *to)
 {
     fprintf(to, "\nwork of a rank                 calls     GFLOP        GB\n");
     for (int i = 0; i < g->nprograms; i++) {
         const Program *p = g->programs[i];
-        int calls = 0;
-        for (int k = 0; k < p->ngroups; k++)
-            calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count.n : 1;
-        fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, calls, program_flops(p) / 1e9,
+        fprintf(to, "  %-26s %7d %9.3f %9.3f\n", p->name, program_calls(p), program_flops(p) / 1e9,
                 program_bytes(p) / 1e9);
     }
     for (int i = 0; i < g->nschedules; i++) {
         const Schedule *s = g->schedules[i];
-        double flops, bytes, seconds = schedule_seconds(g, s, &flops, &bytes);
-        if (updates(s))
+        const Work w = schedule_work(g, s);
+        if (schedule_updates(s))
             fprintf(to, "  %-26s %7s %9.3f %9.3f   at least %.3g ms at the target's peak\n",
-                    text_print("schedule %s", s->name), "", flops / 1e9, bytes / 1e9,
-                    seconds * 1e3);
+                    text_print("schedule %s", s->name), "", w.flops / 1e9, w.bytes / 1e9,
+                    w.at_peak * 1e3);
     }
 }
 
@@ -156,51 +93,31 @@ static void print_schedules(const Graph *g, FILE *to)
 {
     int n = 0;
     for (int i = 0; i < g->nschedules; i++)
-        n += updates(g->schedules[i]);
+        n += schedule_updates(g->schedules[i]);
     for (int i = 0; i < g->nschedules && n > 1; i++) {
         const Schedule *s = g->schedules[i];
-        if (updates(s))
+        if (schedule_updates(s))
             fprintf(to, "  %-26s holds %s that no other reads; of the memory shared over time it uses %s\n",
                     text_print("schedule %s", s->name), text_bytes(held_alone(g, s)),
                     text_bytes(shared_top(g, s)));
     }
 }
 
-void report_plan(const Graph *g, Config *c, FILE *to)
+static void plan_print(const Graph *g, Config *c, FILE *to)
 {
-    int64_t purpose[NPURPOSES] = {0}, parameters = 0, trained = 0;
-    const Value **list = arena_new(sizeof *list * (size_t)g->nvalues);
-    int n = 0;
-    for (int i = 0; i < g->nvalues; i++) {
-        const Value *v = g->values[i];
-        if (v->kind == VK_PARAM) {
-            int64_t elements = value_parameters(v);
-            parameters += elements;
-            trained += v->trained ? elements : 0;
-        }
-        if (v->internal)
-            continue;
-        bool shared = false;     /* counted once a storage */
-        for (int j = 0; j < n && !shared; j++)
-            shared = list[j]->offset == v->offset && bytes_of(list[j]) == bytes_of(v) &&
-                     list[j]->first == v->first && list[j]->last == v->last;
-        if (shared)
-            continue;
-        list[n++] = v;
-        purpose[v->purpose] += bytes_of(v);
-    }
+    const Holdings h = measure_holdings(g);
     fprintf(to, "%s: %s, %s, target %s, %" PRId64 " rank%s\n", c->name, g->family,
             config_text(c, F_precision), g->target->name, g->ranks, g->ranks == 1 ? "" : "s");
     fprintf(to,
             "%" PRId64 " parameters, %" PRId64 " trained; %" PRId64 " sequences of %" PRId64
             " tokens a step\n\n",
-            parameters, trained,
+            h.parameters, h.trained,
             ir_size(g, "B") * config_int(c, F_batch_accum) * g->ranks,
             config_int(c, F_seq_max));
     fprintf(to, "bytes of a rank, arena device\n");
     for (int i = 0; i < NPURPOSES; i++)
-        if (purpose[i])
-            fprintf(to, "  %-14s %12s\n", purpose_name[i], text_bytes(purpose[i]));
+        if (h.purpose[i])
+            fprintf(to, "  %-14s %12s\n", purpose_name[i], text_bytes(h.purpose[i]));
     fprintf(to, "  %-14s %12s   persistent %s, the rest shares memory over time\n", "arena (peak)",
             text_bytes(g->arena_bytes), text_bytes(g->persistent_bytes));
     fprintf(to, "  %-14s %12s   arena / bound = %.4f, placed %s\n\n", "lower bound",
@@ -208,11 +125,125 @@ void report_plan(const Graph *g, Config *c, FILE *to)
             g->plan_method);
     fprintf(to, "largest batch.micro that fits the target's %s: %" PRId64 "\n\n",
             fit_limit(g) == INT64_MAX ? "memory" : text_bytes(fit_limit(g)), fit_largest_micro(g, c));
-    qsort(list, (size_t)n, sizeof *list, by_size);
     fprintf(to, "largest buffers\n");
-    for (int i = 0; i < n && i < 10; i++)
-        fprintf(to, "  %-22s %12s   %-26s %s\n", list[i]->name, text_bytes(bytes_of(list[i])),
-                shape_of(list[i]), purpose_name[list[i]->purpose]);
+    for (int i = 0; i < h.nbuffers && i < 10; i++)
+        fprintf(to, "  %-22s %12s   %-26s %s\n", h.buffer[i]->name, text_bytes(buffer_bytes(h.buffer[i])),
+                shape_of(h.buffer[i]), purpose_name[h.buffer[i]->purpose]);
     print_work(g, to);
     print_schedules(g, to);
+}
+
+/* ---- the same for programs ------------------------------------------------------------------- */
+
+static void add_buffer(cJSON *list, const Value *v)
+{
+    cJSON *o = answer_item(list), *shape;
+    answer_text(o, "name", v->name);
+    answer_int(o, "bytes", buffer_bytes(v));
+    answer_text(o, "purpose", purpose_name[v->purpose]);
+    answer_text(o, "kind", value_kind_name[v->kind]);
+    answer_text(o, "dtype", dtype_name[v->dtype]);
+    shape = answer_list(o, "shape");
+    for (int i = 0; i < v->rank; i++)
+        answer_number(shape, v->dim[i].n);
+    answer_int(o, "copies", v->slots);
+    answer_text(o, "set", value_set(v));
+    answer_int(o, "offset", v->offset);
+    answer_bool(o, "persistent", v->last == INT32_MAX);
+    if (v->last == INT32_MAX) {
+        answer_text(o, "first", NULL);
+        answer_text(o, "last", NULL);
+    } else {
+        answer_int(o, "first", v->first);
+        answer_int(o, "last", v->last);
+    }
+}
+
+static void add_work(cJSON *o, const Graph *g)
+{
+    cJSON *list = answer_list(o, "programs");
+    for (int i = 0; i < g->nprograms; i++) {
+        const Program *p = g->programs[i];
+        cJSON *item = answer_item(list);
+        answer_text(item, "name", p->name);
+        answer_text(item, "role", role_name[p->role]);
+        answer_int(item, "calls", program_calls(p));
+        answer_float(item, "flop", program_flops(p));
+        answer_float(item, "bytes", program_bytes(p));
+    }
+    list = answer_list(o, "schedules");
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *s = g->schedules[i];
+        const Work w = schedule_work(g, s);
+        cJSON *item = answer_item(list);
+        answer_text(item, "name", s->name);
+        answer_bool(item, "updates", schedule_updates(s));
+        answer_float(item, "flop", w.flops);
+        answer_float(item, "bytes", w.bytes);
+        answer_float(item, "seconds_at_peak", w.at_peak);
+        answer_int(item, "bytes_held_alone", held_alone(g, s));
+        answer_int(item, "bytes_shared", shared_top(g, s));
+    }
+}
+
+void answer_recipe(cJSON *o, const Graph *g, Config *c)
+{
+    char **word;
+    cJSON *list;
+    answer_text(o, "name", c->name);
+    answer_text(o, "about", c->v[F_about].s);
+    answer_text(o, "recipe", c->recipe);
+    list = answer_list(o, "overrides");
+    for (int i = 0, n = config_overrides(c, &word); i < n; i++)
+        answer_word(list, word[i]);
+    answer_text(o, "objective", c->v[F_objective].s);
+    answer_text(o, "target", c->v[F_target].s);
+    if (!g)
+        return;
+    answer_text(o, "family", g->family);
+    answer_text(o, "precision", config_text(c, F_precision));
+    answer_int(o, "ranks", g->ranks);
+    answer_int(o, "batch_micro", config_int(c, F_batch_micro));
+    answer_int(o, "batch_accum", config_int(c, F_batch_accum));
+    answer_int(o, "batch_global", run_length(g, c).batch);
+    answer_int(o, "sequence_tokens", config_int(c, F_seq_max));
+}
+
+void answer_memory(cJSON *o, const Graph *g, const Holdings *h)
+{
+    answer_int(o, "parameters", h->parameters);
+    answer_int(o, "parameters_trained", h->trained);
+    answer_int(o, "device_bytes", g->arena_bytes);
+    answer_int(o, "device_bytes_persistent", g->persistent_bytes);
+    if (fit_limit(g) == INT64_MAX)
+        answer_text(o, "device_bytes_limit", NULL);
+    else
+        answer_int(o, "device_bytes_limit", fit_limit(g));
+    cJSON *by = answer_object(o, "bytes_by_purpose");
+    for (int i = 0; i < NPURPOSES; i++)
+        answer_int(by, purpose_name[i], h->purpose[i]);
+}
+
+static void plan_answer(const Graph *g, Config *c)
+{
+    const Holdings h = measure_holdings(g);
+    cJSON *o = answer_new(), *list;
+    answer_recipe(o, g, c);
+    answer_memory(o, g, &h);
+    answer_int(o, "device_bytes_bound", g->lower_bound);
+    answer_text(o, "placed", g->plan_method);
+    answer_int(o, "batch_micro_largest", fit_largest_micro(g, c));
+    list = answer_list(o, "buffers");
+    for (int i = 0; i < h.nbuffers; i++)
+        add_buffer(list, h.buffer[i]);
+    add_work(o, g);
+    answer_print(o);
+}
+
+void report_plan(const Graph *g, Config *c, FILE *to)
+{
+    if (answer_wanted())
+        plan_answer(g, c);
+    else
+        plan_print(g, c, to);
 }

@@ -3,6 +3,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 GEN=${GEN:-out/.gen/gen}
+B=out/.test/gold
+mkdir -p "$B"
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 fails=0
@@ -19,17 +21,105 @@ check help/commands "" "$(while read -r command; do grep -q "^  gen $command " "
 check help/each "" "$(while read -r command; do
     "$GEN" "$command" --help >"$T/one" 2>&1 || echo "$command: status $?"
     head -1 "$T/one" | grep -q "^usage: gen $command" || echo "$command"
-    while read -r of option; do
-        [ "$of" != "$command" ] || grep -q -e "^  $option\( \|$\)" "$T/one" || echo "$command $option"
-    done <"$T/options"
+    awk -v of="$command" 'NR == FNR { if ($1 == of) want[$2]; next } /^  -/ { delete want[$1] }
+        END { for (w in want) print of, w }' "$T/options" "$T/one"
 done <"$T/commands")"
 check help/read "$(wc -l <"$T/options") options" "$(while read -r of option; do
-    said=$("$GEN" ${of/RECIPE/} "$option" 2>&1 >/dev/null </dev/null | head -1)
-    case $said in
-    *[a-z]*'unknown option'* | *'no option'* | *bug* | *flag* | '') echo "$of $option: $said" ;;
+    said=$("$GEN" ${of/RECIPE/} "$option" 2>&1 >/dev/null </dev/null)
+    case $?$said in
+    *'unknown option'* | *'no option'* | *bug* | *flag* | 1) echo "$of $option: $said" ;;
     *) echo + ;;
     esac
 done <"$T/options" | sort | uniq -c | sed 's/^ *\([0-9]*\) +$/\1 options/')"
 check help/near "gen: plna: neither a command nor a recipe (NAME.lua); did you mean plan?" "$("$GEN" plna 2>&1)"
+
+# ---- --json: one object whatever happens, with the numbers that people are told
+. tests/sources.sh
+# shellcheck disable=SC2046
+gcc -std=c11 -O1 -Wall -Wextra -Werror -I. -o "$B/json" tests/gold/json.c $(sources runtime json base) -lcjson -lm || exit 1
+ask() { "$B/json" "$T/$1" -q "${@:2}" | paste -sd' '; }
+said() { "$GEN" "$@" --json 2>"$T/stderr"; }
+for recipe in recipes/*.lua; do
+    name=$(basename "$recipe" .lua)
+    said info "$recipe" >"$T/info.$name" || echo "$name: info: $?"
+    case $name in *tiny* | darkroom_ppo)                # whose largest batch.micro is soon found
+        said plan "$recipe" >"$T/plan.$name" || echo "$name: plan: $?" ;;
+    esac
+done >"$T/failed"
+check json/recipes "" "$(cat "$T/failed"; "$B/json" "$T"/plan.* "$T"/info.*)"
+for bad in arithmetic choice ffn deep_table family; do
+    # shellcheck disable=SC2046
+    said plan tests/gold/bad/$bad.lua $(sed -n 's/^-- args: //p' tests/gold/bad/$bad.lua) >"$T/bad"
+    check "json/bad-$bad" "1 1 tests/gold/bad/$bad.lua" "$? $(ask bad exit_status error.file)"
+done
+said info recipes/cpu_tiny.lua precision=fp31 >"$T/bad"
+check json/bad-word "1 null $(sed -n '1s/^gen: //p' "$T/stderr")" "$(ask bad exit_status error.line error.message)"
+said plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_89 >"$T/bad"
+check json/bad-memory "1 $(sed -n '/does not fit/s/^[^ ]* \(.*\)/\1/p' "$T/stderr")" \
+    "$(ask bad exit_status error.message | sed 's/ *largest:.*//')"
+"$GEN" plan recipes/cpu_tiny.lua >"$T/text"
+check json/plan "$(sed -n '2s/^\([0-9]*\) parameters, \([0-9]*\) trained; \([0-9]*\) seq.*of \([0-9]*\) tok.*/\1 \2 \3 \4/p' "$T/text") $(
+    sed -n 's/^largest batch.micro.*: //p' "$T/text")" \
+    "$(ask plan.cpu_tiny parameters parameters_trained batch_global sequence_tokens batch_micro_largest)"
+check json/buffers "$(ask plan.cpu_tiny bytes_by_purpose.weights bytes_by_purpose.optimiser bytes_by_purpose.activations)" \
+    "$("$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].purpose' >"$T/a"; "$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].bytes' |
+        paste "$T/a" - | awk '{ n[$1] += $2 } END { print n["weights"], n["optimiser"], n["activations"] }')"
+check json/largest "$(sed -n '/^largest buffers/{n;s/^ *\([^ ]*\) .*/\1/p}' "$T/text")" "$(ask plan.cpu_tiny 'buffers[0].name')"
+check json/peak "$(ask plan.cpu_tiny device_bytes)" "$("$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].offset' >"$T/a"
+    "$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].bytes' | paste "$T/a" - | awk '$1 + $2 > m { m = $1 + $2 } END { print m }')"
+# of fp32 a checkpoint holds weights and both moments; of adapters these alone: 12 bytes each
+check json/disk "$((12 * 842624)) $((4 * 842624)) null $((12 * 65536)) $((4 * 65536)) $((4 * 842624))" \
+    "$(ask info.cpu_tiny disk.checkpoint_bytes disk.export_bytes disk.merged_bytes) $(
+       ask info.cpu_tiny_lora disk.checkpoint_bytes disk.export_bytes disk.merged_bytes)"
+# 90 % of a million texts, eight ranks of 32, five epochs
+check json/length "900000 100000 256 3516 17580" \
+    "$(ask info.mlm_h200_8gpu_standard samples samples_held batch_global updates_an_epoch updates)"
+check json/estimate "NVIDIA H200, 141 GB h200 null NVIDIA RTX 4090, 24 GB" "$(ask info.h200x1_qwen2.5_7b_full estimate.device \
+    estimate.card) $(ask info.darkroom_ppo estimate) $(ask info.rtx4090_lora estimate.device)"
+check json/commands "gen recipes/cpu_tiny.lua make -C out/cpu_tiny out/cpu_tiny/run.sh" "$(ask info.cpu_tiny 'commands[*]')"
+said list >"$T/list"
+check json/list "$(for s in recipes models families chats objectives targets cards; do "$GEN" list $s | wc -l; done | paste -sd' ')" \
+    "$(ask list 'recipes#' 'models#' 'families#' 'chats#' 'objectives#' 'targets#' 'cards#')"
+said fields >"$T/fields"
+check json/fields "$("$GEN" fields | grep -c '^[a-z].*: [ao1tn].*') $(grep -c '^FIELD(' gen/config/fields.def)" \
+    "$(ask fields 'fields#' 'flags#' | awk '{ print $1 + $2, $1 }')"
+said explain hidden-size >"$T/explain"
+check json/explain "here it is model.hidden model.hidden int 1 65536 true null" "$(ask explain said 'fields[0].name' \
+    'fields[0].type' 'fields[0].least' 'fields[0].largest' 'fields[0].required' 'fields[0].default')"
+said explain lora.rnak >"$T/explain"
+check json/explain-near 'no field lora.rnak; did you mean "lora.rank"?; `gen fields` lists them' "$(ask explain error.message)"
+said check recipes/cpu_tiny.lua >"$T/check"
+check json/check "false target cpu has no CUDA kernels 0" "$(ask check checked why faults)"
+said --version >"$T/version"
+check json/version "$("$GEN" --version)" "$(ask version version)"
+printf 'return { about = "a\377\tb", target = "cpu", batch = { micro = 1 }, seq = { max = 8 }, model = use "models/tiny_gpt2" }' >"$T/text.lua"
+said info "$T/text.lua" >"$T/utf8"
+check json/utf8 "0 a$(printf '\357\277\275\tb')" "$? $("$B/json" "$T/utf8" -q about)"
+
+# ---- gen info, gen list: what is said for people
+"$GEN" info mlm_h200_8gpu_standard >"$T/info" 2>/dev/null
+for line in '^  time       about [0-9.]* .*s a step, [0-9,]* tokens/s; .* an epoch; .* in all$' \
+    '^             estimated, not measured, without validation: NVIDIA H100, 80 GB of 989 TFLOP/s' \
+    '^  device     [0-9.]* MiB a rank, of 77.5 GiB$' '^  host       ' '^  disk       18.8 MiB: 3 checkpoints of 4.7 MiB' \
+    '^             .mlm_pretrained_v3 '; do
+    check "info: $line" 1 "$(grep -c -- "$line" "$T/info")"
+done
+check info/whole 1 "$("$GEN" info recipes/darkroom_ppo.lua | grep -c '^  time       not estimated: ')"
+listed() { "$GEN" list "$@" 2>&1 | sed 's,^  recipes/\([^ ]*\)\.lua .*,\1,' | paste -sd' '; }
+check list/objective "dpo_llama31_8b dpo_llama31_8b_lora dpo_llama32_1b dpo_tiny" "$(listed recipes objective=dpo)"
+check list/two "dpo_tiny" "$(listed objective=dpo target=cpu)"
+check list/adapter "dpo_llama31_8b_lora" "$(listed objective=dpo adapter=lora)"
+check list/fits "ad_compressed_2gpu ad_compressed_4gpu ad_compressed_8gpu" "$(listed objective=ad fits=20GiB gpus=2) $(
+    listed objective=ad fits=20GiB gpus=4) $(listed objective=ad fits=20GiB gpus=8)"
+check list/card "rtx4090_lora rtx4090x2_lora" "$(listed card="RTX 4090")"
+check list/none "gen: list: none of the $(ls recipes/*.lua | wc -l) recipes has gpus=3" "$(listed gpus=3)"
+refused() { check "list/$1" "$2" "$("$GEN" list "${@:3}" 2>&1)"; }
+refused field "gen: list: objectve: no field of recipes; did you mean objective?; gen fields lists them, and adapter=lora, adapter=none, fits=24GiB" \
+    objectve=dpo
+refused value "gen: list: objective: want one of lm|mlm|mdm|dpo|prm|ad|ppo, got dop; did you mean dpo?" objective=dop
+refused number "gen: list: gpus: want an integer from 1 to 65536, got two" gpus=two
+refused size "gen: list: fits: want bytes of a rank with their unit, such as 24GiB, got 24" fits=24
+refused no_card "gen: list: card: no card h1000 that is known; did you mean h100?; gen list cards shows them" card=h1000
+refused section "gen: list cards: target=cpu: words FIELD=VALUE choose recipes" cards target=cpu
 
 exit $((fails > 0))

@@ -164,15 +164,15 @@ cli explain_none "gen: explain: want one field, for example: gen explain lora.ra
 cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields x
 cli list "gen: list: no section famlies; did you mean families?" list famlies
 cli list_far "gen: list: no section zzzzzzzzzzzz; want recipes, models, families, chats, objectives, targets or cards" list zzzzzzzzzzzz
-cli list_two "gen: list: takes one word at most, got cards as well" list chats cards
+cli list_two "gen: list: takes one section at most, and FIELD=VALUE words; got cards as well" list chats cards
 cli help_none "gen turns a recipe into the source of one training binary."
 cli info_none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" info
 "$GEN" info mlm_h200_8gpu_fast gpus=4 batch.accum=2 >"$T/info" 2>/dev/null
 for line in '^mlm_h200_8gpu_fast: MLM over words' '^  model      microbert, 4 layers of 8, 4 heads, vocabulary 10,005$' \
     '^  parameters 174,613, 174,613 of them trained$' '^  ranks      4 of sm_90 (.*), bf16$' \
     '^  batch      64 x 2 accumulated x 4 ranks = 512 samples a step, of 128 tokens' \
-    '^  samples    the first 500,000 of --data, 0.1 of them' '^  length     3 epochs, 2,637 steps at most$' \
-    '^  rate       5e-05 (linear, warm-up 0.1), weight decay 0.01' '^  memory     [0-9.]* MiB a rank, of 77.5 GiB$' \
+    '^  samples    the first 500,000 of --data, 0.1 of them' '^  length     3 epochs, 2,637 updates at most, 879 an epoch$' \
+    '^  rate       5e-05 (linear, warm-up 0.1), weight decay 0.01' '^  device     [0-9.]* MiB a rank, of 77.5 GiB$' \
     '^  gen recipes/mlm_h200_8gpu_fast.lua gpus=4 batch.accum=2 && make -C out/mlm_h200_8gpu_fast$' \
     '^  gen recipes/mlm_h200_8gpu_fast.lua batch.accum=2 gpus=N '; do
     check "info: $line" 1 "$(grep -c -- "$line" "$T/info")"

@@ -1,0 +1,284 @@
+/* measure.c -- numbers of a planned graph; see measure.h. */
+#include "gen/tools/measure.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what it holds --------------------------------------------------------------------------- */
+
+int64_t buffer_bytes(const Value *v) { return v->slots * v->stride; }
+
+static int by_size(const void *a, const void *b)
+{
+    const Value *x = *(const Value *const *)a, *y = *(const Value *const *)b;
+    int64_t d = buffer_bytes(y) - buffer_bytes(x);
+    return d ? (d > 0) - (d < 0) : strcmp(x->name, y->name);
+}
+
+static bool same_storage(const Value *v, const Value *w)
+{
+    return v->offset == w->offset && buffer_bytes(v) == buffer_bytes(w) && v->first == w->first && v->last == w->last;
+}
+
+Holdings measure_holdings(const Graph *g)
+{
+    Holdings h = {.buffer = arena_new(sizeof *h.buffer * (size_t)g->nvalues + 1)};
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->kind == VK_PARAM) {
+            int64_t elements = value_parameters(v);
+            h.parameters += elements;
+            h.trained += v->trained ? elements : 0;
+        }
+        bool counted = v->internal;
+        for (int j = 0; j < h.nbuffers && !counted; j++)
+            counted = same_storage(h.buffer[j], v);
+        if (counted)
+            continue;
+        h.buffer[h.nbuffers++] = v;
+        h.purpose[v->purpose] += buffer_bytes(v);
+    }
+    qsort(h.buffer, (size_t)h.nbuffers, sizeof *h.buffer, by_size);
+    return h;
+}
+
+/* ---- what it does ---------------------------------------------------------------------------- */
+
+static double turns_of(const Program *p, const Op *op)
+{
+    return op->region ? (double)p->region[op->region].count.n : 1;
+}
+
+static double op_bytes(const Program *p, const Op *op)
+{
+    double bytes = 0;
+    for (int k = 0; k < op->nin + op->nout; k++) {
+        Ref r = k < op->nin ? op->in[k] : op->out[k - op->nin];
+        if (!r.v->internal)              /* those stay in registers */
+            bytes += (double)value_bytes(r.v) * (op->region           ? turns_of(p, op)
+                                                 : r.index == IX_NONE ? (double)r.v->slots
+                                                                      : 1);
+    }
+    return bytes;
+}
+
+double program_bytes(const Program *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->nops; i++)
+        bytes += op_bytes(p, &p->ops[i]);
+    return bytes;
+}
+
+int program_calls(const Program *p)
+{
+    int calls = 0;
+    for (int k = 0; k < p->ngroups; k++)
+        calls += p->groups[k].region ? (int)p->region[p->groups[k].region].count.n : 1;
+    return calls;
+}
+
+bool schedule_updates(const Schedule *s)
+{
+    for (int i = 0; i < s->nitems; i++)
+        if (s->item[i].program && s->item[i].program->role == ROLE_update)
+            return true;
+    return false;
+}
+
+static bool in_fp32(const Graph *g)
+{
+    return !strcmp(g->fact[FACT_precision].text, "fp32");
+}
+
+Work schedule_work(const Graph *g, const Schedule *s)
+{
+    Work w = {0};
+    for (int k = 0; k < s->nitems; k++)
+        if (s->item[k].program) {
+            w.flops += (double)s->item[k].times * program_flops(s->item[k].program);
+            w.bytes += (double)s->item[k].times * program_bytes(s->item[k].program);
+        }
+    w.at_peak = w.flops / (in_fp32(g) ? g->target->peak_fp32 : g->target->peak_bf16);
+    return w;
+}
+
+Work step_work(const Graph *g)
+{
+    for (int i = 0; i < g->nschedules; i++)
+        if (schedule_updates(g->schedules[i]))
+            return schedule_work(g, g->schedules[i]);
+    return (Work){0};
+}
+
+double step_tokens(const Graph *g, Config *c)
+{
+    return (double)(config_int(c, F_batch_accum) * g->ranks * config_int(c, F_batch_micro) * config_int(c, F_seq_max)) *
+           (double)objective_sequences(c);
+}
+
+/* ---- the cost model -------------------------------------------------------------------------- */
+
+/* By the name that the driver gives it, "NVIDIA H200", or gen's; NULL: another. */
+static const Card *card_named(const Target *t, const char *name)
+{
+    const Card *found = card_find(!strncmp(name, "NVIDIA ", 7) ? name + 7 : name);
+    return found && !strcmp(found->target, t->name) ? found : NULL;
+}
+
+/* That of the field card; else of the target's the smallest with the memory that the recipe plans with. */
+static const Card *card_of(const Graph *g, Config *c)
+{
+    const char *name = config_text(c, F_card);
+    const Card *named = *name ? card_named(g->target, name) : NULL, *best = NULL, *largest = NULL;
+    int64_t limit = g->fact[FACT_memory].i, memory = limit ? limit : g->target->memory;
+    for (int i = 0; i < card_count(); i++) {
+        const Card *k = card_row(i);
+        if (strcmp(k->target, g->target->name))
+            continue;
+        if (!largest || k->memory > largest->memory)
+            largest = k;
+        if (k->memory >= memory && (!best || k->memory < best->memory))
+            best = k;
+    }
+    return named ? named : best ? best : largest;
+}
+
+Device device_of(const Graph *g, Config *c)
+{
+    bool fp32 = in_fp32(g);
+    if (strcmp(g->target->backend, "cuda"))
+        return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16, 20e9, 2e9};
+    const Card *k = card_of(g, c);
+    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth, k->link};
+}
+
+static bool sums_ranks(const Op *op)
+{
+    return op->kind == OP_allreduce || op->kind == OP_allreduce_layer;
+}
+
+/* Seconds of a turn: of kernels; of their starts; of sums over ranks, those begun early apart. */
+typedef struct { double kernels, starts, sums, early; } Turn;
+
+static Turn turn_of(const Graph *g, const Program *p, const Device *d)
+{
+    const double begin = d->card ? 2e-6 : 10e-6, meet = d->card ? 20e-6 : 50e-6;
+    const double ring = 2.0 * (double)(g->ranks - 1) / (double)g->ranks;
+    Turn t = {0};
+    for (int i = 0; i < p->ngroups; i++) {
+        const Group *group = &p->groups[i];
+        double flops = 0, bytes = 0;
+        const Op *first = &p->ops[group->first_op];
+        for (int k = 0; k < group->nops; k++) {
+            const Op *op = &p->ops[group->first_op + k];
+            flops += op_row[op->kind].flops(op) * turns_of(p, op);
+            bytes += op_bytes(p, op);
+        }
+        if (sums_ranks(first)) {         /* what it reads is what it writes */
+            double *to = first->kind == OP_allreduce ? &t.sums : &t.early;
+            *to += turns_of(p, first) * meet + ring * bytes / 2 / d->link;
+            continue;
+        }
+        double work = flops / (COST_PEAK * d->peak), move = bytes / (COST_BANDWIDTH * d->bandwidth);
+        t.kernels += work > move ? work : move;
+        t.starts += turns_of(p, first) * begin;
+    }
+    return t;
+}
+
+/* How often a step has a turn of the schedule. */
+static double turns_a_step(Config *c, const Schedule *s)
+{
+    bool rarer = field_applies(c, F_prm_unroll) && !strcmp(s->name, "meta");
+    return rarer ? 1 / (double)config_int(c, F_prm_unroll) : 1;
+}
+
+Cost step_cost(const Graph *g, Config *c)
+{
+    const Device d = device_of(g, c);
+    Cost cost = {0};
+    double early = 0;
+    for (int i = 0; i < g->nschedules; i++) {
+        const Schedule *s = g->schedules[i];
+        for (int k = 0; schedule_updates(s) && k < s->nitems; k++) {
+            if (!s->item[k].program)
+                continue;
+            const Turn t = turn_of(g, s->item[k].program, &d);
+            const double often = turns_a_step(c, s), times = often * (double)s->item[k].times;
+            cost.kernels += times * t.kernels;
+            cost.starts += times * t.starts;
+            cost.ranks += times * t.sums;
+            early += often * t.early;    /* of the last micro-batch alone */
+        }
+    }
+    cost.ranks += early > cost.kernels / 2 ? early - cost.kernels / 2 : 0;       /* beside the backward pass */
+    cost.step = cost.kernels + cost.starts + cost.ranks;
+    return cost;
+}
+
+/* ---- disk ------------------------------------------------------------------------------------ */
+
+Disk disk_of(const Graph *g, Config *c)
+{
+    Disk d = {.kept = (int64_t)run_number(g, "save_total_limit")};
+    const bool adapters = config_int(c, F_lora_rank) > 0;
+    d.kept = d.kept == 1 ? 2 : d.kept;
+    for (int i = 0; i < g->nvalues; i++) {
+        const Value *v = g->values[i];
+        if (v->kind != VK_PARAM)
+            continue;
+        const int64_t n = v->aside ? value_elements(v) * (v->count ? v->count : 1) : value_parameters(v);
+        const int64_t own = dtype_bytes[v->dtype], master = v->trained && own < 4 ? 4 : 0;
+        if (v->adapter || v->aside)
+            d.checkpoint += 4 * n;
+        else if (!adapters)
+            d.checkpoint += (own + master) * n;
+        d.checkpoint += v->trained ? 8 * n : 0;
+        if (v->aside)
+            continue;
+        d.export += v->adapter ? 4 * n : adapters ? 0 : own * n;
+        d.merged += adapters && !v->adapter ? own * n : 0;
+    }
+    return d;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+const char *run_value(const Graph *g, const char *name)
+{
+    static const char *const row[][2] = {
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) {#name, #value},
+#include "runtime/run/flags.def"
+    };
+    const Fact *flags = &g->fact[FACT_flags];
+    const char *text = "";
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i][0], name))
+            text = row[i][1];
+    for (int i = 0; i < flags->n; i++)
+        if (!strncmp(flags->word[i], name, n) && flags->word[i][n] == '=')
+            text = flags->word[i] + n + 1;
+    return *text == '"' ? text_print("%.*s", (int)strlen(text) - 2, text + 1) : text;
+}
+
+double run_number(const Graph *g, const char *name)
+{
+    return strtod(run_value(g, name), NULL);
+}
+
+Length run_length(const Graph *g, Config *c)
+{
+    const double most = run_number(g, "max_samples"), share = run_number(g, "eval_share");
+    const int64_t given = (int64_t)run_number(g, "steps");
+    Length l = {.batch = config_int(c, F_batch_micro) * config_int(c, F_batch_accum) * g->ranks};
+    l.samples = (int64_t)(most * (1 - share) + 1e-6);
+    l.held = (int64_t)most - l.samples;
+    l.an_epoch = (l.samples + l.batch - 1) / l.batch;
+    l.epochs = given ? 0 : run_number(g, "epochs");
+    l.updates = given ? given : (int64_t)ceil(l.epochs * (double)l.an_epoch);
+    return l;
+}
