@@ -23,7 +23,7 @@ typedef struct {
 } Info;
 
 static const struct { const char *name, *objectives, *about; } leaf[] = {
-#define LEAF(name, objectives, about) {name, objectives, about},
+#define LEAF(name, kind, objectives, about) {name, objectives, about},
 #include "runtime/run/leaves.def"
 };
 enum { LEAVES = sizeof leaf / sizeof *leaf };

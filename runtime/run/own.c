@@ -14,22 +14,23 @@
 #include "runtime/base.h"
 #include "runtime/files/folder.h"
 
-/* CACHE: of the data, for other runs too. */
+/* As leaves.def has them. */
 typedef enum { FOREIGN, CHECKPOINT, FAULT, CACHE, OTHER } Kind;
 
 static Kind kind_of(const char *name, const char *const *files)
 {
-    static const char *const ours[] = {"history.jsonl", "DONE", "logs", "runs", "profile.json"};
+    static const struct { const char *name, *objectives; Kind kind; } leaf[] = {
+#define LEAF(name, kind, objectives, about) {name, objectives, kind},
+#include "runtime/run/leaves.def"
+    };
     const char *rest;
     if (folder_step_of(name, &rest) >= 0)
         return CHECKPOINT;
-    if (fnmatch("fault.*.json", name, 0) == 0)
-        return FAULT;
-    if (strcmp(name, ".dataset_cache") == 0)
-        return CACHE;
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (strcmp(name, ours[i]) == 0)
-            return OTHER;
+    for (size_t i = 0; i < sizeof leaf / sizeof *leaf; i++) {
+        const bool others = leaf[i].kind == CHECKPOINT || (leaf[i].kind == OTHER && *leaf[i].objectives);
+        if (!others && fnmatch(leaf[i].name, name, 0) == 0)
+            return leaf[i].kind;
+    }
     for (; files && *files; files++)
         if (fnmatch(*files, name, 0) == 0)
             return OTHER;

@@ -1,4 +1,4 @@
-/* fields.c -- `gen fields` and `gen explain`: the fields of recipes and the flags of programs, as pages or JSON. */
+/* explain.c -- `gen fields` and `gen explain`: the fields of recipes and the flags of programs, as pages or JSON. */
 #include "gen/tools/answer.h"
 
 #include <string.h>
