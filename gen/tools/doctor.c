@@ -14,12 +14,12 @@ extern char **environ;
 static const char *const state_name[] = {"ok", "warning", "missing"};
 
 enum {
-    CPU_ONE = NEED_GEN | NEED_CPU_BUILD | NEED_CPU_RUN | NEED_MODEL_BUILD | NEED_MODEL_RUN | NEED_DNNL_BUILD |
+    CPU_ONE = NEED_CPU_BUILD | NEED_CPU_RUN | NEED_MODEL_BUILD | NEED_MODEL_RUN | NEED_DNNL_BUILD |
               NEED_DNNL_RUN | NEED_ALL_RUN,
     CPU_MANY = CPU_ONE | NEED_MPI_BUILD | NEED_MPI_RUN,
-    CUDA_ONE = NEED_GEN | NEED_CUDA_BUILD | NEED_CUDA_RUN | NEED_MODEL_BUILD | NEED_MODEL_RUN | NEED_ALL_RUN,
+    CUDA_ONE = NEED_CUDA_BUILD | NEED_CUDA_RUN | NEED_MODEL_BUILD | NEED_MODEL_RUN | NEED_ALL_RUN,
     CUDA_MANY = CUDA_ONE | NEED_NCCL_BUILD | NEED_NCCL_RUN,
-    WHOLE_ONE = NEED_GEN | NEED_CPU_BUILD | NEED_CPU_RUN | NEED_ALL_RUN
+    WHOLE_ONE = NEED_CPU_BUILD | NEED_CPU_RUN | NEED_ALL_RUN
 };
 
 /* ---- the end --------------------------------------------------------------------------------------- */
@@ -143,10 +143,13 @@ static void print_json(const Doctor *d, unsigned wants, FILE *to)
         cJSON_AddStringToObject(all, "recipe", d->wanted->recipe);
     cJSON_AddBoolToObject(all, "builds", can_build(d, wants));
     cJSON_AddBoolToObject(all, "runs", can_run(d, wants));
-    for (int i = 0; i < USUAL && !d->wanted; i++) {
-        cJSON *o = cJSON_AddObjectToObject(all, usual[i].what);
+    cJSON *kinds = d->wanted ? NULL : cJSON_AddArrayToObject(all, "kinds");
+    for (int i = 0; i < USUAL && kinds; i++) {
+        cJSON *o = cJSON_CreateObject();
+        cJSON_AddStringToObject(o, "what", usual[i].what);
         cJSON_AddBoolToObject(o, "builds", can_build(d, usual[i].wants));
         cJSON_AddBoolToObject(o, "runs", can_run(d, usual[i].wants));
+        cJSON_AddItemToArray(kinds, o);
     }
     cJSON_AddItemToObject(all, "packages", cJSON_CreateStringArray(package, packages(d, package, MAX_PACKAGES)));
     cJSON_AddItemToObject(all, "sections", sections);

@@ -8,9 +8,8 @@
 
 #include <cjson/cJSON.h>
 
-/* Who cannot do without something: gen itself, and programs while they are built or run. */
+/* Who cannot do without something: programs, while they are built or run. */
 enum {
-    NEED_GEN = 1,
     NEED_CPU_BUILD = 2, NEED_CPU_RUN = 4,          /* of a CPU target */
     NEED_MODEL_BUILD = 8, NEED_MODEL_RUN = 16,     /* with a model: tokenizers */
     NEED_DNNL_BUILD = 32, NEED_DNNL_RUN = 64,      /* with a model, on a CPU */
@@ -18,7 +17,7 @@ enum {
     NEED_CUDA_BUILD = 512, NEED_CUDA_RUN = 1024,
     NEED_NCCL_BUILD = 2048, NEED_NCCL_RUN = 4096,  /* on GPUs, several ranks */
     NEED_ALL_RUN = 8192,                           /* whatever it is */
-    NEED_BUILDS = NEED_GEN | NEED_CPU_BUILD | NEED_MODEL_BUILD | NEED_DNNL_BUILD | NEED_MPI_BUILD | NEED_CUDA_BUILD |
+    NEED_BUILDS = NEED_CPU_BUILD | NEED_MODEL_BUILD | NEED_DNNL_BUILD | NEED_MPI_BUILD | NEED_CUDA_BUILD |
                   NEED_NCCL_BUILD
 };
 

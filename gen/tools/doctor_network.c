@@ -7,6 +7,7 @@
 #include "runtime/ranks/launch.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -89,9 +90,15 @@ static int find_infiniband(Doctor *d, const char **device)
                 *device = name[i];
         }
     }
+    void *verbs = n ? dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL) : NULL;
     if (!n)
         doctor_add(d, DOCTOR_OK, "InfiniBand", "no device");
-    return active;
+    else if (!verbs)
+        doctor_add(d, DOCTOR_WARNING, "InfiniBand", "libibverbs.so.1 does not load: NCCL takes the network instead")->todo =
+            "apt-get install libibverbs1 ibverbs-providers";
+    if (verbs)
+        dlclose(verbs);
+    return n && verbs ? active : 0;
 }
 
 static int list_interfaces(struct ifaddrs *all, DoctorInterface *list, const struct ifaddrs **of)

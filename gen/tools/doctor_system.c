@@ -97,6 +97,11 @@ static void find_cpu(Doctor *d)
     d->cpus = threads;
     if (!*d->root && !sched_getaffinity(0, sizeof set, &set))
         d->cpus = CPU_COUNT(&set);
+    long long quota, period;
+    const char *share = doctor_read(d, "/sys/fs/cgroup/cpu.max");
+    if (share && sscanf(share, "%lld %lld", &quota, &period) == 2 && period > 0 && quota > 0 &&
+        (quota + period - 1) / period < d->cpus)
+        d->cpus = (int)((quota + period - 1) / period);
     d->cpu_flags = text_print(" %s ", flags ? flags : "");
     Finding *f = doctor_add(d, DOCTOR_OK, "CPU", "%s, %d socket%s, %d core%s, %d thread%s%s",
                             model ? model : "of unknown model", sockets, sockets == 1 ? "" : "s", cores,

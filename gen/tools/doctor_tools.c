@@ -357,6 +357,7 @@ static void judge_library(Doctor *d, const Library *l, const Built *b)
     }
     f->package = l->package;
     f->blocks = l->builds | (bad ? l->runs : 0);
+    f->state = f->blocks ? DOCTOR_MISSING : DOCTOR_WARNING;
 }
 
 void doctor_libraries(Doctor *d)

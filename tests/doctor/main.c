@@ -73,6 +73,8 @@ int main(int argc, char **argv)
     d.wanted = argc > 3 ? &w : NULL;
     if (!strcmp(part, "system"))
         doctor_system(&d);
+    else if (!strcmp(part, "limits"))
+        doctor_limits(&d);
     else if (!strcmp(part, "libraries"))
         doctor_libraries(&d);
     else if (!strcmp(part, "gpus")) {
