@@ -7,7 +7,7 @@
 #   gen/deps.sh list     the packages of `build`, what some programs use besides, and NVIDIA's for CUDA programs
 set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
-    libdnnl-dev libopenmpi-dev openmpi-bin)
+    libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
 extra=(ccache g++ libcairo2)
 nvidia=(cuda-toolkit-13-0 libnccl-dev)      # from NVIDIA's own repository

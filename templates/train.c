@@ -18,12 +18,14 @@
 #include "runtime/files/lock.h"       // one run a folder
 #include "runtime/model/weights.h"    // how long files of them take
 #include "runtime/ranks/comm.h"       // sums over ranks
+#include "runtime/ranks/launch.h"     // which rank this is
 #include "runtime/run/agree.h"        // what all ranks must have the same
 #include "runtime/run/bench.h"        // --bench-steps
 #include "runtime/run/best.h"         // the best validation, what ends a run early
 #include "runtime/run/checkpoint.h"   // OUT/checkpoint-<step>/
 #include "runtime/run/course.h"       // what epochs had
 #include "runtime/run/fault.h"        // faults on purpose
+#include "runtime/run/figures.h"      // figures of what is in OUT
 #include "runtime/run/flags.h"        // the command line
 #include "runtime/run/log.h"          // banner, progress, history.jsonl
 #include "runtime/run/logfile.h"      // OUT/logs/
@@ -495,6 +497,8 @@ static int train(Run *r)
     logfile_devices();
     if (done && world.rank == 0) {
         stop_done(f->out, step, r->early);
+        if (f->figures)
+            figures_end(&(FiguresOf){f->out, &model, &objective_metrics});
         own_say(f->out, objective_hooks.files, r->logfile);
         next_say(&model, &r->checkpoints, &r->best, step);
     }
@@ -669,6 +673,19 @@ static int dry_run(Run *r)
     return EXIT_OK;
 }
 
+/* Of a run that is over, or under way, anywhere: wants no other ranks and no device. */
+static int plot(Run *r)
+{
+    Launch us;
+    char *error = launch_resolve(environ, &us);
+    if (!r->flags.figures && r->flags.given[FLAG_figures])
+        die(EXIT_CONFIG, "--plot and --figures false: the one draws, the other does not");
+    if (error || us.rank == 0)
+        figures_asked(&(FiguresOf){r->flags.out, &model, &objective_metrics});
+    free(error);
+    return EXIT_OK;
+}
+
 static void set_threads(const Flags *f)
 {
     int threads = (int)f->threads;
@@ -698,7 +715,8 @@ static const struct {
     int (*run)(Run *r);
 } uses[] = {
     {FLAG_export, export_weights}, {FLAG_merge_lora, export_weights}, {FLAG_eval_only, eval_only},
-    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run},        {FLAG_show, show}};
+    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run},        {FLAG_show, show},
+    {FLAG_plot, plot}};
 
 enum { USES = sizeof uses / sizeof uses[0] };
 
@@ -732,14 +750,19 @@ static Use find_use(const Flags *f)
     for (int i = 0; i < USES; i++)
         if (chosen(f, uses[i].flag, &flag))
             use.any = uses[i].run;
+    if (*f->export_dtype && use.any != export_weights)
+        die(EXIT_CONFIG, "--export-dtype is of what --export%s writes",
+            model.adapter_json ? " or --merge-lora" : "");
+    if (f->force && (use.own || (use.any && use.any != dry_run)))
+        die(EXIT_CONFIG, "--force is of training: it starts anew");
+    if (f->profile && (use.own || use.any))
+        die(EXIT_CONFIG, "--profile is of training: it takes steps of a run apart");
     return use;
 }
 
 /* A job that its launcher starts again goes on. */
-static void check_force(Flags *f, bool other_use)
+static void check_force(Flags *f)
 {
-    if (f->force && other_use)
-        die(EXIT_CONFIG, "--force is of training: it starts anew");
     if (f->force && f->given[FLAG_resume])
         die(EXIT_CONFIG, "--force starts anew, --resume %s goes on: give one of them", f->resume);
     if (f->force && comm_restart())
@@ -780,6 +803,9 @@ int main(int argc, char **argv)
         puts(f->out);
         return EXIT_OK;
     }
+    const Use use = find_use(f);
+    if (use.any == plot)
+        return plot(&run);
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
     next_of(argc, argv, f->out);
     comm_check_local_rank(f->local_rank);
@@ -788,13 +814,7 @@ int main(int argc, char **argv)
     set_threads(f);
     stop_ignore();
     step_open();
-    Use use = find_use(f);
-    if (*f->export_dtype && use.any != export_weights)
-        die(EXIT_CONFIG, "--export-dtype is of what --export%s writes",
-            model.adapter_json ? " or --merge-lora" : "");
-    check_force(f, use.own || (use.any && use.any != dry_run));
-    if (f->profile && (use.own || use.any))
-        die(EXIT_CONFIG, "--profile is of training: it takes steps of a run apart");
+    check_force(f);
     checkpoint_out(f->out);
     if (!use.own && !use.any) {
         stop_install();

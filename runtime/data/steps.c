@@ -102,6 +102,7 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
     if (domain < -1 || domain >= file->ndomains)
         wrong(d, row->sample, format(": domain %d, want -1 to %d", domain, file->ndomains - 1));
     to->domain = domain < 0 ? -1 : file->domain[domain];
+    to->noisy = file->noisy && file->noisy[record] != '-' ? file->noisy[record] == '1' : -1;
     if (d->columns == candidates_columns)
         take_candidate(s, file, to);
 }
@@ -195,6 +196,25 @@ static void find_domains(Steps *s)
     free(name);
 }
 
+/* What is said of noise, for people alone: it is in no batch. */
+static void find_noise(Steps *s)
+{
+    int64_t record, *records = calloc((size_t)s->d->nfiles, sizeof *records);
+    if (!records)
+        die(EXIT_INTERNAL, "out of memory for the files of --data");
+    for (int64_t i = 0; i < s->d->n; i++) {
+        const int k = data_place(s->d, i, &record);
+        records[k] = record >= records[k] ? record + 1 : records[k];
+    }
+    for (int k = 0; k < s->d->nfiles; k++) {
+        const char *text = data_meta(s->d, k, "noisy");
+        if (text && (int64_t)strlen(text) < records[k])
+            die(EXIT_DATA, "%s: metadata noisy: want a letter a record", data_path(s->d, k));
+        s->file[k].noisy = text;
+    }
+    free(records);
+}
+
 static void find_questions(Steps *s)
 {
     for (int k = 0; k < s->d->nfiles && s->d->columns == candidates_columns; k++) {
@@ -216,6 +236,7 @@ void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains)
         die(EXIT_INTERNAL, "steps: %d files, %lld marks", d->nfiles, (long long)most);
     find_domains(s);
     find_questions(s);
+    find_noise(s);
     for (int64_t i = 0; i < d->n; i++) {
         StepsRow r;
         steps_sample(s, i, &r);

@@ -24,6 +24,7 @@ typedef struct {
     float label[STEPS_MARKS];    /* (nlabels) from 0 to 1 */
     float outcome;               /* of the whole: 1 right, 0 wrong */
     int domain;                  /* in Steps.domain, -1: it has none */
+    int noisy;                   /* 1 or 0, whether its labels are said to be noise; -1: nobody says */
     int64_t question;            /* candidates: which of the file's, from 0; else -1 */
     int right;                   /* candidates: 1 or 0, -1: not said; else -1 */
 } StepsRow;
@@ -32,6 +33,7 @@ typedef struct {
     int ndomains;
     int32_t *domain;             /* (ndomains) of the file: each in Steps.domain */
     int64_t first, questions;    /* those of the files before; of this one, with and without candidates */
+    const char *noisy;           /* metadata: a letter a record, "0", "1" or "-"; NULL: there is none */
 } StepsFile;
 
 typedef struct {

@@ -227,6 +227,8 @@ static char *take_common(const cJSON *json, const char *const *keys, StepsSaid *
         error = format("id: numbers from 2^53 on are rounded, and no two of them may be told apart: want a string");
     if (error)
         return error;
+    const cJSON *noisy = json_get(json, "noisy");
+    to->noisy = cJSON_IsTrue(noisy) ? '1' : cJSON_IsFalse(noisy) ? '0' : '-';
     to->domain = domain ? format("%s", domain) : NULL;
     to->id = cJSON_IsString(id) ? format("%s", id->valuestring) : cJSON_IsNumber(id) ? cJSON_PrintUnformatted(id) : NULL;
     return NULL;
@@ -439,6 +441,7 @@ char *format_candidates(const Rules *rules, const Tokenizer *tok, const Sample *
             to->domain = first.domain ? format("%s", first.domain) : NULL;
             to->id = first.id ? format("%s", first.id) : NULL;
             to->no_problem = first.no_problem;
+            to->noisy = first.noisy;
             to->more = true;
         }
         to->candidate = k;

@@ -227,6 +227,7 @@ typedef struct {
     bool more;                   /* candidates: of the same row as the one before */
     int candidate;               /* which of them, from 1; 0: it is none */
     char *domain, *id;           /* NULL: none; malloc'ed */
+    char noisy;                  /* whether its labels are said to be noise: '0' or '1'; else '-' */
     size_t length;               /* of the row before it was cut */
 } StepsSaid;
 
@@ -370,6 +371,8 @@ enum { STEPS_COLUMNS = 6 };      /* rows of runtime/data/steps.def */
 /* What records of solutions in steps have beside their tokens. */
 typedef struct {
     ColumnOut column[STEPS_COLUMNS];
+    ColumnOut noisy;             /* a letter a record; of metadata */
+    bool any_noisy;              /* one of them is a digit */
     int64_t ndomains, capdomains;
     char **domain;               /* as they come first */
     int64_t questions, unlabelled, no_outcome, no_problem, preamble, right;

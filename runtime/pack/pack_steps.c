@@ -154,6 +154,8 @@ void steps_put(Pack *p, const RowOut *row, const char *file)
     column_put(&s->column[ID], id, strlen(id));
     column_put(&s->column[QUESTION], &question, sizeof question);
     column_put(&s->column[RIGHT], &right, sizeof right);
+    column_put(&s->noisy, &r->noisy, 1);
+    s->any_noisy = s->any_noisy || r->noisy != '-';
     free(id);
     s->unlabelled += !r->nlabels;
     s->no_outcome += r->no_outcome;
@@ -166,6 +168,7 @@ void steps_free(StepsOut *s)
 {
     for (int i = 0; i < STEPS_COLUMNS; i++)
         free(s->column[i].data), free(s->column[i].at);
+    free(s->noisy.data);
     for (int64_t i = 0; i < s->ndomains; i++)
         free(s->domain[i]);
     free(s->domain);
@@ -225,6 +228,11 @@ char *steps_meta(const Pack *p, StWriter *w, const Rules *rules)
     char *error = st_add_meta(w, "parts", "tokens");
     error = error ? error : st_add_meta(w, "mark", rules->steps.mark);
     error = error ? error : st_add_meta(w, "domains", domains);
+    if (!error && p->steps.any_noisy) {
+        char *noisy = format("%.*s", (int)p->steps.noisy.bytes, p->steps.noisy.data);
+        error = st_add_meta(w, "noisy", noisy);
+        free(noisy);
+    }
     if (!error && p->kind == KIND_CANDIDATES)
         error = st_add_meta(w, "questions", questions);
     error = error ? error : st_add_meta(w, "said", said);

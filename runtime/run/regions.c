@@ -1,8 +1,10 @@
-/* regions.c -- a sign a step. */
+/* regions.c -- a sign a step, or a stroke. */
 #include "runtime/run/regions.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "runtime/base.h"
 #include "runtime/darkroom.h"
 
 enum { REGION = HISTORIES_ROLLOUT };
@@ -42,4 +44,31 @@ void regions_print(FILE *to, const Histories *h, int task)
     for (int64_t first = 0; first + REGION <= h->steps; first += REGION)
         fprintf(to, " %.2f", mean_return(h, task, first, first + REGION));
     fputc('\n', to);
+}
+
+void regions_draw(const FiguresOf *of, const Histories *h, int task)
+{
+    const uint16_t *code = histories_of(h, task, 0);
+    Table t = {0};
+    int sum = 0;
+    for (int64_t i = 0; i < h->steps; i++) {
+        const int64_t episode = i - i % DARKROOM_EPISODE;
+        table_row(&t);
+        table_put(&t, "step", (double)i);
+        table_put(&t, "reward", darkroom_reward_of(code[i]));
+        sum += darkroom_reward_of(code[i]);
+        if (i % REGION == 0)
+            table_put(&t, "begins", 1);
+        if (i % REGION == REGION - 1)
+            table_put(&t, "ends", 1);
+        if (i != episode + DARKROOM_EPISODE - 1)
+            continue;
+        table_put(&t, "return", sum);
+        table_put(&t, "mean", mean_return(h, task, episode, i + 1));
+        sum = 0;
+    }
+    char *star = format("_%d", task);
+    figures_table(of, "plots/regions*.png", star, &t);
+    free(star);
+    table_free(&t);
 }

@@ -50,7 +50,7 @@ while [ $# -gt 0 ]; do
             refuse "$1: want names such as node1,node2"
         ;;
     --node-rank | --master-addr | --master-port) refuse "$1: $once" ;;
-    -h | --help | --version | --where) exec "$here/train" "$@" ;;
+    -h | --help | --version | --where | --plot) exec "$here/train" "$@" ;;
     *) args+=("$1") ;;
     esac
     shift

@@ -52,7 +52,7 @@ while [ $# -gt 0 ]; do
     --master-port) port=$(agree "$port" "$1") || exit ;;
     --hosts) refuse "--hosts is for CPU programs; here: $0 --nodes 2 --node-rank 0 --master-addr" \
         "node1 on node1, --node-rank 1 on the other" ;;
-    -h | --help | --version | --where) exec "$here/train" "$@" ;;
+    -h | --help | --version | --where | --plot) exec "$here/train" "$@" ;;
     *) args+=("$1") ;;
     esac
     shift

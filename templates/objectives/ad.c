@@ -17,6 +17,7 @@
 #include "runtime/device.h"           // what it runs on
 #include "runtime/run/agree.h"        // what all ranks must have the same
 #include "runtime/run/evaluation.h"   // --evaluate
+#include "runtime/run/figures.h"      // the returns as a figure
 #include "runtime/run/own.h"          // names of checkpoints
 #include "runtime/run/regions.h"      // --show-regions
 #include "shape.h"                    // B, T, N, ...
@@ -447,7 +448,10 @@ static int evaluate(const Flags *f, const WeightFolders folder)
 {
     const Actor actor = acting();
     const Evaluation e = evaluation(&actor);
-    return evaluation_report(&e, f, folder[0] ? folder[0] : folder[2]);
+    const int code = evaluation_report(&e, f, folder[0] ? folder[0] : folder[2]);
+    if (f->figures)
+        figures_source(&(FiguresOf){f->out, &model, &objective_metrics}, "returns");
+    return code;
 }
 
 /* --evaluate-every N: what is told of the step. */
@@ -473,8 +477,11 @@ static int show_regions(const Flags *f, const WeightFolders folder)
     if (f->show_regions >= h->tasks)
         die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1,
             f->data, (long long)f->show_regions);
-    if (world.rank == 0)
-        regions_print(stdout, h, (int)f->show_regions);
+    if (world.rank != 0)
+        return EXIT_OK;
+    regions_print(stdout, h, (int)f->show_regions);
+    if (f->figures)
+        regions_draw(&(FiguresOf){f->out, &model, &objective_metrics}, h, (int)f->show_regions);
     return EXIT_OK;
 }
 

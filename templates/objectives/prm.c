@@ -848,19 +848,36 @@ static const char weights_file[] = "instance_weights.json";
 static const char suspects_file[] = "suspicious_records.jsonl";
 enum { SUSPECTS = 100 };
 
-/* {"id", "raw", "weight"} of a record */
+/* As JSON has it; malloc'ed. */
+static char *quoted(const char *text)
+{
+    cJSON *string = cJSON_CreateString(text);
+    char *all = cJSON_PrintUnformatted(string);
+    cJSON_Delete(string);
+    return all;
+}
+
+/* {"id", "raw", "weight"} of a record; behind the id its "domain", if it has one, and whether it is
+ * said to be "noisy". */
 static void write_weight(FILE *to, int64_t i)
 {
-    char *id = steps_id(&train_steps, i), weight[64], raw[64] = "null";
-    cJSON *quoted = cJSON_CreateString(id);
-    char *text = cJSON_PrintUnformatted(quoted);
+    char *id = steps_id(&train_steps, i), *text = quoted(id), weight[64], raw[64] = "null";
+    StepsRow row;
+    steps_sample(&train_steps, i, &row);
 //@ unless PRM_WEIGHTS=net
     json_float_text(weights.raw[i], raw);
 //@ end
     json_float_text(weights.weight[i], weight);
-    fprintf(to, "{\"id\": %s, \"raw\": %s, \"weight\": %s}", text, raw, weight);
+    fprintf(to, "{\"id\": %s", text);
+    if (row.domain >= 0) {
+        char *domain = quoted(train_steps.domain[row.domain]);
+        fprintf(to, ", \"domain\": %s", domain);
+        free(domain);
+    }
+    if (row.noisy >= 0)
+        fprintf(to, ", \"noisy\": %s", row.noisy ? "true" : "false");
+    fprintf(to, ", \"raw\": %s, \"weight\": %s}", raw, weight);
     free(text), free(id);
-    cJSON_Delete(quoted);
 }
 
 static int by_weight(const void *a, const void *b)

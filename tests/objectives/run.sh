@@ -135,7 +135,7 @@ verdict "a dated log" "$([[ $log =~ ^regression_training_20[0-9]{6}_[0-9]{6}\.lo
         head -n 1 "$scratch/epochs/logs/$log")"
 verdict "what is in OUT" \
     "$(grep -qxF \
-    "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, epochs/, history.jsonl, logs/$log, regression/, runs/" \
+    "in $scratch/epochs are checkpoint-10/ (the newest of 4), DONE, epochs/, history.jsonl, logs/$log, plots/, regression/, runs/" \
     "$scratch/epochs.log" || grep '^in ' "$scratch/epochs.log")"
 # other flags: it is no run that could stand for this one; a new one, and nothing is lost
 fit one once --lr 0.1

@@ -159,5 +159,6 @@ int main(int argc, char **argv)
     test_sha256();
     test_kept(argv[1]);
     test_histories(argv[1]);
+    test_plot(argv[1]);
     return failures != 0;
 }

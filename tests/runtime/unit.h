@@ -38,5 +38,6 @@ void test_base(void);
 void test_names(void);
 void test_darkroom(void);
 void test_histories(const char *scratch);
+void test_plot(const char *scratch);
 
 #endif
