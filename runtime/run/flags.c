@@ -311,7 +311,10 @@ static void take(Line *l)
     if (!flags_has(k))
         die(EXIT_CONFIG, "--%s: of programs whose objective is %s; this one's is %s (--help lists "
             "all it has)", name, owners[k], of);
-    const bool alone = rows[k].type == TYPE_BOOL ? !truth(next) : !next || !strncmp(next, "--", 2);
+    /* true, false, what stands for them elsewhere; behind a name from elsewhere any word is meant as its value */
+    const bool answers = next && (truth(foreign_word(rows[k].name, next)) ||
+                                  (!names_same(name, rows[k].name) && *next != '-'));
+    const bool alone = rows[k].type == TYPE_BOOL ? !answers : !next || !strncmp(next, "--", 2);
     value = equal ? equal + 1 : alone ? bare(&rows[k]) : NULL;
     if (!value && next) {
         value = next;

@@ -41,6 +41,9 @@ say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/lo
 say ppo "$("$PYTHON" $here/ppo.py | paste - $ref/ppo.txt | awk '
     { off = ($1 - $2) / $2; n += off > -1e-6 && off < 1e-6 } END { if (n != 22) print n + 0 " of 22" }')"
 
+say events "$("$PYTHON" $here/events.py --vector 2>/dev/null |
+    cmp - <(sed -n '/^static const char recorded/,/;/s/^ *"\([0-9a-f]*\)";*$/\1/p' tests/runtime/unit_events.c | tr -d '\n'; echo) 2>&1)"
+
 # Histories in HDF5, as public ones are: a made file, converted, is what programs read.
 histories() {
     "$PYTHON" $here/histories.py --make "$tmp/a.hdf5" && "$PYTHON" $here/histories.py "$tmp/a.hdf5" "$tmp/a.histories" |

@@ -51,6 +51,15 @@ shows qwen2_lora.as_fp16 qwen2_lora 1e-6 --model $made/qwen2_lora.as_fp16
 # bf16 programs round their activations as well: a rounding of the loss
 shows gpt2_tiny.bf16 gpt2_tiny 2e-3 --model $made/gpt2_tiny.bf16
 shows qwen2_lora.bf16 qwen2_lora 2e-3 --base $ref/qwen2_lora/model --adapter $made/qwen2_lora.bf16
+# what TensorBoard and pandas read of a run, here of one that was killed and went on
+goes() {
+    out/.test/train/gpt2_tiny/train --data $ref/gpt2_tiny/tokens.safetensors --eval-data $ref/gpt2_tiny/eval.safetensors \
+        --init-from $ref/gpt2_tiny/model --threads 1 --save-every 3 --out $made/run >$made/run.log 2>&1
+}
+rm -rf $made/run
+(DIECAST_FAULT=kill9:rank=0:step=8 goes)
+goes || failed=1
+"$PYTHON" tests/oracle/events.py $made/run 2>$made/events.log || failed=1
 "$PYTHON" tests/oracle/cards.py $made/{gpt2_tiny,llama_rows,qwen2_tiny,mlm_bert,qwen2_lora.merged,gpt2_tiny.as_bf16} \
     $made/qwen2_lora=$ref/qwen2_lora/model $made/gpt2_lora=$ref/gpt2_tiny/model 2>"$made/cards.log" || failed=1
 exit $failed

@@ -107,6 +107,10 @@ accepts "log_every=3 given" --log_every 3
 accepts "schedule=cosine given" --schedule cosine
 accepts "exact=true given" --exact --lr 1
 accepts "exact=false given" --exact false
+accepts "tensorboard=true"
+accepts "tensorboard=true given" --report_to tensorboard
+accepts "tensorboard=false given" --report-to none
+accepts "tensorboard=false given" --use_tensorboard False
 accepts "exact=true given" --exact True
 accepts "exact=true given" --exact=true
 accepts "data=a,b given" --data a,b
@@ -150,6 +154,8 @@ accepts "merge_lora=final_merged_model given" --merge_and_unload --lr 1
 refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
 refuses "--lr: want a number" --lr 1x
 refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1
+refuses "want true or false, got \"wandb\"; it is: true (the default): what OUT/history.jsonl has in OUT/runs/ too" --report_to wandb
+refuses "--logging-dir: event files go to OUT/runs" --logging-dir x
 refuses "--lr: want a number" --lr ""
 refuses "--lr: want a number" --lr nan
 refuses "--lr: want a number" --lr inf

@@ -154,6 +154,11 @@ log=$(cd "$scratch/straight" && echo logs/*/*)
 verdict "a log of its own" "$([[ $log =~ ^logs/multi_gpu_20[0-9]{6}_[0-9]{6}/training.log$ ]] || echo "$log"
     sed 's/^....-..-.. ..:..:..  //' "$scratch/straight/$log" | sed 1d | diff - "$scratch/straight.log")"
 trained ad_one ad_one beside "${args[@]}" --evaluate-every 5 --eval-episodes 1
+compare TensorBoard tags "$scratch/beside" \
+    "test/acc_action test/acc_token_type test/best_loss test/loss test/loss_action test/loss_token_type \
+test/predictions_per_second test/return test/runtime test/samples_per_second test/steps_per_second \
+train/acc_action train/acc_token_type train/loss train/loss_action train/loss_token_type train/lr \
+train/predictions train/predictions_per_second train/tokens train/train_predictions_per_second"
 verdict "evaluations beside training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
     cmp "$scratch/beside/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||
     grep -o '"return": [^,]*' "$scratch/beside/history.jsonl")"

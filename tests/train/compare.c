@@ -404,23 +404,40 @@ static void histories_near(char **arg, double bound)
     check_events(arg[1]);
 }
 
-/* tags RUN TAGS: the event file has the numbers of the history, under these names and no others, sorted and between
- * blanks. */
+static const char *const common[] = {
+    "recipe", "flags", "command", "train/epoch", "train/grad_norm", "train/total_flos", "train/train_loss",
+    "train/train_runtime", "train/train_samples_per_second", "train/train_steps_per_second"};
+
+static bool of_every(const char *tag)
+{
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+        if (!strcmp(tag, common[i]))
+            return true;
+    return false;
+}
+
+/* tags RUN TAGS: the event file has the numbers of the history and texts under these names and no others, sorted and
+ * between blanks, but for those of every run. */
 static void tags_are(char **arg, double bound)
 {
     char all[8192] = "";
+    size_t found = 0;
     (void)bound;
     check_events(arg[0]);
     const EventFile *f = read_events(arg[0]);
     for (const char *least = ""; least;) {
         const char *next = NULL;
         for (int i = 0; i < f->n; i++)
-            if (f->value[i].scalar && strcmp(f->value[i].tag, least) > 0 && (!next || strcmp(f->value[i].tag, next) < 0))
+            if ((f->value[i].scalar || f->value[i].text) && strcmp(f->value[i].tag, least) > 0 &&
+                (!next || strcmp(f->value[i].tag, next) < 0))
                 next = f->value[i].tag;
-        if ((least = next))
+        least = next;
+        if (next && of_every(next))
+            found++;
+        else if (next)
             snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? " " : "", least);
     }
-    verdict(!strcmp(all, arg[1]), "tags", "%s", all);
+    verdict(!strcmp(all, arg[1]) && found == sizeof common / sizeof *common, "tags", "%s and %zu of every run", all, found);
 }
 
 static const struct {

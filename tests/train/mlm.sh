@@ -29,6 +29,10 @@ compare mlm_dropout.bf16.again reference $ref/mlm_dropout "$scratch/bf16" 4e-3
 trained mlm_dropout mlm_dropout killed --save-every 3
 verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/mlm_dropout" "$scratch/killed" 0
+compare TensorBoard tags "$scratch/killed" \
+    "eval/accuracy eval/best_loss eval/loss eval/runtime eval/samples_per_second eval/steps_per_second \
+eval/tokens_per_second train/loss train/lr train/targets train/tokens train/tokens_per_second \
+train/train_tokens_per_second"
 for file in checkpoint-10/{model,optimizer}.safetensors .mlm_pretrained_v3/mlm_{model.safetensors,training_history.json}; do
     verdict "resumed bits $(basename $file)" "$(cmp "$scratch/mlm_dropout/$file" "$scratch/killed/$file" 2>&1)"
 done

@@ -49,6 +49,12 @@ trained prm_lora prm_lora straight --save-every 7 --log-every 4
 trained prm_lora prm_lora killed --save-every 7 --log-every 4
 verdict resumed "$(grep -q 'resumed from .*checkpoint-7$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/straight" "$scratch/killed" 0
+compare TensorBoard tags "$scratch/killed" \
+    "avg_aggregate_score best_meta_loss eval/accuracy eval/avg_aggregate_score eval/loss eval/runtime \
+eval/samples_per_second eval/step_accuracy eval/steps_per_second eval/tokens_per_second inner_loss \
+inner_lr instance_weight_max instance_weight_mean instance_weight_min instance_weight_std meta_accuracy \
+meta_loss meta_lr train/grad_norm_meta train/outcomes train/samples train/step_accuracy train/tokens \
+train/tokens_per_second train/train_tokens_per_second weighted_loss"
 for file in checkpoint-20/{adapter_model,optimizer}.safetensors instance_weights.json suspicious_records.jsonl; do
     verdict "resumed bits ${file#*/}" "$(cmp "$scratch"/{straight,killed}/$file 2>&1)"
 done
