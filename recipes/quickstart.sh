@@ -73,6 +73,7 @@ after=$(validation $here/lora.log)
 run out/cpu_tiny_lora/run.sh --out $here/lora --export $here/adapter
 run out/cpu_tiny_lora/run.sh --out $here/lora --merge-lora $here/merged
 
+leaves $here/run $here/lora
 cat <<END
 
 -- done in $((SECONDS - began)) s

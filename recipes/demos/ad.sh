@@ -77,6 +77,7 @@ if [ $# = 0 ]; then
         { s += $1; k++ }
         NR % int(n / 10) == 0 { printf "episodes %3d to %3d %7.2f  ", NR - k + 1, NR, s / k
             for (i = 0; i < s / k; i += 0.25) printf "#"; print ""; s = k = 0 }' "$here/compressed-0/1.curve"
+    leaves "$here/compressed-0"
     printf '\n-- done in %s s\n' $((SECONDS - began))
     echo "$here/compressed-0   checkpoints, the record of the run, eval_result.npy"
     exit 0

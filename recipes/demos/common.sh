@@ -21,6 +21,16 @@ run() {                 # COMMAND ...: printed, then run; one that fails ends th
     echo
     "$@" || die "the command above ended with $?"
 }
+# leaves RUN...: what runs have left to be looked at, a line each: what there is of tables, pictures, example texts
+leaves() {
+    local dir
+    say "to look at"
+    for dir; do
+        find "$dir" -type f \( -name '*.png' -o -name '*.csv' -o -name 'distributed_output_*.txt' -o -name samples.jsonl \
+            -o -name '*_weights.json' -o -name 'eval_result*.json' -o -name mlm_training_history.json \) | LC_ALL=C sort
+        [ ! -d "$dir/runs" ] || echo "tensorboard --logdir $dir/runs"
+    done
+}
 say() { printf '\n-- %s\n' "$*"; }
 
 # program NAME RECIPE-ARGS...: out/NAME/train from a recipe of recipes/

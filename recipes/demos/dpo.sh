@@ -87,6 +87,7 @@ if [ $# = 0 ]; then
     run $here/dpo/run.sh --data $here/1/pairs.jsonl --tokenizer bytes --out $here/1/run --perplexity
     say "an example from results/distributed_output_test.txt"
     head -n 12 $here/1/run/results/distributed_output_test.txt
+    leaves $here/1/run
     cat <<END
 
 -- done in $((SECONDS - began)) s

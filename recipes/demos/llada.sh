@@ -143,6 +143,7 @@ echo "seed  bound   right"
 cat $here/table
 echo "the runs: $here/run.SEED; in the last"
 find "$out" -type f | LC_ALL=C sort | sed 's/^/    /'
+leaves "$out"
 [ $demo = result-llada ] || exit 0
 while read -r seed loss filled; do
     below "$loss" "$unigram" 0.5 || die "seed $seed: the bound is not 0.5 nats below $unigram"

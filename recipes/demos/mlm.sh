@@ -69,6 +69,7 @@ run out/mlm_tiny/run.sh --probe "it is not the end of the [MASK] ."
 run out/mlm_tiny/run.sh --probe "i do not [MASK] what you mean ."
 
 loss=$(validation $here/run.log)
+leaves out/mlm_tiny/run
 echo
 echo "-- done in $((SECONDS - began)) s"
 if [ -z "$own" ]; then

@@ -137,6 +137,7 @@ if [ $# = 0 ]; then
         <(sed 's/.*"accuracy":\([0-9.]*\),"mean":\([0-9.]*\),"best":\([0-9.]*\).*/\1 \2 \3/' $here/1/instance.best) |
         awk 'BEGIN { printf "%4s %8s %8s %8s %8s\n", "N", "alike", "learned", "any", "possible" }
             { printf "%4d %8.3f %8.3f %8.3f %8.3f\n", $1, $2, $3, $4, $5 }'
+    leaves $here/1/instance
     cat <<END
 
 -- done in $((SECONDS - began)) s

@@ -13,6 +13,7 @@
 #include "runtime/data/vocabulary.h"
 #include "runtime/files/utf8.h"
 #include "runtime/ranks/comm.h"
+#include "runtime/run/origin.h"
 #include "runtime/run/prompts.h"
 
 const char *const text_end[] = {
@@ -182,7 +183,8 @@ static void lay_out(const Asked *a, int64_t i, ContinuedText *to)
     encoded_free(&e);
 }
 
-static void print_object(const Asked *a, const Prompt *p, const ContinuedText *x)
+/* start: of the weights that the run began with; NULL: not asked for. */
+static void print_object(const Asked *a, const Prompt *p, const ContinuedText *x, const ContinuedText *start)
 {
     cJSON *row = cJSON_CreateObject();
     char *answer = continuation_text(a->t, x->token + x->n, x->more, NULL);
@@ -191,6 +193,11 @@ static void print_object(const Asked *a, const Prompt *p, const ContinuedText *x
     else
         cJSON_AddItemToObject(row, "messages", cJSON_Duplicate(p->messages, true));
     cJSON_AddStringToObject(row, "answer", answer);
+    if (start) {
+        char *before = continuation_text(a->t, start->token + start->n, start->more, NULL);
+        cJSON_AddStringToObject(row, "start", before);
+        free(before);
+    }
     cJSON_AddNumberToObject(row, "prompt_tokens", (double)x->n);
     cJSON_AddNumberToObject(row, "new_tokens", (double)x->more);
     cJSON_AddStringToObject(row, "end", text_end[x->end]);
@@ -203,15 +210,31 @@ static void print_object(const Asked *a, const Prompt *p, const ContinuedText *x
 }
 
 /* The prompt and what follows it as they are. */
-static void print_text(const Asked *a, int64_t i, const ContinuedText *x)
+static void print_text(const Asked *a, const ContinuedText *x)
 {
     size_t bytes;
     char *out = tokenizer_decode(a->t, x->token, (size_t)(x->n + x->more), true, &bytes);
-    if (i)
-        putchar('\n');
     fwrite(out, 1, bytes, stdout);
     putchar('\n');
     free(out);
+}
+
+/* n of them from `at` on, by rank 0. */
+static void print_part(const Asked *a, const ContinuedText *text, const ContinuedText *start, int64_t at, int64_t n)
+{
+    for (int64_t i = at; world.rank == 0 && i < at + n; i++) {
+        if (a->json) {
+            print_object(a, &a->prompt[i], &text[i], start ? &start[i] : NULL);
+            continue;
+        }
+        if (i)
+            putchar('\n');
+        print_text(a, &text[i]);
+        if (start) {
+            puts("-- the weights that the run began with:");
+            print_text(a, &start[i]);
+        }
+    }
 }
 
 /* The texts are divided among the ranks; behind it all have all of them. */
@@ -249,19 +272,23 @@ int continuation_print(const Decoder *d, const Flags *f, const char *const folde
         if (a.prompt[i].messages && !a.chat)
             a.chat = continuation_chat(flag, f, a.t, folder, nfolders);
     }
-    ContinuedText *text = room(a.n, sizeof *text);
+    ContinuedText *text = room(a.n, sizeof *text), *start = *f->beside_start ? room(a.n, sizeof *start) : NULL;
     ContinuationCost cost = {0};
-    for (int64_t i = 0; i < a.n; i++)
+    for (int64_t i = 0; i < a.n; i++) {
         lay_out(&a, i, &text[i]);
+        if (start)
+            lay_out(&a, i, &start[i]);
+    }
     const double began = clock_seconds();
-    for (int64_t at = 0; at < a.n; at += PART * world.size) {
-        const int64_t n = a.n - at < PART * world.size ? a.n - at : PART * world.size;
+    const int64_t part = start ? a.n : PART * world.size;
+    for (int64_t at = 0; at < a.n; at += part) {
+        const int64_t n = a.n - at < part ? a.n - at : part;
         continue_parts(&a, text + at, n, &cost);
-        for (int64_t i = at; world.rank == 0 && i < at + n; i++)
-            if (a.json)
-                print_object(&a, &a.prompt[i], &text[i]);
-            else
-                print_text(&a, i, &text[i]);
+        if (start) {
+            origin_load_start("--beside-start", strcmp(f->beside_start, "recorded") ? f->beside_start : NULL);
+            continue_parts(&a, start, n, &cost);
+        }
+        print_part(&a, text, start, at, n);
         if (fflush(stdout))
             die(EXIT_IO, "%s: standard output takes no more", flag);
     }
@@ -270,9 +297,12 @@ int continuation_print(const Decoder *d, const Flags *f, const char *const folde
     cost = (ContinuationCost){(int64_t)sum[0], (int64_t)sum[1], sum[2] / world.size, sum[3] / world.size};
     char *said = continuation_cost(&cost);
     note("%" PRId64 " text%s in %.3g s; %s", a.n, a.n == 1 ? "" : "s", clock_seconds() - began, said);
-    for (int64_t i = 0; i < a.n; i++)
+    for (int64_t i = 0; i < a.n; i++) {
         free(text[i].token);
-    free(text), free(said);
+        if (start)
+            free(start[i].token);
+    }
+    free(text), free(start), free(said);
     prompts_free(a.prompt, a.n);
     tokenizer_free(a.t);
     return EXIT_OK;

@@ -60,6 +60,10 @@ static void load_adapter(const Checkpoints *c, Model *m)
         hf_load_adapter(m, adapter, c->flags->allow_nonfinite);
 }
 
+/* What origin_load() was called with last. */
+static const Checkpoints *loaded;
+static Model *loaded_into;
+
 void origin_load(Checkpoints *c, Model *m)
 {
     if (!c->found || m->adapter_json)
@@ -69,6 +73,7 @@ void origin_load(Checkpoints *c, Model *m)
     else
         load_adapter(c, m);
     checkpoint_same_weights(c, m);
+    loaded = c, loaded_into = m;
 }
 
 char *origin_mark(const Model *m)
@@ -91,6 +96,15 @@ void origin_load_first(const Checkpoints *c, Model *m)
             !m->adapter_json ? "" : adapter ? adapter : "of the seed",
             *c->flags->init_from ? "" : " (there is no --init-from)", now);
     free(now);
+}
+
+void origin_load_start(const char *flag, const char *folder)
+{
+    Checkpoints start = *loaded;
+    if (!start.found)
+        die(EXIT_CONFIG, "%s: these weights are of no run here: want --out, a run folder", flag);
+    start.base = folder ? origin_folder(folder) : start.base;
+    origin_load_first(&start, loaded_into);
 }
 
 /* ---- finished weights ------------------------------------------------------------------------ */

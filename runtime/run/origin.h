@@ -19,6 +19,9 @@ void origin_load(Checkpoints *c, Model *m);
 /* Those that the run began with whose checkpoint was found: EXIT_MISMATCH unless their checksum is
  * what origin_mark() said then. */
 void origin_load_first(const Checkpoints *c, Model *m);
+/* The same after origin_load() of finished weights, with a folder in the place of the recorded one, NULL: none;
+ * EXIT_CONFIG: they are of no run. flag: that wants it. */
+void origin_load_start(const char *flag, const char *folder);
 /* Of the weights of now, for what a checkpoint keeps, under "began". */
 char *origin_mark(const Model *m);
 
