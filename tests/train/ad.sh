@@ -172,6 +172,44 @@ verdict "regions of a history" "$(grep -qE "$region" "$scratch/regions.log" &&
 refused "regions of a task that is not there" 80 '--show-regions: want 0..80' \
     regions --data $ref/ad_one/tokens.safetensors --show-regions 81
 
+# ---- figures: of a run, drawn again long after it, of damaged folders, without the library
+
+png() { [ "$(head -c 8 "$1" 2>/dev/null | od -An -tx1 | tr -d ' \n')" = 89504e470d0a1a0a ] || echo "no PNG: $1"; }
+plot() {                # NAME CODE TEXT RUN ARGS...: --plot of a run
+    local name=$1 want=$2 text=$3
+    shift 3
+    "$work/ad_one/run.sh" --plot --out "$scratch/$1" "${@:2}" >"$scratch/plot.log" 2>&1
+    local code=$?
+    verdict "$name" "$([ $code = "$want" ] && grep -q -- "$text" "$scratch/plot.log" ||
+        echo "exit $code: $(tail -n 2 "$scratch/plot.log")")"
+}
+verdict "figures of a run" "$(for one in training losses return; do png "$scratch/beside/plots/$one.png"; done)"
+verdict "figures of an evaluation" "$(for one in '' _goal3; do png "$scratch/agents/plots/eval_result$one.png"; done)"
+verdict "a figure of regions" "$(png "$scratch/regions/plots/regions_38.png")"
+mv "$scratch/beside/plots" "$scratch/plots"
+plot "figures again" 0 'plots/training.png, plots/losses.png, plots/return.png$' beside
+verdict "the same figures" "$(diff -r "$scratch/plots" "$scratch/beside/plots" 2>&1 | head -n 2)"
+plot "figures of no run" 80 'nothing: want the folder of a run' nothing
+plot "figures or none" 80 '--plot and --figures false' beside --figures false
+plot "figures and another use" 80 'one use at a time' beside --eval-only
+mkdir "$scratch/hidden" "$scratch/broken"
+: >"$scratch/hidden/libcairo.so.2"
+LD_LIBRARY_PATH=$scratch/hidden plot "figures without the library" 80 'libcairo.so.2 is missing: install libcairo2' beside
+LD_LIBRARY_PATH=$scratch/hidden own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1
+verdict "a run without the library" "$([ $? = 0 ] && [ "$(grep -c '^no figures: libcairo.so.2 is missing' "$scratch/unseen.log")" = 1 ] &&
+    [ ! -e "$scratch/unseen/plots" ] || tail -n 3 "$scratch/unseen.log")"
+own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1 --figures false --force
+verdict "a run that wants no figures" "$([ ! -e "$scratch/unseen/plots" ] && ! grep -q figures "$scratch/unseen.log" ||
+    tail -n 3 "$scratch/unseen.log")"
+{ head -n 2 "$scratch/beside/history.jsonl"; echo damaged; tail -n +3 "$scratch/beside/history.jsonl"; } >"$scratch/broken/history.jsonl"
+plot "a damaged history" 0 'history.jsonl: line 3: no numbers of a record' broken
+rm "$scratch/broken/history.jsonl"
+ln -s ../beside/history.jsonl "$scratch/broken/history.jsonl"
+plot "a history that is a link" 88 'history.jsonl: ' broken
+rm "$scratch/broken/history.jsonl"
+head -c 100 "$scratch/first.npy" >"$scratch/broken/eval_result.npy"
+plot "returns of another shape" 88 'eval_result.npy: want float64' broken
+
 # ---- what the page says of memory: its commands make programs
 
 variants=0
