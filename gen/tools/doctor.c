@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "gen/tools/answer.h"
 #include "gen/tools/doctor.h"
+#include "gen/tools/measure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,15 +166,6 @@ static void print_json(const Doctor *d, unsigned wants, FILE *to)
 
 /* ---- the command ----------------------------------------------------------------------------------- */
 
-static int64_t parameter_bytes(const Graph *g)
-{
-    int64_t bytes = 0;
-    for (int i = 0; i < g->nvalues; i++)
-        if (g->values[i]->kind == VK_PARAM && g->values[i]->trained)
-            bytes += value_parameters(g->values[i]) * 4;
-    return bytes;
-}
-
 static Wanted *wanted_of(const Graph *g, Config *c)
 {
     Wanted *w = arena_new(sizeof *w);
@@ -183,7 +175,7 @@ static Wanted *wanted_of(const Graph *g, Config *c)
     w->ranks = g ? (int)g->ranks : 1;
     w->precision = g ? config_text(c, F_precision) : "fp32";
     w->rank_bytes = g ? g->arena_bytes : 0;
-    w->kept_bytes = g ? 3 * parameter_bytes(g) : 0;      /* weights and two moments */
+    w->kept_bytes = g ? disk_of(g, c).checkpoint : 0;
     bool cuda = !strcmp(w->target->backend, "cuda"), many = w->ranks > 1;
     w->wants = !g ? WHOLE_ONE : cuda ? (many ? CUDA_MANY : CUDA_ONE) : many ? CPU_MANY : CPU_ONE;
     return w;
@@ -196,8 +188,13 @@ static void advise(Doctor *d)
 #include "gen/tools/doctor.def"
     };
     size_t i = 0;
-    if (d->wanted || !d->gpu_memory)
+    if (d->wanted)
         return;
+    if (!d->gpu_memory) {
+        doctor_add(d, DOCTOR_OK, "advice", "no GPU: models of some million parameters train on a CPU (gen list target=cpu); "
+                   "gen plan FOLDER --card NAME says what of a model fits which GPU");
+        return;
+    }
     while (row[i].below && d->gpu_memory >= (int64_t)row[i].below * 1000000000)
         i++;
     doctor_number(doctor_add(d, DOCTOR_OK, "advice", "%s", row[i].text), "gpu_memory_bytes", (double)d->gpu_memory);

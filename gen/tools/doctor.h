@@ -43,7 +43,7 @@ typedef struct {
     int ranks;
     const char *precision;
     int64_t rank_bytes;          /* planned a rank; 0: not known */
-    int64_t kept_bytes;          /* of a checkpoint, at most */
+    int64_t kept_bytes;          /* of a checkpoint */
 } Wanted;
 
 typedef struct {
