@@ -99,7 +99,8 @@ typedef struct {
      * the end, moved by --force. */
     const char *const *files;
     const char *runs;            /* what TensorBoard calls its runs; NULL: as the recipe */
-    const char *log;             /* pattern of a log file a start (runtime/run/logfile.h); else training.log */
+    const char *log;             /* pattern of a log file a start (runtime/run/logfile.h), else
+                                  * training.log */
     /* With the weights of a run that is over, by its last step or early: after training, and in the
      * place of it when the run is found finished. last: of the checkpoint with these weights, for
      * origin_write(). */

@@ -997,7 +997,8 @@ static int perplexity(const Flags *f, const WeightFolders folder)
 }
 
 static const ObjectiveUse uses[] = {
-    {FLAG_sample, sample}, {FLAG_prompts, sample}, {FLAG_chat, chat}, {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};
+    {FLAG_sample, sample},   {FLAG_prompts, sample},       {FLAG_chat, chat},
+    {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};
 static const char *const files[] = {results, "workspace", REFERENCE_FOLDER, NULL};
 const ObjectiveHooks objective_hooks = {
     .use = uses, .show = show, .loaded = loaded, .wants_start = true, .enough = enough,
