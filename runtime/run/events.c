@@ -160,7 +160,7 @@ static void add_settings(const Events *e, TfBytes *settings, char **recipe, char
             if (flags_sticky(i))
                 tf_setting(settings, flags_name(i), value);
             char *spelt = flags_spelt(i);
-            append(flags, format("| %s%s%s | `%s` |\n", e->flags->given[i] ? "**" : "", spelt,
+            append(flags, format("| %s`%s`%s | `%s` |\n", e->flags->given[i] ? "**" : "", spelt,
                                  e->flags->given[i] ? "**" : "", value));
             free(spelt);
         }

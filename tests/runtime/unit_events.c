@@ -125,7 +125,8 @@ static void say_sample(int64_t step)
 {
     char *path = format("%s/samples.jsonl", flags.out);
     FILE *f = fopen(path, "a");
-    fprintf(f, "{\"step\": %lld, \"prompt\": \"Once\", \"answer\": \" upon %lld\"}\n", (long long)step, (long long)step);
+    fprintf(f, "{\"step\": %lld, \"prompt\": \"Once\", \"answer\": \" upon %lld\"}\n", (long long)step,
+            (long long)step);
     fclose(f);
     free(path);
 }
@@ -207,7 +208,7 @@ static void check_whole(const char *scratch)
     log_close(&l);
     check(!*differs(), "events: the numbers of the history", "%s", file.bad);
     check(says("recipe", 0, "recipes/x.lua, 0011") && says("recipe", 0, "    model.hidden=64\n") &&
-              says("command", 0, "    train --log-every=2 --lr 0.25") && says("flags", 0, "| **--lr** | `0.25` |") &&
+              says("command", 0, "    train --log-every=2 --lr 0.25") && says("flags", 0, "| **`--lr`** | `0.25` |") &&
               says("sample", 0, "**Once** upon 10") && says("sample", 3, "**Once** upon 40") &&
               !events_text(&file, "sample", 4) && says("train/early_stop", 0, "enough"), "events: texts", "%d values",
           file.n);

@@ -97,6 +97,7 @@ verdict "--force moves such names" "$(cd "$scratch/killed" && [ "$(echo ckpt-* a
 # What is validated on: the tasks that are not trained on, of the same file or another one.
 last() { tr ',' '\n' <"$scratch/$1.log" | grep -E '"eval_(loss|loss_action|acc_token_type|samples)"'; }
 own same --data $ref/ad_one/tokens.safetensors --eval-only
+verdict "a validation alone makes no events" "$(ls -d "$scratch/same/runs" 2>/dev/null)"
 own named --eval-data $ref/ad_one/tokens.safetensors --eval-only
 own other --data $ref/ad_one/tokens.safetensors --eval-data "$other" --eval-only
 own more --eval-data "$other" --source-steps 24 --eval-only

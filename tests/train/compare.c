@@ -437,7 +437,8 @@ static void tags_are(char **arg, double bound)
         else if (next)
             snprintf(all + strlen(all), sizeof all - strlen(all), "%s%s", *all ? " " : "", least);
     }
-    verdict(!strcmp(all, arg[1]) && found == sizeof common / sizeof *common, "tags", "%s and %zu of every run", all, found);
+    verdict(!strcmp(all, arg[1]) && found == sizeof common / sizeof *common, "tags",
+            "%s and %zu of every run", all, found);
 }
 
 static const struct {

@@ -206,7 +206,8 @@ static void events_compare(EventFile *f, const cJSON *history)
     int nseen = 0;
     const cJSON *r, *item;
     cJSON_ArrayForEach(r, history) {
-        const cJSON *step = cJSON_GetObjectItemCaseSensitive(r, "step"), *time = cJSON_GetObjectItemCaseSensitive(r, "time");
+        const cJSON *step = cJSON_GetObjectItemCaseSensitive(r, "step"),
+                    *time = cJSON_GetObjectItemCaseSensitive(r, "time");
         const bool of_step = cJSON_GetObjectItemCaseSensitive(r, "learning_rate") != NULL;
         bool validation = false;
         int event = -1;
@@ -222,8 +223,9 @@ static void events_compare(EventFile *f, const cJSON *history)
             if (at == f->n || v->event != event || v->step != (int64_t)step->valuedouble ||
                 v->time != time->valuedouble ||
                 (null ? !isnan(v->value) : v->value != (float)item->valuedouble)) {
-                snprintf(f->bad, sizeof f->bad, "step %.0f: %s %.9g of the history, %s %.9g of step %lld", step->valuedouble,
-                         item->string, item->valuedouble, at < f->n ? v->tag : "nothing", at < f->n ? (double)v->value : NAN,
+                snprintf(f->bad, sizeof f->bad, "step %.0f: %s %.9g of the history, %s %.9g of step %lld",
+                         step->valuedouble, item->string, item->valuedouble, at < f->n ? v->tag : "nothing",
+                         at < f->n ? (double)v->value : NAN,
                          at < f->n ? (long long)v->step : 0);
                 return;
             }
@@ -237,14 +239,16 @@ static void events_compare(EventFile *f, const cJSON *history)
             for (int i = 0; i < nseen; i++)
                 found |= (float)seen[i] == f->value[at].value;
             if (!found || f->value[at].event != event)
-                snprintf(f->bad, sizeof f->bad, "step %.0f: %s is of no validation", step->valuedouble, f->value[at].tag);
+                snprintf(f->bad, sizeof f->bad, "step %.0f: %s is of no validation", step->valuedouble,
+                         f->value[at].tag);
             at++;
         }
     }
     while (at < f->n && !f->value[at].scalar)
         at++;
     if (at < f->n)
-        snprintf(f->bad, sizeof f->bad, "%s of step %lld is not in the history", f->value[at].tag, (long long)f->value[at].step);
+        snprintf(f->bad, sizeof f->bad, "%s of step %lld is not in the history", f->value[at].tag,
+                 (long long)f->value[at].step);
     for (int i = 0; i < f->n && !*f->bad; i++)
         for (int k = i + 1; k < f->n && f->value[i].scalar; k++)
             if (f->value[k].step == f->value[i].step && !strcmp(f->value[k].tag, f->value[i].tag)) {
