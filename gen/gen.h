@@ -772,6 +772,9 @@ Graph *fit_planned(Config *c);               /* the rooms up to plan, whether it
 int64_t fit_largest_micro(const Graph *g, Config *c);
 /* force: over runs of another model and files that gen did not write; locked: lock_require() */
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
+/* The files of a folder, manifest.json aside, in memory alone; how many. */
+typedef struct { const char *name, *text; } EmitFile;
+int emit_texts(const Graph *g, EmitFile **files);
 /* the recipe of which a folder was made and the words that went before it; how many */
 int emit_again(const char *dir, const char **recipe, char ***override);
 
@@ -809,6 +812,11 @@ void report_plan(const Graph *g, Config *c, FILE *to);                  /* gen p
 void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 /* Of a recipe whose objective is whole: both, which differ by the commands. */
 void report_whole(Config *c, bool commands, FILE *to);
+/* gen diff; 0: the same, 1: not. */
+int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
+/* gen completion bash, gen man PAGE; the exit status. */
+int completion_main(int argc, char **argv);
+int manual_main(int argc, char **argv);
 /* gen fields; of a word gen explain */
 void report_fields(const char *word, FILE *to);
 /* gen list: a section or none, and what recipes have to have, FIELD=VALUE. */
@@ -835,6 +843,7 @@ const char *lock_variant(const Graph *g, const char *key);
 const char *lock_cublaslt(void);                             /* version measured with, or NULL */
 /* what was asked and has no row: keys, sorted */
 int lock_untuned(const char *const **key);
+void lock_renew(const Graph *g);                             /* before the graph of another recipe */
 void lock_note(void);                                        /* one line, if there is a file */
 /* Ends the program when something that was asked has no row. */
 void lock_require(const Graph *g);

@@ -411,6 +411,32 @@ static int run_doctor(int argc, char **argv)
     return doctor_run(g, c, answer_wanted());
 }
 
+/* RECIPE [FIELD=VALUE ...] [RECIPE [FIELD=VALUE ...]]: without a second recipe the words are those of the other side of
+ * the first. */
+static int run_diff(int argc, char **argv)
+{
+    int second = 0, recipes = 0;
+    for (int i = 1; i < argc; i++)
+        if (*argv[i] != '-' && (!strchr(argv[i], '=') || strchr(argv[i], '/'))) {
+            second = ++recipes == 2 ? i : second;
+            if (recipes == 3)
+                err((Loc){0}, "diff: %s: want two recipes, and FIELD=VALUE words behind each", argv[i]);
+        }
+    if (recipes && argc == 2)
+        err((Loc){0}, "diff: want a second recipe, or FIELD=VALUE words that the first is compared with");
+    Command a = parse_words(second ? second - 1 : argc - 1, argv + 1, argv[0]), b = a;
+    if (second)
+        b = parse_words(argc - second, argv + second, argv[0]);
+    else
+        a.noverrides = 0;
+    Config *ca, *cb;
+    Graph *ga = run_rooms(&a, &ca), *gb = ga ? run_rooms(&b, &cb) : NULL;
+    if (!ga || !gb)
+        err(config_loc(ga ? cb : ca, F_objective), "diff: recipes of the objective ppo have no memory or work to compare: "
+            "gen -d config shows their fields");
+    return diff_run(ga, ca, gb, cb, stdout);
+}
+
 static int run_list(int argc, char **argv)
 {
     report_list(argc - 1, argv + 1, stdout);

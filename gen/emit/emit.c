@@ -552,7 +552,8 @@ static void write_readme(const Graph *g)
                false);
 }
 
-void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
+/* All files but manifest.json, which lists them. */
+static void put_files(const Graph *g, bool locked)
 {
     folder_begin();
     write_step(g);
@@ -563,5 +564,16 @@ void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
     folder_put("ir/plan.ir", g->text, false);
     folder_put("config.json", g->fact[FACT_config_json].text, false);
     write_readme(g);
+}
+
+int emit_texts(const Graph *g, EmitFile **files)
+{
+    put_files(g, false);
+    return folder_files(files);
+}
+
+void emit_run(const Graph *g, const char *outdir, bool force, bool locked)
+{
+    put_files(g, locked);
     folder_write(outdir, manifest(g), force);
 }

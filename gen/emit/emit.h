@@ -14,6 +14,7 @@
 void folder_begin(void);
 void folder_put(const char *name, const char *text, bool executable);
 bool folder_has(const char *name);
+int folder_files(EmitFile **files);                /* all so far; how many */
 char *folder_hash(const char *prefix);             /* of the files below it so far */
 void folder_list(cJSON *manifest);                 /* adds "files": each with its hash */
 /* Ends the program, with nothing changed, where files that gen did not write or runs of another

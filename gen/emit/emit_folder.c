@@ -44,6 +44,14 @@ bool folder_has(const char *name)
     return false;
 }
 
+int folder_files(EmitFile **files)
+{
+    *files = arena_new((size_t)nfiles * sizeof **files + 1);
+    for (int i = 0; i < nfiles; i++)
+        (*files)[i] = (EmitFile){file[i].name, file[i].text};
+    return nfiles;
+}
+
 char *folder_hash(const char *prefix)
 {
     Str s = {0};

@@ -238,6 +238,12 @@ static void open_lock(const Graph *g)
         read_rows(card, KERNEL);
 }
 
+void lock_renew(const Graph *g)
+{
+    memset(&lock, 0, sizeof lock);
+    open_lock(g);
+}
+
 /* What was measured for a key; remembers that it was asked. */
 static const char *choice_of(const Graph *g, int kind, const char *key)
 {

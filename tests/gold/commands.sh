@@ -122,4 +122,76 @@ refused size "gen: list: fits: want bytes of a rank with their unit, such as 24G
 refused no_card "gen: list: card: no card h1000 that is known; did you mean h100?; gen list cards shows them" card=h1000
 refused section "gen: list cards: target=cpu: words FIELD=VALUE choose recipes" cards target=cpu
 
+# ---- gen diff: the same, words, another recipe; nothing is written
+D=recipes/cpu_tiny.lua
+before=$(ls -la out)
+printf 'return extend(use "cpu_tiny", { about = "another" })' >"$T/copy.lua"
+check diff/same "0 " "$("$GEN" diff $D "$T/copy.lua"; echo "$? ")"
+"$GEN" diff $D recipes/cpu_tiny_lora.lua >"$T/diff"
+check diff/status 1 $?
+for line in '^  lora.rank                    0 -> 8$' '^  parameters_trained              842,624           65,536 ' \
+    '^  bytes_optimiser ' '^  token_flop ' '^  only in B             .*kernels/cpu/lora.h'; do
+    check "diff: $line" 1 "$(grep -c -- "$line" "$T/diff")"
+done
+said diff $D batch.micro=4 $D batch.micro=8 batch.accum=2 >"$T/words"
+check diff/words "batch.micro 4 8 batch.accum 1 2 512 2048" "$(ask words 'fields[0].name' 'fields[0].a' 'fields[0].b' \
+    'fields[1].name' 'fields[1].a' 'fields[1].b' numbers.step_tokens.a numbers.step_tokens.b)"
+said diff $D run.lr=0.001 >"$T/words"
+check diff/one "run.lr 0.003 0.001 false $(ask plan.cpu_tiny device_bytes)" "$(ask words 'fields[0].name' 'fields[0].a' 'fields[0].b' \
+    same numbers.device_bytes.b)"
+check diff/alone "gen: diff: want a second recipe, or FIELD=VALUE words that the first is compared with" "$("$GEN" diff $D 2>&1)"
+check diff/three "gen: diff: $D: want two recipes, and FIELD=VALUE words behind each" "$("$GEN" diff $D $D $D 2>&1)"
+check diff/nothing_written "$before" "$(ls -la out)"
+
+# ---- completion of every position, by bash's own function
+"$GEN" completion bash >"$T/completion" && . "$T/completion"
+completes() {                                 # what is offered, words; the last is being written
+    local want=$1
+    shift
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+    case $1 in gen) _gen ;; *) _diecast_train ;; esac
+    check "completion: $*" "$want" "$(echo "${COMPREPLY[@]:0:8}")"
+}
+completes info gen inf
+completes "cpu_tiny cpu_tiny_llama cpu_tiny_lora" gen cpu_tin
+completes "cpu_tiny cpu_tiny_llama cpu_tiny_lora" gen plan cpu_tin
+completes batch.micro= gen info cpu_tiny batch.mi
+completes "fp32 bf16 fp16" gen info cpu_tiny precision =
+completes bf16 gen info cpu_tiny gpus = 2 precision = b
+completes "cosine cosine_with_min_lr cosine_with_restarts" gen cpu_tiny run.schedule = cos
+completes "--card" gen plan x --ca
+completes "h100 h100-nvl" gen plan x --card h1
+completes graph gen -d gr
+completes "cards" gen list ca
+completes "adapter=" gen list recipes adap
+completes "lora" gen list recipes adapter = l
+completes "lora.rank" gen explain lora.ra
+completes "recipes/cpu_tiny_lora.lua" gen diff cpu_tiny recipes/cpu_tiny_lo
+completes "windows" gen pack --format win
+completes "bash" gen completion ""
+completes "diecast-train diecast-recipe" gen man di
+completes "--warmup --warmup-round" run.sh --warm
+completes "up down" run.sh --data x --warmup-round ""
+completes "true" train --keep-best t
+
+# ---- manual pages: every command, option, flag, field and exit code; no complaint of groff
+for page in gen diecast-train diecast-recipe; do
+    "$GEN" man $page | sed 's/\\-/-/g' >"$T/$page.man"
+    "$GEN" man $page >"$T/$page.roff"
+    if command -v groff >/dev/null; then
+        check "man/$page" "" "$(groff -ww -z -man -Tutf8 "$T/$page.roff" 2>&1 | head -2)"
+    fi
+done
+tagged() { sed -n 's/^\\fB\(.*\)\\fR.*/\1/p' "$T/$1.man" | sort -u; }
+check man/commands "" "$(tagged gen >"$T/a"; cut -d' ' -f2 "$T/options" | cat - "$T/commands" | sort -u | comm -23 - "$T/a")"
+check man/flags "" "$(tagged diecast-train >"$T/a"; sed -n 's/^FLAG(\([a-z_0-9]*\),.*/--\1/p' runtime/run/flags.def | tr _ - |
+    sort | comm -23 - "$T/a")"
+check man/codes "" "$(sed -n 's/^EXIT_CODE([A-Z_]*, *\([0-9]*\),.*/\1/p' runtime/exit_codes.def | sort | comm -23 - "$T/a")"
+check man/fields "" "$(tagged diecast-recipe >"$T/a"; "$B/json" "$T/fields" -q 'fields[*].name' | sort | comm -23 - "$T/a")"
+check man/near "gen: man: want gen, diecast-train or diecast-recipe, got diecast-trian; did you mean diecast-train?" \
+    "$("$GEN" man diecast-trian 2>&1)"
+make -s install PREFIX="$T/pre fix" >/dev/null
+check install/files "completions/gen man1/diecast-train.1 man1/gen.1 man5/diecast-recipe.5" \
+    "$(cd "$T/pre fix/share" && find . -type f | sed 's,.*/\([^/]*/[^/]*\)$,\1,' | sort | paste -sd' ')"
+
 exit $((fails > 0))
