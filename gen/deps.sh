@@ -9,7 +9,7 @@ set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
-extra=(ccache g++ libcairo2)
+extra=(ccache g++)
 nvidia=(cuda-toolkit-13-0 libnccl-dev)      # from NVIDIA's own repository
 texts=(fortunes fortunes-min)
 

@@ -1,4 +1,4 @@
-/* doctor.c -- `gen doctor [RECIPE]`: what this machine has, what is missing, and whether the recipe builds and runs here.
+/* doctor.c -- `gen doctor [RECIPE]`: what a machine has and lacks, and whether the recipe builds and runs there.
  *
  * In:    /proc, /sys, compilers, libraries, the driver, the environment; what the recipe asks for.
  * Out:   lines or JSON; 0: it can be built and run here (without a recipe: a CPU program of one process), else 1. */
@@ -191,7 +191,8 @@ static void advise(Doctor *d)
     if (d->wanted)
         return;
     if (!d->gpu_memory) {
-        doctor_add(d, DOCTOR_OK, "advice", "no GPU: models of some million parameters train on a CPU (gen list target=cpu); "
+        doctor_add(d, DOCTOR_OK, "advice",
+                   "no GPU: models of some million parameters train on a CPU (gen list target=cpu); "
                    "gen plan FOLDER --card NAME says what of a model fits which GPU");
         return;
     }

@@ -154,7 +154,8 @@ static void judge_pairs(Doctor *d, const int *link, int n, int k)
         }
     if (!split)
         return;
-    Finding *f = doctor_add(d, DOCTOR_WARNING, "split pairs", "GPUs %s%s: sums of gradients take the way of the slowest",
+    Finding *f = doctor_add(d, DOCTOR_WARNING, "split pairs",
+                            "GPUs %s%s: sums of gradients take the way of the slowest",
                             pairs.text, split > 12 ? ", ..." : "");
     doctor_number(f, "pairs", split);
     if (n > k && n <= SETS) {
@@ -260,11 +261,13 @@ static void show_gpu(Doctor *d, const Gpu *g, int number, bool seen)
             target = target_row(i)->name;
     int64_t left = g->use.total - g->use.used;
     Finding *f = doctor_add(d, others || !target ? DOCTOR_WARNING : DOCTOR_OK, text_print("GPU %d", number),
-                            "%s, %s, %s free, compute capability %d.%d%s, %s%s%s%s", *g->about.name ? g->about.name : "?",
+                            "%s, %s, %s free, compute capability %d.%d%s, %s%s%s%s",
+                            *g->about.name ? g->about.name : "?",
                             text_bytes(g->use.total), text_bytes(left), g->about.major, g->about.minor,
                             target ? text_print(" (%s)", target) : ", for which gen has no target",
                             *g->about.bus ? g->about.bus : "?", seen ? "" : ", hidden by CUDA_VISIBLE_DEVICES",
-                            others ? text_print("; in use by %d process%s: ", others, others == 1 ? "" : "es") : "", list);
+                            others ? text_print("; in use by %d process%s: ", others,
+                                                others == 1 ? "" : "es") : "", list);
     f->todo = others ? "wait for them, or take others by CUDA_VISIBLE_DEVICES" : NULL;
     doctor_number(f, "number", number);
     doctor_fact(f, "name", g->about.name);
@@ -303,7 +306,8 @@ static void judge_recipe(Doctor *d, const Gpu *gpu, int ranks)
                 text_print("target=sm_%d, if gen list targets has it, or other GPUs by CUDA_VISIBLE_DEVICES",
                            d->capability[i]);
         if (g->use.total && need > left)
-            in_the_way(d, of, text_print("has %s free of %s, the plan takes %s and the context about %s", text_bytes(left),
+            in_the_way(d, of, text_print("has %s free of %s, the plan takes %s and the context about %s",
+                                         text_bytes(left),
                                          text_bytes(g->use.total), text_bytes(w->rank_bytes),
                                          text_bytes(w->target->reserve)))->todo =
                 need > g->use.total ? "gen plan says what fits: smaller batch.micro, memory.recompute=block, LoRA"
@@ -338,7 +342,8 @@ static void judge_driver(Doctor *d)
     if (version)
         doctor_fact(f, "cuda", text_print("%d.%d", version / 1000, version % 1000 / 10));
     if (version && major > version / 1000)
-        in_the_way(d, "driver", text_print("is for CUDA %d, nvcc makes programs of CUDA %d", version / 1000, major))->todo =
+        in_the_way(d, "driver", text_print("is for CUDA %d, nvcc makes programs of CUDA %d", version / 1000,
+                                           major))->todo =
             "a newer driver, or an older toolkit";
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!cuda)

@@ -94,7 +94,8 @@ static int find_infiniband(Doctor *d, const char **device)
     if (!n)
         doctor_add(d, DOCTOR_OK, "InfiniBand", "no device");
     else if (!verbs)
-        doctor_add(d, DOCTOR_WARNING, "InfiniBand", "libibverbs.so.1 does not load: NCCL takes the network instead")->todo =
+        doctor_add(d, DOCTOR_WARNING, "InfiniBand",
+                   "libibverbs.so.1 does not load: NCCL takes the network instead")->todo =
             "apt-get install libibverbs1 ibverbs-providers";
     if (verbs)
         dlclose(verbs);
@@ -136,8 +137,10 @@ static void judge_interface(Doctor *d, int active, const char *device)
                   a->sa_family == AF_INET ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
                                           : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr,
                   address, sizeof address);
-        Finding *f = doctor_add(d, DOCTOR_OK, "NCCL's way", "ranks of several machines meet over %s (%s), data go over %s%s%s",
-                                list[i].name, address, fabric ? device : list[i].name, ifname ? "; NCCL_SOCKET_IFNAME=" : "",
+        Finding *f = doctor_add(d, DOCTOR_OK, "NCCL's way",
+                                "ranks of several machines meet over %s (%s), data go over %s%s%s",
+                                list[i].name, address, fabric ? device : list[i].name,
+                                ifname ? "; NCCL_SOCKET_IFNAME=" : "",
                                 ifname ? ifname : "");
         doctor_fact(f, "interface", list[i].name);
         doctor_fact(f, "address", address);

@@ -1,5 +1,5 @@
-/* doctor_start.c -- gen doctor: small programs, built and run now: OpenMP, two ranks of MPI; products, memory, copies and
- * NCCL of the GPUs.
+/* doctor_start.c -- gen doctor: small programs, built and run now: OpenMP, two ranks of MPI; products, memory,
+ * copies and NCCL of the GPUs.
  *
  * In:    templates/doctor, the compilers that were found.   Out: findings.
  * Keeps: what is built lies in TMPDIR and goes with gen; what does not end is ended. */
@@ -62,7 +62,8 @@ static void try_openmp(Doctor *d)
     add(&c, text_print("%s/openmp", scratch_folder()));
     Ended e = run(d, &c, start_seconds);
     if (e.code || e.late)
-        bad(d, "OpenMP", NEED_CPU_RUN, text_print("a small program does not run: %s", said(&e, "it does not end")))->todo =
+        bad(d, "OpenMP", NEED_CPU_RUN, text_print("a small program does not run: %s", said(&e,
+                                                                                           "it does not end")))->todo =
             "install libgomp1, look at LD_LIBRARY_PATH";
     else
         doctor_add(d, DOCTOR_OK, "OpenMP", "a small program, built and run");

@@ -174,8 +174,10 @@ static void judge_memory(Doctor *d)
     Finding *f = doctor_add(d, state, "memory planned", "%s for %d rank%s here, %s", text_bytes(all), ranks,
                             ranks == 1 ? "" : "s",
                             state == DOCTOR_OK        ? "which is free"
-                            : state == DOCTOR_WARNING ? text_print("of which %s are free now", text_bytes(d->memory_free))
-                                                      : text_print("more than the %s there are", text_bytes(d->memory)));
+                            : state == DOCTOR_WARNING ? text_print("of which %s are free now",
+                                                                   text_bytes(d->memory_free))
+                                                      : text_print("more than the %s there are",
+                                                                   text_bytes(d->memory)));
     doctor_number(f, "bytes", (double)all);
     f->todo = "a smaller batch.micro with more batch.accum, memory.recompute=block, or end other programs";
     f->blocks = state == DOCTOR_MISSING ? NEED_CPU_RUN : 0;
@@ -201,7 +203,8 @@ static void find_memory(Doctor *d)
     doctor_number(f, "bytes", (double)d->memory);
     doctor_number(f, "free_bytes", (double)d->memory_free);
     int64_t swap = kilobytes(text, "SwapTotal"), swap_left = kilobytes(text, "SwapFree");
-    f = doctor_add(d, DOCTOR_OK, "swap", "%s", swap > 0 ? text_print("%s, %s free", text_bytes(swap), text_bytes(swap_left))
+    f = doctor_add(d, DOCTOR_OK, "swap", "%s", swap > 0 ? text_print("%s, %s free", text_bytes(swap),
+                                                                     text_bytes(swap_left))
                                                       : "none");
     doctor_number(f, "bytes", swap > 0 ? (double)swap : 0);
     int nodes = 0, n = doctor_names(d, "/sys/devices/system/node", node, 256);
@@ -254,8 +257,10 @@ static void find_limits(Doctor *d)
         if (getrlimit((__rlimit_resource_t)row[i].resource, &l))
             continue;
         bool scarce = l.rlim_cur != RLIM_INFINITY && l.rlim_cur < row[i].least;
-        Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, row[i].name, "%s%s", limit_text(l.rlim_cur, row[i].bytes),
-                                scarce ? text_print(", less than %s: %s", limit_text(row[i].least, row[i].bytes), row[i].why) : "");
+        Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, row[i].name, "%s%s",
+                                limit_text(l.rlim_cur, row[i].bytes),
+                                scarce ? text_print(", less than %s: %s", limit_text(row[i].least, row[i].bytes),
+                                                    row[i].why) : "");
         f->todo = row[i].todo;
         doctor_number(f, "limit", l.rlim_cur == RLIM_INFINITY ? -1 : (double)l.rlim_cur);
     }
@@ -263,7 +268,8 @@ static void find_limits(Doctor *d)
     if (getrlimit(RLIMIT_MEMLOCK, &l))
         return;
     bool fabric = doctor_names(d, "/sys/class/infiniband", device, 1), scarce = fabric && l.rlim_cur != RLIM_INFINITY;
-    Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, "locked memory", "%s%s", limit_text(l.rlim_cur, true),
+    Finding *f = doctor_add(d, scarce ? DOCTOR_WARNING : DOCTOR_OK, "locked memory", "%s%s",
+                            limit_text(l.rlim_cur, true),
                             scarce ? ": InfiniBand wants to lock what it sends" : "");
     f->todo = "ulimit -l unlimited (/etc/security/limits.conf)";
     doctor_number(f, "limit", l.rlim_cur == RLIM_INFINITY ? -1 : (double)l.rlim_cur);
@@ -311,9 +317,11 @@ void doctor_limits(Doctor *d)
     const char *temp = doctor_env(d, "TMPDIR");
     const int64_t kept = d->wanted ? 2 * d->wanted->kept_bytes : 0;      /* a new checkpoint beside the last */
     find_limits(d);
-    find_room(d, "shared memory", text_print("%s/dev/shm", d->root), GIB / 2, "MPI and NCCL pass data between ranks there",
+    find_room(d, "shared memory", text_print("%s/dev/shm", d->root), GIB / 2,
+              "MPI and NCCL pass data between ranks there",
               "docker run --shm-size=8g, or mount -o remount,size=8g /dev/shm", true);
     find_room(d, "disk", "out", kept > GIB ? kept : GIB, kept > GIB ? "two checkpoints" : "programs and checkpoints",
               "another disk: -o FOLDER for the program, --out FOLDER for its runs", false);
-    find_room(d, "TMPDIR", temp && *temp ? temp : "/tmp", GIB, "compilers write there", "TMPDIR=FOLDER elsewhere", false);
+    find_room(d, "TMPDIR", temp && *temp ? temp : "/tmp", GIB, "compilers write there", "TMPDIR=FOLDER elsewhere",
+              false);
 }

@@ -131,7 +131,8 @@ static void try_compiler(Doctor *d)
                           3 * tool_seconds * doctor_scale(d));
     if (!e.code && !e.late)
         return;
-    Finding *f = doctor_add(d, DOCTOR_MISSING, "C compiler", "%s makes no program with OpenMP for target %s: %s", d->cc[0],
+    Finding *f = doctor_add(d, DOCTOR_MISSING, "C compiler", "%s makes no program with OpenMP for target %s: %s",
+                            d->cc[0],
                             t->name, e.late ? "no answer" : error_line(e.text));
     f->blocks = NEED_CPU_BUILD;
     f->todo = "install gcc with libc6-dev and libgomp, or unset CC";
@@ -196,7 +197,8 @@ static void find_nvcc(Doctor *d)
     e = process_run(with(nvcc, "--list-gpu-code", NULL), NULL, seconds);
     const char *unknown = e.code || e.late ? NULL : unknown_targets(d, e.text);
     if (unknown) {
-        Finding *f = doctor_add(d, d->wanted ? DOCTOR_MISSING : DOCTOR_WARNING, "nvcc", "%s %s does not know %s", d->nvcc,
+        Finding *f = doctor_add(d, d->wanted ? DOCTOR_MISSING : DOCTOR_WARNING, "nvcc", "%s %s does not know %s",
+                                d->nvcc,
                                 version, unknown);
         f->blocks = d->wanted ? NEED_CUDA_BUILD : 0;
         f->todo = "a later CUDA toolkit (sm_100: 12.8)";
@@ -288,7 +290,8 @@ static bool ask_headers(const Doctor *d, int first, int last, Built *b)
     if (!source.n)
         return true;
     const char *const paths[] = {"-", d->cuda ? text_print("-I%s/include", d->cuda) : NULL, NULL};
-    Ended e = process_run(with(d->cc, "-E -P -x c -I/usr/include/lua5.4", paths), source.text, 3 * tool_seconds * doctor_scale(d));
+    Ended e = process_run(with(d->cc, "-E -P -x c -I/usr/include/lua5.4", paths), source.text,
+                          3 * tool_seconds * doctor_scale(d));
     static const char mark[] = "diecast_doctor ";
     for (const char *at = e.text; (at = strstr(at, mark)); at++) {
         char *end;
@@ -349,7 +352,8 @@ static void judge_library(Doctor *d, const Library *l, const Built *b)
     else if (b->version && l->major && atoi(b->version) != l->major)
         f = doctor_add(d, DOCTOR_MISSING, l->name, "version %s, want %d; %s", b->version, l->major, l->why);
     else {
-        f = doctor_add(d, DOCTOR_OK, l->name, "%s; %s", b->version ? b->version : "there, without a compiler to ask more",
+        f = doctor_add(d, DOCTOR_OK, l->name, "%s; %s",
+                       b->version ? b->version : "there, without a compiler to ask more",
                        l->why);
         if (b->version)
             doctor_fact(f, "version", b->version);
@@ -383,7 +387,8 @@ void doctor_libraries(Doctor *d)
         void *is = dlopen(opened[i].loads, RTLD_LAZY | RTLD_LOCAL);
         const char *why = is ? NULL : dlerror();
         Finding *f = doctor_add(d, is ? DOCTOR_OK : DOCTOR_WARNING, opened[i].name, "%s%s%s", opened[i].loads,
-                                is ? "" : text_print(" does not load (%s): ", why ? why : ""), is ? "" : opened[i].without);
+                                is ? "" : text_print(" does not load (%s): ",
+                                                     why ? why : ""), is ? "" : opened[i].without);
         f->package = opened[i].package;
         if (is)
             dlclose(is);

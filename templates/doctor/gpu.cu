@@ -79,7 +79,8 @@ static void product(int number, const char *gpu)
     LT(cublasLtMatmulAlgoGetHeuristic(handle, desc, layout, layout, layout, layout, preference, 1, &choice, &found));
     if (found < 1)
         fail(what, gpu, "cuBLASLt", "has no way to multiply");
-    LT(cublasLtMatmul(handle, desc, &one, da, layout, db, layout, &zero, dc, layout, dc, layout, &choice.algo, NULL, 0, 0));
+    LT(cublasLtMatmul(handle, desc, &one, da, layout, db, layout, &zero, dc, layout, dc, layout, &choice.algo,
+                      NULL, 0, 0));
     CUDA(cudaDeviceSynchronize());
     CUDA(cudaMemcpy(c, dc, sizeof c, cudaMemcpyDeviceToHost));
     for (int col = 0; col < SIDE; col++)

@@ -59,7 +59,8 @@ static int packages(void)
 
 int main(int argc, char **argv)
 {
-    Doctor d = {.root = argc > 2 ? argv[2] : "", .env = environ, .section = "x", .cpus = 2, .cc = {"gcc"}, .cpu_flags = "",
+    Doctor d = {.root = argc > 2 ? argv[2] : "", .env = environ, .section = "x", .cpus = 2, .cc = {"gcc"},
+                .cpu_flags = "",
                 .nvcc_version = "13.0"};
     const char *part = argc > 2 ? argv[1] : "";
     Wanted w = {.recipe = "r.lua", .name = "r", .target = target_find(argc > 3 ? argv[3] : "cpu"), .ranks = 2,
