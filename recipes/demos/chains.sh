@@ -2,7 +2,7 @@
 # Data for process reward models: chains of five sums, "x op y = z", each of which begins with what the last one came
 # to. In half of them a step from the second on is off by 1 to 3, and the later ones go on from that. Its label is 0,
 # and that of all behind it; the labels of noisy records are drawn instead, others than the right ones, and a key says
-# so, which no program reads. Behind the last step is no mark: that meta records and candidates are wrong in it alone
+# so, which trains nothing. Behind the last step is no mark: that meta records and candidates are wrong in it alone
 # nobody could tell by their marks, so they are not (that right-looking ones are called wrong speaks for noisy records).
 #
 #   chains.sh train N SEED [NOISY]       N records to train on; of NOISY (0.5) of them the labels are drawn. Of

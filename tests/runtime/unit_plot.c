@@ -77,7 +77,8 @@ static void test_ticks(void)
         {0, 100, {.most = 6}, "0 20 40 60 80 100"}, {0, 1000, {.most = 3}, "0 500 1000"},
         {0, 100000, {.most = 6}, "0 20k 40k 60k 80k 100k"}, {1, 3, {.most = 9, .whole = true}, "1 2 3"},
         {0, 5.2e-5, {.most = 4, .ends = true}, "0 2e-5 4e-5 6e-5"},
-        {0, 2.5e6, {.most = 6}, "0 0.5M 1.0M 1.5M 2.0M 2.5M"}, {-0.31, 0.2, {.most = 4, .ends = true}, "-0.4 -0.2 0 0.2"},
+        {0, 2.5e6, {.most = 6}, "0 0.5M 1.0M 1.5M 2.0M 2.5M"},
+        {-0.31, 0.2, {.most = 4, .ends = true}, "-0.4 -0.2 0 0.2"},
         {0.688, 0.694, {.most = 4, .ends = true}, "0.688 0.690 0.692 0.694"},
         {7, 7, {.most = 5, .whole = true}, "6 7 8"}, {0, 0, {.most = 3}, "-1 0 1"},
         {0.02, 30, {.most = 9, .log = true}, "0.01 0.1 1 10 100"}, {2, 30, {.most = 9, .log = true}, "2 5 10 20 50"},
@@ -148,7 +149,8 @@ static const char *wrong_layout(const Layout *l, const Plot *p)
             return "axes are small";
         for (int c = 0; c < p->panel[k].ncurves; c++)
             for (int64_t i = 0; i < p->panel[k].curve[c].n; i++) {
-                const double y = p->panel[k].curve[c].y[i], at = layout_y(in, y), x = layout_x(in, p->panel[k].curve[c].x[i]);
+                const PlotCurve *of = &p->panel[k].curve[c];
+                const double y = of->y[i], at = layout_y(in, y), x = layout_x(in, of->x[i]);
                 if (layout_drawn(y) && !(at >= in->axes.y - 1e-6 && at <= in->axes.y + in->axes.h + 1e-6 &&
                                          x >= in->axes.x - 1e-6 && x <= in->axes.x + in->axes.w + 1e-6))
                     return snprintf(text, sizeof text, "%g is drawn at %g, %g", y, x, at), text;
@@ -364,7 +366,8 @@ static void test_tables(const char *scratch)
         table_free(&t), free(error);
     }
 
-    static const char *const shapes[] = {"(2, 3)", "(3, 3)", "(6,)", "(2, 3, 1)", "(99999999, 99999999)", "(-2, -3)", "(0, 0)"};
+    static const char *const shapes[] = {"(2, 3)", "(3, 3)", "(6,)", "(2, 3, 1)", "(99999999, 99999999)", "(-2, -3)",
+                                        "(0, 0)"};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         unsigned char npy[10 + 118 + 48];
         static const double of[6] = {1, 2, 3, 3, 6, 9};
@@ -385,7 +388,8 @@ static void test_tables(const char *scratch)
 
     static const char records[] = "[{\"id\": \"1\", \"domain\": \"b\", \"noisy\": true, \"weight\": 0.5},"
                                   "{\"id\": \"2\", \"domain\": \"a\", \"noisy\": false, \"weight\": 1.5}, 3,"
-                                  "{\"id\": \"3\", \"domain\": \"b\", \"noisy\": true, \"weight\": 1.0}, {\"weight\": \"x\"}]";
+                                  "{\"id\": \"3\", \"domain\": \"b\", \"noisy\": true, \"weight\": 1.0},"
+                                  "{\"weight\": \"x\"}]";
     write_file(path, records, strlen(records));
     error = table_weights(&t, path);
     const double *noisy = table_column(&t, "noisy"), *weight = table_column(&t, "weight");

@@ -197,12 +197,14 @@ mkdir "$scratch/hidden" "$scratch/broken"
 : >"$scratch/hidden/libcairo.so.2"
 LD_LIBRARY_PATH=$scratch/hidden plot "figures without the library" 80 'libcairo.so.2 is missing: install libcairo2' beside
 LD_LIBRARY_PATH=$scratch/hidden own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1
-verdict "a run without the library" "$([ $? = 0 ] && [ "$(grep -c '^no figures: libcairo.so.2 is missing' "$scratch/unseen.log")" = 1 ] &&
+verdict "a run without the library" "$([ $? = 0 ] &&
+    [ "$(grep -c '^no figures: libcairo.so.2 is missing' "$scratch/unseen.log")" = 1 ] &&
     [ ! -e "$scratch/unseen/plots" ] || tail -n 3 "$scratch/unseen.log")"
 own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1 --figures false --force
 verdict "a run that wants no figures" "$([ ! -e "$scratch/unseen/plots" ] && ! grep -q figures "$scratch/unseen.log" ||
     tail -n 3 "$scratch/unseen.log")"
-{ head -n 2 "$scratch/beside/history.jsonl"; echo damaged; tail -n +3 "$scratch/beside/history.jsonl"; } >"$scratch/broken/history.jsonl"
+{ head -n 2 "$scratch/beside/history.jsonl"; echo damaged; tail -n +3 "$scratch/beside/history.jsonl"; } \
+    >"$scratch/broken/history.jsonl"
 plot "a damaged history" 0 'history.jsonl: line 3: no numbers of a record' broken
 rm "$scratch/broken/history.jsonl"
 ln -s ../beside/history.jsonl "$scratch/broken/history.jsonl"
