@@ -332,7 +332,8 @@ static void write_file(const char *path, const void *from, size_t n)
 
 static void test_tables(const char *scratch)
 {
-    static const char lines[] = "{\"step\": 1, \"loss\": 2.5}\nnonsense\n{\"step\": 2, \"loss\": null, \"more\": \"x\"}\n"
+    static const char lines[] = "{\"step\": 1, \"loss\": 2.5}\nnonsense\n"
+                                "{\"step\": 2, \"loss\": null, \"more\": \"x\"}\n"
                                 "[1]\n{\"step\": 3, \"loss\": 1e400}\n{\"step\": 4, \"eval\": -1}\n{\"step\": 5, \"lo";
     char *path = format("%s/history.jsonl", scratch), *link = format("%s/link.jsonl", scratch), *error;
     Table t = {0};
