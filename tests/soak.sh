@@ -16,6 +16,7 @@ export kept=out/soak LC_ALL=C.UTF-8 GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 unset MAKEFLAGS MAKELEVEL
 if [ -d /usr/lib/ccache ]; then
     export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=${CCACHE_DIR:-$PWD/out/.test/ccache} CCACHE_NOHASHDIR=1
+    export CCACHE_DEPEND=1 CCACHE_NOCOMPRESS=1
 fi
 rm -rf $kept
 mkdir -p $kept

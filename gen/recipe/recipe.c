@@ -23,7 +23,7 @@ enum {
     MAX_MEMORY = 64 << 20, /* bytes that Lua may hold */
     MAX_INSTRUCTIONS = 20000000,
     HOOK_EVERY = 100000, /* instructions */
-    MAX_CPU = 5,         /* seconds; stops what the hook cannot see, such as string.find */
+    MAX_CPU = 2,         /* seconds; stops what the hook cannot see, such as string.find */
     MAX_FILES = 100,     /* read by `use`, each time counted */
     MAX_EXTENDS = 1000,
     MAX_DEPTH = 16 /* of tables in tables */

@@ -40,7 +40,7 @@ skipped() {             # ARCH SOURCE
                 objects="$objects $object"
                 echo "$object: $source $(echo tests/kernels/*.h kernels/cpu/*.h kernels/reference/*.h)"
                 echo "	\$(CC) $(optimise $arch $act $source) \$(CFLAGS) -march=$arch $(echo $define) \\"
-                echo "	    -DLABEL='\"$act-$arch\"' -c -o \$@ \$<"
+                echo "	    -DLABEL='\"$act-$arch\"' -MMD -c -o \$@ \$<"
             done
             echo "$out/$act-$arch: $objects"
             echo "	\$(CC) -fopenmp -o \$@ $objects -ldnnl -lpthread -lm"

@@ -61,7 +61,7 @@ for source in tests/sim/*.cpp; do
 done
 if [ ${#missing[@]} != 0 ]; then
     printf '%s\0' "${missing[@]}" | FLAGS="${flags[*]}" xargs -0 -n 3 -P "${CORES:-$(nproc)}" \
-        sh -c ': >"$2.began" && g++ $FLAGS $3 -c "$1" -o "$2.new" && touch -r "$2.began" "$2.new" &&
+        sh -c ': >"$2.began" && g++ $FLAGS $3 -MMD -MF "${2%o}d" -c "$1" -o "$2.new" && touch -r "$2.began" "$2.new" &&
             mv "$2.new" "$2"' sh 1>&2
 fi
 if stale "$folder/libsim.a" "${objects[@]}"; then

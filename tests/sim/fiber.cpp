@@ -7,6 +7,9 @@
 #include "include/cuda_runtime.h"
 
 #include <alloca.h>
+#ifdef __F16C__
+#include <immintrin.h>
+#endif
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -446,11 +449,18 @@ extern "C" const unsigned char *sim_warp_exchange_all(const void *mine, unsigned
 static inline float half_value(uint16_t bits, int bf16)
 {
     const uint32_t wide = (uint32_t)bits << 16;
-    _Float16 half;
     float value;
-    memcpy(&half, &bits, sizeof half);
+    if (!bf16) {
+#ifdef __F16C__
+        return _cvtsh_ss(bits);         /* a cast is folded into one to double, which libgcc has alone */
+#else
+        _Float16 half;
+        memcpy(&half, &bits, sizeof half);
+        return (float)half;
+#endif
+    }
     memcpy(&value, &wide, sizeof value);
-    return bf16 ? value : (float)half;
+    return value;
 }
 
 /* A row of a (first register: 0 or 1) or a column of b (4), from the four lanes that hold it; the
