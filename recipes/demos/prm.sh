@@ -15,7 +15,7 @@ export OMP_NUM_THREADS=1         # the model is too small for more
 chains=recipes/demos/chains.sh
 export MOST=9                    # of all numbers: so small a model learns these sums
 length=72                        # places of a row
-records=256 first=4000 meta=1000 test=400 questions=200 answers=8 of_domains=384
+records=256 first=4000 meta=1000 test=400 questions=2000 answers=8 of_domains=384
 base_steps=${BASE_STEPS:-2400} first_steps=${FIRST_STEPS:-300} steps=${STEPS:-300} domain_steps=${DOMAIN_STEPS:-80}
 base=(--lr 4e-3 --schedule cosine --warmup 0.05)
 model=(--lr 5e-4 --warmup 0.6)   # whatever records count
@@ -95,7 +95,7 @@ way() {                 # SEED
             --best-of-n "$to/candidates.jsonl" >"$to/$kind.best" 2>"$to/$kind.log" ||
             die "seed $1: --best-of-n: $(tail -n 1 "$to/$kind.log")"
         declare -g "steps_$kind=$(last "$to/$kind" step_accuracy)"
-        declare -g "best_$kind=$(sed -n '$s/.*"accuracy":\([0-9.]*\).*/\1/p' "$to/$kind.best")"
+        declare -g "best_$kind=$(sed -n '2,$s/.*"accuracy":\([0-9.]*\).*/\1/p' "$to/$kind.best" | xargs)"
     done
     separate=$(above "$to/instance" "$to/train.jsonl")
     clean=$(mean_weight "$to/instance" "$to/train.jsonl" false)
@@ -153,31 +153,44 @@ rows=
 for seed; do
     { way "$seed" && domains "$seed"; } >"$here/$seed.log" 2>&1 || { tail -n 3 "$here/$seed.log"; exit 1; }
     rows+="$seed $separate $clean $noisy $steps_first $steps_none $steps_instance"
-    rows+=" $best_first $best_none $best_instance $domain_a $domain_b $domain_c"$'\n'
+    rows+=" $domain_a $domain_b $domain_c $best_first $best_none $best_instance"$'\n'
 done
-printf '%s' "$rows" | awk -v answers=$answers '
-    function ahead(what, x) { sum[what] += x; square[what] += x * x }
+printf '%s' "$rows" | awk '
+    # cells FROM TO FORMAT: columns of this line
+    function cells(from, to, how,   k) { for (k = from; k <= to; k++) printf how, $k }
+    function ahead(what, x) {
+        if (!(what in sum)) name[++names] = what
+        sum[what] += x; square[what] += x * x
+    }
     BEGIN {
-        printf "\n%-6s %-23s %-23s %-23s %s\n", "seed", "weights of records", "steps right", "best of " answers,
-            "weights of domains"
-        printf "%-6s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %-7s %s\n", "", "AUC", "right", "noisy",
-            "before", "alike", "learned", "before", "alike", "learned", "0.1", "0.5", "0.9"
+        printf "\n%-6s %-20s %-23s %-20s\n", "seed", "weights of records", "steps right", "weights of domains"
+        printf "%-6s %-6s %-6s %-6s %-7s %-7s %-7s %-6s %-6s %s\n", "", "AUC", "right", "noisy",
+            "before", "alike", "learned", "0.1", "0.5", "0.9"
     }
     {
-        printf "%-6s", $1
-        for (k = 2; k <= NF; k++) printf " %-7.3f", $k
-        print ""
+        printf "%-6s", $1; cells(2, 4, " %-6.3f"); cells(5, 7, " %-7.3f"); cells(8, 10, " %-6.3f"); print ""
         ahead("steps right", $7 - $6)
-        ahead("best of " answers, $10 - $9)
+        each = (NF - 10) / 3                 # of 2, 4, 8
+        best = best sprintf("%-6s", $1)
+        for (k = 1; k <= each; k++) {
+            best = best sprintf(" %-7.3f %-7.3f %-7.3f", $(10 + k), $(10 + each + k), $(10 + 2 * each + k))
+            ahead("best of " 2 ^ k, $(10 + 2 * each + k) - $(10 + each + k))
+        }
+        best = best "\n"
         n++
     }
     END {
-        for (what in sum) {
-            mean = sum[what] / n
-            printf "%s: learned weights are ahead by %.3f on the average", what, mean
+        printf "\n%-6s", "seed"
+        for (k = 1; k <= each; k++) printf " %-23s", "best of " 2 ^ k
+        printf "\n%-6s", ""
+        for (k = 1; k <= each; k++) printf " %-7s %-7s %-7s", "before", "alike", "learned"
+        printf "\n%s\n", best
+        for (k = 1; k <= names; k++) {
+            mean = sum[name[k]] / n
+            printf "%s: learned weights are ahead by %.3f on the average", name[k], mean
             if (n > 1)
                 printf ", the standard error over seeds %.3f",
-                    sqrt((square[what] - n * mean * mean) / (n - 1) / n)
+                    sqrt((square[name[k]] - n * mean * mean) / (n - 1) / n)
             print ""
         }
     }'
