@@ -368,7 +368,7 @@ for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora l
     train_batch_size test_batch_size tf_n_embd tf_n_layer tf_n_head n_transit ckpt_dir \
     num_machines machine_rank main_process_ip main_process_port data_dir learning_rate save_dir fp16 no_fp16 \
     deterministic batch_size_per_gpu max_grad_norm dataset \
-    merge profile; do
+    merge; do
     grep -qx "$name" "$T/theirs" || echo "$name"
 done > "$T/missing"
 check foreign/guides "" "$(cat "$T/missing")"
