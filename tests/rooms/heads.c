@@ -77,7 +77,8 @@ static void write_calls(const Graph *g, const char *path, const char *programs)
 {
     Str s = {0};
     int n;
-    str_print(&s, "enum {\n%s};\n#define AT(x, l) ((void)(l), x)\n#define SPAN(a, b) ((a) - (b))\n", emit_shape(g));
+    str_print(&s, "enum {\n%s};\n#define AT(x, l) ((void)(l), x)\n#define SPAN(a, b) ((a) - (b))\n#define OP(i)\n",
+              emit_shape(g));
     const char *const *file = emit_kernel_files(g, &n);
     for (int i = 0; i < n; i++)
         str_print(&s, "#include \"kernels/cpu/%s\"\n", file[i]);
@@ -136,7 +137,7 @@ int main(int argc, char **argv)
     has("length of a score", t.plan, "attention_length %s.qkv[l], %lengths[0]  heads 2");
     has("weights", t.plan, "= ce_bwd %norm_f, $wte, %labels[m], %scale, %weights[m]  chunk");
     has("weights, call", t.calls,
-        "ce_head_fwd_bwd(losses, dnorm_f, grad_wte, NULL, norm_f, wte, NULL, AT(labels, micro),");
+        "ce_head_fwd_bwd(losses, dnorm_f, grad_wte, NULL, norm_f, wte, NULL,");
     has("score, its schedule", t.plan, "schedule score ");
     has("score", t.plan, "  $log_probs = score %s.losses");
     has("score, without weights", t.plan, "  %s.losses = ce %s.norm_f, $wte, %labels[0]  chunk");

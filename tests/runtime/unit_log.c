@@ -325,7 +325,7 @@ static void check_progress(void)
                   .lr = 2e-4, .rate = 1234, .unit = "tokens", .left = 75, .gpu = &gpu};
     check_row(&p, 200, "25/100 [#####...............]  loss 2.3456  margin 0.10  norm 1.5  lr 2.00e-04  "
               "1234 tokens/s  left 0:01:15  GPU 87 % 61.2/79.6 GiB");
-    check_row(&p, 80, "25/100 [###............]  loss 2.3456  lr 2.00e-04  1234 tokens/s  left 0:01:15");
+    check_row(&p, 80, "25/100 [#....]  loss 2.3456  norm 1.5  lr 2.00e-04  1234 tokens/s  left 0:01:15");
     check_row(&p, 40, "25/100  loss 2.3456  left 0:01:15");
     check_row(&p, 20, "25/100  loss 2.3456");
     check_row(&p, 10, "25/100"), check_row(&p, 6, ""), check_row(&p, 0, ""), check_row(&p, -3, "");
