@@ -381,6 +381,16 @@ cJSON *json_get(const cJSON *obj, const char *key)
     return cJSON_GetObjectItemCaseSensitive(obj, key);
 }
 
+void json_say(cJSON *value)
+{
+    char *text = cJSON_PrintUnformatted(value);
+    if (!text)
+        die(EXIT_INTERNAL, "out of memory for a line of JSON");
+    puts(text);
+    free(text);
+    cJSON_Delete(value);
+}
+
 cJSON *json_add_float(cJSON *obj, const char *key, double value)
 {
     cJSON *item = cJSON_AddNumberToObject(obj, key, value);

@@ -36,6 +36,8 @@ bool json_write_hf(FILE *to, const cJSON *value);
 /* As Python's json.dumps(value, indent=2) and a newline; an object whose members are no lists and no
  * objects, in their order. */
 bool json_write_object(FILE *to, const cJSON *value);
+/* One line on standard output, and frees the value; EXIT_INTERNAL without memory. */
+void json_say(cJSON *value);
 /* Python's repr of a finite double in at most 60 characters: the shortest text that reads back
  * equal. */
 void json_float_text(double value, char text[64]);

@@ -189,12 +189,7 @@ static void print_object(const Conversation *c, const char *question, const char
     cJSON_AddNumberToObject(row, "known_tokens", (double)x->known);
     cJSON_AddNumberToObject(row, "new_tokens", (double)x->more);
     cJSON_AddStringToObject(row, "end", text_end[x->end]);
-    char *line = cJSON_PrintUnformatted(row);
-    if (!line)
-        die(EXIT_INTERNAL, "out of memory for an answer");
-    puts(line);
-    free(line);
-    cJSON_Delete(row);
+    json_say(row);
 }
 
 static void finish(Conversation *c, const char *question, const ContinuedText *x)

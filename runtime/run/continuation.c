@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/files/json.h"
 #include "runtime/data/sample.h"
 #include "runtime/data/vocabulary.h"
 #include "runtime/files/utf8.h"
@@ -201,12 +202,8 @@ static void print_object(const Asked *a, const Prompt *p, const ContinuedText *x
     cJSON_AddNumberToObject(row, "prompt_tokens", (double)x->n);
     cJSON_AddNumberToObject(row, "new_tokens", (double)x->more);
     cJSON_AddStringToObject(row, "end", text_end[x->end]);
-    char *line = cJSON_PrintUnformatted(row);
-    if (!line)
-        die(EXIT_INTERNAL, "out of memory for an answer");
-    puts(line);
-    free(line), free(answer);
-    cJSON_Delete(row);
+    json_say(row);
+    free(answer);
 }
 
 /* The prompt and what follows it as they are. */

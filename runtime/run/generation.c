@@ -142,12 +142,7 @@ static void print_text(const Generation *g, const Tokenizer *t, const DenoiseTex
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "prompt", prompt);
         cJSON_AddStringToObject(row, "answer", answer);
-        char *line = cJSON_PrintUnformatted(row);
-        if (!line)
-            die(EXIT_INTERNAL, "out of memory for an answer");
-        puts(line);
-        free(line);
-        cJSON_Delete(row);
+        json_say(row);
     } else {
         fwrite(answer, 1, bytes, stdout);
         putchar('\n');

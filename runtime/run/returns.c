@@ -119,24 +119,14 @@ cJSON *returns_json(const Returns *r)
     return to;
 }
 
-static void print_line(cJSON *row)
-{
-    char *text = cJSON_PrintUnformatted(row);
-    if (!text)
-        die(EXIT_INTERNAL, "out of memory for returns");
-    puts(text);
-    free(text);
-    cJSON_Delete(row);
-}
-
 void returns_print(const Returns *r)
 {
     const Earned all = returns_over(r);
     for (int64_t i = 0; i < r->tasks; i++)
-        print_line(task_json(r, i));
+        json_say(task_json(r, i));
     cJSON *row = cJSON_CreateObject();
     cJSON_AddNumberToObject(row, "tasks", (double)r->tasks);
-    print_line(add_earned(row, &all));
+    json_say(add_earned(row, &all));
     fflush(stdout);
 }
 

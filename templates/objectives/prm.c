@@ -679,10 +679,8 @@ static void answer(Asked *a)
             for (int j = 0; j < a->row[b].marks; j++)
                 cJSON_AddItemToArray(steps, cJSON_CreateNumber(prm_logistic(margin[j])));
         }
-        char *text = cJSON_PrintUnformatted(line);
-        puts(text);
-        free(text), free(a->row[b].name);
-        cJSON_Delete(line);
+        json_say(line);
+        free(a->row[b].name);
     }
     fflush(stdout);
     a->n = 0;
@@ -816,10 +814,7 @@ static int best_of_n(const Flags *f, const WeightFolders folder)
         json_add_float(line, "mean", c.mean / q);
         json_add_float(line, "best", c.best / q);
         cJSON_AddNumberToObject(line, "questions", q);
-        char *text = cJSON_PrintUnformatted(line);
-        puts(text);
-        free(text);
-        cJSON_Delete(line);
+        json_say(line);
         if (n >= last.most)
             break;
     }
