@@ -266,12 +266,15 @@ static pid_t start(void (*part)(int number, const char *gpu), int number)
     return child;
 }
 
-static void finish(pid_t child, const char *what, int number)
+// Whether it found nothing bad.
+static bool finish(pid_t child, const char *what, int number)
 {
     int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) != child || WIFSIGNALED(status))
+    bool ended = child >= 0 && waitpid(child, &status, 0) == child && !WIFSIGNALED(status);
+    if (!ended)
         printf("%s %d bad the process ended by signal %d\n", what, number, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     fflush(stdout);
+    return ended && status == 0;
 }
 
 int main(int argc, char **argv)
@@ -279,15 +282,16 @@ int main(int argc, char **argv)
     static const struct { const char *name; void (*run)(int number, const char *gpu); } part[] = {
         {"device", device}, {"product", product}, {"memory", memory}};
     const int gpus = argc > 1 ? atoi(argv[1]) : 1;
+    bool good = true;
     for (int i = 0; i < gpus; i++)
         for (size_t k = 0; k < sizeof part / sizeof *part; k++)
-            finish(start(part[k].run, i), part[k].name, i);
+            good = finish(start(part[k].run, i), part[k].name, i) && good;
     for (int i = 0; gpus > 1 && i < gpus; i++)
         finish(start(copy, i), "copy", i);
 #if DOCTOR_NCCL
     pid_t child[1024];
     ranks = gpus < 1024 ? gpus : 1024;
-    if (ranks > 1 && pipe(id_pipe) == 0) {
+    if (good && ranks > 1 && pipe(id_pipe) == 0) {       // else the others would wait for one that never comes
         for (int i = 0; i < ranks; i++)
             child[i] = start(nccl, i);
         close(id_pipe[0]);

@@ -325,6 +325,7 @@ has "two GPUs: multiprocessors" '^  ok       device 0         Simulated GPU sm_9
 simulated DIECAST_SIM_DEVICES=1
 same "a GPU that does not answer" "1" $?
 has "a GPU that does not answer: told" '^  missing  product 1        cudaSetDevice\(number\): '
+same "a GPU that does not answer: nobody waits for it" "" "$(grep 'does not end' "$T/out")"
 nvcc=$(nvcc_path)
 if [ -n "$nvcc" ]; then
     "$nvcc" -std=c++20 -O3 -gencode arch=compute_80,code=sm_80 -DDOCTOR_NCCL=0 -cubin -o "$T/gpu.cubin" \
