@@ -54,6 +54,21 @@ int64_t objective_sequences(const Config *c)
     return 1;
 }
 
+int64_t objective_steps_a_turn(const Config *c, const char *schedule)
+{
+    static const struct {
+        const char *objective, *schedule;
+        int steps;
+    } list[] = {
+#define RARER(objective, schedule, field) {#objective, #schedule, F_##field},
+#include "gen/config/objectives.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(list[i].objective, c->v[F_objective].s) && !strcmp(list[i].schedule, schedule))
+            return c->v[list[i].steps].i;
+    return 1;
+}
+
 bool objective_owns(const char *name, const char *path)
 {
     size_t n = strlen(name);

@@ -3,6 +3,8 @@
  * In:    facts of the other parts.   Out: Doctor.list.  Keeps: a finding is one line, without control characters. */
 #include "gen/tools/doctor.h"
 
+#include "runtime/ranks/launch.h"
+
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -58,9 +60,9 @@ void doctor_fact(Finding *f, const char *name, const char *value)
 
 double doctor_scale(const Doctor *d)
 {
-    const char *text = doctor_env(d, "DIECAST_TIMEOUT_SCALE");
-    double scale = text ? strtod(text, NULL) : 1;
-    return scale >= 0.001 && scale <= 1000 ? scale : 1;
+    double scale;
+    launch_scale(d->env, &scale);        /* what is wrong with it, doctor_launch() says */
+    return scale;
 }
 
 /* ---- files and texts ------------------------------------------------------------------------------- */

@@ -276,6 +276,13 @@ void doctor_launch(Doctor *d)
         f->todo = text_print("unset it, or precision=%s", strcmp(other, "no") ? other : "fp32");
         f->blocks = NEED_ALL_RUN;
     }
+    double scale;
+    char *refused = launch_scale(d->env, &scale);
+    if (refused) {
+        f = doctor_add(d, DOCTOR_WARNING, "times", "%s", refused);
+        f->todo = "unset it: programs refuse to start with it";
+        f->blocks = NEED_ALL_RUN;
+    }
     if (doctor_env(d, "DIECAST_FAULT"))
         doctor_add(d, DOCTOR_WARNING, "DIECAST_FAULT", "programs will fail on purpose")->todo = "unset it";
 }

@@ -189,13 +189,6 @@ static Turn turn_of(const Graph *g, const Program *p, const Device *d)
     return t;
 }
 
-/* How often a step has a turn of the schedule. */
-static double turns_a_step(Config *c, const Schedule *s)
-{
-    bool rarer = field_applies(c, F_prm_unroll) && !strcmp(s->name, "meta");
-    return rarer ? 1 / (double)config_int(c, F_prm_unroll) : 1;
-}
-
 Cost step_cost(const Graph *g, Config *c)
 {
     const Device d = device_of(g, c);
@@ -207,7 +200,7 @@ Cost step_cost(const Graph *g, Config *c)
             if (!s->item[k].program)
                 continue;
             const Turn t = turn_of(g, s->item[k].program, &d);
-            const double often = turns_a_step(c, s), times = often * (double)s->item[k].times;
+            const double often = 1 / (double)objective_steps_a_turn(c, s->name), times = often * (double)s->item[k].times;
             cost.kernels += times * t.kernels;
             cost.starts += times * t.starts;
             cost.ranks += times * t.sums;

@@ -74,12 +74,9 @@ void comm_expect(double seconds)
 
 void comm_read_scale(void)
 {
-    const char *text = getenv("DIECAST_TIMEOUT_SCALE");
-    char *end = NULL;
-    double value = text ? strtod(text, &end) : 1;
-    if (text && (end == text || *end || !(value >= 0.001 && value <= 1000)))
-        die(EXIT_CONFIG, "DIECAST_TIMEOUT_SCALE=%.60s: want a number from 0.001 to 1000", text);
-    comm_scale = value;
+    char *error = launch_scale(environ, &comm_scale);
+    if (error)
+        die(EXIT_CONFIG, "%s", error);
 }
 
 /* ---- the start ------------------------------------------------------------------------------- */

@@ -328,6 +328,16 @@ char *launch_port_of(char *const *env, const char *name, int *port)
     return NULL;
 }
 
+char *launch_scale(char *const *env, double *scale)
+{
+    const char *text = value_of(env, "DIECAST_TIMEOUT_SCALE");
+    char *end = NULL;
+    const double value = text ? strtod(text, &end) : 1;
+    const bool good = !text || (end != text && !*end && value >= 0.001 && value <= 1000);
+    *scale = good ? value : 1;
+    return good ? NULL : refuse("DIECAST_TIMEOUT_SCALE", text, "want a number from 0.001 to 1000");
+}
+
 char *launch_port(char *const *env, int *port, bool *agent)
 {
     const char *elastic = value_of(env, "TORCHELASTIC_USE_AGENT_STORE");

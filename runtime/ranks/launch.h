@@ -33,6 +33,8 @@ char *launch_port_of(char *const *env, const char *name, int *port);
 /* Where the ranks of a CUDA program meet: DIECAST_PORT, else MASTER_PORT, else 29500. *agent: one more than MASTER_PORT,
  * on which torchrun's agent listens itself. */
 char *launch_port(char *const *env, int *port, bool *agent);
+/* DIECAST_TIMEOUT_SCALE, by which all times are multiplied; 1 when it is not set or refused. */
+char *launch_scale(char *const *env, double *scale);
 /* Slurm's "2(x3),1" -> {2,2,2,1}; at most max entries. NULL, or a malloc'ed message. */
 char *launch_expand_counts(const char *list, int max, int *counts, int *n);
 /* Slurm's "n[01-03,7],login" -> n01 n02 n03 n7 login; calls host for each of at most max names. */

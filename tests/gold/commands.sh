@@ -78,6 +78,14 @@ check json/estimate "NVIDIA H200, 141 GB h200 null NVIDIA RTX 4090, 24 GB" "$(as
     estimate.card) $(ask info.darkroom_ppo estimate) $(ask info.rtx4090_lora estimate.device)"
 check json/commands "gen recipes/cpu_tiny.lua make -C out/cpu_tiny out/cpu_tiny/run.sh" "$(ask info.cpu_tiny 'commands[*]')"
 said list >"$T/list"
+ref=tests/train/ref/llama_tiny/model
+said plan $ref --card h200 >"$T/of_folder"
+check json/plan-folder "plan llama 94656 h200 none lora" "$(ask of_folder command family parameters card 'ways[0].adapter' 'ways[2].adapter')"
+check json/plan-folder-fits "$("$GEN" plan $ref --card h200 | awk '/^  (all|LoRA)/ { print $(NF - 2) }' | paste -sd' ')" \
+    "$(ask of_folder 'ways[*].batch_micro')"
+said new "$T/made.lua" --from $ref >"$T/new"
+check json/new "new $T/made.lua cpu 94656 94656" "$(ask new command file target parameters parameters_trained)"
+check json/new-is-written "$(ask new device_bytes)" "$(said plan "$T/made.lua" >"$T/of_made"; ask of_made device_bytes)"
 check json/list "$(for s in recipes models families chats objectives targets cards; do "$GEN" list $s | wc -l; done | paste -sd' ')" \
     "$(ask list 'recipes#' 'models#' 'families#' 'chats#' 'objectives#' 'targets#' 'cards#')"
 said fields >"$T/fields"
