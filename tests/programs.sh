@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # programs.sh -- builds emitted folders; for scripts that stand in the project's root. Objects of runtime/, which no
-# recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it would
-# compile alike: few ask for the number of ranks or the target.
+# recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it
+# would compile alike: few ask for the number of ranks or the target.
 
 # make_program DIR [WORD ...]: make in an emitted folder, with these words
 make_program() (
@@ -17,8 +17,8 @@ make_program() (
         [[ $* == *tests/cc* ]] && cat tests/cc || grep -E '^(CFLAGS|OPTIMISE|DEBUG) +:=' "$dir/Makefile"
     )
     how=$kept/$(sha256sum <<<"$how" | cut -c1-16)
-    # what they are made from, a line a file; once more what asks for the number of ranks or for CUDA's headers, and what
-    # is compiled with a sanitizer
+    # what they are made from, a line a file; once more what asks for the number of ranks or for CUDA's headers, and
+    # what is compiled with a sanitizer
     made_from=$(
         toolkit=$(printf '%s\n' "$@" | sed -n 's/^CUDA=//p')
         [ -z "$toolkit" ] || toolkit=$(cat tests/sim/errors.def "$toolkit"/include/* | sha256sum | cut -c1-64)
@@ -57,7 +57,8 @@ make_program() (
     [ $code = 0 ] || exit $code
     # they are to say it again, or depend on a recipe after all
     if ! grep -qi warning <<<"$said" &&
-        ! grep -rqE '(^| )(train|step|objective|recipe|shape|plan|tensors)\.[ch]' --include='*.d' "$dir/.obj/runtime"; then
+        ! grep -rqE '(^| )(train|step|objective|recipe|shape|plan|tensors)\.[ch]' --include='*.d' "$dir/.obj/runtime";
+        then
         rm -rf "$set.new"
         cp -r "$dir/.obj/runtime" "$set.new" && echo "$made_from" >"$set.new/made_from" && mv -T "$set.new" "$set"
     fi

@@ -329,7 +329,8 @@ static void check_family(const Config *c, const Family *f)
         if (field_of_families(i) && !family_writes(f, field_row[i].path))
             refuse_set(c, i, i, text_print("%s has none; leave it out", f->name));
     if (f->layered && scaled)
-        err_add(c->v[F_model_rope_scaling].loc, "model.rope_scaling: scaled rotary embeddings of %s are not built; leave it out",
+        err_add(c->v[F_model_rope_scaling].loc,
+            "model.rope_scaling: scaled rotary embeddings of %s are not built; leave it out",
                 f->name);
     if (f->layered && c->v[F_seq_max].i > c->v[F_model_window].i)
         err_add(place(c, F_seq_max, F_model_window), "seq.max: %" PRId64 " tokens, but layers of %s meet the last %"

@@ -1,6 +1,7 @@
 /* completion.c -- `gen completion bash`: a script that completes words of gen, and of run.sh and train.
  *
- * In:    the tables of commands, options, fields, flags, cards ...   Out: bash functions; recipes are read when asked. */
+ * In:    the tables of commands, options, fields, flags, cards ...   Out: bash functions; recipes are read
+ * when asked. */
 #include "gen/gen.h"
 #include "runtime/pack/pack.h"
 
@@ -21,7 +22,8 @@ static const char head[] =
 
 static const char middle[] =
     "_gen_pick() { local IFS=$'\\n'; COMPREPLY=($(compgen -W \"$1\" -- \"$2\")); }\n"
-    "_gen_space() { [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null; return 0; }\n"
+    "_gen_space() { [[ ${#COMPREPLY[@]} = 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace 2>/dev/null; "
+    "return 0; }\n"
     "_gen() {\n"
     "    local cur=${COMP_WORDS[COMP_CWORD]} before= field= command=${COMP_WORDS[1]} at=2 n=0 i takes\n"
     "    [ \"$COMP_CWORD\" -lt 1 ] || before=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -166,7 +168,8 @@ static void print_script(void)
     here("@targets", print_targets);
     here("@formats", print_formats);
     here("@chats", print_chats);
-    printf("    any) ;;\n    *) tr '|' '\\n' <<<\"$1\" ;;\n    esac\n}\n_gen_root=%s\n_gen_commands='", text_shell(gen_root()));
+    printf("    any) ;;\n    *) tr '|' '\\n' <<<\"$1\" ;;\n    esac\n}\n_gen_root=%s\n_gen_commands='",
+        text_shell(gen_root()));
     print_commands();
     printf("'\n_gen_takes() {\n    case $1 in\n");
     for (int i = 0; i < ncommands; i++)
@@ -191,7 +194,8 @@ static void print_script(void)
     printf("    esac\n}\n_gen_values() {            # of FIELD=\n    case $1 in\n");
     for (int i = 0; i < NFIELDS; i++) {
         const FieldType type = field_row[i].type;
-        const char *words = i == F_card ? NULL : type == FT_CHOICE ? field_choices(i) : type == FT_BOOL ? "true|false" : NULL;
+        const char *words = i == F_card ? NULL : type == FT_CHOICE ? field_choices(i)
+                          : type == FT_BOOL ? "true|false" : NULL;
         if (i == F_card)
             printf("    card) _gen_kind @cards ;;\n");
         else if (words)

@@ -82,10 +82,11 @@ static bool is_hub_name(const char *word)
 static void refuse_folder(const char *word)
 {
     if (holds(word, "adapter_config.json"))
-        err((Loc){0}, "%s is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the model below it; "
-            "the program takes the adapter: --adapter %s", word, word);
+        err((Loc){0}, "%s is an adapter's folder, no recipe: gen new FILE.lua --from BASE writes one for the model "
+            "below it; the program takes the adapter: --adapter %s", word, word);
     if (holds(word, "config.json") && !holds(word, "manifest.json"))
-        err((Loc){0}, "%s is a model's folder, no recipe: gen new FILE.lua --from %s writes one, gen plan %s shows what fits",
+        err((Loc){0}, "%s is a model's folder, no recipe: gen new FILE.lua --from %s writes one, gen plan %s "
+            "shows what fits",
             word, text_shell(word), text_shell(word));
     if (holds(word, "manifest.json"))
         err((Loc){0}, "%s is a folder that gen wrote: the head of its train.c has the recipe and the "

@@ -56,7 +56,8 @@ static char *text_upper(const char *text)
 
 static void head(const char *name, int section, const char *about)
 {
-    printf(".\\\" made by `gen man`\n.TH %s %d \"\" \"%s\" \"Diecast\"\n.ad l\n.nh\n.SH NAME\n", name, section, GEN_VERSION);
+    printf(".\\\" made by `gen man`\n.TH %s %d \"\" \"%s\" \"Diecast\"\n.ad l\n.nh\n.SH NAME\n", name, section,
+        GEN_VERSION);
     put(text_print("%s - %s", name, about));
 }
 
@@ -73,8 +74,8 @@ static void gen_page(void)
             put(command_row[i].words);
     }
     printf(".SH DESCRIPTION\n");
-    put("A recipe is a Lua file that returns a table: diecast-recipe(5). gen writes the folder out/NAME with the source of "
-        "a program that trains as the recipe says; make builds it; its flags are in diecast-train(1).");
+    put("A recipe is a Lua file that returns a table: diecast-recipe(5). gen writes the folder out/NAME with the "
+        "source of a program that trains as the recipe says; make builds it; its flags are in diecast-train(1).");
     printf(".SH COMMANDS\n");
     for (int i = 0; i < ncommands; i++)
         item(*command_row[i].word ? command_row[i].word : "RECIPE", "", command_row[i].about);
@@ -127,12 +128,14 @@ static void train_page(void)
 #define FLAG(name, type, value, lo, hi, metavar, recipe, doc) print_flag(i++);
 #include "runtime/run/flags.def"
     printf(".SH EXIT STATUS\n");
-#define EXIT_CODE(name, code, again, meaning) item(#code, "", text_print("%s; may be started again: %s", meaning, again));
+#define EXIT_CODE(name, code, again, meaning) \
+    item(#code, "", text_print("%s; may be started again: %s", meaning, again));
 #include "runtime/exit_codes.def"
 #undef EXIT_CODE
     printf(".SH FILES\n");
 #define LEAF(name, kind, objectives, about) \
-    item(text_print("OUT/%s", name), "", *objectives ? text_print("%s; of the objective %s", about, objectives) : about);
+    item(text_print("OUT/%s", name), "", \
+         *objectives ? text_print("%s; of the objective %s", about, objectives) : about);
 #include "runtime/run/leaves.def"
     printf(".SH SEE ALSO\n");
     put("gen(1), diecast-recipe(5)");
@@ -142,8 +145,8 @@ static void recipe_page(void)
 {
     head("diecast-recipe", 5, "fields of recipes");
     printf(".SH DESCRIPTION\n");
-    put("A recipe is a Lua file that returns a table. A field a.b stands in the table a; on the command line of gen it is "
-        "the word a.b=VALUE.");
+    put("A recipe is a Lua file that returns a table. A field a.b stands in the table a; on the command line of gen "
+        "it is the word a.b=VALUE.");
     printf(".SH FIELDS\n");
     for (int i = 0; i < NFIELDS; i++) {
         const FieldRow *r = &field_row[i];
@@ -152,7 +155,8 @@ static void recipe_page(void)
                                      !*r->def         ? "; has to be set"
                                      : *r->def == '?' ? ""
                                                       : text_print("; default %s", r->def),
-                                     field_objectives(i) ? text_print("; of the objective %s", field_objectives(i)) : "",
+                                     field_objectives(i) ? text_print("; of the objective %s", field_objectives(i))
+                                         : "",
                                      r->doc));
     }
     printf(".SH RUN\n");

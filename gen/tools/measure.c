@@ -200,7 +200,8 @@ Cost step_cost(const Graph *g, Config *c)
             if (!s->item[k].program)
                 continue;
             const Turn t = turn_of(g, s->item[k].program, &d);
-            const double often = 1 / (double)objective_steps_a_turn(c, s->name), times = often * (double)s->item[k].times;
+            const double often = 1 / (double)objective_steps_a_turn(c, s->name),
+                times = often * (double)s->item[k].times;
             cost.kernels += times * t.kernels;
             cost.starts += times * t.starts;
             cost.ranks += times * t.sums;

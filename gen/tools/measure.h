@@ -21,7 +21,7 @@ bool schedule_updates(const Schedule *s);        /* it changes weights */
 
 /* Of a turn of a schedule, on a rank. */
 typedef struct {
-    double flops, bytes, at_peak;        /* at_peak: seconds if products ran at the target's peak and all else at once */
+    double flops, bytes, at_peak;   /* at_peak: seconds if products ran at the target's peak and all else at once */
 } Work;
 Work schedule_work(const Graph *g, const Schedule *s);
 Work step_work(const Graph *g);          /* of the first that changes weights */

@@ -713,7 +713,8 @@ int new_plan_main(int argc, char **argv)
         err((Loc){0}, "plan: want a model's folder: gen plan FOLDER --card NAME");
     if (o.file && !is_folder(o.file) && recipe_known(o.file))
         err((Loc){0}, o.full ? "plan: --full is for models' folders; of a recipe: gen plan %s lora.rank=0"
-                             : "plan: --card and --target are for models' folders; of a recipe: gen plan %s target=NAME",
+                             : "plan: --card and --target are for models' folders; of a recipe: gen plan %s "
+                               "target=NAME",
             o.file);
     check_words(&o, "plan");
     o.file = NULL;

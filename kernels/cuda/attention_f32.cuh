@@ -1,7 +1,7 @@
 /* attention_f32.cuh -- attention without tensor cores: any storage type, any even head size.
  *
- * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta, attention_dkv_f32 reads it.
- * Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
+ * In, Out: as attention.cuh, D at most 256, with dropout 128; attention_dq_f32 writes delta, attention_dkv_f32 reads
+ * it. Method: AttentionLanes::LANES lanes share a row (a query, or a key for dk and dv) and hold it in
  *         registers; the rows that all of the block meet pass through shared memory. */
 #ifndef DIECAST_KERNELS_ATTENTION_F32_CUH
 #define DIECAST_KERNELS_ATTENTION_F32_CUH

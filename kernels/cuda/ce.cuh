@@ -382,7 +382,8 @@ static inline void loss_sum(double *acc, const float *loss, int64_t rows, cudaSt
 #define CE_VARIANT(threads) CE_VARIANT_OF(threads, false)
 #define CE_WEIGHTED(threads) CE_VARIANT_OF(threads, true)
 VARIANTS_ce_threads(CE_VARIANT)
-#if defined KERNEL_ce_head_fwd || defined KERNEL_ce_hits || defined KERNEL_ce_head_fwd_bwd || defined KERNEL_ce_head_fwd_dx
+#if defined KERNEL_ce_head_fwd || defined KERNEL_ce_hits || defined KERNEL_ce_head_fwd_bwd || \
+    defined KERNEL_ce_head_fwd_dx
 VARIANTS_ce_threads(CE_WEIGHTED)
 #endif
 #endif

@@ -26,7 +26,8 @@ leaves() {
     local dir
     say "to look at"
     for dir; do
-        find "$dir" -type f \( -name '*.png' -o -name '*.csv' -o -name 'distributed_output_*.txt' -o -name samples.jsonl \
+        find "$dir" -type f \( -name '*.png' -o -name '*.csv' -o -name 'distributed_output_*.txt' \
+            -o -name samples.jsonl \
             -o -name '*_weights.json' -o -name 'eval_result*.json' -o -name mlm_training_history.json \) | LC_ALL=C sort
         [ ! -d "$dir/runs" ] || echo "tensorboard --logdir $dir/runs"
     done

@@ -117,7 +117,8 @@ for seed in $seeds; do
     out=$here/run.$seed
     say "training with seed $seed: hidden characters, from all others"
     run out/llada_tiny/run.sh --data $here/records.safetensors --steps "$steps" --seed "$seed" --log-every 250 \
-        --eval-every $((steps / 4)) --eval-batches 60 --gen-length 48 --gen-block 8 --temperature 0.7 --out "$out" 2>&1 |
+        --eval-every $((steps / 4)) --eval-batches 60 --gen-length 48 --gen-block 8 --temperature 0.7 \
+        --out "$out" 2>&1 |
         tee "$here/run.$seed.log"
     [ "${PIPESTATUS[0]}" = 0 ] || exit 1
 
@@ -129,7 +130,8 @@ for seed in $seeds; do
     read -r filled likeliest drawn < <(right $here/hidden.txt "$here/filled.$seed.jsonl")
 
     say "a text of its own"
-    run out/llada_tiny/run.sh --out "$out" --generate "the " --gen-length 48 --gen-block 8 --temperature 0.7 --seed "$seed"
+    run out/llada_tiny/run.sh --out "$out" --generate "the " --gen-length 48 --gen-block 8 --temperature 0.7 \
+        --seed "$seed"
 
     printf '%4s  %.4f  %s\n' "$seed" "$(validation "$here/run.$seed.log")" "$filled" >>$here/table
 done

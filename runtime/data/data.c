@@ -453,7 +453,8 @@ static void share_sources(Data *d)
     mixture_share(d->source, d->nsources, d->n);
     for (int k = 0; k < d->nsources; k++)
         if (!d->source[k].drawn && d->source[k].weight > 0)
-            die(EXIT_DATA, "%s: its weight, %g, is less than one sample of the %lld of an epoch: want a larger one, or 0",
+            die(EXIT_DATA, "%s: its weight, %g, is less than one sample of the %lld of an epoch: "
+                "want a larger one, or 0",
                 d->file[k].t.path, d->source[k].weight, (long long)d->n);
 }
 

@@ -133,9 +133,9 @@ void data_check_same(const Data *d, const char *id, const char *files);
  * rows of tokens, labels, and where they are there places and ends, target_rows and target_of.
  * What follows the last document of a row is padding and a document of its own. The order of an
  * epoch is mt19937 seeded with seed + epoch and Fisher-Yates, as PyTorch's randperm, where there are
- * sources of what mixture.h draws; the last step of an epoch is filled up from the start of the same permutation. Evaluation: step is the batch,
- * in file order, of bfd in that of the bins, which begins with the longest documents; micro 0;
- * rows beyond the last sample have no targets. A file that was changed since data_open, so that an
+ * sources of what mixture.h draws; the last step of an epoch is filled up from the start of the same permutation.
+ * Evaluation: step is the batch, in file order, of bfd in that of the bins, which begins with the longest documents;
+ * micro 0; rows beyond the last sample have no targets. A file that was changed since data_open, so that an
  * id or a document is out of its bounds: EXIT_DATA, naming the place. */
 void data_batch(Data *d, int64_t step, int64_t micro, Batch to);
 /* Row `row` of the same micro-batch as it stands in its file; false: there is none, it is padding at

@@ -155,8 +155,8 @@ static int state_at(const int32_t *cell)
     return DARKROOM_SIDE * cell[0] + cell[1];
 }
 
-/* The transition of step t, element `at` of the columns; its code, and the state that the next one has to begin with. NULL, or what is
- * wrong. */
+/* The transition of step t, element `at` of the columns; its code, and the state that the next one has to begin with.
+ * NULL, or what is wrong. */
 static char *check_step(const Reader *r, int task, int64_t t, int64_t at, int *state, uint16_t *code)
 {
     const int env = r->wanted.env, start = darkroom_start(env);

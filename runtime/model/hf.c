@@ -73,7 +73,8 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     char *error = hf_config_differs(ours, theirs, m->longest);
     if (error)
         die(EXIT_MISMATCH, "%s/config.json: %s%s", folder, error,
-            hf_config_other(cJSON_GetStringValue(json_get(theirs, "model_type"))) ? "" : "; gen new FILE.lua --from the "
+            hf_config_other(cJSON_GetStringValue(json_get(theirs, "model_type")))
+                ? "" : "; gen new FILE.lua --from the "
             "folder writes a recipe for it, or says why there is none");
     StSet set;
     error = st_set_open(&set, folder);

@@ -32,7 +32,8 @@ typedef struct {
 } HfHow;
 
 /* Weights -> a model folder that appears whole or not at all. An existing folder is replaced only when it holds
- * nothing but files of such a folder, with a README.md only as it was written here, and is not the source. Rank 0 only. */
+ * nothing but files of such a folder, with a README.md only as it was written here, and is not the source. Rank 0
+ * only. */
 void hf_save(const Model *m, const char *folder, const HfHow *how);
 
 /* PEFT adapter folder: r, alpha, target modules, rslora must be those of the binary. */

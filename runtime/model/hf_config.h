@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /* Every key that differs with both values: "hidden_size is 128, this binary was built for 64; ...". ours describes the
- * binary, whose sequences have up to `longest` tokens: a window of attention has to reach over all of them. Also refuses
- * quantised models. */
+ * binary, whose sequences have up to `longest` tokens: a window of attention has to reach over all of them. Also
+ * refuses quantised models. */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest);
 /* How many keys a query meets at most, in some of the layers; 0: all before it, or *error. */
 int64_t hf_config_window(const cJSON *config, char **error);

@@ -176,8 +176,8 @@ static void check_replaceable(const char *folder, const char *source)
         die(EXIT_IO, "%s: open: %s", folder, strerror(errno));
     for (struct dirent *d; (d = readdir(dir));)
         if (strcmp(d->d_name, "README.md") == 0 && !card_is_ours(folder))
-            die(EXIT_CONFIG, "%s: holds a README.md that was not written here, or was changed since; move it away, or name "
-                "another folder", folder);
+            die(EXIT_CONFIG, "%s: holds a README.md that was not written here, or was changed since; move it away, or "
+                "name another folder", folder);
         else if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 && !is_ours(d->d_name))
             die(EXIT_CONFIG, "%s: holds %s, which a model folder does not; name another folder",
                 folder, d->d_name);

@@ -93,7 +93,8 @@ static char *write_bytes(StWriter *w, const char *name, const char *from, int64_
 /* Calls each() for the values of an item in the order of its file, a piece at a time, until it returns a message,
  * which this returns. */
 static char *each_piece(const WeightsItem *item,
-                        char *(*each)(void *with, const WeightsItem *item, int64_t first, const float *values, int64_t n),
+                        char *(*each)(void *with, const WeightsItem *item, int64_t first, const float *values,
+                            int64_t n),
                         void *with)
 {
     int64_t n = model_elements(item->t), piece = piece_of(item->t);

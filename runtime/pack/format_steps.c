@@ -230,7 +230,8 @@ static char *take_common(const cJSON *json, const char *const *keys, StepsSaid *
     const cJSON *noisy = json_get(json, "noisy");
     to->noisy = cJSON_IsTrue(noisy) ? '1' : cJSON_IsFalse(noisy) ? '0' : '-';
     to->domain = domain ? format("%s", domain) : NULL;
-    to->id = cJSON_IsString(id) ? format("%s", id->valuestring) : cJSON_IsNumber(id) ? cJSON_PrintUnformatted(id) : NULL;
+    to->id = cJSON_IsString(id) ? format("%s", id->valuestring)
+             : cJSON_IsNumber(id) ? cJSON_PrintUnformatted(id) : NULL;
     return NULL;
 }
 

@@ -765,7 +765,8 @@ char *chat_prompt(const Chat *chat, const Tokenizer *tok, const cJSON *messages,
     if (!error) {
         talk_write(&open, &t);
         Said *asks = &t.said[t.n++];
-        *asks = (Said){.role = ROLE_ANSWER, .content = "", .begin = t.ntext, .apart = begins_token(chat, chat->answer.open)};
+        *asks = (Said){.role = ROLE_ANSWER, .content = "", .begin = t.ntext,
+                       .apart = begins_token(chat, chat->answer.open)};
         talk_string(&t, chat->answer.open);
         talk_string(&t, chat->thinks ? "<think>\n\n</think>\n\n" : NULL);
         error = talk_encode(&t, tok, e, &row);

@@ -91,7 +91,8 @@ static char *array_open(FILE *f, int64_t *rows, int64_t *T)
     } else if (strncmp(header_value(header, "fortran_order"), "False", 5)) {
         error = format("its order is Fortran's, want C's: numpy.ascontiguousarray");
     } else if (sscanf(header_value(header, "shape"), "(%lld, %lld%c", &shape[0], &shape[1], &close) != 3 ||
-               close != ')' || shape[0] < 1 || shape[1] < 1 || shape[1] > INT32_MAX || shape[0] > INT64_MAX / 8 / shape[1]) {
+               close != ')' || shape[0] < 1 || shape[1] < 1 || shape[1] > INT32_MAX ||
+               shape[0] > INT64_MAX / 8 / shape[1]) {
         error = format("shape %.*s, want two lengths from 1", (int)strcspn(header_value(header, "shape"), ")}") + 1,
                        header_value(header, "shape"));
     } else {

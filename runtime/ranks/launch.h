@@ -30,8 +30,8 @@ char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
 const char *launch_precision_conflict(char *const *env, const char *precision);
 /* The port that variable names; *port as it was when it is not set. */
 char *launch_port_of(char *const *env, const char *name, int *port);
-/* Where the ranks of a CUDA program meet: DIECAST_PORT, else MASTER_PORT, else 29500. *agent: one more than MASTER_PORT,
- * on which torchrun's agent listens itself. */
+/* Where the ranks of a CUDA program meet: DIECAST_PORT, else MASTER_PORT, else 29500. *agent: one more than
+ * MASTER_PORT, on which torchrun's agent listens itself. */
 char *launch_port(char *const *env, int *port, bool *agent);
 /* DIECAST_TIMEOUT_SCALE, by which all times are multiplied; 1 when it is not set or refused. */
 char *launch_scale(char *const *env, double *scale);

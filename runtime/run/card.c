@@ -219,7 +219,8 @@ static void write_origin(const Card *k)
     write_list(k, "data", "data");
     write_list(k, "validation data", "eval_data");
     write_list(k, "records that weights are learned of", "meta_data");
-    fprintf(k->to, "| recipe | `%s`, %.12s |\n| program | %s |\n", recipe, hash ? hash : m->hash, by ? by : m->generator);
+    fprintf(k->to, "| recipe | `%s`, %.12s |\n| program | %s |\n", recipe, hash ? hash : m->hash,
+            by ? by : m->generator);
     free(recipe);
 }
 
@@ -262,7 +263,8 @@ static void write_training(const Card *k)
     if (cJSON_IsNumber(tokens) && tokens->valuedouble > 0)
         fprintf(k->to, "| tokens | %.0f |\n", tokens->valuedouble);
     fprintf(k->to, "| samples a step | %.0f", json_get(k->c->file, "global_batch")->valuedouble);
-    static const struct { const char *key, *text; } parts[] = {{"micro", ": "}, {"accum", " x "}, {"ranks", " accumulated x "}};
+    static const struct { const char *key, *text; } parts[] = {
+        {"micro", ": "}, {"accum", " x "}, {"ranks", " accumulated x "}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (cJSON_IsNumber(json_get(layout, parts[i].key)))
             fprintf(k->to, "%s%.0f", parts[i].text, json_get(layout, parts[i].key)->valuedouble);
@@ -297,7 +299,8 @@ static void write_use(const Card *k)
         fprintf(k->to, "from peft import PeftModel\n");
     fprintf(k->to, "from transformers import %s%s\n\n", k->loader, tokenizer ? ", AutoTokenizer" : "");
     if (k->adapter)
-        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\nmodel = PeftModel.from_pretrained(model, \".\")\n",
+        fprintf(k->to, "model = %s.from_pretrained(\"%s\", dtype=\"auto\")\n"
+                "model = PeftModel.from_pretrained(model, \".\")\n",
                 k->loader, base);
     else
         fprintf(k->to, "model = %s.from_pretrained(\".\", dtype=\"auto\")\n", k->loader);

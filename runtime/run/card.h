@@ -1,4 +1,5 @@
-/* card.h -- README.md of an exported folder, as the hub of Hugging Face reads it: what was trained, of what, how to load.
+/* card.h -- README.md of an exported folder, as the hub of Hugging Face reads it: what was trained, of what, how to
+ * load.
  *
  * In:    the checkpoint that was loaded, or none.
  * Keeps: names of files and folders alone, no paths; no date: the same weights give the same text. */

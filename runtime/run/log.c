@@ -280,7 +280,8 @@ static void banner_sources(const Banner *b)
         const double passes = s->n ? (double)s->drawn / (double)s->n : 0,
                      epochs = (double)b->total / (double)data_steps_per_epoch(d);
         char *source = format("source %d", k + 1);
-        note("  %-10s %.*s: weight %g, %lld of the samples of an epoch, from its %lld: %.3g passes an epoch, %.3g in all",
+        note("  %-10s %.*s: weight %g, %lld of the samples of an epoch, from its %lld: %.3g passes an epoch, "
+             "%.3g in all",
              source, (int)strcspn(name, ","), name, s->weight, (long long)s->drawn, (long long)s->n, passes,
              passes * epochs);
         free(source);

@@ -6,8 +6,8 @@
 #include "runtime/run/checkpoint.h"
 #include "runtime/run/log.h"
 
-/* How the program was started, argv as main() got it, and its run folder, NULL: not known yet; both stay. From here on a
- * failure is followed by what to do next. Called again where something else has taken die_hook. */
+/* How the program was started, argv as main() got it, and its run folder, NULL: not known yet; both stay. From here
+ * on a failure is followed by what to do next. Called again where something else has taken die_hook. */
 void next_of(int argc, char **argv, const char *out);
 /* "next: COMMAND about": the command once more without the word `but`, "": all of it. From rank 0. */
 void next_again(const char *but, const char *about);

@@ -369,11 +369,13 @@ static double *weights_of(const Flags *f)
         die(EXIT_CONFIG, "--data-weights %.200s: --data is one file, %s: leave them out, or name files between commas",
             f->data_weights, file[0]);
     if (n != files)
-        die(EXIT_CONFIG, "--data-weights %.200s: want %d numbers, one a file of --data, got %d", f->data_weights, files, n);
+        die(EXIT_CONFIG, "--data-weights %.200s: want %d numbers, one a file of --data, got %d", f->data_weights,
+            files, n);
     if (!(sum > 0 && isfinite(sum)))
         die(EXIT_CONFIG, "--data-weights %.200s: their sum is %g, want more than 0", f->data_weights, sum);
     if (f->max_samples)
-        die(EXIT_CONFIG, "--max-samples takes the first samples of all files together: leave it out, or --data-weights");
+        die(EXIT_CONFIG, "--max-samples takes the first samples of all files together: leave it out, or "
+                         "--data-weights");
     for (int i = 0; i < files; i++)
         if (vocabulary_made(f->tokenizer) && pack_is_raw(file[i]))
             die(EXIT_CONFIG, "--tokenizer %s counts those of all files, and with --data-weights each is packed by "

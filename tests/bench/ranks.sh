@@ -1,7 +1,8 @@
 #!/bin/bash
 # Speed-up over one rank, and 16 bit beside fp32 in time and planned bytes, each beside what the guides of the systems
 # say: GPUs where there are any, else processes of a thread each, which is said. Part of `make bench`; alone: make bench
-# CASE=ranks, which wants no PyTorch. Runs in turns, medians; prints a table and writes nothing: timings are never tests.
+# CASE=ranks, which wants no PyTorch. Runs in turns, medians; prints a table and writes nothing: timings are never
+# tests.
 #   RUNS=3 STEPS=10 RANKS="2 4 8" (default: up to the GPUs, or the cores, at hand)
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -43,7 +44,8 @@ echo "speed-up over one rank, 16 bit ($half) over fp32: $what, $have at hand"
 build() {
     local name=$1 recipe=$2
     shift 2
-    if ! { "$gen" "recipes/$recipe.lua" "${fields[@]}" "$@" -o "$here/$name" && make -s -C "$here/$name" -j"$(nproc)"; } \
+    if ! { "$gen" "recipes/$recipe.lua" "${fields[@]}" "$@" -o "$here/$name" &&
+        make -s -C "$here/$name" -j"$(nproc)"; } \
         >"$tmp/build" 2>&1; then
         echo "$name is not built: $(tail -n 1 "$tmp/build")" >&2
         return 1

@@ -2,7 +2,8 @@
 # Times our binaries beside PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
 # of tests/oracle/requirements.txt. Both sides run in turns, RUNS times each, with THREADS threads.
 # Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
-#   TEXT=FILE (of case pack) RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's) PYTHON=python3 TARGET=cpu_native
+#   TEXT=FILE (of case pack) RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's)
+#   PYTHON=python3 TARGET=cpu_native
 set -u
 RUNS=${RUNS:-5}
 TARGET=${TARGET:-cpu_native}     # as PyTorch, which takes the instructions it finds

@@ -508,9 +508,10 @@ layout file-with-index "$usual"
 rm "$scratch/h/model.safetensors.index.json"            # shards that nothing names
 layout file-beside-shards "$usual"
 rm "$scratch/h/model.safetensors"
-expect layout-shards-without-index 83 'index.json is there, which says what the shards hold: get it' qwen2 load "$scratch/h"
+expect layout-shards-without-index 83 'index.json is there, which says what the shards hold: get it' qwen2 load \
+    "$scratch/h"
 rm -rf "$scratch/h"; cp -r "$scratch/h.shards" "$scratch/h"
-cp "$scratch/h/model-00001-of"* "$scratch/h/model-00001-of-00099.safetensors"      # and one that the index does not name
+cp "$scratch/h/model-00001-of"* "$scratch/h/model-00001-of-00099.safetensors"      # not in the index
 layout shards-of-yesterday "$usual"
 # what was written over shards has none of them
 cp -r "$scratch/h.shards" "$scratch/o"

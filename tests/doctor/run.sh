@@ -10,7 +10,8 @@ T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 failed=0
 mkdir -p $work "$T"/{driver,home,none}
-for name in $(compgen -e | grep -E '^(NCCL|SLURM|OMPI|PMI|MV2|DIECAST|TORCHELASTIC|CUDA)') RANK WORLD_SIZE NNODES NODE_RANK \
+for name in $(compgen -e | grep -E '^(NCCL|SLURM|OMPI|PMI|MV2|DIECAST|TORCHELASTIC|CUDA)') \
+    RANK WORLD_SIZE NNODES NODE_RANK \
     MASTER_ADDR MASTER_PORT CC CXX MPICC MPIRUN NVCC; do
     unset "$name"
 done
@@ -30,9 +31,11 @@ hasnt() { ! grep -qE -- "$2" "$T/out"; verdict "$1" $? "'$2' in: $(grep -E -- "$
 
 # shellcheck disable=SC2046
 {
-    gcc -std=c11 -Wall -Wextra -Werror -O1 -I. tests/doctor/main.c $(find out/.obj -name '*.o' ! -path out/.obj/gen/main.o) \
+    gcc -std=c11 -Wall -Wextra -Werror -O1 -I. tests/doctor/main.c \
+        $(find out/.obj -name '*.o' ! -path out/.obj/gen/main.o) \
         -llua5.4 -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -o $work/parts 2>"$T/cc" &&
-        gcc -std=c11 -Wall -Wextra -Werror -shared -fPIC tests/doctor/nvml.c -o "$T/driver/libnvidia-ml.so.1" 2>>"$T/cc" &&
+        gcc -std=c11 -Wall -Wextra -Werror -shared -fPIC tests/doctor/nvml.c \
+        -o "$T/driver/libnvidia-ml.so.1" 2>>"$T/cc" &&
         echo 'int x;' | gcc -shared -fPIC -x c - -o "$T/driver/libcuda.so.1" 2>>"$T/cc"
     verdict "its parts by themselves compile" $? "$(head -3 "$T/cc")"
 }
@@ -182,7 +185,8 @@ LD_LIBRARY_PATH=$T/broken part libraries x
 says "broken: oneDNN" 'missing oneDNN: does not load: .*\[libdnnl-dev\]'
 says "broken: cairo" 'warning cairo: libcairo.so.2 does not load .*: plots are not drawn \[libcairo2\]'
 # every package that doctor names is in the one list, and every one of those that are built with has a row
-same "packages: those of gen/deps.sh" "" "$(gen/deps.sh list | sort -u | comm -3 - <($work/parts packages x | sort -u) | tr -d '\t')"
+same "packages: those of gen/deps.sh" "" "$(gen/deps.sh list | sort -u | comm -3 - <($work/parts packages x |
+    sort -u) | tr -d '\t')"
 
 # ---- GPUs
 
@@ -250,7 +254,9 @@ END
 doctor() { "$gen" doctor "$@" >"$T/out" 2>&1; code=$?; }
 doctor
 same "a machine without a recipe" 0 $code
-for section in system compilers libraries GPUs network launch trials summary; do says "section $section" "$section"; done
+for section in system compilers libraries GPUs network launch trials summary; do
+    says "section $section" "$section"
+done
 says "CPU programs" '  CPU programs, several ranks  builds here: yes, runs here: yes'
 says "two ranks of MPI" '  ok       MPI              two ranks met and summed: .*'
 export CUDA=$T/none                # without nvcc, from here on
@@ -286,7 +292,8 @@ printf '#!/bin/bash\n[ "${!#}" = liblua5.4-dev ] || echo installed\n' >"$T/tools
 chmod +x "$T/tools/dpkg-query"
 ln -sf /bin/true "$T/tools/apt-get"
 PATH=$T/tools:$PATH gen/deps.sh check >"$T/out" 2>&1
-same "packages: missing ones are told" "1 missing  packages: liblua5.4-dev: apt-get install liblua5.4-dev" "$? $(cat "$T/out")"
+same "packages: missing ones are told" "1 missing  packages: liblua5.4-dev: apt-get install liblua5.4-dev" \
+    "$? $(cat "$T/out")"
 LD_LIBRARY_PATH=$T/lua out/.gen/gen --version >/dev/null 2>&1 && verdict "gen loads Lua" 1 "it does not"
 LD_LIBRARY_PATH=$T/lua make -s doctor GEN=out/.gen/gen >"$T/out" 2>&1
 same "make doctor without Lua" 2 $?
@@ -315,14 +322,17 @@ chmod +x "$T/cuda/bin/nvcc"
 { echo "driver 580.65.06 13000"; h200 2; echo "pair 0 1 10 2"; } >"$T/nvml"
 simulated() {           # [NAME=VALUE ...]: doctor of R on two simulated GPUs
     (
-        export CUDA=$T/cuda FAKE_NVML=$T/nvml LD_LIBRARY_PATH=$T/driver DIECAST_SIM_DEVICES=2 DIECAST_SIM_MEMORY_GIB=0.55 "$@"
+        export CUDA=$T/cuda FAKE_NVML=$T/nvml LD_LIBRARY_PATH=$T/driver DIECAST_SIM_DEVICES=2 \
+            DIECAST_SIM_MEMORY_GIB=0.55 "$@"
         doctor "$R"
         exit $code
     )
 }
 simulated
 same "two GPUs: it runs" "0" $?
-for line in 'product 0 ' 'product 1 ' 'memory 0 ' 'memory 1 ' 'NCCL 0 ' 'NCCL 1 '; do has "two GPUs: $line" "^  ok       $line"; done
+for line in 'product 0 ' 'product 1 ' 'memory 0 ' 'memory 1 ' 'NCCL 0 ' 'NCCL 1 '; do
+    has "two GPUs: $line" "^  ok       $line"
+done
 has "two GPUs: copies" '^  ok       copies           each of 2 GPUs to each other, every value compared$'
 has "two GPUs: multiprocessors" '^  ok       device 0         Simulated GPU sm_90, 132 multiprocessors, compute capability 9.0$'
 simulated DIECAST_SIM_DEVICES=1

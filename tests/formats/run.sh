@@ -74,7 +74,8 @@ for expected in $chats/*.expected; do
     chat=${name%.*} loss=${name##*.}
     chat_tokenizer $chat
     paste -d '\t' $expected $chats/conversations.jsonl | grep -v '^refused' | cut -f 2 > $scratch/taken.jsonl
-    if $pack -o $scratch/rows.st --tokenizer $t --chat $chat --loss-on $loss $scratch/taken.jsonl > $scratch/log 2>&1; then
+    if $pack -o $scratch/rows.st --tokenizer $t --chat $chat --loss-on $loss $scratch/taken.jsonl > $scratch/log 2>&1
+    then
         $work/test dump $scratch/rows.st > $scratch/got
         verdict "chat: $name" "$(grep -v refused $expected | diff - $scratch/got | head -4)"
     else
@@ -167,7 +168,8 @@ sed 's/"a b"/[{"type":"text","text":"a "},{"type":"text","text":"b"}]/; s/role/f
     s/content/value/g' $scratch/lists.jsonl > $scratch/parts.jsonl
 same "contents in parts" "$qwen $scratch/talks.jsonl" "$qwen $scratch/parts.jsonl"
 $pack -o $scratch/1.st $qwen - < $scratch/lists.jsonl > $scratch/log 2>&1
-verdict "lists of messages, in standard input" "$(cmp <($work/test dump $scratch/1.st) <($work/test dump $scratch/2.st) 2>&1)"
+verdict "lists of messages, in standard input" "$(cmp <($work/test dump $scratch/1.st) \
+    <($work/test dump $scratch/2.st) 2>&1)"
 begin='Below is an instruction that describes a task'
 context=', paired with an input that provides further context'
 request='Write a response that appropriately completes the request.\n\n### Instruction:\n'
@@ -214,7 +216,8 @@ verdict "--show and -o" "$(grep -q 'messages, 28 tokens, 27 targets$' $scratch/l
     grep -q 'show.st: rows, 1 rows, 28 tokens, 27 targets' $scratch/log || cat $scratch/log)"
 if command -v script > /dev/null; then
     script -qec "$pack --show 1 $qwen $scratch/messages.jsonl" /dev/null > $scratch/log 2>&1 < /dev/null
-    verdict "--show on what only a launcher made a terminal" "$(script -qec "$pack --show 1 $qwen $scratch/messages.jsonl \
+    verdict "--show on what only a launcher made a terminal" "$(script \
+        -qec "$pack --show 1 $qwen $scratch/messages.jsonl \
         2> $scratch/said" /dev/null 2>&1 < /dev/null | grep $'\033')"
     verdict "--show on a terminal" "$(grep -q $'^\033\[32m  \*  65 "b".*\033\[0m' $scratch/log || cat -v $scratch/log)"
 fi
@@ -301,7 +304,8 @@ END
 $pack --show 2 $scratch/masked.jsonl | head -n -1 > $scratch/log 2>&1
 verdict "masked spans of pairs" "$(diff $scratch/log $scratch/masked.expected)"
 $pack -o $scratch/masked.st $scratch/masked.jsonl > $scratch/log 2>&1
-verdict "masked spans: prompts and answers are what they are" "$(grep -q '^lengths .*prompts 1 to 3 tokens.*; chosen answers 2 to 5 tokens' \
+verdict "masked spans: prompts and answers are what they are" "$(grep \
+    -q '^lengths .*prompts 1 to 3 tokens.*; chosen answers 2 to 5 tokens' \
     $scratch/log && ! grep -q identical $scratch/log || cat $scratch/log)"
 # $1: rows, $2: of a message with the answer "one two three", what is to be told beside it; targets' texts
 masked_turns() {
@@ -318,7 +322,8 @@ verdict "masked spans of turns" "$(
     [ "$(masked_turns llama3 ',"masked":[[1,4]]')" = "$(masked_turns llama3 '' | sed 's/^one//')" ] ||
         masked_turns llama3 ',"masked":[[1,4]]'
     for words in ',"weight":0' ',"train":false'; do [ -z "$(masked_turns qwen2 "$words")" ] || echo "$words"; done
-    for words in ',"weight":1' ',"train":true'; do [ "$(masked_turns qwen2 "$words")" = "$whole" ] || echo "$words"; done)"
+    for words in ',"weight":1' ',"train":true'; do [ "$(masked_turns qwen2 "$words")" = "$whole" ] ||
+        echo "$words"; done)"
 printf '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"one","weight":0},'\
 '{"role":"user","content":"b"},{"role":"assistant","content":"two"}]}\n' > $scratch/turns.jsonl
 verdict "a turn that is not trained on among others" "$($pack --show 1 $qwen --loss-on assistant $scratch/turns.jsonl |
@@ -352,12 +357,14 @@ $scratch/steps.jsonl:2: solutions in steps: left out, with another number of ste
 $scratch/steps.st: steps, 2 records, 58 tokens, 3 marks, 0 cut to 40 tokens; 2 left out: 1 with another number of \
 steps, 1 with too few labels
 lengths before any is cut: solutions 25 to 33 tokens, mean 29.0, half up to 25, 95 of 100 up to 33; 1 say no \
-meta_label: right, unless a stepwise label is against it; 1 name no problem; 1 have text before their first step, which is no part of any
+meta_label: right, unless a stepwise label is against it; 1 name no problem; 1 have text before their first step, \
+which is no part of any
 mark <extra_0>, token 259; for gen: prm.steps=0 prm.records=2 prm.domains=1
 chat format: chatml, by the tokenizer's added tokens: there is no chat_template beside it; tokenizer ID
 END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/steps.expected
-$pack --show 2 -o $scratch/steps.st --steps 0 --max-length 40 --system '' $chains $scratch/steps.jsonl > $scratch/log 2>&1
+$pack --show 2 -o $scratch/steps.st --steps 0 --max-length 40 --system '' $chains $scratch/steps.jsonl \
+    > $scratch/log 2>&1
 verdict "steps: what is told" "$(sed 's/crc32c:.*/ID/' $scratch/log | diff - $scratch/steps.expected)"
 
 mkdir $scratch/other
@@ -367,7 +374,8 @@ for kind in steps auto; do
     $pack -o $scratch/other.st --steps 0 --system s --tokenizer $scratch/other/tokenizer.json --kind $kind \
         $scratch/steps.jsonl > $scratch/$kind.log 2>&1
 done
-verdict "steps: a chat template that is not known" "$(grep -q 'chatml, by the .* is not known; tok' $scratch/steps.log ||
+verdict "steps: a chat template that is not known" "$(grep \
+    -q 'chatml, by the .* is not known; tok' $scratch/steps.log ||
     cat $scratch/steps.log; grep -q 'jsonl:1: the chat_template in .* is none of the known' $scratch/auto.log ||
     cat $scratch/auto.log)"
 
@@ -703,7 +711,8 @@ refuse "spans of an answer with its reasoning" \
     "--tokenizer $t --chat qwen3" 'masked: .*say reasoning_content'
 refuse "a picture" '[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url"}]}]' "$qwen" \
     'content: part 2 is of the type image_url'
-refuse "a part without a text" '[{"role":"user","content":[{"type":"text"}]}]' "$qwen" 'content: part 1: text: want a string'
+refuse "a part without a text" '[{"role":"user","content":[{"type":"text"}]}]' "$qwen" \
+    'content: part 1: text: want a string'
 refuse "a message by itself" '[\n{"role":"user","content":"a"},\n{"role":"assistant","content":"b"}]' "$qwen" \
     'x.jsonl:2: a message by itself: want a list of them'
 refuse "a system message beside the others" '{"system":"s","conversations":[{"from":"gpt","value":"a"}]}' "$qwen" \
@@ -810,20 +819,23 @@ step='"cot_response":"### Step 1:\\na\\n### Step 2:\\nb"'
 steps="--steps 2 $chains"
 refuse "a label above 1" "{$step,\"cot_steps\":[{\"pi\":1.5}]}" "$steps" \
     'x.jsonl:1: cot_steps\[0\].pi: want a number from 0 to 1'
-refuse "a label below 0" "{$step,\"cot_steps\":{\"3\":{\"pi\":-1}}}" "$steps" 'cot_steps\[3\].pi: want a number from 0 to 1'
+refuse "a label below 0" "{$step,\"cot_steps\":{\"3\":{\"pi\":-1}}}" "$steps" \
+    'cot_steps\[3\].pi: want a number from 0 to 1'
 refuse "a label that is text" "{$step,\"cot_steps\":[{\"pi\":\"1\"}]}" "$steps" 'cot_steps\[0\].pi: want a number'
 refuse "a label that is a truth" "{$step,\"cot_steps\":[{\"pi\":true}]}" "$steps" 'cot_steps\[0\].pi: want a number'
 refuse "a label too large for a double" "{$step,\"cot_steps\":[{\"pi\":1e999}]}" "$steps" 'x.jsonl:1: byte'
 refuse "labels that are a number" "{$step,\"cot_steps\":7}" "$steps" 'x.jsonl:1: cot_steps: want a list of {"pi"'
 refuse "steps that are numbers" "{$step,\"cot_steps\":[1]}" "$steps" 'cot_steps\[0\]: want an object with pi'
-refuse "keys that are no numbers" "{$step,\"cot_steps\":{\"a\":{\"pi\":1}}}" "$steps" 'want keys that are numbers, got "a"'
+refuse "keys that are no numbers" "{$step,\"cot_steps\":{\"a\":{\"pi\":1}}}" "$steps" \
+    'want keys that are numbers, got "a"'
 refuse "keys that are one number" "{$step,\"cot_steps\":{\"1\":{\"pi\":1},\"01\":{\"pi\":1}}}" "$steps" \
     'cot_steps: two keys are the number 1'
 refuse "1001 labels" "{$step,\"cot_steps\":[$(printf '{},%.0s' $(seq 1000)){}]}" "$steps" 'cot_steps: .*, at most 1000'
 refuse "an outcome between" "{$step,\"meta_label\":0.5}" "$steps" 'x.jsonl:1: meta_label: want 0 or 1'
 refuse "a domain that is a number" "{$step,\"domain\":3}" "$steps" 'x.jsonl:1: domain: want a string'
 refuse "an id that is a list" "{$step,\"id\":[]}" "$steps" 'x.jsonl:1: id: want a string or a number'
-refuse "an id that is rounded" "{$step,\"id\":9007199254740993}" "$steps" 'x.jsonl:1: id: numbers from 2^53 on are rounded'
+refuse "an id that is rounded" "{$step,\"id\":9007199254740993}" "$steps" \
+    'x.jsonl:1: id: numbers from 2^53 on are rounded'
 refuse "two records of one id" "{$step,\"id\":7,\"cot_steps\":[{\"pi\":1}]}\n{$step,\"id\":\"7\",\"cot_steps\":[{\"pi\":1}]}" \
     "$steps" 'x.jsonl:2: id: .*x.jsonl:1 has "7", too'
 refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: want a string'
@@ -831,13 +843,16 @@ refuse "a misspelt key of a label" "{$step,\"metalabel\":0}" "$steps" 'metalabel
 refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: want a string'
 refuse "too few labels of TRL" '{"prompt":"a","completions":["a","b"],"labels":[true]}' "$steps" \
     'x.jsonl:1: labels: want a list of 2, as many as completions'
-refuse "labels of TRL as an object" '{"prompt":"a","completions":["a"],"labels":{"a":1}}' "$steps" 'labels: want a list of 1'
+refuse "labels of TRL as an object" '{"prompt":"a","completions":["a"],"labels":{"a":1}}' "$steps" \
+    'labels: want a list of 1'
 refuse "TRL without a prompt" '{"completions":["a"],"labels":[1]}' "$steps" 'x.jsonl:1: prompt: want a string'
-refuse "a step of TRL that is none" '{"prompt":"a","completions":[1],"labels":[1]}' "$steps" 'completions\[0\]: want a string'
+refuse "a step of TRL that is none" '{"prompt":"a","completions":[1],"labels":[1]}' "$steps" \
+    'completions\[0\]: want a string'
 refuse "no candidates" '{"candidates":[]}' "$steps" 'x.jsonl:1: candidates: want a list of strings, not empty'
 refuse "candidates that are numbers" '{"candidates":[3]}' "$steps" 'x.jsonl:1: candidates\[0\]: want a string'
 refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps" 'true_false: want a list of 1'
-refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" 'true_false\[1\]: want true or false'
+refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" \
+    'true_false\[1\]: want true or false'
 refuse "candidates behind solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
     'x.jsonl:2: candidates make candidates; what is packed here is steps'
 refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
@@ -847,14 +862,16 @@ refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <ex
 refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: is no new token, or 97 no new id'
 refuse "steps of texts" "$good" "--steps 3" '--steps: no row is a solution in steps'
 refuse "one step" "$good" "--steps 1" '--steps: want 2 to 16, or 0: one step has no mark'
-refuse "labels of any number of steps" "$good" "--steps 0 --rewards 2" '--rewards: with --steps 0 every mark wants a label'
+refuse "labels of any number of steps" "$good" "--steps 0 --rewards 2" \
+    '--rewards: with --steps 0 every mark wants a label'
 refuse "--loss-on for marks" "{$step,\"cot_steps\":[{\"pi\":1}]}" "$steps --loss-on all" \
     '--loss-on all: the targets of solutions in steps are their marks'
 printf '%s\n' "{${step//\\\\/\\},\"cot_steps\":[{\"pi\":1}]}" > $scratch/mark.jsonl
 $pack -o $scratch/mark.st --steps 2 --system '' --tokenizer $(tokenizer qwen2) --mark '<new>' --mark-id 900 \
     $scratch/mark.jsonl > $scratch/log 2>&1
 verdict "steps: a mark that the model alone has" "$($work/test dump $scratch/mark.st 2>&1 |
-    grep -q ' 900\* .* rewards 1 outcome 1 domain -1 id 1$' && grep -aq '"vocab":"901"' $scratch/mark.st || cat $scratch/log)"
+    grep -q ' 900\* .* rewards 1 outcome 1 domain -1 id 1$' && grep -aq '"vocab":"901"' $scratch/mark.st ||
+    cat $scratch/log)"
 
 printf 'a\0b' > $scratch/zero.txt
 refuse "a text with zeros" "$good" "$scratch/zero.txt" 'zero.txt: byte 1 is 0: binary data'

@@ -78,7 +78,8 @@ for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weigh
     '^  rate       5e-05 (linear), weight decay 0, clip 1, seed 42$' \
     '^  rate       0.0002 = 5e-05 x 4, --lr-scale linear of the run.s first 4 ranks (linear), weight' \
     ' in 1 file, 3 of 10 batches a rank$' ' in 1 file, 10 batches a rank$' \
-    '^profile: 2 steps, from 8 on, of [0-9.]* ms; [0-9.]* ms before' '^  linear_fwd  *2  *0\.[34]' '^  together .* \(99\|100\)\.'; do
+    '^profile: 2 steps, from 8 on, of [0-9.]* ms; [0-9.]* ms before' '^  linear_fwd  *2  *0\.[34]' \
+    '^  together .* \(99\|100\)\.'; do
     grep -q "$line" "$scratch/unit.err"
     verdict "said: $line" $? "$(head -30 "$scratch/unit.err")"
 done
@@ -154,7 +155,8 @@ accepts "merge_lora=final_merged_model given" --merge_and_unload --lr 1
 refuses "want a number from 0 to 1000, got \"1e9\"" --lr 1e9
 refuses "--lr: want a number" --lr 1x
 refuses "--beta2: want a number from 0 to 0.99999999, got" --beta2 1
-refuses "want true or false, got \"wandb\"; it is: true (the default): what OUT/history.jsonl has in OUT/runs/ too" --report_to wandb
+refuses "want true or false, got \"wandb\"; it is: true (the default): what OUT/history.jsonl has in OUT/runs/ too" \
+    --report_to wandb
 refuses "--logging-dir: event files go to OUT/runs" --logging-dir x
 refuses "--lr: want a number" --lr ""
 refuses "--lr: want a number" --lr nan
@@ -174,7 +176,8 @@ accepts "save_every=epoch given" --save-every 1epochs
 accepts "eval_from=1 given" --eval-from 1
 refuses "--save-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"0epochs\"" --save-every 0epochs
 for every in epochs -1 -5epochs 2.5epochs 5epochsx "5 epochs" 9999999epochs; do
-    refuses "--eval-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"$every\"" --eval-every "$every"
+    refuses "--eval-every: want an integer from 0 to 1000000000, epoch, or 5epochs, got \"$every\"" \
+        --eval-every "$every"
 done
 refuses "--log-every: want an integer from 1" --log-every epoch
 refuses "want one of linear|cosine|" --schedule cos
@@ -204,7 +207,8 @@ verdict "help has the flags of the program's objective" $? "$(grep -A1 '^samplin
 ! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
 verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
 OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
-[ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY("ppo", "\(.*\)")$/\1/p' runtime/run/flags.def | tr '|' '\n' | wc -l)" ]
+[ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY("ppo", "\(.*\)")$/\1/p' runtime/run/flags.def | tr '|' '\n' |
+    wc -l)" ]
 verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
 OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs whose objective is ppo have no such flag" --lr 1
 OBJECTIVE=ppo DEFAULTS=none accepts "goals=3 given" --goals 3

@@ -142,7 +142,8 @@ verdict "a line for each task and one over all" "$(lines agents1 | tr -d '{}[]"'
     END { if (n != 8 || all != 1 || best != 138) print n " tasks, best " best }')"
 verdict "returns as files" "$([ "$(wc -c <"$scratch/first.npy")" = $((128 + 8 * 2 * 8)) ] &&
     grep -q '"episodes": 2,' "$scratch/agents/eval_result.json" || ls -l "$scratch/agents")"
-"$work/ad_one.2x1/run.sh" --init-from $ref/ad_one/model --out "$scratch/agents" --evaluate "${few[@]}" >"$scratch/agents2.log" 2>&1
+"$work/ad_one.2x1/run.sh" --init-from $ref/ad_one/model --out "$scratch/agents" --evaluate "${few[@]}" \
+    >"$scratch/agents2.log" 2>&1
 verdict "two ranks, the same returns" "$(diff <(lines agents1) <(lines agents2) 2>&1 | head -n 2
     cmp "$scratch/first.npy" "$scratch/agents/eval_result.npy" 2>&1)"
 own agents --evaluate --goal-idx 3 "${few[@]}"
@@ -195,7 +196,8 @@ plot "figures or none" 80 '--plot and --figures false' beside --figures false
 plot "figures and another use" 80 'one use at a time' beside --eval-only
 mkdir "$scratch/hidden" "$scratch/broken"
 : >"$scratch/hidden/libcairo.so.2"
-LD_LIBRARY_PATH=$scratch/hidden plot "figures without the library" 80 'libcairo.so.2 is missing: install libcairo2' beside
+LD_LIBRARY_PATH=$scratch/hidden plot "figures without the library" 80 \
+    'libcairo.so.2 is missing: install libcairo2' beside
 LD_LIBRARY_PATH=$scratch/hidden own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1
 verdict "a run without the library" "$([ $? = 0 ] &&
     [ "$(grep -c '^no figures: libcairo.so.2 is missing' "$scratch/unseen.log")" = 1 ] &&

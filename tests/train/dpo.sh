@@ -67,12 +67,15 @@ nexts "next: sample" "$scratch/dpo_mean.log" sample "--max-new-tokens 2"
 # the start's answers are those of its folder; another folder is none
 both=$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --json --sample "a b" --greedy --max-new-tokens 8 \
     --beside-start $ref/dpo_mean/model 2>"$scratch/log")
-verdict "answers beside the start's" "$(diff <(sed -n 's/.*"start":\("[^"]*"\),.*/\1/p' <<<"$both") <("$work/dpo_mean/train" \
+verdict "answers beside the start's" "$(diff <(sed -n 's/.*"start":\("[^"]*"\),.*/\1/p' <<<"$both") \
+    <("$work/dpo_mean/train" \
     --init-from $ref/dpo_mean/model --tokenizer bytes --json --sample "a b" --greedy --max-new-tokens 8 2>/dev/null |
     sed 's/.*"answer":\("[^"]*"\),.*/\1/') || tail -n 2 "$scratch/log")"
-verdict "beside weights that are not the start" "$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --sample a --beside-start none \
+verdict "beside weights that are not the start" "$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --sample a \
+    --beside-start none \
     >"$scratch/log" 2>&1
-    [ $? = 83 ] && grep -q 'began with weights of crc32c .* name those it began with' "$scratch/log" || tail -n 2 "$scratch/log")"
+    [ $? = 83 ] && grep -q 'began with weights of crc32c .* name those it began with' "$scratch/log" ||
+        tail -n 2 "$scratch/log")"
 
 # ---- a run and what it leaves --------------------------------------------------
 

@@ -60,7 +60,8 @@ card() {                # NAME FOLDER PATTERN...
 }
 
 # Weights in full: every number comes back, so the loss is equal to the last bit; bf16 programs round the same masters.
-for name in gpt2_tiny llama_rows qwen2_tiny qwen3_tiny mistral_tiny gemma_tiny gemma3_tiny mlm_bert mlm_microbert mdm_llada \
+for name in gpt2_tiny llama_rows qwen2_tiny qwen3_tiny mistral_tiny gemma_tiny gemma3_tiny mlm_bert mlm_microbert \
+    mdm_llada \
     gpt2_tiny.bf16; do
     case=${name%.bf16}
     trained $name $case $name
@@ -71,14 +72,17 @@ for name in gpt2_tiny llama_rows qwen2_tiny qwen3_tiny mistral_tiny gemma_tiny g
     cp "$scratch/eval" "$exported/$name.json"
     evaluates $name $case "checkpoint of $name" "$loss" 1e-15 --init-from "$scratch/$name"/checkpoint-*
     [ $name = gpt2_tiny ] || continue
-    card $name $name '^library_name: transformers$' '^base_model: "model"$' '^pipeline_tag: text-generation$' '^- diecast$' \
-        '^\| objective \| lm \|$' '^\| data \| `tokens.safetensors` \|$' '^\| validation data \| `eval.safetensors` \|$' \
+    card $name $name '^library_name: transformers$' '^base_model: "model"$' '^pipeline_tag: text-generation$' \
+        '^- diecast$' \
+        '^\| objective \| lm \|$' '^\| data \| `tokens.safetensors` \|$' \
+        '^\| validation data \| `eval.safetensors` \|$' \
         '^\| steps \| 20 of 20, ' '^\| `--lr` \| [0-9.e-]+ \|$' '^\| recipe \| `gpt2_tiny.lua`, [0-9a-f]{12} \|$' \
         '^\| last validation \| eval_loss \| [0-9.]+ \|$' '^model = AutoModelForCausalLM.from_pretrained'
     cp -r "$exported/$name" "$scratch/card"
     writes "card $name again" $name --out "$scratch/$name" --export "$scratch/card"
     verdict "card $name is the same" "$(cmp "$exported/$name/README.md" "$scratch/card/README.md" 2>&1)"
-    writes "export $name in 16 bits" $name --out "$scratch/$name" --export "$exported/$name.as_bf16" --export-dtype bfloat16
+    writes "export $name in 16 bits" $name --out "$scratch/$name" --export "$exported/$name.as_bf16" \
+        --export-dtype bfloat16
     evaluates $name $case "export $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_bf16"
     cp "$scratch/eval" "$exported/$name.as_bf16.json"
 done
@@ -97,7 +101,8 @@ sed -i 's/"sliding_window_pattern":2/"layer_types":["full_attention","sliding_at
     --init-from $gemma3 >"$scratch/eval" 2>&1
 code=$?
 verdict "other layers of two kinds" "$([ $code = 83 ] &&
-    grep -q 'sliding_window_pattern is \["full_attention",.*built for 2; rope_local_base_freq is 20000' "$scratch/eval" ||
+    grep -q 'sliding_window_pattern is \["full_attention",.*built for 2; rope_local_base_freq is 20000' \
+    "$scratch/eval" ||
     tail -n 1 "$scratch/eval")"
 
 # Adapters: equal to the last bit over their base; merged into it the sums are others.
@@ -114,7 +119,8 @@ while read -r name case plain bound; do
     card "$name" $name '^library_name: peft$' '^base_model: "model"$' '^- lora$' '^model = PeftModel.from_pretrained' \
         '^\| LoRA \| rank 4, alpha 8, targets .*down_proj, gate_proj,.* \|$'
     card "merged $name" $name.merged '^library_name: transformers$' '; merged into the base \|$'
-    writes "merged $name in 16 bits" $name --out "$scratch/$name" --merge-lora "$exported/$name.as_fp16" --export-dtype fp16
+    writes "merged $name in 16 bits" $name --out "$scratch/$name" --merge-lora "$exported/$name.as_fp16" \
+        --export-dtype fp16
     evaluates $plain $case "merged $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_fp16"
     cp "$scratch/eval" "$exported/$name.as_fp16.json"
 done <<'END'

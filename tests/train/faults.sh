@@ -55,7 +55,8 @@ refuses() {
     verdict "$name" "$([ $code = "$want" ] || echo "exit $code, want $want: $(tail -n 1 "$scratch/said")"
         [ "$(grep -c '^rank ' "$scratch/said")" = 1 ] || echo "not one line: $(head -n 3 "$scratch/said")"
         grep -q -- "^rank .*$text" "$scratch/said" || echo "no '$text' in: $(grep '^rank' "$scratch/said")"
-        [ "$(sed -n '/^rank /{n;p}' "$scratch/said" | grep -c '^next: ')" = 1 ] || echo "what next: $(tail -n 2 "$scratch/said")"
+        [ "$(sed -n '/^rank /{n;p}' "$scratch/said" | grep -c '^next: ')" = 1 ] ||
+            echo "what next: $(tail -n 2 "$scratch/said")"
         grep -q '^step ' "$scratch/said" && echo "it trained")"
     rm -rf "$scratch/out"
 }
@@ -74,8 +75,10 @@ raw "raw data is a folder without any" 88 "raw: a folder without files that end 
 printf '{"text":"a"}\n{"text":1}\n' >"$scratch/raw/a.jsonl"
 raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw/a.jsonl"
 raw "a bad row in a folder" 88 "--data: .*raw/a.jsonl:2: text: want a string" "$scratch/raw"
-raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed; another: gen .* data.kind=" - <<<'{"prompt":"a","completion":"b"}'
-raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
+raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed; another: gen .* data.kind=" \
+    - <<<'{"prompt":"a","completion":"b"}'
+raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" \
+    "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
 raw "standard input twice" 80 "standard input can be read once" - --eval-data -
 raw "binary data" 88 "/bin/sh: byte 7 is 0: binary data" /bin/sh
 refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --eval-share 0.1
@@ -170,7 +173,8 @@ packs() {               # PROGRAM RUN DATA ARGS...: two steps
         >"$scratch/$run.log" 2>&1 || verdict "$run trains" "exit $?: $(tail -n 1 "$scratch/$run.log")"
 }
 said() { verdict "$1" "$(grep -q -- "$3" "$scratch/$2.log" || echo "no '$3' in: $(head -n 5 "$scratch/$2.log")")"; }
-cached() { verdict "$1" "$([ "$(ls "$scratch/$2/.dataset_cache" | wc -l)" = "$3" ] || ls -A "$scratch/$2/.dataset_cache")"; }
+cached() { verdict "$1" "$([ "$(ls "$scratch/$2/.dataset_cache" | wc -l)" = "$3" ] ||
+    ls -A "$scratch/$2/.dataset_cache")"; }
 for program in gpt2_tiny gpt2_tiny.2x2x2; do
     packs $program raw.1 "$scratch/raw"
     said "raw data are packed, $program" raw.1 "^data: $scratch/raw.1/.dataset_cache/[0-9a-f]*/records.safetensors: packed, 2 documents, 7002 tokens"
@@ -199,7 +203,8 @@ rm -rf "$scratch"/raw*
 
 both=$ref/$case/tokens.safetensors,$ref/$case/eval.safetensors
 shares() { refuses "shares: $1" 80 "$2" gpt2_tiny --init-from $ref/$case/model "${@:3}"; }
-shares "a number is missing" "--data-weights 1: want 2 numbers, one a file of --data, got 1" --data "$both" --data-weights 1
+shares "a number is missing" "--data-weights 1: want 2 numbers, one a file of --data, got 1" --data "$both" \
+    --data-weights 1
 shares "one file" "--data-weights 1: --data is one file, .*tokens.safetensors: leave them out" $ours --data-weights 1
 shares "no file" "--data-weights are of the files of --data, which is missing" --data-weights 1,2 \
     --eval-only --eval-data "$both"
@@ -210,7 +215,8 @@ done
 shares "nothing" "--data-weights 0,0: their sum is 0, want more than 0" --data "$both" --data-weights 0,0
 shares "the first samples" "--max-samples takes the first samples of all files together" --data "$both" \
     --data-weights 1,2 --max-samples 9
-refuses "shares: less than a sample" 88 "tokens.safetensors: its weight, 1e-09, is less than one sample of the" gpt2_tiny \
+refuses "shares: less than a sample" 88 "tokens.safetensors: its weight, 1e-09, is less than one sample of the" \
+    gpt2_tiny \
     --init-from $ref/$case/model --data "$both" --data-weights 1e-9,1
 mixed() {               # PROGRAM RUN ARGS...
     local program=$1 run=$2
@@ -235,7 +241,8 @@ verdict "shares are said" "$(grep -q '^  source 2   .*eval.safetensors: weight 1
     "$scratch/mixed.killed.log" || head -n 14 "$scratch/mixed.killed.log")"
 head -c 4000 README.md >"$scratch/b.txt"
 tail -c 3000 README.md >"$scratch/c.txt"
-mixed gpt2_tiny mixed.raw --init-from none --data "$scratch/b.txt,$scratch/c.txt" --tokenizer bytes --data-weights 1,2 --steps 1 \
+mixed gpt2_tiny mixed.raw --init-from none --data "$scratch/b.txt,$scratch/c.txt" --tokenizer bytes --data-weights 1,2 \
+    --steps 1 \
     --eval-share 0.25
 verdict "shares of raw files, each divided" "$(grep -q '^  source 2   .*c.txt: weight 2, ' "$scratch/mixed.raw.log" &&
     [ "$(ls "$scratch/mixed.raw/.dataset_cache" | wc -l)" = 2 ] || tail -n 4 "$scratch/mixed.raw.log")"
@@ -307,7 +314,8 @@ draw="--sample a --max-new-tokens 1"
 uses "random weights when asked for" "^weights: random, made from seed 42" gpt2_tiny $draw --init-from none
 refuses "the likeliest token and another" 80 "--greedy takes the likeliest token, --temperature 0.7 draws one" \
     gpt2_tiny $draw --init-from none --greedy --temperature 0.7
-verdict "the likeliest token by two names" "$(cmp <("$work/gpt2_tiny/train" --sample ab --init-from none --greedy 2>&1 | grep -v ' second') \
+verdict "the likeliest token by two names" "$(cmp <("$work/gpt2_tiny/train" --sample ab --init-from none \
+    --greedy 2>&1 | grep -v ' second') \
     <("$work/gpt2_tiny/train" --sample ab --init-from none --temperature 0 2>&1 | grep -v ' second') 2>&1)"
 uses "weights of a model folder" "^weights: $ref/$case/model" gpt2_tiny $draw --init-from $ref/$case/model
 uses "from scratch" "^  weights    random, made from seed 42" gpt2_tiny $ours --out "$scratch/from" --steps 1
@@ -515,7 +523,8 @@ struck() {
             grep -q "\"code\": $want," "$scratch/struck/fault.0.$r.json" || echo "no fault file of rank $r"
         done
         pgrep -f -- "--out $scratch/struck" >/dev/null && echo "processes are left"
-        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*$' -e '^fault' -e history.jsonl -e '^logs$' -e '^runs$' -e run.lock)"
+        ls "$scratch/struck" | grep -v -e '^checkpoint-[0-9]*$' -e '^fault' -e history.jsonl -e '^logs$' -e '^runs$' \
+            -e run.lock)"
 }
 # goes_on NAME: without the fault it is, in the end, the run that was never struck
 goes_on() {

@@ -148,8 +148,8 @@ trained() {             # as train; a verdict when it fails
     train "$@" || verdict "$3 trains" "exit $?: $(tail -n 2 "$scratch/$3.log")"
 }
 
-# profiled RUN: what --profile has told of it: shares that are a whole, spans that lie in their step or, on a GPU's track,
-# one behind the other; of each rank
+# profiled RUN: what --profile has told of it: shares that are a whole, spans that lie in their step or, on a GPU's
+# track, one behind the other; of each rank
 profiled() {
     local run=$scratch/$1
     verdict "$1, profile: shares" "$(awk '
@@ -157,7 +157,8 @@ profiled() {
         $1 == "together" { all = $4 }
         END { if (n != 4 || sum < 95 || sum > 105 || all < 95 || all > 105) print n " shares, " sum " and " all " %" }
         ' "$run.log")"
-    verdict "$1, profile: timeline" "$(head -n 1 "$run/profile.json" | grep -qxF '{"displayTimeUnit":"ms","traceEvents":[' ||
+    verdict "$1, profile: timeline" "$(head -n 1 "$run/profile.json" |
+        grep -qxF '{"displayTimeUnit":"ms","traceEvents":[' ||
         echo "it begins with $(head -n 1 "$run/profile.json")"
         tail -n 1 "$run/profile.json" | grep -qx ']}' || echo "it has no end"
         tr -d '{}"' <"$run/profile.json" | awk -F '[:,]' '
@@ -172,7 +173,8 @@ nexts() {
     local line
     line=$(sed -n "s/^  $3  *\(.*\)$/\1/p" "$2" | sed "s/     [a-zA-Z].*//")
     verdict "$1" "$([ -n "$line" ] || echo "no line $3: $(tail -n 5 "$2")"
-        eval "timeout 100 $line ${4:-}" >"$scratch/typed" 2>&1 </dev/null || echo "$line: $(tail -n 2 "$scratch/typed")")"
+        eval "timeout 100 $line ${4:-}" >"$scratch/typed" 2>&1 </dev/null ||
+            echo "$line: $(tail -n 2 "$scratch/typed")")"
 }
 
 compare() { "$work/compare" "$@" 2>>"$scratch/compare.log" || failed=1; }

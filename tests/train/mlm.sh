@@ -26,7 +26,8 @@ verdict "no events" "$(ls -d "$scratch/bf16/runs" 2>/dev/null)"
 compare mlm_dropout.bf16.again reference $ref/mlm_dropout "$scratch/bf16" 4e-3
 
 # Killed where nothing is saved: the same bits, and the same epochs in its own files.
-{ DIECAST_FAULT=kill9:rank=0:step=8 train mlm_dropout mlm_dropout killed --save-every 3; } 2>/dev/null && verdict killed "it was not"
+{ DIECAST_FAULT=kill9:rank=0:step=8 train mlm_dropout mlm_dropout killed --save-every 3; } 2>/dev/null &&
+    verdict killed "it was not"
 trained mlm_dropout mlm_dropout killed --save-every 3
 verdict resumed "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/mlm_dropout" "$scratch/killed" 0
@@ -34,13 +35,14 @@ compare TensorBoard tags "$scratch/killed" \
     "eval/accuracy eval/best_loss eval/loss eval/runtime eval/samples_per_second eval/steps_per_second \
 eval/tokens_per_second train/loss train/lr train/targets train/tokens train/tokens_per_second \
 train/train_tokens_per_second"
-for file in checkpoint-10/{model,optimizer}.safetensors .mlm_pretrained_v3/mlm_{model.safetensors,training_history.json}; do
+for file in checkpoint-10/{model,optimizer}.safetensors \
+    .mlm_pretrained_v3/mlm_{model.safetensors,training_history.json}; do
     verdict "resumed bits $(basename $file)" "$(cmp "$scratch/mlm_dropout/$file" "$scratch/killed/$file" 2>&1)"
 done
 verdict "own weights are the checkpoint's" \
     "$(cmp "$scratch"/mlm_dropout/{checkpoint-10/model,.mlm_pretrained_v3/mlm_model}.safetensors 2>&1)"
 
-# ---- probing: five words of the tokenizer, rows that no word has left out --------------------------------------------------
+# ---- probing: five words of the tokenizer, rows that no word has left out ---------------------------------
 
 for name in mlm_microbert mlm_bert; do
     want=$(grep -o '"  0\.[0-9]*  [^"]*"' $ref/$name/expect.json | tr -d '"')
@@ -50,7 +52,8 @@ $want" ] || echo "$said"; cat "$scratch/log" | grep '^rank')"
     verdict "$name, its own texts" "$(sed -n '/^the film was slow but the \[MASK\]/,$p' "$scratch/$name.log" |
         awk '/^  0\.[0-9]+  [^ ]+$/ { words++ } /\[MASK\]/ { texts++ } END { if (words != 15 || texts != 3) print texts, words }')"
 done
-verdict "the tokenizer goes with them" "$(cmp $ref/mlm_bert/tokenizer.json "$scratch/mlm_bert/.mlm_pretrained_v3/tokenizer.json" 2>&1)"
+verdict "the tokenizer goes with them" "$(cmp $ref/mlm_bert/tokenizer.json \
+    "$scratch/mlm_bert/.mlm_pretrained_v3/tokenizer.json" 2>&1)"
 probe_refused() {       # NAME TEXT ARGS...: one line, exit 80
     local name=$1 text=$2 line
     shift 2
@@ -58,7 +61,8 @@ probe_refused() {       # NAME TEXT ARGS...: one line, exit 80
     verdict "$name" "$([ $? = 80 ] && grep -q "^rank .*$text" <<<"$line" || echo "$line")"
 }
 probe_refused "a text that hides nothing" "want a text with the word that hides one" --probe "w10 w20"
-probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 | tr '\n' ' ')"
+probe_refused "a text too long" "the text is 42 tokens; want at most 32" --probe "$(yes "[MASK]" | head -n 40 |
+    tr '\n' ' ')"
 probe_refused "two uses" "one use at a time" --probe "[MASK]" --export "$scratch/never"
 
 # ---- rows for people --------------------------------------------------
@@ -66,7 +70,8 @@ probe_refused "two uses" "one use at a time" --probe "[MASK]" --export "$scratch
 # Each hidden word with what stands in its place: the text is there again; a star stands where one is hidden.
 text="w10 w150 w20 w7 w34 w8 w9 w112 w200 w33 w77 w5"
 echo "$text" >"$scratch/line.txt"
-"$work/mlm_bert/train" --data "$scratch/line.txt" --tokenizer $ref/mlm_bert/tokenizer.json --show 1 --eval-share 0 --seed 7 \
+"$work/mlm_bert/train" --data "$scratch/line.txt" --tokenizer $ref/mlm_bert/tokenizer.json --show 1 --eval-share 0 \
+    --seed 7 \
     --out "$scratch/shown" >"$scratch/rows" 2>"$scratch/log" || verdict "--show" "$(tail -n 1 "$scratch/log")"
 verdict "--show" "$(awk -v want="[CLS] $text [SEP]" '
     NR == 1 { if (!match($0, /^step 1 micro-batch 1 row 1: sample 0, 14 tokens, [0-9]+ targets?$/)) print; k = $(NF - 1); next }
@@ -76,7 +81,8 @@ verdict "--show" "$(awk -v want="[CLS] $text [SEP]" '
           if (!star && entry ~ / -> /) print "no target: " entry
           masks += entry ~ /^[0-9]+ "\[MASK\]" -> /; sub(/"$/, "", entry); sub(/.*"/, "", entry)
           got = got (got ? " " : "") entry } }
-    END { if (got != want) print got; if (stars != k || !masks) print stars " stars, " masks " masks" }' "$scratch/rows")"
+    END { if (got != want) print got; if (stars != k || !masks) print stars " stars, " masks " masks" }' \
+        "$scratch/rows")"
 
 # ---- what is known beforehand --------------------------------------------------
 
@@ -116,17 +122,20 @@ awk 'BEGIN { for (i = 0; i < 80; i++) { printf "{\"text\":\""
     print "\",\"label\":\"pos\"}" } }' >"$scratch/reviews"
 head -n 60 "$scratch/reviews" >"$scratch/imdb/imdb_train.json"
 tail -n 20 "$scratch/reviews" >"$scratch/imdb/imdb_test.json"
-"$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 --max-samples 0 \
+"$work/mlm_microbert/train" --dataset imdb --data "$scratch/imdb" --tokenizer words --min-words 9 --eval-share 0.25 \
+    --max-samples 0 \
     --init-from none --steps 2 --out "$scratch/raw" >"$scratch/log" 2>&1 ||
     verdict raw "exit $?: $(tail -n 1 "$scratch/log")"
 mkdir "$scratch/packed"
 "$gen" pack --dataset imdb --tokenizer words --vocab 200 --min-words 9 --max-length 32 --kind rows \
     -o "$scratch/packed/records.safetensors" "$scratch/imdb" >"$scratch/said" 2>&1
 for file in records.safetensors tokenizer.json tokenizer_hf.json; do
-    verdict "raw reviews and gen pack: $file" "$(cmp "$scratch/packed/$file" "$scratch"/raw/.dataset_cache/*/$file 2>&1)"
+    verdict "raw reviews and gen pack: $file" "$(cmp "$scratch/packed/$file" \
+        "$scratch"/raw/.dataset_cache/*/$file 2>&1)"
 done
 verdict "short reviews are left out" "$(grep -q ' [1-9][0-9]* with too few words' "$scratch/log" &&
-    grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205, or [0-9]* for all$' "$scratch/said" || cat "$scratch/said")"
+    grep -q '5 special tokens and 200 of .* words; for gen: model.vocab=205, or [0-9]* for all$' "$scratch/said" ||
+    cat "$scratch/said")"
 
 # A cache that lost a part is made anew, a damaged one named; a killed program's folder is in nobody's way.
 again() {
@@ -141,7 +150,8 @@ for file in records.safetensors tokenizer.json tokenizer_hf.json; do
     verdict "a cache without $file" \
         "$([ $? = 0 ] && cmp "$scratch/packed/$file" "$cache/$file" 2>&1 || tail -n 1 "$scratch/log")"
 done
-verdict "the folder of a killed program" "$([ ! -e "$scratch/raw/.dataset_cache/packing-$(hostname)-99999999" ] || echo there
+verdict "the folder of a killed program" "$([ ! -e "$scratch/raw/.dataset_cache/packing-$(hostname)-99999999" ] ||
+    echo there
     [ -e "$scratch/raw/.dataset_cache/packing-elsewhere-1" ] || echo "another host's went")"
 again --max-samples 5 --eval-share 0.4 --out "$scratch/few"
 verdict "no more is packed than counts" "$(grep -q '^data: .*records.safetensors: rows, 5 rows' "$scratch/log" &&
@@ -171,7 +181,8 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
     shift 4
     line=$("$work/$program/train" --out "$scratch/none" --init-from none "$@" 2>&1)
     set -- $?
-    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank ' <<<"$line")" = 1 ] && grep -q -- "$text" <<<"$line" ||
+    verdict "$name" "$([ "$1" = "$code" ] && [ "$(grep -c '^rank ' <<<"$line")" = 1 ] &&
+        grep -q -- "$text" <<<"$line" ||
         echo "exit $1: $line")"
 }
 # The tokenizer goes with the weights, so that ids of another are not taken for theirs.
@@ -195,8 +206,10 @@ done
 # what the recipe wants of --data is nothing where there is none; --eval-data goes before its share (above)
 line=$("$work/mlm_microbert/train" --bench-steps 1 --threads 1 --out "$scratch/none" 2>&1)
 verdict "timed without data" "$([ $? = 0 ] || echo "$line")"
-refused mlm_microbert "records without a mask" 83 "has no token that hides a word" --data "$scratch/tokenizer.safetensors"
-refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=305" --data "$scratch/words.safetensors"
+refused mlm_microbert "records without a mask" 83 "has no token that hides a word" \
+    --data "$scratch/tokenizer.safetensors"
+refused mlm_microbert "more ids than rows" 83 "gen .*mlm_microbert.lua model.vocab=305" \
+    --data "$scratch/words.safetensors"
 refused mlm_untrained "records of another tokenizer" 83 "with the same --tokenizer" \
     --data $ref/mlm_microbert/tokens.safetensors --eval-data "$scratch/words.safetensors"
 seq 300 | paste -s -d' ' >"$scratch/long.txt"
@@ -212,7 +225,8 @@ refused mlm_microbert "no tokenizer of that name" 80 "--tokenizer: wrods: No suc
     --data "$scratch/imdb" --tokenizer wrods
 refused mlm_microbert "no words to hide" 80 "not made of the format text: --data-format wants one of windows, answers, imdb, corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
-refused mlm_microbert "a tokenizer to be made beside packed data" 80 "--tokenizer words makes one of raw data, and .* is packed" \
+refused mlm_microbert "a tokenizer to be made beside packed data" 80 \
+    "--tokenizer words makes one of raw data, and .* is packed" \
     --data "$scratch/packed/records.safetensors" --tokenizer words
 refused mlm_microbert "sampling" 80 "of programs whose objective is lm|dpo; this one's is mlm" --sample x
 said=$("$gen" $here/recipes/mlm_bert.lua lora.rank=4 lora.dropout=0.1 lora.targets=all-linear -o "$scratch/never" 2>&1)

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's curve of learning, the same
-# file whatever made it, runs that go on, what is refused.
+# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's curve of learning, the
+# same file whatever made it, runs that go on, what is refused.
 source "$(dirname "$0")/lib.sh"
 [ "$BACKEND" = cpu ] || exit 0           # a program for CPUs
 
@@ -20,7 +20,8 @@ said() { grep -qE -- "$2" "$scratch/$1.log" || tail -n 3 "$scratch/$1.log"; }
 # ---- updates and first nets
 updates=$work/ppo/updates
 ${CC:-gcc} -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -O1 -g0 -I"$work/ppo" $here/ppo_updates.c \
-    "$work"/ppo/.obj/{goal,runtime/base}.o -fopenmp -lm -o "$updates" 2>"$scratch/cc" || verdict "updates compile" "$(head -3 "$scratch/cc")"
+    "$work"/ppo/.obj/{goal,runtime/base}.o -fopenmp -lm -o "$updates" 2>"$scratch/cc" ||
+    verdict "updates compile" "$(head -3 "$scratch/cc")"
 verdict "updates, as in PyTorch" "$("$updates" | paste - $ref/ppo.txt | awk '
     { off = ($1 - $2) / $2; n += NF == 2 && off > -5e-6 && off < 5e-6 } END { if (n != 22) print n + 0 " of 22 within 5e-6" }')"
 verdict "first weights are orthogonal" "$([ "$("$updates" 7)" = 1 ] || echo "they are not")"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Process reward models: runs against the same runs in PyTorch (tests/oracle/prm.py), weights and all; killed runs; ranks;
-# raw data, what a run leaves, scores, best of N; what is refused.
+# Process reward models: runs against the same runs in PyTorch (tests/oracle/prm.py), weights and all; killed runs;
+# ranks; raw data, what a run leaves, scores, best of N; what is refused.
 source "$(dirname "$0")/lib.sh"
 
 programs <<<"
@@ -39,7 +39,8 @@ trained prm_none prm_instance none --save-every 1 --save-total-limit 0
 trained prm_instance prm_instance each --save-every 1 --save-total-limit 0 --eval-every 0
 verdict "the first update, with weights and without" "$(cmp "$scratch"/{none,each}/checkpoint-1/model.safetensors 2>&1
     cmp -s "$scratch"/{none,each}/checkpoint-3/model.safetensors && echo "step 3, too")"
-verdict "without weights nothing is told of them" "$(grep '"meta_loss": [^n]\|learning_rate_meta' "$scratch/none/history.jsonl"
+verdict "without weights nothing is told of them" "$(grep '"meta_loss": [^n]\|learning_rate_meta' \
+    "$scratch/none/history.jsonl"
     [ ! -e "$scratch/none/instance_weights.json" ] || echo instance_weights.json)"
 
 # Killed between two updates of the weights: the same bits, and what is told of their last update.
@@ -62,7 +63,8 @@ verdict "names of checkpoints" "$(cd "$scratch/straight/checkpoints" && [ "$(ech
     "checkpoint_step_14 checkpoint_step_20 checkpoint_step_7 lora_adapters" ] || ls
     cmp checkpoint_step_14/adapter_model.safetensors ../checkpoint-14/adapter_model.safetensors 2>&1
     cmp lora_adapters/adapter_model.safetensors ../checkpoint-20/adapter_model.safetensors 2>&1
-    grep -q '"task_type": "FEATURE_EXTRACTION"' lora_adapters/adapter_config.json || cat lora_adapters/adapter_config.json)"
+    grep -q '"task_type": "FEATURE_EXTRACTION"' lora_adapters/adapter_config.json ||
+        cat lora_adapters/adapter_config.json)"
 train prm_lora prm_lora killed --resume checkpoints/checkpoint_step_14 --log-every 4 --save-every 7 --save-total-limit 2
 verdict "--resume of such a name" "$(grep -q 'resumed from .*/checkpoints/checkpoint_step_14$' "$scratch/killed.log" ||
     tail -n 3 "$scratch/killed.log"
@@ -72,7 +74,8 @@ verdict "names of checkpoints that are gone" "$(cd "$scratch/killed/checkpoints"
 
 line=$("$work/prm_lora/train" --data $ref/prm_lora/tokens.safetensors --meta-data $ref/prm_lora/tokens.safetensors \
     --init-from $ref/prm_lora/model --adapter $ref/prm_lora/adapter_init --out "$scratch/killed" --steps 22 2>&1)
-verdict "refused: to go on with other meta records" "$([ $? = 83 ] && grep -q '^rank 0 .*: data beside steps ' <<<"$line" ||
+verdict "refused: to go on with other meta records" "$([ $? = 83 ] &&
+    grep -q '^rank 0 .*: data beside steps ' <<<"$line" ||
     tail -n 2 <<<"$line")"
 
 # ---- raw data, and uses of what was learned
@@ -88,7 +91,8 @@ rows() {                # N: solutions of five short steps
 }
 rows 12 >"$scratch/train.jsonl"
 rows 6 >"$scratch/meta.jsonl"
-{ cat "$scratch/meta.jsonl"; echo '{"id":"short","informal_prefix":"7","cot_response":"no steps"}'; } >"$scratch/ask.jsonl"
+{ cat "$scratch/meta.jsonl"; echo '{"id":"short","informal_prefix":"7","cot_response":"no steps"}'; } \
+    >"$scratch/ask.jsonl"
 cat >"$scratch/best.jsonl" <<'END'
 {"informal_prefix":"1","candidates":["### Step 1:\na\n### Step 2:\nb\n### Step 3:\nc\n### Step 4:\nd\n### Step 5:\ne","### Step 1:\na\n### Step 2:\nb\n### Step 3:\nc\n### Step 4:\nd\n### Step 5:\ne"],"true_false":[false,true]}
 {"informal_prefix":"2","candidates":["### Step 1:\nz\n### Step 2:\nb\n### Step 3:\nc\n### Step 4:\nd\n### Step 5:\ne"],"true_false":[true]}
@@ -105,7 +109,8 @@ verdict "raw data: a run" "$(grep -q 'step 6/6  meta loss .*  score .*  accuracy
 verdict "the final folder has a card" "$(cd "$scratch/raw/checkpoints/final_model" &&
     for line in '| objective | prm |' '| steps | 6 of 6' '| base | random weights |' 'last validation | eval_' \
         'AutoTokenizer.from_pretrained'; do grep -qF -- "$line" README.md || echo "no $line"; done)"
-verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' "$scratch/raw/instance_weights.json")" = 12 ] ||
+verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' \
+    "$scratch/raw/instance_weights.json")" = 12 ] ||
     head -n 3 "$scratch/raw/instance_weights.json")"
 verdict "the most suspicious first" "$(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$scratch/raw/suspicious_records.jsonl" |
     sort -g -c 2>&1)"
@@ -119,7 +124,8 @@ verdict "--score" "$([ "$(grep -c '^{"id":"r[1-6]","score":0\.[0-9]*,"steps":\[0
     cat "$scratch/scores" "$scratch/err")"
 raw --score - <"$scratch/ask.jsonl"
 verdict "--score of standard input" "$(diff "$scratch/scores" "$scratch/log")"
-verdict "scores are of their steps" "$(sed -n 's/.*"score":\([0-9.e-]*\),"steps":\[\(.*\)\]}/\1,\2/p' "$scratch/scores" |
+verdict "scores are of their steps" "$(sed -n 's/.*"score":\([0-9.e-]*\),"steps":\[\(.*\)\]}/\1,\2/p' \
+    "$scratch/scores" |
     awk -F, '{ d = 0; for (i = 2; i <= NF; i++) d += log($i / (1 - $i)); s = 1 / (1 + exp(-d)) - $1
         if (s * s > 1e-12) print }')"
 raw --best-of-n "$scratch/best.jsonl"
@@ -161,6 +167,7 @@ verdict "refused: more records than weights" "$([ $? = 80 ] &&
     grep -q '48 records, and this program has 24 weights: gen .* prm.records=48' <<<"$line" || tail -n 1 <<<"$line")"
 line=$("$work/prm_none/train" --data $ref/prm_instance/tokens.safetensors --init-from none --meta-lr 0.1 \
     --out "$scratch/no" 2>&1)
-verdict "refused: a rate of weights that are none" "$([ $? = 80 ] && grep -q -- '--meta-lr: of a set of parameters that' \
+verdict "refused: a rate of weights that are none" "$([ $? = 80 ] &&
+    grep -q -- '--meta-lr: of a set of parameters that' \
     <<<"$line" || tail -n 1 <<<"$line")"
 exit $failed

@@ -155,13 +155,15 @@ for name in gpt2_dropout.fp16.resumed $([ $BACKEND = gpu ] || echo qwen2_dropout
 # a library that says what it is told to (tests/sim/nvml.c), and none
 if [ $BACKEND = sim ]; then
     mkdir "$scratch/nvml"
-    gcc -shared -fPIC -O1 -o "$scratch/nvml/libnvidia-ml.so.1" tests/sim/nvml.c || verdict "tests/sim/nvml.c" "does not compile"
+    gcc -shared -fPIC -O1 -o "$scratch/nvml/libnvidia-ml.so.1" tests/sim/nvml.c ||
+        verdict "tests/sim/nvml.c" "does not compile"
     busy() {            # MODE WANTED: behind the time left
         LD_LIBRARY_PATH=$scratch/nvml${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} FAKE_NVML=$1 \
             train gpt2_tiny gpt2_tiny "busy.$1" --steps 1 --log-every 1 || tail -n 2 "$scratch/busy.$1.log"
         verdict "use of the GPU: $1" "$(grep -q "^step 1/1 .*  left 0:00:00$2\$" "$scratch/busy.$1.log" ||
             grep '^step 1' "$scratch/busy.$1.log"
-            grep -q "^  GPU of rank 0    Simulated GPU sm_90 ([^)]*)$3, [0-9.]* of 80.0 GiB in use\$" "$scratch/busy.$1.log" ||
+            grep -q "^  GPU of rank 0    Simulated GPU sm_90 ([^)]*)$3, [0-9.]* of 80.0 GiB in use\$" \
+                "$scratch/busy.$1.log" ||
             grep '^  GPU' "$scratch/busy.$1.log")"
     }
     busy good "  GPU 87 % 61.0\/80.0 GiB" ", 87 % busy"

@@ -10,7 +10,8 @@ train=$work/llama_rows/train
 
 # a model that has learned two answers by heart; its tokenizer has é as two tokens
 tiny_tokenizer "$scratch"
-sed -i 's/"Ċ":95/"Ċ":95,"Ã":96,"©":97/; s/<|im_start|>/[INST]/; s/<|im_end|>/<\/s>/; s/<|endoftext|>/<s>/' "$scratch/tokenizer.json"
+sed -i 's/"Ċ":95/"Ċ":95,"Ã":96,"©":97/; s/<|im_start|>/[INST]/; s/<|im_end|>/<\/s>/; s/<|endoftext|>/<s>/' \
+    "$scratch/tokenizer.json"
 sed -i 's/"added_tokens":\[\({"id":254[^}]*}\)/"added_tokens":[\1,\1/; s/{"id":254,"content":"\[INST\]"/{"id":253,"content":"[\/INST]"/' \
     "$scratch/tokenizer.json"
 echo '{"eos_token":"</s>","bos_token":"<s>"}' >"$scratch/tokenizer_config.json"
@@ -20,7 +21,8 @@ for ((i = 0; i < 8; i++)); do
     echo '{"messages":['"$(turn a éé1)"']}'
     echo '{"messages":['"$(turn b zwei)"']}'
 done >"$scratch/chat.jsonl"
-"$gen" pack --tokenizer "$scratch/tokenizer.json" --chat mistral-v3-tekken --max-length 32 -o "$scratch/chat.safetensors" \
+"$gen" pack --tokenizer "$scratch/tokenizer.json" --chat mistral-v3-tekken --max-length 32 \
+    -o "$scratch/chat.safetensors" \
     "$scratch/chat.jsonl" >"$scratch/log" 2>&1 || verdict "talk packs" "$(tail -n 2 "$scratch/log")"
 "$train" --data "$scratch/chat.safetensors" --init-from none --out "$scratch/run" --steps 60 --lr 1e-2 --save-every 0 \
     >"$scratch/log" 2>&1 || verdict "talk trains" "$(tail -n 2 "$scratch/log")"
@@ -53,24 +55,29 @@ verdict "tokens a second" "$(grep -qE '^2 texts in [0-9.]+ s; of prompts 6 token
 drawn="--temperature 1 --max-new-tokens 6"
 printf '{"prompt":"%s"}\n' one two three >"$scratch/three.jsonl"
 three=$("$train" --out "$scratch/run" $tokenizer --prompts "$scratch/three.jsonl" $drawn 2>/dev/null)
-verdict "texts by standard input" "$(diff <(echo "$three") <("$train" --out "$scratch/run" $tokenizer --prompts - $drawn \
+verdict "texts by standard input" "$(diff <(echo "$three") <("$train" --out "$scratch/run" $tokenizer \
+    --prompts - $drawn \
     <"$scratch/three.jsonl" 2>&1 | grep '^{'))"
-verdict "texts by flags" "$(diff <(echo "$three") <("$train" --out "$scratch/run" $tokenizer --json --sample one --sample two \
+verdict "texts by flags" "$(diff <(echo "$three") <("$train" --out "$scratch/run" $tokenizer --json --sample one \
+    --sample two \
     --sample three $drawn 2>&1 | grep '^{'))"
-verdict "other neighbours" "$(diff <(sed -n 3p <<<"$three") <("$train" --out "$scratch/run" $tokenizer --json --sample a,b \
+verdict "other neighbours" "$(diff <(sed -n 3p <<<"$three") <("$train" --out "$scratch/run" $tokenizer \
+    --json --sample a,b \
     --sample c --sample three $drawn 2>&1 | sed -n '/^{/p' | sed -n 3p))"
 verdict "as they are" "$(printf '%s\n' '[INST]a[/INST]' '[INST]b[/INST]' | sed 's/\[.*\(.\)\[.*/\1/' >"$scratch/want"
     says --sample '[INST]a[/INST]' --sample '[INST]b[/INST]' | diff - <(printf 'aéé1\n\nbzwei\n'))"
 echo '{"messages":[{"role":"user","content":"b"}]}' >"$scratch/messages.jsonl"
 verdict "messages of a file" "$(says --prompts "$scratch/messages.jsonl" --chat-format mistral-v3-tekken |
     diff - <(echo '{"messages":[{"role":"user","content":"b"}],"answer":"zwei","prompt_tokens":4,"new_tokens":4,"end":"end"}'))"
-refused "messages without a format" 80 "--prompts: messages want a tokenizer with chat tokens" --prompts "$scratch/messages.jsonl"
+refused "messages without a format" 80 "--prompts: messages want a tokenizer with chat tokens" \
+    --prompts "$scratch/messages.jsonl"
 refused "a file that is not there" 80 "--prompts: $scratch/none.txt: No such file" --prompts "$scratch/none.txt"
 : >"$scratch/bad.txt"
 refused "an empty file" 88 "bad.txt: no prompts" --prompts "$scratch/bad.txt"
 refused "an empty standard input" 88 "standard input: no prompts" --prompts - </dev/null
 head -c 1000000 /dev/zero | tr '\0' x >"$scratch/bad.txt"
-refused "a line longer than the context" 88 "bad.txt:1: the text is 1000000 tokens; want 1 to 31" --prompts "$scratch/bad.txt"
+refused "a line longer than the context" 88 "bad.txt:1: the text is 1000000 tokens; want 1 to 31" \
+    --prompts "$scratch/bad.txt"
 while IFS='|' read -r name text why; do
     printf "$text" >"$scratch/bad.jsonl"
     refused "a row: $name" 88 "bad.jsonl:$why" --prompts "$scratch/bad.jsonl"
@@ -91,20 +98,25 @@ chat() { says --chat --chat-format mistral-v3-tekken "$@"; }
 # the second question has the first's tokens in front, of which all but the last are known; the third does not fit
 printf 'a\r\n\n/reset\nb\na\nb\nb\n' >"$scratch/turns"
 said=$(chat --json --max-new-tokens 6 <"$scratch/turns")
-verdict "a script of turns" "$(diff - <(sed 's/,"new.*//' <<<"$said" | sed '4d; s/"answer":"[^"]*","prompt_tokens":1/@1/') <<'END'
+verdict "a script of turns" "$(diff - <(sed 's/,"new.*//' <<<"$said" |
+    sed '4d; s/"answer":"[^"]*","prompt_tokens":1/@1/') <<'END'
 {"turn":1,"question":"a","answer":"éé1","prompt_tokens":4,"known_tokens":0
 {"turn":2,"question":"b","answer":"zwei","prompt_tokens":4,"known_tokens":2
 {"turn":3,"question":"a",@12,"known_tokens":8
 {"turn":5,"question":"b","answer":"zwei","prompt_tokens":23,"known_tokens":2
 END
     )"
-verdict "the earliest goes" "$([ "$(grep -c 'room for 32 tokens: the earliest question and its answer are left out' "$scratch/log")" = 1 ] &&
-    grep -q '^a new conversation$' "$scratch/log" && grep -q '^5 answers; of prompts [0-9]* tokens' "$scratch/log" || cat "$scratch/log")"
+verdict "the earliest goes" "$([ "$(grep -c 'room for 32 tokens: the earliest question and its answer are left out' \
+    "$scratch/log")" = 1 ] &&
+    grep -q '^a new conversation$' "$scratch/log" && grep -q '^5 answers; of prompts [0-9]* tokens' "$scratch/log" ||
+    cat "$scratch/log")"
 verdict "an answer is cut" "$(says --chat --chat-format mistral-v3-tekken --max-new-tokens 2 <<<a | diff - <(echo é)
     grep -q 'cut behind 2 tokens: --max-new-tokens' "$scratch/log" || cat "$scratch/log")"
-verdict "what the context cuts" "$(says --chat --chat-format mistral-v3-tekken --temperature 1000 --greedy=false <<<aaaaaaaaaaaaaaaaaaaaaa >"$scratch/said"
+verdict "what the context cuts" "$(says --chat --chat-format mistral-v3-tekken --temperature 1000 \
+    --greedy=false <<<aaaaaaaaaaaaaaaaaaaaaa >"$scratch/said"
     grep -q 'room for 32 tokens: the answer is cut' "$scratch/log" || cat "$scratch/log")"
-verdict "a system message" "$(chat --json --chat-system S <<<'//b' | sed 's/,"answer.*tokens":\([0-9]*\),"known.*/ \1/' |
+verdict "a system message" "$(chat --json --chat-system S <<<'//b' |
+    sed 's/,"answer.*tokens":\([0-9]*\),"known.*/ \1/' |
     diff - <(echo '{"turn":1,"question":"/b" 8'))"
 while IFS='|' read -r name text why; do
     printf "$text\n" >"$scratch/turns"
@@ -117,17 +129,21 @@ longer than the context|aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa|1: the question is 35 t
 END
 refused "a format that is none" 80 "--chat: want one of chatml, .* got mistral-v3-teken: did you mean mistral-v3-tekken?" --chat \
     --chat-format mistral-v3-teken
-refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no place" --chat --chat-system x \
+refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no place" \
+    --chat --chat-system x \
     $tokenizer --chat-format mistral-0.2
 refused "--json alone" 80 "--json: is given together with --sample or --prompts or --chat alone" --json
 refused "a chat and a sample" 80 "--sample and --chat: one use at a time" --chat --sample a
 
 # on a terminal: what is typed, what is answered, and the end
 printf 'a\n/nothing\n/reset\nb\n\004' >"$scratch/typed"
-TERM=dumb script -qefc "$train --out $scratch/run $tokenizer --greedy --chat --chat-format mistral-v3-tekken 2>&1" /dev/null \
+TERM=dumb script -qefc "$train --out $scratch/run $tokenizer --greedy --chat --chat-format mistral-v3-tekken 2>&1" \
+    /dev/null \
     <"$scratch/typed" 2>&1 | tr -d '\r' >"$scratch/seen"
-verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^of prompts 4 tokens, .*; new 5, ' ' is none of /help' 'a new conversation$' \
-    '^2 answers; of prompts [0-9]* tokens'; do grep -q "$line" "$scratch/seen" || echo "no $line: $(cat "$scratch/seen")"; done)"
+verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^of prompts 4 tokens, .*; new 5, ' \
+    ' is none of /help' 'a new conversation$' \
+    '^2 answers; of prompts [0-9]* tokens'; do grep -q "$line" "$scratch/seen" ||
+    echo "no $line: $(cat "$scratch/seen")"; done)"
 
 # ---- what to do next: every row, as it is typed
 
@@ -137,20 +153,25 @@ verdict "no chat without a template" "$(grep '^  chat' "$scratch/trained")"
 mkdir "$scratch/it's"
 tiny_tokenizer "$scratch/it's"
 for ((i = 0; i < 40; i++)); do echo '{"messages":['"$(turn a b)"']}'; done >"$scratch/it's/chat.jsonl"
-"$work/llama_rows/run.sh" --data "$scratch/it's/chat.jsonl" --tokenizer "$scratch/it's/tokenizer.json" --init-from none \
+"$work/llama_rows/run.sh" --data "$scratch/it's/chat.jsonl" --tokenizer "$scratch/it's/tokenizer.json" \
+    --init-from none \
     --out "$scratch/it's/run" --steps 1 --dry-run >"$scratch/log" 2>&1
 nexts "next: of a dry run, with a quote in it" <(sed -n 's/^next: \(.*\) trains$/  all \1/p' "$scratch/log") all
 nexts "next: chat" "$scratch/typed" chat
-"$work/llama_rows/run.sh" --data "$scratch/it's/chat.jsonl" --tokenizer "$scratch/it's/tokenizer.json" --init-from none \
+"$work/llama_rows/run.sh" --data "$scratch/it's/chat.jsonl" --tokenizer "$scratch/it's/tokenizer.json" \
+    --init-from none \
     --out "$scratch/stopped" --steps 1000000 --resume auto >"$scratch/log" 2>&1 &
 for ((i = 0; i < 200; i++)); do ! grep -q '^step 10 ' "$scratch/log" || break; sleep 0.05; done
 kill -TERM $!
 wait $!
 verdict "next: of a run that was stopped" "$([ $? = 91 ] || tail -n 1 "$scratch/log"
-    grep -q "^next: .*llama_rows/run.sh --data .* --steps 1000000 goes on from there$" "$scratch/log" || tail -n 2 "$scratch/log")"
+    grep -q "^next: .*llama_rows/run.sh --data .* --steps 1000000 goes on from there$" "$scratch/log" ||
+        tail -n 2 "$scratch/log")"
 # all codes but those of a good end have a row, and no hole stays open
-verdict "next: a row a code" "$(diff <(sed -n 's/^EXIT_CODE(\([A-Z_]*\),.*/\1/p' runtime/exit_codes.def | grep -vx -e OK -e STOPPED) \
+verdict "next: a row a code" "$(diff <(sed -n 's/^EXIT_CODE(\([A-Z_]*\),.*/\1/p' runtime/exit_codes.def |
+    grep -vx -e OK -e STOPPED) \
     <(sed -n 's/^FAILED(\([A-Z_]*\),.*/\1/p' runtime/run/next.def))"
-verdict "next: known words" "$(grep -E '^(NEXT|FAILED)\(' runtime/run/next.def | grep -oE '\{[^}]*\}' | sort -u | tr -d '{}\n' |
+verdict "next: known words" "$(grep -E '^(NEXT|FAILED)\(' runtime/run/next.def | grep -oE '\{[^}]*\}' | sort -u |
+    tr -d '{}\n' |
     diff - <(printf 'againonoutprogramtokenizer'))"
 exit $failed

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a run shows on a terminal: a line at its foot as wide as it is, nothing of it in what is said; without one, or on one
-# that cannot take its cursor back, plain lines. What OUT/logs has of it.
+# What a run shows on a terminal: a line at its foot as wide as it is, nothing of it in what is said; without one, or
+# on one that cannot take its cursor back, plain lines. What OUT/logs has of it.
 source "$(dirname "$0")/lib.sh"
 
 programs <<<"
@@ -24,11 +24,13 @@ stays() { tr -d '\r' <"$scratch/on.$1.log" | sed 's/.*\x1b\[K//' | grep -vE '^[0
 export TERM=xterm
 for columns in 40 80 200; do
     on gpt2_tiny $columns
-    verdict "$columns columns: rows fit" "$(rows $columns | awk -v most=$columns 'length >= most { print length ": " $0 }'
+    verdict "$columns columns: rows fit" "$(rows $columns |
+        awk -v most=$columns 'length >= most { print length ": " $0 }'
         [ "$(rows $columns | tail -n 1 | cut -d ' ' -f 1)" = 20/20 ] || rows $columns | tail -n 2)"
     verdict "$columns columns: nothing else is changed" "$(stays $columns |
         sed 's/[0-9.]* s$//; s/in [0-9:]*, mean/in mean/; s/on\.[0-9]*/on/g' >"$scratch/stays.$columns"
-        diff "$scratch/stays.40" "$scratch/stays.$columns"; grep -q '^step 20/20  eval loss' "$scratch/stays.$columns" ||
+        diff "$scratch/stays.40" "$scratch/stays.$columns"; grep -q '^step 20/20  eval loss' \
+            "$scratch/stays.$columns" ||
         echo "no validation"; grep -q '^step 5/20  loss' "$scratch/stays.$columns" && echo "lines of steps")"
 done
 verdict "what there is room for" "$(rows 40 | tail -n 1 | grep -qE '^20/20 \[#{4}\]  loss [0-9.]+  left 0:00:00$' ||
@@ -37,7 +39,8 @@ verdict "what there is room for" "$(rows 40 | tail -n 1 | grep -qE '^20/20 \[#{4
         '^20/20 \[#{20}\]  loss [0-9.]+  norm [0-9.]+  lr [0-9.e+-]+  [0-9.]+M? tokens/s  left 0:00:00$' ||
         rows 200 | tail -n 1)"
 log=$scratch/on.80/logs/training.log
-verdict "lines of steps are in the log, each with its time" "$([ "$(grep -cE '^20[0-9-]{8} [0-9:]{8}  step [0-9]+/20  loss .* left ' \
+verdict "lines of steps are in the log, each with its time" "$([ "$(grep \
+    -cE '^20[0-9-]{8} [0-9:]{8}  step [0-9]+/20  loss .* left ' \
     "$log")" = 4 ] || cat "$log"; grep -n $'\x1b\\|\r' "$log")"
 # 0 columns: none are said; then as 80
 on gpt2_tiny 0
@@ -57,6 +60,7 @@ verdict "few steps to take apart" "$(grep -q -e '--profile 9: the run has 3 step
     grep -q '^profile: 3 steps, from 1 on, ' "$scratch/few.log" || tail -n 3 "$scratch/few.log")"
 profiled few
 train gpt2_tiny gpt2_tiny few --profile 9 --eval-only
-verdict "--profile of another use" "$([ $? = 80 ] || echo "exit $?"; grep -q -e '--profile is of training' "$scratch/few.log" ||
+verdict "--profile of another use" "$([ $? = 80 ] || echo "exit $?"; grep -q -e '--profile is of training' \
+    "$scratch/few.log" ||
     tail -n 1 "$scratch/few.log")"
 exit $failed

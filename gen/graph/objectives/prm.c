@@ -57,7 +57,8 @@ static void check_fields(Prm *prm)
             "or more, or prm.weights = \"none\"");
     if (steps == 1)
         err(config_loc(b->c, F_prm_steps),
-            "prm.steps: want 2 or more, of which all but the last have a mark, or 0 for any number from 2 to 16, got 1");
+            "prm.steps: want 2 or more, of which all but the last have a mark, or 0 for any number from 2 to 16, "
+            "got 1");
     build_unused(b, F_prm_rewards, steps,
                  "has no effect while prm.steps is 0: a record has a label for each of its marks");
     if (steps && labels < steps - 1)
