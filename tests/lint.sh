@@ -1,6 +1,7 @@
 #!/bin/bash
 # Layout of the sources: no tabs, no blanks at line ends, at most 120 columns (100 is the aim),
-# lists of inputs in tests/oracle and link lines of fuzz targets excepted.
+# lists of inputs in tests/oracle, link lines of fuzz targets, and what tests write or expect (rows of
+# here-documents, lines that but for their quoted texts are short) excepted.
 # The scripts also pass through shellcheck when it is installed. Prints FILE:LINE of each finding.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -12,6 +13,18 @@ awk '
     function say(what) { print FILENAME ":" FNR ": " what; bad = 1 }
     /\t/ && FILENAME !~ /\.sh$/ { say("tab") }
     /[ \t]$/ { say("blank at the end of the line") }
+    FNR == 1 { here = "" }
+    FILENAME ~ /^tests\/.*\.sh$/ {
+        if (here != "" && $0 == here) here = ""
+        else if (here == "" && match($0, /<<-? ?\047?[A-Z]+\047?/)) {
+            here = substr($0, RSTART, RLENGTH)
+            gsub(/[^A-Z]/, "", here)
+        }
+        else if (here != "") next
+        bare = $0
+        gsub(/\047[^\047]*\047?|"[^"]*"/, "", bare)
+        if (length(bare) < 80) next
+    }
     length > 120 && FILENAME !~ /^tests\/oracle\// && !/^\/\/ link: / { say(length " columns") }
     END { exit bad }' $sources || found=1
 if command -v shellcheck >/dev/null; then

@@ -17,7 +17,8 @@ headers() { find "$1" -name '*.h' -o -name '*.def' | sort | tr '\n' ' '; }
 # undefined behaviour, once for all groups; $objects are their paths. Ends all if one does not compile.
 # clang's see more, such as sums with NULL, and are there sooner; what is tested runs for a moment.
 watched_cc=$(command -v clang || echo gcc)
-watched_flags="-std=c11 -I. -I/usr/include/lua5.4 -D_GNU_SOURCE= -DDIECAST_RANKS=1 -O0 -g1 -mf16c -fsanitize=address,undefined
+watched_flags="-std=c11 -I. -I/usr/include/lua5.4 -D_GNU_SOURCE= -DDIECAST_RANKS=1
+    -O0 -g1 -mf16c -fsanitize=address,undefined
     -fno-sanitize-recover=undefined -Wall -Wextra -Wshadow -Wvla -Wno-unknown-pragmas -Werror -Werror=date-time"
 watched() {
     local out=out/.test/watched source said

@@ -122,8 +122,8 @@ chains() {              # KIND N SEED NOISY-OR-K
                 k = domains ? 1 + (i - 1) % domains : 0
                 noisy = kind == "train" && pick(1000000) <= 1000000 * (domains ? share[k] : more)
                 text = chain(start, pick(2) == 1)
-                printf "{\"id\":\"%d\",\"informal_prefix\":\"%s\",\"cot_response\":\"%s\",\"cot_steps\":[%s],", i, problem,
-                    text, labels(noisy)
+                printf "{\"id\":\"%d\",\"informal_prefix\":\"%s\",\"cot_response\":\"%s\",\"cot_steps\":[%s],", i,
+                    problem, text, labels(noisy)
                 printf "\"meta_label\":%d%s%s}\n", fault == 6, domains ? ",\"domain\":\"" name[k] "\"" : "",
                     kind == "train" ? ",\"noisy\":" (noisy ? "true" : "false") : ""
             }

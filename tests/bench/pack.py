@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Times `gen pack` beside Hugging Face tokenizers: pack.py GEN THREADS RUNS [TEXT]
 
-In:    TEXT: a file of text; without one, 6 MB of words by Zipf's law are made here. A tokenizer of each kind is trained on it.
+In:    TEXT: a file of text; without one, 6 MB of words by Zipf's law are made here. A tokenizer of each kind is
+       trained on it.
 Out:   a table, and tests/bench/results/pack.json. Timings are never tests.
 Keeps: both sides run in turns, with THREADS threads; ours reads rows of JSON and writes the token file, theirs
        encodes a list that is in memory (encode_batch_fast). `lines`: documents of about 2 KB; `whole`: one document."""
@@ -33,7 +34,8 @@ def made_text():
     out, size = [], 0
     while size < 6_000_000:
         n = rng.randint(3, 20)
-        line = " ".join(words[min(int(rng.paretovariate(0.9)) - 1, 19999)] for _ in range(n)).capitalize() + rng.choice([".\n", ",\n", "?\n\n"])
+        line = " ".join(words[min(int(rng.paretovariate(0.9)) - 1, 19999)] for _ in range(n))
+        line = line.capitalize() + rng.choice([".\n", ",\n", "?\n\n"])
         out.append(line)
         size += len(line)
     return "".join(out)
@@ -45,20 +47,23 @@ def tokenizer(kind, lines):
     if kind == "gpt2":
         t = Tokenizer(models.BPE())
         t.pre_tokenizer, t.decoder = pre.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(vocab_size=8000, special_tokens=special, show_progress=False, initial_alphabet=sorted(pre.ByteLevel.alphabet()))
+        trainer = trainers.BpeTrainer(vocab_size=8000, special_tokens=special, show_progress=False,
+                                      initial_alphabet=sorted(pre.ByteLevel.alphabet()))
     elif kind == "llama2":
         t = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
         trainer = trainers.BpeTrainer(vocab_size=8000, special_tokens=special + BYTES, show_progress=False)
         t.pre_tokenizer = pre.Metaspace()
     else:
         t = Tokenizer(models.Unigram())
-        trainer = trainers.UnigramTrainer(vocab_size=8000, unk_token="<unk>", special_tokens=special, show_progress=False)
+        trainer = trainers.UnigramTrainer(vocab_size=8000, unk_token="<unk>", special_tokens=special,
+                                          show_progress=False)
         t.pre_tokenizer = pre.Metaspace()
     t.train_from_iterator(lines, trainer)
     if kind == "llama2":
         t.normalizer, t.pre_tokenizer = mark, None
     if kind != "gpt2":
-        t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+        t.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                       decoders.Strip(" ", 1, 0)])
     return t
 
 
@@ -87,19 +92,21 @@ def main():
                 rates = {"ours": [], "peer": []}
                 for _ in range(RUNS):
                     begin = time.perf_counter()
-                    subprocess.run([GEN, "pack", "-o", f"{tmp}/out.safetensors", "--tokenizer", f"{tmp}/tokenizer.json", "--threads", str(THREADS),
-                                    f"{tmp}/data.jsonl"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                    subprocess.run([GEN, "pack", "-o", f"{tmp}/out.safetensors", "--tokenizer", f"{tmp}/tokenizer.json",
+                                    "--threads", str(THREADS), f"{tmp}/data.jsonl"],
+                                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                     rates["ours"].append(size / (time.perf_counter() - begin))
                     peer = Tokenizer.from_file(f"{tmp}/tokenizer.json")      # its cache is empty, as ours is
                     begin = time.perf_counter()
                     peer.encode_batch_fast(batch)
                     rates["peer"].append(size / (time.perf_counter() - begin))
-                row = {"tokenizer": kind, "shape": shape, "megabytes": round(size, 1), **{k: [round(r, 2) for r in v] for k, v in rates.items()}}
+                row = {"tokenizer": kind, "shape": shape, "megabytes": round(size, 1),
+                       **{k: [round(r, 2) for r in v] for k, v in rates.items()}}
                 rows.append(row)
                 mid = {k: statistics.median(v) for k, v in rates.items()}
                 spread = {k: f"{100 * (max(v) - min(v)) / mid[k]:.0f} %" for k, v in rates.items()}
-                print(ROW.format(kind, shape, f"{mid['ours']:.2f}", spread["ours"], f"{mid['peer']:.2f}", spread["peer"],
-                                 f"{mid['ours'] / mid['peer']:.2f}"), flush=True)
+                print(ROW.format(kind, shape, f"{mid['ours']:.2f}", spread["ours"],
+                                 f"{mid['peer']:.2f}", spread["peer"], f"{mid['ours'] / mid['peer']:.2f}"), flush=True)
     with open(os.path.join(RESULTS, "pack.json"), "w") as f:
         json.dump({"case": "pack", "cpu": cpu(), "threads": THREADS, "runs": rows}, f, indent=1)
         f.write("\n")

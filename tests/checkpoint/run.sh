@@ -491,8 +491,8 @@ rm "$scratch/h"
 cp -r $ref/qwen2_tiny/model "$scratch/h"; rm "$scratch/h/generation_config.json"
 layout no-generation "config.json model.safetensors "
 mkdir "$scratch/h/original" "$scratch/h/onnx"
-echo x | tee "$scratch/h/"{README.md,.gitattributes,LICENSE,consolidated.safetensors,pytorch_model.bin,flax_model.msgpack} \
-    >"$scratch/h/original/params.json"
+echo x | tee "$scratch/h/"{README.md,.gitattributes,LICENSE} \
+    "$scratch/h/"{consolidated.safetensors,pytorch_model.bin,flax_model.msgpack} >"$scratch/h/original/params.json"
 layout others "config.json model.safetensors "
 # the tied head as a tensor of its own, of the same values, in a shard or the file; it is written once
 rm -rf "$scratch/h"; cp -r $ref/qwen2_tiny/model "$scratch/h"; rm "$scratch/h/model.safetensors"

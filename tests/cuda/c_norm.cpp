@@ -385,7 +385,8 @@ TEST(qk_norm)
         check_act_terms("dx", dx, dx_, terms, n, D);
         (plus ? check_f32_terms : check_via_act_terms)("dw", dw, dw_, dw_terms, 2 * D, rows * NH);
         check_same("frozen dx", frozen, dx, bytes);
-        (plus ? check_f32_terms : check_via_act_terms)("dw added", more, add_copy(dw_, before, 2 * D), dw_terms, 2 * D, rows * NH);
+        (plus ? check_f32_terms : check_via_act_terms)
+            ("dw added", more, add_copy(dw_, before, 2 * D), dw_terms, 2 * D, rows * NH);
     }
 }
 

@@ -549,7 +549,8 @@ static void check_folders(void)
     static const char of_itself[] = "{\"weight_map\":{\"x\":\"model.safetensors\"}}";
     spit(index, of_itself, sizeof of_itself - 1);
     error = st_set_open(&s, folder);
-    verdict("model.safetensors beside an index of it", error ? error : st_set_find(&s, "x", &file) ? NULL : "not found");
+    verdict("model.safetensors beside an index of it",
+            error ? error : st_set_find(&s, "x", &file) ? NULL : "not found");
     st_set_close(&s);
 }
 

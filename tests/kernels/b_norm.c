@@ -308,7 +308,8 @@ TEST(qk_norm)
         qk_norm_dx(frozen, x, w, rstd, rows, NH, KV, D, plus);
         check_same("frozen dx", frozen, dx, bytes);
         qk_norm_bwd(dw, dy, x, w, rstd, rows, NH, KV, D, plus, 1, ws);
-        (plus ? check_f32_terms : check_via_act_terms)("dw added", dw, add_copy(dw_, before, 2 * D), dw_terms, 2 * D, rows * NH);
+        (plus ? check_f32_terms : check_via_act_terms)
+            ("dw added", dw, add_copy(dw_, before, 2 * D), dw_terms, 2 * D, rows * NH);
     }
 }
 

@@ -514,8 +514,9 @@ static void evaluation(const char *path, int64_t n)
     }
 }
 
-/* Two files, of DOCS and of SECOND rows, with shares of an epoch: of each a file's samples, none of them a second time
- * before all of it came once, over some epochs; the same ones on any number of ranks, and to who asks for a step alone. */
+/* Two files, of DOCS and of SECOND rows, with shares of an epoch: of each a file's samples, none of them a second
+ * time before all of it came once, over some epochs; the same ones on any number of ranks, and to who asks for a
+ * step alone. */
 enum { SECOND = 7 };
 
 static void mixture(const char *both, const char *kind, const double weight[2], double train)

@@ -298,7 +298,8 @@ static void files(const char *scratch)
               e.success == 0.5 && e.best == 19, "returns.of a task", "%g %g %g %g %g %g", e.mean, e.deviation,
           e.first, e.last, e.success, e.best);
     static const double chance[] = {0.4560, 0.3607, 0.0899, 0.1371, 0.3607, 0.1227, 0.1227, 0.9535};
-    double worst = fabs(returns_random(DARKROOM_DARKROOM, 40) - 1.1794) + fabs(returns_random(DARKROOM_DARKROOM, 0) - 0.0415),
+    double worst = fabs(returns_random(DARKROOM_DARKROOM, 40) - 1.1794) +
+                   fabs(returns_random(DARKROOM_DARKROOM, 0) - 0.0415),
            sum = 0;
     for (int g = 0; g < 81; g++)
         sum += returns_random(DARKROOM_DARKROOM, g) / 81;

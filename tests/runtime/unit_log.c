@@ -406,7 +406,8 @@ void test_log(const char *scratch)
     Log nan = { 0 };
     log_open(&nan, a, &model, &flags, &metrics, 4, 0, 0);
     for (int64_t s = 1; s <= 4; s++)
-        log_step(&nan, s, &(LogStep){ (double[STEP_ROWS]){ NAN, 0, 1, 1 }, (double[STEP_ROWS]){ NAN, 0, 1, 1 }, INFINITY, 0, NULL });
+        log_step(&nan, s, &(LogStep){ (double[STEP_ROWS]){ NAN, 0, 1, 1 },
+            (double[STEP_ROWS]){ NAN, 0, 1, 1 }, INFINITY, 0, NULL });
     free(got);
     got = read_text(a);
     cJSON *r = json_parse(got, strlen(got) - 1, &error);

@@ -74,7 +74,8 @@ echo "$text" >"$scratch/line.txt"
     --seed 7 \
     --out "$scratch/shown" >"$scratch/rows" 2>"$scratch/log" || verdict "--show" "$(tail -n 1 "$scratch/log")"
 verdict "--show" "$(awk -v want="[CLS] $text [SEP]" '
-    NR == 1 { if (!match($0, /^step 1 micro-batch 1 row 1: sample 0, 14 tokens, [0-9]+ targets?$/)) print; k = $(NF - 1); next }
+    NR == 1 { if (!match($0, /^step 1 micro-batch 1 row 1: sample 0, 14 tokens, [0-9]+ targets?$/)) print
+              k = $(NF - 1); next }
     /of padding$/ { if ($0 != "     and 18 of padding") print; next }
     { line = $0; star = sub(/^  \*/, "", line); while (match(line, /[0-9]+ "[^"]*"( -> [0-9]+ "[^"]*")?/)) {
           entry = substr(line, RSTART, RLENGTH); line = substr(line, RSTART + RLENGTH); stars += star

@@ -23,7 +23,8 @@ ${CC:-gcc} -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -O1 -g0 -I"$work/ppo" $
     "$work"/ppo/.obj/{goal,runtime/base}.o -fopenmp -lm -o "$updates" 2>"$scratch/cc" ||
     verdict "updates compile" "$(head -3 "$scratch/cc")"
 verdict "updates, as in PyTorch" "$("$updates" | paste - $ref/ppo.txt | awk '
-    { off = ($1 - $2) / $2; n += NF == 2 && off > -5e-6 && off < 5e-6 } END { if (n != 22) print n + 0 " of 22 within 5e-6" }')"
+    { off = ($1 - $2) / $2; n += NF == 2 && off > -5e-6 && off < 5e-6 }
+    END { if (n != 22) print n + 0 " of 22 within 5e-6" }')"
 verdict "first weights are orthogonal" "$([ "$("$updates" 7)" = 1 ] || echo "they are not")"
 
 # ---- a goal learned: by chance at first, at the end about nine tenths of the best possible 19

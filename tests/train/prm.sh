@@ -86,7 +86,8 @@ rows() {                # N: solutions of five short steps
     awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) {
         printf "{\"id\":\"r%d\",\"informal_prefix\":\"%d\",\"cot_response\":\"", i, i
         for (k = 1; k <= 5; k++) printf "### Step %d:\\n%c\\n", k, 96 + (i + k) % 26
-        printf "\",\"cot_steps\":[{\"pi\":%d},{\"pi\":1},{\"pi\":%d},{\"pi\":0.5}],\"meta_label\":%d}\n", i % 2, (i % 3 != 0), i % 2
+        printf "\",\"cot_steps\":[{\"pi\":%d},{\"pi\":1},{\"pi\":%d},{\"pi\":0.5}],\"meta_label\":%d}\n",
+                i % 2, (i % 3 != 0), i % 2
     } }'
 }
 rows 12 >"$scratch/train.jsonl"
