@@ -19,6 +19,7 @@
 # make bench         timings beside PyTorch; CASE=ranks: speed-up over one rank, 16 bit over fp32, beside the guides' claims   PYTHON=python3
 # make oracle-check  the recorded reference values, made again         PYTHON=python3
 # make gold          rewrites tests/gold after a wanted change: review the diff
+# make docs          rewrites gen/reference, pages made of tables, after a row changed
 # make matrix        emits and builds every recipe, those for CUDA where nvcc is
 # make verify        builds twice in different places: the same bytes
 # make sim           the CUDA target end to end on the simulator of a GPU, beside PyTorch's values
@@ -50,7 +51,7 @@ EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
 .PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
-        oracle-check gold matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
+        oracle-check gold docs matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
 
@@ -123,6 +124,9 @@ oracle-check: gen
 gold: gen
 	@UPDATE=1 tests/gold/run.sh
 	@git status --short tests/gold
+
+docs: gen
+	@$(GEN) reference -o gen/reference
 
 matrix: gen
 	@tests/builds/matrix.sh $(RECIPE)

@@ -407,6 +407,8 @@ const char *family_leaf(const char *path);                  /* the last name of 
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES]);
+/* What follows of it for the other fields of model. and lora.: of explain and the reference. */
+char *family_defaults(const Family *f);
 
 /* ---- ir_parts.c, ir.c, ir_read.c: what graph, fuse, part and plan work on -------------------- */
 
@@ -816,14 +818,17 @@ void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 void report_whole(Config *c, bool commands, FILE *to);
 /* gen diff; 0: the same, 1: not. */
 int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
-/* gen completion bash, gen man PAGE; the exit status. */
+/* gen completion bash, gen man PAGE, gen reference PAGE; the exit status. */
 int completion_main(int argc, char **argv);
 int manual_main(int argc, char **argv);
+int reference_main(int argc, char **argv);
 /* gen fields; of a word gen explain */
 void report_fields(const char *word, FILE *to);
 /* gen list: a section or none, and what recipes have to have, FIELD=VALUE. */
 void report_list(int n, char **word, FILE *to);
 int list_sections(const char **name, int max);               /* how many */
+struct cJSON;
+void list_rows(const char *section, struct cJSON *list);      /* appended, as --json has them */
 /* gen new: the target of models with as many million parameters and more, below it is cpu; the rank of adapters. */
 #define NEW_MILLIONS 100
 #define NEW_TARGET "sm_80"

@@ -164,26 +164,26 @@ Config *config_parse(const char *text, const char *file)
 
 /* ---- help ---------------------------------------------------------------------------------- */
 
-/* What follows for the other fields of model. and lora. */
-static void print_family(FILE *to, const Family *f)
+char *family_defaults(const Family *f)
 {
     const char *leaf[FAMILY_LEAVES];
-    fprintf(to, "    %s: %s; norm_eps %s, tied %s, %s", f->name, f->about, f->eps,
-            f->tied ? "true" : "false", f->rotary ? "rotary" : f->places ? "learned positions" : "no positions");
+    Str s = {0};
+    str_print(&s, "norm_eps %s, tied %s, %s", f->eps, f->tied ? "true" : "false",
+              f->rotary ? "rotary" : f->places ? "learned positions" : "no positions");
     if (f->ffn)
-        fprintf(to, ", ffn %d * hidden", f->ffn);
+        str_print(&s, ", ffn %d * hidden", f->ffn);
     if (f->bias_chosen)
-        fprintf(to, ", attention_bias may be set");
-    fprintf(to, "; modules");
+        str_print(&s, ", attention_bias may be set");
+    str_print(&s, "; modules");
     for (int i = 0, n = family_linears(f, leaf); i < n; i++)
-        fprintf(to, " %s", leaf[i]);
-    fprintf(to, ", by default");
+        str_print(&s, " %s", leaf[i]);
+    str_print(&s, ", by default");
     for (int i = 0, n = family_default_targets(f, leaf); i < n; i++)
-        fprintf(to, " %s", leaf[i]);
-    fprintf(to, "; tables");
+        str_print(&s, " %s", leaf[i]);
+    str_print(&s, "; tables");
     for (int i = 0, n = family_tables(f, leaf); i < n; i++)
-        fprintf(to, " %s", leaf[i]);
-    fputc('\n', to);
+        str_print(&s, " %s", leaf[i]);
+    return s.text;
 }
 
 static void print_field(FILE *to, int i)
@@ -200,7 +200,7 @@ static void print_field(FILE *to, int i)
         fprintf(to, "; of the objective %s", field_objectives(i));
     fprintf(to, "\n    %s\n", row->doc);
     for (int k = 0; k < family_count() && i == F_model_family; k++)
-        print_family(to, family_row(k));
+        fprintf(to, "    %s: %s; %s\n", family_row(k)->name, family_row(k)->about, family_defaults(family_row(k)));
 }
 
 static void print_flag(FILE *to, const RunFlag *f)

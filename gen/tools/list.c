@@ -344,6 +344,19 @@ int list_sections(const char **name, int max)
     return n;
 }
 
+void list_rows(const char *section, cJSON *list)
+{
+    const Page p = {.list = list};
+    const Filter all = {0};
+    for (int i = 0; i < SECTIONS; i++)
+        if (strcmp(section, section_row[i].name))
+            continue;
+        else if (section_row[i].list)
+            section_row[i].list(&p);
+        else
+            list_recipes(&p, &all);
+}
+
 static void check_section(const char *section)
 {
     const char *name[SECTIONS];

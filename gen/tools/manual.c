@@ -137,6 +137,10 @@ static void train_page(void)
     item(text_print("OUT/%s", name), "", \
          *objectives ? text_print("%s; of the objective %s", about, objectives) : about);
 #include "runtime/run/leaves.def"
+    printf(".SH ENVIRONMENT\n");
+#define VARIABLE(name, who, about, without) \
+    item(name, "", text_print("%s; read by %s; without it: %s", about, who, without));
+#include "runtime/environment.def"
     printf(".SH SEE ALSO\n");
     put("gen(1), diecast-recipe(5)");
 }

@@ -1,5 +1,5 @@
--- Qwen2 in very small, over bytes: 256 byte values and eight rows for a tokenizer's special tokens, of which the first
--- ends a text; with the score head 95,490 parameters.
+-- Qwen2 in very small, over bytes: 95,490 parameters with the score head.
+-- 256 byte values and eight rows for a tokenizer's special tokens, of which the first ends a text.
 return {
     family = "qwen2",
     layers = 2, hidden = 64, heads = 4, kv_heads = 2, ffn = 128,

@@ -1,0 +1,478 @@
+/* reference.c -- `gen reference PAGE`: pages of tables in Markdown, each made of the rows that gen and the programs
+ * themselves work with; -o DIR writes all of them (make docs: gen/reference).
+ *
+ * Keeps: the same rows make the same bytes, in any folder; a row is one line. */
+#include "gen/tools/answer.h"
+#include "runtime/pack/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Markdown ----------------------------------------------------------------------------------- */
+
+/* A text of our tables, in which `code` stands between backticks: one line, blanks once, and what Markdown would read
+ * otherwise escaped. */
+static void put(Str *s, const char *text)
+{
+    bool code = false;
+    text += strspn(text, " \n");
+    for (const char *p = text; *p; p++) {
+        const bool blank = *p == ' ' || *p == '\n';
+        if (*p == '`')
+            code = !code;
+        if (blank && (p[1] == ' ' || p[1] == '\n' || !p[1]))
+            continue;
+        if (*p == '|' || (!code && strchr("*<>", *p)))
+            str_print(s, "\\");
+        str_print(s, "%c", blank ? ' ' : *p);
+    }
+}
+
+/* The same as code: `a`; of an empty text nothing. */
+static void put_code(Str *s, const char *text)
+{
+    if (!*text)
+        return;
+    str_print(s, "`");
+    for (const char *p = text; *p; p++)
+        str_print(s, *p == '|' ? "\\|" : "%c", *p);
+    str_print(s, "`");
+}
+
+/* The words of "a|b|c" as code, with commas. */
+static void put_words(Str *s, const char *words)
+{
+    for (size_t n; *words; words += n + (words[n] == '|')) {
+        n = strcspn(words, "|");
+        if (n)
+            put_code(s, text_print("%.*s", (int)n, words));
+        if (n && words[n])
+            str_print(s, ", ");
+    }
+}
+
+static void begin(Str *s, const char *title, const char *about)
+{
+    str_print(s, "# %s\n\n<!-- made by `make docs` of the tables named below: edit these -->\n\n%s\n", title, about);
+}
+
+/* Titles of the columns, with bars between. */
+static void table(Str *s, const char *columns)
+{
+    str_print(s, "\n| %s |\n|", columns);
+    for (const char *p = columns; p; p = strchr(p, '|'), p = p ? p + 1 : p)
+        str_print(s, "---|");
+    str_print(s, "\n");
+}
+
+/* One row: cells of texts, of code where a letter of kinds is c, of words where it is w. */
+static void cells(Str *s, const char *kinds, const char *const *text)
+{
+    for (int i = 0; kinds[i]; i++) {
+        str_print(s, "| ");
+        (kinds[i] == 'c' ? put_code : kinds[i] == 'w' ? put_words : put)(s, text[i] ? text[i] : "");
+        str_print(s, " ");
+    }
+    str_print(s, "|\n");
+}
+#define ROW(s, kinds, ...) cells(s, kinds, (const char *const[]){__VA_ARGS__})
+
+static const char *dashed(const char *name)
+{
+    char *s = text_print("--%s", name);
+    for (char *p = s; *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    return s;
+}
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+/* ---- the pages ---------------------------------------------------------------------------------- */
+
+static void commands_page(Str *s)
+{
+    begin(s, "Commands of gen", "Of `gen/commands.def`. `gen --help` and `gen COMMAND --help` say the same.");
+    table(s, "command | what it does");
+    for (int i = 0; i < ncommands; i++) {
+        const CommandRow *c = &command_row[i];
+        ROW(s, "ct", text_print("gen%s%s%s%s", *c->word ? " " : "", c->word, *c->words ? " " : "", c->words), c->about);
+    }
+    for (int i = 0; i < ncommands; i++) {
+        const char *word[64];
+        const int n = command_option_words(command_row[i].word, word, 64);
+        if (!n)
+            continue;
+        str_print(s, "\n## gen %s\n", *command_row[i].word ? command_row[i].word : "RECIPE");
+        table(s, "option | what it does");
+        for (int k = 0; k < n; k++) {
+            const OptionRow *o = command_option(command_row[i].word, word[k]);
+            ROW(s, "ct", text_print("%s%s%s", o->word, *o->value ? " " : "", o->value), o->about);
+        }
+    }
+}
+
+static const char *field_default(const FieldRow *r)
+{
+    return !*r->def ? "has to be set" : *r->def == '?' ? "by a rule" : text_print("`%s`", r->def);
+}
+
+static const char *field_range(int i)
+{
+    const FieldRow *r = &field_row[i];
+    if (r->type != FT_CHOICE)
+        return text_print("%s%s%s", range_print(r->type, r->lo, r->hi, ""), *r->unit ? ", " : "", r->unit);
+    Str s = {0};
+    const char *words = field_choices(i);
+    for (size_t n; *words; words += n + (words[n] == '|')) {
+        n = strcspn(words, "|");
+        str_print(&s, "%s`%.*s`", s.n ? ", " : "", (int)n, words);
+    }
+    return s.text;
+}
+
+static void fields_page(Str *s)
+{
+    begin(s, "Fields of recipes",
+          "Of `gen/config/fields.def`. A field `a.b` stands in the table `a` of a recipe; behind the recipe on the "
+          "command line of gen it is the word `a.b=VALUE`. `gen explain FIELD` shows one. Recipes also set defaults "
+          "of flags, `run = { ... }`: [flags](flags.md).");
+    const char *group = "?";
+    for (int i = 0; i < NFIELDS; i++) {
+        const char *path = field_row[i].path, *dot = strchr(path, '.');
+        const char *own = dot ? text_print("%.*s", (int)(dot - path), path) : "";
+        if (strcmp(own, group)) {
+            str_print(s, *own ? "\n## %s\n" : "\n## Of the recipe as a whole\n", own);
+            table(s, "field | value | default | objectives | what it is");
+            group = own;
+        }
+        const char *doc = field_row[i].doc;
+        if (i == F_model_family)
+            doc = text_print("%s [families](list.md#families)", doc);
+        ROW(s, "cttwt", path, field_range(i), field_default(&field_row[i]), or_empty(field_objectives(i)), doc);
+    }
+}
+
+/* The default as --help has it, and of the objectives that have their own. */
+static const char *flag_default(int i, const char *value)
+{
+    Str s = {0};
+    const RunFlag *f = &run_flag[i];
+    const bool number = f->type == FT_INT || f->type == FT_FLOAT || f->type == FT_EVERY;
+    str_print(&s, "%s", "");
+    if (*value == '"')
+        value = text_print("%.*s", (int)strlen(value) - 2, value + 1);
+    if (*value && strcmp(value, "false") && !(number && f->lo > 0 && !strcmp(value, "0")))
+        str_print(&s, "`%s`", value);
+    for (int k = 0; k < objective_count(); k++) {
+        const char *name = objective_row(k)->name, *own = objective_default(name, f->name);
+        if (own)
+            str_print(&s, "%s%s `%.*s`", s.n ? "; " : "", name, (int)strcspn(own + (*own == '"'), "\""),
+                      own + (*own == '"'));
+    }
+    return s.text;
+}
+
+static void flag_row(Str *s, int i, const char *value)
+{
+    const RunFlag *f = &run_flag[i];
+    const char *words = f->value + (*f->value == '|');
+    ROW(s, "ccttwt", dashed(f->name), f->type == FT_BOOL ? "[true|false]" : words, flag_default(i, value),
+        f->recipe ? "yes" : "", or_empty(run_flag_objectives(i)), f->doc);
+}
+
+static void flags_page(Str *s)
+{
+    begin(s, "Flags of the programs",
+          "Of `runtime/run/flags.def`. `out/NAME/run.sh --help` shows those of one program, with the defaults of its "
+          "recipe. Where the fourth column says yes, a recipe may set the default: `run = { lr = 1e-4 }`, or "
+          "`run.lr=1e-4` behind it. A flag with objectives is of their programs alone. `run.sh` has flags of its own "
+          "for several machines: [README](../../README.md#several-ranks-and-machines).");
+    int i = 0;
+#define SECTION(title) \
+    str_print(s, "\n## %s\n", title), table(s, "flag | value | default | recipe | objectives | what it does");
+#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) flag_row(s, i++, #value);
+#include "runtime/run/flags.def"
+}
+
+static void runs_page(Str *s)
+{
+    begin(s, "Exit codes, run folders, variables",
+          "Of `runtime/exit_codes.def`, `runtime/run/leaves.def` and `runtime/environment.def`.");
+    str_print(s, "\n## How a program ends\n");
+    table(s, "code | meaning | start again?");
+#define EXIT_CODE(name, code, again, meaning) ROW(s, "ttt", #code, meaning, again);
+#include "runtime/exit_codes.def"
+#undef EXIT_CODE
+    str_print(s, "\ngen itself ends with 0, or 1 behind a line with the place of the mistake.\n"
+                 "\n## What a run leaves in its folder, `--out`\n");
+    table(s, "name | objectives | what it is");
+#define LEAF(name, kind, objectives, about) ROW(s, "cwt", name, objectives, about);
+#include "runtime/run/leaves.def"
+    str_print(s, "\n## Environment variables\n");
+    table(s, "variable | read by | meaning | without it");
+#define VARIABLE(name, who, about, without) ROW(s, "cttt", name, who, about, without);
+#include "runtime/environment.def"
+}
+
+static void metrics_page(Str *s)
+{
+    begin(s, "Metrics",
+          "Of the rows METRIC and TAG of `gen/config/objectives.def`. A line of `OUT/history.jsonl` has the name, of "
+          "a validation with `eval_` before it, of a count of a step the total with `num_`; OUT/runs has the tag. "
+          "Ranks report their parts: a COUNT is their sum, a MEAN that sum divided by a count, EXP e to the power of "
+          "such a mean.");
+    for (int k = 0; k < objective_count(); k++) {
+        const Objective *o = objective_row(k);
+        if (o->whole)
+            continue;
+        str_print(s, "\n## %s\n\n", o->name);
+        put(s, o->about);
+        str_print(s, ". The best validation is the one with the best `%s`.\n", o->decides);
+        table(s, "of | name | is | of each of | better | tag of TensorBoard");
+        for (int i = 0; i < nmetrics; i++)
+            if (!strcmp(metric_row[i].objective, o->name)) {
+                const MetricRow *m = &metric_row[i];
+                ROW(s, "tctctc", !strcmp(m->of, "step") ? "a step" : "a validation", m->name, m->kind, m->per,
+                    m->better, m->tag);
+            }
+        for (int i = 0; i < ntags; i++)
+            if (!strcmp(tag_row[i].objective, o->name))
+                ROW(s, "tctctc", "a record", tag_row[i].key, "", "", "", tag_row[i].tag);
+    }
+}
+
+static void format_rows(Str *s, bool by_keys)
+{
+    static const struct { const char *name, *reads, *has, *kind, *doc; } row[] = {
+#define FORMAT(id, name, keys, reads, has, kind, own, encode, doc) {name, #reads, has, #kind, doc},
+#include "runtime/pack/formats.def"
+#undef FORMAT
+    };
+    table(s, by_keys ? "format | keys | a sample is | what it means" : "format | reads | a sample is | what it means");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const char *gap = strstr(row[i].doc, "  ");
+        if (!*row[i].has == by_keys)
+            continue;
+        const char *reads = strstr(row[i].reads, "LINES")     ? "objects of JSON, lines"
+                            : !strstr(row[i].reads, "OBJECTS") ? "a whole file"
+                            : strstr(row[i].reads, "TEXT")    ? "objects of JSON, a whole file"
+                                                              : "objects of JSON";
+        const char *is = !strcmp(row[i].kind, "PACKED") ? "a document, or a row"
+                         : !strcmp(row[i].kind, "ROWS") ? "a row"
+                         : !strcmp(row[i].kind, "PAIRS") ? "two rows" : "a row with marks";
+        ROW(s, by_keys ? "cwtt" : "cttt", row[i].name, by_keys ? row[i].has : reads, is,
+            by_keys && gap ? gap : row[i].doc);
+    }
+}
+
+static void data_page(Str *s)
+{
+    begin(s, "Formats of data",
+          "Of `runtime/pack/formats.def`, `chats.def` and `drops.def`: what `gen pack` and a program's own `--data` "
+          "read. Which tokens become targets: [README](../../README.md#data-and-which-tokens-are-targets).");
+    str_print(s, "\n## By their keys\n\nA row of JSON is of the first format of which it has a key.\n");
+    format_rows(s, true);
+    str_print(s, "\n## By name, `--format` (of a program `--data-format`)\n");
+    format_rows(s, false);
+    str_print(s, "\n## Chat formats, `--chat`\n\n"
+                 "By default the one that the chat template in the tokenizer's folder means.\n");
+    table(s, "name | chat templates that mean it | tokens it wants");
+    for (int i = 0, n; chat_row(i, &n); i++)
+        ROW(s, "ctc", chat_row(i, &n)->name, text_print("%d", n), chat_row(i, &n)->tokens);
+    str_print(s, "\n## Why samples are left out\n\n"
+                 "Each reason is counted, and stands in the metadata of the packed file.\n");
+    table(s, "reason | samples");
+#define DROP(id, name, why) ROW(s, "ct", "dropped_" name, why);
+#include "runtime/pack/drops.def"
+#undef DROP
+    str_print(s, "\n## Packed files\n\n"
+              "One safetensors file. Its metadata name the format (`" TOKENFILE_FORMAT "` or `"
+              RECORDFILE_FORMAT "`), the "
+              "number of `records`, and the `columns`: `NAME=fixed` is a tensor `[records, ...]`; `NAME=ragged` is a "
+              "tensor of all elements and `NAME.offsets`, I64 `[records + 1]`; `NAME=OTHER` has the offsets of the "
+              "column OTHER. `runtime/data/recordfile.h` and `tokenfile.h` say it in full.\n");
+}
+
+/* Their names of one of ours, in the order of the rows. */
+static void same_names(Str *s, ForeignKind kind)
+{
+    for (int i = 0; i < foreign_rows; i++) {
+        const Foreign *f = &foreign_row[i];
+        Str names = {0}, notes = {0};
+        bool first = f->kind == kind;
+        for (int k = 0; k < i; k++)
+            first = first && !(foreign_row[k].kind == kind && !strcmp(foreign_row[k].ours, f->ours));
+        for (int k = i; first && k < foreign_rows; k++) {
+            const Foreign *g = &foreign_row[k];
+            if (g->kind != kind || strcmp(g->ours, f->ours))
+                continue;
+            const bool fixed = *g->value == '=';
+            str_print(&names, "%s`%s`%s", names.n ? ", " : "", g->name,
+                      fixed ? text_print(" (`%s`)", g->value + 1) : "");
+            if (*g->note && (!notes.text || !strstr(notes.text, g->note)))
+                str_print(&notes, "%s%s", notes.n ? "; " : "", g->note);
+        }
+        if (first)
+            ROW(s, kind == FOREIGN_ALIAS ? "ct" : "ctt", kind == FOREIGN_ALIAS ? dashed(f->ours) : f->ours, names.text,
+                or_empty(notes.text));
+    }
+}
+
+/* Their words for one of ours, likewise. */
+static void same_words(Str *s)
+{
+    static const struct { const char *ours, *theirs, *word; } row[] = {
+#define WORD(ours, theirs, word) {ours, theirs, word},
+#define ALIAS(...)
+#define LINE(...)
+#define RECIPE(...)
+#define SAY(...)
+#define NONE(...)
+#define ALWAYS(...)
+#include "runtime/files/foreign.def"
+    };
+    const int n = (int)(sizeof row / sizeof *row);
+    for (int i = 0; i < n; i++) {
+        Str names = {0};
+        bool first = true;
+        for (int k = 0; k < n; k++)
+            if (!strcmp(row[k].ours, row[i].ours) && !strcmp(row[k].word, row[i].word)) {
+                first = first && k >= i;
+                str_print(&names, "%s`%s`", names.n ? ", " : "", row[k].theirs);
+            }
+        if (first)
+            ROW(s, "cct", row[i].ours, row[i].word, names.text);
+    }
+}
+
+static void noted_names(Str *s, ForeignKind one, ForeignKind other)
+{
+    for (int i = 0; i < foreign_rows; i++)
+        if (foreign_row[i].kind == one || foreign_row[i].kind == other)
+            ROW(s, "ct", foreign_row[i].name, foreign_row[i].note);
+}
+
+static void names_page(Str *s)
+{
+    begin(s, "Names of other trainers",
+          "Of `runtime/files/foreign.def`: settings of transformers, TRL, PEFT, accelerate, torchrun, axolotl, "
+          "torchtune, LLaMA-Factory, nanoGPT and llm.c. - and _ are the same. gen and the programs answer each of "
+          "these names with ours; `gen explain NAME` does for one, and a YAML, JSON or TOML file behind `gen` is "
+          "answered with what it would be as a recipe.");
+    str_print(s, "\n## Flags that programs take by these names, too\n");
+    table(s, "flag | there");
+    same_names(s, FOREIGN_ALIAS);
+    str_print(s, "\n## Flags of another meaning\n\nA program refuses the name and says the line to type.\n");
+    table(s, "there | here | why");
+    for (int i = 0; i < foreign_rows; i++)
+        if (foreign_row[i].kind == FOREIGN_LINE)
+            ROW(s, "cct", foreign_row[i].name,
+                text_print("%s %s", dashed(foreign_row[i].ours), foreign_row[i].value + (*foreign_row[i].value == '=')),
+                foreign_row[i].note);
+    str_print(s, "\n## Fields of the recipe\n\nIn brackets the value of ours that the name means.\n");
+    table(s, "field | there | note");
+    same_names(s, FOREIGN_RECIPE);
+    str_print(s, "\n## Values\n");
+    table(s, "of | here | there");
+    same_words(s);
+    str_print(s, "\n## No setting here\n");
+    table(s, "there | here");
+    noted_names(s, FOREIGN_SAY, FOREIGN_ALWAYS);
+    str_print(s, "\n## Not supported\n");
+    table(s, "there | what there is");
+    noted_names(s, FOREIGN_NONE, FOREIGN_NONE);
+}
+
+/* A member as text, bytes with their unit; nothing: null, none. */
+static const char *member(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    const char *text = cJSON_IsString(v) || cJSON_IsRaw(v) ? v->valuestring : "";
+    return !strcmp(text, "none") ? "" : !strcmp(key, "device_bytes") ? text_bytes(strtoll(text, NULL, 10)) : text;
+}
+
+/* A section of gen list: the keys of its columns, with bars between. */
+static void section(Str *s, const char *name, const char *title, const char *columns, const char *kinds,
+                    const char *keys)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *o;
+    list_rows(name, list);
+    str_print(s, "\n## %s\n", title);
+    table(s, columns);
+    cJSON_ArrayForEach(o, list) {
+        const char *text[8], *p = keys;
+        int n = 0;
+        for (size_t k; *p && n < 8; p += k + (p[k] == '|')) {
+            k = strcspn(p, "|");
+            text[n++] = member(o, text_print("%.*s", (int)k, p));
+        }
+        cells(s, kinds, text);
+    }
+    cJSON_Delete(list);
+}
+
+static void list_page(Str *s)
+{
+    begin(s, "What there is",
+          "What `gen list` prints: recipes, shapes of models, families, objectives, targets and cards. `gen list "
+          "recipes objective=dpo target=cpu`, or `fits=24GiB`, `card=rtx4090`, `adapter=lora` chooses; `gen info "
+          "NAME` says what one trains, and how.");
+    section(s, "recipes", "Recipes, `recipes/NAME.lua`",
+            "recipe | objective | family | target | ranks | precision | adapter | what it is", "cttttttt",
+            "name|objective|family|target|gpus|precision|adapter|about");
+    section(s, "objectives", "Objectives", "name | what is trained for", "ct", "name|about");
+    section(s, "models", "Shapes of models, `use \"models/NAME\"`", "name | what it is", "ct", "name|about");
+    str_print(s, "\n## Families\n\n"
+                 "Values of `model.family`, and what other fields of `model` and `lora` are by default.\n");
+    table(s, "name | what it is | classes of transformers | defaults");
+    for (int i = 0; i < family_count(); i++) {
+        const Family *f = family_row(i);
+        ROW(s, "cttt", f->name, f->about, family_classes(f->name), family_defaults(f));
+    }
+    section(s, "targets", "Targets, `target`", "name | what it is | memory that a rank plans with", "ctt",
+            "name|about|device_bytes");
+    section(s, "cards", "Cards, `--card` of gen plan and gen new",
+            "name | what it is | target | memory that a rank plans with", "cttt", "name|about|target|device_bytes");
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
+
+static const struct { const char *name; void (*print)(Str *s); } page_row[] = {
+    {"commands", commands_page}, {"list", list_page}, {"fields", fields_page}, {"flags", flags_page},
+    {"runs", runs_page}, {"metrics", metrics_page}, {"data", data_page}, {"names", names_page}};
+enum { PAGES = sizeof page_row / sizeof *page_row };
+
+static const char *page_text(int i)
+{
+    Str s = {0};
+    page_row[i].print(&s);
+    return s.text;
+}
+
+int reference_main(int argc, char **argv)
+{
+    const char *name[PAGES];
+    for (int i = 0; i < PAGES; i++) {
+        name[i] = page_row[i].name;
+        if (argc == 2 && !strcmp(argv[1], name[i])) {
+            fputs(page_text(i), stdout);
+            return 0;
+        }
+    }
+    if (argc == 3 && !strcmp(argv[1], "-o")) {
+        for (int i = 0; i < PAGES; i++) {
+            const char *text = page_text(i);
+            file_write_if_changed(text_print("%s/%s.md", argv[2], name[i]), text, strlen(text), false);
+        }
+        return 0;
+    }
+    if (argc >= 2 && !strcmp(argv[1], "-o"))
+        err((Loc){0}, "reference: -o: want a folder after it, and nothing else");
+    const char *near = argc == 2 ? text_nearest(argv[1], name, PAGES) : NULL;
+    err((Loc){0}, "reference: want -o DIR or one of commands, list, fields, flags, runs, metrics, data, names%s%s",
+        argc > 1 ? text_print(", got %s", argv[1]) : "", near ? text_print("; did you mean %s?", near) : "");
+}
