@@ -2,6 +2,7 @@
 # deps.sh -- the one list of system packages; installs those that are missing, and nothing else.
 #   gen/deps.sh build    what gen and the training binaries need
 #   gen/deps.sh test     that, and what the tests need besides
+#   gen/deps.sh nodes    what tests/nodes needs besides those
 #   gen/deps.sh demo     what gen and the training binaries need, and texts to train on
 #   gen/deps.sh check    installs nothing: names what is missing of `build`, and the command; 1: something is
 #   gen/deps.sh list     the packages of `build`, what some programs use besides, and NVIDIA's for CUDA programs
@@ -9,6 +10,7 @@ set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
+nodes=(iproute2 iptables util-linux)
 extra=(ccache g++)
 nvidia=(cuda-toolkit-13-0 libnccl-dev)      # from NVIDIA's own repository
 texts=(fortunes fortunes-min)
@@ -20,9 +22,10 @@ list)
     exit
     ;;
 test) want=("${build[@]}" "${tests[@]}") ;;
+nodes) want=("${build[@]}" "${tests[@]}" "${nodes[@]}") ;;
 demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
-    echo "usage: gen/deps.sh build|test|demo|check|list" >&2
+    echo "usage: gen/deps.sh build|test|nodes|demo|check|list" >&2
     exit 2
     ;;
 esac

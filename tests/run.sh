@@ -2,6 +2,7 @@
 # run.sh [GROUP | GROUP/PART ...]: runs the groups tests/*/run.sh, or those named, side by side, and sums up; the
 # exit status is the verdict. A group prints `ok NAME` or `not ok NAME: WHY`, a line a test; one that prints none
 # or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
+# One with a line `# apart: WHY` runs only where it is named.
 # JOBS=N: how many jobs at a time (one more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
 set -u
@@ -38,9 +39,8 @@ trap 'exit 130' INT TERM
 first=(train cuda builds kernels checkpoint)
 groups=("$@")
 if [ $# = 0 ]; then
-    # bench needs Python and is no test
-    mapfile -t groups < <({ printf '%s\n' "${first[@]}"; printf '%s\n' tests/*/run.sh | cut -d/ -f2; } |
-        awk '!seen[$0]++ && $0 != "bench"')
+    mapfile -t groups < <({ printf '%s\n' "${first[@]}"; grep -L '^# apart: ' tests/*/run.sh | cut -d/ -f2; } |
+        awk '!seen[$0]++')
 fi
 queue=()
 for group in "${groups[@]}"; do

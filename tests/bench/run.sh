@@ -4,6 +4,7 @@
 # Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
 #   TEXT=FILE (of case pack) RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's)
 #   PYTHON=python3 TARGET=cpu_native
+# apart: needs PYTHON with its packages, and is no test
 set -u
 RUNS=${RUNS:-5}
 TARGET=${TARGET:-cpu_native}     # as PyTorch, which takes the instructions it finds

@@ -35,6 +35,7 @@ static const char MARK[8] = {'S', 'I', 'M', 'N', 'C', 'C', 'L', '1'};
 struct Member {
     std::atomic<uint32_t> joined, left;
     int32_t device;
+    char host[64];                                   /* a network namespace with a name may stand for one */
     std::atomic<uint64_t> posted, taken;             /* rounds */
     SharedCall call[SLOTS];
     uint64_t number[SLOTS];                          /* of the collective */
@@ -147,6 +148,7 @@ std::shared_ptr<Shared> shared_join(const ncclUniqueId &id, int ranks, int rank,
         *why = "two processes say that they are the same rank";
     else {
         page->members[rank].device = device;
+        gethostname(page->members[rank].host, sizeof page->members[rank].host - 1);
         page->members[rank].joined = 1;
         return s;
     }
@@ -163,9 +165,10 @@ bool shared_complete(Shared *s)
 
 bool shared_same_device(Shared *s)
 {
+    const Member *m = s->page->members;
     for (int r = 0; r < s->ranks; r++)
         for (int other = 0; other < r; other++)
-            if (s->page->members[r].device == s->page->members[other].device)
+            if (m[r].device == m[other].device && strcmp(m[r].host, m[other].host) == 0)
                 return true;
     return false;
 }

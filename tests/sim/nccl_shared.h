@@ -1,4 +1,4 @@
-/* nccl_shared.h -- ranks of one host in shared memory: meeting, liveness, exchange of data.
+/* nccl_shared.h -- ranks of one machine in shared memory: meeting, liveness, exchange of data.
  *
  * Keeps: a transport of our own, not MPI: ranks are started by run.sh, torchrun or a test, and meet
  *        through the unique id alone, which names an anonymous file of the process that made it.
