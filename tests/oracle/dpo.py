@@ -4,7 +4,8 @@
 In:    transformers' LlamaForCausalLM, PEFT; torch autograd; TRL's DPOTrainer in the cases that it has.
 Out:   DIR/CASE: record files of pairs, model, adapter, expect.json and the last weights of a run in
        fp64; of the same in fp32 the losses and how far the weights drift. DIR/dpo_variants/expect.json:
-       losses in fp64 of each of VARIANTS, on the files of another case.
+       losses in fp64 of each of VARIANTS, on the files of another case; dpo_variants/masked.jsonl:
+       pairs parts of whose answers count for nothing.
 Keeps: the formulas stand here a second time, as text has them; TRL's losses are within 1e-5 of them.
        A pair is a word and its letters in reverse, chosen, or in another order, rejected."""
 import argparse
@@ -53,6 +54,7 @@ VARIANTS = {
     "token": dict(lr=3e-3, logp="mean", kl=KL, by_token=True),
     "token_sum": dict(lr=1e-3, logp="sum", kl=3, by_token=True),
     "token_lora": dict(lr=3e-3, logp="sum", kl=3, by_token=True, of="dpo_lora"),
+    "masked": dict(lr=3e-3, logp="mean", kl=KL, masked=True),
 }
 
 
@@ -77,9 +79,29 @@ def make_pairs(seed, n):
     return out
 
 
-def row(prompt, answer):
+def row(prompt, answer, spans=()):
+    """Tokens, and which of them count: of the answer what no span [begin, end) of its letters covers."""
     ids = list((prompt + answer).encode()) + [data.EOS]
-    return ids, [0] * len(prompt) + [1] * (len(ids) - len(prompt))
+    mask = [0] * len(prompt) + [1] * (len(ids) - len(prompt))
+    for begin, end in spans:
+        mask[len(prompt) + begin:len(prompt) + end] = [0] * (end - begin)
+    return ids, mask
+
+
+def masked_pairs(path, seed):
+    """Writes pairs with spans of their answers as JSON Lines; as read_pairs()."""
+    rng, out = random.Random(seed), []
+    with open(path, "w") as f:
+        for i, (prompt, chosen, rejected) in enumerate(make_pairs(seed, PAIRS)):
+            rejected = "-" if chosen == rejected else rejected
+            spans = []
+            for answer in (chosen, rejected):
+                begin = rng.randint(0, len(answer) - 1)
+                spans.append([[begin, rng.randint(begin + 1, len(answer))]] if i % 4 else [])
+            f.write(json.dumps({"prompt": prompt, "chosen": chosen, "chosen_masked": spans[0],
+                                "rejected": rejected, "rejected_masked": spans[1]}) + "\n")
+            out.append((row(prompt, chosen, spans[0]), row(prompt, rejected, spans[1])))
+    return out
 
 
 def write_pairs(path, pairs, seed):
@@ -363,10 +385,14 @@ def record(name, folder):
 def record_variants(folder):
     doc = {"dtype": "float64", "versions": {m.__name__: m.__version__ for m in (torch, transformers, peft)},
            "losses": {}, "trl": {}}
+    os.makedirs(os.path.join(folder, "dpo_variants"), exist_ok=True)
     for name, case in VARIANTS.items():
         out = os.path.join(folder, case.get("of", "dpo_mean"))
         case = {**case, **({"lora": True} if "of" in case else {})}
-        pairs = read_pairs(os.path.join(out, "tokens.safetensors"))
+        if case.get("masked"):
+            pairs = masked_pairs(os.path.join(folder, "dpo_variants", "masked.jsonl"), 3000 + SEED)
+        else:
+            pairs = read_pairs(os.path.join(out, "tokens.safetensors"))
         single, losses = (train_variant(case, out, pairs, t) for t in (torch.float32, torch.float64))
         doc["losses"][name] = losses
         if "trl" in case:
@@ -378,7 +404,6 @@ def record_variants(folder):
             doc["trl"][name] = theirs
         worst = max(abs(a - b) / b for a, b in zip(single, losses))
         print(f"{name}: loss", " ".join(f"{x:.4f}" for x in losses), f"; fp32 off by {worst:.1e}", flush=True)
-    os.makedirs(os.path.join(folder, "dpo_variants"), exist_ok=True)
     with open(os.path.join(folder, "dpo_variants", "expect.json"), "w") as f:
         parts = [f'"{k}": {json.dumps(v)}' if not isinstance(v, dict) else
                  f'"{k}": {{' + ",\n".join(f"\n  {json.dumps(n)}: {json.dumps(x)}".lstrip("\n") if i else

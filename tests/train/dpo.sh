@@ -44,6 +44,12 @@ while read -r name recipe _; do
     trained $name dpo_${recipe#dpo_} $name
     verdict "$name and PyTorch" "$(dpo_variant ${name#dpo_} | as_ten $name)"
 done <<<"$variants"
+# Raw pairs parts of whose answers count for nothing, a row each and both in one.
+for name in dpo_mean dpo_mean.shared; do
+    "$work/$name/run.sh" --data $ref/dpo_variants/masked.jsonl --tokenizer bytes --init-from $ref/dpo_mean/model \
+        --eval-data $ref/dpo_mean/eval.safetensors --out "$scratch/masked.$name" >"$scratch/log" 2>&1
+    verdict "masked spans and PyTorch, $name" "$(dpo_variant masked | as_ten masked.$name)"
+done
 trained dpo_sum.bf16.again dpo_sum bf16
 compare dpo_sum.bf16.again reference $ref/dpo_sum "$scratch/bf16" 2e-3
 
