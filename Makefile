@@ -1,6 +1,8 @@
 # Makefile -- builds gen, and every program gen has emitted into out/. No configure step.
 #
 # make               gen, then every out/NAME/train   LOCKED=1: only with tuned products
+#                    TOOLCHAIN=locked [CLUSTER=NAME]: only with the tools of recipes/clusters/NAME.lock.json
+# make lock-toolchain  writes that file: compilers and libraries of this machine   CLUSTER=NAME
 # make quickstart    trains a small model on this machine (DATA=FILE: on a text of yours)
 # make demo-mlm      a masked language model from raw text to a probe (DATA=FILE: of a text of yours)
 # make demo-dpo      preference optimisation: a start is tuned, then trained on pairs of answers
@@ -50,7 +52,18 @@ OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
-.PHONY: all gen deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
+# before anything is built
+ifneq ($(TOOLCHAIN),)
+ifneq ($(TOOLCHAIN),locked)
+$(error TOOLCHAIN=$(TOOLCHAIN): want locked, or nothing)
+endif
+SAID := $(shell CC='$(CC)' gen/toolchain.sh check '$(CLUSTER)' GEN 2>&1)
+ifneq ($(SAID),)
+$(error $(SAID))
+endif
+endif
+
+.PHONY: all gen lock-toolchain deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
         oracle-check gold docs matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -69,7 +82,11 @@ out/.obj/%.o: %.c
 
 $(EMITTED): gen
 	@[ -z "$(LOCKED)" ] || $(GEN) --locked -o '$@'
-	@$(MAKE) --no-print-directory -C '$@'
+	@lock=; [ -z "$(TOOLCHAIN)" ] || lock=$$(gen/toolchain.sh of '$@' '$(CLUSTER)') || exit; \
+	    $(MAKE) --no-print-directory -C '$@' $${lock:+"LOCK=$$lock"}
+
+lock-toolchain:
+	@gen/toolchain.sh lock '$(CLUSTER)'
 
 deps:
 	@gen/deps.sh test

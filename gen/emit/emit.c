@@ -485,6 +485,7 @@ static void write_build(const Graph *g)
                  {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
     }
+    emit_toolchain();
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
         FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->fact[FACT_name].text, false},

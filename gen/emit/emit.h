@@ -120,6 +120,9 @@ char *emit_variants(void);
 /* Macros VARIANTS_family(X) for the kernels' files: the default and what else may be chosen. */
 char *emit_variant_lists(void);
 
+/* emit_toolchain.c: puts runtime/toolchain.sh and its rows */
+void emit_toolchain(void);
+
 /* emit_model.c */
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */

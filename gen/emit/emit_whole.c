@@ -180,5 +180,6 @@ void whole_emit(Config *c, const char *outdir, bool force)
                     {"RECIPE", text_shell(c->recipe), false},
                     {"RANKS", "1", false}};
     folder_put("run.sh", template_fill("templates/cpu/run.sh", start, 3), true);
+    emit_toolchain();
     folder_write(outdir, manifest(c, fields), force);
 }

@@ -10,6 +10,7 @@
 
 /* Who cannot do without something: programs, while they are built or run. */
 enum {
+    NEED_GEN = 1,                                  /* gen itself, while it is built */
     NEED_CPU_BUILD = 2, NEED_CPU_RUN = 4,          /* of a CPU target */
     NEED_MODEL_BUILD = 8, NEED_MODEL_RUN = 16,     /* with a model: tokenizers */
     NEED_DNNL_BUILD = 32, NEED_DNNL_RUN = 64,      /* with a model, on a CPU */

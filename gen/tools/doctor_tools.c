@@ -25,9 +25,10 @@ typedef struct {
 
 static const Tool tool[] = {
 #define TOOL(name, variable, commands, version, least, blocks, package, why) \
-    {name, variable, commands, version, least, blocks, package, why},
-#include "gen/tools/doctor.def"
+    {name, variable, commands, version, least, (blocks) & ~NEED_GEN, package, why},
+#include "runtime/toolchain.def"
 };
+enum { TOOLS = sizeof tool / sizeof *tool };
 
 /* Words of a text between blanks; at most max - 1, NULL behind them. */
 static void split(const char *text, const char **word, int max)
@@ -177,18 +178,20 @@ static const char *unknown_targets(const Doctor *d, const char *codes)
 
 static void find_nvcc(Doctor *d)
 {
-    static const Tool row = {"nvcc", "", "", "", 12.0, NEED_CUDA_BUILD, "cuda-toolkit-13-0", "compiles CUDA programs"};
+    const Tool *row = tool;
+    while (strcmp(row->variable, "NVCC"))
+        row++;
     const double seconds = 3 * tool_seconds * doctor_scale(d);
     find_toolkit(d);
     if (!d->nvcc) {
-        add_missing(d, &row, "not on PATH, not below CUDA or /usr/local/cuda");
+        add_missing(d, row, "not on PATH, not below CUDA or /usr/local/cuda");
         return;
     }
     const char *const nvcc[] = {d->nvcc, NULL};
     Ended e = process_run(with(nvcc, "--version", NULL), NULL, seconds);
     const char *version = e.code || e.late ? "" : doctor_version(e.text);
-    if (strtod(version, NULL) < row.least) {
-        add_missing(d, &row, *version ? text_print("%s is version %s, want 12.0 or later (C++20)", d->nvcc, version)
+    if (strtod(version, NULL) < row->least) {
+        add_missing(d, row, *version ? text_print("%s is version %s, want 12.0 or later (C++20)", d->nvcc, version)
                                       : text_print("%s does not say its version: %s", d->nvcc, first_line(e.text)));
         d->nvcc = NULL;
         return;
@@ -222,8 +225,10 @@ static void find_nvcc(Doctor *d)
 void doctor_compilers(Doctor *d)
 {
     const char *none[8];
-    for (size_t i = 0; i < sizeof tool / sizeof *tool; i++) {
+    for (int i = 0; i < TOOLS; i++) {
         const char *variable = tool[i].variable;
+        if (!strcmp(variable, "NVCC"))
+            continue;
         find_tool(d, &tool[i],
                   !strcmp(variable, "CC")       ? d->cc
                   : !strcmp(variable, "MPICC")  ? d->mpicc
@@ -252,8 +257,8 @@ typedef struct {
 
 static const Library library[] = {
 #define LIBRARY(name, header, version, link, loads, major, cuda, builds, runs, package, why) \
-    {name, header, #version, link, loads, major, cuda, builds, runs, package, why},
-#include "gen/tools/doctor.def"
+    {name, header, #version, link, loads, major, cuda, (builds) & ~NEED_GEN, runs, package, why},
+#include "runtime/toolchain.def"
 };
 enum { LIBRARIES = sizeof library / sizeof *library };
 

@@ -49,6 +49,7 @@ static int packages(void)
     static const char *const name[] = {
 #define TOOL(name, variable, commands, version, least, blocks, package, why) package,
 #define LIBRARY(name, header, version, link, loads, major, cuda, builds, runs, package, why) package,
+#include "runtime/toolchain.def"
 #define LOADED(name, loads, package, without) package,
 #include "gen/tools/doctor.def"
     };
