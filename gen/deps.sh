@@ -3,6 +3,7 @@
 #   gen/deps.sh build    what gen and the training binaries need
 #   gen/deps.sh test     that, and what the tests need besides
 #   gen/deps.sh nodes    what tests/nodes needs besides those
+#   gen/deps.sh slurm    what tests/slurm needs besides those
 #   gen/deps.sh demo     what gen and the training binaries need, and texts to train on
 #   gen/deps.sh check    installs nothing: names what is missing of `build`, and the command; 1: something is
 #   gen/deps.sh list     the packages of `build`, what some programs use besides, and NVIDIA's for CUDA programs
@@ -11,6 +12,7 @@ build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-de
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
 nodes=(iproute2 iptables util-linux)
+slurm=(slurmctld slurmd slurm-client munge iproute2 util-linux)
 extra=(ccache g++)
 nvidia=(cuda-toolkit-13-0 libnccl-dev)      # from NVIDIA's own repository
 texts=(fortunes fortunes-min)
@@ -23,9 +25,10 @@ list)
     ;;
 test) want=("${build[@]}" "${tests[@]}") ;;
 nodes) want=("${build[@]}" "${tests[@]}" "${nodes[@]}") ;;
+slurm) want=("${build[@]}" "${tests[@]}" "${slurm[@]}") ;;
 demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
-    echo "usage: gen/deps.sh build|test|nodes|demo|check|list" >&2
+    echo "usage: gen/deps.sh build|test|nodes|slurm|demo|check|list" >&2
     exit 2
     ;;
 esac

@@ -17,12 +17,15 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 }
 
 #else
+#include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -39,11 +42,56 @@ static double *doubles;          /* (size, COMM_DOUBLES) */
 static int *counts, *places;     /* of the chunks of a round, by rank */
 static int *mine, *mine_places;  /* the own chunk as every rank sends it */
 
+/* ---- Open MPI's files in shared memory -------------------------------------------------------- */
+
+/* Under srun Open MPI calls them by host, job, step and rank. A job that is back in the queue meets
+ * those of its start before, and crashes: each start has a folder of its own. */
+static char shared[64];          /* its path; "" none */
+
+static void shared_remove(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        unlinkat(dirfd(folder), e->d_name, 0);
+    if (folder)
+        closedir(folder);
+    rmdir(path);
+}
+
+static void shared_place(void)
+{
+    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
+    if (strcmp(comm_launch.source, "Slurm") != 0 || !job || !step || strlen(job) + strlen(step) > 30)
+        return;
+    for (int restart = 0; restart <= comm_launch.restart; restart++) {
+        snprintf(shared, sizeof shared, "/dev/shm/diecast.%s.%s.%d", job, step, restart);
+        if (restart < comm_launch.restart)
+            shared_remove(shared);
+    }
+    if (mkdir(shared, 0700) != 0 && errno != EEXIST) {
+        *shared = '\0';
+        return;
+    }
+    setenv("OMPI_MCA_btl_vader_backing_directory", shared, 0);
+    setenv("OMPI_MCA_btl_sm_backing_directory", shared, 0);      /* its name since Open MPI 5 */
+}
+
+/* ---- the start -------------------------------------------------------------------------------- */
+
 /* What die() does until the star stands. After that star_abort does it without MPI, from any
  * thread, and MPI's launcher ends what is left. */
 static void abort_all(int code)
 {
+    if (*shared)
+        shared_remove(shared);
     MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+static void leave_all(int code)
+{
+    if (*shared)
+        shared_remove(shared);
+    star_abort(code);
 }
 
 /* MPI often notices a death first, but cannot say whose: the star gets a moment to. */
@@ -84,6 +132,24 @@ static void on_alarm(int number)
     _exit(EXIT_RENDEZVOUS);
 }
 
+static const char *cure(void)
+{
+    if (strcmp(comm_launch.source, "Open MPI") != 0 && getenv("SLURM_STEP_ID"))
+        return "srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH";
+    if (strcmp(comm_launch.source, "torchrun") == 0)
+        return "start a CPU binary with run.sh or mpirun instead of torchrun";
+    return "use the mpirun of the MPI that the binary was built with";
+}
+
+static bool opening;             /* within MPI_Init_thread */
+
+/* MPI itself ends a process that a launcher of another kind started, with a code of its own. */
+static void at_exit(void)
+{
+    if (opening)
+        die(EXIT_CONFIG, "%s could not start: %s", comm_library(), cure());
+}
+
 /* MPI waits for ever for a rank that never comes. */
 static void open_mpi(int *argc, char ***argv, int *level)
 {
@@ -94,19 +160,12 @@ static void open_mpi(int *argc, char ***argv, int *level)
              "within %.0f s\n", world.rank, world.host, seconds);
     sigaction(SIGALRM, &action, &before);
     setitimer(ITIMER_REAL, &end, NULL);
+    opening = atexit(at_exit) == 0;
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, level);
+    opening = false;
     end = (struct itimerval){ { 0, 0 }, { 0, 0 } };
     setitimer(ITIMER_REAL, &end, NULL);
     sigaction(SIGALRM, &before, NULL);
-}
-
-static const char *cure(void)
-{
-    if (strcmp(comm_launch.source, "Slurm") == 0)
-        return "srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH";
-    if (strcmp(comm_launch.source, "torchrun") == 0)
-        return "start a CPU binary with run.sh or mpirun instead of torchrun";
-    return "use the mpirun of the MPI that the binary was built with";
 }
 
 static void *table(size_t n, size_t size)
@@ -156,7 +215,7 @@ static void join_star(void)
     c.secret = call.secret;
     comm_launch.restart = call.restart;
     comm_settings(&c);
-    die_hook = star_abort;
+    die_hook = leave_all;
     star_join(&c, unused);
     comm_expect(0);
 }
@@ -169,6 +228,7 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     if (strcmp(comm_launch.source, "none") != 0)
         comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
     comm_read_scale();
+    shared_place();
     open_mpi(&argc, &argv, &level);
     die_hook = abort_all;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -304,6 +364,8 @@ void comm_finish(void)
         star_leave();
     die_hook = NULL;
     MPI_Finalize();
+    if (*shared)
+        rmdir(shared);           /* the last rank of the host */
 }
 
 #endif
