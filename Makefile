@@ -3,6 +3,7 @@
 # make               gen, then every out/NAME/train   LOCKED=1: only with tuned products
 #                    TOOLCHAIN=locked [CLUSTER=NAME]: only with the tools of recipes/clusters/NAME.lock.json
 # make lock-toolchain  writes that file: compilers and libraries of this machine   CLUSTER=NAME
+# make dist          packs an emitted folder into out/NAME.tar, to be built elsewhere   NAME=x
 # make quickstart    trains a small model on this machine (DATA=FILE: on a text of yours)
 # make demo-mlm      a masked language model from raw text to a probe (DATA=FILE: of a text of yours)
 # make demo-dpo      preference optimisation: a start is tuned, then trained on pairs of answers
@@ -63,7 +64,7 @@ $(error $(SAID))
 endif
 endif
 
-.PHONY: all gen lock-toolchain deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
+.PHONY: all gen lock-toolchain dist deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \
         oracle-check gold docs matrix verify sim gpu-check gpu-carry gpu-bench lint sizes clean $(EMITTED)
 all: gen $(EMITTED)
 gen: $(GEN)
@@ -84,6 +85,10 @@ $(EMITTED): gen
 	@[ -z "$(LOCKED)" ] || $(GEN) --locked -o '$@'
 	@lock=; [ -z "$(TOOLCHAIN)" ] || lock=$$(gen/toolchain.sh of '$@' '$(CLUSTER)') || exit; \
 	    $(MAKE) --no-print-directory -C '$@' $${lock:+"LOCK=$$lock"}
+
+dist: gen
+	@[ -n "$(NAME)" ] || { echo "make dist: say NAME=x, of which folder out/x" >&2; exit 1; }
+	@$(GEN) dist '$(NAME)'
 
 lock-toolchain:
 	@gen/toolchain.sh lock '$(CLUSTER)'

@@ -871,6 +871,7 @@ void check_nothing(const char *recipe, const Target *t);
 const char *check_nvrtc(void);                               /* its version, or NULL: not here */
 /* gen doctor, of a recipe (g NULL: one whose objective is whole) or of the machine alone (c NULL); the exit status */
 int doctor_run(const Graph *g, Config *c, bool json);
+int dist_main(int argc, char **argv);                        /* gen dist */
 int packing_main(int argc, char **argv);                     /* gen pack-buffers */
 int pack_main(int argc, char **argv);                        /* gen pack */
 

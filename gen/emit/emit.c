@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gen/tools/toolchain.h"
 #include "runtime/files/json.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -462,6 +463,11 @@ static void write_train(const Graph *g)
     folder_put("objective.c", objective_c(g), false);
 }
 
+static unsigned needs(const Graph *g)
+{
+    return toolchain_needs(g->target, g->ranks, false);
+}
+
 static void write_build(const Graph *g)
 {
     const char *name[RUNTIME_FILES];
@@ -491,6 +497,8 @@ static void write_build(const Graph *g)
         FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->fact[FACT_name].text, false},
              {"COMMAND", command(g), false},
              {"CFLAGS", g->target->cflags, false},
+             {"PACKAGES", toolchain_package_words(needs(g), false), false},
+             {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
              {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
         false);
     folder_put("run.sh",
@@ -526,6 +534,7 @@ static char *manifest(const Graph *g)
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
+    cJSON_AddItemToObject(o, "packages", toolchain_package_list(needs(g)));
     cJSON_AddStringToObject(o, "model_fields", g->fact[FACT_model_fields].text);
     if (on_gpu(g))
         add_untuned(o);
@@ -549,6 +558,8 @@ static void write_readme(const Graph *g)
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
                     {"STEP", on_gpu(g) ? "step.cu" : "step.c", false},
+                    {"PACKAGES", toolchain_package_words(needs(g), false), false},
+                    {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
                     {"gpu", on_gpu(g) ? "yes" : "", false}),
                false);
 }

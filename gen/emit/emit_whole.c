@@ -4,6 +4,7 @@
  * Keeps: of the runtime and the kernels exactly what those files include, and what these include. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
+#include "gen/tools/toolchain.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -132,6 +133,7 @@ static char *manifest(const Config *c, const char *fields)
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(o, "target", t->name);
     cJSON_AddStringToObject(o, "cflags", t->cflags);
+    cJSON_AddItemToObject(o, "packages", toolchain_package_list(toolchain_needs(t, 1, true)));
     cJSON_AddStringToObject(o, "model_fields", fields);
     folder_list(o);
     return json_text(o);
@@ -155,7 +157,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
     for (int i = 0; i < used.n; i++)
         if (!strcmp(strrchr(used.path[i], '.'), ".c"))
             str_print(&objects, " %.*s.o", (int)strlen(used.path[i]) - 2, used.path[i]);
-    enum { OWN = 11 };
+    enum { OWN = 12 };
     Hole hole[OWN + 2 * NFIELDS] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
@@ -164,6 +166,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
         {"GENERATOR", c_string(GEN_VERSION), false},
         {"NAME", c->name, false},
         {"CFLAGS", target->cflags, false},
+        {"PACKAGES", toolchain_package_words(toolchain_needs(target, 1, true), false), false},
         {"TARGET", target->name, false},
         {"OBJECTS", objects.text, false},
         {"FIELDS", c_string(fields), false},

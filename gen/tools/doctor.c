@@ -14,15 +14,6 @@ extern char **environ;
 
 static const char *const state_name[] = {"ok", "warning", "missing"};
 
-enum {
-    CPU_ONE = NEED_CPU_BUILD | NEED_CPU_RUN | NEED_MODEL_BUILD | NEED_MODEL_RUN | NEED_DNNL_BUILD |
-              NEED_DNNL_RUN | NEED_ALL_RUN,
-    CPU_MANY = CPU_ONE | NEED_MPI_BUILD | NEED_MPI_RUN,
-    CUDA_ONE = NEED_CUDA_BUILD | NEED_CUDA_RUN | NEED_MODEL_BUILD | NEED_MODEL_RUN | NEED_ALL_RUN,
-    CUDA_MANY = CUDA_ONE | NEED_NCCL_BUILD | NEED_NCCL_RUN,
-    WHOLE_ONE = NEED_CPU_BUILD | NEED_CPU_RUN | NEED_ALL_RUN
-};
-
 /* ---- the end --------------------------------------------------------------------------------------- */
 
 /* Whether something stands in the way of these needs. */
@@ -77,10 +68,10 @@ static int packages(const Doctor *d, const char **name, int max)
 }
 
 static const struct { const char *what; unsigned wants; } usual[] = {
-    {"CPU programs, one process", CPU_ONE},
-    {"CPU programs, several ranks", CPU_MANY},
-    {"CUDA programs, one GPU", CUDA_ONE},
-    {"CUDA programs, several GPUs", CUDA_MANY},
+    {"CPU programs, one process", NEED_CPU_ONE},
+    {"CPU programs, several ranks", NEED_CPU_MANY},
+    {"CUDA programs, one GPU", NEED_CUDA_ONE},
+    {"CUDA programs, several GPUs", NEED_CUDA_MANY},
 };
 enum { USUAL = sizeof usual / sizeof *usual, MAX_PACKAGES = 32 };
 
@@ -176,8 +167,7 @@ static Wanted *wanted_of(const Graph *g, Config *c)
     w->precision = g ? config_text(c, F_precision) : "fp32";
     w->rank_bytes = g ? g->arena_bytes : 0;
     w->kept_bytes = g ? disk_of(g, c).checkpoint : 0;
-    bool cuda = !strcmp(w->target->backend, "cuda"), many = w->ranks > 1;
-    w->wants = !g ? WHOLE_ONE : cuda ? (many ? CUDA_MANY : CUDA_ONE) : many ? CPU_MANY : CPU_ONE;
+    w->wants = toolchain_needs(w->target, w->ranks, !g);
     return w;
 }
 
@@ -204,7 +194,7 @@ static void advise(Doctor *d)
 int doctor_run(const Graph *g, Config *c, bool json)
 {
     Doctor d = {.root = "", .env = environ, .wanted = c ? wanted_of(g, c) : NULL};
-    const unsigned wants = c ? d.wanted->wants : CPU_ONE;
+    const unsigned wants = c ? d.wanted->wants : NEED_CPU_ONE;
     d.section = "system";
     doctor_system(&d);
     doctor_limits(&d);

@@ -5,22 +5,9 @@
 #define DOCTOR_H
 
 #include "gen/gen.h"
+#include "gen/tools/toolchain.h"
 
 #include <cjson/cJSON.h>
-
-/* Who cannot do without something: programs, while they are built or run. */
-enum {
-    NEED_GEN = 1,                                  /* gen itself, while it is built */
-    NEED_CPU_BUILD = 2, NEED_CPU_RUN = 4,          /* of a CPU target */
-    NEED_MODEL_BUILD = 8, NEED_MODEL_RUN = 16,     /* with a model: tokenizers */
-    NEED_DNNL_BUILD = 32, NEED_DNNL_RUN = 64,      /* with a model, on a CPU */
-    NEED_MPI_BUILD = 128, NEED_MPI_RUN = 256,      /* on a CPU, several ranks */
-    NEED_CUDA_BUILD = 512, NEED_CUDA_RUN = 1024,
-    NEED_NCCL_BUILD = 2048, NEED_NCCL_RUN = 4096,  /* on GPUs, several ranks */
-    NEED_ALL_RUN = 8192,                           /* whatever it is */
-    NEED_BUILDS = NEED_CPU_BUILD | NEED_MODEL_BUILD | NEED_DNNL_BUILD | NEED_MPI_BUILD | NEED_CUDA_BUILD |
-                  NEED_NCCL_BUILD
-};
 
 enum { DOCTOR_GPUS = 64 };       /* of a machine */
 

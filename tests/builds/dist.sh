@@ -1,0 +1,52 @@
+#!/bin/bash
+# gen dist: an emitted folder as one file, the same bytes each time; what it refuses. That it is built and trains
+# elsewhere: tests/roots.
+. "$(dirname "$0")/common.sh"
+P="$T/a folder/prog, & 1"
+mkdir "$T/a folder"
+"$GEN" recipes/cpu_tiny.lua -o "$T/prog" >"$T/out" 2>&1
+mv "$T/prog" "$P"
+"$GEN" dist "$P" >"$T/out" 2>&1
+check dist/made "0 1" "$? $(grep -c "^$P.tar: [0-9]* files, .*; elsewhere: tar -xf it, then README.md in ${P##*/}\$" "$T/out")"
+cp "$P.tar" "$T/one.tar"
+
+# again: other times and modes, beside what builds and runs leave, under another mask and options of tar
+mkdir -p "$P/.obj" "$P/run/checkpoint-1"
+touch "$P/train" "$P/.obj/step.o" "$P/run/DONE"
+find "$P" -type f -exec touch -d '2001-02-03' {} +
+find "$P" -type f -exec chmod g-rwx,o-rwx {} +
+(umask 077 && TZ=Asia/Tokyo TAR_OPTIONS=--exclude=step.c "$GEN" dist "$P" -o "$T/two.tar" >"$T/out" 2>&1)
+check dist/same_bytes "0 " "$? $(cmp "$T/one.tar" "$T/two.tar" 2>&1)"
+mkdir "$T/there"
+tar -xf "$T/one.tar" -C "$T/there"
+check dist/same_files "" "$(diff -rq "$P" "$T/there/${P##*/}" | grep -v "^Only in $P.*: \(train\|.obj\|run\)$")"
+check dist/names "${P##*/}" "$(tar -tf "$T/one.tar" | cut -d/ -f1 | sort -u)"
+check dist/sorted "" "$(tar -tf "$T/one.tar" | LC_ALL=C sort -c 2>&1)"
+check dist/owners "0/0 1970-01-01" "$(tar --numeric-owner -tvf "$T/one.tar" | awk '{ print $2, $4 }' | sort -u)"
+check dist/modes "-rw-r--r-- -rwxr-xr-x" "$(tar -tvf "$T/one.tar" | cut -c1-10 | sort -u | paste -sd' ')"
+make -s -C "$T/there/${P##*/}" -n >/dev/null 2>"$T/out"
+check dist/makefile "0 " "$? $(cat "$T/out")"
+check dist/packages "1 1" "$(grep -c "^    apt-get install make gcc libc6-dev .*libdnnl-dev\$" "$P/README.md") $(
+    grep -c "^#   apt-get install make gcc libc6-dev .*libdnnl-dev\$" "$P/Makefile")"
+
+refused() {              # name, line, words of gen dist
+    "$GEN" dist "${@:3}" >"$T/out" 2>&1
+    check "dist/$1" "1 $2" "$? $(cat "$T/out")"
+}
+refused none "gen: dist: want the NAME of a folder out/NAME, or a folder"
+refused two "gen: dist: b: want one folder, and -o FILE.tar" a b
+refused option "gen: dist: --out: want one folder, and -o FILE.tar" "$P" --out
+refused no_folder "gen: dist: there is no folder $T/x; gen RECIPE writes it" "$T/x"
+refused no_manifest "$T/recipes: holds no manifest.json: no folder that gen wrote" "$T/recipes"
+refused no_place "gen: $T/no/x.tar is not written: tar: $T/no/x.tar.part: Cannot open: No such file or directory" "$P" -o "$T/no/x.tar"
+(mkdir -p "$T/w/out" && cp -r "$P" "$T/w/out/mine" && cd "$T/w" && "$GEN" dist mne >"$T/out" 2>&1)
+check dist/misspelt "gen: dist: there is no folder out/mne; did you mean mine?" "$(cat "$T/out")"
+echo >>"$P/step.c"
+rm "$P/shape.h"
+refused changed "$P: shape.h is missing, and 1 more: run gen again" "$P"
+tar -xf "$T/one.tar" -C "$T/a folder"
+sed -i 's/"generator": "diecast [0-9.]*"/"generator": "diecast 0.0"/' "$P/manifest.json"
+refused older "$P: was written by an older gen (diecast 0.0): run gen again" "$P"
+echo '{"files": 1' >"$P/manifest.json"
+refused damaged "$P/manifest.json: line 2, byte 12: want , or }; run gen again" "$P"
+exit $((fails > 0))
