@@ -198,6 +198,8 @@ typedef struct {
     const char *recipe;      /* path as typed */
     const char *name;        /* of out/NAME */
     const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
+    bool cluster;            /* it has one */
+    const char *chosen;      /* the NAME of cluster=NAME on the command line, "" of cluster=; NULL: not there */
 } Config;
 
 /* A row of fields.def. */
@@ -232,6 +234,7 @@ bool run_flag_applies(int flag, const char *objective);
 bool field_applies(const Config *c, int field);
 /* Whether only models of some families have the field. */
 bool field_of_families(int field);
+bool field_of_cluster(int field);
 /* Why recipes of this objective cannot set it; NULL: they can. */
 const char *field_fixed(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
@@ -248,6 +251,7 @@ char *range_print(FieldType type, double lo, double hi, const char *choices);
 Config *config_fill(Rval *recipe, const char *path);
 /* defaults that follow from other fields */
 void config_derive(Config *c);
+const char *config_name(const Config *c);                   /* of the recipe, else its file's */
 /* Of recipes that have ad.context: how long a sequence is, how often it asks; .env and .ragged aside. */
 ContextRules config_contexts(const Config *c);
 void check_config(Config *c);                               /* rules between fields */
@@ -259,6 +263,7 @@ bool config_bool(Config *c, int field);
 const char *config_text(Config *c, int field);
 bool config_is(Config *c, int field, const char *word);      /* whether that is its text */
 bool config_listed(Config *c, int field, const char *word);  /* of FT_LIST */
+void config_touch(int field);                               /* it is read by config itself */
 Loc config_loc(Config *c, int field);
 const char *config_hash(const Config *c);                   /* of the canonical text */
 /* The fields and flags that the command line set, words field=value; how many. */
@@ -274,6 +279,19 @@ void config_explain(FILE *to, const char *field);
 int config_find(const char *word, int *at, const Foreign **row);
 /* a set field that no room has read, or NULL */
 const char *config_unread(Config *c);
+
+/* cluster.c: the machines of a recipe's cluster. Before defaults: the target of its card; number of ranks, memory and
+ * run folder that follow. Contradictions are errors. */
+void cluster_target(Config *c);
+void cluster_fill(Config *c);
+void check_cluster(const Config *c);
+int64_t cluster_gpus(const Config *c);                      /* of all its nodes */
+/* What later rooms need of it, lines NAME=VALUE, of lists one a word; NULL: there is none. */
+char *cluster_lines(Config *c);
+/* Of such lines: why one of them is refused; NULL: all are good. */
+char *cluster_fault(const char *lines);
+/* The k-th value of a name; NULL: there are no more. */
+char *cluster_value(const char *lines, const char *name, int k);
 
 /* ---- objectives.def -------------------------------------------------------------------------- */
 
@@ -311,7 +329,7 @@ typedef struct {
 extern const TagRow tag_row[];
 extern const int ntags;
 
-/* ---- targets.def ----------------------------------------------------------------------------- */
+/* ---- targets.def, cards.def ------------------------------------------------------------------ */
 
 typedef struct {
     const char *name;        /* value of the field target */

@@ -294,6 +294,10 @@ static void fill_field(Config *c, int field, const Rval *r)
         old->set = false;
         return;
     }
+    if (field == F_gpus && r->kind == RV_STRING && !strcmp(r->s, "all")) {
+        *old = (FieldValue){.set = true, .s = r->s, .loc = r->loc};
+        return;
+    }
     const char *got, *wanted =
         take(row->path, row->type, row->lo, row->hi, field_choices(field), r, &v, &got);
     if (wanted && field == F_target && target_hint(r))
@@ -334,8 +338,20 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
     c->run_value[c->nrun++] = f->type == FT_STRING ? v.s : value_print(f->type, &v);
 }
 
+/* The cluster of the recipe, or its fields. true: that is all there is of it. */
+static bool begin_cluster(Config *c, const Rval *t)
+{
+    c->chosen = t->loc.file && t->kind != RV_TABLE ? NULL : t->s;
+    c->cluster = t->kind == RV_TABLE;
+    if (t->kind == RV_STRING && *t->s)
+        err_add(t->loc, "cluster: want cluster = use \"clusters/%s\"", t->s);
+    return t->kind == RV_STRING;
+}
+
 static void fill_table(Config *c, const char *section, const Rval *t)
 {
+    if (!strcmp(section, "cluster") && begin_cluster(c, t))
+        return;
     if (t->kind != RV_TABLE) {
         const Foreign *row = foreign_find(section);
         int flag = run_flag_find(section);
@@ -469,6 +485,11 @@ bool config_listed(Config *c, int field, const char *word)
     return false;
 }
 
+void config_touch(int field)
+{
+    was_read[field] = true;
+}
+
 Loc config_loc(Config *c, int field)
 {
     return c->v[field].loc;
@@ -493,7 +514,9 @@ Config *config_fill(Rval *recipe, const char *path)
     c->run_loc = arena_new((size_t)nrun_flags * sizeof *c->run_loc);
     c->run_value = arena_new((size_t)nrun_flags * sizeof *c->run_value);
     fill_table(c, "", recipe);
+    cluster_target(c);
     drop_limit(c);
+    cluster_fill(c);
     for (int i = 0; i < NFIELDS; i++) {
         const FieldRow *row = &field_row[i];
         if (c->v[i].set)

@@ -32,11 +32,11 @@ static void fill_text(Config *c, int field, const char *text)
         bug("%s: default %s", field_row[field].path, text);
 }
 
-/* The recipe's file name without folder and .lua. */
-static const char *base_name(const char *path)
+const char *config_name(const Config *c)
 {
-    const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
+    if (!open_field(c, F_name))
+        return c->v[F_name].s;
+    const char *slash = strrchr(c->recipe, '/'), *base = slash ? slash + 1 : c->recipe;
     size_t n = strlen(base);
     return text_print("%.*s", (int)(n > 4 && !strcmp(base + n - 4, ".lua") ? n - 4 : n), base);
 }
@@ -98,9 +98,7 @@ ContextRules config_contexts(const Config *c)
 
 void config_derive(Config *c)
 {
-    if (open_field(c, F_name))
-        c->v[F_name].s = base_name(c->recipe);
-    c->name = c->v[F_name].s;
+    c->name = c->v[F_name].s = config_name(c);
     if (objective_find(c->v[F_objective].s)->whole)
         return;
     const Family *f = family_of(c);
@@ -164,7 +162,7 @@ static void check_objective(const Config *c)
 {
     const Objective *o = objective_find(c->v[F_objective].s);
     for (int i = 0; i < NFIELDS; i++)
-        if (c->v[i].set && o->whole && !field_applies(c, i))
+        if (c->v[i].set && o->whole && !field_applies(c, i) && !field_of_cluster(i))
             err_add(c->v[i].loc, "%s: recipes whose objective is %s train no model of layers and have no such field; "
                     "leave it out", field_row[i].path, o->name);
         else if (c->v[i].set && field_objectives(i) && !field_applies(c, i))
@@ -451,6 +449,7 @@ static void check_whole(const Config *c)
 void check_config(Config *c)
 {
     check_name(c);
+    check_cluster(c);
     check_objective(c);
     if (objective_find(c->v[F_objective].s)->whole) {
         check_whole(c);

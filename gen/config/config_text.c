@@ -14,7 +14,7 @@ const char *config_hash(const Config *c)
     char *line[NFIELDS + 256];
     int n = 0;
     for (int i = 0; i < NFIELDS; i++)
-        if (i != F_name && i != F_about && field_applies(c, i))
+        if (i != F_name && i != F_about && field_applies(c, i) && !field_of_cluster(i))
             line[n++] = text_print("%s=%s\n", field_row[i].path,
                                    value_print(field_row[i].type, &c->v[i]));
     for (int i = 0; i < c->nrun; i++)
@@ -29,7 +29,9 @@ const char *config_hash(const Config *c)
 int config_overrides(const Config *c, char ***words)
 {
     int n = 0;
-    *words = arena_new((size_t)(NFIELDS + c->nrun) * sizeof **words);
+    *words = arena_new((size_t)(NFIELDS + c->nrun + 1) * sizeof **words);
+    if (c->chosen)
+        (*words)[n++] = text_print("cluster=%s", c->chosen);
     for (int i = 0; i < NFIELDS; i++) {
         const FieldValue *v = &c->v[i];
         if (!v->set || v->loc.file)
@@ -119,6 +121,7 @@ static void parse_line(Config *c, const char *line, Loc here)
     int i = field_find(path);
     if (i < 0)
         err(here, "%s: no such field", path);
+    c->cluster = c->cluster || field_of_cluster(i);
     FieldValue v = {0};
     const char *wrong = value_parse(field_row[i].type, &p, &v);
     if (wrong || strncmp(p, "  # ", 4))

@@ -26,6 +26,8 @@ const int nrun_flags = (int)(sizeof run_flag / sizeof *run_flag);
 static const char *target_name(int i) { return target_row(i)->name; }
 static const char *family_name(int i) { return family_row(i)->name; }
 static const char *objective_name(int i) { return objective_row(i)->name; }
+static int cards_and_none(void) { return card_count() + 1; }
+static const char *card_name(int i) { return i ? card_row(i - 1)->name : "none"; }
 
 const char *field_choices(int field)
 {
@@ -35,7 +37,8 @@ const char *field_choices(int field)
         const char *(*name)(int i);
     } tables[] = {{"@targets", target_count, target_name},
                   {"@families", family_count, family_name},
-                  {"@objectives", objective_count, objective_name}};
+                  {"@objectives", objective_count, objective_name},
+                  {"@cards", cards_and_none, card_name}};
     const char *choices = field_row[field].choices;
     Str s = {0};
     for (size_t k = 0; k < sizeof tables / sizeof *tables; k++)
@@ -89,8 +92,15 @@ bool field_of_families(int field)
     return row[field];
 }
 
+bool field_of_cluster(int field)
+{
+    return !strncmp(field_row[field].path, "cluster.", 8);
+}
+
 bool field_applies(const Config *c, int field)
 {
+    if (field_of_cluster(field))
+        return c->cluster;
     const char *family = c->v[F_model_family].s;
     if (field_of_families(field) && family && !family_writes(family_find(family), field_row[field].path))
         return false;

@@ -1,4 +1,4 @@
-/* target.c -- the rows of targets.def as a table. */
+/* target.c -- the rows of targets.def and cards.def as tables. */
 #include "gen/gen.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@ static const Target row[] = {
 static const Card card[] = {
 #define CARD(name, target, memory, about, fp32, bf16, bandwidth, link) \
     {#name, #target, GIB(memory), memory, about, fp32 * 1e12, bf16 * 1e12, bandwidth * 1e9, link * 1e9},
-#include "gen/config/targets.def"
+#include "gen/config/cards.def"
 };
 
 int target_count(void)

@@ -501,14 +501,9 @@ static void write_build(const Graph *g)
              {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
              {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
         false);
-    folder_put("run.sh",
-        FILL(text_print("templates/%s/run.sh", backend), {"NAME", text_shell(g->fact[FACT_name].text), false},
-             {"RECIPE", text_shell(g->fact[FACT_recipe].text), false}, {"RANKS", ranks, false}),
-        true);
-    folder_put("train.slurm",
-        FILL(text_print("templates/%s/train.slurm", backend), {"NAME", g->fact[FACT_name].text, false},
-             {"RANKS", ranks, false}),
-        false);
+    const char *name_of = g->fact[FACT_name].text, *machines = g->fact[FACT_cluster].text;
+    folder_put("run.sh", emit_run_sh(backend, name_of, g->fact[FACT_recipe].text, g->ranks, machines), true);
+    folder_put("train.slurm", emit_slurm(backend, name_of, g->ranks, machines), false);
 }
 
 /* Products whose algorithm is cuBLASLt's first choice, calls of kernels by default. */

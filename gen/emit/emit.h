@@ -127,4 +127,9 @@ void emit_toolchain(void);
 char *emit_tensors(const Graph *g);                /* rows of tensors.h */
 char *emit_merges(const Graph *g);                 /* rows of merges, or "" */
 
+/* ---- emit_cluster.c: the scripts that start a program. lines: of the fact cluster; NULL: none -------------------- */
+
+char *emit_run_sh(const char *backend, const char *name, const char *recipe, int64_t ranks, const char *lines);
+char *emit_slurm(const char *backend, const char *name, int64_t ranks, const char *lines);
+
 #endif

@@ -179,10 +179,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
                        template_fill_some(text_print("%s/%s", folder, list[i]->d_name), hole, holes), false);
     for (int i = 0; i < used.n; i++)
         folder_put(used.path[i], template_source(used.path[i]), false);
-    Hole start[] = {{"NAME", text_shell(c->name), false},
-                    {"RECIPE", text_shell(c->recipe), false},
-                    {"RANKS", "1", false}};
-    folder_put("run.sh", template_fill("templates/cpu/run.sh", start, 3), true);
+    folder_put("run.sh", emit_run_sh("cpu", c->name, c->recipe, 1, NULL), true);
     emit_toolchain();
     folder_write(outdir, manifest(c, fields), force);
 }

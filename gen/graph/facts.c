@@ -46,6 +46,7 @@ void facts_make(Graph *g, Config *c)
     g->fact[FACT_name].text = c->name;
     g->fact[FACT_hash].text = c->hash;
     g->fact[FACT_overrides].n = config_overrides(c, &g->fact[FACT_overrides].word);
+    g->fact[FACT_cluster].text = cluster_lines(c);
     for (int i = 0; i < c->nrun; i++)
         add_word(&g->fact[FACT_flags], text_print("%s=%s", c->run_name[i], c->run_value[i]));
     g->fact[FACT_model_fields].text = model_fields(c);

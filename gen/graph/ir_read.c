@@ -563,10 +563,23 @@ static void read_size(Reader *r)
     end_line(r);
 }
 
+/* It goes into scripts. */
+static void check_machines(const Reader *r)
+{
+    const char *lines = r->g->fact[FACT_cluster].text, *fault = cluster_fault(lines);
+    const Loc at = {r->at.file, r->fact_line[FACT_cluster]};
+    if (fault)
+        err(at, "%s", fault);
+    const int64_t nodes = lines ? atoll(cluster_value(lines, "nodes", 0)) : 1;
+    if (r->g->ranks % nodes)
+        err(at, "cluster: %" PRId64 " ranks cannot be dealt evenly to %" PRId64 " nodes", r->g->ranks, nodes);
+}
+
 static void check_whole(const Reader *r)
 {
+    check_machines(r);
     for (int i = 0; i < NFACTS; i++)
-        if (!r->fact_line[i] && fact_row[i].kind != FACT_IS_WORDS && i != FACT_adapter_json)
+        if (!r->fact_line[i] && fact_row[i].kind != FACT_IS_WORDS && i != FACT_adapter_json && i != FACT_cluster)
             err(r->at, "no line `set %s`", fact_row[i].name);
     int fact;
     char *model = model_fault(r->g, &fact);

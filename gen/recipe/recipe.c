@@ -271,17 +271,62 @@ static int names_in(const char *dir, const char *below, const char **name, int n
     return n;
 }
 
-static void no_such_file(Loc loc, const char *word, const char *folder)
+static const char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? text_print("%.*s", (int)(slash - path), path) : ".";
+}
+
+/* A file named on the command line has no recipe that it stands beside: then the list is told, too. */
+static void no_such_file(Loc loc, const char *said, const char *word)
 {
     enum { MAX = 200 };
-    const char *name[MAX];
+    const char *name[MAX], *folder = folder_of(files[0]->file);
     const char *slash = strrchr(word, '/');
     char *below = text_print("%.*s", slash ? (int)(slash - word) + 1 : 0, word);
     int n = names_in(text_print("%s/%s", folder, below), below, name, 0, MAX);
+    n = names_in(text_print("recipes/%s", below), below, name, n, MAX);
     n = names_in(text_print("%s/recipes/%s", gen_root(), below), below, name, n, MAX);
     const char *near = text_nearest(word, name, n);
-    err(loc, "use \"%s\": no file %s.lua below %s or the project's recipes/%s", word, word, folder,
-        near ? text_print("; did you mean \"%s\"?", near) : "");
+    Str all = {0};
+    qsort(name, (size_t)n, sizeof *name, text_order);
+    for (int i = 0; i < n && !loc.file; i++)
+        if (!i || strcmp(name[i], name[i - 1]))
+            str_print(&all, "%s%s", i ? ", " : "; there are: ", name[i] + strlen(below));
+    err(loc, "%s: no file %s.lua below %s or the project's recipes/%s%s", said, word, folder,
+        near ? text_print("; did you mean \"%s\"?", loc.file ? near : near + strlen(below)) : "",
+        all.n ? all.text : "");
+}
+
+/* Runs the file that a name means: beside the recipe, of clusters in recipes/ of this folder, of the project. */
+static void use_file(lua_State *L, Loc loc, const char *said, const char *word)
+{
+    if (!*word || strlen(word) > 200 || *word == '/' || strstr(word, "..")
+        || word[strspn(word,
+                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
+        err(loc,
+            "%s: want a name below recipes/ made of letters, digits and _ . + - /, without "
+            "\"..\"",
+            said);
+    const char *folder = folder_of(files[0]->file), *path = NULL;
+    const char *shown = strcmp(folder, ".") || !strncmp(files[0]->file, "./", 2) ? text_print("%s/%s.lua", folder, word)
+                                                                                 : text_print("%s.lua", word);
+    if (!access(shown, F_OK))
+        path = shown;
+    if (!path && !strncmp(word, "clusters/", 9)) {
+        shown = text_print("recipes/%s.lua", word);
+        path = access(shown, F_OK) ? NULL : shown;
+    }
+    if (!path) {
+        shown = text_print("recipes/%s.lua", word);
+        path = text_print("%s/%s", gen_root(), shown);
+        if (access(path, F_OK))
+            no_such_file(loc, said, word);
+    }
+    load_file(L, shown, path, loc);
+    if (!lua_istable(L, -1))
+        err((Loc){shown, files[nfiles - 1]->return_line},
+            "want a file that returns a table, got %s", luaL_typename(L, -1));
 }
 
 /* use "models/x": the table that recipes/models/x.lua returns, a new copy each time. */
@@ -291,28 +336,7 @@ static int lua_use(lua_State *L)
     if (lua_gettop(L) != 1 || lua_type(L, 1) != LUA_TSTRING)
         err(loc, "use: want one name such as \"models/gpt2_124m\"");
     const char *word = text_copy(lua_tostring(L, 1));
-    if (!*word || strlen(word) > 200 || *word == '/' || strstr(word, "..")
-        || word[strspn(word,
-                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/")])
-        err(loc,
-            "use \"%s\": want a name below recipes/ made of letters, digits and _ . + - /, without "
-            "\"..\"",
-            word);
-    const char *slash = strrchr(files[0]->file, '/');
-    const char *folder = slash ? text_print("%.*s", (int)(slash - files[0]->file), files[0]->file)
-                               : ".";
-    const char *shown = slash ? text_print("%s/%s.lua", folder, word) : text_print("%s.lua", word);
-    const char *path = shown;
-    if (access(path, F_OK)) {
-        shown = text_print("recipes/%s.lua", word);
-        path = text_print("%s/%s", gen_root(), shown);
-        if (access(path, F_OK))
-            no_such_file(loc, word, folder);
-    }
-    load_file(L, shown, path, loc);
-    if (!lua_istable(L, -1))
-        err((Loc){shown, files[nfiles - 1]->return_line},
-            "want a file that returns a table, got %s", luaL_typename(L, -1));
+    use_file(L, loc, text_print("use \"%s\"", word), word);
     return 1;
 }
 
@@ -580,9 +604,36 @@ static Rval *convert(lua_State *L, Loc loc, const char *path, int depth)
 /* ---- the room ------------------------------------------------------------------------------ */
 
 typedef struct {
-    const char *path;
+    const char *path, *cluster;      /* cluster: the word of the command line; NULL: none */
     Rval *result;
 } Job;
+
+/* The recipe's table is at the top of the stack: its cluster becomes the one of the command line; "": none. */
+static void set_cluster(lua_State *L, const char *name)
+{
+    const int recipe = lua_gettop(L);
+    if (strchr(name, '/'))
+        err((Loc){0}, "cluster=%s: want a name, of recipes/clusters/NAME.lua", name);
+    if (*name)
+        use_file(L, (Loc){0}, text_print("cluster=%s", name), text_print("clusters/%s", name));
+    else
+        lua_pushnil(L);
+    lua_setfield(L, recipe, "cluster");
+    lua_settop(L, recipe);
+}
+
+/* Notes that the command line chose it: the text of its table is the word, or it is an empty text. */
+static void note_cluster(Rval *recipe, const char *name)
+{
+    for (int i = 0; i < recipe->nkeys; i++)
+        if (!strcmp(recipe->key[i], "cluster")) {
+            recipe->value[i]->s = name;
+            if (recipe->value[i]->nkeys)
+                recipe->value[i]->loc = recipe->value[i]->value[0]->loc;
+            return;
+        }
+    recipe_override(recipe, "cluster=");
+}
 
 static int protected_load(lua_State *L)
 {
@@ -593,7 +644,10 @@ static int protected_load(lua_State *L)
     if (!lua_istable(L, -1))
         err(at, "want a recipe that returns a table: return { target = \"cpu\", ... }; got %s",
             lua_isnil(L, -1) ? "nothing" : luaL_typename(L, -1));
-    const Note *note = note_of(lua_topointer(L, -1));
+    const void *recipe = lua_topointer(L, -1);
+    if (job->cluster)
+        set_cluster(L, job->cluster);
+    const Note *note = note_of(recipe);
     if (note && note->loc.line)
         at = note->loc;
     job->result = convert(L, at, "", 0);
@@ -620,7 +674,10 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     lua_State *L = lua_newstate(limited_alloc, NULL);
     if (!L)
         bug("Lua does not start");
-    Job job = {path, NULL};
+    Job job = {path, NULL, NULL};
+    for (int i = 0; i < noverrides; i++)
+        if (!strncmp(override[i], "cluster=", 8))
+            job.cluster = override[i] + 8;
     lua_sethook(L, count_hook, LUA_MASKCOUNT, HOOK_EVERY);
     lua_pushcfunction(L, protected_load);
     lua_pushlightuserdata(L, &job);
@@ -637,7 +694,10 @@ Rval *recipe_load(const char *path, char **override, int noverrides)
     if (setrlimit(RLIMIT_CPU, &before))
         bug("cannot lift the CPU limit: %s", strerror(errno));
     signal(SIGXCPU, SIG_DFL);
+    if (job.cluster)
+        note_cluster(job.result, job.cluster);
     for (int i = 0; i < noverrides; i++)
-        recipe_override(job.result, override[i]);
+        if (strncmp(override[i], "cluster=", 8))
+            recipe_override(job.result, override[i]);
     return job.result;
 }

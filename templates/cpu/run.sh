@@ -11,11 +11,19 @@
 #
 # SIGTERM, SIGINT and SIGUSR1 to this process ask all ranks to save and stop; a second SIGTERM or
 # SIGINT ends them. Where the launcher hides why the ranks ended, the newest fault file of this
-# start says it. From the recipe come the three values below and nothing else.
+# start says it. From the recipe and its
+# cluster come the values below and nothing else.
 set -u
 NAME=@NAME@
 RECIPE=@RECIPE@
 RANKS=@RANKS@
+# Of the recipe's cluster, where nothing else says it: its nodes and their names, threads of a process,
+# the interface of the network between nodes.
+CLUSTER=@CLUSTER@
+NODES=@NODES@
+HOSTS=@HOSTS@
+THREADS=@THREADS@
+INTERFACE=@INTERFACE@
 
 here=$(cd "$(dirname "$0")" && pwd)
 refuse() {
@@ -55,6 +63,12 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+if [ -z "$nodes$hosts" ] && [ "$NODES" != 1 ]; then
+    nodes=cluster.nodes=$NODES
+    hosts=$HOSTS
+    [ -n "$hosts" ] || refuse "cluster $CLUSTER has $NODES nodes: --hosts names them, --nodes 1 is for" \
+        "this machine alone"
+fi
 IFS=, read -ra names <<<"$hosts"
 count=${nodes#*=}
 count=${count:-${#names[@]}}
@@ -88,7 +102,7 @@ done
 threads_available=$(nproc)
 local=$((RANKS / count))
 share=$((threads_available / local))
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}}
 # Threads that wait for each other sleep soon. Measured on two cores: 2 % slower when nobody else
 # uses them, four times as fast when others do.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
@@ -111,6 +125,7 @@ case $version in
     [ "$(id -u)" = 0 ] && flags+=(--allow-run-as-root)
     if [ -n "$hosts" ]; then
         flags+=(--map-by slot --host "${hosts//,/:$local,}:$local")
+        [ -z "$INTERFACE" ] || flags+=(--mca btl_tcp_if_include "$INTERFACE" --mca oob_tcp_if_include "$INTERFACE")
         for name in OMP_NUM_THREADS GOMP_SPINCOUNT MASTER_ADDR $(compgen -e DIECAST_); do
             flags+=(-x "$name")
         done

@@ -11,11 +11,18 @@
 # Several hosts want DIECAST_SECRET, the same word on all, or this folder shared between them. As
 # well: torchrun --no-python ./train, srun ./train, mpirun ./train start it without this file.
 # SIGTERM, SIGINT and SIGUSR1 to this process ask all of its ranks to save and stop.
-# From the recipe come the three values below and nothing else.
+# The values below come from the recipe and its cluster, and
+# nothing else does.
 set -u
 NAME=@NAME@
 RECIPE=@RECIPE@
 RANKS=@RANKS@
+# Of the recipe's cluster, where nothing else says it: its nodes and their names, threads of a process.
+CLUSTER=@CLUSTER@
+NODES=@NODES@
+HOSTS=@HOSTS@
+THREADS=@THREADS@
+#@ variables
 
 here=$(cd "$(dirname "$0")" && pwd)
 refuse() {
@@ -58,7 +65,21 @@ while [ $# -gt 0 ]; do
     shift
 done
 count=${nodes#*=}
+if [ -z "$nodes" ] && [ "$NODES" != 1 ]; then
+    nodes=cluster.nodes=$NODES
+    count=$NODES
+fi
 count=${count:-1}
+# The names of the cluster's nodes say which of them this is, and where rank 0 is.
+IFS=, read -ra names <<<"$HOSTS"
+if [ "$count" = "${#names[@]}" ] && [ "$count" != 1 ]; then
+    for i in "${!names[@]}"; do
+        case ${names[i]} in
+        "$(hostname)" | "$(hostname -s)" | "$(hostname -f 2>/dev/null)") node=${node:-cluster.hosts=$i} ;;
+        esac
+    done
+    address=${address:-cluster.hosts=${names[0]}}
+fi
 number=${node#*=}
 [[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of hosts"
 [[ $number =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$node: want 0 to $((count - 1))"
@@ -90,7 +111,7 @@ done
 
 local=$((RANKS / count))
 share=$(($(nproc) / local))
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((share > 0 ? share : 1))}
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}}
 if [ "$RANKS" = 1 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi

@@ -17,7 +17,7 @@ check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
-ROOMS="util source recipe environment override config fields config_text config_rules objective target family foreign"
+ROOMS="util quote source recipe environment override config fields config_text config_rules objective target cluster family foreign"
 CFLAGS="-std=c11 -O0 -g -Wall -Wextra -I. -I/usr/include/lua5.4"
 for f in $ROOMS; do
     source=$(sources gen "$f")
@@ -432,10 +432,13 @@ done)"
 check readme/targets "" "$(grep -oh '`make [a-z-]*' README.md */README.md | cut -c7- | sort -u | while read -r t; do
     grep -qE "^([a-z-]+ )*$t( [a-z-]+)* *:" Makefile || echo "$t"; done)"
 
+# ---- machines
+. $HERE/clusters.sh
+
 # ---- every place that blames the recipe has a case above: lines with err( that never ran
 "$B/driver" config nothing.lua 2>/dev/null
 "$B/driver" explain nothing 2>/dev/null
-for f in source recipe environment override config fields config_text config_rules; do
+for f in source recipe environment override config fields config_text config_rules cluster; do
     gcov -t -o "$B/cov/$f.o" "$(sources gen $f | tr -d " ")" 2>/dev/null \
         | awk -v f=$f -F: '/^ *#####:/ && /err\(|err_add\(|luaL_error\(/ { print f ".c:" $2 + 0 }'
 done > "$T/unseen"
