@@ -195,18 +195,33 @@ set -m                           # a group of its own: Ctrl-C reaches the launch
 ${tied[@]+"${tied[@]}"} "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} \
     "$here/train" ${args[@]+"${args[@]}"} <&3 3<&- &
 pid=$!
+# A launcher that has lost another machine waits for it, long after the ranks have ended: one of them
+# said so. It goes with what it has started here, its ssh.
+watcher=
+if [ -n "$hosts" ]; then
+    {
+        while kill -0 "$pid" && [ -z "$(comm -13 <(echo "$earlier") <(faults))" ]; do sleep 1; done
+        sleep 10
+        read -ra started <"/proc/$pid/task/$pid/children"
+        kill -s KILL ${started[@]+"${started[@]}"}
+        sleep 2
+        kill -s KILL "$pid"
+    } >/dev/null 2>&1 3<&- &
+    watcher=$!
+fi
 set +m
 exec 3<&-
 [ -z "$stop" ] || kill -s USR1 "$pid"
 code=127
 while :; do
     asked=
-    wait "$pid"                  # until a signal is passed on, or the end
+    wait "$pid" 2>/dev/null      # until a signal is passed on, or the end
     status=$?
     [ $status = 127 ] || code=$status
     [ -n "$asked" ] || break
 done
 
+[ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
 [ -z "$reader" ] || kill "$reader" 2>/dev/null
 ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
 if ! ours "$code"; then

@@ -38,12 +38,14 @@ mkdir -p "$TMPDIR"
 exec ip netns exec "$BASE.$PAIR.$1" unshare --uts --mount bash -c \
     'hostname "$0" && mount --bind "$SCRATCH/hosts" /etc/hosts && exec "$@"' "node$1" "${@:2}"
 END
-# what stands for ssh: of the caller's variables none but those of a login
+# what stands for ssh: of the caller's variables none but those of a login; its end ends nothing there
 agent=$scratch/agent
 cat >"$agent" <<'END'
 #!/bin/bash
 while [[ $1 == -* ]]; do shift; done
-exec env -i PATH="$PATH" HOME="$HOME" SCRATCH="$SCRATCH" BASE="$BASE" PAIR="$PAIR" "$SCRATCH/on" "${1#node}" sh -c "${*:2}"
+env -i PATH="$PATH" HOME="$HOME" SCRATCH="$SCRATCH" BASE="$BASE" PAIR="$PAIR" \
+    setsid "$SCRATCH/on" "${1#node}" sh -c "${*:2}" &
+wait $!
 END
 chmod +x "$on" "$agent"
 printf '127.0.0.1 localhost\n10.77.0.1 node0\n10.77.0.2 node1\n' >"$scratch/hosts"
@@ -64,7 +66,7 @@ pair() {
         ip -n "$base.$1.$host" link set eth0 up
     done
 }
-cable() { ip -n "$base.$PAIR.s" link set "port$1" "$2"; }      # cable HOST up|down: at the switch
+port() { ip -n "$base.$PAIR.s" link set "port$1" "$2"; }       # HOST up|down: of the switch
 processes() { ip netns pids "$base.$PAIR.$1"; }                # HOST: their ids
 # waits COMMAND...: until it succeeds, a minute at most
 waits() {
@@ -103,7 +105,7 @@ begin() {
         script[host]=$!
     done
 }
-# end RUN: of all that began; $codes. What is left on the hosts is a failed test.
+# end: waits for what began; its codes are in $codes
 end() {
     local host
     codes=
@@ -125,4 +127,22 @@ straight() {
     shift
     "$binary/run.sh" "${ours[@]}" --out "$scratch/$run" "$@" >"$scratch/$run.log" 2>&1 ||
         verdict "$run trains" "exit $?: $(tail -n 2 "$scratch/$run.log")"
+}
+# scenarios NAME...: these functions side by side, each with a pair of hosts of its own and $BACKEND NAME as $name
+scenarios() {
+    local each pids=()
+    for each; do
+        while [ "$(jobs -rp | wc -l)" -ge 3 ]; do wait -n; done
+        (
+            name="$BACKEND $each"
+            pair "$each"
+            "$each"
+            exit $failed
+        ) >"$scratch/$each.said" 2>"$scratch/$each.errors" &
+        pids+=($!)
+    done
+    for each in "${!pids[@]}"; do
+        wait "${pids[each]}" || failed=1
+    done
+    for each; do cat "$scratch/$each.said"; done
 }
