@@ -66,7 +66,8 @@ pair() {
         ip -n "$base.$1.$host" link set eth0 up
     done
 }
-port() { ip -n "$base.$PAIR.s" link set "port$1" "$2"; }       # HOST up|down: of the switch
+port() { ip -n "$base.$PAIR.s" link set "port$1" "$2"; }       # HOST up|down: of the switch, which the host sees
+rule() { ip netns exec "$base.$PAIR.$1" iptables -w "${@:2}"; }                          # HOST ARGS...: of iptables
 processes() { ip netns pids "$base.$PAIR.$1"; }                # HOST: their ids
 # waits COMMAND...: until it succeeds, a minute at most
 waits() {

@@ -67,8 +67,8 @@ trains "torchrun's variables" "0 0 0 0"
 verdict "$BACKEND: the file with the secret goes" "$(ls "$binary"/.secret.* 2>/dev/null)"
 
 # shellcheck disable=SC2086
-DIECAST_ADDR=node0 DIECAST_SECRET=x "$on" 0 mpirun $ssh --allow-run-as-root -n 4 --host node0:2,node1:2 -x DIECAST_ADDR \
-    -x DIECAST_SECRET "$binary/train" "${ours[@]}" --out "$scratch/run" --steps $steps >"$scratch/run.0" 2>&1 &
+DIECAST_ADDR=node0 DIECAST_SECRET=x "$on" 0 mpirun $ssh --allow-run-as-root -n 4 --host node0:2,node1:2 \
+    -x DIECAST_ADDR -x DIECAST_SECRET "$binary/train" "${ours[@]}" --out "$scratch/run" --steps $steps >"$scratch/run.0" 2>&1 &
 script=($!)
 trains "mpirun --host" 0
 exit $failed
