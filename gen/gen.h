@@ -310,6 +310,8 @@ const Objective *objective_find(const char *name);
 const char *objective_default(const char *name, const char *flag);
 /* How many sequences a sample is. */
 int64_t objective_sequences(const Config *c);
+/* batch.texts, or its default beside the other fields. */
+int64_t config_texts(const Config *c);
 /* Steps from a turn of a schedule to its next. */
 int64_t objective_steps_a_turn(const Config *c, const char *schedule);
 /* Whether a field is called after the objective, as mlm.share is: its host knows it. */

@@ -88,6 +88,13 @@ static void derive_head_dim(Config *c)
     fill_int(c, F_model_head_dim, hidden / heads);
 }
 
+int64_t config_texts(const Config *c)
+{
+    enum { MOST = 8 };
+    const int64_t sequences = c->v[F_batch_micro].i * objective_sequences(c);
+    return !open_field(c, F_batch_texts) ? c->v[F_batch_texts].i : sequences < MOST ? sequences : MOST;
+}
+
 ContextRules config_contexts(const Config *c)
 {
     return (ContextRules){
@@ -125,6 +132,7 @@ void config_derive(Config *c)
     bool lora = c->v[F_lora_rank].i > 0, fp32 = !strcmp(c->v[F_precision].s, "fp32");
     fill_text(c, F_prm_hyper, lora && fp32 ? "\"fd\"" : "\"dot\"");
     fill_int(c, F_prm_train_head, !lora);
+    fill_int(c, F_batch_texts, config_texts(c));
     fill_int(c, F_meta_micro, c->v[F_batch_micro].i);
     int64_t steps = c->v[F_prm_steps].i;
     fill_int(c, F_prm_rewards, steps > 1 ? steps - 1 : 1);

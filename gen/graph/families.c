@@ -453,14 +453,14 @@ static Ref rotate(Build *b, Ref qkv)
     return y;
 }
 
-/* Keys or values of every place so far: (K, T, D) a layer. */
+/* Keys or values of every place so far of each text: (N, K, T, D) a layer. */
 static Value *cache(Build *b, const char *what)
 {
     const char *name = text_print("%s%s", b->stack.name, what);
-    Dim d[3] = {dim(b->K, "K"), dim_places(b), dim(b->D, "D")};
+    Dim d[4] = {b->place->dim[0], dim(b->K, "K"), dim_places(b), dim(b->D, "D")};
     Value *v = ir_value(b->g, name);
     if (!v) {
-        v = ir_new(b->g, VK_STATE, PU_activations, b->act, name, 3, d, b->loc);
+        v = ir_new(b->g, VK_STATE, PU_activations, b->act, name, 4, d, b->loc);
         v->count = v->slots = b->stack.layers.n;
     }
     return v;

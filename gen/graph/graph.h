@@ -13,7 +13,7 @@ typedef enum {
     MODE_AGAIN,              /* a block's forward pass repeated inside the backward pass */
     MODE_EVAL,               /* loss only */
     MODE_SCORE,              /* log-probabilities or logits only */
-    MODE_DECODE              /* one token, keys and values cached */
+    MODE_DECODE              /* a token of each text, keys and values cached */
 } Mode;
 
 /* Equal blocks, one behind the other. A model has one or several, each with a stream of its own. */
@@ -292,11 +292,11 @@ typedef struct {
 Divergence head_divergence(Build *b, Ref y, Reference from, Ref weights, bool gradients);
 /* dy and the gradient of the head, of coef (N) times the losses and of kl. */
 void head_divergence_gradient(Build *b, Ref y, Ref dy, Reference from, Ref coef, Ref weights);
-/* Rows y, (n, C) or the one of decode, to $logits, (n, V); with the head's bias, if b->head_bias. */
+/* Rows y, (n, C) or those of decode, (n, 1, C), to $logits, (n, V); with the head's bias, if b->head_bias. */
 void head_logits(Build *b, Ref y);
-/* A program and its schedule: one token at one place, the logits of the next. */
+/* A program and its schedule: a token of each of several texts at its place, the logits of the next. */
 void head_decode(Build *b);
-void head_decode_of(Build *b, Ref (*last)(Build *b));  /* what `last` makes of the token */
+void head_decode_of(Build *b, Ref (*last)(Build *b));  /* what `last` makes of the tokens */
 /* A program of that name and its schedule: the logits of micro-batch 0 at places that an input has. */
 void head_program_at(Build *b, const char *name, const char *input, const char *about);
 /* A program and its schedule: $log_probs, that of each row's label (0 without one), without

@@ -224,8 +224,7 @@ void head_eval(Build *b)
 void head_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
-    Dim rows = y.v->rank == 2 ? y.v->dim[0] : dim(1, "1");
-    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, rows, dim(b->V, "V"));
+    Value *logits = build_kept(b, "logits", PU_activations, DT_F32, 2, y.v->dim[0], dim(b->V, "V"));
     Op *op = build_op(b, bias                ? OP_logits_bias
                          : y.v->rank == 2 ? OP_logits_rows
                                           : OP_logits);
@@ -239,14 +238,15 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
 {
     Value *tokens = b->tokens;
     b->mode = MODE_DECODE;
-    b->loc = config_loc(b->c, F_seq_max);
+    b->loc = config_loc(b->c, F_batch_texts);
+    size_add(b, "TEXTS", config_int(b->c, F_batch_texts));
     b->tokens = input_new(b, "token");
     b->place = input_new(b, "place");
     b->p = ir_program(b->g, "decode", ROLE_forward,
-                      "one token at one place: the logits of the next");
+                      "a token of each text at its place: the logits of the next");
     head_logits(b, last(b));
     b->tokens = tokens;
-    schedule_alone(b, "the logits behind one token at its place", "logits");
+    schedule_alone(b, "the logits behind a token of each text at its place", "logits");
 }
 
 static Ref one_pass(Build *b)

@@ -12,7 +12,7 @@ static Value *stream(Build *b, const char *name)
 {
     Dim d[3] = {dim_batch(b), dim_places(b), dim(b->C, "C")};
     if (b->mode == MODE_DECODE)
-        d[0] = d[1] = dim(1, "1");
+        d[0] = b->place->dim[0], d[1] = dim(1, "1");
     Value *v = ir_new(b->g, VK_TEMP, PU_activations, b->act, name, 3, d, b->loc);
     v->count = b->stack.layers.n + 1;
     return v;

@@ -48,6 +48,7 @@ static Config *changed(const Config *old, int64_t micro, bool recompute, int64_t
     c->v[F_batch_accum].i *= was / micro;
     c->v[F_batch_targets].i = bound_of(old, micro, T);
     c->v[F_seq_max].i = T;
+    c->v[F_batch_texts].i = config_texts(c);
     c->v[F_memory_loss_rows].i = 0;
     if (recompute)
         c->v[F_memory_recompute].s = "block";

@@ -947,27 +947,29 @@ static inline void attention_limit_drop_bwd(act_t *restrict dqkv, const act_t *r
     attention_backward(dqkv, dout, o, lse, qkv, &rule, B, T, NH, KV, D, scale, ws);
 }
 
-/* Scores (NH, T) fp32. */
-/* One token: qkv (NH + 2 KV, D) at position *pos < T; its k and v go into the caches (KV, T, D); o
- * (NH, D). */
+/* A token of each of `rows` texts: qkv (rows, NH + 2 KV, D) at positions pos (rows) < T; their k and v go
+ * into the caches (rows, KV, T, D); o (rows, NH, D). What a row gets does not depend on the others.
+ * ws: attention_decode_workspace(rows, T, NH) bytes, scores. */
 static inline void attention_decode(act_t *restrict o, act_t *restrict kcache,
                                     act_t *restrict vcache, const act_t *restrict qkv,
-                                    const int32_t *pos, int64_t T, int64_t NH, int64_t KV,
-                                    int64_t D, float scale, void *ws)
+                                    const int32_t *pos, int64_t rows, int64_t T, int64_t NH,
+                                    int64_t KV, int64_t D, float scale, void *ws)
 {
-    const int64_t t = *pos, group = NH / KV;
-#pragma omp parallel for schedule(static)
-    for (int64_t kv = 0; kv < KV; kv++) {
-        act_t *k = kcache + kv * T * D, *v = vcache + kv * T * D;
-        memcpy(k + t * D, qkv + (NH + kv) * D, sizeof(act_t) * (size_t)D);
-        memcpy(v + t * D, qkv + (NH + KV + kv) * D, sizeof(act_t) * (size_t)D);
+    const int64_t group = NH / KV;
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t i = 0; i < rows * KV; i++) {
+        const int64_t row = i / KV, kv = i % KV, t = pos[row];
+        const act_t *x = qkv + row * (NH + 2 * KV) * D;
+        act_t *k = kcache + i * T * D, *v = vcache + i * T * D;
+        memcpy(k + t * D, x + (NH + kv) * D, sizeof(act_t) * (size_t)D);
+        memcpy(v + t * D, x + (NH + KV + kv) * D, sizeof(act_t) * (size_t)D);
         for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
-            float *s = (float *)ws + h * T, y[ATTENTION_D] = { 0 }, max = -0x1p126f, sum = 0;
+            float *s = (float *)ws + (row * NH + h) * T, y[ATTENTION_D] = { 0 }, max = -0x1p126f, sum = 0;
             for (int64_t j = 0; j <= t; j++) {
                 float d0 = 0;
 #pragma omp simd reduction(+ : d0)
                 for (int64_t d = 0; d < D; d++)
-                    d0 += act_load(qkv + h * D + d) * act_load(k + j * D + d);
+                    d0 += act_load(x + h * D + d) * act_load(k + j * D + d);
                 s[j] = d0 * scale;
                 max = s[j] > max ? s[j] : max;
             }
@@ -979,7 +981,7 @@ static inline void attention_decode(act_t *restrict o, act_t *restrict kcache,
                     y[d] += p * act_load(v + j * D + d);
             }
             for (int64_t d = 0; d < D; d++)
-                act_store(o + h * D + d, y[d] / sum);
+                act_store(o + (row * NH + h) * D + d, y[d] / sum);
         }
     }
 }

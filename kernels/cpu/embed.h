@@ -59,21 +59,6 @@ static inline void embed_docs_fwd(act_t *restrict y, const int32_t *restrict tok
         embed_add_row(y + r * C, wte + tok[r] * C, wpe + places[r] * C, C);
 }
 
-/* One token at position *pos: y (C). The plain embedding does not depend on it. */
-static inline void embed_at_fwd(act_t *restrict y, const int32_t *restrict tok,
-                                const wt_t *restrict wte, const int32_t *pos, int64_t C)
-{
-    (void)pos;
-    embed_fwd(y, tok, wte, 1, C);
-}
-
-static inline void embed_pos_at_fwd(act_t *restrict y, const int32_t *restrict tok,
-                                    const wt_t *restrict wte, const wt_t *restrict wpe,
-                                    const int32_t *pos, int64_t C)
-{
-    embed_add_row(y, wte + *tok * C, wpe + *pos * C, C);
-}
-
 /* dwte (V, C) = sum of the rows of dy of each token but pad; beta 1: added to dwte. A thread owns a
  * range of columns, in whole cache lines, and walks all rows. */
 static inline void embed_pad_bwd(float *restrict dwte, const act_t *restrict dy,

@@ -130,12 +130,4 @@ static inline void rope_docs_bwd(act_t *restrict dqkv, const float *restrict cos
     rope_rows(dqkv, cosine, sine, places, rows, 1, NH, KV, D, -1.0f);
 }
 
-/* One token at position *pos. */
-static inline void rope_at_fwd(act_t *restrict qkv, const float *restrict cosine,
-                               const float *restrict sine, const int32_t *pos, int64_t NH,
-                               int64_t KV, int64_t D)
-{
-    rope_row(qkv, cosine + *pos * (D / 2), sine + *pos * (D / 2), NH + KV, D, 1.0f);
-}
-
 #endif

@@ -70,10 +70,10 @@ static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, 
     return act == 4 ? 0 : B * KV * T * D * (2 * 4 + act);
 }
 
-/* Scores (NH, T) fp32. */
-static inline int64_t attention_decode_workspace(int64_t T, int64_t NH)
+/* Scores (rows, NH, T) fp32. */
+static inline int64_t attention_decode_workspace(int64_t rows, int64_t T, int64_t NH)
 {
-    return NH * T * 4;
+    return rows * NH * T * 4;
 }
 
 /* [GEMM_WORKSPACE | logits (chunk, V) fp32 | their gradient (chunk, V) act_t, in fp32 in place] */

@@ -115,8 +115,8 @@ __global__ void __launch_bounds__(AttentionForm<D>::DKV_THREADS, AttentionForm<D
                                                ends, drop);
 }
 
-/* One token of head blockIdx.x. The first head of a group writes the caches' row *place, which all
- * heads read from qkv. The threads that share an element each sum every so many keys. */
+/* One token of head blockIdx.x of text blockIdx.y. The first head of a group writes the caches' row
+ * place[blockIdx.y], which all heads read from qkv. The threads that share an element each sum every so many keys. */
 template <int D>
 __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
     attention_decode_kernel(act_t *__restrict__ o, act_t *__restrict__ keys,
@@ -128,10 +128,12 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
     constexpr int WIDTH = D % ACT_VECTOR ? D % 4 ? 2 : 4 : ACT_VECTOR;
     __shared__ float q[D], sums[SHARES * D];
     const int h = (int)blockIdx.x, group = H / K, kv = h / group, thread = (int)threadIdx.x;
-    const int t = *place;
+    const int64_t row = blockIdx.y;
+    const int t = place[row];
+    qkv += row * (H + 2 * K) * D;
     const act_t *new_k = qkv + (H + kv) * D, *new_v = new_k + K * D;
-    act_t *k = keys + (int64_t)kv * T * D, *v = values + (int64_t)kv * T * D;
-    float *s = scores + (int64_t)h * T, top = ATTENTION_NONE, sum = 0.0f, y = 0.0f;
+    act_t *k = keys + (row * K + kv) * T * D, *v = values + (row * K + kv) * T * D;
+    float *s = scores + (row * H + h) * T, top = ATTENTION_NONE, sum = 0.0f, y = 0.0f;
     for (int d = thread; d < D; d += THREADS) {
         q[d] = act_load(qkv + h * D + d) * (scale * ATTENTION_LOG2E);
         if (h % group == 0) {
@@ -170,7 +172,7 @@ __global__ void __launch_bounds__(ATTENTION_DECODE_THREADS, 4)
         y = 0.0f;
         for (int i = 0; i < SHARES; i++)
             y += sums[i * D + d];
-        act_store(o + h * D + d, y / sum);
+        act_store(o + (row * H + h) * D + d, y / sum);
     }
 }
 
@@ -415,14 +417,15 @@ static inline void attention_limit_drop_bwd(act_t *dqkv, const act_t *d_o, const
                                                                   attention_drop_(noise, site, p));
 }
 
-/* One token: qkv (H + 2 K, D) at position *place < T; its k and v go into the caches (K, T, D); o
- * (H, D). ws: attention_decode_cuda_workspace(T, H) bytes. */
+/* A token of each of `rows` texts: qkv (rows, H + 2 K, D) at positions place (rows) < T; their k and v go
+ * into the caches (rows, K, T, D); o (rows, H, D). What a row gets does not depend on the others.
+ * ws: attention_decode_cuda_workspace(rows, T, H) bytes. */
 template <int D>
 static inline void attention_decode(act_t *o, act_t *keys, act_t *values, const act_t *qkv,
-                                    const int32_t *place, int64_t T, int64_t H, int64_t K,
-                                    float scale, void *ws, cudaStream_t s)
+                                    const int32_t *place, int64_t rows, int64_t T, int64_t H,
+                                    int64_t K, float scale, void *ws, cudaStream_t s)
 {
-    launch(attention_decode_kernel<D>, dim3((unsigned)H), dim3(ATTENTION_DECODE_THREADS), 0, s, o,
+    launch(attention_decode_kernel<D>, dim3((unsigned)H, (unsigned)rows), dim3(ATTENTION_DECODE_THREADS), 0, s, o,
            keys, values, qkv, place, (int)T, (int)H, (int)K, scale, (float *)ws);
 }
 

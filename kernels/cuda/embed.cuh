@@ -317,20 +317,6 @@ static inline void embed_docs_fwd(act_t *y, const int32_t *tok, const wt_t *wte,
     embed_rows(y, tok, wte, wpe, places, rows, 1, C, s);
 }
 
-/* One token at position *pos: y (C). The plain embedding does not depend on it. */
-static inline void embed_at_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const int32_t *pos,
-                                int64_t C, cudaStream_t s)
-{
-    (void)pos;
-    embed_rows(y, tok, wte, NULL, NULL, 1, 1, C, s);
-}
-
-static inline void embed_pos_at_fwd(act_t *y, const int32_t *tok, const wt_t *wte, const wt_t *wpe,
-                                    const int32_t *pos, int64_t C, cudaStream_t s)
-{
-    embed_rows(y, tok, wte, wpe, pos, 1, 1, C, s);
-}
-
 /* Returns the keys of all rows in order; `keys` and `spare` (rows) are used. */
 static inline uint64_t *embed_sort(uint64_t *keys, uint64_t *spare, const int32_t *tok,
                                    int64_t rows, cudaStream_t s)

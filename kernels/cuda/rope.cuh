@@ -170,14 +170,6 @@ static inline void rope_docs_bwd(act_t *dqkv, const float *cosine, const float *
 {
     rope_rows(dqkv, cosine, sine, places, rows, 1, NH, KV, D, -1.0f, s);
 }
-
-/* One token at position *pos. */
-static inline void rope_at_fwd(act_t *qkv, const float *cosine, const float *sine,
-                               const int32_t *pos, int64_t NH, int64_t KV, int64_t D,
-                               cudaStream_t s)
-{
-    rope_rows(qkv, cosine, sine, pos, 1, 1, NH, KV, D, 1.0f, s);
-}
 #else
 template __global__ void rope_kernel<rope_width(D / 2)>(
     act_t *, const float *, const float *, const int32_t *, int64_t, int64_t, int, int64_t, int,

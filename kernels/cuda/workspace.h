@@ -96,10 +96,10 @@ static inline int64_t attention_bwd_cuda_workspace(int64_t B, int64_t T, int64_t
     return 4 * B * H * T;
 }
 
-/* Scores (H, T) fp32 */
-static inline int64_t attention_decode_cuda_workspace(int64_t T, int64_t H)
+/* Scores (rows, H, T) fp32 */
+static inline int64_t attention_decode_cuda_workspace(int64_t rows, int64_t T, int64_t H)
 {
-    return 4 * H * T;
+    return 4 * rows * H * T;
 }
 
 /* Elements from one row of logits to the next: with an odd V the products would read element by element. */

@@ -24,25 +24,39 @@ static DataRow record_at(Data *d, int64_t i)
     return row;
 }
 
-static int32_t *places(const Answers *a)
+static void *room(int64_t n, size_t size)
 {
-    int32_t *all = malloc(sizeof *all * (size_t)a->by->places);
-    if (!all)
-        die(EXIT_INTERNAL, "out of memory for an answer");
+    void *p = calloc((size_t)(n + 1), size);
+    if (!p)
+        die(EXIT_INTERNAL, "out of memory for answers");
+    return p;
+}
+
+Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n)
+{
+    Answer *all = room(n, sizeof *all);
+    ContinuedText *text = room(n, sizeof *text);
+    int64_t asked = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const DataRow row = record_at(d, first + i);
+        all[i] = (Answer){.token = room(a->by->places, sizeof *all->token), .prompt = prompt_of(&row)};
+        memcpy(all[i].token, row.token, sizeof *all->token * (size_t)all[i].prompt);
+        if (all[i].prompt >= 1 && all[i].prompt < a->by->places)
+            text[asked++] = (ContinuedText){.token = all[i].token, .n = all[i].prompt,
+                                            .number = d->base + first + i + 1};
+    }
+    continuation(a->by, &a->how, a->t, text, asked, &(ContinuationCost){0});
+    for (int64_t k = 0; k < asked; k++)
+        all[text[k].number - d->base - first - 1].n = text[k].more;
+    free(text);
     return all;
 }
 
-int64_t answers_tokens(const Answers *a, Data *d, int64_t i, int32_t *to, int64_t *prompt)
+void answers_free(Answer *all, int64_t n)
 {
-    const DataRow row = record_at(d, i);
-    const int64_t T = a->by->places;
-    *prompt = prompt_of(&row);
-    memcpy(to, row.token, sizeof *to * (size_t)*prompt);
-    if (*prompt < 1 || *prompt >= T)
-        return 0;
-    ContinuedText text = {.token = to, .n = *prompt, .number = d->base + i + 1};
-    continuation(a->by, &a->how, a->t, &text, 1, &(ContinuationCost){0});
-    return text.more;
+    for (int64_t i = 0; i < n; i++)
+        free(all[i].token);
+    free(all);
 }
 
 /* malloc'ed */
@@ -50,30 +64,35 @@ typedef struct {
     char *prompt, *answer, *own; /* own: the record's */
 } Texts;
 
-static Texts texts_of(const Answers *a, Data *d, int64_t i)
+static Texts *texts_of(const Answers *a, Data *d, int64_t first, int64_t n)
 {
-    int32_t *token = places(a);
-    int64_t prompt, n = answers_tokens(a, d, i, token, &prompt);
-    const DataRow row = record_at(d, i);
-    Texts t = {continuation_text(a->t, row.token, prompt, NULL), continuation_text(a->t, token + prompt, n, NULL),
-               continuation_text(a->t, row.token + prompt, row.n - prompt, NULL)};
-    free(token);
+    Answer *all = answers_of(a, d, first, n);
+    Texts *t = room(n, sizeof *t);
+    for (int64_t i = 0; i < n; i++) {
+        const DataRow row = record_at(d, first + i);
+        const int64_t prompt = all[i].prompt;
+        t[i] = (Texts){continuation_text(a->t, row.token, prompt, NULL),
+                       continuation_text(a->t, all[i].token + prompt, all[i].n, NULL),
+                       continuation_text(a->t, row.token + prompt, row.n - prompt, NULL)};
+    }
+    answers_free(all, n);
     return t;
 }
 
-static void texts_free(Texts *t)
+static void texts_free(Texts *t, int64_t n)
 {
-    free(t->prompt), free(t->answer), free(t->own);
+    for (int64_t i = 0; i < n; i++)
+        free(t[i].prompt), free(t[i].answer), free(t[i].own);
+    free(t);
 }
 
 cJSON *answers_list(const Answers *a, Data *d, int64_t n)
 {
     cJSON *all = cJSON_CreateArray();
-    for (int64_t i = 0; i < n; i++) {
-        Texts t = texts_of(a, d, i);
-        cJSON_AddItemToArray(all, cJSON_CreateString(t.answer));
-        texts_free(&t);
-    }
+    Texts *t = texts_of(a, d, 0, n);
+    for (int64_t i = 0; i < n; i++)
+        cJSON_AddItemToArray(all, cJSON_CreateString(t[i].answer));
+    texts_free(t, n);
     return all;
 }
 
@@ -87,13 +106,13 @@ char *answers_text(const Answers *a, Data *d, int64_t n, const cJSON *theirs)
         die(EXIT_INTERNAL, "out of memory for answers");
     memset(line, '-', DIVIDER);
     line[DIVIDER] = 0;
+    Texts *t = texts_of(a, d, 0, n);
     for (int64_t i = 0; i < n; i++) {
-        Texts t = texts_of(a, d, i);
         const char *before = cJSON_GetStringValue(cJSON_GetArrayItem(theirs, (int)i));
         fprintf(to, "Input:\n%s\n\nReference:\n%s\n\nTrained:\n%s\n\nChosen:\n%s\n\n%s\n\n",
-                t.prompt, before ? before : "", t.answer, t.own, line);
-        texts_free(&t);
+                t[i].prompt, before ? before : "", t[i].answer, t[i].own, line);
     }
+    texts_free(t, n);
     if (fclose(to))
         die(EXIT_INTERNAL, "out of memory for answers");
     return text;
@@ -101,16 +120,21 @@ char *answers_text(const Answers *a, Data *d, int64_t n, const cJSON *theirs)
 
 void answers_print(const Answers *a, Data *d, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        Texts t = texts_of(a, d, i);
-        cJSON *line = cJSON_CreateObject();
-        cJSON_AddStringToObject(line, "prompt", t.prompt);
-        cJSON_AddStringToObject(line, "answer", t.answer);
-        cJSON_AddStringToObject(line, "chosen", t.own);
-        char *said = cJSON_PrintUnformatted(line);
-        if (world.rank == 0)
-            puts(said);
-        cJSON_Delete(line);
-        free(said), texts_free(&t);
+    const int64_t part = a->by->texts;
+    for (int64_t at = 0; at < n; at += part) {
+        const int64_t some = n - at < part ? n - at : part;
+        Texts *t = texts_of(a, d, at, some);
+        for (int64_t i = 0; i < some; i++) {
+            cJSON *line = cJSON_CreateObject();
+            cJSON_AddStringToObject(line, "prompt", t[i].prompt);
+            cJSON_AddStringToObject(line, "answer", t[i].answer);
+            cJSON_AddStringToObject(line, "chosen", t[i].own);
+            char *said = cJSON_PrintUnformatted(line);
+            if (world.rank == 0)
+                puts(said);
+            cJSON_Delete(line);
+            free(said);
+        }
+        texts_free(t, some);
     }
 }

@@ -17,9 +17,14 @@ typedef struct {
     Sampling how;
 } Answers;
 
-/* To record i: into `to` (by->places) the prompt, *prompt tokens, and behind it the answer, whose
- * tokens are counted. */
-int64_t answers_tokens(const Answers *a, Data *d, int64_t i, int32_t *to, int64_t *prompt);
+typedef struct {
+    int32_t *token;              /* (by->places) the prompt, behind it the answer; malloc'ed */
+    int64_t prompt, n;           /* tokens of both */
+} Answer;
+
+/* To n records from `first` on, side by side; a prompt that leaves no room has none. */
+Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n);
+void answers_free(Answer *all, int64_t n);
 /* To the first n records: an array of strings. */
 cJSON *answers_list(const Answers *a, Data *d, int64_t n);
 /* Of the first n records: prompt, theirs[i], the answer of now, that of the record; malloc'ed. */

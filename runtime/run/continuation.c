@@ -63,37 +63,73 @@ static bool take(const Tokenizer *t, const Sampling *s, const Decoder *d, Contin
     return x->n + x->more < d->places && x->more < s->most;
 }
 
-static void go_on(const Decoder *d, const Sampling *s, const Tokenizer *t, ContinuedText *x, float *work,
-                  int32_t *heap, ContinuationCost *cost)
+/* The decoder's texts: those at work, the last token of each that was given to it, at its place. A text without work
+ * gets token 0 at place 0. */
+typedef struct {
+    const Decoder *d;
+    const Sampling *s;
+    const Tokenizer *t;
+    ContinuedText **at;          /* (texts), NULL: without work */
+    int32_t *token, *place;      /* (texts) */
+    float *work;                 /* (vocab) */
+    int32_t *heap;               /* (vocab) */
+} Desk;
+
+static void desk_put(Desk *k, int64_t row, ContinuedText *x)
 {
-    double began = clock_seconds();
-    check_ids(d, x);
+    k->at[row] = x;
+    k->place[row] = x ? (int32_t)x->known : 0;
+    k->token[row] = x ? x->token[x->known] : 0;
+    if (!x)
+        return;
+    check_ids(k->d, x);
     x->more = 0;
-    for (int64_t place = x->known; ; place++) {
-        const float *logits = d->logits(x->token[place], place);
-        const bool asks = place + 1 >= x->n;
-        bool over = false;
-        if (asks)
-            over = !take(t, s, d, x, sample_token(logits, d->vocab, s->temperature, s->top_p,
-                                                  s->seed + ((uint64_t)x->number << 32), place, work, heap));
-        const double now = clock_seconds();
-        *(place < x->n ? &cost->prompt_seconds : &cost->more_seconds) += now - began;
-        began = now;
-        if (over)
-            break;
-    }
-    cost->prompt += x->n - x->known;
-    cost->more += x->more;
 }
 
+/* Goes on by a token; false: the text is whole. */
+static bool desk_step(Desk *k, int64_t row, const float *logits)
+{
+    ContinuedText *x = k->at[row];
+    const Sampling *s = k->s;
+    const int64_t place = k->place[row], vocab = k->d->vocab;
+    const bool asks = place + 1 >= x->n;
+    if (asks && !take(k->t, s, k->d, x, sample_token(logits + row * vocab, vocab, s->temperature, s->top_p,
+                                                     s->seed + ((uint64_t)x->number << 32), place, k->work, k->heap)))
+        return false;
+    k->token[row] = x->token[place + 1];
+    k->place[row]++;
+    return true;
+}
+
+/* Side by side, as many as the decoder has texts; the next one where one is whole. */
 void continuation(const Decoder *d, const Sampling *s, const Tokenizer *t, ContinuedText *text, int64_t n,
                   ContinuationCost *cost)
 {
-    float *work = room(d->vocab, sizeof *work);
-    int32_t *heap = room(d->vocab, sizeof *heap);
-    for (int64_t i = 0; i < n; i++)
-        go_on(d, s, t, &text[i], work, heap, cost);
-    free(work), free(heap);
+    Desk k = {d, s, t, room(d->texts, sizeof *k.at), room(d->texts, sizeof *k.token), room(d->texts, sizeof *k.place),
+              room(d->vocab, sizeof *k.work), room(d->vocab, sizeof *k.heap)};
+    int64_t next = 0, busy = 0;
+    double began = clock_seconds();
+    for (int64_t row = 0; row < d->texts && next < n; row++, busy++)
+        desk_put(&k, row, &text[next++]);
+    while (busy) {
+        const float *logits = d->logits(k.token, k.place);
+        int64_t prompts = 0, rows = busy;
+        for (int64_t row = 0; row < d->texts; row++) {
+            ContinuedText *x = k.at[row];
+            prompts += x && k.place[row] < x->n;
+            if (!x || desk_step(&k, row, logits))
+                continue;
+            cost->prompt += x->n - x->known;
+            cost->more += x->more;
+            busy -= next == n;
+            desk_put(&k, row, next < n ? &text[next++] : NULL);
+        }
+        const double now = clock_seconds(), share = (double)prompts / (double)rows;
+        cost->prompt_seconds += (now - began) * share;
+        cost->more_seconds += (now - began) * (1 - share);
+        began = now;
+    }
+    free(k.at), free(k.token), free(k.place), free(k.work), free(k.heap);
 }
 
 static double rate(int64_t tokens, double seconds)

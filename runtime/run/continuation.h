@@ -1,6 +1,6 @@
 /* continuation.h -- what a model says behind texts, a token at a time, several side by side.
  *
- * In:    a program that tells the logits behind tokens, those before them having been asked for.
+ * In:    a program that tells the logits behind a token of each of several texts, those before them having been asked for.
  * Keeps: the same text for the same seed, whatever stands beside it (runtime/data/sample.h). */
 #ifndef DIECAST_CONTINUATION_H
 #define DIECAST_CONTINUATION_H
@@ -11,8 +11,10 @@
 
 typedef struct {
     int64_t places, vocab;       /* of a text; ids */
-    /* (vocab), until the next call. The token of place 0, then of place 1, ... */
-    const float *(*logits)(int32_t token, int64_t place);
+    int64_t texts;               /* that it has keys and values of */
+    /* (texts, vocab), until the next call: behind a token of each text at its place, those at the places before it
+     * having been asked for. What a text gets does not depend on the others. */
+    const float *(*logits)(const int32_t *token, const int32_t *place);
 } Decoder;
 
 /* How the next token is chosen, and how many at most. */
@@ -34,7 +36,7 @@ typedef struct {
     int32_t *token;              /* (n + Sampling.most, at most places) the prompt, behind it what is found */
     int64_t n, more;             /* tokens of both; one that ends a text is none of them */
     int64_t number;              /* its own in draws */
-    int64_t known;               /* of the prompt, whose keys and values the program holds */
+    int64_t known;               /* of the prompt, whose keys and values the program holds; 0 unless it is the only text */
     const Chat *chat;            /* its answers end as this format's do; or NULL */
     TextEnd end;
     /* After each token found, the text so far; false: no further one. Or NULL. */

@@ -468,18 +468,18 @@ static void say_groups(const char *when, double value[GROUPS][EVAL_METRICS])
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* The logits behind a token at a place; the places before it were asked for. */
-static const float *logits_behind(int32_t token, int64_t place)
+/* The logits behind a token of each text at its place; the places before it were asked for. */
+static const float *logits_behind(const int32_t *token, const int32_t *place)
 {
-    *io.token = token;
-    *io.place = (int32_t)place;
+    memcpy(io.token, token, TEXTS * sizeof *io.token);
+    memcpy(io.place, place, TEXTS * sizeof *io.place);
     step_decode();
     step_wait();
     comm_advance();
     return io.logits;
 }
 
-static const Decoder decoder = {.places = T, .vocab = V, .logits = logits_behind};
+static const Decoder decoder = {.places = T, .vocab = V, .texts = TEXTS, .logits = logits_behind};
 
 /* The first records of a group that are shown with answers. */
 static const int examples[GROUPS] = {[TEST] = 5, [VALIDATION] = 3};
@@ -931,21 +931,21 @@ static void add_score(Nats *to, int64_t answer)
     to->tokens += n;
 }
 
-/* Of the weights' own answers to the first records, one at a time; every rank has the same. */
+/* Of the weights' own answers to the first records, each scored alone; every rank has the same. */
 static Nats score_own(const Tokenizer *t, Data *d)
 {
     const Batch to = batch_at(0);
     const Answers by = answers_by(t);
     Nats own = {0, 0};
-    for (int64_t i = 0; i < d->n && i < examples[TEST]; i++) {
+    const int64_t some = d->n < examples[TEST] ? d->n : examples[TEST];
+    Answer *all = answers_of(&by, d, 0, some);
+    for (int64_t i = 0; i < some; i++) {
         const DataRow none[ANSWERS] = {{.n = 0}};
-        int32_t token[T];
         uint8_t mask[T];
-        int64_t prompt, n = answers_tokens(&by, d, i, token, &prompt);
-        n = n < N ? n : N;
+        const int64_t prompt = all[i].prompt, n = all[i].n < N ? all[i].n : N;
         for (int64_t at = 0; at < T; at++)
             mask[at] = at >= prompt;
-        set_pair(&to, 0, (DataRow[ANSWERS]){{.token = token, .mask = mask, .n = prompt + n}});
+        set_pair(&to, 0, (DataRow[ANSWERS]){{.token = all[i].token, .mask = mask, .n = prompt + n}});
         for (int64_t p = 1; p < PAIRS; p++)
             set_pair(&to, p, none);
         set_targets(&to);
@@ -953,6 +953,7 @@ static Nats score_own(const Tokenizer *t, Data *d)
         step_wait();
         add_score(&own, 0);
     }
+    answers_free(all, some);
     return own;
 }
 

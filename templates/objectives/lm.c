@@ -188,17 +188,17 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 
 /* ---- sampling -------------------------------------------------------------------------------- */
 
-/* The logits behind a token at a place; the places before it were asked for. */
-static const float *logits_behind(int32_t token, int64_t place)
+/* The logits behind a token of each text at its place; the places before it were asked for. */
+static const float *logits_behind(const int32_t *token, const int32_t *place)
 {
-    *io.token = token;
-    *io.place = (int32_t)place;
+    memcpy(io.token, token, TEXTS * sizeof *io.token);
+    memcpy(io.place, place, TEXTS * sizeof *io.place);
     step_decode();
     step_wait();
     return io.logits;
 }
 
-static const Decoder decoder = {.places = T, .vocab = V, .logits = logits_behind};
+static const Decoder decoder = {.places = T, .vocab = V, .texts = TEXTS, .logits = logits_behind};
 
 /* --sample TEXT, --prompts FILE: what the model goes on with, on standard output. */
 static int sample(const Flags *f, const WeightFolders folder)

@@ -421,34 +421,51 @@ TEST(attention_reference)
     }
 }
 
-/* Token by token over the caches, against the whole sequence. */
+/* Token by token over the caches, against the whole sequences: several texts, each a place behind the one before; any
+ * of them alone has the same bits. */
 template <int D> static void decode(int64_t T, int64_t H, int64_t K)
 {
-    const Shape s = {1, T, H, K};
-    const int64_t row = (H + 2 * K) * D, n = qkv_size(s, D), m = out_size(s, D);
-    act_t *qkv = act_normal(n, 0, 1), *o = NEW(act_t, m);
-    act_t *keys = NEW(act_t, K * T * D), *values = NEW(act_t, K * T * D);
-    int32_t *places = HOST(int32_t, T);
-    for (int32_t t = 0; t < T; t++)
-        places[t] = t;
-    const int32_t *place = upload(places, T);
-    void *ws = new_bytes(attention_decode_cuda_workspace(T, H));
-    double *want = HOST(double, m), *lse = HOST(double, H * T), *x = act_double(qkv, n);
-    double *o_terms = HOST(double, m), *lse_terms = HOST(double, H * T);
+    enum { N = 3 };
+    const Shape s = {N, T, H, K};
+    const int64_t row = (H + 2 * K) * D, n = qkv_size(s, D), m = out_size(s, D), out = H * D, turns = T + N - 1;
+    act_t *qkv = act_normal(n, 0, 1), *y = NEW(act_t, turns * N * out), *alone = NEW(act_t, turns * out);
+    act_t *keys = NEW(act_t, N * K * T * D), *values = NEW(act_t, N * K * T * D);
+    const act_t *all = download(qkv, n);
+    act_t *now_ = HOST(act_t, turns * N * row), *o_ = HOST(act_t, m);
+    int32_t *place_ = HOST(int32_t, turns * N);
+    for (int64_t i = 0; i < turns * N; i++) {
+        const int64_t t = i / N - i % N;
+        place_[i] = (int32_t)(t < 0 ? 0 : t < T ? t : T - 1);
+        memcpy(now_ + i * row, all + (i % N * T + place_[i]) * row, sizeof(act_t) * (size_t)row);
+    }
+    const int32_t *place = upload(place_, turns * N);
+    const act_t *now = upload(now_, turns * N * row);
+    void *ws = new_bytes(attention_decode_cuda_workspace(N, T, H));
+    double *want = HOST(double, m), *lse = HOST(double, N * H * T), *x = act_double(qkv, n);
+    double *o_terms = HOST(double, m), *lse_terms = HOST(double, N * H * T);
     const double scale = 1 / sqrt((double)D);
     AttentionPairs causal = {};
     causal.causal = 1;
-    attention_fwd_ref(want, lse, x, &causal, 1, T, H, K, D, scale);
-    attention_fwd_terms(o_terms, lse_terms, lse, x, &causal, 1, T, H, K, D, scale);
+    attention_fwd_ref(want, lse, x, &causal, N, T, H, K, D, scale);
+    attention_fwd_terms(o_terms, lse_terms, lse, x, &causal, N, T, H, K, D, scale);
     run([&] {
-        for (int64_t t = 0; t < T; t++)
-            attention_decode<D>(o + t * H * D, keys, values, qkv + t * row, place + t, T, H, K,
+        for (int64_t t = 0; t < turns; t++) {
+            attention_decode<D>(y + t * N * out, keys, values, now + t * N * row, place + t * N, N, T, H, K,
                                 1 / sqrtf((float)D), ws, stream);
+            attention_decode<D>(alone + t * out, keys + K * T * D, values + K * T * D, now + (t * N + 1) * row,
+                                place + t * N + 1, 1, T, H, K, 1 / sqrtf((float)D), ws, stream);
+        }
     });
-    check_act_terms("o", o, want, o_terms, m, T + 2 * D);
-    for (int64_t h = 0; h < K; h++)
+    const act_t *y_ = download(y, turns * N * out);
+    for (int64_t i = 0; i < turns * N; i++) {
+        memcpy(o_ + (i % N * T + place_[i]) * out, y_ + i * out, sizeof(act_t) * (size_t)out);
+        if (i % N == 1)
+            check_same("one text alone", alone + i / N * out, y + i * out, (int64_t)sizeof(act_t) * out);
+    }
+    check_act_terms("o", upload(o_, m), want, o_terms, m, T + 2 * D);
+    for (int64_t h = 0; h < N * K; h++)
         for (int64_t t = 0; t < T; t++) {
-            const act_t *k = qkv + t * row + (H + h) * D;
+            const act_t *k = qkv + (h / K * T + t) * row + (H + h % K) * D;
             check_same("cached k", keys + (h * T + t) * D, k, (int64_t)sizeof(act_t) * D);
             check_same("cached v", values + (h * T + t) * D, k + K * D, (int64_t)sizeof(act_t) * D);
         }

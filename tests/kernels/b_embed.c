@@ -16,22 +16,16 @@ TEST(embed_fwd)
         const int64_t rows = shapes[k][0] * T, n = rows * C;
         int32_t *tok = tokens_random(rows, V);
         wt_t *wte = act_normal(V * C, 0, 1), *wpe = act_normal(P * C, 0, 1);
-        act_t *y = NEW(act_t, n), *one = NEW(act_t, C);
+        act_t *y = NEW(act_t, n);
         double *want = NEW(double, n);
         embed_ref(want, tok, act_double(wte, V * C), NULL, NULL, rows, T, C);
         embed_fwd(y, tok, wte, rows, C);
         check_act_exact("wte", y, want, n);
-        int32_t pos = (int32_t)(T - 1);
-        const int64_t at = (rows - 1) * C, bytes = C * (int64_t)sizeof *y;
-        embed_at_fwd(one, tok + rows - 1, wte, &pos, C);
-        check_same("wte, one token", one, y + at, bytes);
 
         double *wte_ = act_double(wte, V * C), *wpe_ = act_double(wpe, P * C);
         embed_ref(want, tok, wte_, wpe_, NULL, rows, T, C);
         embed_pos_fwd(y, tok, wte, wpe, rows, T, C);
         check_act_exact("wte + wpe", y, want, n);
-        embed_pos_at_fwd(one, tok + rows - 1, wte, wpe, &pos, C);
-        check_same("wte + wpe, one token", one, y + at, bytes);
 
         int32_t *order = NEW(int32_t, rows);
         act_t *x = act_normal(n, 0, 1);

@@ -31,8 +31,12 @@ while read -r name words; do
         "$(train "$name" "${name%%.*}" "$name" --steps 2 $([[ $name != *.launches ]] || echo --profile 2) ||
             tail -n 2 "$scratch/$name.log")"
     compare "$name, every access looked at:" beginning "$ref/${name%%.*}" "$scratch/$name" $bound
-    verdict "$name, sampling" "$("$work/$name/run.sh" --out "$scratch/$name" \
-        --sample "a b" --tokenizer bytes --max-new-tokens 3 >"$scratch/said" 2>&1 || tail -n 2 "$scratch/said")"
+    says() {
+        "$work/$name/run.sh" --out "$scratch/$name" --tokenizer bytes --max-new-tokens 3 --greedy --json "$@" \
+            2>"$scratch/said" || tail -n 2 "$scratch/said"
+    }
+    verdict "$name, a text beside others as alone" "$(diff <(says --sample "a b" | grep '^{.*"new_tokens":3') \
+        <(says --sample c --sample "de fgh" --sample "a b" | grep '^{' | tail -n 1))"
 done <<<"$programs"
 compare "graphs and recomputed: the same bits:" history "$scratch/gpt2_tiny.bf16.launches" "$scratch/gpt2_tiny.bf16" 0
 verdict "graphs and recomputed: the same weights" \

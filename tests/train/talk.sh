@@ -5,6 +5,7 @@ source "$(dirname "$0")/lib.sh"
 . tests/tiny_tokenizer.sh
 programs <<'END'
 llama_rows llama_rows
+llama_rows.bf16 llama_rows precision=bf16 batch.texts=3
 END
 train=$work/llama_rows/train
 
@@ -64,6 +65,19 @@ verdict "texts by flags" "$(diff <(echo "$three") <("$train" --out "$scratch/run
 verdict "other neighbours" "$(diff <(sed -n 3p <<<"$three") <("$train" --out "$scratch/run" $tokenizer \
     --json --sample a,b \
     --sample c --sample three $drawn 2>&1 | sed -n '/^{/p' | sed -n 3p))"
+# side by side, four in fp32 and three in bf16: texts that begin and end at other times, and take the places of those
+# that ended, each as if it were alone
+for ((i = 1; i < 12; i++)); do echo "$(seq -s' ' $((i * 7 % 11)))[INST]a"; done >"$scratch/many.txt"
+for name in llama_rows llama_rows.bf16; do
+    alone() { "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) "${@:2}" 2>/dev/null; }
+    beside() { alone "$@" --prompts "$scratch/many.txt"; }
+    verdict "$name: beside others as alone" "$(
+        for line in 2 5 11; do
+            text=$(sed -n ${line}p "$scratch/many.txt")
+            diff <(alone "$text" --json --sample "$text") <(beside "$text" | sed -n ${line}p)
+        done
+        [ "$(beside "" | grep -c '"new_tokens":1,')" = 11 ] || beside "")"
+done
 verdict "as they are" "$(printf '%s\n' '[INST]a[/INST]' '[INST]b[/INST]' | sed 's/\[.*\(.\)\[.*/\1/' >"$scratch/want"
     says --sample '[INST]a[/INST]' --sample '[INST]b[/INST]' | diff - <(printf 'aéé1\n\nbzwei\n'))"
 echo '{"messages":[{"role":"user","content":"b"}]}' >"$scratch/messages.jsonl"

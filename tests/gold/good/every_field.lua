@@ -4,7 +4,7 @@ return {
     target = "sm_90", gpus = 2, precision = "bf16", objective = "lm",
     seq = { max = 4096.0 },
     data = { kind = "rows" },
-    batch = { global = 12, micro = 2^1, accum = 6 // 2, targets = 1024 },
+    batch = { global = 12, micro = 2^1, texts = 3, accum = 6 // 2, targets = 1024 },
     model = {
         family = "llama", layers = 3, hidden = 64, heads = 4, kv_heads = 2, head_dim = 8, ffn = 96,
         vocab = 300, positions = 8192, norm_eps = 1e-5,

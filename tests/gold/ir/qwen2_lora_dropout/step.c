@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 53a32005c99d62a6, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 4028c7c97f247d6d, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l), the group @g7 is OP(7); behind it
  * `// x.lua:4`, its recipe line, where that is not the one of the call before. */
@@ -61,12 +61,13 @@ static Gemm mm_b_dnorm2 = {.name = "b.dnorm2", .m = B * T, .n = C, .k = 2*F, .fo
 static Gemm mm_b_datt = {.name = "b.datt", .m = B * T, .n = H*D, .k = C, .form = GEMM_NN};
 static Gemm mm_b_dqkv_base = {.name = "b.dqkv.base", .m = B * T, .n = C, .k = (H+2*K)*D,
     .form = GEMM_NN};
-static Gemm mm_d_qkv = {.name = "d.qkv", .m = 1, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
+static Gemm mm_d_qkv = {.name = "d.qkv", .m = TEXTS, .n = (H+2*K)*D, .k = C, .form = GEMM_NT,
     .bias = 1};
-static Gemm mm_d_o = {.name = "d.o", .m = 1, .n = C, .k = H*D, .form = GEMM_NT};
-static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = 1, .n = 2*F, .k = C, .form = GEMM_NT};
-static Gemm mm_d_down = {.name = "d.down", .m = 1, .n = C, .k = F, .form = GEMM_NT};
-static Gemm mm_logits = {.name = "logits", .m = 1, .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
+static Gemm mm_d_o = {.name = "d.o", .m = TEXTS, .n = C, .k = H*D, .form = GEMM_NT};
+static Gemm mm_d_gate_up = {.name = "d.gate_up", .m = TEXTS, .n = 2*F, .k = C, .form = GEMM_NT};
+static Gemm mm_d_down = {.name = "d.down", .m = TEXTS, .n = C, .k = F, .form = GEMM_NT};
+static Gemm mm_logits = {.name = "logits", .m = TEXTS, .n = V, .k = C, .form = GEMM_NT,
+    .out_f32 = 1};
 static Lora lora_b_qkv = {.name = "b.qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
     .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
@@ -85,11 +86,11 @@ static Lora lora_b_qkv_eval = {.name = "b.qkv.eval", .rows = B * T, .in = C, .ou
 static Lora lora_b_down_eval = {.name = "b.down.eval", .rows = B * T, .in = F, .out = C, .rank = R,
     .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
-static Lora lora_b_qkv_decode = {.name = "b.qkv.decode", .rows = 1, .in = C, .out = (H+2*K)*D,
+static Lora lora_b_qkv_decode = {.name = "b.qkv.decode", .rows = TEXTS, .in = C, .out = (H+2*K)*D,
     .rank = R, .parts = 2,
     .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
-static Lora lora_b_down_decode = {.name = "b.down.decode", .rows = 1, .in = F, .out = C, .rank = R,
-    .parts = 1,
+static Lora lora_b_down_decode = {.name = "b.down.decode", .rows = TEXTS, .in = F, .out = C,
+    .rank = R, .parts = 1,
     .col = {0}, .width = {32}, .scale = 4.0f};
 
 static Gemm *const gemms[] = {
@@ -252,36 +253,37 @@ static void run_eval(void)
     OP(46) loss_sum(loss, e_losses, B * T);
 }
 
-/* one token at one place: the logits of the next */
+/* a token of each text at its place: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */
-    OP(47) embed_at_fwd(d_x, token, wte, place, C);                           // recipe.lua:5
+    OP(47) embed_fwd(d_x, token, wte, TEXTS, C);                              // recipe.lua:5
     for (int l = 0; l < L; l++) {
         /* attention */
         // recipe.lua:4
-        OP(48) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), 1, C, 1e-06f, 0);
+        OP(48) rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), TEXTS, C, 1e-06f, 0);
         OP(49) linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_d_qkv,
                                ws_decode_1);                                  // recipe.lua:5
         OP(50) lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l),
                         NULL, 0, &lora_b_qkv_decode, ws_decode_1);            // recipe.lua:10
-        OP(51) rope_at_fwd(d_rot, rope_cos, rope_sin, place, H, K, D);        // recipe.lua:4
-        OP(52) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, T, H, K, D,
-                                0.353553391f, ws_decode_1);                   // recipe.lua:5
+        OP(51) rope_docs_fwd(d_rot, rope_cos, rope_sin, place, TEXTS, H, K, D);  // recipe.lua:4
+        OP(52) attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, place, TEXTS, T, H,
+                                K, D, 0.353553391f, ws_decode_1);             // recipe.lua:5
         OP(53) linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_d_o, ws_decode_1);
         /* feed-forward */
-        OP(54) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), 1, C,
-                               1e-06f, 0);
+        OP(54) add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l), TEXTS,
+                               C, 1e-06f, 0);
         OP(55) linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_d_gate_up, ws_decode_1);
-        OP(56) swiglu_fwd(d_act, d_gate_up, 1, F);
+        OP(56) swiglu_fwd(d_act, d_gate_up, TEXTS, F);
         OP(57) linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_d_down, ws_decode_1);
         // recipe.lua:10
         OP(58) lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l),
                         AT(b_down_lora_b, l), NULL, 0, &lora_b_down_decode, ws_decode_1);
-        OP(59) add_fwd(d_x, d_mid, d_down_lora, C);                           // recipe.lua:5
+        OP(59) add_fwd(d_x, d_mid, d_down_lora, TEXTS * C);                   // recipe.lua:5
     }
     /* head */
-    OP(60) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, 1, C, 1e-06f, 0);  // recipe.lua:4
+    // recipe.lua:4
+    OP(60) rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, TEXTS, C, 1e-06f, 0);
     OP(61) logits_fwd(logits, d_norm_f, wte, &mm_logits, ws_decode_2);
 }
 
