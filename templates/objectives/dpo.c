@@ -945,7 +945,8 @@ static Nats score_own(const Tokenizer *t, Data *d)
         const int64_t prompt = all[i].prompt, n = all[i].n < N ? all[i].n : N;
         for (int64_t at = 0; at < T; at++)
             mask[at] = at >= prompt;
-        set_pair(&to, 0, (DataRow[ANSWERS]){{.token = all[i].token, .mask = mask, .n = prompt + n}});
+        const DataRow row = {.token = all[i].token, .mask = mask, .n = prompt + n};
+        set_pair(&to, 0, (DataRow[ANSWERS]){row});
         for (int64_t p = 1; p < PAIRS; p++)
             set_pair(&to, p, none);
         set_targets(&to);

@@ -69,7 +69,9 @@ verdict "other neighbours" "$(diff <(sed -n 3p <<<"$three") <("$train" --out "$s
 # that ended, each as if it were alone
 for ((i = 1; i < 12; i++)); do echo "$(seq -s' ' $((i * 7 % 11)))[INST]a"; done >"$scratch/many.txt"
 for name in llama_rows llama_rows.bf16; do
-    alone() { "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) "${@:2}" 2>/dev/null; }
+    alone() {
+        "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) "${@:2}" 2>/dev/null
+    }
     beside() { alone "$@" --prompts "$scratch/many.txt"; }
     verdict "$name: beside others as alone" "$(
         for line in 2 5 11; do
