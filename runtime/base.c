@@ -91,7 +91,7 @@ bool note_terminal(void)
     static _Atomic int known = -1;
     if (known < 0) {
         const char *kind = getenv("TERM");
-        known = isatty(2) && kind && *kind && strcmp(kind, "dumb") != 0;
+        known = (isatty(2) || getenv("DIECAST_TERMINAL")) && kind && *kind && strcmp(kind, "dumb") != 0;
     }
     return known;
 }

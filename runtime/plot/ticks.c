@@ -66,7 +66,8 @@ static Ticks linear(double lo, double hi, const TicksWanted *w)
         t.lo = lo - room, t.hi = hi + room;
     }
     const double step = step_of(t.lo, t.hi, w);
-    const int64_t first = (int64_t)(w->ends ? floor(t.lo / step + 1e-9) : ceil(t.lo / step - 1e-9)),
+    const bool zero = w->ends && t.lo < 0 && -t.lo < step / 4 && t.hi > step;    /* little below 0: no tick there */
+    const int64_t first = (int64_t)(w->ends && !zero ? floor(t.lo / step + 1e-9) : ceil(t.lo / step - 1e-9)),
                   last = (int64_t)(w->ends ? ceil(t.hi / step - 1e-9) : floor(t.hi / step + 1e-9));
     for (int64_t i = first; i <= last && t.n < TICKS_MOST; i++)
         t.at[t.n++] = (double)i * step;

@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 #include "runtime/run/progress.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "runtime/base.h"
 
@@ -124,8 +126,22 @@ char *progress_row(const Progress *p, int columns)
     return row;
 }
 
-int progress_columns(void)
+static int columns_of(int fd)
 {
     struct winsize size = {0};
-    return ioctl(2, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    return fd >= 0 && ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+int progress_columns(void)
+{
+    const char *said = getenv("DIECAST_TERMINAL");
+    int n = columns_of(2);
+    if (n == 0 && said) {
+        const int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+        n = columns_of(terminal);
+        if (terminal >= 0)
+            close(terminal);
+        n = n > 0 ? n : atoi(said);
+    }
+    return n > 0 ? n : 80;
 }

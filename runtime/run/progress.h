@@ -20,7 +20,8 @@ typedef struct {
 /* Both malloc'ed. columns: of the terminal; the text is shorter. */
 char *progress_line(const Progress *p);
 char *progress_row(const Progress *p, int columns);
-/* Of the terminal that standard error is, as wide as it is now; 80 where it does not say. */
+/* Of the terminal that standard error is, as wide as it is now; behind a launcher that of the session, else as
+ * DIECAST_TERMINAL says; 80 where nothing says. */
 int progress_columns(void);
 
 /* "1:02:03", "5 d 04:05", "?" of what is not finite, below zero or beyond years. */

@@ -115,6 +115,13 @@ mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
 version=$("$mpirun" --version 2>&1) ||
     refuse "$mpirun does not run; the MPI that the program was built with is needed"
 out=$("$here/train" --where ${args[@]+"${args[@]}"}) || exit
+# Ranks write into pipes of the launcher, which passes them on to this terminal.
+unset DIECAST_TERMINAL
+if [ -t 2 ]; then
+    read -r _ DIECAST_TERMINAL < <(stty size <&2 2>/dev/null)
+    export DIECAST_TERMINAL=${DIECAST_TERMINAL:-80}
+fi
+
 flags=()
 scratch=
 case $version in

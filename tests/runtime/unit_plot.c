@@ -50,7 +50,8 @@ static const char *wrong_ticks(const Ticks *t, double lo, double hi, const Ticks
         return "their number";
     if (t->lo > lo || t->hi < hi)
         return "the axis is too short";
-    if (w->ends && !t->log && (t->at[0] != t->lo || t->at[t->n - 1] != t->hi))
+    const bool zero = t->at[0] == 0 && t->lo < 0 && -t->lo < step / 4;
+    if (w->ends && !t->log && ((t->at[0] != t->lo && !zero) || t->at[t->n - 1] != t->hi))
         return "the axis has no tick at its end";
     if (!w->log && t->n > 1 && !choosable(step))
         return "the step";
@@ -79,6 +80,7 @@ static void test_ticks(void)
         {0, 5.2e-5, {.most = 4, .ends = true}, "0 2e-5 4e-5 6e-5"},
         {0, 2.5e6, {.most = 6}, "0 0.5M 1.0M 1.5M 2.0M 2.5M"},
         {-0.31, 0.2, {.most = 4, .ends = true}, "-0.4 -0.2 0 0.2"},
+        {-0.02, 9, {.most = 4, .ends = true}, "0 5 10"}, {-1.3, 9, {.most = 4, .ends = true}, "-5 0 5 10"},
         {0.688, 0.694, {.most = 4, .ends = true}, "0.688 0.690 0.692 0.694"},
         {7, 7, {.most = 5, .whole = true}, "6 7 8"}, {0, 0, {.most = 3}, "-1 0 1"},
         {0.02, 30, {.most = 9, .log = true}, "0.01 0.1 1 10 100"}, {2, 30, {.most = 9, .log = true}, "2 5 10 20 50"},

@@ -5,6 +5,7 @@ source "$(dirname "$0")/lib.sh"
 
 programs <<<"
 gpt2_tiny gpt2_tiny
+gpt2_tiny.2 gpt2_tiny gpus=2 batch.micro=2
 "
 
 # on NAME COLUMNS [ARGS...]: as train, on a terminal so wide; what came there is in $scratch/RUN.log, RUN is on.COLUMNS
@@ -48,6 +49,30 @@ verdict "0 columns" "$(rows 0 | awk 'length >= 80 || length < 20')"
 TERM=dumb on gpt2_tiny 79
 verdict "a dumb terminal" "$(grep -q $'\x1b' "$scratch/on.79.log" && echo "gets signs"
     [ "$(grep -cE '^step [0-9]+/20  loss' "$scratch/on.79.log")" = 4 ] || cat "$scratch/on.79.log")"
+
+# Several ranks: rank 0 writes into a pipe of the launcher; run.sh says that a terminal is behind it.
+on gpt2_tiny.2 60
+verdict "two ranks: a row at the foot" "$(rows 60 | awk 'length >= 60 { print length ": " $0 }'
+    [ "$(rows 60 | tail -n 1 | cut -d ' ' -f 1)" = 20/20 ] || tail -n 3 "$scratch/on.60.log"
+    stays 60 | grep -q '^step 20/20  eval loss' || echo "no validation"
+    stays 60 | grep -q '^step 5/20  loss' && echo "lines of steps")"
+plain=$scratch/plain
+timeout 60 "$work/gpt2_tiny.2/run.sh" --data "$ref/gpt2_tiny/tokens.safetensors" --init-from none --out "$plain" \
+    --steps 2 --log-every 1 >"$plain.log" 2>&1
+verdict "two ranks without a terminal" "$(grep -q $'\x1b' "$plain.log" && echo "gets signs"
+    [ "$(grep -c '^step [12]/2  loss' "$plain.log")" = 2 ] || tail -n 3 "$plain.log")"
+# behind a pipe the width is that of the session's terminal now, else what is said
+piped() {               # HOW COLUMNS
+    export DIECAST_TERMINAL=$2
+    printf -v line '%q ' "$work/gpt2_tiny/train" --data "$ref/gpt2_tiny/tokens.safetensors" --init-from none --out \
+        "$scratch/on.$1" --steps 20
+    script -qec "stty cols 40 rows 24; $3 $line 2>&1 | cat" /dev/null >"$scratch/on.$1.log" 2>&1 </dev/null
+    unset DIECAST_TERMINAL
+    verdict "behind a pipe: $1" "$(rows "$1" | awk -v most="$4" '{ n = length > n ? length : n }
+        END { if (n >= most || n < most - 12) print "rows of " n }')"
+}
+piped terminal 200 "" 40
+piped said 70 "setsid -w" 70
 
 # A second start goes on in the same file, behind a heading.
 train gpt2_tiny gpt2_tiny on.80
