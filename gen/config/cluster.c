@@ -313,8 +313,8 @@ void check_cluster(const Config *c)
 
 /* Fields of the lines, by the name behind "cluster.". */
 static const int line_field[] = {F_cluster_name, F_cluster_nodes, F_cluster_network, F_cluster_interface,
-                                 F_cluster_nccl, F_cluster_launcher, F_cluster_hosts, F_cluster_cpus_per_task, F_cluster_partition,
-                                 F_cluster_account, F_cluster_qos, F_cluster_time, F_cluster_modules,
+                                 F_cluster_nccl, F_cluster_launcher, F_cluster_hosts, F_cluster_cpus_per_task,
+                                 F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time, F_cluster_modules,
                                  F_cluster_container};
 enum { LINES = sizeof line_field / sizeof *line_field, BEHIND = sizeof "cluster." - 1 };
 

@@ -5,6 +5,7 @@
 #   ./run.sh --help
 #   ./run.sh --nodes 2 --hosts node1,node2 ...  several machines: once, on one of them; it reaches
 #                                               the others by ssh, this folder is at the same path
+#   ./run.sh --restarts 3 ...                   starts again when a rank dies or hangs, at most so often
 #   MPIRUN=mpirun.mpich ./run.sh ...            launcher of another MPI (make MPICC=mpicc.mpich)
 #   MPIRUN_FLAGS="--hostfile hosts" ./run.sh    flags for the launcher
 #   OMP_NUM_THREADS=4 ./run.sh ...              threads of a process; else its share of the cores
@@ -35,12 +36,14 @@ refuse() {
 nodes=${NNODES:+NNODES=$NNODES}
 hosts=
 each=                            # ranks of a machine, as said
+restarts=0
 args=()
 once="a CPU program is started once, on one machine, for all: $0 --nodes 2 --hosts node1,node2"
 while [ $# -gt 0 ]; do
     flag=${1%%=*}
     case ${flag//_/-} in
-    --nodes | --nnodes | --nproc-per-node | --hosts | --node-rank | --master-addr | --master-port)
+    --nodes | --nnodes | --nproc-per-node | --hosts | --node-rank | --master-addr | --master-port | \
+        --gpu-ids | --restarts)
         if [ "$flag" = "$1" ]; then
             [ $# -gt 1 ] || refuse "$1 wants a value"
             set -- "$1=$2" "${@:3}"
@@ -58,13 +61,25 @@ while [ $# -gt 0 ]; do
             refuse "$1: want names such as node1,node2"
         ;;
     --node-rank | --master-addr | --master-port) refuse "$1: $once" ;;
+    --gpu-ids) refuse "$1: this program runs on CPUs; gen $RECIPE target=sm_80 makes one for GPUs" ;;
+    --restarts)
+        [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
+        restarts=${1#*=}
+        ;;
     -h | --help | --version | --where | --plot) exec "$here/train" "$@" ;;
     *) args+=("$1") ;;
     esac
     shift
 done
+# A restart goes on from the newest checkpoint, and reads nothing twice.
+[ "$restarts" = 0 ] || case " ${args[*]-} " in
+*" --chat "* | *" - "* | *"=- "*) refuse "--restarts=$restarts: standard input cannot be read again" ;;
+*" --force "* | *" --force=true "* | *" --resume never "* | *" --resume=never "*)
+    refuse "--restarts=$restarts goes on from checkpoints; --force and --resume never would begin anew each time"
+    ;;
+esac
 if [ -z "$nodes$hosts" ] && [ "$NODES" != 1 ]; then
-    nodes=cluster.nodes=$NODES
+    nodes="cluster $CLUSTER, nodes=$NODES"
     hosts=$HOSTS
     [ -n "$hosts" ] || refuse "cluster $CLUSTER has $NODES nodes: --hosts names them, --nodes 1 is for" \
         "this machine alone"
@@ -107,12 +122,15 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}
 # uses them, four times as fast when others do.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 
-if [ "$RANKS" = 1 ] && [ -z "$hosts" ]; then
+alone=
+[ "$RANKS" != 1 ] || [ -n "$hosts" ] || alone=yes
+if [ -n "$alone" ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
 mpirun=${MPIRUN:-$(command -v mpirun.openmpi || echo mpirun)}
-version=$("$mpirun" --version 2>&1) ||
+version=
+[ -n "$alone" ] || version=$("$mpirun" --version 2>&1) ||
     refuse "$mpirun does not run; the MPI that the program was built with is needed"
 out=$("$here/train" --where ${args[@]+"${args[@]}"}) || exit
 # Ranks write into pipes of the launcher, which passes them on to this terminal.
@@ -133,7 +151,9 @@ case $version in
     if [ -n "$hosts" ]; then
         flags+=(--map-by slot --host "${hosts//,/:$local,}:$local")
         [ -z "$INTERFACE" ] || flags+=(--mca btl_tcp_if_include "$INTERFACE" --mca oob_tcp_if_include "$INTERFACE")
-        for name in OMP_NUM_THREADS GOMP_SPINCOUNT MASTER_ADDR $(compgen -e DIECAST_); do
+        [ "$restarts" = 0 ] || export TORCHELASTIC_RESTART_COUNT=0
+        for name in OMP_NUM_THREADS GOMP_SPINCOUNT MASTER_ADDR $(compgen -e DIECAST_) \
+            $(compgen -e TORCHELASTIC_RESTART); do
             flags+=(-x "$name")
         done
     elif [ -z "${MPIRUN_FLAGS:-}" ]; then
@@ -154,7 +174,7 @@ case $version in
         fi
     fi
     ;;
-*)
+?*)
     [ -z "$hosts" ] || flags+=(-hosts "$hosts" -ppn "$local")
     ;;
 esac
@@ -163,20 +183,21 @@ esac
 faults() {
     find "$out" -maxdepth 1 -name 'fault.*.json' -printf '%T@ %C@ %i %p\n' 2>/dev/null | sort
 }
-earlier=$(faults)
 
 # The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks a second later.
 pid=
 asked=                           # a signal came
+asked_to_stop=
 stop=                            # the ranks are asked to stop
 hard_at=0                        # SIGTERM or SIGINT came, in microseconds
 ask() {                          # ask HARD: to stop; when HARD comes again, at once
     local now=${EPOCHREALTIME/[.,]/}
     asked=yes
+    asked_to_stop=yes
     if [ -z "$stop" ]; then
         stop=yes
         [ -z "$pid" ] || kill -s USR1 "$pid" 2>/dev/null
-    elif [ -n "$1" ] && [ $hard_at != 0 ] && [ $((now - hard_at)) -gt 500000 ]; then
+    elif [ -n "$1" ] && [ -n "$pid" ] && [ $hard_at != 0 ] && [ $((now - hard_at)) -gt 500000 ]; then
         kill -s TERM "$pid" 2>/dev/null      # not the same at once again, as timeout sends it
     fi
     [ -z "$1" ] || hard_at=$now
@@ -187,60 +208,109 @@ trap 'ask ""' USR1
 tied=()
 if setpriv --pdeathsig USR1 true 2>/dev/null; then tied=(setpriv --pdeathsig USR1); fi
 
-# What the program reads itself reaches rank 0 through cat: a group of its own may not read the terminal.
-reader=
-case " ${args[*]-} " in
-*" --chat "* | *" - "* | *"=- "*)
-    exec 3< <(exec cat)
-    reader=$!
-    ;;
-*) exec 3</dev/null ;;
-esac
-
-set -m                           # a group of its own: Ctrl-C reaches the launcher through ask alone
-# shellcheck disable=SC2086      # MPIRUN_FLAGS holds several words
-${tied[@]+"${tied[@]}"} "$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} \
-    "$here/train" ${args[@]+"${args[@]}"} <&3 3<&- &
-pid=$!
-# A launcher that has lost another machine waits for it, long after the ranks have ended: one of them
-# said so. It goes with what it has started here, its ssh.
-watcher=
-if [ -n "$hosts" ]; then
-    {
-        while kill -0 "$pid" && [ -z "$(comm -13 <(echo "$earlier") <(faults))" ]; do sleep 1; done
-        sleep 10
-        read -ra started <"/proc/$pid/task/$pid/children"
-        kill -s KILL ${started[@]+"${started[@]}"}
-        sleep 2
-        kill -s KILL "$pid"
-    } >/dev/null 2>&1 3<&- &
-    watcher=$!
-fi
-set +m
-exec 3<&-
-[ -z "$stop" ] || kill -s USR1 "$pid"
-code=127
-while :; do
-    asked=
-    wait "$pid" 2>/dev/null      # until a signal is passed on, or the end
-    status=$?
-    [ $status = 127 ] || code=$status
-    [ -n "$asked" ] || break
-done
-
-[ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
-[ -z "$reader" ] || kill "$reader" 2>/dev/null
 ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
-if ! ours "$code"; then
-    newest=$(comm -13 <(echo "$earlier") <(faults) | sort -n | tail -1)
-    newest=${newest#* * * }
-    said=$(sed -n 's/.*"code":[[:space:]]*\([0-9]*\).*/\1/p' "${newest:-/dev/null}" 2>/dev/null)
-    if ours "${said:-0}"; then
-        echo "$NAME: $mpirun returned $code; $newest says $said" >&2
-        code=$said
-    elif [ "$code" != 0 ]; then
-        echo "$NAME: $mpirun returned $code, and no rank left a fault file in $out: killed, out" \
-            "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2
-    fi
+command=("$here/train")
+name=$here/train
+# shellcheck disable=SC2206      # MPIRUN_FLAGS holds several words
+if [ -z "$alone" ]; then
+    command=("$mpirun" -n "$RANKS" ${flags[@]+"${flags[@]}"} ${MPIRUN_FLAGS:-} "$here/train")
+    name=$mpirun
 fi
+start() {                        # all ranks, until they have ended: $code
+    earlier=$(faults)
+    # What the program reads itself reaches rank 0 through cat: a group of its own may not read the terminal.
+    reader=
+    case " ${args[*]-} " in
+    *" --chat "* | *" - "* | *"=- "*)
+        exec 3< <(exec cat)
+        reader=$!
+        ;;
+    *) exec 3</dev/null ;;
+    esac
+
+    set -m                           # a group of its own: Ctrl-C reaches the launcher through ask alone
+    ${tied[@]+"${tied[@]}"} "${command[@]}" ${args[@]+"${args[@]}"} <&3 3<&- &
+    pid=$!
+    # A launcher that has lost another machine waits for it, long after the ranks have ended: one of them
+    # said so. It goes with what it has started here, its ssh.
+    watcher=
+    if [ -n "$hosts" ]; then
+        {
+            while kill -0 "$pid" && [ -z "$(comm -13 <(echo "$earlier") <(faults))" ]; do sleep 1; done
+            sleep 10
+            read -ra started <"/proc/$pid/task/$pid/children"
+            kill -s KILL ${started[@]+"${started[@]}"}
+            sleep 2
+            kill -s KILL "$pid"
+        } >/dev/null 2>&1 3<&- &
+        watcher=$!
+    fi
+    set +m
+    exec 3<&-
+    [ -z "$stop" ] || kill -s USR1 "$pid"
+    code=127
+    while :; do
+        asked=
+        wait "$pid" 2>/dev/null      # until a signal is passed on, or the end
+        status=$?
+        [ $status = 127 ] || code=$status
+        [ -n "$asked" ] || break
+    done
+
+    pid=
+    [ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
+    [ -z "$reader" ] || kill "$reader" 2>/dev/null
+    if ! ours "$code"; then
+        newest=$(comm -13 <(echo "$earlier") <(faults) | sort -n | tail -1)
+        newest=${newest#* * * }
+        said=$(sed -n 's/.*"code":[[:space:]]*\([0-9]*\).*/\1/p' "${newest:-/dev/null}" 2>/dev/null)
+        if ours "${said:-0}"; then
+            echo "$NAME: $name returned $code; $newest says $said" >&2
+            code=$said
+        elif [ "$code" != 0 ]; then
+            echo "$NAME: $name returned $code, and no rank left a fault file in $out: killed, out" \
+                "of memory, or ended before the run began; the same command goes on from the newest checkpoint" >&2
+        fi
+    fi
+}
+
+# Starts again what may go better the next time: not a mistake in flags or data, not what somebody stopped, and not
+# without end where no checkpoint is won.
+newest() {
+    find "$out" -maxdepth 1 -type d -regex '.*/checkpoint-[0-9]*' -printf '%f\n' 2>/dev/null | sort -V | tail -1
+}
+restarted=0
+barren=0                         # restarts in a row that brought no newer checkpoint
+pause=1
+while :; do
+    had=$(newest)
+    start
+    [ "$restarts" != 0 ] && [ "$code" != 0 ] && [ -z "$asked_to_stop" ] || break
+    case $code in
+    81 | 82 | 84 | 85 | 86 | 90 | 91 | 129 | 1[3-9]? | 2[0-4]?) ;;
+    94)
+        echo "$NAME: ended with 94: replicas disagree: not again on this machine" >&2
+        break
+        ;;
+    *)
+        echo "$NAME: ended with $code, which no restart changes" >&2
+        break
+        ;;
+    esac
+    if [ "$restarted" != 0 ] && [ "$(newest)" = "$had" ]; then barren=$((barren + 1)); else barren=0; fi
+    if [ "$restarted" = "$restarts" ] || [ $barren = 2 ]; then
+        [ $barren = 2 ] && why=", the last two without a newer checkpoint" || why=
+        echo "$NAME: ended with $code after $restarted restarts$why: gives up" >&2
+        break
+    fi
+    restarted=$((restarted + 1))
+    from=$(newest)
+    echo "$NAME: ended with $code: restart $restarted of $restarts in $pause s," \
+        "from ${from:-the beginning}" >&2
+    sleep "$pause" &
+    wait $!
+    [ -z "$asked_to_stop" ] || break
+    pause=$((pause < 30 ? 2 * pause : 60))
+    export TORCHELASTIC_RESTART_COUNT=$restarted
+done
 exit "$code"

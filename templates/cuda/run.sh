@@ -5,11 +5,13 @@
 #                                             several hosts: once on each, the same on all but
 #                                             its rank; or NNODES, NODE_RANK, MASTER_ADDR and
 #                                             MASTER_PORT say so
-#   CUDA_VISIBLE_DEVICES=4,5 ./run.sh ...     these GPUs
+#   ./run.sh --gpu-ids 4,5 ...                these GPUs; or CUDA_VISIBLE_DEVICES=4,5
+#   ./run.sh --restarts 3 ...                 starts again when a rank dies or hangs, at most so often
 #   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process; else its share of the cores
 #
 # Several hosts want DIECAST_SECRET, the same word on all, or this folder shared between them. As
 # well: torchrun --no-python ./train, srun ./train, mpirun ./train start it without this file.
+# What neither says is taken from the file of gen config, if there is one, then from the cluster.
 # SIGTERM, SIGINT and SIGUSR1 to this process ask all of its ranks to save and stop.
 # The values below come from the recipe and its cluster, and
 # nothing else does.
@@ -37,6 +39,8 @@ node=${NODE_RANK:+NODE_RANK=$NODE_RANK}
 address=${MASTER_ADDR:+MASTER_ADDR=$MASTER_ADDR}
 port=${MASTER_PORT:+MASTER_PORT=$MASTER_PORT}
 each=                            # ranks of a host
+gpus=
+restarts=0
 agree() {                        # agree SAID NEW: prints what holds
     [ -z "$1" ] || [ "${1#*=}" = "${2#*=}" ] || refuse "$1, but $2"
     [ -n "${2#*=}" ] || refuse "$2: wants a value"
@@ -46,7 +50,8 @@ args=()
 while [ $# -gt 0 ]; do
     flag=${1%%=*}
     case ${flag//_/-} in
-    --nodes | --nnodes | --nproc-per-node | --node-rank | --master-addr | --master-port)
+    --nodes | --nnodes | --nproc-per-node | --node-rank | --master-addr | --master-port | \
+        --gpu-ids | --restarts)
         if [ "$flag" = "$1" ]; then
             [ $# -gt 1 ] || refuse "$1 wants a value"
             set -- "$1=$2" "${@:3}"
@@ -57,6 +62,11 @@ while [ $# -gt 0 ]; do
     --node-rank) node=$(agree "$node" "$1") || exit ;;
     --master-addr) address=$(agree "$address" "$1") || exit ;;
     --master-port) port=$(agree "$port" "$1") || exit ;;
+    --gpu-ids) gpus=$(agree "$gpus" "$1") || exit ;;
+    --restarts)
+        [[ ${1#*=} =~ ^(0|[1-9][0-9]{0,3})$ ]] || refuse "$1: want a number, how often the run may start again"
+        restarts=${1#*=}
+        ;;
     --hosts) refuse "--hosts is for CPU programs; here: $0 --nodes 2 --node-rank 0 --master-addr" \
         "node1 on node1, --node-rank 1 on the other" ;;
     -h | --help | --version | --where | --plot) exec "$here/train" "$@" ;;
@@ -64,12 +74,48 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+# A restart goes on from the newest checkpoint, and reads nothing twice.
+[ "$restarts" = 0 ] || case " ${args[*]-} " in
+*" --chat "* | *" - "* | *"=- "*) refuse "--restarts=$restarts: standard input cannot be read again" ;;
+*" --force "* | *" --force=true "* | *" --resume never "* | *" --resume=never "*)
+    refuse "--restarts=$restarts goes on from checkpoints; --force and --resume never would begin anew each time"
+    ;;
+esac
+
+# The file of gen config: lines KEY=VALUE, which are read and never run.
+file=${DIECAST_CONFIG:-${XDG_CONFIG_HOME:-${HOME:-}/.config}/diecast/machine}
+[ -z "${DIECAST_CONFIG:-}" ] || [ -r "$file" ] || refuse "DIECAST_CONFIG=$file: cannot be read"
+declare -A said=()
+while [ -r "$file" ] && { IFS= read -r line || [ -n "$line" ]; }; do
+    [[ -n $line && $line != "#"* ]] || continue
+    [[ $line =~ ^(NNODES|NODE_RANK|MASTER_ADDR|MASTER_PORT|GPU_IDS)=([A-Za-z0-9._:,-]+)$ ]] ||
+        refuse "$file: want lines NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT or GPU_IDS=VALUE, got ${line@Q}"
+    [ -z "${said[${BASH_REMATCH[1]}]:-}" ] || refuse "$file: ${BASH_REMATCH[1]} stands there twice"
+    said[${BASH_REMATCH[1]}]=${BASH_REMATCH[2]}
+done < <(cat "$file" 2>/dev/null)
+taken=
+take() {                         # take KEY SAID: sets $value, of the file where nothing is said
+    value=$2
+    [ -z "$2" ] && [ -n "${said[$1]:-}" ] || return 0
+    value=$1=${said[$1]}
+    taken+=" $value"
+}
+take NNODES "$nodes"
+nodes=$value
 count=${nodes#*=}
 if [ -z "$nodes" ] && [ "$NODES" != 1 ]; then
-    nodes=cluster.nodes=$NODES
+    nodes="cluster $CLUSTER, nodes=$NODES"
     count=$NODES
 fi
 count=${count:-1}
+if [ "$count" != 1 ]; then
+    take NODE_RANK "$node"
+    node=$value
+    take MASTER_ADDR "${DIECAST_ADDR:-$address}"
+    [ -n "${DIECAST_ADDR:-}" ] || address=$value
+    take MASTER_PORT "${DIECAST_PORT:-$port}"
+    [ -n "${DIECAST_PORT:-}" ] || port=$value
+fi
 # The names of the cluster's nodes say which of them this is, and where rank 0 is.
 IFS=, read -ra names <<<"$HOSTS"
 if [ "$count" = "${#names[@]}" ] && [ "$count" != 1 ]; then
@@ -78,7 +124,7 @@ if [ "$count" = "${#names[@]}" ] && [ "$count" != 1 ]; then
         "$(hostname)" | "$(hostname -s)" | "$(hostname -f 2>/dev/null)") node=${node:-cluster.hosts=$i} ;;
         esac
     done
-    address=${address:-cluster.hosts=${names[0]}}
+    [ -n "${DIECAST_ADDR:-}" ] || address=${address:-cluster.hosts=${names[0]}}
 fi
 number=${node#*=}
 [[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: want a number of hosts"
@@ -110,25 +156,54 @@ for size in WORLD_SIZE OMPI_COMM_WORLD_SIZE PMI_SIZE MV2_COMM_WORLD_SIZE SLURM_S
 done
 
 local=$((RANKS / count))
+# Which GPUs: by a flag or the environment exactly as many as ranks; of the file's the first.
+visible=${CUDA_VISIBLE_DEVICES:+CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES}
+[ -z "$gpus" ] || [ -z "$visible" ] || [ "${gpus#*=}" = "$CUDA_VISIBLE_DEVICES" ] || refuse "$visible, but $gpus"
+from=$gpus
+if [ -z "$visible" ]; then
+    take GPU_IDS "$gpus"
+    from=$value
+fi
+if [ -n "$from" ]; then
+    [[ ${from#*=} =~ ^(0|[1-9][0-9]{0,3})(,(0|[1-9][0-9]{0,3}))*$ ]] || refuse "$from: want numbers of GPUs such as 0,1"
+    IFS=, read -ra ids <<<"${from#*=}"
+    twice=$(printf '%s\n' "${ids[@]}" | sort | uniq -d | head -1)
+    [ -z "$twice" ] || refuse "$from: GPU $twice is named twice"
+    [ ${#ids[@]} -ge "$local" ] && [ -z "$gpus" ] || [ ${#ids[@]} = "$local" ] ||
+        refuse "$from: ${#ids[@]} of them, but $local ranks of this program run on this host;" \
+            "other numbers: gen $RECIPE gpus=TOTAL"
+    CUDA_VISIBLE_DEVICES=$(IFS=, && echo "${ids[*]:0:local}")
+    export CUDA_VISIBLE_DEVICES
+fi
+[ -z "$taken" ] || echo "$NAME:$taken, from $file" >&2
+[ "$restarts" = 0 ] || [ "$count" = 1 ] ||
+    refuse "--restarts=$restarts is for one machine; of several torchrun --max-restarts or Slurm start all ranks again"
 share=$(($(nproc) / local))
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${THREADS:-$((share > 0 ? share : 1))}}
-if [ "$RANKS" = 1 ]; then
+if [ "$RANKS" = 1 ] && [ "$restarts" = 0 ]; then
     exec "$here/train" ${args[@]+"${args[@]}"}
 fi
 
-# On one host nobody else needs to know where the ranks meet: a free port and a new secret.
-if [ "$count" = 1 ]; then
-    address=${address:-127.0.0.1}
-    while [ -z "$port" ]; do
-        port=$((10000 + RANDOM % 20000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && port=
-    done
-    export DIECAST_SECRET=${DIECAST_SECRET:-$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')}
-fi
-port=${port:-29500}
+out=
+[ "$restarts" = 0 ] || out=$("$here/train" --where ${args[@]+"${args[@]}"}) || exit
+# On one host nobody else needs to know where the ranks meet: a free port and a new secret, at each start.
+given=$port
+secret=${DIECAST_SECRET:-}
+meet() {
+    port=${given:-29500}
+    if [ "$count" = 1 ]; then
+        address=${address:-127.0.0.1}
+        port=$given
+        while [ -z "$port" ]; do
+            port=$((10000 + RANDOM % 20000))
+            (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && port=
+        done
+        export DIECAST_SECRET=${secret:-$(od -An -tx1 -N32 /dev/urandom | tr -d ' \n')}
+    fi
+    export WORLD_SIZE=$RANKS LOCAL_WORLD_SIZE=$local MASTER_ADDR=$address MASTER_PORT=$port
+}
 # The run has one name on all hosts, whatever launcher's steps started this file there.
 export DIECAST_RUN=${DIECAST_RUN:-run.sh}
-export WORLD_SIZE=$RANKS LOCAL_WORLD_SIZE=$local MASTER_ADDR=$address MASTER_PORT=$port
 unset TORCHELASTIC_USE_AGENT_STORE GROUP_RANK NNODES NODE_RANK
 
 # A rank is stopped in order when this process is killed.
@@ -141,10 +216,12 @@ ask() {                          # ask SIGNAL: all ranks that still run
         [ -z "$pid" ] || kill -s "$1" "$pid" 2>/dev/null
     done
 }
+asked_to_stop=
 passed=                          # the last signal and when, in microseconds
 passed_at=0
 pass() {                         # pass SIGNAL on; not the same at once again, as timeout sends it
     local now=${EPOCHREALTIME/[.,]/}
+    asked_to_stop=yes
     if [ "$passed" != "$1" ] || [ $((now - passed_at)) -gt 500000 ]; then ask "$1"; fi
     passed=$1
     passed_at=$now
@@ -154,58 +231,101 @@ for signal in TERM INT USR1; do
     trap "pass $signal" "$signal"
 done
 
-# What rank 0 reads itself reaches it through cat: a group of its own may not read the terminal.
-reader=
-exec 3<&0
-case " ${args[*]-} " in
-*" --chat "* | *" - "* | *"=- "*)
-    exec 3< <(exec cat)
-    reader=$!
-    ;;
-esac
-
-# Process groups of their own: a Ctrl-C or a kill of the group reaches them once, through ask.
-set -m
-for ((i = 0; i < local; i++)); do
-    RANK=$((${number:-0} * local + i)) LOCAL_RANK=$i \
-        ${tied[@]+"${tied[@]}"} "$here/train" ${args[@]+"${args[@]}"} <&3 3<&- &
-    pids[i]=$!
-done
-set +m
-exec 3<&-
-
 ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
+start() {                        # all ranks, until they have ended: $code
+    meet
+    # What rank 0 reads itself reaches it through cat: a group of its own may not read the terminal.
+    reader=
+    exec 3<&0
+    case " ${args[*]-} " in
+    *" --chat "* | *" - "* | *"=- "*)
+        exec 3< <(exec cat)
+        reader=$!
+        ;;
+    esac
 
-# Ranks end together: each hears when another fails. The ones that do not are made to.
-first=0
-left=$local
-give_seconds=30
-failed_at=0
-while [ "$left" -gt 0 ]; do
-    if [ "$first" = 0 ]; then
-        wait -n                  # or until a signal is passed on
-    else
-        sleep 0.2
-    fi 2>/dev/null
+    # Process groups of their own: a Ctrl-C or a kill of the group reaches them once, through ask.
+    set -m
     for ((i = 0; i < local; i++)); do
-        if [ -n "${pids[i]}" ] && ! kill -0 "${pids[i]}" 2>/dev/null; then
-            wait "${pids[i]}" 2>/dev/null
-            code=$?
-            pids[i]=
-            left=$((left - 1))
-            if [ $code != 0 ] && [ "$first" = 0 ]; then
-                first=$code
-                failed_at=$SECONDS
-            elif ours $code && ! ours "$first"; then
-                first=$code      # the others know more of a rank that was killed
+        RANK=$((${number:-0} * local + i)) LOCAL_RANK=$i \
+            ${tied[@]+"${tied[@]}"} "$here/train" ${args[@]+"${args[@]}"} <&3 3<&- &
+        pids[i]=$!
+    done
+    set +m
+    exec 3<&-
+
+    # Ranks end together: each hears when another fails. The ones that do not are made to.
+    first=0
+    left=$local
+    give_seconds=30
+    failed_at=0
+    while [ "$left" -gt 0 ]; do
+        if [ "$first" = 0 ]; then
+            wait -n                  # or until a signal is passed on
+        else
+            sleep 0.2
+        fi 2>/dev/null
+        for ((i = 0; i < local; i++)); do
+            if [ -n "${pids[i]}" ] && ! kill -0 "${pids[i]}" 2>/dev/null; then
+                wait "${pids[i]}" 2>/dev/null
+                code=$?
+                pids[i]=
+                left=$((left - 1))
+                if [ $code != 0 ] && [ "$first" = 0 ]; then
+                    first=$code
+                    failed_at=$SECONDS
+                elif ours $code && ! ours "$first"; then
+                    first=$code      # the others know more of a rank that was killed
+                fi
             fi
+        done
+        if [ "$first" != 0 ] && [ $((SECONDS - failed_at)) -ge $give_seconds ]; then
+            ask KILL
+        elif [ "$first" != 0 ] && [ "$first" != 91 ] && [ $((SECONDS - failed_at)) -ge 15 ]; then
+            ask TERM
         fi
     done
-    if [ "$first" != 0 ] && [ $((SECONDS - failed_at)) -ge $give_seconds ]; then
-        ask KILL
-    elif [ "$first" != 0 ] && [ "$first" != 91 ] && [ $((SECONDS - failed_at)) -ge 15 ]; then
-        ask TERM
+    [ -z "$reader" ] || kill "$reader" 2>/dev/null
+    code=$first
+}
+
+# Starts again what may go better the next time: not a mistake in flags or data, not what somebody stopped, and not
+# without end where no checkpoint is won.
+newest() {
+    find "$out" -maxdepth 1 -type d -regex '.*/checkpoint-[0-9]*' -printf '%f\n' 2>/dev/null | sort -V | tail -1
+}
+restarted=0
+barren=0                         # restarts in a row that brought no newer checkpoint
+pause=1
+while :; do
+    had=$(newest)
+    start
+    [ "$restarts" != 0 ] && [ "$code" != 0 ] && [ -z "$asked_to_stop" ] || break
+    case $code in
+    81 | 82 | 84 | 85 | 86 | 90 | 91 | 129 | 1[3-9]? | 2[0-4]?) ;;
+    94)
+        echo "$NAME: ended with 94: replicas disagree: not again on this machine" >&2
+        break
+        ;;
+    *)
+        echo "$NAME: ended with $code, which no restart changes" >&2
+        break
+        ;;
+    esac
+    if [ "$restarted" != 0 ] && [ "$(newest)" = "$had" ]; then barren=$((barren + 1)); else barren=0; fi
+    if [ "$restarted" = "$restarts" ] || [ $barren = 2 ]; then
+        [ $barren = 2 ] && why=", the last two without a newer checkpoint" || why=
+        echo "$NAME: ended with $code after $restarted restarts$why: gives up" >&2
+        break
     fi
+    restarted=$((restarted + 1))
+    from=$(newest)
+    echo "$NAME: ended with $code: restart $restarted of $restarts in $pause s," \
+        "from ${from:-the beginning}" >&2
+    sleep "$pause" &
+    wait $!
+    [ -z "$asked_to_stop" ] || break
+    pause=$((pause < 30 ? 2 * pause : 60))
+    export TORCHELASTIC_RESTART_COUNT=$restarted
 done
-[ -z "$reader" ] || kill "$reader" 2>/dev/null
-exit "$first"
+exit "$code"

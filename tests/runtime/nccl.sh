@@ -142,10 +142,11 @@ ended "all of another world, rank 0" 0 83 'built for 2 ranks, started as 3'
 ended "all of another world, rank 2" 2 83 'built for 2 ranks, started as 3'
 
 # run.sh with its holes filled as the emitter does, around the program or one that shows what it got.
-unset DIECAST_ADDR DIECAST_PORT DIECAST_SECRET
+unset DIECAST_ADDR DIECAST_PORT DIECAST_SECRET CUDA_VISIBLE_DEVICES
+export DIECAST_CONFIG=/dev/null         # not what gen config wrote on this machine
 folder() {              # folder NAME RANKS
     mkdir -p "$scratch/$1"
-    sed "s/@NAME@/$1/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/" templates/cuda/run.sh \
+    sed "s/@NAME@/$1/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/; s/@NODES@/${NODES:-1}/; s/@HOSTS@/${HOSTS:-}/; s/@[A-Z]*@//" templates/cuda/run.sh \
         >"$scratch/$1/run.sh"
     chmod +x "$scratch/$1/run.sh"
 }

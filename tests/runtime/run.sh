@@ -281,12 +281,12 @@ fi
 # The ranks of CUDA programs, in plain processes; bash says who was killed, which is the test.
 # They wait more than they work: all at once.
 part_pid=()
-for part in star nccl start; do
+for part in star nccl start machine; do
     tests/runtime/$part.sh "$build" >"$scratch/$part.out" 2>"$scratch/$part" &
     part_pid[${#part_pid[@]}]=$!
 done
 for pid in "${part_pid[@]}"; do wait "$pid" || failed=1; done
-for part in star nccl start; do
+for part in star nccl start machine; do
     cat "$scratch/$part.out"
     grep -v ' Killed ' "$scratch/$part"
 done

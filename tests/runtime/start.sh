@@ -7,6 +7,7 @@ program=start_test$$         # another start of these tests has its own
 trap 'rm -rf "$scratch" /dev/shm/diecast.$program.*' EXIT
 failed=0
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS
+export DIECAST_CONFIG=/dev/null         # not what gen config wrote on this machine
 
 verdict() {             # verdict NAME STATUS WHY
     if [ "$2" = 0 ]; then
@@ -21,7 +22,7 @@ verdict() {             # verdict NAME STATUS WHY
 folder() {
     x=$scratch/$1.$2
     mkdir -p "$x"
-    sed "s/@NAME@/$program/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/" "templates/$1/run.sh" >"$x/run.sh"
+    sed "s/@NAME@/$program/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/; s/@NODES@/${NODES:-1}/; s/@HOSTS@/${HOSTS:-}/; s/@[A-Z]*@//" "templates/$1/run.sh" >"$x/run.sh"
     cat >"$x/train"
     chmod +x "$x/run.sh" "$x/train"
 }
@@ -271,7 +272,7 @@ $show"
     y="$scratch/a folder.$backend"
     mkdir "$y"
     cp "$x/train" "$y"
-    sed "s/@NAME@/$program/; s/@RANKS@/2/" "templates/$backend/train.slurm" >"$y/train.slurm"
+    sed "s/@NAME@/$program/; s/@RANKS@/2/; s/@NODES@/1/; s/@LOCAL@/2/; s/@TIME@/1:00:00/; s/@CONTAINER@//" "templates/$backend/train.slurm" >"$y/train.slurm"
     ! grep -q '@[A-Z]*@' "$y/train.slurm" "$x/run.sh"
     verdict "templates of $backend have no other holes" $? "see templates/$backend"
     cp "$y/train.slurm" "$scratch/slurm_script"
