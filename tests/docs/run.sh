@@ -1,18 +1,23 @@
 #!/bin/bash
-# The pages: those made of tables are as the tables say; what a page links exists.
+# The pages: those made of tables are as the tables say, what a page links exists (tables); every command that a page
+# shows has the words that there are (commands.sh); the ways through the systems are gone (walks.sh).
+# parts: walks tables
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/docs/pages.sh
+[ "${1:-walks}" != walks ] || tests/docs/walks.sh || failed=1
+[ "${1:-tables}" = tables ] || exit ${failed:-0}
+tests/docs/commands.sh || failed=1
 GEN=$PWD/out/.gen/gen
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
+fails=${failed:-0}
 check() {                                     # NAME WANT GOT
     if [ "$2" = "$3" ]; then echo "ok $1"; else
         echo "not ok $1: want '$2', got '$3'"
         fails=$((fails + 1))
     fi
 }
-mapfile -t pages < <(printf '%s\n' README.md {gen,gen/reference,kernels,recipes,tests}/*.md)
 
 # ---- gen/reference: what `make docs` writes, and nothing else
 "$GEN" reference -o "$T/reference"
@@ -39,7 +44,7 @@ check reference/variables "" "$(grep -rhoE '"DIECAST_[A-Z_]+"|\$\{?DIECAST_[A-Z_
 
 # ---- links: files and headings
 slugs() { sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }
-check links "" "$(for page in "${pages[@]}"; do
+check links "" "$({ pages; ls gen/reference/*.md; } | while read -r page; do
     sed 's/`[^`]*`//g' "$page" | grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | sort -u | while read -r link; do
         case $link in http*) continue ;; esac
         file=${link%%#*} to=$page
