@@ -272,7 +272,7 @@ static void data_page(Str *s)
 {
     begin(s, "Formats of data",
           "Of `runtime/pack/formats.def`, `chats.def` and `drops.def`: what `gen pack` and a program's own `--data` "
-          "read. Which tokens become targets: [README](../../README.md#data-and-which-tokens-are-targets).");
+          "read. Which tokens become targets: [data](../../recipes/data.md).");
     str_print(s, "\n## By their keys\n\nA row of JSON is of the first format of which it has a key.\n");
     format_rows(s, true);
     str_print(s, "\n## By name, `--format` (of a program `--data-format`)\n");
@@ -361,7 +361,8 @@ static void names_page(Str *s)
           "Of `runtime/files/foreign.def`: settings of transformers, TRL, PEFT, accelerate, torchrun, axolotl, "
           "torchtune, LLaMA-Factory, nanoGPT and llm.c. - and _ are the same. gen and the programs answer each of "
           "these names with ours; `gen explain NAME` does for one, and a YAML, JSON or TOML file behind `gen` is "
-          "answered with what it would be as a recipe.");
+          "answered with what it would be as a recipe. How the work goes there and here: "
+          "[from other trainers](../../recipes/other-trainers.md).");
     str_print(s, "\n## Flags that programs take by these names, too\n");
     table(s, "flag | there");
     same_names(s, FOREIGN_ALIAS);

@@ -28,15 +28,18 @@ fail() { echo "$page:$line: $*" >>"$T/wrong"; }
 any() { [[ $1 =~ ^[A-Z]+[A-Z0-9]*(\.[a-z]+)?$ || $1 = ... ]]; }     # stands for something: NAME, FILE.lua
 
 config() {                                    # RECIPE FIELD=VALUE ...: checked; its objective and name
-    local recipe=$1 said
-    [ -z "${made[$recipe]:-}" ] || recipe=$ROOT/recipes/cpu_tiny.lua
-    said=$(cd "$ROOT" && "$GEN" -d config "$recipe" "${@:2}" 2>&1 </dev/null) || { fail "gen $*: $(tail -n 1 <<<"$said")"; return; }
+    local recipe said
+    recipe=${made[$1]:-$1}
+    if ! said=$(cd "$ROOT" && "$GEN" -d config "$recipe" "${@:2}" 2>&1 </dev/null); then
+        fail "gen $*: $(tail -n 1 <<<"$said")"
+        return
+    fi
     name=$(sed -n 's/^name = "\(.*\)"  .*/\1/p' <<<"$said")
     [ -z "${made[$1]:-}" ] || name=$(basename "$1" .lua)
     objective_of[$name]=$(sed -n 's/^objective = "\([a-z]*\)".*/\1/p' <<<"$said")
 }
 gen() {
-    local command= word name plain=() given=("$@")
+    local command="" word name plain=() given=("$@")
     for word in "${words[@]}"; do [ "${1:-}" != "$word" ] || command=$1; done
     [ -z "$command" ] || shift
     while [ $# -gt 0 ]; do
@@ -58,12 +61,20 @@ gen() {
         esac
         shift
     done
-    any "${plain[0]:-NONE}" && plain=()
+    if any "${plain[0]:-NONE}" || [[ ${plain[0]} =~ \.(ya?ml|json|toml)$ ]]; then plain=(); fi      # of other trainers
     case $command in
     pack | pack-buffers | completion | man | reference | --help | --version | fields) ;;
     explain | list) [ ${#plain[@]} = 0 ] || said=$(cd "$ROOT" && "$GEN" "${given[@]}" 2>&1) ||
         fail "gen ${given[*]}: $said" ;;
-    new) [ ${#plain[@]} = 0 ] || { made[${plain[0]}]=1; config "${plain[@]}"; } ;;
+    new)                                      # of another model: here one of ours stands for it
+        [ ${#plain[@]} -gt 0 ] || return
+        case " ${plain[*]} " in
+        *" objective=dpo "*) made[${plain[0]}]=$ROOT/recipes/dpo_tiny.lua ;;
+        *" objective=prm "*) made[${plain[0]}]=$ROOT/recipes/dreamprm_tiny.lua ;;
+        *) made[${plain[0]}]=$ROOT/recipes/cpu_qwen2.5_0.5b_lora.lua ;;
+        esac
+        config "${plain[@]}"
+        ;;
     plan) [ ${#plain[@]} = 0 ] || [ -n "${made[${plain[0]}]:-}" ] && return; config "${plain[@]}" ;;
     *) [ ${#plain[@]} = 0 ] || config "${plain[@]}" ;;
     esac
@@ -71,16 +82,19 @@ gen() {
 make() {
     while [ $# -gt 0 ]; do
         case $1 in
-        -C) [[ $2 = out/NAME ]] || [ -n "${objective_of[${2#out/}]:-}" ] || fail "make -C $2: no recipe makes it before"; shift ;;
+        -C)
+            [[ $2 = out/NAME ]] || [ -n "${objective_of[${2#out/}]:-}" ] || fail "make -C $2: no recipe makes it before"
+            shift
+            ;;
         -*) ;;
-        *=*) grep -q -e "$(printf '\\$(%s)' "${1%%=*}")" -e "^#.*${1%%=*}=" "$ROOT/Makefile" || fail "make takes no ${1%%=*}=" ;;
+        *=*) grep -qE '[$][(]'"${1%%=*}[),]|^#.*${1%%=*}=" "$ROOT/Makefile" || fail "make takes no ${1%%=*}=" ;;
         *) grep -qE "^([a-z-]+ )*$1( [a-z-]+)* *:" "$ROOT/Makefile" || fail "make has no target $1" ;;
         esac
         shift
     done
 }
 program() {                                   # out/NAME run.sh|train WORDS...
-    local name=${1#out/} kind=$2 of= flag value
+    local name=${1#out/} kind=$2 of="" flag value
     shift 2
     if [[ $name != NAME && $name != demo_* ]]; then
         [ -n "${objective_of[$name]:-}" ] || [ ! -e "$ROOT/recipes/$name.lua" ] || config "$ROOT/recipes/$name.lua"
@@ -136,7 +150,7 @@ command_not_found_handle() { fail "no command $1"; }
 cd "$T" || exit 2
 count=0
 while read -r page; do
-    made=()
+    made=() objective_of=()
     while IFS=$'\t' read -r line text; do
         # a program of a folder, as a function; a file that is read into the shell
         text=$(sed -E 's,(^|[;&|] *|^[A-Z_]+=[^ ]* )out/\.gen/gen( |$),\1gen\2,g
@@ -159,16 +173,21 @@ verdict found < <([ $count -gt 100 ] || echo "only $count commands were found")
 known=$(printf '%s\n' "${!flag_value[@]}" "${!alias[@]}" "${!option[@]}" $own | sed 's/.* //' | sort -u)
 others='--no-python --local-dir --nproc-per-node --num-processes --logdir --help --version --ckpt-dir --fmad'
 verdict flags < <(while read -r page; do
-    grep -onE -e '(^|[ `(|])--[a-z][a-z_-]*[a-z0-9]' "$page" | sed 's/[ `(|]*--/--/' | tr _ - | sort -u | while IFS=: read -r line flag; do
-        grep -qxF -e "$flag" <<<"$known" || [[ " $others " = *" $flag "* ]] || echo "$page:$line: there is no flag $flag"
+    sed '/^# From other trainers/,$ s/^| .* | \([^|]*\) |$/\1/' "$page" |      # of that page what is ours
+        grep -onE -e '(^|[ `(|])--[a-z][a-z_-]*[a-z0-9]' | sed 's/[ `(|]*--/--/' | tr _ - | sort -u |
+        while IFS=: read -r line flag; do
+        grep -qxF -e "$flag" <<<"$known" || [[ " $others " = *" $flag "* ]] ||
+            echo "$page:$line: there is no flag $flag"
     done
 done < <(pages))
+rooms='gen|runtime|recipes|tests|kernels|templates|config|graph|lower|emit|tools'
 verdict paths < <(while read -r page; do
     # shellcheck disable=SC2016
     grep -on '`[^` ]*/[^` ]*`' "$page" | tr -d '`' | while IFS=: read -r line path; do
-        path=${path%%:*} 
-        [[ $path =~ ^(\.\./)*(gen|runtime|recipes|tests|kernels|templates|config|graph|lower|emit|tools)/[a-z0-9_./*-]*$ ]] || continue
-        compgen -G "$path" >/dev/null || compgen -G "$(dirname "$page")/$path" >/dev/null || echo "$page:$line: there is no $path"
+        path=${path%%:*}
+        [[ $path =~ ^(\.\./)*($rooms)/[a-z0-9_./*-]*$ ]] || continue
+        compgen -G "$path" >/dev/null || compgen -G "$(dirname "$page")/$path" >/dev/null ||
+            echo "$page:$line: there is no $path"
     done
 done < <(pages))
 exit $((fails > 0))

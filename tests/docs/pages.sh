@@ -16,8 +16,8 @@ commands() {
             if (walk == "walk" || text ~ starts) print at "\t" text
         }
         BEGIN {
-            starts = "^([A-Z_]+=[^ ]* )*(gen|make|out/[^ ]*/(run[.]sh|train|gen)|recipes/[^ ]*[.]sh|torchrun|sbatch|srun|"\
-                "mpirun|hf|pip|zcat|tensorboard|[.])( |$)"
+            starts = "^([A-Z_]+=[^ ]* )*(gen|make|out/[^ ]*/(run[.]sh|train|gen)|recipes/[^ ]*[.]sh|torchrun|sbatch|"\
+                "srun|mpirun|hf|pip|zcat|tensorboard|[.])( |$)"
         }
         /^```/ { fenced = !fenced; marked = fenced && last ~ /^<!-- walk -->$/; last = ""; next }
         { code = fenced || (/^    / && (blank || code)); text = $0 }
@@ -31,7 +31,8 @@ commands() {
         !code && walk == "all" {
             n = split($0, part, "`")
             for (i = 2; i <= n; i += 2)
-                if (part[i] ~ /^(gen|make|out\/[^ ]*\/(run.sh|train)) / && gsub(/"/, "\"", part[i]) % 2 == 0)
+                if (part[i] ~ /^(gen|make|out\/[^ ]*\/(run.sh|train)) / &&
+                    gsub(/"/, "\"", part[i]) % 2 == 0)
                     print FNR "\t" part[i]
         }
         { blank = $0 == "" || (blank && code); last = $0 }' "$1"

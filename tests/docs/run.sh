@@ -24,23 +24,28 @@ check() {                                     # NAME WANT GOT
 check reference/fresh "" "$(diff -rq "$T/reference" gen/reference | sed 's/$/; make docs writes them anew/' | head -3)"
 check reference/page "" "$("$GEN" reference flags | diff - gen/reference/flags.md | head -3)"
 check reference/near "gen: reference: want -o DIR or one of commands, list, fields, flags, runs, metrics, data, names, \
-got flgs; did you mean flags?" "$("$GEN" reference flgs 2>&1)"
+got flgs; did you mean flags?" \
+    "$("$GEN" reference flgs 2>&1)"
 # a table of Markdown: as many bars in each row as in its head
-check reference/tables "" "$(awk '{ bars = gsub(/\\\|/, "") * 0 + gsub(/\|/, "") }
-    bars && !last { head = bars } bars && bars != head { print FILENAME ":" FNR } { last = bars }' gen/reference/*.md | head -3)"
+check reference/tables "" "$(awk '{ bars = gsub(/\\\|/, "") * 0 + gsub(/\|/, "") } bars && !last { head = bars }
+    bars && bars != head { print FILENAME ":" FNR } { last = bars }' gen/reference/*.md | head -3)"
 # every row of the tables stands on its page
 stands() {                                    # PAGE: words on standard input that it does not have
     while read -r word; do grep -qF -- "$word" "gen/reference/$1.md" || echo "$word"; done | head -3
 }
-check reference/fields "" "$(sed -n 's/^FIELD([a-z_0-9]*, "\([^"]*\)".*/| `\1` |/p' gen/config/fields.def | stands fields)"
-check reference/flags "" "$(sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def | tr _ - | stands flags)"
+check reference/fields "" "$(
+    sed -n 's/^FIELD([a-z_0-9]*, "\([^"]*\)".*/| `\1` |/p' gen/config/fields.def | stands fields)"
+check reference/flags "" "$(
+    sed -n 's/^FLAG(\([a-z_0-9]*\),.*/| `--\1` |/p' runtime/run/flags.def | tr _ - | stands flags)"
 check reference/names "" "$(sed -n 's/^[A-Z]*("\([a-z_0-9]*\)".*/`\1`/p' runtime/files/foreign.def | stands names)"
-check reference/formats "" "$(sed -n 's/^FORMAT([A-Z]*, "\([a-z]*\)".*/| `\1` |/p' runtime/pack/formats.def | stands data)"
+check reference/formats "" "$(
+    sed -n 's/^FORMAT([A-Z]*, "\([a-z]*\)".*/| `\1` |/p' runtime/pack/formats.def | stands data)"
 check reference/metrics "" "$(sed -n 's/^METRIC([a-z]*, [a-z]*, \([a-z_]*\),.*/| `\1` |/p' gen/config/objectives.def |
     stands metrics)"
 # variables that the sources ask for by a name of ours have a row
-check reference/variables "" "$(grep -rhoE '"DIECAST_[A-Z_]+"|\$\{?DIECAST_[A-Z_]+' gen runtime templates --include='*.[ch]' \
-    --include='*.cu' --include='*.sh' --include='*.slurm' | tr -d '"${' | sort -u | sed 's/.*/| `&` |/' | stands runs)"
+check reference/variables "" "$(
+    grep -rhoE '"DIECAST_[A-Z_]+"|\$\{?DIECAST_[A-Z_]+' gen runtime templates --include='*.[ch]' \
+        --include='*.cu' --include='*.sh' --include='*.slurm' | tr -d '"${' | sort -u | sed 's/.*/| `&` |/' | stands runs)"
 
 # ---- links: files and headings
 slugs() { sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }

@@ -19,7 +19,8 @@ stand_ins() {
     cp -rL tests/train/ref/qwen2_tiny/model "$T/qwen"          # 257 tokens, 64 places
     tiny_tokenizer "$T/qwen"
     for i in {1..60}; do
-        echo '{"messages": [{"role": "user", "content": "Sum '$i'?"}, {"role": "assistant", "content": "It is '$((2 * i))'."}]}'
+        echo '{"messages": [{"role": "user", "content": "Sum '$i'?"},' \
+            '{"role": "assistant", "content": "It is '$((2 * i))'."}]}'
     done >"$T/chats.jsonl"
     head -c 12000 LICENSE >"$T/text.txt"
     cp -r "$T/qwen" "$T/prm"
@@ -32,10 +33,11 @@ stand_ins() {
         echo '{"text": "this is a film with heart number '$i' and it was very good indeed"}' >>"$T/reviews/all.jsonl"
         echo '{"prompt": "Sum '$i'?", "chosen": "It is '$((2 * i))'.", "rejected": "No."}' >>"$T/pairs.jsonl"
         echo '{"id": "a'$i'", "informal_prefix": "Sum '$i'", "cot_response": "'"$steps"'", "cot_steps": [{"pi": 0.9},' \
-            '{"pi": 0}, {"pi": 1}, {"pi": 1}], "meta_label": '$((i % 2))'}' | tee -a "$T/solutions.jsonl" >>"$T/meta.jsonl"
+            '{"pi": 0}, {"pi": 1}, {"pi": 1}], "meta_label": '$((i % 2))'}' >>"$T/solutions.jsonl"
         echo '{"informal_prefix": "Sum '$i'", "candidates": ["'"$steps"'", "'"${steps%j.}"'k."],' \
             '"true_false": [true, false]}' >>"$T/candidates.jsonl"
     done
+    cp "$T/solutions.jsonl" "$T/meta.jsonl"
 }
 
 # ---- commands of a page
@@ -46,7 +48,7 @@ gen() {                                       # of a recipe of ours few samples 
 make() {                                      # all that is not built, quickly
     local dir
     for dir in "$PWD"/out/*/; do
-        [ -x "$dir/train" ] || (cd "$ROOT" && make_in_haste "${dir%/}" >&2) || return
+        [ -x "$dir/train" ] || (unset -f make && cd "$ROOT" && make_in_haste "${dir%/}" >&2) || return
     done
 }
 uses='sample|export|merge-lora|eval-only|probe|generate|generate-file|prepare|score|best-of-n|evaluate|loglik|answers'
@@ -55,7 +57,7 @@ trains() { ! printf '%s\n' "$@" | grep -qxE -e "--($uses)(=.*)?"; }
 program() {                                   # out/NAME run.sh|train WORDS...: of its numbers small ones
     local file=$1/$2 words=()
     shift 2
-    ! trains "$@" || words=(--steps $steps)
+    ! trains "$@" || words=(--steps "$steps")
     [[ $file != *llada* || ${#words[@]} = 0 ]] || words+=(--eval-sample false)
     [[ $file != *pref* ]] || words+=(--max-new-tokens 8)
     while [ $# -gt 0 ]; do
@@ -90,7 +92,7 @@ walk() {                                      # PAGE
 [ $# = 0 ] || chosen=("$@")
 stand_ins
 for page in "${chosen[@]}"; do
-    mkdir -p "$T/of" && cd "$T/of" && cp -r ../qwen ../prm ../reviews ../*.jsonl ../text.txt ../history.safetensors . || exit 2
+    mkdir "$T/of" && cp -r "$T"/{qwen,prm,reviews,text.txt,history.safetensors,*.jsonl} "$T/of" && cd "$T/of" || exit 2
     walk "$page"
     cd "$ROOT" || exit 2
     rm -rf "$T/of"

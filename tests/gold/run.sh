@@ -422,15 +422,11 @@ check list/elsewhere "$(ls "$PWD"/recipes/*.lua)" "$(cd "$T" && "pre fix/bin/gen
 check list/works "0 gen" "$(cd "$T" && eval "pre\ fix/bin/gen -d recipe $("pre fix/bin/gen" list | listed | head -1)" >/dev/null;
     echo "$? $(basename "pre fix/bin/gen")")"
 
-# ---- the README: every exit code as the binaries have it, every recipe, commands that exist
-sed -n 's/^EXIT_CODE([A-Z_]*, *\([0-9]*\), *"\([^"]*\)", *"\(.*\)")$/| \1 | \3 | \2 |/p' runtime/exit_codes.def > "$T/codes"
-check readme/codes "$(grep -c '^EXIT_CODE(' runtime/exit_codes.def)" "$(grep -cxFf "$T/codes" README.md)"
+# ---- recipes/README.md: every recipe
 check readme/recipes "" "$(for r in recipes/*.lua; do
     name=$(basename "$r" .lua)
     grep -q "^| .*\`$name\`" recipes/README.md || echo "$name"
 done)"
-check readme/targets "" "$(grep -oh '`make [a-z-]*' README.md */README.md | cut -c7- | sort -u | while read -r t; do
-    grep -qE "^([a-z-]+ )*$t( [a-z-]+)* *:" Makefile || echo "$t"; done)"
 
 # ---- machines
 . $HERE/clusters.sh
