@@ -53,6 +53,8 @@ OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 EMITTED  := $(shell printf '%s\n' out/*/Makefile | \
             sed -n 's,^\(out/[A-Za-z0-9_.+@ -]*\)/Makefile$$,\1,; T; s/ /\\ /g; p')
 
+all:
+
 # before anything is built
 ifneq ($(TOOLCHAIN),)
 ifneq ($(TOOLCHAIN),locked)
@@ -62,6 +64,14 @@ SAID := $(shell CC='$(CC)' gen/toolchain.sh check '$(CLUSTER)' GEN 2>&1)
 ifneq ($(SAID),)
 $(error $(SAID))
 endif
+# what was made without this lock is made again
+$(OBJECTS): out/.obj/toolchain.lock.json
+out/.obj/toolchain.lock.json: always
+	@mkdir -p $(@D)
+	@lock=$$(gen/toolchain.sh path '$(CLUSTER)') && { cmp -s "$$lock" $@ || cp "$$lock" $@; }
+.PHONY: always
+else ifneq ($(wildcard out/.obj/toolchain.lock.json),)
+$(shell rm -f out/.obj/toolchain.lock.json)
 endif
 
 .PHONY: all gen lock-toolchain dist deps quickstart demo-mlm demo-dpo result-dpo demo-prm result-prm demo-llada result-llada demo-ad result-ad test soak doctor install bench \

@@ -2,6 +2,7 @@
 # deps.sh -- the one list of system packages; installs those that are missing, and nothing else.
 #   gen/deps.sh build    what gen and the training binaries need
 #   gen/deps.sh test     that, and what the tests need besides
+#   gen/deps.sh roots    what tests/roots needs besides those
 #   gen/deps.sh nodes    what tests/nodes needs besides those
 #   gen/deps.sh slurm    what tests/slurm needs besides those
 #   gen/deps.sh demo     what gen and the training binaries need, and texts to train on
@@ -11,6 +12,7 @@ set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
 tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
+roots=(mmdebstrap mount)
 nodes=(iproute2 iptables util-linux)
 slurm=(slurmctld slurmd slurm-client munge iproute2 util-linux)
 extra=(ccache g++)
@@ -26,6 +28,7 @@ list)
 test) want=("${build[@]}" "${tests[@]}") ;;
 nodes) want=("${build[@]}" "${tests[@]}" "${nodes[@]}") ;;
 slurm) want=("${build[@]}" "${tests[@]}" "${slurm[@]}") ;;
+roots) want=("${build[@]}" "${tests[@]}" "${roots[@]}") ;;
 demo) want=("${build[@]}" "${texts[@]}") ;;
 *)
     echo "usage: gen/deps.sh build|test|nodes|slurm|demo|check|list" >&2

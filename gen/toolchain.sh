@@ -4,6 +4,7 @@
 #
 #   gen/toolchain.sh lock NAME             writes the lock of that cluster: the tools of this machine
 #   gen/toolchain.sh check [NAME] NEED     one line, and 1, where this machine differs; NAME empty: of the only lock
+#   gen/toolchain.sh path [NAME]           that lock
 #   gen/toolchain.sh of FOLDER [NAME]      the lock that an emitted folder is built with, as a path; 1: one line why not
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -47,6 +48,10 @@ check)
     export MAKE_LOCK="make lock-toolchain CLUSTER=$name"
     exec runtime/toolchain.sh check "$file" --cluster "$name" "${@:3}"
     ;;
+path)
+    [ -n "$name" ] || name=$(only) || exit
+    path_of "$name"
+    ;;
 of)
     own=$2/toolchain.lock.json name=${3-}
     if [ -e "$own" ]; then
@@ -61,5 +66,5 @@ of)
         file=$(path_of "$name") && echo "$PWD/$file"
     fi
     ;;
-*) die "${1:-no command}: want lock, check or of" ;;
+*) die "${1:-no command}: want lock, check, path or of" ;;
 esac

@@ -17,6 +17,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run a folder
 #include "runtime/model/weights.h"    // how long files of them take
+#include "runtime/libraries.h"        // versions of libraries
 #include "runtime/ranks/comm.h"       // sums over ranks
 #include "runtime/ranks/launch.h"     // which rank this is
 #include "runtime/run/agree.h"        // what all ranks must have the same
@@ -37,6 +38,7 @@
 #include "runtime/run/show.h"         // --show
 #include "runtime/run/origin.h"       // the weights of a run
 #include "runtime/run/stop.h"         // signals, DONE, fault files
+#include "runtime/run/version.h"      // --version
 #include "step.h"                     // the programs of a step
 
 /* What the recipe set in run = {...}; the command line goes first. */
@@ -697,14 +699,22 @@ static void set_threads(const Flags *f)
         omp_set_num_threads(threads);
 }
 
-static void print_version(void)
+/* BUILD_FLAGS, BUILD_LOCK: of the Makefile. */
+static void print_version(const Flags *f)
 {
-    printf(
-        "%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %" PRId64
-        "\nir %s\nkernels %s\nbuilt by gcc %s; kernels by %s\n",
-        model.name, model.generator, model.recipe, model.hash, model.objective, model.family,
-        model.precision, model.target, model.ranks, model.ir, model.kernels, __VERSION__,
-        step_tools);
+    const Built b = {
+        .name = model.name, .generator = model.generator, .recipe = model.recipe, .hash = model.hash,
+        .overrides = model.overrides, .objective = model.objective, .family = model.family,
+        .precision = model.precision, .target = model.target, .ranks = model.ranks, .ir = model.ir,
+        .kernels = model.kernels, .compiler = "gcc " __VERSION__, .kernel_compiler = step_tools,
+        .flags = BUILD_FLAGS, .lock = BUILD_LOCK, .libraries = libraries_of_model};
+    if (!f->json)
+        printf("%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %lld\nir %s\nkernels %s\n"
+               "built by %s; kernels by %s\n",
+               b.name, b.generator, b.recipe, b.hash, b.objective, b.family, b.precision, b.target, b.ranks, b.ir,
+               b.kernels, b.compiler, b.kernel_compiler);
+    if (f->verbose || f->json)
+        version_more(&b, f->json);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
@@ -796,7 +806,7 @@ int main(int argc, char **argv)
         return EXIT_OK;
     }
     if (f->version) {
-        print_version();
+        print_version(f);
         return EXIT_OK;
     }
     if (f->where) {

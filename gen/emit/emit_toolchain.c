@@ -1,5 +1,5 @@
-/* emit_toolchain.c -- what an emitted folder is built with: the script that compares a machine with a lock, and the rows
- * it looks for. */
+/* emit_toolchain.c -- what an emitted folder is built with: the script that compares a machine with a lock, and its
+ * rows. */
 #include "gen/emit/emit.h"
 
 void emit_toolchain(void)

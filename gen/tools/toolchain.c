@@ -5,7 +5,8 @@
 
 static const struct { unsigned needs; const char *package; } row[] = {
 #define TOOL(name, variable, commands, version, least, blocks, package, why) {blocks, package},
-#define LIBRARY(name, header, version, link, loads, major, cuda, builds, runs, package, why) {(builds) | (runs), package},
+#define LIBRARY(name, header, version, link, loads, major, cuda, builds, runs, package, why) \
+    {(builds) | (runs), package},
 #include "runtime/toolchain.def"
 };
 

@@ -29,6 +29,20 @@ check hostile/run "0 1" "$? $(grep -c '^2 steps in' "$T/log")"
 [ -f "out/a b/run/DONE" ] && ok hostile/run-done || not_ok hostile/run-done "$(tail -3 "$T/log")"
 "out/a b/train" --help >"$T/help" 2>&1
 grep -qF '#error pwned' "$T/help" && ok hostile/text-kept || not_ok hostile/text-kept "$(grep -A3 -e --out "$T/help")"
+# what it was built with, as lines and as JSON
+'out/a b/train' --version --verbose >"$T/out"
+says() { sed -n 's/^library \('"$1"'\) \(.*\), loaded \(.*\)$/\2 \3/p' "$T/out"; }
+cjson=$(sed -n 's/^#define CJSON_VERSION_\(MAJOR\|MINOR\|PATCH\) //p' /usr/include/cjson/cJSON.h | paste -sd.)
+check hostile/version-cjson "$cjson $cjson" "$(says cJSON)"
+libc=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
+check hostile/version-libc "$libc $libc" "$(says 'C library')"
+check hostile/version-mpi 1 "$(says MPI | grep -c '^Open MPI v[0-9.]* Open MPI v[0-9.]*$')"
+check hostile/version-lock "lock none: built with the tools that were there" "$(grep ^lock "$T/out")"
+'out/a b/train' --version --json >"$T/json"
+key() { sed -n 's/.*"'"$1"'":[[:space:]]*"\(.*\)",*$/\1/p' "$2"; }
+check hostile/version-json "$(key recipe_sha256 'out/a b/manifest.json') $(key ir_sha256 'out/a b/manifest.json')" \
+    "$(key recipe_sha256 "$T/json") $(key ir_sha256 "$T/json")"
+check hostile/version-flags "$(key cflags 'out/a b/manifest.json')" "$(key flags "$T/json")"
 sum=$(sha256sum <'out/a b/train')
 make LOCKED=1 EXTRA=-O0 >"$T/log" 2>&1
 check hostile/locked-keeps-overrides "0 $sum" "$? $(sha256sum <'out/a b/train')"

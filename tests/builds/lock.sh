@@ -185,6 +185,11 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
             "$(grep -c "^ir $(sed -n 's/.*"ir_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json")\$" "$T/out")"
         check version/ir_file "$(sha256sum <"$T/out_r/ir/plan.ir" | cut -d' ' -f1)" "$(sed -n 's/^ir //p' "$T/out")"
         has version/compilers "^built by gcc $(gcc -dumpfullversion); kernels by g++ " "$T/out"
+        "$T/out_r/train" --version --verbose >"$T/out"
+        has version/flags "^flags $(sed -n 's/.*"cflags": "\(.*\)",/\1/p' "$T/out_r/manifest.json" | sed 's/[.*]/./g')\$" \
+            "$T/out"
+        has version/cublaslt '^library cuBLASLt 13.1.0, loaded 13.1.0$' "$T/out"
+        has version/cuda '^library CUDA runtime 13.0, loaded 13.0$' "$T/out"
         rm -f "$lock"
         make -s LOCKED=1 "EMITTED=$T/out_r" "CC='$PWD/tests/cc'" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_unlocked 2 $?

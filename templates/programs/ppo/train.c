@@ -23,6 +23,7 @@
 #include "runtime/files/safetensors.h"
 #include "runtime/run/flags.h"           // the command line
 #include "runtime/run/stop.h"            // signals, DONE, fault files
+#include "runtime/run/version.h"         // --version
 
 static const char name[] = "@NAME@";
 static const char recipe[] = @RECIPE@;
@@ -372,6 +373,19 @@ static int run_all(Run *r)
     return stopped ? EXIT_STOPPED : EXIT_OK;
 }
 
+/* BUILD_FLAGS, BUILD_LOCK: of the Makefile. */
+static void print_version(const Flags *f)
+{
+    const Built b = {.name = name, .generator = generator, .recipe = recipe, .hash = hash, .objective = "ppo",
+                     .target = target, .ranks = 1, .compiler = "gcc " __VERSION__, .kernel_compiler = "gcc " __VERSION__,
+                     .flags = BUILD_FLAGS, .lock = BUILD_LOCK};
+    if (!f->json)
+        printf("%s: %s, recipe %s (%s)\nobjective ppo, target %s\n%sbuilt by %s\n", name, generator, recipe, hash,
+               target, fields, b.compiler);
+    if (f->verbose || f->json)
+        version_more(&b, f->json);
+}
+
 int main(int argc, char **argv)
 {
     static Run run;
@@ -383,8 +397,7 @@ int main(int argc, char **argv)
         return EXIT_OK;
     }
     if (f->version) {
-        printf("%s: %s, recipe %s (%s)\nobjective ppo, target %s\n%sbuilt by gcc %s\n", name,
-               generator, recipe, hash, target, fields, __VERSION__);
+        print_version(f);
         return EXIT_OK;
     }
     if (f->where) {

@@ -1,0 +1,83 @@
+/* version.c -- --version --verbose and --version --json; see version.h. */
+#define _GNU_SOURCE
+#include "runtime/run/version.h"
+
+#include <cjson/cJSON.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base.h"
+
+static int libraries(const Built *b, LibraryVersion *list)
+{
+    int n = 0;
+    list[n++] = (LibraryVersion){"C library", VERSION_2(__GLIBC__, __GLIBC_MINOR__), gnu_get_libc_version()};
+    list[n++] = (LibraryVersion){"cJSON", VERSION_3(CJSON_VERSION_MAJOR, CJSON_VERSION_MINOR, CJSON_VERSION_PATCH),
+                                 cJSON_Version()};
+    return b->libraries ? n + b->libraries(list + n) : n;
+}
+
+static void add(cJSON *o, const char *key, const char *text)
+{
+    if (text)
+        cJSON_AddStringToObject(o, key, text);
+    else
+        cJSON_AddNullToObject(o, key);
+}
+
+static void print_json(const Built *b, const LibraryVersion *list, int n)
+{
+    cJSON *o = cJSON_CreateObject();
+    const size_t name = strcspn(b->lock, " ");
+    add(o, "name", b->name);
+    add(o, "generator", b->generator);
+    add(o, "recipe", b->recipe);
+    add(o, "recipe_sha256", b->hash);
+    add(o, "overrides", b->overrides);
+    add(o, "objective", b->objective);
+    add(o, "family", b->family);
+    add(o, "precision", b->precision);
+    add(o, "target", b->target);
+    cJSON_AddNumberToObject(o, "ranks", (double)b->ranks);
+    add(o, "ir_sha256", b->ir);
+    add(o, "kernels_sha256", b->kernels);
+    add(o, "compiler", b->compiler);
+    add(o, "kernel_compiler", b->kernel_compiler);
+    add(o, "flags", b->flags);
+    if (*b->lock) {
+        cJSON *lock = cJSON_AddObjectToObject(o, "lock");
+        char *cluster = strndup(b->lock, name);
+        add(lock, "cluster", cluster);
+        add(lock, "sum", b->lock + name + 1);
+        free(cluster);
+    } else
+        add(o, "lock", NULL);
+    cJSON *all = cJSON_AddObjectToObject(o, "libraries");
+    for (int i = 0; i < n; i++) {
+        cJSON *one = cJSON_AddObjectToObject(all, list[i].name);
+        add(one, "built", list[i].built);
+        add(one, "loaded", list[i].loaded);
+    }
+    char *text = cJSON_Print(o);
+    if (!text || puts(text) < 0)
+        die(EXIT_CONFIG, "--version: standard output cannot be written");
+    free(text);
+    cJSON_Delete(o);
+}
+
+void version_more(const Built *b, bool json)
+{
+    LibraryVersion list[LIBRARY_VERSIONS];
+    const int n = libraries(b, list);
+    if (json) {
+        print_json(b, list, n);
+        return;
+    }
+    printf("flags %s\n", b->flags);
+    printf("lock %s\n", *b->lock ? b->lock : "none: built with the tools that were there");
+    for (int i = 0; i < n; i++)
+        printf("library %s %s, loaded %s\n", list[i].name, list[i].built ? list[i].built : "of unknown version",
+               list[i].loaded ? list[i].loaded : "of unknown version");
+}

@@ -1,0 +1,37 @@
+/* version.h -- --version: what a program was built from and with, and what it runs with.
+ *
+ * Keeps: the same facts as lines and as JSON; no rank, device or file is asked. */
+#ifndef DIECAST_VERSION_H
+#define DIECAST_VERSION_H
+
+#include <stdbool.h>
+
+/* A library: its version when the program was built and now; NULL: it does not say. */
+typedef struct {
+    const char *name;
+    const char *built, *loaded;  /* loaded lasts until the next call of the same function */
+} LibraryVersion;
+
+enum { LIBRARY_VERSIONS = 16 };
+
+/* Macros of numbers as a text, "2.6" and "2.6.3". */
+#define VERSION_TEXT_(x) #x
+#define VERSION_TEXT(x) VERSION_TEXT_(x)
+#define VERSION_2(a, b) VERSION_TEXT(a) "." VERSION_TEXT(b)
+#define VERSION_3(a, b, c) VERSION_2(a, b) "." VERSION_TEXT(c)
+
+/* What is built into the program; a text is NULL where there is none of it. */
+typedef struct {
+    const char *name, *generator, *recipe, *hash, *overrides, *objective, *family, *precision, *target;
+    long long ranks;
+    const char *ir, *kernels;    /* hex sha256 of the plan and of the kernels' files */
+    const char *compiler, *kernel_compiler;
+    const char *flags;           /* of the compiler, for the arithmetic */
+    const char *lock;            /* "CLUSTER SHA256" of the lock that the build was held to; "": none */
+    int (*libraries)(LibraryVersion *list);      /* beside those of every program; how many; NULL: none */
+} Built;
+
+/* Lines of libraries and of the toolchain on stdout; json: all of it as one object instead. */
+void version_more(const Built *b, bool json);
+
+#endif
