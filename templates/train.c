@@ -699,20 +699,21 @@ static void set_threads(const Flags *f)
         omp_set_num_threads(threads);
 }
 
-/* BUILD_FLAGS, BUILD_LOCK: of the Makefile. */
 static void print_version(const Flags *f)
 {
     const Built b = {
-        .name = model.name, .generator = model.generator, .recipe = model.recipe, .hash = model.hash,
-        .overrides = model.overrides, .objective = model.objective, .family = model.family,
-        .precision = model.precision, .target = model.target, .ranks = model.ranks, .ir = model.ir,
-        .kernels = model.kernels, .compiler = "gcc " __VERSION__, .kernel_compiler = step_tools,
-        .flags = BUILD_FLAGS, .lock = BUILD_LOCK, .libraries = libraries_of_model};
+        .name = model.name, .generator = model.generator, .recipe = model.recipe,
+        .hash = model.hash, .overrides = model.overrides, .objective = model.objective,
+        .family = model.family, .precision = model.precision, .target = model.target,
+        .cluster = model.cluster, .ranks = model.ranks, .ir = model.ir, .kernels = model.kernels,
+        .compiler = "gcc " __VERSION__, .kernel_compiler = step_tools, .flags = BUILD_FLAGS,
+        .lock = BUILD_LOCK, .libraries = libraries_of_model};
     if (!f->json)
-        printf("%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %lld\nir %s\nkernels %s\n"
-               "built by %s; kernels by %s\n",
-               b.name, b.generator, b.recipe, b.hash, b.objective, b.family, b.precision, b.target, b.ranks, b.ir,
-               b.kernels, b.compiler, b.kernel_compiler);
+        printf(
+            "%s: %s, recipe %s (%s)\nobjective %s, family %s, precision %s, target %s, ranks %lld"
+            "\nir %s\nkernels %s\nbuilt by %s; kernels by %s\n",
+            b.name, b.generator, b.recipe, b.hash, b.objective, b.family, b.precision, b.target,
+            b.ranks, b.ir, b.kernels, b.compiler, b.kernel_compiler);
     if (f->verbose || f->json)
         version_more(&b, f->json);
 }

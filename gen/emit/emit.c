@@ -165,6 +165,13 @@ static void count_parameters(const Graph *g, int64_t *all, int64_t *trained)
         }
 }
 
+/* Its name; NULL: there is none. */
+static const char *cluster_of(const Graph *g)
+{
+    const char *lines = g->fact[FACT_cluster].text;
+    return lines ? cluster_value(lines, "name", 0) : NULL;
+}
+
 static char *recipe_h(const Graph *g)
 {
     const Fact *fact = g->fact;
@@ -183,6 +190,8 @@ static char *recipe_h(const Graph *g)
               "    .objective = \"%s\",\n    .family = \"%s\",\n    .precision = \"%s\",\n    "
               ".target = \"%s\",\n",
               g->objective, g->family, fact[FACT_precision].text, g->target->name);
+    if (cluster_of(g))
+        str_print(&s, "    .cluster = %s,\n", c_string(cluster_of(g)));
     str_print(&s, "    .model_fields =\n    %s,\n", c_string(fact[FACT_model_fields].text));
     str_print(&s, "    .config_json =\n    %s,\n", c_string(fact[FACT_config_json].text));
     if (adapter)
@@ -491,7 +500,7 @@ static void write_build(const Graph *g)
                  {"variants", variants, false}, {"tuned", *variants ? "yes" : "", false}),
             false);
     }
-    emit_toolchain();
+    emit_toolchain(cluster_of(g));
     char *ranks = text_print("%" PRId64, g->ranks);
     folder_put("Makefile",
         FILL(text_print("templates/%s/Makefile", backend), {"NAME", g->fact[FACT_name].text, false},
@@ -529,7 +538,7 @@ static char *manifest(const Graph *g)
     cJSON_AddStringToObject(o, "ir_sha256", ir_hash(g));
     cJSON_AddStringToObject(o, "target", g->target->name);
     cJSON_AddStringToObject(o, "cflags", g->target->cflags);
-    cJSON_AddItemToObject(o, "packages", toolchain_package_list(needs(g)));
+    emit_toolchain_facts(o, cluster_of(g), needs(g));
     cJSON_AddStringToObject(o, "model_fields", g->fact[FACT_model_fields].text);
     if (on_gpu(g))
         add_untuned(o);

@@ -119,7 +119,7 @@ static char *words(const Config *c)
     return s.text;
 }
 
-static char *manifest(const Config *c, const char *fields)
+static char *manifest(const Config *c, const char *fields, const char *cluster)
 {
     char **word;
     const int n = config_overrides(c, &word);
@@ -133,7 +133,7 @@ static char *manifest(const Config *c, const char *fields)
     cJSON_AddStringToObject(o, "generator", GEN_VERSION);
     cJSON_AddStringToObject(o, "target", t->name);
     cJSON_AddStringToObject(o, "cflags", t->cflags);
-    cJSON_AddItemToObject(o, "packages", toolchain_package_list(toolchain_needs(t, 1, true)));
+    emit_toolchain_facts(o, cluster, toolchain_needs(t, 1, true));
     cJSON_AddStringToObject(o, "model_fields", fields);
     folder_list(o);
     return json_text(o);
@@ -143,7 +143,8 @@ void whole_emit(Config *c, const char *outdir, bool force)
 {
     const char *folder = text_print("templates/programs/%s", c->v[F_objective].s);
     const Target *target = target_find(config_text(c, F_target));
-    char *fields = own_fields(c);
+    char *fields = own_fields(c), *lines = cluster_lines(c);
+    const char *cluster = lines ? cluster_value(lines, "name", 0) : NULL;
     Files used = {.n = 0};
     struct dirent **list;
     const int n = scandir(text_print("%s/%s", gen_root(), folder), &list, NULL, alphasort);
@@ -157,7 +158,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
     for (int i = 0; i < used.n; i++)
         if (!strcmp(strrchr(used.path[i], '.'), ".c"))
             str_print(&objects, " %.*s.o", (int)strlen(used.path[i]) - 2, used.path[i]);
-    enum { OWN = 12 };
+    enum { OWN = 13 };
     Hole hole[OWN + 2 * NFIELDS] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
@@ -165,6 +166,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
         {"HASH", c_string(c->hash), false},
         {"GENERATOR", c_string(GEN_VERSION), false},
         {"NAME", c->name, false},
+        {"CLUSTER", cluster ? c_string(cluster) : "NULL", false},
         {"CFLAGS", target->cflags, false},
         {"PACKAGES", toolchain_package_words(toolchain_needs(target, 1, true), false), false},
         {"TARGET", target->name, false},
@@ -180,6 +182,6 @@ void whole_emit(Config *c, const char *outdir, bool force)
     for (int i = 0; i < used.n; i++)
         folder_put(used.path[i], template_source(used.path[i]), false);
     folder_put("run.sh", emit_run_sh("cpu", c->name, c->recipe, 1, NULL), true);
-    emit_toolchain();
-    folder_write(outdir, manifest(c, fields), force);
+    emit_toolchain(cluster);
+    folder_write(outdir, manifest(c, fields, cluster), force);
 }

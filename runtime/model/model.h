@@ -54,6 +54,7 @@ typedef struct {
     const char *name, *hash; /* of the recipe; hash is hex sha256 */
     const char *overrides;   /* fields that gen's command line set: "gpus=2 batch.micro=2"; NULL: none */
     const char *generator;   /* version of gen */
+    const char *cluster;     /* the recipe's; NULL: none */
     const char *ir, *kernels;  /* hex sha256 of the planned programs, and of the kernels' files */
     const char *objective, *family, *precision, *target;
     const char *model_fields;  /* "model.hidden=64\n..." every field that must agree on resume, one a line */

@@ -40,6 +40,7 @@ static void print_json(const Built *b, const LibraryVersion *list, int n)
     add(o, "family", b->family);
     add(o, "precision", b->precision);
     add(o, "target", b->target);
+    add(o, "cluster", b->cluster);
     cJSON_AddNumberToObject(o, "ranks", (double)b->ranks);
     add(o, "ir_sha256", b->ir);
     add(o, "kernels_sha256", b->kernels);
@@ -75,7 +76,7 @@ void version_more(const Built *b, bool json)
         print_json(b, list, n);
         return;
     }
-    printf("flags %s\n", b->flags);
+    printf("cluster %s\nflags %s\n", b->cluster ? b->cluster : "none", b->flags);
     printf("lock %s\n", *b->lock ? b->lock : "none: built with the tools that were there");
     for (int i = 0; i < n; i++)
         printf("library %s %s, loaded %s\n", list[i].name, list[i].built ? list[i].built : "of unknown version",

@@ -101,6 +101,32 @@ refused program_none "toolchain.lock.json: there is no such lock; on a machine o
 make -C "$T/p" -n "TOOLCHAIN=x" >"$T/out" 2>&1
 refused program_value "TOOLCHAIN=x: want locked, or nothing.  Stop."
 
+# a recipe of a cluster: its lock is in the folder; an older one, and another cluster, are refused
+mkdir -p "$tree/out/.gen"
+cp "$GEN" "$tree/out/.gen"
+cp -r kernels templates runtime recipes "$tree"
+sed 's/"here"/"slurm_cpu"/' "$T/one" >"$lock"
+again
+mv "$lock" "$tree/recipes/clusters/slurm_cpu.lock.json"
+lock=$tree/recipes/clusters/slurm_cpu.lock.json
+(cd "$tree" && out/.gen/gen recipes/cpu_tiny.lua cluster=slurm_cpu cluster.nodes=1 cluster.gpus_per_node=1 \
+    -o out/of) >"$T/out" 2>&1
+check toolchain/copied "0 " "$? $(cmp "$lock" "$tree/out/of/toolchain.lock.json" 2>&1)"
+check toolchain/manifest "1 1" "$(grep -c '"cluster": "slurm_cpu"' "$tree/out/of/manifest.json") $(
+    grep -c '"toolchain_locked": true' "$tree/out/of/manifest.json")"
+make -C "$tree/out/of" -n TOOLCHAIN=locked >"$T/out" 2>&1
+check toolchain/copied_fits 0 $?
+of() { check "toolchain/$1" "1 toolchain: $2" "$? $(cat "$T/out")"; }
+"$tree/gen/toolchain.sh" of out/of workstation >"$T/out" 2>&1
+of other_cluster "CLUSTER=workstation, but out/of was made for the cluster slurm_cpu"
+echo >>"$lock"
+"$tree/gen/toolchain.sh" of out/of >"$T/out" 2>&1
+of yesterday "out/of/toolchain.lock.json is not recipes/clusters/slurm_cpu.lock.json, as it was when gen ran: run gen $(
+    )again, or lock again"
+rm "$tree"/recipes/clusters/*
+lock=$tree/recipes/clusters/here.lock.json
+cp "$T/one" "$lock"
+
 # several locks; names of clusters once there are files of them
 cp "$lock" "${lock%here*}there.lock.json"
 make_tree gen TOOLCHAIN=locked

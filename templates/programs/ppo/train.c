@@ -373,15 +373,15 @@ static int run_all(Run *r)
     return stopped ? EXIT_STOPPED : EXIT_OK;
 }
 
-/* BUILD_FLAGS, BUILD_LOCK: of the Makefile. */
 static void print_version(const Flags *f)
 {
-    const Built b = {.name = name, .generator = generator, .recipe = recipe, .hash = hash, .objective = "ppo",
-                     .target = target, .ranks = 1, .compiler = "gcc " __VERSION__, .kernel_compiler = "gcc " __VERSION__,
-                     .flags = BUILD_FLAGS, .lock = BUILD_LOCK};
+    const Built b = {
+        .name = name, .generator = generator, .recipe = recipe, .hash = hash, .objective = "ppo",
+        .target = target, .cluster = @CLUSTER@, .ranks = 1, .compiler = "gcc " __VERSION__,
+        .kernel_compiler = "gcc " __VERSION__, .flags = BUILD_FLAGS, .lock = BUILD_LOCK};
     if (!f->json)
-        printf("%s: %s, recipe %s (%s)\nobjective ppo, target %s\n%sbuilt by %s\n", name, generator, recipe, hash,
-               target, fields, b.compiler);
+        printf("%s: %s, recipe %s (%s)\nobjective ppo, target %s\n%sbuilt by %s\n", name,
+               generator, recipe, hash, target, fields, b.compiler);
     if (f->verbose || f->json)
         version_more(&b, f->json);
 }
