@@ -838,6 +838,9 @@ void report_info(const Graph *g, Config *c, FILE *to);        /* gen info */
 void report_whole(Config *c, bool commands, FILE *to);
 /* gen diff; 0: the same, 1: not. */
 int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
+/* gen diff --base FILE: what a change of a recipe costs, g NULL: its objective is whole. file: of gen plan --json, or
+ * "none". allow: bytes of a rank that it may cost more, "any", or NULL; 0: no more than that, or without it: the same. */
+int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FILE *to);
 /* gen completion bash, gen man PAGE, gen reference PAGE; the exit status. */
 int completion_main(int argc, char **argv);
 int manual_main(int argc, char **argv);
@@ -847,6 +850,7 @@ void report_fields(const char *word, FILE *to);
 /* gen list: a section or none, and what recipes have to have, FIELD=VALUE. */
 void report_list(int n, char **word, FILE *to);
 int list_sections(const char **name, int max);               /* how many */
+int64_t bytes_of(const char *what, const char *text);        /* 24GiB, 900MiB, 80GB; what: of whose mistake */
 struct cJSON;
 void list_rows(const char *section, struct cJSON *list);      /* appended, as --json has them */
 /* gen new: the target of models with as many million parameters and more, below it is cpu; the rank of adapters. */

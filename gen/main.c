@@ -20,6 +20,7 @@ typedef struct {
     bool force;                      /* over runs of another model, over files of others */
     bool insist, by_nvcc;            /* of gen check */
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
+    const char *base, *allow;        /* of gen diff */
     char **override;
     int noverrides;
 } Command;
@@ -234,6 +235,8 @@ static const struct {
     {"-d", "room", offsetof(Command, stop)},
     {"--from", "room and the file of its text", offsetof(Command, from)},
     {"--rows", "file", offsetof(Command, rows)},
+    {"--base", "file of gen plan --json, or none,", offsetof(Command, base)},
+    {"--allow", "size, such as 2GiB, or any,", offsetof(Command, allow)},
     {"--roundtrip", NULL, offsetof(Command, roundtrip)},
     {"--locked", NULL, offsetof(Command, locked)},
     {"--force", NULL, offsetof(Command, force)},
@@ -411,11 +414,24 @@ static int run_doctor(int argc, char **argv)
     return doctor_run(g, c, answer_wanted());
 }
 
+static int run_cost(int argc, char **argv)
+{
+    Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
+    Config *c;
+    if (!cmd.base)
+        err((Loc){0}, "diff: --allow %s: limits what a recipe costs more than --base FILE, which is missing", cmd.allow);
+    const Graph *g = run_rooms(&cmd, &c);
+    return cost_run(g, c, cmd.base, cmd.allow, stdout);
+}
+
 /* RECIPE [FIELD=VALUE ...] [RECIPE [FIELD=VALUE ...]]: without a second recipe the words are those of the other side of
  * the first. */
 static int run_diff(int argc, char **argv)
 {
     int second = 0, recipes = 0;
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--base") || !strcmp(argv[i], "--allow"))
+            return run_cost(argc, argv);
     for (int i = 1; i < argc; i++)
         if (*argv[i] != '-' && (!strchr(argv[i], '=') || strchr(argv[i], '/'))) {
             second = ++recipes == 2 ? i : second;

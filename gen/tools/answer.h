@@ -29,6 +29,8 @@ void answer_words(cJSON *o, const char *key, const char *words);
 /* What several commands say of a recipe (report.c). g NULL: its objective is whole. */
 void answer_recipe(cJSON *o, const Graph *g, Config *c);
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
+void answer_whole(cJSON *o, Config *c);       /* of such an objective (whole.c) */
+cJSON *plan_object(const Graph *g, Config *c);       /* all that gen plan --json prints */
 /* What runs leave, and the commands (info.c). recipe: the words behind gen. */
 void answer_leaves(cJSON *o, const Objective *of);
 void answer_commands(cJSON *o, const char *recipe, const char *out);

@@ -59,8 +59,7 @@ static void unknown_filter(const char *word)
         word, near ? text_print("; did you mean %s?", near) : "");
 }
 
-/* 24GiB, 900MiB, 80GB: bytes. */
-static int64_t size_of(const char *text)
+int64_t bytes_of(const char *what, const char *text)
 {
     static const struct { const char *name; double bytes; } unit[] = {
         {"GiB", 1073741824.0}, {"MiB", 1048576.0}, {"TiB", 1099511627776.0}, {"KiB", 1024.0},
@@ -70,7 +69,7 @@ static int64_t size_of(const char *text)
     for (size_t i = 0; end != text && i < sizeof unit / sizeof *unit; i++)
         if (!strcasecmp(end, unit[i].name) && n > 0 && n * unit[i].bytes < 1e18)
             return (int64_t)(n * unit[i].bytes);
-    err((Loc){0}, "list: fits: want bytes of a rank with their unit, such as 24GiB, got %s", text);
+    err((Loc){0}, "%s: want bytes of a rank with their unit, such as 24GiB, got %s", what, text);
 }
 
 static void one_of(const char *what, const char *got, const char *words)
@@ -135,7 +134,7 @@ static Filter filter_of(int n, char **word)
         if (!strcmp(name, "adapter"))
             one_of(name, f.adapter = value, "lora|none");
         else if (!strcmp(name, "fits"))
-            f.fits = size_of(value);
+            f.fits = bytes_of("list: fits", value);
         else if (field == F_card)
             f.card = card_like(value);
         else if (field >= 0)

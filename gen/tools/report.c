@@ -224,11 +224,15 @@ void answer_memory(cJSON *o, const Graph *g, const Holdings *h)
         answer_int(by, purpose_name[i], h->purpose[i]);
 }
 
-static void plan_answer(const Graph *g, Config *c)
+cJSON *plan_object(const Graph *g, Config *c)
 {
-    const Holdings h = measure_holdings(g);
     cJSON *o = answer_new(), *list;
     answer_recipe(o, g, c);
+    if (!g) {
+        answer_whole(o, c);
+        return o;
+    }
+    const Holdings h = measure_holdings(g);
     answer_memory(o, g, &h);
     answer_int(o, "device_bytes_bound", g->lower_bound);
     answer_text(o, "placed", g->plan_method);
@@ -237,13 +241,13 @@ static void plan_answer(const Graph *g, Config *c)
     for (int i = 0; i < h.nbuffers; i++)
         add_buffer(list, h.buffer[i]);
     add_work(o, g);
-    answer_print(o);
+    return o;
 }
 
 void report_plan(const Graph *g, Config *c, FILE *to)
 {
     if (answer_wanted())
-        plan_answer(g, c);
+        answer_print(plan_object(g, c));
     else
         plan_print(g, c, to);
 }

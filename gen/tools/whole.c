@@ -76,21 +76,25 @@ static const char *words_of(const Config *c)
     return s.text;
 }
 
+static const struct {
+    const char *objective;
+    void (*print)(Config *c, FILE *to);
+    void (*answer)(Config *c, cJSON *o);
+} row[] = {{"ppo", print_ppo, answer_ppo}};
+
+void answer_whole(cJSON *o, Config *c)
+{
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].objective, config_text(c, F_objective)))
+            row[i].answer(c, o);
+}
+
 void report_whole(Config *c, bool commands, FILE *to)
 {
-    static const struct {
-        const char *objective;
-        void (*print)(Config *c, FILE *to);
-        void (*answer)(Config *c, cJSON *o);
-    } row[] = {{"ppo", print_ppo, answer_ppo}};
     const Objective *o = objective_find(config_text(c, F_objective));
     const Target *t = target_find(config_text(c, F_target));
     if (answer_wanted()) {
-        cJSON *answer = answer_new();
-        answer_recipe(answer, NULL, c);
-        for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-            if (!strcmp(row[i].objective, o->name))
-                row[i].answer(c, answer);
+        cJSON *answer = plan_object(NULL, c);
         if (commands) {
             answer_leaves(answer, o);
             answer_commands(answer, words_of(c), text_print("out/%s", c->name));
