@@ -15,7 +15,6 @@ qwen2_dropout.bf16 qwen2_dropout precision=bf16
 gpt2_dropout gpt2_dropout
 gpt2_dropout.again gpt2_dropout memory.recompute=block
 gpt2_dropout.2x2x2 gpt2_dropout gpus=2 batch.micro=2
-llama_tiny.bf16.again llama_tiny precision=bf16 memory.recompute=block
 qwen2_dropout.bf16.again qwen2_dropout precision=bf16 memory.recompute=block
 gpt2_tiny.1x4x2 gpt2_tiny batch.micro=2 batch.accum=4
 gpt2_tiny.4x1x2 gpt2_tiny gpus=4 batch.micro=2 batch.accum=1
@@ -28,6 +27,7 @@ llama_rows.few.2x1x4 llama_rows batch.targets=96 gpus=2 batch.accum=1
 qwen2_lora.few qwen2_lora batch.targets=128
 "
 [ -z "$FULL" ] || programs+="
+llama_tiny.bf16.again llama_tiny precision=bf16 memory.recompute=block
 llama_tiny llama_tiny
 llama_tiny.again llama_tiny memory.recompute=block
 qwen2_dropout.again qwen2_dropout memory.recompute=block
@@ -44,7 +44,7 @@ programs <<<"$programs"
 
 # ---- straight, twice, resumed --------------------------------------------------
 
-for name in gpt2_tiny{,.bf16} llama_rows{,.few} qwen2_lora qwen2_dropout{,.bf16}; do
+for name in gpt2_tiny{,.bf16} llama_rows{,.few} qwen2_lora qwen2_dropout{,.bf16} llama_tiny.bf16; do
     case=${name%%.*} at="7 1 19"
     [ -n "$FULL" ] || [ $name = gpt2_tiny ] || at=7
     trained $name $case $name --save-every $([ "$at" = 7 ] && echo 7 || echo 1) --save-total-limit 0
@@ -68,10 +68,10 @@ other "another seed is another run" seed gpt2_tiny
 
 # ---- recomputed --------------------------------------------------
 
-for name in llama_tiny.bf16 gpt2_dropout ${FULL:+llama_tiny}; do
+for name in gpt2_dropout ${FULL:+llama_tiny}; do
     trained $name ${name%%.*} $name
 done
-for name in gpt2_dropout llama_tiny.bf16 qwen2_dropout.bf16 ${FULL:+llama_tiny qwen2_dropout}; do
+for name in gpt2_dropout qwen2_dropout.bf16 ${FULL:+llama_tiny.bf16 llama_tiny qwen2_dropout}; do
     trained $name.again ${name%%.*} $name.again
     same "$name recomputed" $name.again $name
 done
