@@ -390,14 +390,15 @@ TEST(qk_norm)
     }
 }
 
+#if FULL || defined ACT_BF16        /* what is added up is float in all types */
 /* Blocks that the rows are divided among, as many as gen tune may choose: more than there are rows,
  * and so few that each walks. */
 TEST(norm_parts)
 {
     static const int64_t walked[][2] = {
-        { 3, 7 }, { 257, 129 }, { 2500, 24 }, { 40, 768 },
+        { 3, 7 }, { 2500, 24 },
 #if FULL
-        { 66, 2051 },
+        { 257, 129 }, { 40, 768 }, { 66, 2051 },
 #endif
     };
     for (auto &shape : walked) {
@@ -431,6 +432,7 @@ TEST(norm_parts)
         });
     }
 }
+#endif
 
 /* db adds integers: exact in any order, so it must be exact here. */
 TEST(layernorm_bwd_integers)
