@@ -19,7 +19,7 @@ function subset(words,    w, n, i, s) {
 }
 
 function model(i,    family, s, D, H, K, C, tied) {
-    family = pick("gpt2 llama qwen2")
+    family = pick("gpt2 llama qwen2 qwen3 mistral")
     H = pick("1 1 2 3 4 6")
     if (family == "gpt2") {
         D = pick("1 2 3 5 7 8 16 17 24 33 64")
