@@ -36,7 +36,7 @@ trap 'exit 130' INT TERM
 
 # ---- the queue: long jobs first
 
-first=(train cuda builds kernels checkpoint)
+first=(cuda train kernels builds checkpoint)
 groups=("$@")
 if [ $# = 0 ]; then
     mapfile -t groups < <({ printf '%s\n' "${first[@]}"; grep -L '^# apart: ' tests/*/run.sh | cut -d/ -f2; } |

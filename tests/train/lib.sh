@@ -46,8 +46,8 @@ flags+=$(sha256sum <tests/cc)      # programs of other ways to compile are built
 
 # Compiled as users do it are two programs for the CPU, of fp32 and of bf16: their runs agree bit for bit (twice,
 # resumed), and with PyTorch's within bounds. Those of PPO, too, which run for longer than they are compiled. FULL=1:
-# all. The others, whose tests look at numbers within bounds, words and files, and at bits of programs compiled alike, in
-# haste, which takes a tenth of the time.
+# all. The others, whose tests look at numbers within bounds, words and files, and at bits of programs compiled alike,
+# in haste, which takes a tenth of the time.
 as_shipped() {          # NAME
     [ -z "$FULL" ] || return 0
     [ $BACKEND = cpu ] || return
