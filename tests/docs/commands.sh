@@ -48,7 +48,8 @@ gen() {
             if [ "$1" = --help ] || { [ "$1" = --version ] && [ -z "$command" ]; }; then shift; continue; fi
             [ -n "${option[$command $1]+x}" ] || { fail "gen $command has no option $1"; return; }
             if [ -n "${option[$command $1]}" ]; then
-                [ $# -gt 1 ] || { fail "gen $command $1 wants a value"; return; }
+                [ $# -gt 1 ] || [ ${#plain[@]} = 0 ] || fail "gen $command $1 wants a value"
+                [ $# -gt 1 ] || return             # `gen diff --base`: told of, not shown
                 case $command/$1 in
                 /-d | /--from) "$GEN" $1 "$2" 2>&1 | grep -q "no such room" && ! any "$2" && fail "no room $2" ;;
                 */--card) "$GEN" list cards | grep -q "^  $2 " || fail "no card $2" ;;

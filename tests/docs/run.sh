@@ -45,7 +45,8 @@ check reference/metrics "" "$(sed -n 's/^METRIC([a-z]*, [a-z]*, \([a-z_]*\),.*/|
 # variables that the sources ask for by a name of ours have a row
 check reference/variables "" "$(
     grep -rhoE '"DIECAST_[A-Z_]+"|\$\{?DIECAST_[A-Z_]+' gen runtime templates --include='*.[ch]' \
-        --include='*.cu' --include='*.sh' --include='*.slurm' | tr -d '"${' | sort -u | sed 's/.*/| `&` |/' | stands runs)"
+        --include='*.cu' --include='*.sh' --include='*.slurm' |
+        tr -d '"${' | sort -u | sed 's/.*/| `&` |/' | stands runs)"
 
 # ---- links: files and headings
 slugs() { sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }
