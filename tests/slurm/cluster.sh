@@ -44,6 +44,9 @@ node_start() {
     echo >"$fifo"
 }
 
+# on N COMMAND...: with the files of nodeN
+on() { nsenter -m -t "$(pgrep -P "${node_pid[$1]}")" "${@:2}"; }
+
 # node_lose N: as if its power were cut; nobody hears of it
 node_lose() {
     ip link del "to$1"

@@ -4,7 +4,6 @@ set -u
 . tests/slurm/cluster.sh
 failed=0
 x=$work/out\ of\ x4
-text=$work/numbers.txt
 export OMPI_MCA_mpi_yield_when_idle=1       # more ranks than cores: who waits lets others run
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -18,6 +17,7 @@ verdict() {             # verdict NAME STATUS WHY
 }
 
 # submit ARGS...: sbatch from the folder $from; $id is the job's number
+# shellcheck disable=SC2154
 from=$work
 submit() { id=$(cd "$from" && sbatch --parsable --time=20 "$@" 2>&1) || verdict "sbatch $*" 1 "$id"; }
 record() { scontrol show job -o "$1" | tr ' ' '\n' | sed -n "s/^$2=//p"; }
@@ -33,23 +33,22 @@ ends() {
 # course OUT: what a run computed: its losses step by step, and the weights and moments it ended with
 course() {
     grep '"loss"' "$1/history.jsonl" | sed 's/, "tokens_per_second": [^,]*, "time": [^,]*//'
-    (cd "$1/checkpoint-300" && sha256sum model.safetensors optimizer.safetensors)
+    (cd "$1/checkpoint-$steps" && sha256sum model.safetensors optimizer.safetensors)
 }
 # same NAME OUT [REFERENCE]: it computed what the run without Slurm did
 same() {
-    diff <(course "${3:-$work/reference}" 2>&1) <(course "$2" 2>&1) >"$T/diff" && [ "$(course "$2" | wc -l)" = 302 ]
+    diff <(course "${3:-$work/reference}" 2>&1) <(course "$2" 2>&1) >"$T/diff" && [ "$(course "$2" | wc -l)" = $((steps + 2)) ]
     verdict "$1" $? "$(head -n 4 "$T/diff")"
 }
 ranks() { pgrep -f "^$x/train " | while read -r p; do grep -qs "State:.Z" "/proc/$p/status" || echo "$p"; done; }
-# holds OUT: it is at its save of step 100, which DIECAST_FAULT keeps from ending
-holds() { compgen -G "$1/checkpoint-100*.tmp*" >/dev/null; }
-held() {                # held OUT SECONDS SBATCH-WORD...: submitted, and holds for so long
-    local out=$1
-    export DIECAST_FAULT=save:rank=0:step=100:seconds=$2
-    submit "${@:3}" "$x/train.slurm" "${run[@]}" --save-every 100 --out "$out"
-    unset DIECAST_FAULT
+# holds OUT [STEP]: it is at its save of that step, which DIECAST_FAULT keeps from ending
+holds() { compgen -G "$work/$1/checkpoint-${2:-100}*.tmp*" >/dev/null; }
+held() {                # held OUT STEP SECONDS SBATCH-WORD...: submitted; its save of this step takes so long
+    DIECAST_FAULT=save:rank=0:step=$2:seconds=$3 \
+        submit "${@:4}" "$x/train.slurm" "${run[@]}" --save-every 100 --out "$1"
 }
-run=(--data numbers.txt --tokenizer bytes --steps 300 --log-every 1)
+steps=300
+run=(--data numbers.txt --tokenizer bytes --steps $steps --log-every 1)
 two=(--nodes=2 --ntasks-per-node=2)
 
 cluster 2 || { verdict "the cluster starts" 1 "$(tail -n 5 "$T"/log/*)"; exit 1; }
@@ -70,45 +69,47 @@ same "from its own folder: the same bits as without Slurm" "$work/a"
 same "from another folder: the same bits as without Slurm" "$work/b"
 
 # ---- a job goes back into the queue: by hand, and when it is asked to stop before its time is over
-held hand 20 "${two[@]}"
+held hand 100 10 "${two[@]}"
 hand=$id
-held limit 60 "${two[@]}" --signal=USR1@100
+held limit 100 60 "${two[@]}" --signal=USR1@100
 limit=$id
-until_true 120 holds "$work/hand"
+until_true 120 holds hand
 verdict "a job holds at step 100" $? "$(logs "$hand" | tail -n 3)"
+on 2 ls "/dev/shm/diecast.$hand.0.0" | grep -q vader
+verdict "what ranks share has a folder of its own for this start" $? "$(on 2 find /dev/shm)"
 scontrol requeue "$hand"
-until_true 120 holds "$work/limit"
+until_true 120 holds limit
+# Slurm looks at times every 30 s, asks a job that has less than 130 s left to stop, and ends it at 120 s.
 scontrol update "JobId=$limit" TimeLimit=2
-# Slurm looks at times every 30 s, asks a job that has less than 130 s left to stop, and ends it at 120 s
-back() { [ "$(record "$1" Restarts)" = 1 ]; }
-until_true 120 back "$limit"
-verdict "a job is back in the queue before its time is over" $? "$(logs "$limit" | tail -n 6)"
-scontrol update "JobId=$limit" TimeLimit=20
-for job in hand limit; do
-    ends "requeue ($job): goes on" "${!job}" COMPLETED 0:0 "x4: job ${!job} again, restart 1"
-    same "requeue ($job): the same bits as undisturbed" "$work/$job"
-    [ "$(record "${!job}" Restarts)" = 1 ]
-    verdict "requeue ($job): once" $? "$(record "${!job}" Restarts)"
-done
-logs "$limit" | grep -q 'stopped on request: back into the queue'
-verdict "the limit: says so" $? "$(logs "$limit" | tail -n 6)"
-
+# what_came_back JOB...: variables with their numbers; once back in the queue, they end with the bits of others
+what_came_back() {
+    local job
+    for job; do
+        ends "requeue ($job): goes on" "${!job}" COMPLETED 0:0 "x4: job ${!job} again, restart 1"
+        same "requeue ($job): the same bits as undisturbed" "$work/$job"
+        [ "$(record "${!job}" Restarts)" = 1 ]
+        verdict "requeue ($job): once" $? "$(record "${!job}" Restarts)"
+    done
+}
+what_came_back hand
 
 # ---- an array is a run for each seed; a task that is asked to stop goes back into the queue alone
-seeds() { compgen -G "$work/seeds/seed-1/checkpoint-100*.tmp*" && compgen -G "$work/seeds/seed-2/checkpoint-100*.tmp*"; }
-held seeds 10 --array=1-2 "${two[@]}"
+seeds() { holds seeds/seed-1 && holds seeds/seed-2; }
+held seeds 100 10 --array=1-2 "${two[@]}"
 array=$id
-until_true 120 seeds >/dev/null
+until_true 120 seeds
 verdict "an array: each task in a folder of its own" $? "$(logs "${array}_1" | tail -n 6)"
 scancel --signal=USR1 "${array}_2"
 for seed in 1 2; do
     (cd "$work" && "$x/run.sh" "${run[@]}" --seed $seed --out "reference-$seed" >"reference-$seed.log" 2>&1)
 done
 for seed in 1 2; do
-    ends "an array: task $seed" "${array}_$seed" COMPLETED 0:0 "x4: task $seed of array $array: --seed $seed --out .*seeds/seed-$seed$"
+    task=${array}_$seed
+    ends "an array: task $seed" "$task" COMPLETED 0:0 \
+        "x4: task $seed of array $array: --seed $seed --out .*seeds/seed-$seed$"
     same "an array: task $seed: the bits of a run with that seed" "$work/seeds/seed-$seed" "$work/reference-$seed"
-    [ "$(record "${array}_$seed" Restarts)" = $((seed - 1)) ]
-    verdict "an array: task $seed went $((seed - 1)) times back into the queue" $? "$(record "${array}_$seed" Restarts)"
+    [ "$(record "$task" Restarts)" = $((seed - 1)) ]
+    verdict "an array: task $seed went $((seed - 1)) times back into the queue" $? "$(record "$task" Restarts)"
 done
 submit --array=3 "$x/train.slurm" "${run[@]}" --seed 4
 ends "an array, and another seed" "$id" FAILED 80:0 'x4: --seed, but task 3 of an array has that number as its seed'
@@ -116,22 +117,90 @@ submit --array=3 "$x/train.slurm" "${run[@]}" --output_dir other
 ends "an array, and another trainer's name of the folder" "$id" FAILED 80:0 \
     '--output_dir other and --out other/seed-3 are the same flag: give one'
 
-# ---- a rank dies, a node is lost, the user has enough
-gone() { [ -z "$(ranks)" ]; }
-held killed 300 "${two[@]}"
-until_true 120 holds "$work/killed"
-for pid in $(ranks); do
-    if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx SLURM_PROCID=3; then kill -9 "$pid"; fi
-done
-ends "a rank is killed: the job's code is that of the others" "$id" FAILED 84:0 'rank 3 .node2. died'
-until_true 60 gone
-verdict "a rank is killed: nothing is left on the nodes" $? "$(ranks)"
+# ---- other ways to start it
+submit --nodes=1 --ntasks=3 --ntasks-per-node=3 "$x/train.slurm" "${run[@]}" --out few
+ends "too few tasks" "$id" FAILED 83:0 'built for 4 ranks, started as 3 by launcher Slurm'
+submit --nodes=1 --ntasks=5 --ntasks-per-node=5 "$x/train.slurm" "${run[@]}" --out many
+ends "too many tasks" "$id" FAILED 83:0 'built for 4 ranks, started as 5 by launcher Slurm'
+submit --ntasks=4 --job-name=alone --output=%x-%j.log --wrap "'$x/train' ${run[*]} --out alone"
+ends "a script that starts the program without srun" "$id" FAILED 83:0 'built for 4 ranks, started as 1 by launcher none'
+submit --ntasks=4 --job-name=plain --output=%x-%j.log --wrap "srun '$x/train' ${run[*]} --out plain"
+ends "srun without PMI" "$id" FAILED 80:0 'Open MPI .* could not start: srun --mpi=pmix for Open MPI'
+(cd "$work" && salloc "${two[@]}" srun --mpi=pmix "$x/train" "${run[@]}" --out direct >direct.log 2>&1)
+verdict "salloc srun ./train" $? "$(tail -n 3 "$work/direct.log")"
+same "salloc srun ./train: the same bits as without Slurm" "$work/direct"
+MPI_PLUGIN=pmi2 submit "${two[@]}" mpich/train.slurm "${run[@]}" --out mpich.run
+ends "MPICH with pmi2" "$id" COMPLETED 0:0 'launcher Hydra .*, MPI MPICH'
+same "MPICH with pmi2: the bits of Open MPI" "$work/mpich.run"
+submit "${two[@]}" mpich/train.slurm "${run[@]}" --out mpich.pmix
+ends "MPICH with pmix" "$id" FAILED 83:0 'srun --mpi=pmi2 for MPICH'
 
-held enough 5 "${two[@]}"
-until_true 120 holds "$work/enough"
+# ---- GPUs, simulated: two jobs on the same nodes, which must not meet
+few=(--data numbers.txt --tokenizer bytes --steps 10 --log-every 1)
+(cd "$work" && gpus/run.sh "${few[@]}" --out reference.gpus >reference.gpus.log 2>&1)
+verdict "GPUs: the run without Slurm" $? "$(tail -n 3 "$work/reference.gpus.log")"
+for job in one other; do
+    submit "${two[@]}" --gpus-per-node=2 gpus/train.slurm "${few[@]}" --out "gpus.$job"
+    eval "$job=\$id"
+done
+for job in one other; do
+    ends "GPUs: job $job" "${!job}" COMPLETED 0:0 '4 ranks .*launcher Slurm, NCCL'
+    steps=10 same "GPUs: job $job: the same bits as without Slurm" "$work/gpus.$job" "$work/reference.gpus"
+done
+submit gpus/train.slurm "${few[@]}" --out gpus.here
+ends "GPUs: the job as it is written, on one node" "$id" COMPLETED 0:0
+steps=10 same "GPUs: on one node: the same bits" "$work/gpus.here" "$work/reference.gpus"
+
+# ---- a rank dies, the user has enough, a node is lost
+gone() { [ -z "$(ranks)" ]; }
+no_rank() {             # no_rank NAME
+    until_true 60 gone
+    verdict "$1: nothing is left on the nodes" $? "$(ranks)"
+}
+kill_rank() {           # kill_rank JOB RANK
+    local pid
+    for pid in $(ranks); do
+        tr '\0' '\n' <"/proc/$pid/environ" | grep -cx -e "SLURM_PROCID=$2" -e "SLURM_JOB_ID=$1" | grep -qx 2 &&
+            kill -9 "$pid"
+    done 2>/dev/null
+}
+DIECAST_REQUEUE="84 85" held killed 100 300 "${two[@]}"
+until_true 120 holds killed
+kill_rank "$id" 3
+ends "a rank is killed: the job's code is that of the others" "$id" FAILED 84:0 'rank 3 .node2. died'
+logs "$id" | grep -q 'x4: code 84, and no checkpoint since this start: not back into the queue'
+verdict "a rank is killed: no way forward is no way back" $? "$(logs "$id" | tail -n 3)"
+no_rank "a rank is killed"
+DIECAST_REQUEUE="84 85" held again 200 300 "${two[@]}"
+again=$id
+until_true 120 holds again 200
+kill_rank "$again" 1
+DIECAST_REQUEUE="84 1" submit "$x/train.slurm" "${run[@]}" --out never
+ends "a code to go back with that is none" "$id" FAILED 80:0 'x4: DIECAST_REQUEUE=84 1: want codes of'
+what_came_back again
+
+held enough 100 5 "${two[@]}"
+until_true 120 holds enough
 scancel "$id"
 ends "a job that is cancelled stays so" "$id" CANCELLED 0:15
-until_true 120 gone
-verdict "a job that is cancelled: nothing is left on the nodes" $? "$(ranks)"
+no_rank "a job that is cancelled"
 
+logs "$limit" | grep -q 'stopped on request: back into the queue'
+verdict "the limit: says so" $? "$(logs "$limit" | tail -n 6)"
+scontrol update "JobId=$limit" TimeLimit=20 2>/dev/null
+what_came_back limit
+
+# the node of the script itself, and of rank 0
+held lost 200 300 "${two[@]}"
+lost=$id
+until_true 120 holds lost 200
+node_lose 1
+no_rank "a node is lost"
+node_start 1
+what_came_back lost
+
+for n in 1 2; do
+    [ -z "$(on $n ls -A /dev/shm)" ]
+    verdict "nothing is left in shared memory of node$n" $? "$(on $n find /dev/shm)"
+done
 exit $failed

@@ -36,6 +36,9 @@ rm -rf "$work"
 mkdir -p "$work"
 build x4 --
 mv "$work/x4" "$work/out of x4"
+build mpich MPICC=mpicc.mpich --
+toolkit=$(tests/sim/toolkit.sh fast) || fail "the simulator of a GPU does not build"
+build gpus "CUDA=$toolkit" -- target=sm_90
 seq 20000 >"$work/numbers.txt"
 
 # A short path: sockets lie in it.
