@@ -141,15 +141,6 @@ static const char *cure(void)
     return "use the mpirun of the MPI that the binary was built with";
 }
 
-static bool opening;             /* within MPI_Init_thread */
-
-/* MPI itself ends a process that a launcher of another kind started, with a code of its own. */
-static void at_exit(void)
-{
-    if (opening)
-        die(EXIT_CONFIG, "%s could not start: %s", comm_library(), cure());
-}
-
 /* MPI waits for ever for a rank that never comes. */
 static void open_mpi(int *argc, char ***argv, int *level)
 {
@@ -160,9 +151,7 @@ static void open_mpi(int *argc, char ***argv, int *level)
              "within %.0f s\n", world.rank, world.host, seconds);
     sigaction(SIGALRM, &action, &before);
     setitimer(ITIMER_REAL, &end, NULL);
-    opening = atexit(at_exit) == 0;
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, level);
-    opening = false;
     end = (struct itimerval){ { 0, 0 }, { 0, 0 } };
     setitimer(ITIMER_REAL, &end, NULL);
     sigaction(SIGALRM, &before, NULL);
@@ -228,6 +217,11 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     if (strcmp(comm_launch.source, "none") != 0)
         comm_check_size(comm_launch.size, built_for, words, argc > 0 ? argv[0] : "");
     comm_read_scale();
+#ifdef OPEN_MPI
+    /* It may know Slurm's older PMI; where it does not, MPI_Init_thread ends the process itself. */
+    if (world.rank == 0 && getenv("SLURM_STEP_ID") && !getenv("PMIX_NAMESPACE"))
+        warn("srun offers no PMIx; if %s does not start: %s", comm_library(), cure());
+#endif
     shared_place();
     open_mpi(&argc, &argv, &level);
     die_hook = abort_all;

@@ -276,11 +276,12 @@ $show"
     ! grep -q '@[A-Z]*@' "$y/train.slurm" "$x/run.sh"
     verdict "templates of $backend have no other holes" $? "see templates/$backend"
     cp "$y/train.slurm" "$scratch/slurm_script"
-    rm -f "$RUN"/*
+    rm -rf "$RUN"/*
+    step='checkpoint() { mkdir -p "$RUN/checkpoint-$1"; }; checkpoint'
     want="srun -K1 --wait=60 $y/train --lr 1 in $scratch/other port 13456 secret 64"
     [ $backend = cuda ] ||
         want="srun -K1 --wait=60 --mpi=pmix $y/train --lr 1 in $scratch/other port  secret 0"
-    batch "train.slurm of $backend, from another folder" 91 "$want" "$y/train.slurm --lr 1" 'exit 91'
+    batch "train.slurm of $backend, from another folder" 91 "$want" "$y/train.slurm --lr 1" "$step 5; exit 91"
     said "train.slurm of $backend goes back into the queue" 1 '^scontrol requeue 23456$'
     batch "train.slurm of $backend, no record" 80 "submit the train.slurm that lies beside it" none ''
     (cd "$y" && cp train.slurm train "$scratch/other")
@@ -289,7 +290,18 @@ $show"
     rm "$scratch/other"/*
     said "train.slurm of $backend stays out of the queue" 0 scontrol
     fault='printf "{\"code\":\t91}" >"$RUN/fault.0.1.json"'
-    batch "train.slurm of $backend, srun's own code" 91 "back into" "$y/train.slurm" "$fault; exit 143"
+    batch "train.slurm of $backend, srun's own code" 91 "back into" "$y/train.slurm" "$step 10; $fault; exit 143"
+    batch "train.slurm of $backend, no step on" 91 "no checkpoint since this start: not back" "$y/train.slurm" 'exit 91'
+    said "train.slurm of $backend, no step on, stays out of the queue" 0 '^scontrol'
+    batch "train.slurm of $backend, a code that is not asked for" 85 "srun" "$y/train.slurm" "$step 11; exit 85"
+    said "train.slurm of $backend, a code that is not asked for, stays out" 0 '^scontrol'
+    DIECAST_REQUEUE="84 85" batch "train.slurm of $backend, one that is" 85 "back into" "$y/train.slurm" \
+        "$step 12; exit 85"
+    SLURM_RESTART_COUNT=2 SLURM_ARRAY_JOB_ID=23456 SLURM_ARRAY_TASK_ID=7 \
+        batch "train.slurm of $backend, of an array" 91 \
+        "job 23456_7 again, restart 2.*srun .*/train --lr 1 --seed 7 --out $RUN/seed-7 in" "$y/train.slurm" \
+        "$step 13; exit 91"
+    said "train.slurm of $backend, the task of an array alone goes back into the queue" 1 '^scontrol requeue 23456_7$'
     batch "train.slurm of $backend, a fault file of before" 143 srun "$y/train.slurm" 'exit 143'
 done
 exit $failed

@@ -32,7 +32,8 @@ node_start() {
         ip link set lo up && ip addr add "10.0.0.$1/24" dev eth0 && ip link set eth0 up || exit
         mount -t tmpfs none /dev/shm
         export TMPDIR=$2/tmp.node$1
-        mkdir -p "$TMPDIR"
+        # as a node without disks that was switched on: what steps left here keeps slurmd from starting them again
+        rm -rf "$TMPDIR" "$2/spool.node$1" && mkdir "$TMPDIR"
         slurmd -D -N "node$1" &
         echo $! >"$2/slurmd.$1"
         wait $!
@@ -104,8 +105,8 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 END
     for n in {0..7}; do mknod "$T/gpu$n" c 1 3; done
     echo "Name=gpu File=$T/gpu[0-7]" >"$T/gres.conf"
-    munged --force --key-file="$T/key" --socket="$T/munge.socket" --pid-file="$T/munged.pid" --log-file="$T/log/munged" \
-        --seed-file="$T/munge.seed" --num-threads=2 || return
+    munged --force --key-file="$T/key" --socket="$T/munge.socket" --pid-file="$T/munged.pid" \
+        --log-file="$T/log/munged" --seed-file="$T/munge.seed" --num-threads=2 || return
     slurmctld || return
     for n in $(seq "$1"); do
         node_start "$n" || return

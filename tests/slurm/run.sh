@@ -9,8 +9,8 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/programs.sh
 here=tests/slurm
 work=$PWD/out/.test/slurm
-for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|OMPI|PMI|DIECAST|MUNGE)') NNODES NODE_RANK MASTER_ADDR MASTER_PORT \
-    RANK WORLD_SIZE MPI_PLUGIN; do
+for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|OMPI|PMI|DIECAST|MUNGE)') NNODES NODE_RANK MASTER_ADDR \
+    MASTER_PORT RANK WORLD_SIZE MPI_PLUGIN; do
     unset "$name"
 done
 fail() {
@@ -36,7 +36,9 @@ rm -rf "$work"
 mkdir -p "$work"
 build x4 --
 mv "$work/x4" "$work/out of x4"
-build mpich MPICC=mpicc.mpich --
+sed 's/mpicc\.openmpi/mpicc.mpich/' tests/cc >"$work/cc"
+chmod +x "$work/cc"
+build mpich "CC='$work/cc'" --
 toolkit=$(tests/sim/toolkit.sh fast) || fail "the simulator of a GPU does not build"
 build gpus "CUDA=$toolkit" -- target=sm_90
 seq 20000 >"$work/numbers.txt"
