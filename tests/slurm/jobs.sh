@@ -188,6 +188,8 @@ until_true 120 holds enough
 scancel "$id"
 ends "a job that is cancelled stays so" "$id" CANCELLED 0:15
 no_rank "a job that is cancelled"
+compgen -G "$work/enough/checkpoint-10[0-9]" >/dev/null
+verdict "a job that is cancelled: it saved" $? "$(ls "$work/enough")"
 
 logs "$limit" | grep -q 'stopped on request: back into the queue'
 verdict "the limit: says so" $? "$(logs "$limit" | tail -n 6)"
