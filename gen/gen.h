@@ -75,6 +75,10 @@ bool recipe_known(const char *word);                  /* recipe_find would retur
 enum { MAX_RECIPES = 500 };
 int recipe_names(const char **name, int max);         /* of the project, without .lua; sorted */
 
+/* ---- configure.c: gen config ---------------------------------------------------------------------- */
+
+int configure_main(int argc, char **argv);
+
 /* ---- process.c: other programs, a folder of a moment --------------------------------------------- */
 
 typedef struct {
@@ -286,6 +290,7 @@ void cluster_target(Config *c);
 void cluster_fill(Config *c);
 void check_cluster(const Config *c);
 int64_t cluster_gpus(const Config *c);                      /* of all its nodes */
+Config *config_of_cluster(const char *path);                /* configure.c: the fields of such a file, checked */
 /* What later rooms need of it, lines NAME=VALUE, of lists one a word; NULL: there is none. */
 char *cluster_lines(Config *c);
 /* Of such lines: why one of them is refused; NULL: all are good. */

@@ -97,6 +97,8 @@ void cluster_target(Config *c)
     else if (target && v->set && v->s && !same_kind(v->s, target))
         err_add(v->loc, "target: %s, but the nodes of cluster %s have %s%s; leave it out (target=)", v->s, name_of(c),
                 card ? text_print("%s, which is ", card->name) : "", target);
+    if (c->v[F_cluster_card].set && !c->v[F_cluster_card].s)
+        v->set = true;                   /* that was the mistake, not a target that is missing */
     if (target && !v->set) {
         *v = (FieldValue){.set = true, .s = target, .loc = follows(c, from)};
         choice_find(field_choices(F_target), target, &v->i);
@@ -314,7 +316,8 @@ void check_cluster(const Config *c)
 /* Fields of the lines, by the name behind "cluster.". */
 static const int line_field[] = {F_cluster_name, F_cluster_nodes, F_cluster_network, F_cluster_interface,
                                  F_cluster_nccl, F_cluster_launcher, F_cluster_hosts, F_cluster_cpus_per_task,
-                                 F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time, F_cluster_modules,
+                                 F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time,
+                                 F_cluster_modules,
                                  F_cluster_container};
 enum { LINES = sizeof line_field / sizeof *line_field, BEHIND = sizeof "cluster." - 1 };
 

@@ -28,6 +28,8 @@ void answer_number(cJSON *list, int64_t n);
 void answer_words(cJSON *o, const char *key, const char *words);
 /* What several commands say of a recipe (report.c). g NULL: its objective is whole. */
 void answer_recipe(cJSON *o, const Graph *g, Config *c);
+void answer_cluster(cJSON *o, const Config *c);
+char *cluster_said(const Config *c);         /* in a line */
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
 void answer_whole(cJSON *o, Config *c);       /* of such an objective (whole.c) */
 cJSON *plan_object(const Graph *g, Config *c);       /* all that gen plan --json prints */

@@ -164,6 +164,7 @@ static Wanted *wanted_of(const Graph *g, Config *c)
     w->name = c->name;
     w->target = target_find(config_text(c, F_target));
     w->ranks = g ? (int)g->ranks : 1;
+    w->nodes = c->cluster ? (int)c->v[F_cluster_nodes].i : 0;
     w->precision = g ? config_text(c, F_precision) : "fp32";
     w->rank_bytes = g ? g->arena_bytes : 0;
     w->kept_bytes = g ? disk_of(g, c).checkpoint : 0;
@@ -209,6 +210,8 @@ int doctor_run(const Graph *g, Config *c, bool json)
     doctor_network(&d);
     d.section = "launch";
     doctor_launch(&d);
+    d.section = "cluster";
+    doctor_cluster(&d, c);
     d.section = "trials";
     doctor_start(&d);
     forgive(&d);

@@ -28,7 +28,7 @@ typedef struct {
     const char *recipe, *name;   /* as typed; of out/NAME */
     unsigned wants;              /* NEED_... */
     const Target *target;
-    int ranks;
+    int ranks, nodes;            /* nodes: of its cluster; 0: it has none */
     const char *precision;
     int64_t rank_bytes;          /* planned a rank; 0: not known */
     int64_t kept_bytes;          /* of a checkpoint */
@@ -88,6 +88,8 @@ typedef struct { const char *name; bool up, loopback; int family; } DoctorInterf
 /* The first that NCCL takes, by its rule: what NCCL_SOCKET_IFNAME names; else ib*, all but docker, lo and virbr*, at
  * last these. -1: none. */
 int doctor_nccl_interface(const DoctorInterface *list, int n, const char *ifname);
+/* doctor_cluster.c: what the recipe's cluster wants of a node. */
+void doctor_cluster(Doctor *d, const Config *c);
 /* doctor_start.c: small programs, built and run here: MPI; products, memory, copies and NCCL of GPUs. */
 void doctor_start(Doctor *d);
 

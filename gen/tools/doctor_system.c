@@ -159,7 +159,7 @@ static void judge_cpu(Doctor *d)
 int doctor_local_ranks(const Doctor *d)
 {
     const char *nodes = doctor_env(d, "NNODES");
-    int n = nodes ? atoi(nodes) : 1;
+    int n = nodes ? atoi(nodes) : d->wanted->nodes;
     return n > 1 && d->wanted->ranks % n == 0 ? d->wanted->ranks / n : d->wanted->ranks;
 }
 

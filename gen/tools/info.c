@@ -154,6 +154,8 @@ static void print_run(const Graph *g, Config *c, const Info *n, FILE *to)
     const char *scale = run_value(g, "lr_scale");
     line(to, "ranks", text_print("%" PRId64 " of %s (%s), %s", g->ranks, g->target->name,
                                  g->target->about, config_text(c, F_precision)));
+    if (c->cluster)
+        line(to, "cluster", cluster_said(c));
     line(to, "batch", text_print("%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s = %" PRId64
                                  " samples a step, of %" PRId64 " tokens at most",
                                  config_int(c, F_batch_micro), config_int(c, F_batch_accum), g->ranks,
@@ -176,6 +178,21 @@ static void print_files(const Objective *o, const char *out, FILE *to)
             fprintf(to, "             %-26s %s\n", leaf[i].name, leaf[i].about);
 }
 
+/* What starts the program: by its cluster's launcher. */
+static const char *start_of(const Config *c, const char *out)
+{
+    const char *launcher = c->cluster ? c->v[F_cluster_launcher].s : "";
+    if (!strcmp(launcher, "slurm"))
+        return text_print("sbatch %s", text_shell(text_print("%s/train.slurm", out)));
+    if (!strcmp(launcher, "torchrun"))
+        return text_print("torchrun --nnodes %lld --nproc-per-node %lld --no-python %s",
+                          (long long)c->v[F_cluster_nodes].i, (long long)(c->v[F_gpus].i / c->v[F_cluster_nodes].i),
+                          text_shell(text_print("%s/train", out)));
+    if (!strcmp(launcher, "mpirun"))
+        return text_print("mpirun -n %lld %s", (long long)c->v[F_gpus].i, text_shell(text_print("%s/train", out)));
+    return text_shell(text_print("%s/run.sh", out));
+}
+
 static void info_print(const Graph *g, Config *c, FILE *to)
 {
     const Objective *o = objective_find(g->objective);
@@ -186,7 +203,7 @@ static void info_print(const Graph *g, Config *c, FILE *to)
     print_run(g, c, &n, to);
     print_files(o, n.out, to);
     fprintf(to, "\n  gen %s && make -C %s\n  %s\n", n.recipe, text_shell(n.out),
-            text_shell(text_print("%s/run.sh", n.out)));
+            start_of(c, n.out));
     fprintf(to, "      with --data FILE%s; --help has every flag\n",
             *run_value(g, "data") ? text_print(", by default %s", run_value(g, "data")) : "");
     fprintf(to, "  gen plan %s     the memory by buffers\n", n.recipe);

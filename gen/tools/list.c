@@ -330,9 +330,58 @@ static void list_cards(const Page *p)
     }
 }
 
+/* Files of a folder, each a cluster; of names in both that of the first. */
+static int add_clusters(const char *folder, const char **name, const char **path, int n, int max)
+{
+    struct dirent **file;
+    const int all = scandir(folder, &file, NULL, alphasort);
+    for (int i = 0; i < all; i++) {
+        const char *dot = strrchr(file[i]->d_name, '.');
+        char *base = dot ? text_print("%.*s", (int)(dot - file[i]->d_name), file[i]->d_name) : "";
+        bool fresh = *base && !strcmp(dot, ".lua") && n < max;
+        for (int k = 0; k < n; k++)
+            fresh = fresh && strcmp(name[k], base);
+        if (fresh)
+            name[n] = base, path[n++] = text_print("%s/%s", folder, file[i]->d_name);
+        free(file[i]);
+    }
+    if (all >= 0)
+        free(file);
+    return n;
+}
+
+/* Of recipes/clusters here and of the project: their line, nodes and GPUs, as the files say them. */
+static void list_clusters(const Page *p)
+{
+    enum { MAX = 200 };
+    const char *name[MAX], *path[MAX];
+    int n = add_clusters("recipes/clusters", name, path, 0, MAX);
+    n = add_clusters(text_print("%s/clusters", recipes_folder()), name, path, n, MAX);
+    for (int i = 0; i < n; i++) {
+        const Config *c = config_of_cluster(path[i]);
+        const char *card = c->v[F_cluster_card].s;
+        const long long nodes = (long long)c->v[F_cluster_nodes].i, each = (long long)c->v[F_cluster_gpus_per_node].i;
+        cJSON *o = row(p, 14, name[i], p->list ? c->v[F_cluster_about].s
+                                               : text_print("%lld x %lld %s, %s%s%s", nodes, each,
+                                                            strcmp(card, "none") ? card : c->v[F_cluster_target].s,
+                                                            c->v[F_cluster_launcher].s,
+                                                            *c->v[F_cluster_about].s ? ": " : "",
+                                                            c->v[F_cluster_about].s));
+        if (!o)
+            continue;
+        answer_text(o, "path", path[i]);
+        answer_text(o, "target", c->v[F_cluster_target].s);
+        answer_text(o, "card", strcmp(card, "none") ? card : NULL);
+        answer_int(o, "nodes", nodes);
+        answer_int(o, "gpus_per_node", each);
+        answer_text(o, "launcher", c->v[F_cluster_launcher].s);
+    }
+}
+
 static const struct { const char *name; void (*list)(const Page *p); } section_row[] = {
     {"recipes", NULL}, {"models", list_models}, {"families", list_families}, {"chats", list_chats},
-    {"objectives", list_objectives}, {"targets", list_targets}, {"cards", list_cards}};
+    {"objectives", list_objectives}, {"targets", list_targets}, {"cards", list_cards},
+    {"clusters", list_clusters}};
 enum { SECTIONS = sizeof section_row / sizeof *section_row };
 
 int list_sections(const char **name, int max)

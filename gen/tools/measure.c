@@ -132,6 +132,8 @@ static const Card *card_named(const Target *t, const char *name)
 static const Card *card_of(const Graph *g, Config *c)
 {
     const char *name = config_text(c, F_card);
+    if (!*name && c->cluster)
+        name = c->v[F_cluster_card].s;
     const Card *named = *name ? card_named(g->target, name) : NULL, *best = NULL, *largest = NULL;
     int64_t limit = g->fact[FACT_memory].i, memory = limit ? limit : g->target->memory;
     for (int i = 0; i < card_count(); i++) {

@@ -103,11 +103,43 @@ static void print_schedules(const Graph *g, FILE *to)
     }
 }
 
+char *cluster_said(const Config *c)
+{
+    const char *card = c->v[F_cluster_card].s, *interface = c->v[F_cluster_interface].s;
+    const long long nodes = (long long)c->v[F_cluster_nodes].i, each = (long long)c->v[F_cluster_gpus_per_node].i;
+    const bool cpu = !strcmp(card, "none");
+    Str s = {0};
+    str_print(&s, "%s: %lld node%s x %lld %s", c->v[F_cluster_name].s, nodes, nodes == 1 ? "" : "s", each,
+              cpu ? each == 1 ? "rank" : "ranks" : card);
+    if (!cpu && each > 1)
+        str_print(&s, " on %s", c->v[F_cluster_link].s);
+    if (nodes > 1)
+        str_print(&s, ", %s%s%s", c->v[F_cluster_network].s, *interface ? " " : "", interface);
+    str_print(&s, ", started by %s", c->v[F_cluster_launcher].s);
+    return s.text;
+}
+
+void answer_cluster(cJSON *o, const Config *c)
+{
+    if (!c->cluster) {
+        answer_text(o, "cluster", NULL);
+        return;
+    }
+    cJSON *to = answer_object(o, "cluster");
+    answer_text(to, "name", c->v[F_cluster_name].s);
+    answer_text(to, "card", strcmp(c->v[F_cluster_card].s, "none") ? c->v[F_cluster_card].s : NULL);
+    answer_int(to, "nodes", c->v[F_cluster_nodes].i);
+    answer_int(to, "gpus_per_node", c->v[F_cluster_gpus_per_node].i);
+    answer_text(to, "launcher", c->v[F_cluster_launcher].s);
+}
+
 static void plan_print(const Graph *g, Config *c, FILE *to)
 {
     const Holdings h = measure_holdings(g);
     fprintf(to, "%s: %s, %s, target %s, %" PRId64 " rank%s\n", c->name, g->family,
             config_text(c, F_precision), g->target->name, g->ranks, g->ranks == 1 ? "" : "s");
+    if (c->cluster)
+        fprintf(to, "cluster %s\n", cluster_said(c));
     fprintf(to,
             "%" PRId64 " parameters, %" PRId64 " trained; %" PRId64 " sequences of %" PRId64
             " tokens a step\n\n",
@@ -203,6 +235,7 @@ void answer_recipe(cJSON *o, const Graph *g, Config *c)
     answer_text(o, "family", g->family);
     answer_text(o, "precision", config_text(c, F_precision));
     answer_int(o, "ranks", g->ranks);
+    answer_cluster(o, c);
     answer_int(o, "batch_micro", config_int(c, F_batch_micro));
     answer_int(o, "batch_accum", config_int(c, F_batch_accum));
     answer_int(o, "batch_global", run_length(g, c).batch);

@@ -64,7 +64,8 @@ int main(int argc, char **argv)
                 .cpu_flags = "",
                 .nvcc_version = "13.0"};
     const char *part = argc > 2 ? argv[1] : "";
-    Wanted w = {.recipe = "r.lua", .name = "r", .target = target_find(argc > 3 ? argv[3] : "cpu"), .ranks = 2,
+    const Target *t = target_find(argc > 3 ? argv[3] : "cpu");
+    Wanted w = {.recipe = "r.lua", .name = "r", .target = t, .ranks = 2,
                 .precision = "bf16", .wants = NEED_CPU_RUN, .rank_bytes = INT64_C(5) << 30};
     if (!strcmp(part, "interface"))
         return interface_of(argc - 3, argv + 3);
@@ -86,6 +87,14 @@ int main(int argc, char **argv)
         doctor_network(&d);
     else if (!strcmp(part, "launch"))
         doctor_launch(&d);
+    else if (!strcmp(part, "cluster") && argc == 7) {        /* its file, GPUs, their capability and GiB */
+        w.kept_bytes = INT64_C(1) << 20;
+        d.wanted = &w;
+        d.ngpus = atoi(argv[4]);
+        d.capability[0] = atoi(argv[5]);
+        d.gpu_memory = (int64_t)(atof(argv[6]) * (1 << 30));
+        doctor_cluster(&d, config_of_cluster(argv[3]));
+    }
     else
         return 2;
     print(&d);

@@ -130,6 +130,37 @@ visible "" x
 
 # ---- launchers
 
+# ---- what a cluster wants of a node
+mkdir -p "$T/net/sys/class/net"/{lo,eth0,eth1} "$T/clusters"
+echo up >"$T/net/sys/class/net/eth0/operstate"
+echo down >"$T/net/sys/class/net/eth1/operstate"
+node() {                # node FIELDS GPUS CAPABILITY GIB
+    echo "return { $1 }" >"$T/clusters/c.lua"
+    part cluster "$T/net" "$T/clusters/c.lua" "$2" "$3" "$4"
+}
+gpus='card = "a100", gpus_per_node = 4, nodes = 2'
+node "$gpus, interface = \"eth0\", scratch = \"$T\"" 4 80 79.2
+says "cluster: launcher" "ok launcher: run.sh"
+says "cluster: cards" "ok card: 4 x a100"
+says "cluster: interface" "ok interface: eth0"
+has "cluster: scratch" "^ok scratch: $T: .* left$"
+node "$gpus, interface = \"eth1\", network = \"infiniband\", scratch = \"/nowhere\"" 4 80 39.4
+says "cluster: smaller cards" "missing card: a100 with 79 GiB, the smallest GPU here has 39.4"
+says "cluster: interface that is down" "missing interface: eth1 is down"
+says "cluster: no InfiniBand" "warning InfiniBand: no adapter here, the cluster has it"
+says "cluster: no scratch" "missing scratch: /nowhere: there is no such folder"
+node "$gpus, interface = \"ib0\", hosts = { \"elsewhere1\", \"elsewhere2\" }" 2 80 79.2
+says "cluster: fewer cards" "warning card: 4 x a100 a node, here are 2"
+says "cluster: no such interface" "missing interface: ib0: none of that name; there are: eth0, eth1, lo"
+says "cluster: another machine" "warning host: $(hostname) is none of cluster.hosts"
+node "$gpus" 4 90 79.2
+says "cluster: another card" "missing card: a100 is sm_80, the first GPU here sm_90"
+node "$gpus" 0 0 0
+says "cluster: no card" "missing card: 4 x a100 a node, here is no GPU"
+PATH=$T/none node "$gpus, launcher = \"slurm\"" 4 80 79.2
+says "cluster: no launcher" "missing launcher: slurm: no srun on PATH"
+
+
 part launch x
 says "launch: nothing set" 'ok launcher: none: out/NAME/run.sh starts all ranks'
 RANK=1 part launch x

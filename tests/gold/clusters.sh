@@ -150,3 +150,59 @@ check clusters/all-shipped "" "$(for f in recipes/clusters/*.lua; do
 "$GEN" "$N" target=cpu -o "$T/c/plain" >"$T/log" 2>&1
 check clusters/plain "0 0 CLUSTER='' NODES=1" "$(grep -c 'set cluster' "$T/c/plain/ir/plan.ir") $(
     grep -c -e partition -e module "$T/c/plain/train.slurm") $(grep -e ^CLUSTER -e ^NODES "$T/c/plain/run.sh" | paste -sd' ')"
+
+# ---- what is said of it
+check clusters/list "cpus 2 x 4 cpu, run.sh" "$(mkdir -p "$T/c/recipes/clusters" && cp "$C/cpus.lua" "$T/c/recipes/clusters" &&
+    cd "$T/c" && "$OLDPWD/$GEN" list clusters | grep '^  cpus ' | xargs)"
+check clusters/plan "cluster gpus: 2 nodes x 8 a100-40 on pcie, ethernet, started by run.sh" "$("$GEN" plan "$T/c/own.lua" |
+    grep '^cluster')"
+check clusters/info "sbatch out/own/train.slurm" "$("$GEN" info "$T/c/own.lua" cluster.launcher=slurm | grep -o 'sbatch .*')"
+check clusters/json '"name":"gpus"' "$("$GEN" plan "$T/c/own.lua" --json | tr -d '\n\t ' | grep -o '"cluster":{"name":"gpus"' |
+    cut -c12-)"
+check clusters/diff "cluster.nodes 2 4" "$("$GEN" diff "$T/c/own.lua" cluster.nodes=4 | grep '^ *cluster.nodes' | tr -d '>-' | xargs)"
+
+# ---- gen config
+config_says() {                               # config_says NAME CODE WANT WORDS...: the first line of what it says
+    local name=$1 code=$2 want=$3
+    shift 3
+    DIECAST_CONFIG=$T/c/machine "$GEN" config "$@" </dev/null >"$T/out" 2>&1
+    check "config/$name" "$code $want" "$? $(head -1 "$T/out" | sed 's/^gen: //')"
+}
+config_says no_terminal 1 "config: no terminal to ask on: want --nodes (how many machines take part in a run)"
+config_says missing 1 "config: no terminal to ask on: want --node-rank (which of them is this, from 0), --master-addr (name\
+ or address of machine 0)" --nodes 2
+config_says rank 1 "config: --node-rank: 2 of 2 machines; want 0 to 1" --nodes 2 --node-rank 2 --master-addr h
+config_says one 1 "config: --master-addr: is for several machines; say --nodes N as well" --nodes 1 --master-addr h
+config_says gpus 1 'config: --gpu-ids: want numbers of GPUs such as 0,1, each once, got "0,0"' --nodes 1 --gpu-ids 0,0
+config_says host 1 'config: --master-addr: want a host name or address, got "-x;id"' --nodes 2 --node-rank 0 \
+    --master-addr '-x;id'
+config_says port 1 'config: --master-port: want a port, 1 to 65535, got "65536"' --nodes 2 --node-rank 0 --master-addr h \
+    --master-port 65536
+config_says precision 1 "config: --mixed-precision: precision is a field of recipes: precision=bf16 behind gen RECIPE or gen\
+ new FILE.lua" --mixed-precision fp16
+config_says unknown 1 "unknown option --nods; \`gen config --help\` lists them" --nods 2
+config_says both 1 "config: --show, --cluster or the flags of a machine: one of these" --show --nodes 2
+config_says stray 1 "config: card=a100: is for --cluster NAME" card=a100
+config_says no_value 1 "config: --nodes: want N after it" --nodes
+config_says show_none 1 "config: $T/c/machine: No such file or directory; gen config writes it" --show
+[ ! -e "$T/c/machine" ] || not_ok config/nothing "a refusal wrote the file"
+config_says writes 0 "$T/c/machine:" --nodes 2 --node-rank=1 --master-addr h0 --gpu-ids 0,1
+check config/file "NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29500 GPU_IDS=0,1" "$(grep -v '^#' "$T/c/machine" | paste -sd' ')"
+config_says show 0 "# $T/c/machine" --show
+echo 'NODE_RANK=$(id)' >"$T/c/machine"
+config_says show_bad 1 "$T/c/machine:1: NODE_RANK: want a number from 0, got \"\$(id)\"" --show
+config_says cluster 0 "$T/c/new/mine.lua:" --cluster mine -o "$T/c/new" card=a100 nodes=2 launcher=slurm modules=a,b
+check config/cluster-file 'return { card = "a100", nodes = 2, launcher = "slurm", modules = {"a", "b"}, }' "$(grep -v '^--' \
+    "$T/c/new/mine.lua" | tr -s ' \n' ' ' | sed 's/ $//')"
+config_says cluster_there 1 "$T/c/new/mine.lua: is there already; --force writes over it" --cluster mine -o "$T/c/new" \
+    target=cpu
+config_says cluster_bad 1 "cluster.time: want MINUTES, HH:MM:SS, DAYS-HH or DAYS-HH:MM:SS, got \"x\"" --cluster b \
+    -o "$T/c/new" card=a100 launcher=slurm time=x
+config_says cluster_none 1 "config: no terminal to ask on: want words FIELD=VALUE: card=NAME or target=cpu, nodes=N,\
+ gpus_per_node=N, launcher=slurm ... (gen fields, cluster)" --cluster b -o "$T/c/new"
+config_says cluster_name 1 'config: --cluster: want a name of up to 64 letters, digits and _ . -, got "../x"' --cluster ../x \
+    target=cpu
+if command -v script >/dev/null; then
+    printf '2\nx\n1\nnode0\n\n\n' | DIECAST_CONFIG=$T/c/asked script -qec "$GEN config" /dev/null >"$T/out" 2>&1
+    check config/asked "NNODES=2 NODE_RANK=1 MASTER_ADDR=node0 MASTER_PORT=29500" "$(grep -v '^#' "$T/c/asked" | paste -sd' ')"
+fi

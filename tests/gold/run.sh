@@ -164,7 +164,7 @@ cli explain_foreign "gen: no field hiden_size; did you mean \"hidden_size\"?; \`
 cli explain_none "gen: explain: want one field, for example: gen explain lora.rank" explain
 cli fields "gen: fields: takes no words, got x; one field: gen explain x" fields x
 cli list "gen: list: no section famlies; did you mean families?" list famlies
-cli list_far "gen: list: no section zzzzzzzzzzzz; want recipes, models, families, chats, objectives, targets or cards" list zzzzzzzzzzzz
+cli list_far "gen: list: no section zzzzzzzzzzzz; want recipes, models, families, chats, objectives, targets, cards or clusters" list zzzzzzzzzzzz
 cli list_two "gen: list: takes one section at most, and FIELD=VALUE words; got cards as well" list chats cards
 cli help_none "gen turns a recipe into the source of one training binary."
 cli info_none "gen: want a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" info
