@@ -551,6 +551,8 @@ static int export_weights(Run *r)
 //@ end
     load_finished(r);
     origin_export(&r->checkpoints, &model);
+    const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
+    note("next: %s/README.md shows how to load it", dir);
     return EXIT_OK;
 }
 
@@ -636,6 +638,8 @@ static int bench(Run *r)
     bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
                        .work = (double)(objective_work() * bench_round()), .started = r->started,
                        .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
+    note("next: --profile 20 in the place of --bench-steps%s shows kernels by time",
+         r->trains ? "" : ", and --data FILE,");
     return EXIT_OK;
 }
 

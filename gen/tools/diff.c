@@ -1,6 +1,6 @@
 /* diff.c -- `gen diff A B`: how two recipes differ, and what that changes.
  *
- * In:    two Configs with their graphs after plan.   Out: lines for people, or JSON; 0: the same, 1: not.
+ * In:    two Configs with their graphs after plan; of recipes without a model their fields alone.   Out: lines for people, or JSON; 0: the same, 1: not.
  * Keeps: names of recipes and places in them make no difference; nothing is written to disk. */
 #include "gen/tools/answer.h"
 
@@ -22,6 +22,8 @@ typedef struct {
 /* Where in which recipe something stands goes out of the graph. name: of the folder, for both sides. */
 static Side side_of(Graph *g, Config *c, const char *name)
 {
+    if (!g)
+        return (Side){.c = c};
     Side s = {.g = g, .c = c, .held = measure_holdings(g), .work = step_work(g), .cost = step_cost(g, c),
               .tokens = step_tokens(g, c)};
     for (int i = 0; i < g->nvalues; i++)
@@ -77,6 +79,8 @@ typedef struct { const char *name; double a, b; bool bytes; } Number;
 static int numbers_of(const Side *a, const Side *b, Number *row)
 {
     int n = 0;
+    if (!a->g || !b->g)
+        return 0;
     row[n++] = (Number){"parameters", (double)a->held.parameters, (double)b->held.parameters, false};
     row[n++] = (Number){"parameters_trained", (double)a->held.trained, (double)b->held.trained, false};
     for (int i = 0; i < NPURPOSES; i++)
@@ -201,6 +205,8 @@ static void diff_print(const Diff *d, FILE *to)
         fprintf(to, "\n%-30s %s\n", "fields", "A -> B");
     for (int i = 0; i < d->nfields; i++)
         fprintf(to, "  %-28s %s -> %s\n", d->field[i][0], d->field[i][1], d->field[i][2]);
+    if (!d->nnumbers)
+        return;
     fprintf(to, "\n%-24s %16s %16s %10s\n", "numbers", "A", "B", "B / A");
     for (int i = 0; i < d->nnumbers; i++) {
         const Number *n = &d->number[i];
@@ -220,7 +226,7 @@ int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to)
     d.name = arena_new(sizeof *d.name * (size_t)(d.a.nfiles + d.b.nfiles) + 1);
     d.nfields = fields_of(&d.a, &d.b, d.field);
     d.nnumbers = numbers_of(&d.a, &d.b, d.number);
-    d.nnames = files_of(&d.a, &d.b, d.name);
+    d.nnames = d.nnumbers ? files_of(&d.a, &d.b, d.name) : 0;
     for (int i = 0; i < d.nnames; i++)
         d.changed += file_state(&d.a, &d.b, d.name[i]) != NULL;
     for (int i = 0; i < d.nnumbers; i++)

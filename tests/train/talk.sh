@@ -70,7 +70,8 @@ verdict "other neighbours" "$(diff <(sed -n 3p <<<"$three") <("$train" --out "$s
 for ((i = 1; i < 12; i++)); do echo "$(seq -s' ' $((i * 7 % 11)))[INST]a"; done >"$scratch/many.txt"
 for name in llama_rows llama_rows.bf16; do
     alone() {
-        "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) "${@:2}" 2>/dev/null
+        "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) \
+            "${@:2}" 2>/dev/null
     }
     beside() { alone "$@" --prompts "$scratch/many.txt"; }
     verdict "$name: beside others as alone" "$(
@@ -165,6 +166,14 @@ verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^of prompt
 
 nexts "next: sample" "$scratch/trained" sample "--max-new-tokens 2"
 nexts "next: export" "$scratch/trained" export
+"$train" --out "$scratch/run" --export "$scratch/model" >"$scratch/log" 2>&1
+verdict "next: behind an export" "$([ -s "$scratch/model/README.md" ] &&
+    grep -q "^next: $scratch/model/README.md shows how to load it$" "$scratch/log" || tail -n 2 "$scratch/log")"
+"$train" --bench-steps 1 >/dev/null 2>"$scratch/log"
+verdict "next: behind timings" "$(grep -q "^next: --profile 20 in the place of --bench-steps, and --data FILE, shows" \
+    "$scratch/log" || tail -n 2 "$scratch/log")"
+make -s -B -C "$work/llama_rows" .obj/train.o CC=false >"$scratch/log" 2>&1
+verdict "next: of a compiler that fails" "$(grep -q '^next: gen doctor ' "$scratch/log" || tail -n 2 "$scratch/log")"
 verdict "no chat without a template" "$(grep '^  chat' "$scratch/trained")"
 mkdir "$scratch/it's"
 tiny_tokenizer "$scratch/it's"

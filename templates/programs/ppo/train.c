@@ -367,6 +367,9 @@ static int run_all(Run *r)
     else {
         write_histories(r);
         say_returns(r);
+        char *path = histories_path(r);
+        note("next: out/ad_tiny/run.sh --data %s learns from them: gen recipes/ad_tiny.lua && make before", path);
+        free(path);
         stop_done(r->flags.out, TASKS, NULL);
     }
     lock_release();
