@@ -368,7 +368,7 @@ static int run_all(Run *r)
         write_histories(r);
         say_returns(r);
         char *path = histories_path(r);
-        note("next: out/ad_tiny/run.sh --data %s learns from them: gen recipes/ad_tiny.lua && make before", path);
+        note("next: gen recipes/ad_tiny.lua && make && out/ad_tiny/run.sh --data %s", path);
         free(path);
         stop_done(r->flags.out, TASKS, NULL);
     }
