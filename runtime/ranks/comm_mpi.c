@@ -122,7 +122,7 @@ static void number_host(void)
     free(host);
 }
 
-static char too_late[160];
+static char too_late[320];
 
 static void on_alarm(int number)
 {
@@ -141,20 +141,25 @@ static const char *cure(void)
     return "use the mpirun of the MPI that the binary was built with";
 }
 
-/* MPI waits for ever for a rank that never comes. */
+static void set_alarm(double seconds)
+{
+    struct itimerval end = { .it_value = { (time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6) } };
+    setitimer(ITIMER_REAL, &end, NULL);
+}
+
+/* MPI waits for ever for a rank that never comes, or that a firewall keeps away. An alarm ends that until
+ * the star, which has its own deadline, is about to. */
 static void open_mpi(int *argc, char ***argv, int *level)
 {
-    struct sigaction action = { .sa_handler = on_alarm }, before;
+    struct sigaction action = { .sa_handler = on_alarm };
     double seconds = INIT_SECONDS * comm_scale;
-    struct itimerval end = { .it_value = { (time_t)seconds, (suseconds_t)(fmod(seconds, 1) * 1e6) } };
     snprintf(too_late, sizeof too_late, "rank %d (%s) step -: MPI has not brought the ranks together "
-             "within %.0f s\n", world.rank, world.host, seconds);
-    sigaction(SIGALRM, &action, &before);
-    setitimer(ITIMER_REAL, &end, NULL);
+             "within %.0f s%s\n", world.rank, world.host, seconds, world.local_size == world.size ? "" :
+             ": is there a firewall between the hosts, or does OMPI_MCA_btl_tcp_if_include have to name "
+             "the network that joins them?");
+    sigaction(SIGALRM, &action, NULL);
+    set_alarm(seconds);
     MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, level);
-    end = (struct itimerval){ { 0, 0 }, { 0, 0 } };
-    setitimer(ITIMER_REAL, &end, NULL);
-    sigaction(SIGALRM, &before, NULL);
 }
 
 static void *table(size_t n, size_t size)
@@ -199,6 +204,7 @@ static void join_star(void)
         call.port = c.port;
     }
     MPI_Bcast(&call, (int)sizeof call, MPI_BYTE, 0, MPI_COMM_WORLD);
+    set_alarm(0);
     c.host = call.host;
     c.port = call.port;
     c.secret = call.secret;
@@ -247,8 +253,10 @@ void comm_init(int64_t built_for, const char *words, int argc, char **argv)
     places = table(n, sizeof *places);
     mine = table(n, sizeof *mine);
     mine_places = table(n, sizeof *mine_places);
-    if (size == 1)
+    if (size == 1) {
+        set_alarm(0);
         return;
+    }
     join_star();
     MPI_Comm_create_errhandler(on_error, &handler);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);

@@ -18,10 +18,10 @@ mid_step() {
 # faults RUN CODE PATTERN RANK...: each has left a fault file with that code and text, not before FROM ms have passed
 # since mid_step, nor after TO
 faults() {
-    local run=$scratch/$1 code=$2 pattern=$3 rank file at
+    local folder=$scratch/$1 code=$2 pattern=$3 rank file at
     shift 3
     for rank; do
-        file=$run/fault.0.$rank.json
+        file=$folder/fault.0.$rank.json
         if [ ! -e "$file" ]; then
             verdict "$name: fault file of rank $rank" "there is none"
             continue

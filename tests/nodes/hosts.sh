@@ -12,7 +12,7 @@ case=gpt2_tiny
 program=gpt2_tiny.4x1x2          # four ranks, two on each host
 binary=$PWD/$work/$program
 base=dc$$                        # namespaces are $base.PAIR.0, .1 and .s, the switch
-export SCRATCH=$scratch BASE=$base PAIR=
+export SCRATCH=$scratch BASE=$base PAIR= PROGRAM=$binary/train
 
 spaces() { ip netns list | grep -o "^$base\.[^ ]*"; }
 clear() {
@@ -29,21 +29,24 @@ said=$(ip netns add $base.try 2>&1 && ip -n $base.try link add x type veth peer 
     { verdict "two hosts" "wants root, network namespaces and gen/deps.sh nodes: $said"; exit 1; }
 ip netns del $base.try
 
-# on HOST COMMAND...: as if it were typed there; $! of `"$on" 0 x &` is x itself
+# on HOST COMMAND...: as if it were typed there; $! of `"$on" 0 x &` is x itself. Where there is $scratch/train.PAIR.HOST
+# it stands in the program's place.
 on=$scratch/on
 cat >"$on" <<'END'
 #!/bin/bash
 export TMPDIR=$SCRATCH/tmp.$PAIR.$1
 mkdir -p "$TMPDIR"
 exec ip netns exec "$BASE.$PAIR.$1" unshare --uts --mount bash -c \
-    'hostname "$0" && mount --bind "$SCRATCH/hosts" /etc/hosts && exec "$@"' "node$1" "${@:2}"
+    'hostname "$0" && mount --bind "$SCRATCH/hosts" /etc/hosts &&
+    { [ ! -e "$1" ] || mount --bind "$1" "$2"; } && exec "${@:3}"' \
+    "node$1" "$SCRATCH/train.$PAIR.$1" "$PROGRAM" "${@:2}"
 END
 # what stands for ssh: of the caller's variables none but those of a login; its end ends nothing there
 agent=$scratch/agent
 cat >"$agent" <<'END'
 #!/bin/bash
 while [[ $1 == -* ]]; do shift; done
-env -i PATH="$PATH" HOME="$HOME" SCRATCH="$SCRATCH" BASE="$BASE" PAIR="$PAIR" \
+env -i PATH="$PATH" HOME="$HOME" SCRATCH="$SCRATCH" BASE="$BASE" PAIR="$PAIR" PROGRAM="$PROGRAM" \
     setsid "$SCRATCH/on" "${1#node}" sh -c "${*:2}" &
 wait $!
 END
