@@ -29,8 +29,8 @@ said=$(ip netns add $base.try 2>&1 && ip -n $base.try link add x type veth peer 
     { verdict "two hosts" "wants root, network namespaces and gen/deps.sh nodes: $said"; exit 1; }
 ip netns del $base.try
 
-# on HOST COMMAND...: as if it were typed there; $! of `"$on" 0 x &` is x itself. Where there is $scratch/train.PAIR.HOST
-# it stands in the program's place.
+# on HOST COMMAND...: as if it were typed there; $! of `"$on" 0 x &` is x itself. Where there is
+# $scratch/train.PAIR.HOST, it stands in the program's place.
 on=$scratch/on
 cat >"$on" <<'END'
 #!/bin/bash
