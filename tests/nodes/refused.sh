@@ -31,7 +31,8 @@ by_hand() {
     began=$(now)
     script=()
     for host in 0 1; do
-        env NNODES=2 NODE_RANK=$host MASTER_ADDR="${address[host]}" DIECAST_SECRET=s "${set[host]}" "$on" $host "$binary/run.sh" "${ours[@]}" --out "$scratch/$PAIR" --steps 1 \
+        env NNODES=2 NODE_RANK=$host MASTER_ADDR="${address[host]}" DIECAST_SECRET=s "${set[host]}" \
+            "$on" $host "$binary/run.sh" "${ours[@]}" --out "$scratch/$PAIR" --steps 1 \
             >"$scratch/$PAIR.$host" 2>&1 &
         script[host]=$!
     done

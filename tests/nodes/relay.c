@@ -1,7 +1,7 @@
-/* relay.c -- a slow cable: relay MILLISECONDS INTERFACE INTERFACE takes each frame that comes in on the one and sends it
- * out on the other so much later, in order, until it is killed.
+/* relay.c -- a slow cable: relay MILLISECONDS INTERFACE INTERFACE takes each frame that comes in on the one and sends
+ * it out on the other so much later, in order, until it is killed.
  *
- * Keeps: frames are as the hosts made them, also those that a network card would have cut or summed (PACKET_VNET_HDR). */
+ * Keeps: frames are as the hosts made them, also those that a network card would cut or sum (PACKET_VNET_HDR). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/if_ether.h>
