@@ -154,7 +154,9 @@ Device device_of(const Graph *g, Config *c)
     if (strcmp(g->target->backend, "cuda"))
         return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16, 20e9, 2e9};
     const Card *k = card_of(g, c);
-    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth, k->link};
+    const double pcie = 20e9;            /* what cards on PCIe 4 have in cards.def */
+    const bool slower = c->cluster && !strcmp(c->v[F_cluster_link].s, "pcie") && k->link > pcie;
+    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth, slower ? pcie : k->link};
 }
 
 static bool sums_ranks(const Op *op)

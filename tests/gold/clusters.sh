@@ -206,3 +206,7 @@ if command -v script >/dev/null; then
     printf '2\nx\n1\nnode0\n\n\n' | DIECAST_CONFIG=$T/c/asked script -qec "$GEN config" /dev/null >"$T/out" 2>&1
     check config/asked "NNODES=2 NODE_RANK=1 MASTER_ADDR=node0 MASTER_PORT=29500" "$(grep -v '^#' "$T/c/asked" | paste -sd' ')"
 fi
+# what joins the cards of a node changes the estimate of their sums
+sums() { "$GEN" info recipes/a100x4_full.lua cluster=slurm_a100x4 "cluster.link=$1" --json 2>/dev/null |
+    sed -n 's/.*"ranks_seconds":[^0-9]*\([0-9.]*\).*/\1/p'; }
+check clusters/link 1 "$(awk -v a="$(sums pcie)" -v b="$(sums nvlink)" 'BEGIN { print (a > 10 * b && b > 0) + 0 }')"
