@@ -1,6 +1,7 @@
 /* main.c -- the command line, and the rooms in the order of the data. */
 #include "gen/gen.h"
 #include "gen/tools/answer.h"
+#include "gen/tools/container.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@ typedef struct {
     bool locked;                     /* everything has to be tuned */
     bool force;                      /* over runs of another model, over files of others */
     bool insist, by_nvcc;            /* of gen check */
+    bool apptainer;                  /* of gen container, and the day of its packages */
+    const char *snapshot;
     const char *rows;                /* of gen tune: what the tuner printed elsewhere */
     const char *base, *allow;        /* of gen diff */
     char **override;
@@ -237,6 +240,8 @@ static const struct {
     {"--rows", "file", offsetof(Command, rows)},
     {"--base", "file of gen plan --json, or none,", offsetof(Command, base)},
     {"--allow", "size, such as 2GiB, or any,", offsetof(Command, allow)},
+    {"--snapshot", "time", offsetof(Command, snapshot)},
+    {"--apptainer", NULL, offsetof(Command, apptainer)},
     {"--roundtrip", NULL, offsetof(Command, roundtrip)},
     {"--locked", NULL, offsetof(Command, locked)},
     {"--force", NULL, offsetof(Command, force)},
@@ -402,6 +407,37 @@ static int run_tune(int argc, char **argv)
         err(config_loc(c, F_objective), "the objective %s has no matrix products or kernels to measure",
             c->v[F_objective].s);
     return tune_run(g, cmd.out ? cmd.out : text_print("out/%s", g->fact[FACT_name].text), cmd.rows);
+}
+
+/* RECIPE [FIELD=VALUE ...], or options alone: for gen. */
+static int run_container(int argc, char **argv)
+{
+    Str words = {0};
+    Command cmd = {.recipe = NULL};
+    bool recipe = false;
+    for (int i = 1; i < argc; i++) {
+        const bool dashed = *argv[i] == '-', value = i > 1 && !strcmp(argv[i - 1], "--snapshot");
+        recipe |= !dashed && !value;
+        if (!dashed && !value)
+            str_print(&words, "%s%s", words.n ? " " : "", text_shell(argv[i]));
+    }
+    for (int i = 1; i < argc && !recipe; i++)
+        if (!take_option(&cmd, argv[0], argc, argv, &i))
+            unknown_option(argv[i], NULL);
+    Config *c = NULL;
+    Graph *g = NULL;
+    if (recipe) {
+        cmd = parse_words(argc - 1, argv + 1, argv[0]);
+        g = run_rooms(&cmd, &c);
+    }
+    const char *command = text_print("gen container%s%s%s%s%s", words.n ? " " : "", words.n ? words.text : "",
+                                     cmd.snapshot ? " --snapshot " : "", cmd.snapshot ? cmd.snapshot : "",
+                                     cmd.apptainer ? " --apptainer" : "");
+    char *lines = c ? cluster_lines(c) : NULL;
+    container_print(command, words.n ? words.text : "", c ? c->name : NULL,
+                    c ? target_find(config_text(c, F_target)) : NULL, g ? g->ranks : 1, c && !g,
+                    lines ? cluster_value(lines, "name", 0) : NULL, cmd.snapshot, cmd.apptainer, stdout);
+    return 0;
 }
 
 static int run_doctor(int argc, char **argv)

@@ -4,6 +4,7 @@
 #
 #   toolchain.sh list [NEED ...]          lines: part, what, value (tabs between them)
 #   toolchain.sh lock FILE CLUSTER        writes FILE: all that is here
+#   toolchain.sh show FILE                such lines, of a lock
 #   toolchain.sh check FILE [--cluster NAME] [NEED ...]    one line, and 1, where this machine differs from FILE
 #
 # NEED: GEN, or what a program is built with: CPU MODEL DNNL MPI CUDA NCCL; none: all. Compilers are those of CC, CXX,
@@ -327,6 +328,10 @@ lock)
     needs=()
     lock "$2" "$3"
     ;;
+show)
+    [ $# = 2 ] || die "want: show FILE"
+    read_lock "$2"
+    ;;
 check)
     [ $# -ge 2 ] || die "want: check FILE [--cluster NAME] [NEED ...]"
     file=$2 cluster=
@@ -338,5 +343,5 @@ check)
     needs=("$@")
     check "$file" "$cluster"
     ;;
-*) die "${command:-no command}: want list, lock or check" ;;
+*) die "${command:-no command}: want list, lock, show or check" ;;
 esac

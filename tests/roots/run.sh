@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds in root file systems that mmdebstrap makes: run.sh [PART ...], all parts in turn.
 # apart: makes root file systems from the package sources of this machine, as root, in some minutes
-# parts: dist
+# parts: dist container verify
 cd "$(dirname "$0")" || exit 1
 failed=0
 (cd ../.. && gen/deps.sh roots) || { echo "not ok roots: the packages of gen/deps.sh roots are missing"; exit 1; }

@@ -1,0 +1,129 @@
+/* container.c -- gen container: what a container is built by, to build and run a recipe in it.
+ *
+ * In:    the recipe's target, ranks and cluster; versions of packages from the cluster's lock, else of this machine.
+ * Out:   a Containerfile or an Apptainer definition, on stdout. */
+#define _GNU_SOURCE
+#include "gen/tools/container.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gen/emit/emit.h"
+#include "gen/tools/toolchain.h"
+#include "runtime/files/json.h"
+
+enum { MOST = 1 << 20 };
+static const double query_seconds = 60;
+
+/* The cluster's lock; NULL: it has none. */
+static cJSON *read_lock(const char *cluster)
+{
+    const char *path = cluster ? text_print("%s/recipes/clusters/%s.lock.json", gen_root(), cluster) : NULL;
+    if (!path || access(path, F_OK))
+        return NULL;
+    const char *const words[] = {text_print("%s/runtime/toolchain.sh", gen_root()), "show", path, NULL};
+    Ended e = process_run((char *const *)words, NULL, query_seconds);
+    if (e.code || e.late)
+        err((Loc){0}, "%.*s", (int)strcspn(e.text, "\n"), e.text);
+    size_t n;
+    char *text = file_text(path, MOST, &n), *error = NULL;
+    cJSON *o = text ? json_parse(text, n, &error) : NULL;
+    if (!o)
+        err((Loc){path, 0}, "%s", error ? error : "cannot be read");
+    return o;
+}
+
+/* "gcc=4:12.2.0-3" of a package; NULL: no version is known. */
+static const char *pinned(const cJSON *lock, const char *package)
+{
+    const size_t n = strlen(package);
+    const cJSON *part;
+    cJSON_ArrayForEach(part, json_get(lock, "parts")) {
+        const char *pin = cJSON_GetStringValue(json_get(part, "package"));
+        if (pin && !strncmp(pin, package, n) && pin[n] == '=')
+            return pin;
+    }
+    if (!program_find("dpkg-query"))
+        return NULL;
+    const char *const words[] = {"dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", package, NULL};
+    Ended e = process_run((char *const *)words, NULL, query_seconds);
+    static const char installed[] = "installed ";
+    return !e.code && !e.late && !strncmp(e.text, installed, sizeof installed - 1)
+               ? text_print("%s=%s", package, e.text + sizeof installed - 1)
+               : NULL;
+}
+
+static char *pins(const cJSON *lock, unsigned needs)
+{
+    const char *name[TOOLCHAIN_PACKAGES];
+    Str s = {0};
+    for (int i = 0, n = toolchain_packages(needs, false, name); i < n; i++) {
+        const char *pin = pinned(lock, name[i]);
+        if (!pin)
+            err((Loc){0}, "container: no version of the package %s: it is not installed here, and no lock of a cluster "
+                "names it (make lock-toolchain)", name[i]);
+        str_print(&s, " \\\n    %s", text_shell(pin));
+    }
+    return s.text;
+}
+
+/* "debian:bookworm": of the lock, or of this machine. */
+static const char *image(const cJSON *lock)
+{
+    const char *said = cJSON_GetStringValue(json_get(lock, "system"));
+    if (!said) {
+        const char *const words[] = {"sh", "-c", ". /etc/os-release && echo \"$ID $VERSION_CODENAME\"", NULL};
+        Ended e = process_run((char *const *)words, NULL, query_seconds);
+        said = e.code || e.late ? "unknown" : e.text;
+    }
+    const char *blank = strchr(said, ' ');
+    if (!blank || (strncmp(said, "debian ", 7) && strncmp(said, "ubuntu ", 7)))
+        err((Loc){0}, "container: the system is %.*s: want Debian or Ubuntu, whose packages are pinned",
+            (int)strcspn(said, "\n"), said);
+    return text_print("%.*s:%.*s", (int)(blank - said), said, (int)strcspn(blank + 1, "\n"), blank + 1);
+}
+
+/* A line that takes packages from an archive of that day; "": from the image's sources. */
+static char *sources(const char *date, const char *system, bool apptainer)
+{
+    if (!date)
+        return "";
+    if (strlen(date) != 16 || date[8] != 'T' || date[15] != 'Z' || strspn(date, "0123456789") != 8 ||
+        strspn(date + 9, "0123456789") != 6)
+        err((Loc){0}, "container: --snapshot %s: want a time as 20261101T000000Z", date);
+    if (strncmp(system, "debian:", 7))
+        err((Loc){0}, "container: --snapshot: there is an archive of Debian; the system is %s", system);
+    const char *suite = system + 7, *lead = apptainer ? "    " : "RUN ";
+    return text_print("%srm -f /etc/apt/sources.list.d/* && printf 'deb [check-valid-until=no] "
+                      "http://snapshot.debian.org/archive/%%s/%s %%s main\\n' debian %s debian-security %s-security "
+                      ">/etc/apt/sources.list\n", lead, date, suite, suite);
+}
+
+void container_print(const char *command, const char *words, const char *name, const Target *t, int64_t ranks,
+                     bool whole, const char *cluster, const char *snapshot, bool apptainer, FILE *to)
+{
+    const bool cuda = name && strcmp(t->backend, "cpu");
+    const unsigned needs = NEED_GEN | (name ? toolchain_needs(t, ranks, whole) : NEED_CPU_MANY);
+    cJSON *lock = read_lock(cluster);
+    const char *system = image(lock);
+    char *packages = pins(lock, name ? needs & ~NEED_GEN : needs);
+    Hole hole[] = {
+        {"ABOUT", name ? text_print("%s, built and run", name) : "gen, and CPU programs it writes", true},
+        {"COMMAND", command, true},
+        {"WORDS", words, true},
+        {"NAME", name ? name : "diecast", true},
+        {"TAG", name ? name : "diecast", true},
+        {"CONTEXT", name ? "out" : ".", true},
+        {"DEVICES", !cuda ? "" : apptainer ? "--nv " : "--device nvidia.com/gpu=all ", true},
+        {"PINS", lock ? text_print("the lock of the cluster %s", cluster) : "the machine that printed this", true},
+        {"SYSTEM", system, true},
+        {"PINNED", packages, true},
+        {"LOCKED", lock ? " TOOLCHAIN=locked" : "", true},
+        {"snapshot", sources(snapshot, system, apptainer), false},
+        {"recipe", name ? "yes" : "", true},
+        {"cuda", cuda ? "yes" : "", true},
+        {"nccl", cuda && ranks > 1 ? "yes" : "", true}};
+    fputs(template_fill(apptainer ? "templates/container/apptainer.def" : "templates/container/Containerfile", hole,
+                        sizeof hole / sizeof *hole), to);
+}
