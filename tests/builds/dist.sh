@@ -1,5 +1,5 @@
 #!/bin/bash
-# gen dist: an emitted folder as one file, the same bytes each time; what it refuses. That it is built and trains
+# gen dist: an emitted folder as one file, the same bytes each time; what it refuses; gen container. That it is built and trains
 # elsewhere: tests/roots.
 . "$(dirname "$0")/common.sh"
 P="$T/a folder/prog, & 1"
@@ -49,4 +49,24 @@ sed -i 's/"generator": "diecast [0-9.]*"/"generator": "diecast 0.0"/' "$P/manife
 refused older "$P: was written by an older gen (diecast 0.0): run gen again" "$P"
 echo '{"files": 1' >"$P/manifest.json"
 refused damaged "$P/manifest.json: line 2, byte 12: want , or }; run gen again" "$P"
+
+# ---- gen container
+box() { "$GEN" container "$@" >"$T/out" 2>"$T/err"; }
+box recipes/cpu_tiny.lua name=boxed
+check container/code 0 $?
+has container/add '^ADD boxed.tar /diecast/$' "$T/out"
+has container/make '^RUN make -C /diecast/boxed ' "$T/out"
+check container/packages "$(sed -n 's/^    apt-get install //p' "$T/there"/*/README.md | tr ' ' '\n')" \
+    "$(sed -n "s/^    '\\{0,1\\}\\([a-z0-9.+-]*\\)=.*/\\1/p" "$T/out")"
+check container/pin "gcc=$(dpkg-query -W -f '${Version}' gcc)" "$(grep -o 'gcc=[^ ]*' "$T/out")"
+box recipes/h200x1_tiny.lua
+check container/cuda "1 0" "$(grep -c '^COPY --from=cuda .* /usr/local/cuda$' "$T/out") $(grep -c nccl "$T/out")"
+box recipes/cpu_tiny.lua --apptainer
+has container/untested '^# UNTESTED' "$T/out"
+box --snapshot 20260101T000000Z
+has container/snapshot 'snapshot.debian.org/archive/%s/20260101T000000Z' "$T/out"
+box --snapshot yesterday
+check container/bad_snapshot "1 gen: container: --snapshot yesterday: want a time as 20261101T000000Z" "$? $(cat "$T/err")"
+box recipes/cpu_tny.lua
+check container/misspelt 1 $?
 exit $((fails > 0))

@@ -36,8 +36,8 @@ root() {
         local told from
         mapfile -t told < <(options)
         mapfile -t from < <(sources)
-        mmdebstrap --quiet --variant=apt ${packages:+--include="$packages"} "${told[@]}" "$suite" "$T/$name" "${from[@]}" \
-            >"$T/$name.log" 2>&1 ||
+        mmdebstrap --quiet --variant=apt ${packages:+--include="$packages"} "${told[@]}" "$suite" "$T/$name" \
+            "${from[@]}" >"$T/$name.log" 2>&1 ||
             { not_ok "root/$name" "$(tail -3 "$T/$name.log")"; exit 1; }
         [ -z "$kept" ] || tar -cf "$kept" -C "$T/$name" .
     fi
