@@ -67,7 +67,10 @@ verdict "other neighbours" "$(diff <(sed -n 3p <<<"$three") <("$train" --out "$s
     --sample c --sample three $drawn 2>&1 | sed -n '/^{/p' | sed -n 3p))"
 # side by side, four in fp32 and three in bf16: texts that begin and end at other times, and take the places of those
 # that ended, each as if it were alone
-for ((i = 1; i < 12; i++)); do echo "$(seq -s' ' $((i * 7 % 11)))[INST]a"; done >"$scratch/many.txt"
+letters=(a b)
+for ((i = 1; i < 12; i++)); do
+    echo "$(seq -s' ' $((i * 7 % 11)))[INST]${letters[i % 2]}[/INST]"
+done >"$scratch/many.txt"
 for name in llama_rows llama_rows.bf16; do
     alone() {
         "$work/$name/train" --out "$scratch/run" $tokenizer --greedy --max-new-tokens $((1 + ${#1} % 5)) \
@@ -75,7 +78,7 @@ for name in llama_rows llama_rows.bf16; do
     }
     beside() { alone "$@" --prompts "$scratch/many.txt"; }
     verdict "$name: beside others as alone" "$(
-        for line in 2 5 11; do
+        for line in 2 3 7 8; do
             text=$(sed -n ${line}p "$scratch/many.txt")
             diff <(alone "$text" --json --sample "$text") <(beside "$text" | sed -n ${line}p)
         done
@@ -149,7 +152,7 @@ refused "a format that is none" 80 "--chat: want one of chatml, .* got mistral-v
 refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no place" \
     --chat --chat-system x \
     $tokenizer --chat-format mistral-0.2
-refused "--json alone" 80 "--json: is given together with --sample or --prompts or --chat alone" --json
+refused "--json alone" 80 "--json: is given together with --sample or --prompts or --chat or --version alone" --json
 refused "a chat and a sample" 80 "--sample and --chat: one use at a time" --chat --sample a
 
 # on a terminal: what is typed, what is answered, and the end
