@@ -72,7 +72,7 @@ gen() {
         case " ${plain[*]} " in
         *" objective=dpo "*) made[${plain[0]}]=$ROOT/recipes/dpo_tiny.lua ;;
         *" objective=prm "*) made[${plain[0]}]=$ROOT/recipes/dreamprm_tiny.lua ;;
-        *) made[${plain[0]}]=$ROOT/recipes/cpu_qwen2.5_0.5b_lora.lua ;;
+        *) made[${plain[0]}]=$ROOT/recipes/a100x4_lora.lua ;;
         esac
         config "${plain[@]}"
         ;;
@@ -137,7 +137,10 @@ torchrun() {
     while [ $# -gt 0 ] && [[ $1 != out/* ]]; do shift; done
     program "${1%/train}" train "${@:2}"
 }
-sbatch() { program "${1%/train.slurm}" run.sh "${@:2}"; }
+sbatch() {
+    while [ $# -gt 0 ] && [[ $1 != out/* ]]; do shift; done
+    program "${1%/train.slurm}" run.sh "${@:2}"
+}
 mpirun() { torchrun "$@"; }
 srun() { torchrun "$@"; }
 there() { [ -e "$ROOT/$1" ] || fail "there is no $1"; }
@@ -173,6 +176,7 @@ verdict found < <([ $count -gt 100 ] || echo "only $count commands were found")
 # ---- flags and paths that stand in a text
 known=$(printf '%s\n' "${!flag_value[@]}" "${!alias[@]}" "${!option[@]}" $own | sed 's/.* //' | sort -u)
 others='--no-python --local-dir --nproc-per-node --num-processes --logdir --help --version --ckpt-dir --fmad'
+others+=' --nodes --ntasks-per-node --gpus-per-node --cpus-per-task --time --array --signal --mpi '           # of Slurm
 verdict flags < <(while read -r page; do
     sed '/^# From other trainers/,$ s/^| .* | \([^|]*\) |$/\1/' "$page" |      # of that page what is ours
         grep -onE -e '(^|[ `(|])--[a-z][a-z_-]*[a-z0-9]' | sed 's/[ `(|]*--/--/' | tr _ - | sort -u |
