@@ -855,6 +855,9 @@ void report_fields(const char *word, FILE *to);
 /* gen list: a section or none, and what recipes have to have, FIELD=VALUE. */
 void report_list(int n, char **word, FILE *to);
 int list_sections(const char **name, int max);               /* how many */
+int list_paths(const char **path, int max);                  /* of gen list's recipes, seen from here; how many */
+/* Those of the recipes that have all these FIELD=VALUE, in their order, with their configs; how many. */
+int list_passing(int nwords, char **word, const char **path, Config **c, int n);
 int64_t bytes_of(const char *what, const char *text);        /* 24GiB, 900MiB, 80GB; what: of whose mistake */
 struct cJSON;
 void list_rows(const char *section, struct cJSON *list);      /* appended, as --json has them */
@@ -901,6 +904,7 @@ const char *check_nvrtc(void);                               /* its version, or 
 /* gen doctor, of a recipe (g NULL: one whose objective is whole) or of the machine alone (c NULL); the exit status */
 int doctor_run(const Graph *g, Config *c, bool json);
 int dist_main(int argc, char **argv);                        /* gen dist */
+int ci_main(int argc, char **argv);                          /* gen ci */
 int packing_main(int argc, char **argv);                     /* gen pack-buffers */
 int pack_main(int argc, char **argv);                        /* gen pack */
 

@@ -222,6 +222,32 @@ static void add_recipe(cJSON *o, Config *c, const char *path, int64_t bytes)
         answer_int(o, "device_bytes", bytes);
 }
 
+int list_paths(const char **path, int max)
+{
+    int n = recipe_names(path, max);
+    if (n == 0)
+        err((Loc){0}, "cannot read the folder %s", recipes_folder());
+    for (int i = 0; i < n; i++)
+        path[i] = text_print("%s/%s.lua", recipes_folder(), path[i]);
+    return n;
+}
+
+int list_passing(int nwords, char **word, const char **path, Config **c, int n)
+{
+    const Filter f = filter_of(nwords, word);
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t bytes;
+        Config *one = config_fill(recipe_load(path[i], NULL, 0), path[i]);
+        check_config(one);
+        if (!passes(&f, one, &bytes))
+            continue;
+        path[kept] = path[i];
+        c[kept++] = one;
+    }
+    return kept;
+}
+
 static void list_recipes(const Page *p, const Filter *f)
 {
     const char *folder = recipes_folder(), *name[MAX_RECIPES], *path[MAX_RECIPES];

@@ -69,4 +69,118 @@ refuses missing "gen: diff: --base no.json: cannot be read: No such file or dire
 refuses size "gen: diff: --allow: want bytes of a rank with their unit, such as 24GiB, got 24" --base base --allow 24 "$A"
 refuses alone "gen: diff: --allow 1GiB: limits what a recipe costs more than --base FILE, which is missing" --allow 1GiB "$A"
 check cost/refuses_cut 1 "$("$GEN" diff --base "$T/cut" $R 2>&1 | grep -c 'cut: .*; want what gen plan --json RECIPE printed$')"
+
+# ---- gen ci: a workflow; its words
+ci() { "$GEN" ci "$@" 2>"$T/said"; }
+ci --github $R recipes/h200x1_tiny.lua >"$T/github.yml"
+ci --gitlab $R recipes/h200x1_tiny.lua >"$T/gitlab.yml"
+check ci/twice "" "$(ci --github $R recipes/h200x1_tiny.lua | diff - "$T/github.yml")"
+check ci/jobs "'recipes/cpu_tiny.lua' 'cpu_tiny' 'debian:12' 'recipes/h200x1_tiny.lua' 'h200x1_tiny' \
+'nvidia/cuda:13.0.1-devel-ubuntu24.04'" "$(sed -n 's/^ *\(- \)*\(recipe\|name\|container\): \(.*\)/\3/p' "$T/github.yml" |
+    grep "^'" | paste -sd' ')"
+check ci/all "$("$GEN" list recipes --json | grep -c '"path"')" "$(ci --gitlab | grep -c '^      - RECIPE: ')"
+check ci/filter "$("$GEN" list recipes objective=dpo adapter=none | wc -l)" "$(ci --gitlab objective=dpo adapter=none | grep -c RECIPE:)"
+check ci/allow "2" "$(for host in github gitlab; do ci --$host --allow 2GiB $R; done | grep -c "^ *ALLOW: '2GiB'")"
+refused() { check "ci/refuses_$1" "1 $2" "$(ci "${@:3}" >"$T/out"; echo "$? $(grep -v taking "$T/said")$(cat "$T/out")")"; }
+refused host "gen: ci: want --github or --gitlab: which of them the workflow is for" $R
+refused both "gen: ci: --gitlab: want one of --github and --gitlab" --github --gitlab $R
+refused option "gen: ci: unknown option --jobs; \`gen ci --help\` lists them" --github --jobs
+refused recipe "gen: cpu_tyni: no such file, and recipes/ has no cpu_tyni.lua; did you mean cpu_tiny?; gen list shows what \
+there is" --github cpu_tyni
+refused twice "gen: ci: recipes/cpu_tiny.lua: named twice" --github $R cpu_tiny
+refused none "gen: ci: none of the 1 recipes has these values" --github $R target=sm_90
+refused allow "gen: ci: --allow: want bytes of a rank with their unit, such as 24GiB, got 24" --github --allow 24 $R
+cp $R "$T/elsewhere.lua"
+refused outside "gen: ci: $T/elsewhere.lua: outside of the repository $PWD, where jobs would not find it" --github "$T/elsewhere.lua"
+check ci/refuses_url 1 "$(ci --github --diecast 'https://x/$(id)' $R; grep -c '^gen: ci: --diecast .*: want what git clone' "$T/said")"
+
+# a repository of recipes alone, with names that YAML and shells read otherwise
+U=$T/team
+mkdir -p "$U/a, b @c"
+git -C "$U" init -q
+cp $R "$U/a, b @c/no.lua"
+cp $R "$U/null.lua"
+check ci/no_diecast "gen: ci: the repository $U does not hold Diecast: say where jobs clone it: --diecast URL#REF" \
+    "$(cd "$U" && "$GEN" ci --github null.lua 2>&1)"
+check ci/names "'a, b @c/no.lua' 'no' 'null.lua' 'null' 'out/diecast' 'https://git.example.org/d.git' 'v1'" \
+    "$(cd "$U" && "$GEN" ci --github --diecast 'https://git.example.org/d.git#v1' "a, b @c/no.lua" null.lua |
+        sed -n 's/^ *\(- \)*\(recipe\|name\|DIECAST[A-Z_]*\): \(.*\)/\3/p' | grep "^'" | paste -sd' ')"
+check ci/below "'null.lua'" "$(cd "$U/a, b @c" && "$GEN" ci --gitlab --diecast /srv/d ../null.lua | sed -n 's/.*RECIPE: //p')"
+printf 'return {}' >"$U/a\$b.lua"
+check ci/refuses_sign 1 "$(cd "$U" && "$GEN" ci --github --diecast /srv/d 'a$b.lua' 2>&1 | grep -c 'cannot stand in a path')"
+
+# ---- each command of it, run as a runner does: bash -eo pipefail, a file a step
+# FILE: writes N.sh, a command (run: |, or - | of GitLab's scripts) each
+commands() {
+    awk -v to="$2" '
+        /^ *(- )?(run: )?\|$/ { if (f) close(f); f = sprintf("%s/%02d.sh", to, ++n); match($0, /^ */); at = RLENGTH; next }
+        f { match($0, /^ */); if (RLENGTH > at && NF) { sub("^ {" (at + 2) "}", ""); print >f } else if (NF) { close(f); f = "" } }
+    ' "$1"
+}
+for host in github gitlab; do
+    mkdir -p "$T/$host"
+    sed '/path: |/,$d' "$T/$host.yml" >"$T/cut.yml"
+    commands "$T/cut.yml" "$T/$host"
+    if command -v shellcheck >/dev/null; then
+        check "ci/shellcheck_$host" "" "$(shellcheck -s bash -e SC2154 "$T/$host"/*.sh | head -5)"
+    fi
+done
+check ci/commands "8 8" "$(find "$T/github" -name '*.sh' | wc -l) $(find "$T/gitlab" -name '*.sh' | wc -l)"
+check ci/no_expression "" "$(grep -l '\${{' "$T"/github/*.sh)"
+
+
+# A copy of this tree as a repository, where main has cpu_tiny and the change makes it dearer; apt-get installs nothing.
+# FULL=1: programs are built, too, twice as make verify does, and those of a CUDA recipe where nvcc is.
+mkdir -p "$T/bin" "$T/home" "$T/work"
+printf '#!/bin/sh\necho "apt-get $*" >>"%s"\n' "$T/apt" >"$T/bin/apt-get"
+chmod +x "$T/bin/apt-get"
+export HOME="$T/home" PATH="$T/bin:$PATH"
+export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@localhost GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@localhost
+git ls-files -co --exclude-standard | tar cf - --ignore-failed-read -T - 2>/dev/null | tar xf - -C "$T/work"
+W=$T/work
+{
+    git -C "$W" init -q -b main && git -C "$W" add -A && git -C "$W" commit -qm base &&
+        git -C "$W" update-ref refs/remotes/origin/main HEAD
+    cp "$W/$R" "$W/recipes/ci_new.lua"
+    sed -i 's/micro = 8/micro = 16/' "$W/$R"
+    git -C "$W" add -A && git -C "$W" commit -qm change
+} >"$T/log" 2>&1
+check run/change 1 "$(git -C "$W" diff --stat HEAD^ -- "$R" | grep -c cpu_tiny)"
+
+# HOST RECIPE: every command, with the variables of the job, until one fails: its number and status
+steps() {
+    local n image
+    image=$([[ $2 == *h200* ]] && echo cuda || echo cpu)
+    rm -rf "$W/out/ci"
+    : >"$T/summary"
+    for n in "$T/$1"/*.sh; do
+        if [ -z "${FULL:-}" ] && grep -q -e 'make -j' -e 'verify RECIPE' "$n"; then continue; fi
+        (cd "$W" && RECIPE=$2 NAME=$(basename "$2" .lua) DIECAST=. ALLOW=${ALLOW:-any} IMAGE=$image BASE=${BASE:-origin/main} \
+            GITHUB_STEP_SUMMARY="$T/summary" bash --noprofile --norc -eo pipefail "$n") >"$T/log" 2>&1 </dev/null || {
+            echo "$(basename "$n" .sh) $? $(tail -n 1 "$T/log")"
+            return
+        }
+    done
+    echo passed
+}
+check run/github "passed" "$(steps github $R)"
+check run/summary "this change costs 35.6 MiB on cpu_tiny: 100.1 MiB a rank, was 64.5 MiB" "$(head -n 1 "$T/summary")"
+check run/bytes "| bytes of a rank | $(of device_bytes "$T/base") | $(of device_bytes "$T/now") | +$more (+35.6 MiB) |" \
+    "$(tr -d , <"$T/summary" | grep 'bytes of')"
+check run/kept "base.json cost.md manifest.json plan.json plan.txt" "$(cd "$W/out/ci/cpu_tiny" && find . -maxdepth 1 -type f |
+    cut -c3- | sort | paste -sd' ')"
+check run/packages "apt-get install -y --no-install-recommends ca-certificates git make" "$(tail -n 1 "$T/apt")"
+check run/limit "04 1 gen: diff: cpu_tiny: a rank needs 35.6 MiB more than the base, --allow 1MiB" "$(ALLOW=1MiB steps github $R)"
+check run/limit_summary 1 "$(grep -c '^this change costs 35.6 MiB' "$T/summary")"
+check run/same "passed this change costs nothing on cpu_tiny_llama" "$(steps github recipes/cpu_tiny_llama.lua) $(
+    sed 's/:.*//;q' "$T/summary")"
+cp "$W/$R" "$W/recipes/ci_new.lua"
+check run/new "passed ci_new is new: 100.1 MiB a rank" "$(steps github recipes/ci_new.lua) $(head -n 1 "$T/summary")"
+check run/first_commit "passed cpu_tiny is new" "$(BASE=nothing steps github $R) $(sed 's/:.*//;q' "$T/summary")"
+check run/gitlab "passed this change costs 35.6 MiB on cpu_tiny" "$(BASE='' steps gitlab $R) $(
+    sed 's/:.*//;q' "$W/out/ci/cpu_tiny/cost.md")"
+if [ -n "$(. tests/builds/lib.sh && nvcc_path)" ]; then
+    check run/cuda "passed this change costs nothing on h200x1_tiny" "$(steps github recipes/h200x1_tiny.lua) $(
+        sed 's/:.*//;q' "$T/summary")"
+fi
 exit $((fails > 0))

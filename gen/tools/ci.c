@@ -1,0 +1,186 @@
+/* ci.c -- `gen ci`: a workflow of continuous integration for recipes, a job a recipe.
+ *
+ * In:    recipes of this repository, templates/ci.   Out: YAML on stdout, the same bytes each time.
+ * Keeps: what stands in it of the user is a quoted scalar; commands get it as variables, never as their text. */
+#define _GNU_SOURCE
+#include "gen/emit/emit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+    const char *option, *template;
+    const char *image;               /* what a job's container is called there */
+    int most;                        /* jobs of a matrix that it takes */
+} Host;
+static const Host host_row[] = {{"--github", "templates/ci/github.yml", "container", 256},
+                                {"--gitlab", "templates/ci/gitlab.yml", "IMAGE", 200}};
+enum { HOSTS = sizeof host_row / sizeof *host_row };
+
+/* Where jobs run: Debian as in gen/deps.sh; for CUDA programs an image that has nvcc, NVRTC, cuBLASLt and NCCL. */
+static const char image_cpu[] = "debian:12", image_cuda[] = "nvidia/cuda:13.0.1-devel-ubuntu24.04";
+
+typedef struct {
+    const Host *host;
+    const char *allow, *diecast;     /* NULL: not given */
+    const char *path[MAX_RECIPES];
+    char *filter[MAX_RECIPES];
+    int npaths, nfilters;
+} Words;
+
+static const char *behind(int argc, char **argv, int *i, const char *wants)
+{
+    if (*i + 1 == argc)
+        err((Loc){0}, "ci: %s: want %s after it", argv[*i], wants);
+    return argv[++*i];
+}
+
+static Words words_of(int argc, char **argv)
+{
+    Words w = {0};
+    for (int i = 1; i < argc; i++) {
+        const Host *host = NULL;
+        for (int k = 0; k < HOSTS; k++)
+            if (!strcmp(argv[i], host_row[k].option))
+                host = &host_row[k];
+        if (host && w.host)
+            err((Loc){0}, "ci: %s: want one of --github and --gitlab", argv[i]);
+        else if (host)
+            w.host = host;
+        else if (!strcmp(argv[i], "--allow"))
+            w.allow = behind(argc, argv, &i, "a size, such as 2GiB, or any,");
+        else if (!strcmp(argv[i], "--diecast"))
+            w.diecast = behind(argc, argv, &i, "a URL, perhaps with #REF,");
+        else if (*argv[i] == '-')
+            err((Loc){0}, "ci: unknown option %s; `gen ci --help` lists them", argv[i]);
+        else if (w.npaths == MAX_RECIPES || w.nfilters == MAX_RECIPES)
+            err((Loc){0}, "ci: more than %d words", MAX_RECIPES);
+        else if (strchr(argv[i], '=') && !strchr(argv[i], '/'))
+            w.filter[w.nfilters++] = argv[i];
+        else {
+            path_check("recipe", argv[i]);
+            w.path[w.npaths++] = recipe_find(argv[i]);
+        }
+    }
+    if (!w.host)
+        err((Loc){0}, "ci: want --github or --gitlab: which of them the workflow is for");
+    if (w.allow && strcmp(w.allow, "any") && strcmp(w.allow, "0"))
+        bytes_of("ci: --allow", w.allow);
+    static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@~+#";
+    if (w.diecast && (!*w.diecast || strchr("-#", *w.diecast) || w.diecast[strspn(w.diecast, set)] ||
+                      strstr(w.diecast, "#-") || (strchr(w.diecast, '#') && !strchr(w.diecast, '#')[1])))
+        err((Loc){0}, "ci: --diecast %s: want what git clone takes, of letters, digits and _ . : / @ ~ + -, and perhaps "
+            "#REF behind it", text_shown(w.diecast));
+    return w;
+}
+
+/* ---- the repository -------------------------------------------------------------------------- */
+
+/* The folder above this one that holds .git. */
+static const char *repository(void)
+{
+    char *here = getcwd(NULL, 0);
+    for (char *end = here; here && *here; *end = 0) {
+        if (!access(text_print("%s/.git", here), F_OK))
+            return here;
+        end = strrchr(here, '/');
+    }
+    err((Loc){0}, "ci: this folder belongs to no git repository, which workflows begin with: git init");
+}
+
+/* Where path is below root; NULL: it is elsewhere. */
+static const char *below(const char *root, const char *path)
+{
+    char *real = realpath(path, NULL);
+    size_t n = strlen(root);
+    if (!real || strncmp(real, root, n))
+        return NULL;
+    return !real[n] ? "." : real[n] == '/' ? real + n + 1 : NULL;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+typedef struct { const char *path, *name; bool cuda; } Job;
+
+/* The recipes as the repository has them; ends the program at one that cannot be a job. */
+static int jobs_of(Words *w, const char *root, Job *job)
+{
+    static Config *c[MAX_RECIPES];
+    const bool named = w->npaths;
+    if (!named)
+        w->npaths = list_paths(w->path, MAX_RECIPES);
+    const int all = w->npaths, n = list_passing(w->nfilters, w->filter, w->path, c, all);
+    if (!n)
+        err((Loc){0}, "ci: none of the %d recipes has these values", all);
+    if (n > w->host->most)
+        err((Loc){0}, "ci: %d recipes; a matrix has at most %d jobs there: choose some by FIELD=VALUE words", n,
+            w->host->most);
+    for (int i = 0; i < n; i++) {
+        job[i] = (Job){below(root, w->path[i]), c[i]->name, strcmp(target_find(c[i]->v[F_target].s)->backend, "cpu")};
+        if (!job[i].path)
+            err((Loc){0}, "ci: %s: outside of the repository %s, where jobs would not find it%s", w->path[i], root,
+                named ? "" : "; name recipes of yours");
+        path_check("recipe", job[i].path);
+        path_check("name", job[i].name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(job[i].path, job[k].path))
+                err((Loc){0}, "ci: %s: named twice", job[i].path);
+            else if (!strcmp(job[i].name, job[k].name))
+                err((Loc){0}, "ci: %s and %s: both are called %s, as their files would be: set name in one of them",
+                    job[k].path, job[i].path, job[i].name);
+    }
+    return n;
+}
+
+/* A YAML scalar of one line; path_check() lets no quote pass. */
+static const char *scalar(const char *text)
+{
+    if (strpbrk(text, "'\n"))
+        bug("%s: no text for one line of YAML", text);
+    return text_print("'%s'", text);
+}
+
+static const char *matrix_of(const Words *w, const Job *job, int n)
+{
+    const bool upper = !strcmp(w->host->option, "--gitlab");
+    Str s = {0};
+    for (int i = 0; i < n; i++) {
+        const char *image = scalar(job[i].cuda ? image_cuda : image_cpu);
+        if (upper)
+            str_print(&s, "      - RECIPE: %s\n        NAME: %s\n        IMAGE: %s\n", scalar(job[i].path),
+                      scalar(job[i].name), image);
+        else
+            str_print(&s, "          - recipe: %s\n            name: %s\n            container: %s\n",
+                      scalar(job[i].path), scalar(job[i].name), image);
+    }
+    return s.text;
+}
+
+int ci_main(int argc, char **argv)
+{
+    static Job job[MAX_RECIPES];
+    Words w = words_of(argc, argv);
+    const char *root = repository(), *own = below(root, gen_root());
+    const int n = jobs_of(&w, root, job);
+    if (!own && !w.diecast)
+        err((Loc){0}, "ci: the repository %s does not hold Diecast: say where jobs clone it: --diecast URL#REF", root);
+    if (!w.diecast)
+        path_check("the folder of Diecast", own);
+    char *mark = w.diecast ? strchr(w.diecast, '#') : NULL;
+    bool cuda = false;
+    for (int i = 0; i < n; i++)
+        cuda = cuda || job[i].cuda;
+    Hole hole[] = {
+        {"jobs", matrix_of(&w, job, n), false},
+        {"CUDA", cuda ? "1" : "", false},
+        {"CLONE", w.diecast ? scalar(text_print("%.*s", (int)strcspn(w.diecast, "#"), w.diecast)) : "", false},
+        {"REF", mark ? scalar(mark + 1) : "", false},
+        {"FOLDER", scalar(w.diecast ? "out/diecast" : own), false},
+        {"ALLOW", scalar(w.allow ? w.allow : "any"), false},
+    };
+    fputs(template_fill(w.host->template, hole, sizeof hole / sizeof *hole), stdout);
+    if (fflush(stdout) || ferror(stdout))
+        err((Loc){0}, "ci: cannot write the workflow");
+    return 0;
+}
