@@ -287,7 +287,7 @@ const char *config_unread(Config *c);
 /* cluster.c: the machines of a recipe's cluster. Before defaults: the target of its card; number of ranks, memory and
  * run folder that follow. Contradictions are errors. */
 void cluster_target(Config *c);
-void cluster_fill(Config *c);
+void cluster_fill(Config *c, const char *name);
 void check_cluster(const Config *c);
 int64_t cluster_gpus(const Config *c);                      /* of all its nodes */
 Config *config_of_cluster(const char *path);                /* configure.c: the fields of such a file, checked */
@@ -844,7 +844,8 @@ void report_whole(Config *c, bool commands, FILE *to);
 /* gen diff; 0: the same, 1: not. */
 int diff_run(Graph *ga, Config *ca, Graph *gb, Config *cb, FILE *to);
 /* gen diff --base FILE: what a change of a recipe costs, g NULL: its objective is whole. file: of gen plan --json, or
- * "none". allow: bytes of a rank that it may cost more, "any", or NULL; 0: no more than that, or without it: the same. */
+ * "none". allow: bytes of a rank that it may cost more, "any", or NULL; 0: no more than that, or without it: the
+ * same. */
 int cost_run(const Graph *g, Config *c, const char *file, const char *allow, FILE *to);
 /* gen completion bash, gen man PAGE, gen reference PAGE; the exit status. */
 int completion_main(int argc, char **argv);

@@ -455,7 +455,8 @@ static int run_cost(int argc, char **argv)
     Command cmd = parse_words(argc - 1, argv + 1, argv[0]);
     Config *c;
     if (!cmd.base)
-        err((Loc){0}, "diff: --allow %s: limits what a recipe costs more than --base FILE, which is missing", cmd.allow);
+        err((Loc){0}, "diff: --allow %s: limits what a recipe costs more than --base FILE, which is missing",
+            cmd.allow);
     const Graph *g = run_rooms(&cmd, &c);
     return cost_run(g, c, cmd.base, cmd.allow, stdout);
 }

@@ -42,8 +42,8 @@ void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void note_to(int fd);
 void note_there(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Standard error is a terminal that moves its cursor back, or DIECAST_TERMINAL says that a launcher passes it on to one:
- * not with TERM=dumb, or none. */
+/* Standard error is a terminal that moves its cursor back, or DIECAST_TERMINAL says that a launcher passes it on to
+ * one: not with TERM=dumb, or none. */
 bool note_terminal(void);
 /* A line that from here on stays below what is said, where note_terminal(); it must fit into a row. It goes
  * when another is given, or "". NULL: it stays where it is, and what is said comes below it. */

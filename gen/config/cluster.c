@@ -146,7 +146,7 @@ static void fill_memory(Config *c)
                           .loc = follows(c, c->v[F_cluster_memory_gib].set ? F_cluster_memory_gib : F_cluster_card)};
 }
 
-static void fill_out(Config *c)
+static void fill_out(Config *c, const char *name)
 {
     const FieldValue *v = &c->v[F_cluster_scratch];
     for (int i = 0; i < c->nrun; i++)
@@ -156,10 +156,10 @@ static void fill_out(Config *c)
         return;
     c->run_name[c->nrun] = run_flag[run_flag_find("out")].name;
     c->run_loc[c->nrun] = follows(c, F_cluster_scratch);
-    c->run_value[c->nrun++] = text_print("%s/%s", v->s, config_name(c));
+    c->run_value[c->nrun++] = text_print("%s/%s", v->s, name);
 }
 
-void cluster_fill(Config *c)
+void cluster_fill(Config *c, const char *name)
 {
     FieldValue *gpus = &c->v[F_gpus];
     const bool all = gpus->set && gpus->s;
@@ -179,7 +179,7 @@ void cluster_fill(Config *c)
     fill_ranks(c);
     if (c->v[F_target].s && c->v[F_target].set && target_find(c->v[F_target].s))
         fill_memory(c);
-    fill_out(c);
+    fill_out(c, name);
     c->v[F_cluster_name].s = name_of(c);
     if (!c->v[F_cluster_target].set)
         c->v[F_cluster_target].s = target_of(c);
@@ -317,8 +317,7 @@ void check_cluster(const Config *c)
 static const int line_field[] = {F_cluster_name, F_cluster_nodes, F_cluster_network, F_cluster_interface,
                                  F_cluster_nccl, F_cluster_launcher, F_cluster_hosts, F_cluster_cpus_per_task,
                                  F_cluster_partition, F_cluster_account, F_cluster_qos, F_cluster_time,
-                                 F_cluster_modules,
-                                 F_cluster_container};
+                                 F_cluster_modules, F_cluster_container};
 enum { LINES = sizeof line_field / sizeof *line_field, BEHIND = sizeof "cluster." - 1 };
 
 char *cluster_lines(Config *c)
@@ -326,9 +325,6 @@ char *cluster_lines(Config *c)
     Str s = {0};
     if (!c->cluster)
         return NULL;
-    for (int i = 0; i < NFIELDS; i++)
-        if (field_of_cluster(i))
-            config_touch(i);
     for (int i = 0; i < LINES; i++) {
         const int field = line_field[i];
         const FieldValue *v = &c->v[field];

@@ -498,7 +498,7 @@ Loc config_loc(Config *c, int field)
 const char *config_unread(Config *c)
 {
     for (int i = 0; i < NFIELDS; i++)
-        if (c->v[i].set && !was_read[i] && i != F_name && i != F_about &&
+        if (c->v[i].set && !was_read[i] && i != F_name && i != F_about && !field_of_cluster(i) &&
             !objective_owns(c->v[F_objective].s, field_row[i].path))     /* its host's, emitted */
             return field_row[i].path;
     return NULL;
@@ -516,7 +516,7 @@ Config *config_fill(Rval *recipe, const char *path)
     fill_table(c, "", recipe);
     cluster_target(c);
     drop_limit(c);
-    cluster_fill(c);
+    cluster_fill(c, config_name(c));
     for (int i = 0; i < NFIELDS; i++) {
         const FieldRow *row = &field_row[i];
         if (c->v[i].set)

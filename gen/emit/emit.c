@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gen/tools/toolchain.h"
+#include "gen/config/toolchain.h"
 #include "runtime/files/json.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */

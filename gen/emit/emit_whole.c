@@ -4,7 +4,7 @@
  * Keeps: of the runtime and the kernels exactly what those files include, and what these include. */
 #define _GNU_SOURCE
 #include "gen/emit/emit.h"
-#include "gen/tools/toolchain.h"
+#include "gen/config/toolchain.h"
 
 #include <dirent.h>
 #include <errno.h>

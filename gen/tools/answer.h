@@ -31,8 +31,8 @@ void answer_recipe(cJSON *o, const Graph *g, Config *c);
 void answer_cluster(cJSON *o, const Config *c);
 char *cluster_said(const Config *c);         /* in a line */
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
-void answer_whole(cJSON *o, Config *c);       /* of such an objective (whole.c) */
 cJSON *plan_object(const Graph *g, Config *c);       /* all that gen plan --json prints */
+cJSON *whole_object(Config *c);              /* the same where the objective is whole (whole.c) */
 /* What runs leave, and the commands (info.c). recipe: the words behind gen. */
 void answer_leaves(cJSON *o, const Objective *of);
 void answer_commands(cJSON *o, const char *recipe, const char *out);

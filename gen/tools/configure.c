@@ -1,6 +1,7 @@
 /* configure.c -- `gen config`: what this machine is, for run.sh; `gen config --cluster NAME`: a cluster's file.
  *
- * In:    flags, on a terminal answers to questions.   Out: lines KEY=VALUE of the machine's file; recipes/clusters/NAME.lua.
+ * In:    flags, on a terminal answers to questions.
+ * Out:   lines KEY=VALUE of the machine's file; recipes/clusters/NAME.lua.
  * Keeps: without a terminal nothing is asked: what is missing is named. Precision is a field of recipes and stands in
  *        neither file. */
 #define _GNU_SOURCE
@@ -300,7 +301,8 @@ int configure_main(int argc, char **argv)
             continue;
         }
         if (strstr(flag, "precision"))
-            err((Loc){0}, "config: %s: precision is a field of recipes: precision=bf16 behind gen RECIPE or gen new FILE.lua",
+            err((Loc){0}, "config: %s: precision is a field of recipes: precision=bf16 behind gen RECIPE or "
+                "gen new FILE.lua",
                 flag);
         if (!o)
             err((Loc){0}, "unknown option %s; `gen config --help` lists them", flag);

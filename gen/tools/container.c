@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "gen/emit/emit.h"
-#include "gen/tools/toolchain.h"
+#include "gen/config/toolchain.h"
 #include "runtime/files/json.h"
 
 enum { MOST = 1 << 20 };

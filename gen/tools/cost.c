@@ -59,7 +59,8 @@ static cJSON *read_base(const char *file, const char *name)
     if (failed)
         err((Loc){file, 0}, "is no plan but a mistake: %s", cJSON_GetStringValue(failed));
     if (!command || strcmp(command, "plan") || !of)
-        err((Loc){file, 0}, "want what gen plan --json RECIPE printed, found %s%s", command ? "that of gen " : "other JSON",
+        err((Loc){file, 0}, "want what gen plan --json RECIPE printed, found %s%s",
+            command ? "that of gen " : "other JSON",
             command ? command : "");
     if (strcmp(of, name))
         err((Loc){file, 0}, "is the plan of %s, the recipe is called %s; gen diff A B compares two recipes", of, name);
@@ -78,7 +79,7 @@ static char *grouped(double x)
 /* The recipe's, as a program would read it: integers are texts before they are printed. */
 static cJSON *read_present(const Graph *g, Config *c)
 {
-    char *text = cJSON_PrintUnformatted(plan_object(g, c)), *error = NULL;
+    char *text = cJSON_PrintUnformatted(g ? plan_object(g, c) : whole_object(c)), *error = NULL;
     cJSON *o = text ? json_parse(text, strlen(text), &error) : NULL;
     if (!o || value_of(o, PARAMETERS) < 0)
         bug("the plan of %s does not read back: %s", c->name, error ? error : "no parameters");

@@ -1,6 +1,7 @@
 /* diff.c -- `gen diff A B`: how two recipes differ, and what that changes.
  *
- * In:    two Configs with their graphs after plan; of recipes without a model their fields alone.   Out: lines for people, or JSON; 0: the same, 1: not.
+ * In:    two Configs with their graphs after plan; of recipes without a model their fields alone.
+ * Out:   lines for people, or JSON; 0: the same, 1: not.
  * Keeps: names of recipes and places in them make no difference; nothing is written to disk. */
 #include "gen/tools/answer.h"
 

@@ -5,7 +5,7 @@
 #define DOCTOR_H
 
 #include "gen/gen.h"
-#include "gen/tools/toolchain.h"
+#include "gen/config/toolchain.h"
 
 #include <cjson/cJSON.h>
 

@@ -43,12 +43,14 @@ static void find_cards(Doctor *d, const Config *c)
         f = doctor_add(d, DOCTOR_MISSING, "card", "%s is %s, the first GPU here sm_%d", card->name, card->target,
                        d->capability[0]);
     else if (d->gpu_memory && have < 0.98 * gib)
-        f = doctor_add(d, DOCTOR_MISSING, "card", "%s with %.4g GiB, the smallest GPU here has %.4g", card->name, gib, have);
+        f = doctor_add(d, DOCTOR_MISSING, "card", "%s with %.4g GiB, the smallest GPU here has %.4g", card->name,
+                       gib, have);
     else if (d->ngpus != each)
         f = doctor_add(d, DOCTOR_WARNING, "card", "%d x %s a node, here are %d", each, card->name, d->ngpus);
     else
         f = doctor_add(d, DOCTOR_OK, "card", "%d x %s", each, card->name);
-    f->todo = f->state == DOCTOR_OK ? NULL : "cluster.card and cluster.gpus_per_node say what a node has; or is this none?";
+    f->todo = f->state == DOCTOR_OK
+                  ? NULL : "cluster.card and cluster.gpus_per_node say what a node has; or is this none?";
     f->blocks = f->state == DOCTOR_MISSING ? NEED_CUDA_RUN : 0;
 }
 

@@ -261,10 +261,6 @@ cJSON *plan_object(const Graph *g, Config *c)
 {
     cJSON *o = answer_new(), *list;
     answer_recipe(o, g, c);
-    if (!g) {
-        answer_whole(o, c);
-        return o;
-    }
     const Holdings h = measure_holdings(g);
     answer_memory(o, g, &h);
     answer_int(o, "device_bytes_bound", g->lower_bound);

@@ -82,11 +82,14 @@ static const struct {
     void (*answer)(Config *c, cJSON *o);
 } row[] = {{"ppo", print_ppo, answer_ppo}};
 
-void answer_whole(cJSON *o, Config *c)
+cJSON *whole_object(Config *c)
 {
+    cJSON *o = answer_new();
+    answer_recipe(o, NULL, c);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (!strcmp(row[i].objective, config_text(c, F_objective)))
             row[i].answer(c, o);
+    return o;
 }
 
 void report_whole(Config *c, bool commands, FILE *to)
@@ -94,7 +97,7 @@ void report_whole(Config *c, bool commands, FILE *to)
     const Objective *o = objective_find(config_text(c, F_objective));
     const Target *t = target_find(config_text(c, F_target));
     if (answer_wanted()) {
-        cJSON *answer = plan_object(NULL, c);
+        cJSON *answer = whole_object(c);
         if (commands) {
             answer_leaves(answer, o);
             answer_commands(answer, words_of(c), text_print("out/%s", c->name));

@@ -1,6 +1,7 @@
 /* continuation.h -- what a model says behind texts, a token at a time, several side by side.
  *
- * In:    a program that tells the logits behind a token of each of several texts, those before them having been asked for.
+ * In:    a program that tells the logits behind a token of each of several texts, those before them having been asked
+ *        for.
  * Keeps: the same text for the same seed, whatever stands beside it (runtime/data/sample.h). */
 #ifndef DIECAST_CONTINUATION_H
 #define DIECAST_CONTINUATION_H
@@ -36,7 +37,7 @@ typedef struct {
     int32_t *token;              /* (n + Sampling.most, at most places) the prompt, behind it what is found */
     int64_t n, more;             /* tokens of both; one that ends a text is none of them */
     int64_t number;              /* its own in draws */
-    int64_t known;               /* of the prompt, whose keys and values the program holds; 0 unless it is the only text */
+    int64_t known;               /* of the prompt, whose keys and values the program holds; 0 unless alone */
     const Chat *chat;            /* its answers end as this format's do; or NULL */
     TextEnd end;
     /* After each token found, the text so far; false: no further one. Or NULL. */

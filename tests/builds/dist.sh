@@ -1,13 +1,14 @@
 #!/bin/bash
-# gen dist: an emitted folder as one file, the same bytes each time; what it refuses; gen container. That it is built and trains
-# elsewhere: tests/roots.
+# gen dist: an emitted folder as one file, the same bytes each time; what it refuses; gen container. That it is built
+# and trains elsewhere: tests/roots.
 . "$(dirname "$0")/common.sh"
 P="$T/a folder/prog, & 1"
 mkdir "$T/a folder"
 "$GEN" recipes/cpu_tiny.lua -o "$T/prog" >"$T/out" 2>&1
 mv "$T/prog" "$P"
 "$GEN" dist "$P" >"$T/out" 2>&1
-check dist/made "0 1" "$? $(grep -c "^$P.tar: [0-9]* files, .*; elsewhere: tar -xf it, then README.md in ${P##*/}\$" "$T/out")"
+check dist/made "0 1" \
+    "$? $(grep -c "^$P.tar: [0-9]* files, .*; elsewhere: tar -xf it, then README.md in ${P##*/}\$" "$T/out")"
 cp "$P.tar" "$T/one.tar"
 
 # again: other times and modes, beside what builds and runs leave, under another mask and options of tar

@@ -51,7 +51,8 @@ check reference/variables "" "$(
 # what gen/README.md says that the rooms print of cpu_tiny, blanks aside
 for room in recipe config graph fuse plan; do "$GEN" -d $room recipes/cpu_tiny.lua; done >"$T/rooms" 2>/dev/null
 check rooms "" "$(sed -n '/^What the rooms print/,/^`/s/^    //p' gen/README.md |
-    sed -E 's/ +(recipe|config|graph|fuse|plan)$//; s/^ *//' | grep . | while read -r text; do grep -qF -- "$text" "$T/rooms" || echo "$text"; done | head -3)"
+    sed -E 's/ +(recipe|config|graph|fuse|plan)$//; s/^ *//' | grep . |
+    while read -r text; do grep -qF -- "$text" "$T/rooms" || echo "$text"; done | head -3)"
 
 # ---- links: files and headings
 slugs() { sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What `gen container` prints: its RUN, ADD, USER and WORKDIR lines, in a new root in the place of the image, then a run.
-# Podman and a registry are not needed.
+# What `gen container` prints: its RUN, ADD, USER and WORKDIR lines, in a new root in the place of the image, then a
+# run. Podman and a registry are not needed.
 . "$(dirname "$0")/lib.sh"
 
 "$GEN" recipes/cpu_tiny.lua name=boxed -o "$T/boxed" >"$T/log" 2>&1

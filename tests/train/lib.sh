@@ -207,7 +207,8 @@ same() {
 losses() { sed -n 's/.*"loss": \([0-9.e+-]*\).*/\1/p' "$1/history.jsonl"; }
 as_ten() {              # RUN: its ten losses are those of standard input
     paste <(losses "$scratch/$1") - | awk '
-        NF == 2 { off = ($1 - $2) / $2; n += off > -1e-5 && off < 1e-5 } END { if (n != 10) print n " of 10 within 1e-5" }'
+        NF == 2 { off = ($1 - $2) / $2; n += off > -1e-5 && off < 1e-5 }
+        END { if (n != 10) print n " of 10 within 1e-5" }'
 }
 dpo_variant() {         # NAME: of tests/oracle/dpo.py
     sed -n "/losses/,/}/s/^ *\"$1\": \[\(.*\)\].*/\1/p" $ref/dpo_variants/expect.json | tr ',' '\n'

@@ -1,5 +1,5 @@
 /* toolchain.c -- the rows of runtime/toolchain.def, by who needs them; see toolchain.h. */
-#include "gen/tools/toolchain.h"
+#include "gen/config/toolchain.h"
 
 #include <string.h>
 
