@@ -42,6 +42,7 @@ round() {               # NUMBER SEED
     # whose inputs are always the same
     if [ "$1" = 0 ]; then
         echo "tests/builds/matrix.sh"
+        echo "FULL=1 tests/ci/run.sh"
         for target in a100x4_lora rtx3080_lora rtx4090_lora h200x1_gpt2_124m; do
             echo "out/.gen/gen check recipes/$target.lua"
         done

@@ -67,11 +67,12 @@ static Words words_of(int argc, char **argv)
         err((Loc){0}, "ci: want --github or --gitlab: which of them the workflow is for");
     if (w.allow && strcmp(w.allow, "any") && strcmp(w.allow, "0"))
         bytes_of("ci: --allow", w.allow);
-    static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/@~+#";
+    static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                              "-_.:/@~+#";
     if (w.diecast && (!*w.diecast || strchr("-#", *w.diecast) || w.diecast[strspn(w.diecast, set)] ||
                       strstr(w.diecast, "#-") || (strchr(w.diecast, '#') && !strchr(w.diecast, '#')[1])))
-        err((Loc){0}, "ci: --diecast %s: want what git clone takes, of letters, digits and _ . : / @ ~ + -, and perhaps "
-            "#REF behind it", text_shown(w.diecast));
+        err((Loc){0}, "ci: --diecast %s: want what git clone takes, of letters, digits and _ . : / @ ~ + -, and "
+            "perhaps #REF behind it", text_shown(w.diecast));
     return w;
 }
 

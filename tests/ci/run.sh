@@ -79,14 +79,15 @@ check ci/jobs "'recipes/cpu_tiny.lua' 'cpu_tiny' 'debian:12' 'recipes/h200x1_tin
 'nvidia/cuda:13.0.1-devel-ubuntu24.04'" "$(sed -n 's/^ *\(- \)*\(recipe\|name\|container\): \(.*\)/\3/p' "$T/github.yml" |
     grep "^'" | paste -sd' ')"
 check ci/all "$("$GEN" list recipes --json | grep -c '"path"')" "$(ci --gitlab | grep -c '^      - RECIPE: ')"
-check ci/filter "$("$GEN" list recipes objective=dpo adapter=none | wc -l)" "$(ci --gitlab objective=dpo adapter=none | grep -c RECIPE:)"
+check ci/filter "$("$GEN" list recipes objective=dpo adapter=none | wc -l)" \
+    "$(ci --gitlab objective=dpo adapter=none | grep -c RECIPE:)"
 check ci/allow "2" "$(for host in github gitlab; do ci --$host --allow 2GiB $R; done | grep -c "^ *ALLOW: '2GiB'")"
 refused() { check "ci/refuses_$1" "1 $2" "$(ci "${@:3}" >"$T/out"; echo "$? $(grep -v taking "$T/said")$(cat "$T/out")")"; }
 refused host "gen: ci: want --github or --gitlab: which of them the workflow is for" $R
 refused both "gen: ci: --gitlab: want one of --github and --gitlab" --github --gitlab $R
 refused option "gen: ci: unknown option --jobs; \`gen ci --help\` lists them" --github --jobs
-refused recipe "gen: cpu_tyni: no such file, and recipes/ has no cpu_tyni.lua; did you mean cpu_tiny?; gen list shows what \
-there is" --github cpu_tyni
+refused recipe "gen: cpu_tyni: no such file, and recipes/ has no cpu_tyni.lua; did you mean cpu_tiny?; gen list shows \
+what there is" --github cpu_tyni
 refused twice "gen: ci: recipes/cpu_tiny.lua: named twice" --github $R cpu_tiny
 refused none "gen: ci: none of the 1 recipes has these values" --github $R target=sm_90
 refused allow "gen: ci: --allow: want bytes of a rank with their unit, such as 24GiB, got 24" --github --allow 24 $R
@@ -113,8 +114,18 @@ check ci/refuses_sign 1 "$(cd "$U" && "$GEN" ci --github --diecast /srv/d 'a$b.l
 # FILE: writes N.sh, a command (run: |, or - | of GitLab's scripts) each
 commands() {
     awk -v to="$2" '
-        /^ *(- )?(run: )?\|$/ { if (f) close(f); f = sprintf("%s/%02d.sh", to, ++n); match($0, /^ */); at = RLENGTH; next }
-        f { match($0, /^ */); if (RLENGTH > at && NF) { sub("^ {" (at + 2) "}", ""); print >f } else if (NF) { close(f); f = "" } }
+        /^ *(- )?(run: )?\|$/ {
+            if (f) close(f)
+            f = sprintf("%s/%02d.sh", to, ++n)
+            match($0, /^ */)
+            at = RLENGTH
+            next
+        }
+        f {
+            match($0, /^ */)
+            if (RLENGTH > at && NF) { sub("^ {" (at + 2) "}", ""); print >f }
+            else if (NF) { close(f); f = "" }
+        }
     ' "$1"
 }
 for host in github gitlab; do
@@ -130,7 +141,8 @@ check ci/no_expression "" "$(grep -l '\${{' "$T"/github/*.sh)"
 
 
 # A copy of this tree as a repository, where main has cpu_tiny and the change makes it dearer; apt-get installs nothing.
-# FULL=1: programs are built, too, twice as make verify does, and those of a CUDA recipe where nvcc is.
+# It has this tree's objects. FULL=1: programs are built, too, twice as make verify does, and those of a CUDA recipe where
+# nvcc is; of a gen that was changed, base's is built.
 mkdir -p "$T/bin" "$T/home" "$T/work"
 printf '#!/bin/sh\necho "apt-get $*" >>"%s"\n' "$T/apt" >"$T/bin/apt-get"
 chmod +x "$T/bin/apt-get"
@@ -138,6 +150,8 @@ export HOME="$T/home" PATH="$T/bin:$PATH"
 export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@localhost GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@localhost
 git ls-files -co --exclude-standard | tar cf - --ignore-failed-read -T - 2>/dev/null | tar xf - -C "$T/work"
 W=$T/work
+mkdir "$W/out"
+cp -r --preserve=timestamps out/.obj out/.gen "$W/out/"
 {
     git -C "$W" init -q -b main && git -C "$W" add -A && git -C "$W" commit -qm base &&
         git -C "$W" update-ref refs/remotes/origin/main HEAD
@@ -155,8 +169,9 @@ steps() {
     : >"$T/summary"
     for n in "$T/$1"/*.sh; do
         if [ -z "${FULL:-}" ] && grep -q -e 'make -j' -e 'verify RECIPE' "$n"; then continue; fi
-        (cd "$W" && RECIPE=$2 NAME=$(basename "$2" .lua) DIECAST=. ALLOW=${ALLOW:-any} IMAGE=$image BASE=${BASE:-origin/main} \
-            GITHUB_STEP_SUMMARY="$T/summary" bash --noprofile --norc -eo pipefail "$n") >"$T/log" 2>&1 </dev/null || {
+        (cd "$W" && RECIPE=$2 NAME=$(basename "$2" .lua) DIECAST=. ALLOW=${ALLOW:-any} IMAGE=$image \
+            BASE=${BASE:-origin/main} GITHUB_STEP_SUMMARY="$T/summary" bash --noprofile --norc -eo pipefail "$n") \
+            >"$T/log" 2>&1 </dev/null || {
             local code=$?
             echo "$(basename "$n" .sh) $code $(grep '^gen: ' "$T/log" | tail -n 1)"
             return
@@ -180,6 +195,12 @@ check run/new "passed ci_new is new: 100.1 MiB a rank" "$(steps github recipes/c
 check run/first_commit "passed cpu_tiny is new" "$(BASE=nothing steps github $R) $(sed 's/:.*//;q' "$T/summary")"
 check run/gitlab "passed this change costs 35.6 MiB on cpu_tiny" "$(BASE='' steps gitlab $R) $(
     sed 's/:.*//;q' "$W/out/ci/cpu_tiny/cost.md")"
+if [ -n "${FULL:-}" ]; then
+    echo '/* changed */' >>"$W/gen/gen.h"
+    git -C "$W" commit -qam gen
+    check run/changed_gen "passed this change costs 35.6 MiB on cpu_tiny $W/out/base/out/.gen/gen" "$(steps github $R) $(
+        sed 's/:.*//;q' "$T/summary") $(ls "$W/out/base/out/.gen/gen")"
+fi
 if [ -n "${FULL:-}" ] && [ -n "$(. tests/builds/lib.sh && nvcc_path)" ]; then
     check run/cuda "passed this change costs nothing on h200x1_tiny" "$(steps github recipes/h200x1_tiny.lua) $(
         sed 's/:.*//;q' "$T/summary")"

@@ -30,6 +30,7 @@ done
 gcc $CFLAGS --coverage -o "$B/driver" $HERE/driver.c $(printf "$B/cov/%s.o " $ROOMS) runtime/files/names.c \
     -llua5.4 -lcrypto -lm || exit 1
 rm -f "$B"/cov/*.gcda
+check "layout of the sources" "" "$(tests/lint.sh layout 2>&1 | head -n 5)"
 [ -x "$GEN" ] || { not_ok gen "$GEN is not built"; exit 1; }
 
 # ---- bad recipes: exact message, exit code 1, nothing on stdout
