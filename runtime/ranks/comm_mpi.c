@@ -19,6 +19,7 @@ void comm_allreduce_sum(float *buf, int64_t n, int64_t bucket)
 #else
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <mpi.h>
@@ -48,13 +49,25 @@ static int *mine, *mine_places;  /* the own chunk as every rank sends it */
  * those of its start before, and crashes: each start has a folder of its own. */
 static char shared[64];          /* its path; "" none */
 
+/* Everybody may write to /dev/shm: a folder of that name that is not ours, or a link, is left alone. */
+static DIR *shared_open(const char *path)
+{
+    struct stat s;
+    const int at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = at >= 0 && fstat(at, &s) == 0 && s.st_uid == geteuid() ? fdopendir(at) : NULL;
+    if (!folder && at >= 0)
+        close(at);
+    return folder;
+}
+
 static void shared_remove(const char *path)
 {
-    DIR *folder = opendir(path);
-    for (struct dirent *e; folder && (e = readdir(folder));)
+    DIR *folder = shared_open(path);
+    if (!folder)
+        return;
+    for (struct dirent *e; (e = readdir(folder));)
         unlinkat(dirfd(folder), e->d_name, 0);
-    if (folder)
-        closedir(folder);
+    closedir(folder);
     rmdir(path);
 }
 
@@ -68,9 +81,13 @@ static void shared_place(void)
         if (restart < comm_launch.restart)
             shared_remove(shared);
     }
-    if (mkdir(shared, 0700) != 0 && errno != EEXIST) {
-        *shared = '\0';
-        return;
+    if (mkdir(shared, 0700) != 0) {              /* another rank of this host has made it */
+        DIR *folder = errno == EEXIST ? shared_open(shared) : NULL;
+        if (!folder) {
+            *shared = '\0';
+            return;
+        }
+        closedir(folder);
     }
     setenv("OMPI_MCA_btl_vader_backing_directory", shared, 0);
     setenv("OMPI_MCA_btl_sm_backing_directory", shared, 0);      /* its name since Open MPI 5 */

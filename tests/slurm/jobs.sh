@@ -78,6 +78,8 @@ until_true 120 holds hand
 verdict "a job holds at step 100" $? "$(logs "$hand" | tail -n 3)"
 on 2 ls "/dev/shm/diecast.$hand.0.0" | grep -q vader
 verdict "what ranks share has a folder of its own for this start" $? "$(on 2 find /dev/shm)"
+# what stands there under the next start's name is a link of somebody's: it stays as it is
+on 2 sh -c "mkdir /dev/shm/theirs; echo >/dev/shm/theirs/file; ln -s theirs /dev/shm/diecast.$hand.0.1"
 scontrol requeue "$hand"
 until_true 120 holds limit
 # Slurm looks at times every 30 s, asks a job that has less than 130 s left to stop, and ends it at 120 s.
@@ -93,6 +95,9 @@ what_came_back() {
     done
 }
 what_came_back hand
+[ "$(on 2 ls -A /dev/shm/theirs)" = file ]
+verdict "a link in the place of that folder is left alone" $? "$(on 2 find /dev/shm)"
+on 2 rm -r /dev/shm/theirs "/dev/shm/diecast.$hand.0.1"
 
 # ---- an array is a run for each seed; a task that is asked to stop goes back into the queue alone
 seeds() { holds seeds/seed-1 && holds seeds/seed-2; }
