@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "runtime/libraries.h"
+#include "runtime/library.h"
 
 /* What is built into the program; a text is NULL where there is none of it. */
 typedef struct {

@@ -1,5 +1,5 @@
 // link: source environment override config fields foreign names config_text config_rules
-// link: target family objective -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
+// link: target family objective cluster quote -I/usr/include/lua5.4 -llua5.4 -lcrypto -lm
 /* recipe_fuzz.c -- any text as a recipe, or (when it begins with "# config") as the text of a Config.
  *
  * Verdict: an error or a Config that passes its rules and reads back as it was printed.
