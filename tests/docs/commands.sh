@@ -20,7 +20,7 @@ while IFS=@ read -r name value of; do flag_value[$name]=$value flag_of[$name]=$o
         print $2 "@" ($3 == "" ? "-" : $3) "@" $6 }' | tr '\001' '|')
 while read -r theirs ours; do alias[$theirs]=--$ours; done < <(
     sed -n 's/^ALIAS("\([^"]*\)", "\([^"]*\)").*/--\1 \2/p' runtime/files/foreign.def | tr _ -)
-own=" --nodes --node-rank --master-addr --master-port --hosts --nproc-per-node "           # of run.sh
+own=" --nodes --node-rank --master-addr --master-port --hosts --nproc-per-node --gpu-ids --restarts "   # of run.sh
 mapfile -t words < <("$GEN" reference commands | sed -n 's/^| `gen \([a-z-]*\)[` ].*/\1/p')
 
 # ---- a page's commands, as functions
