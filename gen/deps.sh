@@ -11,7 +11,7 @@
 set -u
 build=(gcc libc6-dev make liblua5.4-dev libcjson-dev libpcre2-dev libutf8proc-dev libssl-dev
     libdnnl-dev libopenmpi-dev openmpi-bin libcairo2)
-tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache)
+tests=(g++ clang libclang-rt-dev mpich libmpich-dev procps ccache jq)
 roots=(mmdebstrap mount)
 nodes=(iproute2 iptables util-linux)
 slurm=(slurmctld slurmd slurm-client munge iproute2 util-linux)

@@ -821,6 +821,9 @@ int main(int argc, char **argv)
     const Use use = find_use(f);
     if (use.any == plot)
         return plot(&run);
+    const bool trains = !use.own && !use.any;
+    if (trains)
+        stop_listen();
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
     next_of(argc, argv, f->out);
     comm_check_local_rank(f->local_rank);
@@ -831,7 +834,7 @@ int main(int argc, char **argv)
     step_open();
     check_force(f);
     checkpoint_out(f->out);
-    if (!use.own && !use.any) {
+    if (trains) {
         stop_install();
         run.argc = argc;
         run.argv = argv;

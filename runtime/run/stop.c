@@ -67,6 +67,13 @@ void stop_install(void)
         sigaction(flags[i], &action, NULL);
 }
 
+void stop_listen(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+}
+
 bool stop_requested(void)
 {
     return requested != 0;

@@ -13,6 +13,8 @@ void stop_ignore(void);
 /* SIGTERM, SIGINT, SIGUSR1 raise a flag; a second SIGTERM within 5 s releases the lock and kills the
  * process at once: of EXIT_STOPPED's promise, a saved checkpoint, nothing is known then. */
 void stop_install(void);
+/* SIGUSR1 alone, for the time in which ranks come together: what asks for a checkpoint ends no process. */
+void stop_listen(void);
 /* The flag of this rank; ranks agree on it in the reduction of the step. */
 bool stop_requested(void);
 const char *stop_signal(void);                     /* "SIGTERM"; "" before any */

@@ -139,6 +139,18 @@ done
 check ci/commands "8 8" "$(find "$T/github" -name '*.sh' | wc -l) $(find "$T/gitlab" -name '*.sh' | wc -l)"
 check ci/no_expression "" "$(grep -l '\${{' "$T"/github/*.sh)"
 
+# ---- our own workflow: what its list job hands to the others has every recipe once, at most four a job, of one image
+mkdir "$T/own"
+commands .github/workflows/recipes.yml "$T/own"
+list=$(grep -l 'list recipes --json' "$T/own"/*.sh)
+GITHUB_OUTPUT=$T/output bash --noprofile --norc -eo pipefail "$list" >"$T/log" 2>&1
+check own/list "0 groups" "$? $(sed 's/=.*//' "$T/output")"
+sed -n 's/^groups=//p' "$T/output" >"$T/groups"
+check own/recipes "" "$(jq -r '.[].recipes' "$T/groups" | tr ' ' '\n' | sort |
+    diff - <("$GEN" list recipes --json | jq -r '.recipes[].path' | sort) | head -3)"
+check own/groups "true" "$(jq 'all(.[]; (.recipes | split(" ") | length) <= 4)' "$T/groups")"
+check own/images "$("$GEN" list recipes target=cpu --json | jq '.recipes | length')" \
+    "$(jq '[.[] | select(.image == "debian:12") | .recipes | split(" ") | length] | add' "$T/groups")"
 
 # A copy of this tree as a repository, where main has cpu_tiny and the change makes it dearer; apt-get installs nothing.
 # It has this tree's objects. FULL=1: programs are built, too, twice as make verify does, and those of a CUDA recipe where

@@ -65,7 +65,7 @@ gen() {
     if any "${plain[0]:-NONE}" || [[ ${plain[0]} =~ \.(ya?ml|json|toml)$ ]]; then plain=(); fi      # of other trainers
     case $command in
     pack | pack-buffers | completion | man | reference | --help | --version | fields) ;;
-    explain | list) [ ${#plain[@]} = 0 ] || said=$(cd "$ROOT" && "$GEN" "${given[@]}" 2>&1) ||
+    explain | list | ci) [ ${#plain[@]} = 0 ] || said=$(cd "$ROOT" && "$GEN" "${given[@]}" 2>&1) ||
         fail "gen ${given[*]}: $said" ;;
     new)                                      # of another model: here one of ours stands for it
         [ ${#plain[@]} -gt 0 ] || return

@@ -41,6 +41,11 @@ say regression "$("$PYTHON" $here/regression.py --out "$tmp/objective" >"$tmp/lo
 say ppo "$("$PYTHON" $here/ppo.py | paste - $ref/ppo.txt | awk '
     { off = ($1 - $2) / $2; n += off > -1e-6 && off < 1e-6 } END { if (n != 22) print n + 0 " of 22" }')"
 
+# Workflows, ours and those of gen ci, by the schemas of GitHub and GitLab
+schema() { "$PYTHON" -m check_jsonschema --builtin-schema "vendor.$1" "${@:2}" 2>&1 | grep -v '^ok -- '; }
+for host in github gitlab; do out/.gen/gen ci --$host >"$tmp/$host.yml" 2>/dev/null; done
+say workflows "$(schema github-workflows .github/workflows/*.yml "$tmp/github.yml"; schema gitlab-ci "$tmp/gitlab.yml")"
+
 say events "$("$PYTHON" $here/events.py --vector 2>/dev/null |
     cmp - <(sed -n '/^static const char recorded/,/;/s/^ *"\([0-9a-f]*\)";*$/\1/p' tests/runtime/unit_events.c | tr -d '\n'; echo) 2>&1)"
 

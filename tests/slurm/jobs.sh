@@ -84,6 +84,9 @@ scontrol requeue "$hand"
 until_true 120 holds limit
 # Slurm looks at times every 30 s, asks a job that has less than 130 s left to stop, and ends it at 120 s.
 scontrol update "JobId=$limit" TimeLimit=2
+# Its next start has time enough: one that is asked to stop at its first step comes back twice.
+waits_in_queue() { [ "$(record "$limit" JobState)" = PENDING ]; }
+{ until_true 300 waits_in_queue && scontrol update "JobId=$limit" TimeLimit=20; } >/dev/null 2>&1 &
 # what_came_back JOB...: variables with their numbers; once back in the queue, they end with the bits of others
 what_came_back() {
     local job
@@ -198,7 +201,6 @@ verdict "a job that is cancelled: it saved" $? "$(ls "$work/enough")"
 
 logs "$limit" | grep -q 'stopped on request: back into the queue'
 verdict "the limit: says so" $? "$(logs "$limit" | tail -n 6)"
-scontrol update "JobId=$limit" TimeLimit=20 2>/dev/null
 what_came_back limit
 
 # the node of the script itself, and of rank 0

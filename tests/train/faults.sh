@@ -709,6 +709,24 @@ else
     echo "# no right to mount: full and read-only disks are left out"
 fi
 
+# ---- asked to stop while the ranks still come together --------------------------------------------------
+
+two=("$work/gpt2_tiny.2x2x2/train" $ours --init-from $ref/$case/model --out "$scratch/early" --save-every 0)
+# shellcheck disable=SC2016      # of the second rank's shell: it comes when there is a file
+mpirun --oversubscribe --bind-to none -n 1 "${two[@]}" : \
+    -n 1 sh -c 'until [ -e "$0" ]; do sleep 0.05; done; exec "$@"' "$scratch/go" "${two[@]}" >"$scratch/said" 2>&1 &
+pid=$!
+listens() {
+    first=$(pgrep -P $pid -x train) &&
+        [ $((16#$(sed -n 's/^SigCgt:\t//p' "/proc/$first/status") & 0x200)) != 0 ]
+}
+waits listens
+kill -USR1 "$first"
+: >"$scratch/go"
+wait $pid
+verdict "a request before all ranks are there" "$([ $? = 91 ] && [ -d "$scratch/early/checkpoint-1" ] ||
+    { tail -n 3 "$scratch/said"; ls "$scratch/early"; })"
+
 # ---- kill -9 --------------------------------------------------
 
 # At random moments of a run that saves every other step, resumed each time: in the end the straight run.
