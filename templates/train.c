@@ -25,6 +25,7 @@
 #include "runtime/run/best.h"         // the best validation, what ends a run early
 #include "runtime/run/checkpoint.h"   // OUT/checkpoint-<step>/
 #include "runtime/run/course.h"       // what epochs had
+#include "runtime/run/failure.h"      // what to do after a failure
 #include "runtime/run/fault.h"        // faults on purpose
 #include "runtime/run/figures.h"      // figures of what is in OUT
 #include "runtime/run/flags.h"        // the command line
@@ -518,7 +519,7 @@ static int train(Run *r)
         note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64
              " saved; the same command goes on from there",
              *stop_signal() ? stop_signal() : "request", step, step);
-        next_again("", "goes on from there");
+        failure_again("", "goes on from there");
         comm_finish();
         return EXIT_STOPPED;
     }
@@ -675,7 +676,7 @@ static int dry_run(Run *r)
     note("matrix products:");
     step_products(say);
     if (*r->flags.data)
-        next_again("--dry-run", "trains");
+        failure_again("--dry-run", "trains");
     return EXIT_OK;
 }
 
@@ -803,7 +804,7 @@ int main(int argc, char **argv)
     static Run run;
     run.started = clock_seconds();
     Flags *f = &run.flags;
-    next_of(argc, argv, NULL);
+    failure_of(argc, argv, NULL, NULL);
     flags_of(model.objective);
     flags_parse(f, model_words(&model, ""), defaults, argc, argv);
     if (f->help) {
@@ -825,7 +826,7 @@ int main(int argc, char **argv)
     if (trains)
         stop_listen();
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
-    next_of(argc, argv, f->out);
+    failure_of(argc, argv, f->out, NULL);
     comm_check_local_rank(f->local_rank);
     agree_flags(f);
     fault_arm();

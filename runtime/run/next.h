@@ -6,11 +6,6 @@
 #include "runtime/run/checkpoint.h"
 #include "runtime/run/log.h"
 
-/* How the program was started, argv as main() got it, and its run folder, NULL: not known yet; both stay. From here
- * on a failure is followed by what to do next. Called again where something else has taken die_hook. */
-void next_of(int argc, char **argv, const char *out);
-/* "next: COMMAND about": the command once more without the word `but`, "": all of it. From rank 0. */
-void next_again(const char *but, const char *about);
 /* What to try when numbers are NaN or Inf, by the losses so far; malloc'ed. Rank 0's. */
 char *next_after_rise(const Log *l, const char *out);
 /* After the checkpoint of `step`. Lines for people, from rank 0. */

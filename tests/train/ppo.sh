@@ -66,12 +66,30 @@ ppo ppo.permuted permuted
 verdict "orders of the moves" "$(said permuted ': 120 tasks x 2 streams x 80 steps'; said permuted '^order 119 .* of 5 '
     [ -s "$(history permuted darkroom_permuted)" ] || echo "no file")"
 
+# ---- what to do next
+"$work/ppo.small/train" --threads 1 --goals 0-80 --out "$scratch/stopped" >"$scratch/stopped.log" 2>&1 &
+for _ in $(seq 3000); do ! grep -q '^goal ' "$scratch/stopped.log" || break; sleep 0.01; done
+kill -TERM $!
+wait $!
+code=$?
+verdict "next: of a run that was stopped" "$([ $code = 91 ] || echo "code $code"
+    said stopped "^next: $work/ppo.small/run.sh --threads 1 --goals 0-80 --out $scratch/stopped goes on with the others$")"
+touch "$scratch/file"
+"$work/ppo.small/train" --out "$scratch/file/below" >"$scratch/below.log" 2>&1
+code=$?
+verdict "next: of a folder that cannot be made" "$([ $code = 90 ] || echo "code $code"
+    said below '^next: make room .*; then .*run.sh --out .*/file/below goes on with the tasks that are not done$')"
+(cd "$work/ppo.small" && ./train --goals 81 --out x 2>&1 | tail -n 1) >"$scratch/here.log"
+verdict "next: a command for this folder" "$(said here 'again; \./run.sh --help')"
+
 # ---- what is refused
 refuses() {             # CODE TEXT ARGS...
     local code=$1 text=$2
     shift 2
     ppo ppo.small refused "$@"
-    [ $? = "$code" ] && grep -qF -- "$text" "$scratch/refused.log" && [ "$(wc -l <"$scratch/refused.log")" = 1 ]
+    [ $? = "$code" ] && head -n 1 "$scratch/refused.log" | grep -qF -- "$text" &&
+        [ "$(tail -n +2 "$scratch/refused.log")" = "next: mend that and give the command again; $work/ppo.small/run.sh \
+--help lists every flag" ]
     verdict "refuses $*" "$([ $? = 0 ] || tail -n 2 "$scratch/refused.log")"
 }
 refuses 80 "--goals 3-1: want numbers from 0 to 80 such as 3 or 0,5,10-12" --goals 3-1

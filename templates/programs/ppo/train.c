@@ -21,6 +21,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/lock.h"          // one run a folder
 #include "runtime/files/safetensors.h"
+#include "runtime/run/failure.h"         // what to do after a failure
 #include "runtime/run/flags.h"           // the command line
 #include "runtime/run/stop.h"            // signals, DONE, fault files
 #include "runtime/run/version.h"         // --version
@@ -359,8 +360,8 @@ static int run_all(Run *r)
     const bool stopped = r->before + r->made < r->all;
     if (stopped) {
         stop_report(EXIT_STOPPED);
-        note("stopped on %s: %d of %d tasks are done; the same command goes on", stop_signal(),
-             r->before + r->made, r->all);
+        note("stopped on %s: %d of %d tasks are done", stop_signal(), r->before + r->made, r->all);
+        failure_again("", "goes on with the others");
     } else if (done < TASKS)
         note("%d of %d tasks are done, %s has them; without --goals the others follow, and the "
              "file of all", done, TASKS, r->folder);
@@ -393,8 +394,10 @@ int main(int argc, char **argv)
 {
     static Run run;
     Flags *f = &run.flags;
+    failure_of(argc, argv, NULL, NULL);
     flags_of("ppo");
     flags_parse(f, made, defaults, argc, argv);
+    failure_of(argc, argv, f->out, "goes on with the tasks that are not done");
     if (f->help) {
         flags_help(stdout, argv[0], f);
         return EXIT_OK;

@@ -1,0 +1,149 @@
+/* failure.c -- what to do when a program failed: the rows FAILED of next.def, and its command once more.
+ *
+ * Keeps: the commands work when they are pasted into a shell in the folder of now. */
+#define _GNU_SOURCE
+#include "runtime/run/failure.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime/base.h"
+#include "runtime/files/folder.h"
+
+/* How the program was started, its run folder, and what the command does once more; NULL: not known. */
+static int arguments;
+static char **argument;
+static const char *folder, *once_more;
+static void (*hook_before)(int code);
+
+/* ---- words ------------------------------------------------------------------------------------- */
+
+char *failure_word(const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "_./-+=:,@%";
+    if (*word && strspn(word, plain) == strlen(word))
+        return format("%s", word);
+    char *text = format("'");
+    for (; *word; word++) {
+        char *longer = *word == '\'' ? format("%s'\\''", text) : format("%s%c", text, *word);
+        free(text);
+        text = longer;
+    }
+    char *all = format("%s'", text);
+    free(text);
+    return all;
+}
+
+char *failure_program(void)
+{
+    const char *program = argument[0];
+    char here[4096];
+    const char *slash = strrchr(program, '/');
+    char *script = slash ? format("%.*s/run.sh", (int)(slash - program), program) : NULL;
+    const char *path = script && access(script, X_OK) == 0 ? script : program;
+    size_t n = getcwd(here, sizeof here) ? strlen(here) : 0;
+    if (n > 1 && !strncmp(path, here, n) && path[n] == '/')
+        path += n + 1;
+    char *text = failure_word(path), *found = format("%s%s", strchr(text, '/') ? "" : "./", text);
+    free(script), free(text);
+    return found;
+}
+
+char *failure_filled(const char *line, const FailureHole *hole, int n)
+{
+    char *text = format("%s", "");
+    while (*line) {
+        const size_t plain = strcspn(line, "{");
+        const char *put = "";
+        size_t taken = plain;
+        for (int i = 0; i < n && line[plain]; i++)
+            if (!strncmp(line + plain + 1, hole[i].name, strlen(hole[i].name)) &&
+                line[plain + 1 + strlen(hole[i].name)] == '}') {
+                put = hole[i].text;
+                taken = plain + strlen(hole[i].name) + 2;
+            }
+        if (taken == plain && line[plain])
+            taken = plain + 1;   /* a brace that is none */
+        char *longer = format("%s%.*s%s", text, (int)plain, line, put);
+        free(text);
+        text = longer;
+        line += taken;
+    }
+    return text;
+}
+
+/* The command once more, without --force and --resume, which would begin anew, and without `but`; malloc'ed. */
+static char *again(const char *but)
+{
+    char *text = failure_program();
+    for (int i = 1; i < arguments; i++) {
+        const size_t n = strcspn(argument[i], "=");
+        if (!strcmp(argument[i], "--force") || !strcmp(argument[i], but))
+            continue;
+        if (n == 8 && !strncmp(argument[i], "--resume", n)) {
+            i += !argument[i][n];
+            continue;
+        }
+        char *one = failure_word(argument[i]), *longer = format("%s %s", text, one);
+        free(one), free(text);
+        text = longer;
+    }
+    return text;
+}
+
+/* What {again} does. */
+static char *goes_on(void)
+{
+    if (once_more)
+        return format("%s", once_more);
+    int n = 0;
+    int64_t *list = folder ? folder_steps(folder, &n) : NULL;
+    char *text = n > 0 ? format("goes on from checkpoint-%" PRId64, list[n - 1])
+                       : format("begins anew: there is no checkpoint");
+    free(list);
+    return text;
+}
+
+/* ---- a failure --------------------------------------------------------------------------------- */
+
+static void say_failure(int code)
+{
+    static const struct { int code; const char *line; } rows[] = {
+#define FAILED(code, line) {EXIT_##code, line},
+#include "runtime/run/next.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].code != code)
+            continue;
+        FailureHole hole[] = {{"program", failure_program()}, {"again", again("")}, {"on", goes_on()},
+                              {"out", failure_word(folder ? folder : "OUT")}};
+        char *line = failure_filled(rows[i].line, hole, sizeof hole / sizeof *hole);
+        if (world.rank == 0)
+            note("next: %s", line);
+        else
+            fprintf(stderr, "next: %s\n", line);
+        free(line);
+        for (size_t k = 0; k < sizeof hole / sizeof *hole; k++)
+            free(hole[k].text);
+    }
+    if (hook_before)
+        hook_before(code);
+}
+
+void failure_of(int argc, char **argv, const char *out, const char *again_does)
+{
+    arguments = argc, argument = argv, folder = out, once_more = again_does;
+    if (die_hook != say_failure)
+        hook_before = die_hook;
+    die_hook = say_failure;
+}
+
+void failure_again(const char *but, const char *about)
+{
+    char *command = again(but);
+    note("next: %s %s", command, about);
+    free(command);
+}
