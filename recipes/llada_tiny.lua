@@ -11,7 +11,7 @@ return {
     batch = { micro = 16 },
     optim = { decay_rule = "all" },
     run = {
-        epochs = 5, lr = 8e-4, eval_every = "epoch", save_every = "epoch", val_noise = "spread",
+        epochs = 5, lr = 8e-4, eval_every = "epoch", save_every = "epoch", val_noise = "spread,random",
         tokenizer = "char", eval_share = 0.1,
     },
 }

@@ -145,11 +145,13 @@ static const double *column(const Drawing *d, const Table *t, const char *name)
     return v;
 }
 
-/* Another column made of two. */
-static const double *combine(Table *t, const char *how, const double *a, const double *b,
+/* Another column made of two, the first called `name`: "NAME below". */
+static const double *combine(Table *t, const char *name, const char *how, const double *a, const double *b,
                              double (*of)(double, double))
 {
-    double *v = a && b ? table_make(t, how) : NULL;
+    char *both = format("%s %s", name, how);
+    double *v = a && b ? table_make(t, both) : NULL;
+    free(both);
     for (int64_t i = 0; v && i < t->n; i++)
         v[i] = of(a[i], b[i]);
     return v;
@@ -172,9 +174,10 @@ static void add_curve(const Drawing *d, PlotPanel *p, Table *t, const double *x,
     PlotCurve c = {.label = r->label, .style = (PlotStyle)r->n, .n = t->n, .x = x, .y = column(d, t, r->a)};
     const double *other = column(d, t, r->b);
     if (r->kind == ROW_GAP)
-        c.y = combine(t, "gap", c.y, other, apart);
+        c.y = combine(t, r->a, "gap", c.y, other, apart);
     else if (r->kind == ROW_AROUND)
-        c.low = combine(t, "below", c.y, other, below), c.high = combine(t, "above", c.y, other, above);
+        c.low = combine(t, r->a, "below", c.y, other, below),
+        c.high = combine(t, r->a, "above", c.y, other, above);
     else
         c.low = other, c.high = column(d, t, r->c);
     if (!c.low || !c.high)

@@ -33,7 +33,7 @@ static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = ba
                         .norm = HIDDEN_@MDM_NORM@, .mode = HIDDEN_@MDM_MODE@,
                         .rule = {.select = MASKS_random, .shorter = @MDM_RANDOM_LENGTH@,
                                  .mask = @MDM_MASK@}};
-static MaskSelect select_eval;   /* the rule's in validations */
+static bool spread_decides, both; /* in validations: which estimate is the loss; the other is made as well */
 static const char *trained;      /* the folder of what is trained on; NULL: nothing */
 static Data *validated;          /* the records of the last one */
 
@@ -52,7 +52,8 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
     const bool trains = records_train(f), evaluates = records_validate(f);
     hidden.rule.seed = (uint64_t)f->seed;
     hidden.rule.draws = f->val_draws;
-    select_eval = strcmp(f->val_noise, "spread") ? MASKS_random : MASKS_spread;
+    spread_decides = !strncmp(f->val_noise, "spread", strlen("spread"));
+    both = strchr(f->val_noise, ',') != NULL;
     if (evaluates && f->eval_sample)
         generation_check(f, ASKED / B);
     records_open(f, &model, &of, rules, train, eval);
@@ -162,34 +163,84 @@ static void sum_over_ranks(double *x, int64_t n)
         comm_allreduce_double(x + i, (int)(n - i < COMM_DOUBLES ? n - i : COMM_DOUBLES));
 }
 
-void objective_validate(Data *d, int64_t batches, double *sum)
+/* A validation's loss, and how far by its standard error the mean of more draws may be from it. */
+typedef struct {
+    double loss, error;
+} Estimate;
+
+/* What batches add to the error of a loss that is all their losses over all their divisors. */
+typedef struct {
+    double n, loss, divisor, squares, products, divisors;
+} Batches;
+
+static void add_to(Batches *all, double loss, double divisor)
+{
+    all->n += divisor > 0;
+    all->loss += loss, all->divisor += divisor;
+    all->squares += loss * loss, all->products += loss * divisor, all->divisors += divisor * divisor;
+}
+
+/* That of one draw, by how batches differ: that their texts differ is in it. Of one batch it is not known. */
+static double error_over(const Batches *b)
+{
+    const double mean = b->divisor > 0 ? b->loss / b->divisor : NAN,
+                 squares = b->squares - 2 * mean * b->products + mean * mean * b->divisors;
+    return b->n > 1 ? sqrt((squares > 0 ? squares : 0) * b->n / (b->n - 1)) / b->divisor : NAN;
+}
+
+/* By that way to hide; the same on all ranks. sum: EVAL_METRICS, this rank's parts of what is counted. */
+static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *sum)
 {
     const int64_t draws = hidden.rule.draws;
+    Batches all = {0};
     double *loss = calloc((size_t)draws, 2 * sizeof *loss);
     if (!loss)
         die(EXIT_INTERNAL, "out of memory for %lld draws", (long long)draws);
-    validated = d;
-    memset(sum, 0, EVAL_METRICS * sizeof *sum);
-    hidden.rule.select = select_eval;
-    for (int64_t k = 0; k < draws; k++) {
-        const double before[2] = {sum[EVAL_loss], sum[EVAL_divisor]};
-        hidden.draw = k;
+    hidden.rule.select = select;
+    for (int64_t k = 0; k < draws; k++)
         for (int64_t b = 0; b < batches; b++) {
+            const double before[2] = {sum[EVAL_loss], sum[EVAL_divisor]};
+            hidden.draw = k;
             HiddenCounts own = hidden_fill(&hidden, d, b, 0);
             add_batch(sum, &own);
+            const double more[2] = {sum[EVAL_loss] - before[0], sum[EVAL_divisor] - before[1]};
+            loss[k] += more[0], loss[draws + k] += more[1];
+            add_to(&all, more[0], more[1]);
         }
-        loss[k] = sum[EVAL_loss] - before[0];
-        loss[draws + k] = sum[EVAL_divisor] - before[1];
-    }
     hidden.rule.select = MASKS_random;
     hidden.draw = 0;
     sum_over_ranks(loss, 2 * draws);
+    comm_allreduce_double(&all.n, sizeof all / sizeof(double));
     for (int64_t k = 0; k < draws; k++)
         loss[k] = loss[draws + k] > 0 ? loss[k] / loss[draws + k] : 0;
     sum[EVAL_samples] /= (double)draws;
-    sum[EVAL_draws] = world.rank == 0 ? (double)draws : 0;
-    sum[EVAL_error] = error_of(loss, draws) * sum[EVAL_draws];
+    const Estimate e = {all.divisor > 0 ? all.loss / all.divisor : 0,
+                        draws > 1 ? error_of(loss, draws) : error_over(&all)};
     free(loss);
+    return e;
+}
+
+void objective_validate(Data *d, int64_t batches, double *sum)
+{
+    const MaskSelect way[2] = {spread_decides ? MASKS_spread : MASKS_random,
+                               spread_decides ? MASKS_random : MASKS_spread};
+    Estimate by[2] = {{NAN, NAN}, {NAN, NAN}};
+    double other[EVAL_METRICS] = {0};
+    validated = d;
+    memset(sum, 0, EVAL_METRICS * sizeof *sum);
+    by[0] = estimate(d, batches, way[0], sum);
+    if (both)
+        by[1] = estimate(d, batches, way[1], other);
+    sum[EVAL_tokens] += other[EVAL_tokens];      /* their rate is that of both */
+    if (world.rank != 0)
+        return;
+    const Estimate *at_random = &by[spread_decides], *evenly = &by[!spread_decides];
+    sum[EVAL_draws] = (double)hidden.rule.draws;
+    sum[EVAL_error] = by[0].error * sum[EVAL_draws];
+    sum[EVAL_loss_random] = at_random->loss * sum[EVAL_draws];
+    sum[EVAL_error_random] = at_random->error * sum[EVAL_draws];
+    sum[EVAL_loss_spread] = evenly->loss * sum[EVAL_draws];
+    sum[EVAL_error_spread] = evenly->error * sum[EVAL_draws];
 }
 
 /* ---- likelihoods ----------------------------------------------------------------------------- */

@@ -27,8 +27,9 @@ trained mdm_llada mdm_llada killed --save-every epoch --eval-every epoch
 verdict resumed "$(grep -q 'resumed from .*checkpoint-4$' "$scratch/killed.log" || tail -n 3 "$scratch/killed.log")"
 compare resumed history "$scratch/mdm_llada" "$scratch/killed" 0
 compare TensorBoard tags "$scratch/killed" \
-    "epoch/loss epoch/lr epoch/runtime eval/accuracy eval/best_loss eval/error eval/loss eval/runtime \
-eval/samples_per_second eval/steps_per_second eval/tokens_per_second sample train/loss train/lr \
+    "epoch/loss epoch/lr epoch/runtime eval/accuracy eval/best_loss eval/error eval/error_random \
+eval/error_spread eval/loss eval/loss_random eval/loss_spread eval/runtime eval/samples_per_second \
+eval/steps_per_second eval/tokens_per_second sample train/loss train/lr \
 train/targets train/tokens train/tokens_per_second train/train_tokens_per_second"
 for file in {model,optimizer}.safetensors; do
     verdict "resumed bits $file" "$(cmp "$scratch"/{mdm_llada,killed}/checkpoint-15/$file 2>&1)"
@@ -73,12 +74,36 @@ done
 verdict "equal words, by chance" "$(validated mdm_llada mdm_llada --init-from none --out "$scratch/none" \
     --val-noise random --val-draws 400 | tr '\n' ' ' |
     awk '!($2 > 0.01 && $2 < 0.2 && ($1 - log(205)) ^ 2 < 16 * $2 ^ 2)')"
-# what two ways to hide tell of trained weights
-verdict "two estimates of one loss" "$(for how in "random --val-draws 400" "spread --val-draws 60"; do
-    # shellcheck disable=SC2086
-    validated mdm_llada mdm_llada --out "$scratch/mdm_llada" --val-noise $how; done | tr '\n' ' ' |
-    awk '!($2 > 0 && $4 > 0 && $4 < $2 && ($1 - $3) ^ 2 < 16 * ($2 ^ 2 + $4 ^ 2)) { print }
-        END { if (NF != 4) print "no losses" }')"
+# what two ways to hide tell of trained weights: within four errors of their difference; alone each tells the same
+said=$("$work/mdm_llada/run.sh" --eval-only --eval-data $ref/mdm_llada/eval.safetensors --out "$scratch/mdm_llada" \
+    --val-noise spread,random --val-draws 100 2>"$scratch/log")
+for key in loss error loss_random error_random loss_spread error_spread; do
+    declare "by_$key=$(sed -n 's/.*"eval_'$key'": \([-+.e0-9]*\).*/\1/p' <<<"$said")"
+done
+# shellcheck disable=SC2154
+verdict "two estimates of one loss" "$(awk -v r="$by_loss_random" -v e="$by_error_random" -v s="$by_loss_spread" \
+    -v f="$by_error_spread" 'BEGIN { exit !(e > 0 && f > 0 && f < e && (r - s) ^ 2 < 16 * (e ^ 2 + f ^ 2)) }' &&
+    [ "$by_loss $by_error" = "$by_loss_spread $by_error_spread" ] || echo "$said")"
+verdict "one of them alone" "$(validated mdm_llada mdm_llada --out "$scratch/mdm_llada" --val-noise random \
+    --val-draws 100 | diff - <(printf '%s\n' "$by_loss_random" "$by_error_random"))"
+# of one draw the error is that over batches, of three here: in the mean of seeds near the one over draws
+verdict "the error of one draw" "$(for seed in {1..12}; do
+    validated mdm_llada mdm_llada --out "$scratch/mdm_llada" --val-noise spread --seed "$seed" | tail -n 1; done |
+    awk -v e="$by_error_spread" '{ sum += $1 ^ 2 } END { x = sqrt(sum / NR) / (10 * e)
+        if (NR != 12 || !(x > 0.6 && x < 2)) print NR, x }')"
+both='"eval_loss_random": [0-9.e-]*, "eval_error_random": [0-9.e-]*, "eval_loss_spread": [0-9.e-]*,'
+both="$both"' "eval_error_spread": [0-9.e-]*,'
+verdict "both in the history, once a validation" "$([ "$(grep -c "$both" "$scratch/killed/history.jsonl")" = \
+    "$(sed -n 's/.*"eval_loss":.*"step": \([0-9]*\).*/\1/p' "$scratch/killed/history.jsonl" | sort -u | wc -l)" ] ||
+    cat "$scratch/killed/history.jsonl")"
+
+# each curve of the figure has bars of its own error
+verdict "errors in the figure" "$(for key in none random spread; do
+    mkdir -p "$scratch/drawn.$key"
+    sed 's/"eval_error_'$key'": [0-9.e-]*/"eval_error_'$key'": 0.5/' "$scratch/killed/history.jsonl" \
+        >"$scratch/drawn.$key/history.jsonl"
+    "$work/mdm_llada/run.sh" --plot --out "$scratch/drawn.$key" 2>&1 | grep -v '^figures in'
+    cksum <"$scratch/drawn.$key/plots/losses.png"; done | sort | uniq -c | awk '$1 != 1 { print } END { if (NR != 3) print NR }')"
 
 # A line a sample, of its answer's tokens, with the draws of every number of them.
 said=$("$work/mdm_sft.2x1x4/run.sh" --loglik $ref/mdm_sft/eval.safetensors --init-from none \
