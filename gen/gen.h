@@ -359,6 +359,14 @@ const Target *target_find(const char *name);
 int target_count(void);
 const Target *target_row(int i);
 
+/* What estimates take for all targets of a backend. */
+typedef struct {
+    const char *name;
+    double bandwidth, link;  /* bytes/s of memory, cuda: 0, a card's; between ranks, cuda: over PCIe 4 */
+    double start, meet;      /* seconds until a kernel begins, and a sum over ranks */
+} Backend;
+const Backend *target_backend(const Target *t);
+
 /* A GPU by its name. */
 typedef struct {
     const char *name, *target;

@@ -11,6 +11,11 @@ static const Target row[] = {
 #include "gen/config/targets.def"
 };
 
+static const Backend backend[] = {
+#define BACKEND(name, bandwidth, link, start, meet) {#name, bandwidth, link, start, meet},
+#include "gen/config/targets.def"
+};
+
 static const Card card[] = {
 #define CARD(name, target, memory, about, fp32, bf16, bandwidth, link) \
     {#name, #target, GIB(memory), memory, about, fp32 * 1e12, bf16 * 1e12, bandwidth * 1e9, link * 1e9},
@@ -33,6 +38,14 @@ const Target *target_find(const char *name)
         if (!strcmp(row[i].name, name))
             return &row[i];
     return NULL;
+}
+
+const Backend *target_backend(const Target *t)
+{
+    const Backend *b = backend;
+    while (strcmp(b->name, t->backend))
+        b++;
+    return b;
 }
 
 int card_count(void)

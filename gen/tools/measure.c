@@ -151,12 +151,12 @@ static const Card *card_of(const Graph *g, Config *c)
 Device device_of(const Graph *g, Config *c)
 {
     bool fp32 = in_fp32(g);
+    const Backend *b = target_backend(g->target);
     if (strcmp(g->target->backend, "cuda"))
-        return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16, 20e9, 2e9};
+        return (Device){NULL, "a CPU", fp32 ? g->target->peak_fp32 : g->target->peak_bf16, b->bandwidth, b->link};
     const Card *k = card_of(g, c);
-    const double pcie = 20e9;            /* what cards on PCIe 4 have in cards.def */
-    const bool slower = c->cluster && !strcmp(c->v[F_cluster_link].s, "pcie") && k->link > pcie;
-    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth, slower ? pcie : k->link};
+    const bool slower = c->cluster && !strcmp(c->v[F_cluster_link].s, "pcie") && k->link > b->link;
+    return (Device){k, k->about, fp32 ? k->peak_fp32 : k->peak_bf16, k->bandwidth, slower ? b->link : k->link};
 }
 
 static bool sums_ranks(const Op *op)
@@ -169,7 +169,7 @@ typedef struct { double kernels, starts, sums, early; } Turn;
 
 static Turn turn_of(const Graph *g, const Program *p, const Device *d)
 {
-    const double begin = d->card ? 2e-6 : 10e-6, meet = d->card ? 20e-6 : 50e-6;
+    const Backend *of = target_backend(g->target);
     const double ring = 2.0 * (double)(g->ranks - 1) / (double)g->ranks;
     Turn t = {0};
     for (int i = 0; i < p->ngroups; i++) {
@@ -183,12 +183,12 @@ static Turn turn_of(const Graph *g, const Program *p, const Device *d)
         }
         if (sums_ranks(first)) {         /* what it reads is what it writes */
             double *to = first->kind == OP_allreduce ? &t.sums : &t.early;
-            *to += turns_of(p, first) * meet + ring * bytes / 2 / d->link;
+            *to += turns_of(p, first) * of->meet + ring * bytes / 2 / d->link;
             continue;
         }
         double work = flops / (COST_PEAK * d->peak), move = bytes / (COST_BANDWIDTH * d->bandwidth);
         t.kernels += work > move ? work : move;
-        t.starts += turns_of(p, first) * begin;
+        t.starts += turns_of(p, first) * of->start;
     }
     return t;
 }
