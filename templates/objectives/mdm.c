@@ -33,7 +33,8 @@ static Hidden hidden = {.model = &model, .T = T, .vocab = V, .most = N, .at = ba
                         .norm = HIDDEN_@MDM_NORM@, .mode = HIDDEN_@MDM_MODE@,
                         .rule = {.select = MASKS_random, .shorter = @MDM_RANDOM_LENGTH@,
                                  .mask = @MDM_MASK@}};
-static bool spread_decides, both; /* in validations: which estimate is the loss; the other is made as well */
+/* In validations: which estimate is the loss; the other is made as well. */
+static bool spread_decides, both;
 static const char *trained;      /* the folder of what is trained on; NULL: nothing */
 static Data *validated;          /* the records of the last one */
 
@@ -177,10 +178,13 @@ static void add_to(Batches *all, double loss, double divisor)
 {
     all->n += divisor > 0;
     all->loss += loss, all->divisor += divisor;
-    all->squares += loss * loss, all->products += loss * divisor, all->divisors += divisor * divisor;
+    all->squares += loss * loss;
+    all->products += loss * divisor;
+    all->divisors += divisor * divisor;
 }
 
-/* That of one draw, by how batches differ: that their texts differ is in it. Of one batch it is not known. */
+/* That of one draw, by how batches differ: that their texts differ is in it. Not known of one
+ * batch. */
 static double error_over(const Batches *b)
 {
     const double mean = b->divisor > 0 ? b->loss / b->divisor : NAN,
@@ -188,7 +192,8 @@ static double error_over(const Batches *b)
     return b->n > 1 ? sqrt((squares > 0 ? squares : 0) * b->n / (b->n - 1)) / b->divisor : NAN;
 }
 
-/* By that way to hide; the same on all ranks. sum: EVAL_METRICS, this rank's parts of what is counted. */
+/* By that way to hide; the same on all ranks. sum: EVAL_METRICS, this rank's parts of what is
+ * counted. */
 static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *sum)
 {
     const int64_t draws = hidden.rule.draws;

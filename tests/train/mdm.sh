@@ -103,7 +103,8 @@ verdict "errors in the figure" "$(for key in none random spread; do
     sed 's/"eval_error_'$key'": [0-9.e-]*/"eval_error_'$key'": 0.5/' "$scratch/killed/history.jsonl" \
         >"$scratch/drawn.$key/history.jsonl"
     "$work/mdm_llada/run.sh" --plot --out "$scratch/drawn.$key" 2>&1 | grep -v '^figures in'
-    cksum <"$scratch/drawn.$key/plots/losses.png"; done | sort | uniq -c | awk '$1 != 1 { print } END { if (NR != 3) print NR }')"
+    cksum <"$scratch/drawn.$key/plots/losses.png"
+done | sort | uniq -c | awk '$1 != 1 { print } END { if (NR != 3) print NR }')"
 
 # A line a sample, of its answer's tokens, with the draws of every number of them.
 said=$("$work/mdm_sft.2x1x4/run.sh" --loglik $ref/mdm_sft/eval.safetensors --init-from none \
