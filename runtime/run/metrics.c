@@ -86,6 +86,9 @@ char *metrics_load(const Metric *row, int n, double *value, const cJSON *from)
 {
     for (int i = 0; i < n; i++) {
         const cJSON *v = json_get(from, row[i].name);
+        if (!v)
+            return format("%s is missing: a program with other metrics saved it; its weights alone: --init-from it, "
+                          "with another --out", row[i].name);
         if (!cJSON_IsNumber(v) && !cJSON_IsNull(v))
             return format("%s: want a number or null", row[i].name);
         value[i] = cJSON_IsNumber(v) ? v->valuedouble : NAN;

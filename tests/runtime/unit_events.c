@@ -9,6 +9,7 @@
 #include "../train/events.h"
 #include <fcntl.h>
 #include <glob.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -110,6 +111,30 @@ static void check_tags(void)
     char *tag = metrics_tag(&without, "learning_rate");
     check(!strcmp(tag, "train/lr"), "the usual name of the rate", "%s", tag);
     free(tag);
+}
+
+/* Numbers of a checkpoint come back, NaN as well; one that its program did not count is told by name. */
+static void check_saved(void)
+{
+    const double was[STEP_ROWS] = {1.5, NAN, 7};
+    double is[STEP_ROWS];
+    cJSON *o = cJSON_CreateObject();
+    metrics_save(step_rows, STEP_ROWS, was, o);
+    char *error = metrics_load(step_rows, STEP_ROWS, is, o);
+    check(!error && is[LOSS] == 1.5 && isnan(is[RIGHT]) && is[TOKENS] == 7, "metrics: saved and loaded", "%s",
+          error ? error : "other numbers");
+    static const struct { const char *to, *said; } other[] = {
+        {NULL, "right is missing: a program with other metrics"}, {"1", "right: want a number or null"}};
+    for (int i = 0; i < 2; i++) {
+        cJSON_DeleteItemFromObject(o, "right");
+        if (other[i].to)
+            cJSON_AddStringToObject(o, "right", other[i].to);
+        error = metrics_load(step_rows, STEP_ROWS, is, o);
+        check(error && !strncmp(error, other[i].said, strlen(other[i].said)), other[i].said, "%s",
+              error ? error : "taken");
+        free(error);
+    }
+    cJSON_Delete(o);
 }
 
 /* ---- runs ---- */
@@ -343,6 +368,7 @@ void test_events(const char *scratch)
 {
     check_bytes();
     check_tags();
+    check_saved();
     flags_parse(&flags, "recipes/x.lua", NULL, 4, argv);
     check_whole(scratch);
     check_killed(scratch);
