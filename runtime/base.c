@@ -190,6 +190,17 @@ char *format(const char *fmt, ...)
     return text;
 }
 
+char **split_names(const char *list, int *n)
+{
+    char **word = calloc(strlen(list) + 1, sizeof *word), *rest = format("%s", list), *one;
+    if (!word)
+        die(EXIT_INTERNAL, "out of memory for a list of names");
+    for (*n = 0; (one = strsep(&rest, ","));)
+        if (*one)
+            word[(*n)++] = one;
+    return word;
+}
+
 char *path_hint(const char *path)
 {
     static const char file[] = "/tokenizer.json", hub[] = "https://huggingface.co/";

@@ -50,6 +50,9 @@ bool note_terminal(void);
 void note_foot(const char *text);
 
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));   /* malloc'ed; never NULL */
+/* "a,b": the words between commas, *n of them, empty ones left out; one malloc'ed array, the words malloc'ed
+ * in one piece. */
+char **split_names(const char *list, int *n);
 /* Behind "no such file" or folder: what the path might have meant and what to type; malloc'ed, "" when nothing is
  * known. Qwen/Qwen2.5-0.5B is a name of the Hugging Face hub. */
 char *path_hint(const char *path);

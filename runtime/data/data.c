@@ -537,17 +537,13 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
         d->ncolumns++;
     if (d->ncolumns > COLUMNS)
         die(EXIT_INTERNAL, "data: %d columns, at most %d", d->ncolumns, COLUMNS);
-    int commas = 0;
-    for (const char *c = paths; *c; c++)
-        commas += *c == ',';
-    d->file = calloc((size_t)commas + 1, sizeof *d->file);
-    char *list = format("%s", paths), *rest = list, *path;
-    while (d->file && (path = strsep(&rest, ",")))
-        if (*path) {
-            open_file(d, &d->file[d->nfiles], path, m);
-            d->nfiles++;
-        }
-    free(list);
+    char **path = split_names(paths, &d->nfiles);
+    d->file = calloc((size_t)d->nfiles + 1, sizeof *d->file);
+    if (!d->file)
+        die(EXIT_INTERNAL, "out of memory for %d files", d->nfiles);
+    for (int k = 0; k < d->nfiles; k++)
+        open_file(d, &d->file[k], path[k], m);
+    free(path);
     if (!d->nfiles)
         die(EXIT_CONFIG, "--%s: want token files, got \"%s\"", eval ? "eval-data" : "data", paths);
     const TokenFile *first = &d->file[0].t;

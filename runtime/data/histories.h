@@ -43,6 +43,12 @@ static inline const uint16_t *histories_of(const Histories *h, int task, int str
     return h->code + (task * (int64_t)h->streams + stream) * h->steps;
 }
 
+/* Whether a history, or any step of one, is of this file. */
+static inline bool histories_has(const Histories *h, const uint16_t *history)
+{
+    return history >= h->code && history < h->code + (int64_t)h->tasks * h->streams * h->steps;
+}
+
 /* What is to be written: all steps follow from the actions. */
 typedef struct {
     int env, streams;

@@ -37,7 +37,7 @@ static void live(Lives *l, const Evaluation *e, const Flags *f)
     const int64_t n = r->tasks * r->streams, ranks = world.size, first = n * world.rank / ranks,
                   end = n * (world.rank + 1) / ranks;
     const InContext how = {.rules = e->rules, .reset = e->reset, .episodes = r->episodes,
-                           .seed = (uint64_t)f->seed};
+                           .seed = (uint64_t)f->seed, .temperature = f->temperature};
     Agent *agent = room(end - first, sizeof *agent);
     for (int64_t i = first; i < end; i++)
         agent[i - first] = (Agent){
@@ -117,6 +117,7 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
         cJSON_AddNumberToObject(about, "episodes", (double)l.returns.episodes);
         cJSON_AddNumberToObject(about, "streams", (double)l.returns.streams);
         cJSON_AddNumberToObject(about, "seed", (double)f->seed);
+        cJSON_AddNumberToObject(about, "temperature", f->temperature);
         returns_print(&l.returns);
         char *inside = folder_join(f->out, name);
         if (!(error = folder_make_parents(inside)))

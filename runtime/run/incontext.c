@@ -35,12 +35,15 @@ static int largest(const float *x, int64_t n)
     return best;
 }
 
-int incontext_draw(const float *logits, uint64_t seed, int task, int64_t stream, int64_t step)
+int incontext_draw(const float *logits, double temperature, uint64_t seed, int task, int64_t stream,
+                   int64_t step)
 {
-    const float most = logits[largest(logits, DARKROOM_ACTIONS)];
+    const int likeliest = largest(logits, DARKROOM_ACTIONS);
+    if (temperature <= 0)
+        return likeliest;
     double p[DARKROOM_ACTIONS], sum = 0;
     for (int a = 0; a < DARKROOM_ACTIONS; a++)
-        sum += p[a] = exp((double)logits[a] - (double)most);
+        sum += p[a] = exp(((double)logits[a] - (double)logits[likeliest]) / temperature);
     double left = uniform(seed, task, stream, step) * sum;
     int action = 0;
     while (action + 1 < DARKROOM_ACTIONS && left >= p[action])
@@ -89,7 +92,7 @@ static void act(Place *p, const InContext *how, const float *logits)
 {
     Agent *agent = p->agent;
     const int env = how->rules.env, start = darkroom_start(env), state = p->state,
-              action = incontext_draw(logits, how->seed, agent->task, agent->stream, p->step),
+              action = incontext_draw(logits, how->temperature, how->seed, agent->task, agent->stream, p->step),
               next = darkroom_step(env, agent->task, state, action),
               reward = darkroom_reward(env, agent->task, next);
     const bool over = (p->step + 1) % DARKROOM_EPISODE == 0;

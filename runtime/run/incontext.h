@@ -28,6 +28,7 @@ typedef struct {
     bool reset;                  /* the last transition of an episode leads to the start of the next */
     int64_t episodes;
     uint64_t seed;
+    double temperature;          /* of the draws; 0: always the likeliest action */
 } InContext;
 
 typedef struct {
@@ -44,8 +45,9 @@ typedef struct {
     double seconds, inside;      /* in all; of the passes alone */
 } InContextCost;
 
-/* The action that is drawn from its logits. */
-int incontext_draw(const float *logits, uint64_t seed, int task, int64_t stream, int64_t step);
+/* The action that is drawn from softmax(logits / temperature); temperature 0: the likeliest. */
+int incontext_draw(const float *logits, double temperature, uint64_t seed, int task, int64_t stream,
+                   int64_t step);
 /* n agents live through their episodes, a->rows at a time. Adds to *cost. */
 void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
                    InContextCost *cost);

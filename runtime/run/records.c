@@ -46,23 +46,11 @@ static const char *validation_flag(const Flags *f, const RecordRules *rules)
 
 /* ---- raw data -------------------------------------------------------------------------------- */
 
-/* "a,b": the words between commas, *n of them; both malloc'ed. */
-static char **split(const char *paths, int *n)
-{
-    char **word = calloc(strlen(paths) + 1, sizeof *word), *rest = format("%s", paths), *one;
-    if (!word)
-        die(EXIT_INTERNAL, "out of memory for the names of files");
-    for (*n = 0; (one = strsep(&rest, ","));)
-        if (*one)
-            word[(*n)++] = one;
-    return word;
-}
-
 static bool any_raw(const char *paths)
 {
     int n;
     bool raw = false;
-    char **file = split(paths, &n);
+    char **file = split_names(paths, &n);
     for (int i = 0; i < n; i++)
         raw = raw || pack_is_raw(file[i]);
     free(file);
@@ -209,7 +197,7 @@ static char *pack(const Flags *f, const Model *m, const DataShape *of, const Rec
                   const char *flag, const char *paths, const char *beside)
 {
     int n, raw = 0;
-    char **file = split(paths, &n), *name = NULL, *text = NULL;
+    char **file = split_names(paths, &n), *name = NULL, *text = NULL;
     size_t bytes;
     bool found;
     for (int i = 0; i < n; i++)
@@ -247,7 +235,7 @@ static char *pack_each_file(const Flags *f, const Model *m, const DataShape *of,
                             const char *flag, const char *paths)
 {
     int n;
-    char **file = split(paths, &n), *all = NULL;
+    char **file = split_names(paths, &n), *all = NULL;
     for (int i = 0; i < n; i++) {
         char *made = pack(f, m, of, rules, flag, file[i], NULL),
              *longer = format("%s%s%s", all ? all : "", all ? "," : "", made ? made : file[i]);
@@ -298,7 +286,7 @@ void records_prepare(const Flags *f, int64_t T, int64_t vocab, int64_t mask)
 {
     int n;
     check_prepare(f);
-    char **file = split(f->prepare, &n), *text = NULL;
+    char **file = split_names(f->prepare, &n), *text = NULL;
     size_t bytes;
     comm_expect(PACK_SECONDS);
     if (world.rank == 0) {
@@ -352,7 +340,7 @@ static double *weights_of(const Flags *f)
         return NULL;
     if (!*f->data)
         die(EXIT_CONFIG, "--data-weights are of the files of --data, which is missing");
-    char **file = split(f->data, &files);
+    char **file = split_names(f->data, &files);
     double *weight = malloc(sizeof *weight * (strlen(f->data_weights) + 1));
     if (!weight)
         die(EXIT_INTERNAL, "out of memory for %zu characters", strlen(f->data_weights));
@@ -400,7 +388,7 @@ static void divide(const Flags *f, DataShape *of)
 static void note_divided(const Flags *f, bool evaluates)
 {
     int n;
-    char **file = split(f->data, &n);
+    char **file = split_names(f->data, &n);
     if (evaluates && f->given[FLAG_eval_share] && (!pack_is_raw(file[0]) || prepared_is(file[0])))
         note("data: %s says itself which of its rows are to validate on, whatever --eval-share is", file[0]);
     if (!evaluates)
@@ -413,7 +401,7 @@ static void note_divided(const Flags *f, bool evaluates)
 static void check_made(const Flags *f)
 {
     int n;
-    char **file = split(*f->data ? f->data : f->eval_data, &n);
+    char **file = split_names(*f->data ? f->data : f->eval_data, &n);
     if (f->given[FLAG_tokenizer] && vocabulary_made(f->tokenizer) && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--tokenizer %s makes one of raw data, and %s is packed: leave it out, or name "
             "the tokenizer.json it was packed with", f->tokenizer, file[0]);
@@ -496,7 +484,7 @@ void records_each(const Flags *f, const Model *m, const DataShape *of, const Rec
                   void (*each)(void *user, const PackedRow *row), void *user)
 {
     int n;
-    char **file = split(paths, &n);
+    char **file = split_names(paths, &n);
     char *own = tokenizer ? format("%s", tokenizer)
                           : tokenizer_for(f, of->own_targets, flag, n ? file[0] : "", NULL);
     for (int i = 0; i < n; i++)

@@ -53,30 +53,62 @@ static const char cut_name[] = "window";
 //@ end
 
 static const Flags *flags;
-/* To train on, to validate on: files and what is cut from them. */
-static const Histories *source[2];
+/* To train on, to validate on: the files, and what is cut from them. */
+typedef struct {
+    const Histories **file;
+    char **path;
+    int files;
+} Sources;
+static Sources source[2];
 static Contexts contexts[2];
 static int64_t steps_an_epoch;
 
-/* Of a file that is named twice the same. */
+static void *room(int64_t n, size_t size)
+{
+    void *p = calloc((size_t)n, size);
+    if (!p)
+        die(EXIT_INTERNAL, "out of memory for %lld histories", (long long)n);
+    return p;
+}
+
+/* A file is read once, however often it is named. */
 static const Histories *read_histories(const char *path)
 {
-    static Histories read[2];
-    static const char *name[2];
-    const int k = name[0] && strcmp(name[0], path);
-    if (!name[k]) {
-        const HistoriesWanted wanted = {
-            .env = rules.env,
+    static struct Read {
+        struct Read *next;
+        const char *path;
+        Histories histories;
+    } *all;
+    for (const struct Read *one = all; one; one = one->next)
+        if (!strcmp(one->path, path))
+            return &one->histories;
+    const HistoriesWanted wanted = {
+        .env = rules.env,
 //@ if AD_NEXT_STATE=reset
-            .resets = true,
+        .resets = true,
 //@ end
-        };
-        char *error = histories_open(&read[k], path, &wanted);
-        if (error)
-            die(EXIT_DATA, "%s", error);
-        name[k] = path;
+    };
+    struct Read *one = room(1, sizeof *one);
+    char *error = histories_open(&one->histories, path, &wanted);
+    if (error)
+        die(EXIT_DATA, "%s", error);
+    one->path = path, one->next = all, all = one;
+    return &one->histories;
+}
+
+/* All files of a list; one that is named twice would count twice. */
+static Sources read_sources(const char *paths)
+{
+    Sources s = {.path = split_names(paths, &s.files)};
+    s.file = room(s.files + 1, sizeof *s.file);
+    for (int i = 0; i < s.files; i++) {
+        s.file[i] = read_histories(s.path[i]);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(s.file[k]->fingerprint, s.file[i]->fingerprint))
+                die(EXIT_DATA, "%s: the same histories as %s: name each once", s.path[i],
+                    s.path[k]);
     }
-    return &read[k];
+    return s;
 }
 
 /* The first so many of what a file has `have` of; asked 0: all. */
@@ -89,30 +121,62 @@ static int64_t first_of(const char *path, int flag, int64_t asked, int64_t have,
     return asked ? asked : have;
 }
 
-/* All streams of the tasks that are trained on; of those of the test the first one. */
-static void open_contexts(const Flags *f, const char *path, Data *d, bool eval)
+/* Steps of a stream, in every file the same. */
+static int64_t steps_of(const Sources *s, int64_t asked)
 {
-    const Histories *h = source[eval] = read_histories(path);
-    const int64_t steps = first_of(path, FLAG_source_steps, f->source_steps, h->steps,
-                                   "steps a stream"),
-                  all = first_of(path, FLAG_source_streams, f->source_streams, h->streams,
-                                 "streams a task"), streams = eval ? 1 : all;
-    const uint16_t **history = malloc(sizeof *history * (size_t)(h->tasks * streams));
+    int64_t steps = 0;
+    for (int i = 0; i < s->files; i++) {
+        const int64_t own = first_of(s->path[i], FLAG_source_steps, asked, s->file[i]->steps,
+                                     "steps a stream");
+        if (i && own != steps)
+            die(EXIT_DATA, "%s: %lld steps a stream, %s has %lld: %s N takes the first N of each",
+                s->path[i], (long long)own, s->path[0], (long long)steps,
+                flags_spelt(FLAG_source_steps));
+        steps = own;
+    }
+    return steps;
+}
+
+/* What a checkpoint is bound to: "histories:FINGERPRINT/100x1000", of several files that of theirs. */
+static char *kind_of(const Sources *s, int64_t streams, int64_t steps)
+{
+    char joint[SHA256_HEX];
+    Sha256 hash;
+    sha256_begin(&hash);
+    for (int i = 0; i < s->files; i++)
+        sha256_add(&hash, s->file[i]->fingerprint, strlen(s->file[i]->fingerprint));
+    sha256_text(&hash, joint);
+    return format("histories:%.16s/%lldx%lld", s->files == 1 ? s->file[0]->fingerprint : joint,
+                  (long long)streams, (long long)steps);
+}
+
+/* All streams of the tasks that are trained on; of those of the test the first one of each file. */
+static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
+{
+    source[eval] = read_sources(paths);
+    const Sources *s = &source[eval];
+    const int64_t steps = steps_of(s, f->source_steps);
+    int64_t most = 0, streams = 0, n = 0;
+    for (int i = 0; i < s->files; i++)
+        most += s->file[i]->streams;
+    const uint16_t **history = room(darkroom_tasks(rules.env) * most + 1, sizeof *history);
     ContextRules own = rules;
-    int64_t n = 0;
-    if (!history)
-        die(EXIT_INTERNAL, "out of memory for %lld histories", (long long)(h->tasks * streams));
-    for (int task = 0; task < h->tasks; task++)
-        for (int s = 0; (darkroom_test_of(rules.env, task) >= 0) == eval && s < streams; s++)
-            history[n++] = histories_of(h, task, s);
+    for (int i = 0; i < s->files; i++) {
+        const Histories *h = s->file[i];
+        const int64_t all = first_of(s->path[i], FLAG_source_streams, f->source_streams, h->streams,
+                                     "streams a task"), mine = eval ? 1 : all;
+        streams += mine;
+        for (int task = 0; task < h->tasks; task++)
+            for (int k = 0; (darkroom_test_of(rules.env, task) >= 0) == eval && k < mine; k++)
+                history[n++] = histories_of(h, task, k);
+    }
     own.ragged = own.ragged && !eval;
     contexts_open(&contexts[eval], &own, history, n, steps);
     if (!contexts[eval].n)
-        die(EXIT_DATA, "%s: streams of %lld steps, shorter than a %s", path, (long long)steps,
+        die(EXIT_DATA, "%s: streams of %lld steps, shorter than a %s", paths, (long long)steps,
             cut_name);
-    char *kind = format("histories:%.16s/%lldx%lld", h->fingerprint, (long long)streams,
-                        (long long)steps);
-    data_open_own(d, kind, path, contexts[eval].n, T, &model, (uint64_t)f->seed, eval);
+    data_open_own(d, kind_of(s, streams, steps), paths, contexts[eval].n, T, &model,
+                  (uint64_t)f->seed, eval);
 }
 
 void objective_open(const Flags *f, Data *train, Data *eval)
@@ -366,11 +430,17 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
         return false;
     const int64_t sample = samples_of(d, step)[data_sample0(d, step, micro) + b];
     const ContextAt of = at_of(d, step, sample);
-    const Histories *h = source[d->eval];
-    const int64_t history = (contexts[d->eval].history[of.history] - h->code) / h->steps;
-    snprintf(to->about, sizeof to->about, "sample %lld: task %lld, stream %lld, %s from step %lld",
-             (long long)sample, (long long)(history / h->streams),
-             (long long)(history % h->streams), cut_name, (long long)of.first);
+    const uint16_t *history = contexts[d->eval].history[of.history];
+    const Sources *from = &source[d->eval];
+    int file = 0;
+    while (!histories_has(from->file[file], history))
+        file++;
+    const int64_t stream = (history - from->file[file]->code) / from->file[file]->steps,
+                  streams = from->file[file]->streams;
+    snprintf(to->about, sizeof to->about, "sample %lld: %s%stask %lld, stream %lld, %s from step %lld",
+             (long long)sample, from->files > 1 ? from->path[file] : "", from->files > 1 ? ", " : "",
+             (long long)(stream / streams), (long long)(stream % streams), cut_name,
+             (long long)of.first);
     to->n = contexts_length(&contexts[d->eval], &of), to->padding = T - to->n;
     for (int64_t t = 0; t < to->n; t++) {
         const int32_t k = at.target_of[b * T + t];
@@ -473,7 +543,10 @@ static int show_regions(const Flags *f, const WeightFolders folder)
     (void)folder;
     if (!*f->data)
         die(EXIT_CONFIG, "--show-regions: want --data FILE, the histories");
-    const Histories *h = read_histories(f->data);
+    const Sources files = read_sources(f->data);
+    if (files.files != 1)
+        die(EXIT_CONFIG, "--show-regions: want one file of --data, got %d", files.files);
+    const Histories *h = files.file[0];
     if (f->show_regions >= h->tasks)
         die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1,
             f->data, (long long)f->show_regions);

@@ -88,7 +88,7 @@ static int learn(const int32_t *sequence, int64_t n, bool *closes)
 
 static void known_returns(void)
 {
-    InContext how = {.rules = {.env = DARKROOM_DARKROOM, .n_transit = PLACES}, .episodes = EPISODES, .seed = 1};
+    InContext how = {.rules = {.env = DARKROOM_DARKROOM, .n_transit = PLACES}, .episodes = EPISODES, .seed = 1, .temperature = 1};
     bool best = true;
     for (int i = 0; i < darkroom_tests(how.rules.env); i++) {
         const int task = darkroom_test(how.rules.env, i);
@@ -178,7 +178,7 @@ static void contexts(const char *name, bool compressed, int64_t longest, int64_t
     char what[80];
     memset(&brute, 0, sizeof brute);
     brute.how = (InContext){{.env = DARKROOM_DARKROOM, .compressed = compressed, .n_transit = longest},
-                            .episodes = EPISODES, .seed = 3};
+                            .episodes = EPISODES, .seed = 3, .temperature = 1};
     brute.closes_at = closes_at;
     action_of = watch;
     run(&brute.how, &task, 1);
@@ -194,7 +194,7 @@ static void contexts(const char *name, bool compressed, int64_t longest, int64_t
 /* Transitions by the rules, written here once more. */
 static void transitions(bool reset)
 {
-    const InContext how = {{.n_transit = 5}, .reset = reset, .episodes = EPISODES, .seed = 3};
+    const InContext how = {{.n_transit = 5}, .reset = reset, .episodes = EPISODES, .seed = 3, .temperature = 1};
     const int task = 9 * 4 + 6;
     int row = 4, column = 4, wrong = 0;
     memset(&brute, 0, sizeof brute);
@@ -218,30 +218,41 @@ static void transitions(bool reset)
 
 /* ---- draws ----------------------------------------------------------------------------------- */
 
-static void draws(void)
+static void draws_at(double temperature)
 {
     const float x[] = {0.5f, 2.0f, -1.0f, -30.0f, 1.0f};
     double sum = 0, worst = 0;
     int seen[5] = {0};
     enum { N = 20000 };
     for (int a = 0; a < 5; a++)
-        sum += exp(x[a]);
+        sum += exp(x[a] / temperature);
     for (int i = 0; i < N; i++)
-        seen[incontext_draw(x, 11, i % 8, i / 8 % 50, i / 400)]++;
+        seen[incontext_draw(x, temperature, 11, i % 8, i / 8 % 50, i / 400)]++;
     for (int a = 0; a < 5; a++) {
-        const double p = exp(x[a]) / sum, z = fabs(seen[a] - p * N) / sqrt(p * (1 - p) * N + 1e-9);
+        const double p = exp(x[a] / temperature) / sum, z = fabs(seen[a] - p * N) / sqrt(p * (1 - p) * N + 1e-9);
         worst = z > worst ? z : worst;
     }
-    check(worst < 5, "incontext.draws as the softmax says", "%.1f standard deviations off", worst);
-    bool same = true, moved[4] = {false};
+    check(worst < 5, "incontext.draws as the softmax says", "temperature %g: %.1f standard deviations off",
+          temperature, worst);
+}
+
+static void draws(void)
+{
+    draws_at(1), draws_at(0.6), draws_at(3);
+    const float tied[5] = {1, 3, 0, 3, -2};
+    bool likeliest = true;
+    for (int i = 0; i < 200; i++)
+        likeliest &= incontext_draw(tied, 0, 11, 0, 0, i) == 1;
+    check(likeliest, "incontext.temperature 0 takes the likeliest, of several the first", "not");
     const float even[5] = {0};
+    bool same = true, moved[4] = {false};
     for (int i = 1; i < 200; i++) {
-        const int base = incontext_draw(even, 1, 0, 0, 0);
-        same &= incontext_draw(even, 1, i, i, i) == incontext_draw(even, 1, i, i, i);
-        moved[0] |= base != incontext_draw(even, (uint64_t)i << 32 | 1, 0, 0, 0);
-        moved[1] |= base != incontext_draw(even, 1, i, 0, 0);
-        moved[2] |= base != incontext_draw(even, 1, 0, i, 0);
-        moved[3] |= base != incontext_draw(even, 1, 0, 0, i);
+        const int base = incontext_draw(even, 1, 1, 0, 0, 0);
+        same &= incontext_draw(even, 1, 1, i, i, i) == incontext_draw(even, 1, 1, i, i, i);
+        moved[0] |= base != incontext_draw(even, 1, (uint64_t)i << 32 | 1, 0, 0, 0);
+        moved[1] |= base != incontext_draw(even, 1, 1, i, 0, 0);
+        moved[2] |= base != incontext_draw(even, 1, 1, 0, i, 0);
+        moved[3] |= base != incontext_draw(even, 1, 1, 0, 0, i);
     }
     check(same && moved[0] && moved[1] && moved[2] && moved[3],
           "incontext.a draw is that of seed, task, stream and step", "not");
@@ -263,7 +274,7 @@ static void beside(void)
     int64_t turns = 0;
     bool same = true;
     for (int compressed = 0; compressed < 2; compressed++) {
-        const InContext how = {{.compressed = compressed, .n_transit = 24}, .episodes = EPISODES, .seed = 9};
+        const InContext how = {{.compressed = compressed, .n_transit = 24}, .episodes = EPISODES, .seed = 9, .temperature = 1};
         action_of = chance;
         run(&how, tasks, AGENTS);
         memcpy(first, taken, sizeof first), memcpy(had, returns, sizeof had);

@@ -122,6 +122,25 @@ own timed --bench-steps 1
 verdict "steps without histories" "$(grep -q '"predictions_per_second": [0-9]' "$scratch/timed.log" ||
     tail -n 2 "$scratch/timed.log")"
 
+# Several files: each gives its streams; of those of the test the first of each.
+ours=$ref/ad_one/tokens.safetensors
+own two --data "$ours,$other" --steps 1
+verdict "histories of two files" "$(grep -q '^  data       13140 samples of 18 places (histories:[0-9a-f]*/2x80), ' \
+    "$scratch/two.log" && grep -q '^  histories  146 to train on, ' "$scratch/two.log" || sed -n 1,15p "$scratch/two.log")"
+own shown --data "$ours,$other" --show 60
+verdict "rows of both" "$(grep -oE ' row [1-4]: sample [0-9]+: .*, task ' "$scratch/shown.log" |
+    awk -v ours="$ours" -v other="$other" '{ n[$5]++ }
+        END { if (n[ours ","] < 10 || n[other ","] < 10 || n[ours ","] + n[other ","] != 60) print "not of both" }')"
+own apart --eval-data "$ours,$other" --eval-only
+verdict "validated on both" "$(last apart | grep -q 'samples": 1440}' || last apart)"
+refused "resumed with one file more" 83 '/1x80 T=18 samples=.*/2x80 T=18 samples=' \
+    killed --data "$ours,$other" "${args[@]}"
+cp "$ours" "$scratch/again-other.safetensors"
+refused "the same histories twice" 88 'other.safetensors: the same histories as .*tokens.safetensors: name each once' \
+    bad --data "$ours,$scratch/again-other.safetensors"
+refused "regions of two files" 80 '--show-regions: want one file of --data, got 2' \
+    bad --data "$ours,$other" --show-regions 3
+
 refused "tokens are no histories" 88 'want histories of darkroom, a tensor 0/actions' \
     bad --data tests/train/ref/gpt2_tiny/tokens.safetensors
 refused "more streams than there are" 80 '1 streams a task, --source-streams 2 wants more: --source-streams 1, or 0' \
@@ -152,6 +171,12 @@ verdict "one of the tasks" "$([ "$(lines agents | head -n 1)" = "$(lines agents1
     tail -n 3 "$scratch/agents.log")"
 own agents --evaluate --seed 1 "${few[@]}"
 verdict "another seed, other draws" "$([ "$(lines agents)" != "$(lines agents1)" ] || echo "the same returns")"
+own warm --evaluate --temperature 1 "${few[@]}"
+own cold --evaluate --temperature 0 "${few[@]}"
+own cold2 --evaluate --temperature 0 --seed 1 "${few[@]}"
+verdict "draws at a temperature" "$([ "$(lines warm)" = "$(lines agents1)" ] && [ "$(lines cold)" != "$(lines warm)" ] &&
+    [ "$(lines cold | wc -l)" = 9 ] && [ "$(lines cold)" = "$(lines cold2)" ] || echo "1, 0, 0: $(lines warm | tail -n 1)"\
+    "$(lines cold | tail -n 1) $(lines cold2 | tail -n 1)")"
 log=$(cd "$scratch/straight" && echo logs/*/*)
 verdict "a log of its own" "$([[ $log =~ ^logs/multi_gpu_20[0-9]{6}_[0-9]{6}/training.log$ ]] || echo "$log"
     sed 's/^....-..-.. ..:..:..  //' "$scratch/straight/$log" | sed 1d | diff - "$scratch/straight.log")"
