@@ -137,7 +137,8 @@ static int64_t steps_of(const Sources *s, int64_t asked)
     return steps;
 }
 
-/* What a checkpoint is bound to: "histories:FINGERPRINT/100x1000", of several files that of theirs. */
+/* What a checkpoint is bound to: "histories:FINGERPRINT/100x1000", of several files one of
+ * theirs. */
 static char *kind_of(const Sources *s, int64_t streams, int64_t steps)
 {
     char joint[SHA256_HEX];
@@ -437,8 +438,9 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
         file++;
     const int64_t stream = (history - from->file[file]->code) / from->file[file]->steps,
                   streams = from->file[file]->streams;
-    snprintf(to->about, sizeof to->about, "sample %lld: %s%stask %lld, stream %lld, %s from step %lld",
-             (long long)sample, from->files > 1 ? from->path[file] : "", from->files > 1 ? ", " : "",
+    snprintf(to->about, sizeof to->about,
+             "sample %lld: %s%stask %lld, stream %lld, %s from step %lld", (long long)sample,
+             from->files > 1 ? from->path[file] : "", from->files > 1 ? ", " : "",
              (long long)(stream / streams), (long long)(stream % streams), cut_name,
              (long long)of.first);
     to->n = contexts_length(&contexts[d->eval], &of), to->padding = T - to->n;
