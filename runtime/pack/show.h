@@ -12,7 +12,7 @@
 
 /* A row of n tokens. NULL: as said. */
 typedef struct {
-    char about[80];              /* of it, in its title: "sample 17"; or "" */
+    char about[160];             /* of it, in its title: "sample 17"; or "" */
     int64_t n, padding;          /* places behind them that hold no token */
     const int32_t *token;        /* (n) */
     const uint8_t *target;       /* (n) 1: to be predicted; all but the first */

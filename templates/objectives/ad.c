@@ -438,11 +438,13 @@ static bool show(Data *d, int64_t step, int64_t micro, int64_t b, ShownRow *to)
         file++;
     const int64_t stream = (history - from->file[file]->code) / from->file[file]->steps,
                   streams = from->file[file]->streams;
-    snprintf(to->about, sizeof to->about,
-             "sample %lld: %s%stask %lld, stream %lld, %s from step %lld", (long long)sample,
-             from->files > 1 ? from->path[file] : "", from->files > 1 ? ", " : "",
-             (long long)(stream / streams), (long long)(stream % streams), cut_name,
-             (long long)of.first);
+    int n = snprintf(to->about, sizeof to->about,
+                     "sample %lld: task %lld, stream %lld, %s from step %lld", (long long)sample,
+                     (long long)(stream / streams), (long long)(stream % streams), cut_name,
+                     (long long)of.first);
+    if (from->files > 1)
+        snprintf(to->about + n, sizeof to->about - (size_t)n, " of %s",
+                 basename(from->path[file]));
     to->n = contexts_length(&contexts[d->eval], &of), to->padding = T - to->n;
     for (int64_t t = 0; t < to->n; t++) {
         const int32_t k = at.target_of[b * T + t];

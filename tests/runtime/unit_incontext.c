@@ -88,7 +88,8 @@ static int learn(const int32_t *sequence, int64_t n, bool *closes)
 
 static void known_returns(void)
 {
-    InContext how = {.rules = {.env = DARKROOM_DARKROOM, .n_transit = PLACES}, .episodes = EPISODES, .seed = 1, .temperature = 1};
+    InContext how = {.rules = {.env = DARKROOM_DARKROOM, .n_transit = PLACES}, .episodes = EPISODES, .seed = 1,
+                     .temperature = 1};
     bool best = true;
     for (int i = 0; i < darkroom_tests(how.rules.env); i++) {
         const int task = darkroom_test(how.rules.env, i);
@@ -274,7 +275,8 @@ static void beside(void)
     int64_t turns = 0;
     bool same = true;
     for (int compressed = 0; compressed < 2; compressed++) {
-        const InContext how = {{.compressed = compressed, .n_transit = 24}, .episodes = EPISODES, .seed = 9, .temperature = 1};
+        const InContext how = {{.compressed = compressed, .n_transit = 24}, .episodes = EPISODES, .seed = 9,
+                           .temperature = 1};
         action_of = chance;
         run(&how, tasks, AGENTS);
         memcpy(first, taken, sizeof first), memcpy(had, returns, sizeof had);

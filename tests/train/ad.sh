@@ -128,9 +128,9 @@ own two --data "$ours,$other" --steps 1
 verdict "histories of two files" "$(grep -q '^  data       13140 samples of 18 places (histories:[0-9a-f]*/2x80), ' \
     "$scratch/two.log" && grep -q '^  histories  146 to train on, ' "$scratch/two.log" || sed -n 1,15p "$scratch/two.log")"
 own shown --data "$ours,$other" --show 60
-verdict "rows of both" "$(grep -oE ' row [1-4]: sample [0-9]+: .*, task ' "$scratch/shown.log" |
-    awk -v ours="$ours" -v other="$other" '{ n[$5]++ }
-        END { if (n[ours ","] < 10 || n[other ","] < 10 || n[ours ","] + n[other ","] != 60) print "not of both" }')"
+verdict "rows of both" "$(sed -n 's/.* step [0-9]* of \([^ ,]*\), .*/\1/p' "$scratch/shown.log" | sort | uniq -c |
+    awk '$1 >= 10 { n[$2] = $1 }
+        END { if (n["tokens.safetensors"] + n["other.safetensors"] != 60) print "not of both" }')"
 own apart --eval-data "$ours,$other" --eval-only
 verdict "validated on both" "$(last apart | grep -q 'samples": 1440}' || last apart)"
 refused "resumed with one file more" 83 '/1x80 T=18 samples=.*/2x80 T=18 samples=' \
