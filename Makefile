@@ -13,7 +13,7 @@
 # make demo-llada    masked diffusion from raw text to texts and filled gaps (DATA=FILE: of a text of yours)
 # make result-llada  the same for longer, with the figures it has to reach   SEEDS="1 2 3" STEPS=N
 # make demo-ad       a small model learns in context what a source policy learned by PPO, and shows it in new tasks
-# make result-ad     the same with models of full size and tables of returns; goes on where it was stopped   SEEDS="0 1 2"
+# make result-ad     the same with models of full size and tables of returns; goes on where it was stopped   SEEDS="1 2 3"
 # make test          all tests; GROUP="kernels gold" some of them
 # make soak          searches with fresh inputs, until told: MINUTES=20 SEED=
 # make deps          installs the system packages that are missing
@@ -117,7 +117,7 @@ demo-mlm demo-llada: arguments = $(DATA)
 result-llada: arguments = --result $(DATA)
 result-dpo: arguments = $(or $(SEEDS),1 2 3)
 result-prm: arguments = $(or $(SEEDS),1 2 3 4 5)
-result-ad: arguments = $(or $(SEEDS),0 1 2)
+result-ad: arguments = $(or $(SEEDS),1 2 3)
 demo-mlm demo-llada demo-dpo demo-prm demo-ad result-llada result-dpo result-prm result-ad:
 	@gen/deps.sh $(or $(packages),build)
 	@$(MAKE) --no-print-directory gen

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Algorithm distillation on darkroom, from histories to returns in tasks that nothing was trained on: `make demo-ad`, a
-# small model in minutes. With seeds, `make result-ad`: models of full size with a plain and a compressed context, one
-# of each a seed, and tables of what they earn, their actions drawn at two temperatures.
+# small model in minutes. With seeds, `make result-ad`: models of full size with a plain and a compressed context, and
+# tables of what they earn by these seeds of their draws, at two temperatures.
 #
 # Stages: policies learn each of 81 goals by PPO, and their steps are written down; a model is trained to say the next
 # action of these histories, 73 goals; then it acts in the 8 others, from an empty context and without training. The
@@ -10,13 +10,14 @@
 #   STEPS=N       updates of a model
 #   EPISODES=N    of an agent
 #   PPO_SEEDS=42  seeds of PPO: so many policies of each goal
+#   TRAINED=0     seeds of training, one model of each kind a seed
 [ $# = 0 ] && demo=demo-ad || { demo=result-ad goes_on=1; }
 . "$(dirname "$0")/common.sh" || exit 1
-[ $# = 0 ] && sources=${PPO_SEEDS:-42} || sources=${PPO_SEEDS:-42 1000 2000 3000}
+[ $# = 0 ] && sources=${PPO_SEEDS:-42} || sources=${PPO_SEEDS:-42 1000 2000 3000 4000 5000 6000 7000}
 source=
 for s in $sources; do source+=,$here/source/datasets/history_darkroom_PPO_alg-seed$s.safetensors; done
 source=${source#,}
-updates=${STEPS:-20000} episodes=${EPISODES:-500}
+updates=${STEPS:-40000} episodes=${EPISODES:-500}
 first_source=${source%%,*}
 test_goals="38 51 62 65 33 5 53 49"
 table=$here/results
@@ -47,14 +48,15 @@ train() {               # KIND SEED FLAGS...
     run "$here/$kind/run.sh" --data "$source" --eval-data "$first_source" --seed "$seed" \
         --out "$here/$kind-$seed" "$@"
 }
-evaluate() {            # KIND SEED TEMPERATURE EPISODES: its report in KIND-SEED/tTEMPERATURE.jsonl, and the curve
-    local to=$here/$1-$2
-    [ -s "$to/t$3.jsonl" ] && return
-    local how=(--evaluate --eval-episodes "$4" --temperature "$3" --seed "$2" --out "$to")
+# KIND TRAINED SEED TEMPERATURE EPISODES: its report in KIND-TRAINED/SEED.tTEMPERATURE.jsonl, and the curve
+evaluate() {
+    local to=$here/$1-$2 name=$3.t$4
+    [ -s "$to/$name.jsonl" ] && return
+    local how=(--evaluate --eval-episodes "$5" --temperature "$4" --seed "$3" --out "$to")
     echo "\$ $here/$1/run.sh ${how[*]}"
     "$here/$1/run.sh" "${how[@]}" >"$to/part" || die "--evaluate ended with $?"
-    by_episode "$to" >"$to/t$3.curve"
-    mv "$to/part" "$to/t$3.jsonl"
+    by_episode "$to" >"$to/$name.curve"
+    mv "$to/part" "$to/$name.jsonl"
 }
 
 say "histories: a policy learns each goal by PPO"
@@ -81,8 +83,8 @@ if [ $# = 0 ]; then
     "$here/compressed/run.sh" --data "$source" --show-regions 51
     train compressed 0 --steps "${STEPS:-8000}" --lr 2e-3 --warmup 200 --eval-every 1000 --log-every 200
     say "in the goals that it was not trained on"
-    evaluate compressed 0 1 "${EPISODES:-100}"
-    report=$here/compressed-0/t1.jsonl
+    evaluate compressed 0 1 1 "${EPISODES:-100}"
+    report=$here/compressed-0/1.t1.jsonl
     for g in $test_goals; do of_source compressed "$g"; done >"$here/source.txt"
     paste <(echo "$test_goals" | tr ' ' '\n') <(member "$report" random) "$here/source.txt" \
         <(member "$report" first_episode) <(member "$report" last_episodes) <(member "$report" best_possible) |
@@ -90,17 +92,17 @@ if [ $# = 0 ]; then
             NF == 7 { printf "%d,%d %9.2f %14.2f %5.2f", $1 / 9, $1 % 9, $2, $3, $4
                       printf " %27.2f %10.2f %14d\n", $5, $6, $7 }'
     say "mean return, episode by episode: nothing but the context changes"
-    awk -v n="$(wc -l <"$here/compressed-0/t1.curve")" '
+    awk -v n="$(wc -l <"$here/compressed-0/1.t1.curve")" '
         { s += $1; k++ }
         NR % int(n / 10) == 0 { printf "episodes %3d to %3d %7.2f  ", NR - k + 1, NR, s / k
-            for (i = 0; i < s / k; i += 0.25) printf "#"; print ""; s = k = 0 }' "$here/compressed-0/t1.curve"
+            for (i = 0; i < s / k; i += 0.25) printf "#"; print ""; s = k = 0 }' "$here/compressed-0/1.t1.curve"
     leaves "$here/compressed-0"
     printf '\n-- done in %s s\n' $((SECONDS - began))
     echo "$here/compressed-0   checkpoints, the record of the run, eval_result.npy"
     exit 0
 fi
 
-temperatures="1 0.65" seeds=$*
+temperatures="1 0.8" seeds=$* trained=${TRAINED:-0}
 say "models of 64 x 4 with either context, asked for all places at once"
 all=(target=cpu ad.queries=all model.dropout=0 model.attention_dropout=0)
 emit plain recipes/ad.lua "${all[@]}" batch.micro=4
@@ -110,9 +112,9 @@ for g in $test_goals; do of_source compressed "$g"; done >"$here/source.txt"
 export OMP_NUM_THREADS=$((($(nproc) + 1) / 2))
 way() {                 # KIND SEED
     train "$1" "$2" --steps "$updates" --lr 2e-3 --log-every 500 --eval-every "$((updates / 2))"
-    for t in $temperatures; do evaluate "$1" "$2" "$t" "$episodes"; done
+    for t in $temperatures; do for s in $seeds; do evaluate "$1" "$2" "$s" "$t" "$episodes"; done; done
 }
-for seed in $seeds; do
+for seed in $trained; do
     for kind in plain compressed; do
         echo "$here/$kind-$seed.log"
         way $kind "$seed" >"$here/$kind-$seed.log" 2>&1 &
@@ -125,11 +127,12 @@ done
 # ---- the tables
 mkdir -p "$table"
 each() {                # KIND TEMPERATURE MEMBER: the mean over seeds, a line a goal and one over all
-    local files=() seed
-    for seed in $seeds; do files+=("<(member $here/$1-$seed/t$2.jsonl $3)"); done
+    local files=() seed s
+    for seed in $trained; do for s in $seeds; do
+        files+=("<(member $here/$1-$seed/$s.t$2.jsonl $3)"); done; done
     eval "paste ${files[*]}" | awk '{ s = 0; for (i = 1; i <= NF; i++) s += $i; printf "%.4f\n", s / NF }'
 }
-one=$here/plain-$1/t1.jsonl
+one=$here/plain-${trained%% *}/$1.t1.jsonl
 {
     cat "$here/source.txt"
     awk '{ a += $1; b += $2 } END { printf "%.4f %.4f\n", a / NR, b / NR }' "$here/source.txt"
@@ -150,30 +153,25 @@ for t in $temperatures; do
           printf " %s | %s | %.2f |\n", share($7), share($8), $9 }'
 done >"$table/table.md"
 {
-    printf '\n| context | seed |'
-    for t in $temperatures; do printf ' at %s: all, last %s |' "$t" "$((episodes < 100 ? episodes : 100))"; done
-    printf ' updates | predictions | tokens | minutes |\n|---|---|'
-    for t in $temperatures; do printf '%s' '---|'; done
-    echo '---|---|---|---|'
-    for kind in plain compressed; do
-        for seed in $seeds; do
-            run=$here/$kind-$seed returns=
-            for t in $temperatures; do
-                returns+=$(for m in return last_episodes; do member "$run/t$t.jsonl" $m | tail -n 1; done |
-                    xargs printf ' %.2f, %.2f |')
-            done
-            minutes=$(of_run "$run" train_runtime | awk '{ s += $1 } END { printf "%.1f", s / 60 }')
-            echo "| $kind | $seed |$returns $updates | $(of_run "$run" num_predictions | tail -n 1) |" \
-                "$(of_run "$run" num_tokens | tail -n 1) | $minutes |"
+    printf '\n| context | trained with | at | draws of %s: all episodes |' "$seeds"
+    printf ' the last | updates | predictions | tokens | minutes |\n'
+    echo '|---|---|---|---|---|---|---|---|---|'
+    for kind in plain compressed; do for seed in $trained; do for t in $temperatures; do
+        run=$here/$kind-$seed returns=
+        for m in return last_episodes; do
+            returns+=$(for s in $seeds; do member "$run/$s.t$t.jsonl" $m | tail -n 1; done | xargs printf ' %.2f')' |'
         done
-    done
+        minutes=$(of_run "$run" train_runtime | awk '{ s += $1 } END { printf "%.1f", s / 60 }')
+        echo "| $kind | $seed | $t |$returns $updates | $(of_run "$run" num_predictions | tail -n 1) |" \
+            "$(of_run "$run" num_tokens | tail -n 1) | $minutes |"
+    done; done; done
     [ ! -e "$here/source/seconds" ] || printf '\n%s policies a goal by PPO: %s minutes\n' "$(wc -w <<<"$sources")" \
         "$(awk '{ s += $1 } END { printf "%.1f", s / 60 }' "$here/source/seconds")"
 } >>"$table/table.md"
 {
     columns=() files=()
-    for kind in plain compressed; do for seed in $seeds; do for t in $temperatures; do
-        columns+=("$kind-$seed-t$t") files+=("$here/$kind-$seed/t$t.curve"); done; done; done
+    for kind in plain compressed; do for seed in $trained; do for t in $temperatures; do for s in $seeds; do
+        columns+=("$kind-$seed-t$t-$s") files+=("$here/$kind-$seed/$s.t$t.curve"); done; done; done; done
     (IFS=,; echo "episode,${columns[*]}")
     paste -d , "${files[@]}" | awk '{ print NR "," $0 }'
 } >"$table/curves.csv"
