@@ -63,6 +63,7 @@ char *emit_run_sh(const char *backend, const char *name, const char *recipe, int
                    {"HOSTS", text_shell(joined(lines, "hosts", ",")), false},
                    {"CLUSTER", text_shell(value(lines, "name")), false},
                    {"THREADS", strcmp(threads, "0") ? threads : "", false},
+                   {"restarts", template_source("templates/restarts.sh"), false},
                    {"INTERFACE", text_shell(value(lines, "interface")), false}};
     if (gpu)
         hole[sizeof hole / sizeof *hole - 1] = (Hole){"variables", variables(lines), false};

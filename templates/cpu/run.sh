@@ -274,43 +274,4 @@ start() {                        # all ranks, until they have ended: $code
     fi
 }
 
-# Starts again what may go better the next time: not a mistake in flags or data, not what somebody stopped, and not
-# without end where no checkpoint is won.
-newest() {
-    find "$out" -maxdepth 1 -type d -regex '.*/checkpoint-[0-9]*' -printf '%f\n' 2>/dev/null | sort -V | tail -1
-}
-restarted=0
-barren=0                         # restarts in a row that brought no newer checkpoint
-pause=1
-while :; do
-    had=$(newest)
-    start
-    [ "$restarts" != 0 ] && [ "$code" != 0 ] && [ -z "$asked_to_stop" ] || break
-    case $code in
-    81 | 82 | 84 | 85 | 86 | 90 | 91 | 129 | 1[3-9]? | 2[0-4]?) ;;
-    94)
-        echo "$NAME: ended with 94: replicas disagree: not again on this machine" >&2
-        break
-        ;;
-    *)
-        echo "$NAME: ended with $code, which no restart changes" >&2
-        break
-        ;;
-    esac
-    if [ "$restarted" != 0 ] && [ "$(newest)" = "$had" ]; then barren=$((barren + 1)); else barren=0; fi
-    if [ "$restarted" = "$restarts" ] || [ $barren = 2 ]; then
-        [ $barren = 2 ] && why=", the last two without a newer checkpoint" || why=
-        echo "$NAME: ended with $code after $restarted restarts$why: gives up" >&2
-        break
-    fi
-    restarted=$((restarted + 1))
-    from=$(newest)
-    echo "$NAME: ended with $code: restart $restarted of $restarts in $pause s," \
-        "from ${from:-the beginning}" >&2
-    sleep "$pause" &
-    wait $!
-    [ -z "$asked_to_stop" ] || break
-    pause=$((pause < 30 ? 2 * pause : 60))
-    export TORCHELASTIC_RESTART_COUNT=$restarted
-done
-exit "$code"
+#@ restarts

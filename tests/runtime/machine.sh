@@ -2,6 +2,7 @@
 # run.sh: which GPUs, what the file of gen config and the cluster say of this machine, restarts. Around programs that
 # show what they got. Called by run.sh.
 set -u
+. tests/runtime/launcher.sh
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
@@ -20,8 +21,7 @@ verdict() {             # verdict NAME STATUS WHY
 folder() {
     x=$scratch/$1.$2
     mkdir -p "$x"
-    sed "s/@NAME@/prog/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/; s/@CLUSTER@/mine/; s/@HOSTS@/${3:-}/
-        s/@NODES@/$([ -z "${3:-}" ] && echo 1 || echo 2)/; s/@[A-Z]*@//" "templates/$1/run.sh" >"$x/run.sh"
+    run_sh "$1" prog "$2" "$([ -z "${3:-}" ] && echo 1 || echo 2)" "${3:-}" mine >"$x/run.sh"
     cat >"$x/train"
     chmod +x "$x/run.sh" "$x/train"
 }

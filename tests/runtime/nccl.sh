@@ -2,6 +2,7 @@
 # Ranks of a CUDA program on the simulator: sums, arrays in a GPU, launchers, ends, and run.sh.
 # Called by run.sh with the folder of the binaries.
 set -u
+. tests/runtime/launcher.sh
 build=${1:-out/.test/runtime}
 root=$PWD
 scratch=$(mktemp -d)
@@ -146,8 +147,7 @@ unset DIECAST_ADDR DIECAST_PORT DIECAST_SECRET CUDA_VISIBLE_DEVICES
 export DIECAST_CONFIG=/dev/null         # not what gen config wrote on this machine
 folder() {              # folder NAME RANKS
     mkdir -p "$scratch/$1"
-    sed "s/@NAME@/$1/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/; s/@NODES@/${NODES:-1}/; s/@HOSTS@/${HOSTS:-}/; s/@[A-Z]*@//" templates/cuda/run.sh \
-        >"$scratch/$1/run.sh"
+    run_sh cuda "$1" "$2" "${NODES:-1}" "${HOSTS:-}" >"$scratch/$1/run.sh"
     chmod +x "$scratch/$1/run.sh"
 }
 folder real 3

@@ -2,6 +2,7 @@
 # run.sh and train.slurm with their holes filled as the emitter does, around programs that show what
 # they got: ranks, several machines, signals, exit codes. Called by run.sh.
 set -u
+. tests/runtime/launcher.sh
 scratch=$(mktemp -d)
 program=start_test$$         # another start of these tests has its own
 trap 'rm -rf "$scratch" /dev/shm/diecast.$program.*' EXIT
@@ -22,7 +23,7 @@ verdict() {             # verdict NAME STATUS WHY
 folder() {
     x=$scratch/$1.$2
     mkdir -p "$x"
-    sed "s/@NAME@/$program/; s|@RECIPE@|recipes/x.lua|; s/@RANKS@/$2/; s/@NODES@/${NODES:-1}/; s/@HOSTS@/${HOSTS:-}/; s/@[A-Z]*@//" "templates/$1/run.sh" >"$x/run.sh"
+    run_sh "$1" "$program" "$2" "${NODES:-1}" "${HOSTS:-}" >"$x/run.sh"
     cat >"$x/train"
     chmod +x "$x/run.sh" "$x/train"
 }
