@@ -508,7 +508,8 @@ static void write_build(const Graph *g)
              {"CFLAGS", g->target->cflags, false},
              {"PACKAGES", toolchain_package_words(needs(g), false), false},
              {"NVIDIA_PACKAGES", toolchain_package_words(needs(g), true), !on_gpu(g)},
-             {"RANKS", ranks, false}, {"OBJECTS", objects.text, false}),
+             {"RANKS", ranks, false}, {"OBJECTS", objects.text, false},
+             {"toolchain", template_source("templates/toolchain.mk"), false}),
         false);
     const char *name_of = g->fact[FACT_name].text, *machines = g->fact[FACT_cluster].text;
     folder_put("run.sh", emit_run_sh(backend, name_of, g->fact[FACT_recipe].text, g->ranks, machines), true);

@@ -158,7 +158,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
     for (int i = 0; i < used.n; i++)
         if (!strcmp(strrchr(used.path[i], '.'), ".c"))
             str_print(&objects, " %.*s.o", (int)strlen(used.path[i]) - 2, used.path[i]);
-    enum { OWN = 13 };
+    enum { OWN = 14 };
     Hole hole[OWN + 2 * NFIELDS] = {
         {"COMMAND", text_print("gen %s", words(c)), false},
         {"MADE", c_string(words(c)), false},
@@ -172,6 +172,7 @@ void whole_emit(Config *c, const char *outdir, bool force)
         {"TARGET", target->name, false},
         {"OBJECTS", objects.text, false},
         {"FIELDS", c_string(fields), false},
+        {"toolchain", template_source("templates/toolchain.mk"), false},
         {"defaults", defaults(c), false}};
     const int holes = OWN + field_holes(fields, hole + OWN);
     folder_begin();
