@@ -179,7 +179,7 @@ static void strokes(const Draw *d, const PlotCurve *c)
         if (!there(p) || (c->y[i] == 0 && c->style != PLOT_RANGE))
             continue;
         if (c->style == PLOT_RULES)
-            stroke(d, p.x, a.y, p.x, a.y + a.h);
+            stroke(d, p.x, a.y + (1 - c->y[i]) * a.h, p.x, a.y + a.h);
         else if (c->style == PLOT_STEMS)
             stroke(d, p.x, layout_y(d->in, 0), p.x, p.y);
         if (c->style == PLOT_RANGE)

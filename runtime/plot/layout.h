@@ -17,7 +17,7 @@ typedef enum {
     PLOT_STEPS,                              /* y from this x to the next */
     PLOT_RANGE,                              /* a dot at y in a bar from low to high */
     PLOT_STEMS,                              /* a stroke from 0 to y, where y is not 0 */
-    PLOT_RULES                               /* a stroke through all of the axes where y is not 0 */
+    PLOT_RULES                               /* a stroke up to the share y of the height of the axes */
 } PlotStyle;
 
 typedef struct {
