@@ -1,7 +1,7 @@
 #!/bin/bash
 # Algorithm distillation on darkroom, from histories to returns in tasks that nothing was trained on: `make demo-ad`, a
 # small model in minutes. With seeds, `make result-ad`: models of full size with a plain and a compressed context, and
-# tables of what they earn by these seeds of their draws, at two temperatures.
+# tables of what they earn by these seeds of their draws, at three temperatures.
 #
 # Stages: policies learn each of 81 goals by PPO, and their steps are written down; a model is trained to say the next
 # action of these histories, 73 goals; then it acts in the 8 others, from an empty context and without training. The
@@ -102,7 +102,7 @@ if [ $# = 0 ]; then
     exit 0
 fi
 
-temperatures="1 0.8" seeds=$* trained=${TRAINED:-0}
+temperatures="1 0.8 0.65" seeds=$* trained=${TRAINED:-0}
 say "models of 64 x 4 with either context, asked for all places at once"
 all=(target=cpu ad.queries=all model.dropout=0 model.attention_dropout=0)
 emit plain recipes/ad.lua "${all[@]}" batch.micro=4
