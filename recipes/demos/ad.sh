@@ -154,7 +154,7 @@ for t in $temperatures; do
 done >"$table/table.md"
 {
     printf '\n| context | trained with | at | draws of %s: all episodes |' "$seeds"
-    printf ' of the last 100 | updates | predictions | tokens | minutes |\n'
+    printf ' of the last %s | updates | predictions | tokens | minutes |\n' "$((episodes < 100 ? episodes : 100))"
     echo '|---|---|---|---|---|---|---|---|---|'
     for kind in plain compressed; do for seed in $trained; do for t in $temperatures; do
         run=$here/$kind-$seed returns=

@@ -100,7 +100,9 @@ static const Histories *read_histories(const char *path)
 static Sources read_sources(const char *paths)
 {
     Sources s = {.path = split_names(paths, &s.files)};
-    s.file = room(s.files + 1, sizeof *s.file);
+    if (!s.files)
+        die(EXIT_CONFIG, "want files of histories, got \"%s\"", paths);
+    s.file = room(s.files, sizeof *s.file);
     for (int i = 0; i < s.files; i++) {
         s.file[i] = read_histories(s.path[i]);
         for (int k = 0; k < i; k++)

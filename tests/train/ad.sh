@@ -138,6 +138,7 @@ refused "resumed with one file more" 83 '/1x80 T=18 samples=.*/2x80 T=18 samples
 cp "$ours" "$scratch/again-other.safetensors"
 refused "the same histories twice" 88 'other.safetensors: the same histories as .*tokens.safetensors: name each once' \
     bad --data "$ours,$scratch/again-other.safetensors"
+refused "a list without files" 80 'want files of histories, got ","' bad --data ,
 refused "regions of two files" 80 '--show-regions: want one file of --data, got 2' \
     bad --data "$ours,$other" --show-regions 3
 
