@@ -17,7 +17,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 # case, recipe in recipes/, steps of ours in a run, modes of peer.py between commas (-: no peer),
-# recipe fields. CASE/NAME: timed in turns with CASE, into the same file
+# recipe fields. CASE/NAME: timed in turns with CASE, into the same file; without a peer its steps stand beside
+# those of the row above
 qwen_dpo="objective=dpo data.kind=pairs seq.max=128 batch.targets=128 dpo.logp=sum dpo.kl=none"
 CASES="gpt2_124m cpu_gpt2_124m 8 eager
 qwen_lora cpu_qwen2.5_0.5b_lora 6 eager
@@ -30,13 +31,14 @@ ad ad_compressed 3 eager,compile model.dropout=0 model.attention_dropout=0
 ad/dropout ad_compressed 3 eager,compile
 dpo cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=adapter_off
 dpo/cache cpu_qwen2.5_0.5b_lora 5 trl $qwen_dpo dpo.reference=cache
+dpo/shared cpu_qwen2.5_0.5b_lora 5 - ${qwen_dpo/max=128/max=192} dpo.reference=cache dpo.shared_prompt=true
 dpo/tiny dpo_tiny 60 eager
 prm dreamprm_tiny 30 eager meta.micro=8
 prm/u5 dreamprm_tiny 12 eager meta.micro=8 prm.unroll=5
 prm/plain dreamprm_tiny 60 eager prm.weights=none"
 
-# Cases of which the share of the FMA peak is said: a step is one micro-batch.
-COUNTED="ad llada tiny"
+# Cases of which a step is counted, one micro-batch; and in fp32 its share of the FMA peak.
+COUNTED="ad llada tiny dpo"
 
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
@@ -78,15 +80,15 @@ build()
     done
 }
 
-# $1: a row's name, $2: its recipe, $3: recipe fields. For a line of ours: what a step is, and the FMA peak.
+# $1: a row's name, $2: its recipe, $3: recipe fields. For a line of ours: what a step is, and in fp32 the FMA peak.
 counts()
 {
     grep -qw "${1%%/*}" <<<"$COUNTED" || return 0
     # shellcheck disable=SC2086      # words
     out/.gen/gen plan "recipes/$2.lua" target="$TARGET" $3 | awk -v peak="$("$tmp/peak")" '
+        NR == 1 && /, fp32,/ { fma = "\"peak_gflops\": " peak ", " }
         / tokens a step$/ { sequences = $(NF - 6); places = $(NF - 3) }
-        /schedule train/ { printf "\"gflop\": %s, \"sequences\": %s, \"places\": %s, \"peak_gflops\": %s, ",
-            $3, sequences, places, peak }'
+        /schedule train/ { printf "\"gflop\": %s, \"sequences\": %s, \"places\": %s, %s", $3, sequences, places, fma }'
 }
 
 # $1: a row's name, $2: steps, $3: modes, $4: recipe fields, $5: the recipe. One run of each side.
