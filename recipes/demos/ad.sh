@@ -67,7 +67,6 @@ say "histories: a policy learns each goal by PPO"
     echo "$set_to" >"$here/set"
 }
 began_sources=$SECONDS
-began_sources=$SECONDS
 for s in $sources; do
     [ ! -s "$here/source/datasets/history_darkroom_PPO_alg-seed$s.safetensors" ] || continue
     [ -s "$here/ppo/train" ] || emit ppo recipes/darkroom_ppo.lua
