@@ -77,6 +77,8 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
                 break;
             from = before;
         }
+        if (a->lstrip && from < done)        /* inside the space that the one before took */
+            from = done;
         while (a->rstrip && end < n) {
             int len = utf8_length_at(text, n, end);
             if (!utf8_is_space(utf8_value(text + end, len)))
@@ -85,7 +87,8 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
         }
         if (from > done)
             error = gap(t, text + done, from - done, first && !done, to);
-        ids_put(to, &a->id, 1);
+        if (end > from)
+            ids_put(to, &a->id, 1);
         done = end;
     }
     if (!error && n > done)

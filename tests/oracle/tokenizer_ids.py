@@ -257,10 +257,10 @@ def joined():
     t = pieces(models.BPE(unk_token="<unk>", byte_fallback=True), normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(
         " ", "\u2581")]), None, spaced(True), train=pre.Sequence([pre.Metaspace(split=False), pre.Split("\n", "isolated")]), size=1500, alphabet=50)
     t.add_tokens([AddedToken("thing", normalized=True), AddedToken(" tok", normalized=True), AddedToken("king", lstrip=True, rstrip=True, normalized=False)])
-    json_of = json.loads(t.to_str())
-    for byte in range(0xe5, 0xf0):       # those that begin most of East Asia's characters; ids without a token stay behind
-        del json_of["model"]["vocab"][f"<0x{byte:02X}>"]
-    return json.dumps(json_of), None
+    text = json.dumps(json.loads(t.to_str()))
+    for byte in range(0xe5, 0xf0):       # those that begin most of East Asia's characters become other tokens
+        text = text.replace(f"<0x{byte:02X}>", f"<no {byte:02X}>")
+    return text, None
 
 
 def mistral():

@@ -574,6 +574,32 @@ static void check_normalized_end(void)
     tokenizer_free(t);
 }
 
+/* Added tokens one behind the other that take the space around them; as Hugging Face tokenizers 0.23 has them. */
+static void check_space(void)
+{
+    static const struct {
+        const char *takes;
+        size_t n;
+    } cases[] = {{"\"lstrip\":true,\"rstrip\":true", 1}, {"\"rstrip\":true", 2}, {"\"lstrip\":true", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *json = format("{\"model\":{\"vocab\":{\"a\":0,\"\\n\":1,\" \":2},\"merges\":[]},\"added_tokens\":"
+                            "[{\"id\":3,\"content\":\"\\n\\n\",%s}]}", cases[i].takes);
+        static const int32_t want[] = {3, 3, 1};
+        Tokenizer *t = NULL;
+        int32_t *ids = NULL;
+        size_t n = 0;
+        char *why = tokenizer_parse(&t, json, strlen(json), NULL, 0);
+        if (!why)
+            why = tokenizer_encode(t, "\n\n\n\n\n", 5, false, &ids, &n);
+        if (!why && (n != cases[i].n || memcmp(ids, want, n * sizeof *ids)))
+            why = format("%zu ids", n);
+        verdict(format("five ends of line, two an added token: %s", cases[i].takes), why);
+        free(ids);
+        free(json);
+        tokenizer_free(t);
+    }
+}
+
 static void check_bytes(void)
 {
     Tokenizer *t = NULL;
@@ -710,6 +736,7 @@ int main(int argc, char **argv)
     check_ends("tests/tokenizer/qwen2/tokenizer.json");
     check_specials();
     check_normalized_end();
+    check_space();
     check_bytes();
     check_long();
     return failed;
