@@ -77,7 +77,7 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
                 break;
             from = before;
         }
-        if (a->lstrip && from < done)        /* inside the space that the one before took */
+        if (a->lstrip && from < done)        /* begins in the space that the one before took */
             from = done;
         while (a->rstrip && end < n) {
             int len = utf8_length_at(text, n, end);
@@ -85,10 +85,11 @@ char *added_cut_out(const Tokenizer *t, const Finder *f, const char *text, size_
                 break;
             end += (size_t)len;
         }
+        if (end <= from)
+            continue;
         if (from > done)
             error = gap(t, text + done, from - done, first && !done, to);
-        if (end > from)
-            ids_put(to, &a->id, 1);
+        ids_put(to, &a->id, 1);
         done = end;
     }
     if (!error && n > done)
