@@ -3,6 +3,18 @@
 newest() {
     find "$out" -maxdepth 1 -type d -regex '.*/checkpoint-[0-9]*' -printf '%f\n' 2>/dev/null | sort -V | tail -1
 }
+# How a process ended, in $code. Signals end bash's wait, and of two in a row the second may end the next wait
+# as well, with no trap left to run: wait is asked again while the process runs, and for what a signal may have said.
+ended() {                        # ended PID
+    while
+        wait "$1"
+        code=$?
+        [ $code -gt 128 ] && kill -0 "$1"
+    do :; done 2>/dev/null
+    for _ in 1 2; do
+        [ $code -le 128 ] || { wait "$1"; code=$?; }
+    done 2>/dev/null
+}
 restarted=0
 barren=0                         # restarts in a row that brought no newer checkpoint
 pause=1

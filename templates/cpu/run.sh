@@ -186,13 +186,11 @@ faults() {
 
 # The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks a second later.
 pid=
-asked=                           # a signal came
 asked_to_stop=
 stop=                            # the ranks are asked to stop
 hard_at=0                        # SIGTERM or SIGINT came, in microseconds
 ask() {                          # ask HARD: to stop; when HARD comes again, at once
     local now=${EPOCHREALTIME/[.,]/}
-    asked=yes
     asked_to_stop=yes
     if [ -z "$stop" ]; then
         stop=yes
@@ -248,15 +246,7 @@ start() {                        # all ranks, until they have ended: $code
     set +m
     exec 3<&-
     [ -z "$stop" ] || kill -s USR1 "$pid"
-    code=127
-    while :; do
-        asked=
-        wait "$pid" 2>/dev/null      # until a signal is passed on, or the end
-        status=$?
-        [ $status = 127 ] || code=$status
-        [ -n "$asked" ] || break
-    done
-
+    ended "$pid"
     pid=
     [ -z "$watcher" ] || kill -- "-$watcher" 2>/dev/null
     [ -z "$reader" ] || kill "$reader" 2>/dev/null

@@ -267,8 +267,7 @@ start() {                        # all ranks, until they have ended: $code
         fi 2>/dev/null
         for ((i = 0; i < local; i++)); do
             if [ -n "${pids[i]}" ] && ! kill -0 "${pids[i]}" 2>/dev/null; then
-                wait "${pids[i]}" 2>/dev/null
-                code=$?
+                ended "${pids[i]}"
                 pids[i]=
                 left=$((left - 1))
                 if [ $code != 0 ] && [ "$first" = 0 ]; then

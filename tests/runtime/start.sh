@@ -152,6 +152,26 @@ ends "a flag that is wrong is said once" 80 "the flag is wrong" \
     env MPIRUN="$scratch/mpirun" STUB="exit 1" "$x/run.sh" --bad
 said "a flag that is wrong is said once" 1 "wrong"
 
+# Two signals within microseconds: the second meets bash's wait at every point, one of some gaps goes wrong where
+# a wait's end is taken for that of the launcher.
+stub='trap "" TERM; trap "sleep 0.1; exit 91" USR1; touch "$RUN/up"; while :; do sleep 0.01; done'
+twice=0
+for gap in $(seq 10 10 300); do
+    rm -f "$RUN"/*
+    MPIRUN=$scratch/mpirun STUB=$stub "$x/run.sh" >"$scratch/c" 2>&1 &
+    script=$!
+    while [ ! -e "$RUN/up" ] && kill -0 $script; do sleep 0.01; done
+    kill -TERM $script
+    for ((i = 0; i < gap; i++)); do :; done
+    kill -TERM $script
+    wait $script 2>/dev/null
+    code=$?
+    [ $code = 91 ] && [ ! -s "$scratch/c" ] || break
+    twice=$((twice + 1))
+done
+[ $twice = 30 ]
+verdict "two signals at once, $twice times, are one" $? "after $gap turns of a loop: code $code: $(head -3 "$scratch/c")"
+
 # ---- CPU: signals, with the real launchers. The program
 # saves for $1 seconds when it is asked to stop.
 
