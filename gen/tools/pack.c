@@ -20,9 +20,7 @@ static const char usage[] =
     "ids,\n"
     "        train_data.npy and val_data.npy (int64, a row a sample) with their metadata.json\n"
     "\n"
-    "  Rows have the first of these keys:\n"
-    "%s"
-    "\n";
+    "  Rows have the first of these keys:\n";
 
 /* ---- options --------------------------------------------------------------------------------- */
 
