@@ -57,23 +57,22 @@ static const char *word(int set, int which)
     return flags_word(sets.f, flag_of(set, which));
 }
 
-/* Flag i is X_lr of some X: whether there is no set X. */
+/* Flag i is X_lr of some X: whether there is no set X. min_lr is no lr of a set "min", but a flag of all. */
 static bool of_no_set(int i)
 {
     const char *name = flags_name(i);
+    bool of_some = false;
     for (int k = 0; k < SET_FLAGS; k++) {
         const char *tail = flags_name(common[k]);
         size_t n = strlen(name), end = strlen(tail);
         if (i == common[k])
             return false;
-        if (n < end + 2 || name[n - end - 1] != '_' || strcmp(name + n - end, tail) != 0)
-            continue;
         for (int set = 0; set < sets.n; set++)
             if (sets.row[set].own[k] == i)
                 return false;
-        return true;
+        of_some |= n >= end + 2 && name[n - end - 1] == '_' && !strcmp(name + n - end, tail);
     }
-    return false;
+    return of_some;
 }
 
 void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks)

@@ -43,6 +43,15 @@ verdict "without weights nothing is told of them" "$(grep '"meta_loss": [^n]\|le
     "$scratch/none/history.jsonl"
     [ ! -e "$scratch/none/instance_weights.json" ] || echo instance_weights.json)"
 
+# A floor of the rate, and one of the weights' rate: without one a cosine ends near 0.
+trained prm_instance prm_instance floor --schedule cosine_with_min_lr --lr 1e-3 --min-lr 5e-4 --warmup 0 --log-every 1 \
+    --meta-schedule cosine_with_min_lr --meta-lr 0.1 --meta-min-lr 0.05 --meta-warmup 0 --eval-every 0
+for rate in learning_rate:0.001 learning_rate_meta:0.1; do
+    verdict "a floor of ${rate%:*}" "$(sed -n 's/.*"'"${rate%:*}"'": \([0-9.e-]*\).*/\1/p' "$scratch/floor/history.jsonl" |
+        awk -v peak="${rate#*:}" '{ last = $1 } $1 < 0.4999 * peak { print "below, at " NR ": " $1 }
+            END { if (NR < 3 || last > 0.6 * peak) print NR " rates, the last " last }')"
+done
+
 # Killed between two updates of the weights: the same bits, and what is told of their last update.
 trained prm_lora prm_lora straight --save-every 7 --log-every 4
 { DIECAST_FAULT=kill9:rank=0:step=10 train prm_lora prm_lora killed --save-every 7 --log-every 4; } 2>/dev/null &&
