@@ -145,8 +145,9 @@ scratch=
 case $version in
 *"Open MPI"* | *OpenRTE*)
     # Threads are placed by OpenMP: Open MPI would bind a whole rank to one core. Single copy is the
-    # slower way to move gradients on one machine.
-    flags+=(--bind-to none --mca btl_vader_single_copy_mechanism none)
+    # slower way to move gradients on one machine. When a rank dies the others have three seconds to say what
+    # they know of it before they are killed; by default one, which a busy machine may not give them.
+    flags+=(--bind-to none --mca btl_vader_single_copy_mechanism none --mca odls_base_sigkill_timeout 3)
     [ "$(id -u)" = 0 ] && flags+=(--allow-run-as-root)
     if [ -n "$hosts" ]; then
         flags+=(--map-by slot --host "${hosts//,/:$local,}:$local")
@@ -184,7 +185,7 @@ faults() {
     find "$out" -maxdepth 1 -name 'fault.*.json' -printf '%T@ %C@ %i %p\n' 2>/dev/null | sort
 }
 
-# The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks a second later.
+# The launcher passes SIGUSR1 on and waits; SIGTERM it answers by killing the ranks three seconds later.
 pid=
 asked_to_stop=
 stop=                            # the ranks are asked to stop

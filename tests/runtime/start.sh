@@ -229,7 +229,7 @@ gone() {                # NAME CODE SAVED
     verdict "$1" $? "$why"
 }
 export MPIRUN=mpirun.openmpi
-begin 1.2                        # Open MPI gives its ranks a second
+begin 3.4                        # longer than they have behind a SIGTERM
 kill -TERM $script $script
 gone "SIGTERM, twice as timeout sends it, stops in order" 91 2
 begin 0
@@ -240,7 +240,7 @@ if command -v mpirun.mpich >/dev/null; then
     kill -USR1 $script
     gone "SIGUSR1 stops in order, MPICH" 91 2
 fi
-# Open MPI gives its ranks a second, which may not do on a busy machine
+# Behind a SIGTERM ranks have three seconds, which may not do on a busy machine
 for _ in 1 2 3; do
     begin deaf
     kill -TERM $script
