@@ -1,7 +1,7 @@
 -- Preference optimisation of Llama-3.1-8B, all weights, on two H200; gpus=4 for four, gpus=8 batch.accum=1 for eight.
 -- Planned: 137.2 GiB of 137.5 GiB a card: bf16 weights, fp32 masters, moments and gradients are 134.6 GiB.
 -- As the guide's later version has it: dpo.logp=sum dpo.kl=none dpo.beta=0.3 batch.global=16 batch.accum=4
--- dpo.reward_beta=true, and --lr 5e-7 --weight-decay 0.01 --schedule linear --warmup 0.1.
+-- dpo.reward_beta=true, and --lr 5e-7 --weight-decay 0.01 --schedule linear --warmup 0.1 --stop-margin 0.
 return {
     about = "Llama-3.1-8B, DPO of all weights in bf16 on two H200, 8 pairs a step",
     target = "sm_90",

@@ -196,13 +196,46 @@ static int pairs_of(const char *text, const char *language, Pair *pair)
 /* What was taken over: of a field, or of a run flag behind them. */
 typedef struct {
     const char *lua[NFIELDS + MAX_PAIRS];
+    size_t when[NFIELDS + MAX_PAIRS];        /* that of a WHEN row: its number, from 1 */
     Str rest;                    /* a line for each of the others */
     Str unknown;                 /* names */
 } Taken;
 
+/* Takes what the WHEN rows of this name and value say, unless a later row was taken; returns whether there are any. */
+static bool take_when(Taken *t, const char *key, const char *given)
+{
+    static const struct { const char *theirs, *given, *ours, *value; } row[] = {
+#define ALIAS(...)
+#define LINE(...)
+#define RECIPE(...)
+#define SAY(...)
+#define NONE(...)
+#define ALWAYS(...)
+#define WORD(...)
+#define WHEN(theirs, given, ours, value) {theirs, given, ours, value},
+#include "runtime/files/foreign.def"
+    };
+    bool any = false;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        if (!names_same(row[i].theirs, key) || !names_same(row[i].given, given))
+            continue;
+        int field = field_find(row[i].ours), flag = run_flag_find(row[i].ours);
+        int at = field >= 0 ? field : NFIELDS + flag;
+        any = true;
+        if (t->lua[at] && (!t->when[at] || t->when[at] > i + 1))
+            continue;
+        t->when[at] = i + 1;
+        t->lua[at] = lua_value(field >= 0 ? field_row[field].type : run_flag[flag].type,
+                               row[i].ours, row[i].value);
+    }
+    return any;
+}
+
 static void take_pair(Taken *t, const Pair *p)
 {
     const char *dot = strrchr(p->key, '.'), *key = dot ? dot + 1 : p->key;
+    if (take_when(t, key, p->value))
+        return;
     const Foreign *row = foreign_find(key);
     int flag = run_flag_find(row && row->kind == FOREIGN_ALIAS ? row->ours : key);
     int field = row && row->kind == FOREIGN_RECIPE ? field_find(row->ours) : field_find(p->key);

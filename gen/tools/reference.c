@@ -332,6 +332,7 @@ static void same_words(Str *s)
 #define SAY(...)
 #define NONE(...)
 #define ALWAYS(...)
+#define WHEN(...)
 #include "runtime/files/foreign.def"
     };
     const int n = (int)(sizeof row / sizeof *row);

@@ -16,6 +16,7 @@ const Foreign foreign_row[] = {
 #define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
 #define ALWAYS(theirs, value, note) { theirs, FOREIGN_ALWAYS, "", value, note },
 #define WORD(ours, theirs, word)
+#define WHEN(theirs, given, ours, value)
 #include "runtime/files/foreign.def"
 #undef ALIAS
 #undef LINE
@@ -24,6 +25,7 @@ const Foreign foreign_row[] = {
 #undef NONE
 #undef ALWAYS
 #undef WORD
+#undef WHEN
 };
 const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
 
@@ -37,6 +39,7 @@ static const struct {
 #define NONE(theirs, note)
 #define ALWAYS(theirs, value, note)
 #define WORD(ours, theirs, word) { ours, theirs, word },
+#define WHEN(theirs, given, ours, value)
 #include "runtime/files/foreign.def"
 };
 

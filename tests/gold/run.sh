@@ -357,6 +357,7 @@ check explain/foreign "hidden_size: here it is model.hidden|model.hidden: an int
 sed -n 's/^\(ALIAS\|LINE\)("[^"]*", "\([a-z_0-9.]*\)".*/\2/p' runtime/files/foreign.def | sort -u > "$T/ours"
 check foreign/flags "" "$(grep -vxFf "$T/flags" "$T/ours" | head -1)"
 sed -n 's/^RECIPE("[^"]*", "\([a-z_0-9.]*\)", "=\?\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def | sort -u > "$T/typed"
+sed -n 's/^WHEN("[^"]*", "[^"]*", "\([a-z_0-9.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def >> "$T/typed"
 sed -n 's/^WORD("\([a-z_.]*\)", "\([^"]*\)".*/\1=\2/p' runtime/files/foreign.def \
     | sed 's/^\(schedule\|resume\|steps\|data_format\|tensorboard\)=/run.&/' | grep -v '^run.resume\|^export_dtype' >> "$T/typed"
 check foreign/typed "" "$(while read -r word; do
