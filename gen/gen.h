@@ -439,6 +439,7 @@ const char *family_leaf(const char *path);                  /* the last name of 
 #define FAMILY_LEAVES 9
 int family_linears(const Family *f, const char *leaf[FAMILY_LEAVES]);
 int family_default_targets(const Family *f, const char *leaf[FAMILY_LEAVES]);
+int family_steps(const Family *f, const char *word);        /* how many of that name a block has */
 int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES]);
 /* What follows of it for the other fields of model. and lora.: of explain and the reference. */
 char *family_defaults(const Family *f);

@@ -103,3 +103,11 @@ int family_tables(const Family *f, const char *leaf[FAMILY_LEAVES])
 {
     return add_leaf(leaf, add_leaf(leaf, 0, f->tokens), f->head);
 }
+
+int family_steps(const Family *f, const char *word)
+{
+    int n = 0;
+    for (const char *p = f->block; *p; p += strcspn(p, " "), p += *p == ' ')
+        n += strcspn(p, " ") == strlen(word) && !strncmp(p, word, strlen(word));
+    return n;
+}

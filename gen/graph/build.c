@@ -4,10 +4,12 @@
 #include "gen/graph/graph.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 Dim dim(int64_t n, const char *sym) { return (Dim){n, sym}; }
 
 Dim dim_batch(const Build *b) { return dim(b->B, b->batch ? b->batch : "B"); }
+Dim dim_hidden(const Build *b) { return dim(b->C, "C"); }
 Dim dim_places(const Build *b) { return dim(b->T, b->length ? b->length : "T"); }
 
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
@@ -22,6 +24,14 @@ Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d)
         return ref(v);
     v->count = b->stack.layers.n;
     return ref_loop(v, 0);
+}
+
+Ref build_like(Build *b, const char *name, Ref x, Dim width)
+{
+    Dim d[5];
+    memcpy(d, x.v->dim, sizeof d);
+    d[x.v->rank - 1] = width;
+    return build_temp(b, name, b->act, x.v->rank, d);
 }
 
 Op *build_op(Build *b, int kind)

@@ -1,6 +1,6 @@
 /* graph.h -- inside the graph room: what its files share.
  *
- * With the words of build.c families.c writes a model's forward pass and gradient.c walks it
+ * With the words of build.c families.c and layers.c write a model's forward pass and gradient.c walks it
  * backwards; programs.c and head.c have the parts of programs, of which a file of objectives/
  * builds those of its objective; graph.c calls it. */
 #ifndef GRAPH_H
@@ -108,8 +108,10 @@ struct Build {
 Dim dim(int64_t n, const char *sym);
 Dim dim_batch(const Build *b);             /* sequences of the pass being written, and their places */
 Dim dim_places(const Build *b);
+Dim dim_hidden(const Build *b);            /* C */
 /* A fresh temporary (or, inside a region, an array of one a layer used at [l]). */
 Ref build_temp(Build *b, const char *name, Dtype dt, int rank, const Dim *d);
+Ref build_like(Build *b, const char *name, Ref x, Dim width);   /* an activation with the rows of x */
 Op *build_op(Build *b, int kind);
 /* What outlives a program and belongs to no parameter. */
 Value *build_kept(Build *b, const char *name, Purpose purpose, Dtype dt, int rank, Dim d0, Dim d1);
@@ -144,24 +146,23 @@ void family_first(Build *b, Ref to);
 /* reads x[l], leaves x[l+1] in b->x; ops in block_first.. */
 void family_block(Build *b);
 Ref family_last(Build *b);                 /* from the last block to what the head reads */
+Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
+Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
+
+/* layers.c: layers beside the family's own. */
 /* A head that is no vocabulary's: a linear layer with a bias, of that path in weights' files. */
-Ref family_output(Build *b, Ref x, const char *path, Dim width);
-/* A linear layer beside the model's own: its matrix (out, in) and its bias. */
+Ref layer_output(Build *b, Ref x, const char *path, Dim width);
+/* A linear layer: its matrix (out, in) and its bias. */
 typedef struct { Value *w, *b; } Layer;
 /* Parameters name.w and name.b, of that path in weights' files. At first zeros, else as those of
  * PyTorch's modules: U(-1/sqrt(in), 1/sqrt(in)). One that is trained may be missing in a model that is
  * taken in; beside adapters it stands in their file. */
-Layer family_layer(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
-                   bool trained);
+Layer layer_beside(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros, bool trained);
 /* The same of n modules, one below the other: each `width` wide; as PyTorch's. */
-Layer family_modules(Build *b, const char *name, int n, const char *const *path,
-                     const int64_t *width, Dim in);
-Ref family_linear(Build *b, Layer layer, const char *name, Ref x);   /* x w^T + b, called `name` */
-/* Rows (rows, C) beside the family's own, at first N(0, std): `tensor` of the module of that path. */
-Value *family_rows(Build *b, const char *name, const char *path, const char *tensor, Dim rows,
-                   double std);
-Value *family_head_bias(Build *b);         /* (V), or NULL without b->head_bias */
-Value *family_head(Build *b);              /* (V, C): the tied embedding or the head's own weight */
+Layer layer_modules(Build *b, const char *name, int n, const char *const *path, const int64_t *width, Dim in);
+Ref layer_apply(Build *b, Layer layer, const char *name, Ref x);   /* x w^T + b, called `name` */
+/* Rows (rows, C), at first N(0, std): `tensor` of the module of that path. */
+Value *layer_rows(Build *b, const char *name, const char *path, const char *tensor, Dim rows, double std);
 
 /* gradient.c: appends the backward pass of ops [0, end) of the program, whose last values have the
  * gradients set before. */

@@ -61,7 +61,7 @@ void head_labels(Build *b)
 /* Rows of y, by their places in (B, T); inverse, or NULL, undoes it. */
 static Ref gather(Build *b, const char *what, Ref y, Dim n, Value *places, Value *inverse)
 {
-    Dim d[2] = {n, dim(b->C, "C")};
+    Dim d[2] = {n, dim_hidden(b)};
     b->stage = "head";
     Ref rows = build_temp(b, text_print("%s.%s", family_leaf(y.v->name), what), b->act, 2, d);
     Op *op = build_op(b, OP_gather);

@@ -77,16 +77,16 @@ static Dim number(int64_t n) { return dim(n, text_print("%" PRId64, n)); }
 static Ref table(Build *b)
 {
     static const char *const path[] = {"embed.transition"};
-    Dim d[2] = {number(DARKROOM_CODES), dim(b->C, "C")};
+    Dim d[2] = {number(DARKROOM_CODES), dim_hidden(b)};
     Layer transition =
-        family_modules(b, "transition", 1, path, &b->C, number(DARKROOM_FEATURES));
-    Value *states = family_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
+        layer_modules(b, "transition", 1, path, &b->C, number(DARKROOM_FEATURES));
+    Value *states = layer_rows(b, "states", b->family->tokens, "weight", number(DARKROOM_STATES), 1);
     bool permuted = config_is(b->c, F_ad_env, "permuted");
     Value *more[2] = {0};
     if (compressed(b)) {
         /* PyTorch's truncated normal numbers end at 2, a hundred standard deviations */
-        more[0] = family_rows(b, "marks", "embed", "marks", number(MARKS), 0.02);
-        more[1] = family_rows(b, "types", "embed.type", "weight", number(TYPES), 1);
+        more[0] = layer_rows(b, "marks", "embed", "marks", number(MARKS), 0.02);
+        more[1] = layer_rows(b, "types", "embed.type", "weight", number(TYPES), 1);
     }
     Ref y = build_temp(b, "table", b->act, 2, d);
     Op *op = build_op(b, OP_transition_table);
@@ -105,13 +105,13 @@ static Layer heads(Build *b)
     static const int64_t width[] = {DARKROOM_ACTIONS, TYPES};
     b->stage = "head";
     b->loc = config_loc(b->c, F_objective);
-    return family_modules(b, "choice", compressed(b) ? 2 : 1, path, width, dim(b->C, "C"));
+    return layer_modules(b, "choice", compressed(b) ? 2 : 1, path, width, dim_hidden(b));
 }
 
 static Ref choices(Build *b, Pass *pass)
 {
     Ref x = pass_last(b, head_gather(b, pass_blocks(b, pass)));
-    return family_linear(b, heads(b), "choice", x);
+    return layer_apply(b, heads(b), "choice", x);
 }
 
 /* Adds to loss and stats; gradient: of a trained pass, what they change by the logits. */

@@ -128,10 +128,10 @@ static Ref margins(Prm *prm, Ref x, Value *to)
     b->stage = "head";
     b->loc = config_loc(b->c, F_objective);
     bool trained = config_bool(b->c, F_prm_train_head);
-    Dim C = dim(b->C, "C"), N = x.v->dim[0];
-    Layer in = family_layer(b, "score.in", "score.0", C, C, false, trained);
-    Layer out = family_layer(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
-    Ref z = family_linear(b, in, "score.z", x), h = build_temp(b, "score.h", b->act, 2, z.v->dim);
+    Dim C = dim_hidden(b), N = x.v->dim[0];
+    Layer in = layer_beside(b, "score.in", "score.0", C, C, false, trained);
+    Layer out = layer_beside(b, "score.out", "score.2", C, dim(2, "2"), true, trained);
+    Ref z = layer_apply(b, in, "score.z", x), h = build_temp(b, "score.h", b->act, 2, z.v->dim);
     Op *op = build_op(b, OP_relu);
     op_in(op, z);
     op_out(op, h);

@@ -31,7 +31,7 @@ static Ref predicted(Build *b, Pass *pass)
     Ref x = pass_forward(b, pass);
     b->loc = config_loc(b->c, F_objective);
     b->set = head ? head : b->sets;
-    Ref y = family_output(b, x, "head", targets->dim[2]);
+    Ref y = layer_output(b, x, "head", targets->dim[2]);
     b->set = b->sets;
     return y;
 }

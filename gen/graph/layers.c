@@ -1,0 +1,376 @@
+/* layers.c -- parameters with their Hugging Face names, linear layers, and the adapters on them.
+ *
+ * In:    a Build inside a pass, a family's module paths, the lora.* fields.
+ * Out:   parameters, the ops that read them.
+ * Source: PEFT's LoRA. */
+#include "gen/graph/layers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+double drop_share(const Build *b, int field)
+{
+    double p = config_float(b->c, field);
+    return b->mode <= MODE_AGAIN && !b->beside ? p : 0;
+}
+
+static bool listed(Config *c, int field, const char *path)
+{
+    return config_listed(c, field, family_leaf(path));
+}
+
+/* ---- what parameters are before training ------------------------------------------------------ */
+
+First first_as(const Build *b, const char *init, bool plain)
+{
+    return (First){init, config_float(b->c, F_model_init_std), plain};
+}
+
+/* A linear layer's weight and bias, and an embedding. PyTorch: U(-1/sqrt(in), 1/sqrt(in)) for both,
+ * N(0, 1). */
+First first_weight(const Build *b, Dim in)
+{
+    return b->family->torch_init ? (First){"uniform", 1 / sqrt((double)in.n), false}
+                                 : first_as(b, "normal", false);
+}
+
+First first_bias(const Build *b, Dim in)
+{
+    return b->family->torch_init ? (First){"uniform", 1 / sqrt((double)in.n), true}
+                                 : first_as(b, "zeros", true);
+}
+
+First first_table(const Build *b)
+{
+    return b->family->torch_init ? (First){"normal", 1, false} : first_as(b, "normal", false);
+}
+
+/* q, k and v as one matrix: Glorot and Bengio 2010 where that is PyTorch's way. */
+First first_qkv(const Build *b, Dim in, Dim out)
+{
+    return b->family->torch_attention ? (First){"uniform", sqrt(6 / (double)(in.n + out.n)), false}
+                                      : first_weight(b, in);
+}
+
+First first_bias_attention(const Build *b, Dim in)
+{
+    return b->family->torch_attention ? first_as(b, "zeros", true) : first_bias(b, in);
+}
+
+/* ---- parameters ------------------------------------------------------------------------------- */
+
+/* Weight decay by the rule of the recipe; hf5: everything but norms and biases, as transformers 5
+ * decides by name. */
+static bool decays(const Build *b, First first)
+{
+    const char *rule = config_text(b->c, F_optim_decay_rule);
+    return !strcmp(rule, "all") || (!strcmp(rule, "hf5") && !first.plain);
+}
+
+const char *layer_name(const Build *b, const char *name, const char *suffix)
+{
+    return text_print("%s%s%s.%s", b->region ? "b." : "", b->stack.name, name, suffix);
+}
+
+Value *layer_read(Build *b, Value *v)
+{
+    return b->started && v->kind == VK_PARAM && v->trained ? build_start(b, v) : v;
+}
+
+Value *layer_parameter(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
+                       int nmodules, const char *suffix, First first)
+{
+    Value *v = ir_value(b->g, name);
+    if (v)
+        return layer_read(b, v);
+    if (b->beside)
+        bug("%s is made for a pass beside that of the model", name);
+    Dim d[2] = {rows, cols};
+    v = ir_new(b->g, VK_PARAM, PU_weights, b->act, name, cols.n ? 2 : 1, d, b->loc);
+    bool layered = strstr(m[0].path, "%d");
+    v->set = b->set->name;
+    v->count = layered ? b->stack.layers.n : 0;
+    v->slots = layered ? b->stack.layers.n : 1;
+    bool lora = config_int(b->c, F_lora_rank) > 0;
+    bool saved = lora && listed(b->c, F_lora_modules_to_save, m[0].path);
+    v->trained = !lora || saved;
+    v->decay = v->trained && decays(b, first);
+    v->adapter = saved;
+    v->init = first.init;
+    v->std = first.std;
+    v->npieces = nmodules;
+    v->piece = arena_new(sizeof(Piece) * (size_t)nmodules);
+    int64_t row = 0;
+    for (int i = 0; i < nmodules; i++) {
+        v->piece[i] = (Piece){text_print("%s.%s", m[i].path, suffix), row, m[i].rows, 0,
+                              b->family->transposed && layered && cols.n};
+        row += m[i].rows;
+    }
+    return v;
+}
+
+Value *layer_adapter(const Build *b, Value *v, const char *init, double std)
+{
+    if (v->kind != VK_PARAM)
+        return v;            /* of the start */
+    v->trained = v->adapter = true;
+    v->decay = decays(b, (First){0});
+    v->init = init;
+    v->std = std;
+    for (int i = 0; i < v->npieces; i++)
+        v->piece[i].transposed = false;
+    return v;
+}
+
+Ref layer_use(Value *v) { return v->count ? ref_loop(v, 0) : ref(v); }
+
+/* ---- linear layers and their adapters --------------------------------------------------------- */
+
+/* The modules of a layer that get adapters: parts of its output. */
+typedef struct {
+    int parts;
+    Module a[3], b[3];               /* as PEFT names them */
+    int64_t column[3], width;        /* where each part begins; of all of them */
+    Value *A, *B;
+} Adapters;
+
+static Adapters adapters(const Build *b, const Module *m, int nmodules)
+{
+    Config *c = b->c;
+    Adapters l = {0};
+    int64_t r = b->adapters_off ? 0 : config_int(c, F_lora_rank), column = 0;
+    for (int i = 0; i < nmodules && r; column += m[i++].rows)
+        if (listed(c, F_lora_targets, m[i].path) || listed(c, F_lora_targets, "all-linear")) {
+            l.a[l.parts] = (Module){text_print("base_model.model.%s", m[i].path), r};
+            l.b[l.parts] = (Module){l.a[l.parts].path, m[i].rows};
+            l.column[l.parts++] = column;
+            l.width += m[i].rows;
+        }
+    return l;
+}
+
+static Dim dim_ranks(const Build *b, const Adapters *l)
+{
+    return dim(l->parts * config_int(b->c, F_lora_rank),
+               l->parts == 1 ? "R" : text_print("%d*R", l->parts));
+}
+
+/* Whether a GPU takes less time for y = [x | u] [w | B]^T than for x w^T and u B^T added to it.
+ * Folded, an element of y costs `ranks` more multiply-adds, those with the zeros beside B's parts
+ * included, and B is written once more into rows of w; apart, the elements that adapters add to
+ * are read and written again. Tensor cores do at least 150 16-bit operations in the time in which
+ * memory moves a byte: A100 312 TFLOP/s and 2.0 TB/s, H200 989 and 4.8, RTX 4090 165 and 1.0. */
+static bool fold_pays(const Build *b, const Adapters *l, int64_t ranks, int64_t out)
+{
+    double rows = (double)(b->B * b->T), element = dtype_bytes[b->act];
+    double bytes = 2 * element * (rows * (double)l->width - (double)(ranks * out));
+    double flops =
+        2 * rows * (double)(ranks * out - config_int(b->c, F_lora_rank) * l->width);
+    return b->act != DT_F32 && flops < 150 * bytes;
+}
+
+Dim dim_folded(const Build *b, Dim in, Dim out, const Module *m, int nmodules)
+{
+    const Adapters l = adapters(b, m, nmodules);
+    const char *fold = config_text(b->c, F_lora_fold);
+    const Dim ranks = dim_ranks(b, &l);
+    bool gpu = !strcmp(b->g->target->backend, "cuda"), all = !strcmp(fold, "all"),
+         aligned = ranks.n * dtype_bytes[b->act] % 16 == 0;
+    if (!l.parts || !gpu || !strcmp(fold, "none") || b->slopes ||
+        (!all && (!aligned || !fold_pays(b, &l, ranks.n, out.n))))
+        return in;
+    if (!aligned)
+        err(config_loc(b->c, F_lora_fold),
+            "lora.fold: \"all\" wants rows of whole 16 bytes, but %d x lora.rank = %" PRId64
+            " columns of %d bytes stand behind those of %s; try lora.rank = 8, or lora.fold = \"auto\"",
+            l.parts, ranks.n, dtype_bytes[b->act], family_leaf(m[0].path));
+    return dim(in.n + ranks.n, text_print("%s+%s", in.sym, ranks.sym));
+}
+
+/* The A's, which share x and are stacked, and the B's. */
+static void adapter_weights(Build *b, const char *name, Adapters *l, Dim in, Dim out)
+{
+    Dim rows = l->width == out.n ? out : dim(l->width, text_print("%" PRId64, l->width));
+    Value *A = layer_parameter(b, layer_name(b, name, "lora_a"), dim_ranks(b, l), in, l->a,
+                               l->parts, "lora_A.weight", (First){0});
+    Value *B = layer_parameter(b, layer_name(b, name, "lora_b"), rows,
+                               dim(config_int(b->c, F_lora_rank), "R"), l->b, l->parts, "lora_B.weight",
+                               (First){0});
+    l->A = layer_adapter(b, A, "uniform", 1 / sqrt((double)in.n));
+    l->B = layer_adapter(b, B, "zeros", 0);
+}
+
+/* Linear layers, each with a dropout site, of a block. */
+static int block_sites(const Build *b)
+{
+    return 2 * (family_steps(b->family, "attention") + family_steps(b->family, "ffn"));
+}
+
+/* The dropout site of the linear layer just begun, in a block that of layer 0. */
+static int64_t site(const Build *b)
+{
+    int64_t behind = b->region ? 0 : block_sites(b) * (b->stack.layers.n - 1);
+    return b->stack.site + behind + b->sites - 1;
+}
+
+/* An op of the layer's adapters: the caller's two operands, their weights, in training the noise of
+ * dropout. */
+static Op *adapter_op(Build *b, int kind, int with_dropout, Ref first, Ref second, const Adapters *l)
+{
+    Config *c = b->c;
+    double r = (double)config_int(c, F_lora_rank), alpha = config_float(c, F_lora_alpha),
+           p = drop_share(b, F_lora_dropout);
+    const Value *x = kind == OP_lora_fold ? first.v : second.v;
+    if (p > 0 && x->rank < 3)
+        err(config_loc(c, F_lora_dropout), "lora.dropout: %s reads the rows that have a target alone, "
+            "whose places no draw knows; leave lora.dropout out, or %s out of lora.targets",
+            family_leaf(l->b[0].path), family_leaf(l->b[0].path));
+    Op *op = build_op(b, p > 0 ? with_dropout : kind);
+    op_in(op, first), op_in(op, second), op_in(op, layer_use(l->A)), op_in(op, layer_use(l->B));
+    if (p > 0)
+        op_in(op, build_input(b, b->noise));
+    op_int(op, "rank", config_int(c, F_lora_rank)), op_int(op, "parts", l->parts);
+    for (int i = 0; i < l->parts; i++) {
+        op_int(op, text_print("c%d", i), l->column[i]);
+        op_int(op, text_print("w%d", i), l->b[i].rows);
+    }
+    op_float(op, "scale", alpha / (config_bool(c, F_lora_rslora) ? sqrt(r) : r));
+    if (p > 0)
+        op_float(op, "dropout", p), op_int(op, "site", site(b)), op_int(op, "sites", b->region ? block_sites(b) : 0);
+    return op;
+}
+
+/* PEFT's adapters of the targeted modules on top of y = x w^T. */
+static Ref lora(Build *b, const char *name, Ref y, Ref x, Adapters *l, Dim in, Dim out)
+{
+    b->loc = config_loc(b->c, F_lora_rank);
+    adapter_weights(b, name, l, in, out);
+    Ref out_y = build_like(b, text_print("%s.lora", name), x, out);
+    Ref u = build_like(b, text_print("%s.u", name), x, dim_ranks(b, l));
+    Op *op = adapter_op(b, OP_lora, OP_lora_dropout, y, x, l);
+    op_out(op, out_y), op_out(op, u);
+    return out_y;
+}
+
+/* The same before y = x w^T: what stands behind the columns of x and w. */
+static Ref fold(Build *b, const char *name, Ref x, Ref w, Adapters *l, Dim in, Dim out)
+{
+    b->loc = config_loc(b->c, F_lora_rank);
+    adapter_weights(b, name, l, in, out);
+    Ref xu = build_like(b, text_print("%s.xu", name), x, ref_columns(x));
+    Op *op = adapter_op(b, OP_lora_fold, OP_lora_fold_dropout, x, w, l);
+    op_out(op, xu), op_out(op, w);
+    return xu;
+}
+
+Ref layer_linear_from(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m,
+                      int nmodules, bool bias, First first_w, First first_b)
+{
+    Adapters l = adapters(b, m, nmodules);
+    Dim wide = ref_columns(x);
+    Loc loc = b->loc;
+    Value *w = layer_parameter(b, layer_name(b, name, "w"), out, wide, m, nmodules, "weight", first_w);
+    bool folded = wide.n > in.n;
+    b->sites++;
+    for (int i = 0; i < nmodules && folded; i++)
+        w->piece[i].cols = in.n;
+    if (folded)
+        x = fold(b, name, x, layer_use(w), &l, in, out);
+    b->loc = loc;
+    Ref y = build_like(b, name, x, out);
+    Op *op;
+    if (bias) {
+        Value *v = layer_parameter(b, layer_name(b, name, "b"), out, dim(0, ""), m, nmodules, "bias",
+                                   first_b);
+        op = build_op(b, OP_linear_bias);
+        op_in(op, x), op_in(op, layer_use(w)), op_in(op, layer_use(v));
+    } else {
+        op = build_op(b, OP_linear);
+        op_in(op, x), op_in(op, layer_use(w));
+    }
+    op_out(op, y);
+    if (l.parts && !folded)
+        y = lora(b, name, y, x, &l, in, out);
+    b->loc = loc;
+    return y;
+}
+
+Ref layer_linear(Build *b, const char *name, Ref x, Dim in, Dim out, const Module *m, int nmodules,
+                 bool bias)
+{
+    return layer_linear_from(b, name, x, in, out, m, nmodules, bias, first_weight(b, in),
+                             first_bias(b, in));
+}
+
+/* ---- layers beside the family's blocks -------------------------------------------------------- */
+
+Ref layer_output(Build *b, Ref x, const char *path, Dim width)
+{
+    Module m = {path, width.n};
+    Layer head = {layer_parameter(b, "head.w", width, ref_columns(x), &m, 1, "weight",
+                                  first_weight(b, ref_columns(x))),
+                  layer_parameter(b, "head.b", width, dim(0, ""), &m, 1, "bias",
+                                  first_bias(b, ref_columns(x)))};
+    return layer_apply(b, head, "head.y", x);
+}
+
+/* Of a layer beside the family's own. */
+static Value *extra(Build *b, const char *name, Dim rows, Dim cols, const Module *m,
+                    const char *suffix, First first, bool trained)
+{
+    Value *v = layer_parameter(b, name, rows, cols, m, 1, suffix, first);
+    if (v->kind != VK_PARAM)
+        return v;            /* of the start */
+    v->trained = v->added = trained;
+    v->decay = trained && decays(b, first);
+    v->adapter = trained && config_int(b->c, F_lora_rank) > 0;
+    return v;
+}
+
+Layer layer_beside(Build *b, const char *name, const char *path, Dim in, Dim out, bool zeros,
+                   bool trained)
+{
+    Module m = {path, out.n};
+    const char *init = zeros ? "zeros" : "uniform";
+    double bound = zeros ? 0 : 1 / sqrt((double)in.n);
+    return (Layer){extra(b, text_print("%s.w", name), out, in, &m, "weight",
+                         (First){init, bound, false}, trained),
+                   extra(b, text_print("%s.b", name), out, dim(0, ""), &m, "bias",
+                         (First){init, bound, true}, trained)};
+}
+
+Value *layer_rows(Build *b, const char *name, const char *path, const char *tensor, Dim rows,
+                  double std)
+{
+    Module m = {path, rows.n};
+    return layer_parameter(b, name, rows, dim_hidden(b), &m, 1, tensor, (First){"normal", std, false});
+}
+
+Layer layer_modules(Build *b, const char *name, int n, const char *const *path,
+                    const int64_t *width, Dim in)
+{
+    Module m[4];
+    int64_t all = 0;
+    if (n > (int)(sizeof m / sizeof *m))
+        bug("%s: %d modules", name, n);
+    for (int i = 0; i < n; all += width[i++])
+        m[i] = (Module){path[i], width[i]};
+    Dim out = dim(all, text_print("%" PRId64, all));
+    double bound = 1 / sqrt((double)in.n);
+    if (all == b->C)
+        out = dim_hidden(b);
+    return (Layer){layer_parameter(b, text_print("%s.w", name), out, in, m, n, "weight",
+                                   (First){"uniform", bound, false}),
+                   layer_parameter(b, text_print("%s.b", name), out, dim(0, ""), m, n, "bias",
+                                   (First){"uniform", bound, true})};
+}
+
+Ref layer_apply(Build *b, Layer layer, const char *name, Ref x)
+{
+    Ref y = build_like(b, name, x, layer.w->dim[0]);
+    Op *op = build_op(b, OP_linear_bias);
+    op_in(op, x), op_in(op, ref(layer.w)), op_in(op, ref(layer.b));
+    op_out(op, y);
+    return y;
+}
