@@ -313,7 +313,9 @@ static void set_schedule(Run *r)
     const Flags *f = &r->flags;
     int64_t per_epoch = data_steps_per_epoch(&r->train);
     r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
-    r->lr_ranks = sets_ranks(f, r->checkpoints.state, model.ranks);
+    const Checkpoints *c = &r->checkpoints;
+    const bool anew = checkpoint_changes(c, f, FLAG_lr) || checkpoint_changes(c, f, FLAG_lr_scale);
+    r->lr_ranks = sets_ranks(anew, c->state, model.ranks);
     sets_open(sets, SETS, f, r->lr_ranks);
 }
 
@@ -536,10 +538,30 @@ static void load_found(Run *r)
     note("weights: %s", origin_words(c, &model));
 }
 
+/* Raw data are encoded as those that the weights were trained on. */
+static void take_tokenizer(Run *r)
+{
+    WeightFolders folder;
+    folders_of(r, folder);
+    char *own = r->flags.given[FLAG_tokenizer] || !records_raw(&r->flags)
+                    ? NULL : vocabulary_own(folder, WEIGHT_FOLDERS);
+    if (own)
+        r->flags.tokenizer = own;
+}
+
+/* Finds them; where a use asks for those that the run began with, too, flags may name these. */
+static void find_finished(Run *r)
+{
+    const Flags *f = &r->flags;
+    origin_finished(&r->checkpoints, f, &model,
+                    objective_hooks.wants_start && (f->eval_only || *f->beside_start));
+    take_tokenizer(r);
+}
+
 /* For uses of finished weights. */
 static void load_finished(Run *r)
 {
-    origin_finished(&r->checkpoints, &r->flags, &model);
+    find_finished(r);
     check_records(r);
     load_found(r);
 }
@@ -557,24 +579,12 @@ static int export_weights(Run *r)
     return EXIT_OK;
 }
 
-/* Raw data are encoded as those that the weights were trained on. */
-static void take_tokenizer(Run *r)
-{
-    WeightFolders folder;
-    folders_of(r, folder);
-    char *own = r->flags.given[FLAG_tokenizer] || !records_raw(&r->flags)
-                    ? NULL : vocabulary_own(folder, WEIGHT_FOLDERS);
-    if (own)
-        r->flags.tokenizer = own;
-}
-
 /* One JSON line with the metrics of a validation of the weights. */
 static int eval_only(Run *r)
 {
     if (!records_validate(&r->flags))
         die(EXIT_CONFIG, "--eval-only: want --eval-data or --eval-share");
-    origin_finished(&r->checkpoints, &r->flags, &model);
-    take_tokenizer(r);
+    find_finished(r);
     open_data(r);
     load_found(r);
     tell_loaded(r);

@@ -7,21 +7,23 @@
 
 #include "runtime/base.h"
 
-/* How many tokens of a row are no answer. */
-static int64_t prompt_of(const DataRow *row)
-{
-    int64_t n = 0;
-    while (row->mask && n < row->n && !row->mask[n])
-        n++;
-    return n;
-}
-
-static DataRow record_at(Data *d, int64_t i)
+static DataRow record_at(Data *d, int64_t i, int part)
 {
     DataRow row = {.n = 0};
-    if (!data_part_of_step(d, i / d->G, i % d->G, 0, &row))
+    if (!data_part_of_step(d, i / d->G, i % d->G, part, &row))
         die(EXIT_INTERNAL, "answers: no record %lld", (long long)i);
     return row;
+}
+
+/* How many tokens of a record are no answer: an answer may begin with some that are no targets, but two do not begin
+ * so alike. */
+static int64_t prompt_of(Data *d, int64_t i)
+{
+    const DataRow a = record_at(d, i, 0), b = record_at(d, i, 1);
+    int64_t n = 0;
+    while (n < a.n && n < b.n && a.token[n] == b.token[n] && a.mask && !a.mask[n] && b.mask && !b.mask[n])
+        n++;
+    return n;
 }
 
 static void *room(int64_t n, size_t size)
@@ -38,8 +40,9 @@ Answer *answers_of(const Answers *a, Data *d, int64_t first, int64_t n)
     ContinuedText *text = room(n, sizeof *text);
     int64_t asked = 0;
     for (int64_t i = 0; i < n; i++) {
-        const DataRow row = record_at(d, first + i);
-        all[i] = (Answer){.token = room(a->by->places, sizeof *all->token), .prompt = prompt_of(&row)};
+        const int64_t prompt = prompt_of(d, first + i);
+        const DataRow row = record_at(d, first + i, 0);
+        all[i] = (Answer){.token = room(a->by->places, sizeof *all->token), .prompt = prompt};
         memcpy(all[i].token, row.token, sizeof *all->token * (size_t)all[i].prompt);
         if (all[i].prompt >= 1 && all[i].prompt < a->by->places)
             text[asked++] = (ContinuedText){.token = all[i].token, .n = all[i].prompt,
@@ -69,7 +72,7 @@ static Texts *texts_of(const Answers *a, Data *d, int64_t first, int64_t n)
     Answer *all = answers_of(a, d, first, n);
     Texts *t = room(n, sizeof *t);
     for (int64_t i = 0; i < n; i++) {
-        const DataRow row = record_at(d, first + i);
+        const DataRow row = record_at(d, first + i, 0);
         const int64_t prompt = all[i].prompt;
         t[i] = (Texts){continuation_text(a->t, row.token, prompt, NULL),
                        continuation_text(a->t, all[i].token + prompt, all[i].n, NULL),

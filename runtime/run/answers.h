@@ -1,7 +1,7 @@
 /* answers.h -- what a model answers to the prompts of records, for people.
  *
- * In:    records of which the tokens before the first one whose mask is 1 are a prompt; a view of
- *        them (data_view()), whose part 0 is taken.
+ * In:    records of two answers, parts 0 and 1, of which the tokens that both begin with, up to the first one
+ *        whose mask is 1, are a prompt; a view of them (data_view()). The answer of part 0 is the one beside ours.
  * Keeps: all ranks call and have the same; a record's answer depends on the weights, its prompt,
  *        its place and Sampling alone. */
 #ifndef DIECAST_ANSWERS_H

@@ -53,6 +53,8 @@ bool checkpoint_find(Checkpoints *c, const Model *m);
  * differ, CHANGED ON RESUME is said. Only after checkpoint_find was true. Returns what differs,
  * malloc'ed, or NULL. */
 char *checkpoint_flags(const Checkpoints *c, Flags *f);
+/* Whether the flag has another value now than in the checkpoint found, if there is one. */
+bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag);
 
 /* Global batch and data must be the checkpoint's (83, unless --allow-inexact); another layout is
  * said in one line INEXACT RESUME, or is 83 with --exact. */

@@ -423,17 +423,31 @@ void checkpoint_written(Checkpoints *c, int64_t step)
 
 /* ---- what must agree ------------------------------------------------------------------------ */
 
+/* The value of the flag in the checkpoint found; NULL: it has none. */
+static const char *flag_saved(const Checkpoints *c, int flag)
+{
+    return cJSON_GetStringValue(json_get(json_get(c->file, "flags"), flags_name(flag)));
+}
+
+bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag)
+{
+    const char *saved = flag_saved(c, flag);
+    char *now = flags_text(f, flag);
+    const bool other = saved && strcmp(now, saved) != 0;
+    free(now);
+    return other;
+}
+
 char *checkpoint_flags(const Checkpoints *c, Flags *f)
 {
     char *changes = NULL;
     for (int i = 0; i < FLAG_COUNT; i++) {
-        const cJSON *member = json_get(json_get(c->file, "flags"), flags_name(i));
-        const char *saved = cJSON_GetStringValue(member);
+        const char *saved = flag_saved(c, i);
         if (!saved || !flags_sticky(i))
             continue;
         if (f->given[i]) {
             char *now = flags_text(f, i);
-            if (strcmp(now, saved) != 0) {
+            if (checkpoint_changes(c, f, i)) {
                 note("CHANGED ON RESUME: %s %s -> %s", flags_name(i), saved, now);
                 char *longer = format("%s%s%s %s -> %s", changes ? changes : "",
                                       changes ? ", " : "", flags_name(i), saved, now);

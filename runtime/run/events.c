@@ -39,13 +39,13 @@ static double time_of(const Events *e, const cJSON *record)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The best validation so far, where this record is one that has a value. */
+/* The best validation so far, where this record is one that has a value; of trained weights, as for --patience. */
 static void add_best(Events *e, const cJSON *record, TfBytes *summary)
 {
     const Metric *decides = &e->metrics->eval[e->metrics->decides];
     char *key = format("eval_%s", decides->name), *best = format("best_%s", decides->name);
     const double value = number(record, key);
-    if (!isnan(value)) {
+    if (!isnan(value) && number(record, "step") > 0) {
         char *tag = metrics_tag(e->metrics, best);
         if (isnan(e->best) || (decides->more ? value > e->best : value < e->best))
             e->best = value;

@@ -109,7 +109,7 @@ void origin_load_start(const char *flag, const char *folder)
 
 /* ---- finished weights ------------------------------------------------------------------------ */
 
-void origin_finished(Checkpoints *c, const Flags *f, const Model *m)
+void origin_finished(Checkpoints *c, const Flags *f, const Model *m, bool start)
 {
     const bool adapts = m->adapter_json;
     const char *flag = adapts ? "--adapter" : "--init-from",
@@ -118,7 +118,7 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m)
     bool random = adapts && f->given[FLAG_init_from] && !origin_folder(f->init_from);
     bool looks = !named || f->given[FLAG_out] || f->given[FLAG_resume];
     *c = (Checkpoints){.out = f->out, .flags = f, .looks = true};
-    if (looks && checkpoint_find(c, m) && named)
+    if (looks && checkpoint_find(c, m) && named && !start)
         die(EXIT_CONFIG, "both %s and %s %s hold weights: leave %s out, or --out and --resume",
             c->found, flag, named, flag);
     if (!c->found && !named && !random)

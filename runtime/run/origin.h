@@ -27,8 +27,9 @@ char *origin_mark(const Model *m);
 
 /* For uses of finished weights: finds the checkpoint of the run folder, or takes what the command
  * line names in its place. A checkpoint that is not there is no reason to take other weights:
- * EXIT_NO_CKPT. Then origin_choose(). */
-void origin_finished(Checkpoints *c, const Flags *f, const Model *m);
+ * EXIT_NO_CKPT. start: beside a checkpoint the command line names what its run began with, as when it is
+ * resumed; else both are refused. Then origin_choose(). */
+void origin_finished(Checkpoints *c, const Flags *f, const Model *m, bool start);
 /* --export, --merge-lora: from rank 0. */
 void origin_export(const Checkpoints *c, Model *m);
 /* What transformers or PEFT load, at the end of a run whose last checkpoint is c's: into `folder`, whose parents are

@@ -179,10 +179,9 @@ void sets_record(cJSON *record)
 }
 
 /* A run that is scaled goes on with the rates it began with, on however many ranks. */
-int64_t sets_ranks(const Flags *f, const cJSON *state, int64_t now)
+int64_t sets_ranks(bool anew, const cJSON *state, int64_t now)
 {
     const cJSON *began = json_get(state, "lr_ranks");
-    bool anew = f->given[FLAG_lr] || f->given[FLAG_lr_scale];
     return cJSON_IsNumber(began) && !anew ? (int64_t)began->valuedouble : now;
 }
 

@@ -26,8 +26,8 @@ typedef struct {
 } SetRow;
 
 /* The ranks that --lr-scale counts: those that the run began on, as what a checkpoint keeps has it (NULL:
- * none was found), unless --lr or --lr-scale is given anew; else those of now. */
-int64_t sets_ranks(const Flags *f, const cJSON *state, int64_t now);
+ * none was found); those of now, where --lr or --lr-scale is another than it was. */
+int64_t sets_ranks(bool anew, const cJSON *state, int64_t now);
 /* Rows and flags stay the caller's. EXIT_CONFIG: a flag was given of a set that is not there. */
 void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks);
 /* Before an update: the hyper values of update `turn` (0-based, those that were skipped too) of

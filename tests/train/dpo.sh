@@ -156,6 +156,11 @@ verdict "the final folder is the checkpoint" \
 verdict "the final folder has a card" "$(for line in '| objective | dpo |' '| steps | 4 of 4' '| base | model |' \
     'last validation | eval_loss |'; do
     grep -qF -- "$line" "$scratch/raw/workspace/dpo_mean_fine-tuned/README.md" || echo "no $line"; done)"
+# A span of an answer that counts for nothing is not part of the prompt, where the answer begins with it.
+sed 's/,"rejected"/,"chosen_masked":[[0,2]]&/' "$scratch/pairs.jsonl" >"$scratch/spans.jsonl"
+raw dpo_mean raw --eval-data "$scratch/spans.jsonl" --answers 1
+verdict "answers beside masked ones" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"c0000"}$' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
 verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
     grep -vx 3)"
@@ -167,6 +172,28 @@ verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' 
     awk -v p="$perplexity" '{ x = exp(-$1) / p; good = x > 1 - 1e-5 && x < 1 + 1e-5 } END { if (!good) print x, p }')"
 verdict "a finished run's reference is told" "$(grep -q '^reference: that of ' "$scratch/log" &&
     ! grep -q 'the weights are their own' "$scratch/log" || grep '^reference' "$scratch/log")"
+# Of new pairs there is no cache: the start is named as it was for training. Here the same pairs, in another order.
+said=$(tail -n 1 "$scratch/log")
+tac "$scratch/pairs.jsonl" >"$scratch/new.jsonl"
+raw dpo_mean raw --eval-data "$scratch/new.jsonl" --eval-only --eval-batches 0
+verdict "new pairs want the start" "$([ $? = 83 ] && grep -q 'name those it began with' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
+raw dpo_mean raw --eval-data "$scratch/new.jsonl" --eval-only --eval-batches 0 "${start[@]}"
+verdict "new pairs and the start" "$(paste <(grep -o '"eval_[a-z_]*": [-0-9.e]*' <<<"$said") \
+    <(tail -n 1 "$scratch/log" | grep -o '"eval_[a-z_]*": [-0-9.e]*') |
+    awk '/second|runtime|_train_/ { next } $1 != $3 || ($2 - $4) ^ 2 > 1e-12 { print } { n++ } END { if (n < 6) print n }')"
+# Adapters that began with others: both are named.
+raw dpo_lora.copy begun --data "$scratch/pairs.jsonl" --init-from $ref/dpo_lora/model \
+    --adapter $ref/dpo_lora/adapter_final --steps 2 --stop-margin 0 || verdict begun "$(tail -n 1 "$scratch/log")"
+raw dpo_lora.copy begun --eval-data "$scratch/new.jsonl" --eval-only --adapter $ref/dpo_lora/adapter_final
+verdict "new pairs and the adapter of the start" "$(grep -q '"eval_margin"' "$scratch/log" || tail -n 1 "$scratch/log")"
+for start_of in --adapter\ $ref/dpo_lora/adapter_final ""; do
+    # shellcheck disable=SC2086
+    raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start $start_of
+    code=$?
+    verdict "answers beside the start's, ${start_of:-no adapter}" "$([ $code = $((${#start_of} ? 0 : 83)) ] ||
+        tail -n 1 "$scratch/log")"
+done
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
 verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
