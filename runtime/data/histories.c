@@ -82,6 +82,26 @@ static char *read_sizes(Reader *r)
     return NULL;
 }
 
+/* Whether it has exactly the tasks of an environment, as far as their actions say. */
+static bool is_of(const Reader *r, int env)
+{
+    char last[NAME], beyond[NAME];
+    name_of(last, darkroom_tasks(env) - 1, ACTIONS);
+    name_of(beyond, darkroom_tasks(env), ACTIONS);
+    return st_find(&r->st, last) && !st_find(&r->st, beyond);
+}
+
+static char *check_environment(const Reader *r)
+{
+    static const char *const name[] = {[DARKROOM_DARKROOM] = "darkroom", [DARKROOM_PERMUTED] = "permuted"};
+    const int wanted = r->wanted.env, other = !wanted;
+    if (!is_of(r, other))
+        return NULL;
+    return format("%s: want histories of %d tasks, ad.env=%s as in this program's recipe, got %d tasks, ad.env=%s: "
+                  "gen RECIPE ad.env=%s makes a program that reads it", r->st.path, darkroom_tasks(wanted),
+                  name[wanted], darkroom_tasks(other), name[other], name[other]);
+}
+
 /* Every tensor that there has to be, and no other. */
 static char *check_tensors(const Reader *r)
 {
@@ -93,7 +113,7 @@ static char *check_tensors(const Reader *r)
             name_of(name, task, k);
             const StTensor *t = st_find(&r->st, name);
             if (!t)
-                return format("%s: want %s, of %d goals; there is none", path, name, h->tasks);
+                return format("%s: want %s, of %d tasks; there is none", path, name, h->tasks);
             const int64_t shape[] = {h->file_steps, h->file_streams, 2};
             const int rank = tensor[k].each == 1 ? 2 : 3;
             if (t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape))
@@ -113,8 +133,8 @@ static char *check_tensors(const Reader *r)
         if (k < TENSORS && task >= 0 && task < h->tasks)
             name_of(name, (int)task, k);
         if (strcmp(name, r->st.t[i].name))
-            return format("%s: has a tensor %s, which is no part of the histories of %d goals: is it "
-                          "of another environment?", path, r->st.t[i].name, h->tasks);
+            return format("%s: has a tensor %s, which is no part of the histories of %d tasks", path,
+                          r->st.t[i].name, h->tasks);
     }
     return NULL;
 }
@@ -230,6 +250,8 @@ static char *read_all(Reader *r)
 {
     Histories *h = r->h;
     char *error = read_sizes(r);
+    if (!error)
+        error = check_environment(r);
     if (!error)
         error = check_tensors(r);
     if (error)

@@ -145,7 +145,7 @@ static void variants(const char *good, const char *path)
     histories_close(&b);
     refused(good, &resets, "true states as resets", "want (4,4), the start, behind action");
     write_variant(good, path, &(Variant){.missing = "7/rewards"});
-    refused(path, &plain, "a missing tensor", "want 7/rewards, of 81 goals; there is none");
+    refused(path, &plain, "a missing tensor", "want 7/rewards, of 81 tasks; there is none");
     write_variant(good, path, &(Variant){.missing = "0/actions"});
     refused(path, &plain, "no history", "want histories of darkroom, a tensor 0/actions");
     write_variant(good, path, &(Variant){.odd = "3/dones", .dtype = ST_I8});
@@ -158,7 +158,9 @@ static void variants(const char *good, const char *path)
     refused(path, &plain, "a goal too many", "has a tensor 81/actions, which is no part");
     write_variant(good, path, &(Variant){.extra = "07/actions"});
     refused(path, &plain, "another spelling", "has a tensor 07/actions, which is no part");
-    refused(good, &(HistoriesWanted){.env = DARKROOM_PERMUTED}, "another environment", "want 81/actions, of 120 goals");
+    refused(good, &(HistoriesWanted){.env = DARKROOM_PERMUTED}, "another environment",
+            "want histories of 120 tasks, ad.env=permuted as in this program's recipe, got 81 tasks, ad.env=darkroom: "
+            "gen RECIPE ad.env=darkroom makes");
     refused(good, &(HistoriesWanted){.steps = 161}, "too few steps", "want 161 steps of each stream, it has 160");
     refused(good, &(HistoriesWanted){.streams = 4}, "too few streams", "want 4 streams of each task, it has 3");
     refused("/nowhere/x", &plain, "no file", "/nowhere/x");

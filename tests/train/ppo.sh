@@ -8,6 +8,8 @@ programs <<<"
 ppo ppo
 ppo.small ppo ppo.streams=4 ppo.rollouts=2 ppo.passes=15
 ppo.permuted ppo ad.env=permuted ppo.streams=2 ppo.rollouts=1 ppo.passes=1
+ad_default ad_one run.source_streams=100 run.source_steps=1000
+ad_default.permuted ad_one ad.env=permuted run.source_streams=100 run.source_steps=1000
 "
 ppo() {                 # NAME RUN ARGS...: its exit code; what it said is in $scratch/RUN.log
     local name=$1 run=$scratch/$2
@@ -66,7 +68,19 @@ ppo ppo.permuted permuted
 verdict "orders of the moves" "$(said permuted ': 120 tasks x 2 streams x 80 steps'; said permuted '^order 119 .* of 5 '
     [ -s "$(history permuted darkroom_permuted)" ] || echo "no file")"
 
-# ---- what to do next
+# ---- what to do next: a program of that recipe, built as the command says, reads the file
+next() {                # RUN [WORDS]: between the recipe and make; what follows reads what RUN has written
+    local line words=${2:-}
+    line=$(sed -n "s,^next: gen recipes/ad_tiny.lua$words && make && out/ad_tiny/run.sh ,,p" "$scratch/$1.log")
+    verdict "next: of $1" "$([ -n "$line" ] || said "$1" "^next: gen recipes/ad_tiny.lua$words && make"
+        eval "$work/ad_default${words:+.permuted}/run.sh $line --dry-run" >"$scratch/next.log" 2>&1 ||
+            echo "$line: $(tail -n 2 "$scratch/next.log")")"
+}
+next whole
+next permuted ' ad.env=permuted'
+"$work/ad_default/run.sh" --data "$(history permuted darkroom_permuted)" --dry-run >"$scratch/other.log" 2>&1
+verdict "another environment's histories" "$(said other 'want histories of 81 tasks, ad.env=darkroom as in this '\
+'program.s recipe, got 120 tasks, ad.env=permuted: gen RECIPE ad.env=permuted makes')"
 "$work/ppo.small/train" --threads 1 --goals 0-80 --out "$scratch/stopped" >"$scratch/stopped.log" 2>&1 &
 for _ in $(seq 3000); do ! grep -q '^goal ' "$scratch/stopped.log" || break; sleep 0.01; done
 kill -TERM $!

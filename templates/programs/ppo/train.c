@@ -342,6 +342,19 @@ static void say_banner(const Run *r)
     note("  run folder %s", r->flags.out);
 }
 
+/* A program that learns from the file: its recipe as the histories want it, and of its flags those
+ * without which it asks for more streams or steps than there are. */
+static void say_next(const Run *r)
+{
+    const Flags *f = &r->flags;          /* the defaults of that program as well */
+    char *path = histories_path(r), *file = failure_word(path);
+    note("next: gen recipes/ad_tiny.lua%s && make && out/ad_tiny/run.sh --data %s%s%s",
+         (int)ENV == DARKROOM_PERMUTED ? " ad.env=permuted" : "", file,
+         STREAMS < f->source_streams ? " --source-streams 0" : "",
+         STEPS < f->source_steps ? " --source-steps 0" : "");
+    free(file), free(path);
+}
+
 /* Returns the exit status. */
 static int run_all(Run *r)
 {
@@ -368,9 +381,7 @@ static int run_all(Run *r)
     else {
         write_histories(r);
         say_returns(r);
-        char *path = histories_path(r);
-        note("next: gen recipes/ad_tiny.lua && make && out/ad_tiny/run.sh --data %s", path);
-        free(path);
+        say_next(r);
         stop_done(r->flags.out, TASKS, NULL);
     }
     lock_release();
