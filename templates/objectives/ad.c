@@ -166,8 +166,8 @@ static void open_contexts(const Flags *f, const char *paths, Data *d, bool eval)
     ContextRules own = rules;
     for (int i = 0; i < s->files; i++) {
         const Histories *h = s->file[i];
-        const int64_t all = first_of(s->path[i], FLAG_source_streams, f->source_streams, h->streams,
-                                     "streams a task"), mine = eval ? 1 : all;
+        const int64_t mine = eval ? 1 : first_of(s->path[i], FLAG_source_streams,
+                                                 f->source_streams, h->streams, "streams a task");
         streams += mine;
         for (int task = 0; task < h->tasks; task++)
             for (int k = 0; (darkroom_test_of(rules.env, task) >= 0) == eval && k < mine; k++)
