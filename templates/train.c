@@ -70,6 +70,7 @@ typedef struct {
     char *began;                 /* crc32c of the weights it began with; NULL: nobody asks */
     char *early;                 /* why the run is over before its last step; or NULL */
     char *own;                   /* the checkpoint saved last, when the next takes files from it */
+    bool owes;                   /* the objective's record of this step was left on a stop */
     char *changes;               /* flags that are others than those of the checkpoint */
     char *logfile;               /* below OUT */
     int argc;
@@ -221,6 +222,8 @@ static void save(Run *r, int64_t step, bool must)
     log_save(&r->log, state);
     records_save(&r->train, state);
     course_save(&r->course, state);
+    if (r->owes)
+        cJSON_AddTrueToObject(state, "owes");
     char *try = world.rank == 0 ? next_after_rise(&r->log, r->flags.out) : NULL;
     c->advice = try;
     bool saved = checkpoint_save(c, &model, step, state, trainer);
@@ -251,6 +254,7 @@ static void restore(Run *r)
     const cJSON *s = r->checkpoints.state;
     best_load(&r->best, s);
     records_load(&r->train, s);
+    r->owes = cJSON_IsTrue(json_get(s, "owes"));
     char *error = sets_load(s);
     if (!error)
         error = log_load(&r->log, &objective_metrics, s);
@@ -451,6 +455,21 @@ static bool look(Run *r, int64_t step, bool last, bool *marked)
     return better;
 }
 
+/* Behind a step: what the objective measures. Returns whether the run is to stop. */
+static bool measure(Run *r, int64_t step, bool stop)
+{
+    const double start = clock_seconds();
+    r->owes = false;
+    cJSON *record =
+        objective_hooks.measured ? objective_hooks.measured(step, &stop, &r->owes) : NULL;
+    if (record || r->owes)
+        r->ready = -1;
+    if (record)
+        log_own(&r->log, step, record);
+    log_pause(&r->log, clock_seconds() - start);
+    return stop;
+}
+
 static int train(Run *r)
 {
     const Flags *f = &r->flags;
@@ -468,7 +487,7 @@ static int train(Run *r)
     }
     if (r->early || step >= r->total)
         write_own(r, true);
-    bool stop = false;
+    bool stop = r->owes && measure(r, step, false);
     profile_open(step_ops, step_nops, f->out, f->profile, step, r->early ? step : r->total);
     while (step < r->total && !stop && !r->early) {
         world.step = step + 1;
@@ -480,10 +499,12 @@ static int train(Run *r)
         course_step(&r->course, step, r->sum);
         profile_end();
         bool last = step == r->total, marked, better = look(r, step, last, &marked);
+        stop = measure(r, step, stop);
         if (!last && r->best.seen.step == step &&
             (r->early = best_over(&r->best, f->patience)))
             note("stopped early after step %" PRId64 ": %s", step, r->early);
         last = last || r->early;
+        r->owes = r->owes && !last;
         if (last)
             log_end(&r->log, step, r->early);
         if (marked && !last)

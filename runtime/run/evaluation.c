@@ -8,6 +8,8 @@
 #include "runtime/darkroom.h"
 #include "runtime/files/folder.h"
 #include "runtime/ranks/comm.h"
+#include "runtime/run/failure.h"
+#include "runtime/run/stop.h"
 
 const char *const evaluation_files[] = {"eval_result.npy", "eval_result.json", NULL};
 
@@ -26,8 +28,9 @@ typedef struct {
     Returns returns;
     int *task;                   /* of the returns, malloc'ed */
     double *of;
-    int64_t turns;
+    int64_t turns, closed;       /* of the agents */
     InContextCost cost;
+    bool left;                   /* a rank was asked to stop: the returns are not whole */
 } Lives;
 
 /* Agents of a task are side by side; this rank lives those of first .. end - 1. */
@@ -37,15 +40,16 @@ static void live(Lives *l, const Evaluation *e, const Flags *f)
     const int64_t n = r->tasks * r->streams, ranks = world.size, first = n * world.rank / ranks,
                   end = n * (world.rank + 1) / ranks;
     const InContext how = {.rules = e->rules, .reset = e->reset, .episodes = r->episodes,
-                           .seed = (uint64_t)f->seed, .temperature = f->temperature};
+                           .seed = (uint64_t)f->seed, .temperature = f->temperature,
+                           .stopped = stop_requested};
     Agent *agent = room(end - first, sizeof *agent);
     for (int64_t i = first; i < end; i++)
         agent[i - first] = (Agent){
             .task = r->task[i / r->streams], .stream = i % r->streams, .returns = l->of + i * r->episodes,
             .taken = room(r->episodes * DARKROOM_EPISODE, sizeof *agent->taken)};
-    incontext_run(e->actor, &how, agent, end - first, &l->cost);
+    l->left = !incontext_run(e->actor, &how, agent, end - first, &l->cost);
     for (int64_t i = 0; i < end - first; i++) {
-        l->turns += agent[i].turns;
+        l->turns += agent[i].turns, l->closed += agent[i].closed;
         free(agent[i].taken);
     }
     free(agent);
@@ -56,12 +60,13 @@ static void gather(Lives *l)
 {
     const Returns *r = &l->returns;
     const int64_t n = r->tasks * r->streams, ranks = world.size;
-    double sum[] = {(double)l->cost.steps, (double)l->cost.passes, (double)l->turns};
+    double sum[] = {(double)l->cost.steps, (double)l->cost.passes, (double)l->turns, (double)l->closed, l->left};
     for (int64_t rank = 0, i = 0; rank < ranks; rank++)
         for (; i < n * (rank + 1) / ranks; i++)
             comm_broadcast(l->of + i * r->episodes, sizeof *l->of * (size_t)r->episodes, (int)rank);
-    comm_allreduce_double(sum, 3);
+    comm_allreduce_double(sum, 5);
     l->cost.steps = (int64_t)sum[0], l->cost.passes = (int64_t)sum[1], l->turns = (int64_t)sum[2];
+    l->closed = (int64_t)sum[3], l->left = sum[4] > 0;
 }
 
 /* idx: of a test task; -1: all of them. */
@@ -98,7 +103,7 @@ static void say(const Lives *l, const Evaluation *e)
          c->steps, c->seconds, (double)c->steps / c->seconds, c->passes, e->actor->rows, e->actor->places);
     if (e->rules.compressed && l->turns)
         note("%" PRId64 " regions were closed, %.4g steps each", l->turns,
-             (double)c->steps / (double)l->turns);
+             (double)l->closed / (double)l->turns);
     else if (e->rules.compressed)
         note("no region was closed");
 }
@@ -108,7 +113,16 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
     const bool one = f->goal_idx >= 0;
     char *name = one ? format("eval_result_goal%" PRId64, f->goal_idx) : format("eval_result"),
          *error = NULL;
+    const int64_t tasks = one ? 1 : darkroom_tests(e->rules.env);
+    stop_install();
+    note("%" PRId64 " task%s x %" PRId64 " agent%s x %" PRId64 " episodes of %d steps", tasks, tasks == 1 ? "" : "s",
+         f->eval_streams, f->eval_streams == 1 ? "" : "s", f->eval_episodes, DARKROOM_EPISODE);
     Lives l = lives_open(e, f, f->goal_idx);
+    if (l.left) {
+        note("stopped on %s: nothing was written", *stop_signal() ? stop_signal() : "request");
+        failure_again("", "evaluates anew");
+        return EXIT_STOPPED;
+    }
     if (world.rank == 0) {
         cJSON *about = cJSON_CreateObject();
         cJSON_AddStringToObject(about, "env", e->rules.env == DARKROOM_PERMUTED ? "permuted" : "darkroom");
@@ -135,13 +149,17 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
     return EXIT_OK;
 }
 
-Earned evaluation_measure(const Evaluation *e, const Flags *f)
+bool evaluation_measure(const Evaluation *e, const Flags *f, Earned *to)
 {
     Lives l = lives_open(e, f, -1);
-    const Earned all = returns_over(&l.returns);
+    if (l.left) {
+        lives_close(&l);
+        return false;
+    }
+    const Earned all = *to = returns_over(&l.returns);
     note("in context: return %.3f of %.3f, the last episodes %.3f; %" PRId64 " episodes of %" PRId64
          " tasks in %.3g s", all.mean, all.best, all.last, l.returns.episodes, l.returns.tasks,
          l.cost.seconds);
     lives_close(&l);
-    return all;
+    return true;
 }

@@ -17,11 +17,12 @@ typedef struct {
 
 /* --evaluate: a line of JSON for each task on standard output and one over all, by rank 0; in OUT
  * eval_result.npy and .json, of one task (--goal-idx K) eval_result_goalK. weights: the folder that
- * they are of, NULL: random ones. The exit status; all ranks call. */
+ * they are of, NULL: random ones. The exit status, EXIT_STOPPED when a signal ended it: then nothing
+ * is written; all ranks call. */
 int evaluation_report(const Evaluation *e, const Flags *f, const char *weights);
-/* Beside training: over all test tasks and --eval-episodes of each; a line in the log. The same on
- * every rank. */
-Earned evaluation_measure(const Evaluation *e, const Flags *f);
+/* Beside training: over all test tasks and --eval-episodes of each; a line in the log. All ranks have
+ * the same; false: a rank was asked to stop before it was done, *to is as it was. */
+bool evaluation_measure(const Evaluation *e, const Flags *f, Earned *to);
 
 /* Files of OUT that evaluation_report() writes, behind the last NULL. */
 extern const char *const evaluation_files[];

@@ -66,7 +66,7 @@ static void begin(Place *p, const InContext *how, Agent *agent)
     *p = (Place){.agent = agent, .state = darkroom_start(how->rules.env)};
     if (!agent)
         return;
-    agent->turns = 0;
+    agent->turns = agent->closed = 0;
     for (int64_t e = 0; e < how->episodes; e++)
         agent->returns[e] = 0;
 }
@@ -119,15 +119,16 @@ static void advance(Place *p, const InContext *how, const float *logits, int64_t
                       largest(logits + DARKROOM_ACTIONS, types) == CONTEXT_END;
     if (full && p->step > p->from) {
         p->before = p->from, p->from = p->step;
-        p->agent->turns++;
+        p->agent->turns++, p->agent->closed = p->step;
     } else {
         act(p, how, logits);
     }
 }
 
-void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
+bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
                    InContextCost *cost)
 {
+    bool left = false;
     const int64_t width = DARKROOM_ACTIONS + a->types, steps = how->episodes * DARKROOM_EPISODE;
     const double began = clock_seconds();
     Place *place = calloc((size_t)a->rows, sizeof *place);
@@ -138,7 +139,7 @@ void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
         begin(&place[b], how, next < n ? &agent[next++] : NULL);
         busy += place[b].agent != NULL;
     }
-    while (busy) {
+    while (busy && !(left = how->stopped && how->stopped())) {
         for (int64_t b = 0; b < a->rows; b++)
             put(a, how, &place[b], b);
         const double before = clock_seconds();
@@ -158,6 +159,7 @@ void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n
         }
     }
     free(place);
-    cost->steps += n * steps;
+    cost->steps += left ? 0 : n * steps;
     cost->seconds += clock_seconds() - began;
+    return !left;
 }

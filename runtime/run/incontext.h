@@ -29,6 +29,7 @@ typedef struct {
     int64_t episodes;
     uint64_t seed;
     double temperature;          /* of the draws; 0: always the likeliest action */
+    bool (*stopped)(void);       /* asked before each pass: whether to leave off; NULL: never */
 } InContext;
 
 typedef struct {
@@ -36,7 +37,7 @@ typedef struct {
     int64_t stream;              /* several with the same task differ in their draws */
     double *returns;             /* (episodes) of each */
     uint16_t *taken;             /* (episodes * DARKROOM_EPISODE) its transitions */
-    int64_t turns;               /* regions that were closed */
+    int64_t turns, closed;       /* regions that were closed, steps of all of them */
 } Agent;
 
 /* What it took. */
@@ -48,8 +49,9 @@ typedef struct {
 /* The action that is drawn from softmax(logits / temperature); temperature 0: the likeliest. */
 int incontext_draw(const float *logits, double temperature, uint64_t seed, int task, int64_t stream,
                    int64_t step);
-/* n agents live through their episodes, a->rows at a time. Adds to *cost. */
-void incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
+/* n agents live through their episodes, a->rows at a time. Adds to *cost. False: `stopped` said so
+ * before they were through, and their returns are of no use. */
+bool incontext_run(const Actor *a, const InContext *how, Agent *agent, int64_t n,
                    InContextCost *cost);
 
 #endif

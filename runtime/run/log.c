@@ -512,6 +512,14 @@ void log_epoch(Log *l, int64_t step, double loss, double lr)
     keep(l, r, step);
 }
 
+void log_own(Log *l, int64_t step, cJSON *record)
+{
+    if (world.rank == 0)
+        keep(l, record, step);
+    else
+        cJSON_Delete(record);
+}
+
 /* As transformers counts: 2 a parameter forward, 4 backward, for each token or whatever work is. */
 static double flops(const Log *l)
 {

@@ -79,6 +79,8 @@ void log_epoch(Log *l, int64_t step, double loss, double lr);
 void log_pause(Log *l, double seconds);
 /* One line of JSON with what is kept of a validation, and its samples; NaN and Inf are null. */
 void log_eval_line(FILE *to, const Metrics *of, const LogEval *e);
+/* A record of the objective's own behind step `step`; takes it. */
+void log_own(Log *l, int64_t step, cJSON *record);
 /* The closing record (train_runtime, train_loss, ...). why: why the run ends early, or NULL. */
 void log_end(Log *l, int64_t step, const char *why);
 /* The last step whose record does not stand above the least loss (row 0) of all records by more than

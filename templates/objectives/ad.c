@@ -15,6 +15,7 @@
 #include "runtime/data/histories.h"   // what they are cut from
 #include "runtime/data/workers.h"     // threads that make batches
 #include "runtime/device.h"           // what it runs on
+#include "runtime/files/json.h"       // numbers of a record
 #include "runtime/run/agree.h"        // what all ranks must have the same
 #include "runtime/run/evaluation.h"   // --evaluate
 #include "runtime/run/figures.h"      // the returns as a figure
@@ -530,17 +531,23 @@ static int evaluate(const Flags *f, const WeightFolders folder)
     return code;
 }
 
-/* --evaluate-every N: what is told of the step. */
-static bool updated(int64_t step, int64_t total, double *sum)
+/* --evaluate-every N: each stands by itself. */
+static cJSON *measured(int64_t step, bool *stop, bool *left)
 {
-    (void)total;
-    sum[STEP_return] = sum[STEP_evaluations] = 0;
-    if (!flags_due(flags->evaluate_every, 0, step + 1, steps_an_epoch))
-        return false;
+    if (!flags_due(flags->evaluate_every, 0, step, steps_an_epoch))
+        return NULL;
     const Actor actor = acting();
     const Evaluation e = evaluation(&actor);
-    sum[STEP_return] = evaluation_measure(&e, flags).mean, sum[STEP_evaluations] = 1;
-    return true;
+    Earned all;
+    *left = *stop = *stop || !evaluation_measure(&e, flags, &all);
+    if (*left) {
+        note("step %lld: its evaluation in context is left, as the run is to stop",
+             (long long)step);
+        return NULL;
+    }
+    cJSON *record = cJSON_CreateObject();
+    json_add_float(record, "return", all.mean);
+    return record;
 }
 
 /* --show-regions TASK */
@@ -556,11 +563,21 @@ static int show_regions(const Flags *f, const WeightFolders folder)
     if (f->show_regions >= h->tasks)
         die(EXIT_CONFIG, "--show-regions: want 0..%d, a task of %s, got %lld", h->tasks - 1,
             f->data, (long long)f->show_regions);
+    const RegionsOf of = {
+        .h = h, .task = (int)f->show_regions, .steps = steps_of(&files, f->source_steps),
+        .streams = (int)first_of(f->data, FLAG_source_streams, f->source_streams, h->streams,
+                                 "streams a task"),
+//@ if AD_CONTEXT=compressed
+        .region = rules.region};
+//@ end
+//@ if AD_CONTEXT=plain
+        .region = HISTORIES_ROLLOUT};
+//@ end
     if (world.rank != 0)
         return EXIT_OK;
-    regions_print(stdout, h, (int)f->show_regions);
+    regions_print(stdout, &of);
     if (f->figures)
-        regions_draw(&(FiguresOf){f->out, &model, &objective_metrics}, h, (int)f->show_regions);
+        regions_draw(&(FiguresOf){f->out, &model, &objective_metrics}, &of);
     return EXIT_OK;
 }
 
@@ -582,7 +599,7 @@ static const ObjectiveUse uses[] = {{FLAG_evaluate, evaluate}, {0, NULL}},
                           without[] = {{FLAG_show_regions, show_regions}, {0, NULL}};
 static const char *const files[] = {"ckpt-[0-9]*", "eval_result*", NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .without = without, .updated = updated,
+    .use = uses, .without = without, .measured = measured,
     .log = "logs/multi_gpu_%Y%m%d_%H%M%S/training.log",
     .banner = banner, .show = show, .name = name, .named = named, .files = files,
     .runs = "AD-@AD_ENV@-seed0"};

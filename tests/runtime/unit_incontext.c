@@ -190,6 +190,8 @@ static void contexts(const char *name, bool compressed, int64_t longest, int64_t
     check(agents[0].turns == brute.turns && passes == STEPS + brute.turns &&
               brute.turns == (closes_at ? (STEPS - 1) / closes_at : 0),
           what, "%lld turns, %lld passes", (long long)agents[0].turns, (long long)passes);
+    check(agents[0].closed == brute.turns * closes_at, what, "%lld steps in %lld closed regions",
+          (long long)agents[0].closed, (long long)brute.turns);
 }
 
 /* Transitions by the rules, written here once more. */
@@ -264,6 +266,21 @@ static int chance(const int32_t *sequence, int64_t n, bool *closes)
 {
     *closes = n > 3 && darkroom_is_transition(sequence[n - 2]) && sequence[n - 2] % 7 == 0;
     return -1;
+}
+
+static bool after_ten(void)
+{
+    return passes == 10;
+}
+
+static void stopped(void)
+{
+    InContext how = {{.n_transit = 5}, .episodes = EPISODES, .temperature = 1, .stopped = after_ten};
+    Agent agent = {.returns = returns[0], .taken = taken[0]};
+    InContextCost cost = {0};
+    action_of = chance, passes = 0;
+    const bool through = incontext_run(&actor, &how, &agent, 1, &cost);
+    check(!through && passes == 10, "incontext.left when it is to stop", "%lld passes", (long long)passes);
 }
 
 /* Alone, beside others, in another order, in a larger batch: the same. */
@@ -363,9 +380,19 @@ static void regions(void)
         code[t] = (uint16_t)darkroom_code(40, 40, 4, t == 3 || (t >= 80 && t < 85) || t == N - 1 || t == N, 40);
     const Histories h = {.tasks = 1, .streams = 2, .steps = N, .code = code};
     FILE *to = open_memstream(&text, &n);
-    regions_print(to, &h, 0);
+    regions_print(to, &(RegionsOf){&h, 0, .streams = 2, .steps = N, .region = 80});
     fclose(to);
     check(!strcmp(text, want), "regions.rewards and marks", "%s", text);
+    free(text);
+    static const char of_thirty[] =
+        "     0  <...1................|..........>   1\n"
+        "    30  <..........|....................>   0  0\n"
+        "    60  <....................|1111  0\n"
+        "1 streams, mean return: 0.67 0.00\n";
+    to = open_memstream(&text, &n);
+    regions_print(to, &(RegionsOf){&h, 0, .streams = 1, .steps = 84, .region = 30});
+    fclose(to);
+    check(!strcmp(text, of_thirty), "regions.as they are cut", "%s", text);
     free(text);
 }
 
@@ -385,6 +412,7 @@ void test_incontext(const char *scratch)
     transitions(true);
     draws();
     beside();
+    stopped();
     check(!unlike, "incontext.sequences have a query, and places from 0; passes are counted", "%lld are others",
           (long long)unlike);
 }

@@ -104,6 +104,9 @@ own more --eval-data "$other" --source-steps 24 --eval-only
 verdict "validation without --eval-data" "$([ "$(last same | wc -l)" = 4 ] && [ "$(last same)" = "$(last named)" ] ||
     echo "$(last same) and $(last named)"
     [ "$(last same)" != "$(last other)" ] || echo "other histories: the same")"
+own fewer --eval-data $ref/ad_one/tokens.safetensors --source-streams 100 --eval-only
+verdict "validation, of fewer streams than are trained on" "$([ "$(last same)" = "$(last fewer)" ] ||
+    tail -n 2 "$scratch/fewer.log")"
 # 8 tasks, 3 regions, 9 places
 verdict "validation, some steps" "$(last more | grep -q 'samples": 216}' || last more)"
 
@@ -190,13 +193,50 @@ train/predictions train/predictions_per_second train/tokens train/train_predicti
 verdict "evaluations beside training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
     cmp "$scratch/beside/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||
     grep -o '"return": [^,]*' "$scratch/beside/history.jsonl")"
+trained ad_one ad_one each --log-every 5 --evaluate-every 2 --eval-episodes 1
+verdict "each evaluation beside training stands" "$([ "$(grep '"return": [0-9]' "$scratch/each/history.jsonl" |
+    sed 's/.*"step": \([0-9]*\).*/\1/' | tr '\n' ' ')" = "2 4 6 8 10 " ] ||
+    grep -o '"return": [^}]*' "$scratch/each/history.jsonl")"
+
+# Stopped: by itself nothing is written; beside training what was left is made when the run goes on.
+asked_to_stop() {       # RUN TEXT [FILE]: SIGTERM to $! when FILE, or what it said, has the text; its exit code
+    local asked=$!
+    for _ in $(seq 1000); do ! grep -qs -- "$2" "${3:-$scratch/$1.log}" || break; sleep 0.01; done
+    kill -TERM $asked
+    wait $asked
+}
+"$work/ad_one/run.sh" --init-from $ref/ad_one/model --out "$scratch/ends" --evaluate --eval-episodes 100000 \
+    >"$scratch/ends.log" 2>&1 &
+asked_to_stop ends '^8 tasks x 1 agent x 100000 episodes'
+code=$?
+verdict "an evaluation is stopped" "$([ $code = 91 ] && grep -q '^stopped on SIGTERM: nothing was written$' \
+    "$scratch/ends.log" && grep -q '^next: .*run.sh .*--evaluate .* evaluates anew$' "$scratch/ends.log" &&
+    [ ! -e "$scratch/ends/eval_result.npy" ] || echo "code $code: $(tail -n 2 "$scratch/ends.log")")"
+args=(--evaluate-every 7 --eval-episodes 60)
+trained ad_one ad_one unstopped "${args[@]}"
+"$work/ad_one/run.sh" --data $ref/ad_one/tokens.safetensors --eval-data $ref/ad_one/eval.safetensors \
+    --init-from $ref/ad_one/model --out "$scratch/asked" "${args[@]}" >"$scratch/asked.log" 2>&1 &
+asked_to_stop asked '"step": 7}' "$scratch/asked/history.jsonl"
+code=$?
+verdict "an evaluation beside training is stopped" "$([ $code = 91 ] && grep -q '^step 7: its evaluation' \
+    "$scratch/asked.log" && ! grep -q '"return"' "$scratch/asked/history.jsonl" ||
+    echo "code $code: $(tail -n 2 "$scratch/asked.log")")"
+trained ad_one ad_one asked "${args[@]}"
+same "an evaluation that was left" unstopped asked 10
 refused "a task beyond those of the test" 80 '--goal-idx: want 0..7' agents --evaluate --goal-idx 8
 refused "a task without --evaluate" 80 '--goal-idx 2: goes with --evaluate' \
     bad --data $ref/ad_one/tokens.safetensors --goal-idx 2
 own regions --data $ref/ad_one/tokens.safetensors --show-regions 38
-region='^     0  <([.1]{20}\|){3}[.1]{20}> ( [ 0-9][0-9]){4}$'
-verdict "regions of a history" "$(grep -qE "$region" "$scratch/regions.log" &&
-    grep -q '^1 streams, mean return: [0-9.]*$' "$scratch/regions.log" || tail -n 3 "$scratch/regions.log")"
+regions() {             # REGIONS: what --show-regions of steps 0 to 8 * REGIONS - 1 has said, of regions of 8 steps
+    grep -qE '^    16  <[.1]{4}\|[.1]{4}>  [ 0-9][0-9]$' "$scratch/regions.log" &&
+        [ "$(grep -cE '^ +[0-9]+  <' "$scratch/regions.log")" = "$1" ] &&
+        grep -qE "^1 streams, mean return:( [0-9.]+){$1}$" "$scratch/regions.log" || tail -n 3 "$scratch/regions.log"
+}
+verdict "regions of a history" "$(regions 10)"
+own regions --data $ref/ad_one/tokens.safetensors --show-regions 38 --source-steps 24
+verdict "regions of some steps" "$(regions 3)"
+refused "regions of more streams than there are" 80 '1 streams a task, --source-streams 2 wants more' \
+    bad --data "$ours" --show-regions 3 --source-streams 2
 refused "regions of a task that is not there" 80 '--show-regions: want 0..80' \
     regions --data $ref/ad_one/tokens.safetensors --show-regions 81
 
