@@ -280,9 +280,9 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
         const TokenPart *p = &f->t.part[k / f->n];
         int64_t i = k % f->n, length = p->doc[i + 1] - p->doc[i];
         if (length > d->T)
-            die(EXIT_DATA, "%s: document %lld has %lld %s, the model takes %lld: pack it again "
-                "with gen pack --max-length %lld", path, (long long)i, (long long)length, p->name,
-                (long long)d->T, (long long)d->T);
+            die(EXIT_DATA, "%s: document %lld has %lld tokens%s%s, the model takes %lld: pack it again "
+                "with gen pack --max-length %lld", path, (long long)i, (long long)length,
+                d->nparts > 1 ? " in " : "", d->nparts > 1 ? p->name : "", (long long)d->T, (long long)d->T);
     }
     if (f->t.train) {
         d->divided = true;

@@ -54,23 +54,27 @@ static int common_messages(const cJSON *a, const cJSON *b)
     return n - (n && (!x || !y));
 }
 
-/* A question and its answers, strings, as conversations. */
+/* A question and its answers, strings, as conversations. A system message of its own, which may be empty, stands
+ * in the place of that of all. */
 static char *take_question(const Rules *rules, const Sample *s, Pair *p, RowOut *row)
 {
     char *error = NULL;
-    const char *question = sample_string(s, "question", &error);
+    const bool own = json_get(s->json, "system");
+    const char *question = sample_string(s, "question", &error),
+               *system = own && !error ? sample_string(s, "system", &error) : rules->system;
     for (int i = 0; i < PACK_PARTS; i++)
         p->answer[i] = sample_answer(s, answer_key[i], &error);
     if (error)
         return error;
     char *asked = format("Question: %s", question);
-    p->made[0] = chat_list(chat_turn("system", rules->system), chat_turn("user", asked));
+    cJSON *user = chat_turn("user", asked);
+    p->made[0] = *system ? chat_list(chat_turn("system", system), user) : chat_list(user, NULL);
     free(asked);
     for (int i = 0; i < PACK_PARTS; i++)
         p->said[i] = p->made[1 + i] = chat_list(chat_answer(p->answer[i]), NULL);
     p->messages = p->made[0];
-    p->given = 2;
-    row->question = true;
+    p->given = cJSON_GetArraySize(p->messages);
+    row->question = !own;
     return NULL;
 }
 
@@ -87,6 +91,30 @@ static char *no_prompt(void)
     return format("no prompt: want prompt, question or instruction, or answers that begin alike");
 }
 
+static const char *member_text(const cJSON *message, const char *key)
+{
+    const char *text = cJSON_GetStringValue(json_get(message, key));
+    return text ? text : "";
+}
+
+/* A prompt that is a string beside lists: what the user says before answers, or, in whole conversations that
+ * begin alike, says last there. */
+static char *take_user(const char *prompt, Pair *p)
+{
+    const cJSON *first = p->said[0]->child;
+    if (!strcmp(member_text(first, "role"), "assistant")) {
+        p->messages = p->made[0] = chat_list(chat_turn("user", prompt), NULL);
+        p->given = 1;
+        return NULL;
+    }
+    p->given = common_messages(p->said[0], p->said[1]);
+    const cJSON *last = p->given ? cJSON_GetArrayItem(p->said[0], p->given - 1) : NULL;
+    return last && !strcmp(member_text(last, "content"), prompt)
+               ? NULL
+               : format("prompt: a string that is not what the user says last in both lists: leave it out, or make it "
+                        "a list");
+}
+
 /* Two lists of messages, of answers alone or of whole conversations. */
 static char *take_messages(const cJSON *json, Pair *p)
 {
@@ -101,6 +129,8 @@ static char *take_messages(const cJSON *json, Pair *p)
     }
     for (int i = 0; i < PACK_PARTS; i++)
         p->said[i] = take_list(json_get(json, answer_key[i]), answer_key[i], &error);
+    if (!error && cJSON_IsString(prompt))
+        return take_user(prompt->valuestring, p);
     if (prompt)
         p->messages = take_list(prompt, "prompt", &error);
     if (error || prompt) {

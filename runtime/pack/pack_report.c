@@ -157,11 +157,11 @@ static void report_pairs(const Pack *p, FILE *to)
     char *lengths = pack_lengths(p);
     fprintf(to, "lengths before any is cut: %s\n", lengths);
     if (p->nshared)
-        fprintf(to, "%lld pairs have no prompt: what both answers begin with is taken for it\n",
-                (long long)p->nshared);
+        fprintf(to, "%lld pair%s no prompt: what both answers begin with is taken for it\n",
+                (long long)p->nshared, p->nshared == 1 ? " has" : "s have");
     if (p->identical)
-        fprintf(to, "%lld pairs have identical answers, of which nothing is learned\n",
-                (long long)p->identical);
+        fprintf(to, "%lld pair%s identical answers: neither is preferred\n",
+                (long long)p->identical, p->identical == 1 ? " has" : "s have");
     free(lengths);
 }
 

@@ -397,7 +397,8 @@ static void note_divided(const Flags *f, bool evaluates)
     free(file);
 }
 
-/* A tokenizer that is made of raw data is none of records that are there. */
+/* What is said of raw data says nothing of records that are there: a tokenizer that is made of them, and what
+ * questions are put behind. */
 static void check_made(const Flags *f)
 {
     int n;
@@ -405,6 +406,9 @@ static void check_made(const Flags *f)
     if (f->given[FLAG_tokenizer] && vocabulary_made(f->tokenizer) && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG, "--tokenizer %s makes one of raw data, and %s is packed: leave it out, or name "
             "the tokenizer.json it was packed with", f->tokenizer, file[0]);
+    if (f->given[FLAG_system] && n && !pack_is_raw(file[0]))
+        die(EXIT_CONFIG, "--system: %s is packed, its questions behind what gen pack --system said: leave it out, or "
+            "name the raw file", file[0]);
     free(file);
 }
 

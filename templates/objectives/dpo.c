@@ -461,9 +461,9 @@ static void say_groups(const char *when, double value[GROUPS][EVAL_METRICS])
 {
     for (int g = 0; g < GROUPS; g++)
         if (group[g].n)
-            note("%s training: %s, %.0f pairs: loss %.6f  margin %.4f  accuracy %.3f", when,
-                 group_name[g], value[g][EVAL_pairs], value[g][EVAL_loss], value[g][EVAL_margin],
-                 value[g][EVAL_accuracy]);
+            note("%s training: %s, %.0f pair%s: loss %.6f  margin %.4f  accuracy %.3f", when,
+                 group_name[g], value[g][EVAL_pairs], value[g][EVAL_pairs] == 1 ? "" : "s",
+                 value[g][EVAL_loss], value[g][EVAL_margin], value[g][EVAL_accuracy]);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -263,8 +263,8 @@ targets: the answers, each with what ends it
 lengths before any is cut: prompts 2 to 8 tokens, mean 3.8, half up to 2, 95 of 100 up to 8; chosen answers \
 2 to 5 tokens, mean 3.0, half up to 2, 95 of 100 up to 5; rejected answers 2 to 7 tokens, mean 3.2, half up to 2, \
 95 of 100 up to 7
-1 pairs have no prompt: what both answers begin with is taken for it
-1 pairs have identical answers, of which nothing is learned
+1 pair has no prompt: what both answers begin with is taken for it
+1 pair has identical answers: neither is preferred
 END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/pairs.expected
 $pack --show 9 -o $scratch/pairs.st --max-length 8 $scratch/pairs.jsonl > $scratch/log 2>&1
@@ -275,6 +275,24 @@ verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"
 $pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 $pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
+# Rows that say the same: a prompt that is a string beside lists, a question behind a system message of its own, or none.
+alike() {               # NAME ROW ROW
+    for i in 2 3; do
+        echo "${!i}" >$scratch/$i.jsonl
+        # shellcheck disable=SC2086
+        $pack --show 1 -o $scratch/alike.st $qwen $scratch/$i.jsonl >$scratch/$i.log 2>&1 || tail -n 1 $scratch/$i.log
+    done
+    verdict "pairs alike: $1" "$(diff <(grep '^ ' $scratch/2.log) <(grep '^ ' $scratch/3.log)
+        grep -q 'chosen: ' $scratch/2.log || tail -n 1 $scratch/2.log)"
+}
+user='{"role":"user","content":"Question: a"}'
+answers='"chosen":[{"role":"assistant","content":"c"}],"rejected":[{"role":"assistant","content":"d"}]'
+whole='"chosen":['$user',{"role":"assistant","content":"c"}],"rejected":['$user',{"role":"assistant","content":"d"}]'
+alike "a string before answers" "{\"prompt\":\"Question: a\",$answers}" "{\"prompt\":[$user],$answers}"
+alike "a string and conversations" "{\"prompt\":\"Question: a\",$whole}" "{$whole}"
+alike "a system message beside a question" '{"system":"s","question":"a","chosen":"c","rejected":"d"}' \
+    '{"prompt":[{"role":"system","content":"s"},'"$user],$answers}"
+alike "an empty one" '{"system":"","question":"a","chosen":"c","rejected":"d"}' "{\"prompt\":[$user],$answers}"
 # Parts of answers that are not trained on: the same ids, other targets. Characters, not bytes; behind a common prompt
 # they are counted from the beginning all the same; one that an ending cuts in two is told as with prompts.
 cat > $scratch/masked.jsonl << END
@@ -644,7 +662,9 @@ refuse "pairs with a question without chat tokens" "{\"question\":\"q\",$pair}" 
 refuse "pairs with a question that is none" "{\"question\":[],$pair}" "$qwen" 'question: want a string'
 refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
     'rejected: want a list of {"role", "content"}'
-refuse "pairs of lists behind a string" '{"prompt":"a","chosen":[{}],"rejected":[{}]}' "$qwen" 'prompt: want a list'
+said='[{"role":"user","content":"a"},{"role":"assistant","content":'
+refuse "pairs of lists behind another string" "{\"prompt\":\"b\",\"chosen\":$said\"c\"}],\"rejected\":$said\"d\"}]}" "$qwen" \
+    'prompt: a string that is not what the user says last in both lists: leave it out'
 refuse "pairs that end with a question" \
     '{"chosen":[{"role":"user","content":"a"},{"role":"user","content":"b"}],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"user","content":"c"}]}' "$qwen" \

@@ -213,6 +213,7 @@ nothing_to_validate --stop-margin:_wants_validations --data PAIRS --eval-share 0
 nothing_to_answer --answers:_want_--data --adapter none --answers 2
 greedy_and_drawn --greedy_takes_the_likeliest --data PAIRS --greedy --temperature 0.5
 greedy_and_of_several --greedy_takes_the_likeliest_token,_--top-p --data PAIRS --greedy --top-p 0.5
+packed_questions --system:_.*_is_packed --data tests/train/ref/dpo_lora/tokens.safetensors --system S
 no_answers --answers:_want_an_integer_from_1 --data PAIRS --answers 0
 an_adapter_to_start_from reference_is_the_model_without_adapters.*dpo.reference=cache --data PAIRS --adapter tests/train/ref/dpo_lora/adapter_final
 END
