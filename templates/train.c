@@ -360,7 +360,7 @@ static void prepare(Run *r)
             "--data: want files to train on: text, JSON Lines, or what gen pack makes");
     check_validations(r);
     c->fingerprint = fingerprint(r);
-    c->tokenizer = vocabulary_beside(&r->train);
+    c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
     if (c->found)
         checkpoint_agree(c, &model);
     set_schedule(r);

@@ -94,6 +94,12 @@ char *vocabulary_file(const char *id, const char *named, const char *const folde
     return NULL;
 }
 
+char *vocabulary_of_records(const Data *d, const char *named)
+{
+    const char *const beside[] = {d->folder};
+    return d->tokenizer ? vocabulary_file(d->tokenizer, named, beside, 1) : NULL;
+}
+
 char *vocabulary_own(const char *const folder[], int nfolders)
 {
     for (int i = 0; i < nfolders; i++) {

@@ -28,6 +28,9 @@ void vocabulary_check_mask(const Data *data, const char *files);
 /* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
  * there is none. Names may be "" and folders NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);
+/* The tokenizer that the data were made with: the file named, or the one beside them; malloc'ed; NULL: it is not
+ * known where it lies. */
+char *vocabulary_of_records(const Data *d, const char *named);
 /* The tokenizer of the data, for people: of the file named, of the first folder that has it, or beside
  * the data; NULL: it is not there, which is said. */
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],

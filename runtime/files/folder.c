@@ -327,9 +327,10 @@ static char *copy_block(int in, const char *from, int out, const char *to, char 
     return k < 0 ? failed(from, "read") : put(out, to, block, *n);
 }
 
-char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest)
+/* The file `from`, whose name in the folder is another. */
+static char *copy_as(const char *from, const char *folder, const char *name, cJSON *manifest)
 {
-    char *from = folder_join(source, name), *to = folder_join(folder, name), *error = NULL;
+    char *to = folder_join(folder, name), *error = NULL;
     int in = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     int out = in < 0 ? -1 : file_create(to, &error);
     if (in < 0)
@@ -353,8 +354,32 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
     }
     if (in >= 0)
         close(in);
-    free(from);
     free(to);
+    return error;
+}
+
+char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest)
+{
+    char *from = folder_join(source, name), *error = copy_as(from, folder, name, manifest);
+    free(from);
+    return error;
+}
+
+char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifest)
+{
+    static const char *const beside[] = {"tokenizer_hf.json", "tokenizer_config.json", "special_tokens_map.json",
+                                         "added_tokens.json", "chat_template.jinja"};
+    const char *slash = strrchr(file, '/');
+    char *source = slash ? format("%.*s", (int)(slash + 1 - file), file) : format("./"),
+         *own = folder_join(folder, "tokenizer.json"),
+         *error = file_named(own) ? NULL : copy_as(file, folder, "tokenizer.json", manifest);
+    for (size_t i = 0; i < sizeof beside / sizeof *beside && !error; i++) {
+        char *from = folder_join(source, beside[i]), *to = folder_join(folder, beside[i]);
+        if (file_named(from) && !file_named(to))
+            error = copy_as(from, folder, beside[i], manifest);
+        free(from), free(to);
+    }
+    free(source), free(own);
     return error;
 }
 

@@ -49,6 +49,9 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
 /* Files of a model folder beside config.json and the weights (tokenizer, chat template, remote
  * code), byte for byte. */
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);
+/* A tokenizer, whatever its file's name is, as tokenizer.json, and the files beside it that tell other programs of
+ * it; those that the folder has stay. */
+char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifest);
 bool folder_is_extra(const char *name);
 /* crc32c and size of a regular file. */
 char *folder_file_crc(const char *path, uint64_t *bytes, uint32_t *crc);

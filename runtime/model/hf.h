@@ -29,6 +29,7 @@ typedef struct {
      * any; EXIT_CONFIG where fp16 is too small. NULL: as they are, those of an adapter fp32. */
     const char *dtype;
     const char *card;            /* README.md, to which a line with its sum is added; or NULL */
+    const char *tokenizer;       /* file of a tokenizer that goes along; or NULL */
 } HfHow;
 
 /* Weights -> a model folder that appears whole or not at all. An existing folder is replaced only when it holds

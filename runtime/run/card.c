@@ -124,7 +124,7 @@ typedef struct {
     const Checkpoints *c;
     const Model *m;
     bool adapter;
-    const char *folder;
+    bool tokenizer;              /* goes along */
     cJSON *made, *trainer, *config, *lora;
     const char *loader, *pipeline, *left_out;    /* NULL: transformers has no such class */
 } Card;
@@ -285,9 +285,7 @@ static void write_training(const Card *k)
 static void write_use(const Card *k)
 {
     const char *base = word(k->made, "base");
-    char *file = k->folder ? folder_join(k->folder, "tokenizer.json") : NULL;
-    const bool tokenizer = file && file_named(file) && !k->adapter;
-    free(file);
+    const bool tokenizer = k->tokenizer && !k->adapter;
     fprintf(k->to, "\n## Use\n\n");
     if (!k->loader || (k->adapter && !base)) {
         fprintf(k->to, "transformers has no class for it; programs that diecast makes of such a recipe take it: "
@@ -311,12 +309,12 @@ static void write_use(const Card *k)
         fprintf(k->to, "\n%s\n", k->left_out);
 }
 
-char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *folder)
+char *card_text(const Checkpoints *c, const Model *m, bool adapter, bool tokenizer)
 {
     size_t n;
     char *text = NULL, *error = NULL;
     const cJSON *made = json_get(c->file, "made_of");
-    Card k = {.to = open_memstream(&text, &n), .c = c, .m = m, .adapter = adapter, .folder = folder,
+    Card k = {.to = open_memstream(&text, &n), .c = c, .m = m, .adapter = adapter, .tokenizer = tokenizer,
               .made = made ? cJSON_Duplicate(made, true) : cJSON_CreateObject(),
               .config = json_parse(m->config_json, strlen(m->config_json), &error),
               .lora = m->adapter_json ? json_parse(m->adapter_json, strlen(m->adapter_json), &error) : NULL};

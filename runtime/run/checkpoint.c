@@ -225,21 +225,6 @@ static char *write_manifest(cJSON *manifest, const Model *m, int64_t step, const
     return folder_write_json(folder, "files.json", manifest, NULL);
 }
 
-/* Without it weights would not say which ids they mean; and what tells other programs of it. */
-static char *copy_tokenizer(const Checkpoints *c, const char *temp, cJSON *manifest)
-{
-    static const char *const names[] = {"tokenizer.json", "tokenizer_hf.json",
-                                        "tokenizer_config.json"};
-    char *error = NULL;
-    for (size_t i = 0; c->tokenizer && !error && i < sizeof names / sizeof *names; i++) {
-        char *to = folder_join(temp, names[i]), *from = folder_join(c->tokenizer, names[i]);
-        if (file_named(from) && !file_named(to))
-            error = folder_copy(c->tokenizer, temp, names[i], manifest);
-        free(from), free(to);
-    }
-    return error;
-}
-
 static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJSON *state,
                          const cJSON *trainer, const char *temp)
 {
@@ -252,8 +237,8 @@ static char *write_files(Checkpoints *c, const Model *m, int64_t step, const cJS
     } else {
         error = hf_write_model(m, temp, &(HfHow){.source = c->source}, HF_SHARD_BYTES, manifest);
     }
-    if (!error)
-        error = copy_tokenizer(c, temp, manifest);
+    if (!error && c->tokenizer)  /* without it weights would not say which ids they mean */
+        error = folder_copy_tokenizer(c->tokenizer, temp, manifest);
     if (!error)
         error = write_optimizer(m, temp, manifest);
     if (!error) {

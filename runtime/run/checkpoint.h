@@ -16,8 +16,8 @@ typedef struct {
     /* By the caller before checkpoint_start; fingerprint and layout before checkpoint_agree. */
     const char *out;         /* run folder: exists, is locked */
     const char *source;      /* folder whose config.json and tokenizer files go along; or NULL */
-    const char *tokenizer;   /* folder of the tokenizer.json that the data were made with, which goes
-                                along where source has none; or NULL */
+    const char *tokenizer;   /* file of the tokenizer that the data were made with, which goes along
+                                where source has none; or NULL */
     const char *base;        /* LoRA: folder of the frozen weights; NULL: made from the seed */
     const Flags *flags;      /* resume, save_total_limit, exact, allow_inexact; sticky ones */
     const char *fingerprint; /* of the data */

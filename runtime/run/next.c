@@ -15,6 +15,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
 #include "runtime/run/failure.h"
+#include "runtime/run/records.h"
 
 /* --tokenizer FILE, where sampling will want it; malloc'ed. */
 static char *tokenizer_words(const char *named, const char *last, const char *source)
@@ -95,7 +96,7 @@ void next_say(const Model *m, const Checkpoints *c, const Best *b, int64_t step)
     };
     char *last = checkpoint_path(c->out, step);
     FailureHole hole[] = {{"program", failure_program()}, {"out", failure_word(c->out)},
-                   {"tokenizer", tokenizer_words(c->flags->tokenizer, last, c->source)}};
+                   {"tokenizer", tokenizer_words(records_tokenizer(c->flags), last, c->source)}};
     note("the weights are in %s", last);
     if (isfinite(b->kept.value) && b->kept.step != step) {
         char *best = checkpoint_path(c->out, b->kept.step), *path = failure_word(best);

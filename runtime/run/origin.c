@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/data/vocabulary.h"
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
 #include "runtime/run/card.h"
+#include "runtime/run/records.h"
 
 const char *origin_folder(const char *value)
 {
@@ -133,29 +135,40 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m, bool start)
     origin_choose(c, m);
 }
 
-/* how: but for the card; tokenizer: the folder of the tokenizer that goes along, or NULL. */
-static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how, const char *tokenizer)
+/* how: but for the card; its tokenizer goes along where how.source has none. */
+static void save(const Checkpoints *c, Model *m, const char *folder, bool adapter, HfHow how)
 {
-    char *card = card_text(c, m, adapter, tokenizer);
+    char *own = vocabulary_own(&how.source, 1), *card = card_text(c, m, adapter, own || how.tokenizer);
     how.card = card;
+    how.tokenizer = own ? NULL : how.tokenizer;
     if (adapter)
         hf_save_adapter(m, folder, &how);
     else
         hf_save(m, folder, &how);
-    free(card);
+    free(own), free(card);
 }
 
 void origin_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer)
 {
-    char *has = folder_join(c->source ? c->source : "", "tokenizer.json"), *error = folder_make_parents(folder);
-    const bool along = c->source && file_named(has);
+    char *error = folder_make_parents(folder);
     if (error)
         die(EXIT_IO, "%s", error);
-    save(c, m, folder, m->adapter_json, (HfHow){.source = c->source}, along ? c->source : tokenizer);
-    if (!along && tokenizer && (error = folder_copy_extras(tokenizer, folder, NULL)))
-        die(EXIT_IO, "%s", error);
+    save(c, m, folder, m->adapter_json, (HfHow){.source = c->source, .tokenizer = tokenizer});
     note("wrote %s", folder);
-    free(has);
+}
+
+/* The tokenizer of the checkpoint's weights: beside them, or the file named when it is of their records. Of weights
+ * that do not say which one they mean the file named; malloc'ed; NULL: there is none. */
+static char *tokenizer_of(const Checkpoints *c)
+{
+    const char *named = records_tokenizer(c->flags);
+    char *file, *id;
+    if (!vocabulary_of(c->found, &file, &id))
+        return *named && strcmp(named, "bytes") ? format("%s", named) : NULL;
+    if (!file)
+        file = vocabulary_file(id, named, NULL, 0);
+    free(id);
+    return file;
 }
 
 void origin_export(const Checkpoints *c, Model *m)
@@ -164,8 +177,11 @@ void origin_export(const Checkpoints *c, Model *m)
     const bool merged = *f->merge_lora, adapter = m->adapter_json && !merged;
     const char *folder = merged ? f->merge_lora : f->export;
     const char *source = adapter ? c->base : c->source ? c->source : c->found;
-    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL};
+    char *tokenizer = tokenizer_of(c);
+    const HfHow how = {.source = source, .merged = merged, .dtype = *f->export_dtype ? f->export_dtype : NULL,
+                       .tokenizer = tokenizer};
     if (world.rank == 0)
-        save(c, m, folder, adapter, how, source);
+        save(c, m, folder, adapter, how);
     note("wrote %s", folder);
+    free(tokenizer);
 }

@@ -33,7 +33,7 @@ void origin_finished(Checkpoints *c, const Flags *f, const Model *m, bool start)
 /* --export, --merge-lora: from rank 0. */
 void origin_export(const Checkpoints *c, Model *m);
 /* What transformers or PEFT load, at the end of a run whose last checkpoint is c's: into `folder`, whose parents are
- * made; a tokenizer goes along from c->source, else from the folder `tokenizer`, or NULL. EXIT_IO. Rank 0 alone. */
+ * made; a tokenizer goes along from c->source, else the file `tokenizer`, or NULL. EXIT_IO. Rank 0 alone. */
 void origin_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer);
 
 #endif

@@ -839,10 +839,11 @@ static void write_examples(const Tokenizer *t, Group g, const char *name)
 /* OUT/workspace/NAME_fine-tuned: what transformers or PEFT load. */
 static void write_model(const Flags *f, const Checkpoints *last)
 {
-    char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name);
-    origin_write(last, &model, path,
-                 vocabulary_beside(group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION]));
-    free(path);
+    const Data *d = group[TRAIN].n ? &group[TRAIN] : &group[VALIDATION];
+    char *path = format("%s/workspace/%s_fine-tuned", f->out, model.name),
+         *tokenizer = vocabulary_of_records(d, records_tokenizer(f));
+    origin_write(last, &model, path, tokenizer);
+    free(path), free(tokenizer);
 }
 
 static void finished(const Flags *f, const WeightFolders folder, const Checkpoints *last)

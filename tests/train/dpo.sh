@@ -2,6 +2,7 @@
 # Preference optimisation: runs against the same runs in PyTorch and in TRL (tests/oracle/dpo.py); references that say
 # the same; pairs of runs; what is known beforehand; what is refused.
 source "$(dirname "$0")/lib.sh"
+. tests/tiny_tokenizer.sh
 
 # What else there is of a loss, by its name in tests/oracle/dpo.py
 variants="
@@ -161,6 +162,24 @@ sed 's/,"rejected"/,"chosen_masked":[[0,2]]&/' "$scratch/pairs.jsonl" >"$scratch
 raw dpo_mean raw --eval-data "$scratch/spans.jsonl" --answers 1
 verdict "answers beside masked ones" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"c0000"}$' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
+# A tokenizer that is named goes with the weights, whatever its file is called: the final folder, both of adapters.
+mkdir "$scratch/named"
+tiny_tokenizer "$scratch/named"
+mv "$scratch/named/tokenizer.json" "$scratch/named/ours.json"
+for name in dpo_mean dpo_lora; do
+    "$work/$name/train" --tokenizer "$scratch/named/ours.json" --data "$scratch/pairs.jsonl" --init-from none --steps 1 \
+        --eval-batches 1 --max-new-tokens 1 --out "$scratch/named.$name" >"$scratch/log" 2>&1 ||
+        verdict "a named tokenizer, $name" "$(tail -n 1 "$scratch/log")"
+done
+for way in export merge-lora; do
+    "$work/dpo_lora/train" --init-from none --out "$scratch/named.dpo_lora" --$way "$scratch/named.$way" \
+        >"$scratch/log" 2>&1 || verdict "a named tokenizer, $way" "$(tail -n 1 "$scratch/log")"
+done
+verdict "a named tokenizer goes with the weights" "$(for folder in named.{dpo_mean,dpo_lora}/checkpoint-1 \
+    named.dpo_mean/workspace/dpo_mean_fine-tuned named.dpo_lora/workspace/dpo_lora_fine-tuned \
+    named.{export,merge-lora}; do
+    cmp "$scratch/$folder/tokenizer.json" "$scratch/named/ours.json" 2>&1
+    cmp "$scratch/$folder/tokenizer_config.json" "$scratch/named/tokenizer_config.json" 2>&1; done)"
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
 verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
     grep -vx 3)"

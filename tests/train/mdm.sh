@@ -208,6 +208,13 @@ compare "arrays of ids, as the text they are of" history "$scratch/raw" "$scratc
 "$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --out "$scratch/own" --tokenizer char --eval-share 0.2 \
     >"$scratch/log" 2>&1 || verdict "arrays of ids by the program" "$(tail -n 1 "$scratch/log")"
 verdict "arrays of ids by the program" "$(diff -r "$scratch/arrays" "$scratch/own" 2>&1)"
+# a tokenizer that is named goes with the weights, into a checkpoint and from there into what is exported
+cp "$scratch/raw/checkpoint-2/tokenizer.json" "$scratch/characters.json"
+"$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --tokenizer "$scratch/characters.json" --eval-share 0 \
+    --steps 1 --init-from none --out "$scratch/named" >"$scratch/log" 2>&1 &&
+    "$work/mdm_masked.bf16/run.sh" --out "$scratch/named" --export "$scratch/named.model" >"$scratch/log" 2>&1
+verdict "a tokenizer that is named goes with the weights" "$(for folder in named/checkpoint-1 named.model; do
+    cmp "$scratch/$folder/tokenizer.json" "$scratch/characters.json" 2>&1; done || tail -n 1 "$scratch/log")"
 id() { sed -n "s/.*\"$1_token_id\": \([0-9a-z]*\).*/\1/p" "$2/config.json"; }
 verdict "special tokens of the records in config.json" "$(for run in raw ids; do
     echo "$(id mask "$scratch/$run/checkpoint-2") $(id pad "$scratch/$run/checkpoint-2")"; done | uniq |
