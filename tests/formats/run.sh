@@ -275,7 +275,7 @@ verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"
 $pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 $pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
-# Rows that say the same: a prompt that is a string beside lists, a question behind a system message of its own, or none.
+# Rows that say the same: a prompt that is a string beside lists; a question behind a system message of its own.
 alike() {               # NAME ROW ROW
     for i in 2 3; do
         echo "${!i}" >$scratch/$i.jsonl
