@@ -74,10 +74,10 @@ typedef struct {
      * to. sum: STEP_METRICS sums of that step over all ranks, in which it writes what its updates
      * tell, the same on all ranks. Returns whether inputs of a step were written over. */
     bool (*updated)(int64_t step, int64_t total, double *sum);
-    /* Behind each step, `step` of them done, and its validation: the members of a record of its own,
-     * the same on all ranks; NULL: none is due. Writes over inputs of a step. *stop, in: the run ends
-     * here, on request; out: one was made while it worked; then a record that is due is left to the
-     * next start: NULL, and *left. */
+    /* Behind each step, `step` of them done, and its validation: the members of a record of its
+     * own, the same on all ranks; NULL: none is due. Writes over inputs of a step. *stop, in: the
+     * run ends here, on request; out: one was made while it worked; then a record that is due is
+     * left to the next start: NULL, and *left. */
     cJSON *(*measured)(int64_t step, bool *stop, bool *left);
     /* The same for timing: upon objective_fill_any(), of which it writes over nothing. */
     void (*updated_any)(int64_t step, int64_t total);
