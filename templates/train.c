@@ -704,6 +704,7 @@ static int dry_run(Run *r)
         note("dry run: %" PRId64 " steps, %" PRId64 " an epoch; no run was begun", r->total,
              data_steps_per_epoch(&r->train));
     }
+    origin_check(&r->checkpoints, &model);
     note("matrix products:");
     step_products(say);
     if (*r->flags.data)

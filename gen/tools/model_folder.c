@@ -524,6 +524,30 @@ static void read_tokenizer(ModelFolder *m)
     m->chat_why = why;
 }
 
+/* What the weights say, and what nothing says. */
+static void take_said(ModelFolder *m)
+{
+    static const struct { const char *family, *name, *field, *value; } says[] = {
+#define TENSOR_SAYS(family, name, field, value) {#family, name, field, value},
+#include "runtime/model/families.def"
+    };
+    static const struct { const char *family, *text; } unsaid[] = {
+#define UNSAID(family, text) {#family, text},
+#include "runtime/model/families.def"
+    };
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++) {
+        const int field = field_find(says[i].field);
+        bool there = false;
+        for (int f = 0; f < m->set.nfiles; f++)
+            there = there || st_find(&m->set.file[f], says[i].name);
+        if (there && !strcmp(says[i].family, m->family->name) && of_objective(m, field))
+            set_field(m, field, says[i].name, says[i].value);
+    }
+    for (size_t i = 0; i < sizeof unsaid / sizeof *unsaid; i++)
+        if (!strcmp(unsaid[i].family, m->family->name))
+            m->unsaid = unsaid[i].text;
+}
+
 ModelFolder *model_folder_read(const char *word, const char *command, const char *objective)
 {
     ModelFolder *m = arena_new(sizeof *m);
@@ -537,6 +561,7 @@ ModelFolder *model_folder_read(const char *word, const char *command, const char
     check_folder(m->path, word, command);
     read_config(m, objective);
     read_weights(m);
+    take_said(m);
     read_tokenizer(m);
     return m;
 }

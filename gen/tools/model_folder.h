@@ -16,6 +16,7 @@ typedef struct {
     const char *value[NFIELDS];      /* of fields, as words of the command line have them; NULL: not said */
     const char *key[NFIELDS];        /* of config.json, that said it */
     bool free[NFIELDS];              /* programs do not compare it */
+    const char *unsaid;              /* what no such folder says, for people; NULL: nothing */
     Str faults, notes;               /* a line each; notes may be empty */
     bool weights;                    /* there are some, in safetensors: */
     StSet set;

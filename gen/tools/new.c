@@ -508,6 +508,8 @@ static char *recipe_text(const Ask *a, const Way *w)
                                ids_line(m)));
     if (!m->weights)
         comment(&s, "The folder had no weights: their shapes are unchecked.");
+    if (m->unsaid)
+        comment(&s, text_print("Unsaid: %s.", m->unsaid));
     if (m->notes.n)
         comment(&s, text_print("Of config.json, where it shapes nothing:\n%s", m->notes.text));
     const char *about = text_print("%s, %s, %s", text_comment(base_of(m->path)), training(w), c->v[F_precision].s);
@@ -620,10 +622,11 @@ int new_main(int argc, char **argv)
     row("precision", text_print("%s: %s", a.precision, a.precision_why));
     row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" : "",
                                o.lora || o.full || given(&o, "lora.rank") ? "as told"
-                               : w.lora ? "all weights do not fit"
-                                        : "they fit; --lora R trains adapters"));
-    row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro, seq.max", w.c->v[F_batch_micro].i,
-                            w.c->v[F_seq_max].i));
+                               : w.lora            ? "all weights do not fit"
+                               : takes_adapters(m) ? "they fit; --lora R trains adapters"
+                                                   : "they fit"));
+    row("batch", text_print("%" PRId64 " of %" PRId64 " tokens: batch.micro%s", w.c->v[F_batch_micro].i,
+                            w.c->v[F_seq_max].i, fixed(m, F_seq_max) ? "" : ", seq.max"));
     row("memory", text_print("%s a rank planned", plan_line(&w)));
     if (*m->objective->kinds) {
         row("data", data_line(&w));
@@ -631,6 +634,8 @@ int new_main(int argc, char **argv)
     }
     if (!m->weights)
         row("weights", "none in the folder: their shapes are unchecked");
+    if (m->unsaid)
+        row("unsaid", m->unsaid);
     for (const char *p = m->notes.n ? m->notes.text : ""; *p; p += strcspn(p, "\n") + 1)
         row("told", text_print("%.*s", (int)strcspn(p, "\n"), p));
     const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path);

@@ -64,7 +64,8 @@ static void expect_fewer(const Model *m, cJSON *ours, const cJSON *theirs)
             cJSON_SetNumberValue(own, found->valuedouble);
 }
 
-void hf_load(Model *m, const char *folder, bool allow_nonfinite)
+/* read: the weights too, else all but that. */
+static void take_in(Model *m, const char *folder, bool read, bool allow_nonfinite)
 {
     comm_expect(weights_seconds(m));
     hf_check_kind(m, folder, false);
@@ -92,8 +93,9 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
         if (want[i].from && want[i].from->dtype == ST_BF16 && want[i].t->type == EL_F16)
             die(EXIT_MISMATCH, "%s: %s is BF16, which fp16 cannot hold; use a bf16 recipe",
                 want[i].file->path, want[i].name);
-    hf_want_read(want, n, allow_nonfinite);
-    if (fewer) {
+    if (read)
+        hf_want_read(want, n, allow_nonfinite);
+    if (read && fewer) {
         fewer->shape[0]++;
         model_grow(fewer);
         note("%s has one row more than in the folder, the mean of the others", fewer->name);
@@ -106,6 +108,19 @@ void hf_load(Model *m, const char *folder, bool allow_nonfinite)
     cJSON_Delete(ours);
     cJSON_Delete(theirs);
     comm_expect(0);
+}
+
+void hf_load(Model *m, const char *folder, bool allow_nonfinite)
+{
+    take_in(m, folder, true, allow_nonfinite);
+}
+
+void hf_check(Model *m, const char *folder, bool adapter)
+{
+    if (adapter)
+        hf_check_kind(m, folder, true);
+    else
+        take_in(m, folder, false, true);
 }
 
 /* ---- out ------------------------------------------------------------------------------------ */

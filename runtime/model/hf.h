@@ -18,6 +18,9 @@
  * adapter file holds as a whole (a trained head) begins as the folder's tensor of that name when
  * there is one, or as the embedding when config.json ties them. */
 void hf_load(Model *m, const char *folder, bool allow_nonfinite);
+/* The same without reading the weights: returns where their names, shapes and config.json are this model's; adapter:
+ * where the folder is one of PEFT. */
+void hf_check(Model *m, const char *folder, bool adapter);
 /* What a folder is to hold. */
 typedef struct {
     /* hf_save: a folder whose config.json (when it describes this model) is copied with the changed keys patched and

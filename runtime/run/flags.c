@@ -249,6 +249,13 @@ static void add_text(Flags *f, int k)
     f->many[k][n + 1] = NULL;
 }
 
+/* Whose value is a list between commas: of two of them neither goes before the other. */
+static bool is_list(int k)
+{
+    const size_t n = strlen(rows[k].metavar);
+    return n > 4 && strcmp(rows[k].metavar + n - 4, ",...") == 0;
+}
+
 static void set(Line *l, int k, const char *name, const char *value)
 {
     char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
@@ -262,6 +269,9 @@ static void set(Line *l, int k, const char *name, const char *value)
     if (before && !names_same(l->by[k], name) && strcmp(before, now) != 0)
         die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->by[k], before,
             name, now);
+    if (before && is_list(k) && strcmp(before, now) != 0)
+        die(EXIT_CONFIG, "--%s is there twice, %s and %s: give one list, --%s %s,%s", name, before, now, name, before,
+            now);
     snprintf(l->by[k], sizeof l->by[k], "%s", name);
     l->f->given[k] = true;
     if (repeats[k])

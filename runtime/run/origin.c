@@ -62,6 +62,16 @@ static void load_adapter(const Checkpoints *c, Model *m)
         hf_load_adapter(m, adapter, c->flags->allow_nonfinite);
 }
 
+void origin_check(const Checkpoints *c, Model *m)
+{
+    const char *base = c->base ? c->base : origin_folder(c->flags->init_from),
+               *adapter = origin_folder(c->flags->adapter);
+    if (base && (!c->found || m->adapter_json))
+        hf_check(m, base, false);
+    if (adapter && !c->found)
+        hf_check(m, adapter, true);
+}
+
 /* What origin_load() was called with last. */
 static const Checkpoints *loaded;
 static Model *loaded_into;

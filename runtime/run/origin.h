@@ -14,6 +14,9 @@ const char *origin_folder(const char *value);
 void origin_choose(Checkpoints *c, const Model *m);
 /* Where they come from, for people; malloc'ed. */
 char *origin_words(const Checkpoints *c, const Model *m);
+/* Before origin_choose() or behind it: the folders that origin_load() would read, but for a checkpoint's, are there;
+ * a model is this one by config.json, names and shapes. Others end the program. Reads no weights. */
+void origin_check(const Checkpoints *c, Model *m);
 /* Those to begin with, or where one was found those of the checkpoint. */
 void origin_load(Checkpoints *c, Model *m);
 /* Those that the run began with whose checkpoint was found: EXIT_MISMATCH unless their checksum is

@@ -32,7 +32,12 @@ recipe llada mdm_llada
 recipe bert mlm_bert --full target=cpu_v4
 recipe score prm_instance
 recipe window mistral_tiny               # no longer than what a token meets
-recipe compressed ad_one ad.context=compressed
+recipe compressed ad_one
+verdict no_advice_that_is_refused "$(diff <(grep -E '^  (training|batch) ' compressed.log) - <<'END'
+  training   all weights: they fit
+  batch      8 of 18 tokens: batch.micro
+END
+)"
 verdict tells "$(diff - <(sed -n 's/^  [a-z]* .*/&/p' gpt2_card.log | head -6 | sed 's/[0-9.]* [KMG]iB/N/g') <<'END'
   objective  lm: next-token cross-entropy, on prompts' completions where the data has masks
   target     sm_86: of --card rtx3080: NVIDIA RTX 3080, 10 GB

@@ -120,6 +120,8 @@ accepts "tensorboard=false given" --use_tensorboard False
 accepts "exact=true given" --exact True
 accepts "exact=true given" --exact=true
 accepts "data=a,b given" --data a,b
+refuses "--data is there twice, a and b: give one list, --data a,b" --data a --data b
+refuses "--data_weights is there twice, 1,2 and 3: give one list" --data a,b --data_weights 1,2 --data_weights=3
 accepts "init_from=none given" --init-from none
 accepts "seed=9223372036854775807 given" --seed 9223372036854775807
 accepts "warmup=0.1 given" --warmup 0.1

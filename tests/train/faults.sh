@@ -241,9 +241,8 @@ verdict "shares are said" "$(grep -q '^  source 2   .*eval.safetensors: weight 1
     "$scratch/mixed.killed.log" || head -n 14 "$scratch/mixed.killed.log")"
 head -c 4000 README.md >"$scratch/b.txt"
 tail -c 3000 README.md >"$scratch/c.txt"
-mixed gpt2_tiny mixed.raw --init-from none --data "$scratch/b.txt,$scratch/c.txt" --tokenizer bytes --data-weights 1,2 \
-    --steps 1 \
-    --eval-share 0.25
+both="$scratch/b.txt,$scratch/c.txt" mixed gpt2_tiny mixed.raw --init-from none --tokenizer bytes --data-weights 1,2 \
+    --steps 1 --eval-share 0.25
 verdict "shares of raw files, each divided" "$(grep -q '^  source 2   .*c.txt: weight 2, ' "$scratch/mixed.raw.log" &&
     [ "$(ls "$scratch/mixed.raw/.dataset_cache" | wc -l)" = 2 ] || tail -n 4 "$scratch/mixed.raw.log")"
 rm -rf "$scratch"/mixed* "$scratch"/[bc].txt
@@ -295,6 +294,9 @@ refuses "--merge-lora of an empty folder" 89 "no checkpoint in .* did you mean -
     --merge-lora "$scratch/exported"
 verdict "nothing was exported" "$(ls "$scratch" | grep exported)"
 refuses "adapters on no model" 80 "--init-from none" qwen2_lora $lora
+refuses "a model that is not there, tried dry" 80 "/nope: no such folder" gpt2_tiny $ours --dry-run --init-from /nope
+refuses "another model, tried dry" 83 "config.json: model_type" gpt2_tiny $ours --dry-run \
+    --init-from $ref/llama_tiny/model
 refuses "adapters on no model, tried dry" 80 "--init-from none" qwen2_lora $lora --dry-run
 refuses "an adapter without its model" 80 "--init-from none" qwen2_lora $lora --adapter $ref/qwen2_lora/adapter_init
 refuses "merging without LoRA" 80 "has no LoRA" gpt2_tiny --merge-lora "$scratch/exported"
@@ -389,7 +391,8 @@ train gpt2_tiny.2x2x2 $case again --steps 23 --exact; expect "another program --
 train wide $case again
 expect "checkpoint of another shape" 83 "hidden is 64 there, 48 here; .*model.ffn is 256 there, 192 here"
 retold
-train gpt2_tiny $case again --steps 23 --data "$tokens" --eval-data "$scratch/in/eval.safetensors" --allow-inexact
+"$work/gpt2_tiny/run.sh" --init-from $ref/$case/model --out "$scratch/again" --steps 23 --data "$tokens" \
+    --eval-data "$scratch/in/eval.safetensors" --allow-inexact >"$scratch/again.log" 2>&1
 expect "data of another tokenizer than the checkpoint's" 83 "with tokenizer bytez, .*/checkpoint-22 with bytes:"
 refuses "weights of data of another tokenizer" 83 "bytez, .*/checkpoint-22 with bytes:" gpt2_tiny \
     --data "$tokens" --init-from "$scratch/again/checkpoint-22"
