@@ -215,8 +215,10 @@ static void save(Run *r, int64_t step, bool must)
     cJSON *state = cJSON_CreateObject(), *trainer = log_state(&r->log, step);
     sets_save(state);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
-    if (r->began)
+    if (r->began) {
         cJSON_AddStringToObject(state, "began", r->began);
+        origin_save_start(c, state);
+    }
     Best before = r->best;
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
@@ -275,8 +277,14 @@ static void folders_of(const Run *r, WeightFolders to)
     to[2] = c->source;
 }
 
+/* Beside a checkpoint --init-from and --adapter name what its run began with. */
+static bool names_start(const Flags *f)
+{
+    return objective_hooks.wants_start && (f->eval_only || *f->beside_start);
+}
+
 /* The weights are in: tells the objective; for one that wants them those that the run began with
- * come in between. */
+ * come in between, also where they are named, so that they are looked at. */
 static void tell_loaded(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
@@ -289,7 +297,9 @@ static void tell_loaded(Run *r)
         const char *before = cJSON_GetStringValue(json_get(c->state, "began"));
         r->began = !c->found ? origin_mark(&model) : before ? format("%s", before) : NULL;
     }
-    if (!objective_hooks.loaded(&r->flags, folder, !c->found) || !c->found)
+    const int flag = model.adapter_json ? FLAG_adapter : FLAG_init_from;
+    const bool named = names_start(&r->flags) && r->flags.given[flag];
+    if ((!objective_hooks.loaded(&r->flags, folder, !c->found) && !named) || !c->found)
         return;
     origin_load_first(c, &model);
     objective_hooks.loaded(&r->flags, folder, true);
@@ -565,7 +575,7 @@ static void take_tokenizer(Run *r)
     WeightFolders folder;
     folders_of(r, folder);
     char *own = r->flags.given[FLAG_tokenizer] || !records_raw(&r->flags)
-                    ? NULL : vocabulary_own(folder, WEIGHT_FOLDERS);
+                    ? NULL : vocabulary_for_raw(folder, WEIGHT_FOLDERS);
     if (own)
         r->flags.tokenizer = own;
 }
@@ -573,9 +583,7 @@ static void take_tokenizer(Run *r)
 /* Finds them; where a use asks for those that the run began with, too, flags may name these. */
 static void find_finished(Run *r)
 {
-    const Flags *f = &r->flags;
-    origin_finished(&r->checkpoints, f, &model,
-                    objective_hooks.wants_start && (f->eval_only || *f->beside_start));
+    origin_finished(&r->checkpoints, &r->flags, &model, names_start(&r->flags));
     take_tokenizer(r);
 }
 

@@ -111,6 +111,18 @@ char *vocabulary_own(const char *const folder[], int nfolders)
     return NULL;
 }
 
+char *vocabulary_for_raw(const char *const folder[], int nfolders)
+{
+    char *own = vocabulary_own(folder, nfolders);
+    for (int i = 0; i < nfolders && !own; i++) {
+        char *file, *id;
+        if (vocabulary_of(folder[i], &file, &id) && !strcmp(id, "bytes"))
+            own = format("%s", id);
+        free(file), free(id);
+    }
+    return own;
+}
+
 const char *vocabulary_beside(const Data *data)
 {
     bool beside = false;

@@ -47,19 +47,18 @@ char *origin_words(const Checkpoints *c, const Model *m)
 }
 
 /* Of the seed, over them those of a model folder. */
-static void load_base(const Checkpoints *c, Model *m)
+static void load_base(const Flags *f, Model *m, const char *base)
 {
-    model_init(m, (uint64_t)c->flags->seed);
-    if (c->base)
-        hf_load(m, c->base, c->flags->allow_nonfinite);
+    model_init(m, (uint64_t)f->seed);
+    if (base)
+        hf_load(m, base, f->allow_nonfinite);
     model_take_rows(m);
 }
 
-static void load_adapter(const Checkpoints *c, Model *m)
+static void load_adapter(const Flags *f, Model *m, const char *adapter)
 {
-    const char *adapter = origin_folder(c->flags->adapter);
     if (m->adapter_json && adapter)
-        hf_load_adapter(m, adapter, c->flags->allow_nonfinite);
+        hf_load_adapter(m, adapter, f->allow_nonfinite);
 }
 
 void origin_check(const Checkpoints *c, Model *m)
@@ -79,11 +78,11 @@ static Model *loaded_into;
 void origin_load(Checkpoints *c, Model *m)
 {
     if (!c->found || m->adapter_json)
-        load_base(c, m);
+        load_base(c->flags, m, c->base);
     if (c->found)
         checkpoint_load(c, m);
     else
-        load_adapter(c, m);
+        load_adapter(c->flags, m, origin_folder(c->flags->adapter));
     checkpoint_same_weights(c, m);
     loaded = c, loaded_into = m;
 }
@@ -93,30 +92,79 @@ char *origin_mark(const Model *m)
     return format("%08x", model_crc(m));
 }
 
-void origin_load_first(const Checkpoints *c, Model *m)
+/* ---- what a run began with ------------------------------------------------------------------- */
+
+/* Folders; NULL: random weights, adapters of the seed. */
+typedef struct {
+    const char *base, *adapter;
+} Start;
+
+void origin_save_start(const Checkpoints *c, cJSON *state)
 {
-    const char *began = cJSON_GetStringValue(json_get(c->state, "began")),
-               *adapter = origin_folder(c->flags->adapter);
-    load_base(c, m);
-    load_adapter(c, m);
+    const cJSON *before = c->found ? json_get(c->state, "start") : NULL;
+    const char *adapter = origin_folder(c->flags->adapter);
+    if (before)
+        cJSON_AddItemToObject(state, "start", cJSON_Duplicate(before, true));
+    if (c->found)
+        return;
+    cJSON *start = cJSON_AddObjectToObject(state, "start");
+    if (c->base)
+        cJSON_AddStringToObject(start, "model", c->base);
+    if (adapter)
+        cJSON_AddStringToObject(start, "adapter", adapter);
+}
+
+/* What a flag names, else what the checkpoint has of it; one that has nothing: the flag's default. */
+static const char *began_with(const Checkpoints *c, int flag, const char *value, const char *key)
+{
+    const cJSON *start = json_get(c->state, "start");
+    return start && !c->flags->given[flag] ? cJSON_GetStringValue(json_get(start, key)) : origin_folder(value);
+}
+
+static Start start_of(const Checkpoints *c, const Model *m)
+{
+    const Flags *f = c->flags;
+    return (Start){.base = m->adapter_json ? c->base : began_with(c, FLAG_init_from, f->init_from, "model"),
+                   .adapter = m->adapter_json ? began_with(c, FLAG_adapter, f->adapter, "adapter") : NULL};
+}
+
+static void check_there(const Checkpoints *c, const char *folder, const char *flag)
+{
+    if (folder && !folder_exists(folder))
+        die(EXIT_CONFIG, "%s: what the run began with is no folder here, %s: %s FOLDER says where it is",
+            c->found, folder, flag);
+}
+
+static void load_start(const Checkpoints *c, Model *m, Start s)
+{
+    const char *began = cJSON_GetStringValue(json_get(c->state, "began"));
+    const bool adapts = m->adapter_json;
+    check_there(c, s.base, "--init-from");
+    check_there(c, s.adapter, "--adapter");
+    load_base(c->flags, m, s.base);
+    load_adapter(c->flags, m, s.adapter);
     char *now = origin_mark(m);
     if (!began || strcmp(began, now) != 0)
-        die(EXIT_MISMATCH, "%s: the run began with weights of crc32c %s, %s%s%s%s have %s: name "
-            "those it began with", c->found, began ? began : "unknown",
-            c->base ? c->base : "random ones",
-            m->adapter_json ? " and adapters " : "",
-            !m->adapter_json ? "" : adapter ? adapter : "of the seed",
-            *c->flags->init_from ? "" : " (there is no --init-from)", now);
+        die(EXIT_MISMATCH, "%s: the run began with weights of crc32c %s, %s%s%s have %s: name those it "
+            "began with, --init-from FOLDER%s", c->found, began ? began : "unknown",
+            s.base ? s.base : "random ones of --seed", adapts ? " and adapters " : "",
+            !adapts ? "" : s.adapter ? s.adapter : "of the seed", now, adapts ? " and --adapter FOLDER" : "");
     free(now);
+}
+
+void origin_load_first(const Checkpoints *c, Model *m)
+{
+    load_start(c, m, start_of(c, m));
 }
 
 void origin_load_start(const char *flag, const char *folder)
 {
-    Checkpoints start = *loaded;
-    if (!start.found)
+    if (!loaded->found)
         die(EXIT_CONFIG, "%s: these weights are of no run here: want --out, a run folder", flag);
-    start.base = folder ? origin_folder(folder) : start.base;
-    origin_load_first(&start, loaded_into);
+    Start start = start_of(loaded, loaded_into);
+    if (folder)
+        start.base = origin_folder(folder);
+    load_start(loaded, loaded_into, start);
 }
 
 /* ---- finished weights ------------------------------------------------------------------------ */

@@ -19,19 +19,22 @@ char *origin_words(const Checkpoints *c, const Model *m);
 void origin_check(const Checkpoints *c, Model *m);
 /* Those to begin with, or where one was found those of the checkpoint. */
 void origin_load(Checkpoints *c, Model *m);
-/* Those that the run began with whose checkpoint was found: EXIT_MISMATCH unless their checksum is
- * what origin_mark() said then. */
+/* Into the state of a checkpoint: the folders of what the run began with, which "began" is the mark of. */
+void origin_save_start(const Checkpoints *c, cJSON *state);
+/* Those that the run began with whose checkpoint was found: of the folders that --init-from and --adapter
+ * name, else of those that it has. EXIT_CONFIG: one is not there; EXIT_MISMATCH unless their checksum is what
+ * origin_mark() said then. */
 void origin_load_first(const Checkpoints *c, Model *m);
-/* The same after origin_load() of finished weights, with a folder in the place of the recorded one, NULL: none;
- * EXIT_CONFIG: they are of no run. flag: that wants it. */
+/* The same after origin_load() of finished weights; folder: in the place of the model's, "none": random
+ * weights; NULL: as above. EXIT_CONFIG: they are of no run. flag: that wants it. */
 void origin_load_start(const char *flag, const char *folder);
 /* Of the weights of now, for what a checkpoint keeps, under "began". */
 char *origin_mark(const Model *m);
 
 /* For uses of finished weights: finds the checkpoint of the run folder, or takes what the command
  * line names in its place. A checkpoint that is not there is no reason to take other weights:
- * EXIT_NO_CKPT. start: beside a checkpoint the command line names what its run began with, as when it is
- * resumed; else both are refused. Then origin_choose(). */
+ * EXIT_NO_CKPT. start: beside a checkpoint --init-from and --adapter name what its run began with; else they
+ * are refused there (EXIT_CONFIG). Then origin_choose(). */
 void origin_finished(Checkpoints *c, const Flags *f, const Model *m, bool start);
 /* --export, --merge-lora: from rank 0. */
 void origin_export(const Checkpoints *c, Model *m);

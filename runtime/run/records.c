@@ -91,8 +91,9 @@ static char *tokenizer_for(const Flags *f, bool own_targets, const char *flag, c
         return own;
     die(EXIT_CONFIG, "--%s: %s is no record file, and to make one of it wants a tokenizer: --tokenizer "
         "FILE/tokenizer.json, or %s (%s)", flag, raw, own_targets ? "words or char" : "bytes",
-        *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
-                                                      : "or --init-from of a folder that has one");
+        f->eval_only || f->answers || f->perplexity ? "there is none beside the weights"
+        : *f->init_from && strcmp(f->init_from, "none") ? "there is none in the folder of --init-from"
+                                                        : "or --init-from of a folder that has one");
 }
 
 /* What raw data are packed to. */

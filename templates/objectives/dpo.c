@@ -737,7 +737,8 @@ static bool loaded(const Flags *f, const WeightFolders folder, bool first)
     char *weights = first ? origin_mark(&model) : began_with(folder[0]);
 //@ if reference
     if (first && !trains && !folder[0])
-        note("reference: the weights are their own, as there is no run that trained them");
+        note("reference: the weights are their own, as there is no run that trained them: --out "
+             "RUN has a run's evaluated beside what it began with");
     for (int i = 0; i < REFERENCES; i++)
         if (reference[i].all.n && !reference[i].value)
             missing = !find_reference(&reference[i], weights, first) || missing;

@@ -84,6 +84,48 @@ verdict "beside weights that are not the start" "$("$work/dpo_mean/train" --out 
     [ $? = 83 ] && grep -q 'began with weights of crc32c .* name those it began with' "$scratch/log" ||
         tail -n 2 "$scratch/log")"
 
+# A finished run is evaluated against what it began with, also where nothing is left of the reference: by what the
+# checkpoint says, by flags where that has moved, and never against another one. No tokenizer has to be named.
+validation() {          # FILE...: the last validation in it, number by number
+    grep -h eval_loss "$@" | tail -n 1 | tr ',{}' '\n\n\n' |
+        grep -E '"eval_(loss|margin|accuracy|reward|policy|reference|pairs)[a-z_]*":' | tr -d ' ' | sort
+}
+again() {               # PROGRAM RUN ARGS...: its validation anew, into $scratch/said and $scratch/log
+    local program=$1 run=$2
+    shift 2
+    "$work/$program/run.sh" --out "$scratch/$run" --eval-only "$@" >"$scratch/said" 2>"$scratch/log"
+}
+for name in dpo_mean dpo_lora.copy dpo_sum.bf16.again; do
+    run=${name/dpo_sum.bf16.again/bf16} case=${name%%.*} flag=--init-from start=model
+    [ $name != dpo_lora.copy ] || flag=--adapter start=adapter_init
+    cp -r "$scratch/$run" "$scratch/evaluated.$name"
+    rm -rf "$scratch/evaluated.$name/.reference_cache"
+    for flags in "" "$flag $ref/$case/$start"; do
+        # shellcheck disable=SC2086
+        again $name evaluated.$name --eval-data $ref/$case/eval.safetensors $flags
+        verdict "$name evaluated${flags:+ with $flag}" "$(diff <(validation "$scratch/$run/history.jsonl") \
+            <(validation "$scratch/said") || tail -n 2 "$scratch/log")"
+    done
+done
+verdict "evaluated, nothing was compared" "$([ "$(validation "$scratch/said" | wc -l)" -ge 8 ] || cat "$scratch/said")"
+for flag in init-from adapter; do
+    name=dpo_lora.copy
+    [ $flag = adapter ] || name=dpo_mean
+    again $name evaluated.$name --eval-data $ref/${name%%.*}/eval.safetensors --$flag none
+    verdict "another start is refused: $flag" "$([ $? = 83 ] &&
+        grep -q "began with weights of crc32c .* name those it began with, --init-from" "$scratch/log" ||
+        tail -n 2 "$scratch/log")"
+done
+cp -r $ref/dpo_mean/model "$scratch/start"
+"$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --init-from "$scratch/start" --steps 1 --eval-share 0 \
+    --out "$scratch/moved" >"$scratch/log" 2>&1 || verdict "a start that moves" "$(tail -n 1 "$scratch/log")"
+mv "$scratch/start" "$scratch/start.now"
+again dpo_mean moved --eval-data $ref/dpo_mean/eval.safetensors
+verdict "a start that has moved" "$([ $? = 80 ] && grep -q "began with is no folder here, .*/start: --init-from" \
+    "$scratch/log" || tail -n 2 "$scratch/log")"
+again dpo_mean moved --eval-data $ref/dpo_mean/eval.safetensors --init-from "$scratch/start.now"
+verdict "it is named" "$(grep -q '"eval_margin"' "$scratch/said" || tail -n 2 "$scratch/log")"
+
 # ---- a run and what it leaves --------------------------------------------------
 
 # Killed where nothing is saved: the same bits, and the same table; the reference is not computed again.
@@ -124,10 +166,12 @@ verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } 
     verdict other "$(tail -n 1 "$scratch/log")"
 cp "$scratch"/other/.reference_cache/* "$scratch/swapped/.reference_cache"
 line=$("$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
-    --out "$scratch/swapped" 2>&1)
-verdict "another reference, the start unknown" "$([ $? = 83 ] && grep -q "name those it began with" <<<"$line" ||
+    --out "$scratch/swapped" --init-from none 2>&1)
+verdict "another reference, another start" "$([ $? = 83 ] && grep -q "name those it began with" <<<"$line" ||
     echo "$line")"
-trained dpo_mean dpo_mean swapped --save-every 6
+"$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
+    --out "$scratch/swapped" --save-every 6 >"$scratch/swapped.log" 2>&1 ||
+    verdict "another reference, the start as recorded" "$(tail -n 1 "$scratch/swapped.log")"
 compare "another reference is made again" history "$scratch/dpo_mean" "$scratch/swapped" 0
 verdict "another reference is named" "$(grep -q "is of other weights: .*: computed anew" "$scratch/swapped.log" ||
     grep reference "$scratch/swapped.log")"
@@ -183,6 +227,8 @@ verdict "a named tokenizer goes with the weights" "$(for folder in named.{dpo_me
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
 verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
     grep -vx 3)"
+"$work/dpo_mean/train" --out "$scratch/raw" --data "$scratch/pairs.jsonl" --answers 1 >"$scratch/log" 2>&1
+verdict "answers by the run's tokenizer" "$(grep -q '^{"prompt":"p' "$scratch/log" || tail -n 2 "$scratch/log")"
 # Of answers of one length e to minus the mean log-probability is the perplexity.
 raw dpo_mean raw --eval-data "$scratch/pairs.jsonl" --perplexity
 perplexity=$(sed -n 's/.*"chosen_perplexity":\([0-9.e+]*\).*/\1/p' "$scratch/log")
@@ -191,28 +237,28 @@ verdict "perplexity" "$(sed -n 's/.*"eval_policy_chosen": \([-0-9.e]*\).*/\1/p' 
     awk -v p="$perplexity" '{ x = exp(-$1) / p; good = x > 1 - 1e-5 && x < 1 + 1e-5 } END { if (!good) print x, p }')"
 verdict "a finished run's reference is told" "$(grep -q '^reference: that of ' "$scratch/log" &&
     ! grep -q 'the weights are their own' "$scratch/log" || grep '^reference' "$scratch/log")"
-# Of new pairs there is no cache: the start is named as it was for training. Here the same pairs, in another order.
+# Of new pairs there is no cache: the start is where the run had it, or is named. Here the same pairs, in another order.
 said=$(tail -n 1 "$scratch/log")
 tac "$scratch/pairs.jsonl" >"$scratch/new.jsonl"
-raw dpo_mean raw --eval-data "$scratch/new.jsonl" --eval-only --eval-batches 0
-verdict "new pairs want the start" "$([ $? = 83 ] && grep -q 'name those it began with' "$scratch/log" ||
-    tail -n 1 "$scratch/log")"
-raw dpo_mean raw --eval-data "$scratch/new.jsonl" --eval-only --eval-batches 0 "${start[@]}"
-verdict "new pairs and the start" "$(paste <(grep -o '"eval_[a-z_]*": [-0-9.e]*' <<<"$said") \
-    <(tail -n 1 "$scratch/log" | grep -o '"eval_[a-z_]*": [-0-9.e]*') |
-    awk '/second|runtime|_train_/ { next } $1 != $3 || ($2 - $4) ^ 2 > 1e-12 { print } { n++ } END { if (n < 6) print n }')"
-# Adapters that began with others: both are named.
+for named in "" "${start[*]}"; do
+    # shellcheck disable=SC2086
+    raw dpo_mean raw --eval-data "$scratch/new.jsonl" --eval-only --eval-batches 0 $named
+    verdict "new pairs and the start, ${named:-as recorded}" "$(paste <(grep -o '"eval_[a-z_]*": [-0-9.e]*' <<<"$said") \
+        <(tail -n 1 "$scratch/log" | grep -o '"eval_[a-z_]*": [-0-9.e]*') |
+        awk '/second|runtime|_train_/ { next } $1 != $3 || ($2 - $4) ^ 2 > 1e-12 { print } { n++ }
+            END { if (n < 6) print n }')"
+done
+# Adapters that began with others.
 raw dpo_lora.copy begun --data "$scratch/pairs.jsonl" --init-from $ref/dpo_lora/model \
     --adapter $ref/dpo_lora/adapter_final --steps 2 --stop-margin 0 || verdict begun "$(tail -n 1 "$scratch/log")"
 raw dpo_lora.copy begun --eval-data "$scratch/new.jsonl" --eval-only --adapter $ref/dpo_lora/adapter_final
 verdict "new pairs and the adapter of the start" "$(grep -q '"eval_margin"' "$scratch/log" || tail -n 1 "$scratch/log")"
-for start_of in --adapter\ $ref/dpo_lora/adapter_final ""; do
-    # shellcheck disable=SC2086
-    raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start $start_of
-    code=$?
-    verdict "answers beside the start's, ${start_of:-no adapter}" "$([ $code = $((${#start_of} ? 0 : 83)) ] ||
-        tail -n 1 "$scratch/log")"
-done
+raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start
+verdict "answers beside the start's adapter" "$(grep -q 'that the run began with:' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
+raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start --adapter none
+verdict "answers beside another adapter" "$([ $? = 83 ] && grep -q 'name those it began with' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
 verdict "identical answers move nothing" "$(sed -n 's/^{"loss": \([0-9.e-]*\).*"grad_norm": \([0-9.e-]*\).*/\1 \2/p' \
