@@ -18,6 +18,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/utf8.h"
 #include "runtime/ranks/comm.h"
+#include "runtime/run/prompts.h"
 
 typedef struct {
     const Decoder *d;
@@ -264,7 +265,7 @@ int chat_run(const Decoder *d, const Flags *f, const char *const folder[], int n
     size_t n;
     comm_broadcast(&c.terminal, sizeof c.terminal, 0);
     c.t = vocabulary_load("--chat", f->tokenizer, folder, nfolders, d->vocab);
-    c.chat = continuation_chat("--chat", f, c.t, folder, nfolders);
+    c.chat = prompts_chat("--chat", f, c.t, folder, nfolders);
     if (!(c.held = malloc(sizeof *c.held * (size_t)d->places)))
         die(EXIT_INTERNAL, "out of memory for a conversation");
     if (*c.system && c.chat->system_in == SYSTEM_NOWHERE)

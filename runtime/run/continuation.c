@@ -170,20 +170,6 @@ char *continuation_text(const Tokenizer *t, const int32_t *token, int64_t n, siz
 
 /* ---- --sample, --prompts --------------------------------------------------------------------- */
 
-const Chat *continuation_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
-                              int nfolders)
-{
-    const Chat *chat = NULL;
-    char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_own(folder, nfolders),
-         *error = chat_choose(&chat, &why, t, *f->tokenizer ? f->tokenizer : own ? own : "bytes",
-                              *f->chat_format ? f->chat_format : NULL);
-    if (error)
-        die(EXIT_CONFIG, "%s: %s", flag, error);
-    note("conversations as %s writes them: %s", chat->name, why);
-    free(why), free(own);
-    return chat;
-}
-
 /* What is asked for, and where it is from. */
 typedef struct {
     const Decoder *d;
@@ -303,7 +289,7 @@ int continuation_print(const Decoder *d, const Flags *f, const char *const folde
         if (!file)
             a.prompt[i].text = format("%s", f->many[FLAG_sample][i]);
         if (a.prompt[i].messages && !a.chat)
-            a.chat = continuation_chat(flag, f, a.t, folder, nfolders);
+            a.chat = prompts_chat(flag, f, a.t, folder, nfolders);
     }
     ContinuedText *text = room(a.n, sizeof *text), *start = *f->beside_start ? room(a.n, sizeof *start) : NULL;
     ContinuationCost cost = {0};

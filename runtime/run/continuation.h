@@ -61,9 +61,5 @@ char *continuation_cost(const ContinuationCost *c);
 char *continuation_text(const Tokenizer *t, const int32_t *token, int64_t n, size_t *whole);
 /* --sample TEXT, --prompts FILE: on standard output by rank 0; the exit status. folder: of the weights. */
 int continuation_print(const Decoder *d, const Flags *f, const char *const folder[], int nfolders);
-/* The format of conversations that --chat-format names or that stands beside the tokenizer; EXIT_CONFIG. flag: that
- * wants it. */
-const Chat *continuation_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
-                              int nfolders);
 
 #endif

@@ -514,7 +514,7 @@ static void check_beside(const Flags *f, int i)
 {
     char *others = NULL;
     for (int k = 0; beside[i] && f->given[i] && k < FLAG_COUNT; k++) {
-        if (!names_listed(beside[i], rows[k].name))
+        if (!flags_has(k) || !names_listed(beside[i], rows[k].name))
             continue;
         if (f->given[k])
             return;

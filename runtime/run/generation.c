@@ -82,49 +82,78 @@ Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText *text,
-                      int64_t from, int64_t n, size_t *bytes)
+/* Its tokens from a place on, of which the first n are the prompt; what was found behind it counts up to a token
+ * that ends a text, or an answer of `chat`. malloc'ed. */
+static char *text_of(const Generation *g, const Tokenizer *t, const Chat *chat, const DenoiseText *text, int64_t from,
+                     int64_t n, size_t *bytes)
 {
     int64_t end = g->length ? n : text->n;
-    while (end < text->n && !tokenizer_ends(t, text->token[end]))
+    while (end < text->n && !(chat ? chat_ends(chat, t, text->token[end]) : tokenizer_ends(t, text->token[end])))
         end++;
     return tokenizer_decode(t, text->token + from, (size_t)(end - from), true, bytes);
 }
 
-/* A prompt as a sequence: what stands before a text, its tokens, and the hidden ones behind it; or,
- * where it hides tokens itself, as it was trained on: by the tokenizer's mask, which means the model's.
- * *n: tokens of the prompt. */
-static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t, const char *prompt,
-                     DenoiseText *text, int64_t *n)
+/* What is asked for. */
+typedef struct {
+    const Denoiser *d;
+    Generation g;
+    Tokenizer *t;
+    const Chat *chat;            /* of messages; NULL: no prompt has any */
+    bool windows;                /* the model learned windows of texts, else answers to prompts */
+} Asked;
+
+/* The tokens of a prompt as the model was trained on them: those of a conversation up to the answer; of a text with
+ * what stands before one; or, where it hides tokens itself, with what stands around a whole text. */
+static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
 {
-    const bool behind = g->length > 0;
+    const bool behind = a->g.length > 0;
+    if (!p->text)
+        return behind ? chat_prompt(a->chat, a->t, p->messages, e)
+                      : format("messages: want --gen-length above 0, for the answer");
     int32_t *ids;
-    size_t nids, before = 0;
-    const int32_t *prefix = behind ? tokenizer_prefix(t, &before) : NULL;
-    char *error = tokenizer_encode(t, prompt, strlen(prompt), !behind, &ids, &nids);
+    size_t n, before = 0;
+    const int32_t *prefix = behind ? tokenizer_prefix(a->t, &before) : NULL,
+                  first = behind && a->windows ? windows_first(a->t) : -1;
+    char *error = tokenizer_encode(a->t, p->text, strlen(p->text), !behind, &ids, &n);
     if (error)
         return error;
-    *n = (int64_t)(before + nids);
+    if (first >= 0)
+        prefix = &first, before = 1;
+    encoded_put(e, prefix, before, false);
+    encoded_put(e, ids, n, false);
+    free(ids);
+    return NULL;
+}
+
+/* A prompt as a sequence: its tokens, *n of them, and the hidden ones behind it; or with those that it hides, by the
+ * tokenizer's mask, which means the model's. */
+static char *lay_out(const Asked *a, const Prompt *p, DenoiseText *text, int64_t *n)
+{
+    const Generation *g = &a->g;
+    const Denoiser *d = a->d;
+    Encoded e = {0};
+    char *error = prompt_ids(a, p, &e);
+    if (error)
+        return error;
+    *n = (int64_t)e.n;
     text->n = *n + g->length;
-    text->token = room(text->n, sizeof *ids);
+    text->token = room(text->n, sizeof *text->token);
     int64_t hidden = 0;
     for (int64_t i = 0; i < text->n; i++) {
-        int32_t id = i < (int64_t)before ? prefix[i]
-                     : i < *n            ? ids[i - (int64_t)before]
-                                         : g->how.rule.mask;
-        if (id >= 0 && id == tokenizer_mask(t))
+        int32_t id = i < *n ? e.id[i] : g->how.rule.mask;
+        if (id >= 0 && id == tokenizer_mask(a->t))
             id = g->how.rule.mask;
         if (id < 0 || id >= d->vocab)
             error = format("token %d is beyond the model's %" PRId64, id, d->vocab);
         hidden += id == g->how.rule.mask;
         text->token[i] = id;
     }
-    free(ids);
+    encoded_free(&e);
     if (error)
         return error;
     if (!hidden)
         return format("--gen-length is 0, but the text hides no token");
-    if (behind && hidden > g->length)
+    if (g->length && hidden > g->length)
         return format("the text hides tokens itself: want --gen-length 0, which finds these");
     if (text->n > d->places)
         return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary "
@@ -132,15 +161,18 @@ static char *lay_out(const Denoiser *d, const Generation *g, const Tokenizer *t,
     return NULL;
 }
 
-/* Of a text that was given: itself with its answer; of a line of a file: an object. */
-static void print_text(const Generation *g, const Tokenizer *t, const DenoiseText *text,
-                       int64_t n, const char *prompt, bool object)
+/* Of a text that was given: itself with its answer, of a question its answer; of a line of a file: an object. */
+static void print_text(const Asked *a, const Prompt *p, const DenoiseText *text, int64_t n, bool object)
 {
     size_t bytes;
-    char *answer = generation_text(g, t, text, object && g->length ? n : 0, n, &bytes);
+    const bool alone = (object && a->g.length) || !p->text;
+    char *answer = text_of(&a->g, a->t, p->text ? NULL : a->chat, text, alone ? n : 0, n, &bytes);
     if (object) {
         cJSON *row = cJSON_CreateObject();
-        cJSON_AddStringToObject(row, "prompt", prompt);
+        if (p->text)
+            cJSON_AddStringToObject(row, "prompt", p->text);
+        else
+            cJSON_AddItemToObject(row, "messages", cJSON_Duplicate(p->messages, true));
         cJSON_AddStringToObject(row, "answer", answer);
         json_say(row);
     } else {
@@ -148,6 +180,21 @@ static void print_text(const Generation *g, const Tokenizer *t, const DenoiseTex
         putchar('\n');
     }
     free(answer);
+}
+
+/* The prompts of --generate: texts, or what a user says. */
+static Prompt *prompts_given(const Flags *f, int64_t *n)
+{
+    *n = flags_many(f, FLAG_generate);
+    Prompt *all = room(*n, sizeof *all);
+    for (int64_t i = 0; i < *n; i++) {
+        const char *said = f->many[FLAG_generate][i];
+        if (f->generate_chat)
+            all[i].messages = chat_list(chat_turn("user", said), NULL);
+        else
+            all[i].text = format("%s", said);
+    }
+    return all;
 }
 
 /* The texts are divided among the ranks; behind it rank 0 has all of them, and what it took. */
@@ -177,37 +224,36 @@ static void note_cost(const Denoiser *d, const DenoiseCost *c)
          (double)c->tokens / c->inside);
 }
 
-int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char *const folder[],
+int generation_print(const Denoiser *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],
                      int nfolders)
 {
     const bool file = *f->generate_file;
     const char *flag = file ? "--generate-file" : "--generate";
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
-    const Generation g = generation_asked(d, f, t, mask, flag);
-    int64_t n = flags_many(f, FLAG_generate);
-    Prompt *prompt = file ? prompts_read(flag, f->generate_file, &n) : NULL;
+    Asked a = {.d = d, .g = generation_asked(d, f, t, mask, flag), .t = t, .windows = windows};
+    int64_t n;
+    Prompt *prompt = file ? prompts_read(flag, f->generate_file, &n) : prompts_given(f, &n);
     DenoiseText *text = room(n, sizeof *text);
     int64_t *tokens = room(n, sizeof *tokens);
     DenoiseCost cost = {0};
     for (int64_t i = 0; i < n; i++) {
-        const char *said = file ? prompt[i].text : f->many[FLAG_generate][i];
-        char *error = said ? lay_out(d, &g, t, said, &text[i], &tokens[i])
-                           : format("messages: want \"prompt\", the text as the model sees it");
+        if (prompt[i].messages && !a.chat)
+            a.chat = prompts_chat(flag, f, t, folder, nfolders);
+        char *error = lay_out(&a, &prompt[i], &text[i], &tokens[i]);
         text[i].number = i;
         if (error && file)
             die(EXIT_DATA, "%s:%" PRId64 ": %s", f->generate_file, prompt[i].line, error);
         if (error)
             die(EXIT_CONFIG, "--generate: %s", error);
     }
-    denoise_parts(d, &g.how, text, n, &cost);
+    denoise_parts(d, &a.g.how, text, n, &cost);
     for (int64_t i = 0; i < n; i++) {
         if (world.rank == 0)
-            print_text(&g, t, &text[i], tokens[i], file ? prompt[i].text : "", file);
+            print_text(&a, &prompt[i], &text[i], tokens[i], file);
         free(text[i].token);
     }
     note_cost(d, &cost);
-    if (file)
-        prompts_free(prompt, n);
+    prompts_free(prompt, n);
     free(text), free(tokens);
     tokenizer_free(t);
     return EXIT_OK;
@@ -281,7 +327,7 @@ char *generation_sample(const Denoiser *d, const Flags *f, int64_t mask, const c
     char *error = NULL;
     if (world.rank == 0) {
         char *prompt = tokenizer_decode(t, text.token, (size_t)n, true, &bytes),
-             *answer = generation_text(&g, t, &text, n, n, &bytes);
+             *answer = text_of(&g, t, NULL, &text, n, n, &bytes);
         error = add_sample(f->out, step, prompt, answer);
         free(prompt), free(answer);
     }

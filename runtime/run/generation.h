@@ -20,13 +20,10 @@ void generation_check(const Flags *f, int64_t most);
  * not go together, or no mask. flag: that asks, for messages. */
 Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
                             const char *flag);
-/* Its tokens from a place on, of which the first n are the prompt; what was found behind it counts
- * up to a token that ends a text. malloc'ed. */
-char *generation_text(const Generation *g, const Tokenizer *t, const DenoiseText *text,
-                      int64_t from, int64_t n, size_t *bytes);
-/* --generate TEXT: the text with its answer on standard output; --generate-file FILE: of each line
- * an object {"prompt", "answer"}. By rank 0; the exit status. folder: of the weights. */
-int generation_print(const Denoiser *d, const Flags *f, int64_t mask, const char *const folder[],
+/* --generate TEXT: the text with its answer on standard output, or with --generate-chat the answer; --generate-file
+ * FILE: of each line an object {"prompt", "answer"} or {"messages", "answer"}. By rank 0; the exit status. windows:
+ * the model learned windows of texts, as whose first a prompt begins; else answers. folder: of the weights. */
+int generation_print(const Denoiser *d, const Flags *f, int64_t mask, bool windows, const char *const folder[],
                      int nfolders);
 /* A text behind a validation: what the model says behind the first eighth of a row, or where it
  * begins with tokens that are never hidden, behind these, at most half a row. Into the log and, in

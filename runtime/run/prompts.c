@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
+#include "runtime/data/vocabulary.h"
 #include "runtime/files/json.h"
 #include "runtime/files/utf8.h"
 #include "runtime/ranks/comm.h"
@@ -120,4 +121,18 @@ void prompts_free(Prompt *all, int64_t n)
         cJSON_Delete(all[i].messages);
     }
     free(all);
+}
+
+const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
+                         int nfolders)
+{
+    const Chat *chat = NULL;
+    char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_own(folder, nfolders),
+         *error = chat_choose(&chat, &why, t, *f->tokenizer ? f->tokenizer : own ? own : "bytes",
+                              *f->chat_format ? f->chat_format : NULL);
+    if (error)
+        die(EXIT_CONFIG, "%s: %s", flag, error);
+    note("conversations as %s writes them: %s", chat->name, why);
+    free(why), free(own);
+    return chat;
 }

@@ -2,6 +2,8 @@
 #ifndef DIECAST_PROMPTS_H
 #define DIECAST_PROMPTS_H
 
+#include "runtime/pack/pack.h"
+#include "runtime/run/flags.h"
 #include <cjson/cJSON.h>
 #include <stdint.h>
 
@@ -18,5 +20,9 @@ typedef struct {
  * named the file. */
 Prompt *prompts_read(const char *flag, const char *path, int64_t *n);
 void prompts_free(Prompt *all, int64_t n);
+/* The format of conversations that --chat-format names or that stands beside the tokenizer; EXIT_CONFIG. folder: of
+ * the weights; flag: that wants it. */
+const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
+                         int nfolders);
 
 #endif

@@ -356,7 +356,7 @@ static Denoiser denoiser(void)
 static int generate(const Flags *f, const WeightFolders folder)
 {
     const Denoiser by = denoiser();
-    return generation_print(&by, f, @MDM_MASK@, folder, WEIGHT_FOLDERS);
+    return generation_print(&by, f, @MDM_MASK@, hidden.mode != HIDDEN_sft, folder, WEIGHT_FOLDERS);
 }
 
 /* A text behind each validation. */

@@ -1079,7 +1079,7 @@ void test_data(const char *scratch)
     write_parts(bad, "triples", DOCS);
     refused("parts of another kind", bad, &other, EXIT_MISMATCH, "triples (chosen, rejected), but");
     other.of.T = 4;
-    refused("a part longer than T", pairs, &other, EXIT_DATA, "document 3 has 5 chosen, the model");
+    refused("a part longer than T", pairs, &other, EXIT_DATA, "document 3 has 5 tokens in chosen, the model");
     other = pairs_model(1, 1);
     other.of.targets = 8;
     refused("more targets in both parts", pairs, &other, EXIT_DATA, "may have 9 targets, this binary takes 8");

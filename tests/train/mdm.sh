@@ -8,6 +8,8 @@ mdm_llada mdm_llada
 mdm_encoder mdm_encoder
 mdm_sft.2x1x4 mdm_sft gpus=2 batch.accum=1
 mdm_masked.bf16 mdm_masked precision=bf16
+mdm_ask mdm_sft model.vocab=257 mdm.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
+mdm_behind mdm_masked model.vocab=257 mdm.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
 "
 
 # ---- the reference, ranks, 16 bit --------------------------------------------------
@@ -235,6 +237,39 @@ printf '{"prompt":"%s? ","response":"%s"}\n' "what is this" "a cat" "is it" "it 
 said=$("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --loglik "$scratch/asked.jsonl" 2>"$scratch/log")
 verdict "likelihoods of raw answers" "$([ "$(grep -c '^{"sample": [01], "tokens": 6, "loglik": -' <<<"$said")" = 2 ] ||
     echo "$said" "$(tail -n 1 "$scratch/log")")"
+
+# A model that learned conversations is asked in one: what a user says is laid out as it was learned.
+. tests/tiny_tokenizer.sh
+mkdir "$scratch/chatml" && tiny_tokenizer "$scratch/chatml"
+for i in $(seq 16); do
+    echo '{"messages":[{"role":"user","content":"say '$i'"},{"role":"assistant","content":"number '$i'!"}]}'
+done >"$scratch/talks.jsonl"
+"$work/mdm_ask/run.sh" --data "$scratch/talks.jsonl" --tokenizer "$scratch/chatml/tokenizer.json" --eval-share 0 --steps 2 \
+    --init-from none --out "$scratch/talks" >"$scratch/log" 2>&1 || verdict talks "$(tail -n 1 "$scratch/log")"
+nexts "next: ask" "$scratch/log" ask "--gen-length 8"
+asked() { "$work/mdm_ask/run.sh" --out "$scratch/talks" --gen-length 8 "$@" 2>"$scratch/log"; }
+answers() { sed 's/.*"answer":\(".*"\)}$/\1/'; }
+{
+    echo '{"messages":[{"role":"user","content":"say 7"}]}'
+    echo '{"prompt":"<|im_start|>user\nsay 7<|im_end|>\n<|im_start|>assistant\n"}'
+} >"$scratch/asked.jsonl"
+said=$(asked --generate-file "$scratch/asked.jsonl" | answers)
+verdict "messages as they were learned" "$([ "$(sort -u <<<"$said" | wc -l)" = 1 ] || echo "$said"
+    [ "$(head -n 1 <<<"$said")" != "$(asked --generate-file - <<<'{"prompt":"say 7"}' | answers)" ] ||
+    echo "the same as behind the words alone: $said")"
+verdict "a question as a message" "$(asked --generate "say 7" --generate-chat |
+    diff - <(head -n 1 <<<"$said" | sed 's/^"\(.*\)"$/\1/; s/\\\(["\\]\)/\1/g') ||
+    tail -n 1 "$scratch/log")"
+
+# A prompt begins as windows did: here with the begin-of-text token that the tokenizer's configuration alone has.
+cp -r "$scratch/chatml" "$scratch/begun"
+sed 's/^{/{"bos_token":"<|endoftext|>",/' "$scratch/chatml/tokenizer_config.json" >"$scratch/begun/tokenizer_config.json"
+for way in "begun:say 7" "chatml:<|endoftext|>say 7" "chatml:say 7"; do
+    "$work/mdm_behind/run.sh" --init-from none --tokenizer "$scratch/${way%%:*}/tokenizer.json" --gen-length 8 \
+        --out "$scratch/none" --generate-file - <<<"${way#*:}" 2>"$scratch/log" | answers
+done >"$scratch/behind"
+verdict "a prompt begins as windows did" "$(awk '{ a[NR] = $0 } END { if (a[1] == "" || a[1] != a[2] || a[1] == a[3])
+    print a[1], a[2], a[3] }' "$scratch/behind")"
 
 # ---- refused --------------------------------------------------
 
