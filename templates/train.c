@@ -611,8 +611,12 @@ static int export_weights(Run *r)
 /* One JSON line with the metrics of a validation of the weights. */
 static int eval_only(Run *r)
 {
-    if (!records_validate(&r->flags))
-        die(EXIT_CONFIG, "--eval-only: want --eval-data or --eval-share");
+    const Flags *f = &r->flags;
+    if (!records_validate(f) && f->eval_share > 0)
+        die(EXIT_CONFIG, "--eval-only: --data is missing, whose last %g is to validate on "
+            "(--eval-share): name it, or --eval-data FILE", f->eval_share);
+    if (!records_validate(f))
+        die(EXIT_CONFIG, "--eval-only: want --eval-data FILE, or --data FILE and --eval-share X");
     find_finished(r);
     open_data(r);
     load_found(r);

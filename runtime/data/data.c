@@ -253,6 +253,9 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     check_parts(d, &f->t);
     find_columns(d, f);
     char *words = model_words(m, "data.kind");
+    if (d->rows && d->own_targets && strcmp(f->t.kind, "packed") == 0)
+        die(EXIT_MISMATCH, "%s: packed documents, but this binary hides tokens of rows: pack them again, with gen "
+            "pack --format NAME, one that --data-format takes", path);
     if (d->rows && strcmp(f->t.kind, "packed") == 0)
         die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
             "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, d->kind, words);

@@ -216,8 +216,11 @@ static void hold(Work *w)
     if (w->rules.held == HELD_RANDOM)
         windows_hold(p, w->rules.share);
     if (w->rules.held == HELD_TAIL && !p->nheld)
-        pack_fail(p, EXIT_DATA, (Place){0}, format("--split tail is of texts, and these are rows of JSON: "
-                                                   "say random, or none"));
+        pack_fail(p, EXIT_DATA, (Place){0},
+                  format(strcmp(w->o->who, "prepare")
+                             ? "--split tail is of texts, and these are rows of JSON: say random, or none"
+                             : "the tail of a text is what validates, and these are rows of JSON: name texts, or "
+                               "gen pack --prepare DIR --split random FILE"));
     else if (w->rules.held && (!p->nheld || p->nheld == p->ndocs))
         pack_fail(p, EXIT_DATA, (Place){0},
                   format("%lld windows, of which a share of %g leaves %lld to train on and %lld to validate "

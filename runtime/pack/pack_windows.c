@@ -77,15 +77,25 @@ static void forget(Windows *w, int64_t T)
     w->base = keep;
 }
 
+/* " at byte N" of a document's file; "" of a row, whose line is said; malloc'ed. */
+static char *byte_of(const Chunk *from, const char *word)
+{
+    const char *at = from->reads == READS_TEXT ? memmem(from->text, from->n, word, strlen(word)) : NULL;
+    return at ? format(" at byte %lld", (long long)(from->offset + (at - from->text) + 1)) : format("%s", "");
+}
+
 /* A text says in plain letters what hides a token. */
 static bool has_mask(Pack *p, const Tokenizer *tok, const Chunk *from, const int32_t *id,
                      const RowOut *row)
 {
     const int32_t mask = tokenizer_mask(tok);
-    for (size_t i = 0; i < row->n && mask >= 0; i++)
+    for (size_t i = 0, n; i < row->n && mask >= 0; i++)
         if (id[i] == mask) {
+            char *word = tokenizer_decode(tok, &mask, 1, false, &n), *at = byte_of(from, word);
             pack_fail(p, EXIT_DATA, (Place){from->place.file, row->line},
-                      format("the text has the token that hides others"));
+                      format("the text has %s%s, the token %d, which hides others in training: take it out", word, at,
+                             mask));
+            free(word), free(at);
             return true;
         }
     return false;

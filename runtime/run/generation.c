@@ -25,12 +25,15 @@ static void *room(int64_t n, size_t size)
 
 /* ---- what is asked for ----------------------------------------------------------------------- */
 
-/* Tokens found together, at most `most`, and how many of such blocks there are behind a prompt;
- * EXIT_CONFIG. */
-static int64_t blocks_of(int64_t most, const Flags *f, int64_t *length, int64_t *block)
+enum { LENGTH = 128 };           /* behind a prompt, where nobody says and there is room */
+
+/* Tokens found together, at most `most`, and how many of such blocks there are behind a prompt, of texts of so many
+ * places; EXIT_CONFIG. */
+static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *length, int64_t *block)
 {
+    const int64_t half = places > 1 ? places / 2 : 1;
     *block = f->gen_block ? f->gen_block : most;
-    *length = f->gen_length;
+    *length = f->gen_length >= 0 ? f->gen_length : half < LENGTH ? half : LENGTH;
     if (*block > most)
         die(EXIT_CONFIG, "--gen-block %" PRId64 ": this binary tells of %" PRId64 " places at a "
             "time: want at most that, or gen RECIPE mdm.block=%" PRId64, *block, most, *block);
@@ -38,7 +41,7 @@ static int64_t blocks_of(int64_t most, const Flags *f, int64_t *length, int64_t 
         return 1;
     if (!f->gen_block && *length < *block)
         *block = *length;
-    if (!f->given[FLAG_gen_length])
+    if (f->gen_length < 0)
         *length = (*length + *block - 1) / *block * *block;
     if (*length % *block)
         die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
@@ -57,16 +60,16 @@ static int64_t steps_of(const Flags *f, int64_t blocks, int64_t block)
     return f->gen_steps ? f->gen_steps / blocks : block;
 }
 
-void generation_check(const Flags *f, int64_t most)
+void generation_check(const Flags *f, int64_t places, int64_t most)
 {
-    int64_t length, block, blocks = blocks_of(most, f, &length, &block);
+    int64_t length, block, blocks = blocks_of(places, most, f, &length, &block);
     steps_of(f, blocks, block);
 }
 
 Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,
                             const char *flag)
 {
-    int64_t length, block, blocks = blocks_of(d->block, f, &length, &block);
+    int64_t length, block, blocks = blocks_of(d->places, d->block, f, &length, &block);
     if (mask < 0)
         mask = tokenizer_mask(t);
     if (mask < 0)
@@ -157,7 +160,8 @@ static char *lay_out(const Asked *a, const Prompt *p, DenoiseText *text, int64_t
         return format("the text hides tokens itself: want --gen-length 0, which finds these");
     if (text->n > d->places)
         return format("the text is %" PRId64 " tokens and --gen-length %" PRId64 "; this binary "
-                      "has room for %" PRId64, *n, g->length, d->places);
+                      "has room for %" PRId64 "%s", *n, g->length, d->places,
+                      *n < d->places ? ": try a shorter --gen-length" : "");
     return NULL;
 }
 
@@ -229,6 +233,8 @@ int generation_print(const Denoiser *d, const Flags *f, int64_t mask, bool windo
 {
     const bool file = *f->generate_file;
     const char *flag = file ? "--generate-file" : "--generate";
+    if (f->given[FLAG_steps])
+        die(EXIT_CONFIG, "--steps %" PRId64 " is of training: %s takes --gen-steps %" PRId64, f->steps, flag, f->steps);
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
     Asked a = {.d = d, .g = generation_asked(d, f, t, mask, flag), .t = t, .windows = windows};
     int64_t n;

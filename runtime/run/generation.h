@@ -14,8 +14,8 @@ typedef struct {
     int64_t length;              /* tokens behind a prompt; 0: those that it hides itself */
 } Generation;
 
-/* EXIT_CONFIG where flags of generation do not go together; most: Denoiser.block. */
-void generation_check(const Flags *f, int64_t most);
+/* EXIT_CONFIG where flags of generation do not go together; places, most: places and block of the Denoiser. */
+void generation_check(const Flags *f, int64_t places, int64_t most);
 /* What the flags ask for; mask: the model's token, -1: the tokenizer's. EXIT_CONFIG: flags that do
  * not go together, or no mask. flag: that asks, for messages. */
 Generation generation_asked(const Denoiser *d, const Flags *f, const Tokenizer *t, int64_t mask,

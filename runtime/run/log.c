@@ -251,7 +251,24 @@ static void read_back(Log *l, const char *path, int64_t resumed)
     io(write_all(l, path));
 }
 
-static void banner_data(const char *what, const Data *d, int64_t most)
+/* " in text.txt", " in a.jsonl and 2 more"; malloc'ed. paths: as they were typed, "": only their number is known. */
+static char *banner_files(const Data *d, const char *paths)
+{
+    const size_t first = strcspn(paths, ",");
+    int more = 0;
+    for (const char *c = paths + first; *c; c++)
+        more += *c == ',';
+    if (!d->nfiles)
+        return NULL;
+    if (!*paths)
+        return format(" in %d file%s", d->nfiles, d->nfiles == 1 ? "" : "s");
+    char *others = more ? format(" and %d more", more) : format("%s", ""),
+         *text = format(" in %.*s%s", (int)first, paths, others);
+    free(others);
+    return text;
+}
+
+static void banner_data(const char *what, const Data *d, const char *paths, int64_t most)
 {
     if (!d)
         return;
@@ -259,7 +276,7 @@ static void banner_data(const char *what, const Data *d, int64_t most)
     int64_t steps = data_steps_per_epoch(d);
     bool some = d->eval && most > 0 && most < steps;
     char *part = some ? format("%lld of ", (long long)most) : NULL;
-    char *files = d->nfiles ? format(" in %d file%s", d->nfiles, d->nfiles == 1 ? "" : "s") : NULL;
+    char *files = banner_files(d, paths);
     note("  %-10s %lld samples of %lld %s (%s%s)%s, %s%lld %s", what, (long long)d->n,
          (long long)d->T, files ? "tokens" : "places", documents ? documents : "", d->kind,
          files ? files : "", part ? part : "", (long long)steps,
@@ -342,9 +359,11 @@ void log_banner(const Banner *b)
          world.size, world.size == 1 ? "" : "s", b->threads, b->threads == 1 ? "" : "s", ncpus,
          ncpus == 1 ? "" : "s", cpu ? "" : " and ", cpu ? "" : device_name(), world.host,
          comm_launcher(), cpu ? "MPI" : "NCCL", comm_library());
-    note("  %-10s %s, %lld parameters, %lld trained, %.3f GiB planned a rank", "model",
-         m->precision, (long long)m->parameters, (long long)m->trained,
+    char *vocab = field_text(m, "model.vocab");
+    note("  %-10s %s, %lld parameters, %lld trained%s%s, %.3f GiB planned a rank", "model",
+         m->precision, (long long)m->parameters, (long long)m->trained, *vocab ? ", vocabulary of " : "", vocab,
          (double)m->planned_bytes / (1 << 30));
+    free(vocab);
     if (m->adapter_json)
         banner_lora(m);
     note("  %-10s %s", "weights", b->weights);
@@ -356,9 +375,12 @@ void log_banner(const Banner *b)
          schedule_scaled(f->lr_scale, f->lr, b->lr_ranks), scaled, f->schedule, f->weight_decay,
          f->clip, (long long)f->seed);
     free(scaled);
-    banner_data("data", b->train, 0);
+    if (b->train)
+        note("  %-10s %lld step%s, %.4g epochs", "length", (long long)b->total, b->total == 1 ? "" : "s",
+             (double)b->total / (double)data_steps_per_epoch(b->train));
+    banner_data("data", b->train, f->data, 0);
     banner_sources(b);
-    banner_data("validation", b->eval, f->eval_batches);
+    banner_data("validation", b->eval, *f->eval_data ? f->eval_data : f->data, f->eval_batches);
     note("  %-10s %s", "run folder", f->out);
 }
 

@@ -441,6 +441,9 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
         of.take++;               /* the last part */
     if (evaluates)
         data_open(eval, eval_files ? eval_files : files, m, &of, (uint64_t)f->seed, true);
+    if (eval_files && eval->divided)
+        note("data: %s says itself which of its rows are to validate on: --%s takes these %lld alone, the others are "
+             "left out", f->eval_data, validation_flag(f, rules), (long long)eval->n);
     agree_data(trains ? train : NULL, evaluates ? eval : NULL);
     if (trains && evaluates)
         data_check_same(eval, train->tokenizer, f->data);

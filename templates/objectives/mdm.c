@@ -56,7 +56,7 @@ static void open_records(const Flags *f, const RecordRules *rules, Data *train, 
     spread_decides = !strncmp(f->val_noise, "spread", strlen("spread"));
     both = strchr(f->val_noise, ',') != NULL;
     if (evaluates && f->eval_sample)
-        generation_check(f, ASKED / B);
+        generation_check(f, T, ASKED / B);
     records_open(f, &model, &of, rules, train, eval);
     trained = trains ? train->folder : NULL;
     const Data *any = trains ? train : evaluates ? eval : NULL;
@@ -189,7 +189,7 @@ static double error_over(const Batches *b)
 {
     const double mean = b->divisor > 0 ? b->loss / b->divisor : NAN,
                  squares = b->squares - 2 * mean * b->products + mean * mean * b->divisors;
-    return b->n > 1 ? sqrt((squares > 0 ? squares : 0) * b->n / (b->n - 1)) / b->divisor : NAN;
+    return b->n > 1 ? sqrt((squares < 0 ? 0 : squares) * b->n / (b->n - 1)) / b->divisor : NAN;
 }
 
 /* By that way to hide; the same on all ranks. sum: EVAL_METRICS, this rank's parts of what is
@@ -278,11 +278,24 @@ static Bound bound_of(Data *d, int64_t sample)
     return b;
 }
 
-static void print_bound(int64_t sample, const Bound *b)
+static void print_number(const char *key, const char *as, double x)
 {
-    printf("{\"sample\": %lld, \"tokens\": %.0f, \"loglik\": %.9g, \"error\": ",
-           (long long)sample, b->tokens, b->value);
-    printf(isfinite(b->error) ? "%.3g}\n" : "null}\n", b->error);
+    printf(", \"%s\": ", key);
+    printf(isfinite(x) ? as : "null", x);
+}
+
+/* All ranks have the same bound. */
+static void print_bound(int64_t sample, const Bound *b, bool nonfinite)
+{
+    if (!isfinite(b->value) && !nonfinite)
+        die(EXIT_NONFINITE, "the log-likelihood of sample %lld is %g; --allow-nonfinite prints it "
+            "as null", (long long)sample, b->value);
+    if (world.rank != 0)
+        return;
+    printf("{\"sample\": %lld, \"tokens\": %.0f", (long long)sample, b->tokens);
+    print_number("loglik", "%.9g", b->value);
+    print_number("error", "%.3g", b->error);
+    printf("}\n");
 }
 
 /* Validation on what --loglik names. Raw data are encoded as the model's were; rows of JSON are
@@ -321,8 +334,7 @@ static int loglik(const Flags *f, const WeightFolders folder)
         sum_over_ranks(&all->value, model.ranks * BOUND);
         for (int64_t k = 0; k < model.ranks && i + k < d.n; k++) {
             sum.value += all[k].value, sum.tokens += all[k].tokens;
-            if (world.rank == 0)
-                print_bound(i + k, &all[k]);
+            print_bound(i + k, &all[k], f->allow_nonfinite);
         }
     }
     note("%lld samples, %.0f tokens, %lld draws each: %.4f nats a token", (long long)d.n,

@@ -635,7 +635,11 @@ refuse "an answer twice" '{"prompt":"a","response":"b","completion":"c"}' "--for
 refuse "a response that is none" '{"prompt":"a","response":1}' "--format answers" 'response: want a string'
 refuse "windows of rows without a text" '{"txt":"a"}' "--format windows" 'x.jsonl:1: text: want a string'
 refuse "windows with what hides a token" '{"text":"a[MASK]"}' "--format windows --tokenizer char" \
-    'x.jsonl:1: the text has the token that hides others'
+    'x.jsonl:1: the text has \[MASK\], the token 3, which hides others'
+printf 'ab[MASK]' > $scratch/mask.txt
+$pack -o $scratch/out.st --format windows --tokenizer char $scratch/mask.txt > $scratch/log 2>&1
+verdict "refuses: a text with what hides a token" "$(grep -q 'mask.txt: the text has \[MASK\] at byte 3, ' $scratch/log ||
+    cat $scratch/log)"
 refuse "the tail of rows" "$good" "--format windows --split tail" '--split tail is of texts'
 refuse "too few windows to divide" "$good" "--format windows --split random" \
     '1 windows, of which a share of 0.1 leaves 1'
