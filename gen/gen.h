@@ -255,6 +255,8 @@ char *range_print(FieldType type, double lo, double hi, const char *choices);
 Config *config_fill(Rval *recipe, const char *path);
 /* defaults that follow from other fields */
 void config_derive(Config *c);
+/* The same recipe in another precision; NULL: its target, or what it says of differences, takes none of that. */
+Config *config_in_precision(const Config *c, const char *precision);
 const char *config_name(const Config *c);                   /* of the recipe, else its file's */
 /* Of recipes that have ad.context: how long a sequence is, how often it asks; .env and .ragged aside. */
 ContextRules config_contexts(const Config *c);

@@ -103,6 +103,30 @@ ContextRules config_contexts(const Config *c)
         .region = c->v[F_ad_region].i};
 }
 
+/* What follows from the precision. */
+static void fill_of_precision(Config *c)
+{
+    const bool fp32 = !strcmp(c->v[F_precision].s, "fp32");
+    fill_text(c, F_prm_hyper, c->v[F_lora_rank].i && fp32 ? "\"fd\"" : "\"dot\"");
+}
+
+static bool takes_precision(const Config *c, const char *precision)
+{
+    return strcmp(precision, "fp16") || strcmp(target_find(c->v[F_target].s)->backend, "cpu");
+}
+
+Config *config_in_precision(const Config *c, const char *precision)
+{
+    if (!takes_precision(c, precision) ||
+        (c->v[F_prm_hyper].set && strcmp(c->v[F_precision].s, precision)))
+        return NULL;
+    Config *other = arena_new(sizeof *other);
+    *other = *c;
+    other->v[F_precision].s = precision;
+    fill_of_precision(other);
+    return other;
+}
+
 void config_derive(Config *c)
 {
     c->name = c->v[F_name].s = config_name(c);
@@ -129,9 +153,8 @@ void config_derive(Config *c)
     fill_int(c, F_model_pad, f->padded ? 0 : -1);
     fill_text(c, F_mdm_random_length, strcmp(c->v[F_mdm_mode].s, "sft") ? "0.01" : "0");
     fill_int(c, F_mdm_block, c->v[F_seq_max].i < 32 ? c->v[F_seq_max].i : 32);
-    bool lora = c->v[F_lora_rank].i > 0, fp32 = !strcmp(c->v[F_precision].s, "fp32");
-    fill_text(c, F_prm_hyper, lora && fp32 ? "\"fd\"" : "\"dot\"");
-    fill_int(c, F_prm_train_head, !lora);
+    fill_of_precision(c);
+    fill_int(c, F_prm_train_head, !c->v[F_lora_rank].i);
     fill_int(c, F_batch_texts, config_texts(c));
     fill_int(c, F_meta_micro, c->v[F_batch_micro].i);
     int64_t steps = c->v[F_prm_steps].i;
@@ -194,8 +217,7 @@ static void check_objective(const Config *c)
 
 static void check_precision(const Config *c)
 {
-    if (!strcmp(c->v[F_precision].s, "fp16")
-        && !strcmp(target_find(c->v[F_target].s)->backend, "cpu"))
+    if (!takes_precision(c, c->v[F_precision].s))
         err_add(c->v[F_precision].loc,
                 "precision: fp16 needs a GPU target; for target = \"%s\" try \"bf16\" or "
                 "\"fp32\"",

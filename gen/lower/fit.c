@@ -108,10 +108,35 @@ static void print_bound(Str *s, Config *c, int64_t micro, int64_t T)
         str_print(s, " memory.loss_rows=0");
 }
 
+/* The bytes of each precision that the target takes, and those that fit; false: none does. */
+static bool print_precisions(Str *s, const Config *cfg, int64_t limit)
+{
+    static const char *const precision[] = {"fp32", "bf16", "fp16"};
+    int64_t bytes[3] = {0};
+    bool found = false, copies = false;
+    str_print(s, "\n    by precision:");
+    for (int i = 0; i < 3; i++) {
+        Config *c = config_in_precision(cfg, precision[i]);
+        bytes[i] = c ? planned(c) : 0;
+        copies = copies || bytes[i] > bytes[0];
+        if (c)
+            str_print(s, "   %s %s", precision[i], text_bytes(bytes[i]));
+    }
+    if (copies && bytes[0])
+        str_print(s, "   (in 16 bits updates keep fp32 copies of the weights)");
+    for (int i = 0; i < 3; i++)
+        if (bytes[i] && bytes[i] <= limit) {
+            str_print(s, "\n    fits: precision=%s   (%s)", precision[i], text_bytes(bytes[i]));
+            found = true;
+        }
+    return found;
+}
+
 /* Recipes near it that fit. */
 static void print_near(Str *s, Config *cfg, int64_t limit)
 {
     int64_t micro = config_int(cfg, F_batch_micro), T = config_int(cfg, F_seq_max);
+    const bool in_another = print_precisions(s, cfg, limit);
     bool recomputes = config_is(cfg, F_memory_recompute, "block"), found = false;
     for (int rank = 0; rank <= (field_fixed(cfg, F_lora_rank) ? 0 : 16) && !found; rank += 16)
         for (int again = recomputes; again < 2; again++)
@@ -143,7 +168,7 @@ static void print_near(Str *s, Config *cfg, int64_t limit)
         str_print(s, " memory.recompute=block   (%s)", text_bytes(bytes));
         found = true;
     }
-    if (!found)
+    if (!found && !in_another)
         str_print(s, "\n    nothing near it fits: a smaller model, or memory.limit_gib if this "
                       "machine has more");
 }
