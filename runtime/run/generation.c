@@ -41,7 +41,7 @@ static int64_t blocks_of(int64_t places, int64_t most, const Flags *f, int64_t *
         return 1;
     if (!f->gen_block && *length < *block)
         *block = *length;
-    if (f->gen_length < 0)
+    if (!f->given[FLAG_gen_length])
         *length = (*length + *block - 1) / *block * *block;
     if (*length % *block)
         die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
