@@ -165,9 +165,7 @@ static LogEval validate(Run *r)
 {
     double start = clock_seconds();
     r->ready = -1;               /* the same inputs are used */
-    int64_t batches = data_steps_per_epoch(&r->eval);
-    if (r->flags.eval_batches && r->flags.eval_batches < batches)
-        batches = r->flags.eval_batches;
+    const int64_t batches = data_eval_batches(&r->eval, &model, r->flags.eval_batches);
     objective_validate(&r->eval, batches, r->validation);
     comm_allreduce_double(r->validation, EVAL_METRICS);
     metrics_values(objective_metrics.eval, EVAL_METRICS, r->validation);

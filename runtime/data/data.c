@@ -613,6 +613,12 @@ void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model 
     }
 }
 
+int64_t data_eval_batches(const Data *d, const Model *m, int64_t steps)
+{
+    const int64_t all = data_steps_per_epoch(d);
+    return steps > 0 && steps < (all + m->accum - 1) / m->accum ? steps * m->accum : all;
+}
+
 void data_check_tokenizer(const Data *d, const char *id, const char *file)
 {
     const TokenFile *t = &d->file[0].t;

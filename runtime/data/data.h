@@ -121,6 +121,9 @@ void data_open_own(Data *d, const char *kind, const char *path, int64_t n, int64
  * evaluation of them. EXIT_DATA as data_open(). */
 void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
                const DataShape *of);
+/* Batches of a rank, of an evaluation, that have the samples of so many steps, so that gradient accumulation changes
+ * nothing; at most all; steps 0: all. */
+int64_t data_eval_batches(const Data *d, const Model *m, int64_t steps);
 /* The files of d, as data_open() takes them, for another part of them; malloc'ed. */
 char *data_paths(const Data *d);
 /* EXIT_MISMATCH unless id, that of the file tokenizer.json, is the tokenizer the files were made

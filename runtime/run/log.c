@@ -268,6 +268,7 @@ static char *banner_files(const Data *d, const char *paths)
     return text;
 }
 
+/* most: batches of a rank, of an evaluation, that count; else 0 */
 static void banner_data(const char *what, const Data *d, const char *paths, int64_t most)
 {
     if (!d)
@@ -380,7 +381,8 @@ void log_banner(const Banner *b)
              (double)b->total / (double)data_steps_per_epoch(b->train));
     banner_data("data", b->train, f->data, 0);
     banner_sources(b);
-    banner_data("validation", b->eval, *f->eval_data ? f->eval_data : f->data, f->eval_batches);
+    banner_data("validation", b->eval, *f->eval_data ? f->eval_data : f->data,
+                b->eval ? data_eval_batches(b->eval, m, f->eval_batches) : 0);
     note("  %-10s %s", "run folder", f->out);
 }
 

@@ -451,7 +451,7 @@ static void evaluate_groups(double value[GROUPS][EVAL_METRICS])
         memset(value[g], 0, sizeof value[g]);
         if (!group[g].n)
             continue;
-        evaluate(&group[g], flags->eval_batches ? flags->eval_batches : INT64_MAX, value[g]);
+        evaluate(&group[g], data_eval_batches(&group[g], &model, flags->eval_batches), value[g]);
         comm_allreduce_double(value[g], EVAL_METRICS);
         metrics_values(objective_metrics.eval, EVAL_METRICS, value[g]);
     }

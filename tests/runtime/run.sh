@@ -81,7 +81,7 @@ for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weigh
     '^  lora       rank 4, alpha 8.0, targets q_proj,v_proj$' '^  run folder /.*/run$' \
     '^  rate       5e-05 (linear), weight decay 0, clip 1, seed 42$' \
     '^  rate       0.0002 = 5e-05 x 4, --lr-scale linear of the run.s first 4 ranks (linear), weight' \
-    ' in 1 file, 3 of 10 batches a rank$' ' in 1 file, 10 batches a rank$' \
+    ' in 1 file, 9 of 10 batches a rank$' ' in 1 file, 10 batches a rank$' \
     '^profile: 2 steps, from 8 on, of [0-9.]* ms; [0-9.]* ms before' \
     '^  linear_fwd  *2  *\(0\.[3-9]\|[1-9]\)' \
     '^  together .* \(99\|100\)\.'; do

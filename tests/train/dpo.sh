@@ -248,6 +248,16 @@ for named in "" "${start[*]}"; do
         awk '/second|runtime|_train_/ { next } $1 != $3 || ($2 - $4) ^ 2 > 1e-12 { print } { n++ }
             END { if (n < 6) print n }')"
 done
+# As many pairs as so many updates take, however they are accumulated and divided.
+for name in dpo_mean dpo_mean.2x1; do
+    "$work/$name/run.sh" --tokenizer bytes --out "$scratch/none" --eval-data "$scratch/new.jsonl" --eval-only \
+        --eval-batches 3 "${start[@]}" >"$scratch/batches.$name" 2>"$scratch/log" || verdict "$name: some batches" \
+        "$(tail -n 1 "$scratch/log")"
+done
+verdict "pairs of a validation" "$([ "$(grep -o '"eval_pairs": [0-9]*' "$scratch/batches.dpo_mean")" = '"eval_pairs": 24' ] ||
+    cat "$scratch/batches.dpo_mean")"
+verdict "pairs of a validation, without accumulation" "$(diff <(validation "$scratch/batches.dpo_mean.2x1" |
+    grep pairs) <(validation "$scratch/batches.dpo_mean" | grep pairs))"
 # Adapters that began with others.
 raw dpo_lora.copy begun --data "$scratch/pairs.jsonl" --init-from $ref/dpo_lora/model \
     --adapter $ref/dpo_lora/adapter_final --steps 2 --stop-margin 0 || verdict begun "$(tail -n 1 "$scratch/log")"
