@@ -144,6 +144,9 @@ static void print_bytes(const Graph *g, const Info *n, FILE *to)
                                           text_bytes((d->kept + 1) * d->checkpoint), d->kept, plural(d->kept),
                                           text_bytes(d->checkpoint))
                              : text_print("%s a checkpoint, all are kept", text_bytes(d->checkpoint)));
+    for (int i = 0; i < LEAVES && d->kept; i++)
+        if (leaf_applies(i, objective_find(g->objective)) && !strncmp(leaf[i].about, "links to checkpoints", 20))
+            line(to, "", text_print("more where %s names others, which stay", leaf[i].name));
     line(to, "", text_print("--export %s%s", text_bytes(d->export),
                             d->merged ? text_print(", --merge-lora %s", text_bytes(d->merged)) : ""));
 }

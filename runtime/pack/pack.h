@@ -427,6 +427,7 @@ typedef struct {
     int parts;
     size_t begin[PACK_PARTS], n[PACK_PARTS], targets[PACK_PARTS];
     bool cut;
+    bool behind;                 /* all targets of a part are behind the cut */
     Drop drop;                   /* it is left out */
 } Kept;
 

@@ -165,6 +165,7 @@ static void keep_part(const Pack *p, const uint8_t *target, bool first, Kept *k,
                       size_t n)
 {
     const int i = k->parts++;
+    const size_t had = n;
     if (p->kind != KIND_PACKED && p->max_length < (int64_t)n) {
         n = (size_t)p->max_length;
         k->cut = true;
@@ -173,6 +174,8 @@ static void keep_part(const Pack *p, const uint8_t *target, bool first, Kept *k,
     k->n[i] = n;
     for (size_t t = !first; t < n; t++)
         k->targets[i] += target[begin + t];
+    for (size_t t = n; t < had && !k->targets[i]; t++)
+        k->behind = k->behind || target[begin + t];
 }
 
 static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target, size_t n)
@@ -197,8 +200,7 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
     p->cut += k.cut;
     for (int i = 0; i < k.parts && !k.drop && p->kind != KIND_PACKED; i++)
         if (!k.targets[i])
-            k.drop = row->second && (int64_t)row->prompt >= p->max_length ? DROP_LONG_PROMPT
-                                                                          : DROP_NO_TARGET;
+            k.drop = k.behind ? DROP_LONG_PROMPT : DROP_NO_TARGET;
     if (k.drop) {
         p->dropped[k.drop]++;
         return k;

@@ -709,7 +709,10 @@ refuse "texts and prompts mixed" "$good{\"prompt\":\"a\",\"completion\":\"b\"}" 
     'x.jsonl:2: prompt + completion make rows'
 refuse "nothing usable" '\n\n' "" 'no usable row (0 without a target)'
 refuse "every row cut before its targets" \
-    '{"prompt":"abcd","completion":"e"}' "--max-length 3" 'no usable row (1 without a target)'
+    '{"prompt":"abcd","completion":"e"}' "--max-length 3" \
+    'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
+refuse "answers behind the end of a row" '{"prompt":"abcd","response":"e"}' "--format answers --max-length 3" \
+    'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
 refuse "messages without chat tokens" \
     '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages want a tokenizer'
 refuse "the last turn is the user's" \

@@ -129,6 +129,8 @@ llada_shakespeare 173290053 173290053
 llada_8b 8015581184 8015581184
 llada_8b_lora 8057524224 41943040
 END
+verdict "disk for checkpoints by epoch" "$("$gen" info recipes/llada_tiny.lua 2>/dev/null |
+    grep -c '^ *more where checkpoints_pretrained names others, which stay$' | grep -vx 1)"
 said=$("$gen" plan recipes/llada_8b.lua memory.limit_gib=79 2>&1)
 verdict "what does not fit" "$([ $? = 1 ] && grep -q 'needs 13[0-9.]* GiB, 77.5 GiB available' <<<"$said" &&
     grep -q 'by precision:   fp32 122.7 GiB   bf16 137.0 GiB   fp16 137.0 GiB   (in 16 bits' <<<"$said" &&
