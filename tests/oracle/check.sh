@@ -56,7 +56,26 @@ histories() {
     gcc -std=c11 -I. -w -o "$tmp/read" $here/histories.c runtime/base.c runtime/data/histories.c \
         runtime/files/{safetensors,safetensors_write,json,crc32c,sha256}.c -D_GNU_SOURCE -lcjson -lm &&
         "$tmp/read" "$tmp/a.histories" | grep -vx '81 4 240'
-    # what is no such file
+    # what is no such file: one line, exit code 1
+    local short="f = h5py.File('$tmp/a.hdf5', 'r+')
+for g in f:
+    for n in list(f[g]): d = f[g][n][:70]; del f[g][n]; f[g][n] = d"
+    refuses() {             # FILE TEXT
+        local said
+        said=$("$PYTHON" $here/histories.py "$1" "$tmp/b" 2>&1)
+        [ $? = 1 ] && [ "$(wc -l <<<"$said")" = 1 ] && grep -qF -- "$2" <<<"$said" || echo "$2: $said"
+    }
+    echo text >"$tmp/c.hdf5"
+    refuses "$tmp/c.hdf5" ': no HDF5 file'
+    refuses "$tmp/none.hdf5" ': no such file'
+    "$PYTHON" -c "import h5py; h5py.File('$tmp/c.hdf5', 'w')"
+    refuses "$tmp/c.hdf5" ': want groups 0, 1 ... of 81 or 120 tasks, got 0'
+    head -c 30000 "$tmp/a.hdf5" >"$tmp/c.hdf5"
+    refuses "$tmp/c.hdf5" "$tmp/c.hdf5: "
+    cp "$tmp/a.hdf5" "$tmp/long.hdf5"
+    "$PYTHON" -c "import h5py; $short"
+    refuses "$tmp/a.hdf5" ': /0/actions: 70 steps, want 80 at least, a whole rollout'
+    mv "$tmp/long.hdf5" "$tmp/a.hdf5"
     "$PYTHON" -c "import h5py; f = h5py.File('$tmp/a.hdf5', 'r+'); f['5/states'][9, 1, 0] = 300"
     "$PYTHON" $here/histories.py "$tmp/a.hdf5" "$tmp/b" 2>&1 | grep -v '/5/states: want whole numbers from 0 to 255$'
     "$PYTHON" -c "import h5py; f = h5py.File('$tmp/a.hdf5', 'r+'); del f['5/states']"
