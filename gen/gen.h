@@ -232,6 +232,8 @@ extern const RunFlag run_flag[];
 extern const int nrun_flags;
 /* Objectives whose recipes have a field, whose programs a flag: between bars; NULL: all. */
 const char *field_objectives(int field);
+/* What it does: its own text, and behind it those of objectives. */
+const char *run_flag_doc(int flag);
 const char *run_flag_objectives(int flag);
 /* Whether programs of the objective have the flag. */
 bool run_flag_applies(int flag, const char *objective);

@@ -70,6 +70,21 @@ const char *run_flag_objectives(int flag)
     return NULL;
 }
 
+const char *run_flag_doc(int flag)
+{
+    static const struct {
+        const char *flag, *objectives, *doc;
+    } row[] = {
+#define DOC(flag, objectives, doc) {#flag, objectives, doc},
+#include "runtime/run/flags.def"
+    };
+    const char *text = run_flag[flag].doc;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].flag, run_flag[flag].name))
+            text = text_print("%s; of programs of %s: %s", text, row[i].objectives, row[i].doc);
+    return text;
+}
+
 bool run_flag_applies(int flag, const char *objective)
 {
     static const char *const only[][2] = {

@@ -110,7 +110,7 @@ static void print_flag(int i)
     const RunFlag *f = &run_flag[i];
     const char *of = run_flag_objectives(i);
     item(dashed(f->name), f->type == FT_BOOL ? "[true|false]" : f->value + (*f->value == '|'),
-         of ? text_print("%s; of the objective %s", f->doc, of) : f->doc);
+         of ? text_print("%s; of the objective %s", run_flag_doc(i), of) : run_flag_doc(i));
 }
 
 static void train_page(void)

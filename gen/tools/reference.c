@@ -164,7 +164,8 @@ static const char *flag_default(int i, const char *value)
     str_print(&s, "%s", "");
     if (*value == '"')
         value = text_print("%.*s", (int)strlen(value) - 2, value + 1);
-    if (*value && strcmp(value, "false") && !(number && f->lo > 0 && !strcmp(value, "0")))
+    const bool unasked = f->type == FT_INT && atof(value) < f->lo;
+    if (*value && strcmp(value, "false") && !unasked && !(number && f->lo > 0 && !strcmp(value, "0")))
         str_print(&s, "`%s`", value);
     for (int k = 0; k < objective_count(); k++) {
         const char *name = objective_row(k)->name, *own = objective_default(name, f->name);
@@ -180,7 +181,7 @@ static void flag_row(Str *s, int i, const char *value)
     const RunFlag *f = &run_flag[i];
     const char *words = f->value + (*f->value == '|');
     ROW(s, "ccttwt", dashed(f->name), f->type == FT_BOOL ? "[true|false]" : words, flag_default(i, value),
-        f->recipe ? "yes" : "", or_empty(run_flag_objectives(i)), f->doc);
+        f->recipe ? "yes" : "", or_empty(run_flag_objectives(i)), run_flag_doc(i));
 }
 
 static void flags_page(Str *s)

@@ -57,7 +57,21 @@ static const struct { const char *objective, *flags; } only[] = {
 #include "runtime/run/flags.def"
 };
 
+/* Texts of objectives in the place of a flag's own. */
+static const struct { int flag; const char *objectives, *doc; } docs[] = {
+#define DOC(flag, objectives, doc) { FLAG_##flag, objectives, doc },
+#include "runtime/run/flags.def"
+};
+
 static const char *of;           /* the objective; NULL: any */
+
+static const char *doc_of(int i)
+{
+    for (size_t k = 0; of && k < sizeof docs / sizeof *docs; k++)
+        if (docs[k].flag == i && names_listed(docs[k].objectives, of))
+            return docs[k].doc;
+    return rows[i].doc;
+}
 
 void flags_of(const char *objective)
 {
@@ -261,7 +275,7 @@ static void set(Line *l, int k, const char *name, const char *value)
     char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
     char *error = flags_set(l->f, k, value);
     if (error)
-        die(EXIT_CONFIG, "--%s: %s; it is: %s", name, error, rows[k].doc);
+        die(EXIT_CONFIG, "--%s: %s; it is: %s", name, error, doc_of(k));
     if (!*value)
         die(EXIT_CONFIG, "--%s: is empty, want %s; a variable of the shell that is not set?", name,
             rows[k].metavar);
@@ -562,8 +576,9 @@ static void help_flag(FILE *to, const Flags *f, int i)
     char name[64], *value = flags_text(f, i), *doc;
     spell(name, rows[i].name);
     char *head = format("--%s%s%s", name, *metavar ? " " : "", metavar);
-    bool says = rows[i].type != TYPE_BOOL && *value;
-    doc = says ? format("%s [%s]", rows[i].doc, value) : format("%s", rows[i].doc);
+    const bool unasked = rows[i].type == TYPE_INT && *(const int64_t *)((const char *)f + rows[i].offset) < rows[i].ilo,
+               says = rows[i].type != TYPE_BOOL && *value && !unasked;
+    doc = says ? format("%s [%s]", doc_of(i), value) : format("%s", doc_of(i));
     for (int k = 0, shown = 0; k < foreign_rows && shown < HELP_ALIASES; k++)
         if (foreign_row[k].kind == FOREIGN_ALIAS && strcmp(foreign_row[k].ours, rows[i].name) == 0) {
             char *longer = format("%s%s--%s", doc, shown++ ? ", " : "; also ", foreign_row[k].name);

@@ -1,17 +1,22 @@
-"""Updates a second of PPO on darkroom: plain PyTorch beside the program that gen writes, on the same cores.
+"""Updates a second of PPO on darkroom: plain PyTorch beside the program that gen writes, on the same cores, in turns.
 
-Usage: ppo.py PROGRAM [PROCESSES [SECONDS]]     out/darkroom_ppo/train, 2, 20
-Out:   a line each, and how often faster the program is; by the clock, and by the time that cores worked for them, which
-       others on the machine change less.
+Usage: ppo.py PROGRAM [PROCESSES [SECONDS [RUNS]]]      out/darkroom_ppo/train, 2, 20, 1; make bench CASE=ppo
+Out:   a line each, medians of the runs, and how often faster the program is; by the clock, and by the time that cores
+       worked for them, which others on the machine change less. tests/bench/results/ppo.json has every run.
 PyTorch's side: one process a goal, each with one thread, eager, the settings of recipes/darkroom_ppo.lua; timed are
 updates alone, without rollouts and without the processes' start. The program's: whole goals, as many as processes."""
+import json
 import multiprocessing
+import os
 import re
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from table import RESULTS, cpu
 
 MINIBATCH, SAMPLES = 40, 8000
 
@@ -60,28 +65,46 @@ def updates(seed, seconds, counts):
     counts.put((n / (time.perf_counter() - start), n / (time.process_time() - worked)))
 
 
-def main():
-    if len(sys.argv) not in (2, 3, 4):
-        sys.exit(__doc__)
-    processes = int(sys.argv[2]) if len(sys.argv) > 2 else 2
-    seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 20
+def peers_rates(processes, seconds):
+    """Of all processes: updates a second by the clock, and by their work."""
     counts = multiprocessing.Queue()
     peers = [multiprocessing.Process(target=updates, args=(seed, seconds, counts)) for seed in range(processes)]
     for peer in peers:
         peer.start()
-    theirs = [sum(x) for x in zip(*(counts.get() for _ in peers))]
+    sums = [sum(x) for x in zip(*(counts.get() for _ in peers))]
     for peer in peers:
         peer.join()
-    print(f"PyTorch, {processes} x one thread  {theirs[0]:8.0f} updates/s  {theirs[1]:8.0f} a second of work")
+    return sums
+
+
+def program_rates(program, processes):
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     with tempfile.TemporaryDirectory() as out:
-        said = subprocess.run([sys.argv[1], "--threads", str(processes), "--goals", f"0-{processes - 1}", "--out", out],
+        said = subprocess.run([program, "--threads", str(processes), "--goals", f"0-{processes - 1}", "--out", out],
                               capture_output=True, text=True, check=True).stderr
-    ours = float(re.search(r"([0-9]+) updates a second", said)[1])
     of = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
     work = processes * float(re.search(r"([0-9]+) updates by", said)[1]) / of * processes
-    print(f"the program, {processes} threads   {ours:8.0f} updates/s  {work:8.0f} a second of work\n"
-          f"{ours / theirs[0]:.1f} and {work / theirs[1]:.1f} times as many")
+    return [float(re.search(r"([0-9]+) updates a second", said)[1]), work]
 
 
-main()
+def main():
+    if not 2 <= len(sys.argv) <= 5:
+        sys.exit(__doc__)
+    processes, seconds, runs = (number(sys.argv[2 + i]) if len(sys.argv) > 2 + i else default
+                                for i, (number, default) in enumerate(((int, 2), (float, 20), (int, 1))))
+    turns = [(peers_rates(processes, seconds), program_rates(sys.argv[1], processes)) for _ in range(runs)]
+    theirs, ours = ([statistics.median(turn[side][i] for turn in turns) for i in (0, 1)] for side in (0, 1))
+    print(f"PyTorch, {processes} x one thread  {theirs[0]:8.0f} updates/s  {theirs[1]:8.0f} a second of work\n"
+          f"the program, {processes} threads   {ours[0]:8.0f} updates/s  {ours[1]:8.0f} a second of work\n"
+          f"{ours[0] / theirs[0]:.1f} and {ours[1] / theirs[1]:.1f} times as many")
+    keys = "updates_per_second", "updates_per_second_of_work"
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(os.path.join(RESULTS, "ppo.json"), "w") as f:
+        json.dump({"case": "ppo", "recipe": "darkroom_ppo", "cpu": cpu(), "threads": processes,
+                   "ours": [dict(zip(keys, turn[1])) for turn in turns],
+                   "peer": [dict(zip(keys, turn[0])) for turn in turns]}, f, indent=1)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    main()

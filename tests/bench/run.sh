@@ -43,9 +43,10 @@ COUNTED="ad llada tiny dpo"
 # What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
 
-# and pack: gen pack beside tokenizers, of a text TEXT or one that is made; ranks: ranks.sh, without PyTorch
+# and pack: gen pack beside tokenizers, of a text TEXT or one that is made; ppo: updates of darkroom_ppo beside
+# PyTorch's, PEER_SECONDS of these a run; ranks: ranks.sh, without PyTorch
 cases=$(awk '$1 !~ "/" {print $1}' <<<"$CASES")
-cases+=$'\npack\nranks'
+cases+=$'\npack\nppo\nranks'
 want=${*:-$cases}
 for case in $want; do
     if ! grep -qx "$case" <<<"$cases"; then
@@ -119,6 +120,11 @@ for case in $want; do
         "$PYTHON" $here/pack.py out/.gen/gen "$THREADS" "$RUNS" ${TEXT:+"$TEXT"} || failed=1
         continue
     fi
+    if [ "$case" = ppo ]; then
+        build <<<"ppo darkroom_ppo - -" &&
+            "$PYTHON" $here/ppo.py out/bench_ppo/train "$THREADS" "$PEER_SECONDS" "$RUNS" || failed=1
+        continue
+    fi
     build < <(rows_of "$case") || { failed=1; continue; }
     : >"$tmp/$case.ours"
     : >"$tmp/$case.peer"
@@ -134,7 +140,7 @@ done
 # shellcheck disable=SC2086      # a list of names
 [[ " ${want//$'\n'/ } " != *" ranks "* ]] || $here/ranks.sh || failed=1
 # shellcheck disable=SC2086
-want=$(printf '%s\n' $want | grep -vx -e pack -e ranks)
+want=$(printf '%s\n' $want | grep -vx -e pack -e ppo -e ranks)
 # shellcheck disable=SC2086
 [ -z "$want" ] || "$PYTHON" $here/table.py print $want
 exit $failed

@@ -249,6 +249,7 @@ for case in "ad.ragged=true|ad.ragged: of ad.context = \"plain\" alone; leave it
     "ad.context=plain ad.region=40|ad.region: of ad.context = \"compressed\" alone; leave it out" \
     "ad.context=plain ad.queries=all ad.ragged=true|ad.ragged: has no effect while ad.queries is \"all\", whose contexts have all lengths; leave it out" \
     "ad.queries=all ad.n_transit=160|ad.n_transit: 160 positions would cut regions, whose places are all asked: the longest of two regions of 80 and their marks has 164; try ad.n_transit = 164, or ad.queries = \"one\"" \
+    "ad.region=1 ad.boundary=last|ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one of a region: nothing would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"" \
     "seq.max=164|seq.max: sequences are as long as ad.context, ad.n_transit, ad.region and ad.queries make them; leave it out" \
     "lora.rank=4|lora.rank: models of the objective ad are trained whole, without adapters; leave it out"; do
     check "ad/refused ${case%%|*}" "gen: ${case#*|}" "$("$GEN" -d graph recipes/ad_tiny.lua ${case%%|*} 2>&1 >/dev/null)"

@@ -208,6 +208,10 @@ verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | 
 OBJECTIVE=lm "$build/flags" --help >"$scratch/h"
 grep -q -e --temperature "$scratch/h" && ! grep -q -e --probe "$scratch/h"
 verdict "lm has its flags, and not those of mlm" $? "$(grep -e --probe "$scratch/h")"
+OBJECTIVE=ad DEFAULTS=none "$build/flags" --help >"$scratch/h"
+grep -A 1 -e '^  --data ' "$scratch/h" | grep -q '^      files of histories' &&
+    ! grep -A 4 -e '^  --data ' -e '^  --goal-idx ' "$scratch/h" | grep -q -e 'raw ones' -e '\[-1\]'
+verdict "help says what a flag is in the program's objective" $? "$(grep -A 4 -e '^  --data ' -e '^  --goal-idx' "$scratch/h")"
 OBJECTIVE=other "$build/flags" --help >"$scratch/h"
 ! grep -q -e --temperature -e '^sampling' "$scratch/h" && grep -q -e --export "$scratch/h"
 verdict "help has the flags of the program's objective" $? "$(grep -A1 '^sampling' "$scratch/h")"
@@ -219,6 +223,7 @@ OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
 verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
 OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs whose objective is ppo have no such flag" --lr 1
 OBJECTIVE=ppo DEFAULTS=none accepts "goals=3 given" --goals 3
+OBJECTIVE=ad DEFAULTS=none refuses "--goal-idx: want an integer from 0 to 11" --goal-idx 12
 "$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"
 verdict "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
 

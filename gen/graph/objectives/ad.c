@@ -32,6 +32,10 @@ static void check_fields(Build *b)
     build_unused(b, F_ad_ragged, !two && !all,
                  two ? "of ad.context = \"plain\" alone"
                      : "has no effect while ad.queries is \"all\", whose contexts have all lengths");
+    if (two && own.last && own.region == 1)
+        err(config_loc(b->c, F_ad_region),
+            "ad.region: 1 step, and ad.boundary = \"last\" has no action to learn at the last one of a region: nothing "
+            "would be trained; try ad.region = 2 or more, or ad.boundary = \"next\"");
     if (two && all && longest > own.n_transit)
         err(config_loc(b->c, F_ad_n_transit),
             "ad.n_transit: %" PRId64 " positions would cut regions, whose places are all asked: the "
