@@ -31,7 +31,7 @@ emit() {                # NAME RECIPE-ARGS...
 }
 # Mean returns of an episode of the first source's first and last rollout with task $2, by the program $1.
 of_source() {
-    "$here/$1/run.sh" --data "$first_source" --show-regions "$2" |
+    "$here/$1/run.sh" --data "$first_source" --source-streams 0 --source-steps 0 --show-regions "$2" |
         sed -n '$s/.*return: \([0-9.]*\).* \([0-9.]*\)$/\1 \2/p'
 }
 # The member $2 of each task in the report $1, and of all tasks behind these.
