@@ -237,11 +237,13 @@ static void find_columns(const Data *d, DataFile *f)
     for (int i = 0; i < d->ncolumns; i++) {
         const DataColumn *want = &d->columns[i];
         const Column *c = recordfile_column(&f->t.records, want->name);
+        f->column[i] = c;
+        if (!c && want->may)
+            continue;
         if (!c || c->dtype != want->dtype || !c->offsets != !want->ragged || (!want->ragged && c->width != 1))
             die(EXIT_MISMATCH, "%s: column %s: want %s, %s: pack it again, with this version and a --format that "
                 "makes %s", f->t.path, want->name, st_dtype_name[want->dtype],
                 want->ragged ? "ragged" : "one a record", d->kind);
-        f->column[i] = c;
     }
 }
 
@@ -748,7 +750,7 @@ const void *data_column(const Data *d, int column, int64_t sample, int64_t *n)
 {
     int64_t record;
     const DataFile *f = &d->file[data_place(d, sample, &record)];
-    return recordfile_at(&f->t.records, f->column[column], record, n);
+    return f->column[column] ? recordfile_at(&f->t.records, f->column[column], record, n) : NULL;
 }
 
 const char *data_path(const Data *d, int file)

@@ -22,6 +22,7 @@ typedef struct {
     const char *name;
     StDtype dtype;
     bool ragged;
+    bool may;                    /* files may lack it */
 } DataColumn;
 
 typedef struct {
@@ -78,7 +79,7 @@ typedef struct {
     /* Behind the last one NULL: samples have these parts, columns of the files, which the objective
      * takes by data_part(). NULL: the one part "tokens". */
     const char *const *parts;
-    const DataColumn *columns;   /* that all files have, for data_column(); behind the last one name NULL; or NULL */
+    const DataColumn *columns;   /* that files have, for data_column(); behind the last one name NULL; or NULL */
     int64_t micro;               /* samples of a micro-batch of a rank; 0: the model's */
     int64_t targets;             /* most of a micro-batch, of all parts together; 0: any number */
     /* The objective takes rows as they are, by data_row(), and finds targets itself among all tokens
@@ -153,8 +154,8 @@ bool data_part_of_step(Data *d, int64_t step, int64_t place, int part, DataRow *
 /* Of a sample by its index, whatever step it is of. EXIT_DATA as above; any thread. */
 void data_sample(const Data *d, int64_t sample, int part, DataRow *to);
 /* What sample `sample` of DataRow has in column `column` of DataShape.columns: *n elements as they stand in
- * the file, which may be changed meanwhile: whoever computes with them looks at what they copied. Any
- * thread. EXIT_DATA as above. */
+ * the file, which may be changed meanwhile: whoever computes with them looks at what they copied. NULL: its
+ * file lacks the column, which may be. Any thread. EXIT_DATA as above. */
 const void *data_column(const Data *d, int column, int64_t sample, int64_t *n);
 /* Which file a sample is of, from 0, and which of its records it is. */
 int data_place(const Data *d, int64_t sample, int64_t *record);

@@ -12,7 +12,7 @@
 
 const char *const steps_parts[] = {"tokens", NULL};
 
-#define COLUMN(id, name, dtype, ragged) {name, ST_##dtype, ragged},
+#define COLUMN(id, name, dtype, ragged) {name, ST_##dtype, ragged, false},
 #define CANDIDATE(...)
 const DataColumn steps_columns[] = {
 #include "runtime/data/steps.def"

@@ -404,6 +404,9 @@ typedef struct {
     int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nquestions,
             nshared;
     int64_t identical;           /* pairs of one and the same answer */
+    int32_t *prompt;             /* (ndocs) pairs: RowOut.prompt, written where an answer begins with no target */
+    int64_t capprompt;
+    bool hidden_first;           /* there is such an answer */
     Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
     Windows windows;

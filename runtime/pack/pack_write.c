@@ -27,6 +27,8 @@ static const char *const column_name[NKINDS][PACK_PARTS][2] = {
     [KIND_PACKED] = {{"tokens", "mask"}}, [KIND_ROWS] = {{"tokens", "mask"}},
     [KIND_PAIRS] = {{"chosen", "chosen.mask"}, {"rejected", "rejected.mask"}},
     [KIND_STEPS] = {{"tokens", "tokens.mask"}}, [KIND_CANDIDATES] = {{"tokens", "tokens.mask"}}};
+/* Of pairs: how many tokens of each part are the prompt; left out where that is what stands before the targets. */
+static const char prompt_column[] = "prompt";
 const char *const loss_name[] = {"", "last", "assistant", "all"};
 
 /* ---- files without names --------------------------------------------------------------------- */
@@ -189,6 +191,20 @@ static void write_part(Pack *p, int i, const int32_t *id, const uint8_t *target,
     p->ntokens += (int64_t)n;
 }
 
+/* k: of the row's parts, none of which is left out. */
+static void keep_prompt(Pack *p, const RowOut *row, const uint8_t *target, const Kept *k)
+{
+    if (p->ndocs == p->capprompt) {
+        p->capprompt = 2 * p->capprompt + 1024;
+        p->prompt = realloc(p->prompt, (size_t)p->capprompt * sizeof *p->prompt);
+        if (!p->prompt)
+            abort();
+    }
+    p->prompt[p->ndocs] = (int32_t)row->prompt;
+    for (int i = 0; i < k->parts; i++)
+        p->hidden_first = p->hidden_first || !target[k->begin[i] + row->prompt];
+}
+
 Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *row, const char *file)
 {
     const bool first = pack_format[row->form].own;   /* else nothing predicts it */
@@ -211,6 +227,8 @@ Kept pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut *r
     }
     if (row->steps)
         steps_put(p, row, file);
+    if (p->kind == KIND_PAIRS)
+        keep_prompt(p, row, target, &k);
     p->identical += k.parts == 2 && k.n[0] == k.n[1] &&
                     !memcmp(id + k.begin[0], id + k.begin[1], k.n[0] * sizeof *id) &&
                     !memcmp(target + k.begin[0] + 1, target + k.begin[1] + 1, k.n[0] - 1);
@@ -330,6 +348,8 @@ static char *copy_tensor(const Pack *p, Sink *to, const char *name)
     const PartOut *part = &p->part[0];           /* rows to validate on are of one part */
     size_t bytes;
     const void *own = steps_tensor(p, name, &bytes);
+    if (p->kind == KIND_PAIRS && !strcmp(name, prompt_column))
+        own = p->prompt, bytes = (size_t)p->ndocs * sizeof *p->prompt;
     FILE *from = own ? NULL : spool_of(p, name);
     return own ? sink_put(to, name, own, bytes)
          : !p->nheld ? copy_spool(to, name, from)
@@ -375,7 +395,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
     const int parts = p->kind == KIND_PAIRS ? 2 : 1;
     int64_t all = p->own ? p->ntokens : p->ntokens - p->ndocs;
     bool masked = p->kind >= KIND_PAIRS || (p->kind == KIND_ROWS && p->ntargets < all);
-    ColumnPlan column[2 * PACK_PARTS + STEPS_COLUMNS];
+    ColumnPlan column[2 * PACK_PARTS + 1 + STEPS_COLUMNS];
     int columns = 0;
     uint32_t crc;
     for (int i = 0; i < parts; i++) {
@@ -384,6 +404,10 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         column[columns++] = (ColumnPlan){name[0], ST_I32, "ragged", p->part[i].n};
         if (masked)
             column[columns++] = (ColumnPlan){name[1], ST_U8, name[0], p->part[i].n};
+    }
+    if (p->hidden_first) {
+        column[columns++] = (ColumnPlan){prompt_column, ST_I32, "fixed", 1};
+        st_add_meta(w, "parts", "chosen rejected");
     }
     columns += steps_plan(p, column + columns);
     char *error = recordfile_plan(w, p->ndocs, column, columns);
@@ -445,7 +469,7 @@ void pack_end(Pack *p)
         lengths_free(&p->length[i]);
     windows_free(&p->windows);
     steps_free(&p->steps);
-    free(p->held);
+    free(p->held), free(p->prompt);
     free(p->error.text);
     *p = (Pack){0};
 }

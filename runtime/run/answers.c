@@ -15,12 +15,19 @@ static DataRow record_at(Data *d, int64_t i, int part)
     return row;
 }
 
-/* How many tokens of a record are no answer: an answer may begin with some that are no targets, but two do not begin
- * so alike. */
+/* How many tokens of a record are no answer. Files say it where an answer begins with some that are no targets;
+ * older ones do not: there it is what both begin with. */
 static int64_t prompt_of(Data *d, int64_t i)
 {
     const DataRow a = record_at(d, i, 0), b = record_at(d, i, 1);
-    int64_t n = 0;
+    int64_t n = 0, one;
+    const int32_t *said = data_column(d, 0, a.sample, &one);
+    const int32_t prompt = said ? *said : 0;
+    if (said && (prompt < 1 || prompt >= a.n))
+        die(EXIT_DATA, "record %lld: column prompt: %d, want 1 to %lld, one less than it has tokens: pack it again",
+            (long long)(d->base + a.sample), prompt, (long long)a.n - 1);
+    if (said)
+        return prompt;
     while (n < a.n && n < b.n && a.token[n] == b.token[n] && a.mask && !a.mask[n] && b.mask && !b.mask[n])
         n++;
     return n;

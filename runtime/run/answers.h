@@ -1,7 +1,8 @@
 /* answers.h -- what a model answers to the prompts of records, for people.
  *
- * In:    records of two answers, parts 0 and 1, of which the tokens that both begin with, up to the first one
- *        whose mask is 1, are a prompt; a view of them (data_view()). The answer of part 0 is the one beside ours.
+ * In:    records of two answers, parts 0 and 1, behind a prompt of as many tokens as column 0 says, where it is
+ *        there; else of those that both begin with, up to the first whose mask is 1. A view of them (data_view());
+ *        the answer of part 0 is the one beside ours.
  * Keeps: all ranks call and have the same; a record's answer depends on the weights, its prompt,
  *        its place and Sampling alone. */
 #ifndef DIECAST_ANSWERS_H

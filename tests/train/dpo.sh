@@ -224,6 +224,11 @@ verdict "a named tokenizer goes with the weights" "$(for folder in named.{dpo_me
     named.{export,merge-lora}; do
     cmp "$scratch/$folder/tokenizer.json" "$scratch/named/ours.json" 2>&1
     cmp "$scratch/$folder/tokenizer_config.json" "$scratch/named/tokenizer_config.json" 2>&1; done)"
+sed 's/:"[cr]/:"same /g; s/,"rejected"/,"chosen_masked":[[0,5]]&/; s/}$/,"rejected_masked":[[0,5]]&/' "$scratch/pairs.jsonl" \
+    >"$scratch/spans.jsonl"
+raw dpo_mean raw --eval-data "$scratch/spans.jsonl" --answers 1
+verdict "answers beside two that begin alike" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"same 0000"}$' \
+    "$scratch/log" || tail -n 1 "$scratch/log")"
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
 verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
     grep -vx 3)"
