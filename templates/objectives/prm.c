@@ -968,12 +968,8 @@ static void write_model(const Flags *f, const WeightFolders folder, const Checkp
     memcpy(all, folder, sizeof(WeightFolders));
     all[WEIGHT_FOLDERS] = trained->folder;
     char *path = final_folder(f),
-         *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1),
-         *slash = file ? strrchr(file, '/') : NULL;
-    const bool named = slash && !strcmp(slash, "/tokenizer.json");
-    if (named)
-        *slash = '\0';
-    origin_write(last, &model, path, !named ? NULL : *file ? file : "/");
+         *file = vocabulary_file(trained->tokenizer, records_tokenizer(f), all, WEIGHT_FOLDERS + 1);
+    origin_write(last, &model, path, file);
     free(path), free(file);
 }
 
