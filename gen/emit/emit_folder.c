@@ -172,6 +172,13 @@ static const char *fields_of(const cJSON *json)
     return cJSON_GetStringValue(json_get(json, "model_fields"));
 }
 
+/* Whether a program works in the folder, or was killed there. */
+static bool is_locked(const char *run)
+{
+    return !access(text_print("%s/run.lock", run), F_OK);
+}
+
+/* before: the fields of the program that is there. */
 static void check_run(const char *run, const char *before, const char *now)
 {
     char *checkpoint = newest_checkpoint(run);
@@ -183,9 +190,9 @@ static void check_run(const char *run, const char *before, const char *now)
         add_differences(&s, now, fields, false);
     }
     if (s.n)
-        err((Loc){checkpoint ? checkpoint : run, 0}, "a run of another model: %s; emit into another "
+        err((Loc){checkpoint ? checkpoint : run, 0}, "a run of another model%s: %s; emit into another "
             "folder (name=..., -o), move the runs away, or --force, after which they do not go on",
-            s.text);
+            checkpoint ? "" : " works there, or was killed (run.lock)", s.text);
 }
 
 /* Runs in the folder go on with the program that is written, or it is not written. */
@@ -199,8 +206,7 @@ static void check_runs(const char *dir, const cJSON *old, const char *now)
     for (int i = 0; i < n; i++) {
         const char *name = list[i]->d_name;
         char *path = !strcmp(name, ".") ? text_copy(dir) : text_print("%s/%s", dir, name);
-        if (strcmp(name, "..") && is_folder(path) &&
-            (!strcmp(name, "run") || newest_checkpoint(path)))
+        if (strcmp(name, "..") && is_folder(path) && (newest_checkpoint(path) || is_locked(path)))
             check_run(path, before, now);
         free(list[i]);
     }

@@ -91,9 +91,12 @@ refuses runs-several 'precision is "fp32" in them, "bf16" in the recipe; model.h
 mv x/run x/mine; refuses runs-any-name "x/mine/checkpoint-20: a run" a.lua model.layers=6 -o x
 mv x/mine/checkpoint-20 x; refuses runs-in-itself "x/checkpoint-20: a run" a.lua model.layers=6 -o x
 rm -r x/mine x/checkpoint-20; mkdir x/run x/checkpoint-x
-refuses runs-before-a-checkpoint "x/run: a run of another model: model.layers" a.lua model.layers=6 -o x
-rmdir x/run
+touch x/run/run.lock
+refuses runs-before-a-checkpoint "x/run: a run of another model works there, or was killed (run.lock): model.layers" \
+    a.lua model.layers=6 -o x
+rm x/run/run.lock; mkdir x/run/logs; touch x/run/fault.0.0.json      # one that ended before it began
 emits runs-none a.lua model.layers=6 -o x
+rm -r x/run
 run_of x x/run/checkpoint-1
 sed -i '/"model_fields"/d' x/manifest.json
 refuses runs-older-manifest "model.layers is 6 in them, 4 in the recipe" a.lua -o x
