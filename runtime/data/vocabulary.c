@@ -152,6 +152,24 @@ void vocabulary_check_mask(const Data *data, const char *files)
     free(path);
 }
 
+void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask, const Model *m)
+{
+    for (int i = 0; i < nfolders && mask >= 0; i++) {
+        char *path = format("%s/config.json", folder[i] ? folder[i] : ""), *error = NULL;
+        cJSON *config =
+            folder[i] && file_named(path) ? folder_read_json(folder[i], "config.json", 1 << 24, &error) : NULL;
+        const cJSON *its = json_get(config, "mask_token_id");
+        if (error)
+            die(EXIT_DATA, "%s", error);
+        if (cJSON_IsNumber(its) && its->valuedouble != mask)
+            die(EXIT_MISMATCH, "%s: mask_token_id is %.0f, but token %d hides words here: gen %s mdm.mask=%.0f, with "
+                "records made with the tokenizer of these weights", path, its->valuedouble, mask,
+                model_words(m, "mdm.mask"), its->valuedouble);
+        cJSON_Delete(config);
+        free(path);
+    }
+}
+
 Tokenizer *vocabulary_of_data(const Data *d, const char *named, const char *const folder[],
                               int nfolders)
 {

@@ -28,6 +28,9 @@ const char *vocabulary_beside(const Data *data);
 /* Of a model whose mask is the tokenizer's. EXIT_MISMATCH where the data, which `files` names, tell of
  * another than the tokenizer.json beside them: texts would be generated and judged by that. */
 void vocabulary_check_mask(const Data *data, const char *files);
+/* EXIT_MISMATCH where config.json of a folder says another mask_token_id than the one that hides words in what the
+ * model is given; mask -1: none does. */
+void vocabulary_check_hidden(const char *const folder[], int nfolders, int mask, const Model *m);
 /* A tokenizer.json of that id: the file named, or of the first folder that has it; malloc'ed; NULL:
  * there is none. Names may be "" and folders NULL. */
 char *vocabulary_file(const char *id, const char *named, const char *const folder[], int nfolders);

@@ -84,6 +84,7 @@ void objective_open(const Flags *f, Data *train, Data *eval)
 void objective_suit(const WeightFolders folder, const Data *records)
 {
     vocabulary_check(folder, WEIGHT_FOLDERS, records);
+    vocabulary_check_hidden(folder, WEIGHT_FOLDERS, hidden.rule.mask, &model);
 }
 
 /* ---- a step ---------------------------------------------------------------------------------- */

@@ -310,6 +310,10 @@ refused() {             # PROGRAM NAME CODE TEXT ARGS...: one line
 sed 's/"mask_id":"4"/"mask_id":"7"/' $ref/mdm_llada/tokens.safetensors >"$scratch/hidden.safetensors"
 refused mdm_llada "another mask than the model's" 83 "token 7 .* hides words, of the model token 4" \
     --data "$scratch/hidden.safetensors"
+"$work/mdm_llada/run.sh" --out "$scratch/mdm_llada" --export "$scratch/other" >"$scratch/log" 2>&1
+sed -i 's/"mask_token_id":[^,]*/"mask_token_id": 7/' "$scratch/other/config.json"
+refused mdm_llada "weights of another mask" 83 "mask_token_id is 7, but token 4 hides words here: gen .* mdm.mask=7" \
+    --init-from "$scratch/other" --eval-only --eval-data $ref/mdm_llada/eval.safetensors
 refused mdm_masked.bf16 "texts with the mask" 88 "sample [0-9]* has the token 7 at place [0-9]*, which hides" \
     --data "$scratch/hidden.safetensors"
 "$gen" pack -o "$scratch/packed.safetensors" --kind packed "$scratch/text.txt" >"$scratch/log" 2>&1
