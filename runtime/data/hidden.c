@@ -31,21 +31,16 @@ void hidden_suit(Hidden *h, const Data *d, const char *files)
     h->end = (int32_t)d->eos;
 }
 
-/* Sample i, of an evaluation, or of the first epoch. */
-static bool sample_at(Data *d, int64_t i, DataRow *row)
-{
-    return data_row_of_step(d, i / d->G, i % d->G, row);
-}
-
 void hidden_check(const Hidden *h, Data *d, const char *files)
 {
     DataRow row;
-    for (int64_t i = 0; i < d->n; i++)
-        for (int64_t t = 0; sample_at(d, i, &row) && t < row.n; t++)
+    for (int64_t i = 0; i < d->n; i++) {
+        data_sample(d, i, 0, &row);
+        for (int64_t t = 0; t < row.n; t++)
             if (row.token[t] == h->rule.mask)
                 die(EXIT_DATA, "%s: sample %lld has the token %d at place %lld, which hides words: "
-                    "no text may have it", files, (long long)row.sample, h->rule.mask,
-                    (long long)t);
+                    "no text may have it", files, (long long)i, h->rule.mask, (long long)t);
+    }
 }
 
 int64_t hidden_divisor(const Hidden *h, const HiddenCounts *c)
@@ -194,7 +189,9 @@ HiddenCounts hidden_fill_draws(const Hidden *h, Data *d, int64_t sample, int64_t
     const Batch to = h->at(0);
     Hidden of = *h;
     DataRow row;
-    bool there = sample_at(d, sample, &row);
+    const bool there = sample < d->n;
+    if (there)
+        data_sample(d, sample, 0, &row);
     of.mode = HIDDEN_pretrain;
     for (int64_t b = 0; b < d->micro; b++, of.draw += stride) {
         MaskSample s = sample_of(&of, d, 0, &row, 0);

@@ -407,6 +407,7 @@ typedef struct {
     int32_t *prompt;             /* (ndocs) pairs: RowOut.prompt, written where an answer begins with no target */
     int64_t capprompt;
     bool hidden_first;           /* there is such an answer */
+    int64_t padded;              /* rows of arrays that end with padding */
     Lengths length[1 + PACK_PARTS];      /* pairs: of prompts and answers, as they are before they are cut */
     int64_t nform[NFORMATS];     /* rows of these formats */
     Windows windows;

@@ -219,6 +219,15 @@ static char *take_row(const Prepared *f, int which, int64_t row, const int64_t *
     return NULL;
 }
 
+/* Tokens of a row before its padding; where padding ends texts, too, each of them counts. */
+static int64_t row_length(const Prepared *f, const int32_t *id)
+{
+    int64_t n = f->T;
+    while (f->ids.pad != f->ids.eos && n && id[n - 1] == f->ids.pad)
+        n--;
+    return n;
+}
+
 /* Records of the same ids are others where these are: which rows are to validate on, what ids mean. */
 static void note_meaning(const Prepared *f)
 {
@@ -240,12 +249,16 @@ char *prepared_read(Prepared *f, Pack *p)
                 error = at(f->folder, array_name[k], format("changed while it was read"));
             else
                 error = take_row(f, k, i, from, id);
+            const int64_t n = error ? 0 : row_length(f, id);
+            if (!error && !n)
+                error = at(f->folder, array_name[k], format("row %lld is nothing but pad_token %lld", (long long)i,
+                                                            (long long)f->ids.pad));
             if (error)
                 break;
             reader_note(id, (size_t)f->T * sizeof *id);
-            memset(target, 1, (size_t)f->T);
+            memset(target, 1, (size_t)n);
             if (p)
-                pack_put(p, id, target, (size_t)f->T, k == EVAL);
+                pack_put(p, id, target, (size_t)n, k == EVAL), p->padded += n < f->T;
         }
         fseeko(f->array[k], begin, SEEK_SET);
     }

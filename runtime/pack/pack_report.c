@@ -185,6 +185,8 @@ void report_all(const Work *w, FILE *to)
         fprintf(to, "%s: rows, %lld to train on, %lld to validate on, of %lld tokens each; tokenizer %s\n",
                 p->out, (long long)(p->ndocs - p->nheld), (long long)p->nheld, (long long)p->max_length,
                 prepared_ids(w->prepared)->id);
+        if (p->padded)
+            fprintf(to, "%lld of them with pad_token at the end, which is no part of a row\n", (long long)p->padded);
         return;
     }
     if (p->kind != KIND_PACKED)

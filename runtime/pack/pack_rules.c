@@ -74,6 +74,8 @@ static char *window_rules(const Work *w)
     if (!rules_windows(w) && (o->stride || o->held || o->share > 0))
         return format("%s is for the format windows", o->stride ? "--stride" : o->held ? "--split"
                                                                                    : "--eval-share");
+    if (rules_windows(w) && w->rules.max_length < 2)
+        return format("windows of 1 token hide all of a text: want 2 or more (seq.max, --max-length)");
     if (rules_windows(w) && w->rules.stride > w->rules.max_length)
         return format("--stride %lld leaves out what is between windows of %lld tokens",
                       (long long)w->rules.stride, (long long)w->rules.max_length);

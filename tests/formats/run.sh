@@ -513,6 +513,14 @@ sed -i 's/"mask_token": 19/"mask_token": 6/' $scratch/bad/metadata.json
 $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
 verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, place 3: id 6, which hides others' \
     $scratch/log || cat $scratch/log)"
+# padding at the end of a row is none of it; where it is what ends texts it stays
+for pad in 6 0; do
+    sed -i "s/\(\"mask_token\":\) [0-9]*/\1 19/; s/\(\"pad_token\":\) [0-9]*/\1 $pad/" $scratch/bad/metadata.json
+    $pack -o $scratch/padded.st $scratch/bad > $scratch/log 2>&1
+    verdict "arrays: padding $pad" "$([ "$($work/test dump $scratch/padded.st | wc -w)" = \
+        $(($($work/test dump $scratch/1.st | wc -w) - (pad == 6))) ] || $work/test dump $scratch/padded.st | head -5
+        [ "$(grep -c '^1 of them with pad_token at the end' $scratch/log)" = $((pad == 6)) ] || cat $scratch/log)"
+done
 rm $scratch/bad/val_data.npy
 $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
 verdict "arrays: one is missing" "$(grep -q 'bad/val_data.npy: No such file' $scratch/log || cat $scratch/log)"
