@@ -41,7 +41,7 @@ bool names_listed(const char *list, const char *word);
 int names_distance(const char *a, const char *b);
 
 /* Every schedule of the learning rate, each with a bar before it: "|linear|cosine...". */
-#define SCHEDULE(name, warms, factor) "|" #name
+#define SCHEDULE(name, ...) "|" #name
 static const char SCHEDULE_NAMES[] =
 #include "runtime/run/schedule.def"
     ;

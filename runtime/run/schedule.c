@@ -11,7 +11,7 @@
 
 typedef struct {
     const char *name;
-    bool warms;
+    bool warms, floors;
     double (*factor)(double s, double W, double T, double m, double shift);
 } Row;
 
@@ -34,7 +34,7 @@ static double onecycle(double s, double T, double low, double high, double end)
     return cosine_between(high, end, last > peak ? fmin(1.0, (s - peak) / (last - peak)) : 1.0);
 }
 
-#define SCHEDULE(name, warms, expression)                                                \
+#define SCHEDULE(name, warms, floors, expression)                                        \
     static double factor_##name(double s, double W, double T, double m, double shift)    \
     {                                                                                    \
         (void)s, (void)W, (void)T, (void)m, (void)shift;                                 \
@@ -44,7 +44,7 @@ static double onecycle(double s, double T, double low, double high, double end)
 #undef SCHEDULE
 
 static const Row rows[] = {
-#define SCHEDULE(name, warms, expression) { #name, warms, factor_##name },
+#define SCHEDULE(name, warms, floors, expression) { #name, warms, floors, factor_##name },
 #include "runtime/run/schedule.def"
 #undef SCHEDULE
 };
@@ -56,6 +56,10 @@ static const Row *row_of(const char *name)
             return &rows[i];
     die(EXIT_CONFIG, "--schedule: no such schedule: %s", name);
 }
+
+bool schedule_warms(const char *name) { return row_of(name)->warms; }
+bool schedule_floors(const char *name) { return row_of(name)->floors; }
+bool schedule_keeps_beta1(const char *name) { return strcmp(name, "onecycle") != 0; }
 
 double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_t warmup,
                    int64_t total)
@@ -72,7 +76,7 @@ double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_
 
 double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total)
 {
-    if (strcmp(name, "onecycle") != 0)
+    if (schedule_keeps_beta1(name))
         return beta1;
     return onecycle((double)s, (double)total, 0.95, 0.85, 0.95);
 }

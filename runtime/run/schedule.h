@@ -12,6 +12,10 @@ double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_
 /* AdamW's beta1 for update s + 1: beta1, except that onecycle runs it 0.95 -> 0.85 -> 0.95
  * against the rate. */
 double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total);
+/* Whether it has a warm-up, a floor min_lr, and the beta1 that it is given. */
+bool schedule_warms(const char *name);
+bool schedule_floors(const char *name);
+bool schedule_keeps_beta1(const char *name);
 /* Updates of warm-up: below 1 a share of total; what is no whole number is rounded "up" or "down". */
 int64_t schedule_warmup(double warmup, const char *round, int64_t total);
 /* --lr-scale: lr, lr * sqrt(ranks) or lr * ranks. */

@@ -75,6 +75,29 @@ static bool of_no_set(int i)
     return of_some;
 }
 
+/* What was asked for and has no part in the schedule of any set that it is of. */
+static void note_unused(void)
+{
+    static const struct {
+        int which;
+        bool (*takes)(const char *schedule);
+        const char *why;
+    } rows[] = {{SET_FLAG_warmup, schedule_warms, "has no warm-up"},
+                {SET_FLAG_min_lr, schedule_floors, "has no floor"},
+                {SET_FLAG_beta1, schedule_keeps_beta1, "has its own: 0.95, 0.85, 0.95"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int set = 0; set < sets.n; set++) {
+            const int flag = flag_of(set, rows[i].which);
+            bool taken = !sets.f->given[flag] || !(number(set, rows[i].which) > 0);
+            for (int other = 0; other < sets.n; other++)
+                taken = taken || (flag_of(other, rows[i].which) == flag &&
+                                  (other < set || rows[i].takes(word(other, SET_FLAG_schedule))));
+            if (!taken)
+                note("%s %g does nothing: --schedule %s %s", flags_spelt(flag), number(set, rows[i].which),
+                     word(set, SET_FLAG_schedule), rows[i].why);
+        }
+}
+
 void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks)
 {
     sets.row = row;
@@ -89,6 +112,7 @@ void sets_open(const SetRow *row, int n, const Flags *f, int64_t ranks)
         if (f->given[i] && of_no_set(i))
             die(EXIT_CONFIG, "%s: of a set of parameters that this program does not train",
                 flags_spelt(i));
+    note_unused();
 }
 
 /* ---- an update ------------------------------------------------------------------------------- */
