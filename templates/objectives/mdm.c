@@ -387,6 +387,8 @@ static char *write_sample(const Flags *f, const WeightFolders folder, const Cour
     const char *named = records_tokenizer(f);
     char *tokenizer = vocabulary_file(validated->tokenizer, named, all, WEIGHT_FOLDERS + 2),
          *error = NULL;
+    if (!tokenizer && validated->tokenizer && !strcmp(validated->tokenizer, "bytes"))
+        tokenizer = format("bytes");     /* which have no file */
     data_order(validated, 0);
     if (tokenizer && data_row_of_step(validated, 0, 0, &first))
         error = generation_sample(&by, f, hidden.rule.mask, tokenizer, &first, last->step);

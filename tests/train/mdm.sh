@@ -293,6 +293,10 @@ verdict "a question as a message" "$(asked --generate "say 7" --generate-chat |
     diff - <(head -n 1 <<<"$said" | sed 's/^"\(.*\)"$/\1/; s/\\\(["\\]\)/\1/g') ||
     tail -n 1 "$scratch/log")"
 
+"$work/mdm_behind/run.sh" --data "$scratch/text.txt" --tokenizer bytes --eval-share 0.2 --steps 1 --init-from none \
+    --out "$scratch/bytes" >"$scratch/log" 2>&1
+verdict "a sample of bytes" "$(grep -q '^{"step": 1, "prompt": ' "$scratch/bytes/samples.jsonl" 2>&1 ||
+    grep -q '^{"step":1,"prompt":' "$scratch/bytes/samples.jsonl" || tail -n 2 "$scratch/log")"
 # A prompt begins as windows did: here with the begin-of-text token that the tokenizer's configuration alone has.
 cp -r "$scratch/chatml" "$scratch/begun"
 sed 's/^{/{"bos_token":"<|endoftext|>",/' "$scratch/chatml/tokenizer_config.json" >"$scratch/begun/tokenizer_config.json"
