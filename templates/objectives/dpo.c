@@ -55,7 +55,8 @@ static int64_t takes(int64_t may) { return may < T ? may : T; }
 
 //@ end
 /* For answers.h: tokens of the prompt. */
-static const DataColumn columns[] = {{.name = "prompt", .dtype = ST_I32, .may = true}, {.name = NULL}};
+static const DataColumn columns[] = {{.name = "prompt", .dtype = ST_I32, .may = true},
+                                     {.name = NULL}};
 static DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = parts, .targets = N,
                           .columns = columns,
 //@ if DPO_SHARED_PROMPT=true

@@ -281,7 +281,7 @@ verdict "weights of the start, resumed" "$(grep -q "^weights of $scratch/once/ch
     cmp "$scratch"/{once,straight}/checkpoint-10/model.safetensors 2>&1)"
 fit one once --steps 12 --init-from none
 verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
-    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones have .*: name those' \
+    grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: name those' \
         "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
 # Several sets of parameters, each with its own rate, clipping and count of updates: the features' layer beside the
