@@ -218,7 +218,7 @@ cat "$scratch/words.txt" >>"$scratch/long.txt"
 refused mlm_untrained "more hidden words than rows of the head" 88 "may have 156 targets, .*batch.targets=156" \
     --data "$scratch/long.txt" --tokenizer words
 refused mlm_microbert "rows to be predicted" 83 "this binary hides tokens" --data $ref/llama_rows/tokens.safetensors
-refused mlm_microbert "windows of text" 83 "packed documents, but this binary was built for data.kind=rows" \
+refused mlm_microbert "windows of text" 83 "packed documents, but this .* hides tokens of rows: pack them again" \
     --data $ref/gpt2_tiny/tokens.safetensors
 refused mlm_microbert "raw data without a tokenizer" 80 "wants a tokenizer: .*, or words" \
     --data "$scratch/imdb"
