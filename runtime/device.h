@@ -16,6 +16,7 @@
  * since it is told how to. */
 void device_open(const char *target);
 const char *device_name(void);               /* "NVIDIA H200"; "CPU" */
+int device_visible(void);                    /* GPUs that this process sees; the CPU: 0 */
 /* Bytes of device memory in use for this process since device_open, to compare with the plan. */
 int64_t device_used(void);
 typedef struct {

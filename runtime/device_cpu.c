@@ -31,6 +31,11 @@ const char *device_name(void)
     return "CPU";
 }
 
+int device_visible(void)
+{
+    return 0;
+}
+
 int64_t device_used(void)
 {
     return arena_allocated();

@@ -13,7 +13,7 @@
 #include "runtime/base.h"
 #include "runtime/nvml_cuda.h"
 
-static int chosen = -1;              /* index of the GPU */
+static int visible, chosen = -1;     /* GPUs, index of this one */
 static struct cudaDeviceProp about;
 static size_t free_at_open;
 static cudaStream_t copies;
@@ -36,7 +36,6 @@ static void select_device(void)
 
 static void choose(void)
 {
-    int visible = 0;
     cudaError_t error = cudaGetDeviceCount(&visible);
     if (error != cudaSuccess || visible == 0)
         die(EXIT_CONFIG, "no GPU to run on: %s; is the driver loaded, CUDA_VISIBLE_DEVICES right?",
@@ -78,6 +77,11 @@ void device_open(const char *target)
 const char *device_name(void)
 {
     return about.name;
+}
+
+int device_visible(void)
+{
+    return visible;
 }
 
 int64_t device_used(void)

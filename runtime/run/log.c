@@ -356,10 +356,13 @@ void log_banner(const Banner *b)
     note("%s  %.12s  (%s, %s, %s)", m->recipe, m->hash, m->objective, m->family, m->generator);
     if (m->overrides)
         note("  %-10s %s", "changed by", m->overrides);
-    note("  %-10s %d rank%s x %d thread%s on %d CPU%s%s%s of %s (launcher %s, %s %s)", m->target,
+    char *gpus = cpu ? format("%s", "") : format(" and %s, %d GPU%s visible,", device_name(), device_visible(),
+                                                 device_visible() == 1 ? "" : "s");
+    note("  %-10s %d rank%s x %d thread%s on %d CPU%s%s of %s (launcher %s, %s %s)", m->target,
          world.size, world.size == 1 ? "" : "s", b->threads, b->threads == 1 ? "" : "s", ncpus,
-         ncpus == 1 ? "" : "s", cpu ? "" : " and ", cpu ? "" : device_name(), world.host,
+         ncpus == 1 ? "" : "s", gpus, world.host,
          comm_launcher(), cpu ? "MPI" : "NCCL", comm_library());
+    free(gpus);
     char *vocab = field_text(m, "model.vocab");
     note("  %-10s %s, %lld parameters, %lld trained%s%s, %.3f GiB planned a rank", "model",
          m->precision, (long long)m->parameters, (long long)m->trained, *vocab ? ", vocabulary of " : "", vocab,

@@ -179,6 +179,9 @@ if [ $BACKEND = sim ]; then
             grep '^  GPU' "$scratch/busy.$1.log")"
     }
     busy good "  GPU 87 % 61.0\/80.0 GiB" ", 87 % busy"
+    verdict "a start says which GPU, of how many" "$(grep -q \
+        "CPUs\{0,1\} and Simulated GPU sm_90, [1-9][0-9]* GPUs\{0,1\} visible, of " "$scratch/busy.good.log" ||
+        sed -n 2p "$scratch/busy.good.log")"
     for mode in failing absurd dead unknown; do busy $mode "" ""; done
     [ ! -e /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1 ] &&
         verdict "use of the GPU: no library" "$(grep -h 'GPU [0-9]\|nvidia' "$scratch/gpt2_tiny.log")"
