@@ -10,6 +10,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/vocabulary.h"
+#include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/files/utf8.h"
 #include "runtime/ranks/comm.h"
@@ -123,16 +124,36 @@ void prompts_free(Prompt *all, int64_t n)
     free(all);
 }
 
+/* The format of the conversations that the first folder of a run was trained on, as records_save() has it;
+ * malloc'ed; NULL: none says. */
+static char *learned_chat(const char *const folder[], int nfolders)
+{
+    char *chat = NULL;
+    for (int i = 0; i < nfolders && !chat; i++) {
+        char *path = format("%s/train_state.json", folder[i] ? folder[i] : ""), *error = NULL;
+        cJSON *all = folder[i] && file_named(path) ? folder_read_json(folder[i], "train_state.json", 1 << 28, &error)
+                                                   : NULL;
+        const char *name = cJSON_GetStringValue(json_get(json_get(all, "state"), "chat"));
+        if (error)
+            die(EXIT_DATA, "%s", error);
+        chat = name ? format("%s", name) : NULL;
+        cJSON_Delete(all);
+        free(path);
+    }
+    return chat;
+}
+
 const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
                          int nfolders)
 {
     const Chat *chat = NULL;
     char *why = NULL, *own = *f->tokenizer ? NULL : vocabulary_own(folder, nfolders),
+         *learned = *f->chat_format ? NULL : learned_chat(folder, nfolders),
          *error = chat_choose(&chat, &why, t, *f->tokenizer ? f->tokenizer : own ? own : "bytes",
-                              *f->chat_format ? f->chat_format : NULL);
+                              learned ? learned : *f->chat_format ? f->chat_format : NULL);
     if (error)
         die(EXIT_CONFIG, "%s: %s", flag, error);
-    note("conversations as %s writes them: %s", chat->name, why);
-    free(why), free(own);
+    note("conversations as %s writes them: %s", chat->name, learned ? "those it was trained on" : why);
+    free(why), free(own), free(learned);
     return chat;
 }

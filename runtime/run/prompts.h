@@ -20,7 +20,8 @@ typedef struct {
  * named the file. */
 Prompt *prompts_read(const char *flag, const char *path, int64_t *n);
 void prompts_free(Prompt *all, int64_t n);
-/* The format of conversations that --chat-format names or that stands beside the tokenizer; EXIT_CONFIG. folder: of
+/* The format of conversations that --chat-format names, that the run was trained on, or that stands beside the
+ * tokenizer; EXIT_CONFIG. folder: of
  * the weights; flag: that wants it. */
 const Chat *prompts_chat(const char *flag, const Flags *f, const Tokenizer *t, const char *const folder[],
                          int nfolders);

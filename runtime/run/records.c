@@ -463,6 +463,9 @@ void records_save(const Data *d, cJSON *state)
     cJSON *list = d->nsources ? cJSON_AddArrayToObject(state, "drawn") : NULL;
     for (int k = 0; k < d->nsources; k++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber((double)d->source[k].taken));
+    const char *chat = d->nfiles ? data_meta(d, 0, "chat") : NULL;
+    if (chat)
+        cJSON_AddStringToObject(state, "chat", chat);
 }
 
 void records_load(Data *d, const cJSON *state)

@@ -8,7 +8,7 @@ mdm_llada mdm_llada
 mdm_encoder mdm_encoder
 mdm_sft.2x1x4 mdm_sft gpus=2 batch.accum=1
 mdm_masked.bf16 mdm_masked precision=bf16
-mdm_ask mdm_sft model.vocab=257 mdm.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
+mdm_ask mdm_sft model.vocab=257 mdm.mask=253 model.eos=255 seq.max=128 model.init_std=0.3
 mdm_behind mdm_masked model.vocab=257 mdm.mask=253 model.eos=255 seq.max=48 model.init_std=0.3
 "
 
@@ -293,6 +293,15 @@ verdict "a question as a message" "$(asked --generate "say 7" --generate-chat |
     diff - <(head -n 1 <<<"$said" | sed 's/^"\(.*\)"$/\1/; s/\\\(["\\]\)/\1/g') ||
     tail -n 1 "$scratch/log")"
 
+# rows that were packed in another format than the template beside the tokenizer: the run knows
+"$gen" pack --format answers --chat qwen2 --max-length 128 --tokenizer "$scratch/chatml/tokenizer.json" \
+    -o "$scratch/qwen2.safetensors" "$scratch/talks.jsonl" >"$scratch/log" 2>&1 || verdict qwen2 "$(cat "$scratch/log")"
+"$work/mdm_ask/run.sh" --data "$scratch/qwen2.safetensors" --eval-share 0 --steps 1 --init-from none --out "$scratch/qwen2" \
+    >"$scratch/log" 2>&1 || verdict qwen2 "$(tail -n 1 "$scratch/log")"
+"$work/mdm_ask/run.sh" --out "$scratch/qwen2" --tokenizer "$scratch/chatml/tokenizer.json" --gen-length 8 --generate a \
+    --generate-chat >/dev/null 2>"$scratch/log"
+verdict "asked as it was packed" "$(grep -q 'conversations as qwen2 writes them: those it was trained on' "$scratch/log" ||
+    tail -n 1 "$scratch/log")"
 "$work/mdm_behind/run.sh" --data "$scratch/text.txt" --tokenizer bytes --eval-share 0.2 --steps 1 --init-from none \
     --out "$scratch/bytes" >"$scratch/log" 2>&1
 verdict "a sample of bytes" "$(grep -q '^{"step": 1, "prompt": ' "$scratch/bytes/samples.jsonl" 2>&1 ||
