@@ -205,13 +205,6 @@ typedef struct {
 static bool take_when(Taken *t, const char *key, const char *given)
 {
     static const struct { const char *theirs, *given, *ours, *value; } row[] = {
-#define ALIAS(...)
-#define LINE(...)
-#define RECIPE(...)
-#define SAY(...)
-#define NONE(...)
-#define ALWAYS(...)
-#define WORD(...)
 #define WHEN(theirs, given, ours, value) {theirs, given, ours, value},
 #include "runtime/files/foreign.def"
     };

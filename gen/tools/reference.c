@@ -327,13 +327,6 @@ static void same_words(Str *s)
 {
     static const struct { const char *ours, *theirs, *word; } row[] = {
 #define WORD(ours, theirs, word) {ours, theirs, word},
-#define ALIAS(...)
-#define LINE(...)
-#define RECIPE(...)
-#define SAY(...)
-#define NONE(...)
-#define ALWAYS(...)
-#define WHEN(...)
 #include "runtime/files/foreign.def"
     };
     const int n = (int)(sizeof row / sizeof *row);

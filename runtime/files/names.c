@@ -15,31 +15,14 @@ const Foreign foreign_row[] = {
 #define SAY(theirs, note) { theirs, FOREIGN_SAY, "", "", note },
 #define NONE(theirs, note) { theirs, FOREIGN_NONE, "", "", note },
 #define ALWAYS(theirs, value, note) { theirs, FOREIGN_ALWAYS, "", value, note },
-#define WORD(ours, theirs, word)
-#define WHEN(theirs, given, ours, value)
 #include "runtime/files/foreign.def"
-#undef ALIAS
-#undef LINE
-#undef RECIPE
-#undef SAY
-#undef NONE
-#undef ALWAYS
-#undef WORD
-#undef WHEN
 };
 const int foreign_rows = (int)(sizeof foreign_row / sizeof *foreign_row);
 
 static const struct {
     const char *ours, *theirs, *word;
 } words[] = {
-#define ALIAS(theirs, ours)
-#define LINE(theirs, ours, value, why)
-#define RECIPE(theirs, ours, value, note)
-#define SAY(theirs, note)
-#define NONE(theirs, note)
-#define ALWAYS(theirs, value, note)
 #define WORD(ours, theirs, word) { ours, theirs, word },
-#define WHEN(theirs, given, ours, value)
 #include "runtime/files/foreign.def"
 };
 
