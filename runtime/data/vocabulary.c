@@ -113,14 +113,13 @@ char *vocabulary_own(const char *const folder[], int nfolders)
 
 char *vocabulary_for_raw(const char *const folder[], int nfolders)
 {
-    char *own = vocabulary_own(folder, nfolders);
-    for (int i = 0; i < nfolders && !own; i++) {
-        char *file, *id;
-        if (vocabulary_of(folder[i], &file, &id) && !strcmp(id, "bytes"))
-            own = format("%s", id);
-        free(file), free(id);
+    char *file = NULL, *id;
+    for (int i = 0; i < nfolders && !file; i++) {
+        if (vocabulary_of(folder[i], &file, &id) && !file && !strcmp(id, "bytes"))
+            file = format("%s", id);
+        free(id);
     }
-    return own;
+    return file;
 }
 
 const char *vocabulary_beside(const Data *data)

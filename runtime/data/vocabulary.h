@@ -20,8 +20,8 @@ Tokenizer *vocabulary_load(const char *flag, const char *named, const char *cons
                            int nfolders, int64_t vocab);
 /* The tokenizer.json of the first folder that has one, malloc'ed; NULL: none has. */
 char *vocabulary_own(const char *const folder[], int nfolders);
-/* What --tokenizer would say to encode raw data as those that the weights were trained on: that file, or
- * "bytes"; malloc'ed; NULL: the folders do not say. */
+/* What --tokenizer would say to encode raw data as those that the weights were trained on: the file, or
+ * "bytes", of the first folder that says one; malloc'ed; NULL: none does. */
 char *vocabulary_for_raw(const char *const folder[], int nfolders);
 /* The folder of the data when its tokenizer.json is the one they were made with; else NULL. */
 const char *vocabulary_beside(const Data *data);
