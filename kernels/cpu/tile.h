@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void tile_transpose_square_(TileVec
 {
 #pragma GCC unroll 4
     for (int s = TILE_LANES / 2; s > 0; s /= 2) {
-        TileInts low, high;
+        TileInts low = { 0 }, high = { 0 };
 #pragma GCC unroll 16
         for (int k = 0; k < TILE_LANES; k++) {
             low[k] = k & s ? TILE_LANES + k - s : k;

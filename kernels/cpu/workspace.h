@@ -12,8 +12,8 @@ enum {
     REDUCE_PARTS = 32,
     /* Ranges of the gradient that are summed apart. */
     NORM_PARTS = 64,
-    /* Of any matrix product. oneDNN 2.6 asks for at most 1.3 MiB a thread over the shapes of GPT-2
-     * 124M to Qwen2-7B; where that passes the limit, gemm_init makes the primitive for fewer. */
+    /* Of any matrix product. gemm_blocks.h takes 0.2 to 1.5 MiB a thread; oneDNN 2.6 at most 1.3 over
+     * the shapes of GPT-2 124M to Qwen2-7B. Where a product would take more, it runs on fewer threads. */
     GEMM_WORKSPACE = 16 << 20
 };
 

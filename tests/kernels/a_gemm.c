@@ -12,7 +12,8 @@ typedef struct {
     int spread;                  /* 1: every matrix lies in a wider one */
 } Case;
 
-/* Last: two whose rows of B lie pages apart, and one that crosses the blocks of the own loops. */
+/* Tails of every tile; rows of B a page apart; more depth, rows and columns than are packed at a time;
+ * few rows, for which the operands change roles. */
 static const Case cases[] = {
     { 1, 1, 1, GEMM_NT, 0, 0, 0, 0, 0 },       { 5, 7, 3, GEMM_NT, 1, 0, 0, 0, 0 },
     { 64, 192, 64, GEMM_NT, 1, 0, 0, 0, 0 },   { 33, 17, 129, GEMM_NT, 0, 0, 1, 0, 0 },
@@ -24,10 +25,11 @@ static const Case cases[] = {
     { 130, 1024, 65, GEMM_NN, 0, 0, 0, 0, 0 }, { 128, 1024, 2060, GEMM_TN, 0, 1, 1, 0, 0 },
     { 101, 259, 515, GEMM_NT, 1, 0, 0, 0, 0 },
     { 256, 24, 8, GEMM_NT, 1, 0, 0, 0, 0 },    { 256, 8, 32, GEMM_NN, 0, 0, 0, 0, 0 },  /* 8 wide */
-    { 24, 8, 256, GEMM_TN, 0, 1, 1, 0, 0 },
+    { 24, 8, 256, GEMM_TN, 0, 1, 1, 0, 0 },    { 197, 545, 300, GEMM_NT, 1, 0, 0, 0, 1 },
+    { 197, 545, 300, GEMM_TN, 0, 1, 1, 2, 0 }, { 7, 70, 530, GEMM_NT, 1, 1, 0, 0.5f, 1 },
+    { 16, 33, 40, GEMM_NT, 1, 0, 1, 0, 1 },    { 3, 20, 257, GEMM_NT, 0, 1, 1, 0, 0 },
+    { 7, 70, 530, GEMM_NN, 1, 1, 0, 0.5f, 1 }, { 205, 40, 600, GEMM_NN, 1, 1, 0, 0, 1 },
 };
-
-static bool plain;               /* run_case leaves oneDNN out */
 
 /* rows x cols of x, cols + pad elements apart; the padding stays as NEW left it. */
 static void *spread(const void *x, int64_t rows, int64_t cols, int64_t pad, int64_t size)
@@ -73,8 +75,7 @@ static void run_case(const Case *t, bool integers)
                .out_f32 = t->out_f32, .scale = t->scale, .lda = pad ? acols + pad : 0,
                    .ldb = pad ? bcols + pad : 0,
                .ldc = pad ? t->n + pad : 0 };
-    if (!plain)
-        check_true("workspace", gemm_init(&g) <= GEMM_WORKSPACE);
+    gemm_init(&g);
     void *cs = spread(c, t->m, t->n, pad, csize);
     gemm_run(&g, cs, spread(a, arows, acols, pad, asize), spread(b, brows, bcols, pad, asize),
              t->bias ? bias : NULL,
@@ -111,29 +112,109 @@ TEST(gemm_random)
         run_case(&cases[i], false);
 }
 
-/* The rule that chooses between oneDNN's products, by shapes of GPT-2 124M and a 64-wide model. */
-TEST(gemm_prefers)
-{
-    Gemm up = { .m = 1024, .n = 3072, .k = 768, .form = GEMM_NT };
-    Gemm pages = { .m = 128, .n = 1024, .k = 64, .form = GEMM_NN };
-    Gemm small = { .m = 15360, .n = 64, .k = 64, .form = GEMM_NT };
-    bool f32 = sizeof(act_t) == sizeof(float);
-    check_true("a large one", gemm_prefers_classic(&up) == f32);
-    check_true("rows of B pages apart", gemm_prefers_classic(&pages) == f32);
-    check_true("a small one", !gemm_prefers_classic(&small));
-}
-
-/* Own loops, for CPUs where oneDNN has no bf16, against oneDNN's or the reference's way. */
-TEST(gemm_plain)
+/* As on a CPU without bf16 instructions, with these tiles. */
+static void without_library(const GemmTiles *tiles)
 {
     library_on_two_threads();
-    plain = true;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        run_case(&cases[i], i % 2);
-    plain = false;
+    gemm_has_bf16 = false;
+    gemm_tiles = tiles;
 }
 
-/* A machine with many threads asks oneDNN for more workspace than is planned. */
+static bool has_wide_tiles(void)
+{
+    return __builtin_cpu_supports("avx512f");
+}
+
+TEST(gemm_own_blocks)
+{
+    for (int wide = 0; wide <= has_wide_tiles(); wide++) {
+        without_library(wide ? &gemm_16_tiles : &gemm_8_tiles);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            run_case(&cases[i], i % 2 == (size_t)wide);
+    }
+}
+
+/* Rows [from, from + m) of A times B. */
+static void some_rows(void *c, const act_t *a, const act_t *b, const act_t *bias, const Case *t,
+                      int64_t from, int64_t m, void *ws)
+{
+    Gemm g = { .name = "rows", .m = m, .n = t->n, .k = t->k, .form = t->form, .bias = t->bias,
+               .out_f32 = t->out_f32 };
+    gemm_init(&g);
+    gemm_run(&g, c, a + from * t->k, b, bias, ws);
+}
+
+/* Any consecutive rows, multiplied without the others, have the bits that they have among all. */
+static void rows_alone(const Case *t)
+{
+    const int64_t row = t->n * (t->out_f32 ? 4 : (int64_t)sizeof(act_t));
+    act_t *a = act_normal(t->m * t->k, 0, 1), *b = act_normal(t->k * t->n, 0, 1);
+    act_t *bias = act_normal(t->n, 0, 1);
+    char *all = new_bytes(t->m * row), *some = new_bytes(t->m * row);
+    void *ws = new_bytes(GEMM_WORKSPACE);
+    some_rows(all, a, b, bias, t, 0, t->m, ws);
+    for (int64_t m = 1; m <= t->m; m += m < 26 ? 1 : 37)
+        for (int64_t from = 0; from + m <= t->m; from += from < 2 ? 1 : 37) {
+            some_rows(some, a, b, bias, t, from, m, ws);
+            if (memcmp(some, all + from * row, (size_t)(m * row))) {
+                char why[96];
+                snprintf(why, sizeof why, "n %d k %d: rows %d to %d of %d", (int)t->n, (int)t->k,
+                         (int)from, (int)(from + m - 1), (int)t->m);
+                check_true(why, false);
+                return;
+            }
+        }
+    check_true("rows alone", true);
+}
+
+/* Shapes of the tiny programs, widths with tails, more than GEMM_DEPTH deep. */
+static const Case by_rows[] = {
+    { 100, 64, 64, GEMM_NT, 1, 0, 0, 0, 0 },  { 100, 192, 64, GEMM_NT, 1, 0, 0, 0, 0 },
+    { 100, 64, 256, GEMM_NN, 0, 0, 0, 0, 0 }, { 100, 257, 32, GEMM_NT, 0, 0, 1, 0, 0 },
+    { 100, 5, 40, GEMM_NT, 1, 0, 1, 0, 0 },   { 100, 16, 300, GEMM_NT, 0, 0, 0, 0, 0 },
+    { 100, 48, 530, GEMM_NN, 0, 0, 1, 0, 0 }, { 100, 2, 176, GEMM_NT, 0, 0, 1, 0, 0 },
+};
+
+TEST(gemm_rows_alone)
+{
+    library_on_two_threads();
+    for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++)
+        rows_alone(&by_rows[i]);
+    for (int wide = 0; wide <= has_wide_tiles(); wide++) {
+        without_library(wide ? &gemm_16_tiles : &gemm_8_tiles);
+        for (size_t i = 0; i < sizeof by_rows / sizeof *by_rows; i++)
+            rows_alone(&by_rows[i]);
+    }
+}
+
+/* Own products have the same bits with AVX2 and AVX-512, on 1 to 4 threads. */
+TEST(gemm_same_bits)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const Case *t = &cases[i];
+        const int64_t n = t->m * t->n;
+        act_t *a = act_normal(t->m * t->k, 0, 1), *b = act_normal(t->k * t->n, 0, 1);
+        act_t *bias = act_normal(t->n, 0, 1);
+        float *c = f32_normal(n, 0, 1), *first = NULL;
+        void *ws = new_bytes(GEMM_WORKSPACE);
+        for (int wide = 0; wide <= has_wide_tiles(); wide++)
+            for (int threads = 1; threads <= 4; threads++) {
+                Gemm g = { .name = "bits", .m = t->m, .n = t->n, .k = t->k, .form = t->form,
+                           .bias = t->bias, .beta = t->beta, .out_f32 = 1, .scale = t->scale };
+                float *to = NEW(float, n);
+                memcpy(to, c, (size_t)n * sizeof *to);
+                without_library(wide ? &gemm_16_tiles : &gemm_8_tiles);
+                omp_set_num_threads(threads);
+                gemm_run(&g, to, a, b, bias, ws);
+                first = first ? first : to;
+                if (memcmp(to, first, (size_t)n * sizeof *to))
+                    check_true("the same bits", false);
+            }
+        check_true("the same bits", true);
+    }
+}
+
+/* More threads than the planned workspace has parts for. */
 TEST(gemm_many_threads)
 {
     library_on_two_threads();
