@@ -5,10 +5,18 @@
 # One with a line `# apart: WHY` runs only where it is named.
 # JOBS=N: how many jobs at a time (one more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
+# Nothing else of the caller's environment or home folder reaches the tests (`kept` lists what does).
+# Programs run with AVX2, which every supported CPU has, so that the tests see the same arithmetic on every machine;
+# ONEDNN_MAX_CPU_ISA=ALL: with all that this CPU has. kernels and train/isa compare the two in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-export LC_ALL=C.UTF-8
-unset MAKEFLAGS MAKELEVEL        # of a make that started this
+kept=(PATH PWD LD_LIBRARY_PATH CUDA_HOME NVCC PYTHON TMPDIR CCACHE_DIR GOMP_SPINCOUNT ONEDNN_MAX_CPU_ISA JOBS JOB_SECONDS
+    SEED FULL COUNT KILLS FUZZ_SECONDS UPDATE VERBOSE)
+for name in $(compgen -e); do
+    [[ " ${kept[*]} " == *" $name "* ]] || unset "$name"
+done
+umask 022
+export LC_ALL=C.UTF-8 ONEDNN_MAX_CPU_ISA=${ONEDNN_MAX_CPU_ISA:-AVX2}
 # Threads that wait for each other sleep soon: on cores that others use too, spinning costs a lot.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}
 export SEED=${SEED:-1}
@@ -27,7 +35,8 @@ if [ -z "${TMPDIR:-}" ] && room /dev/shm && [ "$(awk '/^MemAvailable/ { print $2
     TMPDIR=/dev/shm
 fi
 TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/diecast.XXXXXX") || exit 2
-export TMPDIR
+export TMPDIR HOME=$TMPDIR/home
+mkdir "$HOME"
 scratch=$(mktemp -d)
 # what still runs goes with this script
 trap 'cat "$scratch"/*.pid 2>/dev/null | xargs -r kill 2>/dev/null; rm -rf "$TMPDIR"' EXIT

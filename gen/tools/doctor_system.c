@@ -75,8 +75,8 @@ enum { MAX_CPUS = 4096 };
 
 static void find_cpu(Doctor *d)
 {
-    static const struct { const char *flag, *name; } feature[] = {
-#define FEATURE(flag, name) {flag, name},
+    static const struct { const char *flag, *name; bool tested; } feature[] = {
+#define FEATURE(flag, name, tested) {flag, name, tested},
 #include "gen/tools/doctor.def"
     };
     const char *text = doctor_read(d, "/proc/cpuinfo"), *at = text ? text : "";
@@ -116,7 +116,7 @@ static void find_cpu(Doctor *d)
     str_print(&s, "%s", "");
     for (size_t i = 0; i < sizeof feature / sizeof *feature; i++)
         if (has_flag(d, feature[i].flag))
-            str_print(&s, "%s%s", s.n ? ", " : "", feature[i].name);
+            str_print(&s, "%s%s%s", s.n ? ", " : "", feature[i].name, feature[i].tested ? "" : " (never tested)");
     f = doctor_add(d, DOCTOR_OK, "instructions", "%s", s.n ? s.text : "none of those that programs ask for");
     for (size_t i = 0; i < sizeof feature / sizeof *feature; i++)
         cJSON_AddBoolToObject(f->facts, feature[i].flag, has_flag(d, feature[i].flag));

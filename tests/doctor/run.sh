@@ -89,6 +89,9 @@ echo 1073741824 >"$tree/sys/fs/cgroup/memory.current"
 part system "$tree"
 says "system: a container's memory" "ok memory: 2.0 GiB, 1.0 GiB free \(this container's, of 8.0 GiB\)"
 mkdir -p "$T/bare/proc"
+sed -i '/^flags/s/ avx2/& amx_tile/' "$tree/proc/cpuinfo"
+part system "$tree"
+says "system: instructions that the tests have not met" 'ok instructions: AVX2, FMA, AMX \(never tested\)'
 sed -i '/^flags/s/ avx2//' "$tree/proc/cpuinfo"
 part system "$tree"
 says "system: no AVX2" 'missing target: cpu is .*; this CPU is without avx2'
@@ -144,11 +147,11 @@ says "cluster: launcher" "ok launcher: run.sh"
 says "cluster: cards" "ok card: 4 x a100"
 says "cluster: interface" "ok interface: eth0"
 has "cluster: scratch" "^ok scratch: $T: .* left$"
-node "$gpus, interface = \"eth1\", network = \"infiniband\", scratch = \"/nowhere\"" 4 80 39.4
+node "$gpus, interface = \"eth1\", network = \"infiniband\", scratch = \"$T/absent\"" 4 80 39.4
 says "cluster: smaller cards" "missing card: a100 with 79 GiB, the smallest GPU here has 39.4"
 says "cluster: interface that is down" "missing interface: eth1 is down"
 says "cluster: no InfiniBand" "warning InfiniBand: no adapter here, the cluster has it"
-says "cluster: no scratch" "missing scratch: /nowhere: there is no such folder"
+says "cluster: no scratch" "missing scratch: $T/absent: there is no such folder"
 node "$gpus, interface = \"ib0\", hosts = { \"elsewhere1\", \"elsewhere2\" }" 2 80 79.2
 says "cluster: fewer cards" "warning card: 4 x a100 a node, here are 2"
 says "cluster: no such interface" "missing interface: ib0: none of that name; there are: eth0, eth1, lo"

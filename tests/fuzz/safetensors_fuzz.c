@@ -119,8 +119,9 @@ static bool slow_accepts(const cJSON *root, uint64_t data)
 
 static void round_trip(const StFile *f)
 {
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/st_fuzz.%d", (int)getpid());
+    static char path[512];
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/st_fuzz.%d", tmp ? tmp : "/tmp", (int)getpid());
     StWriter *w = st_writer("pt");
     StFile back;
     uint32_t crc;

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 import data
 import dropout
+import rounding
 
 D, LAYERS, HEADS = 16, 2, 2
 TASKS, TEST, HISTORY, EPISODE = 81, (38, 51, 62, 65, 33, 5, 53, 49), 80, 20
@@ -329,7 +330,8 @@ def record(name, folder):
               "dtype": "float64", **run,
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
-                          "final_max_abs_diff": drift}}
+                          "final_max_abs_diff": drift},
+              "rounding": rounding.drift(lambda: train(case, out, histories, torch.float64), model, run)}
     if name == "ad_all":
         with open(os.path.join(out, "act.json"), "w") as f:
             f.write(json.dumps(act(case, out, histories)) + "\n")

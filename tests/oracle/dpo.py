@@ -27,6 +27,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.trainer_pt_utils import get_parameter_names
 
 import data
+import rounding
 import train as runs
 
 T, PAIRS, EVAL_PAIRS, BATCH, STEPS, V = 32, 40, 9, 8, 10, 264
@@ -346,6 +347,7 @@ def record(name, folder):
     single, run32 = train(case, out, pairs, held, torch.float32)
     runs.fp64_norms(True)
     model, run = train(case, out, pairs, held, torch.float64)
+    far = rounding.drift(lambda: train(case, out, pairs, held, torch.float64), model, run, runs.parameters)
     runs.fp64_norms(False)
     losses = [s["loss"] for s in run["steps"]]
     trl = by_trl(case, out, make_pairs(3000 + SEED, PAIRS)) if case.get("trl") else None
@@ -372,7 +374,8 @@ def record(name, folder):
               "dtype": "float64", **run, **({"trl": {"loss": trl}} if trl else {}),
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
-                          "final_max_abs_diff": drift}}
+                          "final_max_abs_diff": drift},
+              "rounding": far}
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / b["loss"] for a, b in zip(run32["steps"], run["steps"]))

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 import data
 import mlm
+import rounding
 
 T, V, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES = 32, 205, 4, 2, 15, 27, 9
 PAD, BOS, EOS, UNK, MASK = range(5)
@@ -354,7 +355,8 @@ def record(name, folder):
               "dtype": "float64", **run,
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
-                          "final_max_abs_diff": drift}}
+                          "final_max_abs_diff": drift},
+              "rounding": rounding.drift(lambda: train(case, out, rows, held, torch.float64), model, run)}
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(run["steps"], run32["steps"]) if a["loss"])

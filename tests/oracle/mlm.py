@@ -23,6 +23,7 @@ from transformers.models.bert import modeling_bert
 
 import data
 import dropout
+import rounding
 
 T, V, IDS, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 205, 201, 4, 2, 10, 27, 9, 1
 PAD, CLS, SEP, UNK, MASK = range(5)
@@ -358,7 +359,8 @@ def record(name, folder):
               "dtype": "float64", **run, "probe": probe(model),
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
-                          "final_max_abs_diff": drift}}
+                          "final_max_abs_diff": drift},
+              "rounding": rounding.drift(lambda: train(case, out, rows, held, torch.float64), model, run, weights)}
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(run["steps"], run32["steps"]))

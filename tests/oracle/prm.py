@@ -26,6 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import Qwen2Config, Qwen2Model
 
 import data
+import rounding
 import train as runs
 
 T, V, MARK, PAD, MARKS = 32, 264, 257, 0, 4
@@ -458,6 +459,8 @@ def record(name, folder):
     single, run32 = train(case, out, *sets, torch.float32)
     runs.fp64_norms(True)
     scores, run = train(case, out, *sets, torch.float64)
+    far = rounding.drift(lambda: train(case, out, *sets, torch.float64), scores, run,
+                         lambda s: {file_name(n): p for n, p in runs.parameters(s).items()})
     runs.fp64_norms(False)
     drift = {file_name(runs.tensor_name(n)): (a - b).abs().max().item() for (n, a), (_, b) in
              zip(runs.named_trained(scores), runs.named_trained(single))}
@@ -479,7 +482,8 @@ def record(name, folder):
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "meta_loss": [s.get("meta_loss") for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
-                          "table_max_abs_diff": off, "final_max_abs_diff": drift}}
+                          "table_max_abs_diff": off, "final_max_abs_diff": drift},
+              "rounding": far}
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in zip(run32["steps"], run["steps"]))

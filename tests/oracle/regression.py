@@ -19,6 +19,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import GPT2Config, GPT2Model
 
+import rounding
+
 T, X, C, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES = 8, 5, 32, 2, 2, 10, 11, 5
 SEED, LR, WARMUP, CLIP, DECAY = 9, 3e-3, 3, 8.0, 0.1
 HEAD_LR, HEAD_DECAY, HEAD_EVERY, HEAD_SAMPLES, PROJ_LR, PROJ_CLIP = 1e-2, 0.5, 2, 2, 2e-3, 0.5
@@ -223,7 +225,8 @@ def record(out, several):
               "dtype": "float64", **run,
               "float32": {"loss": [s["loss"] for s in run32["steps"]],
                           "grad_norm": [s["grad_norm"] for s in run32["steps"]],
-                          "final_max_abs_diff": drift}}
+                          "final_max_abs_diff": drift},
+              "rounding": rounding.drift(lambda: train(out, torch.float64, several), model, run, Tower.weights)}
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")
     worst = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(run["steps"], run32["steps"]))

@@ -34,6 +34,7 @@ from transformers.trainer_pt_utils import get_parameter_names
 
 import data
 import dropout
+import rounding
 import tower
 
 T, MICRO, ACCUM, STEPS, SAMPLES, EVAL_SAMPLES, WARMUP = 32, 4, 2, 20, 48, 10, 5
@@ -254,6 +255,10 @@ def tensor_name(name):
     return name.replace(".default", "").replace(".modules_to_save", "")
 
 
+def parameters(model):
+    return {tensor_name(n): p for n, p in named_trained(model)}
+
+
 def train(case, out, dtype):
     model = load(case, out, dtype)
     kind = case.get("kind", "packed")
@@ -346,6 +351,7 @@ def record(name, folder):
     single, run32 = train(case, out, torch.float32)
     fp64_norms(True)
     model, run = train(case, out, torch.float64)
+    far = rounding.drift(lambda: train(case, out, torch.float64), model, run, parameters)
     fp64_norms(False)
     drift = {tensor_name(n): (a - b).abs().max().item() for (n, a), (_, b) in
              zip(named_trained(model), named_trained(single))}
@@ -370,6 +376,7 @@ def record(name, folder):
         "float32": {"loss": [s["loss"] for s in run32["steps"]],
                     "grad_norm": [s["grad_norm"] for s in run32["steps"]],
                     "final": run32["final"], "final_max_abs_diff": drift},
+        "rounding": far,
     }
     with open(os.path.join(out, "expect.json"), "w") as f:
         f.write(json.dumps(expect, indent=1) + "\n")

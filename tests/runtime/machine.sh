@@ -88,7 +88,7 @@ echo GPU_IDS=4,3,2,1 >"$HOME/.config/diecast/machine"
 ends "the usual place" 0 "GPU_IDS=4,3,2,1, from $HOME/.config/diecast/machine" DIECAST_CONFIG= --
 ends "XDG_CONFIG_HOME" 0 "gpus all" DIECAST_CONFIG= XDG_CONFIG_HOME="$scratch/none" --
 rm "$HOME/.config/diecast/machine"
-refuses "DIECAST_CONFIG=/nowhere: cannot be read" DIECAST_CONFIG=/nowhere --
+refuses "DIECAST_CONFIG=$scratch/absent: cannot be read" DIECAST_CONFIG="$scratch/absent" --
 # read, never run
 for bad in 'NODE_RANK=$(touch pwned)' 'X=1' 'export NNODES=2' 'NNODES=' 'MASTER_ADDR=a b' '`touch pwned`' 'NNODES 2'; do
     said "$bad"

@@ -1043,7 +1043,9 @@ void test_data(const char *scratch)
     refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH,
             "bytes has 257 ids, the model 200: gen pack it with the model's own, or gen x.lua gpus=1 "
             "data.kind=z seq.max=5 model.vocab=257");
-    refused("no such file", "/nonexistent", &m, EXIT_DATA, "/nonexistent: No such file");
+    char *absent = format("%s/absent", scratch);
+    refused("no such file", absent, &m, EXIT_DATA, "/absent: No such file");
+    free(absent);
     refused("no files", ",", &m, EXIT_CONFIG, "want token files, got");
     other = m;
     other.of.T = TOKENS;

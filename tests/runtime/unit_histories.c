@@ -163,7 +163,7 @@ static void variants(const char *good, const char *path)
             "gen RECIPE ad.env=darkroom makes");
     refused(good, &(HistoriesWanted){.steps = 161}, "too few steps", "want 161 steps of each stream, it has 160");
     refused(good, &(HistoriesWanted){.streams = 4}, "too few streams", "want 4 streams of each task, it has 3");
-    refused("/nowhere/x", &plain, "no file", "/nowhere/x");
+    refused("out/.test/absent/x", &plain, "no file", "out/.test/absent/x");
 }
 
 /* A byte of a good file changed. */

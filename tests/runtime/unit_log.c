@@ -119,7 +119,7 @@ static void check_best(void)
     check(early && ended.seen.step == 2 && strcmp(early, "a reward of 5 (--most 5)") == 0,
           "best: enough", "%s", early ? early : "none");
     cJSON *state = cJSON_CreateObject(), *trainer = cJSON_CreateObject();
-    best_save(&ended, "/nowhere", 2, state, trainer);
+    best_save(&ended, "out/.test/absent", 2, state, trainer);
     best_load(&back, state);
     char *again = best_over(&back, 0);
     check(again && strcmp(early, again) == 0 && isnan(back.seen.value), "best: enough, from a checkpoint",

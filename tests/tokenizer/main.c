@@ -680,7 +680,8 @@ static void check_ends(const char *tokenizer)
         {"a text", NULL, "{\"eos_token_id\":\"%d\"}", NULL, 0, -1, "eos_token_id: want ids below"},
         {"no JSON", NULL, NULL, "{\"eos_token_id\":%d", 0, -1, "/generation_config.json: line 1"},
     };
-    char folder[] = "/tmp/tokenizer.XXXXXX", *whole = realpath(tokenizer, NULL);
+    const char *tmp = getenv("TMPDIR");
+    char *folder = format("%s/tokenizer.XXXXXX", tmp ? tmp : "/tmp"), *whole = realpath(tokenizer, NULL);
     char *path = mkdtemp(folder) ? format("%s/tokenizer.json", folder) : NULL;
     if (!path || !whole || symlink(whole, path)) {
         verdict("end of text: scratch folder", "not made");
@@ -728,6 +729,7 @@ static void check_ends(const char *tokenizer)
     }
     unlink(path);
     rmdir(folder);
+    free(folder);
 }
 
 int main(int argc, char **argv)

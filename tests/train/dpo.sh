@@ -312,7 +312,7 @@ done
 # ---- what is known beforehand --------------------------------------------------
 
 number() { sed -n "/\"$1\": /s/.*\"$1\": \([-0-9.e]*\).*/\1/p" "$2/history.jsonl" | head -n 1; }
-for name in dpo_mean dpo_sum dpo_lora new.dpo_lora.off bf16; do
+for name in dpo_mean dpo_sum dpo_lora dpo_lora.copy dpo_mean.2x1 dpo_mean.shared new.dpo_lora.off bf16; do
     said="$(number loss "$scratch/$name") $(number margin "$scratch/$name") $(number accuracy "$scratch/$name")"
     verdict "$name begins at ln 2" "$([ "$said" = "0.6931471824645996 0.0 0.0" ] || echo "$said")"
 done

@@ -80,7 +80,8 @@ raw "rows of another kind" 88 "with masked prompts; .*built for data.kind=packed
 raw "raw data and a record file" 80 "a.jsonl is raw data and another is a record file" \
     "$scratch/raw/a.jsonl,$ref/$case/tokens.safetensors"
 raw "standard input twice" 80 "standard input can be read once" - --eval-data -
-raw "binary data" 88 "/bin/sh: byte 7 is 0: binary data" /bin/sh
+printf '\x7fELF\2\1\1\0\0\0' >"$scratch/raw/program"
+raw "binary data" 88 "/program: byte 7 is 0: binary data" "$scratch/raw/program"
 refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --eval-share 0.1
 refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $ours --eval-share 0.1 \
     --eval-data $ref/$case/eval.safetensors
@@ -89,7 +90,7 @@ refuses "a share that leaves nothing" 88 "of 1 samples 0 and 1 are to train and 
 refuses "samples of no number" 80 "--max-samples: want an integer .* got \"5kk\"" gpt2_tiny $ours --max-samples 5kk
 fresh; truncate -s -1 "$tokens"; data "token file cut by a byte" 88 "tokens.safetensors"
 fresh; : >"$tokens"; data "token file of no bytes" 88 "tokens.safetensors"
-fresh; head -c 300 /dev/urandom >"$tokens"; data "token file of noise" 88 "tokens.safetensors"
+fresh; seq 1000 | gzip -n | tail -c 300 >"$tokens"; data "token file of noise" 88 "tokens.safetensors"
 fresh; cp "$weights" "$tokens"; data "weights instead of tokens" 88 "tokens.safetensors"
 fresh; at=$(($(header "$tokens") + $(begin "$tokens" tokens)))
 poke "$tokens" $((at + 400)) 01 01 00 00; data "id beyond the vocabulary" 88 "257"
@@ -294,7 +295,8 @@ refuses "--merge-lora of an empty folder" 89 "no checkpoint in .* did you mean -
     --merge-lora "$scratch/exported"
 verdict "nothing was exported" "$(ls "$scratch" | grep exported)"
 refuses "adapters on no model" 80 "--init-from none" qwen2_lora $lora
-refuses "a model that is not there, tried dry" 80 "/nope: no such folder" gpt2_tiny $ours --dry-run --init-from /nope
+refuses "a model that is not there, tried dry" 80 "/absent: no such folder" gpt2_tiny $ours --dry-run \
+    --init-from "$scratch/absent"
 refuses "another model, tried dry" 83 "config.json: model_type" gpt2_tiny $ours --dry-run \
     --init-from $ref/llama_tiny/model
 refuses "adapters on no model, tried dry" 80 "--init-from none" qwen2_lora $lora --dry-run
