@@ -11,7 +11,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 kept=(PATH PWD LD_LIBRARY_PATH CUDA_HOME NVCC PYTHON TMPDIR CCACHE_DIR GOMP_SPINCOUNT ONEDNN_MAX_CPU_ISA JOBS JOB_SECONDS
-    SEED FULL COUNT KILLS FUZZ_SECONDS UPDATE VERBOSE)
+    SEED FULL COUNT KILLS FUZZ_SECONDS UPDATE VERBOSE http_proxy https_proxy no_proxy)
 for name in $(compgen -e); do
     [[ " ${kept[*]} " == *" $name "* ]] || unset "$name"
 done

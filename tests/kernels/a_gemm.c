@@ -167,10 +167,9 @@ static void rows_alone(const Case *t)
     check_true("rows alone", true);
 }
 
-/* Shapes of the tiny programs, widths with tails, more than GEMM_DEPTH deep. */
+/* The products of the tiny programs; widths with tails, more than GEMM_DEPTH deep. */
 static const Case by_rows[] = {
-    { 100, 64, 64, GEMM_NT, 1, 0, 0, 0, 0 },  { 100, 192, 64, GEMM_NT, 1, 0, 0, 0, 0 },
-    { 100, 64, 256, GEMM_NN, 0, 0, 0, 0, 0 }, { 100, 257, 32, GEMM_NT, 0, 0, 1, 0, 0 },
+#include "products.inc"
     { 100, 5, 40, GEMM_NT, 1, 0, 1, 0, 0 },   { 100, 16, 300, GEMM_NT, 0, 0, 0, 0, 0 },
     { 100, 48, 530, GEMM_NN, 0, 0, 1, 0, 0 }, { 100, 2, 176, GEMM_NT, 0, 0, 1, 0, 0 },
 };

@@ -98,6 +98,33 @@ TEST(lora)
         }
 }
 
+/* Adapters of consecutive rows add what they add to these among all rows. */
+TEST(lora_rows_alone)
+{
+    library_on_two_threads();
+    for (int i = 0; i < NCASES; i++) {
+        Lora all = cases[i];
+        const int64_t ranks = all.parts * all.rank;
+        act_t *x = act_normal(all.rows * all.in, 0, 1), *a = act_normal(ranks * all.in, 0, 1);
+        act_t *b = act_normal(widths(&all) * all.rank, 0, 1), *before = act_normal(all.rows * all.out, 0, 1);
+        act_t *u = NEW(act_t, all.rows * ranks), *y = NEW(act_t, all.rows * all.out);
+        act_t *few = NEW(act_t, all.rows * all.out);
+        void *ws = new_bytes(lora_workspace(all.rows, all.in, all.out, all.rank, all.parts, 0, sizeof(act_t)));
+        memcpy(y, before, sizeof(act_t) * (size_t)(all.rows * all.out));
+        lora_init(&all);
+        lora_fwd(y, u, x, a, b, NULL, 0, &all, ws);
+        for (int64_t m = 1; m <= all.rows && m < 20; m++) {
+            const int64_t from = all.rows - m;
+            Lora some = cases[i];
+            some.rows = m;
+            memcpy(few, before + from * all.out, sizeof(act_t) * (size_t)(m * all.out));
+            lora_init(&some);
+            lora_fwd(few, u, x + from * all.in, a, b, NULL, 0, &some, ws);
+            check_true("rows alone", !memcmp(few, y + from * all.out, sizeof(act_t) * (size_t)(m * all.out)));
+        }
+    }
+}
+
 typedef struct {
     const Lora *l;
     double *y, *u, *x, *a, *b, *mask, *dy;
